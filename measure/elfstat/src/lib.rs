@@ -1,0 +1,1 @@
+//! What ELF files hold that costs time and bytes at a start; not for changing them (that is `pack`).

@@ -1,0 +1,1 @@
+//! Which bytes of its files a start really touches, and in which order; not for timing starts (that is `bench`).

@@ -1,0 +1,1 @@
+//! Rewrites ELF files so that they start faster; not for looking into them (that is `elf` and `elfstat`).
