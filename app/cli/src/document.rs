@@ -6,7 +6,7 @@
 use crate::plan::Asked;
 use crate::text;
 use bench::analyze::{Input, Options};
-use model::{CacheState, Milestone, Result, RunId, RunKind, RunRow, Warning, WarningKind, shown};
+use model::{CacheState, Milestone, Nanos, Result, RunId, RunKind, RunRow, TraceRows, Warning, WarningKind, shown};
 use recording::{Binary, Fact, Reader};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -83,6 +83,8 @@ pub struct TraceDocument {
     pub traced_runs: usize,
     /// What it read.
     pub report: io::Report,
+    /// What its requests would have cost on disks of 2010. `None`: it made none.
+    pub disks: Option<disk::report::Report>,
 }
 
 /// A binary that ran.
@@ -199,16 +201,34 @@ fn traces(reader: &Reader, loaded: &Loaded) -> Result<Vec<TraceDocument>> {
         let of_variant = |row: &&RunRow| row.variant as usize == index && row.kind == RunKind::Trace && row.accepted;
         let rows: Vec<&RunRow> = loaded.runs.iter().map(|(row, _)| row).filter(of_variant).collect();
         let Some(row) = rows.iter().find(|row| traced.contains(&row.id)) else { continue };
+        let trace = reader.trace(row.id)?;
         traces.push(TraceDocument {
             run: row.id,
             variant: variant.clone(),
             state: row.state,
             wall_s: row.wall_ns.map(|wall| wall.seconds()),
             traced_runs: rows.len(),
-            report: io::report(&reader.trace(row.id)?),
+            report: io::report(&trace),
+            disks: disks_of_the_talk(&trace, row)?,
         });
     }
     Ok(traces)
+}
+
+/// The start as its requests came and sorted, on the disks that the seed of all this showed.
+fn disks_of_the_talk(trace: &TraceRows, row: &RunRow) -> Result<Option<disk::report::Report>> {
+    let presets = disk::preset::Presets::builtin();
+    let mut models = Vec::new();
+    for name in disk::report::TALK {
+        models.push(&presets.get(name)?.model);
+    }
+    Ok(disk::report::report(&trace.blocks, length(trace, row), &models))
+}
+
+/// How long a traced start took; until its last request if it was never ready.
+pub fn length(trace: &TraceRows, row: &RunRow) -> Nanos {
+    let last = || trace.blocks.iter().map(|block| block.done_ns.unwrap_or(block.start_ns)).max();
+    row.wall_ns.or_else(last).unwrap_or_default()
 }
 
 fn all_warnings(loaded: &Loaded, statistics: &bench::report::Report, traces: &[TraceDocument]) -> Vec<Warning> {

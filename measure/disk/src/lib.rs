@@ -3,6 +3,7 @@
 //! - [`model`]: a disk as a handful of figures, with the formulas and where they come from; [`preset`]: disks by name;
 //!   [`fit`]: the disk of this machine, measured.
 //! - [`simulate`]: a recorded start on another disk, as its requests came and sorted by place. Pure.
+//! - [`report`]: that in a few figures for each disk, as it is shown. Pure.
 //! - [`replay`]: the same requests really read again in both orders; [`fio`]: the same as a log for fio.
 //! - [`simulated`]: the program under test on a disk that is as slow as a model says.
 //!
@@ -13,6 +14,7 @@ pub mod fit;
 pub mod model;
 pub mod preset;
 pub mod replay;
+pub mod report;
 mod ring;
 pub mod simulate;
 pub mod simulated;

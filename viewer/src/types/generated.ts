@@ -233,6 +233,32 @@ new: string,
  */
 difference_s: Estimate, };
 
+export type DiskReport = { 
+/**
+ * The recorded device that the requests were for, packed by `makedev`; the one with the most bytes.
+ */
+device: number, 
+/**
+ * Length of the recorded start.
+ */
+length_ns: Nanos, 
+/**
+ * Requests of the program within it, also writes and flushes.
+ */
+requests: number, 
+/**
+ * Their bytes.
+ */
+bytes: Bytes, 
+/**
+ * Requests of the program for other devices; no disk below has them.
+ */
+elsewhere: number, 
+/**
+ * One line for each disk.
+ */
+disks: Array<OnDisk>, };
+
 export type Drift = { 
 /**
  * Theil-Sen slope: the median of the slopes of all pairs; unit of the data per run.
@@ -453,6 +479,36 @@ p: number,
  */
 smallest_change: number | null, };
 
+export type OnDisk = { 
+/**
+ * The preset's name.
+ */
+disk: string, 
+/**
+ * One line for people.
+ */
+title: string, 
+/**
+ * How long the disk is busy with the requests as they came.
+ */
+as_is_ns: Nanos, 
+/**
+ * How long with all reads in the order of the disk, each byte once; then the writes.
+ */
+sorted_ns: Nanos, 
+/**
+ * `as_is_ns / sorted_ns`
+ */
+ratio: number, 
+/**
+ * The requests as they came.
+ */
+as_is: Order, 
+/**
+ * The requests sorted.
+ */
+sorted: Order, };
+
 export type OpenReport = { 
 /**
  * Its path.
@@ -462,6 +518,28 @@ path: string,
  * How often, at least.
  */
 count: number, };
+
+export type Order = { 
+/**
+ * Length of the whole start: disk and program.
+ */
+start_ns: Nanos, 
+/**
+ * Requests.
+ */
+requests: number, 
+/**
+ * Their bytes.
+ */
+bytes: Bytes, 
+/**
+ * Requests that made the arm move.
+ */
+seeks: number, 
+/**
+ * How far the head jumped.
+ */
+travel: Bytes, };
 
 export type Overhead = { 
 /**

@@ -15,6 +15,9 @@ pub fn sections(page: &mut Page, trace: &TraceDocument, several: bool, top: usiz
     page.heading(&format!("What a traced {} start{whose} read (run {})", trace.state, trace.run.0));
     let report = &trace.report;
     totals(page, report);
+    if let Some(disks) = &trace.disks {
+        other_disks(page, disks);
+    }
     costliest_files(page, report, top);
     elf_sections(page, report);
     fragmented(page, report, top);
@@ -59,6 +62,20 @@ fn totals(page: &mut Page, report: &Report) {
         if !parts.is_empty() {
             page.labelled("", label, &parts.join(", "));
         }
+    }
+}
+
+/// What the same requests would have cost on other disks, in both orders.
+fn other_disks(page: &mut Page, report: &disk::report::Report) {
+    for disk in &report.disks {
+        page.paragraph(&format!(
+            "On {} ({}) the requests would have taken {}, sorted {}: {:.1}x.",
+            harmless(&disk.disk),
+            harmless(&disk.title),
+            units::nanos(disk.as_is_ns),
+            units::nanos(disk.sorted_ns),
+            disk.ratio
+        ));
     }
 }
 

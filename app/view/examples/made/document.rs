@@ -98,7 +98,8 @@ pub fn document(name: &str, runs: &[(RunRow, Vec<Milestone>)], rows: Option<&Tra
     let traces: Vec<Value> = rows
         .map(|rows| {
             let end = rows.blocks.iter().filter_map(|block| block.done_ns).max().unwrap_or_default();
-            json!({ "run": 1, "variant": name, "state": "cold", "wall_s": end.seconds(), "traced_runs": 3, "report": io::report(rows) })
+            json!({ "run": 1, "variant": name, "state": "cold", "wall_s": end.seconds(), "traced_runs": 3,
+                    "report": io::report(rows), "disks": disks(rows, end) })
         })
         .into_iter()
         .collect();
@@ -122,6 +123,13 @@ pub fn document(name: &str, runs: &[(RunRow, Vec<Milestone>)], rows: Option<&Tra
         "binaries": [{ "path": "/usr/lib/firefox-esr/firefox-esr", "size": 1_003_210, "build_id": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b" }],
         "warnings": warnings
     })
+}
+
+/// The start on the disks of the talk.
+fn disks(rows: &TraceRows, length: Nanos) -> Option<disk::report::Report> {
+    let presets = disk::preset::Presets::builtin();
+    let models = disk::report::TALK.map(|name| &presets.get(name).expect("a disk of the talk").model);
+    disk::report::report(&rows.blocks, length, &models)
 }
 
 fn answer(statistics: &bench::report::Report) -> Vec<String> {

@@ -14,6 +14,7 @@ pub fn typescript() -> String {
     seen.add::<bench::report::Report>();
     seen.add::<bench::report::Comparison>();
     seen.add::<io::Report>();
+    seen.add::<disk::report::Report>();
     let mut text = HEAD.to_owned();
     for declaration in seen.by_name.values() {
         text.push_str(&format!("\nexport {declaration}\n"));
