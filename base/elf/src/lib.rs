@@ -13,6 +13,7 @@
 
 mod dynamic;
 mod notes;
+pub mod relr;
 
 pub use dynamic::{RunPaths, interpreter, needed, run_paths};
 pub use notes::build_id;
