@@ -1,1 +1,87 @@
-//! Rewrites ELF files so that they start faster; not for looking into them (that is `elf` and `elfstat`).
+//! Rewrites ELF files so that they start faster: relative relocations, most of what the loader reads of a large
+//! program before `main`, go from 24 bytes each into the packed table that loaders since 2022 understand (DT_RELR), and
+//! the file really shrinks. Not for looking into files (that is `elf` and `elfstat`), and not for linking.
+//!
+//! Code and data keep their addresses; only the loader's own tables are laid out anew, and bytes of the file move by
+//! whole pages. So unwind tables, debug information, and whatever code computed from its own address stay right.
+//!
+//! Every call ends in one of three ways: [`Outcome::Packed`], [`Outcome::Refused`] with a reason that scripts can
+//! rely on, or an error. [`pack_file`] writes nothing that [`verify::offline`] has not compared with the original.
+//!
+//! ```no_run
+//! use pack::{Options, Outcome, Target, pack_file};
+//! match pack_file("libbig.so".as_ref(), &Target::Copy("libbig.packed.so".into()), &Options::default())? {
+//!     Outcome::Packed(packed) => println!("{} -> {}", packed.size_before, packed.size_after),
+//!     Outcome::Refused(refusal) => println!("{refusal}"),
+//! }
+//! # Ok::<(), model::Error>(())
+//! ```
+
+mod options;
+mod report;
+
+pub use options::{Backend, BuildId, Options, Passes, SectionType, Setuid, Space, Target};
+pub use report::{
+    BlobMove, DynamicEdit, DynamicPlace, Fixed, HeaderSlot, Installed, Kept, Loader, Outcome, Packed, Plan, Reason,
+    Refusal, Relocations, Restored, SegmentMove, Standing, VersionNeed, Why,
+};
+
+use model::Result;
+use std::path::Path;
+
+/// Packs a file that lies in memory; touches nothing else. The bytes are there if and only if it was packed; they are
+/// not verified yet ([`verify::offline`] does that; [`pack_file`] always does).
+///
+/// # Errors
+/// A back-end or pass that cannot be had, or a bug.
+pub fn pack_bytes(original: &[u8], options: &Options) -> Result<(Outcome, Option<Vec<u8>>)> {
+    let _ = (original, options);
+    Err(model::Error::bug("packing is not built in"))
+}
+
+/// Packs a file: reads, plans, verifies, writes a new file beside the target, and renames it. Mode, owner, extended
+/// attributes and times are those of the original. Killed at any moment, the target is the old or the new file.
+///
+/// # Errors
+/// The file cannot be read, the target cannot be written, or the packed file is not equivalent (a bug: nothing was
+/// written).
+pub fn pack_file(input: &Path, target: &Target, options: &Options) -> Result<Outcome> {
+    let _ = (input, target, options);
+    Err(model::Error::bug("packing is not built in"))
+}
+
+/// Puts the original of a file that was packed in place back, byte for byte, with its mode, owner, attributes, times.
+///
+/// # Errors
+/// The file was not packed in place by this thaw, or was changed since.
+pub fn restore_file(path: &Path) -> Result<Restored> {
+    let _ = path;
+    Err(model::Error::bug("packing is not built in"))
+}
+
+/// What was packed in place and can be restored, by path.
+///
+/// # Errors
+/// The state directory cannot be read.
+pub fn installed() -> Result<Vec<Installed>> {
+    Err(model::Error::bug("packing is not built in"))
+}
+
+/// Adds the version need GLIBC_ABI_DT_RELR to a file that has DT_RELR without it (old mold, some vendors), which glibc
+/// refuses to load. The bytes are there if and only if something was missing.
+///
+/// # Errors
+/// As [`pack_bytes`].
+pub fn fix_relr_bytes(original: &[u8]) -> Result<(Fixed, Option<Vec<u8>>)> {
+    let _ = original;
+    Err(model::Error::bug("packing is not built in"))
+}
+
+/// [`fix_relr_bytes`] on a file, written as [`pack_file`] writes.
+///
+/// # Errors
+/// As [`pack_file`].
+pub fn fix_relr_file(input: &Path, target: &Target) -> Result<Fixed> {
+    let _ = (input, target);
+    Err(model::Error::bug("packing is not built in"))
+}

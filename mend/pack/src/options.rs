@@ -1,0 +1,95 @@
+//! What the caller chooses. Every choice has a name; nothing is a bare bool.
+
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Who applies the packed table when the program starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Backend {
+    /// The loader (DT_RELR): glibc from 2.36, musl from 1.2.4.
+    #[default]
+    Relr,
+    /// Code put into the file, for loaders that do not know DT_RELR.
+    Init,
+}
+
+/// What happens with the room that becomes free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Space {
+    /// What follows moves up by whole pages: the file gets smaller.
+    #[default]
+    Shrink,
+    /// Nothing moves in the file; the free bytes become zero.
+    Keep,
+    /// As [`Space::Keep`], and the blocks of the free bytes are given back to the file system (a hole).
+    Punch,
+}
+
+/// Whether set-user-id, set-group-id and file-capability programs are packed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Setuid {
+    /// They are refused.
+    #[default]
+    Refuse,
+    /// They are packed as any other, and keep their rights.
+    Pack,
+}
+
+/// Whether the packed file keeps its name in the world of debuggers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BuildId {
+    /// The build ID stays: separate debug files match, caches by build ID that hold the old file are stale.
+    #[default]
+    Keep,
+    /// A new one, made from the old one and the packed bytes.
+    New,
+}
+
+/// What the section header of the packed table says. Old tools stop at a type that they do not know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SectionType {
+    /// SHT_RELR.
+    #[default]
+    Relr,
+    /// SHT_PROGBITS.
+    Progbits,
+}
+
+/// Further rewrites, each on its own; none by default.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Passes {}
+
+/// All choices.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Options {
+    /// Who applies the table.
+    pub backend: Backend,
+    /// What happens with the free room.
+    pub space: Space,
+    /// Further rewrites.
+    pub passes: Passes,
+    /// Programs with rights of their own.
+    pub setuid: Setuid,
+    /// The build ID.
+    pub build_id: BuildId,
+    /// A separate debug file to keep in step (offsets, headers, build ID); rewritten as the file itself is.
+    pub debug_file: Option<PathBuf>,
+    /// The section header of the table.
+    pub section_type: SectionType,
+}
+
+/// Where the packed file goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Into this file, new or replaced.
+    Copy(PathBuf),
+    /// Into the place of the original, which is kept for [`restore_file`](crate::restore_file).
+    InPlace,
+    /// Nowhere: only say what would be done.
+    PlanOnly,
+}
