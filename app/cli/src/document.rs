@@ -6,7 +6,9 @@
 use crate::plan::Asked;
 use crate::text;
 use bench::analyze::{Input, Options};
-use model::{CacheState, Milestone, Nanos, Result, RunId, RunKind, RunRow, TraceRows, Warning, WarningKind, shown};
+use model::{
+    CacheState, Milestone, Nanos, Result, RunId, RunKind, RunRow, TouchEngine, TraceRows, Warning, WarningKind, shown,
+};
 use recording::{Binary, Fact, Reader};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -208,7 +210,10 @@ fn traces(reader: &Reader, loaded: &Loaded) -> Result<Vec<TraceDocument>> {
             state: row.state,
             wall_s: row.wall_ns.map(|wall| wall.seconds()),
             traced_runs: rows.len(),
-            report: io::report(&trace),
+            report: match needed(reader, loaded, &traced, index)? {
+                Some(touched) => io::report_with_needed(&trace, &touched),
+                None => io::report(&trace),
+            },
             disks: disks_of_the_talk(&trace, row)?,
         });
     }
@@ -229,6 +234,19 @@ fn disks_of_the_talk(trace: &TraceRows, row: &RunRow) -> Result<Option<disk::rep
 pub fn length(trace: &TraceRows, row: &RunRow) -> Nanos {
     let last = || trace.blocks.iter().map(|block| block.done_ns.unwrap_or(block.start_ns)).max();
     row.wall_ns.or_else(last).unwrap_or_default()
+}
+
+/// The run without read-ahead of a variant: the last one, so that a better one can be added.
+fn needed(reader: &Reader, loaded: &Loaded, traced: &[RunId], variant: usize) -> Result<Option<TraceRows>> {
+    let of_variant = |row: &&RunRow| row.variant as usize == variant && row.kind == RunKind::Touch && row.accepted;
+    let runs = loaded.runs.iter().map(|(row, _)| row).filter(of_variant).filter(|row| traced.contains(&row.id));
+    for run in runs.rev() {
+        let rows = reader.trace(run.id)?;
+        if rows.touches.iter().any(|touch| touch.engine == TouchEngine::Page) {
+            return Ok(Some(rows));
+        }
+    }
+    Ok(None)
 }
 
 fn all_warnings(loaded: &Loaded, statistics: &bench::report::Report, traces: &[TraceDocument]) -> Vec<Warning> {

@@ -3,7 +3,7 @@
 //! Only `record` has a meaning that differs from what was typed; the other verbs take their arguments as they are.
 //! Touches the machine only to read: presets, PATH, the base list.
 
-use crate::args::record::{Cpu, Engine, ExportArgs, RecordArgs};
+use crate::args::record::{Cpu, Engine, ExportArgs, Needed, RecordArgs};
 use crate::preset::{self, Preset};
 use crate::rundir;
 use crate::text::files::parse_base_list;
@@ -45,6 +45,8 @@ pub struct RecordPlan {
     pub lab: LabOptions,
     /// What to trace with.
     pub engine: EngineChoice,
+    /// Whether to take a start without read-ahead.
+    pub needed: Needed,
     /// For the recording: decides what the report says later.
     pub asked: Asked,
     /// Print JSON.
@@ -139,6 +141,7 @@ pub fn record(args: RecordArgs) -> Result<RecordPlan> {
         schedule: schedule(&args, programs.len(), seed),
         lab: lab(&args)?,
         engine: engine(args.engine),
+        needed: args.needed,
         programs,
         output: args.output,
         json: args.json,

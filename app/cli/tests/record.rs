@@ -198,3 +198,47 @@ fn progress_is_plain_lines_where_there_is_no_terminal() {
     let words = ["record", "--quiet", "--force", "--state", "hot", "--runs", "3", "--", "/bin/true"];
     assert_eq!(scratch.thaw(words).exits(0).err(), "");
 }
+
+#[test]
+fn a_start_without_read_ahead_tells_what_is_needed() {
+    if !testing::root_or_skip() {
+        return;
+    }
+    let _machine = alone();
+    let scratch = Scratch::new();
+    let data = scratch.write("app/data", vec![b'x'; 8 << 20]);
+    std::process::Command::new("sync").arg(&data).status().unwrap();
+    let program = scratch.path("app/part");
+    std::fs::copy("/bin/dd", &program).unwrap();
+    let read_ahead = || {
+        let disk = os::disk::Disk::of_path(&scratch.path("app")).unwrap();
+        std::fs::read_to_string(disk.read_ahead_file).unwrap()
+    };
+    let before = read_ahead();
+    let words = ["record", "--state", "cold", "--runs", "2", "--needed", "yes", "--readahead", "256K", "--"];
+    let part = ["if=app/data", "of=/dev/null", "bs=4096", "skip=100", "count=3"];
+    let mut words: Vec<&str> = words.to_vec();
+    words.push(program.to_str().unwrap());
+    words.extend(part);
+    let said = scratch.thaw(words).exits(0);
+    said.says("It needs").says("needed");
+    assert_eq!(read_ahead(), before, "the disk's read-ahead is not as it was");
+    let json = scratch.thaw(["report", "thaw.thaw", "--json"]).exits(0).json();
+    let report = &json["traces"][0]["report"];
+    let files = report["files"].as_array().unwrap();
+    let data = files.iter().find(|file| file["path"].as_str().unwrap().ends_with("app/data")).unwrap();
+    assert_eq!(data["needed"], 3 * 4096, "exactly the pages that it asked for: {data}");
+    assert!(data["filled"].as_u64().unwrap() > 3 * 4096, "more came in with read-ahead: {data}");
+    let binary = files.iter().find(|file| file["path"].as_str().unwrap().ends_with("app/part")).unwrap();
+    let of_sections: u64 = binary["sections"].as_array().unwrap().iter().map(|it| it["needed"].as_u64().unwrap()).sum();
+    assert!(of_sections > 0 && of_sections <= binary["needed"].as_u64().unwrap(), "{binary}");
+    assert!(report["totals"]["needed"].as_u64() >= data["needed"].as_u64());
+    assert_eq!(json["statistics"]["cells"].as_array().unwrap().len(), 1, "it is no timed run");
+    let rows = scratch.thaw(["query", "thaw.thaw", "select count(*), min(position) from touch where engine = 'page'"]);
+    rows.exits(0).says("0");
+    let without = scratch.thaw(["record", "--force", "--state", "cold", "--runs", "1", "--needed", "no", "--", "true"]);
+    without.exits(0);
+    let json = scratch.thaw(["report", "thaw.thaw", "--json"]).exits(0).json();
+    assert!(json["traces"][0]["report"]["totals"]["needed"].is_null());
+    scratch.nothing_left();
+}

@@ -7,6 +7,7 @@
 mod error;
 mod run;
 mod state;
+mod touch;
 mod trace;
 mod units;
 mod warning;
@@ -14,6 +15,7 @@ mod warning;
 pub use error::{Error, Exit, Result};
 pub use run::{Milestone, ResidencyRow, RunId, RunKind, RunRow};
 pub use state::CacheState;
+pub use touch::{StartsFrom, TouchEngine, TouchRow, WatchedRow};
 pub use trace::{
     BlockRow, Cause, ExtentRow, FaultRow, FileId, FileKind, FileRow, FillRow, MmapRow, Need, OpenRow, Owner,
     ProcessRow, ReadRow, SectionRow, Served, SyncRow, TraceInfo, TraceRows,

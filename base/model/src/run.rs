@@ -21,6 +21,8 @@ pub enum RunKind {
     Trace,
     /// Made only to fill the caches.
     Warmup,
+    /// Made to see what a start touches: without read-ahead, or with breakpoints. Its times say nothing.
+    Touch,
 }
 
 impl RunKind {
@@ -30,6 +32,7 @@ impl RunKind {
             Self::Timed => "timed",
             Self::Trace => "trace",
             Self::Warmup => "warmup",
+            Self::Touch => "touch",
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Times are nanoseconds since just before exec of the traced run. Events before it do not exist.
 
-use crate::{Bytes, DiskOffset, FileOffset, Nanos};
+use crate::{Bytes, DiskOffset, FileOffset, Nanos, TouchRow, WatchedRow};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -306,6 +306,10 @@ pub struct TraceRows {
     pub opens: Vec<OpenRow>,
     /// fsyncs by time.
     pub syncs: Vec<SyncRow>,
+    /// What was touched, by order; only of runs of kind [`crate::RunKind::Touch`].
+    pub touches: Vec<TouchRow>,
+    /// Files whose functions were watched.
+    pub watched: Vec<WatchedRow>,
 }
 
 /// What a start needs of one file: the ranges that the traced cold start brought into the cache.

@@ -51,7 +51,7 @@ pub const APPLICATION_ID: i32 = 0x7468_6177;
 ///
 /// It grows whenever a table, a column or the meaning of a word changes. A reader refuses every other version rather than
 /// misread it; the error names the version that wrote the file.
-pub const SCHEMA_VERSION: i32 = 1;
+pub const SCHEMA_VERSION: i32 = 2;
 
 /// The statements that make the tables, indexes and views.
 const SCHEMA: &str = include_str!("schema.sql");

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::{Binary, Fact};
 use model::{
     BlockRow, Bytes, DiskOffset, ExtentRow, FaultRow, FileId, FileOffset, FileRow, FillRow, Milestone, MmapRow, Nanos,
-    OpenRow, ProcessRow, ReadRow, ResidencyRow, RunRow, SectionRow, Served, SyncRow, Warning,
+    OpenRow, ProcessRow, ReadRow, ResidencyRow, RunRow, SectionRow, Served, SyncRow, TouchRow, Warning, WatchedRow,
 };
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Params, Row, Statement};
@@ -264,6 +264,19 @@ stored!(MmapRow in "mmaps" {
     at_ns => "at_ns", pid => "pid", file => "file", offset => "offset_bytes", len => "length_bytes", exec => "exec",
 });
 stored!(OpenRow in "opens" { path => "path", count => "count" });
+stored!(TouchRow in "touch" {
+    file => "file",
+    offset => "offset_bytes",
+    len => "length_bytes",
+    order => "position",
+    at_ns => "at_ns",
+    tid => "tid",
+    engine => "engine",
+    name => "name",
+});
+stored!(WatchedRow in "watched" {
+    file => "file", functions => "functions", len => "length_bytes", starts => "starts",
+});
 stored!(SyncRow in "syncs" { at_ns => "at_ns", pid => "pid", file => "file", took_ns => "took_ns" });
 
 /// A block request as it is stored: what it served is spread over three columns.

@@ -1,4 +1,4 @@
--- The schema of a recording, version 1. Every table, column, unit and word is explained in docs/recording.md; a test
+-- The schema of a recording, version 2. Every table, column, unit and word is explained in docs/recording.md; a test
 -- holds that page against this file.
 --
 -- Rows are only ever added. Tables are flat: a row makes sense with its `run` number and without a join, except that
@@ -226,6 +226,26 @@ CREATE TABLE syncs (
     pid INTEGER NOT NULL,
     file INTEGER NOT NULL,
     took_ns INTEGER
+) STRICT;
+
+CREATE TABLE touch (
+    run INTEGER NOT NULL,
+    file INTEGER NOT NULL,
+    offset_bytes INTEGER NOT NULL,
+    length_bytes INTEGER NOT NULL,
+    position INTEGER,
+    at_ns INTEGER,
+    tid INTEGER,
+    engine TEXT NOT NULL,
+    name TEXT
+) STRICT;
+
+CREATE TABLE watched (
+    run INTEGER NOT NULL,
+    file INTEGER NOT NULL,
+    functions INTEGER NOT NULL,
+    length_bytes INTEGER NOT NULL,
+    starts TEXT NOT NULL
 ) STRICT;
 
 -- Views for people. Time waiting is the union of the intervals in which at least one read request was in flight: two

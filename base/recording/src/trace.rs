@@ -18,7 +18,10 @@ fn file_numbers(trace: &TraceRows) -> impl Iterator<Item = FileId> + '_ {
     let faults = trace.faults.iter().map(|row| row.file);
     let mmaps = trace.mmaps.iter().map(|row| row.file);
     let syncs = trace.syncs.iter().map(|row| row.file);
-    served.chain(sections).chain(extents).chain(fills).chain(reads).chain(faults).chain(mmaps).chain(syncs)
+    let touches = trace.touches.iter().map(|row| row.file);
+    let watched = trace.watched.iter().map(|row| row.file);
+    let of_events = fills.chain(reads).chain(faults).chain(mmaps).chain(syncs).chain(touches);
+    served.chain(sections).chain(extents).chain(of_events).chain(watched)
 }
 
 /// The first row that points behind the end of `files`, if there is one: readers index with these numbers.
@@ -56,7 +59,9 @@ pub(crate) fn insert(connection: &Connection, run: RunId, trace: &TraceRows) -> 
     insert_all(connection, run, &trace.processes)?;
     insert_all(connection, run, &trace.mmaps)?;
     insert_all(connection, run, &trace.opens)?;
-    insert_all(connection, run, &trace.syncs)
+    insert_all(connection, run, &trace.syncs)?;
+    insert_all(connection, run, &trace.touches)?;
+    insert_all(connection, run, &trace.watched)
 }
 
 fn insert_all<T: Stored>(connection: &Connection, run: RunId, rows: &[T]) -> Result<(), Failure> {
@@ -112,6 +117,8 @@ pub(crate) fn select(connection: &Connection, run: RunId) -> Result<Option<Trace
         mmaps: of_run(connection, run)?,
         opens: of_run(connection, run)?,
         syncs: of_run(connection, run)?,
+        touches: of_run(connection, run)?,
+        watched: of_run(connection, run)?,
     };
     match dangling(&trace) {
         Some(file) => {

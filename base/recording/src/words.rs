@@ -4,7 +4,7 @@
 //! use one vocabulary.
 
 use crate::cell::{Cell, Damage};
-use model::{CacheState, Cause, FileKind, Owner, RunKind, WarningKind};
+use model::{CacheState, Cause, FileKind, Owner, RunKind, StartsFrom, TouchEngine, WarningKind};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
 /// An enum that is stored as a word.
@@ -43,7 +43,9 @@ macro_rules! words {
 }
 
 words!(CacheState { Hot => "hot", App => "app", Boot => "boot", Cold => "cold" });
-words!(RunKind { Timed => "timed", Trace => "trace", Warmup => "warmup" });
+words!(RunKind { Timed => "timed", Trace => "trace", Warmup => "warmup", Touch => "touch" });
+words!(TouchEngine { Page => "page", Probe => "probe", Function => "function", Byte => "byte" });
+words!(StartsFrom { Symbols => "symbols", Unwind => "unwind", Exports => "exports" });
 words!(Owner { App => "app", System => "system" });
 words!(FileKind { Regular => "regular", Metadata => "metadata", Memory => "memory", Unnamed => "unnamed" });
 words!(Cause {
@@ -94,6 +96,8 @@ mod tests {
         assert_words_are_those_of_serde::<FileKind>();
         assert_words_are_those_of_serde::<Cause>();
         assert_words_are_those_of_serde::<WarningKind>();
+        assert_words_are_those_of_serde::<TouchEngine>();
+        assert_words_are_those_of_serde::<StartsFrom>();
     }
 
     #[test]
@@ -108,6 +112,8 @@ mod tests {
         page.assert_names_words("files", "kind", &words::<FileKind>());
         page.assert_names_words("fills", "cause", &words::<Cause>());
         page.assert_names_words("warnings", "kind", &words::<WarningKind>());
+        page.assert_names_words("touch", "engine", &words::<TouchEngine>());
+        page.assert_names_words("watched", "starts", &words::<StartsFrom>());
         page.assert_names_words("blocks", "served", &["file", "metadata", "unknown"]);
     }
 }

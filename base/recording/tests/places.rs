@@ -50,7 +50,7 @@ fn what_is_no_recording_of_this_version_is_refused_with_a_way_out() {
     database(&path, 0, 1);
     assert_refused_to_read(&path, &["an SQLite file, but not one that thaw wrote"]);
     database(&path, recording::APPLICATION_ID, recording::SCHEMA_VERSION + 1);
-    assert_refused_to_read(&path, &["it has schema version 2, and this thaw reads version 1", "update thaw"]);
+    assert_refused_to_read(&path, &["it has schema version 3, and this thaw reads version 2", "update thaw"]);
     database(&path, recording::APPLICATION_ID, 0);
     assert_refused_to_read(&path, &["it has schema version 0", "record again"]);
     assert_eq!(names(folder.path()), ["x.thaw"]);

@@ -6,7 +6,8 @@ use common::{created, example, header, milestones, names, odd_name, residency, r
 use model::{
     BlockRow, Bytes, CacheState, Cause, DiskOffset, ExtentRow, FaultRow, FileId, FileKind, FileOffset, FileRow,
     FillRow, Milestone, MmapRow, Nanos, OpenRow, Owner, ProcessRow, ReadRow, ResidencyRow, RunId, RunKind, RunRow,
-    SectionRow, Served, SyncRow, TraceInfo, TraceRows, Warning, WarningKind,
+    SectionRow, Served, StartsFrom, SyncRow, TouchEngine, TouchRow, TraceInfo, TraceRows, Warning, WarningKind,
+    WatchedRow,
 };
 use proptest::collection::vec;
 use proptest::option::of;
@@ -181,6 +182,32 @@ fn any_info() -> impl Strategy<Value = (TraceInfo, Vec<ProcessRow>, Vec<OpenRow>
     (info, vec(process, 0..4), vec(open, 0..4))
 }
 
+fn any_touch(file: impl Strategy<Value = FileId>) -> impl Strategy<Value = TouchRow> {
+    use TouchEngine::{Byte, Function, Page, Probe};
+    let engine = prop::sample::select(vec![Page, Probe, Function, Byte]);
+    let when = (of(any::<u32>()), of(nanos()), of(any::<u32>()));
+    (file, offset(), bytes(), when, engine, of(text())).prop_map(|(file, offset, len, when, engine, name)| TouchRow {
+        file,
+        offset,
+        len,
+        order: when.0,
+        at_ns: when.1,
+        tid: when.2,
+        engine,
+        name,
+    })
+}
+
+fn any_watched(file: impl Strategy<Value = FileId>) -> impl Strategy<Value = WatchedRow> {
+    let starts = prop::sample::select(vec![StartsFrom::Symbols, StartsFrom::Unwind, StartsFrom::Exports]);
+    (file, number(), bytes(), starts).prop_map(|(file, functions, len, starts)| WatchedRow {
+        file,
+        functions,
+        len,
+        starts,
+    })
+}
+
 fn any_trace() -> impl Strategy<Value = TraceRows> {
     use Cause::{Fault, Metadata, Read, ReadAhead, Unknown, Write};
     (any_info(), vec(any_file(), 1..5)).prop_flat_map(|((info, processes, opens), files)| {
@@ -234,6 +261,8 @@ fn any_trace() -> impl Strategy<Value = TraceRows> {
             file,
             took_ns,
         });
+        let touch = any_touch(file());
+        let watched = any_watched(file());
         (
             vec(section, 0..4),
             vec(extent, 0..4),
@@ -243,20 +272,25 @@ fn any_trace() -> impl Strategy<Value = TraceRows> {
             vec(any_block(file()), 0..6),
             vec(mmap, 0..4),
             vec(sync, 0..4),
+            (vec(touch, 0..4), vec(watched, 0..3)),
         )
-            .prop_map(move |(sections, extents, fills, reads, faults, blocks, mmaps, syncs)| TraceRows {
-                info: info.clone(),
-                files: files.clone(),
-                sections,
-                extents,
-                fills,
-                reads,
-                faults,
-                blocks,
-                processes: processes.clone(),
-                mmaps,
-                opens: opens.clone(),
-                syncs,
+            .prop_map(move |(sections, extents, fills, reads, faults, blocks, mmaps, syncs, touched)| {
+                TraceRows {
+                    info: info.clone(),
+                    files: files.clone(),
+                    sections,
+                    extents,
+                    fills,
+                    reads,
+                    faults,
+                    blocks,
+                    processes: processes.clone(),
+                    mmaps,
+                    opens: opens.clone(),
+                    syncs,
+                    touches: touched.0,
+                    watched: touched.1,
+                }
             })
     })
 }
@@ -265,7 +299,7 @@ fn any_run() -> impl Strategy<Value = RunRow> {
     let what = (
         any::<u32>(),
         prop::sample::select(CacheState::ALL.to_vec()),
-        prop::sample::select(vec![RunKind::Timed, RunKind::Trace, RunKind::Warmup]),
+        prop::sample::select(vec![RunKind::Timed, RunKind::Trace, RunKind::Warmup, RunKind::Touch]),
         any::<(u32, u32, bool)>(),
         of(text()),
     );

@@ -253,7 +253,7 @@ impl Lab {
         Ok(())
     }
 
-    /// The throttle is for measured runs only: a warm-up would take minutes.
+    /// The throttle is for measured runs only: others would take minutes.
     fn set_throttle(&mut self, on: bool) -> Result<()> {
         let (Some(limits), Some(group)) = (&self.throttle, &self.cgroup) else { return Ok(()) };
         if on != self.throttled {
@@ -309,7 +309,7 @@ impl Host for Lab {
         if kind == RunKind::Warmup {
             self.put_back(&mut beat)?;
         }
-        self.set_throttle(kind != RunKind::Warmup)?;
+        self.set_throttle(matches!(kind, RunKind::Timed | RunKind::Trace))?;
         self.warmed = None;
         let program = &self.variant(variant)?.program;
         let which = Which { variant, state, kind };

@@ -6,6 +6,7 @@ mod blocks;
 mod causes;
 mod disk;
 mod files;
+mod needed;
 mod needs;
 mod sound;
 mod summary;
@@ -17,7 +18,7 @@ pub(crate) mod picture;
 mod tests;
 
 pub use needs::needs;
-pub use summary::report;
+pub use summary::{report, report_with_needed};
 
 use crate::{
     raw::{RawTrace, Span},
@@ -50,6 +51,7 @@ pub fn attribute(raw: &RawTrace, resolved: &Resolved) -> TraceRows {
         mmaps: mmap_rows(raw, &files),
         opens: open_rows(raw, resolved),
         syncs: sync_rows(raw, &files),
+        ..TraceRows::default()
     }
 }
 

@@ -35,7 +35,7 @@ mod raw;
 mod report;
 mod resolve;
 
-pub use analyze::{attribute, needs, report};
+pub use analyze::{attribute, needs, report, report_with_needed};
 pub use engine::{Engine, EngineChoice, EngineOptions, open_engine};
 pub use raw::{
     Inode, RawBlock, RawFault, RawFill, RawMmap, RawOpen, RawProcess, RawRead, RawRemap, RawSync, RawTrace, Sees, Span,

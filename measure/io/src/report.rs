@@ -70,6 +70,8 @@ pub struct Totals {
     pub others_requests: u64,
     /// Read requests of the tree whose end was not seen.
     pub unfinished_requests: u64,
+    /// Bytes that a start needs, in whole pages, of all files that it reads from a disk; `None`: no run without read-ahead told.
+    pub needed: Option<Bytes>,
 }
 
 /// One file.
@@ -90,6 +92,9 @@ pub struct FileReport {
     pub size: Bytes,
     /// Bytes that were asked for by reads and faults, in whole pages, at least.
     pub asked: Bytes,
+    /// Bytes that a start needs of it, in whole pages, from a run without read-ahead; `None`: there was none, or it lies in
+    /// memory. Pages that somebody else kept in memory during that run are not in it.
+    pub needed: Option<Bytes>,
     /// Read requests.
     pub requests: u64,
     /// Bytes that they brought.
@@ -116,6 +121,8 @@ pub struct SectionReport {
     pub size: Bytes,
     /// Bytes of it that came into the cache.
     pub filled: Bytes,
+    /// Bytes of it that a start needs, as [`FileReport::needed`].
+    pub needed: Option<Bytes>,
     /// Its part of the file's waiting time, by bytes of each request.
     pub waiting: Nanos,
 }

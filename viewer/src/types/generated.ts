@@ -315,6 +315,11 @@ size: Bytes,
  */
 asked: Bytes, 
 /**
+ * Bytes that a start needs of it, in whole pages, from a run without read-ahead; `None`: there was none, or it lies in
+ * memory. Pages that somebody else kept in memory during that run are not in it.
+ */
+needed: Bytes | null, 
+/**
  * Read requests.
  */
 requests: number, 
@@ -665,7 +670,7 @@ because: string, };
 
 export type RunId = number;
 
-export type RunKind = "timed" | "trace" | "warmup";
+export type RunKind = "timed" | "trace" | "warmup" | "touch";
 
 export type Sample = { 
 /**
@@ -746,6 +751,10 @@ size: Bytes,
  * Bytes of it that came into the cache.
  */
 filled: Bytes, 
+/**
+ * Bytes of it that a start needs, as [`FileReport::needed`].
+ */
+needed: Bytes | null, 
 /**
  * Its part of the file's waiting time, by bytes of each request.
  */
@@ -894,7 +903,11 @@ others_requests: number,
 /**
  * Read requests of the tree whose end was not seen.
  */
-unfinished_requests: number, };
+unfinished_requests: number, 
+/**
+ * Bytes that a start needs, in whole pages, of all files that it reads from a disk; `None`: no run without read-ahead told.
+ */
+needed: Bytes | null, };
 
 export type TraceInfo = { 
 /**

@@ -30,6 +30,18 @@ pub enum Engine {
     Probe,
 }
 
+/// Whether a start without read-ahead is taken, which tells what a start needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Needed {
+    /// Where root can empty the caches and trace; what goes wrong is a warning.
+    #[default]
+    Auto,
+    /// Yes; what goes wrong is an error.
+    Yes,
+    /// No.
+    No,
+}
+
 /// What is done to the CPUs while recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Cpu {
@@ -131,6 +143,9 @@ pub struct RecordArgs {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     #[arg(help_heading = "The trace")]
     pub trace_runs: u32,
+    /// One more traced cold start of each variant, without read-ahead: tells which of the pages read a start needs
+    #[arg(long, value_name = "WHEN", default_value = "auto", help_heading = "The trace")]
+    pub needed: Needed,
 
     /// Print one JSON document instead of text
     #[arg(long, help_heading = "The answer")]

@@ -11,6 +11,7 @@ pub fn step(progress: &Progress, names: &[String]) -> String {
         RunKind::Timed => format!("{} start", progress.state),
         RunKind::Trace => format!("traced {} start", progress.state),
         RunKind::Warmup => "unmeasured start".to_owned(),
+        RunKind::Touch => format!("{} start to see what is touched", progress.state),
     };
     let of = match names {
         [_, _, ..] => names.get(progress.variant as usize).map(|name| format!(" of {name}")).unwrap_or_default(),

@@ -44,6 +44,11 @@ fn totals(page: &mut Page, report: &Report) {
     } else {
         page.paragraph(&format!("{} came into memory.", units::bytes(totals.filled)));
     }
+    if let Some(needed) = totals.needed {
+        let read = totals.read_from_disk.0.max(totals.filled.0);
+        let share = units::percent((needed.0 as f64 / read.max(1) as f64).min(1.0));
+        page.paragraph(&format!("It needs {} of that ({share}): the rest was read ahead.", units::bytes(needed)));
+    }
     let causes: Vec<String> = report
         .by_cause
         .iter()
@@ -92,6 +97,7 @@ fn costliest_files(page: &mut Page, report: &Report, top: usize) {
     let mut table = Table::new([
         ("waiting", Align::Right),
         ("in memory", Align::Right),
+        ("needed", Align::Right),
         ("asked for", Align::Right),
         ("requests", Align::Right),
         ("file", Align::Elastic),
@@ -101,6 +107,7 @@ fn costliest_files(page: &mut Page, report: &Report, top: usize) {
         table.row([
             if file.waiting.0 > 0 { units::nanos(file.waiting) } else { String::new() },
             units::bytes(file.filled),
+            file.needed.map(units::bytes).unwrap_or_default(),
             asked_share(file, report).map(units::percent).unwrap_or_default(),
             if file.requests > 0 { units::count(file.requests) } else { String::new() },
             name(file),
@@ -128,6 +135,7 @@ fn elf_sections(page: &mut Page, report: &Report) {
     let mut table = Table::new([
         ("waiting", Align::Right),
         ("in memory", Align::Right),
+        ("needed", Align::Right),
         ("of", Align::Right),
         ("section", Align::Left),
         ("file", Align::Elastic),
@@ -143,6 +151,7 @@ fn elf_sections(page: &mut Page, report: &Report) {
             table.row([
                 if section.waiting.0 > 0 { units::nanos(section.waiting) } else { String::new() },
                 units::bytes(section.filled),
+                section.needed.map(units::bytes).unwrap_or_default(),
                 units::bytes(section.size),
                 harmless(&section.name),
                 harmless(&file.path),

@@ -213,6 +213,7 @@ pub fn trace(fills: u32) -> TraceRows {
         }],
         opens: vec![OpenRow { path: PathBuf::from(odd_name()), count: 12 }],
         syncs: vec![SyncRow { at_ns: Nanos(4), pid: 100, file: FileId(0), took_ns: Some(Nanos(1)) }],
+        ..TraceRows::default()
     }
 }
 

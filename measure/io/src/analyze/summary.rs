@@ -1,12 +1,12 @@
 //! From rows to the report: sums over files, sections, processes, causes and owners.
 
-use super::{asked, sound::sound, waiting, waiting::Flight};
+use super::{asked, needed::Needed, sound::sound, waiting, waiting::Flight};
 use crate::{
     keyed::{NumberMap, page_key},
     report::*,
 };
 use model::{
-    BlockRow, Bytes, Cause, FileKind, FileOffset, Nanos, Owner, PAGE, SectionRow, Served, TraceRows, Warning,
+    BlockRow, Bytes, Cause, FileId, FileKind, FileOffset, Nanos, Owner, PAGE, SectionRow, Served, TraceRows, Warning,
     WarningKind, shown,
 };
 
@@ -28,8 +28,18 @@ struct Request<'a> {
 
 /// Says what the rows mean.
 pub fn report(rows: &TraceRows) -> Report {
+    report_of(rows, None)
+}
+
+/// The same, held against what a start needs: `touched` is a run without read-ahead of the same program.
+pub fn report_with_needed(rows: &TraceRows, touched: &TraceRows) -> Report {
+    report_of(rows, Some(touched))
+}
+
+fn report_of(rows: &TraceRows, touched: Option<&TraceRows>) -> Report {
     let (rows, wrong) = sound(rows);
-    let mut report = summary(&rows);
+    let needed = touched.map(|touched| Needed::of(&rows, touched));
+    let mut report = summary(&rows, needed.as_ref());
     if wrong > 0 {
         let text = format!("{wrong} rows of this trace make no sense and were left out");
         report.warnings.push(Warning::new(WarningKind::Note, text).hint("record again"));
@@ -38,8 +48,8 @@ pub fn report(rows: &TraceRows) -> Report {
 }
 
 /// The report of rows that make sense.
-fn summary(rows: &TraceRows) -> Report {
-    let mut files = file_lines(rows);
+fn summary(rows: &TraceRows, needed: Option<&Needed>) -> Report {
+    let mut files = file_lines(rows, needed);
     let requests = requests(rows, &mut files);
     for request in &requests {
         let file = &mut files[request.line];
@@ -49,8 +59,8 @@ fn summary(rows: &TraceRows) -> Report {
     let mut waited = vec![0.0; files.len()];
     requests.iter().for_each(|request| waited[request.line] += request.share);
     files.iter_mut().zip(waited).for_each(|(file, share)| file.waiting = waiting::rounded(share));
-    sections(rows, &requests, &mut files);
-    let totals = totals(rows, &requests);
+    sections(rows, &requests, needed, &mut files);
+    let totals = Totals { needed: needed.map(|needed| needed.total), ..totals(rows, &requests) };
     Report {
         version: REPORT_VERSION,
         info: rows.info.clone(),
@@ -67,16 +77,17 @@ fn summary(rows: &TraceRows) -> Report {
 }
 
 /// One line per file with what needs no requests.
-fn file_lines(rows: &TraceRows) -> Vec<FileReport> {
+fn file_lines(rows: &TraceRows, needed: Option<&Needed>) -> Vec<FileReport> {
     let opens: std::collections::HashMap<_, _> = rows.opens.iter().map(|open| (&open.path, open.count)).collect();
-    let mut lines: Vec<FileReport> = rows
-        .files
-        .iter()
+    let mut lines: Vec<FileReport> = (0..)
+        .map(FileId)
+        .zip(&rows.files)
         .zip(asked::bytes_by_file(rows))
-        .map(|(file, asked)| FileReport {
+        .map(|((id, file), asked)| FileReport {
             path: shown(&file.path),
             size: file.size,
             asked: Bytes(asked),
+            needed: needed.and_then(|needed| needed.of_file(id)),
             extents: file.extents,
             opens: opens.get(&file.path).copied(),
             ..empty_line(file.owner, file.kind)
@@ -106,6 +117,7 @@ fn empty_line(owner: Owner, kind: FileKind) -> FileReport {
         filled: Bytes(0),
         size: Bytes(0),
         asked: Bytes(0),
+        needed: None,
         requests: 0,
         bytes_from_disk: Bytes(0),
         waiting: Nanos(0),
@@ -255,7 +267,7 @@ fn totals(rows: &TraceRows, requests: &[Request<'_>]) -> Totals {
 }
 
 /// Gives fills and waiting times to ELF sections, by bytes.
-fn sections(rows: &TraceRows, requests: &[Request<'_>], files: &mut [FileReport]) {
+fn sections(rows: &TraceRows, requests: &[Request<'_>], needed: Option<&Needed>, files: &mut [FileReport]) {
     let mut by_file: NumberMap<u32, Vec<(&SectionRow, u64, f64)>> = NumberMap::default();
     for section in rows.sections.iter().filter(|section| section.len.0 > 0) {
         by_file.entry(section.file.0).or_default().push((section, 0, 0.0));
@@ -280,6 +292,7 @@ fn sections(rows: &TraceRows, requests: &[Request<'_>], files: &mut [FileReport]
                 name: section.name.clone(),
                 size: section.len,
                 filled: Bytes(filled),
+                needed: needed.and_then(|needed| needed.of_section(section)),
                 waiting: waiting::rounded(share),
             })
             .collect();

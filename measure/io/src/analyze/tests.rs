@@ -1,7 +1,7 @@
 //! Attribution and report, on traces drawn as pictures.
 
 use super::picture::{DISK, PROG, Scene, filled, inode, served};
-use crate::{Totals, needs, raw::*, report, resolve::*};
+use crate::{Totals, needs, raw::*, report, report_with_needed, resolve::*};
 use model::*;
 
 #[test]
@@ -474,4 +474,70 @@ fn rows_that_make_no_sense_are_left_out_and_counted() {
     assert!(warning.text.starts_with("5 rows"), "{}", warning.text);
     assert_eq!(answer, report(&good));
     assert_eq!(needs(&bad), needs(&good));
+}
+
+/// The rows of a run without read-ahead: what it filled is what it touched.
+fn touched_by(script: &str) -> TraceRows {
+    let mut scene = Scene::usual();
+    scene.play(script);
+    let rows = scene.rows();
+    let touch = |fill: &FillRow| TouchRow {
+        file: fill.file,
+        offset: fill.offset,
+        len: fill.len,
+        order: None,
+        at_ns: None,
+        tid: None,
+        engine: TouchEngine::Page,
+        name: None,
+    };
+    TraceRows { touches: rows.fills.iter().map(touch).collect(), fills: Vec::new(), ..rows }
+}
+
+#[test]
+fn needed_is_what_another_run_touched_of_the_same_files() {
+    let mut scene = Scene::usual();
+    scene.lies("a", &[(0, 0, 100)]).sections = vec![
+        elf::Section { name: ".text".into(), offset: FileOffset(0), len: Bytes(2 * PAGE + 100) },
+        elf::Section { name: ".data".into(), offset: FileOffset(2 * PAGE + 100), len: Bytes(6 * PAGE - 100) },
+    ];
+    scene.play(
+        "
+        prog b |   f      |
+        prog b |   #      |
+        prog a |  f       |
+        prog a | #######  |
+        prog a | RRRRRRR  |
+        ",
+    );
+    let rows = scene.rows();
+    // The other run meets the files in another order, sees some pages twice, and one file more.
+    let touched = touched_by(
+        "
+        prog a |  #  #    |
+        prog a |  #       |
+        prog c | ##       |
+        ",
+    );
+    let report = report_with_needed(&rows, &touched);
+    let needed: Vec<_> = report.files.iter().map(|file| (file.path.as_str(), file.needed)).collect();
+    assert_eq!(needed, [("/b", Some(Bytes(0))), ("/a", Some(Bytes(2 * PAGE)))]);
+    assert_eq!(report.totals.needed, Some(Bytes(4 * PAGE)), "all files of the other run");
+    let sections: Vec<_> =
+        report.files[1].sections.iter().map(|section| (section.name.as_str(), section.needed)).collect();
+    assert_eq!(sections, [(".text", Some(Bytes(100))), (".data", Some(Bytes(2 * PAGE - 100)))]);
+
+    let mut moved = touched;
+    moved.files.iter_mut().for_each(|file| file.ino += 1000);
+    assert_eq!(report_with_needed(&rows, &moved).files, report.files, "a restored profile has new inodes: by path");
+    assert_eq!(crate::report(&rows).totals.needed, None);
+}
+
+#[test]
+fn what_lies_in_memory_needs_no_disk_and_has_no_figure() {
+    let mut scene = Scene::usual();
+    scene.lies("a", &[]).row.kind = FileKind::Memory;
+    scene.play("prog a | ##       |");
+    let report = report_with_needed(&scene.rows(), &touched_by("prog a | #  |"));
+    assert_eq!(report.files[0].needed, None);
 }

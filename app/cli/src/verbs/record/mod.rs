@@ -3,6 +3,7 @@
 //! The order is chosen so that a mistake costs nothing: what can be checked is checked before anything runs, and the
 //! recording is made only when the program is known to start.
 
+mod needed;
 mod sink;
 mod stage;
 
@@ -45,12 +46,17 @@ pub fn run(plan: RecordPlan, quiet: bool) -> Result<Exit> {
     let (mut tracer, seen) = EngineTracer::new(engine);
     let mut recorder = Recorder::new(writer, seen, &stage, progress);
     let conducted = conduct(&plan.schedule, &mut lab, &mut recorder, Some(&mut tracer));
+    let needed = match &conducted {
+        Ok(summary) if summary.end != End::Interrupted => needed::take(&plan, &mut lab, &mut recorder, &mut tracer),
+        _ => Ok(()),
+    };
     let stays = lab.close();
     let counted = recorder.counted();
-    let finished = matches!(&conducted, Ok(summary) if summary.end != End::Interrupted);
+    let finished = needed.is_ok() && matches!(&conducted, Ok(summary) if summary.end != End::Interrupted);
     let ended = recorder.end(&stays, finished);
     // Why the runs ended tells more than why the recording could not be ended.
     let summary = conducted.map_err(|error| explained(&plan, counted, error))?;
+    needed.map_err(|error| explained(&plan, counted, error))?;
     ended?;
     drop(stage);
     answer(&plan, &summary, counted)

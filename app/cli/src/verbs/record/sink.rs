@@ -29,6 +29,11 @@ impl EngineTracer {
         let seen = Seen::default();
         (Self { engine, seen: seen.clone() }, seen)
     }
+
+    /// `perf`, `tracefs` or `probe`.
+    pub fn engine_name(&self) -> &'static str {
+        self.engine.name()
+    }
 }
 
 impl Tracer for EngineTracer {
@@ -86,6 +91,36 @@ impl Recorder {
         if finished { self.writer.finish() } else { Ok(()) }
     }
 
+    /// What the tracer saw, as rows, while the kernel still remembers the names.
+    fn resolve(&mut self, run: RunId, row: &RunRow) -> Result<Option<TraceRows>> {
+        let Some(raw) = self.seen.take() else { return Ok(None) };
+        self.progress.note("reading the trace", Duration::ZERO);
+        let own = self.ownership.get(row.variant as usize).cloned().unwrap_or_default();
+        let resolved = io::resolve(&raw, &io::Ownership { app_dirs: own.roots().to_vec() });
+        for warning in &resolved.warnings {
+            self.writer.add_warning(&warning.clone().run(run))?;
+        }
+        let mut rows = io::attribute(&raw, &resolved);
+        own.assign(&mut rows);
+        Ok(Some(rows))
+    }
+
+    /// Stores what a run without read-ahead touched.
+    ///
+    /// # Errors
+    /// The disk is full.
+    pub fn touched(&mut self, run: RunId, row: &RunRow) -> Result<()> {
+        match self.resolve(run, row)? {
+            Some(rows) => self.writer.add_trace(run, &touch::pages(rows)),
+            None => Ok(()),
+        }
+    }
+
+    /// Says what is going on outside the schedule.
+    pub fn note(&mut self, what: &str, in_step: Duration) {
+        self.progress.note(what, in_step);
+    }
+
     /// Remembers the binaries that a trace saw, each once.
     fn add_binaries(&mut self, rows: &TraceRows) -> Result<()> {
         let executed = rows.processes.iter().filter_map(|process| process.exe.clone()).map(|exe| (exe, None));
@@ -108,24 +143,16 @@ impl Recorder {
 impl Sink for Recorder {
     fn run(&mut self, run: &RunRow, milestones: &[Milestone], residency: &[ResidencyRow]) -> Result<RunId> {
         let id = self.writer.add_run(run, milestones, residency)?;
-        if run.accepted && run.kind != RunKind::Warmup {
+        if run.accepted && matches!(run.kind, RunKind::Timed | RunKind::Trace) {
             self.counted += 1;
         }
         Ok(id)
     }
 
     fn traced(&mut self, run: RunId, row: &RunRow) -> Result<Option<Vec<Need>>> {
-        let Some(raw) = self.seen.take() else { return Ok(None) };
-        self.progress.note("reading the trace", Duration::ZERO);
-        let own = self.ownership.get(row.variant as usize).cloned().unwrap_or_default();
-        let resolved = io::resolve(&raw, &io::Ownership { app_dirs: own.roots().to_vec() });
-        let mut rows = io::attribute(&raw, &resolved);
-        own.assign(&mut rows);
+        let Some(rows) = self.resolve(run, row)? else { return Ok(None) };
         self.writer.add_trace(run, &rows)?;
         self.add_binaries(&rows)?;
-        for warning in &resolved.warnings {
-            self.writer.add_warning(&warning.clone().run(run))?;
-        }
         Ok(Some(io::needs(&rows)))
     }
 
