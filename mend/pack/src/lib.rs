@@ -19,6 +19,7 @@
 
 mod options;
 mod report;
+pub mod verify;
 
 pub use options::{Backend, BuildId, Options, Passes, SectionType, Setuid, Space, Target};
 pub use report::{

@@ -1,0 +1,108 @@
+//! Numbers out of bytes, of either class and byte order; every access is checked.
+
+/// Width of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    Elf32,
+    Elf64,
+}
+
+/// Order of the bytes of a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    Little,
+    Big,
+}
+
+/// How a file writes its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Format {
+    pub(super) class: Class,
+    pub(super) order: Order,
+}
+
+impl Format {
+    /// Bytes of an address.
+    pub(super) fn word_len(self) -> u64 {
+        match self.class {
+            Class::Elf32 => 4,
+            Class::Elf64 => 8,
+        }
+    }
+
+    /// One of two values, by class.
+    pub(super) fn pick<T>(self, narrow: T, wide: T) -> T {
+        match self.class {
+            Class::Elf32 => narrow,
+            Class::Elf64 => wide,
+        }
+    }
+
+    /// The value as an address of this class holds it: arithmetic of the loader wraps around.
+    pub(super) fn wrap(self, value: u64) -> u64 {
+        self.pick(value & 0xffff_ffff, value)
+    }
+
+    pub(super) fn u16(self, bytes: &[u8], at: usize) -> Option<u16> {
+        let raw = bytes.get(at..at.checked_add(2)?)?.try_into().ok()?;
+        Some(match self.order {
+            Order::Little => u16::from_le_bytes(raw),
+            Order::Big => u16::from_be_bytes(raw),
+        })
+    }
+
+    pub(super) fn u32(self, bytes: &[u8], at: usize) -> Option<u32> {
+        let raw = bytes.get(at..at.checked_add(4)?)?.try_into().ok()?;
+        Some(match self.order {
+            Order::Little => u32::from_le_bytes(raw),
+            Order::Big => u32::from_be_bytes(raw),
+        })
+    }
+
+    pub(super) fn u64(self, bytes: &[u8], at: usize) -> Option<u64> {
+        let raw = bytes.get(at..at.checked_add(8)?)?.try_into().ok()?;
+        Some(match self.order {
+            Order::Little => u64::from_le_bytes(raw),
+            Order::Big => u64::from_be_bytes(raw),
+        })
+    }
+
+    /// An address.
+    pub(super) fn word(self, bytes: &[u8], at: usize) -> Option<u64> {
+        match self.class {
+            Class::Elf32 => self.u32(bytes, at).map(u64::from),
+            Class::Elf64 => self.u64(bytes, at),
+        }
+    }
+
+    /// An address as bytes; the first [`Format::word_len`] of them count.
+    pub(super) fn word_bytes(self, value: u64) -> [u8; 8] {
+        match (self.class, self.order) {
+            (Class::Elf32, Order::Little) => {
+                let [a, b, c, d] = (value as u32).to_le_bytes();
+                [a, b, c, d, 0, 0, 0, 0]
+            }
+            (Class::Elf32, Order::Big) => {
+                let [a, b, c, d] = (value as u32).to_be_bytes();
+                [a, b, c, d, 0, 0, 0, 0]
+            }
+            (Class::Elf64, Order::Little) => value.to_le_bytes(),
+            (Class::Elf64, Order::Big) => value.to_be_bytes(),
+        }
+    }
+}
+
+/// The text from `at` to its NUL. `None`: outside the table, or without an end.
+pub(super) fn text(table: &[u8], at: u64) -> Option<&[u8]> {
+    let rest = table.get(usize::try_from(at).ok()?..)?;
+    rest.iter().position(|byte| *byte == 0).map(|end| &rest[..end])
+}
+
+/// A name for people; long ones are cut.
+pub(super) fn shown(name: &[u8]) -> String {
+    const LIMIT: usize = 120;
+    if name.len() > LIMIT {
+        return format!("{}...", String::from_utf8_lossy(&name[..LIMIT]));
+    }
+    String::from_utf8_lossy(name).into_owned()
+}
