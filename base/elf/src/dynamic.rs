@@ -50,7 +50,7 @@ pub fn interpreter(bytes: &[u8]) -> Option<PathBuf> {
 }
 
 fn interpreter_of<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Option<&[u8]> {
-    let (header, endian) = head::<Elf>(bytes).ok()?;
+    let (header, endian) = head::<Elf, _>(bytes).ok()?;
     let segments = header.program_headers(endian, bytes).ok()?;
     segments.iter().find_map(|segment| segment.interpreter(endian, bytes).ok()?)
 }
@@ -71,7 +71,7 @@ fn dynamic(bytes: &[u8]) -> Result<Dynamic, Miss> {
 
 /// `None` where there is no dynamic segment, or it cannot be read.
 fn dynamic_of<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Option<Dynamic> {
-    let (header, endian) = head::<Elf>(bytes).ok()?;
+    let (header, endian) = head::<Elf, _>(bytes).ok()?;
     let segments = header.program_headers(endian, bytes).ok()?;
     let entries = segments.iter().find_map(|segment| segment.dynamic(endian, bytes).ok()?)?;
     let entries = || {

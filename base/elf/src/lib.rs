@@ -2,7 +2,8 @@
 //!
 //! It reads bytes that the caller mapped or read, of either class and byte order, at any alignment. Whatever the bytes
 //! are, it does not panic, and what it returns is bounded by the size of the file: a damaged file costs an answer, not
-//! the program. Not for changing files, and not for symbols or code.
+//! the program. Simple questions have functions of their own; [`Image`] is the whole file as the loader sees it: segments,
+//! relocations, symbols. Not for changing files, and not for code.
 //!
 //! ```
 //! let bytes = std::fs::read(std::env::current_exe()?)?;
@@ -12,16 +13,25 @@
 //! ```
 
 mod dynamic;
+mod image;
+mod names;
 mod notes;
+mod relocation;
 pub mod relr;
+mod symbol;
+mod version;
 
 pub use dynamic::{RunPaths, interpreter, needed, run_paths};
+pub use image::{Class, Dynamic, Image, Order, SectionHead, Segment};
+pub use names::{machine_name, relative_type, relocation_name};
 pub use notes::build_id;
+pub use relocation::{Relocation, Relocations, Role};
+pub use symbol::{Symbol, SymbolTable};
 
 use model::{Bytes, FileOffset};
-use object::Endianness;
 use object::elf::{FileHeader32, FileHeader64, SHT_NOBITS, SHT_NULL};
 use object::read::elf::{FileHeader, SectionHeader};
+use object::{Endianness, ReadRef};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -70,14 +80,9 @@ pub fn sections(bytes: &[u8]) -> Result<Vec<Section>, Miss> {
 }
 
 fn sections_of<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Result<Vec<Section>, Miss> {
-    let (header, endian) = head::<Elf>(bytes)?;
+    let (header, endian) = head::<Elf, _>(bytes)?;
     let table = header.section_headers(endian, bytes).map_err(damaged)?;
-    let names: &[u8] = header
-        .shstrndx(endian, bytes)
-        .ok()
-        .and_then(|index| table.get(usize::try_from(index).ok()?))
-        .and_then(|section| section.data(endian, bytes).ok())
-        .unwrap_or_default();
+    let names = section_names(header, endian, bytes, table);
     let end = bytes.len() as u64;
     let mut sections = Vec::new();
     for (index, section) in table.iter().enumerate() {
@@ -90,21 +95,30 @@ fn sections_of<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Result<Vec
         if len == 0 {
             continue;
         }
-        let name = match text_at(names, u64::from(section.sh_name(endian)), 255) {
-            Some(name) if !name.is_empty() => String::from_utf8_lossy(name).into_owned(),
-            _ => format!("[{index}]"),
-        };
+        let name = section_name(names, section.sh_name(endian), index);
         sections.push(Section { name, offset: FileOffset(offset), len: Bytes(len) });
     }
     sections.sort_by_key(|section| section.offset);
     Ok(sections)
 }
 
-/// Pointer width of a file.
-#[derive(Clone, Copy)]
-enum Class {
-    Elf32,
-    Elf64,
+/// The table of section names; empty where there is none.
+fn section_names<'data, Elf: FileHeader<Endian = Endianness>, R: ReadRef<'data>>(
+    header: &Elf,
+    endian: Endianness,
+    data: R,
+    table: &[Elf::SectionHeader],
+) -> &'data [u8] {
+    let index = header.shstrndx(endian, data).ok().and_then(|index| usize::try_from(index).ok());
+    index.and_then(|index| table.get(index)).and_then(|section| section.data(endian, data).ok()).unwrap_or_default()
+}
+
+/// `.text`; `[7]` where section 7 has no name. At most 255 bytes.
+fn section_name(names: &[u8], offset: u32, index: usize) -> String {
+    match text_at(names, u64::from(offset), 255) {
+        Some(name) if !name.is_empty() => String::from_utf8_lossy(name).into_owned(),
+        _ => format!("[{index}]"),
+    }
 }
 
 /// The class, from the first five bytes.
@@ -117,8 +131,10 @@ fn class(bytes: &[u8]) -> Result<Class, Miss> {
     }
 }
 
-fn head<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Result<(&Elf, Endianness), Miss> {
-    let header = Elf::parse(bytes).map_err(damaged)?;
+fn head<'data, Elf: FileHeader<Endian = Endianness>, R: ReadRef<'data>>(
+    data: R,
+) -> Result<(&'data Elf, Endianness), Miss> {
+    let header = Elf::parse(data).map_err(damaged)?;
     let endian = header.endian().map_err(damaged)?;
     Ok((header, endian))
 }
