@@ -328,10 +328,10 @@ impl<'data, R: ReadRef<'data>> Image<R> {
     /// How a section is compressed, how long it is after decompression, and its compressed bytes. `None`: it is not, or
     /// its bytes are not in the file.
     pub fn compressed(&self, section: &SectionHead) -> Option<(CompressionType, u64, &'data [u8])> {
-        fn split<'data, Header: CompressionHeader<Endian = Endianness>>(
-            bytes: &'data [u8],
+        fn split<Header: CompressionHeader<Endian = Endianness>>(
+            bytes: &[u8],
             endian: Endianness,
-        ) -> Option<(CompressionType, u64, &'data [u8])> {
+        ) -> Option<(CompressionType, u64, &[u8])> {
             let (header, rest) = object::pod::from_bytes::<Header>(bytes).ok()?;
             Some((header.ch_type(endian), header.ch_size(endian).into(), rest))
         }

@@ -23,7 +23,7 @@ mod version;
 
 pub use dynamic::{RunPaths, interpreter, needed, run_paths};
 pub use image::{Class, Dynamic, Image, Order, SectionHead, Segment};
-pub use names::{machine_name, relative_type, relocation_name};
+pub use names::{Meaning, machine_name, meaning, relative_type, relocation_name};
 pub use notes::build_id;
 pub use relocation::{Relocation, Relocations, Role};
 pub use symbol::{Symbol, SymbolTable};

@@ -32,6 +32,40 @@ pub fn relocation_name(machine: Machine, kind: u32) -> String {
     name.map_or_else(|| format!("type {kind}"), str::to_owned)
 }
 
+/// What the loader does for a relocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Meaning {
+    /// Adds the load bias to an address inside the file.
+    Relative,
+    /// Calls a function of the file that says which function to use (IFUNC).
+    Indirect,
+    /// Copies data of a library into the program.
+    Copy,
+    /// Looks up an address or a number for thread-local data.
+    ThreadLocal,
+    /// Looks up the address of a symbol.
+    Symbolic,
+    /// Nothing.
+    Nothing,
+}
+
+/// What a relocation type means to the loader. Types that are not known here count as symbolic.
+pub fn meaning(machine: Machine, kind: u32) -> Meaning {
+    if relative_type(machine) == Some(kind) {
+        return Meaning::Relative;
+    }
+    // The processor supplements name alike what is alike.
+    let name = machine_names(machine).r.name(RelocationType(kind)).unwrap_or_default();
+    let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
+    match () {
+        () if kind == 0 => Meaning::Nothing,
+        () if has(&["IRELATIVE"]) => Meaning::Indirect,
+        () if name.ends_with("_COPY") => Meaning::Copy,
+        () if has(&["DTPMOD", "DTPOFF", "TPOFF", "DTPREL", "TPREL", "TLS"]) => Meaning::ThreadLocal,
+        () => Meaning::Symbolic,
+    }
+}
+
 /// The type of a relocation that only adds the load bias, which RELR can hold. `None` where the machine has none (MIPS) or
 /// is not known here. Source: the processor supplements of the ABI, as glibc and lld have them.
 pub fn relative_type(machine: Machine) -> Option<u32> {
