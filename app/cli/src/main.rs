@@ -51,6 +51,7 @@ fn run(args: Args) -> Result<Exit> {
         Verb::Query(typed) => verbs::query::run(&typed),
         Verb::Flush(typed) => verbs::files::flush(&typed),
         Verb::Resident(typed) => verbs::files::resident(&typed),
+        Verb::Elf(typed) => verbs::elf::run(&typed, args.quiet),
         Verb::Doctor(typed) => verbs::doctor::run(&typed),
         Verb::Presets(typed) => verbs::presets::run(&typed),
         Verb::Completions(typed) => verbs::hidden::completions(&typed),

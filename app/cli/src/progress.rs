@@ -68,6 +68,24 @@ impl Progress {
         }
     }
 
+    /// Work on many files: how many are done, and what is done with them.
+    pub fn files(&mut self, done: u64, of: u64, what: &'static str) {
+        match &mut self.shown {
+            Shown::Nothing => {}
+            Shown::Lines(lines) => {
+                // A short work needs no line at all.
+                if lines.last.get_or_insert_with(Instant::now).elapsed() >= STILL_THERE {
+                    lines.say(&format!("[{done}/{of}] files {what}"));
+                }
+            }
+            Shown::Bar(bar) => {
+                bar.set_length(of);
+                bar.set_position(done);
+                bar.set_message(format!("files {what}"));
+            }
+        }
+    }
+
     /// Takes the bar away.
     pub fn done(&mut self) {
         if let Shown::Bar(bar) = &self.shown {

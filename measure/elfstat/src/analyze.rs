@@ -15,9 +15,11 @@ use elf::{Image, Miss, Relocation, Relocations, relr};
 use model::{Bytes, Warning, WarningKind};
 use object::ReadRef;
 use object::elf::EM_ARM;
+use serde::Serialize;
 
 /// How closely a file is looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Depth {
     /// Headers, relocation tables and the symbols of the loader: for thousands of files.
     Survey,

@@ -5,6 +5,7 @@
 
 pub mod compare;
 pub mod doctor;
+pub mod elf;
 pub mod files;
 pub mod hidden;
 pub mod presets;
@@ -78,6 +79,9 @@ pub enum Verb {
     /// Which files are in the page cache now?
     #[command(long_about = files::RESIDENT_ABOUT)]
     Resident(files::ResidentArgs),
+    /// What do my ELF files cost at a start, and can they cost less?
+    #[command(long_about = elf::LONG_ABOUT)]
+    Elf(elf::ElfArgs),
     /// What can this machine measure, and what did a killed run leave behind?
     #[command(long_about = doctor::LONG_ABOUT)]
     Doctor(doctor::DoctorArgs),

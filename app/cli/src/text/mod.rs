@@ -5,6 +5,7 @@
 pub mod answer;
 pub mod compare;
 pub mod doctor;
+pub mod elf;
 pub mod errors;
 pub mod files;
 pub mod presets;

@@ -2,6 +2,7 @@
 
 pub mod compare;
 pub mod doctor;
+pub mod elf;
 pub mod files;
 pub mod hidden;
 pub mod presets;

@@ -1,0 +1,5 @@
+//! `thaw elf` as text, one file per verb.
+
+mod stat;
+
+pub use stat::stat;

@@ -1,0 +1,491 @@
+//! `thaw elf stat` as text: one file in detail, or a table of files and what could be saved in all of them.
+
+use crate::text::table::{Align, Table};
+use crate::text::{Page, errors, harmless, units};
+use crate::verbs::elf::StatDocument;
+use elfstat::Depth;
+use elfstat::report::{FileReport, Group, Initializer, Internal, Kind, Packing, Summary, Surveyed, Vtables, Waste};
+use model::{Bytes, shown};
+
+/// The answer; `rows` of each table.
+pub fn stat(document: &StatDocument, rows: usize, width: usize) -> Page {
+    let mut page = Page::new(width);
+    match (document.depth, document.files.as_slice()) {
+        (Depth::Detail, [file]) => detail(&mut page, file, rows),
+        (_, files) => {
+            table(&mut page, files, rows);
+            summary(&mut page, &document.summary);
+            left_out(&mut page, document, rows);
+        }
+    }
+    page
+}
+
+/// `8.8 %`: shares here are often small and worth a digit.
+fn share(part: u64, whole: u64) -> String {
+    if whole == 0 { "-".to_owned() } else { format!("{:.1} %", part as f64 / whole as f64 * 100.0) }
+}
+
+fn more(page: &mut Page, all: usize, rows: usize) {
+    if all > rows {
+        page.remark(&format!("and {} more (--all lists them)", units::count((all - rows) as u64)));
+    }
+}
+
+fn table(page: &mut Page, files: &[Surveyed], rows: usize) {
+    if files.is_empty() {
+        return;
+    }
+    let mut table = Table::new([
+        ("saves", Align::Right),
+        ("of file", Align::Right),
+        ("RELR", Align::Right),
+        ("relocations", Align::Right),
+        ("tables", Align::Right),
+        ("wasted", Align::Right),
+        ("internal", Align::Right),
+        ("init", Align::Right),
+        ("file", Align::Elastic),
+    ]);
+    for Surveyed { path, report } in files.iter().take(rows) {
+        let relocations = &report.relocations;
+        let relr = match relocations.relr {
+            Some(_) => "has it".to_owned(),
+            None if report.packing.packable > 0 => units::bytes(report.packing.relr),
+            None => String::new(),
+        };
+        table.row([
+            units::bytes(report.packing.saves()),
+            share(report.packing.saves().0, report.size.0),
+            relr,
+            units::count(relocations.count),
+            units::bytes(relocations.bytes),
+            share(report.waste.total.0, report.waste.of.0),
+            units::count(report.internal.load),
+            units::count(report.initializers.count),
+            harmless(&shown(path)),
+        ]);
+    }
+    page.table(&table);
+    more(page, files.len(), rows);
+}
+
+fn summary(page: &mut Page, sum: &Summary) {
+    page.heading("What could be saved in these files");
+    page.paragraph(&format!(
+        "{} with {} are looked at; the dynamic loader works on {}. They have {} in tables of {}.",
+        units::plural(sum.files, "ELF file", "ELF files"),
+        units::bytes(sum.bytes),
+        units::count(sum.dynamic),
+        units::plural(sum.relocations, "relocation", "relocations"),
+        units::bytes(sum.entry_bytes + sum.relr_bytes),
+    ));
+    packed_forms(page, &sum.packing, sum.bytes);
+    if sum.packing.packable > 0 {
+        let mut table =
+            Table::new([("saving at least", Align::Right), ("files", Align::Right), ("saved", Align::Right)]);
+        for saving in &sum.savings {
+            table.row([page_size(saving.at_least), units::count(saving.files), units::bytes(saving.bytes)]);
+        }
+        page.table(&table);
+    }
+    if sum.with_relr > 0 {
+        let packed = sum.by_type.iter().find(|group| group.name == "RELR").map_or(0, |group| group.count);
+        page.paragraph(&format!(
+            "{} already: {} in {}.",
+            match sum.with_relr {
+                1 => "1 file has RELR".to_owned(),
+                many => format!("{} files have RELR", units::count(many)),
+            },
+            units::plural(packed, "relocation", "relocations"),
+            units::bytes(sum.relr_bytes)
+        ));
+    }
+    by_type(page, "Relocations by type", &sum.by_type, usize::MAX);
+    waste(page, &sum.waste);
+    page.heading("What else they hold");
+    following(page, sum.following, sum.load_entries);
+    vtables(page, &sum.vtables, sum.relocations, Depth::Survey);
+    internal(page, &sum.internal, None);
+    page.paragraph(&format!(
+        "{} at the start; {} data by COPY relocations.",
+        match sum.initializers {
+            1 => "1 function runs".to_owned(),
+            many => format!("{} functions run", units::count(many)),
+        },
+        match sum.with_copy {
+            1 => "1 program takes".to_owned(),
+            many => format!("{} programs take", units::count(many)),
+        }
+    ));
+    page.paragraph(&format!(
+        "In {} the data do not end with a page before .bss; in {} of them nothing else writes to that page.",
+        units::plural(sum.unaligned_bss, "file", "files"),
+        units::count(sum.unaligned_bss_clean)
+    ));
+    for path in &sum.without_abi {
+        page.labelled(
+            crate::text::YELLOW,
+            "warning: ",
+            &format!("{} has DT_RELR and does not ask for GLIBC_ABI_DT_RELR: glibc does not load it", harmless(path)),
+        );
+        page.labelled("", "   hint: ", "thaw elf fix-relr FILE --in-place");
+    }
+}
+
+/// Steps of powers of two: `4 KiB`.
+fn page_size(bytes: Bytes) -> String {
+    match bytes.0 {
+        small if small < 1 << 10 => format!("{small} B"),
+        medium if medium < 1 << 20 => format!("{} KiB", medium >> 10),
+        large => format!("{} MiB", large >> 20),
+    }
+}
+
+fn packed_forms(page: &mut Page, packing: &Packing, of: Bytes) {
+    if packing.packable == 0 {
+        page.paragraph("There is no relative relocation to pack.");
+        return;
+    }
+    page.paragraph(&format!(
+        "Packing would save {} ({} of all bytes): {} take {} and would take {} as RELR ({} less), {} as runs of offset and count ({} less).",
+        units::bytes(packing.saves()),
+        share(packing.saves().0, of.0),
+        units::plural(packing.packable, "relative relocation", "relative relocations"),
+        units::bytes(packing.now),
+        units::bytes(packing.relr),
+        share(packing.saves().0, packing.now.0),
+        units::bytes(packing.runs),
+        share(packing.runs_save().0, packing.now.0),
+    ));
+    let kept = [
+        (packing.odd, "at odd addresses"),
+        (packing.not_in_writable_data, "outside of the writable data of the file"),
+        (packing.overlapping, "overlapping with others"),
+    ];
+    let kept: Vec<String> = kept
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, why)| format!("{} {why}", units::count(*count)))
+        .collect();
+    if !kept.is_empty() {
+        page.paragraph(&format!("RELR cannot hold: {}.", kept.join(", ")));
+    }
+}
+
+fn by_type(page: &mut Page, heading: &str, groups: &[Group], rows: usize) {
+    group_table(page, heading, "type", groups, rows);
+}
+
+fn group_table(page: &mut Page, heading: &str, what: &str, groups: &[Group], rows: usize) {
+    if groups.is_empty() {
+        return;
+    }
+    page.heading(heading);
+    let all: u64 = groups.iter().map(|group| group.count).sum();
+    let mut table = Table::new([
+        ("relocations", Align::Right),
+        ("share", Align::Right),
+        ("in tables", Align::Right),
+        (what, Align::Elastic),
+    ]);
+    for group in groups.iter().take(rows) {
+        table.row([
+            units::count(group.count),
+            share(group.count, all),
+            units::bytes(group.bytes),
+            harmless(&group.name),
+        ]);
+    }
+    page.table(&table);
+    more(page, groups.len(), rows);
+}
+
+fn waste(page: &mut Page, waste: &Waste) {
+    if waste.of.0 == 0 {
+        return;
+    }
+    page.heading("Bytes of the relocation tables that say nothing, or say it twice");
+    let mut table = Table::new([
+        ("entries", Align::Right),
+        ("bytes", Align::Right),
+        ("of tables", Align::Right),
+        ("waste", Align::Left),
+    ]);
+    let rows = [
+        (waste.addend, "addend, which fits into the word that is relocated"),
+        (waste.type_bits, "type on 32 bits, which needs 8"),
+        (waste.no_symbol, "number of a symbol where there is none"),
+    ];
+    for (row, what) in rows.into_iter().filter(|(row, _)| row.entries > 0) {
+        table.row([units::count(row.entries), units::count(row.bytes.0), two(row.bytes, waste.of), what.to_owned()]);
+    }
+    table.row(["".to_owned(), units::count(waste.total.0), two(waste.total, waste.of), "all".to_owned()]);
+    page.table(&table);
+}
+
+/// The seed of this table had two digits.
+fn two(part: Bytes, whole: Bytes) -> String {
+    format!("{:.2} %", part.0 as f64 / whole.0 as f64 * 100.0)
+}
+
+fn following(page: &mut Page, following: u64, of: u64) {
+    if of > 0 {
+        page.paragraph(&format!(
+            "{} of {} entries to apply at load time ({}) are for the word after that of the entry before.",
+            units::count(following),
+            units::count(of),
+            share(following, of)
+        ));
+    }
+}
+
+fn vtables(page: &mut Page, vtables: &Vtables, relocations: u64, depth: Depth) {
+    if relocations == 0 {
+        return;
+    }
+    let known = match depth {
+        Depth::Detail => "known",
+        Depth::Survey => "exported",
+    };
+    page.paragraph(&format!(
+        "{} relocations ({}) fill the {} {known} virtual tables and type descriptions of C++; {} ({}) are in .data.rel.ro, where such tables are among other constants. {} are for __cxa_pure_virtual{}.",
+        units::count(vtables.in_symbols),
+        share(vtables.in_symbols, relocations),
+        units::count(vtables.symbols),
+        units::count(vtables.in_constant_data),
+        share(vtables.in_constant_data, relocations),
+        units::count(vtables.pure_virtual + vtables.pure_virtual_inside),
+        match vtables.pure_virtual_inside {
+            0 => String::new(),
+            inside => format!(" ({} of them relative)", units::count(inside)),
+        }
+    ));
+}
+
+fn internal(page: &mut Page, internal: &Internal, kind: Option<Kind>) {
+    if internal.of + internal.of_plt == 0 {
+        return;
+    }
+    page.paragraph(&format!(
+        "{} of {} symbolic relocations at load time, and {} of {} for the PLT, look up a symbol that the file has itself: {} functions, {} data; {} weak.",
+        units::count(internal.load),
+        units::count(internal.of),
+        units::count(internal.plt),
+        units::count(internal.of_plt),
+        units::count(internal.functions),
+        units::count(internal.data),
+        units::count(internal.weak),
+    ));
+    match kind {
+        _ if internal.bound_inside => page.paragraph("It is linked so that its own symbols win (DF_SYMBOLIC)."),
+        Some(Kind::Library) | None if internal.preemptible > 0 => page.paragraph(&format!(
+            "{} of them may be redirected by another file; --symbolic of `thaw elf pack` makes them relative where it is proved that none does.",
+            units::count(internal.preemptible)
+        )),
+        _ => {}
+    }
+}
+
+fn left_out(page: &mut Page, document: &StatDocument, rows: usize) {
+    let skipped = document.skipped;
+    let parts: Vec<String> = [
+        (skipped.not_elf, "file that is not ELF", "files that are not ELF"),
+        (skipped.symlinks, "symbolic link", "symbolic links"),
+        (skipped.hard_links, "further name of a file", "further names of files"),
+        (skipped.special, "device, pipe or socket", "devices, pipes and sockets"),
+        (skipped.mount_points, "directory with another file system", "directories with other file systems"),
+    ]
+    .into_iter()
+    .filter(|(count, ..)| *count > 0)
+    .map(|(count, one, many)| units::plural(count, one, many))
+    .collect();
+    if !parts.is_empty() || !document.unreadable.is_empty() || document.interrupted {
+        page.gap();
+    }
+    if !parts.is_empty() {
+        page.remark(&format!("Not looked at: {}.", parts.join(", ")));
+    }
+    if !document.unreadable.is_empty() {
+        let mut table = Table::new([("cannot be read", Align::Elastic), ("because", Align::Left)]);
+        for unreadable in document.unreadable.iter().take(rows) {
+            let reason = crate::text::without_numbers(&harmless(&unreadable.reason));
+            table.row([harmless(&shown(&unreadable.path)), reason]);
+        }
+        page.table(&table);
+        more(page, document.unreadable.len(), rows);
+    }
+    if document.interrupted {
+        page.line("Interrupted: the rest was not looked at.");
+    }
+}
+
+fn detail(page: &mut Page, file: &Surveyed, rows: usize) {
+    let report = &file.report;
+    page.heading(&harmless(&shown(&file.path)));
+    identity(page, report);
+    let relocations = &report.relocations;
+    if relocations.count > 0 {
+        page.gap();
+        page.paragraph(&format!(
+            "{} in tables of {}, {} of the file.",
+            units::plural(relocations.count, "relocation", "relocations"),
+            units::bytes(relocations.bytes),
+            share(relocations.bytes.0, report.size.0)
+        ));
+        if let Some(relr) = relocations.relr {
+            page.paragraph(&format!(
+                "{} of them are packed already, in {}.",
+                units::count(relr.count),
+                units::bytes(relr.bytes)
+            ));
+        }
+        if relocations.entries > 0 {
+            packed_forms(page, &report.packing, report.size);
+            in_place(page, &report.packing);
+        }
+        by_type(page, "By type", &relocations.by_type, rows);
+        group_table(page, "By table", "section of the table", &relocations.by_table, rows);
+        group_table(page, "By target", "section that is relocated", &relocations.by_target, rows);
+        symbols(page, report, rows);
+        waste(page, &report.waste);
+        page.heading("How they lie");
+        following(page, relocations.adjacency.following, relocations.adjacency.of);
+        if relocations.adjacency.runs > 0 {
+            page.paragraph(&format!(
+                "The {} relative ones make {} of consecutive words; the longest has {}.",
+                units::count(relocations.relative),
+                units::plural(relocations.adjacency.runs, "run", "runs"),
+                units::count(relocations.adjacency.longest_run)
+            ));
+        }
+        vtables(page, &report.vtables, relocations.count, Depth::Detail);
+        internal(page, &report.internal, Some(report.identity.kind));
+    } else {
+        page.gap();
+        page.paragraph("The dynamic loader has no relocation to apply.");
+    }
+    layout(page, report);
+    initializers(page, report, rows);
+    if !report.warnings.is_empty() {
+        page.gap();
+        errors::warnings(page, &report.warnings);
+    }
+}
+
+fn identity(page: &mut Page, report: &FileReport) {
+    let identity = &report.identity;
+    let kind = match identity.kind {
+        Kind::Pie => "program (position independent)",
+        Kind::FixedProgram => "program (at a fixed address)",
+        Kind::Library => "shared library",
+        Kind::Static => "static program",
+        Kind::StaticPie => "static program (position independent)",
+        Kind::Object => "object file",
+        Kind::Core => "memory dump",
+        Kind::DebugData => "debug data of another file",
+        Kind::Other => "file of another kind",
+    };
+    let word = match identity.class {
+        elf::Class::Elf32 => "32 bits",
+        elf::Class::Elf64 => "64 bits",
+    };
+    let order = match identity.order {
+        elf::Order::Little => "little-endian",
+        elf::Order::Big => "big-endian",
+    };
+    let symbols = if identity.has_symbols { "with a symbol table" } else { "stripped" };
+    page.paragraph(&format!(
+        "{kind} for {}, {word}, {order}, {}, {symbols}",
+        identity.machine,
+        units::bytes(report.size)
+    ));
+    let made = identity.linker.iter().chain(&identity.compilers).map(|name| harmless(name)).collect::<Vec<_>>();
+    if !made.is_empty() {
+        page.labelled("", "made by   ", &made.join("; "));
+    }
+    if let Some(id) = &identity.build_id {
+        page.labelled("", "build-id  ", id);
+    }
+}
+
+fn in_place(page: &mut Page, packing: &Packing) {
+    if let Some(in_place) = packing.addend_in_place.filter(|_| packing.packable > 0) {
+        page.paragraph(&format!(
+            "{} of the words hold their addend already; in the others the linker left something else, as a rule zero.",
+            units::count(in_place)
+        ));
+    }
+}
+
+fn symbols(page: &mut Page, report: &FileReport, rows: usize) {
+    let relocations = &report.relocations;
+    let named: u64 = relocations.by_symbol.iter().map(|group| group.count).sum();
+    if named == 0 {
+        return;
+    }
+    page.heading(&format!("By symbol ({} named)", units::plural(relocations.symbols, "symbol is", "symbols are")));
+    let mut table = Table::new([("relocations", Align::Right), ("symbol", Align::Elastic)]);
+    for group in relocations.by_symbol.iter().take(rows) {
+        table.row([units::count(group.count), harmless(&group.name)]);
+    }
+    page.table(&table);
+}
+
+fn layout(page: &mut Page, report: &FileReport) {
+    if report.dynamic.is_none() && report.last_data_page.is_none() {
+        return;
+    }
+    page.heading("Layout");
+    if let Some(place) = report.dynamic {
+        page.paragraph(&format!(
+            "The dynamic table lies {} into the file ({} of it), has {} and {}, and is {}.",
+            units::bytes(Bytes(place.offset.0)),
+            share(place.offset.0, report.size.0),
+            units::plural(place.entries, "entry", "entries"),
+            units::plural(place.spare, "free slot", "free slots"),
+            if place.writable { "writable" } else { "read-only" }
+        ));
+    }
+    if let Some(last) = report.last_data_page {
+        let text = match (last.unused.0, last.relocated) {
+            (0, _) => "The data end with a page before .bss.".to_owned(),
+            (unused, true) => format!(
+                "The last page of the data has {unused} bytes of .bss, which the loader clears; relocations write to that page in any case."
+            ),
+            (unused, false) => format!(
+                "The last page of the data has {unused} bytes of .bss, which the loader clears: it is read and copied only for that."
+            ),
+        };
+        page.paragraph(&text);
+    }
+}
+
+fn initializers(page: &mut Page, report: &FileReport, rows: usize) {
+    let initializers = &report.initializers;
+    if initializers.functions.is_empty() {
+        return;
+    }
+    page.heading(&format!(
+        "What runs at the start: {} in lists",
+        units::plural(initializers.count, "function", "functions")
+    ));
+    let mut table = Table::new([
+        ("list", Align::Left),
+        ("entry", Align::Right),
+        ("address", Align::Right),
+        ("symbol", Align::Elastic),
+        ("source", Align::Left),
+    ]);
+    for Initializer { list, entry, address, symbol, source } in initializers.functions.iter().take(rows) {
+        table.row([
+            (*list).to_owned(),
+            if *list == "DT_INIT" { String::new() } else { units::count(*entry) },
+            address.map_or_else(|| "elsewhere".to_owned(), |address| format!("{address:#x}")),
+            symbol.as_deref().map(harmless).unwrap_or_default(),
+            source.as_deref().map(harmless).unwrap_or_default(),
+        ]);
+    }
+    page.table(&table.without_empty_columns());
+    more(page, initializers.functions.len(), rows);
+}
