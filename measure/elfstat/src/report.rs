@@ -126,7 +126,7 @@ pub struct Group {
     pub name: String,
     /// How many.
     pub count: u64,
-    /// Bytes that they take in their tables.
+    /// Bytes that they take in tables with one entry each; for the type and the table of RELR, in its table.
     pub bytes: Bytes,
 }
 

@@ -191,8 +191,12 @@ fn source_of(dwarf: &gimli::Dwarf<Reader>, unit: &gimli::Unit<Reader>, address: 
                 && let Some(entry) = header.file(file)
             {
                 let mut path = PathBuf::from(directory.unwrap_or_default());
-                if let Some(directory) = entry.directory(header) {
-                    path.push(text(&dwarf.attr_string(unit, directory)?));
+                // The first directory is the one that the compiler ran in.
+                if let Some(below) = entry.directory(header) {
+                    let below = text(&dwarf.attr_string(unit, below)?);
+                    if Path::new(&below) != path {
+                        path.push(below);
+                    }
                 }
                 path.push(text(&dwarf.attr_string(unit, entry.path_name())?));
                 let line = line.map(|line| format!(":{line}")).unwrap_or_default();

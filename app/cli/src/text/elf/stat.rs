@@ -101,7 +101,7 @@ fn summary(page: &mut Page, sum: &Summary) {
             units::bytes(sum.relr_bytes)
         ));
     }
-    by_type(page, "Relocations by type", &sum.by_type, usize::MAX);
+    groups(page, "Relocations by type", "type", &sum.by_type, usize::MAX);
     waste(page, &sum.waste);
     page.heading("What else they hold");
     following(page, sum.following, sum.load_entries);
@@ -173,11 +173,7 @@ fn packed_forms(page: &mut Page, packing: &Packing, of: Bytes) {
     }
 }
 
-fn by_type(page: &mut Page, heading: &str, groups: &[Group], rows: usize) {
-    group_table(page, heading, "type", groups, rows);
-}
-
-fn group_table(page: &mut Page, heading: &str, what: &str, groups: &[Group], rows: usize) {
+fn groups(page: &mut Page, heading: &str, what: &str, groups: &[Group], rows: usize) {
     if groups.is_empty() {
         return;
     }
@@ -193,11 +189,12 @@ fn group_table(page: &mut Page, heading: &str, what: &str, groups: &[Group], row
         table.row([
             units::count(group.count),
             share(group.count, all),
-            units::bytes(group.bytes),
+            // What is relocated by RELR has no entries of its own.
+            if group.bytes.0 > 0 { units::bytes(group.bytes) } else { String::new() },
             harmless(&group.name),
         ]);
     }
-    page.table(&table);
+    page.table(&table.without_empty_columns());
     more(page, groups.len(), rows);
 }
 
@@ -248,19 +245,29 @@ fn vtables(page: &mut Page, vtables: &Vtables, relocations: u64, depth: Depth) {
         Depth::Detail => "known",
         Depth::Survey => "exported",
     };
-    page.paragraph(&format!(
-        "{} relocations ({}) fill the {} {known} virtual tables and type descriptions of C++; {} ({}) are in .data.rel.ro, where such tables are among other constants. {} are for __cxa_pure_virtual{}.",
-        units::count(vtables.in_symbols),
-        share(vtables.in_symbols, relocations),
-        units::count(vtables.symbols),
+    let constant = format!(
+        "{} relocations ({}) are in .data.rel.ro, where virtual tables are among other constants.",
         units::count(vtables.in_constant_data),
         share(vtables.in_constant_data, relocations),
-        units::count(vtables.pure_virtual + vtables.pure_virtual_inside),
-        match vtables.pure_virtual_inside {
-            0 => String::new(),
-            inside => format!(" ({} of them relative)", units::count(inside)),
-        }
-    ));
+    );
+    if vtables.symbols > 0 {
+        page.paragraph(&format!(
+            "{} relocations ({}) fill the {} {known} virtual tables and type descriptions of C++. {constant}",
+            units::count(vtables.in_symbols),
+            share(vtables.in_symbols, relocations),
+            units::count(vtables.symbols),
+        ));
+    } else {
+        page.paragraph(&format!("No symbol tells where virtual tables are. {constant}"));
+    }
+    let pure = vtables.pure_virtual + vtables.pure_virtual_inside;
+    if pure > 0 {
+        page.paragraph(&format!(
+            "{} are for __cxa_pure_virtual, {} of them relative.",
+            units::plural(pure, "relocation", "relocations"),
+            units::count(vtables.pure_virtual_inside)
+        ));
+    }
 }
 
 fn internal(page: &mut Page, internal: &Internal, kind: Option<Kind>) {
@@ -280,7 +287,7 @@ fn internal(page: &mut Page, internal: &Internal, kind: Option<Kind>) {
     match kind {
         _ if internal.bound_inside => page.paragraph("It is linked so that its own symbols win (DF_SYMBOLIC)."),
         Some(Kind::Library) | None if internal.preemptible > 0 => page.paragraph(&format!(
-            "{} of them may be redirected by another file; --symbolic of `thaw elf pack` makes them relative where it is proved that none does.",
+            "{} of them may be redirected by another file; bound inside, as the linker's -Bsymbolic does, they would be relative.",
             units::count(internal.preemptible)
         )),
         _ => {}
@@ -344,9 +351,9 @@ fn detail(page: &mut Page, file: &Surveyed, rows: usize) {
             packed_forms(page, &report.packing, report.size);
             in_place(page, &report.packing);
         }
-        by_type(page, "By type", &relocations.by_type, rows);
-        group_table(page, "By table", "section of the table", &relocations.by_table, rows);
-        group_table(page, "By target", "section that is relocated", &relocations.by_target, rows);
+        groups(page, "By type", "type", &relocations.by_type, rows);
+        groups(page, "By table", "section of the table", &relocations.by_table, rows);
+        groups(page, "By target", "section that is relocated", &relocations.by_target, rows);
         symbols(page, report, rows);
         waste(page, &report.waste);
         page.heading("How they lie");
@@ -411,10 +418,11 @@ fn identity(page: &mut Page, report: &FileReport) {
 
 fn in_place(page: &mut Page, packing: &Packing) {
     if let Some(in_place) = packing.addend_in_place.filter(|_| packing.packable > 0) {
-        page.paragraph(&format!(
-            "{} of the words hold their addend already; in the others the linker left something else, as a rule zero.",
-            units::count(in_place)
-        ));
+        page.paragraph(&match in_place {
+            0 => "None of the words holds its addend already.".to_owned(),
+            all if all == packing.packable => "All of the words hold their addend already.".to_owned(),
+            some => format!("{} of the words hold their addend already.", units::count(some)),
+        });
     }
 }
 
@@ -448,14 +456,12 @@ fn layout(page: &mut Page, report: &FileReport) {
         ));
     }
     if let Some(last) = report.last_data_page {
+        let begins =
+            format!("The last page of the data has {} of .bss, which the loader clears", units::bytes(last.unused));
         let text = match (last.unused.0, last.relocated) {
             (0, _) => "The data end with a page before .bss.".to_owned(),
-            (unused, true) => format!(
-                "The last page of the data has {unused} bytes of .bss, which the loader clears; relocations write to that page in any case."
-            ),
-            (unused, false) => format!(
-                "The last page of the data has {unused} bytes of .bss, which the loader clears: it is read and copied only for that."
-            ),
+            (_, true) => format!("{begins}; relocations write to that page in any case."),
+            (_, false) => format!("{begins}: it is read and copied only for that."),
         };
         page.paragraph(&text);
     }
