@@ -24,7 +24,12 @@ fn built(folder: &Path, compiler: &[&str], source: &str, options: &[&str]) -> Op
     let (input, output) = (folder.join("source.c"), folder.join("out.so"));
     std::fs::write(&input, source).unwrap();
     let mut command = Command::new(compiler[0]);
-    command.current_dir(folder).args(&compiler[1..]).args(["-shared", "-fPIC", "-nostdlib", "-fno-asynchronous-unwind-tables"]);
+    command.current_dir(folder).args(&compiler[1..]).args([
+        "-shared",
+        "-fPIC",
+        "-nostdlib",
+        "-fno-asynchronous-unwind-tables",
+    ]);
     command.args(["-ffreestanding", "-O1", "-o"]).arg(&output).args(options).arg("source.c");
     match command.output() {
         Err(error) => {
@@ -34,7 +39,8 @@ fn built(folder: &Path, compiler: &[&str], source: &str, options: &[&str]) -> Op
         Ok(said) if said.status.success() => Some(output),
         Ok(said) => {
             let said = String::from_utf8_lossy(&said.stderr).into_owned();
-            let missing = ["cannot find 'ld'", "invalid linker name", "unrecognized command-line option", "unable to find"];
+            let missing =
+                ["cannot find 'ld'", "invalid linker name", "unrecognized command-line option", "unable to find"];
             assert!(missing.iter().any(|part| said.contains(part)), "{compiler:?} {options:?}: {said}");
             testing::skip(&format!("{} {options:?} is missing here", compiler[0]));
             None
@@ -66,10 +72,16 @@ fn tables_of_pointers_are_counted() {
         assert_eq!(count(&relocations.by_symbol, "other"), 3, "{linker}");
         assert_eq!(count(&relocations.by_symbol, "mine"), 2, "{linker}");
         assert_eq!(relocations.symbols, 3, "{linker}");
-        assert_eq!((relocations.adjacency.of, relocations.adjacency.runs, relocations.adjacency.longest_run), (15, 1, 10));
+        assert_eq!(
+            (relocations.adjacency.of, relocations.adjacency.runs, relocations.adjacency.longest_run),
+            (15, 1, 10)
+        );
         // The addend of every entry; three bytes of every type; no symbol in ten.
         let waste = &report.waste;
-        assert_eq!((waste.addend.bytes, waste.type_bits.bytes, waste.no_symbol.bytes), (Bytes(128), Bytes(48), Bytes(40)));
+        assert_eq!(
+            (waste.addend.bytes, waste.type_bits.bytes, waste.no_symbol.bytes),
+            (Bytes(128), Bytes(48), Bytes(40))
+        );
         assert_eq!((waste.total, waste.of), (Bytes(216), Bytes(384)));
         // An address and a bitmap; an offset and a count.
         let packing = &report.packing;
@@ -104,10 +116,38 @@ fn other_machines_have_the_same_tables() {
     let machines = [
         (vec!["i686-linux-gnu-gcc"], "i386", Class::Elf32, Order::Little, false, ["R_386_RELATIVE", "R_386_32"]),
         (vec!["arm-linux-gnueabihf-gcc"], "ARM", Class::Elf32, Order::Little, false, ["R_ARM_RELATIVE", "R_ARM_ABS32"]),
-        (vec!["aarch64-linux-gnu-gcc"], "AArch64", Class::Elf64, Order::Little, true, ["R_AARCH64_RELATIVE", "R_AARCH64_ABS64"]),
-        (clang("--target=riscv64-linux-gnu"), "RISC-V", Class::Elf64, Order::Little, true, ["R_RISCV_RELATIVE", "R_RISCV_64"]),
-        (clang("--target=powerpc64-linux-gnu"), "PowerPC 64", Class::Elf64, Order::Big, true, ["R_PPC64_RELATIVE", "R_PPC64_ADDR64"]),
-        (clang("--target=powerpc-linux-gnu"), "PowerPC", Class::Elf32, Order::Big, true, ["R_PPC_RELATIVE", "R_PPC_ADDR32"]),
+        (
+            vec!["aarch64-linux-gnu-gcc"],
+            "AArch64",
+            Class::Elf64,
+            Order::Little,
+            true,
+            ["R_AARCH64_RELATIVE", "R_AARCH64_ABS64"],
+        ),
+        (
+            clang("--target=riscv64-linux-gnu"),
+            "RISC-V",
+            Class::Elf64,
+            Order::Little,
+            true,
+            ["R_RISCV_RELATIVE", "R_RISCV_64"],
+        ),
+        (
+            clang("--target=powerpc64-linux-gnu"),
+            "PowerPC 64",
+            Class::Elf64,
+            Order::Big,
+            true,
+            ["R_PPC64_RELATIVE", "R_PPC64_ADDR64"],
+        ),
+        (
+            clang("--target=powerpc-linux-gnu"),
+            "PowerPC",
+            Class::Elf32,
+            Order::Big,
+            true,
+            ["R_PPC_RELATIVE", "R_PPC_ADDR32"],
+        ),
     ];
     for (compiler, machine, class, order, with_addends, [relative, symbolic]) in machines {
         let Some(file) = built(folder.path(), &compiler, TABLES, &[]) else { continue };
@@ -117,7 +157,8 @@ fn other_machines_have_the_same_tables() {
         let word = class.word().bytes();
         let entry = word * if with_addends { 3 } else { 2 };
         let relocations = &report.relocations;
-        let targets: u64 = relocations.by_target.iter().filter(|group| !group.name.contains("got")).map(|group| group.count).sum();
+        let targets: u64 =
+            relocations.by_target.iter().filter(|group| !group.name.contains("got")).map(|group| group.count).sum();
         assert!(targets >= 15, "{machine}: {:?}", relocations.by_target);
         assert!(count(&relocations.by_type, relative) >= 10, "{machine}: {:?}", relocations.by_type);
         assert_eq!(count(&relocations.by_type, symbolic), 5, "{machine}: {:?}", relocations.by_type);
@@ -160,7 +201,15 @@ fn a_missing_version_is_said() {
         let output = folder.path().join(linker);
         let said = Command::new("gcc")
             .current_dir(folder.path())
-            .args(["-pie", "-fPIE", "-o", linker, &format!("-fuse-ld={linker}"), "-Wl,-z,pack-relative-relocs", "main.c"])
+            .args([
+                "-pie",
+                "-fPIE",
+                "-o",
+                linker,
+                &format!("-fuse-ld={linker}"),
+                "-Wl,-z,pack-relative-relocs",
+                "main.c",
+            ])
             .output();
         if !said.is_ok_and(|said| said.status.success()) {
             testing::skip(&format!("needs gcc with {linker} that can pack"));
@@ -195,7 +244,8 @@ fn starts(report: &FileReport) -> Vec<(&str, u64, &str, &str)> {
         path.rsplit('/').next().unwrap()
     }
     let row = |function: &'_ Initializer| {
-        let (symbol, source) = (function.symbol.clone().unwrap_or_default(), function.source.clone().unwrap_or_default());
+        let (symbol, source) =
+            (function.symbol.clone().unwrap_or_default(), function.source.clone().unwrap_or_default());
         (function.list, function.entry, symbol, source)
     };
     let rows: Vec<_> = report.initializers.functions.iter().map(row).collect();
@@ -241,7 +291,8 @@ fn what_runs_at_the_start_is_named_with_its_source() {
 #[test]
 fn programs_of_every_kind_are_told_apart() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("main.c"), "extern char **environ;\nint main(void) { return environ != 0; }\n").unwrap();
+    std::fs::write(folder.path().join("main.c"), "extern char **environ;\nint main(void) { return environ != 0; }\n")
+        .unwrap();
     let kinds: [(&[&str], Kind); 5] = [
         (&["-pie", "-fPIE"], Kind::Pie),
         (&["-no-pie", "-fno-pie"], Kind::FixedProgram),
