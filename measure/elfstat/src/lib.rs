@@ -1,7 +1,7 @@
 //! What ELF files hold that costs time and bytes at a start; not for changing them (that is `pack`).
 //!
 //! [`analyze`] is pure: from the bytes of one file to a [`FileReport`]. [`look`] and [`survey`] read files: one in detail,
-//! or all that are below some directories; [`summarize`] says what could be saved in all of them.
+//! or all that are below some directories ([`list`] only names them); [`summarize`] says what could be saved in all of them.
 
 mod analyze;
 pub mod report;
@@ -12,4 +12,4 @@ mod survey;
 pub use analyze::{Depth, analyze};
 pub use report::FileReport;
 pub use summary::summarize;
-pub use survey::{Progress, look, survey};
+pub use survey::{Progress, list, look, survey};

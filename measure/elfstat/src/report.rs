@@ -305,11 +305,19 @@ pub struct DynamicPlace {
 pub struct Survey {
     /// ELF files, by path.
     pub files: Vec<Surveyed>,
-    /// Files that could not be read, and why.
+    /// What was not seen.
+    #[serde(flatten)]
+    pub left_out: LeftOut,
+}
+
+/// What was not seen below some paths.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct LeftOut {
+    /// Files and directories that could not be read.
     pub unreadable: Vec<Unreadable>,
-    /// What was left out.
+    /// What is not looked at.
     pub skipped: Skipped,
-    /// The survey was interrupted: the rest was not looked at.
+    /// Ctrl-C came: the rest was not looked at.
     pub interrupted: bool,
 }
 
@@ -339,7 +347,7 @@ fn as_shown<S: Serializer>(path: &Path, out: S) -> Result<S::Ok, S::Error> {
     out.serialize_str(&model::shown(path))
 }
 
-/// What a survey left out.
+/// What a survey does not look at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Skipped {
     /// Regular files that are no ELF files.

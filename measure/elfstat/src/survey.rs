@@ -3,18 +3,18 @@
 //! A file is read piece by piece, not mapped: one that is cut off meanwhile (a linker at work) costs an error for this file
 //! and not the program, and nothing comes into memory that is not needed.
 
-use crate::report::{FileReport, Skipped, Survey, Surveyed, Unreadable};
+use crate::report::{FileReport, LeftOut, Skipped, Survey, Surveyed, Unreadable};
 use crate::{Depth, analyze, sources};
 use elf::{Image, Miss};
 use model::{Error, Exit, Result};
 use object::ReadCache;
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use std::collections::HashSet;
 use std::fs::{File, FileType, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirEntryExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How far a survey is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,68 +42,79 @@ pub fn look(path: &Path) -> Result<FileReport> {
 /// Looks at every ELF file at and below the paths; of a directory on its own file system only. Symbolic links are followed
 /// where they are named in `paths`, not inside of directories. Ends early when [`os::interrupt`] says so.
 pub fn survey(paths: &[PathBuf], progress: &(dyn Fn(Progress) + Sync)) -> Survey {
+    let look = |file| {
+        let cache = ReadCache::new(file);
+        Image::of(&cache).and_then(|image| analyze(&image, Depth::Survey))
+    };
+    let (looked, mut left_out) = each(paths, progress, look);
+    let mut files = Vec::new();
+    for (path, outcome) in looked {
+        match outcome {
+            Ok(report) => files.push(Surveyed { path, report }),
+            Err(miss) => left_out.unreadable.push(Unreadable { path, reason: miss.to_string() }),
+        }
+    }
+    Survey { files, left_out }
+}
+
+/// Names every ELF file at and below the paths, as [`survey`] finds them, and looks into none.
+pub fn list(paths: &[PathBuf]) -> (Vec<PathBuf>, LeftOut) {
+    let (files, left_out) = each(paths, &|_| {}, |_| ());
+    (files.into_iter().map(|(path, ())| path).collect(), left_out)
+}
+
+/// Opens every file at and below the paths, with several threads, and hands the ELF files to `work`. What it returns is in
+/// the order of the paths.
+fn each<T: Send>(
+    paths: &[PathBuf],
+    progress: &(dyn Fn(Progress) + Sync),
+    work: impl Fn(File) -> T + Sync,
+) -> (Vec<(PathBuf, T)>, LeftOut) {
     let mut list = List::default();
     for path in paths {
         list.named(path);
     }
-    let List { files, mut unreadable, mut skipped, .. } = list;
-    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let outcomes: Mutex<Vec<(usize, Outcome)>> = Mutex::default();
-    let work = || {
-        while let index = next.fetch_add(1, Ordering::Relaxed)
-            && let Some(path) = files.get(index)
-            && !os::interrupt::requested()
-        {
-            let outcome = surveyed(path);
-            outcomes.lock().unwrap_or_else(PoisonError::into_inner).push((index, outcome));
-            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-            progress(Progress { done: done as u64, of: files.len() as u64 });
+    let mut left_out = LeftOut { unreadable: list.unreadable, skipped: list.skipped, interrupted: false };
+    let (done, of) = (AtomicU64::new(0), list.files.len() as u64);
+    let worked = list.files.into_par_iter().map(|path| {
+        if os::interrupt::requested() {
+            return (path, Outcome::NotLookedAt);
         }
-    };
-    // Two at least: while one waits for the disk, another can work on what is cached.
-    let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get().clamp(2, 16));
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(work);
-        }
+        let outcome = match open(&path).and_then(|file| Ok(is_elf(&file)?.then_some(file))) {
+            Ok(Some(file)) => Outcome::Elf(work(file)),
+            Ok(None) => Outcome::NotElf,
+            Err(error) => Outcome::Unreadable(error.to_string()),
+        };
+        progress(Progress { done: done.fetch_add(1, Ordering::Relaxed) + 1, of });
+        (path, outcome)
     });
-    let mut outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
-    // Threads finish in any order; the answer does not show it.
-    outcomes.sort_by_key(|(index, _)| *index);
-    let mut found = Survey { interrupted: outcomes.len() < files.len(), ..Survey::default() };
-    for (index, outcome) in outcomes {
-        let path = files[index].clone();
+    let mut elf_files = Vec::new();
+    for (path, outcome) in worked.collect::<Vec<_>>() {
         match outcome {
-            Outcome::Elf(report) => found.files.push(Surveyed { path, report: *report }),
-            Outcome::NotElf => skipped.not_elf += 1,
-            Outcome::Unreadable(reason) => unreadable.push(Unreadable { path, reason }),
+            Outcome::Elf(value) => elf_files.push((path, value)),
+            Outcome::NotElf => left_out.skipped.not_elf += 1,
+            Outcome::Unreadable(reason) => left_out.unreadable.push(Unreadable { path, reason }),
+            Outcome::NotLookedAt => {}
         }
     }
-    (found.unreadable, found.skipped) = (unreadable, skipped);
-    found
+    // Also the listing ends early.
+    left_out.interrupted = os::interrupt::requested();
+    (elf_files, left_out)
 }
 
-enum Outcome {
-    Elf(Box<FileReport>),
+enum Outcome<T> {
+    Elf(T),
     NotElf,
     Unreadable(String),
+    NotLookedAt,
 }
 
-fn surveyed(path: &Path) -> Outcome {
-    let file = match open(path) {
-        Ok(file) => file,
-        Err(error) => return Outcome::Unreadable(error.to_string()),
-    };
+fn is_elf(file: &File) -> io::Result<bool> {
     let mut magic = [0; 4];
     match file.read_exact_at(&mut magic, 0) {
-        Ok(()) if magic == object::elf::ELFMAG => {}
-        Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Outcome::Unreadable(error.to_string()),
-        _ => return Outcome::NotElf,
-    }
-    let cache = ReadCache::new(file);
-    match Image::of(&cache).and_then(|image| analyze(&image, Depth::Survey)) {
-        Ok(report) => Outcome::Elf(Box::new(report)),
-        Err(miss) => Outcome::Unreadable(miss.to_string()),
+        Ok(()) => Ok(magic == object::elf::ELFMAG),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

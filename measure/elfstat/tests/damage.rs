@@ -102,13 +102,16 @@ fn a_survey_says_what_it_could_not_read_and_what_it_left_out() {
     let found = survey(&[folder.path().to_owned()], &|_| {});
     let names: Vec<_> = found.files.iter().map(|file| file.path.file_name().unwrap().to_owned()).collect();
     assert_eq!(names, ["good"], "the second name and the link count once");
-    assert_eq!(found.unreadable.len(), 1, "{:?}", found.unreadable);
-    assert!(found.unreadable[0].path.ends_with("below/cut") && found.unreadable[0].reason.contains("damaged"));
-    let skipped = found.skipped;
+    assert_eq!(found.left_out.unreadable.len(), 1, "{:?}", found.left_out.unreadable);
+    assert!(
+        found.left_out.unreadable[0].path.ends_with("below/cut")
+            && found.left_out.unreadable[0].reason.contains("damaged")
+    );
+    let skipped = found.left_out.skipped;
     assert_eq!((skipped.not_elf, skipped.hard_links, skipped.symlinks, skipped.special), (3, 1, 1, 1));
     // A link that is named is followed; a file that is named twice counts once.
     let named = survey(&[path("link"), path("good"), path("nowhere")], &|_| {});
-    assert_eq!((named.files.len(), named.skipped.hard_links, named.unreadable.len()), (1, 1, 1));
+    assert_eq!((named.files.len(), named.left_out.skipped.hard_links, named.left_out.unreadable.len()), (1, 1, 1));
 }
 
 fn fifo(path: &Path) {

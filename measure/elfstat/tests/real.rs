@@ -87,5 +87,5 @@ fn piece_by_piece_is_the_same_as_all_at_once() {
         let whole = analyze(&elf::Image::of(&bytes[..]).unwrap(), Depth::Survey).unwrap();
         assert_eq!(format!("{whole:?}"), format!("{:?}", file.report), "{}", file.path.display());
     }
-    assert!(found.unreadable.is_empty() && !found.interrupted, "{:?}", found.unreadable);
+    assert!(found.left_out.unreadable.is_empty() && !found.left_out.interrupted, "{:?}", found.left_out.unreadable);
 }

@@ -1,5 +1,6 @@
 //! `thaw elf stat` as text: one file in detail, or a table of files and what could be saved in all of them.
 
+use super::{more, share};
 use crate::text::table::{Align, Table};
 use crate::text::{Page, errors, harmless, units};
 use crate::verbs::elf::StatDocument;
@@ -15,21 +16,10 @@ pub fn stat(document: &StatDocument, rows: usize, width: usize) -> Page {
         (_, files) => {
             table(&mut page, files, rows);
             summary(&mut page, &document.summary);
-            left_out(&mut page, document, rows);
+            super::left_out(&mut page, &document.left_out, rows);
         }
     }
     page
-}
-
-/// `8.8 %`: shares here are often small and worth a digit.
-fn share(part: u64, whole: u64) -> String {
-    if whole == 0 { "-".to_owned() } else { format!("{:.1} %", part as f64 / whole as f64 * 100.0) }
-}
-
-fn more(page: &mut Page, all: usize, rows: usize) {
-    if all > rows {
-        page.remark(&format!("and {} more (--all lists them)", units::count((all - rows) as u64)));
-    }
 }
 
 fn table(page: &mut Page, files: &[Surveyed], rows: usize) {
@@ -291,39 +281,6 @@ fn internal(page: &mut Page, internal: &Internal, kind: Option<Kind>) {
             units::count(internal.preemptible)
         )),
         _ => {}
-    }
-}
-
-fn left_out(page: &mut Page, document: &StatDocument, rows: usize) {
-    let skipped = document.skipped;
-    let parts: Vec<String> = [
-        (skipped.not_elf, "file that is not ELF", "files that are not ELF"),
-        (skipped.symlinks, "symbolic link", "symbolic links"),
-        (skipped.hard_links, "further name of a file", "further names of files"),
-        (skipped.special, "device, pipe or socket", "devices, pipes and sockets"),
-        (skipped.mount_points, "directory with another file system", "directories with other file systems"),
-    ]
-    .into_iter()
-    .filter(|(count, ..)| *count > 0)
-    .map(|(count, one, many)| units::plural(count, one, many))
-    .collect();
-    if !parts.is_empty() || !document.unreadable.is_empty() || document.interrupted {
-        page.gap();
-    }
-    if !parts.is_empty() {
-        page.remark(&format!("Not looked at: {}.", parts.join(", ")));
-    }
-    if !document.unreadable.is_empty() {
-        let mut table = Table::new([("cannot be read", Align::Elastic), ("because", Align::Left)]);
-        for unreadable in document.unreadable.iter().take(rows) {
-            let reason = crate::text::without_numbers(&harmless(&unreadable.reason));
-            table.row([harmless(&shown(&unreadable.path)), reason]);
-        }
-        page.table(&table);
-        more(page, document.unreadable.len(), rows);
-    }
-    if document.interrupted {
-        page.line("Interrupted: the rest was not looked at.");
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::args::elf::{SortKey, StatArgs};
 use crate::progress::Progress;
 use crate::{output, text};
-use elfstat::report::{Skipped, Summary, Survey, Surveyed, Unreadable};
+use elfstat::report::{LeftOut, Summary, Survey, Surveyed};
 use elfstat::{Depth, look, summarize, survey};
 use model::{Error, Exit, Result};
 use serde::Serialize;
@@ -21,12 +21,9 @@ pub struct StatDocument {
     pub summary: Summary,
     /// ELF files, sorted as asked.
     pub files: Vec<Surveyed>,
-    /// Files and directories that could not be read.
-    pub unreadable: Vec<Unreadable>,
-    /// What was left out.
-    pub skipped: Skipped,
-    /// Ctrl-C came: the rest was not looked at.
-    pub interrupted: bool,
+    /// What was not seen.
+    #[serde(flatten)]
+    pub left_out: LeftOut,
 }
 
 /// Looks, and says what was found.
@@ -57,11 +54,11 @@ pub fn run(args: &StatArgs, quiet: bool) -> Result<Exit> {
         let rows = if args.all { usize::MAX } else { args.top };
         output::page(&text::elf::stat(&document, rows, text::width::of_terminal()))?;
     }
-    Ok(if document.interrupted { Exit::Interrupted } else { Exit::Done })
+    Ok(if document.left_out.interrupted { Exit::Interrupted } else { Exit::Done })
 }
 
 fn document(depth: Depth, survey: Survey, sort: SortKey) -> StatDocument {
-    let Survey { mut files, unreadable, skipped, interrupted } = survey;
+    let Survey { mut files, left_out } = survey;
     // Sorting keeps the order of the paths where the key is the same.
     match sort {
         SortKey::Saved => files.sort_by_key(|file| Reverse(file.report.packing.saves())),
@@ -73,5 +70,5 @@ fn document(depth: Depth, survey: Survey, sort: SortKey) -> StatDocument {
         SortKey::Name => files.sort_by(|left, right| left.path.cmp(&right.path)),
     }
     let summary = summarize(&files);
-    StatDocument { schema: "thaw.elf-stat/1", depth, summary, files, unreadable, skipped, interrupted }
+    StatDocument { schema: "thaw.elf-stat/1", depth, summary, files, left_out }
 }
