@@ -2,13 +2,17 @@
 
 use crate::scratch::Scratch;
 
-const VERBS: [&str; 9] = ["record", "report", "compare", "gate", "query", "flush", "resident", "doctor", "presets"];
+const VERBS: [&str; 10] =
+    ["record", "report", "compare", "gate", "query", "flush", "resident", "elf", "doctor", "presets"];
+const ELF_VERBS: [&str; 1] = ["stat"];
 
 #[test]
 fn help_begins_with_a_question_and_ends_with_three_examples() {
     let scratch = Scratch::new();
-    for verb in VERBS {
-        let help = scratch.thaw([verb, "--help"]).exits(0).out();
+    let verbs = VERBS.iter().map(|verb| vec![*verb]).chain(ELF_VERBS.iter().map(|verb| vec!["elf", *verb]));
+    for words in verbs {
+        let help = scratch.thaw(words.iter().copied().chain(["--help"])).exits(0).out();
+        let verb = words.join(" ");
         let first = help.lines().next().unwrap();
         assert!(first.ends_with('?') || first.contains("? "), "{verb}: {first}");
         let examples = help.split("Examples:\n").nth(1).unwrap_or_else(|| panic!("{verb} has no examples"));
@@ -41,7 +45,8 @@ fn what_is_mistyped_is_said_once_with_a_hint() {
 fn every_verb_has_a_man_page() {
     let scratch = Scratch::new();
     scratch.thaw(["man", "man1"]).exits(0);
-    for verb in VERBS {
+    let elf = ELF_VERBS.map(|verb| format!("elf-{verb}"));
+    for verb in VERBS.into_iter().chain(elf.iter().map(String::as_str)) {
         let page = std::fs::read_to_string(scratch.path(format!("man1/thaw-{verb}.1"))).unwrap();
         assert!(page.contains(".SH SYNOPSIS") && page.contains("Examples:"), "{verb}");
     }

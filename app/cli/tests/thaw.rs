@@ -5,6 +5,7 @@
 mod answers;
 mod architecture;
 mod bad_input;
+mod elf;
 mod files;
 mod help;
 mod machine;
