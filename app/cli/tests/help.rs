@@ -4,7 +4,7 @@ use crate::scratch::Scratch;
 
 const VERBS: [&str; 10] =
     ["record", "report", "compare", "gate", "query", "flush", "resident", "elf", "doctor", "presets"];
-const ELF_VERBS: [&str; 1] = ["stat"];
+const ELF_VERBS: [&str; 5] = ["stat", "pack", "restore", "fix-relr", "verify"];
 
 #[test]
 fn help_begins_with_a_question_and_ends_with_three_examples() {

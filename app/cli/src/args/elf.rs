@@ -1,6 +1,6 @@
 //! `thaw elf`: what was typed, for each of its verbs.
 
-use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum, ValueHint};
 use std::path::PathBuf;
 
 /// Arguments of `thaw elf`.
@@ -18,6 +18,18 @@ pub enum ElfVerb {
     /// What do ELF files hold that costs time and bytes at a start, and what could be saved?
     #[command(long_about = STAT_ABOUT)]
     Stat(StatArgs),
+    /// Can this file be rewritten so that it starts faster?
+    #[command(long_about = PACK_ABOUT)]
+    Pack(PackArgs),
+    /// Can the original of a file that was packed in place be put back?
+    #[command(long_about = RESTORE_ABOUT)]
+    Restore(RestoreArgs),
+    /// Does this file have packed relocations that glibc refuses to load?
+    #[command(long_about = FIX_RELR_ABOUT)]
+    FixRelr(FixRelrArgs),
+    /// Does a packed file still mean what its original means?
+    #[command(long_about = VERIFY_ABOUT)]
+    Verify(VerifyArgs),
 }
 
 /// Arguments of `thaw elf stat`.
@@ -37,6 +49,120 @@ pub struct StatArgs {
     #[arg(long)]
     pub all: bool,
     /// Print one JSON document instead of text; it has all files
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `thaw elf pack`.
+#[derive(Debug, Args)]
+#[command(after_help = PACK_EXAMPLES, group = ArgGroup::new("target").required(true).args(["output", "in_place", "plan"]))]
+pub struct PackArgs {
+    /// Programs and libraries; directories with all that are below on one file system
+    #[arg(required = true, value_name = "FILE|DIR", value_hint = ValueHint::AnyPath)]
+    pub paths: Vec<PathBuf>,
+    /// Where the packed file goes; a directory for several files, which keep their places below it
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::AnyPath)]
+    pub output: Option<PathBuf>,
+    /// Replace each file; the original is kept for `thaw elf restore`
+    #[arg(long)]
+    pub in_place: bool,
+    /// Only say what would be done
+    #[arg(long)]
+    pub plan: bool,
+    /// Who applies the packed table: relr (the loader; glibc 2.36, musl 1.2.4) or init (code put into the file)
+    #[arg(long, value_name = "WHO", default_value = "relr", hide_possible_values = true)]
+    pub backend: Backend,
+    /// Nothing moves in the file; bytes that become free are zeroed
+    #[arg(long)]
+    pub no_shrink: bool,
+    /// As --no-shrink, and the free blocks are given back to the file system
+    #[arg(long, conflicts_with = "no_shrink")]
+    pub punch_holes: bool,
+    /// Also pack programs with rights of their own (set-user-id, set-group-id, file capabilities); they keep them
+    #[arg(long)]
+    pub setuid: bool,
+    /// Give the packed file a new build-id; without it, caches by build-id that hold the old file are stale
+    #[arg(long)]
+    pub new_build_id: bool,
+    /// A separate debug file to keep in step; for one FILE
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub debug_file: Option<PathBuf>,
+    /// Type of the packed table's section: relr, or progbits for old tools that stop at a type they do not know
+    #[arg(long, value_name = "TYPE", default_value = "relr", hide_possible_values = true)]
+    pub section_type: SectionType,
+    /// Rows of each table
+    #[arg(long, value_name = "N", default_value_t = 20, conflicts_with = "all")]
+    pub top: usize,
+    /// All rows of each table
+    #[arg(long)]
+    pub all: bool,
+    /// Print one JSON document instead of text; it has all files
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Who applies the packed table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Backend {
+    /// The loader
+    Relr,
+    /// Code put into the file
+    Init,
+}
+
+/// Type of the packed table's section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SectionType {
+    /// SHT_RELR
+    Relr,
+    /// SHT_PROGBITS
+    Progbits,
+}
+
+/// Arguments of `thaw elf restore`.
+#[derive(Debug, Args)]
+#[command(after_help = RESTORE_EXAMPLES)]
+pub struct RestoreArgs {
+    /// Files that were packed in place
+    #[arg(required_unless_present = "all", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub paths: Vec<PathBuf>,
+    /// All that were packed in place; `thaw doctor` lists them
+    #[arg(long, conflicts_with = "paths")]
+    pub all: bool,
+    /// Print one JSON document instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `thaw elf fix-relr`.
+#[derive(Debug, Args)]
+#[command(after_help = FIX_RELR_EXAMPLES, group = ArgGroup::new("target").required(true).args(["output", "in_place"]))]
+pub struct FixRelrArgs {
+    /// A program or library with packed relocations
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub path: PathBuf,
+    /// Where the mended file goes
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// Replace the file; the original is kept for `thaw elf restore`
+    #[arg(long)]
+    pub in_place: bool,
+    /// Print one JSON document instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `thaw elf verify`.
+#[derive(Debug, Args)]
+#[command(after_help = VERIFY_EXAMPLES)]
+pub struct VerifyArgs {
+    /// The file as it was
+    #[arg(value_name = "ORIGINAL", value_hint = ValueHint::FilePath)]
+    pub original: PathBuf,
+    /// The file as it is
+    #[arg(value_name = "PACKED", value_hint = ValueHint::FilePath)]
+    pub packed: PathBuf,
+    /// Print one JSON document instead of text
     #[arg(long)]
     pub json: bool,
 }
@@ -64,13 +190,14 @@ pub(super) const LONG_ABOUT: &str = "\
 What do my ELF files cost at a start, and can they cost less?
 
 Looks into programs and libraries: relocations that the dynamic loader reads and applies before `main`, initializers, the \
-layout of tables and data.";
+layout of tables and data. Packs the relocations of files that are already linked, proves that the packed file means the \
+same, and puts originals back.";
 
 const EXAMPLES: &str = "\
 Examples:
-  thaw elf stat /usr/lib/chromium/chromium
   thaw elf stat /usr/lib /usr/bin
-  thaw elf stat target/release/app --json | jq '.files[0].packing'";
+  thaw elf pack /usr/lib/chromium/chromium -o chromium.packed
+  thaw elf verify /usr/lib/chromium/chromium chromium.packed";
 
 const STAT_ABOUT: &str = "\
 What do ELF files hold that costs time and bytes at a start, and what could be saved?
@@ -85,3 +212,54 @@ Examples:
   thaw elf stat /usr/lib/chromium/chromium
   thaw elf stat /usr/lib /usr/bin /usr/libexec --sort internal --top 50
   thaw elf stat /opt/app --json | jq '.summary.packing'";
+
+const PACK_ABOUT: &str = "\
+Can this file be rewritten so that it starts faster?
+
+Relative relocations, most of what the loader reads of a large program before `main`, go into the packed table that \
+loaders since 2022 understand (DT_RELR), and the file gets smaller by what they took. Code and data keep their addresses. \
+Every packed file is compared with its original before it is written; a new file is written beside its place and renamed. \
+Files that cannot be packed without doubt are refused, with the reason. Exit code 1 if nothing was packed.";
+
+const PACK_EXAMPLES: &str = "\
+Examples:
+  thaw elf pack /usr/lib/chromium/chromium -o chromium.packed
+  thaw elf pack /opt/app/lib --in-place
+  thaw elf pack /usr/lib /usr/bin --plan --json | jq '.summary'";
+
+const RESTORE_ABOUT: &str = "\
+Can the original of a file that was packed in place be put back?
+
+Puts it back byte for byte, with mode, owner, attributes and times. A file that was changed since it was packed, say by \
+an upgrade, is left alone. Exit code 1 if there is nothing to restore.";
+
+const RESTORE_EXAMPLES: &str = "\
+Examples:
+  thaw elf restore /opt/app/lib/libbig.so
+  thaw elf restore --all
+  thaw elf restore --all --json | jq '.restored[].path'";
+
+const FIX_RELR_ABOUT: &str = "\
+Does this file have packed relocations that glibc refuses to load?
+
+glibc loads a file with DT_RELR only if it asks for the version GLIBC_ABI_DT_RELR. Old versions of mold and some vendors' \
+libraries do not. Adds what is missing. Exit code 1 if it cannot be added.";
+
+const FIX_RELR_EXAMPLES: &str = "\
+Examples:
+  thaw elf fix-relr libvendor.so -o libvendor.fixed.so
+  thaw elf fix-relr ./app --in-place
+  thaw elf fix-relr ./app -o app.fixed --json | jq '.outcome'";
+
+const VERIFY_ABOUT: &str = "\
+Does a packed file still mean what its original means?
+
+Relocates both in memory at two addresses, as the loader would, and compares every byte of memory and everything that \
+the loader and other tools read: relocations by name and version, symbols, versions, notes, sections, protections. \
+Exit code 1 if anything differs but the form of the relative relocations.";
+
+const VERIFY_EXAMPLES: &str = "\
+Examples:
+  thaw elf verify /usr/lib/chromium/chromium chromium.packed
+  thaw elf verify libbig.so libbig.packed.so && mv libbig.packed.so /opt/app/lib/libbig.so
+  thaw elf verify old.so new.so --json | jq '.offline.differences'";

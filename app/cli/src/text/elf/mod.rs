@@ -1,7 +1,9 @@
 //! `thaw elf` as text, one file per verb.
 
+mod pack;
 mod stat;
 
+pub use pack::{fix_relr, pack, restore, verify};
 pub use stat::stat;
 
 use super::table::{Align, Table};

@@ -1,0 +1,293 @@
+//! What was rewritten, put back or compared, as text.
+
+use super::{left_out, more, share};
+use crate::text::table::{Align, Table};
+use crate::text::{GREEN, Page, RED, YELLOW, harmless, units, without_numbers};
+use crate::verbs::elf::{End, FileOutcome, FixRelrDocument, PackDocument, RestoreDocument, VerifyDocument, Written};
+use model::Bytes;
+use pack::verify::Verdict;
+use pack::{Fixed, Outcome, Packed, Plan, Refusal, Space, Why};
+
+/// `thaw elf pack`; `rows` of each table.
+pub fn pack(document: &PackDocument, rows: usize, width: usize) -> Page {
+    let mut page = Page::new(width);
+    match document.files.as_slice() {
+        [file] if document.single => one(&mut page, file, document.plan_only),
+        files => many(&mut page, document, files, rows),
+    }
+    page
+}
+
+fn one(page: &mut Page, file: &FileOutcome, plan_only: bool) {
+    match &file.end {
+        End::Outcome(Outcome::Packed(packed)) => {
+            let would = if plan_only { "would be packed" } else { "is packed" };
+            page.paragraph(&format!("{} {would}: {}.", harmless(&file.path), sizes(packed)));
+            page.paragraph(&format!(
+                "{} of {} relative relocations are in the packed table; the tables take {} instead of {}.",
+                units::count(packed.relocations.packed),
+                units::count(packed.relocations.relative),
+                units::bytes(packed.relocations.table_after + packed.relocations.relr),
+                units::bytes(packed.relocations.table_before),
+            ));
+            for kept in &packed.relocations.kept {
+                page.paragraph(&format!("{} stay as they were: {}.", units::count(kept.count), why(kept.why)));
+            }
+            match &file.written {
+                Some(Written::To(path)) => {
+                    page.paragraph(&format!("It is in {}, compared with the original.", harmless(path)))
+                }
+                Some(Written::InPlace) => page.paragraph(&format!(
+                    "It is compared with the original, which is kept: thaw elf restore {}",
+                    harmless(&file.path)
+                )),
+                None => plan(page, &packed.plan),
+            }
+            packed.notes.iter().for_each(|note| page.labelled(YELLOW, "note: ", &harmless(note)));
+        }
+        End::Outcome(Outcome::Refused(refusal)) => refused(page, &file.path, refusal),
+        End::Failed(problem) => page.labelled(RED, "failed: ", &without_numbers(&harmless(problem))),
+    }
+}
+
+fn refused(page: &mut Page, path: &str, refusal: &Refusal) {
+    let path = harmless(path);
+    page.labelled(YELLOW, "refused: ", &format!("{path}: {} ({})", harmless(&refusal.sentence), refusal.reason.name()));
+    if let Some(hint) = &refusal.hint {
+        page.labelled("", "   hint: ", &harmless(hint));
+    }
+}
+
+/// `296.7 MB before, 270.6 MB after (-8.8 %)`
+fn sizes(packed: &Packed) -> String {
+    let (before, after) = (packed.size_before, packed.size_after);
+    let change = match before >= after {
+        true => format!("-{} bytes, -{}", units::count((before - after).0), share((before - after).0, before.0)),
+        false => format!("+{} bytes, +{}", units::count((after - before).0), share((after - before).0, before.0)),
+    };
+    let freed = match packed.space {
+        Space::Shrink => String::new(),
+        Space::Keep => format!("; {} inside are zero now", units::bytes(packed.freed)),
+        Space::Punch => format!("; {} inside are given back to the file system", units::bytes(packed.freed)),
+    };
+    format!("{} before, {} after ({change}){freed}", units::bytes(before), units::bytes(after))
+}
+
+fn why(why: Why) -> &'static str {
+    match why {
+        Why::OddAddress => "at an odd address, for which the packed form has no place",
+        Why::NotInFile => "for a word that is not in the file",
+        Why::ReadOnly => "for a word that cannot be written while loading",
+        Why::Overlap => "for a word that another relocation touches too",
+        Why::Symbol => "with a symbol",
+    }
+}
+
+fn plan(page: &mut Page, plan: &Plan) {
+    let address = |address: Option<u64>| address.map_or_else(String::new, |address| format!("{address:#x}"));
+    page.heading("Tables of the loader");
+    let mut table = Table::new([
+        ("table", Align::Left),
+        ("address", Align::Right),
+        ("new", Align::Right),
+        ("bytes", Align::Right),
+        ("new", Align::Right),
+    ]);
+    for blob in &plan.blobs {
+        table.row([
+            harmless(&blob.name),
+            address(blob.from),
+            address(Some(blob.to)),
+            units::count(blob.len_before.0),
+            units::count(blob.len_after.0),
+        ]);
+    }
+    page.table(&table);
+    page.heading("Segments");
+    let mut table = Table::new([
+        ("address", Align::Right),
+        ("offset in the file", Align::Right),
+        ("new", Align::Right),
+        ("bytes", Align::Right),
+    ]);
+    for segment in &plan.segments {
+        table.row([
+            address(Some(segment.address)),
+            address(segment.from.map(|offset| offset.0)),
+            address(Some(segment.to.0)),
+            units::count(segment.len.0),
+        ]);
+    }
+    page.table(&table);
+    page.heading("Dynamic table");
+    let mut table = Table::new([("entry", Align::Left), ("value", Align::Right), ("new", Align::Right)]);
+    for edit in &plan.dynamic {
+        table.row([harmless(&edit.name), address(edit.from), address(edit.to)]);
+    }
+    page.table(&table);
+}
+
+fn many(page: &mut Page, document: &PackDocument, files: &[FileOutcome], rows: usize) {
+    let sum = &document.summary;
+    let mut packed: Vec<(&FileOutcome, &Packed)> = Vec::new();
+    for file in files {
+        if let End::Outcome(Outcome::Packed(done)) = &file.end {
+            packed.push((file, done));
+        }
+    }
+    packed.sort_by_key(|(_, done)| std::cmp::Reverse(done.size_before - done.size_after + done.freed));
+    if !packed.is_empty() {
+        let mut table = Table::new([
+            ("saved", Align::Right),
+            ("of file", Align::Right),
+            ("relocations", Align::Right),
+            ("tables", Align::Right),
+            ("new", Align::Right),
+            ("file", Align::Elastic),
+        ]);
+        for (file, done) in packed.iter().take(rows) {
+            let saved = done.size_before - done.size_after + done.freed;
+            table.row([
+                units::bytes(saved),
+                share(saved.0, done.size_before.0),
+                units::count(done.relocations.packed),
+                units::bytes(done.relocations.table_before),
+                units::bytes(done.relocations.table_after + done.relocations.relr),
+                harmless(&file.path),
+            ]);
+        }
+        page.table(&table);
+        more(page, packed.len(), rows);
+        page.gap();
+    }
+    let would = if document.plan_only { "would be packed" } else { "are packed" };
+    page.paragraph(&format!(
+        "{} of {} {would}: {} before, {} after{}.",
+        units::count(sum.packed),
+        units::plural(sum.files, "ELF file", "ELF files"),
+        units::bytes(sum.size_before),
+        units::bytes(sum.size_after),
+        if sum.freed > Bytes(0) { format!("; {} are free inside", units::bytes(sum.freed)) } else { String::new() },
+    ));
+    if sum.relative > 0 {
+        page.paragraph(&format!(
+            "{} of {} relative relocations of these files are in packed tables ({:.2} %); the tables take {} instead of {}.",
+            units::count(sum.relocations_packed),
+            units::count(sum.relative),
+            sum.relocations_packed as f64 / sum.relative as f64 * 100.0,
+            units::bytes(sum.tables_after),
+            units::bytes(sum.tables_before),
+        ));
+    }
+    if sum.packed > 0 && !document.plan_only {
+        match document.files.iter().any(|file| matches!(file.written, Some(Written::InPlace))) {
+            true => page.paragraph("Each was compared with its original, which is kept: thaw elf restore --all"),
+            false => page.paragraph("Each was compared with its original."),
+        }
+    }
+    if !sum.refused.is_empty() {
+        page.heading("Refused");
+        let mut reasons: Vec<_> = sum.refused.iter().collect();
+        reasons.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        let mut table =
+            Table::new([("files", Align::Right), ("reason", Align::Left), ("for example", Align::Sentence)]);
+        for (reason, count) in reasons {
+            let example = files.iter().find_map(|file| match &file.end {
+                End::Outcome(Outcome::Refused(refusal)) if refusal.reason == *reason => {
+                    Some(format!("{}: {}", file.path, refusal.sentence))
+                }
+                _ => None,
+            });
+            table.row([units::count(*count), reason.name(), harmless(&example.unwrap_or_default())]);
+        }
+        page.table(&table);
+    }
+    if sum.failed > 0 {
+        page.heading("Failed");
+        for file in files {
+            if let End::Failed(problem) = &file.end {
+                page.labelled(RED, "failed: ", &without_numbers(&harmless(problem)));
+            }
+        }
+    }
+    left_out(page, &document.left_out, rows);
+}
+
+/// `thaw elf restore`
+pub fn restore(document: &RestoreDocument, width: usize) -> Page {
+    let mut page = Page::new(width);
+    for restored in &document.restored {
+        let path = harmless(&model::shown(&restored.path));
+        page.labelled(
+            GREEN,
+            "restored  ",
+            &format!("{path}: {} (packed: {})", units::bytes(restored.size), units::bytes(restored.size_packed)),
+        );
+    }
+    for left in &document.left {
+        page.labelled(RED, "stays     ", &without_numbers(&harmless(&left.problem)));
+        if let Some(hint) = &left.hint {
+            page.labelled("", "    hint: ", &harmless(hint));
+        }
+    }
+    if document.restored.is_empty() && document.left.is_empty() {
+        page.line("No file is packed in place.");
+    }
+    page
+}
+
+/// `thaw elf fix-relr`
+pub fn fix_relr(document: &FixRelrDocument, width: usize) -> Page {
+    let mut page = Page::new(width);
+    let path = harmless(&document.path);
+    match &document.outcome {
+        Fixed::Added { size_before, size_after, .. } => {
+            page.paragraph(&format!(
+                "{path} asks for GLIBC_ABI_DT_RELR now: {} before, {} after.",
+                units::bytes(*size_before),
+                units::bytes(*size_after)
+            ));
+            match &document.written {
+                Some(Written::To(to)) => page.paragraph(&format!("It is in {}.", harmless(to))),
+                _ => page.paragraph(&format!("The original is kept: thaw elf restore {path}")),
+            }
+        }
+        Fixed::Sound { sentence } => page.paragraph(&format!("{path}: {}. Nothing was written.", harmless(sentence))),
+        Fixed::Refused(refusal) => refused(&mut page, &document.path, refusal),
+    }
+    page
+}
+
+/// `thaw elf verify`
+pub fn verify(document: &VerifyDocument, width: usize) -> Page {
+    let mut page = Page::new(width);
+    let (original, packed) = (harmless(&document.original), harmless(&document.packed));
+    let checked = document.offline.checked;
+    match document.agrees {
+        true => page.labelled(GREEN, "same: ", &format!("{packed} means what {original} means.")),
+        false => page.labelled(RED, "differs: ", &format!("{packed} does not mean what {original} means.")),
+    }
+    page.paragraph(&format!(
+        "Compared at two addresses: {} of memory and sections, {} relative relocations, {} others, {} symbols.",
+        units::bytes(checked.bytes),
+        units::count(checked.relative),
+        units::count(checked.relocations),
+        units::count(checked.symbols)
+    ));
+    differences(&mut page, "In memory", &document.offline);
+    page
+}
+
+fn differences(page: &mut Page, heading: &str, verdict: &Verdict) {
+    if verdict.agrees() {
+        return;
+    }
+    page.heading(&format!("{heading}: {}", units::plural(verdict.total, "difference", "differences")));
+    for difference in &verdict.differences {
+        page.line(&harmless(&difference.to_string()));
+    }
+    let rest = verdict.total - verdict.differences.len() as u64;
+    if rest > 0 {
+        page.remark(&format!("and {} more", units::count(rest)));
+    }
+}
