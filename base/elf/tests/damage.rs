@@ -1,6 +1,6 @@
 //! Damaged files cost an answer, never the program.
 
-use elf::{build_id, interpreter, needed, run_paths, sections};
+use elf::{Image, build_id, interpreter, needed, run_paths, sections};
 use proptest::prelude::*;
 use std::sync::LazyLock;
 
@@ -22,6 +22,18 @@ fn look(bytes: &[u8]) {
     assert!(needed(bytes).iter().all(|name| !name.is_empty()));
     assert!(interpreter(bytes).is_none_or(|path| !path.as_os_str().is_empty()));
     run_paths(bytes);
+    if let Ok(image) = Image::of(bytes) {
+        image.needed_versions();
+        for table in image.relocations().into_iter().flatten() {
+            assert_eq!(table.iter().count() as u64, table.count());
+        }
+        for table in image.dynamic_symbols().into_iter().chain(image.all_symbols()) {
+            assert!(table.iter().count() < table.count().max(1));
+        }
+        if let Ok(Some((_, words))) = image.relr() {
+            assert!(words.len() * 4 <= bytes.len());
+        }
+    }
 }
 
 /// Where a change does the most harm: the file header, the program headers, and the section table at the end.

@@ -1,7 +1,10 @@
 //! Looks into files that are known byte for byte: drawn by hand for both classes and byte orders, or built from a C file
 //! with directives.
 
-use elf::{Miss, RunPaths, Section, build_id, interpreter, needed, run_paths, sections};
+use elf::{
+    Class, Image, Meaning, Miss, Order, Relocation, Relocations, Role, RunPaths, Section, build_id, interpreter,
+    needed, run_paths, sections,
+};
 use model::{Bytes, FileOffset};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -263,4 +266,134 @@ int answer(void) { return 42; }
     assert_eq!(build_id(&file).as_deref(), Some("0102"));
     assert_eq!(needed(&file), [""; 0]);
     assert_eq!(interpreter(&file), None);
+}
+
+#[test]
+fn an_image_shows_what_the_loader_sees() {
+    for shape in SHAPES {
+        let file = picture(shape);
+        let image = Image::of(&file[..]).unwrap();
+        let (class, order) =
+            (if shape.wide { Class::Elf64 } else { Class::Elf32 }, if shape.big { Order::Big } else { Order::Little });
+        assert_eq!((image.class, image.order, image.len), (class, order, file.len() as u64));
+        assert_eq!((image.segments.len(), image.loads().count(), image.sections.len()), (4, 1, 7), "{shape:?}");
+        assert_eq!(image.interpreter.as_deref(), Some("/lib/ld.so"));
+        assert_eq!(image.build_id.as_deref(), Some("deadbeef"));
+        let dynamic = image.dynamic.as_ref().unwrap();
+        assert_eq!((dynamic.entries.len(), dynamic.spare), (6, 0), "what stands behind DT_NULL is no entry");
+        assert_eq!(dynamic.values(object::elf::DT_NEEDED).count(), 2);
+        assert_eq!(image.string(1), Some(&b"liba.so.1"[..]));
+        assert_eq!(image.offset_of(0x10000 + 576, 10), Some(576));
+        assert_eq!(image.at(0x10000 + 544, 11), Some(&b"/lib/ld.so\0"[..]));
+        assert_eq!((image.at(0x10000 + 950, 11), image.at(0xffff, 1), image.at(u64::MAX, 2)), (None, None, None));
+        assert_eq!(image.section(".dynstr").unwrap().address, 0, "the drawn sections have no addresses");
+        assert!(image.relocations().unwrap().is_empty() && image.relr().unwrap().is_none());
+        assert!(
+            image.dynamic_symbols().is_none() && image.all_symbols().is_none() && image.needed_versions().is_empty()
+        );
+    }
+}
+
+const LIBRARY: &str = "\
+// cc: -shared -fPIC -nostdlib -ffreestanding -O1 -Wl,--hash-style=HASH
+extern int other;
+int mine = 1;
+__attribute__((visibility(\"protected\"))) int guarded = 2;
+__attribute__((weak)) int weak = 3;
+static int hidden = 4;
+int *all[5] = { &other, &mine, &guarded, &weak, &hidden };
+int call(void);
+int use(void) { return call(); }
+";
+
+#[test]
+fn relocations_and_symbols_are_read_with_and_without_a_section_table() {
+    for hash in ["sysv", "gnu"] {
+        let folder = tempfile::tempdir().unwrap();
+        let Some(mut file) = built(folder.path(), &LIBRARY.replace("HASH", hash)) else { return };
+        let with = Image::of(&file[..]).unwrap();
+        let symbols = with.dynamic_symbols().expect("a symbol table");
+        let listed: Vec<_> = symbols.iter().collect();
+        assert_eq!(symbols.count(), listed.len() + 1);
+        let named = |name: &str| *listed.iter().find(|symbol| symbol.name == name.as_bytes()).unwrap();
+        assert!(!named("other").is_defined() && named("other").is_preemptible());
+        assert!(named("mine").is_defined() && named("mine").is_preemptible() && named("mine").len == 4);
+        assert!(named("guarded").is_defined() && !named("guarded").is_preemptible());
+        assert!(named("weak").is_preemptible());
+        assert_eq!(with.word_at(named("mine").address).map(|word| word as u32), Some(1));
+        assert_eq!(with.section_at(named("mine").address).unwrap().name, ".data");
+        assert!(with.all_symbols().unwrap().iter().any(|symbol| symbol.name == b"hidden"));
+
+        let tables = with.relocations().unwrap();
+        let named_by = |index: u32| symbols.get(index as usize).unwrap().name;
+        let load: Vec<Relocation> =
+            tables.iter().filter(|table| table.role == Role::Load).flat_map(Relocations::iter).collect();
+        let plt: Vec<Relocation> =
+            tables.iter().filter(|table| table.role == Role::Plt).flat_map(Relocations::iter).collect();
+        assert_eq!(
+            load.iter()
+                .filter(|relocation| relocation.symbol != 0)
+                .map(|relocation| named_by(relocation.symbol))
+                .collect::<std::collections::BTreeSet<_>>(),
+            [&b"guarded"[..], b"mine", b"other", b"weak"].into()
+        );
+        assert_eq!(plt.iter().map(|relocation| named_by(relocation.symbol)).collect::<Vec<_>>(), [b"call"]);
+        let relative = elf::relative_type(with.machine).expect("this machine has one");
+        let plain: Vec<_> = load.iter().filter(|relocation| relocation.kind == relative).collect();
+        assert_eq!(plain.len(), 1, "the hidden one");
+        for relocation in &load {
+            let symbolic = elf::meaning(with.machine, relocation.kind) == Meaning::Symbolic;
+            assert_eq!(symbolic, relocation.symbol != 0, "{}", elf::relocation_name(with.machine, relocation.kind));
+        }
+
+        let count = symbols.count();
+        let defined = listed.iter().filter(|symbol| symbol.is_defined()).count();
+        // Where the section table begins, and how many entries it has.
+        file[40..48].fill(0);
+        file[60..62].fill(0);
+        let without = Image::of(&file[..]).unwrap();
+        assert!(without.sections.is_empty() && without.sections_damaged.is_none());
+        let table = without.dynamic_symbols().expect("the hash table says how long it is");
+        assert_eq!((table.count(), table.iter().filter(elf::Symbol::is_defined).count()), (count, defined), "{hash}");
+        assert_eq!(
+            without.relocations().unwrap().iter().map(Relocations::count).sum::<u64>(),
+            (load.len() + plt.len()) as u64
+        );
+    }
+}
+
+#[test]
+fn versions_of_other_files_are_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "// cc: -O0\n#include <stdio.h>\nint main(void) { return puts(\"\"); }\n";
+    let Some(file) = built(folder.path(), source) else { return };
+    let image = Image::of(&file[..]).unwrap();
+    let versions = image.needed_versions();
+    let from_libc = |version: &[u8]| version.starts_with(b"GLIBC_2.");
+    assert!(versions.iter().any(|(file, version)| file.starts_with(b"libc.so") && from_libc(version)), "{versions:?}");
+}
+
+/// 64-bit little-endian MIPS: symbol first, then one byte for each of three types.
+#[test]
+fn the_odd_order_of_mips_is_known() {
+    let mut file = vec![0; 64 + 2 * 56];
+    file[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+    file[16..20].copy_from_slice(&[3, 0, 8, 0]);
+    file[20] = 1;
+    file[32..40].copy_from_slice(&64_u64.to_le_bytes());
+    file[52..60].copy_from_slice(&[64, 0, 56, 0, 2, 0, 64, 0]);
+    let dynamic: Vec<u8> = [7_u64, 512, 8, 24, 9, 24, 0, 0].iter().flat_map(|word| word.to_le_bytes()).collect();
+    let mut shaped = Vec::new();
+    SHAPES[0].program_header(&mut shaped, 1, (0, 536), 0, 4096);
+    SHAPES[0].program_header(&mut shaped, 2, (256, dynamic.len() as u64), 256, 8);
+    file[64..].copy_from_slice(&shaped);
+    file.resize(256, 0);
+    file.extend(&dynamic);
+    file.resize(512, 0);
+    file.extend(0x1000_u64.to_le_bytes());
+    file.extend([5, 0, 0, 0, 0, 0, 18, 3]);
+    file.extend((-8_i64).to_le_bytes());
+    let tables = Image::of(&file[..]).unwrap().relocations().unwrap();
+    let found: Vec<Relocation> = tables.iter().flat_map(Relocations::iter).collect();
+    assert_eq!(found, [Relocation { offset: 0x1000, kind: 0x1203, symbol: 5, addend: -8 }]);
 }
