@@ -15,7 +15,7 @@ pub fn stat(document: &StatDocument, rows: usize, width: usize) -> Page {
         (Depth::Detail, [file]) => detail(&mut page, file, rows),
         (_, files) => {
             table(&mut page, files, rows);
-            summary(&mut page, &document.summary);
+            summary(&mut page, &document.summary, rows);
             super::left_out(&mut page, &document.left_out, rows);
         }
     }
@@ -60,7 +60,7 @@ fn table(page: &mut Page, files: &[Surveyed], rows: usize) {
     more(page, files.len(), rows);
 }
 
-fn summary(page: &mut Page, sum: &Summary) {
+fn summary(page: &mut Page, sum: &Summary, rows: usize) {
     page.heading("What could be saved in these files");
     page.paragraph(&format!(
         "{} with {} are looked at; the dynamic loader works on {}. They have {} in tables of {}.",
@@ -91,7 +91,7 @@ fn summary(page: &mut Page, sum: &Summary) {
             units::bytes(sum.relr_bytes)
         ));
     }
-    groups(page, "Relocations by type", "type", &sum.by_type, usize::MAX);
+    groups(page, "Relocations by type", "type", &sum.by_type, rows);
     waste(page, &sum.waste);
     page.heading("What else they hold");
     following(page, sum.following, sum.load_entries);
