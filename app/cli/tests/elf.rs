@@ -116,6 +116,55 @@ fn what_is_no_elf_file_is_bad_data() {
 }
 
 #[test]
+fn verify_says_same_or_what_differs() {
+    let scratch = Scratch::new();
+    if library(&scratch, "lib.so").is_none() {
+        return;
+    }
+    scratch.thaw(["elf", "verify", "lib.so", "lib.so"]).exits(0).says("same: lib.so means what lib.so means");
+    let mut bytes = std::fs::read(scratch.path("lib.so")).unwrap();
+    // The last pointer of the table of functions, by its relocation: one more is another function.
+    let table = bytes.windows(8).rposition(|word| word == 8_u64.to_le_bytes()).expect("an entry of type RELATIVE");
+    bytes[table + 8] ^= 1;
+    scratch.write("other.so", &bytes);
+    let said = scratch.thaw(["elf", "verify", "lib.so", "other.so"]).exits(1);
+    said.says("differs: other.so does not mean what lib.so means").says("difference").says("0x");
+    let json = scratch.thaw(["elf", "verify", "lib.so", "other.so", "--json"]).exits(1).json();
+    assert_eq!((&json["schema"], &json["agrees"]), (&"thaw.elf-verify/1".into(), &false.into()));
+    assert!(json["offline"]["total"].as_u64().unwrap() > 0);
+    scratch.write("text", "hello");
+    scratch.thaw(["elf", "verify", "text", "lib.so"]).exits(5).complains("cannot take as the original 'text'");
+    scratch.thaw(["elf", "verify", "lib.so", "text"]).exits(1).says("does not mean");
+    scratch.thaw(["elf", "verify", "lib.so", "nowhere"]).exits(2).complains("cannot read 'nowhere'");
+}
+
+#[test]
+fn what_pack_is_asked_for_must_make_sense() {
+    let scratch = Scratch::new();
+    for name in ["one/same", "two/same"] {
+        scratch.write(&format!("{name}/lib.so"), std::fs::read("/bin/true").unwrap());
+    }
+    scratch.write("file", "");
+    let wrong: [(&[&str], &str); 8] = [
+        (&["one"], "--output"),
+        (&["one", "--plan", "--in-place"], "cannot be used with"),
+        (&["nowhere", "--plan"], "cannot look at 'nowhere'"),
+        (&["one", "--plan", "--debug-file", "file"], "--debug-file is for one file"),
+        (&["one", "two", "-o", "out"], "two files would become 'out/same/lib.so'"),
+        (&["one", "-o", "file"], "several files need a directory"),
+        (&["one", "--plan", "--backend", "magic"], "relr"),
+        (&["one", "--plan", "--no-shrink", "--punch-holes"], "cannot be used with"),
+    ];
+    for (words, part) in wrong {
+        scratch.thaw(["elf", "pack"].iter().chain(words)).exits(2).complains(part);
+    }
+    assert_eq!(scratch.names(""), ["config", "file", "one", "run", "state", "two"], "nothing was written");
+    for words in [&["restore"][..], &["restore", "--all", "file"], &["fix-relr", "file"], &["verify", "file"]] {
+        scratch.thaw(["elf"].iter().chain(words)).exits(2);
+    }
+}
+
+#[test]
 fn a_directory_that_may_not_be_read_is_named() {
     let scratch = Scratch::new();
     scratch.write("tree/closed/file", "");

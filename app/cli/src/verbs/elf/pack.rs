@@ -105,7 +105,7 @@ pub fn run(args: &PackArgs, quiet: bool) -> Result<Exit> {
     let mut files = Vec::new();
     if single {
         for (path, target) in jobs {
-            let outcome = make_way(&target).and_then(|()| pack_file(&path, &target, &options))?;
+            let outcome = pack_file(&path, &target, &options)?;
             files.push(ended(&path, &target, Ok(outcome)));
         }
     } else {
