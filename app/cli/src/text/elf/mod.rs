@@ -1,5 +1,6 @@
 //! `thaw elf` as text, one file per verb.
 
+mod file;
 mod pack;
 mod stat;
 

@@ -1,18 +1,18 @@
 //! `thaw elf stat` as text: one file in detail, or a table of files and what could be saved in all of them.
 
-use super::{more, share};
+use super::{file, more, share};
 use crate::text::table::{Align, Table};
-use crate::text::{Page, errors, harmless, units};
+use crate::text::{Page, harmless, units};
 use crate::verbs::elf::StatDocument;
 use elfstat::Depth;
-use elfstat::report::{FileReport, Group, Initializer, Internal, Kind, Packing, Summary, Surveyed, Vtables, Waste};
+use elfstat::report::{Group, Internal, Kind, Packing, Summary, Surveyed, Vtables, Waste};
 use model::{Bytes, shown};
 
 /// The answer; `rows` of each table.
 pub fn stat(document: &StatDocument, rows: usize, width: usize) -> Page {
     let mut page = Page::new(width);
     match (document.depth, document.files.as_slice()) {
-        (Depth::Detail, [file]) => detail(&mut page, file, rows),
+        (Depth::Detail, [file]) => file::detail(&mut page, file, rows),
         (_, files) => {
             table(&mut page, files, rows);
             summary(&mut page, &document.summary, rows);
@@ -132,7 +132,7 @@ fn page_size(bytes: Bytes) -> String {
     }
 }
 
-fn packed_forms(page: &mut Page, packing: &Packing, of: Bytes) {
+pub(super) fn packed_forms(page: &mut Page, packing: &Packing, of: Bytes) {
     if packing.packable == 0 {
         page.paragraph("There is no relative relocation to pack.");
         return;
@@ -163,7 +163,7 @@ fn packed_forms(page: &mut Page, packing: &Packing, of: Bytes) {
     }
 }
 
-fn groups(page: &mut Page, heading: &str, what: &str, groups: &[Group], rows: usize) {
+pub(super) fn groups(page: &mut Page, heading: &str, what: &str, groups: &[Group], rows: usize) {
     if groups.is_empty() {
         return;
     }
@@ -188,7 +188,7 @@ fn groups(page: &mut Page, heading: &str, what: &str, groups: &[Group], rows: us
     more(page, groups.len(), rows);
 }
 
-fn waste(page: &mut Page, waste: &Waste) {
+pub(super) fn waste(page: &mut Page, waste: &Waste) {
     if waste.of.0 == 0 {
         return;
     }
@@ -216,7 +216,7 @@ fn two(part: Bytes, whole: Bytes) -> String {
     format!("{:.2} %", part.0 as f64 / whole.0 as f64 * 100.0)
 }
 
-fn following(page: &mut Page, following: u64, of: u64) {
+pub(super) fn following(page: &mut Page, following: u64, of: u64) {
     if of > 0 {
         page.paragraph(&format!(
             "{} of {} entries to apply at load time ({}) are for the word after that of the entry before.",
@@ -227,7 +227,7 @@ fn following(page: &mut Page, following: u64, of: u64) {
     }
 }
 
-fn vtables(page: &mut Page, vtables: &Vtables, relocations: u64, depth: Depth) {
+pub(super) fn vtables(page: &mut Page, vtables: &Vtables, relocations: u64, depth: Depth) {
     if relocations == 0 {
         return;
     }
@@ -260,7 +260,7 @@ fn vtables(page: &mut Page, vtables: &Vtables, relocations: u64, depth: Depth) {
     }
 }
 
-fn internal(page: &mut Page, internal: &Internal, kind: Option<Kind>) {
+pub(super) fn internal(page: &mut Page, internal: &Internal, kind: Option<Kind>) {
     if internal.of + internal.of_plt == 0 {
         return;
     }
@@ -284,180 +284,12 @@ fn internal(page: &mut Page, internal: &Internal, kind: Option<Kind>) {
     }
 }
 
-fn detail(page: &mut Page, file: &Surveyed, rows: usize) {
-    let report = &file.report;
-    page.heading(&harmless(&shown(&file.path)));
-    identity(page, report);
-    let relocations = &report.relocations;
-    if relocations.count > 0 {
-        page.gap();
-        page.paragraph(&format!(
-            "{} in tables of {}, {} of the file.",
-            units::plural(relocations.count, "relocation", "relocations"),
-            units::bytes(relocations.bytes),
-            share(relocations.bytes.0, report.size.0)
-        ));
-        if let Some(relr) = relocations.relr {
-            page.paragraph(&format!(
-                "{} of them are packed already, in {}.",
-                units::count(relr.count),
-                units::bytes(relr.bytes)
-            ));
-        }
-        if relocations.entries > 0 {
-            packed_forms(page, &report.packing, report.size);
-            in_place(page, &report.packing);
-        }
-        groups(page, "By type", "type", &relocations.by_type, rows);
-        groups(page, "By table", "section of the table", &relocations.by_table, rows);
-        groups(page, "By target", "section that is relocated", &relocations.by_target, rows);
-        symbols(page, report, rows);
-        waste(page, &report.waste);
-        page.heading("How they lie");
-        following(page, relocations.adjacency.following, relocations.adjacency.of);
-        if relocations.adjacency.runs > 0 {
-            page.paragraph(&format!(
-                "The {} relative ones make {} of consecutive words; the longest has {}.",
-                units::count(relocations.relative),
-                units::plural(relocations.adjacency.runs, "run", "runs"),
-                units::count(relocations.adjacency.longest_run)
-            ));
-        }
-        vtables(page, &report.vtables, relocations.count, Depth::Detail);
-        internal(page, &report.internal, Some(report.identity.kind));
-    } else {
-        page.gap();
-        page.paragraph("The dynamic loader has no relocation to apply.");
-    }
-    layout(page, report);
-    initializers(page, report, rows);
-    if !report.warnings.is_empty() {
-        page.gap();
-        errors::warnings(page, &report.warnings);
-    }
-}
-
-fn identity(page: &mut Page, report: &FileReport) {
-    let identity = &report.identity;
-    let kind = match identity.kind {
-        Kind::Pie => "program (position independent)",
-        Kind::FixedProgram => "program (at a fixed address)",
-        Kind::Library => "shared library",
-        Kind::Static => "static program",
-        Kind::StaticPie => "static program (position independent)",
-        Kind::Object => "object file",
-        Kind::Core => "memory dump",
-        Kind::DebugData => "debug data of another file",
-        Kind::Other => "file of another kind",
-    };
-    let word = match identity.class {
-        elf::Class::Elf32 => "32 bits",
-        elf::Class::Elf64 => "64 bits",
-    };
-    let order = match identity.order {
-        elf::Order::Little => "little-endian",
-        elf::Order::Big => "big-endian",
-    };
-    let symbols = if identity.has_symbols { "with a symbol table" } else { "stripped" };
-    page.paragraph(&format!(
-        "{kind} for {}, {word}, {order}, {}, {symbols}",
-        identity.machine,
-        units::bytes(report.size)
-    ));
-    let made = identity.linker.iter().chain(&identity.compilers).map(|name| harmless(name)).collect::<Vec<_>>();
-    if !made.is_empty() {
-        page.labelled("", "made by   ", &made.join("; "));
-    }
-    if let Some(id) = &identity.build_id {
-        page.labelled("", "build-id  ", id);
-    }
-}
-
-fn in_place(page: &mut Page, packing: &Packing) {
-    if let Some(in_place) = packing.addend_in_place.filter(|_| packing.packable > 0) {
-        page.paragraph(&match in_place {
-            0 => "None of the words holds its addend already.".to_owned(),
-            all if all == packing.packable => "All of the words hold their addend already.".to_owned(),
-            some => format!("{} of the words hold their addend already.", units::count(some)),
-        });
-    }
-}
-
-fn symbols(page: &mut Page, report: &FileReport, rows: usize) {
-    let relocations = &report.relocations;
-    let named: u64 = relocations.by_symbol.iter().map(|group| group.count).sum();
-    if named == 0 {
-        return;
-    }
-    page.heading(&format!("By symbol ({} named)", units::plural(relocations.symbols, "symbol is", "symbols are")));
-    let mut table = Table::new([("relocations", Align::Right), ("symbol", Align::Elastic)]);
-    for group in relocations.by_symbol.iter().take(rows) {
-        table.row([units::count(group.count), harmless(&group.name)]);
-    }
-    page.table(&table);
-}
-
-fn layout(page: &mut Page, report: &FileReport) {
-    if report.dynamic.is_none() && report.last_data_page.is_none() {
-        return;
-    }
-    page.heading("Layout");
-    if let Some(place) = report.dynamic {
-        page.paragraph(&format!(
-            "The dynamic table lies {} into the file ({} of it), has {} and {}, and is {}.",
-            units::bytes(Bytes(place.offset.0)),
-            share(place.offset.0, report.size.0),
-            units::plural(place.entries, "entry", "entries"),
-            units::plural(place.spare, "free slot", "free slots"),
-            if place.writable { "writable" } else { "read-only" }
-        ));
-    }
-    if let Some(last) = report.last_data_page {
-        let begins =
-            format!("The last page of the data has {} of .bss, which the loader clears", units::bytes(last.unused));
-        let text = match (last.unused.0, last.relocated) {
-            (0, _) => "The data end with a page before .bss.".to_owned(),
-            (_, true) => format!("{begins}; relocations write to that page in any case."),
-            (_, false) => format!("{begins}: it is read and copied only for that."),
-        };
-        page.paragraph(&text);
-    }
-}
-
-fn initializers(page: &mut Page, report: &FileReport, rows: usize) {
-    let initializers = &report.initializers;
-    if initializers.functions.is_empty() {
-        return;
-    }
-    page.heading(&format!(
-        "What runs at the start: {} in lists",
-        units::plural(initializers.count, "function", "functions")
-    ));
-    let mut table = Table::new([
-        ("list", Align::Left),
-        ("entry", Align::Right),
-        ("address", Align::Right),
-        ("symbol", Align::Elastic),
-        ("source", Align::Left),
-    ]);
-    for Initializer { list, entry, address, symbol, source } in initializers.functions.iter().take(rows) {
-        table.row([
-            (*list).to_owned(),
-            if *list == "DT_INIT" { String::new() } else { units::count(*entry) },
-            address.map_or_else(|| "elsewhere".to_owned(), |address| format!("{address:#x}")),
-            symbol.as_deref().map(harmless).unwrap_or_default(),
-            source.as_deref().map(harmless).unwrap_or_default(),
-        ]);
-    }
-    page.table(&table.without_empty_columns());
-    more(page, initializers.functions.len(), rows);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use elfstat::report::{
-        Adjacency, DynamicPlace, Identity, Initializers, LastDataPage, LeftOut, Relocations, Unreadable, WasteRow,
+        Adjacency, DynamicPlace, FileReport, Identity, Initializer, Initializers, LastDataPage, LeftOut, Relocations,
+        Unreadable, WasteRow,
     };
     use model::{FileOffset, Warning, WarningKind};
 
