@@ -49,6 +49,7 @@ fn run(args: Args) -> Result<Exit> {
         Verb::Compare(typed) => verbs::compare::compare(&typed),
         Verb::Gate(typed) => verbs::compare::gate(&typed),
         Verb::Query(typed) => verbs::query::run(&typed),
+        Verb::Preload(typed) => verbs::preload::run(&typed),
         Verb::Flush(typed) => verbs::files::flush(&typed),
         Verb::Resident(typed) => verbs::files::resident(&typed),
         Verb::Elf(typed) => verbs::elf::run(&typed, args.quiet),

@@ -8,6 +8,7 @@ pub mod doctor;
 pub mod elf;
 pub mod files;
 pub mod hidden;
+pub mod preload;
 pub mod presets;
 pub mod query;
 pub mod record;
@@ -73,6 +74,9 @@ pub enum Verb {
     /// What else is in a recording? (SQL)
     #[command(long_about = query::LONG_ABOUT)]
     Query(query::QueryArgs),
+    /// Can the program start faster if its files are read before it asks for them?
+    #[command(long_about = preload::LONG_ABOUT)]
+    Preload(Box<preload::PreloadArgs>),
     /// Can these files be evicted from the page cache, and if not, why?
     #[command(long_about = files::FLUSH_ABOUT)]
     Flush(files::FlushArgs),

@@ -1,0 +1,166 @@
+//! `thaw preload` as text.
+
+use super::table::{Align, Table};
+use super::{Page, YELLOW, errors, harmless, units, without_numbers};
+use crate::verbs::preload::{PlanDocument, StatusDocument};
+use model::{Error, shown};
+use preload::install::{Installation, Kept};
+use preload::manifest::About;
+use preload::run::Report;
+use std::path::{Path, PathBuf};
+
+/// Files shown in a list.
+const SHOWN: usize = 20;
+
+/// What was planned.
+pub fn plan(document: &PlanDocument, width: usize) -> Page {
+    let mut page = Page::new(width);
+    let about = &document.about;
+    page.paragraph(&format!(
+        "{}: {} in {} of {}; {} of them are needed, the rest are gaps of up to {} that cost less than a request.",
+        harmless(&document.manifest),
+        units::bytes(document.bytes),
+        units::plural(document.reads as u64, "read", "reads"),
+        units::plural(document.files as u64, "file", "files"),
+        units::bytes(document.needed),
+        units::bytes(about.gap),
+    ));
+    page.paragraph(&format!(
+        "Order: {}. Planned for the disk {}, which takes {} for all of it.",
+        if about.order == preload::plan::Order::Disk { "by place on the disk" } else { "as the program needs it" },
+        harmless(&about.disk),
+        units::seconds(document.disk_s),
+    ));
+    page.paragraph(match about.source.as_str() {
+        "exact" => "What is needed is known exactly: nothing was read ahead while it was recorded.",
+        "touch" => "What is needed is known exactly: it was recorded what the start touches.",
+        "asked" => {
+            "What is needed is what was read and what was mapped around faults: up to 16 pages for one. A recording with --readahead 0 knows it exactly."
+        }
+        _ => "What is needed is what was in memory after a start, and in which order is not known. As root, the trace tells more.",
+    });
+    if !document.lost.is_empty() {
+        page.gap();
+        page.paragraph(&format!(
+            "{} of the recording are not in it:",
+            units::plural(document.lost.len() as u64, "file", "files")
+        ));
+        let lost = document.lost.iter().map(|lost| (lost.path.as_str(), lost.why.to_string()));
+        list(&mut page, lost.collect());
+    }
+    page
+}
+
+/// How a manifest fits.
+pub fn status(document: &StatusDocument, width: usize) -> Page {
+    let mut page = Page::new(width);
+    let report = &document.report;
+    page.paragraph(&format!(
+        "{}: {} in {} of {}, made on {} from {}.",
+        harmless(&document.manifest),
+        units::bytes(report.bytes),
+        units::plural(document.reads as u64, "read", "reads"),
+        units::plural(report.files as u64, "file", "files"),
+        harmless(&document.about.host),
+        harmless(&document.about.recording),
+    ));
+    page.paragraph(&format!("In memory now: at least {} of it.", units::bytes(report.resident)));
+    if let Some((what, hint)) = fits(Path::new(&document.manifest), &document.about, &document.host, report) {
+        page.labelled(YELLOW, "warning: ", &harmless(&what));
+        page.labelled("", "   hint: ", &harmless(&hint));
+        list(&mut page, report.stale.iter().map(|stale| (stale.path.as_str(), stale.why.to_string())).collect());
+    }
+    page
+}
+
+fn list(page: &mut Page, files: Vec<(&str, String)>) {
+    let mut table = Table::new([("file", Align::Elastic), ("because", Align::Left)]);
+    for (path, why) in files.iter().take(SHOWN) {
+        table.row([harmless(path), without_numbers(&harmless(why))]);
+    }
+    page.table(&table);
+    if files.len() > SHOWN {
+        page.remark(&format!("and {} more (--json lists all)", units::count((files.len() - SHOWN) as u64)));
+    }
+}
+
+/// What does not fit, and what to do.
+fn fits(manifest: &Path, about: &About, host: &str, report: &Report) -> Option<(String, String)> {
+    let stale = report.stale.len();
+    if stale == 0 {
+        return None;
+    }
+    let again = "record the start again, then `thaw preload make`".to_owned();
+    if !report.nothing_fits() {
+        let text = format!("{stale} of {} files are not read", report.files);
+        return Some((text, format!("`thaw preload status {}` says why; {again}", shown(manifest))));
+    }
+    let text = match about.host == host {
+        true => format!("none of the {stale} files is as it was when the manifest was made: everything was upgraded?"),
+        false => {
+            format!("none of the {stale} files is as it was: the manifest was made on {}, this is {host}", about.host)
+        }
+    };
+    Some((text, again))
+}
+
+/// A line on files that are left out.
+pub fn misfit(manifest: &Path, about: &About, host: &str, report: &Report) -> Option<String> {
+    let mut out = String::new();
+    if let Some((text, hint)) = fits(manifest, about, host, report) {
+        out.push_str(&errors::warning_line(&text, Some(&hint)));
+    }
+    if let Some(error) = &report.engine_failed {
+        let text = format!("the engine does not work here ({}); fadvise took its place", without_numbers(error));
+        out.push_str(&errors::warning_line(&text, Some("leave --engine out")));
+    }
+    (!out.is_empty()).then_some(out)
+}
+
+/// For `-v`.
+pub fn done(report: &Report) -> String {
+    let mut out = format!(
+        "thaw preload: asked for {} in {}; {} were in memory",
+        units::bytes(report.asked),
+        units::plural(report.calls as u64, "read", "reads"),
+        units::bytes(report.resident)
+    );
+    if let Some(short) = &report.short {
+        out.push_str(&format!("; less than the {} of the manifest: {short}", units::bytes(report.bytes)));
+    }
+    out.push('\n');
+    out
+}
+
+/// The manifest is no good; the program starts all the same.
+pub fn started_without(error: &Error) -> String {
+    errors::warning_line(&without_numbers(&error.to_string()), error.hint.as_deref())
+}
+
+/// What was installed.
+pub fn installed(installation: &Installation, width: usize) -> Page {
+    let mut page = Page::new(width);
+    page.line("Installed:");
+    for path in installation.paths() {
+        page.line(&format!("  {}", harmless(&shown(path))));
+    }
+    for note in &installation.notes {
+        page.labelled("", "note: ", &harmless(note));
+    }
+    page.paragraph(&format!("`{}` takes it away.", harmless(&installation.undo_command())));
+    page
+}
+
+/// What was taken away, and what was not.
+pub fn uninstalled(installation: &Installation, kept: &[Kept], width: usize) -> Page {
+    let mut page = Page::new(width);
+    let is_kept = |path: &PathBuf| kept.iter().any(|kept| kept.path == *path);
+    page.line("Removed, or put back as it was:");
+    for path in installation.paths().filter(|path| !is_kept(path)) {
+        page.line(&format!("  {}", harmless(&shown(path))));
+    }
+    for kept in kept {
+        page.labelled(YELLOW, "kept: ", &format!("{}: {}", harmless(&shown(&kept.path)), harmless(&kept.why)));
+    }
+    page
+}

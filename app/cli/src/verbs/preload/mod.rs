@@ -1,0 +1,242 @@
+//! `thaw preload`: read what a start needs before the program asks for it.
+
+mod needed;
+mod target;
+
+use crate::args::preload::{
+    EngineChoice, GapChoice, InstallArgs, MakeArgs, OrderChoice, Place, PreloadArgs, PreloadVerb, RunArgs, StatusArgs,
+    UninstallArgs, WhenChoice,
+};
+use crate::document::Loaded;
+use crate::{output, text};
+use model::{Bytes, Error, Exit, Result, shown};
+use preload::install::{Installation, Scope, Subject};
+use preload::manifest::{About, Manifest};
+use preload::plan::{Gap, Order, Plan};
+use preload::run::{Engine, Report, When};
+use recording::Reader;
+use serde::Serialize;
+
+/// `thaw.preload-plan/1`: what `make` made.
+#[derive(Debug, Serialize)]
+pub struct PlanDocument {
+    /// Name and version of this document.
+    pub schema: &'static str,
+    /// The manifest's file.
+    pub manifest: String,
+    /// Where it comes from.
+    pub about: About,
+    /// Files in it.
+    pub files: usize,
+    /// Reads in it.
+    pub reads: usize,
+    /// Bytes of all reads.
+    pub bytes: Bytes,
+    /// Of those, needed.
+    pub needed: Bytes,
+    /// How long the disk takes for all of it, seconds.
+    pub disk_s: f64,
+    /// Files of the recording that are not in the manifest.
+    pub lost: Vec<LostDocument>,
+}
+
+/// A file of the recording that is not in the manifest.
+#[derive(Debug, Serialize)]
+pub struct LostDocument {
+    /// Its path.
+    pub path: String,
+    /// Why.
+    #[serde(flatten)]
+    pub why: preload::Stale,
+}
+
+/// `thaw.preload/1`: a manifest and how it fits.
+#[derive(Debug, Serialize)]
+pub struct StatusDocument {
+    /// Name and version of this document.
+    pub schema: &'static str,
+    /// The manifest's file.
+    pub manifest: String,
+    /// Where it comes from.
+    pub about: About,
+    /// This machine's name.
+    pub host: String,
+    /// Reads in it.
+    pub reads: usize,
+    /// What was found.
+    pub report: Report,
+}
+
+/// All verbs.
+///
+/// # Errors
+/// See each one.
+pub fn run(args: &PreloadArgs) -> Result<Exit> {
+    match &args.verb {
+        PreloadVerb::Make(args) => make(args),
+        PreloadVerb::Run(args) => start(args),
+        PreloadVerb::Status(args) => status(args),
+        PreloadVerb::Install(args) => install(args),
+        PreloadVerb::Uninstall(args) => uninstall(args),
+    }
+}
+
+/// Writes a manifest.
+///
+/// # Errors
+/// The recording holds no cold start, or nothing of what it needed is as it was.
+fn make(args: &MakeArgs) -> Result<Exit> {
+    let reader = Reader::open(&args.recording)?;
+    let loaded = Loaded::of(&args.recording, &reader)?;
+    let needed = needed::of(&reader, &loaded, args.variant.as_deref())?;
+    let (wanted, lost) = preload::make::look(needed.files);
+    if wanted.is_empty() {
+        return Err(Error::on(Exit::No, "nothing that this start needed is as it was recorded:", &args.recording)
+            .hint("record it again on this machine, then `thaw preload make`"));
+    }
+    let disk = target::disk(args.disk.as_deref(), &loaded.asked, wanted.iter().map(|file| &*file.entry.path))?;
+    let order = match args.order {
+        OrderChoice::Auto => target::order(&disk),
+        OrderChoice::Disk => Order::Disk,
+        OrderChoice::FirstUse => Order::FirstUse,
+    };
+    let gap = match args.gap {
+        GapChoice::Auto => Gap::Fastest,
+        GapChoice::UpTo(size) => Gap::UpTo(size),
+    };
+    let about = About {
+        made_unix_ns: now(),
+        thaw: env!("CARGO_PKG_VERSION").into(),
+        host: host(),
+        recording: std::path::absolute(&args.recording).map_or_else(|_| shown(&args.recording), |path| shown(&path)),
+        source: needed.source.into(),
+        disk: disk.name.clone(),
+        ..About::default()
+    };
+    let Plan { manifest, needed, time } =
+        preload::plan::plan(wanted, gap, order, &|reads| target::time(&disk, reads), about);
+    manifest.write(&args.output)?;
+    let document = PlanDocument {
+        schema: "thaw.preload-plan/1",
+        manifest: shown(&args.output),
+        files: manifest.files.len(),
+        reads: manifest.reads.len(),
+        bytes: manifest.bytes(),
+        about: manifest.about,
+        needed,
+        disk_s: time.seconds(),
+        lost: lost.into_iter().map(|lost| LostDocument { path: shown(&lost.path), why: lost.why }).collect(),
+    };
+    match args.json {
+        true => output::json(&document)?,
+        false => output::page(&text::preload::plan(&document, text::width::of_terminal()))?,
+    }
+    Ok(Exit::Done)
+}
+
+/// Reads, then becomes the program. Returns only where there is none.
+///
+/// # Errors
+/// Without a program: the manifest cannot be read.
+fn start(args: &RunArgs) -> Result<Exit> {
+    let outcome = read(args);
+    if args.command.is_empty() {
+        let report = outcome?;
+        return Ok(if report.nothing_fits() { Exit::No } else { Exit::Done });
+    }
+    if let Err(error) = outcome {
+        output::complain(&text::preload::started_without(&error));
+    }
+    let failed = preload::exec::exec(&args.command);
+    let error = Error::new(Exit::Target, "cannot start", args.command[0].to_string_lossy()).because(failed.cause);
+    output::complain(&text::errors::error(&error));
+    // As env(1) and shells say it: not among the codes of thaw, because this is the program's place.
+    std::process::exit(failed.exit_code.into())
+}
+
+fn read(args: &RunArgs) -> Result<Report> {
+    let manifest = Manifest::read(&args.manifest)?;
+    let engine = match args.engine {
+        EngineChoice::Auto | EngineChoice::Readahead => Engine::ReadAhead,
+        EngineChoice::Fadvise => Engine::Fadvise,
+        EngineChoice::IoUring => Engine::IoUring,
+    };
+    let when = match args.when {
+        WhenChoice::All => When::All,
+        WhenChoice::FirstPart => When::FirstPart(args.first),
+    };
+    let report = preload::run::run(&manifest, engine, when);
+    if let Some(warning) = text::preload::misfit(&args.manifest, &manifest.about, &host(), &report) {
+        output::complain(&warning);
+    }
+    if args.verbose {
+        output::complain(&text::preload::done(&report));
+    }
+    Ok(report)
+}
+
+/// Says how a manifest fits; [`Exit::No`] if nothing of it does.
+///
+/// # Errors
+/// The manifest cannot be read.
+fn status(args: &StatusArgs) -> Result<Exit> {
+    let manifest = Manifest::read(&args.manifest)?;
+    let report = preload::run::look(&manifest);
+    let exit = if report.nothing_fits() { Exit::No } else { Exit::Done };
+    let document = StatusDocument {
+        schema: "thaw.preload/1",
+        manifest: shown(&args.manifest),
+        about: manifest.about,
+        host: host(),
+        reads: manifest.reads.len(),
+        report,
+    };
+    match args.json {
+        true => output::json(&document)?,
+        false => output::page(&text::preload::status(&document, text::width::of_terminal()))?,
+    }
+    Ok(exit)
+}
+
+fn subject(place: &Place) -> Subject {
+    match (&place.desktop, &place.unit) {
+        (Some(name), _) => Subject::Launcher(name.clone()),
+        (None, Some(name)) => Subject::Unit(name.clone()),
+        (None, None) => unreachable!("the arguments need one of the two"),
+    }
+}
+
+fn scope(system: bool) -> Scope {
+    if system { Scope::System } else { Scope::User }
+}
+
+/// Installs a launcher or a unit.
+///
+/// # Errors
+/// There is no such desktop entry, something is installed there already, or a file cannot be written.
+fn install(args: &InstallArgs) -> Result<Exit> {
+    let manifest = Manifest::read(&args.manifest)?;
+    let installation = preload::install::install(&manifest, &subject(&args.place), scope(args.system))?;
+    output::page(&text::preload::installed(&installation, text::width::of_terminal()))?;
+    Ok(Exit::Done)
+}
+
+/// Takes it away.
+///
+/// # Errors
+/// It is not installed, or a file cannot be removed.
+fn uninstall(args: &UninstallArgs) -> Result<Exit> {
+    let installation: Installation = preload::install::find(&subject(&args.place), scope(args.system))?;
+    let kept = preload::install::uninstall(&installation)?;
+    output::page(&text::preload::uninstalled(&installation, &kept, text::width::of_terminal()))?;
+    Ok(if kept.is_empty() { Exit::Done } else { Exit::No })
+}
+
+/// This machine's name.
+fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+fn now() -> u64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}

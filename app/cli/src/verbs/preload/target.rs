@@ -1,0 +1,80 @@
+//! The disk that a manifest is planned for.
+
+use crate::args::values::{self, DiskLimit};
+use crate::plan::Asked;
+use disk::model::{Ask, Direction, Drive, Flash, Kind, Model, Zone};
+use disk::preset::Presets;
+use model::{Bytes, Error, Exit, Nanos, Result};
+use preload::plan::{DiskRead, Order};
+use std::path::Path;
+
+/// What was typed; else the limit that was set for the recording; else a disk of the kind that the kernel tells of the first of
+/// these files that is on a disk.
+///
+/// # Errors
+/// There is no such disk, or `this` cannot be measured.
+pub fn disk<'a>(typed: Option<&str>, asked: &Asked, files: impl Iterator<Item = &'a Path>) -> Result<Model> {
+    let mut below = files.filter_map(|file| os::disk::Disk::of_path(file).ok());
+    match typed {
+        Some("this") => {
+            let disk =
+                below.next().ok_or_else(|| Error::new(Exit::Machine, "no file is on a disk of", "this machine"))?;
+            let device = Path::new("/dev").join(&disk.name);
+            Ok(disk::fit::fit(&disk::fit::measure(&device, 1)?)?.model)
+        }
+        Some(word) if word.starts_with("throttle:") => {
+            let limit = values::disk_limit(word).map_err(|why| Error::new(Exit::Usage, why, ""))?;
+            Ok(limited(limit))
+        }
+        Some(name) => Ok(Presets::builtin().get(name)?.model.clone()),
+        None if asked.throttle_iops.is_some() || asked.throttle_bps.is_some() => {
+            Ok(limited(DiskLimit { iops: asked.throttle_iops, bps: asked.throttle_bps.map(Bytes) }))
+        }
+        None => {
+            let name = match below.next() {
+                Some(disk) if disk.rotational => "desktop2010",
+                Some(disk) if disk.name.starts_with("nvme") => "nvme",
+                _ => "sata-ssd",
+            };
+            Ok(Presets::builtin().get(name)?.model.clone())
+        }
+    }
+}
+
+/// A disk that is as slow as a limit, and has no arm.
+fn limited(limit: DiskLimit) -> Model {
+    /// Bytes a second where there is no limit: more than any disk has.
+    const NO_LIMIT: f64 = 1e11;
+    let parts = [limit.iops.map(|iops| format!("iops={iops}")), limit.bps.map(|bps| format!("bps={}", bps.0))];
+    let none = Nanos(0);
+    Model {
+        name: format!("throttle:{}", parts.into_iter().flatten().collect::<Vec<_>>().join(",")),
+        title: "the disk limit of a recording".into(),
+        capacity: Bytes(1 << 40),
+        overhead: none,
+        zones: vec![Zone { from: 0.0, rate: limit.bps.map_or(NO_LIMIT, |bps| bps.0 as f64) }],
+        kind: Kind::Flash(Flash {
+            latency: none,
+            next_latency: none,
+            write_latency: none,
+            channels: 1 << 10,
+            iops: limit.iops.map(|iops| iops as f64),
+            units: None,
+        }),
+    }
+}
+
+/// An arm wants its reads by place; everything else wants first what is needed first.
+pub fn order(disk: &Model) -> Order {
+    match disk.kind {
+        Kind::Rotating(_) => Order::Disk,
+        Kind::Flash(_) => Order::FirstUse,
+    }
+}
+
+/// How long a disk takes for reads that are all asked for at once.
+pub fn time(disk: &Model, reads: &[DiskRead]) -> Nanos {
+    let mut drive = Drive::new(disk.clone(), disk.capacity);
+    let ask = |read: &DiskRead| Ask { disk: read.disk, len: read.len, direction: Direction::Read };
+    reads.iter().map(|read| drive.serve(Nanos(0), &ask(read)).done).max().unwrap_or_default()
+}

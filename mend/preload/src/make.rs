@@ -1,0 +1,75 @@
+//! Looks at the files of a recording as they are now, so that they can be planned for.
+
+use crate::identity::{self, Stale};
+use crate::manifest::{Entry, Kind};
+use crate::plan::{Extent, Piece, Wanted};
+use model::Bytes;
+use rustix::fs::FileType;
+use std::io;
+use std::path::PathBuf;
+
+/// A file as the recording knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// Where it was; of a [`Kind::Device`] a file on it.
+    pub path: PathBuf,
+    /// What it was; [`Kind::Changing`] where the program wrote it.
+    pub kind: Kind,
+    /// Number of the file system's device.
+    pub dev: u64,
+    /// Inode number of the file at `path`.
+    pub ino: u64,
+    /// Size; of a [`Kind::Device`] that of the device.
+    pub size: Bytes,
+    /// GNU build-id in hex.
+    pub build_id: Option<String>,
+    /// What the start needed of it.
+    pub pieces: Vec<Piece>,
+    /// Where it lay on the disk, by file offset; empty if the file system does not tell.
+    pub extents: Vec<Extent>,
+}
+
+/// A recorded file that cannot be planned for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// Where it was.
+    pub path: PathBuf,
+    /// What happened to it.
+    pub why: Stale,
+}
+
+/// The files that are still as recorded, and the others.
+pub fn look(recorded: Vec<Recorded>) -> (Vec<Wanted>, Vec<Lost>) {
+    let mut wanted = Vec::new();
+    let mut lost = Vec::new();
+    for file in recorded {
+        let path = file.path.clone();
+        match found(file) {
+            Ok(found) => wanted.push(found),
+            Err(why) => lost.push(Lost { path, why }),
+        }
+    }
+    (wanted, lost)
+}
+
+fn found(recorded: Recorded) -> Result<Wanted, Stale> {
+    let Recorded { path, kind, dev, ino, size, build_id, pieces, extents } = recorded;
+    let planned = Entry { kind, dev, ino, size, mtime_ns: 0, build_id, path };
+    if kind == Kind::Device {
+        // Nothing of it is looked at: the file system may be one that is mounted for a recording only.
+        return Ok(Wanted { entry: planned, pieces, extents });
+    }
+    let file = os::cache::open_quietly(&planned.path)?;
+    let stat = rustix::fs::fstat(&file).map_err(io::Error::from)?;
+    let is = identity::size(&stat);
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(Stale::OtherKind);
+    }
+    if kind == Kind::Regular && is != size {
+        return Err(Stale::Size { was: size, is });
+    }
+    if kind == Kind::Regular && planned.build_id.is_some() && identity::build_id(&file) != planned.build_id {
+        return Err(Stale::Build);
+    }
+    Ok(Wanted { entry: Entry { size: is, mtime_ns: identity::mtime_ns(&stat), ..planned }, pieces, extents })
+}

@@ -1,0 +1,352 @@
+//! The manifest: what is read before a start, as a file of lines.
+//!
+//! ```text
+//! thaw preload manifest 1
+//! about made_unix_ns 1795307722157216897
+//! about source exact
+//! file regular 65024 1311 141558816 1740000000000000000 9a0b… /usr/lib/firefox-esr/libxul.so
+//! read 0 0 131072 17
+//! sum 2f6b0e5c1d3a9f84
+//! ```
+//!
+//! Fields stand between single blanks; what comes last on a line (a path, a text) may hold blanks, and has `\n` and `\\` for these two
+//! bytes. All other bytes are as they are, so a path need not be UTF-8. The sum is FNV-1a (64 bits) of all bytes before its line: it
+//! finds cut and damaged files, not forged ones. A manifest needs no trust: all it can do is to have files read that its reader may read.
+
+use crate::plan::{LONGEST, Order};
+use model::{Bytes, Error, Exit, FileOffset, Result, shown};
+use serde::Serialize;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+const HEAD: &[u8] = b"thaw preload manifest ";
+const VERSION: &[u8] = b"1";
+/// Larger files are not manifests: the reads of a browser take 40 kB.
+const LARGEST: u64 = 64 << 20;
+
+/// What is read before a start.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Manifest {
+    /// Where it comes from.
+    pub about: About,
+    /// Files in the order in which they are opened: by device and inode number.
+    pub files: Vec<Entry>,
+    /// Reads in the order in which they are asked for.
+    pub reads: Vec<Read>,
+}
+
+/// Where a manifest comes from: for people, and for a report on why it does not fit here.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct About {
+    /// When it was made, nanoseconds since 1970.
+    pub made_unix_ns: u64,
+    /// Version of thaw that made it.
+    pub thaw: String,
+    /// Name of the machine that it was made on.
+    pub host: String,
+    /// The recording.
+    pub recording: String,
+    /// How the needed ranges are known: `touch`, `exact`, `asked` or `cached`.
+    pub source: String,
+    /// The disk that it was planned for.
+    pub disk: String,
+    /// Gaps up to this long are read too.
+    pub gap: Bytes,
+    /// The order of the reads.
+    pub order: Order,
+}
+
+/// What kind of file it is, which decides what makes it stale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A file that stays as it is until it is replaced: stale with another size or date.
+    Regular,
+    /// A file that the program itself writes: read as far as it still goes, whatever its size and date.
+    Changing,
+    /// The block device under the file system of the file that is named: its ranges are the file system's metadata. Stale where
+    /// that file has another inode number.
+    Device,
+}
+
+/// A file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Entry {
+    /// Its kind.
+    pub kind: Kind,
+    /// Number of the file system's device, as `makedev` packs it; not compared: it changes with every boot.
+    pub dev: u64,
+    /// Inode number; compared for a [`Kind::Device`] only: of other files a copy serves as well.
+    pub ino: u64,
+    /// Size; of a [`Kind::Device`] that of the device.
+    pub size: Bytes,
+    /// Date of the last change, nanoseconds since 1970.
+    pub mtime_ns: i64,
+    /// GNU build-id in hex: decides where only the date differs.
+    pub build_id: Option<String>,
+    /// Where it is; absolute.
+    pub path: PathBuf,
+}
+
+/// Place of a file in [`Manifest::files`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct FileIndex(pub u32);
+
+/// A range that is asked for by one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Read {
+    /// Of which file.
+    pub file: FileIndex,
+    /// From where.
+    pub offset: FileOffset,
+    /// How much; above 0, at most [`LONGEST`].
+    pub len: Bytes,
+    /// Place in the order of first use, from 0: what is read if there is no room for all.
+    pub rank: u32,
+}
+
+impl Manifest {
+    /// The file of a read.
+    pub fn file(&self, read: &Read) -> &Entry {
+        &self.files[read.file.0 as usize]
+    }
+
+    /// Bytes in all reads.
+    pub fn bytes(&self) -> Bytes {
+        Bytes(self.reads.iter().fold(0, |sum, read| sum.saturating_add(read.len.0)))
+    }
+
+    /// As a file.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = [HEAD, VERSION, b"\n"].concat();
+        let about = &self.about;
+        let (made, gap) = (about.made_unix_ns.to_string(), about.gap.0.to_string());
+        for (key, value) in [
+            ("made_unix_ns", made.as_str()),
+            ("thaw", &about.thaw),
+            ("host", &about.host),
+            ("recording", &about.recording),
+            ("source", &about.source),
+            ("disk", &about.disk),
+            ("gap", &gap),
+            ("order", about.order.name()),
+        ] {
+            out.extend_from_slice(format!("about {key} ").as_bytes());
+            escape(value.as_bytes(), &mut out);
+            out.push(b'\n');
+        }
+        for file in &self.files {
+            let build_id = file.build_id.as_deref().unwrap_or("-");
+            let Entry { dev, ino, size, mtime_ns, .. } = file;
+            let fields = format!("file {} {dev} {ino} {} {mtime_ns} {build_id} ", file.kind.name(), size.0);
+            out.extend_from_slice(fields.as_bytes());
+            escape(file.path.as_os_str().as_bytes(), &mut out);
+            out.push(b'\n');
+        }
+        let mut reads = String::with_capacity(self.reads.len() * 32);
+        for Read { file, offset, len, rank } in &self.reads {
+            // Writing to a String cannot fail.
+            let _ = writeln!(reads, "read {} {} {} {rank}", file.0, offset.0, len.0);
+        }
+        out.extend_from_slice(reads.as_bytes());
+        let sum = sum(&out);
+        out.extend_from_slice(format!("sum {sum:016x}\n").as_bytes());
+        out
+    }
+
+    /// From the bytes of a file.
+    ///
+    /// # Errors
+    /// It is not a manifest, is of another version, cut or damaged; in words, with the line.
+    pub fn parse(bytes: &[u8]) -> std::result::Result<Self, String> {
+        let rest = bytes.strip_prefix(HEAD).ok_or("it is not a preload manifest")?;
+        let (version, _) = rest.split_at(rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len()));
+        if version != VERSION {
+            return Err(format!(
+                "it is of version {}, and this thaw reads version 1",
+                String::from_utf8_lossy(version)
+            ));
+        }
+        let body = checked(bytes)?;
+        let mut manifest = Self::default();
+        for (number, line) in body.split(|byte| *byte == b'\n').enumerate().skip(1) {
+            manifest.line(line).ok_or_else(|| format!("line {} makes no sense", number + 1))?;
+        }
+        Ok(manifest)
+    }
+
+    fn line(&mut self, line: &[u8]) -> Option<()> {
+        let (kind, rest) = word(line)?;
+        match kind {
+            b"about" => {
+                let (key, value) = word(rest)?;
+                self.about.set(key, String::from_utf8_lossy(&unescape(value)?).into_owned())
+            }
+            b"file" => {
+                self.files.push(Entry::parse(rest)?);
+                Some(())
+            }
+            b"read" => {
+                let (file, rest) = number(rest)?;
+                let (offset, rest) = number::<u64>(rest)?;
+                let (len, rank) = number::<u64>(rest)?;
+                let rank = std::str::from_utf8(rank).ok()?.parse().ok()?;
+                // A longer one would be cut by the kernel without a word.
+                let whole = (1..=LONGEST.0).contains(&len) && offset.checked_add(len)? <= i64::MAX as u64;
+                (whole && (file as usize) < self.files.len()).then_some(())?;
+                self.reads.push(Read { file: FileIndex(file), offset: FileOffset(offset), len: Bytes(len), rank });
+                Some(())
+            }
+            _ => None,
+        }
+    }
+
+    /// Reads a manifest.
+    ///
+    /// # Errors
+    /// [`Exit::Data`]: the file is not there or is no good manifest.
+    pub fn read(path: &Path) -> Result<Self> {
+        let bad = |cause: Box<dyn std::error::Error + Send + Sync>| {
+            Error::on(Exit::Data, "cannot read the preload manifest", path)
+                .because(cause)
+                .hint("make one with `thaw preload make RECORDING -o FILE`")
+        };
+        let meta = std::fs::metadata(path).map_err(|error| bad(error.into()))?;
+        if !meta.is_file() || meta.len() > LARGEST {
+            return Err(bad("it is not a preload manifest".into()));
+        }
+        let bytes = std::fs::read(path).map_err(|error| bad(error.into()))?;
+        Self::parse(&bytes).map_err(|why| bad(why.into()))
+    }
+
+    /// Writes it so that there is either the whole new file or what was there before.
+    ///
+    /// # Errors
+    /// Something else than a manifest is in the way, or the file cannot be written.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        if let Ok(before) = std::fs::read(path)
+            && !before.is_empty()
+            && !before.starts_with(HEAD)
+        {
+            return Err(Error::on(Exit::Usage, "will not replace what is not a preload manifest:", path)
+                .hint("choose another name with -o"));
+        }
+        crate::write::whole(path, &self.to_bytes())
+            .map_err(|cause| Error::on(Exit::Machine, "cannot write the preload manifest", path).because(cause))
+    }
+}
+
+impl About {
+    /// Keys that this version does not know are for later ones.
+    fn set(&mut self, key: &[u8], value: String) -> Option<()> {
+        match key {
+            b"made_unix_ns" => self.made_unix_ns = value.parse().ok()?,
+            b"thaw" => self.thaw = value,
+            b"host" => self.host = value,
+            b"recording" => self.recording = value,
+            b"source" => self.source = value,
+            b"disk" => self.disk = value,
+            b"gap" => self.gap = Bytes(value.parse().ok()?),
+            b"order" => self.order = Order::named(&value)?,
+            _ => {}
+        }
+        Some(())
+    }
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Regular => "regular",
+            Self::Changing => "changing",
+            Self::Device => "device",
+        }
+    }
+}
+
+impl Entry {
+    fn parse(fields: &[u8]) -> Option<Self> {
+        let (kind, rest) = word(fields)?;
+        let kind = [Kind::Regular, Kind::Changing, Kind::Device].into_iter().find(|it| it.name().as_bytes() == kind)?;
+        let (dev, rest) = number(rest)?;
+        let (ino, rest) = number(rest)?;
+        let (size, rest) = number(rest)?;
+        let (mtime_ns, rest) = number(rest)?;
+        let (build_id, path) = word(rest)?;
+        let build_id = match build_id {
+            b"-" => None,
+            id => Some(std::str::from_utf8(id).ok().filter(|id| !id.is_empty())?.to_owned()),
+        };
+        let path = unescape(path)?;
+        if !path.starts_with(b"/") || path.contains(&0) {
+            return None;
+        }
+        let path = OsString::from_vec(path).into();
+        Some(Self { kind, dev, ino, size: Bytes(size), mtime_ns, build_id, path })
+    }
+
+    /// Its path for people.
+    pub fn shown(&self) -> String {
+        shown(&self.path)
+    }
+}
+
+/// What stands before the line of the sum, without its last line end.
+fn checked(bytes: &[u8]) -> std::result::Result<&[u8], String> {
+    let cut = "its end is missing: it was cut off";
+    let line = bytes.strip_suffix(b"\n").ok_or(cut)?;
+    let start = line.iter().rposition(|byte| *byte == b'\n').ok_or(cut)? + 1;
+    let stored = line[start..].strip_prefix(b"sum ").and_then(|hex| std::str::from_utf8(hex).ok()).ok_or(cut)?;
+    match u64::from_str_radix(stored, 16) == Ok(sum(&bytes[..start])) {
+        true => Ok(&bytes[..start - 1]),
+        false => Err("it is damaged: its sum is another one".to_owned()),
+    }
+}
+
+/// FNV-1a, 64 bits.
+fn sum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+/// The first word and what comes after its blank.
+fn word(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let at = line.iter().position(|byte| *byte == b' ')?;
+    Some((&line[..at], &line[at + 1..]))
+}
+
+fn number<T: std::str::FromStr>(line: &[u8]) -> Option<(T, &[u8])> {
+    let (word, rest) = word(line)?;
+    Some((std::str::from_utf8(word).ok()?.parse().ok()?, rest))
+}
+
+fn escape(plain: &[u8], out: &mut Vec<u8>) {
+    for byte in plain {
+        match byte {
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            other => out.push(*other),
+        }
+    }
+}
+
+fn unescape(text: &[u8]) -> Option<Vec<u8>> {
+    let mut plain = Vec::with_capacity(text.len());
+    let mut bytes = text.iter();
+    while let Some(byte) = bytes.next() {
+        plain.push(match byte {
+            b'\\' => match bytes.next()? {
+                b'n' => b'\n',
+                b'\\' => b'\\',
+                _ => return None,
+            },
+            other => *other,
+        });
+    }
+    Some(plain)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,286 @@
+//! Needed ranges become reads: merged over small gaps, cut to what the kernel takes at once, and put in order. Pure.
+//!
+//! A gap is worth reading where the bytes in it cost less than the request that is saved. What a request and a byte cost is known to the
+//! caller alone, who says how long a disk takes for a list of reads ([`Cost`]); the gap with the shortest time is taken.
+
+use crate::manifest::{About, Entry, FileIndex, Kind, Manifest, Read};
+use model::{Bytes, DiskOffset, FileOffset, Nanos, PAGE};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// `readahead(2)` cuts a longer call to the larger of a request and the read-ahead of the disk, and says nothing: so that
+/// nothing is left out, no read is longer than what every disk takes.
+pub const LONGEST: Bytes = Bytes(512 << 10);
+
+/// Gaps that are tried, in pages.
+const GAPS: [u64; 16] = [0, 1, 2, 4, 8, 12, 16, 20, 24, 32, 48, 64, 96, 128, 192, 256];
+
+/// In which order the data of files is read. Metadata comes first in both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// By place on the disk, for disks with an arm.
+    Disk,
+    /// As the program needs it.
+    #[default]
+    FirstUse,
+}
+
+impl Order {
+    /// The word in manifests.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Disk => "disk",
+            Self::FirstUse => "first-use",
+        }
+    }
+
+    /// The order of this word.
+    pub fn named(word: &str) -> Option<Self> {
+        [Self::Disk, Self::FirstUse].into_iter().find(|order| order.name() == word)
+    }
+}
+
+/// Which gaps are read too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gap {
+    /// Up to this many bytes.
+    UpTo(Bytes),
+    /// As many as make it fastest on the disk.
+    Fastest,
+}
+
+/// A range that a start needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// From where; on a page boundary.
+    pub offset: FileOffset,
+    /// How much; whole pages.
+    pub len: Bytes,
+    /// When the start first needed it.
+    pub first: Nanos,
+}
+
+/// A contiguous part of a file on its device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// From where in the file.
+    pub offset: FileOffset,
+    /// Where on the device.
+    pub disk: DiskOffset,
+    /// How much.
+    pub len: Bytes,
+}
+
+/// A file with what is needed of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The file as it is now.
+    pub entry: Entry,
+    /// What is needed, in any order; may overlap.
+    pub pieces: Vec<Piece>,
+    /// Where it lies, by file offset; empty if the file system does not tell.
+    pub extents: Vec<Extent>,
+}
+
+/// A read as a disk sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskRead {
+    /// From where on the device.
+    pub disk: DiskOffset,
+    /// How much.
+    pub len: Bytes,
+}
+
+/// How long a disk takes for reads that are all asked for at once, in this order.
+pub type Cost<'a> = dyn Fn(&[DiskRead]) -> Nanos + 'a;
+
+/// A plan, and what it is good for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// What is read.
+    pub manifest: Manifest,
+    /// Bytes of the needed ranges alone.
+    pub needed: Bytes,
+    /// How long the disk takes for all of it.
+    pub time: Nanos,
+}
+
+/// Plans the reads of these files. `about` is taken over but for gap and order.
+pub fn plan(mut wanted: Vec<Wanted>, gap: Gap, order: Order, cost: &Cost<'_>, about: About) -> Plan {
+    wanted.retain(|file| file.pieces.iter().any(|piece| piece.len.0 > 0));
+    // Devices first: opening files needs the metadata on them.
+    wanted.sort_by_key(|file| (file.entry.kind != Kind::Device, file.entry.dev, file.entry.ino));
+    let placed: Vec<Vec<Placed>> = wanted.iter().map(place).collect();
+    let at = |gap: Bytes| ordered(&wanted, &placed, gap, order);
+    let (gap, reads) = match gap {
+        Gap::UpTo(gap) => (gap, at(gap)),
+        Gap::Fastest => GAPS
+            .into_iter()
+            .map(|pages| (Bytes(pages * PAGE), at(Bytes(pages * PAGE))))
+            // Of equal ones the first: it needs the least memory.
+            .min_by_key(|(_, reads)| time(&wanted, reads, cost))
+            .unwrap_or_default(),
+    };
+    let time = time(&wanted, &reads, cost);
+    let mut by_rank: Vec<usize> = (0..reads.len()).collect();
+    by_rank.sort_by_key(|index| reads[*index].first);
+    let mut ranks = vec![0; reads.len()];
+    for (rank, index) in (0..).zip(by_rank) {
+        ranks[index] = rank;
+    }
+    let reads = reads
+        .iter()
+        .zip(ranks)
+        .map(|(read, rank)| Read { file: read.file, offset: read.placed.offset, len: read.placed.len, rank })
+        .collect();
+    let files = wanted.into_iter().map(|file| file.entry).collect();
+    let needed = placed.iter().flatten().map(|range| range.len).sum();
+    Plan { manifest: Manifest { about: About { gap, order, ..about }, files, reads }, needed, time }
+}
+
+/// A part of a file with its place; `disk` is `None` where there is none or the file system does not tell.
+#[derive(Clone, Copy, Debug)]
+struct Placed {
+    offset: FileOffset,
+    len: Bytes,
+    disk: Option<DiskOffset>,
+    first: Nanos,
+}
+
+impl Placed {
+    fn end(&self) -> u64 {
+        self.offset.0 + self.len.0
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Planned {
+    file: FileIndex,
+    placed: Placed,
+    first: Nanos,
+}
+
+/// The pieces of a file, disjoint, by offset, cut where the file goes on elsewhere on the disk.
+fn place(file: &Wanted) -> Vec<Placed> {
+    // Beyond the end there is nothing to read, and nothing that overlaps is read twice.
+    let end = file.entry.size.0.min(i64::MAX as u64 - PAGE).next_multiple_of(PAGE);
+    let mut pieces: Vec<(u64, u64, Nanos)> = file
+        .pieces
+        .iter()
+        .map(|piece| (piece.offset.0.min(end), piece.offset.0.saturating_add(piece.len.0).min(end), piece.first))
+        .filter(|(start, end, _)| start < end)
+        .collect();
+    pieces.sort_unstable();
+    let mut joined: Vec<(u64, u64, Nanos)> = Vec::new();
+    for (start, end, first) in pieces {
+        match joined.last_mut() {
+            Some(last) if start <= last.1 => (last.1, last.2) = (last.1.max(end), last.2.min(first)),
+            _ => joined.push((start, end, first)),
+        }
+    }
+    let mut placed = Vec::new();
+    for (start, end, first) in joined {
+        let mut at = start;
+        let mut extents =
+            &file.extents[file.extents.partition_point(|extent| extent.offset.0 + extent.len.0 <= start)..];
+        while at < end {
+            let (until, disk) = match extents.first() {
+                Some(extent) if extent.offset.0 <= at => {
+                    let disk = DiskOffset(extent.disk.0 + (at - extent.offset.0));
+                    let until = extent.offset.0 + extent.len.0;
+                    extents = &extents[1..];
+                    (until, Some(disk))
+                }
+                Some(extent) => (extent.offset.0, None),
+                None => (end, None),
+            };
+            let until = until.min(end);
+            if at < until {
+                placed.push(Placed { offset: FileOffset(at), len: Bytes(until - at), disk, first });
+                at = until;
+            }
+        }
+    }
+    placed
+}
+
+/// The reads of all files with this gap, in order.
+fn ordered(wanted: &[Wanted], placed: &[Vec<Placed>], gap: Bytes, order: Order) -> Vec<Planned> {
+    let mut reads: Vec<Planned> = Vec::new();
+    for (file, placed) in (0..).map(FileIndex).zip(placed) {
+        for whole in merge(placed, gap) {
+            let mut at = 0;
+            while at < whole.len.0 {
+                let len = Bytes((whole.len.0 - at).min(LONGEST.0));
+                let disk = whole.disk.map(|disk| DiskOffset(disk.0 + at));
+                let part = Placed { offset: FileOffset(whole.offset.0 + at), len, disk, first: whole.first };
+                reads.push(Planned { file, placed: part, first: first_use(placed, &part) });
+                at += len.0;
+            }
+        }
+    }
+    let entry = |read: &Planned| &wanted[read.file.0 as usize].entry;
+    // Metadata lies in few places: in any order its reads are best made in that of the disk.
+    let is_data = |read: &Planned| entry(read).kind != Kind::Device;
+    match order {
+        Order::Disk => reads.sort_by_key(|read| {
+            let place = (read.placed.disk.is_none(), entry(read).dev, read.placed.disk);
+            (is_data(read), place, read.file, read.placed.offset)
+        }),
+        Order::FirstUse => {
+            let first = |read: &Planned| if is_data(read) { read.first } else { Nanos(0) };
+            reads.sort_by_key(|read| (is_data(read), first(read), read.file, read.placed.offset));
+        }
+    }
+    reads
+}
+
+/// When the first of the needed ranges inside a read was needed.
+fn first_use(needed: &[Placed], read: &Placed) -> Nanos {
+    let from = needed.partition_point(|range| range.end() <= read.offset.0);
+    let inside = needed[from..].iter().take_while(|range| range.offset.0 < read.end());
+    // A cut may leave a read with nothing but gap.
+    inside.map(|range| range.first).min().unwrap_or(read.first)
+}
+
+/// Joins ranges with gaps up to `gap` between them, where the file goes on on the disk as it does in the file.
+fn merge(placed: &[Placed], gap: Bytes) -> Vec<Placed> {
+    let mut merged: Vec<Placed> = Vec::new();
+    for next in placed {
+        match merged.last_mut() {
+            Some(last) if next.offset.0 - last.end() <= gap.0 && goes_on(last, next) => {
+                last.len = Bytes(next.end() - last.offset.0);
+                last.first = last.first.min(next.first);
+            }
+            _ => merged.push(*next),
+        }
+    }
+    merged
+}
+
+fn goes_on(last: &Placed, next: &Placed) -> bool {
+    match (last.disk, next.disk) {
+        (Some(last_disk), Some(next_disk)) => {
+            next_disk.0.checked_sub(last_disk.0) == Some(next.offset.0 - last.offset.0)
+        }
+        (None, None) => true,
+        _ => false,
+    }
+}
+
+/// How long all disks together take: each has its own reads.
+fn time(wanted: &[Wanted], reads: &[Planned], cost: &Cost<'_>) -> Nanos {
+    let mut disks: BTreeMap<u64, Vec<DiskRead>> = BTreeMap::new();
+    for read in reads {
+        let dev = wanted[read.file.0 as usize].entry.dev;
+        // Where the place is not told, each file is far from every other one.
+        let elsewhere = || DiskOffset((u64::from(read.file.0) << 40) + read.placed.offset.0);
+        let disk = read.placed.disk.unwrap_or_else(elsewhere);
+        disks.entry(dev).or_default().push(DiskRead { disk, len: read.placed.len });
+    }
+    disks.values().map(|reads| cost(reads)).max().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;
