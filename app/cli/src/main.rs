@@ -23,6 +23,9 @@ use model::{Exit, Result};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if let Some(args) = args::preload::quick(std::env::args_os()) {
+        return verdict(verbs::preload::start(&args));
+    }
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => return wrong_arguments(&error),
@@ -30,14 +33,18 @@ fn main() -> ExitCode {
     output::set_color(args.color);
     std::panic::set_hook(Box::new(|panic| output::complain(&text::errors::bug(&panic.to_string()))));
     // Unwinding lets the guards give the machine back before the end.
-    let exit = match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(args))) {
-        Ok(Ok(exit)) => exit,
-        Ok(Err(error)) => {
-            output::complain(&text::errors::error(&error));
-            error.exit
-        }
-        Err(_) => Exit::Bug,
-    };
+    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(args))) {
+        Ok(outcome) => verdict(outcome),
+        Err(_) => ExitCode::from(Exit::Bug as u8),
+    }
+}
+
+/// Says what went wrong.
+fn verdict(outcome: Result<Exit>) -> ExitCode {
+    let exit = outcome.unwrap_or_else(|error| {
+        output::complain(&text::errors::error(&error));
+        error.exit
+    });
     ExitCode::from(exit as u8)
 }
 

@@ -59,7 +59,7 @@ pub struct About {
 }
 
 /// What kind of file it is, which decides what makes it stale.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// A file that stays as it is until it is replaced: stale with another size or date.

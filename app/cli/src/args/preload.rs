@@ -84,7 +84,7 @@ pub enum OrderChoice {
 }
 
 /// Arguments of `thaw preload run`.
-#[derive(Debug, Args)]
+#[derive(Debug, PartialEq, Eq, Args)]
 #[command(after_help = RUN_EXAMPLES)]
 pub struct RunArgs {
     /// The manifest; without a good one the program starts all the same
@@ -179,6 +179,40 @@ pub struct UninstallArgs {
     pub system: bool,
 }
 
+/// Default of `--first`.
+const FIRST: Bytes = Bytes(16 << 20);
+
+/// The words of a `thaw preload run` without the general parser, which would touch half a megabyte of thaw's code: on a cold, slow
+/// disk the program would wait for that. `None`: something that is not common; the general parser says what is wrong with it.
+pub fn quick(words: impl IntoIterator<Item = OsString>) -> Option<RunArgs> {
+    let mut words = words.into_iter().skip(1);
+    if words.next()? != "preload" || words.next()? != "run" {
+        return None;
+    }
+    let mut manifest = None;
+    let (mut engine, mut when, mut first, mut verbose) = (EngineChoice::Auto, WhenChoice::All, FIRST, false);
+    let mut command = Vec::new();
+    while let Some(word) = words.next() {
+        let text = word.to_str();
+        match text {
+            Some("--") => {
+                command = words.collect();
+                // Nothing behind it is a mistake.
+                (!command.is_empty()).then_some(())?;
+                break;
+            }
+            Some("-v" | "--verbose") if !verbose => verbose = true,
+            Some("--engine") => engine = EngineChoice::from_str(words.next()?.to_str()?, false).ok()?,
+            Some("--when") => when = WhenChoice::from_str(words.next()?.to_str()?, false).ok()?,
+            Some("--first") => first = values::size(words.next()?.to_str()?).ok()?,
+            Some(option) if option.starts_with('-') => return None,
+            _ if manifest.is_none() => manifest = Some(PathBuf::from(word)),
+            _ => return None,
+        }
+    }
+    Some(RunArgs { manifest: manifest?, command, engine, when, first, verbose })
+}
+
 fn gap(text: &str) -> Result<GapChoice, String> {
     match text {
         "auto" => Ok(GapChoice::Auto),
@@ -257,3 +291,49 @@ Examples:
   thaw preload uninstall --desktop firefox-esr.desktop
   thaw preload uninstall --unit firefox
   thaw preload uninstall --unit firefox --system";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Args, Verb};
+    use clap::Parser;
+
+    fn general(words: &[&str]) -> Option<RunArgs> {
+        let args = Args::try_parse_from(["thaw", "preload", "run"].iter().chain(words)).ok()?;
+        let Verb::Preload(args) = args.verb else { panic!("not preload") };
+        let PreloadVerb::Run(args) = args.verb else { panic!("not run") };
+        Some(args)
+    }
+
+    #[test]
+    fn both_parsers_understand_the_same() {
+        let quickly = |words: &[&str]| quick(["thaw", "preload", "run"].iter().chain(words).map(OsString::from));
+        for words in [
+            &["m"][..],
+            &["m", "--", "prog"],
+            &["-v", "m", "--", "prog", "-v", "--", "--engine", "x"],
+            &["m", "--engine", "io_uring", "--when", "first-part", "--first", "8M", "--", "a"],
+            &["--verbose", "--engine", "fadvise", "m"],
+        ] {
+            let general = general(words);
+            assert!(general.is_some(), "{words:?}");
+            assert_eq!(quickly(words), general, "{words:?}");
+        }
+        // What one refuses the other does not accept.
+        for words in [
+            &[][..],
+            &["m", "n"],
+            &["m", "--engine", "steam"],
+            &["m", "--first", "much"],
+            &["--help"],
+            &["m", "-v", "-v"],
+            &["m", "prog", "x"],
+            &["-x", "m"],
+            &["m", "--engine"],
+        ] {
+            assert!(quickly(words).is_none() && general(words).is_none(), "{words:?}");
+        }
+        assert!(quick(["thaw", "preload", "status", "m"].map(OsString::from)).is_none());
+        assert!(quick(["thaw", "-q", "preload", "run", "m"].map(OsString::from)).is_none(), "the general parser's");
+    }
+}

@@ -138,8 +138,9 @@ fn make(args: &MakeArgs) -> Result<Exit> {
 ///
 /// # Errors
 /// Without a program: the manifest cannot be read.
-fn start(args: &RunArgs) -> Result<Exit> {
-    let outcome = read(args);
+pub fn start(args: &RunArgs) -> Result<Exit> {
+    // Even a bug of ours must not keep the program from starting.
+    let outcome = std::panic::catch_unwind(|| read(args)).unwrap_or_else(|_| Err(Error::bug("reading ahead failed")));
     if args.command.is_empty() {
         let report = outcome?;
         return Ok(if report.nothing_fits() { Exit::No } else { Exit::Done });

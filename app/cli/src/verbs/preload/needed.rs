@@ -9,6 +9,7 @@ use preload::manifest::Kind;
 use preload::plan::{Extent, Piece};
 use recording::Reader;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 
 /// What was needed and how that is known.
@@ -47,7 +48,8 @@ pub fn of(reader: &Reader, loaded: &Loaded, variant: Option<&str>) -> Result<Nee
         ));
     }
     let mut source = "cached";
-    let mut files: BTreeMap<PathBuf, Recorded> = BTreeMap::new();
+    // A file can stand for its file system too.
+    let mut files: BTreeMap<(PathBuf, Kind), Recorded> = BTreeMap::new();
     for run in runs {
         let rows = reader.trace(run)?;
         source = match rows.info.engine.as_str() {
@@ -56,11 +58,11 @@ pub fn of(reader: &Reader, loaded: &Loaded, variant: Option<&str>) -> Result<Nee
             _ => "asked",
         };
         for file in of_trace(&rows, source) {
-            match files.get_mut(&file.path) {
+            match files.entry((file.path.clone(), file.kind)) {
                 // The same ranges again cost nothing: the plan joins them.
-                Some(known) => known.pieces.extend(file.pieces),
-                None => {
-                    files.insert(file.path.clone(), file);
+                Entry::Occupied(mut known) => known.get_mut().pieces.extend(file.pieces),
+                Entry::Vacant(place) => {
+                    place.insert(file);
                 }
             }
         }
