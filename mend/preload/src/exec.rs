@@ -2,9 +2,10 @@
 //!
 //! The standard library's own way is not taken: it would reset the signal mask and what happens on SIGPIPE.
 
-use std::ffi::{CString, OsString};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Why there is no program; `exit_code` is that of env(1) and of shells: 127 where nothing has the name, else 126.
@@ -14,6 +15,13 @@ pub struct NoProgram {
     pub cause: io::Error,
     /// 126 or 127.
     pub exit_code: u8,
+}
+
+impl NoProgram {
+    fn because(cause: io::Error) -> Self {
+        let exit_code = if cause.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
+        Self { cause, exit_code }
+    }
 }
 
 /// What happened on SIGPIPE when this process began.
@@ -36,28 +44,76 @@ extern "C" fn remember() {
 #[unsafe(link_section = ".init_array")]
 static REMEMBER: extern "C" fn() = remember;
 
-/// Replaces this process by the program; returns only if that is not possible. A name without `/` is looked for in PATH.
-pub fn exec(argv: &[OsString]) -> NoProgram {
-    let words: Result<Vec<CString>, _> = argv.iter().map(|word| CString::new(word.as_bytes())).collect();
-    let cause = match words {
-        Ok(words) if !words.is_empty() => replace(&words),
-        _ => io::ErrorKind::InvalidInput.into(),
-    };
-    let exit_code = if cause.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
-    NoProgram { cause, exit_code }
+/// A program and its arguments, ready to be started.
+#[derive(Debug)]
+pub struct Program {
+    path: CString,
+    words: Vec<CString>,
 }
 
-fn replace(words: &[CString]) -> io::Error {
-    let mut pointers: Vec<*const libc::c_char> = words.iter().map(|word| word.as_ptr()).collect();
-    pointers.push(std::ptr::null());
-    let inherited = ON_SIGPIPE.load(Ordering::Relaxed);
-    // SAFETY: `inherited` is default or ignore: a new process has no other. `pointers` ends with null, and its
-    // strings live in `words` beyond the call; no other thread of this process changes the environment.
-    unsafe {
-        let ours = libc::signal(libc::SIGPIPE, inherited);
-        libc::execvp(pointers[0], pointers.as_ptr());
-        let cause = io::Error::last_os_error();
-        libc::signal(libc::SIGPIPE, ours);
-        cause
+impl Program {
+    /// Looks for the program: a name without `/` in PATH.
+    ///
+    /// # Errors
+    /// There is none of this name.
+    pub fn find(argv: &[OsString]) -> Result<Self, NoProgram> {
+        let words: Result<Vec<CString>, _> = argv.iter().map(|word| CString::new(word.as_bytes())).collect();
+        let (Ok(words), Some(name)) = (words, argv.first()) else {
+            return Err(NoProgram::because(io::ErrorKind::InvalidInput.into()));
+        };
+        let path = if name.as_bytes().contains(&b'/') { PathBuf::from(name) } else { in_path(name)? };
+        let path = CString::new(path.into_os_string().into_vec());
+        let path = path.map_err(|_| NoProgram::because(io::ErrorKind::InvalidInput.into()))?;
+        Ok(Self { path, words })
     }
+
+    /// Does what is `last`, then replaces this process by the program; returns only if that is not possible.
+    pub fn start(&self, last: impl FnOnce()) -> NoProgram {
+        // Nothing has this name: the code behind the real call is in memory after this, and need not be read behind what `last`
+        // asks for.
+        self.replace(c"");
+        last();
+        let cause = self.replace(&self.path);
+        if cause.raw_os_error() != Some(libc::ENOEXEC) {
+            return NoProgram::because(cause);
+        }
+        // A script without a first line: the shell's, as for execvp(3).
+        let shell = self.path.clone();
+        let words = [c"/bin/sh".to_owned(), shell].into_iter().chain(self.words.iter().skip(1).cloned()).collect();
+        let script = Self { path: c"/bin/sh".to_owned(), words };
+        NoProgram::because(script.replace(&script.path))
+    }
+
+    fn replace(&self, path: &CStr) -> io::Error {
+        let mut words: Vec<*const libc::c_char> = self.words.iter().map(|word| word.as_ptr()).collect();
+        words.push(std::ptr::null());
+        let inherited = ON_SIGPIPE.load(Ordering::Relaxed);
+        // SAFETY: `inherited` is default or ignore: a new process has no other. `words` ends with null, and its strings live in
+        // `self` beyond the call; no other thread of this process changes the environment.
+        unsafe {
+            let ours = libc::signal(libc::SIGPIPE, inherited);
+            libc::execv(path.as_ptr(), words.as_ptr());
+            let cause = io::Error::last_os_error();
+            libc::signal(libc::SIGPIPE, ours);
+            cause
+        }
+    }
+}
+
+/// The first file of this name in the directories of PATH that may be executed.
+fn in_path(name: &OsStr) -> Result<PathBuf, NoProgram> {
+    // The C library's default.
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
+    let mut cause = io::Error::from_raw_os_error(libc::ENOENT);
+    for directory in std::env::split_paths(&path).filter(|_| !name.is_empty()) {
+        let candidate = directory.join(name);
+        if !candidate.is_file() {
+            continue;
+        }
+        match rustix::fs::access(&candidate, rustix::fs::Access::EXEC_OK) {
+            Ok(()) => return Ok(candidate),
+            Err(error) => cause = error.into(),
+        }
+    }
+    Err(NoProgram::because(cause))
 }

@@ -46,7 +46,7 @@ pub struct StaleFile {
     pub why: Stale,
 }
 
-/// What was done.
+/// What was found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
     /// Files in the manifest.
@@ -57,14 +57,12 @@ pub struct Report {
     pub bytes: Bytes,
     /// Bytes of files that were in memory as far as they are needed.
     pub resident: Bytes,
-    /// Bytes that were asked for, or that the process for the rest asks for.
+    /// Bytes that are asked for.
     pub asked: Bytes,
     /// Calls for them.
     pub calls: usize,
-    /// Why not everything was asked for.
+    /// Why not everything is asked for.
     pub short: Option<Short>,
-    /// The engine did not work and another one took its place.
-    pub engine_failed: Option<String>,
 }
 
 impl Report {
@@ -79,38 +77,78 @@ impl Report {
     }
 }
 
-/// Has everything read that is not in memory. Never fails: what cannot be read is in the report, and the program will read it itself.
-pub fn run(manifest: &Manifest, engine: Engine, when: When) -> Report {
+/// Everything that can be done before the reads are asked for: what is in the way, and what is to be read.
+pub struct Prepared<'a> {
+    /// What was found, and what will be asked for.
+    pub report: Report,
+    engine: Engine,
+    first: Vec<Call>,
+    rest: Vec<Call>,
+    /// The calls name files by number: they must stay open.
+    _opened: Opened<'a>,
+}
+
+/// Has metadata read, opens the files, and finds out what is not in memory. Never fails: what cannot be read is in the report, and the
+/// program will read it itself.
+pub fn prepare(manifest: &Manifest, engine: Engine, when: When) -> Prepared<'_> {
     let bytes = manifest.bytes();
     let (room, short) = budget(bytes);
     let (reads, _) = first_ones(manifest.reads.clone(), room);
     let (metadata, data): (Vec<Read>, Vec<Read>) =
         reads.into_iter().partition(|read| manifest.file(read).kind == Kind::Device);
     let mut report = Report { files: manifest.files.len(), bytes, short, ..Report::default() };
-    let _files_allowed = MoreFiles::allow(manifest.files.len() as u64);
     let mut opened = Opened::new(manifest);
     opened.open(|kind| kind == Kind::Device, &metadata, &mut report);
-    opened.ask(&metadata, engine, &mut report);
+    let calls = opened.calls(&metadata);
+    report.count(&calls);
+    // Its error is seen again with the data.
+    let _ = ask(&calls, engine);
     opened.open(|kind| kind != Kind::Device, &data, &mut report);
     let (first, rest) = match when {
         When::All => (data, Vec::new()),
         When::FirstPart(first) => first_ones(data, first),
     };
-    opened.ask(&first, engine, &mut report);
-    // Without a second process the first one asks for the rest too.
-    let mut later = report.clone();
-    if opened.calls(&rest).is_empty() || !detached(|| opened.ask(&rest, engine, &mut later)) {
-        opened.ask(&rest, engine, &mut report);
-    } else {
-        report.count(&opened.calls(&rest));
+    let (first, rest) = (opened.calls(&first), opened.calls(&rest));
+    report.count(&first);
+    report.count(&rest);
+    Prepared { report, engine, first, rest, _opened: opened }
+}
+
+impl Prepared<'_> {
+    /// Asks for the reads. Code of thaw that is not in memory yet would be read behind all of them: call nothing new after this.
+    ///
+    /// # Errors
+    /// The engine does not work here, and another one took its place.
+    pub fn ask(&self) -> io::Result<()> {
+        // The code that comes after the last call is in memory after this.
+        let _ = ask(&[], self.engine);
+        ask(&self.first, self.engine)?;
+        if self.rest.is_empty() || detached(|| ask(&self.rest, self.engine)) {
+            return Ok(());
+        }
+        // Without a second process the first one asks for the rest too.
+        ask(&self.rest, self.engine)
     }
-    report
+}
+
+fn ask(calls: &[Call], engine: Engine) -> io::Result<()> {
+    let outcome = match engine {
+        Engine::ReadAhead => calls.iter().try_for_each(|call| read_ahead(*call)),
+        Engine::Fadvise => calls.iter().try_for_each(|call| fadvise(*call)),
+        Engine::IoUring => uring::ask(calls),
+    };
+    if outcome.is_err() {
+        for call in calls {
+            // One read that fails must not keep the others from being made.
+            let _ = fadvise(*call);
+        }
+    }
+    outcome
 }
 
 /// Which files are stale and how much is in memory, without reading anything.
 pub fn look(manifest: &Manifest) -> Report {
     let mut report = Report { files: manifest.files.len(), bytes: manifest.bytes(), ..Report::default() };
-    let _files_allowed = MoreFiles::allow(manifest.files.len() as u64);
     Opened::new(manifest).open(|_| true, &manifest.reads, &mut report);
     report
 }
@@ -134,11 +172,13 @@ fn first_ones(reads: Vec<Read>, room: Bytes) -> (Vec<Read>, Vec<Read>) {
 struct Opened<'a> {
     manifest: &'a Manifest,
     files: Vec<Option<File>>,
+    _allowed: MoreFiles,
 }
 
 impl<'a> Opened<'a> {
     fn new(manifest: &'a Manifest) -> Self {
-        Self { manifest, files: manifest.files.iter().map(|_| None).collect() }
+        let _allowed = MoreFiles::allow(manifest.files.len() as u64);
+        Self { manifest, files: manifest.files.iter().map(|_| None).collect(), _allowed }
     }
 
     /// Opens the files of these kinds and closes those again that are in memory as far as `reads` goes.
@@ -168,24 +208,6 @@ impl<'a> Opened<'a> {
         let file = |index: FileIndex| self.files[index.0 as usize].as_ref();
         reads.iter().filter_map(|read| Some((file(read.file)?.as_raw_fd(), read.offset.0, read.len.0))).collect()
     }
-
-    fn ask(&self, reads: &[Read], engine: Engine, report: &mut Report) {
-        let calls = self.calls(reads);
-        report.count(&calls);
-        let outcome = match engine {
-            _ if calls.is_empty() => Ok(()),
-            Engine::ReadAhead => calls.iter().try_for_each(|call| read_ahead(*call)),
-            Engine::Fadvise => calls.iter().try_for_each(|call| fadvise(*call)),
-            Engine::IoUring => uring::ask(&calls),
-        };
-        if let Err(error) = outcome {
-            report.engine_failed = Some(error.to_string());
-            // One read that fails must not keep the others from being made.
-            for call in calls {
-                let _ = fadvise(call);
-            }
-        }
-    }
 }
 
 fn read_ahead((fd, offset, len): Call) -> io::Result<()> {
@@ -207,7 +229,7 @@ fn fadvise((fd, offset, len): Call) -> io::Result<()> {
 
 /// Runs `work` in a process that the program to come has nothing to do with: not its child, not in its session, without its files.
 /// `false`: there is no such process, and the work is still to do.
-fn detached(work: impl FnOnce()) -> bool {
+fn detached<T>(work: impl FnOnce() -> T) -> bool {
     // SAFETY: this process has one thread, so that its child may do whatever it might. The child ends by `_exit`, so that nothing
     // of the parent is run twice.
     unsafe {

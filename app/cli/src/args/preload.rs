@@ -39,9 +39,9 @@ pub enum PreloadVerb {
 #[derive(Debug, Args)]
 #[command(after_help = MAKE_EXAMPLES)]
 pub struct MakeArgs {
-    /// A recording with a cold, traced start
-    #[arg(value_name = "RECORDING", value_hint = ValueHint::FilePath)]
-    pub recording: PathBuf,
+    /// Recordings with cold, traced starts; what any of them needed is read
+    #[arg(required = true, value_name = "RECORDING", value_hint = ValueHint::FilePath)]
+    pub recordings: Vec<PathBuf>,
     /// Where the manifest goes
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: PathBuf,

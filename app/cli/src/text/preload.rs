@@ -106,21 +106,19 @@ fn fits(manifest: &Path, about: &About, host: &str, report: &Report) -> Option<(
 
 /// A line on files that are left out.
 pub fn misfit(manifest: &Path, about: &About, host: &str, report: &Report) -> Option<String> {
-    let mut out = String::new();
-    if let Some((text, hint)) = fits(manifest, about, host, report) {
-        out.push_str(&errors::warning_line(&text, Some(&hint)));
-    }
-    if let Some(error) = &report.engine_failed {
-        let text = format!("the engine does not work here ({}); fadvise took its place", without_numbers(error));
-        out.push_str(&errors::warning_line(&text, Some("leave --engine out")));
-    }
-    (!out.is_empty()).then_some(out)
+    fits(manifest, about, host, report).map(|(text, hint)| errors::warning_line(&text, Some(&hint)))
+}
+
+/// The engine that was chosen does not work.
+pub fn other_engine(error: &std::io::Error) -> String {
+    let text = format!("the engine does not work here ({error}); posix_fadvise took its place");
+    errors::warning_line(&without_numbers(&text), Some("leave --engine out"))
 }
 
 /// For `-v`.
-pub fn done(report: &Report) -> String {
+pub fn asked(report: &Report) -> String {
     let mut out = format!(
-        "thaw preload: asked for {} in {}; {} were in memory",
+        "thaw preload: asking for {} in {}; {} are in memory",
         units::bytes(report.asked),
         units::plural(report.calls as u64, "read", "reads"),
         units::bytes(report.resident)

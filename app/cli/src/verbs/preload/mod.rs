@@ -7,14 +7,13 @@ use crate::args::preload::{
     EngineChoice, GapChoice, InstallArgs, MakeArgs, OrderChoice, Place, PreloadArgs, PreloadVerb, RunArgs, StatusArgs,
     UninstallArgs, WhenChoice,
 };
-use crate::document::Loaded;
 use crate::{output, text};
 use model::{Bytes, Error, Exit, Result, shown};
 use preload::install::{Installation, Scope, Subject};
 use preload::manifest::{About, Manifest};
 use preload::plan::{Gap, Order, Plan};
-use preload::run::{Engine, Report, When};
-use recording::Reader;
+use preload::exec::{NoProgram, Program};
+use preload::run::{Engine, Prepared, Report, When};
 use serde::Serialize;
 
 /// `thaw.preload-plan/1`: what `make` made.
@@ -86,15 +85,16 @@ pub fn run(args: &PreloadArgs) -> Result<Exit> {
 /// # Errors
 /// The recording holds no cold start, or nothing of what it needed is as it was.
 fn make(args: &MakeArgs) -> Result<Exit> {
-    let reader = Reader::open(&args.recording)?;
-    let loaded = Loaded::of(&args.recording, &reader)?;
-    let needed = needed::of(&reader, &loaded, args.variant.as_deref())?;
+    let needed = needed::of(&args.recordings, args.variant.as_deref())?;
+    let recordings: Vec<String> =
+        args.recordings.iter().map(|path| shown(&std::path::absolute(path).unwrap_or_else(|_| path.clone()))).collect();
     let (wanted, lost) = preload::make::look(needed.files);
     if wanted.is_empty() {
-        return Err(Error::on(Exit::No, "nothing that this start needed is as it was recorded:", &args.recording)
+        let recordings = recordings.join(", ");
+        return Err(Error::new(Exit::No, "nothing that this start needed is as it was recorded:", recordings)
             .hint("record it again on this machine, then `thaw preload make`"));
     }
-    let disk = target::disk(args.disk.as_deref(), &loaded.asked, wanted.iter().map(|file| &*file.entry.path))?;
+    let disk = target::disk(args.disk.as_deref(), &needed.asked, wanted.iter().map(|file| &*file.entry.path))?;
     let order = match args.order {
         OrderChoice::Auto => target::order(&disk),
         OrderChoice::Disk => Order::Disk,
@@ -108,8 +108,8 @@ fn make(args: &MakeArgs) -> Result<Exit> {
         made_unix_ns: now(),
         thaw: env!("CARGO_PKG_VERSION").into(),
         host: host(),
-        recording: std::path::absolute(&args.recording).map_or_else(|_| shown(&args.recording), |path| shown(&path)),
-        source: needed.source.into(),
+        recording: recordings.join(", "),
+        source: needed.source.name().into(),
         disk: disk.name.clone(),
         ..About::default()
     };
@@ -139,24 +139,36 @@ fn make(args: &MakeArgs) -> Result<Exit> {
 /// # Errors
 /// Without a program: the manifest cannot be read.
 pub fn start(args: &RunArgs) -> Result<Exit> {
-    // Even a bug of ours must not keep the program from starting.
-    let outcome = std::panic::catch_unwind(|| read(args)).unwrap_or_else(|_| Err(Error::bug("reading ahead failed")));
     if args.command.is_empty() {
-        let report = outcome?;
-        return Ok(if report.nothing_fits() { Exit::No } else { Exit::Done });
+        let manifest = Manifest::read(&args.manifest)?;
+        let prepared = prepare(args, &manifest);
+        ask(&prepared);
+        return Ok(if prepared.report.nothing_fits() { Exit::No } else { Exit::Done });
     }
-    if let Err(error) = outcome {
-        output::complain(&text::preload::started_without(&error));
-    }
-    let failed = preload::exec::exec(&args.command);
+    let program = Program::find(&args.command).unwrap_or_else(|failed| no_program(args, failed));
+    // Even a bug of ours must not keep the program from starting.
+    let failed = std::panic::catch_unwind(|| match Manifest::read(&args.manifest) {
+        Ok(manifest) => {
+            let prepared = prepare(args, &manifest);
+            program.start(|| ask(&prepared))
+        }
+        Err(error) => {
+            output::complain(&text::preload::started_without(&error));
+            program.start(|| ())
+        }
+    });
+    no_program(args, failed.unwrap_or_else(|_| program.start(|| ())))
+}
+
+/// As env(1) and shells say it; its exit code is not among those of thaw, because this is the program's place.
+fn no_program(args: &RunArgs, failed: NoProgram) -> ! {
     let error = Error::new(Exit::Target, "cannot start", args.command[0].to_string_lossy()).because(failed.cause);
     output::complain(&text::errors::error(&error));
-    // As env(1) and shells say it: not among the codes of thaw, because this is the program's place.
     std::process::exit(failed.exit_code.into())
 }
 
-fn read(args: &RunArgs) -> Result<Report> {
-    let manifest = Manifest::read(&args.manifest)?;
+/// Everything but the reads; all that is to say is said before them.
+fn prepare<'a>(args: &RunArgs, manifest: &'a Manifest) -> Prepared<'a> {
     let engine = match args.engine {
         EngineChoice::Auto | EngineChoice::Readahead => Engine::ReadAhead,
         EngineChoice::Fadvise => Engine::Fadvise,
@@ -166,14 +178,20 @@ fn read(args: &RunArgs) -> Result<Report> {
         WhenChoice::All => When::All,
         WhenChoice::FirstPart => When::FirstPart(args.first),
     };
-    let report = preload::run::run(&manifest, engine, when);
-    if let Some(warning) = text::preload::misfit(&args.manifest, &manifest.about, &host(), &report) {
+    let prepared = preload::run::prepare(manifest, engine, when);
+    if let Some(warning) = text::preload::misfit(&args.manifest, &manifest.about, &host(), &prepared.report) {
         output::complain(&warning);
     }
     if args.verbose {
-        output::complain(&text::preload::done(&report));
+        output::complain(&text::preload::asked(&prepared.report));
     }
-    Ok(report)
+    prepared
+}
+
+fn ask(prepared: &Prepared<'_>) {
+    if let Err(error) = prepared.ask() {
+        output::complain(&text::preload::other_engine(&error));
+    }
 }
 
 /// Says how a manifest fits; [`Exit::No`] if nothing of it does.

@@ -1,6 +1,7 @@
 //! What a recorded start needed, in the words of `mend/preload`. The only place that knows where in a recording that stands.
 
 use crate::document::Loaded;
+use crate::plan::Asked;
 use model::{
     Bytes, CacheState, Cause, Error, Exit, FileId, FileKind, FileOffset, Nanos, Result, RunId, RunKind, TraceRows,
 };
@@ -12,20 +13,76 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 
-/// What was needed and how that is known.
-pub struct Needed {
-    /// `exact`: the pages that came into memory where nothing was read ahead. `asked`: what was read and what was mapped around
-    /// faults. `cached`: what was in memory after the start.
-    pub source: &'static str,
-    /// The files.
-    pub files: Vec<Recorded>,
+/// How needs are known, the most exact last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// What was in memory after the start.
+    Cached,
+    /// What was read and what was mapped around faults.
+    Asked,
+    /// The pages that came into memory where nothing was read ahead.
+    Exact,
 }
 
-/// The needs of all traced starts of a variant that were not hot.
+impl Source {
+    /// The word in manifests.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cached => "cached",
+            Self::Asked => "asked",
+            Self::Exact => "exact",
+        }
+    }
+}
+
+/// What was needed.
+pub struct Needed {
+    /// The least exact way in which some of it is known.
+    pub source: Source,
+    /// The files.
+    pub files: Vec<Recorded>,
+    /// How the first recording was made.
+    pub asked: Asked,
+}
+
+/// What any traced start of a variant needed that was not hot.
 ///
 /// # Errors
-/// There is no such variant, or none of its starts was cold and traced.
-pub fn of(reader: &Reader, loaded: &Loaded, variant: Option<&str>) -> Result<Needed> {
+/// There is no such variant, or a recording holds no such start.
+pub fn of(recordings: &[PathBuf], variant: Option<&str>) -> Result<Needed> {
+    let mut needed = Needed { source: Source::Exact, files: Vec::new(), asked: Asked::default() };
+    // A file can stand for its file system too.
+    let mut files: BTreeMap<(PathBuf, Kind), Recorded> = BTreeMap::new();
+    for (number, path) in recordings.iter().enumerate() {
+        let reader = Reader::open(path)?;
+        let loaded = Loaded::of(path, &reader)?;
+        for run in cold_traces(&reader, &loaded, variant)? {
+            let rows = reader.trace(run)?;
+            let source = match rows.info.engine.as_str() {
+                "probe" => Source::Cached,
+                _ if loaded.asked.readahead_kib == Some(0) => Source::Exact,
+                _ => Source::Asked,
+            };
+            needed.source = needed.source.min(source);
+            for file in of_trace(&rows, source) {
+                match files.entry((file.path.clone(), file.kind)) {
+                    // The same ranges again cost nothing: the plan joins them.
+                    Entry::Occupied(mut known) => known.get_mut().pieces.extend(file.pieces),
+                    Entry::Vacant(place) => {
+                        place.insert(file);
+                    }
+                }
+            }
+        }
+        if number == 0 {
+            needed.asked = loaded.asked;
+        }
+    }
+    needed.files = files.into_values().collect();
+    Ok(needed)
+}
+
+fn cold_traces(reader: &Reader, loaded: &Loaded, variant: Option<&str>) -> Result<Vec<RunId>> {
     let variant = match variant {
         None => 0,
         Some(name) => loaded.names.iter().position(|known| known == name).ok_or_else(|| {
@@ -42,35 +99,15 @@ pub fn of(reader: &Reader, loaded: &Loaded, variant: Option<&str>) -> Result<Nee
         .filter(|run| run.state != CacheState::Hot && traced.contains(&run.id))
         .map(|run| run.id)
         .collect();
-    if runs.is_empty() {
-        return Err(Error::new(Exit::Usage, "it holds no traced, cold start:", &loaded.source.file).hint(
+    match runs.is_empty() {
+        false => Ok(runs),
+        true => Err(Error::new(Exit::Usage, "it holds no traced, cold start:", &loaded.source.file).hint(
             "thaw record -o FILE --state cold --runs 1 --readahead 0 -- PROGRAM (or --state app, which needs no root)",
-        ));
+        )),
     }
-    let mut source = "cached";
-    // A file can stand for its file system too.
-    let mut files: BTreeMap<(PathBuf, Kind), Recorded> = BTreeMap::new();
-    for run in runs {
-        let rows = reader.trace(run)?;
-        source = match rows.info.engine.as_str() {
-            "probe" => source,
-            _ if loaded.asked.readahead_kib == Some(0) => "exact",
-            _ => "asked",
-        };
-        for file in of_trace(&rows, source) {
-            match files.entry((file.path.clone(), file.kind)) {
-                // The same ranges again cost nothing: the plan joins them.
-                Entry::Occupied(mut known) => known.get_mut().pieces.extend(file.pieces),
-                Entry::Vacant(place) => {
-                    place.insert(file);
-                }
-            }
-        }
-    }
-    Ok(Needed { source, files: files.into_values().collect() })
 }
 
-fn of_trace(rows: &TraceRows, source: &str) -> Vec<Recorded> {
+fn of_trace(rows: &TraceRows, source: Source) -> Vec<Recorded> {
     let mut pieces: Vec<Vec<Piece>> = vec![Vec::new(); rows.files.len()];
     let mut written = vec![false; rows.files.len()];
     let mut need = |file: FileId, offset: FileOffset, len: Bytes, first: Nanos| {
@@ -80,11 +117,11 @@ fn of_trace(rows: &TraceRows, source: &str) -> Vec<Recorded> {
         match fill.cause {
             Cause::Write => written[fill.file.0 as usize] = true,
             // Where nothing is read ahead by the kernel's guess, such a fill is part of a longer read.
-            Cause::ReadAhead if source == "asked" => {}
+            Cause::ReadAhead if source == Source::Asked => {}
             _ => need(fill.file, fill.offset, fill.len, fill.at_ns),
         }
     }
-    if source == "asked" {
+    if source == Source::Asked {
         rows.reads.iter().for_each(|read| need(read.file, read.offset, read.len, read.at_ns));
         rows.faults.iter().for_each(|fault| need(fault.file, fault.offset, fault.len, fault.at_ns));
     }
