@@ -11,9 +11,7 @@ const here = dirname(fileURLToPath(import.meta.url));
 const at = process.argv.indexOf("--check");
 const out = at > 0 ? process.argv[at + 1] : join(here, "dist");
 mkdirSync(out, { recursive: true });
-await build({
-  entryPoints: { viewer: join(here, "src/page.ts") },
-  outdir: out,
+const common = {
   absWorkingDir: here,
   bundle: true,
   minify: true,
@@ -21,9 +19,26 @@ await build({
   target: "es2022",
   charset: "utf8",
   legalComments: "none",
+  logLevel: "warning",
+};
+/** `worker:./file.ts` is that file, bundled, as text: the page starts its worker from it. */
+const workers = {
+  name: "workers",
+  setup(bundler) {
+    bundler.onResolve({ filter: /^worker:/ }, ({ path, resolveDir }) => ({ path: join(resolveDir, path.slice("worker:".length)), namespace: "worker" }));
+    bundler.onLoad({ filter: /.*/, namespace: "worker" }, async ({ path }) => {
+      const { outputFiles } = await build({ ...common, entryPoints: [path], write: false });
+      return { contents: outputFiles[0].text, loader: "text" };
+    });
+  },
+};
+await build({
+  ...common,
+  entryPoints: { viewer: join(here, "src/page.ts") },
+  outdir: out,
   jsx: "automatic",
   jsxImportSource: "preact",
-  logLevel: "warning",
+  plugins: [workers],
 });
 // The page embeds both without the last line break; so are they hashed.
 const hash = (name) => {

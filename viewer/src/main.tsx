@@ -3,13 +3,11 @@
 import { Component, render, type ComponentChildren, type JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { VIEWS, type ViewName } from "./logic/address.ts";
-import { EVENTS_SCHEMA } from "./logic/events.ts";
 import { FIELDS } from "./logic/filter.ts";
 import { harmless } from "./logic/format.ts";
 import { HELP, followKeys, helpOpen } from "./keys.ts";
 import { filterText, followAddress, followTrace, page, theme, timed, timings, toggleTheme, view, type Page } from "./state.ts";
 import type { Comparison, ReportDocument } from "./types/document.ts";
-import type { PackedEvents } from "./types/events.ts";
 import { AnswerView } from "./views/answer.tsx";
 import { RunsView } from "./views/runs.tsx";
 import { DiskView } from "./views/disk.tsx";
@@ -26,17 +24,12 @@ const TITLES: Record<ViewName, readonly [string, () => JSX.Element | null]> = {
   processes: ["Processes", ProcessesView],
 };
 
-function embedded<Value>(id: string): Value | null {
-  const text = document.getElementById(id)?.textContent;
-  return text == null ? null : (JSON.parse(text) as Value);
-}
+const embedded = (id: string): string | null => document.getElementById(id)?.textContent ?? null;
 
 function load(): Page {
-  const report = embedded<ReportDocument>("thaw-report");
-  if (report === null || report.schema !== "thaw.report/1") throw new Error("this page holds no thaw.report/1");
-  const events = embedded<PackedEvents>("thaw-events") ?? { schema: EVENTS_SCHEMA, traces: [] };
-  if (events.schema !== EVENTS_SCHEMA) throw new Error(`this page holds ${events.schema}, the viewer reads ${EVENTS_SCHEMA}`);
-  return { document: report, comparison: embedded<Comparison>("thaw-comparison"), events };
+  const report = JSON.parse(embedded("thaw-report") ?? "null") as ReportDocument | null;
+  if (report?.schema !== "thaw.report/1") throw new Error("this page holds no thaw.report/1");
+  return { document: report, comparison: JSON.parse(embedded("thaw-comparison") ?? "null") as Comparison | null };
 }
 
 function App(): JSX.Element {
@@ -181,9 +174,11 @@ function start(): void {
   document.documentElement.dataset.theme = theme.value;
   followAddress();
   followKeys();
-  followTrace();
   render(<App />, root);
   timed("open", performance.now() - began);
+  // The events stand behind this script, so that the page is there before they are.
+  if (document.readyState === "loading") addEventListener("DOMContentLoaded", () => followTrace(embedded("thaw-events")));
+  else followTrace(embedded("thaw-events"));
   // For claims/viewer: how long things took.
   (window as unknown as { thawTimings: typeof timings }).thawTimings = timings;
 }

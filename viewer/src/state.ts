@@ -1,24 +1,22 @@
 // What the page shows just now: signals, and the address that remembers them.
 
-import { computed, effect, signal, type Signal } from "@preact/signals";
+import { computed, effect, signal, untracked, type Signal } from "@preact/signals";
 import { addressText, parseAddress, type ViewName } from "./logic/address.ts";
 import { ASK_CAUSES, FILL_CAUSES, parseFilter, sieveOf, sieveRequests, sieveTouches, type Names, type Sieve } from "./logic/filter.ts";
-import { unpackRest, unpackTrace, type Touches, type TraceEvents, type TraceTouches } from "./logic/events.ts";
+import { diskPicture, type DiskPicture } from "./logic/disk.ts";
+import type { Touches, TraceEvents, TraceTouches } from "./logic/events.ts";
 import type { Masks } from "./logic/sums.ts";
 import { parseRange, rangeText, type Range, type Viewport } from "./logic/view.ts";
 import { fairShares } from "./logic/waiting.ts";
-import type { ByPlace } from "./logic/seeks.ts";
-import type { Fold } from "./logic/fold.ts";
-import type { Detail, Marks } from "./logic/lod.ts";
+import { unpacker } from "./unpacker.ts";
+import type { Unpacked, Wanted } from "./logic/unpacking.ts";
 import type { Theme } from "./draw/palette.ts";
 import type { Comparison, ReportDocument, TraceDocument } from "./types/document.ts";
-import type { PackedEvents } from "./types/events.ts";
 
 /** What the page was made of. */
 export interface Page {
   readonly document: ReportDocument;
   readonly comparison: Comparison | null;
-  readonly events: PackedEvents;
 }
 export const page = signal<Page | null>(null);
 
@@ -186,7 +184,7 @@ export interface Opened {
   readonly document: TraceDocument;
   readonly events: TraceEvents;
   readonly names: Names;
-  /** Requests on disk against time, by device and scale: made when first drawn. */
+  /** Requests on disk against time, by device and scale: those that were wanted. */
   readonly pictures: Map<string, DiskPicture>;
 }
 
@@ -200,57 +198,46 @@ export const touched = signal<TraceTouches | null>(null);
 /** Why there are no events to draw, once that is known. */
 export const noEvents = signal<string | null>(null);
 
-/** The requests of one device as marks, and the axis that they stand on. */
-export interface DiskPicture {
-  readonly sorted: ByPlace;
-  readonly fold: Fold;
-  readonly marks: Marks;
-  readonly whole: Viewport;
-  readonly detail: Detail;
-}
-
-let opening = 0;
-/** Unpacks the events of the trace in sight whenever that changes. */
-export function followTrace(): void {
+/** Has the events of the trace in sight unpacked whenever that changes. `text` is what the page embeds of them. */
+export function followTrace(text: string | null): void {
+  const ask = text === null ? null : unpacker(text, hear, (reason) => (noEvents.value = damaged(reason)));
   effect(() => {
     const document = traceDocument.value;
-    const made = page.value;
     opened.value = null;
     touched.value = null;
-    noEvents.value = null;
-    const number = ++opening;
-    if (document === null || made === null) {
-      noEvents.value = "This recording has no trace: `thaw record` makes one unless `--trace-runs 0` is given.";
-      return;
-    }
-    const packed = made.events.traces.find((trace) => trace.run === document.run);
-    if (packed === undefined) {
-      noEvents.value = "This page was made without the events of the trace; the tables hold its sums.";
-      return;
-    }
-    const unpack = async () => {
-      const events = await unpackTrace(packed);
-      if (number !== opening) return;
-      opened.value = open(document, events);
-      // Let the first picture come before the rest is unpacked.
-      await new Promise((drawn) => requestAnimationFrame(() => setTimeout(drawn, 0)));
-      const rest = number === opening ? await unpackRest(packed) : null;
-      if (number === opening) touched.value = rest;
-    };
-    unpack().catch((error: unknown) => {
-      if (number === opening) noEvents.value = `The events of the trace are damaged: ${String(error)}.`;
-    });
+    noEvents.value = document === null ? "This recording has no trace: `thaw record` makes one unless `--trace-runs 0` is given." : ask === null ? NOT_EMBEDDED : null;
+    if (document !== null) ask?.(untracked((): Wanted => ({ run: document.run, device: diskDevice.value, toScale: diskScale.value === "true" })));
   });
 }
+const NOT_EMBEDDED = "This page was made without the events of the trace; the tables hold its sums.";
+const damaged = (reason: string) => `The events of the trace are damaged: ${reason}.`;
 
-function open(document: TraceDocument, events: TraceEvents): Opened {
-  const processes = document.report.processes.map((process) => `${process.comm} ${process.pid}`);
-  return {
-    document,
-    events,
-    names: { files: document.report.files, processes: ["(other programs)", ...processes, "(unknown process)"] },
-    pictures: new Map(),
-  };
+function hear(part: Unpacked): void {
+  const document = traceDocument.value;
+  // Another trace may have been chosen meanwhile.
+  if (document === null || part.run !== document.run) return;
+  if (part.kind === "none") noEvents.value = NOT_EMBEDDED;
+  else if (part.kind === "damaged") noEvents.value = damaged(part.reason);
+  else if (part.kind === "touches") touched.value = part.touches;
+  else {
+    const processes = document.report.processes.map((process) => `${process.comm} ${process.pid}`);
+    opened.value = {
+      document,
+      events: part.events,
+      names: { files: document.report.files, processes: ["(other programs)", ...processes, "(unknown process)"] },
+      pictures: new Map([[pictureKey(part.device, part.toScale), part.picture]]),
+    };
+  }
+}
+
+const pictureKey = (device: number, toScale: boolean) => `${device} ${toScale}`;
+
+/** The picture of a device; made if it is another one than was first wanted. */
+export function pictureOf(trace: Opened, device: number, toScale: boolean): DiskPicture {
+  const key = pictureKey(device, toScale);
+  const picture = trace.pictures.get(key) ?? diskPicture(trace.events.requests, device, toScale);
+  trace.pictures.set(key, picture);
+  return picture;
 }
 
 // ---- the filter ----

@@ -2,7 +2,7 @@
 
 import { deflateRawSync } from "node:zlib";
 import type { Requests, Touches } from "../src/logic/events.ts";
-import type { Marks } from "../src/logic/lod.ts";
+import type { Marks } from "../src/logic/marks.ts";
 import type { Coding, PackedColumn, PackedTable } from "../src/types/events.ts";
 
 export function varint(value: number): number[] {
@@ -108,9 +108,15 @@ export function pages(picture: string, how: number, page = 4096): TouchWords[] {
   return lines(picture).map((line) => ({ offset: line.indexOf("#") * page, len: (line.lastIndexOf("#") + 1 - line.indexOf("#")) * page, how }));
 }
 
+/** Marks from x0, x1, y0, y1. */
 export function marks(list: readonly (readonly [number, number, number, number])[]): Marks {
-  const at = (k: 0 | 1 | 2 | 3) => Float64Array.from(list, (it) => it[k]);
-  return { x0: at(0), x1: at(1), y0: at(2), y1: at(3), longest: Math.max(0, ...list.map((it) => it[1] - it[0])) };
+  return {
+    x: Float64Array.from(list, ([x]) => x),
+    wide: Float32Array.from(list, ([x0, x1]) => x1 - x0),
+    y: Float64Array.from(list, ([, , y]) => y),
+    high: Float32Array.from(list, ([, , y0, y1]) => y1 - y0),
+    longest: Math.max(0, ...list.map(([x0, x1]) => x1 - x0)),
+  };
 }
 
 /** A picture's pixels as letters: 0 is `·`, n is the nth letter. */

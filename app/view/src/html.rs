@@ -31,15 +31,18 @@ pub fn page(document: &Value, traces: &[TraceOf<'_>], comparison: Option<&Value>
         .map_err(|error| Error::bug("cannot write the events of the page").because(error))?;
     let mut html = head(&title(document));
     html.push_str(&body(document));
-    for (id, value) in
-        [("thaw-report", Some(document)), ("thaw-comparison", comparison), ("thaw-events", Some(&events))]
-    {
-        if let Some(value) = value {
-            html.push_str(&format!("<script type=\"application/json\" id=\"{id}\">{}</script>\n", embedded(value)));
-        }
-    }
-    html.push_str(&format!("<script>{}</script>\n</body>\n</html>\n", SCRIPT.trim_end()));
+    html.push_str(&element("thaw-report", document));
+    html.extend(comparison.map(|comparison| element("thaw-comparison", comparison)));
+    html.push_str(&format!("<script>{}</script>\n", SCRIPT.trim_end()));
+    // Behind the viewer, so that the page is there before its longest part is read.
+    html.push_str(&element("thaw-events", &events));
+    html.push_str("</body>\n</html>\n");
     Ok(html)
+}
+
+/// An element that holds a value.
+fn element(id: &str, value: &Value) -> String {
+    format!("<script type=\"application/json\" id=\"{id}\">{}</script>\n", embedded(value))
 }
 
 fn has_run(document: &Value, trace: &TraceOf<'_>) -> bool {
@@ -89,7 +92,7 @@ pub(crate) fn policy() -> String {
     let mut hashes = HASHES.lines();
     let (script, style) = (hashes.next().unwrap_or_default(), hashes.next().unwrap_or_default());
     format!(
-        "default-src 'none'; script-src '{script}'; style-src '{style}'; img-src data:; base-uri 'none'; form-action 'none'"
+        "default-src 'none'; script-src '{script}'; style-src '{style}'; img-src data:; worker-src blob:; base-uri 'none'; form-action 'none'"
     )
 }
 

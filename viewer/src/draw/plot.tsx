@@ -37,6 +37,8 @@ export interface PlotProps {
   readonly yTitle?: string;
   /** Whether the pointer moves both axes or only the horizontal one. */
   readonly axes: "x" | "xy";
+  /** All that the picture depends on beside the theme, the viewport and the margins: it is painted again when one is another. */
+  readonly scene: readonly unknown[];
   readonly paint: (to: Pixels, viewport: Viewport, perPixel: number) => void;
   /** Text on top; coordinates are CSS pixels inside the picture. */
   readonly write?: (context: CanvasRenderingContext2D, viewport: Viewport, size: Size) => void;
@@ -167,7 +169,8 @@ export function Plot(props: PlotProps): JSX.Element {
   const [pointed, setPointed] = useState<Pointed | null>(null);
   const [box, setBox] = useState<{ x0: number; y0: number; x1: number; y1: number } | null>(null);
 
-  useLayoutEffect(() => painter.current?.ask());
+  const { theme, viewport, margins } = props;
+  useLayoutEffect(() => painter.current?.ask(), [...props.scene, theme, viewport.x.from, viewport.x.to, viewport.y.from, viewport.y.to, margins.left, margins.right]);
   useEffect(() => {
     const element = canvas.current;
     if (element === null) return undefined;
@@ -184,7 +187,7 @@ export function Plot(props: PlotProps): JSX.Element {
     };
   }, []);
 
-  const { margins, describe } = props;
+  const { describe } = props;
   const tip = pointed !== null && pointed.found >= 0 && describe !== undefined ? describe(pointed.found) : null;
   const size = canvas.current === null ? { width: 0, height: 0 } : painter.current.size();
   return (

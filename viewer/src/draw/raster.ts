@@ -4,7 +4,7 @@
 // second where writing the pixels ourselves takes a few milliseconds. Knows nothing of requests, files or views.
 
 import { lowerBound } from "../logic/columns.ts";
-import type { Level, Marks } from "../logic/lod.ts";
+import { shownIn, visible, type Marks, type Shown } from "../logic/marks.ts";
 import { length, type Viewport } from "../logic/view.ts";
 
 /** Where pixels go; `ImageData` in a browser, plain arrays in tests. */
@@ -69,122 +69,170 @@ export function line(to: Pixels, ax: number, ay: number, bx: number, by: number,
   }
 }
 
-/** First and one-past-last entry of a level that can be visible. */
-export function visible(level: Level, viewport: Viewport): [number, number] {
-  return [lowerBound(level.x0, viewport.x.from - level.longest), lowerBound(level.x0, viewport.x.to)];
+/** From this many marks in sight on they are drawn into cells of the smallest mark's size: the eye sees no difference. */
+const MANY = 30_000;
+
+/** Draws marks of at least `least` pixels each way; y grows upwards, as in a plot. Later ones lie on top. */
+export function drawMarks(to: Pixels, marks: Marks, shown: Shown, viewport: Viewport, category: Uint32Array, colours: Uint32Array, least: number): void {
+  const [first, last] = visible(marks, viewport);
+  if (least > 1 && shownIn(shown, first, last) > MANY) drawCells(to, marks, shown, first, last, viewport, category, colours, least);
+  else drawEach(to, marks, shown, first, last, viewport, category, colours, least);
 }
 
-/** Draws marks of at least `least` pixels each way; y grows upwards, as in a plot. Returns how many entries were looked at. */
-export function drawMarks(
-  to: Pixels,
-  marks: Marks,
-  level: Level,
-  viewport: Viewport,
-  category: Uint32Array,
-  colours: Uint32Array,
-  least: number,
-): number {
-  const { x0, x1, y0, y1 } = marks;
-  const { numbers } = level;
+function drawEach(to: Pixels, marks: Marks, shown: Shown, first: number, last: number, viewport: Viewport, category: Uint32Array, colours: Uint32Array, least: number): void {
+  const { x, y, wide, high } = marks;
   const { height, width } = to;
   const scaleX = width / length(viewport.x);
   const scaleY = height / length(viewport.y);
   const left = viewport.x.from;
   const low = viewport.y.from;
-  const high = viewport.y.to;
-  const [first, last] = visible(level, viewport);
-  for (let k = first; k < last; k++) {
-    const i = numbers[k];
-    if (y1[i] < low || y0[i] > high) continue;
+  const up = viewport.y.to;
+  // What the next mark covers entirely is not drawn: in a lane that is nearly all.
+  let [left0, top0, right0, bottom0, colour0] = [0, 0, 0, 0, 0];
+  for (let i = first; i < last; i++) {
+    if (shown !== null && shown[i] === 0) continue;
+    if (y[i] + high[i] < low || y[i] > up) continue;
     // Far outside is cut before it becomes an integer, which has only 32 bits.
-    const px = Math.max((x0[i] - left) * scaleX, -4) | 0;
-    const right = Math.min((x1[i] - left) * scaleX, width + 4) | 0;
+    const px = Math.max((x[i] - left) * scaleX, -4) | 0;
+    const right = Math.min((x[i] + wide[i] - left) * scaleX, width + 4) | 0;
     const end = right > px + least ? right : px + least;
     if (end <= 0 || px >= width) continue;
-    const bottom = height - (Math.max((y0[i] - low) * scaleY, -4) | 0);
-    const above = height - (Math.min((y1[i] - low) * scaleY, height + 4) | 0);
+    const bottom = height - (Math.max((y[i] - low) * scaleY, -4) | 0);
+    const above = height - (Math.min((y[i] + high[i] - low) * scaleY, height + 4) | 0);
     const top = above < bottom - least ? above : bottom - least;
-    fill(to, px, top, end, bottom, colours[category[i]]);
+    if (px > left0 || end < right0 || top > top0 || bottom < bottom0) fill(to, left0, top0, right0, bottom0, colour0);
+    left0 = px;
+    top0 = top;
+    right0 = end;
+    bottom0 = bottom;
+    colour0 = colours[category[i]];
   }
-  return last - first;
+  fill(to, left0, top0, right0, bottom0, colour0);
+}
+
+/** Colours of cells, used again by the next frame. */
+let cells = new Uint32Array(0);
+
+/**
+ * The same for very many: one write per mark into few cells, which stay in the processor's cache, then the cells into the
+ * picture. Cells hang on the data, not on the picture's edge, so that nothing flickers while it is moved.
+ */
+function drawCells(to: Pixels, marks: Marks, shown: Shown, first: number, last: number, viewport: Viewport, category: Uint32Array, colours: Uint32Array, least: number): void {
+  const { x, y, wide, high } = marks;
+  const columns = Math.ceil(to.width / least) + 2;
+  const rows = Math.ceil(to.height / least) + 2;
+  if (cells.length < columns * rows) cells = new Uint32Array(columns * rows);
+  else cells.fill(0, 0, columns * rows);
+  const scaleX = to.width / length(viewport.x) / least;
+  const scaleY = to.height / length(viewport.y) / least;
+  const phase = (from: number) => from - Math.floor(from);
+  const [phaseX, phaseY] = [phase(viewport.x.from * scaleX), phase(viewport.y.from * scaleY)];
+  // Cell 0 lies before the edge.
+  const left = viewport.x.from - (phaseX + 1) / scaleX;
+  const low = viewport.y.from - (phaseY + 1) / scaleY;
+  for (let i = first; i < last; i++) {
+    if (shown !== null && shown[i] === 0) continue;
+    const cx = (x[i] - left) * scaleX;
+    const cy = (y[i] - low) * scaleY;
+    const cw = wide[i] * scaleX;
+    const ch = high[i] * scaleY;
+    if (cy + ch < 0 || cy >= rows) continue;
+    const colour = colours[category[i]];
+    if (cw < 1 && ch < 1 && cx >= 0 && cy >= 0) {
+      cells[(cy | 0) * columns + (cx | 0)] = colour;
+      continue;
+    }
+    const [x0, x1] = [Math.max(cx, 0) | 0, Math.min(Math.max(cx + cw, cx + 1), columns) | 0];
+    const [y0, y1] = [Math.max(cy, 0) | 0, Math.min(Math.max(cy + ch, cy + 1), rows) | 0];
+    for (let row = y0; row < y1; row++) cells.fill(colour, row * columns + x0, row * columns + x1);
+  }
+  const [shiftX, shiftY] = [Math.round((phaseX + 1) * least), Math.round((phaseY + 1) * least)];
+  for (let row = 0; row < rows; row++) {
+    const bottom = to.height + shiftY - row * least;
+    for (let column = 0; column < columns; column++) {
+      const colour = cells[row * columns + column];
+      if (colour !== 0) fill(to, column * least - shiftX, bottom - least, (column + 1) * least - shiftX, bottom, colour);
+    }
+  }
 }
 
 /** Beyond this many marks in sight ways are drawn as bands: one line each would paint the plot full. */
 export const MOST_LINES = 6000;
 
 /** The way of the disk's head: lines from the end of each mark to the beginning of the next; bands if there are many. */
-export function drawWays(to: Pixels, marks: Marks, level: Level, viewport: Viewport, lineColour: number, bandColour: number): void {
-  const [first, last] = visible(level, viewport);
-  const scaleX = to.width / length(viewport.x);
-  const scaleY = to.height / length(viewport.y);
-  const toX = (x: number) => (x - viewport.x.from) * scaleX;
-  const toY = (y: number) => to.height - 1 - (y - viewport.y.from) * scaleY;
-  if (last - first > MOST_LINES) {
-    drawBands(to, marks, level, first, last, toX, toY, bandColour);
+export function drawWays(to: Pixels, marks: Marks, shown: Shown, viewport: Viewport, lineColour: number, bandColour: number): void {
+  const [first, last] = visible(marks, viewport);
+  if (shownIn(shown, first, last) > MOST_LINES) {
+    drawBands(to, marks, shown, first, last, viewport, bandColour);
     return;
   }
-  for (let k = Math.max(first, 1); k < Math.min(last + 1, level.numbers.length); k++) {
-    const [a, b] = [level.numbers[k - 1], level.numbers[k]];
-    if (marks.y1[a] === marks.y0[b]) continue;
-    line(to, toX(Math.min(marks.x1[a], marks.x0[b])), toY(marks.y1[a]), toX(marks.x0[b]), toY(marks.y0[b]), lineColour);
+  const { x, y, wide, high } = marks;
+  const scaleX = to.width / length(viewport.x);
+  const scaleY = to.height / length(viewport.y);
+  const toX = (at: number) => (at - viewport.x.from) * scaleX;
+  const toY = (at: number) => to.height - 1 - (at - viewport.y.from) * scaleY;
+  const passes = (i: number) => shown === null || shown[i] === 1;
+  // The way into sight and the way out of it belong to it.
+  let before = first - 1;
+  while (before >= 0 && !passes(before)) before--;
+  let behind = last;
+  while (behind < x.length && !passes(behind)) behind++;
+  for (let i = first; i <= Math.min(behind, x.length - 1); i++) {
+    if (!passes(i)) continue;
+    const a = before;
+    before = i;
+    // What 32 bits hold of a length is not exact.
+    if (a < 0 || Math.abs(y[a] + high[a] - y[i]) < 1) continue;
+    line(to, toX(Math.min(x[a] + wide[a], x[i])), toY(y[a] + high[a]), toX(x[i]), toY(y[i]), lineColour);
   }
 }
 
 /** Per column of pixels the span that the head went over. */
-function drawBands(
-  to: Pixels,
-  marks: Marks,
-  level: Level,
-  first: number,
-  last: number,
-  toX: (x: number) => number,
-  toY: (y: number) => number,
-  colour: number,
-): void {
+function drawBands(to: Pixels, marks: Marks, shown: Shown, first: number, last: number, viewport: Viewport, colour: number): void {
+  const { x, y } = marks;
+  const { height, width } = to;
+  const scaleX = width / length(viewport.x);
+  const scaleY = height / length(viewport.y);
+  const left = viewport.x.from;
+  const low = viewport.y.from;
   let column = -1;
-  let [top, bottom] = [to.height, 0];
+  let [lowest, highest] = [0, 0];
   const flush = () => {
-    if (column >= 0 && bottom > top) fill(to, column, Math.max(0, top | 0), column + 1, Math.min(to.height, bottom | 0), colour);
+    if (column < 0 || column >= width) return;
+    const bottom = Math.min(Math.max((lowest - low) * scaleY, -1), height + 1) | 0;
+    const top = Math.min(Math.max((highest - low) * scaleY, -1), height + 1) | 0;
+    if (top >= bottom) fill(to, column, height - 1 - top, column + 1, height - bottom, colour);
   };
-  for (let k = first; k < last; k++) {
-    const i = level.numbers[k];
-    const px = toX(marks.x0[i]) | 0;
-    const py = toY(marks.y0[i]);
+  for (let i = first; i < last; i++) {
+    if (shown !== null && shown[i] === 0) continue;
+    const px = Math.max((x[i] - left) * scaleX, -1) | 0;
+    const at = y[i];
     if (px !== column) {
       flush();
-      // The head comes from where the last column left it.
       column = px;
-      top = py;
-      bottom = py + 1;
-    }
-    if (py < top) top = py;
-    if (py + 1 > bottom) bottom = py + 1;
+      lowest = at;
+      highest = at;
+    } else if (at < lowest) lowest = at;
+    else if (at > highest) highest = at;
   }
   flush();
 }
 
 /** The mark nearest to a point within `reach` pixels, or -1. Later marks win, as they are drawn on top. */
-export function nearestMark(
-  marks: Marks,
-  level: Level,
-  viewport: Viewport,
-  size: { readonly width: number; readonly height: number },
-  x: number,
-  y: number,
-  reach: number,
-): number {
+export function nearestMark(marks: Marks, shown: Shown, viewport: Viewport, size: { readonly width: number; readonly height: number }, px: number, py: number, reach: number): number {
+  const { x, y, wide, high } = marks;
   const perX = length(viewport.x) / size.width;
   const perY = length(viewport.y) / size.height;
-  const dataX = viewport.x.from + x * perX;
-  const dataY = viewport.y.to - y * perY;
-  const first = lowerBound(level.x0, dataX - reach * perX - level.longest);
-  const last = lowerBound(level.x0, dataX + reach * perX);
+  const dataX = viewport.x.from + px * perX;
+  const dataY = viewport.y.to - py * perY;
+  const first = lowerBound(x, dataX - reach * perX - marks.longest);
+  const last = lowerBound(x, dataX + reach * perX);
   let best = -1;
   let bestDistance = reach;
-  for (let k = first; k < last; k++) {
-    const i = level.numbers[k];
-    const dx = Math.max(marks.x0[i] - dataX, 0, dataX - marks.x1[i]) / perX;
-    const dy = Math.max(marks.y0[i] - dataY, 0, dataY - marks.y1[i]) / perY;
+  for (let i = first; i < last; i++) {
+    if (shown !== null && shown[i] === 0) continue;
+    const dx = Math.max(x[i] - dataX, 0, dataX - x[i] - wide[i]) / perX;
+    const dy = Math.max(y[i] - dataY, 0, dataY - y[i] - high[i]) / perY;
     const distance = Math.max(dx, dy);
     if (distance <= bestDistance) {
       best = i;

@@ -20,7 +20,8 @@ export async function inflate(bytes: Uint8Array): Promise<Uint8Array> {
 }
 
 /**
- * Decodes `count` varints. Values may go up to 2^53; the arithmetic is in floats, so that nothing wraps.
+ * Decodes `count` varints. Values may go up to 2^53: what fits into 28 bits, which is nearly all, is put together by
+ * shifts, the rest in floats, so that nothing wraps.
  * Throws if the stream is shorter or longer than `count` numbers: a damaged file must not be half drawn.
  */
 export function decodeVarints(bytes: Uint8Array, count: number, coding: Coding, unit = 1): Float64Array {
@@ -30,18 +31,28 @@ export function decodeVarints(bytes: Uint8Array, count: number, coding: Coding, 
   let at = 0;
   let previous = 0;
   for (let i = 0; i < count; i++) {
-    if (at >= bytes.length) throw new Error(`column ends after ${i} of ${count} numbers`);
     let byte = bytes[at++];
     let value = byte & 0x7f;
-    let scale = 128;
-    while (byte & 0x80) {
-      if (at >= bytes.length) throw new Error(`column ends after ${i} of ${count} numbers`);
+    let shift = 7;
+    while (byte >= 0x80 && shift < 28) {
       byte = bytes[at++];
-      value += (byte & 0x7f) * scale;
-      scale *= 128;
+      value |= (byte & 0x7f) << shift;
+      shift += 7;
     }
-    // Zigzag: even numbers are 0, 1, 2, ..., odd ones -1, -2, ...
-    if (signed) value = value % 2 === 0 ? value / 2 : -(value + 1) / 2;
+    if (byte >= 0x80) {
+      let scale = 2 ** 28;
+      do {
+        byte = bytes[at++];
+        value += (byte & 0x7f) * scale;
+        scale *= 128;
+      } while (byte >= 0x80);
+      // Zigzag: even numbers are 0, 1, 2, ..., odd ones -1, -2, ...
+      if (signed) value = value % 2 === 0 ? value / 2 : -(value + 1) / 2;
+    } else if (signed) {
+      value = (value >>> 1) ^ -(value & 1);
+    }
+    // Beyond the end there is nothing, which ends a number too.
+    if (at > bytes.length) throw new Error(`column ends after ${i} of ${count} numbers`);
     previous = previous * keep + value;
     out[i] = previous * unit;
   }
@@ -57,15 +68,13 @@ export function decodeSmall(bytes: Uint8Array, count: number): Uint32Array {
   const out = new Uint32Array(count);
   let at = 0;
   for (let i = 0; i < count; i++) {
-    let value = 0;
-    let shift = 0;
-    let byte: number;
-    do {
-      if (at >= bytes.length) throw new Error(`column ends after ${i} of ${count} numbers`);
+    let byte = bytes[at++];
+    let value = byte & 0x7f;
+    for (let shift = 7; byte >= 0x80; shift += 7) {
       byte = bytes[at++];
       value |= (byte & 0x7f) << shift;
-      shift += 7;
-    } while (byte >= 0x80);
+    }
+    if (at > bytes.length) throw new Error(`column ends after ${i} of ${count} numbers`);
     out[i] = value;
   }
   if (at !== bytes.length) throw new Error(`column holds more than ${count} numbers`);
@@ -87,7 +96,7 @@ export async function unpackIndexes<Name extends string>(table: PackedTable, nam
 }
 
 /** `values` at `numbers`; `Float64Array.from` with a function takes ten times as long. */
-export function gather<Values extends Float64Array | Uint32Array>(values: Values, numbers: ArrayLike<number>): Values {
+export function gather<Values extends Float64Array | Uint32Array | Uint8Array>(values: Values, numbers: ArrayLike<number>): Values {
   const out = new (values.constructor as new (length: number) => Values)(numbers.length);
   for (let k = 0; k < numbers.length; k++) out[k] = values[numbers[k]];
   return out;
@@ -123,4 +132,30 @@ export function lowerBound(sorted: ArrayLike<number>, wanted: number): number {
     else high = middle;
   }
   return low;
+}
+
+/**
+ * `numbers` sorted by a whole key of 0 .. `most`, those of the same key in the order given: digit by digit from the lowest,
+ * which is five times as fast as comparing.
+ */
+export function sortedBy(numbers: Uint32Array, keyOf: (number: number) => number, most: number): Uint32Array {
+  const DIGIT = 2048;
+  const keys = Float64Array.from({ length: numbers.length }, (_, k) => keyOf(numbers[k]));
+  let [from, to] = [{ numbers: numbers.slice(), keys }, { numbers: new Uint32Array(numbers.length), keys: new Float64Array(numbers.length) }];
+  for (let scale = 1; scale <= most; scale *= DIGIT) {
+    const next = new Uint32Array(DIGIT + 1);
+    const digits = new Uint16Array(numbers.length);
+    for (let k = 0; k < digits.length; k++) {
+      digits[k] = Math.floor(from.keys[k] / scale) % DIGIT;
+      next[digits[k] + 1]++;
+    }
+    for (let digit = 0; digit < DIGIT; digit++) next[digit + 1] += next[digit];
+    for (let k = 0; k < digits.length; k++) {
+      const at = next[digits[k]]++;
+      to.numbers[at] = from.numbers[k];
+      to.keys[at] = from.keys[k];
+    }
+    [from, to] = [to, from];
+  }
+  return from.numbers;
 }

@@ -6,7 +6,7 @@
 //   a fill's or ask's offset    the end of the last one of the same file
 
 import type { PackedTrace } from "../types/events.ts";
-import { lowerBound, unpackIndexes, unpackTable } from "./columns.ts";
+import { gather, sortedBy, unpackIndexes, unpackTable } from "./columns.ts";
 
 export const EVENTS_SCHEMA = "thaw.events/1";
 
@@ -66,10 +66,13 @@ export interface Section {
   readonly offset: number;
   readonly len: number;
 }
-export interface Extent {
-  readonly offset: number;
-  readonly disk: number;
-  readonly len: number;
+
+/** Sections of all files: those of file f are the lines `first[f]` .. `first[f + 1] - 1`. */
+export interface Sections {
+  readonly first: Uint32Array;
+  readonly name: Uint32Array;
+  readonly offset: Float64Array;
+  readonly len: Float64Array;
 }
 
 /** What the columns of one trace say of its requests, and of its files. */
@@ -77,10 +80,19 @@ export interface TraceEvents {
   readonly run: number;
   readonly devices: readonly string[];
   readonly flags: readonly string[];
+  readonly sectionNames: readonly string[];
   readonly requests: Requests;
-  /** By line of the report's files, by place. */
-  readonly sections: ReadonlyMap<number, readonly Section[]>;
-  readonly extents: ReadonlyMap<number, readonly Extent[]>;
+  readonly sections: Sections;
+}
+
+/** The sections of one line of the report's files that have bytes in it, by place. */
+export function sectionsOf(events: TraceEvents, line: number): Section[] {
+  const { first, name, offset, len } = events.sections;
+  const list: Section[] = [];
+  for (let k = first[line] ?? 0; k < (first[line + 1] ?? 0); k++) {
+    if (len[k] > 0) list.push({ name: events.sectionNames[name[k]] ?? "?", offset: offset[k], len: len[k] });
+  }
+  return list.sort((a, b) => a.offset - b.offset);
 }
 
 /** What came in and what was asked for: many, and needed later. */
@@ -91,9 +103,8 @@ export interface TraceTouches {
 
 /** Unpacks one trace's requests. Throws where the page is damaged. */
 export async function unpackTrace(trace: PackedTrace): Promise<TraceEvents> {
-  const extents = await unpackExtents(trace);
-  const [requests, sections] = await Promise.all([unpackRequests(trace, extents), unpackSections(trace)]);
-  return { run: trace.run, devices: trace.devices, flags: trace.flags, requests, sections, extents };
+  const [requests, sections] = await Promise.all([unpackRequests(trace), unpackSections(trace)]);
+  return { run: trace.run, devices: trace.devices, flags: trace.flags, sectionNames: trace.section_names, requests, sections };
 }
 
 /** Unpacks the rest. */
@@ -108,62 +119,55 @@ function tableSize(numbers: ArrayLike<number>): number {
   return most + 1;
 }
 
-async function unpackExtents(trace: PackedTrace): Promise<Map<number, Extent[]>> {
-  const { file, offset, disk, len } = await unpackTable(trace.extents, ["file", "offset", "disk", "len"]);
-  const byFile = new Map<number, Extent[]>();
-  const ends = new Float64Array(tableSize(file));
-  for (let i = 0; i < trace.extents.count; i++) {
-    const at = ends[file[i]] + offset[i];
-    ends[file[i]] = at + len[i];
-    const list = byFile.get(file[i]);
-    const extent = { offset: at, disk: disk[i], len: len[i] };
-    if (list === undefined) byFile.set(file[i], [extent]);
-    else list.push(extent);
-  }
-  return byFile;
-}
-
-async function unpackSections(trace: PackedTrace): Promise<Map<number, Section[]>> {
-  const { file, name, offset, len } = await unpackTable(trace.sections, ["file", "name", "offset", "len"]);
-  const byFile = new Map<number, Section[]>();
-  for (let i = 0; i < trace.sections.count; i++) {
-    const section = { name: trace.section_names[name[i]] ?? "?", offset: offset[i], len: len[i] };
-    if (section.len <= 0) continue;
-    const list = byFile.get(file[i]);
-    if (list === undefined) byFile.set(file[i], [section]);
-    else list.push(section);
-  }
-  for (const list of byFile.values()) list.sort((a, b) => a.offset - b.offset);
-  return byFile;
+async function unpackSections(trace: PackedTrace): Promise<Sections> {
+  const [{ file, offset, len }, { name }] = await Promise.all([unpackTable(trace.sections, ["file", "offset", "len"]), unpackIndexes(trace.sections, ["name"])]);
+  const { first, order } = groupBy(Uint32Array.from(file), tableSize(file));
+  return { first, name: gather(name, order), offset: gather(offset, order), len: gather(len, order) };
 }
 
 /** Answers which offset of a file lies at a place on disk. */
 class Places {
-  private readonly byFile = new Map<number, { disk: Float64Array; extents: Extent[] }>();
+  /** By file, then by place. */
+  private constructor(
+    private readonly first: Uint32Array,
+    private readonly disk: Float64Array,
+    private readonly offset: Float64Array,
+    private readonly len: Float64Array,
+  ) {}
 
-  constructor(extents: ReadonlyMap<number, readonly Extent[]>) {
-    for (const [file, list] of extents) {
-      const sorted = [...list].sort((a, b) => a.disk - b.disk || a.offset - b.offset || a.len - b.len);
-      this.byFile.set(file, { disk: Float64Array.from(sorted, (extent) => extent.disk), extents: sorted });
+  static async of(trace: PackedTrace): Promise<Places> {
+    const { file, offset, disk, len } = await unpackTable(trace.extents, ["file", "offset", "disk", "len"]);
+    const ends = new Float64Array(tableSize(file));
+    for (let i = 0; i < file.length; i++) {
+      offset[i] += ends[file[i]];
+      ends[file[i]] = offset[i] + len[i];
     }
+    const order = Uint32Array.from(file, (_, i) => i).sort((a, b) => file[a] - file[b] || disk[a] - disk[b] || offset[a] - offset[b] || len[a] - len[b]);
+    const { first } = groupBy(Uint32Array.from(file), ends.length);
+    return new Places(first, gather(disk, order), gather(offset, order), gather(len, order));
   }
 
   /** -1: no extent of the file lies there. */
-  offset(file: number, disk: number): number {
-    const places = this.byFile.get(file);
-    if (places === undefined) return -1;
+  at(file: number, disk: number): number {
+    let low = this.first[file];
+    const begin = low;
     // The last one that begins at or before the place.
-    let behind = lowerBound(places.disk, disk);
-    while (behind < places.disk.length && places.disk[behind] === disk) behind++;
-    if (behind === 0) return -1;
-    const extent = places.extents[behind - 1];
-    return disk - extent.disk < extent.len ? extent.offset + (disk - extent.disk) : -1;
+    let high = this.first[file + 1] ?? 0;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (this.disk[middle] <= disk) low = middle + 1;
+      else high = middle;
+    }
+    if (!(low > begin)) return -1;
+    const into = disk - this.disk[low - 1];
+    return into < this.len[low - 1] ? this.offset[low - 1] + into : -1;
   }
 }
 
-async function unpackRequests(trace: PackedTrace, extents: ReadonlyMap<number, readonly Extent[]>): Promise<Requests> {
+async function unpackRequests(trace: PackedTrace): Promise<Requests> {
   const { count } = trace.requests;
-  const [numbers, { process, file, kind, cause, device, flags }] = await Promise.all([
+  const [places, numbers, { process, file, kind, cause, device, flags }] = await Promise.all([
+    Places.of(trace),
     unpackTable(trace.requests, ["start", "queued", "took", "len", "disk", "offset"]),
     unpackIndexes(trace.requests, ["process", "file", "kind", "cause", "device", "flags"]),
   ]);
@@ -171,7 +175,6 @@ async function unpackRequests(trace: PackedTrace, extents: ReadonlyMap<number, r
   const ended = new Uint8Array(count);
   const served = new Uint8Array(count);
   const write = new Uint8Array(count);
-  const places = new Places(extents);
   const heads = new Float64Array(tableSize(file)).fill(-1);
   const ends = new Float64Array(tableSize(file));
   let head = 0;
@@ -190,7 +193,7 @@ async function unpackRequests(trace: PackedTrace, extents: ReadonlyMap<number, r
     head = disk[i] + len[i];
     heads[line] = head;
     if (served[i] === 0) {
-      const lies = places.offset(line - 1, disk[i]);
+      const lies = places.at(line - 1, disk[i]);
       offset[i] += lies >= 0 ? lies : ends[line];
       ends[line] = offset[i] + len[i];
     }
@@ -216,6 +219,16 @@ async function unpackTouches(table: PackedTrace["fills"], howName: "cause" | "ho
 /** Whether a request counts in the report's totals: a read of the program. */
 export function counts(requests: Requests, i: number): boolean {
   return requests.process[i] !== 0 && requests.write[i] === 0;
+}
+
+/** Some events by a time of theirs (whole microseconds), those of the same time in the order given. */
+export function byTime(numbers: Uint32Array, time: Float64Array): Uint32Array {
+  let [first, last] = [Infinity, 0];
+  for (const i of numbers) {
+    if (time[i] < first) first = time[i];
+    if (time[i] > last) last = time[i];
+  }
+  return sortedBy(numbers, (i) => time[i] - first, last - first);
 }
 
 /** Numbers of the events of each file: `order[first[f]] .. order[first[f + 1] - 1]`, by time. */

@@ -8,7 +8,6 @@
 //   folded     |aa·b······cc|
 
 import { lowerBound } from "./columns.ts";
-import type { Requests } from "./events.ts";
 
 /** Both ways between places on disk and the axis. Between its knots it is linear. */
 export interface Fold {
@@ -19,16 +18,15 @@ export interface Fold {
 /** Share of what was read that a gap may have before it is shortened. */
 const GAP_SHARE = 1 / 40;
 
-/** The fold for the requests in `order` (by place); `toScale`: the axis is the disk. */
-export function foldOf(requests: Requests, order: Uint32Array, toScale: boolean): Fold {
-  const { disk, len } = requests;
-  if (order.length === 0) return { disk: Float64Array.of(0, 1), axis: Float64Array.of(0, 1) };
-  const first = disk[order[0]];
+/** The fold for ranges sorted by place; `toScale`: the axis is the disk. */
+export function foldOf(disk: Float64Array, len: Float64Array, toScale: boolean): Fold {
+  if (disk.length === 0) return { disk: Float64Array.of(0, 1), axis: Float64Array.of(0, 1) };
+  const first = disk[0];
   let [covered, last] = [0, first];
-  for (const i of order) {
-    const end = disk[i] + len[i];
+  for (let k = 0; k < disk.length; k++) {
+    const end = disk[k] + len[k];
     if (end > last) {
-      covered += end - Math.max(disk[i], last);
+      covered += end - Math.max(disk[k], last);
       last = end;
     }
   }
@@ -38,15 +36,15 @@ export function foldOf(requests: Requests, order: Uint32Array, toScale: boolean)
   const places: number[] = [0];
   let behind = first;
   let at = 0;
-  for (const i of order) {
-    const gap = disk[i] - behind;
+  for (let k = 0; k < disk.length; k++) {
+    const gap = disk[k] - behind;
     if (gap > longest) {
       // A knot at each end of the gap.
       at += behind - knots[knots.length - 1];
-      knots.push(behind, disk[i]);
+      knots.push(behind, disk[k]);
       places.push(at, (at += longest * (1 + Math.log2(gap / longest) / 2)));
     }
-    behind = Math.max(behind, disk[i] + len[i]);
+    behind = Math.max(behind, disk[k] + len[k]);
   }
   knots.push(Math.max(behind, first + 1));
   places.push(at + knots[knots.length - 1] - knots[knots.length - 2]);
@@ -75,17 +73,16 @@ export function folds(fold: Fold): { readonly from: number; readonly to: number 
   return gaps;
 }
 
-/** All requests on the axis: their beginnings and ends. Requests of other devices get nonsense; nobody draws them. */
-export function axisPlaces(fold: Fold, requests: Requests, order: Uint32Array): { readonly y0: Float64Array; readonly y1: Float64Array } {
-  const [y0, y1] = [new Float64Array(requests.count), new Float64Array(requests.count)];
+/** Where on the axis sorted places begin; lengths are the same there. */
+export function axisPlaces(fold: Fold, disk: Float64Array): Float64Array {
+  const axis = new Float64Array(disk.length);
   // By place, so that the knot is the same or the next one.
   let k = 1;
-  for (const i of order) {
-    while (k < fold.disk.length - 1 && fold.disk[k] <= requests.disk[i]) k++;
+  for (let i = 0; i < disk.length; i++) {
+    while (k < fold.disk.length - 1 && fold.disk[k] <= disk[i]) k++;
     const [a, b] = [fold.disk[k - 1], fold.disk[k]];
     const per = b > a ? (fold.axis[k] - fold.axis[k - 1]) / (b - a) : 1;
-    y0[i] = fold.axis[k - 1] + (requests.disk[i] - a) * per;
-    y1[i] = y0[i] + requests.len[i];
+    axis[i] = fold.axis[k - 1] + (disk[i] - a) * per;
   }
-  return { y0, y1 };
+  return axis;
 }

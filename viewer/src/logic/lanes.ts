@@ -1,8 +1,8 @@
 // Lanes of the process view: which processes stand where, and what lies in a lane. Pure.
 
 import { gather, lowerBound } from "./columns.ts";
-import { counts, groupBy, type Requests } from "./events.ts";
-import type { Marks } from "./lod.ts";
+import { byTime, counts, groupBy, type Requests } from "./events.ts";
+import { spans, type Marks } from "./marks.ts";
 
 /** A process's requests from the moment their pages began to wait until they were done. */
 export interface Lane {
@@ -17,8 +17,8 @@ export interface Lane {
 export function lanes(requests: Requests, processes: number, mask: Uint8Array): Lane[] {
   const { first, order } = groupBy(requests.process, processes + 1);
   return Array.from({ length: processes }, (_, line) => {
-    const numbers = order.subarray(first[line + 1], first[line + 2]).filter((i) => mask[i] === 1 && counts(requests, i));
-    numbers.sort((a, b) => requests.from[a] - requests.from[b] || a - b);
+    const own = order.subarray(first[line + 1], first[line + 2]).filter((i) => mask[i] === 1 && counts(requests, i));
+    const numbers = byTime(own, requests.from);
     const from = gather(requests.from, numbers);
     const to = gather(requests.end, numbers);
     for (let k = 0; k < to.length; k++) to[k] = Math.max(to[k], from[k]);
@@ -39,11 +39,5 @@ export function inFlightAt(lane: Lane, time: number, reach: number): number {
 /** A lane as marks between two heights. */
 export function laneMarks(lane: Lane, low: number, high: number): Marks {
   const count = lane.from.length;
-  return {
-    x0: lane.from,
-    x1: lane.to,
-    y0: new Float64Array(count).fill(low),
-    y1: new Float64Array(count).fill(high),
-    longest: lane.longest,
-  };
+  return { x: lane.from, y: new Float64Array(count).fill(low), high: new Float32Array(count).fill(high - low), ...spans(lane.from, lane.to) };
 }

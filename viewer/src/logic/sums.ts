@@ -4,7 +4,7 @@
 // document's figures again wherever all events of a line pass.
 
 import { askedSpans, spanBytes } from "./asked.ts";
-import { counts, groupBy, type Touches, type TraceEvents, type TraceTouches } from "./events.ts";
+import { counts, groupBy, type Requests, type Touches, type TraceTouches } from "./events.ts";
 
 /** What the events of a file or a process add up to. */
 export interface Sum {
@@ -29,9 +29,8 @@ function empty(size: number): Sum[] {
 }
 
 /** Adds up by file line (`by: "file"`) or by process line. */
-export function sums(events: TraceEvents, touched: TraceTouches, masks: Masks, shares: Float64Array, by: "file" | "process", lines: number): Sum[] {
+export function sums(requests: Requests, touched: TraceTouches, masks: Masks, shares: Float64Array, by: "file" | "process", lines: number): Sum[] {
   const table = empty(lines);
-  const { requests } = events;
   const { fills, asks } = touched;
   const requestKey = by === "file" ? requests.file : requests.process;
   for (let i = 0; i < requests.count; i++) {
@@ -68,14 +67,13 @@ export interface ProcessFile {
   filled: number;
 }
 
-export function filesOfProcess(events: TraceEvents, fills: Touches, masks: Masks, shares: Float64Array, process: number): ProcessFile[] {
+export function filesOfProcess(requests: Requests, fills: Touches, masks: Masks, shares: Float64Array, process: number): ProcessFile[] {
   const byFile = new Map<number, ProcessFile>();
   const line = (file: number) => {
     let sum = byFile.get(file);
     if (sum === undefined) byFile.set(file, (sum = { file, requests: 0, bytes: 0, waiting: 0, filled: 0 }));
     return sum;
   };
-  const { requests } = events;
   for (let i = 0; i < requests.count; i++) {
     if (requests.process[i] !== process || masks.requests[i] === 0 || !counts(requests, i)) continue;
     const sum = line(requests.file[i] - 1);

@@ -1,18 +1,15 @@
 // Who waited for the disk, and how long: each request's fair share of the time in which requests were in flight.
 // Pure; the same rule as measure/io/src/analyze/waiting.rs: with n requests in flight during dt, each gets dt / n.
 
-import { counts, type Requests } from "./events.ts";
+import { byTime, counts, type Requests } from "./events.ts";
 
 /** A share per request in microseconds; 0 for requests that do not count (writes, other programs). */
 export function fairShares(requests: Requests): Float64Array {
   const { count, from, end, ended } = requests;
   const shares = new Float64Array(count);
-  const flying: number[] = [];
-  for (let i = 0; i < count; i++) {
-    if (counts(requests, i) && ended[i] === 1 && from[i] < end[i]) flying.push(i);
-  }
-  const begins = order(flying, from);
-  const finishes = order(flying, end);
+  const flying = Uint32Array.from({ length: count }, (_, i) => i).filter((i) => counts(requests, i) && ended[i] === 1 && from[i] < end[i]);
+  const begins = byTime(flying, from);
+  const finishes = byTime(flying, end);
   // V(t) = integral of 1 / n(t) dt; a share is V(end) - V(from).
   let value = 0;
   let inFlight = 0;
@@ -33,12 +30,4 @@ export function fairShares(requests: Requests): Float64Array {
     }
   }
   return shares;
-}
-
-/** Indexes by their value. */
-function order(indexes: number[], values: Float64Array): Uint32Array {
-  const sorted = new Uint32Array(indexes);
-  let inOrder = true;
-  for (let i = 1; i < sorted.length && inOrder; i++) inOrder = values[sorted[i - 1]] <= values[sorted[i]];
-  return inOrder ? sorted : sorted.sort((a, b) => values[a] - values[b] || a - b);
 }

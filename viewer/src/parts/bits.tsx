@@ -1,7 +1,7 @@
 // Small parts that all views use.
 
 import type { ComponentChildren, JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { css, stateColour } from "../draw/palette.ts";
 import { harmless, splitPath } from "../logic/format.ts";
 import { written, type Field } from "../logic/filter.ts";
@@ -187,4 +187,15 @@ export function TraceLine(): JSX.Element | null {
       {trace.report.info.lost > 0 ? `, ${trace.report.info.lost} records lost` : ""}. Its times are not comparable with the timed runs.
     </p>
   );
+}
+
+/**
+ * What takes too long to be made before a picture is drawn: it is made once that is seen. Until then there is what was
+ * made before (`null` at first), and `fresh` says so. `of` is what it depends on.
+ */
+export function useLater<Made>(make: () => Made, of: readonly unknown[]): { readonly made: Made | null; readonly fresh: boolean } {
+  const [last, setLast] = useState<{ made: Made; of: readonly unknown[] } | null>(null);
+  // Effects run behind the frame.
+  useEffect(() => setLast({ made: make(), of }), of);
+  return { made: last?.made ?? null, fresh: last !== null && last.of.every((it, i) => it === of[i]) };
 }

@@ -5,18 +5,19 @@ import type { JSX } from "preact";
 import { css, ground, paletteOf, pixel, RANK_COUNT, causeColour, otherColour, type Theme } from "../draw/palette.ts";
 import { Plot, type Margins, type Size } from "../draw/plot.tsx";
 import { drawMarks, drawWays, nearestMark, fill, type Pixels } from "../draw/raster.ts";
-import { busiestDevice, causeName, kindMask, weights, type ColourBy, type Weight } from "../logic/disk.ts";
+import { causeName, kindMask, weights, type ColourBy, type DiskPicture, type Weight } from "../logic/disk.ts";
 import { gather } from "../logic/columns.ts";
 import { CAUSES } from "../logic/events.ts";
 import { bytes, count, harmless, micros, plural } from "../logic/format.ts";
-import { axisPlaces, foldOf, folds, toAxis, toDisk, type Fold } from "../logic/fold.ts";
-import { Detail, type Marks } from "../logic/lod.ts";
-import { byPlace, bytesSoFar, travelAsRead, travelInOrder, type Travel } from "../logic/seeks.ts";
+import { folds, toAxis, toDisk, type Fold } from "../logic/fold.ts";
+import type { Marks } from "../logic/marks.ts";
+import { bytesSoFar, travelAsRead, travelInOrder, type Travel } from "../logic/seeks.ts";
 import { bytesLabel, ticks, timeLabel, type Tick } from "../logic/ticks.ts";
-import { length, padded, type Viewport } from "../logic/view.ts";
-import { AsTable, Choice, Legend, PathName, Switches, TraceChoice, TraceLine, Waiting, openFile, type LegendItem } from "../parts/bits.tsx";
+import { deviceNumber } from "../logic/unpacking.ts";
+import { length, type Viewport } from "../logic/view.ts";
+import { AsTable, Choice, Legend, PathName, Switches, TraceChoice, TraceLine, Waiting, openFile, useLater, type LegendItem } from "../parts/bits.tsx";
 import { Table, type Column } from "../parts/table.tsx";
-import { diskColour, diskDevice, diskScale, diskShow, diskWays, forget, opened, requestMask, show, theme, visiblePart, type DiskPicture, type Opened } from "../state.ts";
+import { diskColour, diskDevice, diskScale, diskShow, diskWays, forget, opened, pictureOf, requestMask, show, theme, visiblePart, type Opened } from "../state.ts";
 
 const MARGINS: Margins = { left: 66, right: 10, top: 8, bottom: 26 };
 const SORTED_MARGINS: Margins = { ...MARGINS, left: 12 };
@@ -30,40 +31,46 @@ export function DiskView(): JSX.Element {
   return <Disk trace={trace} />;
 }
 
+/** What the two pictures show. */
 interface Drawn {
+  /** By request. */
   readonly mask: Uint8Array;
-  /** The sorted picture: the same mask in its order, and its marks. */
+  readonly requests: number;
+  readonly bytes: number;
+  /** By place. */
   readonly sortedMask: Uint8Array;
   readonly sorted: Marks;
+}
+
+/** What takes longer than the pictures, and is looked at after them. */
+interface Figures {
   readonly asRead: Travel;
   readonly inOrder: Travel;
+  readonly weights: readonly Weight[];
 }
 
 function Disk({ trace }: { trace: Opened }): JSX.Element {
-  const { events } = trace;
-  const { requests } = events;
+  const { requests, devices } = trace.events;
   const filter = requestMask.value;
-  const device = deviceNumber(trace);
+  const device = useMemo(() => deviceNumber(trace.events, diskDevice.value), [trace, diskDevice.value]);
   const toScale = diskScale.value === "true";
   const picture = useMemo(() => pictureOf(trace, device, toScale), [trace, device, toScale]);
   const by = diskColour.value as ColourBy;
-  const drawn: Drawn = useMemo(() => {
-    const mask = kindMask(events, filter, device, new Set(diskShow.value.split(",")));
-    const { order, disk, len, y0, y1 } = picture.sorted;
-    const sortedMask = new Uint8Array(order.length);
-    for (let k = 0; k < order.length; k++) sortedMask[k] = mask[order[k]];
-    return {
-      mask,
-      sortedMask,
-      sorted: { ...bytesSoFar(len, sortedMask), y0, y1 },
-      asRead: travelAsRead(requests, device, mask),
-      inOrder: travelInOrder(disk, len, sortedMask),
-    };
-  }, [picture, filter, diskShow.value]);
-  const shown = useMemo(() => weights(events, drawn.mask, by), [drawn, by]);
+  const kinds = useMemo(() => kindMask(requests, device, new Set(diskShow.value.split(","))), [trace, device, diskShow.value]);
+  const drawn = useMemo(() => drawnOf(picture, filter, kinds), [picture, filter, kinds]);
+  const { made: figures, fresh } = useLater(
+    (): Figures => ({
+      asRead: travelAsRead(requests, device, drawn.mask),
+      inOrder: travelInOrder(picture.sorted.disk, picture.sorted.len, drawn.sortedMask),
+      weights: weights(requests, drawn.mask, by),
+    }),
+    [drawn, by],
+  );
   const colours = useColours(trace, by);
+  const items = useMemo(() => (figures === null ? [] : legend(trace, figures.weights, by, theme.value, colours)), [figures, by, colours]);
   const viewport = visiblePart("disk", picture.whole);
-  const props: DrawProps = { trace, picture, drawn, viewport, colours, by };
+  const props: DrawProps = { trace, picture, drawn, figures, viewport, colours, by };
+  const used = useMemo(() => devices.filter((_, number) => requests.device.includes(number)), [trace]);
   return (
     <div class="disk">
       <div class="tools">
@@ -72,18 +79,31 @@ function Disk({ trace }: { trace: Opened }): JSX.Element {
         <Switches label="show" value={new Set(diskShow.value.split(","))} values={[["reads", "reads"], ["writes", "writes"], ["others", "other programs"]]} onChange={(value) => (diskShow.value = [...value].filter((it) => it !== "").sort().join(",") || "none")} />
         <Switches label="" value={new Set(diskWays.value === "1" ? ["ways"] : [])} values={[["ways", "head’s way"]]} onChange={(value) => (diskWays.value = value.has("ways") ? "1" : "0")} />
         <Choice label="disk" value={toScale ? "true" : "folded"} values={[["folded", "gaps folded"], ["true", "to scale"]]} onChange={rescale} />
-        <Devices trace={trace} device={device} />
+        {used.length > 1 && <Choice label="device" value={devices[device]} values={used.map((name) => [name, name] as const)} onChange={(name) => (diskDevice.value = name)} />}
       </div>
-      <Head asRead={drawn.asRead} inOrder={drawn.inOrder} />
+      <Head drawn={drawn} figures={figures} fresh={fresh} />
       <div class="pair">
         <AgainstTime {...props} />
         <InOrder {...props} />
       </div>
-      <Legend label="Colours" items={legend(trace, shown, by, theme.value, colours)} />
+      <Legend label="Colours" items={items} />
       <RequestTable {...props} />
       <TraceLine />
     </div>
   );
+}
+
+function drawnOf({ sorted: { order, len, y, high } }: DiskPicture, filter: Uint8Array, kinds: Uint8Array): Drawn {
+  const mask = new Uint8Array(kinds.length);
+  let requests = 0;
+  for (let i = 0; i < mask.length; i++) {
+    mask[i] = filter[i] & kinds[i];
+    requests += mask[i];
+  }
+  const sortedMask = gather(mask, order);
+  const { x, bytes, longest } = bytesSoFar(len, sortedMask);
+  // Bytes both ways: a range is as wide as it is high.
+  return { mask, requests, bytes, sortedMask, sorted: { x, y, wide: high, high, longest } };
 }
 
 function rescale(scale: string): void {
@@ -92,35 +112,8 @@ function rescale(scale: string): void {
   diskScale.value = scale;
 }
 
-function deviceNumber(trace: Opened): number {
-  const named = trace.events.devices.indexOf(diskDevice.value);
-  return named >= 0 ? named : busiestDevice(trace.events);
-}
-
-/** The requests of a device on their axis; kept with the trace, for it takes a while to make. */
-function pictureOf(trace: Opened, device: number, toScale: boolean): DiskPicture {
-  const key = `${device} ${toScale}`;
-  const known = trace.pictures.get(key);
-  if (known !== undefined) return known;
-  const { requests } = trace.events;
-  const order = byPlace(requests, device);
-  const fold = foldOf(requests, order, toScale);
-  const { y0, y1 } = axisPlaces(fold, requests, order);
-  let [end, longest] = [1, 0];
-  for (const i of order) {
-    if (requests.end[i] > end) end = requests.end[i];
-    if (requests.end[i] - requests.start[i] > longest) longest = requests.end[i] - requests.start[i];
-  }
-  const marks: Marks = { x0: requests.start, x1: requests.end, y0, y1, longest };
-  const whole: Viewport = { x: { from: -end * 0.01, to: end * 1.01 }, y: padded({ from: fold.axis[0], to: fold.axis[fold.axis.length - 1] }, 0.02) };
-  const sorted = { order, disk: gather(requests.disk, order), len: gather(requests.len, order), y0: gather(y0, order), y1: gather(y1, order) };
-  const picture = { sorted, fold, marks, whole, detail: new Detail(marks, whole) };
-  trace.pictures.set(key, picture);
-  return picture;
-}
-
 function useColours(trace: Opened, by: ColourBy): Uint32Array {
-  const bySize = useMemo(() => weights(trace.events, null, by).map((weight) => weight.category), [trace, by]);
+  const bySize = useMemo(() => (by === "cause" ? [] : weights(trace.events.requests, null, by).map((weight) => weight.category)), [trace, by]);
   return useMemo(() => {
     if (by === "cause") return Uint32Array.from(CAUSES, (cause) => pixel(causeColour(cause, theme.value)));
     const categories = by === "file" ? trace.names.files.length + 1 : trace.names.processes.length;
@@ -128,36 +121,27 @@ function useColours(trace: Opened, by: ColourBy): Uint32Array {
   }, [trace, by, theme.value]);
 }
 
-function Devices({ trace, device }: { trace: Opened; device: number }): JSX.Element | null {
-  const used = trace.events.devices.filter((_, number) => trace.events.requests.device.includes(number));
-  if (used.length < 2) return null;
-  return <Choice label="device" value={trace.events.devices[device]} values={used.map((name) => [name, name] as const)} onChange={(name) => (diskDevice.value = name)} />;
-}
-
-/** The way of the head in figures. */
-function Head({ asRead, inOrder }: { asRead: Travel; inOrder: Travel }): JSX.Element {
-  const less = asRead.distance > 0 ? asRead.distance / Math.max(inOrder.distance, 1) : 1;
+/** What is shown, and the way of the head over it. */
+function Head({ drawn, figures, fresh }: { drawn: Drawn; figures: Figures | null; fresh: boolean }): JSX.Element {
+  const travel = (it: Travel | undefined) => (it === undefined ? "…" : `${plural(it.seeks, "seek", "seeks")} over ${bytes(it.distance)}`);
+  const less = figures !== null && figures.asRead.distance > 0 ? figures.asRead.distance / Math.max(figures.inOrder.distance, 1) : 1;
   return (
-    <dl class="figures" data-part="head">
+    <dl class="figures" data-part="head" aria-busy={!fresh}>
       <div>
         <dt>shown</dt>
-        <dd data-value={asRead.requests}>{plural(asRead.requests, "request", "requests")}</dd>
+        <dd data-value={drawn.requests}>{plural(drawn.requests, "request", "requests")}</dd>
       </div>
       <div>
         <dt>bytes</dt>
-        <dd data-value={asRead.bytes}>{bytes(asRead.bytes)}</dd>
+        <dd data-value={drawn.bytes}>{bytes(drawn.bytes)}</dd>
       </div>
       <div>
         <dt>as read</dt>
-        <dd data-value={asRead.seeks}>
-          {plural(asRead.seeks, "seek", "seeks")} over {bytes(asRead.distance)}
-        </dd>
+        <dd data-value={figures?.asRead.seeks}>{travel(figures?.asRead)}</dd>
       </div>
       <div>
         <dt>in the disk’s order</dt>
-        <dd data-value={inOrder.seeks}>
-          {plural(inOrder.seeks, "seek", "seeks")} over {bytes(inOrder.distance)}
-        </dd>
+        <dd data-value={figures?.inOrder.seeks}>{travel(figures?.inOrder)}</dd>
       </div>
       {less >= 1.05 && Number.isFinite(less) && (
         <div>
@@ -173,6 +157,7 @@ interface DrawProps {
   readonly trace: Opened;
   readonly picture: DiskPicture;
   readonly drawn: Drawn;
+  readonly figures: Figures | null;
   readonly viewport: Viewport;
   readonly colours: Uint32Array;
   readonly by: ColourBy;
@@ -216,27 +201,24 @@ function grid(to: Pixels, fold: Fold, viewport: Viewport, perPixel: number, colo
 /** Marks are larger where there is room for them. */
 const least = (marks: number, perPixel: number) => Math.round((marks < 5000 ? 3 : 2) * perPixel);
 
-function AgainstTime({ trace, picture, drawn, viewport, colours, by }: DrawProps): JSX.Element {
+function AgainstTime({ trace, picture, drawn, figures, viewport, colours, by }: DrawProps): JSX.Element {
   const { requests } = trace.events;
   const { mask } = drawn;
-  const { detail, whole, fold } = picture;
+  const { marks, whole, fold } = picture;
   const shade = theme.value;
   const ways = diskWays.value === "1";
   const paint = (to: Pixels, part: Viewport, perPixel: number) => {
     grid(to, fold, part, perPixel, shade, timeTicks);
-    const level = detail.level(part, to.width, to.height, mask);
     const tones = ground(shade);
-    if (ways) drawWays(to, detail.marks, level, part, pixel(tones.way), pixel(tones.band));
-    drawMarks(to, detail.marks, level, part, requests[by], colours, least(drawn.asRead.requests, perPixel));
+    if (ways) drawWays(to, marks, mask, part, pixel(tones.way), pixel(tones.band));
+    drawMarks(to, marks, mask, part, requests[by], colours, least(drawn.requests, perPixel));
   };
-  const find = (part: Viewport, size: Size, x: number, y: number) =>
-    nearestMark(detail.marks, detail.level(part, size.width, size.height, mask), part, size, x, y, REACH);
   return (
     <figure class="main">
       <figcaption>place on disk against time since exec, as the program read{fold.disk.length > 2 ? " · tinted: gaps drawn shorter than they are" : ""}</figcaption>
       <Plot
         name="disk"
-        label={`Disk offset against time: ${plural(drawn.asRead.requests, "request", "requests")}, ${bytes(drawn.asRead.bytes)}, ${plural(drawn.asRead.seeks, "seek", "seeks")}. The table below holds them.`}
+        label={`Disk offset against time: ${plural(drawn.requests, "request", "requests")}, ${bytes(drawn.bytes)}, ${plural(figures?.asRead.seeks ?? 0, "seek", "seeks")}. The table below holds them.`}
         theme={shade}
         whole={whole}
         smallest={{ x: 20, y: 65_536 }}
@@ -246,8 +228,9 @@ function AgainstTime({ trace, picture, drawn, viewport, colours, by }: DrawProps
         xTicks={timeTicks}
         yTicks={diskTicks(fold)}
         axes="xy"
+        scene={[picture, drawn, colours, by, ways]}
         paint={paint}
-        find={find}
+        find={(part, size, x, y) => nearestMark(marks, mask, part, size, x, y, REACH)}
         describe={(i) => <RequestTip trace={trace} i={i} />}
         onPick={(i) => pick(trace, i)}
       />
@@ -255,26 +238,25 @@ function AgainstTime({ trace, picture, drawn, viewport, colours, by }: DrawProps
   );
 }
 
-function InOrder({ trace, picture, drawn, viewport, colours, by }: DrawProps): JSX.Element {
+function InOrder({ trace, picture, drawn, figures, viewport, colours, by }: DrawProps): JSX.Element {
   const { requests } = trace.events;
-  const { sorted, sortedMask, inOrder } = drawn;
-  const { whole } = picture;
+  const { sorted, sortedMask } = drawn;
+  const { whole, fold } = picture;
   const { order } = picture.sorted;
   const shade = theme.value;
-  const all: Viewport = { x: { from: -Math.max(1, inOrder.bytes) * 0.02, to: Math.max(1, inOrder.bytes) * 1.02 }, y: whole.y };
-  const detail = useMemo(() => new Detail(sorted, all), [sorted]);
+  const ways = diskWays.value === "1";
+  const all: Viewport = { x: { from: -Math.max(1, drawn.bytes) * 0.02, to: Math.max(1, drawn.bytes) * 1.02 }, y: whole.y };
   const category = useMemo(() => gather(requests[by], order), [picture, by]);
   const part: Viewport = { x: visiblePart("sorted", all).x, y: viewport.y };
   const byteTicks = (it: Viewport, pixels: number) => ticks(it.x, pixels, 70, bytesLabel);
   const paint = (to: Pixels, it: Viewport, perPixel: number) => {
-    grid(to, picture.fold, it, perPixel, shade, byteTicks);
-    const level = detail.level(it, to.width, to.height, sortedMask);
+    grid(to, fold, it, perPixel, shade, byteTicks);
     const tones = ground(shade);
-    if (diskWays.value === "1") drawWays(to, sorted, level, it, pixel(tones.way), pixel(tones.band));
-    drawMarks(to, sorted, level, it, category, colours, least(inOrder.requests, perPixel));
+    if (ways) drawWays(to, sorted, sortedMask, it, pixel(tones.way), pixel(tones.band));
+    drawMarks(to, sorted, sortedMask, it, category, colours, least(drawn.requests, perPixel));
   };
   const find = (it: Viewport, size: Size, x: number, y: number) => {
-    const k = nearestMark(sorted, detail.level(it, size.width, size.height, sortedMask), it, size, x, y, REACH);
+    const k = nearestMark(sorted, sortedMask, it, size, x, y, REACH);
     return k < 0 ? -1 : order[k];
   };
   return (
@@ -282,7 +264,7 @@ function InOrder({ trace, picture, drawn, viewport, colours, by }: DrawProps): J
       <figcaption>in the disk’s order: bytes read so far</figcaption>
       <Plot
         name="sorted"
-        label={`The same requests sorted by place on disk: ${plural(drawn.inOrder.seeks, "seek", "seeks")} over ${bytes(drawn.inOrder.distance)}.`}
+        label={`The same requests sorted by place on disk: ${plural(figures?.inOrder.seeks ?? 0, "seek", "seeks")} over ${bytes(figures?.inOrder.distance ?? 0)}.`}
         theme={shade}
         whole={all}
         smallest={{ x: 65_536, y: 65_536 }}
@@ -292,6 +274,7 @@ function InOrder({ trace, picture, drawn, viewport, colours, by }: DrawProps): J
         xTicks={byteTicks}
         yTicks={null}
         axes="xy"
+        scene={[picture, drawn, category, colours, ways]}
         paint={paint}
         find={find}
         describe={(i) => <RequestTip trace={trace} i={i} />}
@@ -391,7 +374,7 @@ function ListedRequests({ trace, picture, drawn, viewport }: DrawProps): JSX.Ele
     const list: number[] = [];
     for (let i = 0; i < requests.count && list.length < LISTED; i++) {
       if (drawn.mask[i] === 0 || requests.end[i] < viewport.x.from || requests.start[i] > viewport.x.to) continue;
-      if (marks.y1[i] < viewport.y.from || marks.y0[i] > viewport.y.to) continue;
+      if (marks.y[i] + marks.high[i] < viewport.y.from || marks.y[i] > viewport.y.to) continue;
       list.push(i);
     }
     return list;

@@ -6,10 +6,10 @@ import { causeColour, css, ground, mixed, pixel, type Theme } from "../draw/pale
 import { Plot, type Margins, type Size } from "../draw/plot.tsx";
 import { drawMarks, fill, nearestMark, type Pixels } from "../draw/raster.ts";
 import { askedSpans, sectionBars, spanBytes, type SectionBar } from "../logic/asked.ts";
-import { ASKED_AROUND, ASKED_BY_READ, CAUSES, groupBy, type Section as ElfSection, type Touches, type TraceTouches } from "../logic/events.ts";
+import { ASKED_AROUND, ASKED_BY_READ, CAUSES, groupBy, sectionsOf, type Section as ElfSection, type Touches, type TraceTouches } from "../logic/events.ts";
 import { gather } from "../logic/columns.ts";
 import { bytes, count, harmless, micros, nanos, percent, plural, splitPath } from "../logic/format.ts";
-import { Detail, type Marks } from "../logic/lod.ts";
+import type { Marks } from "../logic/marks.ts";
 import { bytesLabel, ticks, timeLabel } from "../logic/ticks.ts";
 import { wasteOf } from "../logic/tree.ts";
 import { length, type Viewport } from "../logic/view.ts";
@@ -87,16 +87,19 @@ interface Layer {
 
 /** A layer's touches of one file as marks: moments in time, ranges in the file. */
 function layerOf(touches: Touches, numbers: Uint32Array): Layer {
-  const pickOf = (column: Float64Array) => gather(column, numbers);
-  const [x0, y0] = [pickOf(touches.at), pickOf(touches.offset)];
-  const y1 = pickOf(touches.len);
-  for (let k = 0; k < y1.length; k++) y1[k] += y0[k];
-  return { touches, numbers, marks: { x0, x1: x0, y0, y1, longest: 0 }, category: gather(touches.how, numbers) };
+  const marks: Marks = {
+    x: gather(touches.at, numbers),
+    y: gather(touches.offset, numbers),
+    wide: new Float32Array(numbers.length),
+    high: Float32Array.from(gather(touches.len, numbers)),
+    longest: 0,
+  };
+  return { touches, numbers, marks, category: gather(touches.how, numbers) };
 }
 
 function OneFile({ trace, touches, line, file }: { trace: Opened; touches: TraceTouches; line: number; file: FileReport }): JSX.Element {
   const { fills, asks } = touches;
-  const sections = trace.events.sections.get(line) ?? [];
+  const sections = useMemo(() => sectionsOf(trace.events, line), [trace, line]);
   const mine = useMemo(() => {
     const of = (all: Touches) => {
       const { first, order } = groupBy(all.file, trace.document.report.files.length);
@@ -174,7 +177,6 @@ function Picture({ trace, file, sections, layers }: PictureProps): JSX.Element {
   const shade = theme.value;
   const drawn = new Set(fileLayers.value.split(","));
   const whole = useMemo(() => wholeOf(trace, file, layers), [trace, file, layers]);
-  const details = useMemo(() => ({ fills: new Detail(layers.fills.marks, whole), asks: new Detail(layers.asks.marks, whole) }), [layers, whole]);
   const viewport = visiblePart("file", whole);
   const fillColours = Uint32Array.from(CAUSES, (cause) => pixel(fillColour(cause, shade)));
   const asked = Uint32Array.from(askColours(shade), (colour) => pixel(colour));
@@ -182,14 +184,13 @@ function Picture({ trace, file, sections, layers }: PictureProps): JSX.Element {
     paintStripes(to, part, sections, shade);
     paintGrid(to, part, perPixel, shade);
     const least = Math.round(2 * perPixel);
-    const level = (name: "fills" | "asks") => details[name].level(part, to.width, to.height, null);
-    if (drawn.has("fills")) drawMarks(to, layers.fills.marks, level("fills"), part, layers.fills.category, fillColours, Math.round(3 * perPixel));
-    if (drawn.has("asks")) drawMarks(to, layers.asks.marks, level("asks"), part, layers.asks.category, asked, least);
+    if (drawn.has("fills")) drawMarks(to, layers.fills.marks, null, part, layers.fills.category, fillColours, Math.round(3 * perPixel));
+    if (drawn.has("asks")) drawMarks(to, layers.asks.marks, null, part, layers.asks.category, asked, least);
   };
   const find = (part: Viewport, size: Size, x: number, y: number) => {
     for (const name of ["asks", "fills"] as const) {
       if (!drawn.has(name)) continue;
-      const k = nearestMark(layers[name].marks, details[name].level(part, size.width, size.height, null), part, size, x, y, 6);
+      const k = nearestMark(layers[name].marks, null, part, size, x, y, 6);
       // Even numbers are fills, odd ones asks.
       if (k >= 0) return layers[name].numbers[k] * 2 + (name === "asks" ? 1 : 0);
     }
@@ -212,6 +213,7 @@ function Picture({ trace, file, sections, layers }: PictureProps): JSX.Element {
           xTicks={(part, pixels) => ticks(part.x, pixels, 90, timeLabel)}
           yTicks={(part, pixels) => ticks(part.y, pixels, 44, bytesLabel)}
           axes="xy"
+          scene={[layers, fileLayers.value]}
           paint={paint}
           write={(context, part, size) => writeSections(context, part, size, sections, shade)}
           find={find}
@@ -245,10 +247,10 @@ function Picture({ trace, file, sections, layers }: PictureProps): JSX.Element {
 function wholeOf(trace: Opened, file: FileReport, layers: PictureProps["layers"]): Viewport {
   let [end, high, low] = [0, 0, Infinity];
   for (const { marks } of [layers.fills, layers.asks]) {
-    for (let k = 0; k < marks.x0.length; k++) {
-      end = Math.max(end, marks.x0[k]);
-      high = Math.max(high, marks.y1[k]);
-      low = Math.min(low, marks.y0[k]);
+    for (let k = 0; k < marks.x.length; k++) {
+      end = Math.max(end, marks.x[k]);
+      high = Math.max(high, marks.y[k] + marks.high[k]);
+      low = Math.min(low, marks.y[k]);
     }
   }
   const { requests } = trace.events;

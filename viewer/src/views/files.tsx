@@ -67,7 +67,7 @@ function linesOf(trace: TraceDocument): Line[] {
   if (known === null || rest === null) {
     return files.map((file, number) => line(file, number, {})).filter((it) => passes(terms.value, { file: it.path, owner: it.file.owner }));
   }
-  const added = sums(known.events, rest, masks.value, shares.value, "file", files.length);
+  const added = sums(known.events.requests, rest, masks.value, shares.value, "file", files.length);
   const partly = added.some((sum) => sum.passing > 0 && sum.passing < sum.events);
   const asked = partly ? askedByFile(rest.asks, masks.value.asks, files.map((file) => (file.kind === "regular" ? file.size : null))) : null;
   return files.flatMap((file, number) => {

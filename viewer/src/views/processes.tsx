@@ -11,7 +11,7 @@ import { CAUSES, type Touches } from "../logic/events.ts";
 import { bytes, count, harmless, micros, nanos, plural, seconds, splitPath } from "../logic/format.ts";
 import { written } from "../logic/filter.ts";
 import { inFlightAt, laneMarks, lanes, type Lane } from "../logic/lanes.ts";
-import { Detail, type Marks } from "../logic/lod.ts";
+import type { Marks } from "../logic/marks.ts";
 import { filesOfProcess, sums, type ProcessFile } from "../logic/sums.ts";
 import { ticks, timeLabel } from "../logic/ticks.ts";
 import { processTree, type ProcessLine } from "../logic/tree.ts";
@@ -62,7 +62,7 @@ function rowsOf(trace: TraceDocument): Row[] {
   const { processes } = trace.report;
   const [known, rest] = [opened.value, touched.value];
   const tree: ProcessLine[] = processTree(processes);
-  const added = terms.value.length > 0 && known !== null && rest !== null ? sums(known.events, rest, masks.value, shares.value, "process", processes.length) : null;
+  const added = terms.value.length > 0 && known !== null && rest !== null ? sums(known.events.requests, rest, masks.value, shares.value, "process", processes.length) : null;
   return tree.map(({ line, depth }) => {
     const process = processes[line];
     const sum = added?.[line];
@@ -76,7 +76,7 @@ function rowsOf(trace: TraceDocument): Row[] {
 function useColours(trace: Opened): { colours: Uint32Array; key: "file" | "cause"; legend: LegendItem[] } {
   const shade = theme.value;
   const key = processColour.value === "cause" ? "cause" : "file";
-  const bySize = useMemo(() => weights(trace.events, null, key).filter((weight) => key === "cause" || weight.category !== 0), [trace, key]);
+  const bySize = useMemo(() => weights(trace.events.requests, null, key).filter((weight) => key === "cause" || weight.category !== 0), [trace, key]);
   return useMemo(() => {
     if (key === "cause") {
       const colours = Uint32Array.from(CAUSES, (cause) => pixel(causeColour(cause, shade)));
@@ -102,18 +102,18 @@ function Lanes({ trace, rows, chosen }: { trace: Opened; rows: readonly Row[]; c
   const whole = useMemo(() => wholeOf(trace, rows.length), [trace, rows.length]);
   const made = useMemo(() => {
     const all = lanes(requests, trace.document.report.processes.length, mask);
-    return rows.map((row, index): { lane: Lane; marks: Marks; detail: Detail; category: Uint32Array } => {
+    return rows.map((row, index): { lane: Lane; marks: Marks; category: Uint32Array } => {
       const lane = all[row.line];
       const low = rows.length - 1 - index;
       const marks = laneMarks(lane, low + 0.2, low + 0.62);
-      return { lane, marks, detail: new Detail(marks, whole), category: gather(requests[key], lane.numbers) };
+      return { lane, marks, category: gather(requests[key], lane.numbers) };
     });
   }, [trace, mask, key, rows.map((row) => row.line).join()]);
   const viewport = visiblePart("processes", whole);
   const margins: Margins = { left: narrow() ? 96 : 190, right: 10, top: 6, bottom: 26 };
   const paint = (to: Pixels, part: Viewport, perPixel: number) => {
     paintGround(to, part, perPixel, rows, chosen, shade);
-    for (const { marks, detail, category } of made) drawMarks(to, marks, detail.level(part, to.width, to.height, null), part, category, colours, Math.max(1, Math.round(perPixel)));
+    for (const { marks, category } of made) drawMarks(to, marks, null, part, category, colours, Math.max(1, Math.round(perPixel)));
   };
   const find = (part: Viewport, size: Size, x: number, y: number) => {
     const index = Math.floor((y / size.height) * rows.length);
@@ -145,6 +145,7 @@ function Lanes({ trace, rows, chosen }: { trace: Opened; rows: readonly Row[]; c
             xTicks={(part, pixels) => ticks(part.x, pixels, 90, timeLabel)}
             yTicks={null}
             axes="x"
+            scene={[made, chosen.line, colours]}
             paint={paint}
             write={(context, _, size) => writeNames(context, size, rows, chosen, margins.left, shade)}
             find={find}
@@ -292,7 +293,7 @@ function ProcessTable({ rows, chosen }: { rows: readonly Row[]; chosen: Row }): 
 
 /** What the chosen process read and waited for, by file. */
 function Chosen({ trace, fills, row }: { trace: Opened; fills: Touches; row: Row }): JSX.Element {
-  const files = useMemo(() => filesOfProcess(trace.events, fills, masks.value, shares.value, row.line + 1), [trace, row.line, masks.value]);
+  const files = useMemo(() => filesOfProcess(trace.events.requests, fills, masks.value, shares.value, row.line + 1), [trace, row.line, masks.value]);
   const most = Math.max(...files.map((file) => file.waiting), 1e-12);
   const path = (file: ProcessFile) => trace.names.files[file.file]?.path ?? "(not attributed)";
   const columns: Column<ProcessFile>[] = [

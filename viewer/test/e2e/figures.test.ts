@@ -92,18 +92,18 @@ inBrowser.each(["laptop", "hostile"])("events of %s add up to the document", asy
   const ones = (count: number) => new Uint8Array(count).fill(1);
   const masks = { requests: ones(events.requests.count), fills: ones(touched.fills.count), asks: ones(touched.asks.count) };
   const shares = fairShares(events.requests);
-  const byFile = sums(events, touched, masks, shares, "file", report.files.length);
+  const byFile = sums(events.requests, touched, masks, shares, "file", report.files.length);
   expect(byFile.map((sum) => sum.requests)).toEqual(report.files.map((file) => file.requests));
   expect(byFile.map((sum) => sum.bytes)).toEqual(report.files.map((file) => file.bytes_from_disk));
   expect(byFile.map((sum) => sum.filled)).toEqual(report.files.map((file) => file.filled));
   // Times are kept in microseconds.
   byFile.forEach((sum, line) => expect(Math.abs(sum.waiting - report.files[line].waiting / 1e3)).toBeLessThan(2 + 2 * sum.requests));
-  const byProcess = sums(events, touched, masks, shares, "process", report.processes.length);
+  const byProcess = sums(events.requests, touched, masks, shares, "process", report.processes.length);
   expect(byProcess.map((sum) => sum.filled)).toEqual(report.processes.map((it) => it.filled));
   expect(byProcess.map((sum) => sum.requests)).toEqual(report.processes.map((it) => it.requests));
   const sizes = report.files.map((file) => (file.kind === "regular" ? file.size : null));
   expect([...askedByFile(touched.asks, masks.asks, sizes)]).toEqual(report.files.map((file) => file.asked));
-  const travels = events.devices.map((_, device) => travelAsRead(events.requests, device, kindMask(events, masks.requests, device, new Set(["reads"]))));
+  const travels = events.devices.map((_, device) => travelAsRead(events.requests, device, kindMask(events.requests, device, new Set(["reads"]))));
   const sum = (key: "requests" | "seeks" | "distance") => travels.reduce((total, it) => total + it[key], 0);
   expect([sum("requests"), sum("seeks"), sum("distance")]).toEqual([report.totals.requests, report.totals.seeks, report.totals.seek_distance]);
 });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { busiestDevice, kindMask, weights } from "../../src/logic/disk.ts";
+import { busiestDevice, diskPicture, kindMask, weights } from "../../src/logic/disk.ts";
 import { axisPlaces, foldOf, folds, toAxis, toDisk } from "../../src/logic/fold.ts";
 import { byPlace, bytesSoFar, travelAsRead, travelInOrder } from "../../src/logic/seeks.ts";
 import { requests } from "../made.ts";
@@ -40,13 +40,18 @@ describe("the way of the head", () => {
     const { seeks, distance, bytes } = travelInOrder(list.disk, list.len, Uint8Array.of(1, 1, 1));
     expect([seeks, distance, bytes]).toEqual([1, 2048, 3072]);
   });
+  test("what lies at one place, or in one sector, stays in time's order", () => {
+    const list = requests([9000, 100, 300, 9000, 100].map((disk, start) => ({ start, disk, len: 512 })));
+    expect([...byPlace(list, 0)]).toEqual([1, 2, 4, 0, 3]);
+    expect([...byPlace(list, 1)]).toEqual([]);
+  });
   test("huge disks sort as small ones do", () => {
     const list = requests([{ start: 0, disk: 2 ** 52, len: 512 }, { start: 1, disk: 1024, len: 512 }, { start: 2, disk: 2 ** 52, len: 512 }]);
     expect([...byPlace(list, 0)]).toEqual([1, 0, 2]);
   });
   test("bytes so far count what is shown", () => {
-    const { x0, x1, longest } = bytesSoFar(Float64Array.of(10, 20, 30), Uint8Array.of(1, 0, 1));
-    expect([[...x0], [...x1], longest]).toEqual([[0, 10, 10], [10, 10, 40], 30]);
+    const { x, bytes, longest } = bytesSoFar(Float64Array.of(10, 20, 30), Uint8Array.of(1, 0, 1));
+    expect([[...x], bytes, longest]).toEqual([[0, 10, 10], 40, 30]);
   });
 });
 
@@ -57,40 +62,37 @@ describe("folded gaps", () => {
     { start: 1, disk: 5 * GB + 40_000_000, len: 40_000_000 },
     { start: 2, disk: 200 * GB, len: 20_000_000 },
   ]);
-  const order = byPlace(list, 0);
-  const fold = foldOf(list, order, false);
+  const { fold, marks, sorted } = diskPicture(list, 0, false);
+  const end = (k: number) => marks.y[k] + marks.high[k];
 
   test("what was read gets most of the axis, in order", () => {
-    const { y0, y1 } = axisPlaces(fold, list, order);
-    expect(y0[0]).toBe(0);
-    expect(y0[1]).toBe(y1[0]);
-    expect(y0[2]).toBeGreaterThan(y1[1]);
-    expect(y1[2] - y0[2]).toBe(20_000_000);
-    expect(100_000_000 / y1[2]).toBeGreaterThan(0.7);
+    expect([...sorted.order]).toEqual([0, 1, 2]);
+    expect(marks.y[0]).toBe(0);
+    expect(marks.y[1]).toBe(end(0));
+    expect(marks.y[2]).toBeGreaterThan(end(1));
+    expect(marks.high[2]).toBe(20_000_000);
+    expect(100_000_000 / end(2)).toBeGreaterThan(0.7);
   });
   test("both ways agree, and gaps are known", () => {
     for (const disk of [5 * GB, 5 * GB + 12_345_678, 120 * GB, 200 * GB + 5]) expect(toDisk(fold, toAxis(fold, disk)) / disk).toBeCloseTo(1, 6);
     expect(folds(fold)).toHaveLength(1);
-    const { y0, y1 } = axisPlaces(fold, list, order);
-    expect(folds(fold)[0]).toEqual({ from: y1[1], to: y0[2] });
+    expect(folds(fold)[0]).toEqual({ from: end(1), to: marks.y[2] });
   });
   test("a longer gap stays the longer one", () => {
-    const gap = (far: number) => {
-      const two = requests([{ start: 0, disk: 0, len: 1_000_000 }, { start: 1, disk: far, len: 1_000_000 }]);
-      return axisPlaces(foldOf(two, byPlace(two, 0), false), two, byPlace(two, 0)).y0[1];
-    };
+    const gap = (far: number) => diskPicture(requests([{ start: 0, disk: 0, len: 1_000_000 }, { start: 1, disk: far, len: 1_000_000 }]), 0, false).marks.y[1];
     expect(gap(GB)).toBeGreaterThan(gap(GB / 2));
     expect(gap(100 * GB)).toBeGreaterThan(gap(GB));
   });
   test("to scale the axis is the disk", () => {
-    const scale = foldOf(list, order, true);
-    expect(toAxis(scale, 120 * GB)).toBeCloseTo(120 * GB, 0);
-    expect(folds(scale)).toEqual([]);
-    expect([...axisPlaces(scale, list, order).y0]).toEqual([...list.disk]);
+    const scale = diskPicture(list, 0, true);
+    expect(toAxis(scale.fold, 120 * GB)).toBeCloseTo(120 * GB, 0);
+    expect(folds(scale.fold)).toEqual([]);
+    expect([...scale.marks.y]).toEqual([...list.disk]);
   });
   test("nothing read at all", () => {
-    const none = requests([]);
-    expect(foldOf(none, byPlace(none, 0), false).axis).toHaveLength(2);
+    expect(foldOf(new Float64Array(0), new Float64Array(0), false).axis).toHaveLength(2);
+    expect(axisPlaces(fold, new Float64Array(0))).toHaveLength(0);
+    expect(diskPicture(requests([]), 0, false).marks.x).toHaveLength(0);
   });
 });
 
@@ -101,8 +103,6 @@ describe("what is shown", () => {
     { start: 2, disk: 0, len: 30, process: 0, file: 0 },
     { start: 3, disk: 0, len: 40, device: 1 },
   ]);
-  const events = { run: 1, devices: ["254:0", "259:0"], flags: [], requests: list, sections: new Map(), extents: new Map() };
-  const all = new Uint8Array(4).fill(1);
   test.each([
     ["reads", "1000"],
     ["writes", "0100"],
@@ -110,11 +110,11 @@ describe("what is shown", () => {
     ["reads,others", "1010"],
     ["none", "0000"],
   ])("%s", (show, wanted) => {
-    expect([...kindMask(events, all, 0, new Set(show.split(",")))].join("")).toBe(wanted);
+    expect([...kindMask(list, 0, new Set(show.split(",")))].join("")).toBe(wanted);
   });
   test("the busiest disk, and what weighs most", () => {
-    expect(busiestDevice(events)).toBe(1);
-    expect(weights(events, null, "file")).toEqual([
+    expect(busiestDevice(list, 2)).toBe(1);
+    expect(weights(list, null, "file")).toEqual([
       { category: 1, bytes: 50, requests: 2 },
       { category: 0, bytes: 30, requests: 1 },
       { category: 2, bytes: 20, requests: 1 },

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { groupBy, unpackRest, unpackTrace } from "../../src/logic/events.ts";
+import { byTime, groupBy, sectionsOf, unpackRest, unpackTrace } from "../../src/logic/events.ts";
 import type { PackedTrace } from "../../src/types/events.ts";
 import { column, table } from "../made.ts";
 
@@ -57,8 +57,9 @@ describe("a packed trace", () => {
     expect([...requests.served]).toEqual([0, 0, 0, 0, 2]);
   });
   test("sections come by place, empty ones do not", async () => {
-    const { sections } = await unpackTrace(TRACE);
-    expect(sections.get(0)).toEqual([{ name: ".text", offset: 64, len: 4000 }, { name: ".data", offset: 8192, len: 100 }]);
+    const events = await unpackTrace(TRACE);
+    expect(sectionsOf(events, 1)).toEqual([]);
+    expect(sectionsOf(events, 0)).toEqual([{ name: ".text", offset: 64, len: 4000 }, { name: ".data", offset: 8192, len: 100 }]);
   });
   test("fills and asks go on where the last of their file ended", async () => {
     const { fills, asks } = await unpackRest(TRACE);
@@ -79,4 +80,9 @@ test("grouping keeps the order of time", () => {
   const { first, order } = groupBy(Uint32Array.of(1, 0, 1, 2, 0), 3);
   expect([...first]).toEqual([0, 2, 4, 5]);
   expect([...order]).toEqual([1, 4, 0, 2, 3]);
+});
+
+test("by time, and those of the same time as given", () => {
+  expect([...byTime(Uint32Array.of(3, 0, 1, 2), Float64Array.of(7e12, 5, 5, 2 ** 50))]).toEqual([1, 2, 0, 3]);
+  expect([...byTime(new Uint32Array(0), new Float64Array(0))]).toEqual([]);
 });

@@ -1,15 +1,13 @@
 import { describe, expect, test } from "vitest";
 import { drawMarks, drawWays, fill, line, nearestMark } from "../../src/draw/raster.ts";
-import { Detail, thinned } from "../../src/logic/lod.ts";
 import { drawn, lines, marks } from "../made.ts";
 
 const whole = { x: { from: 0, to: 10 }, y: { from: 0, to: 5 } };
 const colours = Uint32Array.of(1, 2, 3);
-const level = (some: ReturnType<typeof marks>, shown: Uint8Array | null = null) => new Detail(some, whole).level(whole, 10, 5, shown);
 
 function picture(some: ReturnType<typeof marks>, part = whole, least = 1, shown: Uint8Array | null = null) {
-  const category = Uint32Array.from(some.x0, (_, i) => i % 3);
-  return drawn(10, 5, (to) => drawMarks(to, some, level(some, shown), part, category, colours, least));
+  const category = Uint32Array.from(some.x, (_, i) => i % 3);
+  return drawn(10, 5, (to) => drawMarks(to, some, shown, part, category, colours, least));
 }
 
 describe("marks", () => {
@@ -60,14 +58,14 @@ describe("marks", () => {
 describe("the head's way", () => {
   test("goes from the end of one to the beginning of the next", () => {
     const two = marks([[0, 1, 0, 0], [8, 9, 4, 4]]);
-    const rows = drawn(10, 5, (to) => drawWays(to, two, level(two), whole, 1, 2));
+    const rows = drawn(10, 5, (to) => drawWays(to, two, null, whole, 1, 2));
     expect(rows[4][1]).toBe("a");
     expect(rows[0][8]).toBe("a");
     expect(rows.join("").replaceAll("·", "").length).toBe(8);
   });
   test("is not drawn where the next begins where the last ended", () => {
     const two = marks([[0, 1, 0, 3], [8, 9, 3, 4]]);
-    expect(drawn(10, 5, (to) => drawWays(to, two, level(two), whole, 1, 2)).join("")).toBe("·".repeat(50));
+    expect(drawn(10, 5, (to) => drawWays(to, two, null, whole, 1, 2)).join("")).toBe("·".repeat(50));
   });
 });
 
@@ -84,7 +82,7 @@ describe("lines and boxes", () => {
 
 describe("what is under the pointer", () => {
   const two = marks([[1, 3, 1, 2], [2, 2, 4, 4]]);
-  const find = (x: number, y: number, reach = 1) => nearestMark(two, level(two), whole, { width: 10, height: 5 }, x, y, reach);
+  const find = (x: number, y: number, reach = 1) => nearestMark(two, null, whole, { width: 10, height: 5 }, x, y, reach);
   test("is the nearest within reach", () => {
     expect(find(2, 3.5)).toBe(0);
     expect(find(2, 1.2)).toBe(1);
@@ -93,28 +91,55 @@ describe("what is under the pointer", () => {
   });
 });
 
-describe("level of detail", () => {
-  test("one mark per cell: the longest, so that nothing that is seen goes", () => {
-    const many = marks([[0.1, 0.2, 0, 0], [0.2, 5, 0, 0], [0.3, 0.4, 0, 0], [1.5, 1.6, 0, 0], [1.7, 1.8, 3, 3]]);
-    const { numbers, longest } = thinned(many, whole, 10, 5, null);
-    expect([...numbers]).toEqual([1, 3, 4]);
-    expect(longest).toBeGreaterThanOrEqual(4.8);
-  });
-  test("looks the same as all marks do", () => {
-    // 100,000 marks of pseudo-random places, drawn through the level and one by one.
+describe("very many marks", () => {
+  /** Marks of pseudo-random places, all in sight. */
+  function crowd(count: number, size: number) {
     let seed = 1;
     const random = () => ((seed = (seed * 48_271) % 2_147_483_647) / 2_147_483_647);
-    const list = Array.from({ length: 100_000 }, () => [random() * 10, 0, random() * 5, 0]).sort((a, b) => a[0] - b[0]);
-    const some = marks(list.map(([x, , y]) => [x, x + 0.001, y, y + 0.001]));
-    const category = new Uint32Array(some.x0.length);
-    const detail = new Detail(some, whole);
-    for (const part of [whole, { x: { from: 3, to: 4 }, y: { from: 1, to: 2 } }]) {
-      const thin = drawn(300, 150, (to) => drawMarks(to, some, detail.level(part, 300, 150, null), part, category, colours, 2));
-      const all = { numbers: Uint32Array.from(some.x0, (_, i) => i), x0: some.x0, longest: some.longest };
-      const full = drawn(300, 150, (to) => drawMarks(to, some, all, part, category, colours, 2));
-      const differ = [...thin.join("")].filter((letter, at) => letter !== full.join("")[at]).length;
-      expect(differ / (300 * 150)).toBeLessThan(0.01);
+    const list = Array.from({ length: count }, () => [random() * 10, random() * 5] as const).sort((a, b) => a[0] - b[0]);
+    return marks(list.map(([x, y]) => [x, x + size, y, y + size]));
+  }
+  const draw = (some: ReturnType<typeof marks>, part: typeof whole, least: number, shown: Uint8Array | null = null) =>
+    drawn(300, 150, (to) => drawMarks(to, some, shown, part, new Uint32Array(some.x.length), colours, least)).join("");
+
+  test("look as few do, to a mark's size", () => {
+    // The same marks, some hidden below the limit, and all of them drawn one by one in parts that hold few.
+    const many = crowd(40_000, 0.001);
+    const sparse = Uint8Array.from(many.x, (_, i) => (i % 40 === 0 ? 1 : 0));
+    const cells = draw(many, whole, 2);
+    expect(cells.replaceAll("·", "").length / cells.length).toBeGreaterThan(0.6);
+    const few = draw(many, whole, 2, sparse);
+    // Where a few are drawn, many are: at most one mark's size away.
+    for (let y = 2; y < 148; y++) {
+      for (let x = 2; x < 298; x++) {
+        if (few[y * 300 + x] === "·") continue;
+        const near = [-2, -1, 0, 1, 2].some((dy) => cells.slice((y + dy) * 300 + x - 2, (y + dy) * 300 + x + 3).includes("a"));
+        expect(near).toBe(true);
+      }
     }
-    expect(detail.level(whole, 2048, 1024, null).numbers.length).toBeLessThan(100_000);
+  });
+  test("hang on the data: moved by whole pixels they stay as they are", () => {
+    const many = crowd(60_000, 0.001);
+    const moved = (pixels: number) => draw(many, { x: { from: pixels / 30, to: 10 + pixels / 30 }, y: whole.y }, 2);
+    const [before, after] = [moved(0), moved(3)];
+    let differ = 0;
+    for (let y = 0; y < 150; y++) for (let x = 0; x < 290; x++) if (before[y * 300 + x + 3] !== after[y * 300 + x]) differ++;
+    expect(differ / (150 * 290)).toBeLessThan(0.01);
+  });
+  test("long and high ones among them keep their size, also where they begin outside", () => {
+    const many = crowd(40_000, 0.0001);
+    const long = marks([[-5, 8, 2, 2.5]]);
+    const list = { x: Float64Array.of(-5, ...many.x), y: Float64Array.of(2, ...many.y.fill(4.9)), wide: Float32Array.of(long.wide[0], ...many.wide), high: Float32Array.of(long.high[0], ...many.high), longest: 13 };
+    const picture = draw(list, whole, 2);
+    const row = picture.slice(80 * 300, 81 * 300);
+    expect(row.indexOf("·")).toBeGreaterThanOrEqual(238);
+    expect(row.indexOf("·")).toBeLessThanOrEqual(242);
+    const column = [...picture].filter((_, at) => at % 300 === 100).join("");
+    expect(column.slice(76, 90)).toBe("a".repeat(14));
+    expect(column.slice(94, 140)).toBe("·".repeat(46));
+  });
+  test("in a lane: what lies behind others is left out, what is seen stays", () => {
+    const lane = marks([[0, 5, 1, 2], [1, 7, 1, 2], [3, 3.1, 1, 2], [3.05, 3.2, 1, 2]]);
+    expect(picture(lane).at(3)).toBe("abbabbb···");
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { askedSpans, bytesInside, join, sectionBars, spanBytes } from "../../src/logic/asked.ts";
-import { ASKED_AROUND, ASKED_BY_READ, type TraceEvents } from "../../src/logic/events.ts";
+import { ASKED_AROUND, ASKED_BY_READ } from "../../src/logic/events.ts";
 import { askedByFile, filesOfProcess, sums } from "../../src/logic/sums.ts";
 import { fairShares } from "../../src/logic/waiting.ts";
 import { flights, pages, requests, touches } from "../made.ts";
@@ -90,20 +90,19 @@ describe("sums over what passes", () => {
     { start: 40, end: 50, disk: 0, len: 4096, file: 1, process: 2 },
     { start: 60, end: 70, disk: 0, len: 4096, file: 1, process: 1, write: true },
   ]);
-  const events: TraceEvents = { run: 1, devices: [], flags: [], requests: list, sections: new Map(), extents: new Map() };
   const touched = { fills: touches([{ offset: 0, len: 4096, file: 0, process: 1 }, { offset: 0, len: 4096, file: 0, process: 2 }]), asks: touches([{ offset: 0, len: 4096, file: 1, process: 1 }]) };
   const shares = fairShares(list);
 
   test("by file, of one process", () => {
     const masks = { requests: Uint8Array.of(1, 1, 0, 1), fills: Uint8Array.of(1, 0), asks: Uint8Array.of(1) };
-    const [first, second] = sums(events, touched, masks, shares, "file", 2);
+    const [first, second] = sums(list, touched, masks, shares, "file", 2);
     expect(first).toEqual({ requests: 1, bytes: 4096, waiting: 10, filled: 4096, passing: 2, events: 4 });
     expect(second).toEqual({ requests: 1, bytes: 8192, waiting: 10, filled: 0, passing: 2, events: 2 });
   });
   test("by process, and the files of one", () => {
     const all = { requests: new Uint8Array(4).fill(1), fills: new Uint8Array(2).fill(1), asks: new Uint8Array(1).fill(1) };
-    expect(sums(events, touched, all, shares, "process", 2).map((sum) => [sum.requests, sum.waiting, sum.filled])).toEqual([[2, 20, 4096], [1, 10, 4096]]);
-    expect(filesOfProcess(events, touched.fills, all, shares, 1).map((it) => [it.file, it.requests, it.filled])).toEqual([[0, 1, 4096], [1, 1, 0]]);
+    expect(sums(list, touched, all, shares, "process", 2).map((sum) => [sum.requests, sum.waiting, sum.filled])).toEqual([[2, 20, 4096], [1, 10, 4096]]);
+    expect(filesOfProcess(list, touched.fills, all, shares, 1).map((it) => [it.file, it.requests, it.filled])).toEqual([[0, 1, 4096], [1, 1, 0]]);
   });
   test("asked for, by file", () => {
     expect([...askedByFile(touched.asks, Uint8Array.of(1), [null, null])]).toEqual([0, 4096]);
