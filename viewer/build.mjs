@@ -14,7 +14,7 @@ mkdirSync(out, { recursive: true });
 const common = {
   absWorkingDir: here,
   bundle: true,
-  minify: true,
+  minify: process.env.PLAIN === undefined,
   format: "iife",
   target: "es2022",
   charset: "utf8",

@@ -1,86 +1,124 @@
-// Opens pages in headless Chromium from disk and measures what a reader waits for: the open, frames while zooming and
-// panning, the filter. Prints raw samples as JSON lines, then a table. usage: measure.mjs PAGE.html...
+// Opens pages in headless Chromium from disk and measures what a reader waits for: the open, frames while real mouse
+// events zoom and pan, the filter from the key that was pressed. Prints raw samples as JSON lines, then a table.
+// usage: measure.mjs PAGE.html...
 
 import { chromium } from "../../viewer/node_modules/playwright-core/index.mjs";
-import { statSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
 const OPENS = 5;
-const FRAMES = 60;
+/** Mouse events of one movement, and how far apart they are: a mouse that reports 125 times a second. */
+const [EVENTS, EVERY_MS] = [150, 8];
 const FILTERS = ["file:libxul", "-cause:readahead", "process:content", "owner:app cause:fault", ""];
+const ROUNDS = 5;
 
-/** Runs in the page: one step per frame; how long each frame was and how long drawing took. */
-async function frames(steps) {
-  const canvas = document.querySelector("[data-plot=disk] canvas");
-  const box = canvas.getBoundingClientRect();
-  const draws = window.thawTimings.draw;
-  const result = {};
-  const wheel = (deltaY, x) => canvas.dispatchEvent(new WheelEvent("wheel", { deltaY, clientX: box.left + box.width * x, clientY: box.top + box.height / 2, bubbles: true, cancelable: true }));
-  const drag = (dx) => {
-    const at = (type, x) => canvas.dispatchEvent(new PointerEvent(type, { pointerId: 1, clientX: box.left + x, clientY: box.top + 200, bubbles: true }));
-    canvas.setPointerCapture = () => {};
-    at("pointerdown", 400);
-    at("pointermove", 400 + dx);
-    at("pointerup", 400 + dx);
-  };
-  const run = async (name, step) => {
-    const [intervals, before] = [[], draws.length];
-    let last = await new Promise(requestAnimationFrame);
-    for (let i = 0; i < steps; i++) {
-      step(i);
-      const now = await new Promise(requestAnimationFrame);
-      intervals.push(now - last);
-      last = now;
-    }
-    await new Promise((done) => setTimeout(done, 50));
-    result[name] = { intervals, draws: draws.slice(before) };
-  };
-  const settle = () => new Promise((done) => setTimeout(done, 200));
-  canvas.dispatchEvent(new MouseEvent("dblclick"));
-  await settle();
-  await run("zoom in from the whole", () => wheel(-12, 0.37));
-  await run("pan at x10", (i) => drag(i % 20 < 10 ? 12 : -12));
-  await run("zoom in to the closest", () => wheel(-50, 0.37));
-  await run("pan at the closest", (i) => drag(i % 20 < 10 ? 12 : -12));
-  await run("zoom out to the whole", () => wheel(70, 0.6));
-  await run("pan at x1.3", (i) => (i === 0 ? wheel(-80, 0.5) : drag(i % 20 < 10 ? 12 : -12)));
-  canvas.dispatchEvent(new MouseEvent("dblclick"));
-  await settle();
-  return result;
+const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+
+/** A page with both pictures drawn; how long after its opening the first text stood there, and the pictures. */
+async function opened(browser, url) {
+  const page = await browser.newPage({ viewport: { width: 1600, height: 1000 } });
+  await page.goto(url, { waitUntil: "commit" });
+  await page.waitForFunction(() => (window.thawDrawings?.length ?? 0) >= 2);
+  const times = await page.evaluate(() => ({
+    text_ms: performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? null,
+    drawn_ms: window.thawDrawings[1].done,
+  }));
+  return { page, times };
 }
 
-/** Runs in the page: types a filter and waits until both pictures show it. */
-async function filter(word) {
-  const input = document.querySelector("#filter");
-  const draws = window.thawTimings.draw;
-  const before = draws.length;
+/** Sends mouse events at the mouse's pace, whatever becomes of them, and records every frame meanwhile. */
+async function moved(page, session, send) {
+  await page.evaluate(() => {
+    const frames = (window.frames_ = []);
+    window.drawingsBefore = window.thawDrawings.length;
+    const frame = (at) => {
+      frames.push(at);
+      window.frame_ = requestAnimationFrame(frame);
+    };
+    window.frame_ = requestAnimationFrame(frame);
+  });
+  await pause(100);
+  const sent = [];
   const began = performance.now();
-  Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set.call(input, word);
-  input.dispatchEvent(new Event("input", { bubbles: true }));
-  while (draws.length < before + 2) await new Promise(requestAnimationFrame);
-  return { shown_ms: performance.now() - began, drawing_ms: draws.slice(before).reduce((a, b) => a + b, 0) };
+  for (let i = 0; i < EVENTS; i++) {
+    sent.push(session.send("Input.dispatchMouseEvent", send(i)));
+    await pause(Math.max(0, began + (i + 1) * EVERY_MS - performance.now()));
+  }
+  await Promise.all(sent);
+  return page.evaluate(() => {
+    cancelAnimationFrame(window.frame_);
+    const at = window.frames_;
+    const drawings = window.thawDrawings.slice(window.drawingsBefore);
+    return { frames: at.slice(1).map((it, i) => it - at[i]), disk: drawings.filter((it) => it.plot === "disk").map((it) => it.took) };
+  });
 }
 
-/** How long the page's main thread works on it, from the key to the last pixel; and how long until it is seen. */
-async function filters(page, words) {
+async function motion(page) {
   const session = await page.context().newCDPSession(page);
-  await session.send("Performance.enable");
-  const busy = async () => (await session.send("Performance.getMetrics")).metrics.find((it) => it.name === "TaskDuration").value * 1000;
-  const result = [];
-  for (let round = 0; round < 5; round++) {
-    for (const word of words) {
-      await page.waitForTimeout(300);
-      const before = await busy();
-      const shown = await page.evaluate(filter, word);
-      result.push({ word, busy_ms: (await busy()) - before, ...shown });
-    }
-  }
+  const box = await page.locator("[data-plot=disk] canvas").boundingBox();
+  const at = (x, y = 0.5) => ({ x: box.x + box.width * x, y: box.y + box.height * y });
+  const wheel = (deltaY, x) => () => ({ type: "mouseWheel", ...at(x), deltaX: 0, deltaY });
+  const result = {};
+  const drag = async (name) => {
+    // There and back, twice.
+    const place = (i) => 0.5 + 0.25 * Math.sin((i / EVENTS) * 4 * Math.PI);
+    await session.send("Input.dispatchMouseEvent", { type: "mousePressed", ...at(place(0)), button: "left", buttons: 1, clickCount: 1 });
+    result[name] = await moved(page, session, (i) => ({ type: "mouseMoved", ...at(place(i)), button: "left", buttons: 1 }));
+    await session.send("Input.dispatchMouseEvent", { type: "mouseReleased", ...at(place(EVENTS)), button: "left", buttons: 0, clickCount: 1 });
+  };
+  await page.locator("[data-plot=disk] canvas").hover();
+  result["zoom in from the whole"] = await moved(page, session, wheel(-5, 0.42));
+  await drag("pan at x12");
+  result["zoom in to the closest"] = await moved(page, session, wheel(-60, 0.42));
+  await drag("pan at the closest");
+  result["zoom out to the whole"] = await moved(page, session, wheel(60, 0.6));
+  await session.send("Input.dispatchMouseEvent", { type: "mouseWheel", ...at(0.5), deltaX: 0, deltaY: -80 });
+  await pause(200);
+  await drag("pan at x1.3");
+  await page.keyboard.press("Home");
+  await pause(200);
   return result;
+}
+
+/** Types a filter; the last key is measured: until both pictures are drawn, until the browser showed them, and how long the main thread worked. */
+async function filter(page, session, word) {
+  await page.locator("#filter").focus();
+  await page.locator("#filter").selectText();
+  if (word !== "") await page.keyboard.insertText(word.slice(0, -1));
+  await pause(400);
+  const busy = async () => (await session.send("Performance.getMetrics")).metrics.find((it) => it.name === "TaskDuration").value * 1000;
+  await page.evaluate(() => {
+    window.keys = [];
+    window.drawingsBefore = window.thawDrawings.length;
+    window.shown = [];
+    window.observer ??= new PerformanceObserver((list) => window.shown.push(...list.getEntries().map((it) => ({ name: it.name, ms: it.duration }))));
+    window.observer.observe({ type: "event", durationThreshold: 16 });
+    document.querySelector("#filter").addEventListener("keydown", (event) => window.keys.push(event.timeStamp), { once: true });
+  });
+  const before = await busy();
+  if (word === "") await page.keyboard.press("Backspace");
+  else await page.keyboard.press(word.at(-1) === ":" ? "Shift+Semicolon" : word.at(-1));
+  await page.waitForFunction(() => window.thawDrawings.length >= window.drawingsBefore + 2);
+  const drawn = await page.evaluate(() => ({
+    drawn_ms: Math.max(...window.thawDrawings.slice(window.drawingsBefore, window.drawingsBefore + 2).map((it) => it.done)) - window.keys[0],
+    drawing_ms: window.thawDrawings.slice(window.drawingsBefore, window.drawingsBefore + 2).reduce((sum, it) => sum + it.took, 0),
+  }));
+  await pause(300);
+  // What took less than 16 ms until it was seen is not reported.
+  const seen = await page.evaluate(() => Math.max(16, ...window.shown.filter((it) => it.name === "keydown" || it.name === "input").map((it) => it.ms)));
+  return { word, ...drawn, seen_ms: seen, busy_ms: (await busy()) - before };
 }
 
 function quantile(values, p) {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.floor(p * sorted.length))];
+}
+const summary = (values) => `median ${quantile(values, 0.5).toFixed(1)}, p95 ${quantile(values, 0.95).toFixed(1)}, most ${Math.max(...values).toFixed(1)}`;
+
+function eventsOf(path) {
+  const text = readFileSync(path, "utf8").match(/id="thaw-events">(.*?)<\/script>/s)[1];
+  const sum = (names) => JSON.parse(text).traces.reduce((total, trace) => total + names.reduce((all, name) => all + trace[name].count, 0), 0);
+  return { events: sum(["requests", "fills", "asks"]), requests: sum(["requests"]) };
 }
 
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu"] });
@@ -90,28 +128,32 @@ for (const path of process.argv.slice(2)) {
   let page;
   for (let i = 0; i < OPENS; i++) {
     await page?.close();
-    page = await browser.newPage({ viewport: { width: 1600, height: 1000 } });
-    await page.goto(url);
-    await page.waitForFunction(() => (window.thawTimings?.draw.length ?? 0) >= 2, undefined, { polling: "raf" });
-    opens.push(await page.evaluate(() => performance.now()));
+    const one = await opened(browser, url);
+    page = one.page;
+    opens.push(one.times);
   }
-  const events = await page.evaluate(() => JSON.parse(document.getElementById("thaw-events").textContent).traces.reduce((sum, it) => sum + it.requests.count + it.fills.count + it.asks.count, 0));
-  const requests = await page.evaluate(() => JSON.parse(document.getElementById("thaw-events").textContent).traces.reduce((sum, it) => sum + it.requests.count, 0));
-  const motion = await page.evaluate(frames, FRAMES);
-  const filtering = await filters(page, FILTERS);
+  const { events, requests } = eventsOf(path);
   const { size } = statSync(path);
-  console.log(JSON.stringify({ path, size, events, requests, opens, motion, filtering }));
-  console.error(`${path.split("/").pop()}: ${events} events (${requests} requests), ${(size / 1e6).toFixed(2)} MB, ${(size / events).toFixed(2)} bytes an event, viewer and document included`);
-  console.error(`  open until drawn, ms: median ${quantile(opens, 0.5).toFixed(0)}, most ${Math.max(...opens).toFixed(0)}`);
-  for (const [name, { intervals, draws }] of Object.entries(motion)) {
-    const text = (values) => `median ${quantile(values, 0.5).toFixed(1)}, p95 ${quantile(values, 0.95).toFixed(1)}, most ${Math.max(...values).toFixed(1)}`;
-    console.error(`  ${name}: frame ms ${text(intervals)}; drawing one picture ms ${text(draws)}`);
+  await pause(1000);
+  const motions = await motion(page);
+  const session = await page.context().newCDPSession(page);
+  await session.send("Performance.enable");
+  const filtering = [];
+  for (let round = 0; round < ROUNDS; round++) for (const word of FILTERS) filtering.push(await filter(page, session, word));
+  console.log(JSON.stringify({ path, size, events, requests, opens, motions, filtering }));
+  console.error(`${path.split("/").pop()}: ${events} events (${requests} of them requests), ${(size / 1e6).toFixed(2)} MB, ${(size / events).toFixed(2)} bytes an event, viewer and document included`);
+  console.error(`  open, ms: first text ${summary(opens.map((it) => it.text_ms ?? NaN))}; both pictures ${summary(opens.map((it) => it.drawn_ms))}`);
+  for (const [name, { frames, disk }] of Object.entries(motions)) {
+    console.error(`  ${name}: ${frames.length} frames, ms ${summary(frames)}; ${disk.length} pictures, drawing ms ${disk.length > 0 ? summary(disk) : "-"}`);
   }
+  const frames = Object.values(motions).flatMap((it) => it.frames);
+  console.error(`  all movements: frame ms ${summary(frames)}; later than 16.7 ms: ${((100 * frames.filter((it) => it > 17.5).length) / frames.length).toFixed(1)} %`);
   for (const word of FILTERS) {
     const own = filtering.filter((it) => it.word === word);
     const median = (key) => quantile(own.map((it) => it[key]), 0.5).toFixed(1);
-    console.error(`  filter "${word}": main thread busy ms median ${median("busy_ms")} (${median("drawing_ms")} of it drawing); until shown ${median("shown_ms")}`);
+    console.error(`  filter "${word}", ms median: key until drawn ${median("drawn_ms")} (${median("drawing_ms")} of it drawing), until seen ${median("seen_ms")} (in steps of 8); main thread busy ${median("busy_ms")}, figures included`);
   }
+  console.error(`  all filters: key until drawn ms ${summary(filtering.map((it) => it.drawn_ms))}`);
   await page.close();
 }
 await browser.close();

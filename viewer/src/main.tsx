@@ -6,7 +6,7 @@ import { VIEWS, type ViewName } from "./logic/address.ts";
 import { FIELDS } from "./logic/filter.ts";
 import { harmless } from "./logic/format.ts";
 import { HELP, followKeys, helpOpen } from "./keys.ts";
-import { filterText, followAddress, followTrace, page, theme, timed, timings, toggleTheme, view, type Page } from "./state.ts";
+import { drawings, filterText, followAddress, followTrace, page, theme, toggleTheme, view, type Page } from "./state.ts";
 import type { Comparison, ReportDocument } from "./types/document.ts";
 import { AnswerView } from "./views/answer.tsx";
 import { RunsView } from "./views/runs.tsx";
@@ -120,11 +120,7 @@ function Filter(): JSX.Element {
         value={filterText.value}
         spellcheck={false}
         autocomplete="off"
-        onInput={(event) => {
-          const began = performance.now();
-          filterText.value = event.currentTarget.value;
-          requestAnimationFrame(() => timed("filter", performance.now() - began));
-        }}
+        onInput={(event) => (filterText.value = event.currentTarget.value)}
       />
     </span>
   );
@@ -161,7 +157,6 @@ function Help(): JSX.Element | null {
 }
 
 function start(): void {
-  const began = performance.now();
   const root = document.getElementById("thaw");
   if (root === null) return;
   root.textContent = "";
@@ -175,12 +170,11 @@ function start(): void {
   followAddress();
   followKeys();
   render(<App />, root);
-  timed("open", performance.now() - began);
   // The events stand behind this script, so that the page is there before they are.
   if (document.readyState === "loading") addEventListener("DOMContentLoaded", () => followTrace(embedded("thaw-events")));
   else followTrace(embedded("thaw-events"));
-  // For claims/viewer: how long things took.
-  (window as unknown as { thawTimings: typeof timings }).thawTimings = timings;
+  // For claims/viewer.
+  (window as unknown as { thawDrawings: typeof drawings }).thawDrawings = drawings;
 }
 
 start();

@@ -275,9 +275,10 @@ export function toggleWord(word: string): void {
 
 // ---- figures for claims/viewer ----
 
-/** The last few hundred durations of each kind in milliseconds. */
-export const timings: Record<"draw" | "filter" | "open", number[]> = { draw: [], filter: [], open: [] };
-export function timed(kind: keyof typeof timings, ms: number): void {
-  timings[kind].push(ms);
-  if (timings[kind].length > 2000) timings[kind].splice(0, 1000);
+/** When each of the last pictures was done, and how long that took, in milliseconds since the page was opened. */
+export const drawings: { readonly plot: string; readonly done: number; readonly took: number }[] = [];
+export function timed(plot: string, began: number): void {
+  const done = performance.now();
+  drawings.push({ plot, done, took: done - began });
+  if (drawings.length > 4000) drawings.splice(0, 2000);
 }

@@ -113,7 +113,7 @@ class Painter {
       this.props.write(context, viewport, size);
       context.restore();
     }
-    timed("draw", performance.now() - started);
+    timed(this.props.name, started);
   }
 
   private axes(context: CanvasRenderingContext2D, size: Size): void {

@@ -69,14 +69,27 @@ export function line(to: Pixels, ax: number, ay: number, bx: number, by: number,
   }
 }
 
-/** From this many marks in sight on they are drawn into cells of the smallest mark's size: the eye sees no difference. */
-const MANY = 30_000;
+/** From this many marks in sight on they are drawn into cells of the smallest mark's size; the eye sees no difference. */
+export const MANY = 6000;
 
-/** Draws marks of at least `least` pixels each way; y grows upwards, as in a plot. Later ones lie on top. */
-export function drawMarks(to: Pixels, marks: Marks, shown: Shown, viewport: Viewport, category: Uint32Array, colours: Uint32Array, least: number): void {
+/** Colours of the way from each mark to the next: lines while there are few, else the span that it goes over. */
+export interface Ways {
+  readonly line: number;
+  readonly band: number;
+}
+
+/**
+ * Draws marks of at least `least` pixels each way; y grows upwards, as in a plot. Later ones lie on top of earlier ones,
+ * and all of them on top of the ways, if those are wanted.
+ */
+export function drawMarks(to: Pixels, marks: Marks, shown: Shown, viewport: Viewport, category: Uint32Array, colours: Uint32Array, least: number, ways: Ways | null = null): void {
   const [first, last] = visible(marks, viewport);
-  if (least > 1 && shownIn(shown, first, last) > MANY) drawCells(to, marks, shown, first, last, viewport, category, colours, least);
-  else drawEach(to, marks, shown, first, last, viewport, category, colours, least);
+  if (least > 1 && last - first > MANY && shownIn(shown, first, last) > MANY) {
+    drawCells(to, marks, shown, first, last, viewport, category, colours, least, ways?.band ?? null);
+    return;
+  }
+  if (ways !== null) drawWays(to, marks, shown, first, last, viewport, ways.line);
+  drawEach(to, marks, shown, first, last, viewport, category, colours, least);
 }
 
 function drawEach(to: Pixels, marks: Marks, shown: Shown, first: number, last: number, viewport: Viewport, category: Uint32Array, colours: Uint32Array, least: number): void {
@@ -117,7 +130,7 @@ let cells = new Uint32Array(0);
  * The same for very many: one write per mark into few cells, which stay in the processor's cache, then the cells into the
  * picture. Cells hang on the data, not on the picture's edge, so that nothing flickers while it is moved.
  */
-function drawCells(to: Pixels, marks: Marks, shown: Shown, first: number, last: number, viewport: Viewport, category: Uint32Array, colours: Uint32Array, least: number): void {
+function drawCells(to: Pixels, marks: Marks, shown: Shown, first: number, last: number, viewport: Viewport, category: Uint32Array, colours: Uint32Array, least: number, band: number | null): void {
   const { x, y, wide, high } = marks;
   const columns = Math.ceil(to.width / least) + 2;
   const rows = Math.ceil(to.height / least) + 2;
@@ -147,32 +160,32 @@ function drawCells(to: Pixels, marks: Marks, shown: Shown, first: number, last: 
     for (let row = y0; row < y1; row++) cells.fill(colour, row * columns + x0, row * columns + x1);
   }
   const [shiftX, shiftY] = [Math.round((phaseX + 1) * least), Math.round((phaseY + 1) * least)];
+  const paint = (column: number, row: number, above: number, colour: number) =>
+    fill(to, column * least - shiftX, to.height + shiftY - above * least, (column + 1) * least - shiftX, to.height + shiftY - row * least, colour);
+  if (band !== null) {
+    for (let column = 0; column < columns; column++) {
+      let [row, above] = [0, rows];
+      while (row < rows && cells[row * columns + column] === 0) row++;
+      while (above > row && cells[(above - 1) * columns + column] === 0) above--;
+      if (above > row) paint(column, row, above, band);
+    }
+  }
   for (let row = 0; row < rows; row++) {
-    const bottom = to.height + shiftY - row * least;
     for (let column = 0; column < columns; column++) {
       const colour = cells[row * columns + column];
-      if (colour !== 0) fill(to, column * least - shiftX, bottom - least, (column + 1) * least - shiftX, bottom, colour);
+      if (colour !== 0) paint(column, row, row + 1, colour);
     }
   }
 }
 
-/** Beyond this many marks in sight ways are drawn as bands: one line each would paint the plot full. */
-export const MOST_LINES = 6000;
-
-/** The way of the disk's head: lines from the end of each mark to the beginning of the next; bands if there are many. */
-export function drawWays(to: Pixels, marks: Marks, shown: Shown, viewport: Viewport, lineColour: number, bandColour: number): void {
-  const [first, last] = visible(marks, viewport);
-  if (shownIn(shown, first, last) > MOST_LINES) {
-    drawBands(to, marks, shown, first, last, viewport, bandColour);
-    return;
-  }
+/** Lines from the end of each mark to the beginning of the next; the ways into and out of sight belong to them. */
+function drawWays(to: Pixels, marks: Marks, shown: Shown, first: number, last: number, viewport: Viewport, colour: number): void {
   const { x, y, wide, high } = marks;
   const scaleX = to.width / length(viewport.x);
   const scaleY = to.height / length(viewport.y);
   const toX = (at: number) => (at - viewport.x.from) * scaleX;
   const toY = (at: number) => to.height - 1 - (at - viewport.y.from) * scaleY;
   const passes = (i: number) => shown === null || shown[i] === 1;
-  // The way into sight and the way out of it belong to it.
   let before = first - 1;
   while (before >= 0 && !passes(before)) before--;
   let behind = last;
@@ -183,39 +196,8 @@ export function drawWays(to: Pixels, marks: Marks, shown: Shown, viewport: Viewp
     before = i;
     // What 32 bits hold of a length is not exact.
     if (a < 0 || Math.abs(y[a] + high[a] - y[i]) < 1) continue;
-    line(to, toX(Math.min(x[a] + wide[a], x[i])), toY(y[a] + high[a]), toX(x[i]), toY(y[i]), lineColour);
+    line(to, toX(Math.min(x[a] + wide[a], x[i])), toY(y[a] + high[a]), toX(x[i]), toY(y[i]), colour);
   }
-}
-
-/** Per column of pixels the span that the head went over. */
-function drawBands(to: Pixels, marks: Marks, shown: Shown, first: number, last: number, viewport: Viewport, colour: number): void {
-  const { x, y } = marks;
-  const { height, width } = to;
-  const scaleX = width / length(viewport.x);
-  const scaleY = height / length(viewport.y);
-  const left = viewport.x.from;
-  const low = viewport.y.from;
-  let column = -1;
-  let [lowest, highest] = [0, 0];
-  const flush = () => {
-    if (column < 0 || column >= width) return;
-    const bottom = Math.min(Math.max((lowest - low) * scaleY, -1), height + 1) | 0;
-    const top = Math.min(Math.max((highest - low) * scaleY, -1), height + 1) | 0;
-    if (top >= bottom) fill(to, column, height - 1 - top, column + 1, height - bottom, colour);
-  };
-  for (let i = first; i < last; i++) {
-    if (shown !== null && shown[i] === 0) continue;
-    const px = Math.max((x[i] - left) * scaleX, -1) | 0;
-    const at = y[i];
-    if (px !== column) {
-      flush();
-      column = px;
-      lowest = at;
-      highest = at;
-    } else if (at < lowest) lowest = at;
-    else if (at > highest) highest = at;
-  }
-  flush();
 }
 
 /** The mark nearest to a point within `reach` pixels, or -1. Later marks win, as they are drawn on top. */

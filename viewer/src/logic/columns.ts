@@ -134,28 +134,39 @@ export function lowerBound(sorted: ArrayLike<number>, wanted: number): number {
   return low;
 }
 
+/** Digits of a sort: 11 bits, of two words of 22. */
+const [DIGIT, WORD] = [11, 22];
+
 /**
- * `numbers` sorted by a whole key of 0 .. `most`, those of the same key in the order given: digit by digit from the lowest,
- * which is five times as fast as comparing.
+ * `numbers` in the order of `keys` (whole, 0 .. 2^53; one for each of them), those of the same key in the order given:
+ * digit by digit from the lowest, which is several times as fast as comparing.
  */
-export function sortedBy(numbers: Uint32Array, keyOf: (number: number) => number, most: number): Uint32Array {
-  const DIGIT = 2048;
-  const keys = Float64Array.from({ length: numbers.length }, (_, k) => keyOf(numbers[k]));
-  let [from, to] = [{ numbers: numbers.slice(), keys }, { numbers: new Uint32Array(numbers.length), keys: new Float64Array(numbers.length) }];
-  for (let scale = 1; scale <= most; scale *= DIGIT) {
-    const next = new Uint32Array(DIGIT + 1);
-    const digits = new Uint16Array(numbers.length);
-    for (let k = 0; k < digits.length; k++) {
-      digits[k] = Math.floor(from.keys[k] / scale) % DIGIT;
-      next[digits[k] + 1]++;
-    }
-    for (let digit = 0; digit < DIGIT; digit++) next[digit + 1] += next[digit];
-    for (let k = 0; k < digits.length; k++) {
-      const at = next[digits[k]]++;
-      to.numbers[at] = from.numbers[k];
-      to.keys[at] = from.keys[k];
-    }
-    [from, to] = [to, from];
+export function sortedBy(numbers: Uint32Array, keys: Float64Array): Uint32Array {
+  const count = numbers.length;
+  const [low, high] = [new Uint32Array(count), new Uint32Array(count)];
+  let most = 0;
+  for (let k = 0; k < count; k++) {
+    const key = keys[k];
+    high[k] = key / 2 ** WORD;
+    low[k] = key - high[k] * 2 ** WORD;
+    if (key > most) most = key;
   }
-  return from.numbers;
+  let places = new Uint32Array(count);
+  for (let k = 0; k < count; k++) places[k] = k;
+  let other = new Uint32Array(count);
+  const next = new Uint32Array((1 << DIGIT) + 1);
+  for (let bit = 0; most >= 2 ** bit; bit += DIGIT) {
+    const word = bit < WORD ? low : high;
+    const shift = bit < WORD ? bit : bit - WORD;
+    const mask = (1 << DIGIT) - 1;
+    next.fill(0);
+    for (let k = 0; k < count; k++) next[((word[k] >>> shift) & mask) + 1]++;
+    for (let digit = 0; digit <= mask; digit++) next[digit + 1] += next[digit];
+    for (let k = 0; k < count; k++) {
+      const place = places[k];
+      other[next[(word[place] >>> shift) & mask]++] = place;
+    }
+    [places, other] = [other, places];
+  }
+  return gather(numbers, places);
 }

@@ -223,12 +223,11 @@ export function counts(requests: Requests, i: number): boolean {
 
 /** Some events by a time of theirs (whole microseconds), those of the same time in the order given. */
 export function byTime(numbers: Uint32Array, time: Float64Array): Uint32Array {
-  let [first, last] = [Infinity, 0];
-  for (const i of numbers) {
-    if (time[i] < first) first = time[i];
-    if (time[i] > last) last = time[i];
-  }
-  return sortedBy(numbers, (i) => time[i] - first, last - first);
+  const keys = gather(time, numbers);
+  let first = Infinity;
+  for (let k = 0; k < keys.length; k++) if (keys[k] < first) first = keys[k];
+  for (let k = 0; k < keys.length; k++) keys[k] -= first;
+  return sortedBy(numbers, keys);
 }
 
 /** Numbers of the events of each file: `order[first[f]] .. order[first[f + 1] - 1]`, by time. */

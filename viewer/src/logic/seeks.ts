@@ -1,6 +1,6 @@
 // The way of the disk's head: as the program read, and if it had read in the order of the disk. Pure.
 
-import { sortedBy } from "./columns.ts";
+import { gather, sortedBy } from "./columns.ts";
 import type { Requests } from "./events.ts";
 
 /** What reading some requests in some order costs in movement. */
@@ -18,14 +18,16 @@ export function byPlace(requests: Requests, device: number): Uint32Array {
   const { count, disk } = requests;
   const own = new Uint32Array(count);
   let number = 0;
-  let [low, high] = [Infinity, 0];
+  let low = Infinity;
   for (let i = 0; i < count; i++) {
     if (requests.device[i] !== device) continue;
     own[number++] = i;
     if (disk[i] < low) low = disk[i];
-    if (disk[i] > high) high = disk[i];
   }
-  return sortedBy(own.subarray(0, number), (i) => Math.floor((disk[i] - low) / SECTOR), Math.floor((high - low) / SECTOR));
+  const numbers = own.subarray(0, number);
+  const keys = gather(disk, numbers);
+  for (let k = 0; k < number; k++) keys[k] = Math.floor((keys[k] - low) / SECTOR);
+  return sortedBy(numbers, keys);
 }
 /** Finer no disk is addressed. */
 const SECTOR = 512;

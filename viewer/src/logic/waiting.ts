@@ -7,7 +7,10 @@ import { byTime, counts, type Requests } from "./events.ts";
 export function fairShares(requests: Requests): Float64Array {
   const { count, from, end, ended } = requests;
   const shares = new Float64Array(count);
-  const flying = Uint32Array.from({ length: count }, (_, i) => i).filter((i) => counts(requests, i) && ended[i] === 1 && from[i] < end[i]);
+  const all = new Uint32Array(count);
+  let number = 0;
+  for (let i = 0; i < count; i++) if (counts(requests, i) && ended[i] === 1 && from[i] < end[i]) all[number++] = i;
+  const flying = all.subarray(0, number);
   const begins = byTime(flying, from);
   const finishes = byTime(flying, end);
   // V(t) = integral of 1 / n(t) dt; a share is V(end) - V(from).

@@ -4,7 +4,7 @@ import { useMemo } from "preact/hooks";
 import type { JSX } from "preact";
 import { css, ground, paletteOf, pixel, RANK_COUNT, causeColour, otherColour, type Theme } from "../draw/palette.ts";
 import { Plot, type Margins, type Size } from "../draw/plot.tsx";
-import { drawMarks, drawWays, nearestMark, fill, type Pixels } from "../draw/raster.ts";
+import { drawMarks, nearestMark, fill, type Pixels } from "../draw/raster.ts";
 import { causeName, kindMask, weights, type ColourBy, type DiskPicture, type Weight } from "../logic/disk.ts";
 import { gather } from "../logic/columns.ts";
 import { CAUSES } from "../logic/events.ts";
@@ -210,8 +210,7 @@ function AgainstTime({ trace, picture, drawn, figures, viewport, colours, by }: 
   const paint = (to: Pixels, part: Viewport, perPixel: number) => {
     grid(to, fold, part, perPixel, shade, timeTicks);
     const tones = ground(shade);
-    if (ways) drawWays(to, marks, mask, part, pixel(tones.way), pixel(tones.band));
-    drawMarks(to, marks, mask, part, requests[by], colours, least(drawn.requests, perPixel));
+    drawMarks(to, marks, mask, part, requests[by], colours, least(drawn.requests, perPixel), ways ? { line: pixel(tones.way), band: pixel(tones.band) } : null);
   };
   return (
     <figure class="main">
@@ -252,8 +251,7 @@ function InOrder({ trace, picture, drawn, figures, viewport, colours, by }: Draw
   const paint = (to: Pixels, it: Viewport, perPixel: number) => {
     grid(to, fold, it, perPixel, shade, byteTicks);
     const tones = ground(shade);
-    if (ways) drawWays(to, sorted, sortedMask, it, pixel(tones.way), pixel(tones.band));
-    drawMarks(to, sorted, sortedMask, it, category, colours, least(drawn.requests, perPixel));
+    drawMarks(to, sorted, sortedMask, it, category, colours, least(drawn.requests, perPixel), ways ? { line: pixel(tones.way), band: pixel(tones.band) } : null);
   };
   const find = (it: Viewport, size: Size, x: number, y: number) => {
     const k = nearestMark(sorted, sortedMask, it, size, x, y, REACH);

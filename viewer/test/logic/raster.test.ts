@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { drawMarks, drawWays, fill, line, nearestMark } from "../../src/draw/raster.ts";
+import { drawMarks, fill, line, nearestMark } from "../../src/draw/raster.ts";
 import { drawn, lines, marks } from "../made.ts";
 
 const whole = { x: { from: 0, to: 10 }, y: { from: 0, to: 5 } };
@@ -56,16 +56,32 @@ describe("marks", () => {
 });
 
 describe("the head's way", () => {
+  // Marks are not coloured, so that the ways are what is seen.
+  const ways = (some: ReturnType<typeof marks>, part = whole) => drawn(10, 5, (to) => drawMarks(to, some, null, part, new Uint32Array(some.x.length), Uint32Array.of(0), 1, { line: 1, band: 2 }));
   test("goes from the end of one to the beginning of the next", () => {
-    const two = marks([[0, 1, 0, 0], [8, 9, 4, 4]]);
-    const rows = drawn(10, 5, (to) => drawWays(to, two, null, whole, 1, 2));
-    expect(rows[4][1]).toBe("a");
-    expect(rows[0][8]).toBe("a");
-    expect(rows.join("").replaceAll("·", "").length).toBe(8);
+    expect(ways(marks([[0, 1, 0, 0], [8, 9, 4, 4]]))).toEqual(
+      lines(`
+        ··········
+        ······aa··
+        ····aa····
+        ··aa······
+        ·a········
+      `),
+    );
   });
   test("is not drawn where the next begins where the last ended", () => {
-    const two = marks([[0, 1, 0, 3], [8, 9, 3, 4]]);
-    expect(drawn(10, 5, (to) => drawWays(to, two, null, whole, 1, 2)).join("")).toBe("·".repeat(50));
+    expect(ways(marks([[0, 1, 0, 3], [8, 9, 3, 4]])).join("")).toBe("·".repeat(50));
+  });
+  test("comes into sight and leaves it", () => {
+    const rows = ways(marks([[0, 1, 0, 0], [9, 10, 4, 4]]), { x: { from: 4, to: 6 }, y: whole.y });
+    expect(rows.join("").replaceAll("·", "").length).toBeGreaterThanOrEqual(10);
+  });
+  test("of very many is the span that it goes over", () => {
+    const many = marks(Array.from({ length: 20_000 }, (_, i) => [i / 4000, i / 4000, 1 + (i % 3), 1 + (i % 3)]));
+    const rows = drawn(20, 10, (to) => drawMarks(to, many, null, whole, new Uint32Array(many.x.length), Uint32Array.of(3), 2, { line: 1, band: 2 }));
+    expect(rows).toEqual(["", "", "cccccccccc", "cccccccccc", "cccccccccc", "cccccccccc", "cccccccccc", "cccccccccc", "", ""].map((it) => it.padEnd(20, "·")));
+    const gap = drawn(20, 10, (to) => drawMarks(to, marks(Array.from({ length: 20_000 }, (_, i) => [i / 4000, i / 4000, 1 + 3 * (i % 2), 1 + 3 * (i % 2)])), null, whole, new Uint32Array(20_000), Uint32Array.of(3), 2, { line: 1, band: 2 }));
+    expect(gap[4].slice(0, 10)).toBe("b".repeat(10));
   });
 });
 
