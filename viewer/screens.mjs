@@ -1,21 +1,23 @@
-// Pictures of every view, light and dark, for the documents and for looking at: node screens.mjs PAGE.html FOLDER [WIDTH HEIGHT]
+// Pictures of every view, light and dark, for the documents and for looking at: node screens.mjs [--whole] PAGE.html FOLDER [WIDTH HEIGHT [SCALE]]
 
 import { chromium } from "playwright-core";
 import { mkdirSync } from "node:fs";
 import { basename, join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-const [path, folder, width = "1280", height = "800"] = process.argv.slice(2);
-if (folder === undefined) throw new Error("usage: node screens.mjs PAGE.html FOLDER [WIDTH HEIGHT]");
+const words = process.argv.slice(2).filter((word) => word !== "--whole");
+const whole = words.length < process.argv.length - 2;
+const [path, folder, width = "1280", height = "800", scale = "1"] = words;
+if (folder === undefined) throw new Error("usage: node screens.mjs [--whole] PAGE.html FOLDER [WIDTH HEIGHT [SCALE]]");
 mkdirSync(folder, { recursive: true });
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu"] });
 for (const colorScheme of ["light", "dark"]) {
-  const context = await browser.newContext({ viewport: { width: Number(width), height: Number(height) }, colorScheme });
+  const context = await browser.newContext({ viewport: { width: Number(width), height: Number(height) }, deviceScaleFactor: Number(scale), colorScheme });
   for (const view of ["answer", "runs", "disk", "file", "files", "processes"]) {
     const page = await context.newPage();
     await page.goto(`${pathToFileURL(path).href}#${view}`);
     await page.waitForTimeout(1200);
-    await page.screenshot({ path: join(folder, `${basename(path, ".html")}-${view}-${colorScheme}.png`) });
+    await page.screenshot({ path: join(folder, `${basename(path, ".html")}-${view}-${colorScheme}.png`), fullPage: whole });
     await page.close();
   }
 }

@@ -77,16 +77,25 @@ export interface SectionBar {
   readonly offset: number;
   readonly size: number;
   readonly read: number;
-  readonly needed: number;
+  readonly asked: number;
+  /** By page; `null`: no start without read-ahead told. */
+  readonly needed: number | null;
 }
 
-/** Size, read and needed per section; what lies in no section is gathered in one last bar. */
+/** What the report says of a file's sections: all of it that is not an event. */
+export interface KnownSections {
+  readonly needed: number | null;
+  readonly sections: readonly { readonly name: string; readonly needed: number | null }[];
+}
+
+/** Size, read, asked and needed per section; what lies in no section is gathered in one last bar. */
 export function sectionBars(
   sections: readonly Section[],
   fills: Touches,
   fillNumbers: ArrayLike<number>,
-  needed: readonly Span[],
+  asked: readonly Span[],
   size: number,
+  known: KnownSections,
 ): SectionBar[] {
   const filled: Span[] = [];
   for (let k = 0; k < fillNumbers.length; k++) {
@@ -94,20 +103,28 @@ export function sectionBars(
     filled.push({ from: fills.offset[i], to: fills.offset[i] + fills.len[i] });
   }
   const read = join(filled);
+  // Two sections may have one name: the report has both lines, in the order of the file.
+  const left = [...known.sections];
+  const neededOf = (name: string) => {
+    const at = left.findIndex((section) => section.name === name);
+    return at < 0 ? null : left.splice(at, 1)[0].needed;
+  };
   const bars = sections.map((section) => ({
     name: section.name,
     offset: section.offset,
     size: section.len,
     read: bytesInside(read, section.offset, section.offset + section.len),
-    needed: bytesInside(needed, section.offset, section.offset + section.len),
+    asked: bytesInside(asked, section.offset, section.offset + section.len),
+    needed: neededOf(section.name),
   }));
-  const sum = (key: "size" | "read" | "needed") => bars.reduce((total, bar) => total + bar[key], 0);
+  const sum = (key: "size" | "read" | "asked" | "needed") => bars.reduce((total, bar) => total + (bar[key] ?? 0), 0);
   const rest = {
     name: sections.length > 0 ? "(between sections)" : "(whole file)",
     offset: 0,
     size: Math.max(0, size - sum("size")),
     read: Math.max(0, spanBytes(read) - sum("read")),
-    needed: Math.max(0, spanBytes(needed) - sum("needed")),
+    asked: Math.max(0, spanBytes(asked) - sum("asked")),
+    needed: known.needed === null ? null : Math.max(0, known.needed - sum("needed")),
   };
   return rest.size > 0 || rest.read > 0 ? [...bars, rest] : bars;
 }

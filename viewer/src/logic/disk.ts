@@ -46,6 +46,13 @@ export function weights(requests: Requests, shown: Shown, by: ColourBy): Weight[
   return all.sort((a, b) => b.bytes - a.bytes || a.category - b.category);
 }
 
+/** The reads of the program, on all disks: what the report's sums are made of. */
+export function ownReads(requests: Requests): Uint8Array {
+  const mask = new Uint8Array(requests.count);
+  for (let i = 0; i < mask.length; i++) mask[i] = counts(requests, i) ? 1 : 0;
+  return mask;
+}
+
 /** Number of the device with the most bytes read by the program; 0 if there is none. */
 export function busiestDevice(requests: Requests, devices: number): number {
   const sums = new Float64Array(Math.max(1, devices));

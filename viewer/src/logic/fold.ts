@@ -2,7 +2,7 @@
 //
 // A start reads a few hundred megabytes that lie scattered over a disk of hundreds of gigabytes: drawn to scale, all of it
 // is one line. Folded, every gap longer than G is drawn as G * (1 + log2(gap / G) / 2): what lies behind another stays
-// behind it, a longer gap stays the longer one, and what was read has room.
+// behind it, a longer gap stays the longer one. G is so short that most of the axis is left to what was read.
 //
 //   to scale   |aa·b·····························································cc|
 //   folded     |aa·b······cc|
@@ -15,23 +15,42 @@ export interface Fold {
   readonly axis: Float64Array;
 }
 
-/** Share of what was read that a gap may have before it is shortened. */
+/** What a gap may have of the axis before it is shortened, and all gaps together, as shares of what was read. */
 const GAP_SHARE = 1 / 40;
+const GAPS_SHARE = 0.6;
+
+const shortened = (gap: number, longest: number): number => (gap > longest ? longest * (1 + Math.log2(gap / longest) / 2) : gap);
+
+/** The longest gap that is drawn as it is, so that all of them have `room`. */
+function longestGap(gaps: readonly number[], room: number): number {
+  const drawn = (longest: number) => gaps.reduce((sum, gap) => sum + shortened(gap, longest), 0);
+  let [low, high] = [0, gaps.reduce((most, gap) => Math.max(most, gap), 1)];
+  if (drawn(high) <= room) return high;
+  // 40 halvings are finer than a pixel of any disk.
+  for (let i = 0; i < 40; i++) {
+    const middle = (low + high) / 2;
+    if (drawn(middle) > room) high = middle;
+    else low = middle;
+  }
+  return Math.max(low, 1);
+}
 
 /** The fold for ranges sorted by place; `toScale`: the axis is the disk. */
 export function foldOf(disk: Float64Array, len: Float64Array, toScale: boolean): Fold {
   if (disk.length === 0) return { disk: Float64Array.of(0, 1), axis: Float64Array.of(0, 1) };
   const first = disk[0];
   let [covered, last] = [0, first];
+  const gaps: number[] = [];
   for (let k = 0; k < disk.length; k++) {
     const end = disk[k] + len[k];
+    if (disk[k] > last) gaps.push(disk[k] - last);
     if (end > last) {
       covered += end - Math.max(disk[k], last);
       last = end;
     }
   }
   if (toScale) return { disk: Float64Array.of(first, Math.max(last, first + 1)), axis: Float64Array.of(first, Math.max(last, first + 1)) };
-  const longest = Math.max(covered * GAP_SHARE, 65_536);
+  const longest = Math.min(longestGap(gaps, covered * GAPS_SHARE), covered * GAP_SHARE);
   const knots: number[] = [first];
   const places: number[] = [0];
   let behind = first;
@@ -42,7 +61,7 @@ export function foldOf(disk: Float64Array, len: Float64Array, toScale: boolean):
       // A knot at each end of the gap.
       at += behind - knots[knots.length - 1];
       knots.push(behind, disk[k]);
-      places.push(at, (at += longest * (1 + Math.log2(gap / longest) / 2)));
+      places.push(at, (at += shortened(gap, longest)));
     }
     behind = Math.max(behind, disk[k] + len[k]);
   }

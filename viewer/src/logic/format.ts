@@ -73,6 +73,9 @@ export function percent(share: number | null): string {
   return `${value !== 0 && Math.abs(value) < 1 ? value.toFixed(1) : value.toFixed(0)} %`;
 }
 
+/** `6.2 times`, `23 times` */
+export const times = (ratio: number): string => `${ratio < 9.95 ? ratio.toFixed(1) : count(ratio)} times`;
+
 /** `1,894` */
 export function count(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return NONE;

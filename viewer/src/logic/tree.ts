@@ -2,9 +2,21 @@
 
 import { hierarchy, type HierarchyNode } from "d3-hierarchy";
 
-/** What came in without being asked for; `null` where asking cannot be seen: nobody asks for metadata by page. */
-export function wasteOf(file: { readonly kind: string; readonly filled: number; readonly asked: number }): number | null {
-  return file.kind === "metadata" ? null : Math.max(0, file.filled - file.asked);
+/** Of a file's figures those that say what of it was any use. */
+export interface Used {
+  readonly kind: string;
+  readonly filled: number;
+  readonly asked: number;
+  /** By page, from a start without read-ahead; `null`: there was none. */
+  readonly needed: number | null;
+}
+
+/** What a start needs of a file; where that is not known, at least what it asked for. */
+export const usefulOf = (file: Used): number => file.needed ?? file.asked;
+
+/** What came in without being any use; `null` where that cannot be seen: nobody asks for metadata by page. */
+export function wasteOf(file: Used): number | null {
+  return file.needed === null && file.kind === "metadata" ? null : Math.max(0, file.filled - usefulOf(file));
 }
 
 /** Figures that add up along the tree. */
@@ -14,8 +26,9 @@ export interface FileFigures {
   readonly path: string;
   readonly size: number;
   readonly filled: number;
-  readonly asked: number;
-  /** Filled, but not asked for; 0 for metadata, of which that is not known. */
+  /** What the start needs of it; what it asked for where that is not known. */
+  readonly useful: number;
+  /** Filled, but of no use; 0 for metadata, of which that may not be known. */
   readonly waste: number;
   readonly bytes: number;
   readonly requests: number;
@@ -36,7 +49,7 @@ export interface Folder {
 export type FolderNode = HierarchyNode<Folder> & {
   sums?: Record<SumKey, number>;
 };
-export const SUM_KEYS = ["size", "filled", "asked", "waste", "bytes", "requests", "waiting"] as const;
+export const SUM_KEYS = ["size", "filled", "useful", "waste", "bytes", "requests", "waiting"] as const;
 export type SumKey = (typeof SUM_KEYS)[number];
 
 interface Growing {

@@ -171,6 +171,13 @@ export function TraceChoice(): JSX.Element | null {
   );
 }
 
+/** What a trace calls the useful part of what came in: known by page where one start was made without read-ahead. */
+export function usefulWords(): { readonly head: string; readonly is: string; readonly not: string; readonly title: string } {
+  return traceDocument.value?.report.totals.needed == null
+    ? { head: "Asked for", is: "asked for", not: "not asked for", title: "By reads and faults, in whole pages, at least" }
+    : { head: "Needed", is: "needed", not: "not needed", title: "By page, from a traced start without read-ahead; asked for by reads and faults where that does not tell, or where a filter leaves events out" };
+}
+
 /** Said where the events are not (yet) there. */
 export function Waiting(): JSX.Element {
   const reason = noEvents.value;

@@ -46,5 +46,6 @@ export interface TraceDocument {
   readonly wall_s: number | null;
   readonly traced_runs: number;
   readonly report: IoReport;
-  readonly disks: DiskReport | null;
+  /** Missing in what older versions wrote. */
+  readonly disks?: DiskReport | null;
 }

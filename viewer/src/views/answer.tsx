@@ -2,13 +2,13 @@
 
 import type { JSX } from "preact";
 import { css, stateColour } from "../draw/palette.ts";
-import { bytes, commandLine, count, date, harmless, intervalS, nanos, percent, plural, seconds } from "../logic/format.ts";
+import { bytes, commandLine, count, date, harmless, intervalS, nanos, percent, plural, seconds, times } from "../logic/format.ts";
 import { passes } from "../logic/filter.ts";
 import { wasteOf } from "../logic/tree.ts";
-import { AsTable, FileLink, PathName, Section, State, TraceLine } from "../parts/bits.tsx";
+import { AsTable, FileLink, PathName, Section, State, TraceLine, usefulWords } from "../parts/bits.tsx";
 import { Table, type Column } from "../parts/table.tsx";
 import { page, terms, theme, traceDocument } from "../state.ts";
-import type { Cell, FileReport, ReportDocument, Warning } from "../types/document.ts";
+import type { Cell, FileReport, ReportDocument, TraceDocument, Warning } from "../types/document.ts";
 
 export function AnswerView(): JSX.Element | null {
   const made = page.value;
@@ -152,20 +152,22 @@ function Costs(): JSX.Element | null {
     .sort((a, b) => b.waiting - a.waiting || b.filled - a.filled)
     .slice(0, 12);
   const most = Math.max(...files.map((file) => file.waiting), 1);
+  const words = usefulWords();
   const columns: Column<FileReport>[] = [
     { key: "file", label: "File", value: (file) => file.path, show: (file) => <FileLink path={file.path} /> },
     { key: "waiting", label: "Waited", number: true, value: (file) => file.waiting / 1e9, show: (file) => nanos(file.waiting), bar: (file) => file.waiting / most },
     { key: "share", label: "Share", number: true, value: (file) => file.waiting / Math.max(report.totals.waiting, 1), show: (file) => percent(file.waiting / Math.max(report.totals.waiting, 1)) },
     { key: "filled", label: "Came in", title: "Bytes that came into the page cache", number: true, value: (file) => file.filled, show: (file) => bytes(file.filled) },
-    { key: "unasked", label: "Not asked for", title: "Share of them that nobody asked for", number: true, value: wasteOf, show: (file) => (file.filled > 0 && wasteOf(file) !== null ? percent((wasteOf(file) ?? 0) / file.filled) : "–") },
+    { key: "unasked", label: `${words.not[0].toUpperCase()}${words.not.slice(1)}`, title: `Share of them that was ${words.not}`, number: true, value: wasteOf, show: (file) => (file.filled > 0 && wasteOf(file) !== null ? percent((wasteOf(file) ?? 0) / file.filled) : "–") },
     { key: "requests", label: "Requests", number: true, value: (file) => file.requests, show: (file) => count(file.requests) },
   ];
   const { totals } = report;
   return (
     <Section
       title="What the disk was waited for"
-      note={`In the traced ${trace.state} start the disk was waited for ${nanos(totals.waiting)}${trace.wall_s === null ? "" : ` of ${seconds(trace.wall_s)}`}: ${bytes(totals.read_from_disk)} in ${plural(totals.requests, "request", "requests")}, ${plural(totals.seeks, "seek", "seeks")}.`}
+      note={`In the traced ${trace.state} start the disk was waited for ${nanos(totals.waiting)}${trace.wall_s === null ? "" : ` of ${seconds(trace.wall_s)}`}: ${bytes(totals.read_from_disk)} in ${plural(totals.requests, "request", "requests")}, ${plural(totals.seeks, "seek", "seeks")}.${totals.needed == null ? "" : ` A start needs ${bytes(totals.needed)} of it.`}`}
     >
+      <OnOtherDisks trace={trace} />
       <div class="columns">
         <Table name="costs" caption="Files by waiting time" hideCaption columns={columns} rows={files} rowKey={(_, index) => index} none="No file passes the filter." />
         <div class="narrow">
@@ -175,6 +177,18 @@ function Costs(): JSX.Element | null {
       </div>
       <TraceLine />
     </Section>
+  );
+}
+
+/** One sentence: what the order of its requests costs a start on disks that are not here. */
+function OnOtherDisks({ trace }: { trace: TraceDocument }): JSX.Element | null {
+  const disks = trace.disks?.disks ?? [];
+  if (disks.length === 0) return null;
+  const parts = disks.map((it) => `${it.title} ${nanos(it.as_is_ns)}, in the disk’s order ${nanos(it.sorted_ns)} (${times(it.ratio)} less)`);
+  return (
+    <p class="note" data-part="otherdisks">
+      On other disks the same requests would have taken: {harmless(parts.join("; "))}.
+    </p>
   );
 }
 

@@ -5,19 +5,20 @@ import type { JSX } from "preact";
 import { css, ground, paletteOf, pixel, RANK_COUNT, causeColour, otherColour, type Theme } from "../draw/palette.ts";
 import { Plot, type Margins, type Size } from "../draw/plot.tsx";
 import { drawMarks, nearestMark, fill, type Pixels } from "../draw/raster.ts";
-import { causeName, kindMask, weights, type ColourBy, type DiskPicture, type Weight } from "../logic/disk.ts";
+import { causeName, kindMask, ownReads, weights, type ColourBy, type DiskPicture, type Weight } from "../logic/disk.ts";
 import { gather } from "../logic/columns.ts";
 import { CAUSES } from "../logic/events.ts";
-import { bytes, count, harmless, micros, plural } from "../logic/format.ts";
+import { bytes, count, harmless, micros, nanos, plural, times } from "../logic/format.ts";
 import { folds, toAxis, toDisk, type Fold } from "../logic/fold.ts";
 import type { Marks } from "../logic/marks.ts";
 import { bytesSoFar, travelAsRead, travelInOrder, type Travel } from "../logic/seeks.ts";
 import { bytesLabel, ticks, timeLabel, type Tick } from "../logic/ticks.ts";
 import { deviceNumber } from "../logic/unpacking.ts";
 import { length, type Viewport } from "../logic/view.ts";
-import { AsTable, Choice, Legend, PathName, Switches, TraceChoice, TraceLine, Waiting, openFile, useLater, type LegendItem } from "../parts/bits.tsx";
+import { AsTable, Choice, Legend, PathName, Section, Switches, TraceChoice, TraceLine, Waiting, openFile, useLater, type LegendItem } from "../parts/bits.tsx";
 import { Table, type Column } from "../parts/table.tsx";
 import { diskColour, diskDevice, diskScale, diskShow, diskWays, forget, opened, pictureOf, requestMask, show, theme, visiblePart, type Opened } from "../state.ts";
+import type { OnDisk } from "../types/document.ts";
 
 const MARGINS: Margins = { left: 66, right: 10, top: 8, bottom: 26 };
 const SORTED_MARGINS: Margins = { ...MARGINS, left: 12 };
@@ -87,6 +88,7 @@ function Disk({ trace }: { trace: Opened }): JSX.Element {
         <InOrder {...props} />
       </div>
       <Legend label="Colours" items={items} />
+      <OtherDisks trace={trace} />
       <RequestTable {...props} />
       <TraceLine />
     </div>
@@ -113,7 +115,7 @@ function rescale(scale: string): void {
 }
 
 function useColours(trace: Opened, by: ColourBy): Uint32Array {
-  const bySize = useMemo(() => (by === "cause" ? [] : weights(trace.events.requests, null, by).map((weight) => weight.category)), [trace, by]);
+  const bySize = useMemo(() => (by === "cause" ? [] : weights(trace.events.requests, ownReads(trace.events.requests), by).map((weight) => weight.category)), [trace, by]);
   return useMemo(() => {
     if (by === "cause") return Uint32Array.from(CAUSES, (cause) => pixel(causeColour(cause, theme.value)));
     const categories = by === "file" ? trace.names.files.length + 1 : trace.names.processes.length;
@@ -146,10 +148,35 @@ function Head({ drawn, figures, fresh }: { drawn: Drawn; figures: Figures | null
       {less >= 1.05 && Number.isFinite(less) && (
         <div>
           <dt>the head’s way</dt>
-          <dd>{less >= 10 ? count(less) : less.toFixed(1)} times shorter</dd>
+          <dd>{times(less)} shorter</dd>
         </div>
       )}
     </dl>
+  );
+}
+
+/** What the same requests would have cost elsewhere, in both orders: by the models of these disks. */
+function OtherDisks({ trace }: { trace: Opened }): JSX.Element | null {
+  const report = trace.document.disks;
+  if (report == null || report.disks.length === 0) return null;
+  const most = Math.max(...report.disks.map((it) => Math.max(it.as_is_ns, it.sorted_ns)), 1);
+  const bar = (value: number, kind: string) => <span class={kind} style={{ width: `${(value / most) * 100}%` }} />;
+  const columns: Column<OnDisk>[] = [
+    { key: "disk", label: "Disk", value: (it) => it.disk, show: (it) => <>{harmless(it.disk)} <span class="soft">{harmless(it.title)}</span></> },
+    { key: "picture", label: "As they came, sorted", value: () => null, wide: true, show: (it) => <span class="orders" aria-hidden="true">{bar(it.as_is_ns, "came")}{bar(it.sorted_ns, "sorted")}</span> },
+    { key: "asis", label: "As they came", title: "How long the disk is busy with the requests in the order of the trace", number: true, value: (it) => it.as_is_ns / 1e9, show: (it) => nanos(it.as_is_ns) },
+    { key: "sorted", label: "Sorted", title: "All reads in the disk’s order, each byte once; then the writes", number: true, value: (it) => it.sorted_ns / 1e9, show: (it) => nanos(it.sorted_ns) },
+    { key: "ratio", label: "Ratio", number: true, value: (it) => it.ratio, show: (it) => times(it.ratio) },
+    { key: "seeks", label: "Seeks", title: "Requests that move the arm: as they came, sorted", number: true, value: (it) => it.as_is.seeks, show: (it) => `${count(it.as_is.seeks)} → ${count(it.sorted.seeks)}` },
+    { key: "start", label: "Whole start", title: "Disk and program: as they came, sorted", number: true, value: (it) => it.as_is.start_ns / 1e9, show: (it) => `${nanos(it.as_is.start_ns)} → ${nanos(it.sorted.start_ns)}` },
+  ];
+  return (
+    <Section
+      title="The same requests on other disks"
+      note={`By models of these disks, for the program’s own ${plural(report.requests, "request", "requests")} (writes too) of ${bytes(report.bytes)} until it was ready${report.elsewhere > 0 ? `; ${count(report.elsewhere)} for other devices are left out` : ""}. The filter does not change them.`}
+    >
+      <Table name="otherdisks" caption="As they came and sorted, on other disks" hideCaption columns={columns} rows={report.disks} rowKey={(it) => it.disk} />
+    </Section>
   );
 }
 

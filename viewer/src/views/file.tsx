@@ -112,15 +112,15 @@ function OneFile({ trace, touches, line, file }: { trace: Opened; touches: Trace
     () => ({ fills: layerOf(fills, mine.fills.filter((i) => fillsShown[i] === 1)), asks: layerOf(asks, mine.asks.filter((i) => asksShown[i] === 1)) }),
     [mine, fillsShown, asksShown],
   );
-  const needed = useMemo(() => askedSpans(asks, shown.asks.numbers, file.kind === "regular" ? file.size : null), [shown]);
-  const bars = useMemo(() => sectionBars(sections, fills, shown.fills.numbers, needed, file.size), [shown, needed]);
+  const asked = useMemo(() => askedSpans(asks, shown.asks.numbers, file.kind === "regular" ? file.size : null), [shown]);
+  const bars = useMemo(() => sectionBars(sections, fills, shown.fills.numbers, asked, file.size, file), [shown, asked]);
   const all = shown.fills.numbers.length === mine.fills.length && shown.asks.numbers.length === mine.asks.length;
   return (
     <>
       <h2 class="filename">
         <PathName path={file.path} />
       </h2>
-      <Figures file={file} needed={all ? file.asked : spanBytes(needed)} />
+      <Figures file={file} asked={all ? file.asked : spanBytes(asked)} />
       <Picture trace={trace} file={file} sections={sections} layers={shown} />
       <Bars bars={bars} file={file} />
       <Touched trace={trace} layers={shown} />
@@ -129,18 +129,20 @@ function OneFile({ trace, touches, line, file }: { trace: Opened; touches: Trace
   );
 }
 
-function Figures({ file, needed }: { file: FileReport; needed: number }): JSX.Element {
-  const waste = wasteOf({ kind: file.kind, filled: file.filled, asked: needed });
+function Figures({ file, asked }: { file: FileReport; asked: number }): JSX.Element {
+  const waste = wasteOf({ ...file, asked });
+  const known = file.needed !== null;
   const items: [string, string, number | null][] = [
     ["size", bytes(file.size), file.size],
     ["came in", bytes(file.filled), file.filled],
-    ["asked for", waste === null ? "–" : bytes(needed), needed],
-    ["not asked for", waste !== null && file.filled > 0 ? `${bytes(waste)} (${percent(waste / file.filled)})` : "–", waste],
+    ["asked for", file.kind === "metadata" ? "–" : bytes(asked), asked],
+    ...(known ? [["needed", bytes(file.needed), file.needed] as [string, string, number | null]] : []),
+    [known ? "not needed" : "not asked for", waste !== null && file.filled > 0 ? `${bytes(waste)} (${percent(waste / file.filled)})` : "–", waste],
     ["requests", count(file.requests), file.requests],
     ["waited", nanos(file.waiting), file.waiting],
     ["pieces on disk", count(file.extents), file.extents],
     ["opened", file.opens === null ? "–" : plural(file.opens, "time", "times"), file.opens],
-    ["synced", file.syncs > 0 ? plural(file.syncs, "time", "times") : "–", file.syncs],
+    ...(file.syncs > 0 ? [["synced", plural(file.syncs, "time", "times"), file.syncs] as [string, string, number | null]] : []),
     ["owner", file.owner === "app" ? "the program" : "the system", null],
   ];
   return (
@@ -165,7 +167,7 @@ interface PictureProps {
 /** Colours of asks: reads, faults that missed, faults mapped from the cache. */
 function askColours(shade: Theme): [number, number, number] {
   const { text } = ground(shade);
-  return [causeColour("read", shade), causeColour("fault", shade), mixed(text, ground(shade).paper, 0.3)];
+  return [causeColour("read", shade), causeColour("fault", shade), mixed(text, ground(shade).paper, 0.42)];
 }
 
 /** What came in is paler than what was asked for, which lies on it. */
@@ -331,35 +333,41 @@ function TouchTip({ trace, layers, found, sections }: { trace: Opened; layers: P
   );
 }
 
+/** Two notes, for the two ways in which "needed" is known. */
+const BY_PAGE = "“Needed” is exact by page: what another traced start touched while read-ahead was off (read_ahead_kb = 0). Pages that other programs kept in memory then are not in it. “Asked for” is what reads and faults of this trace asked for.";
+const AT_LEAST =
+  "“Asked for” is what reads and faults of this trace asked for, in whole pages: a lower bound of what is needed, for a page that was already in the cache can be mapped around a fault without a word. A traced start with read-ahead off (read_ahead_kb = 0) makes it exact: `thaw record` makes one unless it is told not to.";
+
 function Bars({ bars, file }: { bars: readonly SectionBar[]; file: FileReport }): JSX.Element {
   const waited = new Map(file.sections.map((section) => [section.name, section.waiting]));
   const most = Math.max(...bars.map((bar) => bar.size), 1);
+  const known = file.needed !== null;
+  const useful = (bar: SectionBar) => bar.needed ?? bar.asked;
+  const share = (bar: SectionBar) => (bar.read > 0 ? Math.min(1, useful(bar) / bar.read) : null);
   const columns: Column<SectionBar>[] = [
     { key: "section", label: "Section", value: (bar) => bar.name, show: (bar) => <code>{harmless(bar.name)}</code> },
-    { key: "picture", label: "Size, read, needed", value: () => null, wide: true, show: (bar) => <ThreeBars bar={bar} most={most} /> },
+    { key: "picture", label: `Size, read, ${known ? "needed" : "asked for"}`, value: () => null, wide: true, show: (bar) => <ThreeBars size={bar.size} read={bar.read} useful={useful(bar)} most={most} /> },
     { key: "size", label: "Size", number: true, value: (bar) => bar.size, show: (bar) => bytes(bar.size) },
     { key: "read", label: "Read", title: "Came into the page cache", number: true, value: (bar) => bar.read, show: (bar) => bytes(bar.read) },
-    { key: "needed", label: "Needed", title: "Asked for by reads and faults", number: true, value: (bar) => bar.needed, show: (bar) => bytes(bar.needed) },
-    { key: "share", label: "Of read", title: "Needed as a share of read", number: true, value: (bar) => (bar.read > 0 ? Math.min(1, bar.needed / bar.read) : null), show: (bar) => (bar.read > 0 ? percent(Math.min(1, bar.needed / bar.read)) : "–") },
+    ...(known ? [{ key: "needed", label: "Needed", title: "Touched by a start without read-ahead", number: true, value: (bar: SectionBar) => bar.needed, show: (bar: SectionBar) => bytes(bar.needed) }] : []),
+    { key: "asked", label: "Asked for", title: "By reads and faults, at least", number: true, value: (bar) => bar.asked, show: (bar) => bytes(bar.asked) },
+    { key: "share", label: "Of read", title: `${known ? "Needed" : "Asked for"} as a share of read`, number: true, value: share, show: (bar) => percent(share(bar)) },
     { key: "waited", label: "Waited", number: true, value: (bar) => (waited.get(bar.name) ?? 0) / 1e9, show: (bar) => (waited.has(bar.name) ? nanos(waited.get(bar.name)) : "–") },
   ];
   return (
-    <Section
-      title="Size, read, needed"
-      note="“Needed” is what reads and faults of this trace asked for, in whole pages: a lower bound, for a page that was already in the cache can be mapped around a fault without a word. A traced start with read-ahead off (read_ahead_kb = 0) makes it exact."
-    >
+    <Section title={`Size, read, ${known ? "needed" : "asked for"}`} note={known ? BY_PAGE : AT_LEAST}>
       <Table name="sections" caption="Sections of the file" hideCaption columns={columns} rows={bars.filter((bar) => bar.size > 0 || bar.read > 0)} rowKey={(bar) => `${bar.name}${bar.offset}`} most={60} />
     </Section>
   );
 }
 
-function ThreeBars({ bar, most }: { bar: SectionBar; most: number }): JSX.Element {
+function ThreeBars({ size, read, useful, most }: { size: number; read: number; useful: number; most: number }): JSX.Element {
   const width = (value: number) => ({ width: `${(value / most) * 100}%` });
   return (
     <span class="three" aria-hidden="true">
-      <span class="size" style={width(bar.size)} />
-      <span class="read" style={width(bar.read)} />
-      <span class="needed" style={width(Math.min(bar.needed, bar.size))} />
+      <span class="size" style={width(size)} />
+      <span class="read" style={width(read)} />
+      <span class="needed" style={width(Math.min(useful, size))} />
     </span>
   );
 }

@@ -7,8 +7,8 @@ import { css, ground, mixed, type Theme } from "../draw/palette.ts";
 import { bytes, count, harmless, nanos, percent, plural, seconds, splitPath } from "../logic/format.ts";
 import { passes } from "../logic/filter.ts";
 import { askedByFile, sums } from "../logic/sums.ts";
-import { folderTree, wasteOf, type FileFigures, type FolderNode, type SumKey } from "../logic/tree.ts";
-import { Choice, FileLink, Section, TraceChoice, TraceLine, openFile } from "../parts/bits.tsx";
+import { folderTree, usefulOf, wasteOf, type FileFigures, type FolderNode, type SumKey } from "../logic/tree.ts";
+import { Choice, FileLink, Section, TraceChoice, TraceLine, openFile, usefulWords } from "../parts/bits.tsx";
 import { CopyButton, Table, asTsv, type Column } from "../parts/table.tsx";
 import { filesOpen, filesShape, filesSort, masks, opened, shares, terms, theme, touched, traceDocument } from "../state.ts";
 import type { FileReport, TraceDocument } from "../types/document.ts";
@@ -48,15 +48,15 @@ function linesOf(trace: TraceDocument): Line[] {
   const { files } = trace.report;
   const [known, rest] = [opened.value, touched.value];
   const line = (file: FileReport, number: number, part: Partial<FileFigures>): Line => {
-    const [filled, asked] = [part.filled ?? file.filled, part.asked ?? file.asked];
+    const filled = part.filled ?? file.filled;
     return {
       file,
       line: number,
       path: file.path,
       size: file.size,
       filled,
-      asked,
-      waste: wasteOf({ kind: file.kind, filled, asked }) ?? 0,
+      useful: part.useful ?? usefulOf(file),
+      waste: (part.useful === undefined ? wasteOf(file) : wasteOf({ kind: file.kind, filled, asked: part.useful, needed: null })) ?? 0,
       bytes: part.bytes ?? file.bytes_from_disk,
       requests: part.requests ?? file.requests,
       waiting: part.waiting ?? file.waiting / 1e9,
@@ -74,7 +74,7 @@ function linesOf(trace: TraceDocument): Line[] {
     const sum = added[number];
     if (sum.events === 0 ? !passes(terms.value, { file: file.path, owner: file.owner }) : sum.passing === 0) return [];
     if (sum.passing === sum.events) return [line(file, number, {})];
-    return [line(file, number, { filled: sum.filled, asked: asked?.[number] ?? 0, bytes: sum.bytes, requests: sum.requests, waiting: sum.waiting / 1e6 })];
+    return [line(file, number, { filled: sum.filled, useful: asked?.[number] ?? 0, bytes: sum.bytes, requests: sum.requests, waiting: sum.waiting / 1e6 })];
   });
 }
 
@@ -84,9 +84,10 @@ function total(lines: readonly Line[], key: SumKey): number {
 
 function Totals({ lines, all }: { lines: readonly Line[]; all: number }): JSX.Element {
   const filled = total(lines, "filled");
+  const words = usefulWords();
   return (
     <span class="totals" data-part="totals">
-      {lines.length === all ? plural(all, "file", "files") : `${count(lines.length)} of ${plural(all, "file", "files")}`} · {bytes(filled)} came in, {percent(filled > 0 ? total(lines, "waste") / filled : 0)} not asked for ·{" "}
+      {lines.length === all ? plural(all, "file", "files") : `${count(lines.length)} of ${plural(all, "file", "files")}`} · {bytes(filled)} came in, {percent(filled > 0 ? total(lines, "waste") / filled : 0)} {words.not} ·{" "}
       {plural(total(lines, "requests"), "request", "requests")} · {seconds(total(lines, "waiting"))} waited
     </span>
   );
@@ -97,19 +98,20 @@ function Totals({ lines, all }: { lines: readonly Line[]; all: number }): JSX.El
 type Figures = Record<SumKey, number>;
 
 function figureColumns<Row>(of: (row: Row) => Figures, most: Figures): Column<Row>[] {
+  const words = usefulWords();
   const share = (key: SumKey) => (row: Row) => of(row)[key] / Math.max(most[key], 1e-12);
   return [
     { key: "waiting", label: "Waited", title: "Fair share of the time in which requests were in flight", number: true, value: (row) => of(row).waiting, show: (row) => seconds(of(row).waiting), bar: share("waiting") },
     { key: "filled", label: "Came in", title: "Bytes that came into the page cache", number: true, value: (row) => of(row).filled, show: (row) => bytes(of(row).filled), bar: share("filled") },
-    { key: "asked", label: "Asked for", title: "In whole pages, at least", number: true, value: (row) => of(row).asked, show: (row) => bytes(of(row).asked) },
-    { key: "waste", label: "Waste", title: "Came in, but was not asked for", number: true, value: (row) => of(row).waste, show: (row) => bytes(of(row).waste), bar: share("waste") },
+    { key: "useful", label: words.head, title: words.title, number: true, value: (row) => of(row).useful, show: (row) => bytes(of(row).useful) },
+    { key: "waste", label: "Waste", title: `Came in, but was ${words.not}`, number: true, value: (row) => of(row).waste, show: (row) => bytes(of(row).waste), bar: share("waste") },
     { key: "bytes", label: "From disk", title: "Bytes that requests brought", number: true, value: (row) => of(row).bytes, show: (row) => bytes(of(row).bytes) },
     { key: "requests", label: "Requests", number: true, value: (row) => of(row).requests, show: (row) => count(of(row).requests), bar: share("requests") },
     { key: "size", label: "Size", number: true, value: (row) => of(row).size, show: (row) => bytes(of(row).size) },
   ];
 }
 
-const KEYS: readonly SumKey[] = ["size", "filled", "asked", "waste", "bytes", "requests", "waiting"];
+const KEYS: readonly SumKey[] = ["size", "filled", "useful", "waste", "bytes", "requests", "waiting"];
 
 function most(rows: readonly Figures[]): Figures {
   return Object.fromEntries(KEYS.map((key) => [key, rows.reduce((largest, row) => Math.max(largest, row[key]), 0)])) as Figures;
@@ -282,7 +284,7 @@ function TreeTable({ columns, rows, sort, all }: { columns: readonly Column<Tree
 /** As many areas as can be told apart. */
 const AREAS = 120;
 
-/** What came in as areas, the warmer the less of it was asked for. The tables hold the same. */
+/** What came in as areas, the warmer the less of it was of use. The tables hold the same. */
 function Areas({ lines }: { lines: readonly Line[] }): JSX.Element | null {
   const shade = theme.value;
   const cells = useMemo(() => {
@@ -292,10 +294,11 @@ function Areas({ lines }: { lines: readonly Line[] }): JSX.Element | null {
     return treemap<FolderNode["data"]>().tile(treemapSquarify.ratio(1.6)).size([100, 100]).paddingInner(0.18).paddingOuter(0.1)(tree).leaves();
   }, [lines]);
   if (cells.length === 0) return null;
+  const words = usefulWords();
   return (
     <figure class="areas">
       <figcaption>
-        what came in, by file: <span class="ramp" aria-hidden="true" style={{ background: `linear-gradient(to right, ${css(areaColour(0, shade))}, ${css(areaColour(1, shade))})` }} /> from all asked for to nothing asked for
+        what came in, by file: <span class="ramp" aria-hidden="true" style={{ background: `linear-gradient(to right, ${css(areaColour(0, shade))}, ${css(areaColour(1, shade))})` }} /> from all {words.is} to nothing {words.is}
       </figcaption>
       <div class="treemap" aria-hidden="true">
         {cells.map((cell) => {
@@ -307,7 +310,7 @@ function Areas({ lines }: { lines: readonly Line[] }): JSX.Element | null {
               key={figures.line}
               type="button"
               tabIndex={-1}
-              title={`${harmless(figures.path)}: ${bytes(figures.filled)} came in, ${percent(waste)} not asked for`}
+              title={`${harmless(figures.path)}: ${bytes(figures.filled)} came in, ${percent(waste)} ${words.not}`}
               style={{ left: `${cell.x0}%`, top: `${cell.y0}%`, width: `${width}%`, height: `${height}%`, background: css(areaColour(waste, shade)) }}
               onClick={() => openFile(figures.path)}
             >

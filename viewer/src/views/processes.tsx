@@ -5,7 +5,7 @@ import type { JSX } from "preact";
 import { causeColour, css, ground, otherColour, paletteOf, pixel, RANK_COUNT, type Theme } from "../draw/palette.ts";
 import { Plot, type Margins, type Size } from "../draw/plot.tsx";
 import { drawMarks, fill, type Pixels } from "../draw/raster.ts";
-import { causeName, weights } from "../logic/disk.ts";
+import { causeName, ownReads, weights } from "../logic/disk.ts";
 import { gather } from "../logic/columns.ts";
 import { CAUSES, type Touches } from "../logic/events.ts";
 import { bytes, count, harmless, micros, nanos, plural, seconds, splitPath } from "../logic/format.ts";
@@ -76,7 +76,7 @@ function rowsOf(trace: TraceDocument): Row[] {
 function useColours(trace: Opened): { colours: Uint32Array; key: "file" | "cause"; legend: LegendItem[] } {
   const shade = theme.value;
   const key = processColour.value === "cause" ? "cause" : "file";
-  const bySize = useMemo(() => weights(trace.events.requests, null, key).filter((weight) => key === "cause" || weight.category !== 0), [trace, key]);
+  const bySize = useMemo(() => weights(trace.events.requests, ownReads(trace.events.requests), key).filter((weight) => key === "cause" || weight.category !== 0), [trace, key]);
   return useMemo(() => {
     if (key === "cause") {
       const colours = Uint32Array.from(CAUSES, (cause) => pixel(causeColour(cause, shade)));
@@ -105,7 +105,7 @@ function Lanes({ trace, rows, chosen }: { trace: Opened; rows: readonly Row[]; c
     return rows.map((row, index): { lane: Lane; marks: Marks; category: Uint32Array } => {
       const lane = all[row.line];
       const low = rows.length - 1 - index;
-      const marks = laneMarks(lane, low + 0.2, low + 0.62);
+      const marks = laneMarks(lane, low + 0.29, low + 0.71);
       return { lane, marks, category: gather(requests[key], lane.numbers) };
     });
   }, [trace, mask, key, rows.map((row) => row.line).join()]);
@@ -180,7 +180,7 @@ function paintGround(to: Pixels, part: Viewport, perPixel: number, rows: readonl
   rows.forEach(({ process }, index) => {
     const end = process.end_ns === null ? part.x.to : process.end_ns / 1e3;
     const [left, right] = [Math.max(-2, toX(process.start_ns / 1e3)), Math.min(to.width + 2, toX(end))];
-    fill(to, left, Math.round((index + 0.38) * high), Math.max(right, left + 2), Math.round((index + 0.8) * high), pixel(tones.life));
+    fill(to, left, Math.round((index + 0.29) * high), Math.max(right, left + 2), Math.round((index + 0.71) * high), pixel(tones.life));
   });
 }
 

@@ -5,7 +5,7 @@ import { appendFileSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, expect, inject, test } from "vitest";
-import { wasteOf } from "../../src/logic/tree.ts";
+import { usefulOf, wasteOf } from "../../src/logic/tree.ts";
 import type { Comparison, FileReport, ReportDocument } from "../../src/types/document.ts";
 import type { PackedEvents } from "../../src/types/events.ts";
 
@@ -80,7 +80,7 @@ export async function head(page: Page, table: string): Promise<string[]> {
 
 /** The first cells of a file's row, as the table of files has them. */
 export function fileRow(file: FileReport): (string | null)[] {
-  const figures = [file.waiting / 1e9, file.filled, file.asked, wasteOf(file) ?? 0, file.bytes_from_disk, file.requests, file.size].map(String);
+  const figures = [file.waiting / 1e9, file.filled, usefulOf(file), wasteOf(file) ?? 0, file.bytes_from_disk, file.requests, file.size].map(String);
   return [file.path, ...figures, file.extents === null ? null : String(file.extents)];
 }
 

@@ -2,6 +2,7 @@
 
 import { expect } from "vitest";
 import { VIEWS } from "../../src/logic/address.ts";
+import { usefulOf } from "../../src/logic/tree.ts";
 import { address, column, documentOf, figure, inBrowser, picture, rows, useBrowser } from "./browser.ts";
 
 const { open } = useBrowser();
@@ -75,7 +76,7 @@ inBrowser("the filter finds a known file in every view", async () => {
   const { page, trouble } = await open("laptop", "#files?shape=table");
   await page.fill("#filter", `file:${LIBRARY}`);
   await page.waitForFunction(() => document.querySelectorAll("[data-table=files] tbody tr").length === 1);
-  expect((await rows(page, "files"))[0].slice(0, 4)).toEqual([LIBRARY, library.waiting / 1e9, library.filled, library.asked].map(String));
+  expect((await rows(page, "files"))[0].slice(0, 4)).toEqual([LIBRARY, library.waiting / 1e9, library.filled, usefulOf(library)].map(String));
   await page.keyboard.press("Escape");
   await page.keyboard.press("3");
   await page.waitForFunction((wanted) => document.querySelector("[data-part=head] dd")?.getAttribute("data-value") === wanted, String(library.requests));
@@ -138,9 +139,13 @@ inBrowser("the file's bars are the sums of its sections", async () => {
   const sum = async (name: string) => (await column(page, "sections", name)).reduce((total, it) => total + Number(it), 0);
   // The last page of a file reaches beyond its end.
   expect(Math.abs((await sum("Read")) - file.filled)).toBeLessThan(4096);
-  expect(Math.abs((await sum("Needed")) - file.asked)).toBeLessThan(4096);
+  expect(Math.abs((await sum("Asked for")) - file.asked)).toBeLessThan(4096);
+  expect(file.needed).toBeGreaterThan(0);
+  expect(await sum("Needed")).toBe(file.needed);
   expect(await figure(page, "file", "came in")).toBe(file.filled);
-  expect(await page.getByText(/read_ahead_kb = 0/).count()).toBe(1);
+  expect(await figure(page, "file", "needed")).toBe(file.needed);
+  expect(await figure(page, "file", "not needed")).toBe(file.filled - file.needed!);
+  expect(await page.getByText(/exact by page/).count()).toBe(1);
   expect(trouble).toEqual([]);
 });
 

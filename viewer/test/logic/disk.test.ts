@@ -83,6 +83,14 @@ describe("folded gaps", () => {
     expect(gap(GB)).toBeGreaterThan(gap(GB / 2));
     expect(gap(100 * GB)).toBeGreaterThan(gap(GB));
   });
+  test("very many gaps leave most of the axis to what was read, and stay in order", () => {
+    // A thousand pages, each behind a longer gap than the one before.
+    const far = requests(Array.from({ length: 1000 }, (_, k) => ({ start: k, disk: k * 4096 + k * k * 1_000_000, len: 4096 })));
+    const picture = diskPicture(far, 0, false);
+    const gaps = [...picture.marks.y].slice(1).map((y, k) => y - picture.marks.y[k] - 4096);
+    expect(gaps.every((gap, k) => k === 0 || gap > gaps[k - 1])).toBe(true);
+    expect((1000 * 4096) / (picture.marks.y[999] + 4096)).toBeGreaterThan(0.6);
+  });
   test("to scale the axis is the disk", () => {
     const scale = diskPicture(list, 0, true);
     expect(toAxis(scale.fold, 120 * GB)).toBeCloseTo(120 * GB, 0);

@@ -74,12 +74,19 @@ describe("what was asked for", () => {
   test("bars of sections, and of what lies between them", () => {
     const fills = touches([{ offset: 0, len: 4096 }, { offset: 0, len: 4096 }, { offset: 8192, len: 4096 }]);
     const sections = [{ name: ".text", offset: 0, len: 2048 }, { name: ".data", offset: 2048, len: 6144 }];
-    const bars = sectionBars(sections, fills, [0, 1, 2], [{ from: 0, to: 4096 }], 12_288);
-    expect(bars.map(({ name, size, read, needed }) => [name, size, read, needed])).toEqual([
-      [".text", 2048, 2048, 2048],
-      [".data", 6144, 2048, 2048],
-      ["(between sections)", 4096, 4096, 0],
+    const bars = (needed: number | null, known: { name: string; needed: number | null }[]) =>
+      sectionBars(sections, fills, [0, 1, 2], [{ from: 0, to: 4096 }], 12_288, { needed, sections: known }).map(({ name, size, read, asked, needed: exact }) => [name, size, read, asked, exact]);
+    expect(bars(null, [])).toEqual([
+      [".text", 2048, 2048, 2048, null],
+      [".data", 6144, 2048, 2048, null],
+      ["(between sections)", 4096, 4096, 0, null],
     ]);
+    expect(bars(3000, [{ name: ".data", needed: 700 }, { name: ".text", needed: 2000 }]).map((bar) => bar[4])).toEqual([2000, 700, 300]);
+  });
+  test("two sections of one name keep their own figures", () => {
+    const sections = [{ name: ".note", offset: 0, len: 100 }, { name: ".note", offset: 100, len: 200 }];
+    const bars = sectionBars(sections, touches([]), [], [], 300, { needed: 9, sections: [{ name: ".note", needed: 4 }, { name: ".note", needed: 5 }] });
+    expect(bars.map((bar) => bar.needed)).toEqual([4, 5]);
   });
 });
 

@@ -6,7 +6,7 @@ import type { Cell } from "../../src/types/document.ts";
 import { requests } from "../made.ts";
 
 function files(list: Record<string, number>): FileFigures[] {
-  return Object.entries(list).map(([path, filled], line) => ({ line, path, size: filled, filled, asked: 0, waste: filled, bytes: filled, requests: 1, waiting: 0, extents: null }));
+  return Object.entries(list).map(([path, filled], line) => ({ line, path, size: filled, filled, useful: 0, waste: filled, bytes: filled, requests: 1, waiting: 0, extents: null }));
 }
 
 /** The tree as it is read: one line a node, two blanks a level. */
@@ -39,8 +39,10 @@ describe("folders", () => {
     expect(outline(folderTree(files({ "/a/": 1, "/a/b\nc": 2 }), "filled"))).toEqual(["a/ 3", "  b\nc 2", "   1"]);
   });
   test("nobody asks for metadata by page", () => {
-    expect(wasteOf({ kind: "metadata", filled: 5, asked: 0 })).toBeNull();
-    expect(wasteOf({ kind: "regular", filled: 5, asked: 7 })).toBe(0);
+    expect(wasteOf({ kind: "metadata", filled: 5, asked: 0, needed: null })).toBeNull();
+    expect(wasteOf({ kind: "metadata", filled: 5, asked: 0, needed: 4 })).toBe(1);
+    expect(wasteOf({ kind: "regular", filled: 5, asked: 7, needed: null })).toBe(0);
+    expect(wasteOf({ kind: "regular", filled: 5, asked: 4, needed: 2 })).toBe(3);
   });
 });
 
