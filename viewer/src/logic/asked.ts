@@ -107,7 +107,8 @@ export function sectionBars(
   const left = [...known.sections];
   const neededOf = (name: string) => {
     const at = left.findIndex((section) => section.name === name);
-    return at < 0 ? null : left.splice(at, 1)[0].needed;
+    // Of a section that is not in it nothing came in and nothing was needed.
+    return at >= 0 ? left.splice(at, 1)[0].needed : known.needed === null ? null : 0;
   };
   const bars = sections.map((section) => ({
     name: section.name,

@@ -59,12 +59,19 @@ interface Growing {
   readonly children: Map<string, Growing>;
 }
 
+/** Lines of one path that stand beside each other. */
+const MOST_ALIKE = 3;
+
 /** The tree of some files, each node with its sums; children by `by`, the largest first. */
 export function folderTree(files: readonly FileFigures[], by: SumKey): FolderNode {
   const root: Growing = { name: "", path: "", file: null, children: new Map() };
+  const alike = new Map<string, number>();
+  for (const { path } of files) alike.set(path, (alike.get(path) ?? 0) + 1);
   for (const file of files) {
     let node = root;
     const parts = file.path.startsWith("/") ? file.path.split("/").slice(1) : [file.path];
+    // A browser makes hundreds of memory files of one name: they get a folder of that name.
+    if ((alike.get(file.path) ?? 0) > MOST_ALIKE) parts.push(parts[parts.length - 1]);
     parts.forEach((part, depth) => {
       const last = depth === parts.length - 1;
       // Two lines may have one path (a device's metadata, a deleted file): each keeps its own leaf.

@@ -184,10 +184,10 @@ function Costs(): JSX.Element | null {
 function OnOtherDisks({ trace }: { trace: TraceDocument }): JSX.Element | null {
   const disks = trace.disks?.disks ?? [];
   if (disks.length === 0) return null;
-  const parts = disks.map((it) => `${it.title} ${nanos(it.as_is_ns)}, in the disk’s order ${nanos(it.sorted_ns)} (${times(it.ratio)} less)`);
+  const parts = disks.map((it) => `${nanos(it.as_is_ns)} on ${it.disk}, in the disk’s order ${nanos(it.sorted_ns)} (${times(it.ratio)} less)`);
   return (
-    <p class="note" data-part="otherdisks">
-      On other disks the same requests would have taken: {harmless(parts.join("; "))}.
+    <p class="note" data-part="otherdisks" title={harmless(disks.map((it) => `${it.disk}: ${it.title}`).join("\n"))}>
+      On other disks the same requests would have taken {harmless(parts.join("; "))}.
     </p>
   );
 }

@@ -197,11 +197,10 @@ function diskTicks(fold: Fold): (viewport: Viewport, pixels: number) => Tick[] {
     const steps = Math.max(2, Math.floor(pixels / 48));
     const at = (k: number) => viewport.y.from + ((k + 0.5) / steps) * length(viewport.y);
     const seen = Array.from({ length: steps }, (_, k) => at(k)).filter((value) => value >= fold.axis[0] && value <= fold.axis[fold.axis.length - 1]);
-    return seen.map((value) => {
-      const place = toDisk(fold, value);
-      const near = toDisk(fold, value + length(viewport.y) / steps / 2) - toDisk(fold, value - length(viewport.y) / steps / 2);
-      return { value, label: bytesLabel(place, 10 ** Math.floor(Math.log10(Math.max(near, 1000)))) };
-    });
+    const places = seen.map((value) => toDisk(fold, value));
+    // As many digits as tell a label from the next one.
+    const near = (k: number) => Math.min(places[k] - (places[k - 1] ?? -Infinity), (places[k + 1] ?? Infinity) - places[k]);
+    return seen.map((value, k) => ({ value, label: bytesLabel(places[k], 10 ** Math.floor(Math.log10(Math.min(Math.max(near(k), 1000), 1e12)))) }));
   };
 }
 const timeTicks = (viewport: Viewport, pixels: number) => ticks(viewport.x, pixels, 90, timeLabel);

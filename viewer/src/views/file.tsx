@@ -172,7 +172,8 @@ function askColours(shade: Theme): [number, number, number] {
 
 /** What came in is paler than what was asked for, which lies on it. */
 function fillColour(cause: Cause, shade: Theme): number {
-  return mixed(causeColour(cause, shade), ground(shade).paper, cause === "readahead" ? 0.75 : 0.5);
+  const [strong, pale] = shade === "dark" ? [1, 0.65] : [0.75, 0.5];
+  return mixed(causeColour(cause, shade), ground(shade).paper, cause === "readahead" ? strong : pale);
 }
 
 function Picture({ trace, file, sections, layers }: PictureProps): JSX.Element {
@@ -356,7 +357,7 @@ function Bars({ bars, file }: { bars: readonly SectionBar[]; file: FileReport })
   ];
   return (
     <Section title={`Size, read, ${known ? "needed" : "asked for"}`} note={known ? BY_PAGE : AT_LEAST}>
-      <Table name="sections" caption="Sections of the file" hideCaption columns={columns} rows={bars.filter((bar) => bar.size > 0 || bar.read > 0)} rowKey={(bar) => `${bar.name}${bar.offset}`} most={60} />
+      <Table name="sections" caption="Sections of the file" hideCaption columns={columns} rows={bars.filter((bar) => bar.size > 0 || bar.read > 0)} rowKey={(bar) => `${bar.name}${bar.offset}`} sort="-size" most={60} />
     </Section>
   );
 }

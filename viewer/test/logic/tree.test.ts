@@ -19,6 +19,10 @@ function outline(tree: FolderNode): string[] {
 }
 
 describe("folders", () => {
+  test("many lines of one name have a folder of that name, a few do not", () => {
+    const list = [..."aaaabb"].map((path) => files({ [path]: 1 })[0]).map((file, line) => ({ ...file, line }));
+    expect(outline(folderTree(list, "filled"))).toEqual(["a/ 4", "  a 1", "  a 1", "  a 1", "  a 1", "b 1", "b 1"]);
+  });
   test("add up, the largest first, lonely ones in one line", () => {
     const tree = folderTree(files({ "/usr/lib/a.so": 5, "/usr/lib/deep/only/b.so": 7, "/etc/c.conf": 1, "(metadata of device 254:0)": 3 }), "filled");
     expect(outline(tree)).toEqual([
