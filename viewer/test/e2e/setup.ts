@@ -1,37 +1,82 @@
-// Makes the pages that the end-to-end tests open: with the `made` example of app/view, into a folder that goes again.
-// VIEWER_PAGES names a folder of pages that are there already.
+// Makes the pages that the end-to-end tests open, into a folder that goes again:
+// - pages of made-up recordings, with the `made` example of app/view (VIEWER_PAGES names a folder that has them already);
+// - pages of real cold starts, recorded here: NAME.html (`thaw report -o`) beside NAME.json (`thaw report --json`).
+//   THAW_REPORTS names a folder that has them already; else those of `make demo` are taken, if there are any.
+// Without a browser, or without what a recording takes, tests are skipped with the reason.
 
-import { execFileSync } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { execFileSync, spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestProject } from "vitest/node";
 
 declare module "vitest" {
   export interface ProvidedContext {
+    /** Folder of made-up pages. */
     pages: string;
+    /** Folder of real ones. */
+    reports: string;
+    /** Real ones that could not be made, with the reason. */
+    missing: readonly string[];
     /** Why nothing can be tested; empty: it can. */
     cannot: string;
   }
 }
 
+/** App presets that are recorded: those of the seed's talk. */
+const APPS = ["firefox-esr", "chromium"];
+const ROOT = join(import.meta.dirname, "../../..");
+
 export default function setup(project: TestProject): (() => void) | undefined {
-  const chromium = process.env.CHROMIUM ?? "/usr/bin/chromium";
-  project.provide("pages", process.env.VIEWER_PAGES ?? "");
+  const browser = process.env.CHROMIUM ?? "/usr/bin/chromium";
+  project.provide("pages", "");
+  project.provide("reports", "");
+  project.provide("missing", []);
   project.provide("cannot", "");
-  if (!existsSync(chromium)) {
-    project.provide("cannot", `no browser at ${chromium}`);
+  if (!existsSync(browser)) {
+    project.provide("cannot", `no browser at ${browser}`);
     return undefined;
   }
-  if (process.env.VIEWER_PAGES !== undefined) return undefined;
   const folder = mkdtempSync(join(tmpdir(), "thaw-pages-"));
+  const clean = () => rmSync(folder, { recursive: true });
   try {
-    const root = join(import.meta.dirname, "../../..");
-    execFileSync("cargo", ["run", "--locked", "--quiet", "-p", "view", "--example", "made", "--", folder], { cwd: root, stdio: ["ignore", "ignore", "inherit"] });
+    project.provide("pages", process.env.VIEWER_PAGES ?? made(join(folder, "made")));
+    const { reports, missing } = real(folder);
+    project.provide("reports", reports);
+    project.provide("missing", missing);
   } catch (error) {
-    rmSync(folder, { recursive: true });
+    clean();
     throw error;
   }
-  project.provide("pages", folder);
-  return () => rmSync(folder, { recursive: true });
+  return clean;
+}
+
+function made(folder: string): string {
+  execFileSync("cargo", ["run", "--locked", "--quiet", "-p", "view", "--example", "made", "--", folder], { cwd: ROOT, stdio: ["ignore", "ignore", "inherit"] });
+  return folder;
+}
+
+function real(folder: string): { reports: string; missing: string[] } {
+  const has = (path: string) => existsSync(path) && readdirSync(path).some((name) => name.endsWith(".html") && existsSync(join(path, name.replace(/html$/, "json"))));
+  const there = process.env.THAW_REPORTS ?? join(ROOT, "demo");
+  if (has(there)) return { reports: there, missing: [] };
+  if (process.getuid?.() !== 0) return { reports: "", missing: ["a cold start can only be recorded as root (or give THAW_REPORTS, or run make demo)"] };
+  execFileSync("cargo", ["build", "--locked", "--quiet", "-p", "thawlab"], { cwd: ROOT, stdio: ["ignore", "ignore", "inherit"] });
+  return { reports: folder, missing: APPS.flatMap((app) => record(folder, app) ?? []) };
+}
+
+/** Exit codes of thaw: the machine cannot do it; the program failed. */
+const [CANNOT, PROGRAM_FAILED] = [3, 4];
+
+/** Records a cold start and writes its page and document. Why not, if this machine cannot. */
+function record(folder: string, app: string): string | null {
+  const thaw = join(ROOT, "target/debug/thaw");
+  const recording = join(folder, `${app}.thaw`);
+  const recorded = spawnSync(thaw, ["record", "-o", recording, "--app", app, "--state", "cold", "--runs", "1", "--trace-runs", "1"], { encoding: "utf8" });
+  const reason = `${app} was not recorded: ${recorded.stderr?.trim().split("\n").at(-1) ?? String(recorded.error)}`;
+  if (recorded.status === CANNOT || recorded.status === PROGRAM_FAILED) return reason;
+  if (recorded.status !== 0) throw new Error(`${reason}\n${recorded.stderr}`);
+  execFileSync(thaw, ["report", recording, "-o", join(folder, `${app}.html`)], { stdio: "ignore" });
+  writeFileSync(join(folder, `${app}.json`), execFileSync(thaw, ["report", recording, "--json"], { maxBuffer: 1 << 28 }));
+  return null;
 }

@@ -196,3 +196,38 @@ inBrowser("it prints on white paper", async () => {
   await page.waitForFunction(() => document.documentElement.dataset.theme === "dark");
   expect(trouble).toEqual([]);
 });
+
+inBrowser("events are unpacked by a worker; without one the page does it itself", async () => {
+  const { page, trouble } = await open("laptop", "#disk");
+  const picturesOf = async () => ({ picture: await picture(page, "disk"), workers: page.workers().length });
+  const { picture: withWorker, workers } = await picturesOf();
+  expect(workers).toBe(1);
+  for (const forbid of ["delete window.Worker", "window.Worker = class { constructor() { setTimeout(() => this.onerror?.(new Event('error'))); } postMessage() {} }"]) {
+    const context = await page.context().browser()!.newContext({ viewport: { width: 1280, height: 800 } });
+    await context.addInitScript(forbid);
+    const other = await context.newPage();
+    await other.goto(page.url());
+    expect(await picture(other, "disk"), forbid).toBe(withWorker);
+    expect(other.workers().length).toBe(0);
+    await context.close();
+  }
+  expect(trouble).toEqual([]);
+});
+
+inBrowser("the page can be read before its events are there", async () => {
+  const { page } = await open("laptop");
+  // Without them nothing but the pictures is missing.
+  const context = await page.context().browser()!.newContext();
+  await context.addInitScript(() => {
+    window.Worker = class {
+      postMessage() {}
+    } as unknown as typeof Worker;
+  });
+  const other = await context.newPage();
+  await other.goto(page.url().replace(/#.*|$/, "#disk"));
+  await other.waitForSelector("[data-view=disk]");
+  expect(await other.locator("main").textContent()).toContain("Unpacking");
+  await other.keyboard.press("1");
+  expect(await column(other, "costs", "Waited")).toEqual(await column(page, "costs", "Waited"));
+  await context.close();
+});
