@@ -2,7 +2,7 @@
 
 import { deflateRawSync } from "node:zlib";
 import type { Requests, Touches } from "../src/logic/events.ts";
-import type { Marks } from "../src/logic/marks.ts";
+import { marksOf, type Marks } from "../src/logic/marks.ts";
 import type { Coding, PackedColumn, PackedTable } from "../src/types/events.ts";
 
 export function varint(value: number): number[] {
@@ -110,13 +110,12 @@ export function pages(picture: string, how: number, page = 4096): TouchWords[] {
 
 /** Marks from x0, x1, y0, y1. */
 export function marks(list: readonly (readonly [number, number, number, number])[]): Marks {
-  return {
-    x: Float64Array.from(list, ([x]) => x),
-    wide: Float32Array.from(list, ([x0, x1]) => x1 - x0),
-    y: Float64Array.from(list, ([, , y]) => y),
-    high: Float32Array.from(list, ([, , y0, y1]) => y1 - y0),
-    longest: Math.max(0, ...list.map(([x0, x1]) => x1 - x0)),
-  };
+  return marksOf(
+    Float64Array.from(list, ([x]) => x),
+    Float64Array.from(list, ([, , y]) => y),
+    Float32Array.from(list, ([x0, x1]) => x1 - x0),
+    Float32Array.from(list, ([, , y0, y1]) => y1 - y0),
+  );
 }
 
 /** A picture's pixels as letters: 0 is `·`, n is the nth letter. */

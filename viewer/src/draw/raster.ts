@@ -143,10 +143,16 @@ function drawCells(to: Pixels, marks: Marks, shown: Shown, first: number, last: 
   // Cell 0 lies before the edge.
   const left = viewport.x.from - (phaseX + 1) / scaleX;
   const low = viewport.y.from - (phaseY + 1) / scaleY;
+  // From afar no mark is larger than a cell, and nobody needs to look.
+  const small = marks.longest * scaleX < 1 && marks.highest * scaleY < 1;
   for (let i = first; i < last; i++) {
     if (shown !== null && shown[i] === 0) continue;
     const cx = (x[i] - left) * scaleX;
     const cy = (y[i] - low) * scaleY;
+    if (small) {
+      if (cx >= 0 && cx < columns && cy >= 0 && cy < rows) cells[(cy | 0) * columns + (cx | 0)] = colours[category[i]];
+      continue;
+    }
     const cw = wide[i] * scaleX;
     const ch = high[i] * scaleY;
     if (cy + ch < 0 || cy >= rows) continue;

@@ -3,7 +3,7 @@
 import { gather } from "./columns.ts";
 import { CAUSES, counts, type Requests } from "./events.ts";
 import { axisPlaces, foldOf, type Fold } from "./fold.ts";
-import { spans, type Marks, type Shown } from "./marks.ts";
+import { marksOf, spans, type Marks, type Shown } from "./marks.ts";
 import { byPlace } from "./seeks.ts";
 import { padded, type Viewport } from "./view.ts";
 
@@ -93,7 +93,7 @@ export function diskPicture(requests: Requests, device: number, toScale: boolean
   return {
     fold,
     whole: { x: { from: -end * 0.01, to: end * 1.01 }, y: padded({ from: fold.axis[0], to: fold.axis[fold.axis.length - 1] }, 0.02) },
-    marks: { x: requests.start, y, high: Float32Array.from(requests.len), ...spans(requests.start, requests.end) },
+    marks: marksOf(requests.start, y, spans(requests.start, requests.end), Float32Array.from(requests.len)),
     sorted: { order, disk, len, y: places, high: Float32Array.from(len) },
   };
 }

@@ -10,8 +10,20 @@ export interface Marks {
   readonly y: Float64Array;
   readonly wide: Float32Array;
   readonly high: Float32Array;
-  /** The largest `wide`. */
+  /** The largest `wide` and `high`; or more. */
   readonly longest: number;
+  readonly highest: number;
+}
+
+/** Marks of these places and sizes; `x` is sorted. */
+export function marksOf(x: Float64Array, y: Float64Array, wide: Float32Array, high: Float32Array): Marks {
+  return { x, y, wide, high, longest: most(wide), highest: most(high) };
+}
+
+function most(sizes: Float32Array): number {
+  let largest = 0;
+  for (let i = 0; i < sizes.length; i++) if (sizes[i] > largest) largest = sizes[i];
+  return largest;
 }
 
 /** One byte per mark: 1 is drawn; `null`: all are. */
@@ -19,8 +31,7 @@ export type Shown = Uint8Array | null;
 
 /** First and one-past-last mark that can be visible. */
 export function visible(marks: Marks, viewport: Viewport): [number, number] {
-  // `wide` is rounded to what 32 bits hold, by less than a millionth.
-  return [lowerBound(marks.x, viewport.x.from - marks.longest * (1 + 1e-6)), lowerBound(marks.x, viewport.x.to)];
+  return [lowerBound(marks.x, viewport.x.from - marks.longest), lowerBound(marks.x, viewport.x.to)];
 }
 
 /** How many marks of a range are drawn. */
@@ -31,14 +42,9 @@ export function shownIn(shown: Shown, first: number, last: number): number {
   return sum;
 }
 
-/** `to - from` as widths of marks, and the largest; never negative. */
-export function spans(from: Float64Array, to: Float64Array): { readonly wide: Float32Array; readonly longest: number } {
-  const wide = new Float32Array(from.length);
-  let longest = 0;
-  for (let i = 0; i < wide.length; i++) {
-    const span = to[i] - from[i];
-    wide[i] = span > 0 ? span : 0;
-    if (span > longest) longest = span;
-  }
-  return { wide, longest };
+/** `to - from` as sizes of marks; never negative. */
+export function spans(from: Float64Array, to: Float64Array): Float32Array {
+  const sizes = new Float32Array(from.length);
+  for (let i = 0; i < sizes.length; i++) sizes[i] = Math.max(0, to[i] - from[i]);
+  return sizes;
 }

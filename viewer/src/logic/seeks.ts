@@ -68,15 +68,13 @@ export function travelInOrder(disk: Float64Array, len: Float64Array, shown: Uint
   return { requests: number, bytes, seeks, distance };
 }
 
-/** Bytes read before each of them, counting only the shown ones, in all, and of the longest; `shown` in the same order. */
-export function bytesSoFar(len: Float64Array, shown: Uint8Array): { readonly x: Float64Array; readonly bytes: number; readonly longest: number } {
+/** Bytes read before each of them, counting only the shown ones, and in all; `shown` in the same order. */
+export function bytesSoFar(len: Float64Array, shown: Uint8Array): { readonly x: Float64Array; readonly bytes: number } {
   const x = new Float64Array(len.length);
-  let [bytes, longest] = [0, 0];
+  let bytes = 0;
   for (let k = 0; k < len.length; k++) {
     x[k] = bytes;
-    if (shown[k] === 0) continue;
-    bytes += len[k];
-    if (len[k] > longest) longest = len[k];
+    if (shown[k] === 1) bytes += len[k];
   }
-  return { x, bytes, longest };
+  return { x, bytes };
 }

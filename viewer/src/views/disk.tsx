@@ -95,7 +95,7 @@ function Disk({ trace }: { trace: Opened }): JSX.Element {
   );
 }
 
-function drawnOf({ sorted: { order, len, y, high } }: DiskPicture, filter: Uint8Array, kinds: Uint8Array): Drawn {
+function drawnOf({ marks: { highest }, sorted: { order, len, y, high } }: DiskPicture, filter: Uint8Array, kinds: Uint8Array): Drawn {
   const mask = new Uint8Array(kinds.length);
   let requests = 0;
   for (let i = 0; i < mask.length; i++) {
@@ -103,9 +103,9 @@ function drawnOf({ sorted: { order, len, y, high } }: DiskPicture, filter: Uint8
     requests += mask[i];
   }
   const sortedMask = gather(mask, order);
-  const { x, bytes, longest } = bytesSoFar(len, sortedMask);
+  const { x, bytes } = bytesSoFar(len, sortedMask);
   // Bytes both ways: a range is as wide as it is high.
-  return { mask, requests, bytes, sortedMask, sorted: { x, y, wide: high, high, longest } };
+  return { mask, requests, bytes, sortedMask, sorted: { x, y, wide: high, high, longest: highest, highest } };
 }
 
 function rescale(scale: string): void {

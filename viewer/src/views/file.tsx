@@ -9,7 +9,7 @@ import { askedSpans, sectionBars, spanBytes, type SectionBar } from "../logic/as
 import { ASKED_AROUND, ASKED_BY_READ, CAUSES, groupBy, sectionsOf, type Section as ElfSection, type Touches, type TraceTouches } from "../logic/events.ts";
 import { gather } from "../logic/columns.ts";
 import { bytes, count, harmless, micros, nanos, percent, plural, splitPath } from "../logic/format.ts";
-import type { Marks } from "../logic/marks.ts";
+import { marksOf, type Marks } from "../logic/marks.ts";
 import { bytesLabel, ticks, timeLabel } from "../logic/ticks.ts";
 import { wasteOf } from "../logic/tree.ts";
 import { length, type Viewport } from "../logic/view.ts";
@@ -87,13 +87,7 @@ interface Layer {
 
 /** A layer's touches of one file as marks: moments in time, ranges in the file. */
 function layerOf(touches: Touches, numbers: Uint32Array): Layer {
-  const marks: Marks = {
-    x: gather(touches.at, numbers),
-    y: gather(touches.offset, numbers),
-    wide: new Float32Array(numbers.length),
-    high: Float32Array.from(gather(touches.len, numbers)),
-    longest: 0,
-  };
+  const marks = marksOf(gather(touches.at, numbers), gather(touches.offset, numbers), new Float32Array(numbers.length), Float32Array.from(gather(touches.len, numbers)));
   return { touches, numbers, marks, category: gather(touches.how, numbers) };
 }
 

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { drawMarks, fill, line, nearestMark } from "../../src/draw/raster.ts";
+import { marksOf } from "../../src/logic/marks.ts";
 import { drawn, lines, marks } from "../made.ts";
 
 const whole = { x: { from: 0, to: 10 }, y: { from: 0, to: 5 } };
@@ -145,7 +146,7 @@ describe("very many marks", () => {
   test("long and high ones among them keep their size, also where they begin outside", () => {
     const many = crowd(40_000, 0.0001);
     const long = marks([[-5, 8, 2, 2.5]]);
-    const list = { x: Float64Array.of(-5, ...many.x), y: Float64Array.of(2, ...many.y.fill(4.9)), wide: Float32Array.of(long.wide[0], ...many.wide), high: Float32Array.of(long.high[0], ...many.high), longest: 13 };
+    const list = marksOf(Float64Array.of(-5, ...many.x), Float64Array.of(2, ...many.y.fill(4.9)), Float32Array.of(long.wide[0], ...many.wide), Float32Array.of(long.high[0], ...many.high));
     const picture = draw(list, whole, 2);
     const row = picture.slice(80 * 300, 81 * 300);
     expect(row.indexOf("·")).toBeGreaterThanOrEqual(238);
