@@ -200,7 +200,7 @@ export const noEvents = signal<string | null>(null);
 
 /** Has the events of the trace in sight unpacked whenever that changes. `text` is what the page embeds of them. */
 export function followTrace(text: string | null): void {
-  const ask = text === null ? null : unpacker(text, hear, (reason) => (noEvents.value = damaged(reason)));
+  const ask = text === null ? null : unpacker(text, hear);
   effect(() => {
     const document = traceDocument.value;
     opened.value = null;
@@ -210,14 +210,13 @@ export function followTrace(text: string | null): void {
   });
 }
 const NOT_EMBEDDED = "This page was made without the events of the trace; the tables hold its sums.";
-const damaged = (reason: string) => `The events of the trace are damaged: ${reason}.`;
 
 function hear(part: Unpacked): void {
   const document = traceDocument.value;
   // Another trace may have been chosen meanwhile.
   if (document === null || part.run !== document.run) return;
   if (part.kind === "none") noEvents.value = NOT_EMBEDDED;
-  else if (part.kind === "damaged") noEvents.value = damaged(part.reason);
+  else if (part.kind === "damaged") noEvents.value = `The events of the trace are damaged: ${part.reason}.`;
   else if (part.kind === "touches") touched.value = part.touches;
   else {
     const processes = document.report.processes.map((process) => `${process.comm} ${process.pid}`);

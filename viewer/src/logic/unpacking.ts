@@ -20,24 +20,31 @@ export type Unpacked =
   | { readonly kind: "events"; readonly run: number; readonly events: TraceEvents; readonly device: number; readonly toScale: boolean; readonly picture: DiskPicture }
   | { readonly kind: "touches"; readonly run: number; readonly touches: TraceTouches };
 
-/** Reads what the page embeds; `text` is a `thaw.events/1`. */
-export function parseEvents(text: string): PackedEvents {
+/** Unpacks the trace that is wanted and says each part as soon as it is there. */
+export type Unpack = (wanted: Wanted, say: (part: Unpacked) => void) => Promise<void>;
+
+/** For what the page embeds: `text` is a `thaw.events/1`. */
+export function unpacking(text: string): Unpack {
+  let parsed: PackedEvents | null = null;
+  return async ({ run, device, toScale }, say) => {
+    try {
+      parsed ??= parseEvents(text);
+      const trace = parsed.traces.find((it) => it.run === run);
+      if (trace === undefined) return say({ kind: "none", run });
+      const events = await unpackTrace(trace);
+      const number = deviceNumber(events, device);
+      say({ kind: "events", run, events, device: number, toScale, picture: diskPicture(events.requests, number, toScale) });
+      say({ kind: "touches", run, touches: await unpackRest(trace) });
+    } catch (error) {
+      say({ kind: "damaged", run, reason: String(error) });
+    }
+  };
+}
+
+function parseEvents(text: string): PackedEvents {
   const events = JSON.parse(text) as PackedEvents;
   if (events.schema !== EVENTS_SCHEMA) throw new Error(`this page holds ${events.schema}, the viewer reads ${EVENTS_SCHEMA}`);
   return events;
-}
-
-export async function unpackInOrder(packed: PackedEvents, { run, device, toScale }: Wanted, say: (part: Unpacked) => void): Promise<void> {
-  const trace = packed.traces.find((it) => it.run === run);
-  if (trace === undefined) return say({ kind: "none", run });
-  try {
-    const events = await unpackTrace(trace);
-    const number = deviceNumber(events, device);
-    say({ kind: "events", run, events, device: number, toScale, picture: diskPicture(events.requests, number, toScale) });
-    say({ kind: "touches", run, touches: await unpackRest(trace) });
-  } catch (error) {
-    say({ kind: "damaged", run, reason: String(error) });
-  }
 }
 
 /** The device of that name, else the busiest. */

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { byTime, groupBy, sectionsOf, unpackRest, unpackTrace } from "../../src/logic/events.ts";
+import { buffersOf, unpacking, type Unpacked } from "../../src/logic/unpacking.ts";
 import type { PackedTrace } from "../../src/types/events.ts";
 import { column, table } from "../made.ts";
 
@@ -73,6 +74,30 @@ describe("a packed trace", () => {
   test("a lost column is an error", async () => {
     const { disk: _, ...columns } = TRACE.requests.columns;
     await expect(unpackTrace({ ...TRACE, requests: table(columns, 5) })).rejects.toThrow(/no column "disk"/);
+  });
+});
+
+describe("unpacking", () => {
+  const say = async (text: string, run: number) => {
+    const parts: Unpacked[] = [];
+    await unpacking(text)({ run, device: "", toScale: false }, (part) => parts.push(part));
+    return parts;
+  };
+  const packed = JSON.stringify({ schema: "thaw.events/1", traces: [TRACE] });
+  test("says the requests with their picture first, then the rest", async () => {
+    const [events, touches] = await say(packed, 7);
+    expect([events.kind, touches.kind]).toEqual(["events", "touches"]);
+    if (events.kind !== "events") return;
+    expect(events.picture.marks.x).toBe(events.events.requests.start);
+    // What shares memory is handed over once.
+    expect([...buffersOf(events)].filter((it) => it === events.events.requests.start.buffer)).toHaveLength(1);
+  });
+  test("says which trace is not there, and what is damaged, each time it is asked", async () => {
+    expect(await say(packed, 8)).toEqual([{ kind: "none", run: 8 }]);
+    expect((await say("{", 7))[0]).toMatchObject({ kind: "damaged", reason: expect.stringMatching(/JSON/) });
+    expect((await say('{"schema":"thaw.events/9","traces":[]}', 7))[0]).toMatchObject({ kind: "damaged", reason: expect.stringMatching(/events\/9/) });
+    const cut = { ...TRACE, requests: { ...TRACE.requests, count: 6 } };
+    expect((await say(JSON.stringify({ schema: "thaw.events/1", traces: [cut] }), 7))[0]).toMatchObject({ kind: "damaged", reason: expect.stringMatching(/ends after 5 of 6/) });
   });
 });
 
