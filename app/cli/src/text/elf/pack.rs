@@ -45,14 +45,13 @@ fn one(page: &mut Page, file: &FileOutcome, plan_only: bool) {
             }
             packed.notes.iter().for_each(|note| page.labelled(YELLOW, "note: ", &harmless(note)));
         }
-        End::Outcome(Outcome::Refused(refusal)) => refused(page, &file.path, refusal),
+        End::Outcome(Outcome::Refused(refusal)) => refused(page, refusal),
         End::Failed(problem) => page.labelled(RED, "failed: ", &without_numbers(&harmless(problem))),
     }
 }
 
-fn refused(page: &mut Page, path: &str, refusal: &Refusal) {
-    let path = harmless(path);
-    page.labelled(YELLOW, "refused: ", &format!("{path}: {} ({})", harmless(&refusal.sentence), refusal.reason.name()));
+fn refused(page: &mut Page, refusal: &Refusal) {
+    page.labelled(YELLOW, "refused: ", &format!("{} ({})", harmless(&refusal.sentence), refusal.reason.name()));
     if let Some(hint) = &refusal.hint {
         page.labelled("", "   hint: ", &harmless(hint));
     }
@@ -193,9 +192,7 @@ fn many(page: &mut Page, document: &PackDocument, files: &[FileOutcome], rows: u
             Table::new([("files", Align::Right), ("reason", Align::Left), ("for example", Align::Sentence)]);
         for (reason, count) in reasons {
             let example = files.iter().find_map(|file| match &file.end {
-                End::Outcome(Outcome::Refused(refusal)) if refusal.reason == *reason => {
-                    Some(format!("{}: {}", file.path, refusal.sentence))
-                }
+                End::Outcome(Outcome::Refused(refusal)) if refusal.reason == *reason => Some(refusal.sentence.clone()),
                 _ => None,
             });
             table.row([units::count(*count), reason.name(), harmless(&example.unwrap_or_default())]);
@@ -253,7 +250,7 @@ pub fn fix_relr(document: &FixRelrDocument, width: usize) -> Page {
             }
         }
         Fixed::Sound { sentence } => page.paragraph(&format!("{path}: {}. Nothing was written.", harmless(sentence))),
-        Fixed::Refused(refusal) => refused(&mut page, &document.path, refusal),
+        Fixed::Refused(refusal) => refused(&mut page, refusal),
     }
     page
 }

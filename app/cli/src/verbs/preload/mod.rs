@@ -9,10 +9,10 @@ use crate::args::preload::{
 };
 use crate::{output, text};
 use model::{Bytes, Error, Exit, Result, shown};
+use preload::exec::{NoProgram, Program};
 use preload::install::{Installation, Scope, Subject};
 use preload::manifest::{About, Manifest};
 use preload::plan::{Gap, Order, Plan};
-use preload::exec::{NoProgram, Program};
 use preload::run::{Engine, Prepared, Report, When};
 use serde::Serialize;
 
