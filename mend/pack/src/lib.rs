@@ -17,9 +17,23 @@
 //! # Ok::<(), model::Error>(())
 //! ```
 
+mod apply;
+mod canvas;
+mod dynamic;
+mod headers;
+mod image;
+mod layout;
 mod options;
+mod packing;
+mod plan;
+mod refuse;
+mod relocations;
 mod report;
+mod sections;
+mod slots;
+mod tables;
 pub mod verify;
+mod versions;
 
 pub use options::{Backend, BuildId, Options, Passes, SectionType, Setuid, Space, Target};
 pub use report::{
@@ -36,8 +50,11 @@ use std::path::Path;
 /// # Errors
 /// A back-end or pass that cannot be had, or a bug.
 pub fn pack_bytes(original: &[u8], options: &Options) -> Result<(Outcome, Option<Vec<u8>>)> {
-    let _ = (original, options);
-    Err(model::Error::bug("packing is not built in"))
+    match packing::pack(original, options) {
+        Ok((packed, built)) => Ok((Outcome::Packed(Box::new(packed)), Some(built.canvas.to_vec()))),
+        Err(refuse::Stop::Refused(refusal)) => Ok((Outcome::Refused(refusal), None)),
+        Err(refuse::Stop::Failed(error)) => Err(error),
+    }
 }
 
 /// Packs a file: reads, plans, verifies, writes a new file beside the target, and renames it. Mode, owner, extended

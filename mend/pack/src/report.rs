@@ -203,8 +203,8 @@ pub struct Plan {
     pub blobs: Vec<BlobMove>,
     /// Loaded segments.
     pub segments: Vec<SegmentMove>,
-    /// Where the program header for a new segment comes from.
-    pub header_slot: HeaderSlot,
+    /// Where the program headers for new segments come from; empty if there are none.
+    pub header_slots: Vec<HeaderSlot>,
     /// Where the dynamic section goes.
     pub dynamic_place: DynamicPlace,
     /// Entries of the dynamic section that change.
@@ -240,12 +240,9 @@ pub struct SegmentMove {
 }
 
 /// Where the program header for a new segment comes from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HeaderSlot {
-    /// None is needed.
-    #[default]
-    NotNeeded,
     /// A PT_NULL entry is used.
     Unused,
     /// PT_PHDR is dropped: nothing reads it in a library.

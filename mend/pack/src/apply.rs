@@ -1,0 +1,172 @@
+//! Turns a draft into the new file: gives everything its offset and puts the pieces together. Decides nothing.
+
+use crate::canvas::Canvas;
+use crate::image::{Image, Segment, part, push_section, push_segment, push_word, set_word};
+use crate::layout::{self, Load, Part};
+use crate::options::SectionType;
+use crate::plan::{Draft, Facts, Fill, Moves};
+use crate::refuse::Stop;
+use crate::relocations::Form;
+use crate::sections::Renewed;
+use elf::relr::Word;
+use model::Error;
+use std::ops::Range;
+
+/// The new file.
+pub struct Built<'a> {
+    pub canvas: Canvas<'a>,
+    /// Free bytes of the file, zero now; empty where what followed moved up.
+    pub freed: Range<u64>,
+}
+
+/// Puts the new file together; the draft gets its offsets.
+pub fn build<'a>(facts: &Facts<'_, 'a>, draft: &mut Draft, moves: Moves, kind: SectionType) -> Result<Built<'a>, Stop> {
+    let image = facts.image;
+    let mut sections = Renewed::of(facts, draft, kind);
+    let mut freed = 0..0;
+    let places = match moves {
+        Moves::Up => layout::shrink(image, &mut draft.loads, sections.lens())?,
+        Moves::Not => {
+            let start = offset(&draft.loads, draft.freed.start).ok_or_else(|| lost(draft.freed.start))?;
+            freed = start..start + (draft.freed.end - draft.freed.start);
+            layout::keep(image, sections.lens(), &mut freed)?
+        }
+    };
+    let mut canvas = Canvas::blank(places.len);
+    match moves {
+        Moves::Not => canvas.paint(0, image.bytes),
+        Moves::Up => {
+            let mut copy = |from: Range<u64>, to: u64| match part(image.bytes, from.start, from.end - from.start) {
+                Some(bytes) => {
+                    canvas.paint(to, bytes);
+                    Ok(())
+                }
+                None => Err(lost(from.start)),
+            };
+            for load in &draft.loads {
+                for chunk in &load.chunks {
+                    copy(chunk.from.clone(), load.head.offset + (chunk.vaddr - load.head.vaddr))?;
+                }
+            }
+            for (from, to) in &places.fillers {
+                copy(from.clone(), *to)?;
+            }
+            for placed in places.parts.iter().filter(|placed| matches!(placed.part, Part::Section(_))) {
+                copy(placed.old.clone(), placed.at)?;
+            }
+        }
+    }
+    words(facts, &draft.loads, &mut canvas)?;
+    for (vaddr, fill) in std::mem::take(&mut draft.edits) {
+        let at = offset(&draft.loads, vaddr).ok_or_else(|| lost(vaddr))?;
+        match fill {
+            Fill::Bytes(bytes) => canvas.paint(at, bytes),
+            Fill::Zero(len) => canvas.erase(at, len),
+        }
+    }
+    program_headers(image, draft, &places, &mut canvas)?;
+    if !image.sections.is_empty() {
+        sections.settle(image, &draft.loads, &places);
+        for (at, bytes) in sections.symbols(image) {
+            canvas.paint(places.moved(at), bytes);
+        }
+        let table = places.of(Part::Table).ok_or_else(|| lost(image.header.shoff))?.at;
+        section_table(image.word, &mut sections, table, &mut canvas);
+        if let Some(names) = places.of(Part::Names) {
+            canvas.paint(names.at, std::mem::take(&mut sections.names));
+        }
+    }
+    Ok(Built { canvas, freed })
+}
+
+fn lost(vaddr: u64) -> Stop {
+    Stop::Failed(Error::bug(format!("the byte at {vaddr:#x} has no place in the packed file")))
+}
+
+/// The place of an address in the new file.
+pub fn offset(loads: &[Load], vaddr: u64) -> Option<u64> {
+    let heads = || loads.iter().map(|load| &load.head);
+    let load = heads().find(|load| load.in_file().contains(&vaddr));
+    // Ends count too, for what is empty, or about to be behind the end of a segment that keeps its offset.
+    let load = load.or_else(|| heads().find(|load| load.in_file().end == vaddr && load.filesz != 0))?;
+    Some(load.offset + (vaddr - load.vaddr))
+}
+
+/// Writes what packed words must hold. Most linkers have done so already.
+fn words<'a>(facts: &Facts<'_, 'a>, loads: &[Load], canvas: &mut Canvas<'a>) -> Result<(), Stop> {
+    if facts.places.main.form == Form::Rel {
+        return Ok(());
+    }
+    let image = facts.image;
+    let (packed, addends) = (&facts.partition.packed, &facts.partition.addends);
+    for load in image.loads().filter(|load| load.is_writable()) {
+        let first = packed.partition_point(|at| *at < load.vaddr);
+        let last = packed.partition_point(|at| *at < load.in_file().end);
+        let raw = part(image.bytes, load.offset, load.filesz).unwrap_or_default();
+        let differs = |index: &usize| word_at_fast(raw, packed[*index] - load.vaddr, image.word) != addends[*index];
+        let Some(low) = (first..last).find(|index| differs(index)) else { continue };
+        let high = (first..last).rfind(|index| differs(index)).unwrap_or(low);
+        let (start, end) = (packed[low], packed[high] + image.word.bytes());
+        let mut bytes = image.at(start, end - start).ok_or_else(|| lost(start))?.to_vec();
+        for index in low..=high {
+            if !set_word(&mut bytes, packed[index] - start, addends[index], image.word) {
+                return Err(lost(packed[index]));
+            }
+        }
+        canvas.paint(offset(loads, start).ok_or_else(|| lost(start))?, bytes);
+    }
+    Ok(())
+}
+
+/// A word that is there; zero where it is not.
+fn word_at_fast(raw: &[u8], at: u64, word: Word) -> u64 {
+    crate::image::word_at(raw, at, word).unwrap_or_default()
+}
+
+fn program_headers<'a>(
+    image: &Image<'a>,
+    draft: &mut Draft,
+    places: &layout::Places,
+    canvas: &mut Canvas<'a>,
+) -> Result<(), Stop> {
+    let word = image.word;
+    for header in &mut draft.headers {
+        let load = draft.loads.iter().map(|load| &load.head).find(|load| load.vaddr == header.vaddr);
+        match load {
+            Some(load) if header.is_load() => header.offset = load.offset,
+            _ if header.filesz == 0 && header.memsz == 0 => {}
+            _ => header.offset = offset(&draft.loads, header.vaddr).unwrap_or_else(|| places.moved(header.offset)),
+        }
+    }
+    // The table keeps its address.
+    let home = image.loads().find(|load| load.file_range().contains(&image.header.phoff));
+    let home = home.ok_or_else(|| lost(image.header.phoff))?;
+    let phoff = offset(&draft.loads, home.vaddr + (image.header.phoff - home.offset));
+    let phoff = phoff.ok_or_else(|| lost(image.header.phoff))?;
+    let mut table = Vec::new();
+    draft.headers.iter().for_each(|header: &Segment| push_segment(&mut table, header, word));
+    table.resize(table.len().max((image.headers_end() - image.header.phoff) as usize), 0);
+    canvas.paint(phoff, table);
+    let mut place = Vec::new();
+    push_word(&mut place, phoff, word);
+    canvas.paint(if word == Word::Four { 28 } else { 32 }, place);
+    let count = if word == Word::Four { 44 } else { 56 };
+    canvas.paint(count, (draft.headers.len() as u16).to_le_bytes().to_vec());
+    Ok(())
+}
+
+fn section_table(word: Word, sections: &mut Renewed, at: u64, canvas: &mut Canvas<'_>) {
+    // Counts that do not fit the header are in the first section.
+    let count = sections.sections.len();
+    let in_header = if count < 0xff00 { count as u16 } else { 0 };
+    if in_header == 0 {
+        sections.sections[0].size = count as u64;
+    }
+    let mut table = Vec::new();
+    sections.sections.iter().for_each(|section| push_section(&mut table, section, word));
+    canvas.paint(at, table);
+    let mut place = Vec::new();
+    push_word(&mut place, at, word);
+    canvas.paint(if word == Word::Four { 32 } else { 40 }, place);
+    canvas.paint(if word == Word::Four { 48 } else { 60 }, in_header.to_le_bytes().to_vec());
+}

@@ -1,0 +1,92 @@
+//! The new program headers, in the order of the old ones. Offsets are filled in when the file is laid out.
+
+use crate::image::Segment;
+use crate::plan::{Draft, Facts};
+use crate::refuse::{Stop, refuse};
+use crate::report::{DynamicPlace, HeaderSlot, Reason};
+use crate::slots::Neighbour;
+use object::elf::{PF_W, PT_DYNAMIC, PT_GNU_RELRO, PT_NULL, PT_PHDR};
+
+/// Makes the headers that a draft asks for.
+///
+/// # Errors
+/// A segment holds a part of what moves, and something else.
+pub fn renew(facts: &Facts<'_, '_>, draft: &Draft, neighbours: &[Neighbour]) -> Result<Vec<Segment>, Stop> {
+    let mut headers: Vec<Segment> = Vec::new();
+    for segment in &facts.image.segments {
+        let mut segment = segment.clone();
+        match segment.kind {
+            kind if kind == PT_NULL.0 && draft.slots.contains(&HeaderSlot::Unused) => continue,
+            kind if kind == PT_PHDR.0 && draft.slots.contains(&HeaderSlot::DropsPhdr) => continue,
+            kind if kind == PT_DYNAMIC.0 => {
+                shift(&mut segment, draft.dynamic.start);
+                segment.filesz = draft.dynamic.end - draft.dynamic.start;
+                segment.memsz = segment.filesz;
+                if draft.dynamic_place == DynamicPlace::ReadOnly {
+                    segment.flags &= !PF_W.0;
+                }
+            }
+            kind if kind == PT_GNU_RELRO.0 => {
+                if let Some(relro) = draft.relro.clone().filter(|relro| *relro != segment.in_memory()) {
+                    let zeros = segment.memsz - segment.filesz.min(segment.memsz);
+                    shift(&mut segment, relro.start);
+                    segment.memsz = relro.end - relro.start;
+                    segment.filesz = segment.memsz - zeros.min(segment.memsz);
+                }
+            }
+            _ if segment.is_load() => {
+                let of_this = draft.loads.iter().filter(|load| load.origin == Some(segment.vaddr));
+                headers.extend(of_this.map(|load| load.head.clone()));
+                continue;
+            }
+            _ if segment.filesz != 0 => follow(&mut segment, draft, neighbours)?,
+            _ => {}
+        }
+        headers.push(segment);
+    }
+    let last = headers.iter().rposition(Segment::is_load).map_or(headers.len(), |last| last + 1);
+    let new = draft.loads.iter().filter(|load| load.origin.is_none()).map(|load| load.head.clone());
+    headers.splice(last..last, new);
+    let len = headers.len() as u64 * crate::image::segment_len(facts.image.word);
+    for segment in headers.iter_mut().filter(|segment| segment.kind == PT_PHDR.0) {
+        segment.filesz = len;
+        segment.memsz = len;
+    }
+    Ok(headers)
+}
+
+fn shift(segment: &mut Segment, vaddr: u64) {
+    segment.paddr = segment.paddr.wrapping_add(vaddr.wrapping_sub(segment.vaddr));
+    segment.vaddr = vaddr;
+}
+
+/// Lets PT_INTERP, PT_NOTE and their like follow what moved away from behind the table.
+fn follow(segment: &mut Segment, draft: &Draft, neighbours: &[Neighbour]) -> Result<(), Stop> {
+    let file = segment.in_file();
+    let inside: Vec<&Neighbour> = neighbours.iter().filter(|moved| file.contains(&moved.vaddr)).collect();
+    let (Some(first), Some(last)) = (inside.first(), inside.last()) else { return Ok(()) };
+    let inside_end = last.vaddr + last.len;
+    let to = |moved: &Neighbour| draft.moved.iter().find(|known| known.from == Some(moved.vaddr)).map(|known| known.to);
+    if segment.kind == PT_PHDR.0 {
+        return Ok(());
+    }
+    if first.vaddr == file.start && inside_end >= file.end {
+        // All of it moved, and is in one piece again: each part is as long as its alignment asks.
+        let start = to(first).unwrap_or(first.vaddr);
+        let end = to(last).unwrap_or(last.vaddr) + last.len;
+        if end - start < segment.filesz {
+            return Err(refuse(Reason::NoHeaderSlot, "its notes cannot be moved together"));
+        }
+        segment.filesz = segment.filesz.max(end - start);
+        segment.memsz = segment.filesz;
+        shift(segment, start);
+    } else if first.vaddr == file.start {
+        // The rest stays, and is still found; what moved is found by its section.
+        shift(segment, inside_end);
+        segment.filesz -= inside_end - file.start;
+        segment.memsz = segment.filesz;
+    } else {
+        return Err(refuse(Reason::NoHeaderSlot, "its notes cannot be moved apart"));
+    }
+    Ok(())
+}

@@ -1,0 +1,426 @@
+//! The raw file: header, program headers, section headers as they stand, and the bytes behind an address. Reads and
+//! writes the numbers of both classes, little endian. Decides nothing.
+//!
+//! Unlike `elf`, which answers questions, this keeps everything that has to be written back.
+
+use crate::refuse::{Stop, refuse};
+use crate::report::Reason;
+use elf::relr::Word;
+use object::elf::{
+    ELFDATA2LSB, EM_386, EM_AARCH64, EM_ARM, EM_X86_64, ET_CORE, ET_DYN, ET_EXEC, ET_REL, PF_W, PN_XNUM,
+    PT_LOAD, R_386_RELATIVE, R_AARCH64_RELATIVE, R_ARM_RELATIVE, R_X86_64_RELATIVE, SHF_ALLOC, SHT_NOBITS, SHT_NULL,
+};
+use std::ops::Range;
+
+/// A processor that thaw rewrites for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Machine {
+    X86_64,
+    I386,
+    Aarch64,
+    Arm,
+}
+
+impl Machine {
+    /// The number of its relative relocation.
+    pub fn relative(self) -> u32 {
+        match self {
+            Self::X86_64 => R_X86_64_RELATIVE.0,
+            Self::I386 => R_386_RELATIVE.0,
+            Self::Aarch64 => R_AARCH64_RELATIVE.0,
+            Self::Arm => R_ARM_RELATIVE.0,
+        }
+    }
+
+    /// Whether its pages are always of 4 KiB.
+    pub fn has_fixed_pages(self) -> bool {
+        matches!(self, Self::X86_64 | Self::I386)
+    }
+}
+
+/// A program header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    pub kind: u32,
+    pub flags: u32,
+    pub offset: u64,
+    pub vaddr: u64,
+    pub paddr: u64,
+    pub filesz: u64,
+    pub memsz: u64,
+    pub align: u64,
+}
+
+impl Segment {
+    pub fn is_load(&self) -> bool {
+        self.kind == PT_LOAD.0
+    }
+    pub fn is_writable(&self) -> bool {
+        self.flags & PF_W.0 != 0
+    }
+    /// Addresses with bytes in the file. Parsing has checked that the sums below do not overflow.
+    pub fn in_file(&self) -> Range<u64> {
+        self.vaddr..self.vaddr + self.filesz
+    }
+    /// Addresses in memory.
+    pub fn in_memory(&self) -> Range<u64> {
+        self.vaddr..self.vaddr + self.memsz
+    }
+    /// Its bytes in the file.
+    pub fn file_range(&self) -> Range<u64> {
+        self.offset..self.offset + self.filesz
+    }
+}
+
+/// A section header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Section {
+    pub name_at: u32,
+    pub kind: u32,
+    pub flags: u64,
+    pub addr: u64,
+    pub offset: u64,
+    pub size: u64,
+    pub link: u32,
+    pub info: u32,
+    pub align: u64,
+    pub entsize: u64,
+}
+
+impl Section {
+    pub fn is_loaded(&self) -> bool {
+        self.flags & u64::from(SHF_ALLOC.0) != 0 && self.kind != SHT_NULL.0
+    }
+    /// It takes room in the file.
+    pub fn has_bytes(&self) -> bool {
+        !matches!(self.kind, kind if kind == SHT_NULL.0 || kind == SHT_NOBITS.0)
+    }
+    pub fn in_memory(&self) -> Range<u64> {
+        self.addr..self.addr + self.size
+    }
+}
+
+/// The parts of the file header that matter here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    pub kind: u16,
+    pub phoff: u64,
+    pub shoff: u64,
+    pub shstrndx: u32,
+}
+
+/// A file.
+#[derive(Clone, Debug)]
+pub struct Image<'a> {
+    pub bytes: &'a [u8],
+    pub word: Word,
+    pub machine: Machine,
+    pub header: Header,
+    pub segments: Vec<Segment>,
+    /// Empty where the file has no section table. The first is the null section.
+    pub sections: Vec<Section>,
+}
+
+/// Sizes of the on-disk structures.
+pub fn header_len(word: Word) -> u64 {
+    by(word, 52, 64)
+}
+pub fn segment_len(word: Word) -> u64 {
+    by(word, 32, 56)
+}
+pub fn section_len(word: Word) -> u64 {
+    by(word, 40, 64)
+}
+pub fn symbol_len(word: Word) -> u64 {
+    by(word, 16, 24)
+}
+
+fn by<T>(word: Word, four: T, eight: T) -> T {
+    match word {
+        Word::Four => four,
+        Word::Eight => eight,
+    }
+}
+
+/// Part of `bytes`, if it is all there.
+pub fn part(bytes: &[u8], offset: u64, len: u64) -> Option<&[u8]> {
+    let start = usize::try_from(offset).ok()?;
+    let end = usize::try_from(offset.checked_add(len)?).ok()?;
+    bytes.get(start..end)
+}
+
+pub fn u16_at(bytes: &[u8], offset: u64) -> Option<u16> {
+    Some(u16::from_le_bytes(part(bytes, offset, 2)?.try_into().ok()?))
+}
+pub fn u32_at(bytes: &[u8], offset: u64) -> Option<u32> {
+    Some(u32::from_le_bytes(part(bytes, offset, 4)?.try_into().ok()?))
+}
+pub fn word_at(bytes: &[u8], offset: u64, word: Word) -> Option<u64> {
+    match word {
+        Word::Four => u32_at(bytes, offset).map(u64::from),
+        Word::Eight => Some(u64::from_le_bytes(part(bytes, offset, 8)?.try_into().ok()?)),
+    }
+}
+
+/// Appends a number as wide as the class. The value fits: it came from such a file, or was checked by the layout.
+pub fn push_word(out: &mut Vec<u8>, value: u64, word: Word) {
+    out.extend_from_slice(&value.to_le_bytes()[..word.bytes() as usize]);
+}
+
+/// Overwrites a number as wide as the class; `false` if there is no room.
+pub fn set_word(bytes: &mut [u8], offset: u64, value: u64, word: Word) -> bool {
+    set_bytes(bytes, offset, &value.to_le_bytes()[..word.bytes() as usize])
+}
+
+/// Overwrites bytes; `false` if there is no room.
+pub fn set_bytes(bytes: &mut [u8], offset: u64, with: &[u8]) -> bool {
+    let Ok(start) = usize::try_from(offset) else { return false };
+    match start.checked_add(with.len()).and_then(|end| bytes.get_mut(start..end)) {
+        Some(place) => {
+            place.copy_from_slice(with);
+            true
+        }
+        None => false,
+    }
+}
+
+/// A range of bytes as indices; empty where it cannot exist.
+pub fn up(value: u64, align: u64) -> u64 {
+    value.div_ceil(align.max(1)).saturating_mul(align.max(1))
+}
+pub fn down(value: u64, align: u64) -> u64 {
+    value - value % align.max(1)
+}
+
+impl<'a> Image<'a> {
+    /// Reads the headers. What it accepts has ranges that do not overflow, PT_LOAD segments that are sorted and apart,
+    /// with all their bytes in the file, and sections with their bytes in the file.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Stop> {
+        let damaged = |part: &str| refuse(Reason::Damaged, format!("its {part} cannot be right"));
+        if !bytes.starts_with(b"\x7fELF") {
+            return Err(refuse(Reason::NotElf, "it is not an ELF file"));
+        }
+        let word = match bytes.get(4) {
+            Some(1) => Word::Four,
+            Some(2) => Word::Eight,
+            _ => return Err(damaged("class")),
+        };
+        if bytes.get(5) != Some(&ELFDATA2LSB.0) {
+            return Err(refuse(Reason::Class, "its byte order is big endian, which thaw does not rewrite"));
+        }
+        if (bytes.len() as u64) < header_len(word) {
+            return Err(damaged("header"));
+        }
+        // Everything up to here is as long as a header, so that the reads below succeed.
+        let half = |offset| u16_at(bytes, offset).unwrap_or_default();
+        let (kind, machine) = (half(16), half(18));
+        if kind != ET_DYN.0 {
+            return Err(match kind {
+                kind if kind == ET_EXEC.0 => {
+                    refuse(Reason::NotShared, "it is an executable at a fixed address: it has no relative relocations")
+                }
+                kind if kind == ET_REL.0 && is_module(bytes) => {
+                    refuse(Reason::KernelModule, "it is a module of the Linux kernel")
+                }
+                kind if kind == ET_REL.0 => refuse(Reason::NotShared, "it is an object file, not linked yet"),
+                kind if kind == ET_CORE.0 => refuse(Reason::NotShared, "it is a core dump"),
+                _ => refuse(Reason::NotShared, "it is neither a library nor a position-independent executable"),
+            });
+        }
+        let machine = match (machine, word) {
+            (machine, Word::Eight) if machine == EM_X86_64.0 => Machine::X86_64,
+            (machine, Word::Four) if machine == EM_386.0 => Machine::I386,
+            (machine, Word::Eight) if machine == EM_AARCH64.0 => Machine::Aarch64,
+            (machine, Word::Four) if machine == EM_ARM.0 => Machine::Arm,
+            (machine, _) => {
+                return Err(refuse(
+                    Reason::Machine,
+                    format!("it is for processor {machine} (ELF e_machine), which thaw does not rewrite"),
+                ));
+            }
+        };
+        let at = |four, eight| word_at(bytes, by(word, four, eight), word).unwrap_or_default();
+        let (phoff, shoff) = (at(28, 32), at(32, 40));
+        let counts = by(word, 42, 54);
+        let (phentsize, phnum, shentsize) = (half(counts), half(counts + 2), half(counts + 4));
+        let (mut shnum, mut shstrndx) = (u64::from(half(counts + 6)), u32::from(half(counts + 8)));
+        if phnum == PN_XNUM {
+            return Err(refuse(Reason::SegmentCount, "it has so many segments that they are counted elsewhere (PN_XNUM)"));
+        }
+        if u64::from(phentsize) != segment_len(word) || phnum == 0 {
+            return Err(damaged("table of program headers"));
+        }
+        let table = part(bytes, phoff, u64::from(phnum) * segment_len(word));
+        let table = table.ok_or_else(|| damaged("table of program headers"))?;
+        let segments: Vec<_> = table.chunks_exact(segment_len(word) as usize).map(|raw| segment(raw, word)).collect();
+        check_segments(&segments, bytes.len() as u64)?;
+
+        let mut sections = Vec::new();
+        if shoff != 0 {
+            let first = part(bytes, shoff, section_len(word)).map(|raw| section(raw, word));
+            let first = first.filter(|_| u64::from(shentsize) == section_len(word));
+            let first = first.ok_or_else(|| damaged("section table"))?;
+            // Counts that do not fit the header are in the first section.
+            if shnum == 0 {
+                shnum = first.size;
+            }
+            if shstrndx == 0xffff {
+                shstrndx = first.link;
+            }
+            let table = shnum.checked_mul(section_len(word)).and_then(|len| part(bytes, shoff, len));
+            let table = table.ok_or_else(|| damaged("section table"))?;
+            sections = table.chunks_exact(section_len(word) as usize).map(|raw| section(raw, word)).collect();
+            for section in &sections {
+                let bounded = section.addr.checked_add(section.size).is_some()
+                    && (!section.has_bytes() || part(bytes, section.offset, section.size).is_some());
+                if !bounded {
+                    return Err(damaged("section table"));
+                }
+            }
+            if sections.get(shstrndx as usize).is_none() {
+                return Err(damaged("table of section names"));
+            }
+        }
+        Ok(Self { bytes, word, machine, header: Header { kind, phoff, shoff, shstrndx }, segments, sections })
+    }
+
+    pub fn loads(&self) -> impl Iterator<Item = &Segment> {
+        self.segments.iter().filter(|segment| segment.is_load())
+    }
+
+    /// The first program header of a kind.
+    pub fn segment(&self, kind: object::elf::ProgramType) -> Option<&Segment> {
+        self.segments.iter().find(|segment| segment.kind == kind.0)
+    }
+
+    /// Where the byte of an address is in the file.
+    pub fn offset_of(&self, vaddr: u64) -> Option<u64> {
+        let load = self.loads().find(|load| load.in_file().contains(&vaddr))?;
+        Some(load.offset + (vaddr - load.vaddr))
+    }
+
+    /// The bytes of a range of addresses, if all are in the file.
+    pub fn at(&self, vaddr: u64, len: u64) -> Option<&'a [u8]> {
+        let rest = self.from(vaddr)?;
+        rest.get(..usize::try_from(len).ok()?)
+    }
+
+    /// The bytes from an address to the end of its segment in the file.
+    pub fn from(&self, vaddr: u64) -> Option<&'a [u8]> {
+        let load = self.loads().find(|load| load.in_file().contains(&vaddr))?;
+        let skip = vaddr - load.vaddr;
+        part(self.bytes, load.offset + skip, load.filesz - skip)
+    }
+
+    pub fn section_name(&self, section: &Section) -> &'a [u8] {
+        let table = self.sections.get(self.header.shstrndx as usize).filter(|table| table.has_bytes());
+        let names = table.and_then(|table| part(self.bytes, table.offset, table.size)).unwrap_or_default();
+        text_at(names, u64::from(section.name_at)).unwrap_or_default()
+    }
+
+    /// The end of the table of program headers, in the file.
+    pub fn headers_end(&self) -> u64 {
+        self.header.phoff + self.segments.len() as u64 * segment_len(self.word)
+    }
+}
+
+/// The text from an offset to the next zero byte, which must be there.
+pub fn text_at(table: &[u8], offset: u64) -> Option<&[u8]> {
+    let rest = table.get(usize::try_from(offset).ok()?..)?;
+    rest.iter().position(|byte| *byte == 0).map(|end| &rest[..end])
+}
+
+fn is_module(bytes: &[u8]) -> bool {
+    elf::sections(bytes).is_ok_and(|sections| {
+        sections.iter().any(|section| matches!(section.name.as_str(), ".modinfo" | ".gnu.linkonce.this_module"))
+    })
+}
+
+fn check_segments(segments: &[Segment], len: u64) -> Result<(), Stop> {
+    let mut end = 0;
+    for segment in segments {
+        let memory = segment.vaddr.checked_add(segment.memsz);
+        let file = segment.offset.checked_add(segment.filesz);
+        let (Some(memory), Some(file)) = (memory, file) else {
+            return Err(refuse(Reason::Damaged, "a segment ends beyond the end of the address space"));
+        };
+        if !segment.is_load() {
+            continue;
+        }
+        let align = segment.align.max(1);
+        if file > len || segment.filesz > segment.memsz || memory.checked_add(align).is_none() {
+            return Err(refuse(Reason::Damaged, format!("the segment at {:#x} is not all there", segment.vaddr)));
+        }
+        if !align.is_power_of_two() || segment.vaddr % align != segment.offset % align {
+            let sentence = format!("the segment at {:#x} cannot be mapped: its offset does not fit", segment.vaddr);
+            return Err(refuse(Reason::Damaged, sentence));
+        }
+        if segment.vaddr < end {
+            return Err(refuse(Reason::SegmentOrder, "its segments overlap or are not sorted"));
+        }
+        end = memory;
+    }
+    if end == 0 {
+        return Err(refuse(Reason::Damaged, "nothing of it is loaded"));
+    }
+    Ok(())
+}
+
+fn segment(raw: &[u8], word: Word) -> Segment {
+    // The chunk is as long as a program header, so that every read succeeds.
+    let four = |offset| u32_at(raw, offset).unwrap_or_default();
+    let wide = |four, eight| word_at(raw, by(word, four, eight), word).unwrap_or_default();
+    Segment {
+        kind: four(0),
+        flags: four(by(word, 24, 4)),
+        offset: wide(4, 8),
+        vaddr: wide(8, 16),
+        paddr: wide(12, 24),
+        filesz: wide(16, 32),
+        memsz: wide(20, 40),
+        align: wide(28, 48),
+    }
+}
+
+pub fn push_segment(out: &mut Vec<u8>, segment: &Segment, word: Word) {
+    out.extend(segment.kind.to_le_bytes());
+    if word == Word::Eight {
+        out.extend(segment.flags.to_le_bytes());
+    }
+    for value in [segment.offset, segment.vaddr, segment.paddr, segment.filesz, segment.memsz] {
+        push_word(out, value, word);
+    }
+    if word == Word::Four {
+        out.extend(segment.flags.to_le_bytes());
+    }
+    push_word(out, segment.align, word);
+}
+
+fn section(raw: &[u8], word: Word) -> Section {
+    let four = |offset| u32_at(raw, offset).unwrap_or_default();
+    let wide = |four, eight| word_at(raw, by(word, four, eight), word).unwrap_or_default();
+    Section {
+        name_at: four(0),
+        kind: four(4),
+        flags: wide(8, 8),
+        addr: wide(12, 16),
+        offset: wide(16, 24),
+        size: wide(20, 32),
+        link: four(by(word, 24, 40)),
+        info: four(by(word, 28, 44)),
+        align: wide(32, 48),
+        entsize: wide(36, 56),
+    }
+}
+
+pub fn push_section(out: &mut Vec<u8>, section: &Section, word: Word) {
+    out.extend(section.name_at.to_le_bytes());
+    out.extend(section.kind.to_le_bytes());
+    for value in [section.flags, section.addr, section.offset, section.size] {
+        push_word(out, value, word);
+    }
+    out.extend(section.link.to_le_bytes());
+    out.extend(section.info.to_le_bytes());
+    push_word(out, section.align, word);
+    push_word(out, section.entsize, word);
+}

@@ -1,0 +1,303 @@
+//! Memory and file: the segments of the new file, and where everything goes in it. Addresses are given; only offsets in
+//! the file are decided here.
+
+use crate::image::{Image, Segment, section_len, up};
+use crate::refuse::{Stop, refuse, refuse_with_hint};
+use crate::report::Reason;
+use std::ops::Range;
+
+/// A loaded segment of the new file.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// Its header; the offset is decided by [`Files::place`].
+    pub head: Segment,
+    /// What of the original it holds; the rest of it is zero, or painted later.
+    pub chunks: Vec<Chunk>,
+    /// The stretch of the original file that it stands for, dropped parts included; empty for a new segment, which comes
+    /// at that place in the order of the file.
+    pub covers: Range<u64>,
+    /// The address of the original segment whose place among the headers it takes; none for a new segment.
+    pub origin: Option<u64>,
+}
+
+/// A stretch of the original.
+#[derive(Clone, Debug)]
+pub struct Chunk {
+    /// Its address.
+    pub vaddr: u64,
+    /// Its place in the original file.
+    pub from: Range<u64>,
+}
+
+impl Load {
+    pub fn of(segment: &Segment) -> Self {
+        let chunk = Chunk { vaddr: segment.vaddr, from: segment.file_range() };
+        Self { head: segment.clone(), chunks: vec![chunk], covers: segment.file_range(), origin: Some(segment.vaddr) }
+    }
+
+    /// Cuts it in two at an address inside of it: the part from there on is returned.
+    pub fn split_off(&mut self, at: u64) -> Self {
+        let skip = at - self.head.vaddr;
+        let mut tail = self.clone();
+        tail.head.vaddr = at;
+        tail.head.paddr = tail.head.paddr.wrapping_add(skip);
+        tail.head.filesz -= skip;
+        tail.head.memsz -= skip;
+        self.truncate(at);
+        tail.chunks.retain_mut(|chunk| {
+            let end = chunk.vaddr + (chunk.from.end - chunk.from.start);
+            if chunk.vaddr < at {
+                chunk.from.start += at.min(end) - chunk.vaddr;
+                chunk.vaddr = at;
+            }
+            chunk.from.start < chunk.from.end
+        });
+        let border = tail.chunks.first().map_or(tail.covers.end, |chunk| chunk.from.start);
+        self.covers.end = border;
+        tail.covers.start = border;
+        tail
+    }
+
+    /// Drops everything from an address on.
+    pub fn truncate(&mut self, end: u64) {
+        self.head.filesz = end - self.head.vaddr;
+        self.head.memsz = self.head.filesz;
+        self.chunks.retain_mut(|chunk| {
+            let len = end.saturating_sub(chunk.vaddr).min(chunk.from.end - chunk.from.start);
+            chunk.from.end = chunk.from.start + len;
+            len != 0
+        });
+    }
+}
+
+/// What is not loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The section with this index.
+    Section(usize),
+    /// The section names.
+    Names,
+    /// The table of section headers.
+    Table,
+}
+
+/// Something with a place in the file.
+#[derive(Clone, Debug)]
+struct Item {
+    key: u64,
+    what: What,
+    old: Range<u64>,
+    len: u64,
+    align: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Load(usize),
+    Part(Part),
+}
+
+/// A part and its new place.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    pub part: Part,
+    pub old: Range<u64>,
+    pub at: u64,
+}
+
+/// Where everything is in the new file.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    pub parts: Vec<Placed>,
+    /// Bytes between parts that are kept, for example the traps with which a linker fills up a page of code: from, to.
+    pub fillers: Vec<(Range<u64>, u64)>,
+    pub len: u64,
+}
+
+impl Places {
+    /// The new place of a byte that is not loaded.
+    pub fn moved(&self, offset: u64) -> u64 {
+        let part = self.parts.iter().filter(|part| part.old.start <= offset).max_by_key(|part| part.old.start);
+        part.map_or(offset.min(self.len), |part| part.at + (offset - part.old.start).min(part.old.end - part.old.start))
+    }
+
+    pub fn of(&self, part: Part) -> Option<&Placed> {
+        self.parts.iter().find(|placed| placed.part == part)
+    }
+}
+
+/// Lengths of the section table and names in the new file.
+#[derive(Clone, Copy, Debug)]
+pub struct Tables {
+    pub sections: usize,
+    pub names: u64,
+}
+
+/// What is not loaded, in the order of the file.
+fn parts(image: &Image<'_>) -> Vec<(Part, Range<u64>, u64)> {
+    let mut parts = Vec::new();
+    let loaded = |range: &Range<u64>| {
+        image.loads().any(|load| load.offset <= range.start && range.end <= load.offset + load.filesz)
+    };
+    for (index, section) in image.sections.iter().enumerate() {
+        let range = section.offset..section.offset + section.size;
+        // A section that is loaded moves with its segment.
+        let own = section.has_bytes() && section.size != 0 && !loaded(&range);
+        if index == image.header.shstrndx as usize {
+            parts.push((Part::Names, if own { range } else { image.header.shoff..image.header.shoff }, 1));
+        } else if own {
+            parts.push((Part::Section(index), range, section.align.max(1)));
+        }
+    }
+    if !image.sections.is_empty() {
+        let start = image.header.shoff;
+        let range = start..start + image.sections.len() as u64 * section_len(image.word);
+        parts.push((Part::Table, range, image.word.bytes()));
+    }
+    parts.sort_by_key(|part| (part.1.start, part.1.end));
+    parts
+}
+
+/// Places everything one after the other, as near to the beginning as alignment allows.
+///
+/// # Errors
+/// The file holds bytes that no header names; they may be looked for at their offset.
+pub fn shrink(image: &Image<'_>, loads: &mut [Load], tables: Tables) -> Result<Places, Stop> {
+    let mut items: Vec<Item> = Vec::new();
+    for (index, load) in loads.iter().enumerate() {
+        let (old, len) = (load.covers.clone(), load.head.filesz);
+        items.push(Item { key: old.start, what: What::Load(index), old, len, align: load.head.align });
+    }
+    let table_len = tables.sections as u64 * section_len(image.word);
+    for (part, old, align) in parts(image) {
+        let len = match part {
+            Part::Section(_) => old.end - old.start,
+            Part::Names => tables.names,
+            Part::Table => table_len,
+        };
+        items.push(Item { key: old.start, what: What::Part(part), old, len, align });
+    }
+    // What is empty comes first, so that it does not end up behind its equal.
+    items.sort_by_key(|item| (item.key, item.len));
+    let hidden = |range: Range<u64>| {
+        let len = range.end - range.start;
+        refuse_with_hint(
+            Reason::Payload,
+            format!("{len} bytes at offset {} of it belong to no section or segment: something may look for them there", range.start),
+            "`--no-shrink` leaves every byte at its offset",
+        )
+    };
+
+    let mut places = Places::default();
+    let mut cursor = 0_u64;
+    let mut old_end = 0_u64;
+    let mut filler: Option<(u64, u64)> = None;
+    for item in &items {
+        if item.old.start < old_end && item.old.start < item.old.end {
+            return Err(refuse(Reason::RelocationLayout, "parts of it overlap in the file"));
+        }
+        let gap = old_end.min(item.old.start)..item.old.start;
+        let is_new = matches!(item.what, What::Load(index) if loads[index].chunks.is_empty());
+        let at = match item.what {
+            What::Load(index) => congruent(cursor, loads[index].head.vaddr, item.align),
+            What::Part(_) if item.align.is_power_of_two() && item.align <= 1 << 16 => up(cursor, item.align),
+            What::Part(_) => cursor,
+        };
+        if !is_new {
+            let bytes = crate::image::part(image.bytes, gap.start, gap.end - gap.start).unwrap_or_default();
+            if bytes.iter().any(|byte| *byte != 0) {
+                match filler.take() {
+                    // What follows a segment in its last page is the linker's; more than that is not.
+                    Some((from, to)) if from == gap.start && gap.end - gap.start < model::PAGE => {
+                        let len = (gap.end - gap.start).min(at.saturating_sub(to));
+                        places.fillers.push((from..from + len, to));
+                    }
+                    _ => return Err(hidden(gap)),
+                }
+            }
+            old_end = old_end.max(item.old.end);
+        }
+        filler = None;
+        match item.what {
+            What::Load(index) => {
+                let load = &mut loads[index];
+                load.head.offset = at;
+                let is_whole = load.chunks.last().is_some_and(|last| last.from.end == load.covers.end);
+                filler = is_whole.then_some((item.old.end, at + item.len));
+            }
+            What::Part(part) => places.parts.push(Placed { part, old: item.old.clone(), at }),
+        }
+        if item.len != 0 {
+            cursor = at + item.len;
+        }
+    }
+    let rest = crate::image::part(image.bytes, old_end, (image.bytes.len() as u64).saturating_sub(old_end));
+    let rest = rest.unwrap_or_default();
+    if rest.iter().any(|byte| *byte != 0) || rest.len() as u64 >= model::PAGE {
+        return Err(hidden(old_end..image.bytes.len() as u64));
+    }
+    places.len = cursor;
+    Ok(places)
+}
+
+/// The lowest offset from `from` on that can be mapped to an address.
+fn congruent(from: u64, vaddr: u64, align: u64) -> u64 {
+    let align = align.max(1);
+    let want = vaddr % align;
+    let have = from % align;
+    from + if want >= have { want - have } else { align - have + want }
+}
+
+/// Leaves everything at its offset. The section table and its names grow at the end of the file, or in `room` if
+/// something else ends the file.
+pub fn keep(image: &Image<'_>, tables: Tables, room: &mut Range<u64>) -> Result<Places, Stop> {
+    let parts = parts(image);
+    let len = image.bytes.len() as u64;
+    let mut places = Places { len, ..Places::default() };
+    if image.sections.is_empty() {
+        return Ok(places);
+    }
+    let table_len = tables.sections as u64 * section_len(image.word);
+    let file_end = image.loads().map(|load| load.offset + load.filesz).chain(parts.iter().map(|part| part.1.end)).max();
+    let has_payload = file_end.is_none_or(|end| len - end.min(len) >= model::PAGE)
+        || image.bytes.get(file_end.unwrap_or(0) as usize..).is_some_and(|rest| rest.iter().any(|byte| *byte != 0));
+    let movable = |part: &Part| !matches!(part, Part::Section(_));
+    let own: Vec<_> = parts.iter().rev().take_while(|part| movable(&part.0)).collect();
+    let mut at = match own.last() {
+        _ if has_payload => {
+            let at = up(room.start, image.word.bytes());
+            let end = at + table_len + tables.names;
+            if end > room.end {
+                let sentence = "something behind its end is in the way of the section table, and nothing else is free";
+                return Err(refuse(Reason::Payload, sentence));
+            }
+            room.start = end;
+            at
+        }
+        // They end the file: they grow where they are.
+        Some(first) if parts.last().map(|last| last.1.end) == file_end => first.1.start,
+        _ => len,
+    };
+    // Names first if they came first, so that the table stays the last.
+    let mut order = [Part::Names, Part::Table];
+    if own.last().is_some_and(|first| first.0 == Part::Table) || has_payload {
+        order.reverse();
+    }
+    for part in order {
+        let old = parts.iter().find(|known| known.0 == part).map_or(at..at, |known| known.1.clone());
+        let part_len = if part == Part::Table { table_len } else { tables.names };
+        at = if part == Part::Table { up(at, image.word.bytes()) } else { at };
+        places.parts.push(Placed { part, old, at });
+        at += part_len;
+    }
+    if !has_payload {
+        places.len = at;
+    }
+    // What is not among the parts has not moved.
+    places.parts.extend(parts.into_iter().filter(|part| !movable(&part.0)).map(|(part, old, _)| Placed {
+        part,
+        at: old.start,
+        old,
+    }));
+    Ok(places)
+}

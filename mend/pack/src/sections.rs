@@ -1,0 +1,156 @@
+//! Keeps the section table in step: new addresses and lengths of the loader's tables, a section for the packed one, and
+//! the symbols that name a section that moved. Loaders need none of this; strip, debuggers and readers of ELF do.
+
+use crate::dynamic::entry_len;
+use crate::image::{Image, Section, part, symbol_len, u16_at, word_at};
+use crate::layout::{Load, Part, Places, Tables};
+use crate::options::SectionType;
+use crate::plan::{Draft, Facts};
+use elf::relr::Word;
+use object::elf::{SHF_ALLOC, SHT_DYNAMIC, SHT_GNU_VERNEED, SHT_PROGBITS, SHT_RELR, SHT_STRTAB, SHT_SYMTAB};
+
+/// The section table of the new file; offsets are open until [`Renewed::settle`].
+pub struct Renewed {
+    pub sections: Vec<Section>,
+    /// The section names.
+    pub names: Vec<u8>,
+    /// Old address and distance to the new one, by index of the old table.
+    shifts: Vec<(usize, u64, i64)>,
+}
+
+impl Renewed {
+    pub fn of(facts: &Facts<'_, '_>, draft: &Draft, kind: SectionType) -> Self {
+        let image = facts.image;
+        let mut renewed = Self { sections: image.sections.clone(), names: Vec::new(), shifts: Vec::new() };
+        let names = image.sections.get(image.header.shstrndx as usize);
+        let names = names.filter(|names| names.kind == SHT_STRTAB.0);
+        if let Some(names) = names {
+            renewed.names = part(image.bytes, names.offset, names.size).unwrap_or_default().to_vec();
+        }
+        if image.sections.is_empty() {
+            return renewed;
+        }
+        let old_dynamic = facts.dynamic.vaddr;
+        let mut old_flags = 0;
+        for (index, section) in renewed.sections.iter_mut().enumerate().filter(|(_, section)| section.is_loaded()) {
+            let old = section.addr;
+            if section.size == 0 && section.has_bytes() && draft.freed.contains(&old) {
+                section.addr = draft.freed.start;
+                continue;
+            }
+            if section.size == 0 {
+                continue;
+            }
+            if let Some(moved) = draft.moved.iter().find(|moved| moved.from == Some(old)) {
+                section.addr = moved.to;
+                // The room up to the next table is not the section's.
+                section.size = if moved.len == moved.len_before { section.size } else { moved.len };
+                if section.kind == SHT_GNU_VERNEED.0
+                    && let crate::versions::Needs::Lacks(need) = &facts.needs
+                {
+                    section.info = need.records as u32;
+                }
+            } else if old == old_dynamic && section.kind == SHT_DYNAMIC.0 {
+                old_flags = section.flags;
+                section.addr = draft.dynamic.start;
+                section.size = draft.dynamic.end - draft.dynamic.start;
+                if draft.dynamic_place == crate::report::DynamicPlace::ReadOnly {
+                    section.flags = SHF_ALLOC.0.into();
+                }
+            } else if !section.has_bytes() && section.in_memory().contains(&draft.dynamic.start) {
+                // Filling of a page that holds the dynamic section now.
+                let end = section.in_memory().end.max(draft.dynamic.end);
+                section.addr = draft.dynamic.end;
+                section.size = end - draft.dynamic.end;
+            }
+            if section.addr != old {
+                renewed.shifts.push((index, old, section.addr.wrapping_sub(old) as i64));
+            }
+        }
+        let relr = Section {
+            name_at: 0,
+            kind: if kind == SectionType::Relr { SHT_RELR.0 } else { SHT_PROGBITS.0 },
+            flags: SHF_ALLOC.0.into(),
+            addr: draft.relr.start,
+            offset: 0,
+            size: draft.relr.end - draft.relr.start,
+            link: 0,
+            info: 0,
+            align: image.word.bytes(),
+            entsize: image.word.bytes(),
+        };
+        renewed.add(relr.clone(), b".relr.dyn");
+        if draft.dynamic.start != old_dynamic {
+            // So that tools which copy sections keep what readers of `_DYNAMIC` find there.
+            let size = facts.dynamic.capacity as u64 * entry_len(image.word);
+            let kind = SHT_PROGBITS.0;
+            let left = Section { kind, flags: old_flags, addr: old_dynamic, size, entsize: 0, ..relr };
+            renewed.add(left, b".thaw.dynamic");
+        }
+        renewed
+    }
+
+    fn add(&mut self, mut section: Section, name: &[u8]) {
+        if !self.names.is_empty() {
+            section.name_at = self.names.len() as u32;
+            self.names.extend_from_slice(name);
+            self.names.push(0);
+        }
+        self.sections.push(section);
+    }
+
+    /// What the file has to hold of it.
+    pub fn lens(&self) -> Tables {
+        Tables { sections: self.sections.len(), names: self.names.len() as u64 }
+    }
+
+    /// Gives every section its offset.
+    pub fn settle(&mut self, image: &Image<'_>, loads: &[Load], places: &Places) {
+        for (index, section) in self.sections.iter_mut().enumerate().skip(1) {
+            if section.is_loaded() {
+                let load = loads.iter().map(|load| &load.head).find(|load| {
+                    let end = if section.has_bytes() { load.in_file().end } else { load.in_memory().end };
+                    (load.vaddr..=end).contains(&section.addr) && section.addr + section.size <= end.max(section.addr)
+                });
+                // Zeros have an offset that nobody reads; it stays beside what is before them.
+                section.offset = match load {
+                    Some(load) => load.offset + (section.addr - load.vaddr).min(load.filesz),
+                    None => places.moved(section.offset),
+                };
+            } else if index == image.header.shstrndx as usize {
+                section.offset = places.of(Part::Names).map_or(section.offset, |placed| placed.at);
+                section.size = self.names.len() as u64;
+            } else {
+                section.offset = places.moved(section.offset);
+            }
+        }
+    }
+
+    /// New values of symbols in moved sections: offset in the old file, and bytes.
+    pub fn symbols(&self, image: &Image<'_>) -> Vec<(u64, Vec<u8>)> {
+        let mut edits = Vec::new();
+        if self.shifts.is_empty() {
+            return edits;
+        }
+        let word = image.word;
+        let (index_at, value_at) = match word {
+            Word::Four => (14, 4),
+            Word::Eight => (6, 8),
+        };
+        for table in image.sections.iter().filter(|section| section.kind == SHT_SYMTAB.0) {
+            let raw = part(image.bytes, table.offset, table.size).unwrap_or_default();
+            for (number, symbol) in raw.chunks_exact(symbol_len(word) as usize).enumerate() {
+                let index = usize::from(u16_at(symbol, index_at).unwrap_or(0));
+                let Some((_, old, shift)) = self.shifts.iter().find(|shift| shift.0 == index) else { continue };
+                let value = word_at(symbol, value_at, word).unwrap_or(0);
+                let size = image.sections[index].size;
+                if (*old..=old + size).contains(&value) {
+                    let new = value.wrapping_add_signed(*shift);
+                    let at = table.offset + number as u64 * symbol_len(word) + value_at;
+                    edits.push((at, new.to_le_bytes()[..word.bytes() as usize].to_vec()));
+                }
+            }
+        }
+        edits
+    }
+}
