@@ -29,12 +29,13 @@ pub fn build<'a>(facts: &Facts<'_, 'a>, draft: &mut Draft, moves: Moves, kind: S
         Moves::Not => {
             let start = offset(&draft.loads, draft.freed.start).ok_or_else(|| lost(draft.freed.start))?;
             freed = start..start + (draft.freed.end - draft.freed.start);
-            layout::keep(image, sections.lens(), &mut freed)?
+            layout::keep(image, &draft.loads, sections.lens(), &mut freed)?
         }
     };
     let mut canvas = Canvas::blank(places.len);
     match moves {
-        Moves::Not => canvas.paint(0, image.bytes),
+        // A file without a payload may end earlier than it did: its section table is written anew.
+        Moves::Not => canvas.paint(0, &image.bytes[..image.bytes.len().min(places.len as usize)]),
         Moves::Up => {
             let mut copy = |from: Range<u64>, to: u64| match part(image.bytes, from.start, from.end - from.start) {
                 Some(bytes) => {

@@ -64,29 +64,28 @@ fn shift(segment: &mut Segment, vaddr: u64) {
 fn follow(segment: &mut Segment, draft: &Draft, neighbours: &[Neighbour]) -> Result<(), Stop> {
     let file = segment.in_file();
     let inside: Vec<&Neighbour> = neighbours.iter().filter(|moved| file.contains(&moved.vaddr)).collect();
-    let (Some(first), Some(last)) = (inside.first(), inside.last()) else { return Ok(()) };
-    let inside_end = last.vaddr + last.len;
-    let to = |moved: &Neighbour| draft.moved.iter().find(|known| known.from == Some(moved.vaddr)).map(|known| known.to);
+    let (Some(first), Some(last)) =
+        (inside.iter().min_by_key(|moved| moved.vaddr), inside.iter().max_by_key(|moved| moved.vaddr))
+    else {
+        return Ok(());
+    };
     if segment.kind == PT_PHDR.0 {
         return Ok(());
     }
-    if first.vaddr == file.start && inside_end >= file.end {
-        // All of it moved, and is in one piece again: each part is as long as its alignment asks.
-        let start = to(first).unwrap_or(first.vaddr);
-        let end = to(last).unwrap_or(last.vaddr) + last.len;
-        if end - start < segment.filesz {
-            return Err(refuse(Reason::NoHeaderSlot, "its notes cannot be moved together"));
-        }
-        segment.filesz = segment.filesz.max(end - start);
-        segment.memsz = segment.filesz;
+    let inside_end = last.vaddr + last.len;
+    let places = inside.iter().filter_map(|moved| {
+        let to = draft.moved.iter().find(|known| known.from == Some(moved.vaddr))?.to;
+        Some((to, to + moved.len))
+    });
+    let (start, end) = places.fold((u64::MAX, 0), |(start, end), place| (start.min(place.0), end.max(place.1)));
+    let joins = end - start == inside_end - first.vaddr;
+    if first.vaddr == file.start && inside_end >= file.end && joins {
         shift(segment, start);
-    } else if first.vaddr == file.start {
-        // The rest stays, and is still found; what moved is found by its section.
+    } else if first.vaddr == file.start && start == file.end && joins {
+        // The rest stays, and what moved follows it.
         shift(segment, inside_end);
-        segment.filesz -= inside_end - file.start;
-        segment.memsz = segment.filesz;
     } else {
-        return Err(refuse(Reason::NoHeaderSlot, "its notes cannot be moved apart"));
+        return Err(refuse(Reason::NoHeaderSlot, "its notes would be torn apart by one more program header"));
     }
     Ok(())
 }

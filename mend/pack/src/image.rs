@@ -7,8 +7,8 @@ use crate::refuse::{Stop, refuse};
 use crate::report::Reason;
 use elf::relr::Word;
 use object::elf::{
-    ELFDATA2LSB, EM_386, EM_AARCH64, EM_ARM, EM_X86_64, ET_CORE, ET_DYN, ET_EXEC, ET_REL, PF_W, PN_XNUM,
-    PT_LOAD, R_386_RELATIVE, R_AARCH64_RELATIVE, R_ARM_RELATIVE, R_X86_64_RELATIVE, SHF_ALLOC, SHT_NOBITS, SHT_NULL,
+    ELFDATA2LSB, EM_386, EM_AARCH64, EM_ARM, EM_X86_64, ET_CORE, ET_DYN, ET_EXEC, ET_REL, PF_W, PN_XNUM, PT_LOAD,
+    R_386_RELATIVE, R_AARCH64_RELATIVE, R_ARM_RELATIVE, R_X86_64_RELATIVE, SHF_ALLOC, SHT_NOBITS, SHT_NULL,
 };
 use std::ops::Range;
 
@@ -245,7 +245,10 @@ impl<'a> Image<'a> {
         let (phentsize, phnum, shentsize) = (half(counts), half(counts + 2), half(counts + 4));
         let (mut shnum, mut shstrndx) = (u64::from(half(counts + 6)), u32::from(half(counts + 8)));
         if phnum == PN_XNUM {
-            return Err(refuse(Reason::SegmentCount, "it has so many segments that they are counted elsewhere (PN_XNUM)"));
+            return Err(refuse(
+                Reason::SegmentCount,
+                "it has so many segments that they are counted elsewhere (PN_XNUM)",
+            ));
         }
         if u64::from(phentsize) != segment_len(word) || phnum == 0 {
             return Err(damaged("table of program headers"));

@@ -1,7 +1,7 @@
 //! Memory and file: the segments of the new file, and where everything goes in it. Addresses are given; only offsets in
 //! the file are decided here.
 
-use crate::image::{Image, Segment, section_len, up};
+use crate::image::{Image, Segment, part, section_len, up};
 use crate::refuse::{Stop, refuse, refuse_with_hint};
 use crate::report::Reason;
 use std::ops::Range;
@@ -183,7 +183,10 @@ pub fn shrink(image: &Image<'_>, loads: &mut [Load], tables: Tables) -> Result<P
         let len = range.end - range.start;
         refuse_with_hint(
             Reason::Payload,
-            format!("{len} bytes at offset {} of it belong to no section or segment: something may look for them there", range.start),
+            format!(
+                "{len} bytes at offset {} of it belong to no section or segment: something may look for them there",
+                range.start
+            ),
             "`--no-shrink` leaves every byte at its offset",
         )
     };
@@ -204,7 +207,7 @@ pub fn shrink(image: &Image<'_>, loads: &mut [Load], tables: Tables) -> Result<P
             What::Part(_) => cursor,
         };
         if !is_new {
-            let bytes = crate::image::part(image.bytes, gap.start, gap.end - gap.start).unwrap_or_default();
+            let bytes = part(image.bytes, gap.start, gap.end - gap.start).unwrap_or_default();
             if bytes.iter().any(|byte| *byte != 0) {
                 match filler.take() {
                     // What follows a segment in its last page is the linker's; more than that is not.
@@ -231,7 +234,7 @@ pub fn shrink(image: &Image<'_>, loads: &mut [Load], tables: Tables) -> Result<P
             cursor = at + item.len;
         }
     }
-    let rest = crate::image::part(image.bytes, old_end, (image.bytes.len() as u64).saturating_sub(old_end));
+    let rest = part(image.bytes, old_end, (image.bytes.len() as u64).saturating_sub(old_end));
     let rest = rest.unwrap_or_default();
     if rest.iter().any(|byte| *byte != 0) || rest.len() as u64 >= model::PAGE {
         return Err(hidden(old_end..image.bytes.len() as u64));
@@ -248,23 +251,39 @@ fn congruent(from: u64, vaddr: u64, align: u64) -> u64 {
     from + if want >= have { want - have } else { align - have + want }
 }
 
-/// Leaves everything at its offset. The section table and its names grow at the end of the file, or in `room` if
-/// something else ends the file.
-pub fn keep(image: &Image<'_>, tables: Tables, room: &mut Range<u64>) -> Result<Places, Stop> {
+/// Where a file can grow when nothing moves: behind its last byte, or where the section table begins that ends it.
+/// `None` where something lies behind the ELF file, which may be looked for from the end.
+pub fn growth(image: &Image<'_>) -> Option<u64> {
     let parts = parts(image);
     let len = image.bytes.len() as u64;
-    let mut places = Places { len, ..Places::default() };
+    let end = image.loads().map(|load| load.offset + load.filesz).chain(parts.iter().map(|part| part.1.end)).max()?;
+    let rest = part(image.bytes, end, len.checked_sub(end)?)?;
+    if rest.len() as u64 >= model::PAGE || rest.iter().any(|byte| *byte != 0) {
+        return None;
+    }
+    // The table and its names are written anew anyway.
+    let own = parts.iter().rev().take_while(|part| !matches!(part.0, Part::Section(_))).last();
+    let is_last = parts.last().is_some_and(|last| last.1.end == end);
+    Some(own.filter(|_| is_last).map_or(len, |first| first.1.start))
+}
+
+/// Leaves everything at its offset. The section table and its names grow where the file does, or else in `room`.
+///
+/// # Errors
+/// There is no place for them.
+pub fn keep(image: &Image<'_>, loads: &[Load], tables: Tables, room: &mut Range<u64>) -> Result<Places, Stop> {
+    let len = image.bytes.len() as u64;
+    let ends = loads.iter().map(|load| load.head.offset + load.head.filesz);
+    let mut places = Places { len: ends.max().unwrap_or(0).max(len), ..Places::default() };
     if image.sections.is_empty() {
         return Ok(places);
     }
     let table_len = tables.sections as u64 * section_len(image.word);
-    let file_end = image.loads().map(|load| load.offset + load.filesz).chain(parts.iter().map(|part| part.1.end)).max();
-    let has_payload = file_end.is_none_or(|end| len - end.min(len) >= model::PAGE)
-        || image.bytes.get(file_end.unwrap_or(0) as usize..).is_some_and(|rest| rest.iter().any(|byte| *byte != 0));
-    let movable = |part: &Part| !matches!(part, Part::Section(_));
-    let own: Vec<_> = parts.iter().rev().take_while(|part| movable(&part.0)).collect();
-    let mut at = match own.last() {
-        _ if has_payload => {
+    let new_end = loads.iter().filter(|load| load.origin.is_none()).map(|load| load.head.file_range().end).max();
+    let grows = growth(image);
+    let at = match grows {
+        Some(at) => up(at.max(new_end.unwrap_or(0)), image.word.bytes()),
+        None => {
             let at = up(room.start, image.word.bytes());
             let end = at + table_len + tables.names;
             if end > room.end {
@@ -274,30 +293,17 @@ pub fn keep(image: &Image<'_>, tables: Tables, room: &mut Range<u64>) -> Result<
             room.start = end;
             at
         }
-        // They end the file: they grow where they are.
-        Some(first) if parts.last().map(|last| last.1.end) == file_end => first.1.start,
-        _ => len,
     };
-    // Names first if they came first, so that the table stays the last.
-    let mut order = [Part::Names, Part::Table];
-    if own.last().is_some_and(|first| first.0 == Part::Table) || has_payload {
-        order.reverse();
-    }
-    for part in order {
-        let old = parts.iter().find(|known| known.0 == part).map_or(at..at, |known| known.1.clone());
-        let part_len = if part == Part::Table { table_len } else { tables.names };
-        at = if part == Part::Table { up(at, image.word.bytes()) } else { at };
+    for (part, old, _) in parts(image) {
+        let at = match part {
+            Part::Section(_) => old.start,
+            Part::Table => at,
+            Part::Names => at + table_len,
+        };
         places.parts.push(Placed { part, old, at });
-        at += part_len;
     }
-    if !has_payload {
-        places.len = at;
+    if grows.is_some() {
+        places.len = at + table_len + tables.names;
     }
-    // What is not among the parts has not moved.
-    places.parts.extend(parts.into_iter().filter(|part| !movable(&part.0)).map(|(part, old, _)| Placed {
-        part,
-        at: old.start,
-        old,
-    }));
     Ok(places)
 }

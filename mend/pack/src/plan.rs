@@ -4,7 +4,7 @@
 use crate::dynamic::{self, Dynamic, Entries};
 use crate::headers;
 use crate::image::{Image, Section, Segment, down, push_word, up};
-use crate::layout::Load;
+use crate::layout::{self, Load};
 use crate::refuse::{self, Stop, refuse};
 use crate::relocations::{Partition, Places, partition};
 use crate::report::{DynamicPlace, HeaderSlot, Loader, Reason, VersionNeed};
@@ -112,7 +112,8 @@ impl<'i, 'a> Facts<'i, 'a> {
             return Err(refuse(Reason::PointerIntoTables, sentence));
         }
         let table = self.dynamic.vaddr..self.dynamic.vaddr + self.dynamic_len();
-        let meets = |range: &Range<u64>, start: u64, len: u64| start < range.end && start.saturating_add(len) > range.start;
+        let meets =
+            |range: &Range<u64>, start: u64, len: u64| start < range.end && start.saturating_add(len) > range.start;
         let touched = &self.partition.touched;
         if let Some((at, _)) = touched.iter().find(|(at, len)| meets(&run, *at, *len) || meets(&table, *at, *len)) {
             let sentence = format!("a relocation changes {at:#x}, in the loader's tables");
@@ -215,8 +216,7 @@ pub fn decide(facts: &Facts<'_, '_>, moves: Moves) -> Result<Draft, Stop> {
             Err(Stop::Failed(error)) => return Err(Stop::Failed(error)),
             Err(stop) => {
                 // That there is no room in one place is no reason while another may do.
-                let is_about_room =
-                    matches!(&stop, Stop::Refused(refusal) if refusal.reason == Reason::NoDynamicSlot);
+                let is_about_room = matches!(&stop, Stop::Refused(refusal) if refusal.reason == Reason::NoDynamicSlot);
                 if first.is_none() || !is_about_room {
                     first = Some(stop);
                 }
@@ -235,8 +235,6 @@ struct Room {
     adds_segment: bool,
     /// What the loader protects after relocation.
     relro: Option<Range<u64>>,
-    /// Bytes at the end of the run that are taken.
-    reserved: u64,
 }
 
 fn no_room() -> Stop {
@@ -251,7 +249,7 @@ fn room_for_dynamic(facts: &Facts<'_, '_>, moves: Moves, place: DynamicPlace, le
         loads.iter_mut().for_each(|load| load.head.align = relaxed_align(image, &load.head));
     }
     let relro = image.segment(PT_GNU_RELRO).map(Segment::in_memory);
-    let mut room = Room { loads, table: None, adds_segment: false, relro, reserved: 0 };
+    let mut room = Room { loads, table: None, adds_segment: false, relro };
     let index = room.loads.iter().position(|load| load.head.in_file().contains(&facts.dynamic.vaddr));
     let index = index.ok_or_else(no_room)?;
     let next = room.loads.get(index + 1).map(|next| next.head.clone());
@@ -262,12 +260,7 @@ fn room_for_dynamic(facts: &Facts<'_, '_>, moves: Moves, place: DynamicPlace, le
         DynamicPlace::Stays => room.table = Some(facts.dynamic.vaddr),
         DynamicPlace::SegmentTail => {
             let (file, memory) = (load.head.in_file(), load.head.in_memory());
-            // The linker's filling of the last protected page has no bytes in the file, and no use.
-            let padding = |section: &&Section| {
-                section.is_loaded() && section.addr >= file.end && image.section_name(section) == b".relro_padding"
-            };
-            let zeros = image.sections.iter().find(padding).map_or(memory.end, |section| section.addr);
-            let table = up(zeros, word);
+            let table = up(memory.end, word);
             let end = table + len;
             let limit = next.map_or(u64::MAX, |next| down(next.vaddr, grain));
             if table - file.end > model::PAGE || end > limit || !is_free(image, moves, file.end, end) {
@@ -281,6 +274,7 @@ fn room_for_dynamic(facts: &Facts<'_, '_>, moves: Moves, place: DynamicPlace, le
             {
                 // The page is ours to its end.
                 relro.end = up(end, grain).min(limit);
+                load.head.memsz = load.head.memsz.max(relro.end - load.head.vaddr);
             }
             room.table = Some(table);
         }
@@ -311,12 +305,8 @@ fn room_for_dynamic(facts: &Facts<'_, '_>, moves: Moves, place: DynamicPlace, le
             let last = room.loads.iter().map(|load| load.covers.end).max().unwrap_or(0);
             let (mut offset, mut place) = (0, last);
             if moves == Moves::Not {
-                // Its bytes take the end of the room that becomes free, at whatever offset; the address follows.
-                let run = facts.run.range();
-                let start = image.offset_of(run.start).ok_or_else(no_room)?;
-                let run_end = start + (run.end - run.start);
-                offset = down(run_end.checked_sub(len).filter(|at| *at >= start).ok_or_else(no_room)?, 2 * word);
-                room.reserved = run_end - offset;
+                // Where the file grows, at whatever offset; the address follows.
+                offset = up(layout::growth(image).ok_or_else(no_room)?, 2 * word);
                 vaddr += offset % align;
                 place = offset;
             }
@@ -367,10 +357,14 @@ fn is_free(image: &Image<'_>, moves: Moves, start: u64, end: u64) -> bool {
     let Some(range) = offsets.or(before) else { return false };
     let bytes = crate::image::part(image.bytes, range.start, range.end - range.start);
     let meets = |other: Range<u64>| other.start < range.end && range.start < other.end;
-    let table = image.header.shoff..image.header.shoff + image.sections.len() as u64 * crate::image::section_len(image.word);
+    let table =
+        image.header.shoff..image.header.shoff + image.sections.len() as u64 * crate::image::section_len(image.word);
     bytes.is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0))
         && !image.loads().any(|load| meets(load.file_range()))
-        && !image.sections.iter().any(|section| section.has_bytes() && meets(section.offset..section.offset + section.size))
+        && !image
+            .sections
+            .iter()
+            .any(|section| section.has_bytes() && meets(section.offset..section.offset + section.size))
         && !meets(table)
 }
 
@@ -401,8 +395,17 @@ fn attempt(facts: &Facts<'_, '_>, moves: Moves, place: DynamicPlace) -> Result<D
 
     // The loader's tables, from the first one that changes on.
     let mut stack = Stack::default();
-    let first = facts.run.tables.iter().position(|table| facts.changes(table.kind)).unwrap_or(0);
+    let mut first = facts.run.tables.iter().position(|table| facts.changes(table.kind)).unwrap_or(0);
     stack.cursor = facts.run.tables[first].vaddr;
+    if let Some(start) = slots.neighbours_to {
+        // What made room for the program headers comes in front, and all tables behind it.
+        (first, stack.cursor) = (0, start);
+    }
+    let start = stack.cursor;
+    for neighbour in &slots.neighbours {
+        let bytes = image.at(neighbour.vaddr, neighbour.len).ok_or_else(damaged)?.to_vec();
+        stack.put(&neighbour.name, Some((neighbour.vaddr, neighbour.len)), bytes, neighbour.align);
+    }
     let elsewhere = facts.tables.iter().filter(|table| !facts.run.has(table.kind) && facts.changes(table.kind));
     let mut relr = 0..0;
     for table in facts.run.tables[first..].iter().chain(elsewhere) {
@@ -422,16 +425,12 @@ fn attempt(facts: &Facts<'_, '_>, moves: Moves, place: DynamicPlace) -> Result<D
             entries.set(DT_RELR, at);
         }
     }
-    for neighbour in &slots.neighbours {
-        let bytes = image.at(neighbour.vaddr, neighbour.len).ok_or_else(damaged)?.to_vec();
-        stack.put(&neighbour.name, Some((neighbour.vaddr, neighbour.len)), bytes, neighbour.align);
-    }
     let dynamic_at = match room.table {
         Some(table) => table,
         None => stack.reserve(dynamic_len, word.bytes()),
     };
     let Stack { cursor: end, mut edits, moved } = stack;
-    if end + room.reserved > run.end {
+    if end > run.end {
         let sentence = "the packed table and what comes with it take more room than becomes free";
         return Err(refuse(Reason::NoGain, sentence));
     }
@@ -444,9 +443,9 @@ fn attempt(facts: &Facts<'_, '_>, moves: Moves, place: DynamicPlace) -> Result<D
 
     // The segment of the run.
     let index = loads.iter().position(|load| load.head.in_file().contains(&run.start)).ok_or_else(damaged)?;
-    let mut freed = end..run.end - room.reserved;
+    let mut freed = end..run.end;
     match moves {
-        Moves::Not => edits.insert(0, (end, Fill::Zero(freed.end - end))),
+        Moves::Not => {}
         Moves::Up if ends => {
             loads[index].truncate(end);
             freed.end = home_end;
@@ -466,6 +465,9 @@ fn attempt(facts: &Facts<'_, '_>, moves: Moves, place: DynamicPlace) -> Result<D
             freed.end = border;
         }
     }
+    // Nothing of the old tables shows through, not even between the new ones.
+    let old_end = if moves == Moves::Not { run.end } else { end };
+    edits.insert(0, (start, Fill::Zero(old_end - start)));
     let mut draft = Draft {
         loads,
         headers: Vec::new(),

@@ -59,12 +59,11 @@ impl Places {
         };
         let [table, size, _] = form.tags();
         let (vaddr, mut len) = dynamic.get(table).zip(dynamic.get(size)).ok_or_else(none)?;
-        let mut plt = dynamic.get(DT_JMPREL).zip(dynamic.get(DT_PLTRELSZ)).filter(|(_, len)| *len != 0).map(
-            |(vaddr, len)| {
+        let mut plt =
+            dynamic.get(DT_JMPREL).zip(dynamic.get(DT_PLTRELSZ)).filter(|(_, len)| *len != 0).map(|(vaddr, len)| {
                 let form = if dynamic.get(DT_PLTREL) == Some(DT_REL.0 as u64) { Form::Rel } else { Form::Rela };
                 Place { vaddr, len, form }
-            },
-        );
+            });
         // The main table may include that of the PLT at its end; the loader then leaves it out.
         if let Some(plt) = &mut plt
             && plt.vaddr >= vaddr
@@ -147,7 +146,8 @@ pub fn partition(image: &Image<'_>, dynamic: &Dynamic, places: &Places) -> Resul
     let overlapping = overlapping(&touched);
 
     let leading = dynamic.get(places.main.form.tags()[2]).unwrap_or(0);
-    let mut result = Partition { packed: Vec::with_capacity(count), addends: Vec::with_capacity(count), ..Partition::default() };
+    let mut result =
+        Partition { packed: Vec::with_capacity(count), addends: Vec::with_capacity(count), ..Partition::default() };
     let mut kept = std::collections::BTreeMap::new();
     let loads: Vec<&Segment> = image.loads().collect();
     let mut load = None;

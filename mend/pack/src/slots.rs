@@ -11,8 +11,10 @@ use object::elf::{NT_GNU_ABI_TAG, NT_GNU_BUILD_ID, NT_GNU_PROPERTY_TYPE_0, PT_IN
 #[derive(Clone, Debug, Default)]
 pub struct Slots {
     pub used: Vec<HeaderSlot>,
-    /// What has to move away from behind the table.
+    /// What has to move away from behind the table, in its new order.
     pub neighbours: Vec<Neighbour>,
+    /// Where the first of them goes; the loader's tables follow the last.
+    pub neighbours_to: Option<u64>,
 }
 
 /// Something behind the table of program headers that may lie anywhere: only headers lead to it.
@@ -43,17 +45,20 @@ pub fn find(facts: &Facts<'_, '_>, moves: Moves, loads: &mut Vec<Load>, mut miss
     if !facts.is_program() {
         take(HeaderSlot::DropsPhdr, count(PT_PHDR), &mut missing);
     }
-    while missing > 0 && moves == Moves::Up && merge(image, loads) {
-        take(HeaderSlot::MergesSegments, 1, &mut missing);
-    }
     if missing > 0 {
         let len = missing as u64 * segment_len(image.word);
-        let found = neighbours(image, len, Pinned::BuildId).or_else(|| neighbours(image, len, Pinned::Nothing));
-        slots.neighbours = found.ok_or_else(|| {
+        if evict(facts, len, Pinned::BuildId, &mut slots) {
+            return Ok(slots);
+        }
+        while missing > 0 && moves == Moves::Up && merge(image, loads) {
+            slots.used.push(HeaderSlot::MergesSegments);
+            missing -= 1;
+        }
+        let len = missing as u64 * segment_len(image.word);
+        if missing > 0 && !evict(facts, len, Pinned::Nothing, &mut slots) {
             let sentence = "there is no room for one more program header, and what lies behind them must stay";
-            refuse_with_hint(Reason::NoHeaderSlot, sentence, "`--no-shrink` needs none in most files")
-        })?;
-        slots.used.push(HeaderSlot::MovesNeighbours);
+            return Err(refuse_with_hint(Reason::NoHeaderSlot, sentence, "`--no-shrink` needs none in most files"));
+        }
     }
     Ok(slots)
 }
@@ -106,49 +111,92 @@ fn merge(image: &Image<'_>, loads: &mut Vec<Load>) -> bool {
 /// What must not move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pinned {
-    /// Readers of a running program look for the build ID in its first page.
+    /// Some readers know the place of the build ID.
     BuildId,
     Nothing,
 }
 
-/// What takes the bytes behind the table, if all of it may move.
-fn neighbours(image: &Image<'_>, len: u64, pinned: Pinned) -> Option<Vec<Neighbour>> {
+/// Moves what takes the bytes behind the table to the end of the notes, from where the loader's tables give way. Notes
+/// that are not known, which may hold distances from their own place, stay.
+fn evict(facts: &Facts<'_, '_>, len: u64, pinned: Pinned, slots: &mut Slots) -> bool {
+    let Some((neighbours, to)) = neighbours(facts, len, pinned) else { return false };
+    slots.used.push(HeaderSlot::MovesNeighbours);
+    (slots.neighbours, slots.neighbours_to) = (neighbours, Some(to));
+    true
+}
+
+fn neighbours(facts: &Facts<'_, '_>, len: u64, pinned: Pinned) -> Option<(Vec<Neighbour>, u64)> {
+    let image = facts.image;
+    let run = facts.run.range();
     let load = image.loads().find(|load| load.file_range().contains(&image.header.phoff))?;
     let start = load.vaddr + (image.headers_end() - load.offset);
-    let mut movable: Vec<Neighbour> = notes(image)
-        .filter(|note| note.owner == b"GNU")
-        .filter_map(|note| {
+    if !load.in_file().contains(&run.start) || run.start < start {
+        return None;
+    }
+    // Everything between the headers and the loader's tables.
+    let is_between = |addr: u64| (start..run.start).contains(&addr);
+    let mut between: Vec<(Neighbour, bool)> = notes(image)
+        .filter(|note| is_between(note.vaddr))
+        .map(|note| {
             let name = match note.kind {
-                kind if kind == NT_GNU_ABI_TAG.0 => ".note.ABI-tag",
-                kind if kind == NT_GNU_PROPERTY_TYPE_0.0 => ".note.gnu.property",
-                kind if kind == NT_GNU_BUILD_ID.0 && pinned == Pinned::Nothing => ".note.gnu.build-id",
-                _ => return None,
+                kind if note.owner != b"GNU" || kind == 0 => None,
+                kind if kind == NT_GNU_ABI_TAG.0 => Some(".note.ABI-tag"),
+                kind if kind == NT_GNU_PROPERTY_TYPE_0.0 => Some(".note.gnu.property"),
+                kind if kind == NT_GNU_BUILD_ID.0 && pinned == Pinned::Nothing => Some(".note.gnu.build-id"),
+                _ => None,
             };
             let align = if note.vaddr % 8 == 0 && note.len % 8 == 0 { 8 } else { 4 };
-            Some(Neighbour { name: name.to_owned(), vaddr: note.vaddr, len: note.len, align })
+            let neighbour =
+                Neighbour { name: name.unwrap_or_default().to_owned(), vaddr: note.vaddr, len: note.len, align };
+            (neighbour, name.is_some())
         })
         .collect();
-    movable.extend(image.segments.iter().filter(|segment| segment.kind == PT_INTERP.0).map(|segment| Neighbour {
-        name: ".interp".to_owned(),
-        vaddr: segment.vaddr,
-        len: segment.filesz,
-        align: 1,
+    let interpreter = image.segments.iter().find(|segment| segment.kind == PT_INTERP.0 && is_between(segment.vaddr));
+    between.extend(interpreter.map(|segment| {
+        let (vaddr, len) = (segment.vaddr, segment.filesz);
+        (Neighbour { name: ".interp".to_owned(), vaddr, len, align: 1 }, true)
     }));
-    let (mut cursor, mut found) = (start, Vec::new());
-    while cursor < start + len {
+    between.sort_by_key(|(neighbour, _)| neighbour.vaddr);
+    between.dedup_by_key(|(neighbour, _)| neighbour.vaddr);
+    let mut cursor = start;
+    for (neighbour, _) in &between {
         // Alignment lies between them, nothing else.
-        let next = movable.iter().filter(|next| next.len != 0 && (cursor..cursor + 8).contains(&next.vaddr));
-        let next = next.min_by_key(|next| next.vaddr)?.clone();
-        let gap = image.at(cursor, next.vaddr - cursor);
-        if cursor != next.vaddr && !gap?.iter().all(|byte| *byte == 0) {
+        if !is_gap(image, cursor, neighbour.vaddr) {
             return None;
         }
-        cursor = next.vaddr + next.len;
-        found.push(next);
+        cursor = neighbour.vaddr + neighbour.len;
     }
-    // A section that is not one of them would be overwritten.
-    let whole = |addr: u64| found.iter().any(|neighbour| neighbour.vaddr == addr);
+    let known = |addr: u64| between.iter().any(|(neighbour, _)| neighbour.vaddr == addr);
     let mut sections = image.sections.iter().filter(|section| section.is_loaded() && section.size != 0);
-    let strange = sections.any(|section| (start..cursor).contains(&section.addr) && !whole(section.addr));
-    (!strange).then_some(found)
+    if !is_gap(image, cursor, run.start) || sections.any(|section| is_between(section.addr) && !known(section.addr)) {
+        return None;
+    }
+    let evicted: Vec<_> = between.into_iter().filter(|(neighbour, _)| neighbour.vaddr < start + len).collect();
+    if evicted.iter().any(|(_, movable)| !movable) || evicted.is_empty() {
+        return None;
+    }
+    // Notes whose segment stays in part come first, so that they join it again at its end; the name of the loader last.
+    let stays = |neighbour: &Neighbour| {
+        image.segments.iter().any(|segment| {
+            segment.in_file().contains(&neighbour.vaddr) && !segment.is_load() && {
+                let last = evicted.last().map_or(0, |(last, _)| last.vaddr + last.len);
+                segment.in_file().end > last
+            }
+        })
+    };
+    let mut order: Vec<(u8, Neighbour)> = evicted
+        .iter()
+        .map(|(neighbour, _)| {
+            let rank = if neighbour.align == 1 { 2 } else { u8::from(!stays(neighbour)) };
+            (rank, neighbour.clone())
+        })
+        .collect();
+    order.sort_by_key(|(rank, neighbour)| (*rank, neighbour.vaddr));
+    Some((order.into_iter().map(|(_, neighbour)| neighbour).collect(), cursor))
+}
+
+/// Only alignment lies there.
+fn is_gap(image: &Image<'_>, start: u64, end: u64) -> bool {
+    let gap = end.checked_sub(start).filter(|len| *len < 16).and_then(|len| image.at(start, len));
+    start == end || gap.is_some_and(|gap| gap.iter().all(|byte| *byte == 0))
 }

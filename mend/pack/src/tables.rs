@@ -248,7 +248,10 @@ impl Run {
                 && right.range().end <= load.end
                 && gap.end - gap.start <= MAX_GAP
                 && zero
-                && !image.sections.iter().any(|section| section.is_loaded() && section.size != 0 && begins(section.addr))
+                && !image
+                    .sections
+                    .iter()
+                    .any(|section| section.is_loaded() && section.size != 0 && begins(section.addr))
                 && !image.segments.iter().any(|segment| segment.filesz != 0 && begins(segment.vaddr))
         };
         let (mut first, mut last) = (center, center);
