@@ -8,7 +8,8 @@ use crate::report::Reason;
 use elf::relr::Word;
 use object::elf::{
     ELFDATA2LSB, EM_386, EM_AARCH64, EM_ARM, EM_X86_64, ET_CORE, ET_DYN, ET_EXEC, ET_REL, PF_W, PN_XNUM, PT_LOAD,
-    R_386_RELATIVE, R_AARCH64_RELATIVE, R_ARM_RELATIVE, R_X86_64_RELATIVE, SHF_ALLOC, SHT_NOBITS, SHT_NULL,
+    R_386_RELATIVE, R_AARCH64_RELATIVE, R_ARM_RELATIVE, R_X86_64_RELATIVE, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS,
+    SHT_NULL,
 };
 use std::ops::Range;
 
@@ -256,8 +257,6 @@ impl<'a> Image<'a> {
         let table = part(bytes, phoff, u64::from(phnum) * segment_len(word));
         let table = table.ok_or_else(|| damaged("table of program headers"))?;
         let segments: Vec<_> = table.chunks_exact(segment_len(word) as usize).map(|raw| segment(raw, word)).collect();
-        check_segments(&segments, bytes.len() as u64)?;
-
         let mut sections = Vec::new();
         if shoff != 0 {
             let first = part(bytes, shoff, section_len(word)).map(|raw| section(raw, word));
@@ -273,6 +272,10 @@ impl<'a> Image<'a> {
             let table = shnum.checked_mul(section_len(word)).and_then(|len| part(bytes, shoff, len));
             let table = table.ok_or_else(|| damaged("section table"))?;
             sections = table.chunks_exact(section_len(word) as usize).map(|raw| section(raw, word)).collect();
+            let emptied = |section: &Section| section.flags & u64::from(SHF_EXECINSTR.0) != 0 && !section.has_bytes();
+            if sections.iter().any(|section: &Section| section.is_loaded() && emptied(section)) {
+                return Err(refuse(Reason::DebugFile, "it holds the debug information of another file, and no code"));
+            }
             for section in &sections {
                 let bounded = section.addr.checked_add(section.size).is_some()
                     && (!section.has_bytes() || part(bytes, section.offset, section.size).is_some());
@@ -284,6 +287,7 @@ impl<'a> Image<'a> {
                 return Err(damaged("table of section names"));
             }
         }
+        check_segments(&segments, bytes.len() as u64, word)?;
         Ok(Self { bytes, word, machine, header: Header { kind, phoff, shoff, shstrndx }, segments, sections })
     }
 
@@ -339,10 +343,11 @@ fn is_module(bytes: &[u8]) -> bool {
     })
 }
 
-fn check_segments(segments: &[Segment], len: u64) -> Result<(), Stop> {
+fn check_segments(segments: &[Segment], len: u64, word: Word) -> Result<(), Stop> {
     let mut end = 0;
     for segment in segments {
-        let memory = segment.vaddr.checked_add(segment.memsz);
+        let top = by(word, u64::from(u32::MAX), u64::MAX);
+        let memory = segment.vaddr.checked_add(segment.memsz).filter(|end| *end <= top);
         let file = segment.offset.checked_add(segment.filesz);
         let (Some(memory), Some(file)) = (memory, file) else {
             return Err(refuse(Reason::Damaged, "a segment ends beyond the end of the address space"));

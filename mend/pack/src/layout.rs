@@ -239,7 +239,7 @@ pub fn shrink(image: &Image<'_>, loads: &mut [Load], tables: Tables) -> Result<P
     if rest.iter().any(|byte| *byte != 0) || rest.len() as u64 >= model::PAGE {
         return Err(hidden(old_end..image.bytes.len() as u64));
     }
-    places.len = cursor;
+    places.len = cursor + rest.len() as u64;
     Ok(places)
 }
 
@@ -251,9 +251,18 @@ fn congruent(from: u64, vaddr: u64, align: u64) -> u64 {
     from + if want >= have { want - have } else { align - have + want }
 }
 
-/// Where a file can grow when nothing moves: behind its last byte, or where the section table begins that ends it.
-/// `None` where something lies behind the ELF file, which may be looked for from the end.
-pub fn growth(image: &Image<'_>) -> Option<u64> {
+/// Where a file can grow when nothing moves.
+#[derive(Clone, Copy, Debug)]
+pub struct Growth {
+    /// Behind its last part, or where the section table begins that ends it.
+    pub at: u64,
+    /// Zeros that end the file, and shall go on to do so.
+    zeros: u64,
+}
+
+/// Where a file can grow when nothing moves. `None` where something lies behind the ELF file, which may be looked for
+/// from the end.
+pub fn growth(image: &Image<'_>) -> Option<Growth> {
     let parts = parts(image);
     let len = image.bytes.len() as u64;
     let end = image.loads().map(|load| load.offset + load.filesz).chain(parts.iter().map(|part| part.1.end)).max()?;
@@ -264,7 +273,11 @@ pub fn growth(image: &Image<'_>) -> Option<u64> {
     // The table and its names are written anew anyway.
     let own = parts.iter().rev().take_while(|part| !matches!(part.0, Part::Section(_))).last();
     let is_last = parts.last().is_some_and(|last| last.1.end == end);
-    Some(own.filter(|_| is_last).map_or(len, |first| first.1.start))
+    let zeros = rest.len() as u64;
+    Some(match own.filter(|_| is_last) {
+        Some(first) => Growth { at: first.1.start, zeros },
+        None => Growth { at: end, zeros },
+    })
 }
 
 /// Leaves everything at its offset. The section table and its names grow where the file does, or else in `room`.
@@ -282,7 +295,7 @@ pub fn keep(image: &Image<'_>, loads: &[Load], tables: Tables, room: &mut Range<
     let new_end = loads.iter().filter(|load| load.origin.is_none()).map(|load| load.head.file_range().end).max();
     let grows = growth(image);
     let at = match grows {
-        Some(at) => up(at.max(new_end.unwrap_or(0)), image.word.bytes()),
+        Some(Growth { at, .. }) => up(at.max(new_end.unwrap_or(0)), image.word.bytes()),
         None => {
             let at = up(room.start, image.word.bytes());
             let end = at + table_len + tables.names;
@@ -302,8 +315,8 @@ pub fn keep(image: &Image<'_>, loads: &[Load], tables: Tables, room: &mut Range<
         };
         places.parts.push(Placed { part, old, at });
     }
-    if grows.is_some() {
-        places.len = at + table_len + tables.names;
+    if let Some(growth) = grows {
+        places.len = at + table_len + tables.names + growth.zeros;
     }
     Ok(places)
 }

@@ -306,7 +306,7 @@ fn room_for_dynamic(facts: &Facts<'_, '_>, moves: Moves, place: DynamicPlace, le
             let (mut offset, mut place) = (0, last);
             if moves == Moves::Not {
                 // Where the file grows, at whatever offset; the address follows.
-                offset = up(layout::growth(image).ok_or_else(no_room)?, 2 * word);
+                offset = up(layout::growth(image).ok_or_else(no_room)?.at, 2 * word);
                 vaddr += offset % align;
                 place = offset;
             }
@@ -402,10 +402,13 @@ fn attempt(facts: &Facts<'_, '_>, moves: Moves, place: DynamicPlace) -> Result<D
         (first, stack.cursor) = (0, start);
     }
     let start = stack.cursor;
+    let mut left = Vec::new();
     for neighbour in &slots.neighbours {
+        left.push((neighbour.vaddr, Fill::Zero(neighbour.len)));
         let bytes = image.at(neighbour.vaddr, neighbour.len).ok_or_else(damaged)?.to_vec();
         stack.put(&neighbour.name, Some((neighbour.vaddr, neighbour.len)), bytes, neighbour.align);
     }
+    // Tables that change and lie elsewhere come to the others.
     let elsewhere = facts.tables.iter().filter(|table| !facts.run.has(table.kind) && facts.changes(table.kind));
     let mut relr = 0..0;
     for table in facts.run.tables[first..].iter().chain(elsewhere) {
@@ -413,6 +416,9 @@ fn attempt(facts: &Facts<'_, '_>, moves: Moves, place: DynamicPlace) -> Result<D
             true => facts.new_content(table.kind).ok_or_else(damaged)?,
             false => image.at(table.vaddr, table.len).ok_or_else(damaged)?.to_vec(),
         };
+        if !facts.run.has(table.kind) {
+            left.push((table.vaddr, Fill::Zero(table.len)));
+        }
         let is_gone = bytes.is_empty();
         let name = table.kind.name(&facts.places);
         let to = stack.put(name, Some((table.vaddr, table.len)), bytes, alignment(image, table));
@@ -452,7 +458,7 @@ fn attempt(facts: &Facts<'_, '_>, moves: Moves, place: DynamicPlace) -> Result<D
         }
         Moves::Up => {
             let grain = granule(image, &loads[index].head);
-            let border = down(next_section.unwrap_or(run.end), grain);
+            let border = down(run.end, grain);
             if border <= up(end, grain) {
                 return Err(refuse(Reason::NoGain, "the room that becomes free is less than a page"));
             }
@@ -468,6 +474,7 @@ fn attempt(facts: &Facts<'_, '_>, moves: Moves, place: DynamicPlace) -> Result<D
     // Nothing of the old tables shows through, not even between the new ones.
     let old_end = if moves == Moves::Not { run.end } else { end };
     edits.insert(0, (start, Fill::Zero(old_end - start)));
+    edits.splice(0..0, left);
     let mut draft = Draft {
         loads,
         headers: Vec::new(),

@@ -31,6 +31,8 @@ pub enum Reason {
     Machine,
     /// Not position independent: an executable at a fixed address, an object file, a core.
     NotShared,
+    /// A separate debug file.
+    DebugFile,
     /// A module of the Linux kernel.
     KernelModule,
     /// No dynamic section: a static program.

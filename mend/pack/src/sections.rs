@@ -57,11 +57,6 @@ impl Renewed {
                 if draft.dynamic_place == crate::report::DynamicPlace::ReadOnly {
                     section.flags = SHF_ALLOC.0.into();
                 }
-            } else if !section.has_bytes() && section.in_memory().contains(&draft.dynamic.start) {
-                // Filling of a page that holds the dynamic section now.
-                let end = section.in_memory().end.max(draft.dynamic.end);
-                section.addr = draft.dynamic.end;
-                section.size = end - draft.dynamic.end;
             }
             if section.addr != old {
                 renewed.shifts.push((index, old, section.addr.wrapping_sub(old) as i64));

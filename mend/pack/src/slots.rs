@@ -192,7 +192,7 @@ fn neighbours(facts: &Facts<'_, '_>, len: u64, pinned: Pinned) -> Option<(Vec<Ne
         })
         .collect();
     order.sort_by_key(|(rank, neighbour)| (*rank, neighbour.vaddr));
-    Some((order.into_iter().map(|(_, neighbour)| neighbour).collect(), cursor))
+    Some((order.into_iter().map(|(_, neighbour)| neighbour).collect(), cursor.max(start + len)))
 }
 
 /// Only alignment lies there.
