@@ -7,7 +7,9 @@ use crate::options::SectionType;
 use crate::plan::{Draft, Facts, Fill, Moves};
 use crate::refuse::Stop;
 use crate::relocations::Form;
+use crate::report::DynamicPlace;
 use crate::sections::Renewed;
+use crate::verify::{Allowed, Expected};
 use elf::relr::Word;
 use model::Error;
 use std::ops::Range;
@@ -17,6 +19,8 @@ pub struct Built<'a> {
     pub canvas: Canvas<'a>,
     /// Free bytes of the file, zero now; empty where what followed moved up.
     pub freed: Range<u64>,
+    /// What differs on purpose, for the oracle.
+    pub expected: Expected,
 }
 
 /// Puts the new file together; the draft gets its offsets.
@@ -77,7 +81,13 @@ pub fn build<'a>(facts: &Facts<'_, 'a>, draft: &mut Draft, moves: Moves, kind: S
             canvas.paint(names.at, std::mem::take(&mut sections.names));
         }
     }
-    Ok(Built { canvas, freed })
+    Ok(Built { canvas, freed, expected: expected(draft) })
+}
+
+/// What the oracle has to let pass besides the form of the relocations.
+fn expected(draft: &Draft) -> Expected {
+    let read_only = draft.dynamic_place == DynamicPlace::ReadOnly;
+    Expected { allowed: read_only.then_some(Allowed::ReadOnlyDynamic).into_iter().collect() }
 }
 
 fn lost(vaddr: u64) -> Stop {

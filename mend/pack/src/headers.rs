@@ -28,10 +28,11 @@ pub fn renew(facts: &Facts<'_, '_>, draft: &Draft, neighbours: &[Neighbour]) -> 
             }
             kind if kind == PT_GNU_RELRO.0 => {
                 if let Some(relro) = draft.relro.clone().filter(|relro| *relro != segment.in_memory()) {
-                    let zeros = segment.memsz - segment.filesz.min(segment.memsz);
+                    let load = draft.loads.iter().find(|load| load.head.in_memory().contains(&relro.start));
+                    let bytes = load.map_or(0, |load| load.head.in_file().end.saturating_sub(relro.start));
                     shift(&mut segment, relro.start);
                     segment.memsz = relro.end - relro.start;
-                    segment.filesz = segment.memsz - zeros.min(segment.memsz);
+                    segment.filesz = segment.memsz.min(bytes);
                 }
             }
             _ if segment.is_load() => {

@@ -20,8 +20,10 @@
 mod apply;
 mod canvas;
 mod dynamic;
+mod files;
 mod headers;
 mod image;
+mod install;
 mod layout;
 mod options;
 mod packing;
@@ -31,6 +33,8 @@ mod relocations;
 mod report;
 mod sections;
 mod slots;
+mod store;
+mod surroundings;
 mod tables;
 pub mod verify;
 mod versions;
@@ -50,56 +54,56 @@ use std::path::Path;
 /// # Errors
 /// A back-end or pass that cannot be had, or a bug.
 pub fn pack_bytes(original: &[u8], options: &Options) -> Result<(Outcome, Option<Vec<u8>>)> {
+    let (outcome, rewritten) = rewrite(original, options)?;
+    Ok((outcome, rewritten.map(|rewritten| rewritten.bytes)))
+}
+
+/// A rewritten file, and what differs on purpose.
+#[derive(Clone, Debug)]
+pub struct Rewritten {
+    /// The whole file.
+    pub bytes: Vec<u8>,
+    /// For [`verify::offline_expecting`].
+    pub expected: verify::Expected,
+}
+
+/// [`pack_bytes`], with what the oracle has to know about what was changed beside the form of relocations.
+///
+/// # Errors
+/// As [`pack_bytes`].
+pub fn rewrite(original: &[u8], options: &Options) -> Result<(Outcome, Option<Rewritten>)> {
     match packing::pack(original, options) {
-        Ok((packed, built)) => Ok((Outcome::Packed(Box::new(packed)), Some(built.canvas.to_vec()))),
+        Ok((packed, built)) => {
+            let rewritten = Rewritten { bytes: built.canvas.to_vec(), expected: built.expected };
+            Ok((Outcome::Packed(Box::new(packed)), Some(rewritten)))
+        }
         Err(refuse::Stop::Refused(refusal)) => Ok((Outcome::Refused(refusal), None)),
         Err(refuse::Stop::Failed(error)) => Err(error),
     }
 }
 
-/// Packs a file: reads, plans, verifies, writes a new file beside the target, and renames it. Mode, owner, extended
-/// attributes and times are those of the original. Killed at any moment, the target is the old or the new file.
+/// Packs a file: reads, plans, writes a new file beside the target, has it verified, and renames it. Mode, owner,
+/// extended attributes and times are those of the original. Killed at any moment, the target is the old or the new file.
 ///
 /// # Errors
-/// The file cannot be read, the target cannot be written, or the packed file is not equivalent (a bug: nothing was
-/// written).
+/// The file cannot be read, the target cannot be written, or the packed file is not equivalent (a bug: the target is as
+/// it was).
 pub fn pack_file(input: &Path, target: &Target, options: &Options) -> Result<Outcome> {
-    let _ = (input, target, options);
-    Err(model::Error::bug("packing is not built in"))
+    install::pack(input, target, options)
 }
 
 /// Puts the original of a file that was packed in place back, byte for byte, with its mode, owner, attributes, times.
 ///
 /// # Errors
-/// The file was not packed in place by this thaw, or was changed since.
+/// The file was not packed in place by this thaw ([`model::Exit::No`]), or was changed since ([`model::Exit::Data`]).
 pub fn restore_file(path: &Path) -> Result<Restored> {
-    let _ = path;
-    Err(model::Error::bug("packing is not built in"))
+    install::restore(path)
 }
 
-/// What was packed in place and can be restored, by path.
+/// What was packed in place and can be restored, by time.
 ///
 /// # Errors
 /// The state directory cannot be read.
 pub fn installed() -> Result<Vec<Installed>> {
-    Err(model::Error::bug("packing is not built in"))
-}
-
-/// Adds the version need GLIBC_ABI_DT_RELR to a file that has DT_RELR without it (old mold, some vendors), which glibc
-/// refuses to load. The bytes are there if and only if something was missing.
-///
-/// # Errors
-/// As [`pack_bytes`].
-pub fn fix_relr_bytes(original: &[u8]) -> Result<(Fixed, Option<Vec<u8>>)> {
-    let _ = original;
-    Err(model::Error::bug("packing is not built in"))
-}
-
-/// [`fix_relr_bytes`] on a file, written as [`pack_file`] writes.
-///
-/// # Errors
-/// As [`pack_file`].
-pub fn fix_relr_file(input: &Path, target: &Target) -> Result<Fixed> {
-    let _ = (input, target);
-    Err(model::Error::bug("packing is not built in"))
+    store::Store::open()?.installed()
 }

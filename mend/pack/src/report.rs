@@ -1,7 +1,6 @@
 //! What packing has to say, without logic. Text and JSON are made from these values.
 
 use crate::options::{Backend, Space};
-use crate::verify::{Allowed, Expected};
 use model::{Bytes, FileOffset};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -131,17 +130,6 @@ pub struct Packed {
     pub plan: Plan,
     /// What the user should know.
     pub notes: Vec<String>,
-}
-
-impl Packed {
-    /// What the oracle has to let pass besides the form of the relocations.
-    pub fn expected(&self) -> Expected {
-        let mut allowed = Vec::new();
-        if self.plan.dynamic_place == DynamicPlace::ReadOnly {
-            allowed.push(Allowed::ReadOnlyDynamic);
-        }
-        Expected { allowed }
-    }
 }
 
 /// Whose loader will load the file, told by its interpreter and the libraries it needs.

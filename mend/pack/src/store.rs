@@ -1,0 +1,250 @@
+//! The originals of files that were packed in place, kept below thaw's state directory so that each can be put back byte
+//! for byte, together with what thaw needs to know whether the file is still the one that it wrote.
+//!
+//! ```text
+//! STATE/packed/ID/original        the original: a hard link where that is possible, else a copy
+//! STATE/packed/ID/manifest.json   whose it is; written last, so that an entry without it was never finished
+//! ```
+
+use crate::files::{Fresh, Mapping, copy, failed, fresh_name, sync_directory};
+use crate::report::{Installed, Restored, Standing};
+use model::{Bytes, Error, Exit, Result};
+use rustix::fs::{AtFlags, FlockOperation};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What a file was, by length and checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sum {
+    len: u64,
+    crc32: u32,
+}
+
+impl Sum {
+    pub fn of(bytes: &[u8]) -> Self {
+        Self { len: bytes.len() as u64, crc32: crc32fast::hash(bytes) }
+    }
+}
+
+/// What is written down about an original.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Manifest {
+    /// The path's bytes: it need not be UTF-8.
+    path: Vec<u8>,
+    original: Sum,
+    packed: Sum,
+    packed_unix_ns: u64,
+}
+
+/// The store of one state directory.
+pub struct Store {
+    directory: PathBuf,
+}
+
+/// A kept original.
+pub struct Kept {
+    directory: PathBuf,
+    manifest: Manifest,
+}
+
+impl Store {
+    /// thaw's own; nothing is created yet.
+    pub fn open() -> Result<Self> {
+        Ok(Self { directory: os::journal::state_dir()?.join("packed") })
+    }
+
+    /// Nobody else changes the store, or a file whose original it keeps, as long as this lives.
+    pub fn lock(&self) -> Result<File> {
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.directory);
+        let locked = made.and_then(|()| File::open(&self.directory)).and_then(|directory| {
+            rustix::fs::flock(&directory, FlockOperation::LockExclusive)?;
+            // What was never finished was never needed.
+            for entry in fs::read_dir(&self.directory)? {
+                let entry = entry?.path();
+                if !entry.join("manifest.json").exists() {
+                    fs::remove_dir_all(entry)?;
+                }
+            }
+            Ok(directory)
+        });
+        locked.map_err(|cause| {
+            failed("cannot keep originals in", &self.directory, cause)
+                .hint("thaw packs nothing in place that it could not put back: set THAW_STATE_DIR to a directory that you can write")
+        })
+    }
+
+    /// Keeps the original of a file that is about to be packed. On the disk when this returns.
+    pub fn keep(&self, path: &Path, original: (&File, &Metadata), sums: (Sum, Sum)) -> Result<Kept> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
+        let directory = self.directory.join(format!("{now:020}-{}", std::process::id()));
+        let create = |cause| failed("cannot keep the original in", &directory, cause);
+        fs::DirBuilder::new().mode(0o700).create(&directory).map_err(create)?;
+        let (file, about) = original;
+        let kept = directory.join("original");
+        // What has rights of its own must not stay startable under another name.
+        let capable = crate::files::attributes(file).iter().any(|(name, _)| name.as_bytes() == b"security.capability");
+        let may_link = about.mode() & 0o6000 == 0 && !capable;
+        let name = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let link = || rustix::fs::linkat(rustix::fs::CWD, name, rustix::fs::CWD, &kept, AtFlags::SYMLINK_FOLLOW);
+        if !may_link || link().is_err() {
+            copy(file, about, &kept)?;
+        }
+        let manifest = Manifest {
+            path: path.as_os_str().as_bytes().to_vec(),
+            original: sums.0,
+            packed: sums.1,
+            packed_unix_ns: now,
+        };
+        let text = serde_json::to_vec(&manifest).map_err(|cause| create(cause.into()))?;
+        let place = directory.join("manifest.json");
+        let fresh = Fresh::create(fresh_name(&place))?;
+        let written = io::Write::write_all(&mut &fresh.file, &text).and_then(|()| fresh.file.sync_all());
+        written.map_err(create)?;
+        fresh.place(&place)?;
+        sync_directory(&directory)?;
+        Ok(Kept { directory, manifest })
+    }
+
+    /// All originals, the oldest first.
+    fn all(&self) -> Result<Vec<Kept>> {
+        let unreadable = |cause| failed("cannot read the kept originals in", &self.directory, cause);
+        let entries = match fs::read_dir(&self.directory) {
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(unreadable)?,
+        };
+        let mut directories: Vec<PathBuf> =
+            entries.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<_>>().map_err(unreadable)?;
+        directories.sort();
+        let mut all = Vec::new();
+        for directory in directories {
+            match fs::read(directory.join("manifest.json")) {
+                Ok(text) => {
+                    let manifest = serde_json::from_slice(&text).map_err(|cause| {
+                        Error::on(Exit::Data, "cannot read what is known about a kept original", &directory)
+                            .because(cause)
+                            .hint("it was written by another version of thaw, or damaged; the original is in there")
+                    })?;
+                    all.push(Kept { directory, manifest });
+                }
+                Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
+                Err(cause) => return Err(unreadable(cause)),
+            }
+        }
+        Ok(all)
+    }
+
+    /// What was packed in place.
+    pub fn installed(&self) -> Result<Vec<Installed>> {
+        let all = self.all()?;
+        Ok(all
+            .iter()
+            .map(|kept| Installed {
+                path: kept.path(),
+                size_before: Bytes(kept.manifest.original.len),
+                size_after: Bytes(kept.manifest.packed.len),
+                packed_unix_ns: kept.manifest.packed_unix_ns,
+                standing: kept.standing(),
+            })
+            .collect())
+    }
+
+    /// Removes what is kept for a path without need, because the file is the original: a pack that was cut short.
+    pub fn tidy(&self, path: &Path) -> Result<()> {
+        let needless = |kept: &Kept| kept.path() == path && kept.standing() == Standing::Original;
+        self.all()?.into_iter().filter(needless).try_for_each(|kept| kept.forget())
+    }
+
+    /// Puts the original of a path back.
+    pub fn restore(&self, path: &Path) -> Result<Restored> {
+        let _lock = self.lock()?;
+        let kept = self.all()?.into_iter().rev().find(|kept| kept.path() == path).ok_or_else(|| {
+            Error::on(Exit::No, "there is no kept original of", path).hint(
+                "`thaw doctor` lists what was packed in place; a copy made with `-o` keeps its original where it is",
+            )
+        })?;
+        let size_packed = Bytes(kept.manifest.packed.len);
+        let size = Bytes(kept.manifest.original.len);
+        match kept.standing() {
+            Standing::Packed => kept.put_back(path)?,
+            Standing::Original => {}
+            standing @ (Standing::Changed | Standing::Gone) => {
+                let what = if standing == Standing::Gone { "is gone" } else { "was changed since it was packed" };
+                return Err(Error::on(
+                    Exit::Data,
+                    format!("the original is not put back, because the file {what}:"),
+                    path,
+                )
+                .hint(format!("the original is kept as {}", kept.original().display())));
+            }
+        }
+        kept.forget()?;
+        Ok(Restored { path: path.to_path_buf(), size_packed, size })
+    }
+}
+
+impl Kept {
+    fn path(&self) -> PathBuf {
+        OsString::from_vec(self.manifest.path.clone()).into()
+    }
+
+    fn original(&self) -> PathBuf {
+        self.directory.join("original")
+    }
+
+    fn standing(&self) -> Standing {
+        let path = self.path();
+        let Ok(len) = path.symlink_metadata().map(|about| about.len()) else { return Standing::Gone };
+        let Manifest { original, packed, .. } = self.manifest;
+        if len != original.len && len != packed.len {
+            return Standing::Changed;
+        }
+        let sum = File::open(&path).ok().and_then(|file| Mapping::of(&file, &path).ok()).map(|bytes| Sum::of(&bytes));
+        match sum {
+            Some(sum) if sum == packed => Standing::Packed,
+            Some(sum) if sum == original => Standing::Original,
+            _ => Standing::Changed,
+        }
+    }
+
+    fn put_back(&self, path: &Path) -> Result<()> {
+        let kept = self.original();
+        let file = File::open(&kept).map_err(|cause| failed("cannot open the kept original", &kept, cause))?;
+        if Sum::of(&Mapping::of(&file, &kept)?) != self.manifest.original {
+            return Err(Error::on(Exit::Data, "the kept original is damaged:", &kept));
+        }
+        let about = file.metadata().map_err(|cause| failed("cannot look at", &kept, cause))?;
+        // A link to the very file goes back by one rename; a copy on another file system is copied.
+        if about.nlink() == 1 && fs::rename(&kept, path).is_ok() {
+            return sync_directory(path);
+        }
+        let fresh = fresh_name(path);
+        let entry = os::journal::hold(os::journal::Undo::RemoveTree { path: fresh.clone() }, || {
+            copy(&file, &about, &fresh)?;
+            fs::rename(&fresh, path).map_err(|cause| failed("cannot replace", path, cause))?;
+            sync_directory(path)
+        })?;
+        entry.undo()
+    }
+
+    /// Drops what is kept.
+    pub fn forget(self) -> Result<()> {
+        // The manifest last: without it the entry is an unfinished one, with it and no original it is still told apart.
+        for name in ["original", "manifest.json"] {
+            let path = self.directory.join(name);
+            match fs::remove_file(&path) {
+                Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
+                    return Err(failed("cannot remove", &path, cause));
+                }
+                _ => {}
+            }
+        }
+        fs::remove_dir(&self.directory).map_err(|cause| failed("cannot remove", &self.directory, cause))
+    }
+}

@@ -1,0 +1,83 @@
+//! What is not packed because of what lies around the bytes: who vouches for them, who else uses the file, with which
+//! rights it runs, and which loader this machine has. What the bytes themselves say is judged in `refuse`.
+
+use crate::files::attributes;
+use crate::image::{Image, part};
+use crate::options::{Options, Setuid, Target};
+use crate::refuse::{Stop, refuse, refuse_with_hint};
+use crate::report::{Loader, Reason};
+use object::elf::PT_INTERP;
+use std::fs::{File, Metadata};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Judges the file at a path.
+///
+/// # Errors
+/// A refusal.
+pub fn judge(path: &Path, file: &File, about: &Metadata, target: &Target, options: &Options) -> Result<(), Stop> {
+    let flags = rustix::fs::statx(file, "", rustix::fs::AtFlags::EMPTY_PATH, rustix::fs::StatxFlags::BASIC_STATS);
+    if flags.is_ok_and(|all| all.stx_attributes.contains(rustix::fs::StatxAttributes::VERITY)) {
+        return Err(refuse(Reason::Signed, "fs-verity vouches for its bytes"));
+    }
+    let attributes = attributes(file);
+    let has = |wanted: &str| attributes.iter().any(|(name, _)| name.as_bytes() == wanted.as_bytes());
+    if has("security.ima") || has("security.evm") {
+        return Err(refuse(Reason::Signed, "the kernel's integrity measurement (IMA, EVM) vouches for its bytes"));
+    }
+    if let Some(sum) = checksum(path) {
+        return Err(refuse(Reason::Checksummed, format!("{sum} checks its bytes")));
+    }
+    let has_rights = about.mode() & 0o6000 != 0 || has("security.capability");
+    if has_rights && options.setuid == Setuid::Refuse {
+        let sentence = "it runs with rights of its own (set-user-id, set-group-id or file capabilities)";
+        return Err(refuse_with_hint(Reason::Setuid, sentence, "`--setuid` packs it all the same"));
+    }
+    if *target == Target::InPlace && about.nlink() > 1 {
+        let sentence = format!("it has {} names (hard links), of which only this one would be packed", about.nlink());
+        return Err(refuse_with_hint(Reason::HardLinks, sentence, "pack it to another file with `-o`"));
+    }
+    Ok(())
+}
+
+/// Who checks the bytes of the file when it is used.
+fn checksum(path: &Path) -> Option<String> {
+    let name = path.file_name()?;
+    if name == "fips.so" {
+        return Some("OpenSSL's FIPS self-test".to_owned());
+    }
+    let beside = |prefix: &[u8], stem: &[u8], suffix: &[u8]| {
+        let name = [prefix, stem, suffix].concat();
+        path.with_file_name(std::ffi::OsString::from_vec(name))
+    };
+    let name = name.as_bytes();
+    let stem = name.strip_suffix(b".so").unwrap_or(name);
+    let sums: [PathBuf; 4] = [
+        // NSS.
+        beside(b"", stem, b".chk"),
+        // libgcrypt, gnutls, OpenSSL and their like, as distributions ship them.
+        beside(b".", name, b".hmac"),
+        beside(b"", name, b".hmac"),
+        path.parent()?.join("fipscheck").join(std::ffi::OsString::from_vec([name, b".hmac"].concat())),
+    ];
+    let sum = sums.into_iter().find(|sum| sum.symlink_metadata().is_ok())?;
+    Some(sum.display().to_string())
+}
+
+/// Refuses what this machine's own loader could not start any more. A loader that is not here is not asked.
+///
+/// # Errors
+/// A refusal.
+pub fn judge_loader(image: &Image<'_>, loader: Loader) -> Result<(), Stop> {
+    let (Loader::Glibc, Some(interpreter)) = (loader, image.segment(PT_INTERP)) else { return Ok(()) };
+    let path = part(image.bytes, interpreter.offset, interpreter.filesz).unwrap_or_default();
+    let path = Path::new(std::ffi::OsStr::from_bytes(path.strip_suffix(b"\0").unwrap_or(path)));
+    let Ok(loader) = std::fs::read(path) else { return Ok(()) };
+    // It names the version need in its error message, if it knows it.
+    if memchr::memmem::find(&loader, crate::versions::NAME).is_none() {
+        let sentence = format!("this machine's loader '{}' does not read DT_RELR (glibc before 2.36)", path.display());
+        return Err(refuse_with_hint(Reason::OldLoader, sentence, "`--backend init` packs for such loaders"));
+    }
+    Ok(())
+}
