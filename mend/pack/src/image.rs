@@ -325,6 +325,11 @@ impl<'a> Image<'a> {
         text_at(names, u64::from(section.name_at)).unwrap_or_default()
     }
 
+    /// The last address.
+    pub fn top(&self) -> u64 {
+        by(self.word, u64::from(u32::MAX), u64::MAX)
+    }
+
     /// The end of the table of program headers, in the file.
     pub fn headers_end(&self) -> u64 {
         self.header.phoff + self.segments.len() as u64 * segment_len(self.word)

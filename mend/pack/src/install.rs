@@ -3,15 +3,16 @@
 
 use crate::apply::Built;
 use crate::files::{Dress, Fresh, Mapping, failed, fresh_name};
+use crate::fix::{self, Fix};
 use crate::image::Image;
-use crate::options::{Options, Space, Target};
+use crate::options::{Backend, Options, Space, Target};
 use crate::packing;
 use crate::refuse::Stop;
-use crate::report::{Outcome, Packed, Refusal, Restored};
+use crate::report::{Fixed, Outcome, Packed, Refusal, Restored};
 use crate::store::{Store, Sum};
 use crate::surroundings;
 use crate::verify::{self, Expected};
-use model::{Error, Exit, Result, shown};
+use model::{Bytes, Error, Exit, Result, shown};
 use os::journal::{self, Undo};
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -65,26 +66,66 @@ pub fn pack(input: &Path, target: &Target, options: &Options) -> Result<Outcome>
 fn pack_input(input: &Input, target: &Target, options: &Options) -> std::result::Result<Packed, Stop> {
     surroundings::judge(&input.path, &input.file, &input.about, target, options)?;
     let (packed, built) = packing::pack(&input.bytes, options)?;
+    if *target == Target::InPlace && options.backend == Backend::Relr {
+        surroundings::judge_loader(&Image::parse(&input.bytes)?, packed.loader)?;
+    }
+    write(input, &built, target, options)?;
+    Ok(packed)
+}
+
+/// Adds a missing version need to bytes.
+pub fn fix_bytes(original: &[u8]) -> Result<(Fixed, Option<Built<'_>>)> {
+    match fix::fix(original) {
+        Ok(Fix::Sound(sentence)) => Ok((Fixed::Sound { sentence }, None)),
+        Ok(Fix::Added(plan, built)) => {
+            let (size_before, size_after) = (Bytes(original.len() as u64), Bytes(built.canvas.len()));
+            Ok((Fixed::Added { size_before, size_after, plan }, Some(built)))
+        }
+        Err(Stop::Refused(refusal)) => Ok((Fixed::Refused(refusal), None)),
+        Err(Stop::Failed(error)) => Err(error),
+    }
+}
+
+pub fn fix(input: &Path, target: &Target, options: &Options) -> Result<Fixed> {
+    let input = Input::open(input)?;
+    let judged = surroundings::judge(&input.path, &input.file, &input.about, target, options);
+    let fixed = match judged {
+        Ok(()) => {
+            let (fixed, built) = fix_bytes(&input.bytes)?;
+            if let Some(built) = built {
+                write(&input, &built, target, options)?;
+            }
+            fixed
+        }
+        Err(Stop::Refused(refusal)) => Fixed::Refused(refusal),
+        Err(Stop::Failed(error)) => return Err(error),
+    };
+    let named = |sentence: &str, what: &str| format!("{} {what}: {sentence}", shown(&input.path));
+    Ok(match fixed {
+        Fixed::Refused(refusal) => {
+            Fixed::Refused(Refusal { sentence: named(&refusal.sentence, "is not changed"), ..refusal })
+        }
+        Fixed::Sound { sentence } => Fixed::Sound { sentence: named(&sentence, "needs no change") },
+        added => added,
+    })
+}
+
+/// Writes the new file to its target.
+fn write(input: &Input, built: &Built<'_>, target: &Target, options: &Options) -> Result<()> {
     match target {
-        Target::PlanOnly => {}
+        Target::PlanOnly => Ok(()),
         Target::Copy(to) => {
             if to.canonicalize().is_ok_and(|to| to == input.path) {
-                let error = Error::on(Exit::Usage, "the packed copy would replace its original", to);
-                return Err(error.hint("`--in-place` does that, and keeps the original").into());
+                let error = Error::on(Exit::Usage, "the copy would replace its original", to);
+                return Err(error.hint("`--in-place` does that, and keeps the original"));
             }
             let fresh = Fresh::create(fresh_name(to))?;
-            fill(&fresh, input, &built, options)?;
+            fill(&fresh, input, built, options)?;
             fresh.dress(&input.file, &input.about, Dress::AsAllowed)?;
-            fresh.place(to)?;
+            fresh.place(to)
         }
-        Target::InPlace => {
-            if options.backend == crate::options::Backend::Relr {
-                surroundings::judge_loader(&Image::parse(&input.bytes)?, packed.loader)?;
-            }
-            in_place(input, &built, options)?;
-        }
+        Target::InPlace => in_place(input, built, options),
     }
-    Ok(packed)
 }
 
 /// Writes the bytes of the new file, and has them verified as a reader of the file sees them.

@@ -21,6 +21,7 @@ mod apply;
 mod canvas;
 mod dynamic;
 mod files;
+mod fix;
 mod headers;
 mod image;
 mod install;
@@ -106,4 +107,22 @@ pub fn restore_file(path: &Path) -> Result<Restored> {
 /// The state directory cannot be read.
 pub fn installed() -> Result<Vec<Installed>> {
     store::Store::open()?.installed()
+}
+
+/// Adds the version need GLIBC_ABI_DT_RELR to a file that has DT_RELR without it (old mold, some vendors), which glibc
+/// refuses to load. The bytes are there if and only if something was missing; they are not verified yet.
+///
+/// # Errors
+/// A bug.
+pub fn fix_relr_bytes(original: &[u8]) -> Result<(Fixed, Option<Vec<u8>>)> {
+    let (fixed, built) = install::fix_bytes(original)?;
+    Ok((fixed, built.map(|built| built.canvas.to_vec())))
+}
+
+/// [`fix_relr_bytes`] on a file, verified and written as [`pack_file`] does.
+///
+/// # Errors
+/// As [`pack_file`].
+pub fn fix_relr_file(input: &Path, target: &Target) -> Result<Fixed> {
+    install::fix(input, target, &Options::default())
 }

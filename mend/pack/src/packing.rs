@@ -3,7 +3,7 @@
 use crate::apply::{self, Built};
 use crate::image::Image;
 use crate::options::{Backend, Options, Space};
-use crate::plan::{self, Draft, Facts, Moves};
+use crate::plan::{Draft, Facts, Moves};
 use crate::refuse::{Stop, refuse};
 use crate::report::{BlobMove, Packed, Plan, Reason, Relocations, SegmentMove};
 use model::{Bytes, Error, Exit, FileOffset, PAGE};
@@ -17,7 +17,7 @@ pub fn pack<'a>(bytes: &'a [u8], options: &Options) -> Result<(Packed, Built<'a>
     let image = Image::parse(bytes)?;
     let facts = Facts::of(&image)?;
     let moves = if options.space == Space::Shrink { Moves::Up } else { Moves::Not };
-    let mut draft = plan::decide(&facts, moves)?;
+    let mut draft = crate::plan::decide(&facts, moves)?;
     let built = apply::build(&facts, &mut draft, moves, options.section_type)?;
     let (before, after) = (bytes.len() as u64, built.canvas.len());
     if options.space == Space::Shrink && after + PAGE > before {
@@ -49,32 +49,37 @@ fn report(facts: &Facts<'_, '_>, draft: &Draft, options: &Options, after: u64, f
             table_after: Bytes(partition.rest.len() as u64),
             relr: Bytes(facts.relr.len() as u64),
         },
-        plan: Plan {
-            blobs: draft
-                .moved
-                .iter()
-                .map(|moved| BlobMove {
-                    name: moved.name.clone(),
-                    from: moved.from,
-                    to: moved.to,
-                    len_before: Bytes(moved.len_before),
-                    len_after: Bytes(moved.len),
-                })
-                .collect(),
-            segments: draft
-                .loads
-                .iter()
-                .map(|load| SegmentMove {
-                    address: load.head.vaddr,
-                    from: load.chunks.first().map(|chunk| FileOffset(chunk.from.start)),
-                    to: FileOffset(load.head.offset),
-                    len: Bytes(load.head.filesz),
-                })
-                .collect(),
-            header_slots: draft.slots.clone(),
-            dynamic_place: draft.dynamic_place,
-            dynamic: draft.entries.edits.clone(),
-        },
+        plan: plan(draft),
         notes,
+    }
+}
+
+/// What moves, for people.
+pub fn plan(draft: &Draft) -> Plan {
+    Plan {
+        blobs: draft
+            .moved
+            .iter()
+            .map(|moved| BlobMove {
+                name: moved.name.clone(),
+                from: moved.from,
+                to: moved.to,
+                len_before: Bytes(moved.len_before),
+                len_after: Bytes(moved.len),
+            })
+            .collect(),
+        segments: draft
+            .loads
+            .iter()
+            .map(|load| SegmentMove {
+                address: load.head.vaddr,
+                from: load.chunks.first().map(|chunk| FileOffset(chunk.from.start)),
+                to: FileOffset(load.head.offset),
+                len: Bytes(load.head.filesz),
+            })
+            .collect(),
+        header_slots: draft.slots.clone(),
+        dynamic_place: draft.dynamic_place,
+        dynamic: draft.entries.edits.clone(),
     }
 }

@@ -8,7 +8,7 @@ use crate::layout::{self, Load};
 use crate::refuse::{self, Stop, refuse};
 use crate::relocations::{Partition, Places, partition};
 use crate::report::{DynamicPlace, HeaderSlot, Loader, Reason, VersionNeed};
-use crate::slots;
+use crate::slots::{self, Neighbour};
 use crate::tables::{self, Kind, Run, Table};
 use crate::versions::{self, Needs};
 use object::elf::{
@@ -85,7 +85,7 @@ impl<'i, 'a> Facts<'i, 'a> {
         let loader = refuse::loader(image, &dynamic)?;
         let places = Places::of(&dynamic, image.word)?;
         let tables = tables::all(image, &dynamic, &places)?;
-        let run = Run::around(image, &tables)?;
+        let run = Run::around(image, &tables, Kind::Relocations)?;
         let partition = partition(image, &dynamic, &places)?;
         if partition.packed.is_empty() {
             return Err(refuse(Reason::NothingToPack, "it has no relative relocation that could be packed"));
@@ -139,9 +139,20 @@ impl<'i, 'a> Facts<'i, 'a> {
         }
     }
 
+    /// Entries of the dynamic section with the lengths of the tables of versions.
+    pub fn version_entries(&self) -> Entries {
+        let mut entries = Entries::of(&self.dynamic);
+        if let Needs::Lacks(need) = &self.needs {
+            entries.set(DT_VERNEEDNUM, need.records);
+            let len = self.dynamic.get(DT_STRSZ).unwrap_or(0) + need.strings.len() as u64;
+            entries.set(DT_STRSZ, len);
+        }
+        entries
+    }
+
     /// The new entries of the dynamic section; addresses of tables that move are still the old ones.
     fn entries(&self) -> Entries {
-        let mut entries = Entries::of(&self.dynamic);
+        let mut entries = self.version_entries();
         let [table, size, count] = self.places.main.form.tags();
         if self.partition.rest.is_empty() {
             [table, size, count, DT_RELAENT, DT_RELENT].into_iter().for_each(|tag| entries.remove(tag));
@@ -151,11 +162,6 @@ impl<'i, 'a> Facts<'i, 'a> {
                 0 => entries.remove(count),
                 leading => entries.set(count, leading),
             }
-        }
-        if let Needs::Lacks(need) = &self.needs {
-            entries.set(DT_VERNEEDNUM, need.records);
-            let len = self.dynamic.get(DT_STRSZ).unwrap_or(0) + need.strings.len() as u64;
-            entries.set(DT_STRSZ, len);
         }
         entries.set(DT_RELR, 0);
         entries.set(DT_RELRSZ, self.relr.len() as u64);
@@ -170,7 +176,7 @@ impl<'i, 'a> Facts<'i, 'a> {
     }
 
     /// The bytes of a table that changes.
-    fn new_content(&self, kind: Kind) -> Option<Vec<u8>> {
+    pub fn new_content(&self, kind: Kind) -> Option<Vec<u8>> {
         match (&self.needs, kind) {
             (_, Kind::Relocations) => Some(self.partition.rest.clone()),
             (Needs::Lacks(need), Kind::Needs) => Some(need.table.clone()),
@@ -310,7 +316,7 @@ fn room_for_dynamic(facts: &Facts<'_, '_>, moves: Moves, place: DynamicPlace, le
                 vaddr += offset % align;
                 place = offset;
             }
-            let fits = vaddr.checked_add(len + align).is_some_and(|end| end <= top(image));
+            let fits = vaddr.checked_add(len + align).is_some_and(|end| end <= image.top());
             if !fits {
                 return Err(no_room());
             }
@@ -333,14 +339,6 @@ fn room_for_dynamic(facts: &Facts<'_, '_>, moves: Moves, place: DynamicPlace, le
         DynamicPlace::ReadOnly => {}
     }
     Ok(room)
-}
-
-/// The end of the address space.
-fn top(image: &Image<'_>) -> u64 {
-    match image.word {
-        elf::relr::Word::Four => u64::from(u32::MAX),
-        elf::relr::Word::Eight => u64::MAX,
-    }
 }
 
 /// Whether the bytes beside a segment are nobody's in the file. Where everything moves, room is made.
@@ -404,9 +402,8 @@ fn attempt(facts: &Facts<'_, '_>, moves: Moves, place: DynamicPlace) -> Result<D
     let start = stack.cursor;
     let mut left = Vec::new();
     for neighbour in &slots.neighbours {
-        left.push((neighbour.vaddr, Fill::Zero(neighbour.len)));
-        let bytes = image.at(neighbour.vaddr, neighbour.len).ok_or_else(damaged)?.to_vec();
-        stack.put(&neighbour.name, Some((neighbour.vaddr, neighbour.len)), bytes, neighbour.align);
+        left.push(neighbour.zero());
+        stack.neighbour(image, neighbour)?;
     }
     // Tables that change and lie elsewhere come to the others.
     let elsewhere = facts.tables.iter().filter(|table| !facts.run.has(table.kind) && facts.changes(table.kind));
@@ -417,7 +414,7 @@ fn attempt(facts: &Facts<'_, '_>, moves: Moves, place: DynamicPlace) -> Result<D
             false => image.at(table.vaddr, table.len).ok_or_else(damaged)?.to_vec(),
         };
         if !facts.run.has(table.kind) {
-            left.push((table.vaddr, Fill::Zero(table.len)));
+            left.push(table.zero());
         }
         let is_gone = bytes.is_empty();
         let name = table.kind.name(&facts.places);
@@ -494,14 +491,22 @@ fn attempt(facts: &Facts<'_, '_>, moves: Moves, place: DynamicPlace) -> Result<D
 
 /// Tables on top of each other, from an address on.
 #[derive(Default)]
-struct Stack {
-    cursor: u64,
-    edits: Vec<(u64, Fill)>,
-    moved: Vec<Moved>,
+pub struct Stack {
+    pub cursor: u64,
+    pub edits: Vec<(u64, Fill)>,
+    pub moved: Vec<Moved>,
 }
 
 impl Stack {
-    fn put(&mut self, name: &str, from: Option<(u64, u64)>, bytes: Vec<u8>, align: u64) -> u64 {
+    pub fn neighbour(&mut self, image: &Image<'_>, neighbour: &Neighbour) -> Result<(), Stop> {
+        let bytes = image.at(neighbour.vaddr, neighbour.len);
+        let bytes =
+            bytes.ok_or_else(|| refuse(Reason::Damaged, "what lies behind its program headers is not loaded"))?;
+        self.put(&neighbour.name, Some((neighbour.vaddr, neighbour.len)), bytes.to_vec(), neighbour.align);
+        Ok(())
+    }
+
+    pub fn put(&mut self, name: &str, from: Option<(u64, u64)>, bytes: Vec<u8>, align: u64) -> u64 {
         let len = bytes.len() as u64;
         let to = self.reserve(len, align);
         self.edits.push((to, Fill::Bytes(bytes)));
@@ -518,7 +523,7 @@ impl Stack {
 }
 
 /// What a table was aligned to, within reason.
-fn alignment(image: &Image<'_>, table: &Table) -> u64 {
+pub fn alignment(image: &Image<'_>, table: &Table) -> u64 {
     let section = tables::section_at(image, table.vaddr).map_or(1, |section| section.align);
     let section = if section.is_power_of_two() { section.min(16) } else { 1 };
     table.kind.align(image.word).max(section)

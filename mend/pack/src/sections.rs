@@ -74,7 +74,9 @@ impl Renewed {
             align: image.word.bytes(),
             entsize: image.word.bytes(),
         };
-        renewed.add(relr.clone(), b".relr.dyn");
+        if !draft.relr.is_empty() {
+            renewed.add(relr.clone(), b".relr.dyn");
+        }
         if draft.dynamic.start != old_dynamic {
             // So that tools which copy sections keep what readers of `_DYNAMIC` find there.
             let size = facts.dynamic.capacity as u64 * entry_len(image.word);

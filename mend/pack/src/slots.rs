@@ -2,7 +2,7 @@
 
 use crate::image::{Image, part, segment_len};
 use crate::layout::Load;
-use crate::plan::{Facts, Moves};
+use crate::plan::{Facts, Fill, Moves};
 use crate::refuse::{Stop, notes, refuse_with_hint};
 use crate::report::{HeaderSlot, Reason};
 use object::elf::{NT_GNU_ABI_TAG, NT_GNU_BUILD_ID, NT_GNU_PROPERTY_TYPE_0, PT_INTERP, PT_NULL, PT_PHDR};
@@ -24,6 +24,13 @@ pub struct Neighbour {
     pub vaddr: u64,
     pub len: u64,
     pub align: u64,
+}
+
+impl Neighbour {
+    /// What is left of it when it has moved.
+    pub fn zero(&self) -> (u64, Fill) {
+        (self.vaddr, Fill::Zero(self.len))
+    }
 }
 
 /// Finds room for some more headers; may merge segments.

@@ -3,6 +3,7 @@
 
 use crate::dynamic::Dynamic;
 use crate::image::{Image, Section, symbol_len, u32_at};
+use crate::plan::Fill;
 use crate::refuse::{Stop, refuse};
 use crate::relocations::Places;
 use crate::report::Reason;
@@ -96,6 +97,11 @@ impl Table {
     pub fn range(&self) -> Range<u64> {
         self.vaddr..self.vaddr + self.len
     }
+
+    /// What is left of it when it has moved.
+    pub fn zero(&self) -> (u64, Fill) {
+        (self.vaddr, Fill::Zero(self.len))
+    }
 }
 
 /// More room than this between two tables is not alignment.
@@ -114,7 +120,7 @@ pub fn all(image: &Image<'_>, dynamic: &Dynamic, places: &Places) -> Result<Vec<
                 Kind::PltRelocations => places.plt.map(|plt| plt.vaddr),
                 kind => dynamic.get(kind.tag(places)),
             }?;
-            let len = len_of(image, dynamic, places, kind)?;
+            let len = len_of(image, dynamic, places, kind).filter(|len| *len != 0)?;
             // The section may know of a few bytes more, of alignment.
             let section = section_at(image, vaddr).map_or(0, |section| section.size);
             let len = match kind {
@@ -229,16 +235,16 @@ impl Run {
         self.tables.iter().any(|table| table.kind == kind)
     }
 
-    /// The longest run around the relocation table.
+    /// The longest run around a table.
     ///
     /// # Errors
     /// Sections do not agree with it.
-    pub fn around(image: &Image<'_>, tables: &[Table]) -> Result<Self, Stop> {
+    pub fn around(image: &Image<'_>, tables: &[Table], center: Kind) -> Result<Self, Stop> {
         let odd = |why: &str| refuse(Reason::RelocationLayout, why);
-        let center = tables.iter().position(|table| table.kind == Kind::Relocations);
-        let center = center.ok_or_else(|| odd("its relocation table is not loaded"))?;
+        let center = tables.iter().position(|table| table.kind == center);
+        let center = center.ok_or_else(|| odd("a table of the loader's is not loaded in it"))?;
         let load = image.loads().find(|load| load.in_file().contains(&tables[center].vaddr));
-        let load = load.ok_or_else(|| odd("its relocation table is not loaded"))?.in_file();
+        let load = load.ok_or_else(|| odd("a table of the loader's is not loaded in it"))?.in_file();
         // A table of unknown length, or something else, may begin between two tables.
         let joined = |left: &Table, right: &Table| {
             let gap = left.range().end..right.vaddr;
@@ -271,7 +277,9 @@ impl Run {
             let meets = memory.start < range.end && range.start < memory.end;
             let table = run.tables.iter().find(|table| table.vaddr == section.addr);
             if meets && !table.is_some_and(|table| memory.end <= table.range().end) {
-                return Err(odd("its relocation table is split over sections in a way that thaw does not rewrite"));
+                return Err(odd(
+                    "the loader's tables in it are split over sections in a way that thaw does not rewrite",
+                ));
             }
         }
         Ok(run)
