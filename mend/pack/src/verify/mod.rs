@@ -20,13 +20,16 @@ mod file;
 mod image;
 mod links;
 mod lint;
+mod live;
 mod notes;
 mod sections;
 mod spans;
 mod spec;
 mod tables;
+mod trace;
 
 pub use expected::{Allowed, Expected, Word};
+pub use live::{LiveOptions, Stop, live};
 
 use file::{Elf, Segment};
 use image::{Image, Initialiser};
