@@ -2,7 +2,7 @@
 
 use super::bytes::shown;
 use super::expected::{Allowed, Expected, Word};
-use super::file::Elf;
+use super::file::{Elf, Section};
 use super::image::{Image, Piece};
 use super::notes::{Note, notes};
 use super::spans::Spans;
@@ -27,22 +27,38 @@ pub(super) fn movable(old: &Elf, tables: &Tables, new: &Elf) -> Spans {
     let kept = notes(new);
     ranges.extend(notes(old).iter().filter(|note| !kept.iter().any(|kept| kept.at == note.at)).map(Note::range));
     let tight = Spans::new(ranges);
-    let loose = tight.ranges().iter().map(|(start, end)| (*start, end - start + padding(old, &tight, *end)));
+    let loose = tight.ranges().iter().map(|(start, end)| {
+        let (start, end) = (start - padding_before(old, *start), end + padding_behind(old, &tight, *end));
+        (start, end - start)
+    });
     Spans::new(loose.collect::<Vec<_>>())
 }
 
-/// Bytes behind a movable table that only align what comes next: zero, few, and of no section.
-fn padding(elf: &Elf, movable: &Spans, end: u64) -> u64 {
-    const MOST: u64 = 64;
-    let zeros = elf.rest(end).map_or(0, |rest| rest.iter().take(MOST as usize).take_while(|byte| **byte == 0).count());
+/// Padding only aligns what comes next: it is short, zero, and of no section.
+const MOST_PADDING: u64 = 64;
+
+fn padding_behind(elf: &Elf, movable: &Spans, end: u64) -> u64 {
+    let rest = elf.rest(end).unwrap_or(b"");
+    let zeros = rest.iter().take(MOST_PADDING as usize).take_while(|byte| **byte == 0).count();
     let limit = end.saturating_add(zeros as u64);
     if elf.sections.is_empty() {
         // Nothing says what the bytes belong to, unless another movable table follows.
         let next = movable.ranges().iter().map(|range| range.0).find(|start| *start >= end);
         return next.filter(|start| *start <= limit).map_or(0, |start| start - end);
     }
-    let next = elf.loaded_sections().filter(|section| section.at + section.len > end).map(|section| section.at).min();
+    let next = elf.loaded_sections().filter(|section| section.end() > end).map(|section| section.at).min();
     next.map_or(limit, |next| next.clamp(end, limit)) - end
+}
+
+fn padding_before(elf: &Elf, start: u64) -> u64 {
+    if elf.sections.is_empty() {
+        return 0;
+    }
+    let first = elf.load_at(start).map_or(start, |load| load.at.max(start.saturating_sub(MOST_PADDING)));
+    let bytes = elf.slice(first, start - first).unwrap_or(b"");
+    let limit = start - bytes.iter().rev().take_while(|byte| **byte == 0).count() as u64;
+    let last = elf.loaded_sections().filter(|section| section.at < start).map(Section::end).max();
+    start - last.unwrap_or(limit).clamp(limit, start)
 }
 
 /// Every byte of the original's memory outside `skipped`, and that the packed file adds nothing but zeros to it.
@@ -260,9 +276,9 @@ pub(super) fn interpreter_and_notes(old: &Elf, new: &Elf, expected: &Expected, f
         let found = after.iter().position(|other| other.same_as(note, expected.allows(&Allowed::BuildId)));
         match found.map(|index| after.remove(index)) {
             None => findings.add(Kind::Note, Some(note.at), || format!("{} is gone or changed", note.shown())),
-            Some(kept) if kept.at != note.at && !note.may_move() => {
+            Some(kept) if kept.at != note.at && !note.may_move_to(kept.at) => {
                 findings.add(Kind::Note, Some(note.at), || {
-                    format!("{} moved to {:#x}, and it may hold addresses relative to its place", note.shown(), kept.at)
+                    format!("{} moved to {:#x}, where it may not lie", note.shown(), kept.at)
                 });
             }
             Some(_) => {}

@@ -43,6 +43,16 @@ pub(super) struct Section<'a> {
 }
 
 impl Section<'_> {
+    /// End in memory; a damaged header can name anything.
+    pub(super) fn end(&self) -> u64 {
+        self.at.saturating_add(self.len)
+    }
+
+    /// End in the file.
+    pub(super) fn file_end(&self) -> u64 {
+        self.offset.saturating_add(self.len)
+    }
+
     pub(super) fn is_loaded(&self) -> bool {
         self.flags & SHF_ALLOC != 0 && self.len > 0
     }

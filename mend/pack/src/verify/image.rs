@@ -227,13 +227,14 @@ impl<'a> Image<'a> {
     fn copy(&self, page: u64) -> Box<[u8; PAGE as usize]> {
         let mut copy = Box::new([0; PAGE as usize]);
         let start = page * PAGE;
+        let end = start.saturating_add(PAGE);
         let first = self.loads.partition_point(|load| load.end <= start);
         for load in &self.loads[first..] {
-            if load.at >= start + PAGE {
+            if load.at >= end {
                 break;
             }
             let from = load.at.max(start);
-            let to = (load.at + load.bytes.len() as u64).min(start + PAGE);
+            let to = (load.at + load.bytes.len() as u64).min(end);
             if from < to {
                 let bytes = &load.bytes[(from - load.at) as usize..(to - load.at) as usize];
                 copy[(from - start) as usize..][..bytes.len()].copy_from_slice(bytes);

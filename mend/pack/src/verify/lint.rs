@@ -98,7 +98,7 @@ fn segments(elf: &Elf, faults: &mut Faults) {
             if load.at / 4096 * 4096 < last {
                 faults.add(Rule::SegmentOrder, load.at, "a PT_LOAD shares a page with the one before");
             }
-            last = load.end().next_multiple_of(4096);
+            last = load.end().checked_next_multiple_of(4096).unwrap_or(u64::MAX);
         }
         if load.mem_len > load.file_len && load.flags & PF_W == 0 {
             faults.add(Rule::ZeroFill, load.at, "a PT_LOAD that is not writable is to be filled with zeros");
@@ -166,7 +166,7 @@ fn header_table(elf: &Elf, faults: &mut Faults) {
     let in_section = elf.sections.iter().any(|section| {
         section.in_file()
             && section.offset <= elf.segments_offset
-            && elf.segments_offset.saturating_add(elf.segments_len) <= section.offset.saturating_add(section.len)
+            && elf.segments_offset.saturating_add(elf.segments_len) <= section.file_end()
     });
     if !behind_header && !in_section && !elf.sections.is_empty() {
         faults.add(Rule::HeaderTable, at, "the program headers lie neither behind the header nor in a section");
@@ -242,7 +242,7 @@ fn sections(elf: &Elf, faults: &mut Faults) {
             faults.add(Rule::SectionPlace, section.at, format!("section {} lies in no PT_LOAD", shown(section.name)));
             continue;
         };
-        let from_file = section.at + section.len <= load.file_end();
+        let from_file = section.end() <= load.file_end();
         let in_place = section.at - load.at == section.offset.wrapping_sub(load.offset);
         if section.kind != SHT_NOBITS && !(from_file && in_place) {
             faults.add(
@@ -255,7 +255,7 @@ fn sections(elf: &Elf, faults: &mut Faults) {
     let mut in_file: Vec<_> = elf.sections.iter().filter(|section| section.in_file()).collect();
     in_file.sort_by_key(|section| (section.offset, section.len));
     for pair in in_file.windows(2) {
-        let end = pair[0].offset.saturating_add(pair[0].len);
+        let end = pair[0].file_end();
         if end > pair[1].offset {
             let (one, other) = (shown(pair[0].name), shown(pair[1].name));
             faults.add(Rule::SectionOverlap, pair[1].at, format!("sections {one} and {other} overlap in the file"));
@@ -271,10 +271,7 @@ fn sections(elf: &Elf, faults: &mut Faults) {
         }
     }
     let headers_end = elf.sections_offset.saturating_add(elf.sections_len);
-    if in_file
-        .iter()
-        .any(|section| section.offset < headers_end && elf.sections_offset < section.offset.saturating_add(section.len))
-    {
+    if in_file.iter().any(|section| section.offset < headers_end && elf.sections_offset < section.file_end()) {
         faults.add(Rule::SectionOverlap, None, "the section headers overlap a section");
     }
     if elf.names_index >= elf.sections.len() || elf.sections[elf.names_index].kind != 3 {

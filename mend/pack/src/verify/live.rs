@@ -24,6 +24,8 @@ pub struct LiveOptions {
     pub expected: Expected,
     /// Loads a library; `None`: the usual glibc loader of the file's machine. A program names its own.
     pub loader: Option<PathBuf>,
+    /// Variables for all processes, besides those of the caller.
+    pub environment: Vec<(OsString, OsString)>,
     /// With [`Stop::Entry`], the program into which a library is preloaded; `None`: `/bin/true`.
     pub host: Option<PathBuf>,
 }
@@ -40,7 +42,7 @@ pub enum Stop {
 }
 
 /// Loads both files and compares their memory, byte by byte and page by page. Both run with the environment of the
-/// caller, at the same addresses, under the same path. Constructors run only with [`Stop::Entry`], `main` never; a
+/// caller and of `options`, at the same addresses, under the same path. Constructors run only with [`Stop::Entry`], `main` never; a
 /// process never outlives the call.
 ///
 /// Errors: this machine may not trace processes, or does not run such files ([`Exit::Machine`]); the original does not load
@@ -68,9 +70,9 @@ pub fn live(original: &Path, packed: &Path, options: &LiveOptions) -> model::Res
         command.start(&stage.path, file, elf)
     };
     let failed = |message: String| {
-        Error::on(Exit::Target, "the machine's loader does not load", original)
-            .because(message)
-            .hint("look at `ldd` of it; a library that needs others can name them with LD_LIBRARY_PATH")
+        Error::on(Exit::Target, "the machine's loader does not load", original).because(message).hint(
+            "look at `ldd -r` of it; LD_LIBRARY_PATH can say where its libraries lie, LD_PRELOAD who has its symbols",
+        )
     };
     let first = start(original, &old)?.or_else(failed)?;
     let second = start(original, &old)?.or_else(failed)?;
@@ -90,6 +92,8 @@ pub fn live(original: &Path, packed: &Path, options: &LiveOptions) -> model::Res
     }
     Ok(findings.verdict)
 }
+
+const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 
 /// What to execute.
 struct Command {
@@ -128,9 +132,12 @@ impl Command {
             (None, Stop::Relocated) => Some(loader.clone()),
             (None, Stop::Entry) => Some(options.host.clone().unwrap_or_else(|| "/bin/true".into())),
         };
-        let mut variables = vec![("LD_BIND_NOW".into(), "1".into())];
-        if let Some(paths) = library_path(elf, tables, original) {
-            variables.push(("LD_LIBRARY_PATH".into(), paths));
+        let mut variables = options.environment.clone();
+        variables.push(("LD_BIND_NOW".into(), "1".into()));
+        let own = variables.iter().rfind(|(name, _)| name == LIBRARY_PATH).map(|(_, value)| value.clone());
+        let own = own.or_else(|| std::env::var_os(LIBRARY_PATH));
+        if let Some(paths) = library_path(elf, tables, original, own) {
+            variables.push((LIBRARY_PATH.into(), paths));
         }
         Ok(Self { format: elf.format, program, loader, stop: options.stop, variables, preload })
     }
@@ -166,7 +173,7 @@ impl Command {
 }
 
 /// The directories that `$ORIGIN` of the original means, so that the packed file finds the same libraries from anywhere.
-fn library_path(elf: &Elf, tables: &Tables, original: &Path) -> Option<OsString> {
+fn library_path(elf: &Elf, tables: &Tables, original: &Path, own: Option<OsString>) -> Option<OsString> {
     let origin = std::fs::canonicalize(original).ok()?;
     let origin = origin.parent()?.as_os_str().as_bytes();
     let mut paths: Vec<Vec<u8>> = Vec::new();
@@ -183,7 +190,7 @@ fn library_path(elf: &Elf, tables: &Tables, original: &Path) -> Option<OsString>
     if paths.is_empty() {
         return None;
     }
-    paths.extend(std::env::var_os("LD_LIBRARY_PATH").map(|own| own.as_bytes().to_vec()));
+    paths.extend(own.map(|own| own.as_bytes().to_vec()));
     Some(OsStr::from_bytes(&paths.join(&b':')).to_owned())
 }
 

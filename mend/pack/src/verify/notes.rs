@@ -26,9 +26,12 @@ impl Note<'_> {
         self.name == b"GNU\0" && self.kind == kind
     }
 
-    /// Only notes that hold nothing but numbers of a standard may move; others may hold distances.
-    pub(super) fn may_move(&self) -> bool {
-        self.is_gnu(NT_GNU_ABI_TAG) || self.is_gnu(NT_GNU_PROPERTY_TYPE_0)
+    /// Notes that hold nothing but numbers of a standard may move; others may hold distances from their place. The kernel
+    /// looks for the build-id in the first page only.
+    pub(super) fn may_move_to(&self, at: u64) -> bool {
+        self.is_gnu(NT_GNU_ABI_TAG)
+            || self.is_gnu(NT_GNU_PROPERTY_TYPE_0)
+            || self.is_gnu(NT_GNU_BUILD_ID) && at / 4096 == self.at / 4096
     }
 
     /// Equal, apart from the place, and from the content of a build-id where another one is expected.

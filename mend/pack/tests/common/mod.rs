@@ -241,6 +241,14 @@ impl Workshop {
         Ok(workshop)
     }
 
+    /// Whether a linker is installed that links for this machine.
+    pub fn has(&self, linker: Linker) -> bool {
+        match linker.common() {
+            Some((_, command)) => is_there(command),
+            None => is_there(&format!("{}-ld.{}", self.machine.triple(), linker.name())),
+        }
+    }
+
     fn compiler(&self) -> Command {
         Command::new(format!("{}-g++", self.machine.triple()))
     }
@@ -304,4 +312,49 @@ pub fn find(command: &str) -> Option<PathBuf> {
 /// Whether a command is installed.
 pub fn is_there(command: &str) -> bool {
     find(command).is_some()
+}
+
+/// What the corpus prints, whoever built it: see `tests/corpus`.
+pub const LINE: &str = "made early=1 table=762860 library=768878 data=42 text=two ifunc=26 weak=2 same=1 absent=1 \
+    triangle corners=7 caught=90 back=6 unwound=46 threads=24324 tls=18 plugin=25 thrown=7 plugin=25 thrown=7 \
+    trace=101 dladdr=known_function order=abc12PQPQ";
+
+/// Everything, not only what represents it: `THAW_MATRIX=all`.
+pub fn whole_matrix() -> bool {
+    std::env::var_os("THAW_MATRIX").is_some_and(|value| value == "all")
+}
+
+/// Packs the parts into another directory. A part that is refused for one of the reasons stays as it is. Says what became of
+/// each part. Errors: another refusal, or what the oracle finds.
+pub fn pack_parts(
+    programs: &Programs,
+    packed: &Programs,
+    options: &pack::Options,
+    may_refuse: &[pack::Reason],
+) -> Result<Vec<String>, String> {
+    let mut words = Vec::new();
+    for part in PARTS {
+        let original = std::fs::read(programs.path(part)).map_err(|error| error.to_string())?;
+        let (outcome, bytes) = pack::pack_bytes(&original, options).map_err(|error| format!("{part}: {error}"))?;
+        match (outcome, bytes) {
+            (pack::Outcome::Packed(_), Some(bytes)) => {
+                let verdict = pack::verify::offline(&original, &bytes).map_err(|error| format!("{part}: {error}"))?;
+                if let Some(first) = verdict.differences.first() {
+                    return Err(format!("{part}: {} differences: {first}", verdict.total));
+                }
+                let (again, none) = pack::pack_bytes(&bytes, options).map_err(|error| format!("{part}: {error}"))?;
+                if none.is_some() {
+                    return Err(format!("{part}: packed twice: {again:?}"));
+                }
+                packed.write(part, &bytes);
+                words.push(format!("{:+}", bytes.len() as i64 - original.len() as i64));
+            }
+            (pack::Outcome::Refused(refusal), None) if may_refuse.contains(&refusal.reason) => {
+                packed.write(part, &original);
+                words.push(refusal.reason.name());
+            }
+            (outcome, _) => return Err(format!("{part}: {outcome:?}")),
+        }
+    }
+    Ok(words)
 }

@@ -60,7 +60,11 @@ __attribute__((section(".preinit_array"), used)) static void (*const preinits[])
 __attribute__((constructor(201))) static void first() { corpus_note('1'); }
 __attribute__((constructor(202))) static void second() { corpus_note('2'); }
 
-int main(int, char **argv) {
+int main(int argc, char **argv) {
+    // For profilers: spend time in a function of the library.
+    unsigned long long spent = 0;
+    for (int round = argc > 1 ? std::atoi(argv[1]) : 0; round > 0; round--)
+        spent += corpus_sum();
     std::string line = made_by_constructor;
     auto say = [&](const char *what, long long value) {
         line += std::string(" ") + what + "=" + std::to_string(value);
@@ -128,4 +132,5 @@ int main(int, char **argv) {
             (dladdr((void *)known_function, &info) && info.dli_sname ? info.dli_sname : "nothing");
     line += std::string(" order=") + corpus_order;
     std::puts(line.c_str());
+    return spent == 1;
 }

@@ -1,0 +1,169 @@
+//! The corpus, built for every machine by every linker in every variant, packed in every mode: each program prints the line that
+//! it printed before, and the oracle finds nothing. `cargo test` runs a part that represents the whole;
+//! `THAW_MATRIX=all` runs everything (`claims/elf-matrix/run`).
+
+mod common;
+
+use common::{LINE, Linker, Machine, PARTS, Programs, VARIANTS, Variant, Workshop, pack_parts, whole_matrix};
+use pack::verify::{LiveOptions, live, offline};
+use pack::{Options, Outcome, Reason, Space, pack_bytes};
+
+/// One row of the printed table.
+struct Row {
+    machine: Machine,
+    linker: Linker,
+    variant: &'static str,
+    outcome: Result<String, String>,
+}
+
+/// Whether a cell is in the part that represents the whole.
+fn represents(machine: Machine, linker: Linker, variant: &Variant) -> bool {
+    match (machine, linker, variant.name) {
+        // Every linker's own layout, and every machine's own form of relocations.
+        (Machine::X86_64, _, "plain") | (_, Linker::Bfd | Linker::Lld, "plain") => true,
+        // What changes the layout most.
+        (Machine::X86_64, Linker::Bfd, name) => ["2m-pages", "noseparate-code", "sysv-hash", "norelro"].contains(&name),
+        (Machine::X86_64, Linker::Lld, name) => ["64k-pages", "now"].contains(&name),
+        (Machine::X86_64, Linker::Gold, name) => ["stripped"].contains(&name),
+        _ => false,
+    }
+}
+
+/// The variants in which a mode may leave a part as it is, and for which reasons.
+fn may_refuse(space: Space) -> &'static [Reason] {
+    match space {
+        // Small files in large pages have no page to give.
+        Space::Shrink => &[Reason::NoGain, Reason::NoHeaderSlot],
+        Space::Keep | Space::Punch => &[],
+    }
+}
+
+fn cell(workshop: &Workshop, linker: Linker, variant: &Variant) -> Result<String, String> {
+    let programs = workshop.link(linker, variant)?;
+    let line = programs.line()?;
+    if line != LINE {
+        return Err(format!("the original prints '{line}'"));
+    }
+    let mut words = Vec::new();
+    for (name, space) in [("shrink", Space::Shrink), ("keep", Space::Keep)] {
+        let packed = programs.beside(name);
+        let options = Options { space, ..Options::default() };
+        let parts = pack_parts(&programs, &packed, &options, may_refuse(space))?;
+        let line = packed.line().map_err(|error| format!("{name}: {error}"))?;
+        if line != LINE {
+            return Err(format!("{name}: the packed program prints '{line}'"));
+        }
+        if workshop.machine.is_native() {
+            loaded(&programs, &packed).map_err(|error| format!("{name}: {error}"))?;
+        }
+        words.push(format!("{name} {}", parts.join(" ")));
+    }
+    Ok(words.join(", "))
+}
+
+/// The machine's own loader finds both alike.
+fn loaded(programs: &Programs, packed: &Programs) -> Result<(), String> {
+    let mut options = LiveOptions::default();
+    options.environment.extend(programs.libraries().map(|path| ("LD_LIBRARY_PATH".into(), path.into())));
+    // The plugin leaves symbols to its program, and does not load alone.
+    for part in &PARTS[..2] {
+        let verdict = live(&programs.path(part), &packed.path(part), &options);
+        let verdict = verdict.map_err(|error| format!("{part}: {error}"))?;
+        if let Some(first) = verdict.differences.first() {
+            return Err(format!("{part}, loaded: {} differences: {first}", verdict.total));
+        }
+    }
+    Ok(())
+}
+
+fn machine(machine: Machine) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let workshop = match Workshop::new(machine, directory.path()) {
+        Ok(workshop) => workshop,
+        Err(reason) => return testing::skip(&reason),
+    };
+    let mut rows = Vec::new();
+    for linker in Linker::ALL {
+        if !workshop.has(linker) {
+            testing::skip(&format!("{} is not installed for {}", linker.name(), machine.name()));
+            continue;
+        }
+        for variant in VARIANTS.iter().filter(|variant| variant.linkers.contains(&linker)) {
+            if whole_matrix() || represents(machine, linker, variant) {
+                let outcome = cell(&workshop, linker, variant);
+                rows.push(Row { machine, linker, variant: variant.name, outcome });
+            }
+        }
+    }
+    for row in &rows {
+        let outcome = row.outcome.as_ref().map_or_else(|error| format!("FAILED: {error}"), |words| words.clone());
+        println!("{:<8} {:<5} {:<17} {outcome}", row.machine.name(), row.linker.name(), row.variant);
+    }
+    assert!(!rows.is_empty());
+    let failed = rows.iter().filter(|row| row.outcome.is_err()).count();
+    assert_eq!(failed, 0, "of {} cells for {}; the table is above", rows.len(), machine.name());
+}
+
+#[test]
+fn x86_64() {
+    machine(Machine::X86_64);
+}
+
+#[test]
+fn i386() {
+    machine(Machine::I386);
+}
+
+#[test]
+fn aarch64() {
+    machine(Machine::AArch64);
+}
+
+#[test]
+fn arm() {
+    machine(Machine::Arm);
+}
+
+#[test]
+fn what_cannot_be_packed_is_refused_with_its_reason() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let workshop = match Workshop::new(Machine::X86_64, directory.path()) {
+        Ok(workshop) => workshop,
+        Err(reason) => return testing::skip(&reason),
+    };
+    for (flags, reason) in [
+        (&["-static"][..], Reason::NotShared),
+        (&["-no-pie"], Reason::NotShared),
+        (&["-static-pie"], Reason::StaticPie),
+        (&["-fPIE", "-pie", "-Wl,-z,pack-relative-relocs"], Reason::AlreadyRelr),
+    ] {
+        let path = workshop.plain("plain", flags).expect("the plain program");
+        let bytes = std::fs::read(&path).expect("what was linked");
+        let (outcome, packed) = pack_bytes(&bytes, &Options::default()).expect("no error");
+        assert!(packed.is_none());
+        assert!(matches!(&outcome, Outcome::Refused(refusal) if refusal.reason == reason), "{flags:?}: {outcome:?}");
+    }
+}
+
+/// The packed table names the same words as the one that the linker makes of the same objects.
+#[test]
+fn the_same_words_as_the_linker_packs() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let workshop = match Workshop::new(Machine::X86_64, directory.path()) {
+        Ok(workshop) => workshop,
+        Err(reason) => return testing::skip(&reason),
+    };
+    const RELR: Variant = Variant { name: "relr", flags: &["-Wl,-z,pack-relative-relocs"], linkers: &[] };
+    let count = |programs: &Programs, part: &str| {
+        let bytes = std::fs::read(programs.path(part)).expect("what was linked");
+        offline(&bytes, &bytes).expect("a usable file").checked.relative
+    };
+    let plain = workshop.link(Linker::Bfd, &VARIANTS[0]).expect("a plain link");
+    let theirs = workshop.link(Linker::Bfd, &RELR).expect("a link with DT_RELR");
+    let ours = plain.beside("packed");
+    pack_parts(&plain, &ours, &Options { space: Space::Keep, ..Options::default() }, &[]).expect("packed");
+    for part in PARTS {
+        assert_eq!(count(&ours, part), count(&theirs, part), "{part}");
+    }
+    assert_eq!(theirs.line().as_deref(), Ok(LINE));
+}
