@@ -32,16 +32,19 @@ fn represents(machine: Machine, linker: Linker, variant: &Variant) -> bool {
 /// The variants in which a mode may leave a part as it is, and for which reasons.
 fn may_refuse(space: Space) -> &'static [Reason] {
     match space {
-        // Small files in large pages have no page to give.
+        // Small files in large pages have no page to give; some layouts have no room for one more segment.
         Space::Shrink => &[Reason::NoGain, Reason::NoHeaderSlot],
-        Space::Keep | Space::Punch => &[],
+        Space::Keep | Space::Punch => &[Reason::NoHeaderSlot],
     }
 }
 
 fn cell(workshop: &Workshop, linker: Linker, variant: &Variant) -> Result<String, String> {
     let programs = workshop.link(linker, variant)?;
     let line = programs.line()?;
-    if line != LINE {
+    // What that option is for: the library calls its own function, not the program's.
+    let right =
+        if variant.name == "symbolic" { LINE.replace("weak=2 same=1", "weak=1 same=0") } else { LINE.to_owned() };
+    if line != right {
         return Err(format!("the original prints '{line}'"));
     }
     let mut words = Vec::new();
@@ -50,7 +53,7 @@ fn cell(workshop: &Workshop, linker: Linker, variant: &Variant) -> Result<String
         let options = Options { space, ..Options::default() };
         let parts = pack_parts(&programs, &packed, &options, may_refuse(space))?;
         let line = packed.line().map_err(|error| format!("{name}: {error}"))?;
-        if line != LINE {
+        if line != right {
             return Err(format!("{name}: the packed program prints '{line}'"));
         }
         if workshop.machine.is_native() {
@@ -89,7 +92,9 @@ fn machine(machine: Machine) {
             continue;
         }
         for variant in VARIANTS.iter().filter(|variant| variant.linkers.contains(&linker)) {
-            if whole_matrix() || represents(machine, linker, variant) {
+            if (machine, linker, variant.name) == (Machine::Arm, Linker::Gold, "emit-relocs") {
+                testing::skip("gold stops with an internal error at --emit-relocs for ARM");
+            } else if whole_matrix() || represents(machine, linker, variant) {
                 let outcome = cell(&workshop, linker, variant);
                 rows.push(Row { machine, linker, variant: variant.name, outcome });
             }
@@ -99,7 +104,8 @@ fn machine(machine: Machine) {
         let outcome = row.outcome.as_ref().map_or_else(|error| format!("FAILED: {error}"), |words| words.clone());
         println!("{:<8} {:<5} {:<17} {outcome}", row.machine.name(), row.linker.name(), row.variant);
     }
-    assert!(!rows.is_empty());
+    let shrunk = rows.iter().filter(|row| row.outcome.as_ref().is_ok_and(|words| !words.contains("no-"))).count();
+    assert!(shrunk > 0, "no cell for {} became smaller", machine.name());
     let failed = rows.iter().filter(|row| row.outcome.is_err()).count();
     assert_eq!(failed, 0, "of {} cells for {}; the table is above", rows.len(), machine.name());
 }

@@ -256,7 +256,8 @@ impl Loaded {
         }
         let path = &self.maps[owner].path;
         let first = self.maps.iter().find(|mapping| mapping.path == *path)?;
-        let name = if *path == self.file { OsStr::new("") } else { path };
+        // By name only: a DT_RPATH can lead each file to libraries of its own.
+        let name = if *path == self.file { OsStr::new("") } else { Path::new(path).file_name().unwrap_or(path) };
         Some((name, address - first.start))
     }
 

@@ -4,7 +4,7 @@
 
 namespace {
 char pool[32768];
-const char *const table[] = {POINTERS_4096(pool)};
+const char *const table[] = {POINTERS_4096(pool), POINTERS_4096(pool + 100), POINTERS_4096(pool + 3)};
 const char gap[4000] = {1};
 const char *writable[] = {POINTERS_64(pool), nullptr, POINTERS_16(gap)};
 

@@ -3,7 +3,7 @@
 
 namespace {
 char pool[32768];
-const char *const table[] = {POINTERS_4096(pool)};
+const char *const table[] = {POINTERS_4096(pool), POINTERS_4096(pool + 100), POINTERS_4096(pool + 3)};
 __thread int own_tls = 3;
 struct Mark {
     Mark() { corpus_note('P'); }

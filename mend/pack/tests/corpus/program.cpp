@@ -12,7 +12,7 @@
 
 namespace {
 char pool[32768];
-const char *const table[] = {POINTERS_4096(pool)};
+const char *const table[] = {POINTERS_4096(pool), POINTERS_4096(pool + 100), POINTERS_4096(pool + 3)};
 __thread int local_tls = 11;
 std::string made_by_constructor = "made";
 int early;
