@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{LINE, Linker, Machine, PARTS, Programs, VARIANTS, Variant, Workshop, pack_parts, whole_matrix};
+use common::{LINE, Linker, Machine, PARTS, Programs, VARIANTS, Variant, Workshop, pack_parts, place, whole_matrix};
 use pack::verify::{LiveOptions, live, offline};
 use pack::{Options, Outcome, Reason, Space, pack_bytes};
 
@@ -80,8 +80,7 @@ fn loaded(programs: &Programs, packed: &Programs) -> Result<(), String> {
 }
 
 fn machine(machine: Machine) {
-    let directory = tempfile::tempdir().expect("a directory");
-    let workshop = match Workshop::new(machine, directory.path()) {
+    let workshop = match Workshop::new(machine, &place(machine.triple())) {
         Ok(workshop) => workshop,
         Err(reason) => return testing::skip(&reason),
     };
@@ -132,8 +131,7 @@ fn arm() {
 
 #[test]
 fn what_cannot_be_packed_is_refused_with_its_reason() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let workshop = match Workshop::new(Machine::X86_64, directory.path()) {
+    let workshop = match Workshop::new(Machine::X86_64, &place("refused")) {
         Ok(workshop) => workshop,
         Err(reason) => return testing::skip(&reason),
     };
@@ -154,8 +152,7 @@ fn what_cannot_be_packed_is_refused_with_its_reason() {
 /// The packed table names the same words as the one that the linker makes of the same objects.
 #[test]
 fn the_same_words_as_the_linker_packs() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let workshop = match Workshop::new(Machine::X86_64, directory.path()) {
+    let workshop = match Workshop::new(Machine::X86_64, &place("same-words")) {
         Ok(workshop) => workshop,
         Err(reason) => return testing::skip(&reason),
     };

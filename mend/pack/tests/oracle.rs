@@ -4,12 +4,11 @@
 mod common;
 
 use common::view::{Field, View};
-use common::{Linker, Machine, Programs, Variant, Workshop};
+use common::{Linker, Machine, Programs, Variant, Workshop, place};
 use pack::verify::{Allowed, Expected, Kind, Word, offline, offline_expecting};
 use pack::{Options, Outcome, Space, pack_bytes};
 use proptest::prelude::*;
 use std::sync::LazyLock;
-use tempfile::TempDir;
 
 /// A file, and a packed form of it that is right.
 struct Pair {
@@ -24,18 +23,15 @@ const PACKED_BY_BFD: Variant =
 const PLAIN: Variant = Variant { name: "plain", flags: &["-Wl,--build-id=sha1"], linkers: &[Linker::Bfd] };
 
 struct Built {
-    /// Keeps the directory for as long as the tests run.
-    _directory: TempDir,
     relr: Programs,
     plain: Programs,
 }
 
 static BUILT: LazyLock<Result<Built, String>> = LazyLock::new(|| {
-    let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let workshop = Workshop::new(Machine::X86_64, directory.path())?;
+    let workshop = Workshop::new(Machine::X86_64, &place("oracle"))?;
     let relr = workshop.link(Linker::Bfd, &PACKED_BY_BFD)?;
     let plain = workshop.link(Linker::Bfd, &PLAIN)?;
-    Ok(Built { _directory: directory, relr, plain })
+    Ok(Built { relr, plain })
 });
 
 /// What was built; otherwise the test is skipped with the reason.
@@ -514,7 +510,7 @@ fn damage(original: &mut [u8], packed: &mut [u8], changes: &[(u32, u8, u8)]) {
 static LIBRARY: LazyLock<Vec<Pair>> = LazyLock::new(|| pairs("libcorpus.so"));
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Whatever the bytes are, there is an answer.
     #[test]

@@ -4,13 +4,12 @@
 mod common;
 
 use common::{
-    LINE, Linker, Machine, PARTS, Programs, VARIANTS, Workshop, find, is_there, pack_parts, run, whole_matrix,
+    LINE, Linker, Machine, PARTS, Programs, VARIANTS, Workshop, find, is_there, pack_parts, place, run, whole_matrix,
 };
 use pack::{Options, Reason, Space};
 use std::path::Path;
 use std::process::Command;
 use std::sync::LazyLock;
-use tempfile::TempDir;
 
 /// A tool that writes a file anew.
 struct Rewriter {
@@ -52,13 +51,6 @@ impl Rewriter {
     }
 }
 
-struct Ground {
-    /// Keeps the directory for as long as the tests run.
-    _directory: TempDir,
-    /// Programs of each linker, and their packed forms.
-    cells: Vec<Cell>,
-}
-
 struct Cell {
     name: String,
     original: Programs,
@@ -69,9 +61,9 @@ struct Cell {
 /// Files that a mode cannot pack are of no interest here: the matrix counts them.
 const MAY_REFUSE: &[Reason] = &[];
 
-static GROUND: LazyLock<Result<Ground, String>> = LazyLock::new(|| {
-    let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let workshop = Workshop::new(Machine::X86_64, directory.path())?;
+/// Programs of each linker, and their packed forms.
+static CELLS: LazyLock<Result<Vec<Cell>, String>> = LazyLock::new(|| {
+    let workshop = Workshop::new(Machine::X86_64, &place("tools"))?;
     let mut cells = Vec::new();
     for linker in Linker::ALL {
         if !workshop.has(linker) || !whole_matrix() && ![Linker::Bfd, Linker::Lld].contains(&linker) {
@@ -89,12 +81,12 @@ static GROUND: LazyLock<Result<Ground, String>> = LazyLock::new(|| {
             cells.push(Cell { name: format!("{} {mode}", linker.name()), original, packed, options });
         }
     }
-    Ok(Ground { _directory: directory, cells })
+    Ok(cells)
 });
 
 fn cells() -> &'static [Cell] {
-    match &*GROUND {
-        Ok(ground) => &ground.cells,
+    match &*CELLS {
+        Ok(cells) => cells,
         Err(reason) => {
             testing::skip(reason);
             &[]
@@ -154,26 +146,26 @@ fn tools_that_write_files_anew_before_packing() {
 }
 
 #[test]
-fn every_tool_after_every_other() {
-    if !whole_matrix() {
-        return testing::skip("pairs of tools run with THAW_MATRIX=all");
-    }
+fn one_tool_after_another() {
     let tools: Vec<&Rewriter> = REWRITERS.iter().filter(|tool| tool.command().is_some()).collect();
-    for cell in cells() {
-        for (one, first) in tools.iter().enumerate() {
-            for (two, second) in tools.iter().enumerate().filter(|(two, _)| *two != one) {
-                let programs = copy(&cell.packed, &format!("pair{one}{two}"));
-                let name = format!("{} and {} of {}", first.name, second.name, cell.name);
-                // Some pairs fail on unpacked files too; those say nothing about packing.
-                let plain = copy(&cell.original, &format!("plain{one}{two}"));
-                let both = |programs: &Programs| first.rewrite(programs).and_then(|()| second.rewrite(programs));
-                if both(&plain).and_then(|()| plain.line()).as_deref() != Ok(LINE) {
-                    println!("{name}: fails on the original as well");
-                    continue;
-                }
-                both(&programs).unwrap_or_else(|error| panic!("{name}: {error}"));
-                assert_eq!(programs.line().as_deref(), Ok(LINE), "{name}");
+    let pairs = tools.iter().enumerate().flat_map(|one| tools.iter().enumerate().map(move |two| (one, two)));
+    for ((one, first), (two, second)) in pairs.filter(|(one, two)| one.0 != two.0) {
+        // The one that moves most is in every pair of the smaller selection.
+        if !whole_matrix() && ![first.name, second.name].contains(&"patchelf") {
+            continue;
+        }
+        for cell in if whole_matrix() { cells() } else { &cells()[..cells().len().min(1)] } {
+            let name = format!("{} and {} of {}", first.name, second.name, cell.name);
+            let both = |programs: &Programs| first.rewrite(programs).and_then(|()| second.rewrite(programs));
+            // Some pairs fail on the original too; those say nothing about packing.
+            let plain = copy(&cell.original, &format!("plain{one}{two}"));
+            if both(&plain).and_then(|()| plain.line()).as_deref() != Ok(LINE) {
+                println!("{name}: fails on the original as well");
+                continue;
             }
+            let programs = copy(&cell.packed, &format!("pair{one}{two}"));
+            both(&programs).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(programs.line().as_deref(), Ok(LINE), "{name}");
         }
     }
 }

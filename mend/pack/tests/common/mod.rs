@@ -8,6 +8,15 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+/// An empty directory for what a test builds, below cargo's own: statics are never dropped, so that a temporary one would
+/// stay behind.
+pub fn place(name: &str) -> PathBuf {
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pack").join(name);
+    let _ = std::fs::remove_dir_all(&place);
+    std::fs::create_dir_all(&place).expect("a directory below cargo's");
+    place
+}
+
 /// A machine that programs are built for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Machine {
