@@ -86,8 +86,14 @@ pub fn build<'a>(facts: &Facts<'_, 'a>, draft: &mut Draft, moves: Moves, kind: S
 
 /// What the oracle has to let pass besides the form of the relocations.
 fn expected(draft: &Draft) -> Expected {
-    let read_only = draft.dynamic_place == DynamicPlace::ReadOnly;
-    Expected { allowed: read_only.then_some(Allowed::ReadOnlyDynamic).into_iter().collect() }
+    let mut allowed = Vec::new();
+    if draft.dynamic_place == DynamicPlace::ReadOnly {
+        allowed.push(Allowed::ReadOnlyDynamic);
+    }
+    if !draft.gap.is_empty() {
+        allowed.push(Allowed::New { at: draft.gap.start, len: draft.gap.end - draft.gap.start });
+    }
+    Expected { allowed }
 }
 
 fn lost(vaddr: u64) -> Stop {

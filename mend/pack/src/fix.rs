@@ -129,6 +129,7 @@ fn decide(facts: &Facts<'_, '_>) -> Result<Draft, Stop> {
         loads,
         headers: Vec::new(),
         slots: slots.used,
+        gap: slots.gap,
         edits,
         moved: stack.moved,
         relr: 0..0,

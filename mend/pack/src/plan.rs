@@ -64,6 +64,8 @@ pub struct Draft {
     /// The new program headers; offsets are open.
     pub headers: Vec<Segment>,
     pub slots: Vec<HeaderSlot>,
+    /// Alignment before the loader's tables that holds something now.
+    pub gap: Range<u64>,
     /// New bytes, in the order in which they are put down.
     pub edits: Vec<(u64, Fill)>,
     pub moved: Vec<Moved>,
@@ -454,18 +456,14 @@ fn attempt(facts: &Facts<'_, '_>, moves: Moves, place: DynamicPlace) -> Result<D
             freed.end = home_end;
         }
         Moves::Up => {
+            // The first byte behind need not begin a page; both parts only must not share one in memory.
             let grain = granule(image, &loads[index].head);
-            let border = down(run.end, grain);
-            if border <= up(end, grain) {
+            if down(run.end, grain) < up(end, grain) {
                 return Err(refuse(Reason::NoGain, "the room that becomes free is less than a page"));
             }
-            let tail = loads[index].split_off(border);
+            let tail = loads[index].split_off(run.end);
             loads[index].truncate(end);
-            if border < run.end {
-                edits.insert(0, (border, Fill::Zero(run.end - border)));
-            }
             loads.insert(index + 1, tail);
-            freed.end = border;
         }
     }
     // Nothing of the old tables shows through, not even between the new ones.
@@ -476,6 +474,7 @@ fn attempt(facts: &Facts<'_, '_>, moves: Moves, place: DynamicPlace) -> Result<D
         loads,
         headers: Vec::new(),
         slots: slots.used,
+        gap: slots.gap,
         edits,
         moved,
         relr,
