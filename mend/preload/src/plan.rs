@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 /// nothing is left out, no read is longer than what every disk takes.
 pub const LONGEST: Bytes = Bytes(512 << 10);
 
-/// Gaps that are tried, in pages.
-const GAPS: [u64; 16] = [0, 1, 2, 4, 8, 12, 16, 20, 24, 32, 48, 64, 96, 128, 192, 256];
+/// Gaps that are tried, in pages: up to 1 MiB.
+const GAPS: [u64; 25] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 18, 20, 24, 28, 32, 48, 64, 96, 128, 256];
 
 /// In which order the data of files is read. Metadata comes first in both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]

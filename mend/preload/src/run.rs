@@ -53,6 +53,8 @@ pub struct Report {
     pub files: usize,
     /// Of those, left out.
     pub stale: Vec<StaleFile>,
+    /// Devices that this user may not read, which is usual: their metadata is left out.
+    pub refused: usize,
     /// Bytes in the manifest.
     pub bytes: Bytes,
     /// Bytes of files that were in memory as far as they are needed.
@@ -66,9 +68,9 @@ pub struct Report {
 }
 
 impl Report {
-    /// No file is as planned for: the manifest is of another machine, or of before an upgrade. (Devices may be another user's.)
+    /// No file is as planned for: the manifest is of another machine, or of before an upgrade.
     pub fn nothing_fits(&self) -> bool {
-        self.files > 0 && self.stale.len() == self.files
+        !self.stale.is_empty() && self.stale.len() + self.refused == self.files
     }
 
     fn count(&mut self, calls: &[Call]) {
@@ -192,6 +194,7 @@ impl<'a> Opened<'a> {
                 continue;
             }
             match identity::open(entry) {
+                Err(Stale::Forbidden) if entry.kind == Kind::Device => report.refused += 1,
                 Err(why) => report.stale.push(StaleFile { path: entry.shown(), why }),
                 Ok(opened) => match os::cache::residency_of(&opened, &ranges) {
                     Ok(residency) if residency.resident == residency.pages => {

@@ -52,7 +52,7 @@ pub struct MakeArgs {
     #[arg(long, value_name = "ORDER", default_value = "auto")]
     pub order: OrderChoice,
     /// The disk to plan for: laptop2010, desktop2010, sata-ssd, nvme, microsd, this (it is measured), or throttle:iops=200,bps=30M
-    /// [default: the limit of the recording; else by the kind of disk]
+    /// [default: the limit of the recording; else one as fast as its disk was]
     #[arg(long, value_name = "DISK")]
     pub disk: Option<String>,
     /// Which of the recorded programs [default: the first]

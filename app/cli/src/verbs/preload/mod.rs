@@ -85,16 +85,16 @@ pub fn run(args: &PreloadArgs) -> Result<Exit> {
 /// # Errors
 /// The recording holds no cold start, or nothing of what it needed is as it was.
 fn make(args: &MakeArgs) -> Result<Exit> {
-    let needed = needed::of(&args.recordings, args.variant.as_deref())?;
+    let mut needed = needed::of(&args.recordings, args.variant.as_deref())?;
     let recordings: Vec<String> =
         args.recordings.iter().map(|path| shown(&std::path::absolute(path).unwrap_or_else(|_| path.clone()))).collect();
-    let (wanted, lost) = preload::make::look(needed.files);
+    let (wanted, lost) = preload::make::look(std::mem::take(&mut needed.files));
     if wanted.is_empty() {
         let recordings = recordings.join(", ");
         return Err(Error::new(Exit::No, "nothing that this start needed is as it was recorded:", recordings)
             .hint("record it again on this machine, then `thaw preload make`"));
     }
-    let disk = target::disk(args.disk.as_deref(), &needed.asked, wanted.iter().map(|file| &*file.entry.path))?;
+    let disk = target::disk(args.disk.as_deref(), &needed, wanted.iter().map(|file| &*file.entry.path))?;
     let order = match args.order {
         OrderChoice::Auto => target::order(&disk),
         OrderChoice::Disk => Order::Disk,

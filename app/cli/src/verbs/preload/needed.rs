@@ -35,6 +35,11 @@ impl Source {
     }
 }
 
+/// A read so small that its transfer takes no time.
+const SMALL: Bytes = Bytes(16 << 10);
+/// So many small reads tell what the disk is.
+const ENOUGH: usize = 50;
+
 /// What was needed.
 pub struct Needed {
     /// The least exact way in which some of it is known.
@@ -43,6 +48,8 @@ pub struct Needed {
     pub files: Vec<Recorded>,
     /// How the first recording was made.
     pub asked: Asked,
+    /// Median time that a small read took on the disk; `None`: too few were seen.
+    pub small_read: Option<Nanos>,
 }
 
 /// What any traced start of a variant needed that was not hot.
@@ -50,7 +57,8 @@ pub struct Needed {
 /// # Errors
 /// There is no such variant, or a recording holds no such start.
 pub fn of(recordings: &[PathBuf], variant: Option<&str>) -> Result<Needed> {
-    let mut needed = Needed { source: Source::Exact, files: Vec::new(), asked: Asked::default() };
+    let mut needed = Needed { source: Source::Exact, files: Vec::new(), asked: Asked::default(), small_read: None };
+    let mut small_reads = Vec::new();
     // A file can stand for its file system too.
     let mut files: BTreeMap<(PathBuf, Kind), Recorded> = BTreeMap::new();
     for (number, path) in recordings.iter().enumerate() {
@@ -64,6 +72,8 @@ pub fn of(recordings: &[PathBuf], variant: Option<&str>) -> Result<Needed> {
                 _ => Source::Asked,
             };
             needed.source = needed.source.min(source);
+            let reads = rows.blocks.iter().filter(|block| !block.write && block.len.0 <= SMALL.0);
+            small_reads.extend(reads.filter_map(|block| Some(block.done_ns? - block.start_ns)));
             for file in of_trace(&rows, source) {
                 match files.entry((file.path.clone(), file.kind)) {
                     // The same ranges again cost nothing: the plan joins them.
@@ -79,6 +89,8 @@ pub fn of(recordings: &[PathBuf], variant: Option<&str>) -> Result<Needed> {
         }
     }
     needed.files = files.into_values().collect();
+    small_reads.sort_unstable();
+    needed.small_read = (small_reads.len() >= ENOUGH).then(|| small_reads[small_reads.len() / 2]);
     Ok(needed)
 }
 

@@ -1,19 +1,20 @@
 //! The disk that a manifest is planned for.
 
 use crate::args::values::{self, DiskLimit};
-use crate::plan::Asked;
+use crate::verbs::preload::needed::Needed;
 use disk::model::{Ask, Direction, Drive, Flash, Kind, Model, Zone};
 use disk::preset::Presets;
 use model::{Bytes, Error, Exit, Nanos, Result};
 use preload::plan::{DiskRead, Order};
 use std::path::Path;
 
-/// What was typed; else the limit that was set for the recording; else a disk of the kind that the kernel tells of the first of
-/// these files that is on a disk.
+/// What was typed; else the limit that was set for the recording; else a disk that is as fast as the one of the recording; else one of
+/// the kind that the kernel tells of the first of these files that is on a disk.
 ///
 /// # Errors
 /// There is no such disk, or `this` cannot be measured.
-pub fn disk<'a>(typed: Option<&str>, asked: &Asked, files: impl Iterator<Item = &'a Path>) -> Result<Model> {
+pub fn disk<'a>(typed: Option<&str>, needed: &Needed, files: impl Iterator<Item = &'a Path>) -> Result<Model> {
+    let asked = &needed.asked;
     let mut below = files.filter_map(|file| os::disk::Disk::of_path(file).ok());
     match typed {
         Some("this") => {
@@ -30,14 +31,23 @@ pub fn disk<'a>(typed: Option<&str>, asked: &Asked, files: impl Iterator<Item = 
         None if asked.throttle_iops.is_some() || asked.throttle_bps.is_some() => {
             Ok(limited(DiskLimit { iops: asked.throttle_iops, bps: asked.throttle_bps.map(Bytes) }))
         }
-        None => {
-            let name = match below.next() {
-                Some(disk) if disk.rotational => "desktop2010",
-                Some(disk) if disk.name.starts_with("nvme") => "nvme",
-                _ => "sata-ssd",
-            };
-            Ok(Presets::builtin().get(name)?.model.clone())
-        }
+        None => Ok(Presets::builtin().get(kind(needed.small_read, below.next().as_ref()))?.model.clone()),
+    }
+}
+
+/// The disk that is most like this one. How long small reads took says more than what the kernel believes: a virtual disk claims to rotate.
+fn kind(small_read: Option<Nanos>, disk: Option<&os::disk::Disk>) -> &'static str {
+    /// No arm moves in this time.
+    const ARM: Nanos = Nanos(2_000_000);
+    /// No SATA disk answers in this time.
+    const SATA: Nanos = Nanos(150_000);
+    match (small_read, disk) {
+        (Some(time), _) if time < SATA => "nvme",
+        (Some(time), _) if time < ARM => "sata-ssd",
+        (Some(_), _) => "desktop2010",
+        (None, Some(disk)) if disk.rotational => "desktop2010",
+        (None, Some(disk)) if disk.name.starts_with("nvme") => "nvme",
+        (None, _) => "sata-ssd",
     }
 }
 
