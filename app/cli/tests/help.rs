@@ -2,14 +2,17 @@
 
 use crate::scratch::Scratch;
 
-const VERBS: [&str; 10] =
-    ["record", "report", "compare", "gate", "query", "flush", "resident", "elf", "doctor", "presets"];
+const VERBS: [&str; 11] =
+    ["record", "report", "compare", "gate", "query", "preload", "flush", "resident", "elf", "doctor", "presets"];
 const ELF_VERBS: [&str; 5] = ["stat", "pack", "restore", "fix-relr", "verify"];
+const PRELOAD_VERBS: [&str; 5] = ["make", "run", "status", "install", "uninstall"];
 
 #[test]
 fn help_begins_with_a_question_and_ends_with_three_examples() {
     let scratch = Scratch::new();
-    let verbs = VERBS.iter().map(|verb| vec![*verb]).chain(ELF_VERBS.iter().map(|verb| vec!["elf", *verb]));
+    let below = |verb: &'static str, verbs: &'static [&str]| verbs.iter().map(move |below| vec![verb, below]);
+    let verbs = VERBS.iter().map(|verb| vec![*verb]);
+    let verbs = verbs.chain(below("elf", &ELF_VERBS)).chain(below("preload", &PRELOAD_VERBS));
     for words in verbs {
         let help = scratch.thaw(words.iter().copied().chain(["--help"])).exits(0).out();
         let verb = words.join(" ");

@@ -10,5 +10,6 @@ mod files;
 mod help;
 mod machine;
 mod made;
+mod preload;
 mod record;
 mod scratch;

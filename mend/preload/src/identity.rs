@@ -70,8 +70,7 @@ impl From<io::Error> for Stale {
 
 /// Date of the last change, nanoseconds since 1970.
 pub(crate) fn mtime_ns(stat: &Stat) -> i64 {
-    // The types of both fields differ between architectures.
-    (stat.st_mtime as i64).saturating_mul(1_000_000_000).saturating_add(stat.st_mtime_nsec as i64)
+    stat.st_mtime.saturating_mul(1_000_000_000).saturating_add(stat.st_mtime_nsec as i64)
 }
 
 pub(crate) fn size(stat: &Stat) -> Bytes {

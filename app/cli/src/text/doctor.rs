@@ -17,6 +17,13 @@ pub fn page(document: &DoctorDocument, width: usize) -> Page {
     for leftover in &document.leftovers {
         left(&mut page, leftover);
     }
+    if !document.installed.is_empty() {
+        page.heading("What was installed");
+    }
+    for installed in &document.installed {
+        page.labelled(GREEN, "ok       ", &harmless(&installed.files.join(", ")));
+        page.labelled("", "           undo: ", &harmless(&installed.undo));
+    }
     page
 }
 

@@ -22,6 +22,17 @@ pub struct DoctorDocument {
     pub abilities: Vec<Ability>,
     /// What killed runs left; mended ones too.
     pub leftovers: Vec<Leftover>,
+    /// What was installed on purpose, and stays until it is taken away.
+    pub installed: Vec<Installed>,
+}
+
+/// What `thaw preload install` installed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Installed {
+    /// Its files.
+    pub files: Vec<String>,
+    /// What to type to take it away.
+    pub undo: String,
 }
 
 /// One thing that a recording may need.
@@ -61,7 +72,8 @@ pub struct Leftover {
 pub fn run(args: &DoctorArgs) -> Result<Exit> {
     // Leftovers first: what the survey makes and removes again is not among them.
     let leftovers = leftovers(args.mend)?;
-    let document = DoctorDocument { schema: "thaw.doctor/1", abilities: abilities(), leftovers };
+    let document =
+        DoctorDocument { schema: "thaw.doctor/1", abilities: abilities(), leftovers, installed: installed()? };
     if args.json {
         output::json(&document)?;
     } else {
@@ -69,6 +81,15 @@ pub fn run(args: &DoctorArgs) -> Result<Exit> {
     }
     let all_well = document.leftovers.iter().all(|leftover| leftover.mended);
     Ok(if all_well { Exit::Done } else { Exit::No })
+}
+
+fn installed() -> Result<Vec<Installed>> {
+    let installed = preload::install::list()?.into_iter();
+    let named = |it: preload::install::Installation| Installed {
+        files: it.paths().map(|path| model::shown(path)).collect(),
+        undo: it.undo_command(),
+    };
+    Ok(installed.map(named).collect())
 }
 
 fn leftovers(mend: bool) -> Result<Vec<Leftover>> {

@@ -163,7 +163,7 @@ fn no_manifest_is_too_long_for_the_files_that_may_be_open() {
     let reads = (0..200).map(|file| read(file, 0, 1, file)).collect();
     let manifest = manifest(paths.iter().map(|path| entry(path, Kind::Regular)).collect(), reads);
     // Other tests of this process use few files at a time.
-    setrlimit(Resource::Nofile, Rlimit { current: Some(128), ..limit.clone() }).unwrap();
+    setrlimit(Resource::Nofile, Rlimit { current: Some(128), ..limit }).unwrap();
     let report = look(&manifest);
     let after = getrlimit(Resource::Nofile).current;
     setrlimit(Resource::Nofile, limit).unwrap();

@@ -1,0 +1,388 @@
+//! preload: from a recorded start to a launcher; above all that the program always starts, and as it would have without.
+
+use crate::made;
+use crate::scratch::{Mortal, Said, Scratch, alone};
+use std::io::{Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::Stdio;
+
+/// FNV-1a, as manifests have it: the manifests of these tests are written by hand.
+fn summed(body: &str) -> String {
+    let sum =
+        body.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    format!("{body}sum {sum:016x}\n")
+}
+
+/// A manifest of one file of 64 pages that is on a disk.
+fn manifest(scratch: &Scratch) -> PathBuf {
+    let data = scratch.write("data", vec![7; 64 << 12]);
+    std::process::Command::new("sync").arg(&data).status().unwrap();
+    let meta = std::fs::metadata(&data).unwrap();
+    let (seconds, nanos) =
+        (std::os::unix::fs::MetadataExt::mtime(&meta), std::os::unix::fs::MetadataExt::mtime_nsec(&meta));
+    let body = format!(
+        "thaw preload manifest 1\nabout host elsewhere\nfile regular 1 1 {} {} - {}\nread 0 0 262144 0\n",
+        meta.len(),
+        seconds * 1_000_000_000 + nanos,
+        data.display()
+    );
+    scratch.write("a.preload", summed(&body))
+}
+
+/// The manifest after its only file has changed.
+fn stale(scratch: &Scratch) -> PathBuf {
+    let path = manifest(scratch);
+    scratch.write("data", "short");
+    path
+}
+
+fn words<'a>(first: &[&'a str], rest: &[&'a str]) -> Vec<&'a str> {
+    first.iter().chain(rest).copied().collect()
+}
+
+#[test]
+fn a_recorded_start_becomes_a_manifest_that_reads_what_it_needs() {
+    if !testing::root_or_skip() {
+        return;
+    }
+    let _machine = alone();
+    let scratch = Scratch::new();
+    scratch.write("app/data", vec![b'x'; 2 << 20]);
+    std::process::Command::new("sync").arg(scratch.path("app/data")).status().unwrap();
+    let program = scratch.path("app/reader");
+    std::fs::copy("/bin/cat", &program).unwrap();
+    let program = program.to_str().unwrap();
+    let record = ["record", "-q", "--state", "cold", "--runs", "1", "--trace-runs", "1", "--readahead", "0"];
+    scratch.thaw(words(&record, &["--", program, "app/data"])).exits(0);
+
+    let made = scratch.thaw(["preload", "make", "thaw.thaw", "-o", "a.preload", "--json"]).exits(0).json();
+    assert_eq!((&made["schema"], &made["about"]["source"]), (&"thaw.preload-plan/1".into(), &"exact".into()));
+    assert!(made["needed"].as_u64().unwrap() >= 2 << 20, "{made:#}");
+    assert!(made["bytes"].as_u64() >= made["needed"].as_u64());
+    let text = scratch.thaw(["preload", "make", "thaw.thaw", "-o", "a.preload", "--gap", "0"]).exits(0).out();
+    assert!(text.contains("known exactly"), "{text}");
+
+    scratch.thaw(["flush", "app"]).exits(0);
+    scratch.thaw(["preload", "run", "-v", "a.preload"]).exits(0).complains("asking for 2.");
+    let status = scratch.thaw(["preload", "status", "a.preload", "--json"]).exits(0).json();
+    assert_eq!(status["report"]["stale"], serde_json::json!([]), "{status:#}");
+    let resident = scratch.thaw(["resident", "app/data", "--json"]).exits(0).json();
+    assert_eq!(resident["resident_bytes"], 2 << 20);
+    let out = scratch.thaw(["preload", "run", "a.preload", "--", program, "app/data"]).exits(0).out();
+    assert_eq!(out.len(), 2 << 20);
+    scratch.nothing_left();
+}
+
+#[test]
+fn what_has_no_cold_start_or_is_gone_makes_no_manifest() {
+    let scratch = Scratch::new();
+    made::recording(&scratch.path("gone.thaw"), &[900], &[300]);
+    let said = scratch.thaw(["preload", "make", "gone.thaw", "-o", "a.preload"]).exits(1);
+    said.complains("nothing that this start needed is as it was recorded").hints("record it again");
+    let said = scratch.thaw(["preload", "make", "gone.thaw", "-o", "a.preload", "--variant", "other"]).exits(2);
+    said.complains("no variant 'other'").hints("app");
+    scratch.thaw(["preload", "make", "missing.thaw", "-o", "a.preload"]).exits(5).complains("missing.thaw");
+    for (option, value, part) in [("--gap", "wide", "auto"), ("--order", "random", "first-use")] {
+        let said = scratch.thaw(["preload", "make", "gone.thaw", "-o", "a.preload", option, value]).exits(2);
+        said.complains(part);
+    }
+    assert!(!scratch.path("a.preload").exists());
+}
+
+#[test]
+fn the_program_is_started_whatever_the_manifest_is() {
+    let scratch = Scratch::new();
+    let good = manifest(&scratch);
+    let bytes = std::fs::read(&good).unwrap();
+    scratch.write("cut", &bytes[..bytes.len() - 9]);
+    scratch.write("letter", "dear diary");
+    scratch.write("newer", "thaw preload manifest 9\nsum 0\n");
+    std::fs::create_dir(scratch.path("folder")).unwrap();
+    for (file, part) in [
+        ("missing", "No such file"),
+        ("cut", "cut off"),
+        ("letter", "not a preload manifest"),
+        ("newer", "version 9"),
+        ("folder", "not a preload manifest"),
+        ("/dev/null", "not a preload manifest"),
+    ] {
+        let said = scratch.thaw(["preload", "run", file, "--", "sh", "-c", "echo started; exit 42"]);
+        let said = said.exits(42).says("started").complains("warning: cannot read the preload manifest");
+        said.complains(part).hints("thaw preload make");
+        scratch.thaw(["preload", "run", file]).exits(5).complains(part);
+        scratch.thaw(["preload", "status", file]).exits(5).complains(part);
+    }
+    let said = scratch.thaw(["preload", "run", "a.preload", "--", "sh", "-c", "echo started"]).exits(0).says("started");
+    assert_eq!(said.err(), "");
+}
+
+#[test]
+fn a_manifest_of_another_machine_says_so() {
+    let scratch = Scratch::new();
+    stale(&scratch);
+    let said = scratch.thaw(["preload", "run", "a.preload", "--", "echo", "started"]).exits(0).says("started");
+    said.complains("the manifest was made on elsewhere").hints("record the start again");
+    scratch.thaw(["preload", "run", "a.preload"]).exits(1).complains("none of the 1 files is as it was");
+    let said = scratch.thaw(["preload", "status", "a.preload"]).exits(1);
+    said.says("made on elsewhere").says("its size was 262.1 kB and is 5 B");
+    let json = scratch.thaw(["preload", "status", "a.preload", "--json"]).exits(1).json();
+    assert_eq!(json["schema"], "thaw.preload/1");
+    assert_eq!(json["report"]["stale"][0]["why"], "size");
+}
+
+#[test]
+fn a_program_that_cannot_be_started_is_as_for_env() {
+    let scratch = Scratch::new();
+    manifest(&scratch);
+    scratch.write("plain", "text");
+    let run = |program: &str| scratch.thaw(["preload", "run", "a.preload", "--", program]);
+    run("no-such-program-at-all").exits(127).complains("cannot start 'no-such-program-at-all': No such file");
+    run("./nothing").exits(127);
+    run("").exits(127);
+    run("./plain").exits(126).complains("ermission denied");
+    run("/").exits(126);
+    // A script without a first line is the shell's.
+    let script = scratch.script("script", "");
+    std::fs::write(&script, "echo shell $1\n").unwrap();
+    scratch.thaw(["preload", "run", "a.preload", "--", "./script", "one"]).exits(0).says("shell one");
+    // The same where the manifest is none.
+    scratch.thaw(["preload", "run", "missing", "--", "no-such-program-at-all"]).exits(127);
+}
+
+#[test]
+fn the_program_takes_the_process_its_input_and_its_files() {
+    let scratch = Scratch::new();
+    manifest(&scratch);
+    let script = "echo $$ $PPID; ls /proc/$$/fd; ulimit -n; cat; kill -TERM $$";
+    let command = |through_thaw: bool| {
+        let mut command = match through_thaw {
+            true => {
+                let mut command = scratch.command();
+                command.args(["preload", "run", "a.preload", "--"]);
+                command.arg("sh");
+                command
+            }
+            false => {
+                let mut command = std::process::Command::new("sh");
+                command.current_dir(scratch.path(""));
+                command
+            }
+        };
+        command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
+    };
+    let run = |through_thaw: bool| {
+        let mut child = command(through_thaw).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(b"from stdin").unwrap();
+        let mut out = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        let status = child.wait().unwrap();
+        assert_eq!(status.signal(), Some(15), "{out}");
+        let mut lines = out.lines();
+        let pids = lines.next().unwrap();
+        assert_eq!(pids, format!("{} {}", child.id(), std::process::id()), "it is the very process that was started");
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    // No more open files, the same limit, the same input.
+    assert_eq!(run(true), run(false));
+}
+
+#[test]
+fn signals_are_as_they_were() {
+    let scratch = Scratch::new();
+    manifest(&scratch);
+    for ignored in [false, true] {
+        let mut command = scratch.command();
+        command.args(["preload", "run", "a.preload", "--", "grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"]);
+        let mut plain = std::process::Command::new("grep");
+        plain.args(["-E", "^Sig(Blk|Ign)", "/proc/self/status"]);
+        for command in [&mut command, &mut plain] {
+            // SAFETY: between fork and exec only calls that are allowed there: signal and sigprocmask.
+            unsafe {
+                command.pre_exec(move || {
+                    use rustix::process::Signal;
+                    block(Signal::USR1);
+                    on_sigpipe(ignored);
+                    Ok(())
+                });
+            }
+        }
+        let (through, plain) = (Said::of(command), Said::of(plain));
+        assert_eq!(through.out(), plain.out(), "SIGPIPE ignored: {ignored}\n{}", through.framed());
+        assert!(plain.out().contains("SigBlk"), "{}", plain.framed());
+    }
+}
+
+/// Blocks a signal in this process.
+fn block(signal: rustix::process::Signal) {
+    // SAFETY: `set` is a signal set that sigemptyset made; the call changes this thread's mask only.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, signal.as_raw());
+        libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+    }
+}
+
+/// What happens on SIGPIPE in this process.
+fn on_sigpipe(ignored: bool) {
+    // SAFETY: both are dispositions that every program may have.
+    unsafe {
+        libc::signal(libc::SIGPIPE, if ignored { libc::SIG_IGN } else { libc::SIG_DFL });
+    }
+}
+
+#[test]
+fn the_rest_is_read_by_a_process_that_nobody_waits_for() {
+    let scratch = Scratch::new();
+    let path = manifest(&scratch);
+    // Two reads: the second one is the rest.
+    let text = std::fs::read_to_string(&path).unwrap();
+    let body = text.replace("read 0 0 262144 0\n", "read 0 0 4096 0\nread 0 8192 4096 1\n");
+    let body = &body[..body.rfind("sum ").unwrap()];
+    scratch.write("a.preload", summed(body));
+    let _machine = alone();
+    scratch.thaw(["flush", "data"]).exits(0);
+    let run = ["preload", "run", "a.preload", "--when", "first-part", "--first", "4K", "--"];
+    // A shell that waits for all its children finds none; a pipe that the other process held open would not end.
+    let said = scratch.thaw(words(&run, &["sh", "-c", "wait; ls /proc/self/task/*/children | xargs cat; echo end"]));
+    assert_eq!(said.exits(0).out().lines().last(), Some("end"));
+    let resident = || scratch.thaw(["resident", "data", "--json"]).exits(0).json()["resident_bytes"].clone();
+    while resident() != 8192 {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn every_engine_starts_the_program() {
+    let scratch = Scratch::new();
+    manifest(&scratch);
+    for engine in ["auto", "readahead", "fadvise", "io_uring"] {
+        let _machine = alone();
+        scratch.thaw(["flush", "data"]);
+        let said = scratch.thaw(["preload", "run", "-v", "--engine", engine, "a.preload", "--", "echo", "started"]);
+        said.exits(0).says("started").complains("asking for 262.1 kB in 1 read");
+    }
+}
+
+const ENTRY: &str = "[Desktop Entry]\nType=Application\nName=Tool\nExec=tool --new %u\nTryExec=sh\nActions=a;\n\n[Desktop Action a]\nName=A\nExec=tool --a\n";
+
+/// thaw with a home of its own.
+fn at_home(scratch: &Scratch, words: &[&str]) -> Said {
+    let mut command = scratch.command();
+    command
+        .args(words)
+        .env("HOME", scratch.path("home"))
+        .env_remove("XDG_DATA_HOME")
+        .env("XDG_CONFIG_HOME", scratch.path("home/.config"))
+        .env("XDG_DATA_DIRS", scratch.path("share"));
+    Said::of(command)
+}
+
+#[test]
+fn a_launcher_is_installed_listed_and_taken_away() {
+    let scratch = Scratch::new();
+    manifest(&scratch);
+    scratch.write("share/applications/tool.desktop", ENTRY);
+    let install = ["preload", "install", "a.preload", "--desktop", "tool.desktop"];
+    at_home(&scratch, &install).exits(0).says("thaw preload uninstall --desktop tool.desktop");
+    let entry = std::fs::read_to_string(scratch.path("home/.local/share/applications/tool.desktop")).unwrap();
+    let kept = scratch.path("home/.local/share/thaw/preload/tool.desktop.preload");
+    let prefix = format!("Exec={} preload run {} --", env!("CARGO_BIN_EXE_thaw"), kept.display());
+    assert!(entry.contains(&format!("{prefix} tool --new %u\n")), "{entry}");
+    assert!(entry.contains(&format!("{prefix} tool --a\n")) && entry.contains("TryExec=sh\n"), "{entry}");
+    let copy = std::fs::read_to_string(&kept).unwrap();
+    let original = std::fs::read_to_string(scratch.path("a.preload")).unwrap();
+    let reads =
+        |text: &str| text.lines().filter(|line| line.starts_with("read ")).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(reads(&copy), reads(&original));
+    if std::path::Path::new("/usr/bin/desktop-file-validate").exists() {
+        let path = scratch.path("home/.local/share/applications/tool.desktop");
+        assert!(std::process::Command::new("desktop-file-validate").arg(path).status().unwrap().success());
+    }
+    at_home(&scratch, &install).exits(2).complains("installed already");
+    at_home(&scratch, &["doctor"])
+        .says("What was installed")
+        .says("undo: thaw preload uninstall --desktop tool.desktop");
+    let json = at_home(&scratch, &["doctor", "--json"]).json();
+    assert_eq!(json["installed"][0]["files"].as_array().unwrap().len(), 2);
+
+    let uninstall = ["preload", "uninstall", "--desktop", "tool.desktop"];
+    at_home(&scratch, &uninstall).exits(0);
+    assert!(!scratch.path("home").exists(), "directories that were made for it go too");
+    assert_eq!(scratch.names("state/installed"), Vec::<String>::new());
+    at_home(&scratch, &uninstall).exits(2).complains("has not installed 'tool.desktop'").hints("thaw doctor");
+}
+
+#[test]
+fn an_entry_of_the_users_own_is_put_back() {
+    let scratch = Scratch::new();
+    manifest(&scratch);
+    let own = ENTRY.replace("tool --new", "tool --mine");
+    let path = scratch.write("home/.local/share/applications/tool.desktop", &own);
+    scratch.write("share/applications/tool.desktop", ENTRY);
+    let install = ["preload", "install", "a.preload", "--desktop", "tool.desktop"];
+    let uninstall = ["preload", "uninstall", "--desktop", "tool.desktop"];
+    at_home(&scratch, &install).exits(0);
+    assert!(
+        std::fs::read_to_string(&path).unwrap().contains(" -- tool --mine %u\n"),
+        "the desktop takes the user's one"
+    );
+    at_home(&scratch, &uninstall).exits(0);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), own);
+    // What the user changed after that is the user's again.
+    at_home(&scratch, &install).exits(0);
+    std::fs::write(&path, "changed").unwrap();
+    at_home(&scratch, &uninstall).exits(1).says("kept: ").says("changed since");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "changed");
+    assert!(!scratch.path("home/.local/share/thaw").exists());
+}
+
+#[test]
+fn what_cannot_be_installed_changes_nothing() {
+    let scratch = Scratch::new();
+    manifest(&scratch);
+    scratch.write("share/applications/link.desktop", "[Desktop Entry]\nType=Link\nURL=x\n");
+    scratch.write("share/applications/tool.desktop", ENTRY);
+    let install = |name: &str| at_home(&scratch, &["preload", "install", "a.preload", "--desktop", name]);
+    install("other.desktop").exits(2).complains("no desktop entry 'other.desktop'").hints("share/applications");
+    install("link.desktop").exits(2).complains("of type Link");
+    install("../tool.desktop").exits(2).complains("no name");
+    at_home(&scratch, &["preload", "install", "missing", "--desktop", "tool.desktop"]).exits(5);
+    at_home(&scratch, &["preload", "install", "a.preload"]).exits(2).complains("--desktop");
+    // A file where a directory has to be made.
+    scratch.write("home/.local/share", "in the way");
+    install("tool.desktop").exits(3).complains("cannot write");
+    assert_eq!(scratch.names("home/.local"), ["share"]);
+    let left = scratch.path("state/installed");
+    assert!(!left.exists() || scratch.names("state/installed").is_empty(), "the record is taken back");
+}
+
+#[test]
+fn a_unit_reads_at_login() {
+    let scratch = Scratch::new();
+    manifest(&scratch);
+    at_home(&scratch, &["preload", "install", "a.preload", "--unit", "tool"]).exits(0).says("daemon-reload");
+    let unit = scratch.path("home/.config/systemd/user/thaw-preload-tool.service");
+    let text = std::fs::read_to_string(&unit).unwrap();
+    assert!(text.contains("Type=oneshot\n") && text.contains("preload run"), "{text}");
+    let wants = scratch.path("home/.config/systemd/user/default.target.wants/thaw-preload-tool.service");
+    assert_eq!(wants.canonicalize().unwrap(), unit);
+    at_home(&scratch, &["preload", "uninstall", "--unit", "tool"]).exits(0);
+    assert!(!scratch.path("home").exists());
+}
+
+#[test]
+fn the_program_outlives_the_terminal_of_thaw_and_dies_of_its_own_signal() {
+    let scratch = Scratch::new();
+    manifest(&scratch);
+    let child = scratch.command().args(["preload", "run", "a.preload", "--", "sleep", "600"]).spawn().unwrap();
+    let mut child = Mortal(child);
+    let pid = child.0.id();
+    while std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() != "sleep") {
+        std::thread::yield_now();
+    }
+    child.0.kill().unwrap();
+    assert_eq!(child.0.wait().unwrap().signal(), Some(9));
+}
