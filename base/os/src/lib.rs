@@ -13,6 +13,7 @@ pub mod handle;
 pub mod interrupt;
 pub mod journal;
 pub mod machine;
+pub mod mapped;
 pub mod mounts;
 pub mod perf;
 pub mod pressure;

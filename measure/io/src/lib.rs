@@ -30,7 +30,6 @@ mod analyze;
 mod engine;
 mod handle;
 mod keyed;
-mod mapped;
 mod raw;
 mod report;
 mod resolve;

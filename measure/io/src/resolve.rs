@@ -6,15 +6,13 @@ mod owners;
 
 pub use owners::{Ownership, install_dirs};
 
-use crate::{
-    mapped::Mapped,
-    raw::{Inode, RawTrace},
-};
+use crate::raw::{Inode, RawTrace};
 use elf::Section;
 use model::{Bytes, DiskOffset, FileKind, FileOffset, FileRow, Nanos, Owner, Warning, WarningKind};
 use os::{
     extents::{Extent, ExtentKind},
     handle::InodeName as Name,
+    mapped::Mapped,
     mounts::{Backing, Mount, Mounts, from_kernel_dev, place_of},
 };
 use owners::Owners;

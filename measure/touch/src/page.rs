@@ -1,4 +1,4 @@
-//! The `page` engine: a traced cold start without read-ahead. With `read_ahead_kb` 0 a page comes into the cache only if it is
+//! Pages, from traces of fills. The `page` engine: a traced cold start without read-ahead. With `read_ahead_kb` 0 a page comes into the cache only if it is
 //! asked for, so the fills of that run are the pages that a start touches. Pure: another room takes the trace.
 
 use model::{Bytes, Cause, FileId, FileKind, FileOffset, FillRow, PAGE, TouchEngine, TouchRow, TraceRows};
@@ -13,10 +13,41 @@ const CANNOT: [&str; 3] = [
 /// More pages than any file has; rows of a damaged recording may claim more.
 const MOST_PAGES: u64 = 1 << 32;
 
+/// What the probe engine cannot know, beside what its trace says.
+const CANNOT_TELL_NEED: &str = "what was needed and what was only read ahead";
+
 /// What a trace without read-ahead touched: each page once, in the order of its first fill. Fills that are contiguous in time
 /// and place, by one thread, are one row. What the program wrote and what lies in memory is left out. Of the trace itself
 /// remain files, sections, extents and processes.
 pub fn pages(trace: TraceRows) -> TraceRows {
+    let touches = touched(&trace, TouchEngine::Page);
+    kept(trace, touches, &CANNOT)
+}
+
+/// What a trace of a probe found in the cache: pages without order, time or thread.
+pub fn resident_pages(trace: TraceRows) -> TraceRows {
+    let mut touches = touched(&trace, TouchEngine::Probe);
+    for touch in &mut touches {
+        (touch.order, touch.at_ns, touch.tid) = (None, None, None);
+    }
+    kept(trace, touches, &[CANNOT_TELL_NEED])
+}
+
+fn kept(trace: TraceRows, touches: Vec<TouchRow>, cannot: &[&str]) -> TraceRows {
+    let mut info = trace.info;
+    info.cannot.extend(cannot.iter().map(|it| String::from(*it)));
+    TraceRows {
+        info,
+        files: trace.files,
+        sections: trace.sections,
+        extents: trace.extents,
+        processes: trace.processes,
+        touches,
+        ..TraceRows::default()
+    }
+}
+
+fn touched(trace: &TraceRows, engine: TouchEngine) -> Vec<TouchRow> {
     let mut touches: Vec<TouchRow> = Vec::new();
     let mut seen: HashSet<(FileId, u64)> = HashSet::new();
     let on_disk = |fill: &&FillRow| {
@@ -29,25 +60,15 @@ pub fn pages(trace: TraceRows) -> TraceRows {
         let pages = fill.len.0.div_ceil(PAGE).min(MOST_PAGES);
         for page in first..first.saturating_add(pages) {
             if seen.insert((fill.file, page)) {
-                add(&mut touches, fill, page);
+                add(&mut touches, fill, page, engine);
             }
         }
     }
-    let mut info = trace.info;
-    info.cannot.extend(CANNOT.map(String::from));
-    TraceRows {
-        info,
-        files: trace.files,
-        sections: trace.sections,
-        extents: trace.extents,
-        processes: trace.processes,
-        touches,
-        ..TraceRows::default()
-    }
+    touches
 }
 
 /// Adds a page that was not seen before.
-fn add(touches: &mut Vec<TouchRow>, fill: &FillRow, page: u64) {
+fn add(touches: &mut Vec<TouchRow>, fill: &FillRow, page: u64, engine: TouchEngine) {
     let offset = page.saturating_mul(PAGE);
     let order = u32::try_from(touches.len()).ok();
     match touches.last_mut() {
@@ -66,7 +87,7 @@ fn add(touches: &mut Vec<TouchRow>, fill: &FillRow, page: u64) {
             order,
             at_ns: Some(fill.at_ns),
             tid: Some(fill.tid),
-            engine: TouchEngine::Page,
+            engine,
             name: None,
         }),
     }

@@ -179,6 +179,8 @@ pub(super) struct Prepared<'a> {
     report: RawFd,
     /// (start, length) of memory that it gives back.
     spare: &'a [(usize, usize)],
+    /// Who may attach although it is no ancestor; 0: nobody.
+    tracer: u32,
 }
 
 /// An arena that is large enough for this launch.
@@ -268,6 +270,7 @@ pub(super) fn prepare<'a>(
         gate,
         report,
         spare: arena.put(&spare_memory())?,
+        tracer: super::TRACER.load(std::sync::atomic::Ordering::Acquire),
     };
     Ok((prepared, lifted))
 }
@@ -409,6 +412,10 @@ unsafe fn child(prepared: &Prepared<'_>) -> ! {
             && libc::chdir(cwd) < 0
         {
             die(Stage::Directory);
+        }
+        if prepared.tracer != 0 {
+            // Matters only where Yama restricts ptrace to ancestors; elsewhere it is refused and does no harm.
+            libc::prctl(libc::PR_SET_PTRACER, prepared.tracer as libc::c_ulong, 0, 0, 0);
         }
         report(prepared.report, Stage::Ready, 0);
         let mut byte = 0u8;

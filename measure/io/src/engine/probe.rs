@@ -5,9 +5,9 @@
 //! the second run on) what the processes were seen to use in the run before.
 
 use super::{Engine, EngineOptions};
-use crate::{mapped::Mapped, raw::*};
+use crate::raw::*;
 use model::{Bytes, Error, Exit, FileOffset, Nanos, PAGE, Result};
-use os::{cache, process, spawn::monotonic_ns};
+use os::{cache, mapped::Mapped, process, spawn::monotonic_ns};
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     fs::File,

@@ -5,14 +5,15 @@ use std::{fs::File, ops::Deref, os::fd::AsFd, ptr::NonNull};
 
 /// A private read-only mapping that is read page by page, without read-ahead: looking must not change
 /// what is in the page cache more than it has to.
-pub(crate) struct Mapped {
+#[derive(Debug)]
+pub struct Mapped {
     address: NonNull<std::ffi::c_void>,
     len: usize,
 }
 
 impl Mapped {
     /// Maps a regular file; `None` if it is empty or cannot be mapped.
-    pub(crate) fn of(file: &File) -> Option<Self> {
+    pub fn of(file: &File) -> Option<Self> {
         let metadata = file.metadata().ok().filter(|metadata| metadata.is_file() && metadata.len() > 0)?;
         let len = usize::try_from(metadata.len()).ok()?;
         // SAFETY: a new private mapping at an address of the kernel's choice; it overlays nothing.

@@ -1,0 +1,48 @@
+//! Runs a program and prints the functions that it calls, in the order of their first call:
+//! `cargo run -p touch --example calls -- PROGRAM ARGS`
+
+use os::spawn::{Launch, spawn_gated};
+use touch::Engine;
+use touch::function::{Functions, Helper};
+
+const HELPER: &str = "--serve-as-tracer";
+
+fn main() -> model::Result<()> {
+    let words: Vec<_> = std::env::args_os().skip(1).collect();
+    if words.first().is_some_and(|word| word == HELPER) {
+        use std::os::fd::AsFd;
+        let socket = std::io::stdin().as_fd().try_clone_to_owned().expect("a socket");
+        touch::function::serve(socket.into()).expect("a socket that works");
+        return Ok(());
+    }
+    let helper = Helper {
+        program: std::env::current_exe().expect("this program"),
+        arguments: vec![HELPER.into()],
+        environment: Vec::new(),
+    };
+    let mut engine = Functions::new(&helper)?;
+    let gated = spawn_gated(Launch::new(words))?;
+    engine.attach(gated.pid())?;
+    let mut running = gated.release()?;
+    let ended = running.wait()?;
+    let rows = engine.stop(running.t0_ns())?;
+    for touch in &rows.touches {
+        let file = model::shown(&rows.files[touch.file.0 as usize].path);
+        println!(
+            "{:9.3} ms {:6} {file}+{:#x} {} {}",
+            touch.at_ns.unwrap_or_default().seconds() * 1e3,
+            touch.tid.unwrap_or_default(),
+            touch.offset.0,
+            touch.len.0,
+            touch.name.as_deref().unwrap_or("?")
+        );
+    }
+    for watched in &rows.watched {
+        let called = rows.touches.iter().filter(|touch| touch.file == watched.file).count();
+        let file = model::shown(&rows.files[watched.file.0 as usize].path);
+        eprintln!("{called:6} of {:7} ({:?}) {file}", watched.functions, watched.starts);
+    }
+    eprintln!("{ended:?} {} stops, {} planted", rows.info.records, rows.info.bytes);
+    rows.info.cannot.iter().for_each(|it| eprintln!("cannot: {it}"));
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! The engines behind one trait. A further one, which sees every byte, would be the third implementation.
+
+use model::{Result, TouchEngine, TraceRows};
+
+/// How precise an engine is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Precision {
+    /// The smallest thing that it tells apart: `page`, `function`.
+    pub unit: &'static str,
+    /// What it can and cannot tell, as one sentence.
+    pub says: &'static str,
+}
+
+/// A way of seeing what one start touches.
+pub trait Engine {
+    /// Which one it is.
+    fn kind(&self) -> TouchEngine;
+    /// How precise it is.
+    fn precision(&self) -> Precision;
+    /// Starts looking at `pid` and everything that it will start. Call it after fork and before exec.
+    fn attach(&mut self, pid: u32) -> Result<()>;
+    /// Stops looking. `t0_monotonic_ns` is the moment just before exec. What was touched is in `touches`.
+    fn stop(&mut self, t0_monotonic_ns: u64) -> Result<TraceRows>;
+}
+
+/// Traces page-cache fills; the I/O room has such tracers, and the application lends them.
+pub trait Fills {
+    /// As [`Engine::attach`].
+    fn attach(&mut self, pid: u32) -> Result<()>;
+    /// As [`Engine::stop`]; what came into the page cache is in `fills`.
+    fn stop(&mut self, t0_monotonic_ns: u64) -> Result<TraceRows>;
+}
+
+/// The `page` engine: a tracer of fills, while the disks' read-ahead is 0. Who starts the program sees to that.
+pub struct Pages<T>(pub T);
+
+impl<T: Fills> Engine for Pages<T> {
+    fn kind(&self) -> TouchEngine {
+        TouchEngine::Page
+    }
+
+    fn precision(&self) -> Precision {
+        Precision { unit: "page", says: "exactly the pages that the start asked for, in order" }
+    }
+
+    fn attach(&mut self, pid: u32) -> Result<()> {
+        self.0.attach(pid)
+    }
+
+    fn stop(&mut self, t0_monotonic_ns: u64) -> Result<TraceRows> {
+        self.0.stop(t0_monotonic_ns).map(crate::pages)
+    }
+}
+
+/// The `probe` engine: a tracer that evicts before the run and looks after it what is in the page cache.
+pub struct Probed<T>(pub T);
+
+impl<T: Fills> Engine for Probed<T> {
+    fn kind(&self) -> TouchEngine {
+        TouchEngine::Probe
+    }
+
+    fn precision(&self) -> Precision {
+        Precision {
+            unit: "page",
+            says: "the pages that were in the cache after the start; it cannot tell what was needed from what was read ahead, \
+                   and knows no order",
+        }
+    }
+
+    fn attach(&mut self, pid: u32) -> Result<()> {
+        self.0.attach(pid)
+    }
+
+    fn stop(&mut self, t0_monotonic_ns: u64) -> Result<TraceRows> {
+        self.0.stop(t0_monotonic_ns).map(crate::resident_pages)
+    }
+}

@@ -1,0 +1,211 @@
+//! Files whose code a process maps, each looked into once, however many processes map it.
+
+use super::ptrace::{TRAP, Tracee};
+use super::seen::SeenFile;
+use super::starts::{Function, Hooks, function_starts};
+use model::StartsFrom;
+use os::mapped::Mapped;
+use os::process::Mapping;
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+/// Number of a module, for as long as the library lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ModuleId(pub u32);
+
+/// A file with code.
+#[derive(Debug)]
+pub struct Module {
+    /// As a process named it.
+    pub path: PathBuf,
+    /// What it holds; `None`: nobody could open it.
+    bytes: Option<Mapped>,
+    size: u64,
+    /// By offset.
+    pub functions: Vec<Function>,
+    from: StartsFrom,
+    /// Places that the tracer watches for itself.
+    pub hooks: Hooks,
+    /// Which functions were called.
+    called: Vec<bool>,
+    /// A 32-bit program.
+    pub is_32: bool,
+    /// A static program: no loader that tells what it maps.
+    pub has_interpreter: bool,
+}
+
+/// What is at an address of a mapped file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hook {
+    /// The program begins.
+    Entry,
+    /// The loader has mapped or unmapped something.
+    Loader,
+    /// The program sets a signal handler.
+    Sigaction,
+}
+
+impl Module {
+    /// The function that begins at an offset.
+    pub fn function_at(&self, offset: u64) -> Option<usize> {
+        self.functions.binary_search_by_key(&offset, |function| function.offset).ok()
+    }
+
+    /// The functions that begin in a range of offsets, as indexes.
+    pub fn functions_in(&self, from: u64, to: u64) -> std::ops::Range<usize> {
+        let index = |offset| self.functions.partition_point(|function| function.offset < offset);
+        index(from)..index(to).max(index(from))
+    }
+
+    /// Whether it was called already.
+    pub fn is_called(&self, function: usize) -> bool {
+        self.called[function]
+    }
+
+    /// Notes a call; `true`: it is the first one.
+    pub fn call(&mut self, function: usize) -> bool {
+        !std::mem::replace(&mut self.called[function], true)
+    }
+
+    /// What the tracer has to do at an offset.
+    pub fn hook_at(&self, offset: u64) -> Option<Hook> {
+        let Hooks { entry, loader, sigaction, .. } = self.hooks;
+        let is = |hook: Option<u64>| hook == Some(offset);
+        match () {
+            () if is(entry) => Some(Hook::Entry),
+            () if is(loader) => Some(Hook::Loader),
+            () if is(sigaction) => Some(Hook::Sigaction),
+            () => None,
+        }
+    }
+
+    /// Offsets of hooks.
+    pub fn hooked(&self) -> impl Iterator<Item = u64> {
+        [self.hooks.entry, self.hooks.loader, self.hooks.sigaction].into_iter().flatten()
+    }
+
+    /// The byte that belongs at an offset.
+    pub fn byte(&self, offset: u64) -> Option<u8> {
+        self.bytes.as_ref()?.get(usize::try_from(offset).ok()?).copied()
+    }
+
+    /// The bytes that belong to a range; shorter at the end of the file.
+    pub fn bytes(&self, offset: u64, len: usize) -> &[u8] {
+        let Some(bytes) = &self.bytes else { return &[] };
+        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+        &bytes[from..from.saturating_add(len).min(bytes.len())]
+    }
+
+    fn seen(&self, (dev, ino): (u64, u64)) -> SeenFile {
+        SeenFile {
+            path: self.path.clone(),
+            dev,
+            ino,
+            size: self.size,
+            functions: self.functions.len() as u64,
+            bytes: self.functions.iter().map(|function| function.len).sum(),
+            from: self.from,
+        }
+    }
+}
+
+/// All files that were met.
+#[derive(Debug, Default)]
+pub struct Library {
+    modules: Vec<Module>,
+    inodes: Vec<(u64, u64)>,
+    by_inode: HashMap<(u64, u64), ModuleId>,
+}
+
+impl Library {
+    /// The module of a mapping of a stopped process.
+    pub fn of(&mut self, tracee: Tracee, mapping: &Mapping, notes: &mut Vec<String>) -> ModuleId {
+        let inode = (mapping.dev, mapping.ino);
+        if let Some(id) = self.by_inode.get(&inode) {
+            return *id;
+        }
+        let id = ModuleId(self.modules.len() as u32);
+        self.modules.push(look_into(tracee, mapping, notes));
+        self.inodes.push(inode);
+        self.by_inode.insert(inode, id);
+        id
+    }
+
+    /// A module.
+    pub fn get(&self, id: ModuleId) -> &Module {
+        &self.modules[id.0 as usize]
+    }
+
+    /// A module, to note calls.
+    pub fn get_mut(&mut self, id: ModuleId) -> &mut Module {
+        &mut self.modules[id.0 as usize]
+    }
+
+    /// The module with this inode, if it was met.
+    pub fn by_inode(&self, inode: (u64, u64)) -> Option<ModuleId> {
+        self.by_inode.get(&inode).copied()
+    }
+
+    /// All of them, as they are reported.
+    pub fn seen(&self) -> Vec<SeenFile> {
+        self.modules.iter().zip(&self.inodes).map(|(module, inode)| module.seen(*inode)).collect()
+    }
+}
+
+fn look_into(tracee: Tracee, mapping: &Mapping, notes: &mut Vec<String>) -> Module {
+    let shown = model::shown(&mapping.path);
+    let mut module = Module {
+        path: mapping.path.clone(),
+        bytes: None,
+        size: 0,
+        functions: Vec::new(),
+        from: StartsFrom::Unwind,
+        hooks: Hooks::default(),
+        called: Vec::new(),
+        is_32: false,
+        has_interpreter: false,
+    };
+    let Some(file) = open(tracee, mapping) else {
+        notes.push(format!("functions of {shown}: the mapped file cannot be opened"));
+        return module;
+    };
+    module.size = file.metadata().map_or(0, |metadata| metadata.len());
+    module.bytes = Mapped::of(&file);
+    let Some(bytes) = &module.bytes else { return module };
+    // Code that is no ELF file, as of a virtual machine's archive, has no functions that we could know.
+    let Ok(starts) = function_starts(bytes) else { return module };
+    module.is_32 = bytes.get(4) == Some(&1);
+    module.has_interpreter = elf::interpreter(bytes).is_some();
+    module.from = starts.from;
+    module.hooks = starts.hooks;
+    // A function that begins with a trap of its own cannot be told from ours.
+    let own_trap = |function: &Function| bytes.get(function.offset as usize) == Some(&TRAP);
+    module.functions = starts.functions;
+    module.functions.retain(|function| !own_trap(function));
+    module.called = vec![false; module.functions.len()];
+    match module.from {
+        _ if module.functions.is_empty() => {
+            notes.push(format!(
+                "functions of {shown}: it has no symbols and no unwind tables that say where they begin"
+            ));
+        }
+        StartsFrom::Exports => notes
+            .push(format!("functions of {shown} that it does not export: it has neither symbols nor unwind tables")),
+        StartsFrom::Symbols | StartsFrom::Unwind => {}
+    }
+    module
+}
+
+/// The file behind a mapping: by the mapping itself, else by its path as the process sees it.
+fn open(tracee: Tracee, mapping: &Mapping) -> Option<File> {
+    let by_mapping = format!("/proc/{}/map_files/{:x}-{:x}", tracee.0, mapping.start, mapping.end);
+    let by_path = || {
+        let mut path = std::ffi::OsString::from(format!("/proc/{}/root", tracee.0));
+        path.push(&mapping.path);
+        let file = os::cache::open_quietly(std::path::Path::new(&path)).ok()?;
+        (file.metadata().ok()?.ino() == mapping.ino).then_some(file)
+    };
+    File::open(by_mapping).ok().or_else(by_path)
+}

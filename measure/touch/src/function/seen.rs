@@ -1,0 +1,75 @@
+//! What the tracer saw, on its way from the process that traces to thaw.
+
+use model::StartsFrom;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// All of it. Times are CLOCK_MONOTONIC.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Seen {
+    /// Files whose code was mapped.
+    pub files: Vec<SeenFile>,
+    /// First calls, in their order.
+    pub calls: Vec<Call>,
+    /// Processes, in the order of their start.
+    pub processes: Vec<SeenProcess>,
+    /// Stops that were handled.
+    pub stops: u64,
+    /// Bytes of code that were read and written to plant.
+    pub planted_bytes: u64,
+    /// How long planting took, reading the files' tables included.
+    pub planting_ns: u64,
+    /// What was not seen and why, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// A file whose code was mapped.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SeenFile {
+    /// As its process named it.
+    pub path: PathBuf,
+    /// Where it could be opened when it was mapped.
+    pub dev: u64,
+    /// Inode number.
+    pub ino: u64,
+    /// Its size.
+    pub size: u64,
+    /// Functions that were watched; none: its code has no starts that are known.
+    pub functions: u64,
+    /// Bytes in them.
+    pub bytes: u64,
+    /// Where their starts were taken from.
+    pub from: StartsFrom,
+}
+
+/// The first call of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    /// Index into [`Seen::files`].
+    pub file: u32,
+    /// Where the function begins in the file.
+    pub offset: u64,
+    /// How long it is; 0: not known.
+    pub len: u64,
+    /// When.
+    pub at_ns: u64,
+    /// The thread.
+    pub tid: i32,
+}
+
+/// A process of the tree.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SeenProcess {
+    /// Its number.
+    pub pid: i32,
+    /// Its parent; 0: not known.
+    pub parent: i32,
+    /// Its last name.
+    pub comm: String,
+    /// What it executed last.
+    pub exe: Option<PathBuf>,
+    /// When it began.
+    pub start_ns: u64,
+    /// When it ended.
+    pub end_ns: Option<u64>,
+}

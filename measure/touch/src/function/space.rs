@@ -1,0 +1,244 @@
+//! One address space: which code is mapped where, and the traps in it. Threads and vfork children share one; a forked child has a
+//! copy, with the traps that are still in it.
+
+use super::memory::Memory;
+use super::module::{Hook, Library, ModuleId};
+use super::ptrace::{TRAP, Tracee};
+use std::collections::HashSet;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+
+/// So much is read and written at once.
+const WINDOW: u64 = 256 << 10;
+const PAGE: u64 = model::PAGE;
+
+/// Code of a file in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Area {
+    start: u64,
+    end: u64,
+    /// Of the file, at `start`.
+    offset: u64,
+    module: ModuleId,
+}
+
+/// What was planted, for the report of costs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Planted {
+    /// Bytes of code that were rewritten.
+    pub bytes: u64,
+    /// How long it took.
+    pub ns: u64,
+}
+
+/// What a trap of ours is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trap {
+    /// The file.
+    pub module: ModuleId,
+    /// Offset in it.
+    pub offset: u64,
+    /// The function that begins there.
+    pub function: Option<usize>,
+    /// What the tracer wanted to know.
+    pub hook: Option<Hook>,
+    /// The byte that belongs there.
+    pub original: u8,
+}
+
+/// What is known of the program's SIGTRAP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrapAction {
+    /// The default: it ends the program.
+    Default,
+    /// It is ignored.
+    Ignored,
+    /// The handler's address.
+    Handler(u64),
+}
+
+/// An address space.
+#[derive(Debug)]
+pub struct Space {
+    memory: Memory,
+    areas: Vec<Area>,
+    /// Addresses of functions that have no trap because memory is not what the file says.
+    left_out: HashSet<u64>,
+    /// Threads that live in it.
+    pub users: usize,
+    /// Its loader is still mapping: every system call is looked at.
+    pub stepping: bool,
+    /// What the program wants to happen on SIGTRAP.
+    pub trap_action: TrapAction,
+    /// 32-bit program.
+    pub is_32: bool,
+}
+
+impl Space {
+    /// Of a thread that has just called exec, or that was just attached.
+    pub fn new(tracee: Tracee) -> Self {
+        Self {
+            memory: Memory::of(tracee),
+            areas: Vec::new(),
+            left_out: HashSet::new(),
+            users: 1,
+            stepping: false,
+            trap_action: TrapAction::Default,
+            is_32: false,
+        }
+    }
+
+    /// The copy that a forked child has.
+    pub fn forked(&self, child: Tracee) -> Self {
+        Self {
+            memory: Memory::of(child),
+            areas: self.areas.clone(),
+            left_out: self.left_out.clone(),
+            users: 1,
+            stepping: self.stepping,
+            trap_action: self.trap_action,
+            is_32: self.is_32,
+        }
+    }
+
+    /// Memory, for the loader's and the program's own data.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// Looks at what is mapped now, plants traps in what is new, forgets what is gone.
+    pub fn look(&mut self, tracee: Tracee, library: &mut Library, notes: &mut Vec<String>) -> io::Result<Planted> {
+        let began = os::spawn::monotonic_ns();
+        let mut planted = Planted::default();
+        let mappings = os::process::maps(tracee.0.cast_unsigned())?;
+        let mut areas = Vec::new();
+        for mapping in mappings.iter().filter(|mapping| mapping.permissions.contains('x')) {
+            let module = library.of(tracee, mapping, notes);
+            let area = Area { start: mapping.start, end: mapping.end, offset: mapping.offset, module };
+            let is_known = self.areas.iter().any(|known| {
+                known.module == module
+                    && known.start <= area.start
+                    && area.end <= known.end
+                    && known.offset.wrapping_add(area.start - known.start) == area.offset
+            });
+            if !is_known {
+                self.left_out.retain(|address| !(area.start..area.end).contains(address));
+                match self.plant(tracee, &area, library) {
+                    Ok(bytes) => planted.bytes += bytes,
+                    Err(error) => {
+                        let shown = model::shown(&mapping.path);
+                        notes.push(format!("functions of {shown}: its code cannot be changed ({error})"));
+                    }
+                }
+            }
+            areas.push(area);
+        }
+        areas.sort_by_key(|area| area.start);
+        self.areas = areas;
+        planted.ns = os::spawn::monotonic_ns() - began;
+        Ok(planted)
+    }
+
+    /// Plants traps at the functions of an area that nobody has called yet. Pages without one are not written, so that they stay
+    /// shared with the page cache.
+    fn plant(&mut self, tracee: Tracee, area: &Area, library: &Library) -> io::Result<u64> {
+        let module = library.get(area.module);
+        let end = area.offset.saturating_add(area.end - area.start);
+        let mut written = 0;
+        let mut window = Vec::new();
+        let mut from = area.offset;
+        while from < end {
+            let to = end.min((from / WINDOW + 1).saturating_mul(WINDOW));
+            let functions = module.functions_in(from, to);
+            let hooks: Vec<u64> = module.hooked().filter(|offset| (from..to).contains(offset)).collect();
+            if functions.is_empty() && hooks.is_empty() {
+                from = to;
+                continue;
+            }
+            let address = area.start + (from - area.offset);
+            let file = module.bytes(from, (to - from) as usize);
+            window.resize(file.len(), 0);
+            self.memory.read(tracee, address, &mut window)?;
+            let mut pages = vec![false; window.len().div_ceil(PAGE as usize)];
+            let starts = functions.filter(|function| !module.is_called(*function));
+            let offsets = starts.map(|function| module.functions[function].offset).chain(hooks);
+            for at in offsets.map(|offset| (offset - from) as usize).filter(|at| *at < file.len()) {
+                if window[at] == file[at] && file[at] != TRAP {
+                    window[at] = TRAP;
+                    pages[at / PAGE as usize] = true;
+                } else if window[at] != TRAP {
+                    self.left_out.insert(address + at as u64);
+                }
+            }
+            written += self.write_pages(tracee, address, &window, &pages)?;
+            from = to;
+        }
+        Ok(written)
+    }
+
+    /// Writes the pages that have changed, neighbours together.
+    fn write_pages(&self, tracee: Tracee, address: u64, window: &[u8], pages: &[bool]) -> io::Result<u64> {
+        let mut written = 0;
+        let mut page = 0;
+        while page < pages.len() {
+            let run = pages[page..].iter().take_while(|changed| **changed).count();
+            if run == 0 {
+                page += 1;
+                continue;
+            }
+            let from = page * PAGE as usize;
+            let to = ((page + run) * PAGE as usize).min(window.len());
+            self.memory.write(tracee, address + from as u64, &window[from..to])?;
+            written += (to - from) as u64;
+            page += run;
+        }
+        Ok(written)
+    }
+
+    /// Whether a trap at an address is one of ours.
+    pub fn trap_at(&self, address: u64, library: &Library) -> Option<Trap> {
+        let after = self.areas.partition_point(|area| area.start <= address);
+        let area = self.areas.get(after.checked_sub(1)?).filter(|area| address < area.end)?;
+        let offset = area.offset + (address - area.start);
+        let module = library.get(area.module);
+        let (function, hook) = (module.function_at(offset), module.hook_at(offset));
+        if (function.is_none() && hook.is_none()) || self.left_out.contains(&address) {
+            return None;
+        }
+        let original = module.byte(offset).filter(|byte| *byte != TRAP)?;
+        Some(Trap { module: area.module, offset, function, hook, original })
+    }
+
+    /// Puts a byte of code back, or plants it again.
+    pub fn set_byte(&self, tracee: Tracee, address: u64, byte: u8) -> io::Result<()> {
+        self.memory.write(tracee, address, &[byte])
+    }
+
+    /// The program that was executed, if its file is mapped.
+    pub fn program(&self, tracee: Tracee, library: &Library) -> Option<ModuleId> {
+        let exe = std::fs::metadata(format!("/proc/{}/exe", tracee.0)).ok()?;
+        let by_inode = library.by_inode((exe.dev(), exe.ino()));
+        // On btrfs `maps` shows the device of the volume, not of the subvolume.
+        by_inode.or_else(|| {
+            let path = std::fs::read_link(format!("/proc/{}/exe", tracee.0)).ok()?;
+            let mut modules = self.areas.iter().map(|area| area.module);
+            modules.find(|module| library.get(*module).path == path)
+        })
+    }
+
+    /// The address of a `syscall` instruction (two bytes) in mapped code that no trap lies in.
+    pub fn system_call_instruction(&self, library: &Library) -> Option<u64> {
+        const SYSCALL: [u8; 2] = [0x0f, 0x05];
+        self.areas.iter().find_map(|area| {
+            let module = library.get(area.module);
+            let code = module.bytes(area.offset, (area.end - area.start) as usize);
+            let mut places = code.windows(2).enumerate().filter(|(_, two)| *two == SYSCALL).map(|(at, _)| at as u64);
+            let at = places.find(|at| {
+                let offset = area.offset + at;
+                let trapped = |offset| module.function_at(offset).is_some() || module.hook_at(offset).is_some();
+                !trapped(offset) && !trapped(offset + 1)
+            })?;
+            Some(area.start + at)
+        })
+    }
+}

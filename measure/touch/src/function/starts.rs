@@ -1,0 +1,275 @@
+//! Where the functions of an ELF file begin: from `.symtab`, else from `.eh_frame`, else from `.dynsym`. Pure, and for any
+//! bytes: what is damaged ends the list, not the program.
+//!
+//! Everything is in offsets of the file, not in addresses: that is what a mapping and a page have.
+
+use super::unwind;
+use elf::Miss;
+use model::StartsFrom;
+use object::Endianness;
+use object::elf::{FileHeader32, FileHeader64, PF_X, PT_LOAD, SHF_EXECINSTR, SHN_UNDEF, SHT_DYNSYM, SHT_SYMTAB};
+use object::elf::{PT_GNU_EH_FRAME, STB_LOCAL, STB_WEAK, STT_FUNC, STT_GNU_IFUNC};
+use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
+use std::collections::HashMap;
+
+/// A function, or a part of one that the compiler put elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Function {
+    /// Where it begins in the file.
+    pub offset: u64,
+    /// How long it is; 0: not known.
+    pub len: u64,
+}
+
+/// The functions of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Starts {
+    /// Where most of them were taken from.
+    pub from: StartsFrom,
+    /// By offset, each offset once.
+    pub functions: Vec<Function>,
+    /// Places that the tracer watches for its own purposes.
+    pub hooks: Hooks,
+}
+
+/// Places of a file by their names; offsets in the file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hooks {
+    /// Where the program begins, of files that can be one.
+    pub entry: Option<u64>,
+    /// `_dl_debug_state`: the loader calls it when it has mapped or unmapped libraries.
+    pub loader: Option<u64>,
+    /// `sigaction`
+    pub sigaction: Option<u64>,
+    /// `ptrace`
+    pub ptrace: Option<u64>,
+}
+
+/// Functions of an ELF file, by offset.
+///
+/// # Errors
+/// It is not an ELF file, or its headers are damaged.
+pub fn function_starts(bytes: &[u8]) -> Result<Starts, Miss> {
+    match bytes.get(4) {
+        Some(1) => starts::<FileHeader32<Endianness>>(bytes),
+        _ => starts::<FileHeader64<Endianness>>(bytes),
+    }
+}
+
+/// Names of functions by offset in the file, as the linker knows them: of several names for one place a global one, then the
+/// shortest. `.dynsym` serves where there is no `.symtab`.
+pub fn function_names(bytes: &[u8]) -> HashMap<u64, String> {
+    let found = match bytes.get(4) {
+        Some(1) => named::<FileHeader32<Endianness>>(bytes),
+        _ => named::<FileHeader64<Endianness>>(bytes),
+    };
+    let mut best: HashMap<u64, (u8, String)> = HashMap::new();
+    for (offset, rank, name) in found.unwrap_or_default() {
+        let better = |known: &(u8, String)| (rank, name.len(), &name) < (known.0, known.1.len(), &known.1);
+        if best.get(&offset).is_none_or(better) {
+            best.insert(offset, (rank, name));
+        }
+    }
+    best.into_iter().map(|(offset, (_, name))| (offset, name)).collect()
+}
+
+/// An executable segment: address, offset in the file, bytes in the file.
+#[derive(Clone, Copy)]
+struct Text {
+    address: u64,
+    offset: u64,
+    len: u64,
+}
+
+/// What lies in the file at which address, of executable segments only.
+struct Texts(Vec<Text>);
+
+impl Texts {
+    fn offset_of(&self, address: u64) -> Option<u64> {
+        self.0.iter().find_map(|text| {
+            let inside = address.checked_sub(text.address)?;
+            (inside < text.len).then(|| text.offset.checked_add(inside)).flatten()
+        })
+    }
+}
+
+/// The ELF file, opened far enough for both questions.
+struct Opened<'a, Elf: FileHeader<Endian = Endianness>> {
+    header: &'a Elf,
+    endian: Endianness,
+    texts: Texts,
+    bytes: &'a [u8],
+}
+
+fn open<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Result<Opened<'_, Elf>, Miss> {
+    if !bytes.starts_with(b"\x7fELF") {
+        return Err(Miss::NotElf);
+    }
+    let damaged = |error: object::Error| Miss::Damaged(error.to_string());
+    let header = Elf::parse(bytes).map_err(damaged)?;
+    let endian = header.endian().map_err(damaged)?;
+    let segments = header.program_headers(endian, bytes).map_err(damaged)?;
+    let executable = segments.iter().filter(|it| it.p_type(endian) == PT_LOAD && it.p_flags(endian).0 & PF_X.0 != 0);
+    let texts = executable.map(|segment| {
+        let offset: u64 = segment.p_offset(endian).into();
+        let len: u64 = segment.p_filesz(endian).into();
+        Text {
+            address: segment.p_vaddr(endian).into(),
+            offset,
+            len: len.min((bytes.len() as u64).saturating_sub(offset)),
+        }
+    });
+    Ok(Opened { header, endian, texts: Texts(texts.collect()), bytes })
+}
+
+fn starts<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Result<Starts, Miss> {
+    let opened = open::<Elf>(bytes)?;
+    let mut functions = opened.symbols(SHT_SYMTAB);
+    let mut from = StartsFrom::Symbols;
+    let unwound = opened.unwound();
+    if functions.is_empty() {
+        from = StartsFrom::Unwind;
+        functions = unwound;
+        if functions.is_empty() {
+            from = StartsFrom::Exports;
+            functions = opened.symbols(SHT_DYNSYM);
+        }
+    } else {
+        // Code in assembly often has unwind tables but no symbols with a type.
+        let known = merged(functions);
+        let inside = |function: &Function| {
+            let next = known.partition_point(|other| other.offset <= function.offset);
+            next.checked_sub(1).is_some_and(|last| {
+                let known: &Function = &known[last];
+                function.offset == known.offset || function.offset - known.offset < known.len
+            })
+        };
+        let more: Vec<Function> = unwound.into_iter().filter(|function| !inside(function)).collect();
+        functions = known;
+        functions.extend(more);
+    }
+    Ok(Starts { from, functions: merged(functions), hooks: opened.hooks() })
+}
+
+/// Sorted; of several functions at one place, the longest.
+fn merged(mut functions: Vec<Function>) -> Vec<Function> {
+    functions.sort_unstable_by_key(|function| (function.offset, std::cmp::Reverse(function.len)));
+    functions.dedup_by_key(|function| function.offset);
+    functions
+}
+
+fn named<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Option<Vec<(u64, u8, String)>> {
+    let opened = open::<Elf>(bytes).ok()?;
+    let mut found = Vec::new();
+    for kind in [SHT_SYMTAB, SHT_DYNSYM] {
+        opened.each_function(kind, |offset, symbol, name| {
+            let rank = match symbol.st_bind() {
+                STB_LOCAL => 2,
+                STB_WEAK => 1,
+                _ => 0,
+            };
+            // `memcpy@@GLIBC_2.14`: the version is not part of the name.
+            let name = name.split(|byte| *byte == b'@').next().unwrap_or_default();
+            if !name.is_empty() {
+                found.push((offset, rank, String::from_utf8_lossy(name).into_owned()));
+            }
+        });
+        if !found.is_empty() {
+            break;
+        }
+    }
+    Some(found)
+}
+
+impl<'a, Elf: FileHeader<Endian = Endianness>> Opened<'a, Elf> {
+    /// Calls `each` with the defined functions of a symbol table: offset in the file, symbol, name.
+    fn each_function(&self, kind: object::elf::SectionType, mut each: impl FnMut(u64, &Elf::Sym, &'a [u8])) {
+        let Ok(sections) = self.header.sections(self.endian, self.bytes) else { return };
+        let Ok(symbols) = sections.symbols(self.endian, self.bytes, kind) else { return };
+        for symbol in symbols.iter() {
+            let function = matches!(symbol.st_type(), STT_FUNC | STT_GNU_IFUNC);
+            if !function || symbol.st_shndx(self.endian) == SHN_UNDEF {
+                continue;
+            }
+            if let Some(offset) = self.texts.offset_of(symbol.st_value(self.endian).into()) {
+                each(offset, symbol, symbol.name(self.endian, symbols.strings()).unwrap_or_default());
+            }
+        }
+    }
+
+    fn symbols(&self, kind: object::elf::SectionType) -> Vec<Function> {
+        let mut functions = Vec::new();
+        self.each_function(kind, |offset, symbol, _| {
+            functions.push(Function { offset, len: symbol.st_size(self.endian).into() });
+        });
+        functions
+    }
+
+    fn hooks(&self) -> Hooks {
+        // Libraries have no entry, which is 0, and that may be the address of their first byte.
+        let entry = Some(self.header.e_entry(self.endian).into()).filter(|entry| *entry != 0);
+        let mut hooks = Hooks { entry: entry.and_then(|entry| self.texts.offset_of(entry)), ..Hooks::default() };
+        for kind in [SHT_DYNSYM, SHT_SYMTAB] {
+            self.each_function(kind, |offset, _, name| match name {
+                b"_dl_debug_state" => hooks.loader = hooks.loader.or(Some(offset)),
+                b"sigaction" => hooks.sigaction = hooks.sigaction.or(Some(offset)),
+                b"ptrace" => hooks.ptrace = hooks.ptrace.or(Some(offset)),
+                _ => {}
+            });
+        }
+        hooks
+    }
+
+    /// Functions that can be unwound. The entries of `.plt` can, but nobody wrote them.
+    fn unwound(&self) -> Vec<Function> {
+        let Some((address, table)) = self.eh_frame() else { return Vec::new() };
+        let stubs = self.stubs();
+        let is_stub = |offset: u64| stubs.iter().any(|(start, len)| offset >= *start && offset - start < *len);
+        let is_64 = self.header.is_type_64();
+        let functions = unwind::functions(table, address, self.endian, is_64);
+        functions
+            .filter_map(|(address, len)| Some(Function { offset: self.texts.offset_of(address)?, len }))
+            .filter(|function| !is_stub(function.offset))
+            .collect()
+    }
+
+    /// `.eh_frame` and its address: by the section's name, else by what `.eh_frame_hdr` points to.
+    fn eh_frame(&self) -> Option<(u64, &'a [u8])> {
+        self.eh_frame_of_sections().or_else(|| self.eh_frame_of_header())
+    }
+
+    fn eh_frame_of_sections(&self) -> Option<(u64, &'a [u8])> {
+        let sections = self.header.sections(self.endian, self.bytes).ok()?;
+        let named = |section: &&Elf::SectionHeader| {
+            sections.section_name(self.endian, section).is_ok_and(|name| name == b".eh_frame")
+        };
+        let section = sections.iter().find(named)?;
+        let data = section.data(self.endian, self.bytes).ok().filter(|data| !data.is_empty())?;
+        Some((section.sh_addr(self.endian).into(), data))
+    }
+
+    fn eh_frame_of_header(&self) -> Option<(u64, &'a [u8])> {
+        let segments = self.header.program_headers(self.endian, self.bytes).ok()?;
+        let header = segments.iter().find(|segment| segment.p_type(self.endian) == PT_GNU_EH_FRAME)?;
+        let data = header.data(self.endian, self.bytes).ok()?;
+        let is_64 = self.header.is_type_64();
+        let address = unwind::eh_frame_address(data, header.p_vaddr(self.endian).into(), self.endian, is_64)?;
+        segments.iter().filter(|segment| segment.p_type(self.endian) == PT_LOAD).find_map(|segment| {
+            let skip = address.checked_sub(segment.p_vaddr(self.endian).into())?;
+            let data = segment.data(self.endian, self.bytes).ok()?.get(usize::try_from(skip).ok()?..)?;
+            (!data.is_empty()).then_some((address, data))
+        })
+    }
+
+    /// The sections of linkage stubs.
+    fn stubs(&self) -> Vec<(u64, u64)> {
+        let Ok(sections) = self.header.sections(self.endian, self.bytes) else { return Vec::new() };
+        let stub = |section: &&Elf::SectionHeader| {
+            section.sh_flags(self.endian).0 & u64::from(SHF_EXECINSTR.0) != 0
+                && sections.section_name(self.endian, section).is_ok_and(|name| name.starts_with(b".plt"))
+        };
+        let range =
+            |section: &Elf::SectionHeader| (section.sh_offset(self.endian).into(), section.sh_size(self.endian).into());
+        sections.iter().filter(stub).map(range).collect()
+    }
+}

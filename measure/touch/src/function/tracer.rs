@@ -1,0 +1,575 @@
+//! The event loop of the tracer. Each stop of each thread is answered at once; what a stop means is in ptrace(2).
+//!
+//! What is promised: a program runs as without us, only slower. Signals reach it, also SIGTRAP that is its own; group-stops last;
+//! exec from any thread, vfork, and threads that end in any order are followed; nobody outlives the tracer.
+
+use super::module::{Hook, Library};
+use super::ptrace::{self, Register, Resume, SystemCall, Tracee, Waited};
+use super::seen::{Call, Seen, SeenProcess};
+use super::space::{Space, Trap, TrapAction};
+use os::spawn::monotonic_ns;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io;
+
+/// An event without a parent: a new thread's first stop, or a group-stop.
+const EVENT_STOP: i32 = 128;
+/// Audit numbers of the architectures whose programs run on x86-64.
+const ARCH_64: u32 = 0xc000_003e;
+const ARCH_32: u32 = 0x4000_0003;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct SpaceId(u64);
+
+/// A thread that we trace.
+#[derive(Debug)]
+struct Thread {
+    space: SpaceId,
+    /// A system call that may map code has begun.
+    maps_code: bool,
+    /// It steps over this address, where a trap is to be planted again.
+    over: Option<u64>,
+}
+
+/// Traces one tree of processes.
+pub struct Tracer {
+    threads: HashMap<Tracee, Thread>,
+    spaces: HashMap<SpaceId, Space>,
+    next_space: u64,
+    /// New threads whose first stop came before their parent told of them.
+    early: HashSet<Tracee>,
+    library: Library,
+    seen: Seen,
+    /// Processes by number; an ended one whose number is used again is moved to `seen`.
+    processes: BTreeMap<i32, SeenProcess>,
+    recording: bool,
+}
+
+impl Tracer {
+    /// Attaches to a process that waits to call exec.
+    ///
+    /// # Errors
+    /// The kernel does not allow it.
+    pub fn attach(pid: i32) -> io::Result<Self> {
+        let main = Tracee(pid);
+        main.seize()?;
+        let mut tracer = Self {
+            threads: HashMap::new(),
+            spaces: HashMap::new(),
+            next_space: 0,
+            early: HashSet::new(),
+            library: Library::default(),
+            seen: Seen::default(),
+            processes: BTreeMap::new(),
+            recording: true,
+        };
+        tracer.add_space(main, Space::new(main));
+        tracer.begin_process(pid, 0);
+        Ok(tracer)
+    }
+
+    /// Whether nobody is left.
+    pub fn is_over(&self) -> bool {
+        self.threads.is_empty()
+    }
+
+    /// Handles events until nobody is left or a signal of our own comes.
+    ///
+    /// # Errors
+    /// The kernel refuses what it allowed before.
+    pub fn run(&mut self) -> io::Result<Waited> {
+        loop {
+            match ptrace::wait()? {
+                Waited::Status(tracee, status) => self.event(tracee, status),
+                Waited::Nobody => {
+                    self.threads.clear();
+                    return Ok(Waited::Nobody);
+                }
+                Waited::Interrupted => return Ok(Waited::Interrupted),
+            }
+        }
+    }
+
+    /// What was seen until now. Traps go on being answered, calls are no longer noted.
+    pub fn take(&mut self) -> Seen {
+        self.recording = false;
+        let mut seen = std::mem::take(&mut self.seen);
+        seen.files = self.library.seen();
+        seen.processes.extend(std::mem::take(&mut self.processes).into_values());
+        seen.processes.sort_by_key(|process| process.start_ns);
+        seen.notes.sort();
+        seen.notes.dedup();
+        seen
+    }
+
+    fn add_space(&mut self, thread: Tracee, space: Space) {
+        let id = SpaceId(self.next_space);
+        self.next_space += 1;
+        self.spaces.insert(id, space);
+        self.threads.insert(thread, Thread { space: id, maps_code: false, over: None });
+    }
+
+    /// A thread left its space.
+    fn leave(&mut self, id: SpaceId) {
+        if let Some(space) = self.spaces.get_mut(&id) {
+            space.users -= 1;
+            if space.users == 0 {
+                self.spaces.remove(&id);
+            }
+        }
+    }
+
+    /// One status of one thread.
+    fn event(&mut self, tracee: Tracee, status: i32) {
+        if libc::WIFEXITED(status) || libc::WIFSIGNALED(status) {
+            return self.ended(tracee);
+        }
+        if !libc::WIFSTOPPED(status) {
+            return;
+        }
+        self.seen.stops += 1;
+        let (signal, event) = (libc::WSTOPSIG(status), status >> 16);
+        // An error means that the thread was killed meanwhile: its end is the next that we hear of it.
+        let _ = match event {
+            EVENT_STOP => self.stopped(tracee, signal),
+            libc::PTRACE_EVENT_CLONE | libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK => self.cloned(tracee, event),
+            libc::PTRACE_EVENT_EXEC => self.executed(tracee),
+            _ if signal == libc::SIGTRAP | 0x80 => self.system_call(tracee),
+            _ if signal == libc::SIGTRAP && event == 0 => self.trapped(tracee),
+            0 => self.resume(tracee, signal),
+            _ => self.resume(tracee, 0),
+        };
+    }
+
+    fn resume(&self, tracee: Tracee, signal: i32) -> io::Result<()> {
+        let thread = self.threads.get(&tracee);
+        let space = thread.and_then(|thread| self.spaces.get(&thread.space));
+        let how = match (thread, space) {
+            (Some(Thread { over: Some(_), .. }), _) => Resume::Step,
+            (_, Some(space)) if space.stepping => Resume::ToSystemCall,
+            _ => Resume::Continue,
+        };
+        tracee.resume(how, signal)
+    }
+
+    fn ended(&mut self, tracee: Tracee) {
+        self.early.remove(&tracee);
+        if let Some(thread) = self.threads.remove(&tracee) {
+            self.leave(thread.space);
+        }
+        if let Some(process) = self.processes.get_mut(&tracee.0) {
+            process.end_ns = Some(monotonic_ns());
+        }
+    }
+
+    /// A new thread's first stop, a group-stop, or the end of one.
+    fn stopped(&mut self, tracee: Tracee, signal: i32) -> io::Result<()> {
+        if !self.threads.contains_key(&tracee) {
+            self.early.insert(tracee);
+            return Ok(());
+        }
+        match signal {
+            libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU => tracee.listen(),
+            _ => self.resume(tracee, 0),
+        }
+    }
+
+    /// A thread or a process was made.
+    fn cloned(&mut self, parent: Tracee, event: i32) -> io::Result<()> {
+        let child = Tracee(parent.event_message()?);
+        if let Some(thread) = self.threads.get(&parent) {
+            let id = thread.space;
+            let shares = ptrace::same_memory(parent, child).unwrap_or(event != libc::PTRACE_EVENT_FORK);
+            let space = self.spaces.get_mut(&id);
+            match space {
+                Some(space) if shares => {
+                    space.users += 1;
+                    self.threads.insert(child, Thread { space: id, maps_code: false, over: None });
+                }
+                Some(space) => {
+                    let copy = space.forked(child);
+                    self.add_space(child, copy);
+                }
+                None => {}
+            }
+            if event != libc::PTRACE_EVENT_CLONE || !shares {
+                self.begin_process(child.0, parent.0);
+            }
+        }
+        if self.early.remove(&child) {
+            // A child that was killed in the meantime says so by itself.
+            let _ = self.resume(child, 0);
+        }
+        self.resume(parent, 0)
+    }
+
+    fn begin_process(&mut self, pid: i32, parent_thread: i32) {
+        let parent = process_of(parent_thread).unwrap_or(parent_thread);
+        let process = SeenProcess {
+            pid,
+            parent,
+            comm: os::process::comm(pid.cast_unsigned()).unwrap_or_default(),
+            exe: self.processes.get(&parent).and_then(|parent| parent.exe.clone()),
+            start_ns: monotonic_ns(),
+            end_ns: None,
+        };
+        if let Some(before) = self.processes.insert(pid, process) {
+            self.seen.processes.push(before);
+        }
+    }
+
+    /// A program begins: all that was known of the process is gone, except its signals that are ignored.
+    fn executed(&mut self, tracee: Tracee) -> io::Result<()> {
+        // Any thread may call exec; from then on it has the number of the first one.
+        let former = Tracee(tracee.event_message()?);
+        for gone in [former, tracee] {
+            if let Some(thread) = self.threads.remove(&gone) {
+                self.leave(thread.space);
+            }
+        }
+        let pid = tracee.0.cast_unsigned();
+        let exe = os::process::exe(pid);
+        if let Some(process) = self.processes.get_mut(&tracee.0) {
+            process.comm = os::process::comm(pid).unwrap_or_default();
+            process.exe = exe.clone();
+        }
+        let mut space = Space::new(tracee);
+        let ignored = os::process::status_value(pid, "SigIgn").and_then(|mask| u64::from_str_radix(&mask, 16).ok());
+        if ignored.is_some_and(|mask| mask & (1 << (libc::SIGTRAP - 1)) != 0) {
+            space.trap_action = TrapAction::Ignored;
+        }
+        self.add_space(tracee, space);
+        self.look(tracee);
+        self.begin_program(tracee);
+        if let Some(exe) = exe {
+            self.note_lost_rights(&exe);
+        }
+        self.resume(tracee, 0)
+    }
+
+    /// What depends on the program that was executed.
+    fn begin_program(&mut self, tracee: Tracee) {
+        let Some(space) = self.threads.get(&tracee).and_then(|thread| self.spaces.get_mut(&thread.space)) else {
+            return;
+        };
+        let Some(program) = space.program(tracee, &self.library) else { return };
+        let program = self.library.get(program);
+        space.is_32 = program.is_32;
+        // Until the program's own first instruction, its loader maps its libraries.
+        space.stepping = program.has_interpreter;
+        if !program.has_interpreter && program.hooks.loader.is_none() {
+            self.seen
+                .notes
+                .push(format!("libraries that {} opens itself: it is linked statically", model::shown(&program.path)));
+        }
+    }
+
+    /// A set-user-ID program of a tracer without rights runs with the rights of its caller.
+    fn note_lost_rights(&mut self, exe: &std::path::Path) {
+        use std::os::unix::fs::MetadataExt;
+        let Ok(metadata) = std::fs::metadata(exe) else { return };
+        let set_id = metadata.mode() & (libc::S_ISUID | libc::S_ISGID) != 0;
+        if set_id && !rustix::process::geteuid().is_root() {
+            self.seen.notes.push(format!(
+                "what {} does with the rights of its owner: while it is watched it has only yours (watch it as root)",
+                model::shown(exe)
+            ));
+        }
+    }
+
+    /// Plants what is new.
+    fn look(&mut self, tracee: Tracee) {
+        let Some(space) = self.threads.get(&tracee).and_then(|thread| self.spaces.get_mut(&thread.space)) else {
+            return;
+        };
+        if let Ok(planted) = space.look(tracee, &mut self.library, &mut self.seen.notes) {
+            self.seen.planted_bytes += planted.bytes;
+            self.seen.planting_ns += planted.ns;
+        }
+    }
+
+    /// A system call begins or ends, while a loader is at work.
+    fn system_call(&mut self, tracee: Tracee) -> io::Result<()> {
+        match tracee.system_call()? {
+            SystemCall::Entry { arch, number, arguments } => {
+                if let Some(thread) = self.threads.get_mut(&tracee) {
+                    thread.maps_code = maps_code(arch, number, arguments);
+                }
+            }
+            SystemCall::Exit => {
+                if self.threads.get_mut(&tracee).is_some_and(|thread| std::mem::take(&mut thread.maps_code)) {
+                    self.look(tracee);
+                }
+            }
+        }
+        self.resume(tracee, 0)
+    }
+
+    /// SIGTRAP: one of our traps, one instruction after it, or the program's own.
+    fn trapped(&mut self, tracee: Tracee) -> io::Result<()> {
+        let code = tracee.signal_code()?;
+        let over = self.threads.get_mut(&tracee).and_then(|thread| thread.over.take());
+        if let Some(address) = over {
+            self.replant(tracee, address);
+            // The other code: a signal came first, and its handler begins.
+            if code == ptrace::TRAP_TRACE || code == libc::SIGTRAP {
+                return self.resume(tracee, 0);
+            }
+        }
+        if matches!(code, ptrace::SI_KERNEL | ptrace::TRAP_BRKPT) {
+            let address = tracee.register(Register::Ip)?.wrapping_sub(1);
+            let trap = self.space_of(tracee).and_then(|space| space.trap_at(address, &self.library));
+            if let Some(trap) = trap {
+                return self.hit(tracee, address, trap);
+            }
+        }
+        self.own_trap(tracee)
+    }
+
+    fn space_of(&self, tracee: Tracee) -> Option<&Space> {
+        self.spaces.get(&self.threads.get(&tracee)?.space)
+    }
+
+    fn space_of_mut(&mut self, tracee: Tracee) -> Option<&mut Space> {
+        self.spaces.get_mut(&self.threads.get(&tracee)?.space)
+    }
+
+    /// A trap of ours: the byte is put back, and the thread begins the function again.
+    fn hit(&mut self, tracee: Tracee, address: u64, trap: Trap) -> io::Result<()> {
+        self.note(tracee, &trap);
+        match trap.hook {
+            Some(Hook::Loader) => return self.loader(tracee, address, &trap),
+            Some(Hook::Sigaction) => {
+                self.sigaction(tracee)?;
+                self.set_byte(tracee, address, trap.original)?;
+                tracee.set_register(Register::Ip, address)?;
+                if let Some(thread) = self.threads.get_mut(&tracee) {
+                    thread.over = Some(address);
+                }
+                return self.resume(tracee, 0);
+            }
+            Some(Hook::Entry) => {
+                let program = self.space_of(tracee).and_then(|space| space.program(tracee, &self.library));
+                if program == Some(trap.module)
+                    && let Some(space) = self.space_of_mut(tracee)
+                {
+                    space.stepping = false;
+                }
+            }
+            None => {}
+        }
+        self.set_byte(tracee, address, trap.original)?;
+        tracee.set_register(Register::Ip, address)?;
+        self.resume(tracee, 0)
+    }
+
+    fn set_byte(&self, tracee: Tracee, address: u64, byte: u8) -> io::Result<()> {
+        self.space_of(tracee).map_or(Ok(()), |space| space.set_byte(tracee, address, byte))
+    }
+
+    fn replant(&self, tracee: Tracee, address: u64) {
+        // A process that is gone needs no trap.
+        let _ = self.set_byte(tracee, address, ptrace::TRAP);
+    }
+
+    /// Notes the call of a function, if it is the first.
+    fn note(&mut self, tracee: Tracee, trap: &Trap) {
+        let Some(index) = trap.function else { return };
+        let module = self.library.get_mut(trap.module);
+        if !module.call(index) || !self.recording {
+            return;
+        }
+        let function = module.functions[index];
+        if module.hooks.ptrace == Some(function.offset) {
+            let comm = os::process::comm(tracee.0.cast_unsigned()).unwrap_or_default();
+            self.seen.notes.push(format!(
+                "what {comm} would see with ptrace: it called it, and a program that is watched cannot be traced by another"
+            ));
+        }
+        self.seen.calls.push(Call {
+            file: trap.module.0,
+            offset: function.offset,
+            len: function.len,
+            at_ns: monotonic_ns(),
+            tid: tracee.0,
+        });
+    }
+
+    /// The loader says that it has mapped something. Its function does nothing, so it is left without running it.
+    fn loader(&mut self, tracee: Tracee, address: u64, trap: &Trap) -> io::Result<()> {
+        self.look(tracee);
+        let code = self.library.get(trap.module).bytes(trap.offset, 8);
+        if !is_empty_function(code) {
+            // Then every system call is looked at, for as long as the program runs: slow, but nothing is missed.
+            self.set_byte(tracee, address, trap.original)?;
+            tracee.set_register(Register::Ip, address)?;
+            if let Some(space) = self.space_of_mut(tracee) {
+                space.stepping = true;
+            }
+            return self.resume(tracee, 0);
+        }
+        let sp = tracee.register(Register::Sp)?;
+        let mut word = [0; 8];
+        let width = if self.library.get(trap.module).is_32 { 4 } else { 8 };
+        if let Some(space) = self.space_of(tracee) {
+            space.memory().read(tracee, sp, &mut word[..width])?;
+        }
+        tracee.set_register(Register::Ip, u64::from_le_bytes(word))?;
+        tracee.set_register(Register::Sp, sp + width as u64)?;
+        self.resume(tracee, 0)
+    }
+
+    /// The program calls sigaction: what it wants for SIGTRAP is remembered, because the kernel forgets it when a thread that
+    /// blocks SIGTRAP meets a trap of ours.
+    fn sigaction(&mut self, tracee: Tracee) -> io::Result<()> {
+        let Some(space) = self.space_of_mut(tracee) else { return Ok(()) };
+        let mut word = [0; 8];
+        let (signal, action, width) = if space.is_32 {
+            let sp = tracee.register(Register::Sp)?;
+            space.memory().read(tracee, sp + 4, &mut word)?;
+            let [a, b, c, d, e, f, g, h] = word;
+            (u64::from(u32::from_le_bytes([a, b, c, d])), u64::from(u32::from_le_bytes([e, f, g, h])), 4)
+        } else {
+            (tracee.register(Register::First)?, tracee.register(Register::Second)?, 8)
+        };
+        if signal as i32 != libc::SIGTRAP || action == 0 {
+            return Ok(());
+        }
+        // The handler is the first field of the structure.
+        let mut handler = [0; 8];
+        space.memory().read(tracee, action, &mut handler[..width])?;
+        space.trap_action = match u64::from_le_bytes(handler) {
+            0 => TrapAction::Default,
+            1 => TrapAction::Ignored,
+            handler => TrapAction::Handler(handler),
+        };
+        Ok(())
+    }
+
+    /// A SIGTRAP of the program itself. If the kernel has forgotten what is to happen with it, it is told again.
+    fn own_trap(&mut self, tracee: Tracee) -> io::Result<()> {
+        let pid = tracee.0.cast_unsigned();
+        let mask = |key: &str| os::process::status_value(pid, key).and_then(|mask| u64::from_str_radix(&mask, 16).ok());
+        let bit = 1 << (libc::SIGTRAP - 1);
+        let action = self.space_of(tracee).map_or(TrapAction::Default, |space| space.trap_action);
+        match action {
+            TrapAction::Ignored if mask("SigIgn").is_some_and(|ignored| ignored & bit == 0) => self.resume(tracee, 0),
+            TrapAction::Handler(handler) if mask("SigCgt").is_some_and(|caught| caught & bit == 0) => {
+                self.give_back_handler(tracee, handler)?;
+                self.resume(tracee, libc::SIGTRAP)
+            }
+            _ => self.resume(tracee, libc::SIGTRAP),
+        }
+    }
+
+    /// Makes the stopped thread set its handler of SIGTRAP again: flags, mask and restorer are still as it set them.
+    fn give_back_handler(&mut self, tracee: Tracee, handler: u64) -> io::Result<()> {
+        /// The kernel's structure: handler, flags, restorer, mask.
+        const ACTION: usize = 32;
+        /// What a function of a 64-bit program may use below its stack pointer.
+        const RED_ZONE: u64 = 128;
+        let Some(space) = self.space_of(tracee) else { return Ok(()) };
+        let lost = || io::Error::other("its handler of SIGTRAP cannot be set again");
+        if space.is_32 {
+            self.seen
+                .notes
+                .push("the handler of SIGTRAP of a 32-bit program: it was lost and could not be set again".into());
+            return Ok(());
+        }
+        let call = space.system_call_instruction(&self.library).ok_or_else(lost)?;
+        let saved = tracee.registers()?;
+        let place = (saved.rsp - RED_ZONE - ACTION as u64) & !15;
+        let mut before = [0; ACTION];
+        space.memory().read(tracee, place, &mut before)?;
+        let set = |new: u64, old: u64| libc::user_regs_struct {
+            rip: call,
+            // No system call is to be restarted because of this one.
+            orig_rax: u64::MAX,
+            rax: libc::SYS_rt_sigaction as u64,
+            rdi: libc::SIGTRAP as u64,
+            rsi: new,
+            rdx: old,
+            r10: 8,
+            ..saved
+        };
+        let mut late = step(tracee, &set(0, place))?;
+        let mut action = [0; ACTION];
+        space.memory().read(tracee, place, &mut action)?;
+        action[..8].copy_from_slice(&handler.to_le_bytes());
+        space.memory().write(tracee, place, &action)?;
+        late.extend(step(tracee, &set(place, 0))?);
+        space.memory().write(tracee, place, &before)?;
+        tracee.set_registers(&saved)?;
+        for signal in late {
+            // SAFETY: tgkill takes numbers only; the thread is stopped, so its number is its own.
+            unsafe { libc::syscall(libc::SYS_tkill, i64::from(tracee.0), i64::from(signal)) };
+        }
+        Ok(())
+    }
+}
+
+/// Runs one instruction of a stopped thread. Signals that came first are returned: they are still to be delivered.
+fn step(tracee: Tracee, registers: &libc::user_regs_struct) -> io::Result<Vec<i32>> {
+    let mut late = Vec::new();
+    tracee.set_registers(registers)?;
+    loop {
+        tracee.resume(Resume::Step, 0)?;
+        let status = ptrace::wait_for(tracee)?;
+        if !libc::WIFSTOPPED(status) {
+            return Err(io::Error::other("it ended"));
+        }
+        let (signal, event) = (libc::WSTOPSIG(status), status >> 16);
+        if signal == libc::SIGTRAP && event == 0 && tracee.signal_code()? == ptrace::TRAP_TRACE {
+            return Ok(late);
+        }
+        if event == 0 {
+            late.push(signal);
+        }
+    }
+}
+
+/// The process of a thread.
+fn process_of(tid: i32) -> Option<i32> {
+    os::process::status_value(tid.cast_unsigned(), "Tgid")?.parse().ok()
+}
+
+/// Whether a system call may give a process code to run: mmap of a file, or mprotect, with PROT_EXEC.
+fn maps_code(arch: u32, number: u64, arguments: [u64; 6]) -> bool {
+    let executable = arguments[2] & libc::PROT_EXEC as u64 != 0;
+    match (arch, number) {
+        // mmap, mprotect
+        (ARCH_64, 9 | 10) | (ARCH_32, 192 | 125) => executable,
+        // The old mmap, whose arguments are in memory.
+        (ARCH_32, 90) => true,
+        _ => false,
+    }
+}
+
+/// Whether code only returns: `ret`, as `_dl_debug_state` does, with what compilers put in front of it.
+fn is_empty_function(code: &[u8]) -> bool {
+    let marked = [[0xf3, 0x0f, 0x1e, 0xfa], [0xf3, 0x0f, 0x1e, 0xfb]];
+    let rest = marked.iter().find_map(|mark| code.strip_prefix(mark)).unwrap_or(code);
+    rest.first() == Some(&0xc3) || rest.starts_with(&[0xf3, 0xc3])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_function_only_returns() {
+        assert!(is_empty_function(&[0xc3, 0x90]));
+        assert!(is_empty_function(&[0xf3, 0xc3]));
+        assert!(is_empty_function(&[0xf3, 0x0f, 0x1e, 0xfa, 0xc3]));
+        assert!(!is_empty_function(&[0x55, 0x48, 0x89, 0xe5, 0xc3]));
+        assert!(!is_empty_function(&[]));
+    }
+
+    #[test]
+    fn code_comes_by_mmap_and_mprotect() {
+        let with = |protection: u64| [0, 4096, protection, 2, 3, 0];
+        assert!(maps_code(ARCH_64, 9, with(5)));
+        assert!(!maps_code(ARCH_64, 9, with(1)));
+        assert!(maps_code(ARCH_32, 192, with(5)));
+        assert!(!maps_code(ARCH_32, 9, with(5)));
+    }
+}
