@@ -310,8 +310,7 @@ impl Tracer {
         let over = self.threads.get_mut(&tracee).and_then(|thread| thread.over.take());
         if let Some(address) = over {
             self.replant(tracee, address);
-            // The other code: a signal came first, and its handler begins.
-            if code == ptrace::TRAP_TRACE || code == libc::SIGTRAP {
+            if is_step(code) {
                 return self.resume(tracee, 0);
             }
         }
@@ -518,13 +517,18 @@ fn step(tracee: Tracee, registers: &libc::user_regs_struct) -> io::Result<Vec<i3
             return Err(io::Error::other("it ended"));
         }
         let (signal, event) = (libc::WSTOPSIG(status), status >> 16);
-        if signal == libc::SIGTRAP && event == 0 && tracee.signal_code()? == ptrace::TRAP_TRACE {
+        if signal == libc::SIGTRAP && event == 0 && is_step(tracee.signal_code()?) {
             return Ok(late);
         }
         if event == 0 {
             late.push(signal);
         }
     }
+}
+
+/// Whether a SIGTRAP says that one instruction was stepped over: a plain one, a system call, or into a signal's handler.
+fn is_step(code: i32) -> bool {
+    matches!(code, ptrace::TRAP_TRACE | ptrace::TRAP_BRKPT | libc::SIGTRAP)
 }
 
 /// The process of a thread.

@@ -1,0 +1,211 @@
+//! The function engine on real programs whose calls are known exactly.
+
+use model::TraceRows;
+use os::spawn::{Ended, Launch, Stream, spawn_gated};
+use std::ffi::OsString;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use touch::Engine;
+use touch::function::{Functions, Helper};
+
+/// Set where this test plays the tracing process.
+const TRACER: &str = "THAW_TOUCH_TEST_TRACER";
+
+/// Not a test: the tracing process of the others.
+#[test]
+fn tracer() {
+    if std::env::var_os(TRACER).is_some() {
+        use std::os::fd::AsFd;
+        let socket = std::io::stdin().as_fd().try_clone_to_owned().unwrap();
+        touch::function::serve(socket.into()).unwrap();
+    }
+}
+
+fn helper() -> Helper {
+    Helper {
+        program: std::env::current_exe().unwrap(),
+        arguments: ["--exact", "tracer", "--nocapture", "--test-threads=1"].map(OsString::from).into(),
+        environment: vec![(TRACER.into(), "1".into())],
+    }
+}
+
+/// One run under the tracer.
+struct Watched {
+    rows: TraceRows,
+    ended: Ended,
+    printed: String,
+}
+
+/// One test at a time: who may trace is one setting of the process.
+static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+fn watch<I: IntoIterator<Item = S>, S: Into<OsString>>(argv: I) -> Watched {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut engine = Functions::new(&helper()).unwrap();
+    let (mut read, write) = std::io::pipe().unwrap();
+    let mut launch = Launch::new(argv);
+    launch.stderr = Stream::Fd(write.try_clone().unwrap().into());
+    launch.stdout = Stream::Fd(write.into());
+    let gated = spawn_gated(launch).unwrap();
+    engine.attach(gated.pid()).unwrap();
+    let mut running = gated.release().unwrap();
+    let mut printed = String::new();
+    read.read_to_string(&mut printed).unwrap();
+    let ended = running.wait().unwrap();
+    let rows = engine.stop(running.t0_ns()).unwrap();
+    Watched { rows, ended, printed }
+}
+
+impl Watched {
+    /// Functions of a file in the order of their first call: offset and name.
+    fn calls(&self, path: &Path) -> Vec<(u64, Option<&str>)> {
+        let path = path.canonicalize().unwrap();
+        let of_file = |touch: &&model::TouchRow| self.rows.files[touch.file.0 as usize].path == path;
+        self.rows.touches.iter().filter(of_file).map(|touch| (touch.offset.0, touch.name.as_deref())).collect()
+    }
+
+    /// Names of a file's functions that begin with a letter and a number, in the order of their first call.
+    fn numbered(&self, path: &Path) -> Vec<&str> {
+        let numbered = |name: &&str| name.len() > 3 && name[1..3].bytes().all(|byte| byte.is_ascii_digit());
+        self.calls(path).into_iter().filter_map(|(_, name)| name).filter(numbered).collect()
+    }
+
+    fn cannot(&self) -> String {
+        self.rows.info.cannot.join("\n")
+    }
+}
+
+/// A folder with compiled programs.
+struct Workshop {
+    folder: tempfile::TempDir,
+}
+
+impl Workshop {
+    fn new() -> Option<Self> {
+        if cfg!(not(target_arch = "x86_64")) {
+            testing::skip("the function engine is for x86-64");
+            return None;
+        }
+        if Command::new("cc").arg("--version").output().is_err() {
+            testing::skip("needs a C compiler");
+            return None;
+        }
+        Some(Self { folder: tempfile::tempdir().unwrap() })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Compiles a program of `tests/programs`; `None`: the compiler cannot do that here.
+    fn compile(&self, source: &str, name: &str, flags: &[&str]) -> Option<PathBuf> {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
+        let output = self.path(name);
+        let said = Command::new("cc").arg(source).arg("-o").arg(&output).args(["-O0", "-pthread"]).args(flags).output();
+        let said = said.unwrap();
+        if !said.status.success() {
+            testing::skip(&format!(
+                "cc {flags:?}: {}",
+                String::from_utf8_lossy(&said.stderr).lines().next().unwrap_or("")
+            ));
+        }
+        said.status.success().then_some(output)
+    }
+
+    fn strip(&self, file: &Path, name: &str) -> PathBuf {
+        let stripped = self.path(name);
+        assert!(Command::new("strip").arg("-o").arg(&stripped).arg(file).status().unwrap().success());
+        stripped
+    }
+}
+
+/// Calls of `exact.c` in their order.
+const EXACT: [&str; 22] = [
+    "c01_before_main",
+    "c02_outer",
+    "c03_twice",
+    "c04_inner",
+    "c05_on_usr1",
+    "c06_in_handler",
+    "c07_sets_trap_handler",
+    "c09_own_traps",
+    "c08_on_trap",
+    "c10_thread",
+    "c11_in_thread",
+    "c13_other_thread",
+    "c12_second_thread_only",
+    "c15_while_blocked",
+    "c14_blocked",
+    "c17_child",
+    "c16_in_child",
+    "c18_in_grandchild",
+    "c19_vfork_child",
+    "c20_stopped_and_continued",
+    "c21_opens_library",
+    "c22_at_exit",
+];
+
+#[test]
+fn every_function_is_seen_once_in_the_order_of_its_first_call() {
+    let Some(workshop) = Workshop::new() else { return };
+    let Some(plug) = workshop.compile("plug.c", "plug.so", &["-shared", "-fPIC"]) else { return };
+    for (name, flags) in [("pie", &["-ldl"][..]), ("now", &["-ldl", "-Wl,-z,now"]), ("fixed", &["-ldl", "-no-pie"])] {
+        let Some(program) = workshop.compile("exact.c", name, flags) else { continue };
+        let watched = watch([program.as_os_str(), plug.as_os_str()]);
+        assert_eq!(watched.printed, "as expected\n", "{name}: {:?} {}", watched.ended, watched.cannot());
+        assert_eq!((watched.ended.code, watched.ended.signal), (Some(0), None));
+        assert_eq!(watched.numbered(&program), EXACT, "{name}");
+        assert_eq!(watched.numbered(&plug), ["p01_opened", "p02_call", "p03_inner", "p04_closed"], "{name}");
+        let orders: Vec<u32> = watched.rows.touches.iter().map(|touch| touch.order.unwrap()).collect();
+        assert_eq!(orders, (0..orders.len() as u32).collect::<Vec<_>>());
+        let times: Vec<_> = watched.rows.touches.iter().map(|touch| touch.at_ns.unwrap()).collect();
+        assert!(times.is_sorted());
+        let shells = watched.rows.processes.iter().filter(|process| process.comm == "sh").count();
+        assert_eq!((watched.rows.processes.len(), shells), (6, 1), "{:?}", watched.rows.processes);
+    }
+}
+
+#[test]
+fn a_stripped_program_has_the_same_calls_without_names() {
+    let Some(workshop) = Workshop::new() else { return };
+    let Some(plug) = workshop.compile("plug.c", "plug.so", &["-shared", "-fPIC"]) else { return };
+    let Some(program) = workshop.compile("exact.c", "exact", &["-ldl"]) else { return };
+    let with_names = watch([program.as_os_str(), plug.as_os_str()]);
+    let (bare, bare_plug) = (workshop.strip(&program, "bare"), workshop.strip(&plug, "bare.so"));
+    let watched = watch([bare.as_os_str(), bare_plug.as_os_str()]);
+    assert_eq!(watched.printed, "as expected\n", "{}", watched.cannot());
+    // What is not numbered runs beside a child, so its place in the order is anybody's guess.
+    let numbered: Vec<u64> = with_names
+        .calls(&program)
+        .into_iter()
+        .filter(|(_, name)| name.is_some_and(|name| EXACT.contains(&name)))
+        .map(|(offset, _)| offset)
+        .collect();
+    assert_eq!(numbered.len(), EXACT.len());
+    let mut places: Vec<u64> = watched.calls(&bare).into_iter().map(|(offset, _)| offset).collect();
+    places.retain(|offset| numbered.contains(offset));
+    assert_eq!(places, numbered);
+    assert!(watched.calls(&bare).iter().all(|(_, name)| name.is_none()));
+    let exported: Vec<_> = watched.calls(&bare_plug).into_iter().filter_map(|(_, name)| name).collect();
+    assert_eq!(exported, ["p01_opened", "p02_call", "p03_inner", "p04_closed"], "exported names are there");
+}
+
+#[test]
+fn a_static_program_is_watched_and_what_it_opens_is_said_not_to_be() {
+    let Some(workshop) = Workshop::new() else { return };
+    let Some(program) = workshop.compile("exact.c", "static", &["-static"]) else { return };
+    let watched = watch([program.as_os_str()]);
+    assert_eq!(watched.printed, "as expected\n", "{}", watched.cannot());
+    let expected: Vec<&str> = EXACT.into_iter().filter(|name| *name != "c21_opens_library").collect();
+    assert_eq!(watched.numbered(&program), expected);
+}
+
+#[test]
+fn a_32_bit_program_is_watched() {
+    let Some(workshop) = Workshop::new() else { return };
+    let Some(plug) = workshop.compile("plug.c", "plug.so", &["-shared", "-fPIC", "-m32"]) else { return };
+    let Some(program) = workshop.compile("exact.c", "small", &["-ldl", "-m32"]) else { return };
+    let watched = watch([program.as_os_str(), plug.as_os_str()]);
+    assert_eq!(watched.numbered(&program)[..13], EXACT[..13], "{}", watched.cannot());
+}
