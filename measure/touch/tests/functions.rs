@@ -209,3 +209,153 @@ fn a_32_bit_program_is_watched() {
     let watched = watch([program.as_os_str(), plug.as_os_str()]);
     assert_eq!(watched.numbered(&program)[..13], EXACT[..13], "{}", watched.cannot());
 }
+
+/// Names of a program's own functions, in the order of their first call, as uftrace saw them.
+fn by_uftrace(workshop: &Workshop, program: &Path) -> Vec<String> {
+    let data = workshop.path("uftrace.data");
+    let record = Command::new("uftrace").args(["record", "--no-event", "-d"]).arg(&data).arg(program).output().unwrap();
+    assert!(record.status.success(), "{}", String::from_utf8_lossy(&record.stderr));
+    let mut replay = Command::new("uftrace");
+    replay.args(["replay", "-f", "none", "--no-event", "--no-libcall", "-d"]).arg(&data);
+    let said = String::from_utf8(replay.output().unwrap().stdout).unwrap();
+    let mut names: Vec<String> = Vec::new();
+    for line in said.lines() {
+        let name = line.trim().split('(').next().unwrap_or_default().to_owned();
+        if (name.starts_with("t_") || name == "main") && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+#[test]
+fn the_list_is_the_one_of_uftrace() {
+    let Some(workshop) = Workshop::new() else { return };
+    if Command::new("uftrace").arg("--version").output().is_err() {
+        return testing::skip("needs uftrace");
+    }
+    for source in ["sorting.c", "jumps.c", "machine.c"] {
+        for optimised in ["-O0", "-O2"] {
+            let Some(program) = workshop.compile(source, "traced", &["-pg", optimised]) else { return };
+            let expected = by_uftrace(&workshop, &program);
+            let watched = watch([program.as_os_str()]);
+            assert_eq!(watched.ended.code, Some(0), "{source}: {}", watched.printed);
+            let own = |name: &&str| name.starts_with("t_") || *name == "main";
+            let calls: Vec<&str> =
+                watched.calls(&program).into_iter().filter_map(|(_, name)| name).filter(own).collect();
+            assert_eq!(calls, expected, "{source} {optimised}");
+            assert!(calls.len() > 5, "{calls:?}");
+        }
+    }
+}
+
+#[test]
+fn threads_that_meet_the_same_trap_lose_no_call() {
+    let Some(workshop) = Workshop::new() else { return };
+    let Some(program) = workshop.compile("hammer.c", "hammer", &[]) else { return };
+    for _ in 0..20 {
+        let watched = watch([program.as_os_str()]);
+        let sum: u32 = (10..100).sum();
+        assert_eq!(watched.printed, format!("{}\n", sum * 8), "{:?}", watched.ended);
+        let mut called: Vec<&str> = watched.calls(&program).into_iter().filter_map(|(_, name)| name).collect();
+        called.retain(|name| name.starts_with('h') && name.len() == 3);
+        let count = called.len();
+        called.sort();
+        called.dedup();
+        assert_eq!((count, called.len()), (90, 90), "each once");
+    }
+}
+
+#[test]
+fn exec_from_a_thread_is_followed_and_a_use_of_ptrace_is_said() {
+    let Some(workshop) = Workshop::new() else { return };
+    let Some(program) = workshop.compile("changes.c", "changes", &[]) else { return };
+    let watched = watch([program.as_os_str()]);
+    assert_eq!(watched.printed, "ptrace: Operation not permitted\n");
+    assert_eq!(
+        watched.numbered(&program),
+        ["e01_thread", "e02_before_exec", "e03_main_again", "e04_after_exec"],
+        "{}",
+        watched.cannot()
+    );
+    assert!(watched.cannot().contains("what changes would see with ptrace"), "{}", watched.cannot());
+}
+
+#[test]
+fn whoever_is_watched_ends_with_the_tracer() {
+    let Some(_) = Workshop::new() else { return };
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut engine = Functions::new(&helper()).unwrap();
+    let (read, write) = std::io::pipe().unwrap();
+    let mut launch = Launch::new(["sh", "-c", "sleep 1000 & echo ready; wait"]);
+    launch.stdout = Stream::Fd(write.into());
+    let gated = spawn_gated(launch).unwrap();
+    engine.attach(gated.pid()).unwrap();
+    let mut running = gated.release().unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(read));
+    assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    drop(engine);
+    assert_eq!(running.wait().unwrap().signal, Some(libc::SIGKILL));
+    // Ends only when nobody holds the pipe any more.
+    assert!(lines.next().is_none());
+}
+
+#[test]
+fn what_was_seen_can_be_had_while_the_program_goes_on() {
+    let Some(_) = Workshop::new() else { return };
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut engine = Functions::new(&helper()).unwrap();
+    let (read, write) = std::io::pipe().unwrap();
+    let (go_read, mut go) = std::io::pipe().unwrap();
+    let mut launch = Launch::new(["sh", "-c", "echo ready; read line; test \"$line\" = go && printf %d 7; exit 3"]);
+    (launch.stdout, launch.stdin) = (Stream::Fd(write.into()), Stream::Fd(go_read.into()));
+    let gated = spawn_gated(launch).unwrap();
+    engine.attach(gated.pid()).unwrap();
+    let mut running = gated.release().unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(read));
+    assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    let rows = engine.stop(running.t0_ns()).unwrap();
+    assert!(rows.touches.len() > 50);
+    assert!(rows.processes[0].end_ns.is_none(), "{:?}", rows.processes);
+    // Functions that are called from here on still meet their traps.
+    std::io::Write::write_all(&mut go, b"go\n").unwrap();
+    assert_eq!(lines.next().unwrap().unwrap(), "7");
+    assert_eq!(running.wait().unwrap().code, Some(3));
+}
+
+#[test]
+fn a_program_without_rights_is_watched_without_rights() {
+    let Some(workshop) = Workshop::new() else { return };
+    if !testing::root_or_skip() {
+        return;
+    }
+    let Some(program) = workshop.compile("sorting.c", "sorting", &[]) else { return };
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(workshop.folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    // This test again, as nobody, from a place that nobody may read.
+    let copy = workshop.path("tests");
+    std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+    let output = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"])
+        .arg(&copy)
+        .args(["--exact", "as_nobody", "--nocapture", "--test-threads=1"])
+        .env("THAW_TOUCH_TEST_PROGRAM", &program)
+        .current_dir("/")
+        .output();
+    let Ok(output) = output else { return testing::skip("needs setpriv") };
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("called t_by_value t_odd t_even t_depth t_by_digit t_last"), "{output:?}");
+    assert!(text.contains("ran only with your rights: true"), "{text}");
+}
+
+/// Not a test: what the one above starts.
+#[test]
+fn as_nobody() {
+    let Some(program) = std::env::var_os("THAW_TOUCH_TEST_PROGRAM") else { return };
+    let watched = watch([&program]);
+    let names: Vec<&str> = watched.calls(Path::new(&program)).into_iter().filter_map(|(_, name)| name).collect();
+    let own: Vec<&str> = names.into_iter().filter(|name| name.starts_with("t_")).collect();
+    println!("\ncalled {}", own.join(" "));
+    let set_id = watch(["su", "--help"]);
+    println!("ran only with your rights: {}", set_id.cannot().contains("su does with the rights of its owner"));
+}
