@@ -11,12 +11,29 @@ pub struct Precision {
     pub says: &'static str,
 }
 
+/// How precise each engine is.
+pub fn precision(engine: TouchEngine) -> Precision {
+    match engine {
+        TouchEngine::Page => Precision { unit: "page", says: "exactly the pages that the start asked for, in order" },
+        TouchEngine::Probe => Precision {
+            unit: "page",
+            says: "the pages that were in the cache after the start; it cannot tell what was needed from what was read ahead, \
+                   and knows no order",
+        },
+        TouchEngine::Function => Precision {
+            unit: "function",
+            says: "the first call of each function, in order; it cannot tell which part of a function ran",
+        },
+        TouchEngine::Byte => {
+            Precision { unit: "byte", says: "every byte of every mapped file, in order of first touch" }
+        }
+    }
+}
+
 /// A way of seeing what one start touches.
 pub trait Engine {
     /// Which one it is.
     fn kind(&self) -> TouchEngine;
-    /// How precise it is.
-    fn precision(&self) -> Precision;
     /// Starts looking at `pid` and everything that it will start. Call it after fork and before exec.
     fn attach(&mut self, pid: u32) -> Result<()>;
     /// Stops looking. `t0_monotonic_ns` is the moment just before exec. What was touched is in `touches`.
@@ -39,10 +56,6 @@ impl<T: Fills> Engine for Pages<T> {
         TouchEngine::Page
     }
 
-    fn precision(&self) -> Precision {
-        Precision { unit: "page", says: "exactly the pages that the start asked for, in order" }
-    }
-
     fn attach(&mut self, pid: u32) -> Result<()> {
         self.0.attach(pid)
     }
@@ -58,14 +71,6 @@ pub struct Probed<T>(pub T);
 impl<T: Fills> Engine for Probed<T> {
     fn kind(&self) -> TouchEngine {
         TouchEngine::Probe
-    }
-
-    fn precision(&self) -> Precision {
-        Precision {
-            unit: "page",
-            says: "the pages that were in the cache after the start; it cannot tell what was needed from what was read ahead, \
-                   and knows no order",
-        }
     }
 
     fn attach(&mut self, pid: u32) -> Result<()> {

@@ -4,9 +4,13 @@
 //! without read-ahead), [`function::Functions`] (the first call of every function, by breakpoints), [`Probed`] (what is in the
 //! cache after a run, without any rights). All give [`model::TraceRows`] with `touches`.
 
+mod analyze;
 mod engine;
 pub mod function;
 mod page;
+mod report;
 
-pub use engine::{Engine, Fills, Pages, Precision, Probed};
+pub use analyze::{Input, calls, engine_of, report};
+pub use engine::{Engine, Fills, Pages, Precision, Probed, precision};
 pub use page::{pages, resident_pages};
+pub use report::{CallReport, EngineReport, FileReport, FunctionReport, REPORT_VERSION, Report, SectionReport, Totals};

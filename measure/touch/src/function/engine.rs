@@ -2,7 +2,7 @@
 
 use super::seen::{Call, Seen, SeenFile};
 use super::starts::function_names;
-use crate::engine::{Engine, Precision};
+use crate::engine::Engine;
 use model::{Bytes, FileId, FileKind, FileOffset, FileRow, Nanos, Owner, ProcessRow, Result, SectionRow};
 use model::{TouchEngine, TouchRow, TraceInfo, TraceRows, WatchedRow};
 use std::collections::HashMap;
@@ -64,13 +64,6 @@ impl Functions {
 impl Engine for Functions {
     fn kind(&self) -> TouchEngine {
         TouchEngine::Function
-    }
-
-    fn precision(&self) -> Precision {
-        Precision {
-            unit: "function",
-            says: "the first call of each function, in order; it cannot tell which part of a function ran",
-        }
     }
 
     #[cfg(target_arch = "x86_64")]

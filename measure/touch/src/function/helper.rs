@@ -89,17 +89,12 @@ pub fn serve(socket: UnixStream) -> io::Result<()> {
 
 /// Traces until thaw knocks.
 fn run(tracer: &mut Tracer) -> io::Result<()> {
-    loop {
-        match tracer.run()? {
-            Waited::Interrupted => return Ok(()),
-            // Everybody is gone; thaw will knock.
-            // SAFETY: pause takes nothing and returns after a signal. If that came just before, the next one follows.
-            _ => unsafe {
-                libc::pause();
-                return Ok(());
-            },
-        }
+    if tracer.run()? != Waited::Interrupted {
+        // Everybody is gone; thaw will knock.
+        // SAFETY: pause takes nothing, and returns after a signal. If that came just before, the next one follows.
+        unsafe { libc::pause() };
     }
+    Ok(())
 }
 
 fn next_ask(asks: &mut impl Iterator<Item = io::Result<String>>) -> io::Result<Option<Ask>> {

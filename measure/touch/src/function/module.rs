@@ -32,7 +32,7 @@ pub struct Module {
     called: Vec<bool>,
     /// A 32-bit program.
     pub is_32: bool,
-    /// A static program: no loader that tells what it maps.
+    /// Its loader maps its libraries; a static program has none.
     pub has_interpreter: bool,
 }
 

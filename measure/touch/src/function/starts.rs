@@ -265,7 +265,7 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Opened<'a, Elf> {
     fn stubs(&self) -> Vec<(u64, u64)> {
         let Ok(sections) = self.header.sections(self.endian, self.bytes) else { return Vec::new() };
         let stub = |section: &&Elf::SectionHeader| {
-            section.sh_flags(self.endian).0 & u64::from(SHF_EXECINSTR.0) != 0
+            section.sh_flags(self.endian).0 & SHF_EXECINSTR.0 != 0
                 && sections.section_name(self.endian, section).is_ok_and(|name| name.starts_with(b".plt"))
         };
         let range =

@@ -1,0 +1,130 @@
+//! What the touch runs of a recording say: the room's public result, as JSON, the terminal and the viewer show it.
+
+use model::{Bytes, FileKind, Nanos, Owner, StartsFrom, TouchEngine};
+use serde::{Deserialize, Serialize};
+
+/// Version of [`Report`]'s shape; it grows when a field changes its meaning or goes.
+pub const REPORT_VERSION: u32 = 1;
+
+/// The whole answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
+#[cfg_attr(feature = "ts", ts(rename = "TouchReport"))]
+pub struct Report {
+    /// [`REPORT_VERSION`].
+    pub version: u32,
+    /// The engines that looked, and how precise each is.
+    pub engines: Vec<EngineReport>,
+    /// The sums.
+    pub totals: Totals,
+    /// Files, those that need most first.
+    pub files: Vec<FileReport>,
+}
+
+/// One run of one engine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
+#[cfg_attr(feature = "ts", ts(rename = "TouchEngineReport"))]
+pub struct EngineReport {
+    /// Which engine.
+    pub engine: TouchEngine,
+    /// What it tells apart and what it cannot, as one sentence.
+    pub precision: String,
+    /// What it could not know in this run, one sentence each.
+    pub cannot: Vec<String>,
+}
+
+/// Sums over files; `None`: the engine that knows did not look.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
+#[cfg_attr(feature = "ts", ts(rename = "TouchTotals"))]
+pub struct Totals {
+    /// Bytes that a cold start brings into memory with the usual read-ahead.
+    pub read: Option<Bytes>,
+    /// Bytes that it asks for, in whole pages.
+    pub needed: Option<Bytes>,
+    /// Bytes that were in the cache after a start, in whole pages.
+    pub resident: Option<Bytes>,
+    /// Functions, and what they would take.
+    pub functions: Option<FunctionReport>,
+}
+
+/// One file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
+#[cfg_attr(feature = "ts", ts(rename = "TouchFileReport"))]
+pub struct FileReport {
+    /// Its path; bytes that are not UTF-8 are shown as U+FFFD.
+    pub path: String,
+    /// Whose it is.
+    pub owner: Owner,
+    /// What it is.
+    pub kind: FileKind,
+    /// Its size.
+    pub size: Bytes,
+    /// As [`Totals::read`].
+    pub read: Option<Bytes>,
+    /// As [`Totals::needed`].
+    pub needed: Option<Bytes>,
+    /// As [`Totals::resident`].
+    pub resident: Option<Bytes>,
+    /// Its functions, if they were watched.
+    pub functions: Option<FunctionReport>,
+    /// Its ELF sections, by place.
+    pub sections: Vec<SectionReport>,
+}
+
+/// The functions of a file, or of all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
+pub struct FunctionReport {
+    /// How many there are.
+    pub total: u64,
+    /// How many were called.
+    pub called: u64,
+    /// Bytes of all.
+    pub bytes: Bytes,
+    /// Bytes of those that were called.
+    pub called_bytes: Bytes,
+    /// Pages that the called ones would take side by side.
+    pub packed_pages: u64,
+    /// Pages that they lie on now.
+    pub pages: u64,
+    /// Of these, pages on which one called function lies alone and does not fill the page: what it alone keeps in memory.
+    pub lonely_pages: u64,
+    /// Where the starts were taken from; `None` in a sum.
+    pub starts: Option<StartsFrom>,
+}
+
+/// One ELF section.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
+#[cfg_attr(feature = "ts", ts(rename = "TouchSectionReport"))]
+pub struct SectionReport {
+    /// `.text`
+    pub name: String,
+    /// Its size in the file.
+    pub size: Bytes,
+    /// As [`Totals::read`]; pages are cut at the section's borders.
+    pub read: Option<Bytes>,
+    /// As [`Totals::needed`].
+    pub needed: Option<Bytes>,
+    /// Functions of it that were called, if they were watched.
+    pub called: Option<u64>,
+}
+
+/// One function at its first call, for lists.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
+pub struct CallReport {
+    /// Number in the order of first calls, over all files.
+    pub order: u32,
+    /// When.
+    pub at_ns: Nanos,
+    /// Where it begins in the file.
+    pub offset: u64,
+    /// How long it is; 0: not known.
+    pub len: Bytes,
+    /// Its name, if the file tells.
+    pub name: Option<String>,
+}
