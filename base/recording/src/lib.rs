@@ -1,6 +1,6 @@
 //! The recording: one SQLite file that holds a whole session of runs and their traces.
 //!
-//! [`Writer`] makes it, one transaction for each run, so that a killed writer or a full disk leaves a file that opens and
+//! [`Writer`] makes it or adds to it, one transaction for each run, so that a killed writer or a full disk leaves a file that opens and
 //! holds every finished run. [`Reader`] opens it read-only, gives the rows back as the nouns of `model`, and answers SQL
 //! questions. Every table is described in `docs/recording.md`, and a test holds that description against the schema.
 //!

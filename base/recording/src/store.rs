@@ -27,6 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const JOURNAL_MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 
 const CANNOT_CREATE: &str = "cannot create the recording";
+const CANNOT_ADD: &str = "cannot add to the recording";
 
 /// The name of a file that SQLite keeps beside a database.
 pub(crate) fn sidecar(path: &Path, suffix: &str) -> PathBuf {
@@ -181,6 +182,18 @@ impl Place {
         }
         Ok(())
     }
+}
+
+/// Claims a recording that is there, to add to it, after undoing what its killed writer left.
+pub(crate) fn claim(path: &Path) -> Result<(PathBuf, Claim)> {
+    let target = resolve(path)?;
+    if !target.is_file() {
+        return Err(Error::on(Exit::Usage, CANNOT_ADD, path)
+            .because("it is not there, or not a regular file")
+            .hint("make one with `thaw record -o FILE -- PROGRAM`"));
+    }
+    let claim = claim_recording(&target).map_err(|error| Error { what: CANNOT_ADD.to_owned(), ..error })?;
+    Ok((target, claim))
 }
 
 /// Follows symbolic links as far as files exist, so that the target of a link is replaced and not the link.

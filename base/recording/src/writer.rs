@@ -39,6 +39,22 @@ impl Writer {
         Ok(Self { connection, path: target, _claim: claim })
     }
 
+    /// Opens a recording to add to it. What it says about itself (header, variants, whether it was finished) stays.
+    ///
+    /// Errors: `Usage` where no recording is there, or another thaw writes to it; `Data` where it has another schema version.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let (target, claim) = store::claim(path.as_ref())?;
+        let explain = |failure| failure::reading(&target, failure);
+        let connection = store::connect_to_write(&target).map_err(|failure| explain(failure))?;
+        let version: i32 = connection
+            .pragma_query_value(None, "user_version", |row| row.get(0))
+            .map_err(|error| explain(error.into()))?;
+        if version != SCHEMA_VERSION {
+            return Err(failure::other_version(&target, version));
+        }
+        Ok(Self { connection, path: target, _claim: Some(claim) })
+    }
+
     /// Where the recording is: absolute, symbolic links followed.
     pub fn path(&self) -> &Path {
         &self.path

@@ -266,3 +266,30 @@ fn make_hot(path: &Path) {
     let magic = std::fs::read(&journal).unwrap();
     assert!(magic.starts_with(&[0xd9, 0xd5, 0x05, 0xf9]), "the journal is hot");
 }
+
+#[test]
+fn a_recording_can_be_added_to_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ff.thaw");
+    common::example(&path);
+    let before = Reader::open(&path).unwrap().runs().unwrap().len();
+    let mut writer = Writer::open(&path).unwrap();
+    let (exit, text) = common::refusal(Writer::open(&path));
+    assert!(exit == model::Exit::Usage && text.contains("another `thaw record`"), "{text}");
+    writer.add_run(&common::run_row(9), &[], &[]).unwrap();
+    drop(writer);
+    let reader = Reader::open(&path).unwrap();
+    assert_eq!(reader.runs().unwrap().len(), before + 1);
+    assert!(reader.finished().unwrap());
+    let (exit, text) = common::refusal(Writer::open(folder.path().join("none.thaw")));
+    assert!(exit == model::Exit::Usage && text.contains("it is not there"), "{text}");
+    let foreign = folder.path().join("foreign");
+    std::fs::write(&foreign, "text").unwrap();
+    let (exit, text) = common::refusal(Writer::open(&foreign));
+    assert!(exit == model::Exit::Usage && text.contains("cannot add to the recording"), "{text}");
+    assert_eq!(std::fs::read(&foreign).unwrap(), b"text");
+    let older = folder.path().join("older.thaw");
+    database(&older, recording::APPLICATION_ID, 1);
+    let (exit, text) = common::refusal(Writer::open(&older));
+    assert!(exit == model::Exit::Data && text.contains("schema version 1"), "{text}");
+}
