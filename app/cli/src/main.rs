@@ -55,6 +55,8 @@ fn run(args: Args) -> Result<Exit> {
         Verb::View(typed) => verbs::view::run(&typed),
         Verb::Compare(typed) => verbs::compare::compare(&typed),
         Verb::Gate(typed) => verbs::compare::gate(&typed),
+        Verb::Touch(typed) => verbs::touch::run(*typed, args.quiet),
+        Verb::Tracer => verbs::touch::trace(),
         Verb::Query(typed) => verbs::query::run(&typed),
         Verb::Preload(typed) => verbs::preload::run(&typed),
         Verb::Flush(typed) => verbs::files::flush(&typed),

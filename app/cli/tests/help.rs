@@ -2,8 +2,8 @@
 
 use crate::scratch::Scratch;
 
-const VERBS: [&str; 11] =
-    ["record", "report", "compare", "gate", "query", "preload", "flush", "resident", "elf", "doctor", "presets"];
+const VERBS: [&str; 12] =
+    ["record", "report", "compare", "gate", "query", "preload", "touch", "flush", "resident", "elf", "doctor", "presets"];
 const ELF_VERBS: [&str; 5] = ["stat", "pack", "restore", "fix-relr", "verify"];
 const PRELOAD_VERBS: [&str; 5] = ["make", "run", "status", "install", "uninstall"];
 

@@ -13,3 +13,4 @@ mod made;
 mod preload;
 mod record;
 mod scratch;
+mod touch;

@@ -45,7 +45,7 @@ impl Writer {
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let (target, claim) = store::claim(path.as_ref())?;
         let explain = |failure| failure::reading(&target, failure);
-        let connection = store::connect_to_write(&target).map_err(|failure| explain(failure))?;
+        let connection = store::connect_to_write(&target).map_err(explain)?;
         let version: i32 = connection
             .pragma_query_value(None, "user_version", |row| row.get(0))
             .map_err(|error| explain(error.into()))?;

@@ -2,7 +2,7 @@
 //! `cargo run -p touch --example calls -- PROGRAM ARGS`
 
 use os::spawn::{Launch, spawn_gated};
-use touch::Engine;
+use touch::Trace;
 use touch::function::{Functions, Helper};
 
 const HELPER: &str = "--serve-as-tracer";

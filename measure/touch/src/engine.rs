@@ -30,32 +30,30 @@ pub fn precision(engine: TouchEngine) -> Precision {
     }
 }
 
-/// A way of seeing what one start touches.
-pub trait Engine {
-    /// Which one it is.
-    fn kind(&self) -> TouchEngine;
+/// Looks at one start. The I/O room has tracers of page-cache fills, and the application lends them to [`Pages`] and [`Probed`].
+pub trait Trace {
     /// Starts looking at `pid` and everything that it will start. Call it after fork and before exec.
     fn attach(&mut self, pid: u32) -> Result<()>;
-    /// Stops looking. `t0_monotonic_ns` is the moment just before exec. What was touched is in `touches`.
+    /// Stops looking. `t0_monotonic_ns` is the moment just before exec.
     fn stop(&mut self, t0_monotonic_ns: u64) -> Result<TraceRows>;
 }
 
-/// Traces page-cache fills; the I/O room has such tracers, and the application lends them.
-pub trait Fills {
-    /// As [`Engine::attach`].
-    fn attach(&mut self, pid: u32) -> Result<()>;
-    /// As [`Engine::stop`]; what came into the page cache is in `fills`.
-    fn stop(&mut self, t0_monotonic_ns: u64) -> Result<TraceRows>;
+/// A way of seeing what a start touches: what it saw is in `touches` of its rows.
+pub trait Engine: Trace {
+    /// Which one it is.
+    fn kind(&self) -> TouchEngine;
 }
 
 /// The `page` engine: a tracer of fills, while the disks' read-ahead is 0. Who starts the program sees to that.
 pub struct Pages<T>(pub T);
 
-impl<T: Fills> Engine for Pages<T> {
+impl<T: Trace> Engine for Pages<T> {
     fn kind(&self) -> TouchEngine {
         TouchEngine::Page
     }
+}
 
+impl<T: Trace> Trace for Pages<T> {
     fn attach(&mut self, pid: u32) -> Result<()> {
         self.0.attach(pid)
     }
@@ -68,11 +66,13 @@ impl<T: Fills> Engine for Pages<T> {
 /// The `probe` engine: a tracer that evicts before the run and looks after it what is in the page cache.
 pub struct Probed<T>(pub T);
 
-impl<T: Fills> Engine for Probed<T> {
+impl<T: Trace> Engine for Probed<T> {
     fn kind(&self) -> TouchEngine {
         TouchEngine::Probe
     }
+}
 
+impl<T: Trace> Trace for Probed<T> {
     fn attach(&mut self, pid: u32) -> Result<()> {
         self.0.attach(pid)
     }

@@ -26,4 +26,4 @@ mod tracer;
 pub use engine::{Functions, Helper};
 #[cfg(target_arch = "x86_64")]
 pub use helper::serve;
-pub use starts::{Function, Hooks, Starts, function_names, function_starts};
+pub use starts::{Function, Hooks, Names, Starts, function_starts};

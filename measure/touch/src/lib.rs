@@ -11,6 +11,6 @@ mod page;
 mod report;
 
 pub use analyze::{Input, calls, engine_of, report};
-pub use engine::{Engine, Fills, Pages, Precision, Probed, precision};
+pub use engine::{Engine, Pages, Precision, Probed, Trace, precision};
 pub use page::{pages, resident_pages};
 pub use report::{CallReport, EngineReport, FileReport, FunctionReport, REPORT_VERSION, Report, SectionReport, Totals};

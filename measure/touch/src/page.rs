@@ -21,7 +21,10 @@ const CANNOT_TELL_NEED: &str = "what was needed and what was only read ahead";
 /// remain files, sections, extents and processes.
 pub fn pages(trace: TraceRows) -> TraceRows {
     let touches = touched(&trace, TouchEngine::Page);
-    kept(trace, touches, &CANNOT)
+    let mut rows = kept(trace, touches);
+    // What the tracer cannot know of requests and opens is not asked here.
+    rows.info.cannot = CANNOT.map(String::from).into();
+    rows
 }
 
 /// What a trace of a probe found in the cache: pages without order, time or thread.
@@ -30,14 +33,14 @@ pub fn resident_pages(trace: TraceRows) -> TraceRows {
     for touch in &mut touches {
         (touch.order, touch.at_ns, touch.tid) = (None, None, None);
     }
-    kept(trace, touches, &[CANNOT_TELL_NEED])
+    let mut rows = kept(trace, touches);
+    rows.info.cannot.insert(0, CANNOT_TELL_NEED.into());
+    rows
 }
 
-fn kept(trace: TraceRows, touches: Vec<TouchRow>, cannot: &[&str]) -> TraceRows {
-    let mut info = trace.info;
-    info.cannot.extend(cannot.iter().map(|it| String::from(*it)));
+fn kept(trace: TraceRows, touches: Vec<TouchRow>) -> TraceRows {
     TraceRows {
-        info,
+        info: trace.info,
         files: trace.files,
         sections: trace.sections,
         extents: trace.extents,

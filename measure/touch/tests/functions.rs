@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use touch::Engine;
+use touch::Trace;
 use touch::function::{Functions, Helper};
 
 /// Set where this test plays the tracing process.

@@ -13,6 +13,7 @@ pub mod presets;
 pub mod query;
 pub mod record;
 pub mod report;
+pub mod touch;
 pub mod values;
 pub mod view;
 
@@ -77,6 +78,9 @@ pub enum Verb {
     /// Can the program start faster if its files are read before it asks for them?
     #[command(long_about = preload::LONG_ABOUT)]
     Preload(Box<preload::PreloadArgs>),
+    /// Which bytes does a start really need, and which functions does it call?
+    #[command(long_about = touch::LONG_ABOUT)]
+    Touch(Box<touch::TouchArgs>),
     /// Can these files be evicted from the page cache, and if not, why?
     #[command(long_about = files::FLUSH_ABOUT)]
     Flush(files::FlushArgs),
@@ -95,6 +99,9 @@ pub enum Verb {
     /// Prints the completions of a shell.
     #[command(hide = true)]
     Completions(hidden::CompletionsArgs),
+    /// Traces for another thaw.
+    #[command(hide = true)]
+    Tracer,
     /// Writes the man pages into a directory.
     #[command(hide = true)]
     Man(hidden::ManArgs),

@@ -168,6 +168,20 @@ pub struct ExportArgs {
     pub export_markdown: Option<PathBuf>,
 }
 
+impl RecordArgs {
+    /// What `thaw record` does when nothing is typed; for verbs that start programs as it does.
+    ///
+    /// # Errors
+    /// A default that does not parse: a bug.
+    pub fn usual() -> model::Result<Self> {
+        use clap::FromArgMatches;
+        let matches = Self::augment_args(clap::Command::new("record")).try_get_matches_from(["record"]);
+        matches
+            .and_then(|matches| Self::from_arg_matches(&matches))
+            .map_err(|error| model::Error::bug(format!("the defaults of record: {error}")))
+    }
+}
+
 fn parse_states(text: &str) -> Result<States, String> {
     values::states(text).map(States)
 }

@@ -14,6 +14,7 @@ pub mod progress;
 pub mod query;
 pub mod report;
 pub mod table;
+pub mod touch;
 pub mod trace;
 pub mod units;
 pub mod width;

@@ -10,4 +10,5 @@ pub mod presets;
 pub mod query;
 pub mod record;
 pub mod report;
+pub mod touch;
 pub mod view;

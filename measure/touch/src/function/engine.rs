@@ -1,8 +1,8 @@
 //! Thaw's side of the `function` engine: starts the tracing process, talks to it, and names what it saw.
 
 use super::seen::{Call, Seen, SeenFile};
-use super::starts::function_names;
-use crate::engine::Engine;
+use super::starts::Names;
+use crate::engine::{Engine, Trace};
 use model::{Bytes, FileId, FileKind, FileOffset, FileRow, Nanos, Owner, ProcessRow, Result, SectionRow};
 use model::{TouchEngine, TouchRow, TraceInfo, TraceRows, WatchedRow};
 use std::collections::HashMap;
@@ -65,7 +65,9 @@ impl Engine for Functions {
     fn kind(&self) -> TouchEngine {
         TouchEngine::Function
     }
+}
 
+impl Trace for Functions {
     #[cfg(target_arch = "x86_64")]
     fn attach(&mut self, pid: u32) -> Result<()> {
         self.talk.attach(pid)
@@ -100,7 +102,7 @@ fn rows(seen: &Seen, t0_ns: u64) -> TraceRows {
         },
         ..TraceRows::default()
     };
-    let mut names: HashMap<u32, HashMap<u64, String>> = HashMap::new();
+    let mut names: HashMap<(u32, u64), String> = HashMap::new();
     for (number, file) in (0..).zip(&seen.files) {
         let id = FileId(number);
         let bytes = std::fs::File::open(&file.path).ok().and_then(|file| os::mapped::Mapped::of(&file));
@@ -111,8 +113,10 @@ fn rows(seen: &Seen, t0_ns: u64) -> TraceRows {
             let (functions, len, starts) = (file.functions, Bytes(file.bytes), file.from);
             rows.watched.push(WatchedRow { file: id, functions, len, starts });
         }
-        if seen.calls.iter().any(|call| call.file == number) {
-            names.insert(number, function_names(bytes));
+        let mut calls = seen.calls.iter().filter(|call| call.file == number).peekable();
+        if calls.peek().is_some() {
+            let known = Names::of(bytes);
+            names.extend(calls.filter_map(|call| Some(((number, call.offset), known.get(call.offset)?))));
         }
     }
     let touch = |(order, call): (u32, &Call)| TouchRow {
@@ -123,7 +127,7 @@ fn rows(seen: &Seen, t0_ns: u64) -> TraceRows {
         at_ns: Some(since(call.at_ns)),
         tid: Some(call.tid.cast_unsigned()),
         engine: TouchEngine::Function,
-        name: names.get(&call.file).and_then(|names| names.get(&call.offset)).cloned(),
+        name: names.get(&(call.file, call.offset)).cloned(),
     };
     rows.touches = (0..).zip(&seen.calls).map(touch).collect();
     rows.processes = seen

@@ -56,21 +56,56 @@ pub fn function_starts(bytes: &[u8]) -> Result<Starts, Miss> {
     }
 }
 
-/// Names of functions by offset in the file, as the linker knows them: of several names for one place a global one, then the
-/// shortest. `.dynsym` serves where there is no `.symtab`.
-pub fn function_names(bytes: &[u8]) -> HashMap<u64, String> {
-    let found = match bytes.get(4) {
-        Some(1) => named::<FileHeader32<Endianness>>(bytes),
-        _ => named::<FileHeader64<Endianness>>(bytes),
-    };
-    let mut best: HashMap<u64, (u8, String)> = HashMap::new();
-    for (offset, rank, name) in found.unwrap_or_default() {
-        let better = |known: &(u8, String)| (rank, name.len(), &name) < (known.0, known.1.len(), &known.1);
-        if best.get(&offset).is_none_or(better) {
-            best.insert(offset, (rank, name));
+/// Names of functions by offset in the file, as the linker knows them.
+#[derive(Debug, Default)]
+pub struct Names<'a> {
+    /// The binding's rank and the name.
+    best: HashMap<u64, (u8, &'a [u8])>,
+}
+
+impl<'a> Names<'a> {
+    /// From `.symtab`, or `.dynsym` where there is none. Of several names for one place a global one counts, then the shortest,
+    /// then the first by alphabet.
+    pub fn of(bytes: &'a [u8]) -> Self {
+        let mut names = Self::default();
+        match bytes.get(4) {
+            Some(1) => names.take::<FileHeader32<Endianness>>(bytes),
+            _ => names.take::<FileHeader64<Endianness>>(bytes),
+        }
+        names
+    }
+
+    fn take<Elf: FileHeader<Endian = Endianness>>(&mut self, bytes: &'a [u8]) {
+        let Ok(opened) = open::<Elf>(bytes) else { return };
+        for kind in [SHT_SYMTAB, SHT_DYNSYM] {
+            opened.each_function(kind, |offset, symbol, name| {
+                let rank = match symbol.st_bind() {
+                    STB_LOCAL => 2,
+                    STB_WEAK => 1,
+                    _ => 0,
+                };
+                // `memcpy@@GLIBC_2.14`: the version is not part of the name.
+                let name = name.split(|byte| *byte == b'@').next().unwrap_or_default();
+                let better = |known: &(u8, &[u8])| (rank, name.len(), name) < (known.0, known.1.len(), known.1);
+                if !name.is_empty() && self.best.get(&offset).is_none_or(better) {
+                    self.best.insert(offset, (rank, name));
+                }
+            });
+            if !self.best.is_empty() {
+                break;
+            }
         }
     }
-    best.into_iter().map(|(offset, (_, name))| (offset, name)).collect()
+
+    /// The name of the function that begins at an offset. Bytes that are not UTF-8 become U+FFFD.
+    pub fn get(&self, offset: u64) -> Option<String> {
+        self.best.get(&offset).map(|(_, name)| String::from_utf8_lossy(name).into_owned())
+    }
+
+    /// All of them, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, String)> {
+        self.best.iter().map(|(offset, (_, name))| (*offset, String::from_utf8_lossy(name).into_owned()))
+    }
 }
 
 /// An executable segment: address, offset in the file, bytes in the file.
@@ -156,29 +191,6 @@ fn merged(mut functions: Vec<Function>) -> Vec<Function> {
     functions.sort_unstable_by_key(|function| (function.offset, std::cmp::Reverse(function.len)));
     functions.dedup_by_key(|function| function.offset);
     functions
-}
-
-fn named<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Option<Vec<(u64, u8, String)>> {
-    let opened = open::<Elf>(bytes).ok()?;
-    let mut found = Vec::new();
-    for kind in [SHT_SYMTAB, SHT_DYNSYM] {
-        opened.each_function(kind, |offset, symbol, name| {
-            let rank = match symbol.st_bind() {
-                STB_LOCAL => 2,
-                STB_WEAK => 1,
-                _ => 0,
-            };
-            // `memcpy@@GLIBC_2.14`: the version is not part of the name.
-            let name = name.split(|byte| *byte == b'@').next().unwrap_or_default();
-            if !name.is_empty() {
-                found.push((offset, rank, String::from_utf8_lossy(name).into_owned()));
-            }
-        });
-        if !found.is_empty() {
-            break;
-        }
-    }
-    Some(found)
 }
 
 impl<'a, Elf: FileHeader<Endian = Endianness>> Opened<'a, Elf> {
@@ -271,5 +283,110 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Opened<'a, Elf> {
         let range =
             |section: &Elf::SectionHeader| (section.sh_offset(self.endian).into(), section.sh_size(self.endian).into());
         sections.iter().filter(stub).map(range).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::sync::LazyLock;
+
+    /// A program with symbols, unwind tables and several executable sections: this test.
+    static REAL: LazyLock<Vec<u8>> =
+        LazyLock::new(|| std::fs::read(std::env::current_exe().unwrap()).expect("this test's own file"));
+
+    fn look(bytes: &[u8]) {
+        Names::of(bytes);
+        if let Ok(starts) = function_starts(bytes) {
+            assert!(starts.functions.is_sorted_by(|one, next| one.offset < next.offset), "each place once");
+            assert!(starts.functions.iter().all(|function| function.offset < bytes.len() as u64));
+        }
+    }
+
+    #[test]
+    fn a_program_with_symbols_has_all_its_functions_with_names() {
+        let starts = function_starts(&REAL).unwrap();
+        assert_eq!(starts.from, StartsFrom::Symbols);
+        let names = Names::of(&REAL);
+        let named = starts.functions.iter().filter(|function| names.get(function.offset).is_some()).count();
+        assert!(named > 1000 && named * 10 > starts.functions.len() * 9, "{named} of {}", starts.functions.len());
+        assert!(starts.hooks.entry.is_some());
+    }
+
+    #[test]
+    fn unwind_tables_say_the_same_as_symbols() {
+        let opened = open::<FileHeader64<Endianness>>(&REAL).unwrap();
+        let by_symbols = merged(opened.symbols(SHT_SYMTAB));
+        let by_unwind = merged(opened.unwound());
+        let compiled = by_symbols.iter().filter(|function| function.len > 0);
+        let (mut both, mut all) = (0, 0);
+        for function in compiled {
+            all += 1;
+            both += usize::from(by_unwind.binary_search(function).is_ok());
+        }
+        assert!(both * 100 > all * 95, "{both} of {all} functions have the same place and length in both");
+    }
+
+    #[test]
+    fn the_header_finds_the_table_that_the_section_names() {
+        let opened = open::<FileHeader64<Endianness>>(&REAL).unwrap();
+        let (by_section, by_header) = (opened.eh_frame_of_sections().unwrap(), opened.eh_frame_of_header().unwrap());
+        assert_eq!(by_section.0, by_header.0);
+        assert!(by_header.1.starts_with(by_section.1), "what follows the section follows its terminator");
+        let count = |(address, table)| unwind::functions(table, address, Endianness::Little, true).count();
+        assert_eq!(count(by_section), count(by_header));
+    }
+
+    /// What another reader of the same format finds.
+    #[test]
+    fn the_walk_finds_what_gimli_finds() {
+        use gimli::UnwindSection;
+        let opened = open::<FileHeader64<Endianness>>(&REAL).unwrap();
+        let (address, table) = opened.eh_frame().unwrap();
+        let frame = gimli::EhFrame::new(table, gimli::LittleEndian);
+        let bases = gimli::BaseAddresses::default().set_eh_frame(address);
+        let mut entries = frame.entries(&bases);
+        let mut expected = Vec::new();
+        while let Some(entry) = entries.next().unwrap() {
+            if let gimli::CieOrFde::Fde(partial) = entry {
+                let fde = partial.parse(gimli::EhFrame::cie_from_offset).unwrap();
+                if !fde.is_signal_trampoline() {
+                    expected.push((fde.initial_address(), fde.len()));
+                }
+            }
+        }
+        let found: Vec<_> = unwind::functions(table, address, Endianness::Little, true).collect();
+        assert!(found.len() > 1000);
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_real_program_cut_off_anywhere() {
+        let len = REAL.len();
+        for cut in (0..2048).step_by(7).chain((0..24).map(|part| len / 24 * part)) {
+            look(&REAL[..cut]);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_real_program_with_changed_bytes(changes in prop::collection::vec((0..4096_usize, any::<u8>()), 1..12), at_end: bool) {
+            let mut bytes = REAL.clone();
+            let len = bytes.len();
+            for (place, value) in changes {
+                bytes[if at_end { len - 1 - place } else { place }] = value;
+            }
+            look(&bytes);
+        }
+
+        #[test]
+        fn tables_of_noise(noise in prop::collection::vec(any::<u8>(), 0..400), is_64: bool, address: u64) {
+            let end = if is_64 { Endianness::Little } else { Endianness::Big };
+            unwind::functions(&noise, address, end, is_64).for_each(drop);
+            unwind::eh_frame_address(&noise, address, end, is_64);
+        }
     }
 }

@@ -4,8 +4,8 @@
 //! recording is made only when the program is known to start.
 
 mod needed;
-mod sink;
-mod stage;
+pub mod sink;
+pub mod stage;
 
 use crate::plan::{self, RecordPlan};
 use crate::progress::Progress;
@@ -47,7 +47,9 @@ pub fn run(plan: RecordPlan, quiet: bool) -> Result<Exit> {
     let mut recorder = Recorder::new(writer, seen, &stage, progress);
     let conducted = conduct(&plan.schedule, &mut lab, &mut recorder, Some(&mut tracer));
     let needed = match &conducted {
-        Ok(summary) if summary.end != End::Interrupted => needed::take(&plan, &mut lab, &mut recorder, &mut tracer),
+        Ok(summary) if summary.end != End::Interrupted => {
+            needed::take(&plan, &stage, &mut lab, &mut recorder, &mut tracer)
+        }
         _ => Ok(()),
     };
     let stays = lab.close();
@@ -85,7 +87,7 @@ fn check_states(states: &[CacheState]) -> Result<()> {
 }
 
 /// One start that fills a fresh profile: the program is measured with an existing one, which is put back before each run.
-fn warm_up(stage: &Stage, progress: &mut Progress) -> Result<()> {
+pub fn warm_up(stage: &Stage, progress: &mut Progress) -> Result<()> {
     if stage.run_dir.is_none() {
         return Ok(());
     }
@@ -110,7 +112,7 @@ fn warm_up(stage: &Stage, progress: &mut Progress) -> Result<()> {
     Ok(())
 }
 
-fn with_tail(because: String, tail: &str) -> String {
+pub fn with_tail(because: String, tail: &str) -> String {
     let tail = tail.trim_end();
     if tail.is_empty() {
         format!("{because}; it printed nothing")
@@ -124,7 +126,7 @@ fn open_engine(plan: &RecordPlan, stage: &Stage) -> Result<(Box<dyn Engine>, Vec
     io::open_engine(plan.engine, &options)
 }
 
-fn header(plan: &RecordPlan, stage: &Stage) -> Result<Header> {
+pub fn header(plan: &RecordPlan, stage: &Stage) -> Result<Header> {
     let asked =
         serde_json::to_value(&plan.asked).map_err(|error| Error::bug(format!("cannot store the plan: {error}")))?;
     let changes: Vec<(OsString, Option<OsString>)> =
@@ -141,7 +143,7 @@ fn header(plan: &RecordPlan, stage: &Stage) -> Result<Header> {
 }
 
 /// Everything that is known before the first run.
-fn write_head(writer: &mut Writer, stage: &Stage, warnings: &[Warning]) -> Result<()> {
+pub fn write_head(writer: &mut Writer, stage: &Stage, warnings: &[Warning]) -> Result<()> {
     for (index, program) in (0..).zip(&stage.programs) {
         writer.add_variant(&Variant { index, name: program.name.clone(), argv: program.argv.clone() })?;
     }

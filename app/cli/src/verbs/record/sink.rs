@@ -30,9 +30,9 @@ impl EngineTracer {
         (Self { engine, seen: seen.clone() }, seen)
     }
 
-    /// `perf`, `tracefs` or `probe`.
-    pub fn engine_name(&self) -> &'static str {
-        self.engine.name()
+    /// The engine itself.
+    pub fn engine(&mut self) -> &mut dyn Engine {
+        self.engine.as_mut()
     }
 }
 
@@ -91,29 +91,23 @@ impl Recorder {
         if finished { self.writer.finish() } else { Ok(()) }
     }
 
-    /// What the tracer saw, as rows, while the kernel still remembers the names.
-    fn resolve(&mut self, run: RunId, row: &RunRow) -> Result<Option<TraceRows>> {
-        let Some(raw) = self.seen.take() else { return Ok(None) };
-        self.progress.note("reading the trace", Duration::ZERO);
-        let own = self.ownership.get(row.variant as usize).cloned().unwrap_or_default();
-        let resolved = io::resolve(&raw, &io::Ownership { app_dirs: own.roots().to_vec() });
-        for warning in &resolved.warnings {
-            self.writer.add_warning(&warning.clone().run(run))?;
-        }
-        let mut rows = io::attribute(&raw, &resolved);
-        own.assign(&mut rows);
-        Ok(Some(rows))
-    }
-
-    /// Stores what a run without read-ahead touched.
+    /// Stores what a watched run touched.
     ///
     /// # Errors
     /// The disk is full.
-    pub fn touched(&mut self, run: RunId, row: &RunRow) -> Result<()> {
-        match self.resolve(run, row)? {
-            Some(rows) => self.writer.add_trace(run, &touch::pages(rows)),
-            None => Ok(()),
-        }
+    pub fn touched(&mut self, run: RunId, program: u32, mut rows: TraceRows) -> Result<()> {
+        self.progress.note("storing what was touched", Duration::ZERO);
+        self.ownership.get(program as usize).cloned().unwrap_or_default().assign(&mut rows);
+        self.writer.add_trace(run, &rows)?;
+        self.add_binaries(&rows)
+    }
+
+    /// Stores doubts.
+    ///
+    /// # Errors
+    /// The disk is full.
+    pub fn warn_all(&mut self, warnings: Vec<Warning>) -> Result<()> {
+        warnings.iter().try_for_each(|warning| self.writer.add_warning(warning))
     }
 
     /// Says what is going on outside the schedule.
@@ -150,9 +144,17 @@ impl Sink for Recorder {
     }
 
     fn traced(&mut self, run: RunId, row: &RunRow) -> Result<Option<Vec<Need>>> {
-        let Some(rows) = self.resolve(run, row)? else { return Ok(None) };
+        let Some(raw) = self.seen.take() else { return Ok(None) };
+        self.progress.note("reading the trace", Duration::ZERO);
+        let own = self.ownership.get(row.variant as usize).cloned().unwrap_or_default();
+        let resolved = io::resolve(&raw, &io::Ownership { app_dirs: own.roots().to_vec() });
+        let mut rows = io::attribute(&raw, &resolved);
+        own.assign(&mut rows);
         self.writer.add_trace(run, &rows)?;
         self.add_binaries(&rows)?;
+        for warning in &resolved.warnings {
+            self.writer.add_warning(&warning.clone().run(run))?;
+        }
         Ok(Some(io::needs(&rows)))
     }
 

@@ -1,0 +1,200 @@
+//! `thaw touch` as text: what was read against what is needed, and the functions that were called.
+
+use super::table::{Align, Table};
+use super::{Page, harmless, units};
+use crate::verbs::touch::{ProgramDocument, TouchDocument};
+use model::{Bytes, FileKind, PAGE};
+use touch::{CallReport, FileReport, FunctionReport, Report, Totals};
+
+/// Everything, with this many rows in each table.
+pub fn page(document: &TouchDocument, top: usize, width: usize) -> Page {
+    let mut page = Page::new(width);
+    for program in &document.programs {
+        page.heading(&format!("What a start of {} touches", harmless(&program.variant)));
+        match &program.calls {
+            Some(calls) => one_file(&mut page, program, calls, top),
+            None => all_files(&mut page, &program.report, top),
+        }
+        limits(&mut page, &program.report);
+    }
+    page
+}
+
+fn all_files(page: &mut Page, report: &Report, top: usize) {
+    page.paragraph(&sums(&report.totals));
+    if let Some(functions) = &report.totals.functions {
+        page.paragraph(&of_functions(functions));
+    }
+    let mut table = Table::new([
+        ("size", Align::Right),
+        ("read", Align::Right),
+        ("needed", Align::Right),
+        ("resident", Align::Right),
+        ("called", Align::Right),
+        ("of functions", Align::Right),
+        ("bytes", Align::Right),
+        ("pages now", Align::Right),
+        ("packed", Align::Right),
+        ("file", Align::Elastic),
+    ]);
+    let files: Vec<&FileReport> = report.files.iter().filter(|file| says_something(file)).collect();
+    for file in files.iter().take(top) {
+        let called = |show: fn(&FunctionReport) -> String| file.functions.as_ref().map(show).unwrap_or_default();
+        table.row([
+            if file.kind == FileKind::Metadata { String::new() } else { units::bytes(file.size) },
+            bytes(file.read),
+            bytes(file.needed),
+            bytes(file.resident),
+            called(|functions| units::count(functions.called)),
+            called(|functions| units::count(functions.total)),
+            called(|functions| units::bytes(functions.called_bytes)),
+            called(|functions| units::count(functions.pages)),
+            called(|functions| units::count(functions.packed_pages)),
+            name(file),
+        ]);
+    }
+    page.gap();
+    page.table(&table.without_empty_columns());
+    if files.len() > top {
+        page.remark(&format!("and {} more (--top N, --json lists all)", units::count((files.len() - top) as u64)));
+    }
+    if let Some(file) = files.iter().find(|file| file.sections.len() > 1) {
+        page.gap();
+        page.line(&format!("ELF sections of {}:", harmless(&file.path)));
+        sections(page, file, WORTH_A_LINE);
+    }
+}
+
+/// A file that nothing was read, needed or called of says nothing.
+fn says_something(file: &FileReport) -> bool {
+    let some = |bytes: Option<Bytes>| bytes.is_some_and(|bytes| bytes.0 > 0);
+    let called = file.functions.is_some_and(|functions| functions.called > 0);
+    some(file.read) || some(file.needed) || some(file.resident) || called
+}
+
+fn sums(totals: &Totals) -> String {
+    match (totals.read, totals.needed, totals.resident) {
+        (Some(read), Some(needed), _) => format!(
+            "A cold start reads {} with the read-ahead of the recording and needs {} of it ({}).",
+            units::bytes(read),
+            units::bytes(needed),
+            units::percent((needed.0 as f64 / read.0.max(1) as f64).min(1.0))
+        ),
+        (None, Some(needed), _) => format!("A cold start needs {}, in whole pages.", units::bytes(needed)),
+        (_, None, Some(resident)) => {
+            format!("After a start {} of its files are in memory, touched or read ahead.", units::bytes(resident))
+        }
+        (Some(read), None, None) => format!("A cold start reads {}.", units::bytes(read)),
+        (None, None, None) => "What it reads was not looked at (--engine page, as root).".into(),
+    }
+}
+
+fn of_functions(functions: &FunctionReport) -> String {
+    format!(
+        "It calls {} of {} functions: {} of {}. They lie on {} ({}) and would take {} ({}) side by side; on {} a single one of \
+         them lies alone.",
+        units::count(functions.called),
+        units::count(functions.total),
+        units::bytes(functions.called_bytes),
+        units::bytes(functions.bytes),
+        units::plural(functions.pages, "page", "pages"),
+        pages(functions.pages),
+        units::count(functions.packed_pages),
+        pages(functions.packed_pages),
+        units::plural(functions.lonely_pages, "page", "pages"),
+    )
+}
+
+fn pages(count: u64) -> String {
+    units::bytes(Bytes(count.saturating_mul(PAGE)))
+}
+
+/// Sections below this share of what the file needs say nothing in the list of all files.
+const WORTH_A_LINE: f64 = 0.01;
+
+fn sections(page: &mut Page, file: &FileReport, worth: f64) {
+    let mut table = Table::new([
+        ("size", Align::Right),
+        ("read", Align::Right),
+        ("needed", Align::Right),
+        ("", Align::Right),
+        ("called", Align::Right),
+        ("section", Align::Left),
+    ]);
+    let weight = |section: &touch::SectionReport| section.needed.or(section.read).unwrap_or(section.size).0 as f64;
+    let all: f64 = file.sections.iter().map(weight).sum();
+    for section in file.sections.iter().filter(|section| weight(section) >= worth * all) {
+        let share = |needed: Bytes| units::percent(needed.0 as f64 / section.size.0.max(1) as f64);
+        table.row([
+            units::bytes(section.size),
+            bytes(section.read),
+            bytes(section.needed),
+            section.needed.map(share).unwrap_or_default(),
+            section.called.filter(|called| *called > 0).map(units::count).unwrap_or_default(),
+            harmless(&section.name),
+        ]);
+    }
+    page.table(&table.without_empty_columns());
+}
+
+fn one_file(page: &mut Page, program: &ProgramDocument, calls: &[CallReport], top: usize) {
+    for file in &program.report.files {
+        page.paragraph(&format!("{}: {}.", harmless(&file.path), units::bytes(file.size)));
+        let totals = Totals { read: file.read, needed: file.needed, resident: file.resident, functions: None };
+        if totals != Totals::default() {
+            page.paragraph(&sums(&totals).replacen("A cold start", "A cold start of it", 1));
+        }
+        if let Some(functions) = &file.functions {
+            page.paragraph(&of_functions(functions));
+        }
+        page.gap();
+        sections(page, file, 0.0);
+    }
+    if calls.is_empty() {
+        return;
+    }
+    page.gap();
+    page.line("Functions in the order of their first call:");
+    let mut table = Table::new([
+        ("", Align::Right),
+        ("at", Align::Right),
+        ("offset", Align::Right),
+        ("bytes", Align::Right),
+        ("function", Align::Elastic),
+    ]);
+    for call in calls.iter().take(top) {
+        table.row([
+            units::count(call.order.into()),
+            units::nanos(call.at_ns),
+            format!("{:#x}", call.offset),
+            units::count(call.len.0),
+            call.name.as_deref().map(harmless).unwrap_or_else(|| "(no name)".into()),
+        ]);
+    }
+    page.table(&table);
+    if calls.len() > top {
+        page.remark(&format!("and {} more (--top N, --json lists all)", units::count((calls.len() - top) as u64)));
+    }
+}
+
+/// How precise the figures are.
+fn limits(page: &mut Page, report: &Report) {
+    for engine in &report.engines {
+        page.gap();
+        page.remark(&format!("{}: {}.", engine.engine.name(), harmless(&engine.precision)));
+        for cannot in &engine.cannot {
+            page.remark(&format!("{} cannot know: {}", engine.engine.name(), harmless(cannot)));
+        }
+    }
+}
+
+fn bytes(bytes: Option<Bytes>) -> String {
+    bytes.map(units::bytes).unwrap_or_default()
+}
+
+fn name(file: &FileReport) -> String {
+    match file.kind {
+        FileKind::Metadata => format!("{} (metadata)", harmless(&file.path)),
+        _ => harmless(&file.path),
+    }
+}

@@ -1,0 +1,90 @@
+//! `thaw.touch/1`: what the touch runs of a recording say.
+
+use crate::document::{Loaded, Source};
+use model::{Error, Exit, Result, RunId, RunKind, RunRow, TraceRows};
+use recording::Reader;
+use serde::Serialize;
+use std::path::Path;
+
+/// The document.
+#[derive(Debug, Serialize)]
+pub struct TouchDocument {
+    /// Name and version of this document.
+    pub schema: &'static str,
+    /// Where it comes from.
+    pub recording: Source,
+    /// The programs that were watched.
+    pub programs: Vec<ProgramDocument>,
+}
+
+/// One program.
+#[derive(Debug, Serialize)]
+pub struct ProgramDocument {
+    /// Its name.
+    pub variant: String,
+    /// The runs that the figures are of: the traced one with read-ahead, then those that were watched.
+    pub runs: Vec<RunId>,
+    /// What they say; with `--file`, of this file alone.
+    pub report: touch::Report,
+    /// With `--file`: its functions in the order of their first call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calls: Option<Vec<touch::CallReport>>,
+}
+
+/// Reads a recording.
+///
+/// # Errors
+/// No recording; nothing in it was watched; no such file.
+pub fn read(path: &Path, file: Option<&Path>) -> Result<TouchDocument> {
+    let reader = Reader::open(path)?;
+    let loaded = Loaded::of(path, &reader)?;
+    let mut programs = Vec::new();
+    for (variant, name) in (0..).zip(&loaded.names) {
+        if let Some(program) = program(&reader, &loaded, variant, name, file)? {
+            programs.push(program);
+        }
+    }
+    if programs.is_empty() {
+        return Err(Error::on(Exit::Usage, "no run says what a start touches in the recording", path)
+            .hint(format!("add one: thaw touch -o {} -- PROGRAM", model::shown(path))));
+    }
+    if let Some(file) = file
+        && programs.iter().all(|program| program.report.files.is_empty())
+    {
+        return Err(Error::on(Exit::Usage, "no watched start has touched", file)
+            .hint(format!("thaw touch {} lists the files", model::shown(path))));
+    }
+    Ok(TouchDocument { schema: "thaw.touch/1", recording: loaded.source, programs })
+}
+
+fn program(
+    reader: &Reader,
+    loaded: &Loaded,
+    variant: u32,
+    name: &str,
+    file: Option<&Path>,
+) -> Result<Option<ProgramDocument>> {
+    let traced = reader.trace_runs()?;
+    let of_kind = |kind: RunKind| {
+        let is_it = move |row: &&RunRow| row.variant == variant && row.kind == kind && row.accepted;
+        loaded.runs.iter().map(|(row, _)| row).filter(is_it).map(|row| row.id)
+    };
+    let watched: Vec<RunId> = of_kind(RunKind::Touch).filter(|run| traced.contains(run)).collect();
+    if watched.is_empty() {
+        return Ok(None);
+    }
+    let touched = watched.iter().map(|run| reader.trace(*run)).collect::<Result<Vec<TraceRows>>>()?;
+    let usual = of_kind(RunKind::Trace).find(|run| traced.contains(run));
+    let read = usual.map(|run| reader.trace(run)).transpose()?;
+    let input = touch::Input { read: read.as_ref(), touched: &touched };
+    let mut report = touch::report(&input);
+    let mut calls = None;
+    if let Some(file) = file {
+        let wanted = model::shown(file);
+        let real = file.canonicalize().map(|file| model::shown(&file)).unwrap_or_default();
+        report.files.retain(|line| line.path == wanted || line.path == real);
+        calls = report.files.first().map(|line| touch::calls(&input, &line.path));
+    }
+    let runs = usual.into_iter().chain(watched).collect();
+    Ok(Some(ProgramDocument { variant: name.to_owned(), runs, report, calls }))
+}

@@ -1,0 +1,275 @@
+//! `thaw touch`: one start for each engine, into a recording; then what the recording says.
+
+mod document;
+pub mod watch;
+
+pub use document::{ProgramDocument, TouchDocument};
+
+use crate::args::record::RecordArgs;
+use crate::args::touch::{TouchArgs, TouchEngine};
+use crate::plan::{self, RecordPlan};
+use crate::progress::Progress;
+use crate::verbs::record::{self, sink::Recorder, stage::Stage};
+use crate::{output, text};
+use bench::conduct::{Host, Sink};
+use bench::record::Lab;
+use io::{EngineChoice, EngineOptions};
+use model::{CacheState, Error, Exit, Result, RunKind, RunRow, Warning, WarningKind};
+use os::disk::ReadAheadGuard;
+use recording::{Reader, Replace, Writer};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use touch::function::{Functions, Helper};
+use watch::{FillTracer, Place, watch};
+
+/// Watches a program, or shows what was seen.
+///
+/// # Errors
+/// A file that is no recording or says nothing about this; a program that fails; an engine that does not work here.
+pub fn run(args: TouchArgs, quiet: bool) -> Result<Exit> {
+    let (file, json, top) = (args.file.clone(), args.json, args.top);
+    let recording = match (&args.recording, args.command.is_empty() && args.app.is_none()) {
+        (Some(recording), _) => recording.clone(),
+        (None, true) => args.output.clone().unwrap_or_else(default_output),
+        (None, false) => look(args, quiet)?,
+    };
+    let document = document::read(&recording, file.as_deref())?;
+    if json {
+        output::json(&document)?;
+    } else {
+        output::page(&text::touch::page(&document, top, text::width::of_terminal()))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn default_output() -> PathBuf {
+    PathBuf::from("thaw.thaw")
+}
+
+/// The hidden verb: this process traces for another thaw, which talks to it over standard input.
+///
+/// # Errors
+/// Standard input is no socket.
+pub fn trace() -> Result<Exit> {
+    let no_socket = |cause| {
+        Error::new(Exit::Usage, "this verb is for thaw itself: its standard input is a socket", "").because(cause)
+    };
+    let socket = std::io::stdin().as_fd().try_clone_to_owned().map_err(no_socket)?;
+    serve(socket.into()).map_err(no_socket)?;
+    Ok(Exit::Done)
+}
+
+#[cfg(target_arch = "x86_64")]
+use touch::function::serve;
+
+#[cfg(not(target_arch = "x86_64"))]
+fn serve(_socket: std::os::unix::net::UnixStream) -> std::io::Result<()> {
+    Err(std::io::ErrorKind::Unsupported.into())
+}
+
+/// Starts the program once for each engine.
+fn look(args: TouchArgs, quiet: bool) -> Result<PathBuf> {
+    os::interrupt::install()?;
+    os::spawn::become_subreaper()?;
+    let engines = args.engine.clone();
+    let replace = args.force;
+    let plan = plan::record(as_record(args)?)?;
+    let mut progress = Progress::new(quiet);
+    let stage = Stage::set(&plan)?;
+    record::warm_up(&stage, &mut progress)?;
+    let (mut lab, warnings) = Lab::open(stage.programs.clone(), stage.lab.clone())?;
+    let engines = choose(&engines, &lab);
+    let there = plan.output.exists() && !replace;
+    let (writer, variant) = if there { add_to(&plan)? } else { (make(&plan, &stage, &warnings)?, 0) };
+    let mut recorder = Recorder::new(writer, Default::default(), &stage, progress);
+    let mut seen = 0;
+    let mut trouble = None;
+    for engine in engines.wanted {
+        let looked = look_with(engine, &plan, &stage, &mut lab, &mut recorder, variant);
+        match looked {
+            Ok(()) => seen += 1,
+            // With `auto` the other engine may still see something.
+            Err(error) if engines.auto && !matches!(error.exit, Exit::Interrupted | Exit::Bug) => {
+                let text = format!("the engine {} saw nothing: {error}", engine.name());
+                let warning = Warning::new(WarningKind::Engine, text);
+                recorder.warning(match &error.hint {
+                    Some(hint) => warning.hint(hint.clone()),
+                    None => warning,
+                })?;
+                trouble = Some(error);
+            }
+            Err(error) => {
+                trouble = Some(error);
+                break;
+            }
+        }
+    }
+    let stays = lab.close();
+    recorder.end(&stays, trouble.is_none() && !there)?;
+    match trouble {
+        Some(error) if seen == 0 || !engines.auto => {
+            if seen == 0 && !there {
+                // It says nothing; if it cannot be removed, the next run adds to it.
+                let _ = std::fs::remove_file(&plan.output);
+            }
+            Err(error)
+        }
+        _ => Ok(plan.output),
+    }
+}
+
+/// The arguments of `thaw record` that say the same.
+fn as_record(args: TouchArgs) -> Result<RecordArgs> {
+    Ok(RecordArgs {
+        command: args.command,
+        output: args.output.unwrap_or_else(default_output),
+        force: args.force,
+        app: args.app,
+        ready: args.ready,
+        timeout: args.timeout,
+        grace: args.grace,
+        restore: args.restore,
+        env: args.env,
+        cwd: args.cwd,
+        ..RecordArgs::usual()?
+    })
+}
+
+/// What is to be used.
+struct Chosen {
+    wanted: Vec<model::TouchEngine>,
+    /// What does not work is left out.
+    auto: bool,
+}
+
+/// `auto`: what works here; the fast one first, so that a mistake in the command line shows soon.
+fn choose(typed: &[TouchEngine], lab: &Lab) -> Chosen {
+    let mut wanted = Vec::new();
+    let mut add = |engine| {
+        if !wanted.contains(&engine) {
+            wanted.push(engine);
+        }
+    };
+    for engine in typed {
+        match engine {
+            TouchEngine::Page => add(model::TouchEngine::Page),
+            TouchEngine::Function => add(model::TouchEngine::Function),
+            TouchEngine::Probe => add(model::TouchEngine::Probe),
+            TouchEngine::Auto => {
+                if cfg!(target_arch = "x86_64") {
+                    add(model::TouchEngine::Function);
+                }
+                let exact = lab.learning_state() == CacheState::Cold && !lab.disks().is_empty();
+                add(if exact { model::TouchEngine::Page } else { model::TouchEngine::Probe });
+            }
+        }
+    }
+    Chosen { wanted, auto: typed.contains(&TouchEngine::Auto) }
+}
+
+fn look_with(
+    engine: model::TouchEngine,
+    plan: &RecordPlan,
+    stage: &Stage,
+    lab: &mut Lab,
+    recorder: &mut Recorder,
+    variant: u32,
+) -> Result<()> {
+    let options = EngineOptions { program: stage.program_files.first().cloned(), app_dirs: stage.app_dirs() };
+    let own = &stage.ownership[0];
+    let place = |state| Place { program: 0, variant, state, kind: RunKind::Touch };
+    match engine {
+        model::TouchEngine::Function => {
+            let mut engine = Functions::new(&tracing_thaw()?)?;
+            watch(plan, lab, recorder, place(CacheState::Hot), "a hot start, functions watched", &mut engine)
+        }
+        model::TouchEngine::Page => {
+            let mut tracer = fill_tracer(&options)?;
+            if !has_usual_trace(&plan.output, variant)? {
+                let usual = Place { kind: RunKind::Trace, ..place(CacheState::Cold) };
+                let mut trace = FillTracer::new(tracer.as_mut(), own);
+                watch(plan, lab, recorder, usual, "a cold start with read-ahead", &mut trace)?;
+                recorder.warn_all(trace.warnings)?;
+            }
+            exact_pages(plan, lab, recorder, place(CacheState::Cold), FillTracer::new(tracer.as_mut(), own))
+        }
+        model::TouchEngine::Probe => {
+            let (mut tracer, _) = io::open_engine(EngineChoice::Probe, &options)?;
+            let mut engine = touch::Probed(FillTracer::new(tracer.as_mut(), own));
+            watch(plan, lab, recorder, place(CacheState::App), "a start, page cache probed", &mut engine)?;
+            recorder.warn_all(engine.0.warnings)
+        }
+        model::TouchEngine::Byte => Err(Error::bug("there is no byte engine yet")),
+    }
+}
+
+/// A tracer that sees fills as they come.
+fn fill_tracer(options: &EngineOptions) -> Result<Box<dyn io::Engine>> {
+    match io::open_engine(EngineChoice::Perf, options) {
+        Err(error) if error.exit == Exit::Machine => io::open_engine(EngineChoice::Tracefs, options),
+        other => other,
+    }
+    .map(|(engine, _)| engine)
+}
+
+/// Whether the recording tells what a start with read-ahead reads.
+fn has_usual_trace(path: &Path, variant: u32) -> Result<bool> {
+    let reader = Reader::open(path)?;
+    let traced = reader.trace_runs()?;
+    let is_it = |row: &RunRow| {
+        (row.variant, row.kind, row.accepted) == (variant, RunKind::Trace, true) && traced.contains(&row.id)
+    };
+    Ok(reader.runs()?.iter().any(|(row, _)| is_it(row)))
+}
+
+/// A cold start without read-ahead, which is put back afterwards.
+///
+/// # Errors
+/// No root; a state that cannot be reached; a program that fails.
+pub fn exact_pages(
+    plan: &RecordPlan,
+    lab: &mut Lab,
+    recorder: &mut Recorder,
+    place: Place,
+    tracer: FillTracer<'_>,
+) -> Result<()> {
+    let disks = lab.disks();
+    let none = disks.iter().map(|disk| ReadAheadGuard::set(disk, 0)).collect::<Result<Vec<_>>>()?;
+    let mut engine = touch::Pages(tracer);
+    let watched = watch(plan, lab, recorder, place, "a cold start without read-ahead", &mut engine);
+    // Last set, first put back: a disk that is named twice ends as it was found.
+    none.into_iter().rev().try_for_each(ReadAheadGuard::undo)?;
+    watched?;
+    recorder.warn_all(engine.0.warnings)
+}
+
+/// This program again, as the tracing process.
+fn tracing_thaw() -> Result<Helper> {
+    let program = std::env::current_exe()
+        .map_err(|cause| Error::new(Exit::Machine, "cannot find thaw's own file", "/proc/self/exe").because(cause))?;
+    Ok(Helper { program, arguments: vec!["tracer".into()], environment: Vec::new() })
+}
+
+fn make(plan: &RecordPlan, stage: &Stage, warnings: &[Warning]) -> Result<Writer> {
+    let mut writer = Writer::create(&plan.output, &record::header(plan, stage)?, Replace::Recording)?;
+    record::write_head(&mut writer, stage, warnings)?;
+    Ok(writer)
+}
+
+/// The recording, and which of its programs this one is.
+fn add_to(plan: &RecordPlan) -> Result<(Writer, u32)> {
+    let name = plan.programs.first().map(|program| program.name.as_str()).unwrap_or_default();
+    let variant = variant_named(&plan.output, name)?;
+    Ok((Writer::open(&plan.output)?, variant))
+}
+
+fn variant_named(path: &Path, name: &str) -> Result<u32> {
+    let variants = Reader::open(path)?.variants()?;
+    if let Some(variant) = variants.iter().find(|variant| variant.name == name) {
+        return Ok(variant.index);
+    }
+    let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
+    Err(Error::on(Exit::Usage, format!("the program '{name}' is not in the recording"), path)
+        .because(format!("it is of {}", names.join(", ")))
+        .hint("write another one with -o FILE, or replace it with --force"))
+}

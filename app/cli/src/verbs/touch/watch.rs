@@ -1,0 +1,131 @@
+//! One start while an engine of the room `touch` looks. `thaw record` uses it too, for the start that says what is needed.
+
+use crate::ownership::Ownership;
+use crate::plan::RecordPlan;
+use crate::verbs::record::sink::Recorder;
+use bench::conduct::{Host, Prepared, Sink, Tracer, Verdict};
+use bench::record::Lab;
+use model::{CacheState, Error, Exit, Result, RunKind, TraceRows, Warning};
+use std::time::Duration;
+use touch::Trace;
+
+/// Which start.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Its number in the lab.
+    pub program: u32,
+    /// Its number in the recording.
+    pub variant: u32,
+    /// In which state it starts.
+    pub state: CacheState,
+    /// Why.
+    pub kind: RunKind,
+}
+
+/// Lends a tracer of the room `io` to the room `touch`.
+pub struct FillTracer<'a> {
+    engine: &'a mut dyn io::Engine,
+    own: &'a Ownership,
+    /// Doubts about names and places of files.
+    pub warnings: Vec<Warning>,
+}
+
+impl<'a> FillTracer<'a> {
+    /// A tracer of a program whose files are these.
+    pub fn new(engine: &'a mut dyn io::Engine, own: &'a Ownership) -> Self {
+        Self { engine, own, warnings: Vec::new() }
+    }
+}
+
+impl Trace for FillTracer<'_> {
+    fn attach(&mut self, pid: u32) -> Result<()> {
+        self.engine.attach(pid)
+    }
+
+    fn stop(&mut self, t0_monotonic_ns: u64) -> Result<TraceRows> {
+        let raw = self.engine.stop(t0_monotonic_ns)?;
+        let resolved = io::resolve(&raw, &io::Ownership { app_dirs: self.own.roots().to_vec() });
+        self.warnings = resolved.warnings.clone();
+        Ok(io::attribute(&raw, &resolved))
+    }
+}
+
+/// Lends a trace of the room `touch` to the room `bench`.
+struct Watching<'a> {
+    trace: &'a mut dyn Trace,
+    rows: Option<TraceRows>,
+}
+
+impl Tracer for Watching<'_> {
+    fn attach(&mut self, pid: u32) -> Result<()> {
+        self.trace.attach(pid)
+    }
+
+    fn detach(&mut self, t0_ns: u64) -> Result<()> {
+        self.rows = Some(self.trace.stop(t0_ns)?);
+        Ok(())
+    }
+}
+
+/// Starts the program once and stores what was seen. `what` names the start for people.
+///
+/// # Errors
+/// The state cannot be reached; the program fails; the trace fails; the disk is full.
+pub fn watch(
+    plan: &RecordPlan,
+    lab: &mut Lab,
+    recorder: &mut Recorder,
+    place: Place,
+    what: &str,
+    trace: &mut dyn Trace,
+) -> Result<()> {
+    let prepared = prepare(plan, lab, recorder, place)?;
+    let mut watching = Watching { trace, rows: None };
+    let outcome = {
+        let mut tick = |time| recorder.note(what, time);
+        tick(Duration::ZERO);
+        lab.start(place.program, place.state, place.kind, Some(&mut watching), &mut tick)?
+    };
+    let mut row = outcome.row;
+    row.variant = place.variant;
+    row.own_resident_share = prepared.own_share;
+    row.system_resident_share = prepared.system_share;
+    row.id = recorder.run(&row, &outcome.milestones, &prepared.residency)?;
+    if !row.accepted {
+        let because = row.rejected_because.unwrap_or_else(|| "it failed".into());
+        return Err(Error::new(Exit::Target, "the watched start did not get ready:", lab.name(place.program))
+            .because(crate::verbs::record::with_tail(because, &outcome.output_tail))
+            .hint("if it only takes longer: --timeout"));
+    }
+    match watching.rows {
+        Some(rows) => recorder.touched(row.id, place.program, rows),
+        None => Ok(()),
+    }
+}
+
+/// Brings the caches into the state; waits for others to let go of what they hold, as other runs do.
+fn prepare(plan: &RecordPlan, lab: &mut Lab, recorder: &mut Recorder, place: Place) -> Result<Prepared> {
+    let mut attempt = 1;
+    loop {
+        let mut tick = |time| recorder.note(&format!("preparing a {} start", place.state), time);
+        let prepared = lab.prepare(place.program, place.state, &mut tick)?;
+        match prepared.verdict {
+            Verdict::InState | Verdict::Unproven => return Ok(prepared),
+            Verdict::NotInState(why) | Verdict::NeedsWarmUp(why) if attempt >= plan.schedule.max_attempts => {
+                return Err(Error::new(Exit::Machine, "the cache state cannot be reached:", place.state).because(why));
+            }
+            Verdict::NeedsWarmUp(_) => {
+                let mut tick = |time| recorder.note("unmeasured start", time);
+                let outcome = lab.start(place.program, place.state, RunKind::Warmup, None, &mut tick)?;
+                if !outcome.row.accepted {
+                    let because = outcome.row.rejected_because.unwrap_or_else(|| "it failed".into());
+                    return Err(Error::new(Exit::Target, "no start worked of", lab.name(place.program))
+                        .because(crate::verbs::record::with_tail(because, &outcome.output_tail))
+                        .hint("run the same command by hand; if it only takes longer, raise --timeout"));
+                }
+            }
+            Verdict::NotInState(_) => lab.wait(plan.schedule.patience * attempt, &mut tick)?,
+        }
+        attempt += 1;
+    }
+}

@@ -1,0 +1,164 @@
+//! touch: what each engine sees of programs whose touches are known, and what is said when one cannot look.
+
+use crate::scratch::{Scratch, alone};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Touches pages 0, 7 and 100 of a mapping and reads pages 300 to 302 of a file; calls `used_once` twice and `unused` never.
+const PROGRAM: &str = r#"
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+volatile unsigned char sink;
+__attribute__((noinline)) void used_once(const unsigned char *data, long page) { sink = data[page * 4096 + 5]; }
+__attribute__((noinline)) void unused(void) { sink = 1; }
+int main(int argc, char **argv) {
+    int fd = open(argv[1], O_RDONLY);
+    unsigned char *data = mmap(0, 1 << 22, PROT_READ, MAP_PRIVATE, fd, 0);
+    used_once(data, 0);
+    used_once(data, 100);
+    used_once(data, 7);
+    static char buffer[3 * 4096];
+    if (pread(fd, buffer, sizeof buffer, 300 * 4096) != sizeof buffer) return 1;
+    if (argc > 2) unused();
+    return 0;
+}
+"#;
+
+/// The program and its data, on a disk; `None`: no compiler.
+fn build(scratch: &Scratch, flags: &[&str]) -> Option<(PathBuf, PathBuf)> {
+    let source = scratch.write("app/known.c", PROGRAM);
+    let data = scratch.write("app/data", vec![b'x'; 1 << 22]);
+    let program = scratch.path("app/known");
+    let built = Command::new("cc").arg("-O1").args(flags).arg(&source).arg("-o").arg(&program).status();
+    if !built.is_ok_and(|status| status.success()) {
+        testing::skip("needs a C compiler");
+        return None;
+    }
+    Command::new("sync").arg("-f").arg(&data).status().unwrap();
+    Some((program, data))
+}
+
+fn words<'a>(before: &[&'a str], program: &'a Path, data: &'a Path) -> Vec<&'a str> {
+    let mut words = before.to_vec();
+    words.extend(["--", program.to_str().unwrap(), data.to_str().unwrap()]);
+    words
+}
+
+fn file<'a>(json: &'a Value, path: &Path) -> &'a Value {
+    let files = json["programs"][0]["report"]["files"].as_array().unwrap();
+    let path = path.canonicalize().unwrap();
+    files
+        .iter()
+        .find(|file| file["path"] == path.to_str().unwrap())
+        .unwrap_or_else(|| panic!("no {path:?} in {json:#}"))
+}
+
+#[test]
+fn the_page_engine_sees_exactly_the_pages_that_are_touched() {
+    if !testing::root_or_skip() {
+        return;
+    }
+    let _machine = alone();
+    let scratch = Scratch::new();
+    let Some((program, data)) = build(&scratch, &[]) else { return };
+    let said = scratch.thaw(words(&["touch", "--engine", "page", "-o", "p.thaw"], &program, &data)).exits(0);
+    said.says("needs").says("read").says("exactly the pages");
+    let json = scratch.thaw(["touch", "p.thaw", "--json"]).exits(0).json();
+    assert_eq!(json["schema"], "thaw.touch/1");
+    assert_eq!(json["programs"][0]["report"]["version"], 1);
+    assert_eq!(file(&json, &data)["needed"], 6 * 4096);
+    assert!(file(&json, &data)["read"].as_u64().unwrap() > 6 * 4096, "read-ahead brings more");
+    let sql = format!(
+        "select offset_bytes / 4096 as page, length_bytes from touch join files using (run, file) \
+         where engine = 'page' and path = '{}' order by position",
+        data.display()
+    );
+    let rows = scratch.thaw(["query", "p.thaw", &sql, "--json"]).exits(0).json();
+    let mut pages = Vec::new();
+    for row in rows["rows"].as_array().unwrap() {
+        let (first, len) = (row[0].as_u64().unwrap(), row[1].as_u64().unwrap() / 4096);
+        pages.extend(first..first + len);
+    }
+    assert_eq!(pages, [0, 100, 7, 300, 301, 302], "in the order of the first touch");
+    // The same figures stand in the report of the recording.
+    let report = scratch.thaw(["report", "p.thaw", "--json"]).exits(0).json();
+    let files = report["traces"][0]["report"]["files"].as_array().unwrap();
+    let known = files.iter().find(|file| file["path"] == data.canonicalize().unwrap().to_str().unwrap()).unwrap();
+    assert_eq!(known["needed"], 6 * 4096);
+    scratch.nothing_left();
+}
+
+#[test]
+fn the_function_engine_names_what_was_called_and_runs_are_added() {
+    if cfg!(not(target_arch = "x86_64")) {
+        return testing::skip("the function engine is for x86-64");
+    }
+    let _machine = alone();
+    let scratch = Scratch::new();
+    let Some((program, data)) = build(&scratch, &[]) else { return };
+    let look = ["touch", "--engine", "function", "-o", "f.thaw"];
+    let said = scratch.thaw(words(&look, &program, &data)).exits(0);
+    said.says("It calls").says("app/known");
+    let path = program.to_str().unwrap();
+    scratch.thaw(["touch", "f.thaw", "--file", path, "--top", "100"]).exits(0).says("used_once").says("main");
+    let json = scratch.thaw(["touch", "f.thaw", "--file", path, "--json"]).exits(0).json();
+    let calls = json["programs"][0]["calls"].as_array().unwrap();
+    let names: Vec<&str> = calls.iter().filter_map(|call| call["name"].as_str()).collect();
+    assert!(names.contains(&"main") && !names.contains(&"unused"), "{names:?}");
+    assert_eq!(names.iter().filter(|name| **name == "used_once").count(), 1);
+    let functions = &file(&json, &program)["functions"];
+    assert_eq!(functions["starts"], "symbols");
+    assert!(functions["called"].as_u64() < functions["total"].as_u64());
+    scratch.thaw(words(&look, &program, &data)).exits(0);
+    let runs = scratch.thaw(["query", "f.thaw", "select count(*) from runs where kind = 'touch'"]);
+    runs.exits(0).says("2");
+    scratch
+        .thaw(["touch", "--engine", "function", "-o", "f.thaw", "--", "/bin/true"])
+        .exits(2)
+        .complains("known")
+        .hints("-o");
+    scratch.thaw(["touch", "--engine", "function", "-o", "f.thaw", "--force", "--", "/bin/true"]).exits(0).says("true");
+    scratch.nothing_left();
+}
+
+#[test]
+fn without_rights_pages_are_probed_and_functions_are_watched() {
+    let scratch = Scratch::new();
+    let Some((program, data)) = build(&scratch, &[]) else { return };
+    let _machine = alone();
+    let look = words(&["touch", "-o", "world.thaw"], &program, &data);
+    let Some(said) = scratch.thaw_as_nobody(look) else { return };
+    said.exits(0).says("After a start").says("cannot tell what was needed");
+    let json = scratch.thaw(["touch", "world.thaw", "--json"]).exits(0).json();
+    assert!(file(&json, &data)["resident"].as_u64().unwrap() >= 6 * 4096);
+    assert!(file(&json, &data)["needed"].is_null());
+    let order = scratch.thaw(["query", "world.thaw", "select count(position) from touch where engine = 'probe'"]);
+    order.exits(0).says("0");
+}
+
+#[test]
+fn what_cannot_be_watched_says_why() {
+    let scratch = Scratch::new();
+    scratch.thaw(["touch", "none.thaw"]).exits(5).complains("none.thaw");
+    scratch.thaw(["touch", "--engine", "function", "--", "/no/such/program"]).exits(2);
+    assert!(!scratch.path("thaw.thaw").exists());
+    scratch.thaw(["touch", "--engine", "bytes", "--", "true"]).exits(2).complains("bytes");
+    scratch.thaw(["touch", "x.thaw", "--", "true"]).exits(2);
+    if cfg!(target_arch = "x86_64") {
+        let failed =
+            scratch.thaw(["touch", "--engine", "function", "-o", "failed.thaw", "--", "sh", "-c", "echo oh; exit 3"]);
+        failed.exits(4).complains("oh");
+        assert!(!scratch.path("failed.thaw").exists(), "a recording that says nothing is in the way");
+        let Some((program, data)) = build(&scratch, &["-static"]) else { return };
+        let said = scratch.thaw(words(&["touch", "--engine", "function"], &program, &data)).exits(0);
+        said.says("linked statically");
+    }
+    scratch.thaw(["tracer"]).exits(2);
+    let Some(said) = scratch.thaw_as_nobody(["touch", "--engine", "page", "-o", "no.thaw", "--", "true"]) else {
+        return;
+    };
+    said.exits(3).hints("root");
+    scratch.nothing_left();
+}
