@@ -4,12 +4,15 @@
 //! Touches the machine only to read: presets, PATH, the base list.
 
 use crate::args::record::{Cpu, Engine, ExportArgs, Needed, RecordArgs};
+use crate::args::values::{DiskChoice, DiskLimit};
 use crate::preset::{self, Preset};
 use crate::rundir;
 use crate::text::files::parse_base_list;
 use bench::ready::Ready;
 use bench::record::{LabOptions, Output, Program, Success};
 use bench::schedule::Plan as Schedule;
+use disk::preset::{Preset as Disk, Presets};
+use disk::simulated::{Image, Pace};
 use io::EngineChoice;
 use model::{Bytes, CacheState, Error, Exit, PAGE, Result, shown};
 use os::cgroup::Throttle;
@@ -21,6 +24,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How long `--precision` goes on without a `--budget`.
 const DEFAULT_BUDGET: Duration = Duration::from_secs(600);
+/// Read-ahead of a simulated disk: what the kernel gives every disk.
+const USUAL_READ_AHEAD_KIB: u64 = 128;
 /// How often a run that does not count is tried in its block.
 const ATTEMPTS: u32 = 4;
 /// How long it waits for others to let go of the program's files before the second try: 2 s, then 6, then 18.
@@ -43,6 +48,8 @@ pub struct RecordPlan {
     pub schedule: Schedule,
     /// How the machine is set up; paths are not filled in yet.
     pub lab: LabOptions,
+    /// The disk to start from, if it is not the machine's own.
+    pub disk: Option<DiskPlan>,
     /// What to trace with.
     pub engine: EngineChoice,
     /// Whether to take a start without read-ahead.
@@ -53,6 +60,21 @@ pub struct RecordPlan {
     pub json: bool,
     /// Files to write beside the recording.
     pub export: ExportArgs,
+}
+
+/// A simulated disk.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DiskPlan {
+    /// Its figures.
+    pub preset: Disk,
+    /// How it answers while a run is measured.
+    pub pace: Pace,
+    /// What is on it beside the program's own directories.
+    pub include: Vec<PathBuf>,
+    /// Where its bytes are kept.
+    pub image: Image,
+    /// The kernel's read-ahead on it.
+    pub read_ahead_kib: u64,
 }
 
 /// What was asked for, as it is kept in the recording. Fields that another version of thaw did not know have defaults.
@@ -79,6 +101,10 @@ pub struct Asked {
     pub grace_s: f64,
     /// Directories put back before every run.
     pub restore: Vec<String>,
+    /// `--disk NAME` or `--disk quick:NAME`
+    pub disk: Option<String>,
+    /// `--disk-include`
+    pub disk_include: Vec<String>,
     /// Limit on requests per second.
     pub throttle_iops: Option<u64>,
     /// Limit on bytes per second.
@@ -140,6 +166,7 @@ pub fn record(args: RecordArgs) -> Result<RecordPlan> {
         own,
         schedule: schedule(&args, programs.len(), seed),
         lab: lab(&args)?,
+        disk: disk_plan(&args)?,
         engine: engine(args.engine),
         needed: args.needed,
         programs,
@@ -255,12 +282,51 @@ fn budget(args: &RecordArgs) -> Option<Duration> {
 fn lab(args: &RecordArgs) -> Result<LabOptions> {
     Ok(LabOptions {
         read_ahead_kib: args.readahead.map(read_ahead_kib).transpose()?,
-        throttle: args.disk.map(|limit| Throttle { iops: limit.iops, bps: limit.bps }),
+        throttle: limit(args).map(|limit| Throttle { iops: limit.iops, bps: limit.bps }),
         cpu: if args.cpu == Cpu::Steady { bench::record::Cpu::Steady } else { bench::record::Cpu::AsFound },
         base_list: args.base.as_deref().map(base_list).transpose()?,
         recording: Some(args.output.clone()),
         ..LabOptions::default()
     })
+}
+
+/// The limit on the machine's own disk.
+fn limit(args: &RecordArgs) -> Option<DiskLimit> {
+    match args.disk {
+        Some(DiskChoice::Limit(limit)) => Some(limit),
+        _ => None,
+    }
+}
+
+fn disk_plan(args: &RecordArgs) -> Result<Option<DiskPlan>> {
+    let (name, pace) = match &args.disk {
+        Some(DiskChoice::Simulated(name)) => (name, Pace::Model),
+        Some(DiskChoice::Quick(name)) => (name, Pace::Recorded),
+        None => return Ok(None),
+        Some(DiskChoice::Limit(_)) => {
+            let given = [
+                ("--disks-file", args.disks_file.is_some()),
+                ("--disk-include", !args.disk_include.is_empty()),
+                ("--disk-image", args.disk_image.is_some()),
+            ];
+            return match given.iter().find(|(_, given)| *given) {
+                Some((option, _)) => Err(Error::new(Exit::Usage, "a limit on the machine's own disk has no", option)
+                    .hint("choose a simulated disk: see `thaw io model --list`")),
+                None => Ok(None),
+            };
+        }
+    };
+    let mut presets = Presets::builtin();
+    if let Some(file) = &args.disks_file {
+        presets.extend_from(file)?;
+    }
+    Ok(Some(DiskPlan {
+        preset: presets.get(name)?.clone(),
+        pace,
+        include: args.disk_include.clone(),
+        image: args.disk_image.clone().map_or(Image::Memory, Image::File),
+        read_ahead_kib: args.readahead.map_or(Ok(USUAL_READ_AHEAD_KIB), read_ahead_kib)?,
+    }))
 }
 
 /// The kernel rounds to whole pages; a value that it would change is a mistake.
@@ -309,8 +375,14 @@ fn asked(args: &RecordArgs, preset: Option<&Preset>, template: &Program) -> Aske
         timeout_s: args.timeout.as_secs_f64(),
         grace_s: args.grace.as_secs_f64(),
         restore: template.restore.iter().map(|path| shown(path)).collect(),
-        throttle_iops: args.disk.and_then(|limit| limit.iops),
-        throttle_bps: args.disk.and_then(|limit| limit.bps).map(|bps| bps.0),
+        disk: match &args.disk {
+            Some(DiskChoice::Simulated(name)) => Some(name.clone()),
+            Some(DiskChoice::Quick(name)) => Some(format!("quick:{name}")),
+            _ => None,
+        },
+        disk_include: args.disk_include.iter().map(|path| shown(path)).collect(),
+        throttle_iops: limit(args).and_then(|limit| limit.iops),
+        throttle_bps: limit(args).and_then(|limit| limit.bps).map(|bps| bps.0),
         readahead_kib: args.readahead.map(|size| size.0 / 1024),
         steady_cpu: args.cpu == Cpu::Steady,
         base: args.base.as_deref().map(shown),
@@ -405,6 +477,24 @@ mod tests {
         assert!(wrong(&["--timeout", "0", "--", "true"]).to_string().contains("--timeout"));
         assert!(wrong(&["--variant", "true=false", "--", "true"]).to_string().contains("same name"));
         assert!(wrong(&["--base", "/nonexistent", "--", "true"]).hint.unwrap().contains("thaw resident"));
+    }
+
+    #[test]
+    fn a_disk_by_name_is_simulated_with_the_kernels_read_ahead() {
+        let chosen = plan(&["--disk", "laptop2010", "--disk-include", "/opt/x", "--", "true"]).unwrap();
+        let disk = chosen.disk.unwrap();
+        assert_eq!((disk.preset.model.name.as_str(), disk.pace, disk.read_ahead_kib), ("laptop2010", Pace::Model, 128));
+        assert_eq!(disk.include, [Path::new("/opt/x")]);
+        assert_eq!(chosen.asked.disk.unwrap(), "laptop2010");
+        assert!(chosen.lab.throttle.is_none());
+        let quick = plan(&["--disk", "quick:nvme", "--readahead", "64K", "--", "true"]).unwrap().disk.unwrap();
+        assert_eq!((quick.pace, quick.read_ahead_kib), (Pace::Recorded, 64));
+        let limited = plan(&["--disk", "throttle:iops=5", "--", "true"]).unwrap();
+        assert_eq!((limited.disk, limited.lab.throttle.unwrap().iops), (None, Some(5)));
+        let unknown = plan(&["--disk", "floppy", "--", "true"]).unwrap_err();
+        assert!(unknown.hint.unwrap().contains("laptop2010"));
+        let both = plan(&["--disk", "throttle:iops=5", "--disk-include", "/opt/x", "--", "true"]).unwrap_err();
+        assert!(both.to_string().contains("--disk-include"), "{both}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use stats::{Interval, Pairing};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Keys of facts that differ from one moment to the next and say nothing about the machine.
-const MOMENTARY: [&str; 6] = ["mhz", "free", "available", "load", "uptime", "used"];
+const MOMENTARY: [&str; 7] = ["mhz", "free", "available", "load", "uptime", "used", "late"];
 /// More runs than this nobody makes for a verdict.
 const MOST_RUNS: f64 = 10_000.0;
 /// How many differing facts a warning names.

@@ -9,6 +9,7 @@
 pub mod analyze;
 pub mod compare;
 pub mod conduct;
+pub mod ground;
 mod inside;
 mod meters;
 pub mod ready;

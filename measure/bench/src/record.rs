@@ -2,6 +2,7 @@
 //! started in it, and gives everything back. Measures; interprets nothing.
 
 use crate::conduct::{Host, Outcome, Prepared, Tick, Tracer, Verdict};
+use crate::ground::Ground;
 use crate::inside::Door;
 use crate::ready::Ready;
 use crate::restore::{self, Snapshot};
@@ -135,9 +136,20 @@ pub struct Lab {
     cgroup: Option<Rc<RunCgroup>>,
     _cpu: Option<SteadyGuard>,
     _read_ahead: Vec<ReadAheadGuard>,
+    /// Behind everything that may still use it.
+    ground: Option<Box<dyn Ground>>,
     began: Instant,
     /// The variant whose start was the last thing that happened to the caches.
     warmed: Option<u32>,
+}
+
+/// How a run wants to find the program's files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    /// As they were at first, warm or cold.
+    AsAtFirst,
+    /// As they were at first, and in memory what is in memory.
+    Warm,
 }
 
 #[derive(Debug)]
@@ -200,10 +212,17 @@ impl Lab {
             cgroup,
             _cpu: cpu,
             _read_ahead: read_ahead,
+            ground: None,
             began: Instant::now(),
             warmed: None,
         };
         Ok((lab, warnings))
+    }
+
+    /// The programs' files lie on this from now on: it is put back as a whole before each run that is not to be hot, and slow
+    /// while a run is measured.
+    pub fn stand_on(&mut self, ground: Box<dyn Ground>) {
+        self.ground = Some(ground);
     }
 
     /// What a start of a variant needs, if it was learned.
@@ -238,9 +257,16 @@ impl Lab {
         self.programs.get(variant as usize).ok_or_else(|| Error::bug(format!("there is no variant {variant}")))
     }
 
-    /// Puts directories back, on the run's account.
-    fn put_back(&mut self, beat: &mut Beat<'_>) -> Result<()> {
+    /// Puts directories back, on the run's account. A ground is put back as a whole, which makes everything on it cold.
+    fn put_back(&mut self, wanted: Wanted, beat: &mut Beat<'_>) -> Result<()> {
         let _inside = self.door.as_ref().and_then(Door::enter);
+        if let Some(ground) = self.ground.as_mut().filter(|_| wanted == Wanted::AsAtFirst) {
+            self.warmed = None;
+            beat.beat()?;
+            ground.put_back()?;
+            // The directories on it are what they were first, down to the inodes.
+            return self.snapshots.iter_mut().try_for_each(Snapshot::is_as_at_first);
+        }
         for snapshot in &mut self.snapshots {
             beat.beat()?;
             if snapshot.put_back()? != os::tree::Copied::default() {
@@ -273,7 +299,9 @@ impl Host for Lab {
 
     fn prepare(&mut self, variant: u32, state: CacheState, tick: Tick<'_>) -> Result<Prepared> {
         let mut beat = Beat::new(tick);
-        self.put_back(&mut beat)?;
+        let keep = state == CacheState::Hot && self.warmed == Some(variant);
+        self.put_back(if keep { Wanted::Warm } else { Wanted::AsAtFirst }, &mut beat)?;
+        // A ground that was put back is cold.
         let warmed = self.warmed == Some(variant);
         if state != CacheState::Hot {
             self.warmed = None;
@@ -307,13 +335,21 @@ impl Host for Lab {
     ) -> Result<Outcome> {
         let mut beat = Beat::new(tick);
         if kind == RunKind::Warmup {
-            self.put_back(&mut beat)?;
+            self.put_back(Wanted::AsAtFirst, &mut beat)?;
         }
-        self.set_throttle(matches!(kind, RunKind::Timed | RunKind::Trace))?;
+        // A start without read-ahead asks for what it needs, not for how long that takes.
+        let measured = matches!(kind, RunKind::Timed | RunKind::Trace);
+        self.set_throttle(measured)?;
         self.warmed = None;
+        if let Some(ground) = self.ground.as_mut().filter(|_| measured) {
+            ground.begin()?;
+        }
         let program = &self.variant(variant)?.program;
         let which = Which { variant, state, kind };
-        let outcome = start::start(program, which, self.cgroup.as_ref(), tracer, &mut beat)?;
+        let outcome = start::start(program, which, self.cgroup.as_ref(), tracer, &mut beat);
+        let ended = self.ground.as_mut().filter(|_| measured).map_or(Ok(()), |ground| ground.end());
+        let outcome = outcome?;
+        ended?;
         self.warmed = outcome.row.accepted.then_some(variant);
         Ok(outcome)
     }

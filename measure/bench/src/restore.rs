@@ -87,6 +87,14 @@ impl Snapshot {
         Ok(copied)
     }
 
+    /// Somebody else made the directory what it was first, perhaps with other inodes.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn is_as_at_first(&mut self) -> Result<()> {
+        self.remember()
+    }
+
     /// Puts the directory back for good and removes the copy.
     ///
     /// # Errors

@@ -24,12 +24,14 @@
 //! preferred reads. The file system is fresh: real ones are more fragmented. What was not copied (the system's libraries, unless asked for) comes from the machine's own disk.
 
 mod copy;
+mod fidelity;
 mod loopdev;
 mod mounts;
 mod protocol;
 mod server;
 
 pub use copy::Copied;
+pub use fidelity::Fidelity;
 pub use mounts::Namespace;
 
 use crate::model::{Ask, Direction, Drive, Kind, Model, Service};
@@ -292,6 +294,11 @@ impl Simulated {
         }))
     }
 
+    /// The items as they are covered: absolute, without links, none inside another.
+    pub fn items(&self) -> &[PathBuf] {
+        &self.items
+    }
+
     /// Everything that the disk served since the last [`Simulated::forget_log`], in the order of the answers.
     ///
     /// # Errors
@@ -331,9 +338,7 @@ impl Simulated {
     /// Closes the file system, has the server do something meanwhile, and opens it again.
     fn reopen(&mut self, meanwhile: Option<Order>) -> Result<()> {
         self.pace(Pace::Free)?;
-        if let Some(namespace) = &self.entered {
-            namespace.uncover();
-        }
+        let here = self.leave();
         if let Some(mount) = self.mount.take() {
             // What the kernel still holds for later would be written when it is measured.
             let _ = rustix::fs::syncfs(&mount);
@@ -345,7 +350,21 @@ impl Simulated {
             self.server.order(order)?;
         }
         self.mount()?;
+        if let Some(here) = here {
+            // What programs made is gone when everything is put back, perhaps also where we were.
+            let _ = std::env::set_current_dir(here);
+        }
         closed
+    }
+
+    /// Takes the covers away. thaw itself steps out of the file system that it may stand in; where it was is returned.
+    fn leave(&self) -> Option<PathBuf> {
+        let namespace = self.entered.as_ref()?;
+        let here = std::env::current_dir().ok();
+        // There is always a root.
+        let _ = std::env::set_current_dir("/");
+        namespace.uncover();
+        here
     }
 
     /// Waits until nobody has the file system any more, and empties the device's own cache.
@@ -384,8 +403,11 @@ impl Simulated {
     fn close(&mut self) -> Result<()> {
         // A slow farewell would serve nobody.
         let _ = self.pace(Pace::Free);
-        if let Some(namespace) = self.entered.take() {
-            namespace.uncover();
+        let here = self.leave();
+        self.entered = None;
+        if let Some(here) = here {
+            // The original directory is there again.
+            let _ = std::env::set_current_dir(here);
         }
         drop(self.mount.take());
         // While the device is still ours: nobody else may find his settings changed.

@@ -1,6 +1,6 @@
 //! `thaw record`: what was typed.
 
-use super::values::{self, DiskLimit, EnvChange, NamedCommand};
+use super::values::{self, DiskChoice, EnvChange, NamedCommand};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
 use model::{Bytes, CacheState};
@@ -123,10 +123,7 @@ pub struct RecordArgs {
     #[arg(long, help_heading = "The program's world")]
     pub pty: bool,
 
-    /// Slow the disk down for the runs: throttle:iops=200,bps=30M
-    #[arg(long, value_name = "LIMIT", value_parser = values::disk_limit, help_heading = "The machine")]
-    pub disk: Option<DiskLimit>,
-    /// Read-ahead of the disk while recording, such as 128K; put back afterwards
+    /// Read-ahead of the disk while recording, such as 128K; put back afterwards [default of a simulated disk: 128K]
     #[arg(long, value_name = "SIZE", value_parser = values::size, help_heading = "The machine")]
     pub readahead: Option<Bytes>,
     /// Hold the CPUs steady while recording: governor and idle states; put back afterwards
@@ -135,6 +132,20 @@ pub struct RecordArgs {
     /// Files that the boot state warms (made by `thaw resident`) [default: the system's libraries that it needs]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "The machine")]
     pub base: Option<PathBuf>,
+
+    /// Start from a simulated disk, such as laptop2010 (see `thaw io model --list`; quick:laptop2010 is the same without
+    /// delays), or slow the machine's own down: throttle:iops=200,bps=30M
+    #[arg(long, value_name = "DISK", value_parser = values::disk_choice, help_heading = "The disk")]
+    pub disk: Option<DiskChoice>,
+    /// More disks to choose from: a file like the one of `thaw io model --list`
+    #[arg(long, value_name = "FILE", requires = "disk", value_hint = ValueHint::FilePath, help_heading = "The disk")]
+    pub disks_file: Option<PathBuf>,
+    /// Have this file or directory on the simulated disk, too: a library, a profile [default: the program's directories]
+    #[arg(long, value_name = "PATH", requires = "disk", value_hint = ValueHint::AnyPath, help_heading = "The disk")]
+    pub disk_include: Vec<PathBuf>,
+    /// Keep the simulated disk's bytes in a file in this directory [default: in memory]
+    #[arg(long, value_name = "DIR", requires = "disk", value_hint = ValueHint::DirPath, help_heading = "The disk")]
+    pub disk_image: Option<PathBuf>,
 
     /// What to trace with; a fall-back is a warning
     #[arg(long, value_name = "ENGINE", default_value = "auto", help_heading = "The trace")]
@@ -200,7 +211,8 @@ How long does my program take to start, cold and hot, and what does it wait for?
 Starts the program in each cache state (cold: nothing in memory; boot: only the base system; app: everything but the \
 program's own files; hot: everything), in random order, and proves the state before each run. Traced starts, apart from \
 the timed ones, tell which files were read and what the program waited for. Everything goes into one file; the answer \
-is printed. Needs root for cold, boot and disk limits; without, it says what still works.";
+is printed. With --disk NAME the program's own files are copied to a simulated disk that takes as long for each request \
+as that disk would. Needs root for cold, boot and --disk; without, it says what still works.";
 
 const USAGE: &str = "\
 thaw record [OPTIONS] -- PROGRAM ARGS...
@@ -210,7 +222,7 @@ const EXAMPLES: &str = "\
 Examples:
   thaw record -o ff.thaw --app firefox-esr
       Firefox from Debian's packages with a fresh profile: 10 cold and 10 hot starts.
-  thaw record --state cold,boot,app,hot --disk throttle:iops=200,bps=30M --readahead 128K -- gimp -n
-      Four states on a disk as slow as a laptop's of 2010.
+  thaw record --state cold,boot,app,hot --disk laptop2010 -- gimp -n
+      Four states, with gimp's files on a laptop's disk of 2010.
   thaw record --ready line:Listening --variant lazy='./server --lazy' --precision 1% -- ./server
       Two ways of starting, interleaved, until each median is known to 1 %; the clock stops at the line.";

@@ -70,6 +70,27 @@ pub fn states(text: &str) -> Result<Vec<CacheState>, String> {
     if states.is_empty() { Err("name at least one of cold, boot, app and hot".into()) } else { Ok(states) }
 }
 
+/// The disk that programs are started from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DiskChoice {
+    /// The machine's own, slowed down.
+    Limit(DiskLimit),
+    /// A simulated one, by name.
+    Simulated(String),
+    /// The same one without its delays: `quick:NAME`.
+    Quick(String),
+}
+
+/// Parses a [`DiskChoice`].
+pub fn disk_choice(text: &str) -> Result<DiskChoice, String> {
+    let (quick, name) = text.strip_prefix("quick:").map_or((false, text), |name| (true, name));
+    let is_name = |letter: char| letter.is_alphanumeric() || "-_.".contains(letter);
+    if name.is_empty() || !name.chars().all(is_name) {
+        return disk_limit(text).map(DiskChoice::Limit);
+    }
+    Ok(if quick { DiskChoice::Quick(name.to_owned()) } else { DiskChoice::Simulated(name.to_owned()) })
+}
+
 /// A limit on the run's disk: `throttle:iops=200,bps=30M`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskLimit {
@@ -81,8 +102,12 @@ pub struct DiskLimit {
 
 /// Parses a [`DiskLimit`].
 pub fn disk_limit(text: &str) -> Result<DiskLimit, String> {
-    let wrong = |why: &str| format!("{why}; write throttle:iops=200,bps=30M (either part may be left out)");
-    let parts = text.strip_prefix("throttle:").ok_or_else(|| wrong("the only kind of disk is 'throttle:…'"))?;
+    let wrong = |why: &str| {
+        format!(
+            "{why}; write the name of a disk (see `thaw io model --list`), or throttle:iops=200,bps=30M (either part may be left out)"
+        )
+    };
+    let parts = text.strip_prefix("throttle:").ok_or_else(|| wrong("this is neither a disk's name nor a limit"))?;
     let mut limit = DiskLimit { iops: None, bps: None };
     for part in parts.split(',').map(str::trim).filter(|part| !part.is_empty()) {
         match part.split_once('=') {
@@ -247,6 +272,17 @@ mod tests {
         assert_eq!(disk_limit("throttle:bps=1M").unwrap().iops, None);
         for wrong in ["", "throttle:", "iops=200", "throttle:iops=0", "throttle:seek=3", "throttle:iops"] {
             assert!(disk_limit(wrong).unwrap_err().contains("throttle:iops=200"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_disk_is_a_name_or_a_limit() {
+        assert_eq!(disk_choice("laptop2010").unwrap(), DiskChoice::Simulated("laptop2010".into()));
+        assert_eq!(disk_choice("quick:sata-ssd").unwrap(), DiskChoice::Quick("sata-ssd".into()));
+        let limit = DiskLimit { iops: Some(9), bps: None };
+        assert_eq!(disk_choice("throttle:iops=9").unwrap(), DiskChoice::Limit(limit));
+        for wrong in ["", "quick:", "iops=200", "a disk", "slow:laptop2010"] {
+            assert!(disk_choice(wrong).unwrap_err().contains("thaw io model --list"), "{wrong}");
         }
     }
 

@@ -102,6 +102,7 @@ impl Copier<'_> {
     }
 
     fn any(&mut self, from: &Path) -> Result<()> {
+        os::interrupt::check()?;
         let meta = look(from)?;
         let to = self.place(from);
         let kind = meta.file_type();

@@ -3,10 +3,12 @@
 //! The order is chosen so that a mistake costs nothing: what can be checked is checked before anything runs, and the
 //! recording is made only when the program is known to start.
 
+mod disk;
 mod needed;
 pub mod sink;
 pub mod stage;
 
+use self::disk::RunDisk;
 use crate::plan::{self, RecordPlan};
 use crate::progress::Progress;
 use crate::{document, export, facts, output, text};
@@ -18,7 +20,7 @@ use recording::{Header, Replace, Variant, Writer};
 use sink::{EngineTracer, Recorder};
 use stage::Stage;
 use std::ffi::OsString;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Rows of the tables of files in the answer that follows a recording.
 const TOP: usize = 10;
@@ -34,17 +36,23 @@ pub fn run(plan: RecordPlan, quiet: bool) -> Result<Exit> {
     check_output(&plan)?;
     check_states(&plan.schedule.states)?;
     let mut progress = Progress::new(quiet);
-    let stage = Stage::set(&plan)?;
+    let mut stage = Stage::set(&plan)?;
     warm_up(&stage, &mut progress)?;
 
-    let (mut lab, mut warnings) = Lab::open(stage.programs.clone(), stage.lab.clone())?;
+    let (disk, mut warnings) = enter_disk(&plan, &mut stage, &mut progress)?;
+    let (mut lab, more) = Lab::open(stage.programs.clone(), stage.lab.clone())?;
+    warnings.extend(more);
+    if let Some(disk) = &disk {
+        lab.stand_on(Box::new(disk.clone()));
+    }
     let (engine, engine_warnings) = open_engine(&plan, &stage)?;
     warnings.extend(engine_warnings);
     let mut writer = Writer::create(&plan.output, &header(&plan, &stage)?, plan.replace)?;
     write_head(&mut writer, &stage, &warnings)?;
 
     let (mut tracer, seen) = EngineTracer::new(engine);
-    let mut recorder = Recorder::new(writer, seen, &stage, progress);
+    let names = disk.as_ref().map(RunDisk::namespace).transpose()?;
+    let mut recorder = Recorder::new(writer, seen, &stage, names, progress);
     let conducted = conduct(&plan.schedule, &mut lab, &mut recorder, Some(&mut tracer));
     let needed = match &conducted {
         Ok(summary) if summary.end != End::Interrupted => {
@@ -52,16 +60,33 @@ pub fn run(plan: RecordPlan, quiet: bool) -> Result<Exit> {
         }
         _ => Ok(()),
     };
-    let stays = lab.close();
+    let mut stays = lab.close();
+    let (facts, more) = disk.map(RunDisk::leave).unwrap_or_default();
+    stays.extend(more);
     let counted = recorder.counted();
     let finished = needed.is_ok() && matches!(&conducted, Ok(summary) if summary.end != End::Interrupted);
-    let ended = recorder.end(&stays, finished);
+    let ended = recorder.end(&facts, &stays, finished);
     // Why the runs ended tells more than why the recording could not be ended.
     let summary = conducted.map_err(|error| explained(&plan, counted, error))?;
     needed.map_err(|error| explained(&plan, counted, error))?;
     ended?;
     drop(stage);
     answer(&plan, &summary, counted)
+}
+
+/// Before anything has a second thread: it would stay outside.
+fn enter_disk(
+    plan: &RecordPlan,
+    stage: &mut Stage,
+    progress: &mut Progress,
+) -> Result<(Option<RunDisk>, Vec<Warning>)> {
+    let Some(chosen) = &plan.disk else { return Ok((None, Vec::new())) };
+    progress.note("copying the program to the simulated disk", Duration::ZERO);
+    let (disk, warnings) = RunDisk::enter(chosen, stage, &plan.output)?;
+    // Copies of profiles must not be gone when the disk is put back.
+    stage.lab.snapshot_dir = Some(os::journal::state_dir()?);
+    stage.facts.extend(disk.facts(chosen));
+    Ok((Some(disk), warnings))
 }
 
 /// An existing file is told about before ten minutes are spent, not after.
@@ -99,7 +124,7 @@ pub fn warm_up(stage: &Stage, progress: &mut Progress) -> Result<()> {
     let (mut lab, _) = Lab::open(programs.collect(), options)?;
     for variant in 0..stage.programs.len() as u32 {
         let mut tick = |time| progress.note("making a fresh profile", time);
-        tick(std::time::Duration::ZERO);
+        tick(Duration::ZERO);
         let outcome = lab.start(variant, CacheState::Hot, RunKind::Warmup, None, &mut tick)?;
         if !outcome.row.accepted {
             let because = outcome.row.rejected_because.unwrap_or_else(|| "it failed".into());

@@ -5,9 +5,10 @@ use crate::facts;
 use crate::ownership::Ownership;
 use crate::progress::Progress;
 use bench::conduct::{Progress as Now, Sink, Tracer};
+use disk::simulated::Namespace;
 use io::{Engine, RawTrace};
 use model::{Milestone, Need, ResidencyRow, Result, RunId, RunKind, RunRow, TraceRows, Warning};
-use recording::Writer;
+use recording::{Fact, Writer};
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -55,6 +56,8 @@ pub struct Recorder {
     seen: Seen,
     ownership: Vec<Ownership>,
     names: Vec<String>,
+    /// Files of a simulated disk are called by the names of their originals.
+    disk: Option<Namespace>,
     progress: Progress,
     binaries: HashSet<PathBuf>,
     counted: u32,
@@ -62,12 +65,13 @@ pub struct Recorder {
 
 impl Recorder {
     /// A recorder into this file.
-    pub fn new(writer: Writer, seen: Seen, stage: &Stage, progress: Progress) -> Self {
+    pub fn new(writer: Writer, seen: Seen, stage: &Stage, disk: Option<Namespace>, progress: Progress) -> Self {
         Self {
             writer,
             seen,
             ownership: stage.ownership.clone(),
             names: stage.programs.iter().map(|program| program.name.clone()).collect(),
+            disk,
             progress,
             binaries: HashSet::new(),
             counted: 0,
@@ -79,12 +83,13 @@ impl Recorder {
         self.counted
     }
 
-    /// Ends the recording: what could not be put back is a warning in it.
+    /// Ends the recording: what is known only now, and what could not be put back as a warning.
     ///
     /// # Errors
     /// The disk is full.
-    pub fn end(mut self, stays: &[Warning], finished: bool) -> Result<()> {
+    pub fn end(mut self, facts: &[Fact], stays: &[Warning], finished: bool) -> Result<()> {
         self.progress.done();
+        self.writer.add_facts(facts)?;
         for warning in stays {
             self.writer.add_warning(warning)?;
         }
@@ -97,6 +102,9 @@ impl Recorder {
     /// The disk is full.
     pub fn touched(&mut self, run: RunId, program: u32, mut rows: TraceRows) -> Result<()> {
         self.progress.note("storing what was touched", Duration::ZERO);
+        if let Some(disk) = &self.disk {
+            name_originals(&mut rows, disk);
+        }
         self.ownership.get(program as usize).cloned().unwrap_or_default().assign(&mut rows);
         self.writer.add_trace(run, &rows)?;
         self.add_binaries(&rows)
@@ -134,6 +142,14 @@ impl Recorder {
     }
 }
 
+/// The kernel names files of the simulated disk by where all of it is mounted.
+fn name_originals(rows: &mut TraceRows, disk: &Namespace) {
+    let files = rows.files.iter_mut().map(|file| &mut file.path);
+    let executed = rows.processes.iter_mut().filter_map(|process| process.exe.as_mut());
+    let opened = rows.opens.iter_mut().map(|open| &mut open.path);
+    files.chain(executed).chain(opened).for_each(|path| *path = disk.original(path));
+}
+
 impl Sink for Recorder {
     fn run(&mut self, run: &RunRow, milestones: &[Milestone], residency: &[ResidencyRow]) -> Result<RunId> {
         let id = self.writer.add_run(run, milestones, residency)?;
@@ -149,6 +165,9 @@ impl Sink for Recorder {
         let own = self.ownership.get(row.variant as usize).cloned().unwrap_or_default();
         let resolved = io::resolve(&raw, &io::Ownership { app_dirs: own.roots().to_vec() });
         let mut rows = io::attribute(&raw, &resolved);
+        if let Some(disk) = &self.disk {
+            name_originals(&mut rows, disk);
+        }
         own.assign(&mut rows);
         self.writer.add_trace(run, &rows)?;
         self.add_binaries(&rows)?;
