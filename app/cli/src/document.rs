@@ -100,6 +100,13 @@ pub struct BinaryDocument {
     pub build_id: Option<String>,
 }
 
+/// Subject of the facts of a simulated disk. The number of its device says nothing.
+pub const SIMULATED_DISK: &str = "disk:simulated";
+/// Its fact with the number of its device, packed by `makedev`: that was its own for the recording only.
+pub const USED_DEV: &str = "used_dev";
+/// What its fact `answers` says where it has no delays.
+pub const AT_ONCE: &str = "at once";
+
 /// A recording, read once.
 pub struct Loaded {
     /// Where it comes from.
@@ -153,6 +160,11 @@ impl Loaded {
         })
     }
 
+    /// Traced runs that count.
+    pub fn traced(&self) -> impl Iterator<Item = &RunRow> {
+        self.runs.iter().map(|(row, _)| row).filter(|row| row.kind == RunKind::Trace && row.accepted)
+    }
+
     /// As the analysis wants it.
     pub fn input(&self) -> Input<'_> {
         let options = Options {
@@ -179,13 +191,15 @@ pub fn report(path: &Path) -> Result<ReportDocument> {
     let statistics = bench::analyze::analyze(&loaded.input());
     let traces = traces(&reader, &loaded)?;
     let warnings = all_warnings(&loaded, &statistics, &traces);
-    let answer = text::answer::sentences(&statistics, &traces);
+    let facts = nested(&loaded.facts);
+    let disk = simulated_disk(&facts);
+    let answer = text::answer::sentences(&statistics, &traces, disk.as_deref());
     Ok(ReportDocument {
         schema: "thaw.report/1",
         answer,
         statistics,
         traces,
-        facts: nested(&loaded.facts),
+        facts,
         binaries: loaded.binaries.iter().map(binary_document).collect(),
         warnings,
         recording: loaded.source,
@@ -195,13 +209,20 @@ pub fn report(path: &Path) -> Result<ReportDocument> {
     })
 }
 
+/// `laptop2010 (laptop disk of 2010: ...)`, if the recording was made on a simulated disk.
+fn simulated_disk(facts: &BTreeMap<String, BTreeMap<String, String>>) -> Option<String> {
+    let disk = facts.get(SIMULATED_DISK)?;
+    let fact = |key: &str| disk.get(key).map_or("?", String::as_str);
+    let quick = if fact("answers") == AT_ONCE { " that answers at once" } else { "" };
+    Some(format!("{} ({}){quick}", fact("name"), fact("title")))
+}
+
 /// One trace of each variant: the first one that counts.
 fn traces(reader: &Reader, loaded: &Loaded) -> Result<Vec<TraceDocument>> {
     let traced = reader.trace_runs()?;
     let mut traces = Vec::new();
     for (index, variant) in loaded.names.iter().enumerate() {
-        let of_variant = |row: &&RunRow| row.variant as usize == index && row.kind == RunKind::Trace && row.accepted;
-        let rows: Vec<&RunRow> = loaded.runs.iter().map(|(row, _)| row).filter(of_variant).collect();
+        let rows: Vec<&RunRow> = loaded.traced().filter(|row| row.variant as usize == index).collect();
         let Some(row) = rows.iter().find(|row| traced.contains(&row.id)) else { continue };
         let trace = reader.trace(row.id)?;
         traces.push(TraceDocument {

@@ -57,6 +57,7 @@ fn run(args: Args) -> Result<Exit> {
         Verb::Gate(typed) => verbs::compare::gate(&typed),
         Verb::Touch(typed) => verbs::touch::run(*typed, args.quiet),
         Verb::Tracer => verbs::touch::trace(),
+        Verb::Io(typed) => verbs::io::run(&typed, args.quiet),
         Verb::Query(typed) => verbs::query::run(&typed),
         Verb::Preload(typed) => verbs::preload::run(&typed),
         Verb::Flush(typed) => verbs::files::flush(&typed),

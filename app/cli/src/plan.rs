@@ -400,7 +400,7 @@ fn positive(time: Duration, option: &str) -> Result<Duration> {
 }
 
 /// Any number will do; it is recorded, so that the order can be had again.
-fn seed_of_clock() -> u64 {
+pub fn seed_of_clock() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64)
 }
 

@@ -61,7 +61,10 @@ fn option_values_say_what_would_be_right() {
     let wrong = [
         (vec!["--state", "lukewarm"], "cold, boot, app and hot"),
         (vec!["--runs", "0"], "1..=100000"),
-        (vec!["--disk", "floppy"], "throttle:iops=200,bps=30M"),
+        (vec!["--disk", "throttle:seek=3"], "throttle:iops=200,bps=30M"),
+        (vec!["--disk", "floppy"], "laptop2010"),
+        (vec!["--disk", "a floppy"], "thaw io model --list"),
+        (vec!["--disks-file", "x"], "--disk"),
         (vec!["--readahead", "much"], "128K"),
         (vec!["--precision", "0%"], "5% or 0.05"),
         (vec!["--budget", "a while"], "30s, 10m"),
@@ -124,9 +127,14 @@ fn a_directory_that_is_not_there_holds_no_recording() {
 
 /// Every verb that reads recordings says the same about a bad one.
 fn refuses(scratch: &Scratch, file: &str, part: &str) {
-    for words in
-        [vec!["report", file], vec!["compare", file, file], vec!["gate", file, file], vec!["query", file, "select 1"]]
-    {
+    for words in [
+        vec!["report", file],
+        vec!["compare", file, file],
+        vec!["gate", file, file],
+        vec!["query", file, "select 1"],
+        vec!["io", "model", file],
+        vec!["io", "replay", file],
+    ] {
         let said = scratch.thaw(&words);
         assert!(said.out().is_empty() && said.err().starts_with("thaw: "), "{}", said.framed());
         assert!(said.err().contains("hint: "), "{}", said.framed());

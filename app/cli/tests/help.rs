@@ -2,8 +2,8 @@
 
 use crate::scratch::Scratch;
 
-const VERBS: [&str; 12] =
-    ["record", "report", "compare", "gate", "query", "preload", "touch", "flush", "resident", "elf", "doctor", "presets"];
+const VERBS: [&str; 13] =
+    ["record", "report", "compare", "gate", "io", "query", "preload", "touch", "flush", "resident", "elf", "doctor", "presets"];
 const ELF_VERBS: [&str; 5] = ["stat", "pack", "restore", "fix-relr", "verify"];
 const PRELOAD_VERBS: [&str; 5] = ["make", "run", "status", "install", "uninstall"];
 
@@ -16,6 +16,10 @@ fn help_begins_with_a_question_and_ends_with_three_examples() {
     for words in verbs {
         let help = scratch.thaw(words.iter().copied().chain(["--help"])).exits(0).out();
         let verb = words.join(" ");
+    let verbs = VERBS.iter().map(|verb| vec![*verb]).chain([vec!["io", "model"], vec!["io", "replay"]]);
+    for verb in verbs {
+        let help = scratch.thaw(verb.iter().chain(&["--help"])).exits(0).out();
+        let verb = verb.join(" ");
         let first = help.lines().next().unwrap();
         assert!(first.ends_with('?') || first.contains("? "), "{verb}: {first}");
         let examples = help.split("Examples:\n").nth(1).unwrap_or_else(|| panic!("{verb} has no examples"));

@@ -39,7 +39,7 @@ fn in_the_middle_of_a_run(scratch: &Scratch, options: &[&str]) -> Mortal {
 }
 
 /// Starts thaw and waits until the program has made a file.
-fn until(scratch: &Scratch, mut command: Command, file: &str) -> Mortal {
+pub fn until(scratch: &Scratch, mut command: Command, file: &str) -> Mortal {
     let mut child = Mortal(command.spawn().unwrap());
     while !scratch.path(file).exists() {
         if let Some(status) = child.0.try_wait().unwrap() {
@@ -58,7 +58,8 @@ fn read_ahead(scratch: &Scratch) -> String {
     told.map(|ability| ability["detail"].as_str().unwrap()).collect::<Vec<_>>().join(", ")
 }
 
-fn runs(pid: &str) -> bool {
+/// Whether a process runs.
+pub fn runs(pid: &str) -> bool {
     // A zombie that nobody waits for does not run any more.
     let status = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
     status.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.trim_start().starts_with(['Z', 'X']))
@@ -138,7 +139,7 @@ fn ctrl_c_keeps_the_runs_that_were_finished() {
 }
 
 /// Ctrl-C, as a terminal sends it.
-fn interrupt(child: &Child) {
+pub fn interrupt(child: &Child) {
     let pid = rustix::process::Pid::from_child(child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
 }

@@ -9,6 +9,11 @@ use std::path::Path;
 
 /// Writes a finished recording of `app` with these wall times in milliseconds, in random-block order.
 pub fn recording(path: &Path, cold_ms: &[u64], hot_ms: &[u64]) {
+    with_trace(path, cold_ms, hot_ms, Some(&trace()));
+}
+
+/// The same with another trace, or none.
+pub fn with_trace(path: &Path, cold_ms: &[u64], hot_ms: &[u64], trace: Option<&TraceRows>) {
     let mut writer = Writer::create(path, &header(), Replace::Never).unwrap();
     writer.add_variant(&Variant { index: 0, name: "app".into(), argv: vec!["app".into(), "--fast".into()] }).unwrap();
     let fact =
@@ -16,8 +21,10 @@ pub fn recording(path: &Path, cold_ms: &[u64], hot_ms: &[u64]) {
     writer.add_facts(&[fact("machine", "kernel", "6.1"), fact("disk:vda", "read_ahead_kb", "128")]).unwrap();
     let traced =
         RunRow { kind: RunKind::Trace, ..run(CacheState::Cold, 0, cold_ms.first().map_or(1000, |ms| ms + 10)) };
-    let id = writer.add_run(&traced, &milestone(&traced), &[]).unwrap();
-    writer.add_trace(id, &trace()).unwrap();
+    if let Some(trace) = trace {
+        let id = writer.add_run(&traced, &milestone(&traced), &[]).unwrap();
+        writer.add_trace(id, trace).unwrap();
+    }
     for block in 0..cold_ms.len().max(hot_ms.len()) {
         for (state, times) in [(CacheState::Cold, cold_ms), (CacheState::Hot, hot_ms)] {
             if let Some(ms) = times.get(block) {
@@ -81,7 +88,7 @@ fn milestone(row: &RunRow) -> Vec<Milestone> {
 }
 
 /// A trace in which one library costs most: 40 requests of 1 MB, 10 ms each, of which a quarter was asked for.
-fn trace() -> TraceRows {
+pub fn trace() -> TraceRows {
     let file = |path: &str, owner| FileRow {
         path: path.into(),
         kind: FileKind::Regular,

@@ -9,6 +9,7 @@ pub mod cgroup;
 pub mod cpu;
 pub mod disk;
 pub mod extents;
+pub mod file;
 pub mod handle;
 pub mod interrupt;
 pub mod journal;

@@ -6,6 +6,7 @@ use crate::model::{Flash, Kind, Model, Rotating, Seek, Units, Zone};
 use model::{Bytes, Error, Exit, Nanos, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 
 /// A disk and where its figures come from.
@@ -224,6 +225,21 @@ impl Entry {
     }
 }
 
+/// As an entry of a file: what is printed can be saved, changed and read again.
+impl fmt::Display for Preset {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |text: &str| toml::Value::String(text.to_owned()).to_string();
+        let kind = if matches!(self.model.kind, Kind::Rotating(_)) { "rotating" } else { "flash" };
+        let bare = self.model.name.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_".contains(letter));
+        let name = if bare && !self.model.name.is_empty() { self.model.name.clone() } else { text(&self.model.name) };
+        writeln!(out, "[{name}]\ntitle = {}\nkind = \"{kind}\"", text(&self.model.title))?;
+        self.figures.iter().try_for_each(|Source { figure, value, source }| {
+            let value = value.replace('(', "[").replace(')', "]");
+            writeln!(out, "{figure} = {{ value = {value}, source = {} }}", text(source))
+        })
+    }
+}
+
 impl Presets {
     /// The disks that come with thaw.
     pub fn builtin() -> Self {
@@ -271,6 +287,11 @@ impl Presets {
             Error::new(Exit::Usage, "unknown disk", name)
                 .hint(format!("choose one of: {}, or 'this' for the disk of this machine", names.join(", ")))
         })
+    }
+
+    /// All of them by name.
+    pub fn all(&self) -> impl Iterator<Item = &Preset> {
+        self.0.values()
     }
 
     /// Names in alphabetical order.
@@ -324,6 +345,26 @@ mod tests {
         assert_eq!(mine.title, "mine");
         assert_eq!(mine.rate_at(model::DiskOffset(499)), 10e6);
         assert_eq!(mine.rate_at(model::DiskOffset(500)), 5e6);
+    }
+
+    #[test]
+    fn what_is_printed_can_be_read_again() {
+        let mut presets = Presets::builtin();
+        let odd = r#"
+            ["a \"disk\""]
+            title = "quoted \"title\" \\ with\ttab"
+            kind = "rotating"
+            capacity = { value = 1000000000, source = "x" }
+            zones_mb_s = { value = [[0.0, 10.0], [0.5, 5.0]], source = "(a) 'b' \"c\"" }
+            seek_table_ms = { value = [[0.0, 1.0], [1.0, 9.5]], source = "x" }
+            turns_per_minute = { value = 1e4, source = "x" }
+            interface_mb_s = { value = 1e3, source = "x" }
+        "#;
+        presets.extend(odd, Path::new("odd.toml")).unwrap();
+        let text: String = presets.all().map(ToString::to_string).collect();
+        let mut again = Presets::default();
+        again.extend(&text, Path::new("printed.toml")).unwrap();
+        assert_eq!(again, presets);
     }
 
     #[test]

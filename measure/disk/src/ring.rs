@@ -62,70 +62,21 @@ impl Device {
         Ok(Self { path: path.to_path_buf(), file, size: Bytes(size) })
     }
 
-    /// The same range, aligned for O_DIRECT and inside the device. `None`: nothing of it is.
+    /// The same range, aligned for O_DIRECT; the last block of a file reaches over its end. `None`: it lies behind the end.
     pub(crate) fn aligned(&self, ask: &Ask) -> Option<Ask> {
         let from = ask.disk.0 / ALIGN * ALIGN;
-        let to = ask.end().div_ceil(ALIGN).saturating_mul(ALIGN).min(self.size.0 / ALIGN * ALIGN);
+        let to = ask.end().min(self.size.0).div_ceil(ALIGN).saturating_mul(ALIGN);
         let len = to.checked_sub(from).filter(|len| *len > 0)?;
         Some(Ask { disk: DiskOffset(from), len: Bytes(len), direction: Direction::Read })
     }
 
-    /// Reads all ranges in this order with at most `depth` (and 128) at the same time. Ranges longer than 1 MiB are cut. Times are
-    /// since the first read was issued; the order is that of the issue.
+    /// [`read`] of this device alone.
     ///
     /// # Errors
-    /// io_uring is not to be had, or a read failed.
+    /// As there.
     pub(crate) fn read(&self, asks: &[Ask], depth: u32) -> Result<Vec<Timed>> {
-        let asks = cut(&asks.iter().filter_map(|ask| self.aligned(ask)).collect::<Vec<_>>());
-        let depth = depth.clamp(1, DEEPEST) as usize;
-        let mut ring = IoUring::new(depth.next_power_of_two() as u32).map_err(|cause| {
-            Error::new(Exit::Machine, "cannot set up io_uring", "")
-                .because(cause)
-                .hint("this kernel or container forbids it: see /proc/sys/kernel/io_uring_disabled")
-        })?;
-        let memory = Memory::new(depth);
-        let mut in_flight = 0;
-        let result = self.run(&asks, depth, &mut ring, &memory, &mut in_flight);
-        if result.is_err() && !drained(&mut ring, in_flight) {
-            // The kernel may still write into it.
-            std::mem::forget(memory);
-        }
-        result
-    }
-
-    fn run(
-        &self,
-        asks: &[Ask],
-        depth: usize,
-        ring: &mut IoUring,
-        memory: &Memory,
-        in_flight: &mut usize,
-    ) -> Result<Vec<Timed>> {
-        let mut timed: Vec<Timed> = Vec::with_capacity(asks.len());
-        let mut idle: Vec<usize> = (0..depth).collect();
-        let mut slots = vec![0usize; depth];
-        let began = Instant::now();
-        let now = || Nanos(began.elapsed().as_nanos() as u64);
-        while timed.len() < asks.len() || *in_flight > 0 {
-            while let Some(slot) = (timed.len() < asks.len()).then(|| idle.pop()).flatten() {
-                let ask = asks[timed.len()];
-                slots[slot] = timed.len();
-                self.submit(ring, memory, slot, &ask)?;
-                timed.push(Timed { ask, issue: now(), done: Nanos(0) });
-                *in_flight += 1;
-            }
-            self.wait(ring)?;
-            let finished = now();
-            for done in ring.completion() {
-                let slot = done.user_data() as usize;
-                *in_flight -= 1;
-                idle.push(slot);
-                let read = &mut timed[slots[slot]];
-                read.done = finished;
-                self.check(&read.ask, done.result())?;
-            }
-        }
-        Ok(timed)
+        let asks: Vec<(usize, Ask)> = asks.iter().map(|ask| (0, *ask)).collect();
+        read(std::slice::from_ref(self), &asks, depth)
     }
 
     fn submit(&self, ring: &mut IoUring, memory: &Memory, slot: usize, ask: &Ask) -> Result<()> {
@@ -139,19 +90,9 @@ impl Device {
         unsafe { ring.submission().push(&entry) }.map_err(|_| Error::bug("more reads than the ring has entries"))
     }
 
-    fn wait(&self, ring: &IoUring) -> Result<()> {
-        loop {
-            match ring.submit_and_wait(1) {
-                Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
-                Err(cause) => return Err(self.failed(cause)),
-                Ok(_) => return Ok(()),
-            }
-        }
-    }
-
     fn check(&self, ask: &Ask, result: i32) -> Result<()> {
         match u64::try_from(result) {
-            Ok(read) if read == ask.len.0 => Ok(()),
+            Ok(read) if read == ask.len.0.min(self.size.0.saturating_sub(ask.disk.0)) => Ok(()),
             Ok(_) => Err(self.failed(io::ErrorKind::UnexpectedEof.into())),
             Err(_) => Err(self.failed(io::Error::from_raw_os_error(-result))),
         }
@@ -159,6 +100,78 @@ impl Device {
 
     fn failed(&self, cause: io::Error) -> Error {
         Error::on(Exit::Machine, "cannot read", &self.path).because(cause)
+    }
+}
+
+/// Reads ranges of these devices (by index) in this order with at most `depth` (and 128) at the same time. Ranges longer than 1 MiB
+/// are cut. Times are since the first read was issued; the order is that of the issue.
+///
+/// # Errors
+/// io_uring is not to be had, or a read failed.
+pub(crate) fn read(devices: &[Device], asks: &[(usize, Ask)], depth: u32) -> Result<Vec<Timed>> {
+    let mut pieces = Vec::with_capacity(asks.len());
+    for (device, ask) in asks {
+        let aligned = devices.get(*device).and_then(|device| device.aligned(ask));
+        pieces.extend(cut(aligned.as_slice()).into_iter().map(|piece| (*device, piece)));
+    }
+    let depth = depth.clamp(1, DEEPEST) as usize;
+    let mut ring = IoUring::new(depth.next_power_of_two() as u32).map_err(|cause| {
+        Error::new(Exit::Machine, "cannot set up io_uring", "")
+            .because(cause)
+            .hint("this kernel or container forbids it: see /proc/sys/kernel/io_uring_disabled")
+    })?;
+    let memory = Memory::new(depth);
+    let mut in_flight = 0;
+    let result = run(devices, &pieces, depth, &mut ring, &memory, &mut in_flight);
+    if result.is_err() && !drained(&mut ring, in_flight) {
+        // The kernel may still write into it.
+        std::mem::forget(memory);
+    }
+    result
+}
+
+fn run(
+    devices: &[Device],
+    asks: &[(usize, Ask)],
+    depth: usize,
+    ring: &mut IoUring,
+    memory: &Memory,
+    in_flight: &mut usize,
+) -> Result<Vec<Timed>> {
+    let mut timed: Vec<Timed> = Vec::with_capacity(asks.len());
+    let mut idle: Vec<usize> = (0..depth).collect();
+    let mut slots = vec![0usize; depth];
+    let began = Instant::now();
+    let now = || Nanos(began.elapsed().as_nanos() as u64);
+    while timed.len() < asks.len() || *in_flight > 0 {
+        while let Some(slot) = (timed.len() < asks.len()).then(|| idle.pop()).flatten() {
+            let (device, ask) = asks[timed.len()];
+            slots[slot] = timed.len();
+            devices[device].submit(ring, memory, slot, &ask)?;
+            timed.push(Timed { ask, issue: now(), done: Nanos(0) });
+            *in_flight += 1;
+        }
+        wait(ring)?;
+        let finished = now();
+        for done in ring.completion() {
+            let slot = done.user_data() as usize;
+            *in_flight -= 1;
+            idle.push(slot);
+            let read = &mut timed[slots[slot]];
+            read.done = finished;
+            devices[asks[slots[slot]].0].check(&read.ask, done.result())?;
+        }
+    }
+    Ok(timed)
+}
+
+fn wait(ring: &IoUring) -> Result<()> {
+    loop {
+        match ring.submit_and_wait(1) {
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+            Err(cause) => return Err(Error::new(Exit::Machine, "cannot wait for reads", "").because(cause)),
+            Ok(_) => return Ok(()),
+        }
     }
 }
 

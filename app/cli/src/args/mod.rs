@@ -8,6 +8,7 @@ pub mod doctor;
 pub mod elf;
 pub mod files;
 pub mod hidden;
+pub mod io;
 pub mod preload;
 pub mod presets;
 pub mod query;
@@ -72,6 +73,9 @@ pub enum Verb {
     /// Did my change make the start slower? (for CI: exit code 1 if it did)
     #[command(long_about = compare::GATE_ABOUT)]
     Gate(compare::GateArgs),
+    /// What would another disk, or another order, make of a start?
+    #[command(long_about = io::LONG_ABOUT)]
+    Io(io::IoArgs),
     /// What else is in a recording? (SQL)
     #[command(long_about = query::LONG_ABOUT)]
     Query(query::QueryArgs),

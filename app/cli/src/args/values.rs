@@ -125,6 +125,15 @@ pub fn disk_limit(text: &str) -> Result<DiskLimit, String> {
     if limit.iops.is_none() && limit.bps.is_none() { Err(wrong("no limit is given")) } else { Ok(limit) }
 }
 
+/// What a replay reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Through {
+    /// The block device.
+    Device,
+    /// The files that lie on it.
+    Files,
+}
+
 /// Exit codes that count as success: `0,3,10-12`.
 pub fn exit_codes(text: &str) -> Result<Vec<RangeInclusive<i32>>, String> {
     let wrong = || format!("'{text}' is not a list of exit codes; write 0,3 or 0-2");

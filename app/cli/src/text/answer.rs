@@ -20,8 +20,8 @@ const CLOSE: f64 = 0.1;
 /// Above this share it is not worth saying that a file was read in vain.
 const MOSTLY_ASKED: f64 = 0.8;
 
-/// Up to three sentences; fewer where there are no figures for them.
-pub fn sentences(statistics: &Report, traces: &[TraceDocument]) -> Vec<String> {
+/// Up to three sentences; fewer where there are no figures for them. `disk`: the simulated one, in words.
+pub fn sentences(statistics: &Report, traces: &[TraceDocument], disk: Option<&str>) -> Vec<String> {
     // Further variants have their rows in the tables; the answer is about the first.
     let cells: Vec<&Cell> = statistics.cells.iter().filter(|cell| cell.variant == 0).collect();
     let Some(slowest) = cells.iter().max_by_key(|cell| cell.state) else {
@@ -35,7 +35,8 @@ pub fn sentences(statistics: &Report, traces: &[TraceDocument]) -> Vec<String> {
         })
     });
     let trace = traces.iter().find(|trace| trace.variant == slowest.variant_name);
-    let mut answer = vec![how_long(slowest, fastest.copied(), contrast)];
+    let place = disk.map_or_else(String::new, |disk| format!("On a simulated {disk} "));
+    let mut answer = vec![format!("{place}{}", how_long(slowest, fastest.copied(), contrast))];
     answer.push(where_it_goes(slowest, fastest.copied(), contrast, trace));
     answer.extend(what_would_help(slowest, fastest.copied(), contrast, trace));
     answer

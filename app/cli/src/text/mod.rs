@@ -8,6 +8,7 @@ pub mod doctor;
 pub mod elf;
 pub mod errors;
 pub mod files;
+pub mod io;
 pub mod preload;
 pub mod presets;
 pub mod progress;

@@ -5,6 +5,7 @@ pub mod doctor;
 pub mod elf;
 pub mod files;
 pub mod hidden;
+pub mod io;
 pub mod preload;
 pub mod presets;
 pub mod query;

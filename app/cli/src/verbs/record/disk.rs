@@ -2,13 +2,15 @@
 //! it kept to its model.
 
 use super::stage::Stage;
+use crate::document::{AT_ONCE, SIMULATED_DISK, USED_DEV};
 use crate::plan::DiskPlan;
 use bench::ground::Ground;
 use disk::simulated::{Fidelity, Namespace, Options, Pace, Simulated};
-use model::{Error, Exit, Result, Warning, WarningKind};
+use model::{Bytes, Cause, Error, Exit, FileKind, Owner, Result, TraceRows, Warning, WarningKind};
 use os::mounts::{Backing, Mounts};
 use recording::Fact;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -16,8 +18,8 @@ use std::time::{Duration, Instant};
 /// How long processes that were killed may take to let go of the disk.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Subject of its facts. The loop device's number says nothing.
-const SUBJECT: &str = "disk:simulated";
+/// Less of the program's own files beside the disk is not worth a warning.
+const WORTH_SAYING: Bytes = Bytes(1_000_000);
 
 /// The disk, shared with the lab that runs on it.
 #[derive(Clone, Debug)]
@@ -50,25 +52,27 @@ impl RunDisk {
         Ok((Self(Rc::new(RefCell::new(Inner { disk, pace: plan.pace, fidelity: Fidelity::default() }))), warnings))
     }
 
-    /// For the names of its files.
+    /// What a trace needs to know of it.
     ///
     /// # Errors
     /// thaw's state directory is gone.
-    pub fn namespace(&self) -> Result<Namespace> {
-        self.0.borrow().disk.namespace()
+    pub fn files(&self) -> Result<DiskFiles> {
+        let inner = self.0.borrow();
+        Ok(DiskFiles { names: inner.disk.namespace()?, dev: inner.disk.dev(), told: false })
     }
 
     /// What it is, for the recording.
     pub fn facts(&self, plan: &DiskPlan) -> Vec<Fact> {
         let inner = self.0.borrow();
         let model = &plan.preset.model;
-        let fact = |key: &str, value: String| Fact { subject: SUBJECT.into(), key: key.into(), value };
-        let pace = if plan.pace == Pace::Model { "as the model says" } else { "at once" };
+        let fact = |key: &str, value: String| Fact { subject: SIMULATED_DISK.into(), key: key.into(), value };
+        let pace = if plan.pace == Pace::Model { "as the model says" } else { AT_ONCE };
         let mut facts = vec![
             fact("name", model.name.clone()),
             fact("title", model.title.clone()),
             fact("answers", pace.into()),
             fact("read_ahead_kb", plan.read_ahead_kib.to_string()),
+            fact(USED_DEV, inner.disk.dev().to_string()),
             fact("used_files", inner.disk.copied().files.to_string()),
             fact("used_bytes", inner.disk.copied().bytes.0.to_string()),
         ];
@@ -82,7 +86,7 @@ impl RunDisk {
     /// Takes the disk away, and says how well it kept to its model.
     pub fn leave(self) -> (Vec<Fact>, Vec<Warning>) {
         let fidelity = self.0.borrow().fidelity;
-        let fact = |key: &str, value: String| Fact { subject: SUBJECT.into(), key: key.into(), value };
+        let fact = |key: &str, value: String| Fact { subject: SIMULATED_DISK.into(), key: key.into(), value };
         let mut facts = Vec::new();
         if fidelity.requests > 0 {
             facts.push(fact("late_requests", fidelity.late.to_string()));
@@ -95,6 +99,43 @@ impl RunDisk {
             warnings.push(Warning::new(WarningKind::Leftover, error.to_string()).hint("run `thaw doctor`"));
         }
         (facts, warnings)
+    }
+}
+
+/// Which files of a trace are on the disk, and what they are called.
+pub struct DiskFiles {
+    names: Namespace,
+    dev: u64,
+    told: bool,
+}
+
+impl DiskFiles {
+    /// The kernel names them by where the whole disk is mounted; everybody else by their originals.
+    pub fn name_originals(&self, rows: &mut TraceRows) {
+        let files = rows.files.iter_mut().map(|file| &mut file.path);
+        let executed = rows.processes.iter_mut().filter_map(|process| process.exe.as_mut());
+        let opened = rows.opens.iter_mut().map(|open| &mut open.path);
+        files.chain(executed).chain(opened).for_each(|path| *path = self.names.original(path));
+    }
+
+    /// Says, once, what the program read of its own that is not on the disk: it came from the machine's own.
+    pub fn missing(&mut self, rows: &TraceRows) -> Option<Warning> {
+        let mut directories: BTreeMap<&Path, Bytes> = BTreeMap::new();
+        for fill in rows.fills.iter().filter(|fill| fill.cause != Cause::Write) {
+            let file = rows.files.get(fill.file.0 as usize)?;
+            if file.kind == FileKind::Regular && file.owner == Owner::App && file.dev != self.dev {
+                *directories.entry(file.path.parent().unwrap_or(&file.path)).or_default() += fill.len;
+            }
+        }
+        let all: Bytes = directories.values().copied().sum();
+        let (most, _) = directories.iter().max_by_key(|(_, bytes)| **bytes)?;
+        let text = format!(
+            "{all} of the program's own files came from the machine's own disk, at its speed, most of them from {}",
+            most.display()
+        );
+        let hint = "have them on the simulated disk, too: --disk-include PATH";
+        let tell = all >= WORTH_SAYING && !std::mem::replace(&mut self.told, true);
+        tell.then(|| Warning::new(WarningKind::Note, text).hint(hint))
     }
 }
 

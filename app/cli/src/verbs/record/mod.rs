@@ -51,8 +51,8 @@ pub fn run(plan: RecordPlan, quiet: bool) -> Result<Exit> {
     write_head(&mut writer, &stage, &warnings)?;
 
     let (mut tracer, seen) = EngineTracer::new(engine);
-    let names = disk.as_ref().map(RunDisk::namespace).transpose()?;
-    let mut recorder = Recorder::new(writer, seen, &stage, names, progress);
+    let files = disk.as_ref().map(RunDisk::files).transpose()?;
+    let mut recorder = Recorder::new(writer, seen, &stage, files, progress);
     let conducted = conduct(&plan.schedule, &mut lab, &mut recorder, Some(&mut tracer));
     let needed = match &conducted {
         Ok(summary) if summary.end != End::Interrupted => {

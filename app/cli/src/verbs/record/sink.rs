@@ -1,11 +1,11 @@
 //! Between the rooms: the tracer of one becomes the eyes of another, and everything measured goes into the recording.
 
+use super::disk::DiskFiles;
 use super::stage::Stage;
 use crate::facts;
 use crate::ownership::Ownership;
 use crate::progress::Progress;
 use bench::conduct::{Progress as Now, Sink, Tracer};
-use disk::simulated::Namespace;
 use io::{Engine, RawTrace};
 use model::{Milestone, Need, ResidencyRow, Result, RunId, RunKind, RunRow, TraceRows, Warning};
 use recording::{Fact, Writer};
@@ -56,8 +56,8 @@ pub struct Recorder {
     seen: Seen,
     ownership: Vec<Ownership>,
     names: Vec<String>,
-    /// Files of a simulated disk are called by the names of their originals.
-    disk: Option<Namespace>,
+    /// Files of the simulated disk, if there is one.
+    disk: Option<DiskFiles>,
     progress: Progress,
     binaries: HashSet<PathBuf>,
     counted: u32,
@@ -65,7 +65,7 @@ pub struct Recorder {
 
 impl Recorder {
     /// A recorder into this file.
-    pub fn new(writer: Writer, seen: Seen, stage: &Stage, disk: Option<Namespace>, progress: Progress) -> Self {
+    pub fn new(writer: Writer, seen: Seen, stage: &Stage, disk: Option<DiskFiles>, progress: Progress) -> Self {
         Self {
             writer,
             seen,
@@ -142,14 +142,6 @@ impl Recorder {
     }
 }
 
-/// The kernel names files of the simulated disk by where all of it is mounted.
-fn name_originals(rows: &mut TraceRows, disk: &Namespace) {
-    let files = rows.files.iter_mut().map(|file| &mut file.path);
-    let executed = rows.processes.iter_mut().filter_map(|process| process.exe.as_mut());
-    let opened = rows.opens.iter_mut().map(|open| &mut open.path);
-    files.chain(executed).chain(opened).for_each(|path| *path = disk.original(path));
-}
-
 impl Sink for Recorder {
     fn run(&mut self, run: &RunRow, milestones: &[Milestone], residency: &[ResidencyRow]) -> Result<RunId> {
         let id = self.writer.add_run(run, milestones, residency)?;
@@ -166,9 +158,11 @@ impl Sink for Recorder {
         let resolved = io::resolve(&raw, &io::Ownership { app_dirs: own.roots().to_vec() });
         let mut rows = io::attribute(&raw, &resolved);
         if let Some(disk) = &self.disk {
-            name_originals(&mut rows, disk);
+            disk.name_originals(&mut rows);
         }
         own.assign(&mut rows);
+        let missing = self.disk.as_mut().and_then(|disk| disk.missing(&rows));
+        missing.map_or(Ok(()), |warning| self.writer.add_warning(&warning.run(run)))?;
         self.writer.add_trace(run, &rows)?;
         self.add_binaries(&rows)?;
         for warning in &resolved.warnings {

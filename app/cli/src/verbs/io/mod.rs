@@ -1,0 +1,63 @@
+//! `thaw io`: what would another disk, or another order, make of a start?
+
+mod model;
+mod replay;
+
+pub use self::model::{DisksDocument, ModelDocument, ModelledStart};
+pub use self::replay::ReplayDocument;
+
+use crate::args::io::{IoArgs, IoVerb};
+use crate::document::{self, Loaded};
+use ::model::{Error, Exit, Nanos, Result, RunRow, TraceRows};
+use recording::Reader;
+use std::path::Path;
+
+/// Does what was asked.
+///
+/// # Errors
+/// A file that is no recording, a recording without a trace, a disk that nobody knows or that may not be read.
+pub fn run(args: &IoArgs, quiet: bool) -> Result<Exit> {
+    match &args.verb {
+        IoVerb::Model(typed) => model::run(typed),
+        IoVerb::Replay(typed) => replay::run(typed, quiet),
+    }
+}
+
+/// A traced start.
+struct Start<'a> {
+    row: &'a RunRow,
+    variant: String,
+    trace: TraceRows,
+}
+
+impl Start<'_> {
+    fn length(&self) -> Nanos {
+        document::length(&self.trace, self.row)
+    }
+}
+
+/// The traced start of this run, or the first of each program.
+fn starts<'a>(path: &Path, reader: &Reader, loaded: &'a Loaded, run: Option<i64>) -> Result<Vec<Start<'a>>> {
+    let stored = reader.trace_runs()?;
+    let traced: Vec<&RunRow> = loaded.traced().filter(|row| stored.contains(&row.id)).collect();
+    let first = |row: &&RunRow| traced.iter().find(|other| other.variant == row.variant).map(|other| other.id);
+    let chosen: Vec<&RunRow> = match run {
+        Some(run) => traced.iter().filter(|row| row.id.0 == run).copied().collect(),
+        None => traced.iter().filter(|row| first(row) == Some(row.id)).copied().collect(),
+    };
+    if chosen.is_empty() {
+        return Err(no_trace(path, &traced, run));
+    }
+    let name = |row: &RunRow| loaded.names.get(row.variant as usize).cloned().unwrap_or_default();
+    chosen.into_iter().map(|row| Ok(Start { row, variant: name(row), trace: reader.trace(row.id)? })).collect()
+}
+
+fn no_trace(path: &Path, traced: &[&RunRow], run: Option<i64>) -> Error {
+    let runs: Vec<String> = traced.iter().map(|row| row.id.0.to_string()).collect();
+    match run.filter(|_| !traced.is_empty()) {
+        Some(run) => Error::new(Exit::Usage, "this run was not traced, or does not count:", run)
+            .hint(format!("the traced runs are {}", runs.join(", "))),
+        None => Error::on(Exit::Data, "there is no traced start in the recording", path)
+            .hint("record one: as root, `thaw record` traces a cold start; `thaw doctor` says what is missing"),
+    }
+}
