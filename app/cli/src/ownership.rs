@@ -5,30 +5,8 @@
 //! `own` directories, below a `--restore` directory, in `$HOME` or in a directory for temporary files.
 
 use model::{FileKind, Owner, TraceRows};
+use os::install;
 use std::path::{Path, PathBuf};
-
-/// Directories in which programs of many packages live side by side.
-const SHARED: [&str; 19] = [
-    "/",
-    "/bin",
-    "/sbin",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/usr",
-    "/usr/bin",
-    "/usr/sbin",
-    "/usr/lib",
-    "/usr/lib32",
-    "/usr/lib64",
-    "/usr/libexec",
-    "/usr/games",
-    "/usr/local",
-    "/usr/local/bin",
-    "/usr/local/sbin",
-    "/usr/local/lib",
-    "/opt",
-];
 
 /// What is known to be the program's before it is traced.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,49 +53,18 @@ impl Ownership {
 
     /// The directory of a binary that ran, if it is not shared.
     fn add_executed(&mut self, exe: &Path) {
-        if let Some(directory) = install_directory(exe) {
+        if let Some(directory) = install::directory_of(exe) {
             self.add(directory);
         }
     }
 
     fn add(&mut self, root: PathBuf) {
         // A home of / (user nobody) would make the whole machine the program's.
-        let sensible = root.is_absolute() && !is_shared(&root);
+        let sensible = root.is_absolute() && !install::is_shared(&root);
         if sensible && !self.roots.contains(&root) {
             self.roots.push(root);
         }
     }
-}
-
-/// Where a program was installed: its directory, or the one above for `/opt/x/bin/x`. `None` for a shared one.
-fn install_directory(exe: &Path) -> Option<PathBuf> {
-    let directory = exe.parent()?;
-    if is_shared(directory) {
-        return None;
-    }
-    let inner = directory
-        .file_name()
-        .is_some_and(|name| ["bin", "sbin", "lib", "lib64", "libexec"].iter().any(|it| name == *it));
-    match directory.parent().filter(|above| inner && !is_shared(above) && !is_home_prefix(above)) {
-        Some(above) => Some(above.to_owned()),
-        None if inner && directory.parent().is_some_and(is_home_prefix) => None,
-        None => Some(directory.to_owned()),
-    }
-}
-
-/// `~` and `~/.local`: their bin directories hold programs of many origins.
-fn is_home_prefix(path: &Path) -> bool {
-    let is_home = |path: &Path| path == Path::new("/root") || path.parent() == Some(Path::new("/home"));
-    is_home(path) || (path.ends_with(".local") && path.parent().is_some_and(is_home))
-}
-
-fn is_shared(path: &Path) -> bool {
-    // The loader and helpers of libraries lie in /usr/lib/x86_64-linux-gnu.
-    let multiarch = || {
-        let triple = path.file_name().is_some_and(|name| name.to_string_lossy().contains("-linux-gnu"));
-        triple && path.parent().is_some_and(|above| above.ends_with("lib") || above.ends_with("libexec"))
-    };
-    SHARED.iter().any(|shared| path == Path::new(shared)) || multiarch()
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ pub mod disk;
 pub mod extents;
 pub mod file;
 pub mod handle;
+pub mod install;
 pub mod interrupt;
 pub mod journal;
 pub mod machine;
