@@ -5,8 +5,8 @@
 mod answers;
 mod architecture;
 mod bad_input;
-mod elf;
 mod disk;
+mod elf;
 mod files;
 mod help;
 mod io;

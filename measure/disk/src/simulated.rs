@@ -511,6 +511,14 @@ fn image(options: &Options) -> Result<File> {
     })
 }
 
+/// Not everybody has the directories of the administrator in PATH.
+const MKFS: [&str; 3] = ["mkfs.ext4", "/usr/sbin/mkfs.ext4", "/sbin/mkfs.ext4"];
+
+/// Whether a file system can be made here.
+pub fn has_mkfs() -> bool {
+    MKFS.iter().any(|program| os::spawn::resolve_program(program.as_ref()).is_ok())
+}
+
 /// ext4 as usual, but the same for the same files: names are hashed with a fixed seed, which decides where directories go.
 fn make_file_system(image: &File) -> Result<()> {
     let path = format!("/proc/{}/fd/{}", std::process::id(), image.as_raw_fd());
@@ -522,8 +530,7 @@ fn make_file_system(image: &File) -> Result<()> {
             .hint("install it: apt-get install e2fsprogs")
     };
     let mut last = io::Error::from(io::ErrorKind::NotFound);
-    // Not everybody has the directories of the administrator in PATH.
-    for program in ["mkfs.ext4", "/usr/sbin/mkfs.ext4", "/sbin/mkfs.ext4"] {
+    for program in MKFS {
         match Command::new(program).args(arguments).output() {
             Ok(output) if output.status.success() => return Ok(()),
             Ok(output) => {

@@ -124,6 +124,7 @@ fn abilities() -> Vec<Ability> {
     abilities.push(counters());
     abilities.push(file_names());
     abilities.extend(disks());
+    abilities.push(simulated_disk());
     abilities.push(writable(
         "steady idle states",
         "--cpu steady keeps the CPUs out of deep sleep",
@@ -254,6 +255,22 @@ fn disks() -> Vec<Ability> {
             ability
         })
         .collect()
+}
+
+fn simulated_disk() -> Ability {
+    let (name, purpose) = ("simulated disk", "record --disk laptop2010: starts from a slow disk");
+    let mut needed =
+        ["/dev/fuse", "/dev/loop-control"].into_iter().map(|path| writable(name, purpose, Path::new(path)));
+    if let Some(missing) = needed.find(|ability| !ability.works) {
+        return missing;
+    }
+    if !rustix::process::geteuid().is_root() {
+        return missing(name, purpose, "this user may not mount", Some("run thaw as root".into()));
+    }
+    if !disk::simulated::has_mkfs() {
+        return missing(name, purpose, "there is no mkfs.ext4", Some("apt-get install e2fsprogs".into()));
+    }
+    works(name, purpose, "")
 }
 
 fn governor() -> Ability {

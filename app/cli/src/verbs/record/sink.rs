@@ -103,7 +103,7 @@ impl Recorder {
     pub fn touched(&mut self, run: RunId, program: u32, mut rows: TraceRows) -> Result<()> {
         self.progress.note("storing what was touched", Duration::ZERO);
         if let Some(disk) = &self.disk {
-            name_originals(&mut rows, disk);
+            disk.name_originals(&mut rows);
         }
         self.ownership.get(program as usize).cloned().unwrap_or_default().assign(&mut rows);
         self.writer.add_trace(run, &rows)?;
