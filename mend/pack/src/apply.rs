@@ -26,7 +26,7 @@ pub struct Built<'a> {
 /// Puts the new file together; the draft gets its offsets.
 pub fn build<'a>(facts: &Facts<'_, 'a>, draft: &mut Draft, moves: Moves, kind: SectionType) -> Result<Built<'a>, Stop> {
     let image = facts.image;
-    let mut sections = Renewed::of(facts, draft, kind);
+    let mut sections = Renewed::of(facts, draft, moves, kind);
     let mut freed = 0..0;
     let places = match moves {
         Moves::Up => layout::shrink(image, &mut draft.loads, sections.lens())?,
@@ -186,4 +186,8 @@ fn section_table(word: Word, sections: &mut Renewed, at: u64, canvas: &mut Canva
     push_word(&mut place, at, word);
     canvas.paint(if word == Word::Four { 32 } else { 40 }, place);
     canvas.paint(if word == Word::Four { 48 } else { 60 }, in_header.to_le_bytes().to_vec());
+    if let Some(names) = sections.own_names {
+        // Such a table has less than 0xff00 sections, or it would have had no room for one more.
+        canvas.paint(if word == Word::Four { 50 } else { 62 }, (names as u16).to_le_bytes().to_vec());
+    }
 }

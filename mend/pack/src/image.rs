@@ -376,6 +376,20 @@ fn check_segments(segments: &[Segment], len: u64, word: Word) -> Result<(), Stop
     if end == 0 {
         return Err(refuse(Reason::Damaged, "nothing of it is loaded"));
     }
+    // What is loaded and named by another header must be at one place.
+    let loads = || segments.iter().filter(|segment| segment.is_load());
+    for segment in segments.iter().filter(|segment| !segment.is_load() && segment.filesz != 0) {
+        let by_address = loads().find(|load| load.in_file().contains(&segment.vaddr));
+        let by_offset = loads().find(|load| load.file_range().contains(&segment.offset));
+        let fits = |load: &Segment| {
+            segment.offset.wrapping_sub(load.offset) == segment.vaddr.wrapping_sub(load.vaddr)
+                && segment.file_range().end <= load.file_range().end
+        };
+        if !by_address.or(by_offset).is_some_and(fits) {
+            let sentence = format!("the program header of type {:#x} is not where its address says", segment.kind);
+            return Err(refuse(Reason::Damaged, sentence));
+        }
+    }
     Ok(())
 }
 

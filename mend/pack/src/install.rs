@@ -7,9 +7,9 @@ use crate::fix::{self, Fix};
 use crate::image::Image;
 use crate::options::{Backend, Options, Space, Target};
 use crate::packing;
-use crate::refuse::Stop;
-use crate::report::{Fixed, Outcome, Packed, Refusal, Restored};
-use crate::store::{Store, Sum};
+use crate::refuse::{Stop, refuse_with_hint};
+use crate::report::{Fixed, Outcome, Packed, Reason, Refusal, Restored};
+use crate::store::{Kept, Store, Sum};
 use crate::surroundings;
 use crate::verify::{self, Expected};
 use model::{Bytes, Error, Exit, Result, shown};
@@ -28,9 +28,13 @@ struct Input {
 }
 
 impl Input {
-    fn open(path: &Path) -> Result<Self> {
+    fn open(path: &Path, target: &Target) -> Result<Self> {
         let open = |cause| failed("cannot open", path, cause);
         let real = path.canonicalize().map_err(open)?;
+        if *target == Target::InPlace {
+            // What a killed thaw kept may be another name of this file.
+            Store::open()?.tidy(&real)?;
+        }
         let file = File::open(&real).map_err(open)?;
         let about = file.metadata().map_err(open)?;
         if !about.is_file() {
@@ -52,7 +56,7 @@ impl Input {
 }
 
 pub fn pack(input: &Path, target: &Target, options: &Options) -> Result<Outcome> {
-    let input = Input::open(input)?;
+    let input = Input::open(input, target)?;
     match pack_input(&input, target, options) {
         Ok(packed) => Ok(Outcome::Packed(Box::new(packed))),
         Err(Stop::Refused(refusal)) => {
@@ -87,16 +91,15 @@ pub fn fix_bytes(original: &[u8]) -> Result<(Fixed, Option<Built<'_>>)> {
 }
 
 pub fn fix(input: &Path, target: &Target, options: &Options) -> Result<Fixed> {
-    let input = Input::open(input)?;
+    let input = Input::open(input, target)?;
     let judged = surroundings::judge(&input.path, &input.file, &input.about, target, options);
-    let fixed = match judged {
-        Ok(()) => {
-            let (fixed, built) = fix_bytes(&input.bytes)?;
-            if let Some(built) = built {
-                write(&input, &built, target, options)?;
-            }
-            fixed
-        }
+    let fixed = judged.and_then(|()| {
+        let (fixed, built) = fix_bytes(&input.bytes)?;
+        built.iter().try_for_each(|built| write(&input, built, target, options))?;
+        Ok(fixed)
+    });
+    let fixed = match fixed {
+        Ok(fixed) => fixed,
         Err(Stop::Refused(refusal)) => Fixed::Refused(refusal),
         Err(Stop::Failed(error)) => return Err(error),
     };
@@ -111,69 +114,69 @@ pub fn fix(input: &Path, target: &Target, options: &Options) -> Result<Fixed> {
 }
 
 /// Writes the new file to its target.
-fn write(input: &Input, built: &Built<'_>, target: &Target, options: &Options) -> Result<()> {
+fn write(input: &Input, built: &Built<'_>, target: &Target, options: &Options) -> std::result::Result<(), Stop> {
     match target {
         Target::PlanOnly => Ok(()),
         Target::Copy(to) => {
             if to.canonicalize().is_ok_and(|to| to == input.path) {
                 let error = Error::on(Exit::Usage, "the copy would replace its original", to);
-                return Err(error.hint("`--in-place` does that, and keeps the original"));
+                return Err(error.hint("`--in-place` does that, and keeps the original").into());
             }
             let fresh = Fresh::create(fresh_name(to))?;
             fill(&fresh, input, built, options)?;
             fresh.dress(&input.file, &input.about, Dress::AsAllowed)?;
-            fresh.place(to)
+            Ok(fresh.place(to)?)
         }
         Target::InPlace => in_place(input, built, options),
     }
 }
 
 /// Writes the bytes of the new file, and has them verified as a reader of the file sees them.
-fn fill(fresh: &Fresh, input: &Input, built: &Built<'_>, options: &Options) -> Result<Mapping> {
+fn fill(fresh: &Fresh, input: &Input, built: &Built<'_>, options: &Options) -> std::result::Result<Mapping, Stop> {
     fresh.paint(&built.canvas)?;
     if options.space == Space::Punch {
         fresh.punch(&built.freed)?;
     }
     let written = Mapping::of(&fresh.file, &fresh.path)?;
-    prove(&input.path, &input.bytes, &written, &built.expected)?;
+    prove(&input.bytes, &written, &built.expected)?;
     Ok(written)
 }
 
 /// Asks the oracle. There is no way around it.
-fn prove(path: &Path, original: &[u8], packed: &[u8], expected: &Expected) -> Result<()> {
-    let verdict = verify::offline_expecting(original, packed, expected)?;
-    if verdict.agrees() {
-        return Ok(());
-    }
-    let first: Vec<String> = verdict.differences.iter().take(3).map(ToString::to_string).collect();
-    Err(Error::on(Exit::Bug, "the packed file would not be equivalent, and was not written:", path)
-        .because(format!("{} differences: {}", verdict.total, first.join("; ")))
-        .hint("this is a bug in thaw: please report it with the file"))
+pub fn prove(original: &[u8], packed: &[u8], expected: &Expected) -> std::result::Result<(), Stop> {
+    let why = match verify::offline_expecting(original, packed, expected) {
+        Ok(verdict) if verdict.agrees() => return Ok(()),
+        Ok(verdict) => {
+            let first: Vec<String> = verdict.differences.iter().take(3).map(ToString::to_string).collect();
+            format!("{} differences: {}", verdict.total, first.join("; "))
+        }
+        Err(error) => error.to_string(),
+    };
+    let sentence = format!("the packed file would not be equivalent ({why})");
+    let hint = "if the file works, this is a bug in thaw: please report it with the file";
+    Err(refuse_with_hint(Reason::NotProven, sentence, hint))
 }
 
-fn in_place(input: &Input, built: &Built<'_>, options: &Options) -> Result<()> {
+fn in_place(input: &Input, built: &Built<'_>, options: &Options) -> std::result::Result<(), Stop> {
     let store = Store::open()?;
     let _lock = store.lock()?;
-    store.tidy(&input.path)?;
     let name = fresh_name(&input.path);
-    let mut fresh = None;
     // A name that a killed thaw leaves is removed by `thaw doctor --mend`; after the rename there is none.
-    let entry = journal::hold(Undo::RemoveTree { path: name.clone() }, || {
-        let file = Fresh::create(name.clone())?;
-        let packed = Sum::of(&*fill(&file, input, built, options)?);
-        file.dress(&input.file, &input.about, Dress::Exactly)?;
-        fresh = Some((file, packed));
-        Ok(())
-    })?;
-    let Some((fresh, packed)) = fresh else { return Err(Error::bug("the packed file was not written")) };
+    let entry = journal::hold(Undo::RemoveTree { path: name.clone() }, || Ok(()))?;
+    let fresh = Fresh::create(name)?;
+    let packed = Sum::of(&fill(&fresh, input, built, options)?);
+    fresh.dress(&input.file, &input.about, Dress::Exactly)?;
     input.check_unchanged()?;
+    // Originals of what the file was before an upgrade.
+    let older = store.of(&input.path)?;
     let kept = store.keep(&input.path, (&input.file, &input.about), (Sum::of(&input.bytes), packed))?;
     if let Err(error) = fresh.place(&input.path) {
         // What could not be removed either is recognised as needless by the next one.
         let _ = kept.forget();
-        return Err(error);
+        return Err(error.into());
     }
-    entry.undo()
+    older.into_iter().try_for_each(Kept::forget)?;
+    Ok(entry.undo()?)
 }
 
 pub fn restore(path: &Path) -> Result<Restored> {

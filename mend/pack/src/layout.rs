@@ -270,14 +270,33 @@ pub fn growth(image: &Image<'_>) -> Option<Growth> {
     if rest.len() as u64 >= model::PAGE || rest.iter().any(|byte| *byte != 0) {
         return None;
     }
-    // The table and its names are written anew anyway.
-    let own = parts.iter().rev().take_while(|part| !matches!(part.0, Part::Section(_))).last();
-    let is_last = parts.last().is_some_and(|last| last.1.end == end);
     let zeros = rest.len() as u64;
-    Some(match own.filter(|_| is_last) {
-        Some(first) => Growth { at: first.1.start, zeros },
-        None => Growth { at: end, zeros },
+    // The table and its names are written anew anyway.
+    Some(match own_tail(image) {
+        Some(own) if own.end == end => Growth { at: own.start, zeros },
+        _ => Growth { at: end, zeros },
     })
+}
+
+/// The section table and its names, if they are the last parts of the file.
+fn own_tail(image: &Image<'_>) -> Option<Range<u64>> {
+    let parts = parts(image);
+    let first = parts.iter().rev().take_while(|part| !matches!(part.0, Part::Section(_))).last()?;
+    Some(first.1.start..parts.last()?.1.end)
+}
+
+/// The section table, if it is the last part of the file, and the names before it, if nothing else reads them.
+fn last_two(image: &Image<'_>) -> Option<(Range<u64>, Range<u64>)> {
+    let parts = parts(image);
+    let [.., (Part::Names, names, _), (Part::Table, table, _)] = parts.as_slice() else { return None };
+    let is_shared = image.sections.iter().any(|section| section.link == image.header.shstrndx && section.link != 0);
+    let is_small = image.sections.len() < 0xff00 - 16;
+    (!is_shared && is_small).then(|| (table.clone(), names.clone()))
+}
+
+fn hemmed_in() -> Stop {
+    let sentence = "something behind its end is in the way of the section table, and nothing else is free";
+    refuse(Reason::Payload, sentence)
 }
 
 /// Leaves everything at its offset. The section table and its names grow where the file does, or else in `room`.
@@ -294,24 +313,22 @@ pub fn keep(image: &Image<'_>, loads: &[Load], tables: Tables, room: &mut Range<
     let table_len = tables.sections as u64 * section_len(image.word);
     let new_end = loads.iter().filter(|load| load.origin.is_none()).map(|load| load.head.file_range().end).max();
     let grows = growth(image);
+    let mut names_at = None;
     let at = match grows {
         Some(Growth { at, .. }) => up(at.max(new_end.unwrap_or(0)), image.word.bytes()),
+        // The end of the file stays where it is: the names give way, into the free room.
         None => {
-            let at = up(room.start, image.word.bytes());
-            let end = at + table_len + tables.names;
-            if end > room.end {
-                let sentence = "something behind its end is in the way of the section table, and nothing else is free";
-                return Err(refuse(Reason::Payload, sentence));
-            }
-            room.start = end;
-            at
+            let (table, names) = last_two(image).ok_or_else(hemmed_in)?;
+            let end = room.start.checked_add(tables.names).filter(|end| *end <= room.end).ok_or_else(hemmed_in)?;
+            names_at = Some(std::mem::replace(&mut room.start, end));
+            table.end.checked_sub(table_len).filter(|at| *at >= names.start).ok_or_else(hemmed_in)?
         }
     };
     for (part, old, _) in parts(image) {
         let at = match part {
             Part::Section(_) => old.start,
             Part::Table => at,
-            Part::Names => at + table_len,
+            Part::Names => names_at.unwrap_or(at + table_len),
         };
         places.parts.push(Placed { part, old, at });
     }

@@ -6,7 +6,7 @@
 //! whole pages. So unwind tables, debug information, and whatever code computed from its own address stay right.
 //!
 //! Every call ends in one of three ways: [`Outcome::Packed`], [`Outcome::Refused`] with a reason that scripts can
-//! rely on, or an error. [`pack_file`] writes nothing that [`verify::offline`] has not compared with the original.
+//! rely on, or an error. Nothing leaves this crate that [`verify::offline`] has not compared with the original.
 //!
 //! ```no_run
 //! use pack::{Options, Outcome, Target, pack_file};
@@ -49,8 +49,8 @@ pub use report::{
 use model::Result;
 use std::path::Path;
 
-/// Packs a file that lies in memory; touches nothing else. The bytes are there if and only if it was packed; they are
-/// not verified yet ([`verify::offline`] does that; [`pack_file`] always does).
+/// Packs a file that lies in memory; touches nothing else. The bytes are there if and only if it was packed; the oracle
+/// has found them equivalent.
 ///
 /// # Errors
 /// A back-end or pass that cannot be had, or a bug.
@@ -73,11 +73,13 @@ pub struct Rewritten {
 /// # Errors
 /// As [`pack_bytes`].
 pub fn rewrite(original: &[u8], options: &Options) -> Result<(Outcome, Option<Rewritten>)> {
-    match packing::pack(original, options) {
-        Ok((packed, built)) => {
-            let rewritten = Rewritten { bytes: built.canvas.to_vec(), expected: built.expected };
-            Ok((Outcome::Packed(Box::new(packed)), Some(rewritten)))
-        }
+    let rewritten = packing::pack(original, options).and_then(|(packed, built)| {
+        let rewritten = Rewritten { bytes: built.canvas.to_vec(), expected: built.expected };
+        install::prove(original, &rewritten.bytes, &rewritten.expected)?;
+        Ok((packed, rewritten))
+    });
+    match rewritten {
+        Ok((packed, rewritten)) => Ok((Outcome::Packed(Box::new(packed)), Some(rewritten))),
         Err(refuse::Stop::Refused(refusal)) => Ok((Outcome::Refused(refusal), None)),
         Err(refuse::Stop::Failed(error)) => Err(error),
     }
@@ -87,8 +89,7 @@ pub fn rewrite(original: &[u8], options: &Options) -> Result<(Outcome, Option<Re
 /// extended attributes and times are those of the original. Killed at any moment, the target is the old or the new file.
 ///
 /// # Errors
-/// The file cannot be read, the target cannot be written, or the packed file is not equivalent (a bug: the target is as
-/// it was).
+/// The file cannot be read, or the target cannot be written.
 pub fn pack_file(input: &Path, target: &Target, options: &Options) -> Result<Outcome> {
     install::pack(input, target, options)
 }
@@ -110,13 +111,19 @@ pub fn installed() -> Result<Vec<Installed>> {
 }
 
 /// Adds the version need GLIBC_ABI_DT_RELR to a file that has DT_RELR without it (old mold, some vendors), which glibc
-/// refuses to load. The bytes are there if and only if something was missing; they are not verified yet.
+/// refuses to load. The bytes are there if and only if something was missing; the oracle has found them equivalent.
 ///
 /// # Errors
 /// A bug.
 pub fn fix_relr_bytes(original: &[u8]) -> Result<(Fixed, Option<Vec<u8>>)> {
     let (fixed, built) = install::fix_bytes(original)?;
-    Ok((fixed, built.map(|built| built.canvas.to_vec())))
+    let Some(built) = built else { return Ok((fixed, None)) };
+    let bytes = built.canvas.to_vec();
+    match install::prove(original, &bytes, &built.expected) {
+        Ok(()) => Ok((fixed, Some(bytes))),
+        Err(refuse::Stop::Refused(refusal)) => Ok((Fixed::Refused(refusal), None)),
+        Err(refuse::Stop::Failed(error)) => Err(error),
+    }
 }
 
 /// [`fix_relr_bytes`] on a file, verified and written as [`pack_file`] does.

@@ -76,6 +76,9 @@ pub enum Reason {
     Setuid,
     /// It has other names (hard links).
     HardLinks,
+    /// The oracle does not find the packed file equivalent: the file is damaged in a way that nothing else noticed, or thaw
+    /// has a bug.
+    NotProven,
     /// It has no relative relocation that could be packed.
     NothingToPack,
     /// The file would not get smaller by a page.

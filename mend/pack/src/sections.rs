@@ -3,9 +3,9 @@
 
 use crate::dynamic::entry_len;
 use crate::image::{Image, Section, part, symbol_len, u16_at, word_at};
-use crate::layout::{Load, Part, Places, Tables};
+use crate::layout::{self, Load, Part, Places, Tables};
 use crate::options::SectionType;
-use crate::plan::{Draft, Facts};
+use crate::plan::{Draft, Facts, Moves};
 use elf::relr::Word;
 use object::elf::{SHF_ALLOC, SHT_DYNAMIC, SHT_GNU_VERNEED, SHT_PROGBITS, SHT_RELR, SHT_STRTAB, SHT_SYMTAB};
 
@@ -16,12 +16,15 @@ pub struct Renewed {
     pub names: Vec<u8>,
     /// Old address and distance to the new one, by index of the old table.
     shifts: Vec<(usize, u64, i64)>,
+    /// The section with the names, if they cannot stay where they were.
+    pub own_names: Option<usize>,
 }
 
 impl Renewed {
-    pub fn of(facts: &Facts<'_, '_>, draft: &Draft, kind: SectionType) -> Self {
+    pub fn of(facts: &Facts<'_, '_>, draft: &Draft, moves: Moves, kind: SectionType) -> Self {
         let image = facts.image;
-        let mut renewed = Self { sections: image.sections.clone(), names: Vec::new(), shifts: Vec::new() };
+        let mut renewed =
+            Self { sections: image.sections.clone(), names: Vec::new(), shifts: Vec::new(), own_names: None };
         let names = image.sections.get(image.header.shstrndx as usize);
         let names = names.filter(|names| names.kind == SHT_STRTAB.0);
         if let Some(names) = names {
@@ -81,8 +84,14 @@ impl Renewed {
             // So that tools which copy sections keep what readers of `_DYNAMIC` find there.
             let size = facts.dynamic.capacity as u64 * entry_len(image.word);
             let kind = SHT_PROGBITS.0;
-            let left = Section { kind, flags: old_flags, addr: old_dynamic, size, entsize: 0, ..relr };
+            let left = Section { kind, flags: old_flags, addr: old_dynamic, size, entsize: 0, ..relr.clone() };
             renewed.add(left, b".thaw.dynamic");
+        }
+        if moves == Moves::Not && layout::growth(image).is_none() {
+            renewed.own_names = Some(renewed.sections.len());
+            let flags = SHF_ALLOC.0.into();
+            let own = Section { kind: SHT_STRTAB.0, flags, addr: 0, size: 0, align: 1, entsize: 0, ..relr };
+            renewed.add(own, b".thaw.names");
         }
         renewed
     }
@@ -104,6 +113,9 @@ impl Renewed {
     /// Gives every section its offset.
     pub fn settle(&mut self, image: &Image<'_>, loads: &[Load], places: &Places) {
         for (index, section) in self.sections.iter_mut().enumerate().skip(1) {
+            if Some(index) == self.own_names {
+                continue;
+            }
             if section.is_loaded() {
                 let load = loads.iter().map(|load| &load.head).find(|load| {
                     let end = if section.has_bytes() { load.in_file().end } else { load.in_memory().end };
@@ -120,6 +132,18 @@ impl Renewed {
             } else {
                 section.offset = places.moved(section.offset);
             }
+        }
+        if let (Some(names), Some(placed)) = (self.own_names, places.of(Part::Names)) {
+            // What is left of the old names is nothing to rely on; they end where the table begins now.
+            let old = &mut self.sections[image.header.shstrndx as usize];
+            let table = places.of(Part::Table).map_or(old.offset, |table| table.at);
+            (old.offset, old.size) = (placed.old.start, table.saturating_sub(placed.old.start));
+            let mut heads = loads.iter().map(|load| &load.head);
+            let load = heads.find(|load| load.file_range().contains(&placed.at));
+            let names = &mut self.sections[names];
+            names.addr = load.map_or(0, |load| load.vaddr + (placed.at - load.offset));
+            names.offset = placed.at;
+            names.size = self.names.len() as u64;
         }
     }
 

@@ -2,9 +2,11 @@
 //! for byte, together with what thaw needs to know whether the file is still the one that it wrote.
 //!
 //! ```text
-//! STATE/packed/ID/original        the original: a hard link where that is possible, else a copy
-//! STATE/packed/ID/manifest.json   whose it is; written last, so that an entry without it was never finished
+//! STATE/packed/PATH-TIME-PID/original        the original: a hard link where that is possible, else a copy
+//! STATE/packed/PATH-TIME-PID/manifest.json   whose it is; written last: an entry without it was never finished
 //! ```
+//!
+//! PATH is a checksum of the path, so that a file's entries are found without reading all.
 
 use crate::files::{Fresh, Mapping, copy, failed, fresh_name, sync_directory};
 use crate::report::{Installed, Restored, Standing};
@@ -65,13 +67,6 @@ impl Store {
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.directory);
         let locked = made.and_then(|()| File::open(&self.directory)).and_then(|directory| {
             rustix::fs::flock(&directory, FlockOperation::LockExclusive)?;
-            // What was never finished was never needed.
-            for entry in fs::read_dir(&self.directory)? {
-                let entry = entry?.path();
-                if !entry.join("manifest.json").exists() {
-                    fs::remove_dir_all(entry)?;
-                }
-            }
             Ok(directory)
         });
         locked.map_err(|cause| {
@@ -83,7 +78,7 @@ impl Store {
     /// Keeps the original of a file that is about to be packed. On the disk when this returns.
     pub fn keep(&self, path: &Path, original: (&File, &Metadata), sums: (Sum, Sum)) -> Result<Kept> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
-        let directory = self.directory.join(format!("{now:020}-{}", std::process::id()));
+        let directory = self.directory.join(format!("{}{now:020}-{}", prefix(path), std::process::id()));
         let create = |cause| failed("cannot keep the original in", &directory, cause);
         fs::DirBuilder::new().mode(0o700).create(&directory).map_err(create)?;
         let (file, about) = original;
@@ -112,18 +107,24 @@ impl Store {
         Ok(Kept { directory, manifest })
     }
 
-    /// All originals, the oldest first.
-    fn all(&self) -> Result<Vec<Kept>> {
-        let unreadable = |cause| failed("cannot read the kept originals in", &self.directory, cause);
-        let entries = match fs::read_dir(&self.directory) {
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.map_err(unreadable)?,
+    /// The directories of entries that begin like this; finished or not.
+    fn directories(&self, prefix: &str) -> Result<Vec<PathBuf>> {
+        let names = || -> io::Result<Vec<PathBuf>> {
+            let entries = match fs::read_dir(&self.directory) {
+                Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+                entries => entries?,
+            };
+            let names = entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<io::Result<Vec<_>>>()?;
+            let ours = names.into_iter().filter(|name| name.as_bytes().starts_with(prefix.as_bytes()));
+            Ok(ours.map(|name| self.directory.join(name)).collect())
         };
-        let mut directories: Vec<PathBuf> =
-            entries.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<_>>().map_err(unreadable)?;
-        directories.sort();
+        names().map_err(|cause| failed("cannot read the kept originals in", &self.directory, cause))
+    }
+
+    /// Finished entries that begin like this, the oldest first.
+    fn entries(&self, prefix: &str) -> Result<Vec<Kept>> {
         let mut all = Vec::new();
-        for directory in directories {
+        for directory in self.directories(prefix)? {
             match fs::read(directory.join("manifest.json")) {
                 Ok(text) => {
                     let manifest = serde_json::from_slice(&text).map_err(|cause| {
@@ -134,15 +135,23 @@ impl Store {
                     all.push(Kept { directory, manifest });
                 }
                 Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
-                Err(cause) => return Err(unreadable(cause)),
+                Err(cause) => {
+                    return Err(failed("cannot read what is known about a kept original in", &directory, cause));
+                }
             }
         }
+        all.sort_by_key(|kept| kept.manifest.packed_unix_ns);
         Ok(all)
+    }
+
+    /// Finished entries of a path, the oldest first.
+    pub fn of(&self, path: &Path) -> Result<Vec<Kept>> {
+        Ok(self.entries(&prefix(path))?.into_iter().filter(|kept| kept.path() == path).collect())
     }
 
     /// What was packed in place.
     pub fn installed(&self) -> Result<Vec<Installed>> {
-        let all = self.all()?;
+        let all = self.entries("")?;
         Ok(all
             .iter()
             .map(|kept| Installed {
@@ -155,16 +164,22 @@ impl Store {
             .collect())
     }
 
-    /// Removes what is kept for a path without need, because the file is the original: a pack that was cut short.
+    /// Removes what is kept for a path without need, because packing was cut short and the file is the original.
     pub fn tidy(&self, path: &Path) -> Result<()> {
-        let needless = |kept: &Kept| kept.path() == path && kept.standing() == Standing::Original;
-        self.all()?.into_iter().filter(needless).try_for_each(|kept| kept.forget())
+        let _lock = self.lock()?;
+        for directory in self.directories(&prefix(path))? {
+            if !directory.join("manifest.json").exists() {
+                fs::remove_dir_all(&directory).map_err(|cause| failed("cannot remove", &directory, cause))?;
+            }
+        }
+        let needless = |kept: &Kept| kept.standing() == Standing::Original;
+        self.of(path)?.into_iter().filter(needless).try_for_each(Kept::forget)
     }
 
     /// Puts the original of a path back.
     pub fn restore(&self, path: &Path) -> Result<Restored> {
         let _lock = self.lock()?;
-        let kept = self.all()?.into_iter().rev().find(|kept| kept.path() == path).ok_or_else(|| {
+        let kept = self.of(path)?.pop().ok_or_else(|| {
             Error::on(Exit::No, "there is no kept original of", path).hint(
                 "`thaw doctor` lists what was packed in place; a copy made with `-o` keeps its original where it is",
             )
@@ -187,6 +202,11 @@ impl Store {
         kept.forget()?;
         Ok(Restored { path: path.to_path_buf(), size_packed, size })
     }
+}
+
+/// How the names of a path's entries begin.
+fn prefix(path: &Path) -> String {
+    format!("{:08x}-", crc32fast::hash(path.as_os_str().as_bytes()))
 }
 
 impl Kept {

@@ -10,8 +10,8 @@ use crate::report::Reason;
 use crate::versions::{self, Kind as Version};
 use elf::relr::Word;
 use object::elf::{
-    DT_GNU_HASH, DT_HASH, DT_JMPREL, DT_STRSZ, DT_STRTAB, DT_SYMTAB, DT_VERDEF, DT_VERNEED, DT_VERSYM, DynamicTag,
-    SHT_DYNSYM,
+    DT_GNU_HASH, DT_HASH, DT_JMPREL, DT_REL, DT_RELA, DT_STRSZ, DT_STRTAB, DT_SYMTAB, DT_VERDEF, DT_VERNEED, DT_VERSYM,
+    DynamicTag, SHT_DYNSYM,
 };
 use std::ops::Range;
 
@@ -172,8 +172,10 @@ fn symbol_count(image: &Image<'_>, dynamic: &Dynamic) -> Option<u64> {
     if let Some(count) = gnu_hash(image, dynamic, None).and_then(|hash| hash.symbols) {
         return Some(count);
     }
-    let room = dynamic.get(DT_STRTAB)?.checked_sub(table)?;
-    Some(room / len)
+    // It ends before the next table, whichever that is.
+    let others = [DT_STRTAB, DT_HASH, DT_GNU_HASH, DT_VERSYM, DT_VERDEF, DT_VERNEED, DT_RELA, DT_REL, DT_JMPREL];
+    let next = others.into_iter().filter_map(|tag| dynamic.get(tag)).filter(|at| *at > table).min()?;
+    Some((next - table) / len)
 }
 
 /// Buckets and chains of DT_HASH; there is a chain for each symbol.
