@@ -139,6 +139,128 @@ fn verify_says_same_or_what_differs() {
 }
 
 #[test]
+fn a_file_is_packed_verified_and_restored() {
+    let scratch = Scratch::new();
+    if library(&scratch, "lib.so").is_none() {
+        return;
+    }
+    let original = std::fs::read(scratch.path("lib.so")).unwrap();
+    let plan = scratch.thaw(["elf", "pack", "lib.so", "--plan"]).exits(0);
+    plan.says("lib.so would be packed").says("3,001 of 3,001").says(".rela.dyn").says("DT_RELR");
+    assert_eq!(scratch.names(""), ["config", "lib.so", "run", "source.c", "state"], "a plan writes nothing");
+
+    scratch.thaw(["elf", "pack", "lib.so", "-o", "packed.so"]).exits(0).says("It is in packed.so");
+    let packed = std::fs::read(scratch.path("packed.so")).unwrap();
+    assert!(packed.len() + 65_536 <= original.len(), "{} -> {}", original.len(), packed.len());
+    scratch.thaw(["elf", "verify", "lib.so", "packed.so"]).exits(0).says("packed.so means what lib.so means");
+    let json = scratch.thaw(["elf", "stat", "packed.so", "--json"]).json();
+    assert_eq!(json["files"][0]["relocations"]["relr"]["count"], 3001);
+    assert_eq!(json["files"][0]["packing"]["packable"], 0);
+
+    let json = scratch.thaw(["elf", "pack", "lib.so", "--in-place", "--json"]).exits(0).json();
+    assert_eq!(json["schema"], "thaw.elf-pack/1");
+    assert_eq!(json["files"][0]["written"], "in-place");
+    assert_eq!(json["files"][0]["outcome"]["packed"]["relocations"]["packed"], 3001);
+    assert_eq!(std::fs::read(scratch.path("lib.so")).unwrap(), packed);
+    scratch.thaw(["elf", "pack", "lib.so", "--in-place"]).exits(1).says("refused").says("already");
+    scratch.thaw(["doctor"]).says("What is packed in place").says("thaw elf restore").says("lib.so");
+    let json = scratch.thaw(["doctor", "--json"]).json();
+    assert_eq!(json["packed"][0]["standing"], "packed");
+    scratch.thaw(["elf", "restore", "lib.so"]).exits(0).says("restored");
+    assert_eq!(std::fs::read(scratch.path("lib.so")).unwrap(), original);
+    scratch.thaw(["doctor"]).says_not("What is packed in place");
+    scratch.thaw(["elf", "restore", "lib.so"]).exits(1);
+    scratch.thaw(["elf", "restore", "--all"]).exits(1).says("No file is packed in place");
+    scratch.nothing_left();
+}
+
+#[test]
+fn the_machine_s_own_loader_is_asked() {
+    let scratch = Scratch::new();
+    // It needs the C library: glibc's loader does not survive to be started for a library without it.
+    let source = "#include <stdio.h>\nstatic void here(void) { puts(\"\"); }\nvoid (*table[3000])(void) = { [0 ... 2999] = here };\n";
+    scratch.write("whole.c", source);
+    let mut compiler = Command::new("gcc");
+    let options = ["-shared", "-fPIC", "-o", "lib.so", "whole.c"];
+    if !compiler.current_dir(scratch.path("")).args(options).output().is_ok_and(|said| said.status.success()) {
+        return testing::skip("needs gcc");
+    }
+    scratch.thaw(["elf", "pack", "lib.so", "-o", "packed.so"]).exits(0);
+    let said = scratch.thaw(["elf", "verify", "lib.so", "packed.so", "--live"]);
+    if said.err().contains("may not trace") {
+        return testing::skip("this machine does not let processes be traced");
+    }
+    said.exits(0).says("packed.so means what lib.so means").says("Loaded by this machine's loader");
+    let json = scratch.thaw(["elf", "verify", "lib.so", "packed.so", "--live", "--json"]).exits(0).json();
+    assert!(json["live"]["checked"]["bytes"].as_u64().unwrap() > 24_000);
+}
+
+#[test]
+fn a_tree_is_packed_file_by_file() {
+    let scratch = Scratch::new();
+    for name in ["tree/a.so", "tree/below/b.so"] {
+        if library(&scratch, name).is_none() {
+            return;
+        }
+    }
+    std::fs::create_dir_all(scratch.path("tree/small")).unwrap();
+    std::fs::copy("/bin/true", scratch.path("tree/small/true")).unwrap();
+    scratch.write("tree/text", "no ELF file");
+    let said = scratch.thaw(["elf", "pack", "tree", "-o", "out"]).exits(0);
+    said.says("2 of 3 ELF files are packed").says("1  no-gain").says("Not looked at: 1 file that is not ELF");
+    assert_eq!(scratch.names("out"), ["a.so", "below"], "refused files are not copied, nor their directories made");
+    for name in ["a.so", "below/b.so"] {
+        scratch.thaw(["elf", "verify", &format!("tree/{name}"), &format!("out/{name}")]).exits(0);
+    }
+    scratch.thaw(["elf", "pack", "tree/small", "--in-place"]).exits(1).says("0 of 1 ELF file");
+    let json = scratch.thaw(["elf", "pack", "tree", "--in-place", "--no-shrink", "--json"]).exits(0).json();
+    assert!(json["summary"]["packed"].as_u64().unwrap() >= 2);
+    scratch.thaw(["elf", "restore", "--all"]).exits(0).says("tree/a.so").says("tree/below/b.so");
+    scratch.nothing_left();
+}
+
+/// mold 1.10 packs and forgets the version; glibc does not load what it makes.
+#[test]
+fn a_missing_version_is_added() {
+    let scratch = Scratch::new();
+    scratch.write("lib.c", "#include <stdio.h>\nstatic void f(void) {}\nvoid (*t[9])(void) = { f, f, f };\nint say(void) { return puts(\"\"); }\n");
+    let mut compiler = Command::new("gcc");
+    let options = ["-shared", "-fPIC", "-o", "lib.so", "-fuse-ld=mold", "-Wl,-z,pack-relative-relocs", "lib.c"];
+    if !compiler.current_dir(scratch.path("")).args(options).output().is_ok_and(|said| said.status.success()) {
+        return testing::skip("needs gcc and mold");
+    }
+    let loads = |name: &str| {
+        let said = Command::new("/bin/true").env("LD_PRELOAD", scratch.path(name)).output().unwrap();
+        said.stderr.is_empty()
+    };
+    if loads("lib.so") {
+        return testing::skip("this mold asks for the version, or this loader does not insist on it");
+    }
+    scratch.thaw(["elf", "stat", "lib.so"]).exits(0).says("GLIBC_ABI_DT_RELR").says("thaw elf fix-relr");
+    scratch.thaw(["elf", "fix-relr", "lib.so", "-o", "fixed"]).exits(0).says("asks for GLIBC_ABI_DT_RELR now");
+    assert!(loads("fixed"));
+    let json = scratch.thaw(["elf", "fix-relr", "fixed", "-o", "again", "--json"]).exits(0).json();
+    assert!(json["outcome"]["sound"].is_object(), "{json}");
+    assert!(!scratch.path("again").exists());
+    scratch.thaw(["elf", "fix-relr", "lib.so", "--in-place"]).exits(0).says("thaw elf restore lib.so");
+    assert!(loads("lib.so"));
+    scratch.thaw(["elf", "restore", "lib.so"]).exits(0);
+    assert!(!loads("lib.so"));
+}
+
+#[test]
+fn what_is_refused_says_why() {
+    let scratch = Scratch::new();
+    scratch.write("text", "hello");
+    let said = scratch.thaw(["elf", "pack", "text", "-o", "out"]).exits(1);
+    said.says("refused: ").says("(not-elf)");
+    scratch.thaw(["elf", "pack", "/bin/true", "-o", "out"]).exits(1).says("(no-gain)");
+    assert!(!scratch.path("out").exists());
+    let json = scratch.thaw(["elf", "pack", "text", "--plan", "--json"]).exits(1).json();
+    assert_eq!(json["files"][0]["outcome"]["refused"]["reason"], "not-elf");
+}
+
+#[test]
 fn what_pack_is_asked_for_must_make_sense() {
     let scratch = Scratch::new();
     for name in ["one/same", "two/same"] {

@@ -162,6 +162,9 @@ pub struct VerifyArgs {
     /// The file as it is
     #[arg(value_name = "PACKED", value_hint = ValueHint::FilePath)]
     pub packed: PathBuf,
+    /// Also load both with this machine's loader and compare the memory of the two processes
+    #[arg(long)]
+    pub live: bool,
     /// Print one JSON document instead of text
     #[arg(long)]
     pub json: bool,
@@ -261,5 +264,5 @@ Exit code 1 if anything differs but the form of the relative relocations.";
 const VERIFY_EXAMPLES: &str = "\
 Examples:
   thaw elf verify /usr/lib/chromium/chromium chromium.packed
-  thaw elf verify libbig.so libbig.packed.so && mv libbig.packed.so /opt/app/lib/libbig.so
+  thaw elf verify libbig.so libbig.packed.so --live
   thaw elf verify old.so new.so --json | jq '.offline.differences'";

@@ -4,7 +4,7 @@ mod file;
 mod pack;
 mod stat;
 
-pub use pack::{fix_relr, pack, restore, verify};
+pub use pack::{fix_relr, installed, pack, restore, verify};
 pub use stat::stat;
 
 use super::table::{Align, Table};

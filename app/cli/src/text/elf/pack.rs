@@ -6,7 +6,7 @@ use crate::text::{GREEN, Page, RED, YELLOW, harmless, units, without_numbers};
 use crate::verbs::elf::{End, FileOutcome, FixRelrDocument, PackDocument, RestoreDocument, VerifyDocument, Written};
 use model::Bytes;
 use pack::verify::Verdict;
-use pack::{Fixed, Outcome, Packed, Plan, Refusal, Space, Why};
+use pack::{Fixed, Installed, Outcome, Packed, Plan, Refusal, Space, Standing, Why};
 
 /// `thaw elf pack`; `rows` of each table.
 pub fn pack(document: &PackDocument, rows: usize, width: usize) -> Page {
@@ -272,6 +272,13 @@ pub fn verify(document: &VerifyDocument, width: usize) -> Page {
         units::count(checked.symbols)
     ));
     differences(&mut page, "In memory", &document.offline);
+    if let Some(live) = &document.live {
+        page.paragraph(&format!(
+            "Loaded by this machine's loader: {} of memory compared.",
+            units::bytes(live.checked.bytes)
+        ));
+        differences(&mut page, "Loaded", live);
+    }
     page
 }
 
@@ -286,5 +293,21 @@ fn differences(page: &mut Page, heading: &str, verdict: &Verdict) {
     let rest = verdict.total - verdict.differences.len() as u64;
     if rest > 0 {
         page.remark(&format!("and {} more", units::count(rest)));
+    }
+}
+
+/// Files that were packed in place, for `thaw doctor`.
+pub fn installed(page: &mut Page, installed: &[Installed]) {
+    for file in installed {
+        let path = harmless(&model::shown(&file.path));
+        let (colour, what) = match file.standing {
+            Standing::Packed => (GREEN, "is packed; its original is kept"),
+            Standing::Original => (YELLOW, "is its original again; a copy of that is still kept"),
+            Standing::Changed => (YELLOW, "was changed since it was packed; its original is still kept"),
+            Standing::Gone => (YELLOW, "is gone; its original is still kept"),
+        };
+        let (before, after) = (units::bytes(file.size_before), units::bytes(file.size_after));
+        page.labelled(colour, "packed   ", &format!("{path} {what} ({before} before, {after} after)"));
+        page.labelled("", "           hint: ", &format!("thaw elf restore {path}"));
     }
 }

@@ -19,6 +19,8 @@ pub struct VerifyDocument {
     pub agrees: bool,
     /// Compared in memory, by thaw.
     pub offline: Verdict,
+    /// Loaded by this machine's loader; with `--live` only.
+    pub live: Option<Verdict>,
 }
 
 /// Compares; [`Exit::No`] if something differs.
@@ -33,12 +35,17 @@ pub fn run(args: &VerifyArgs) -> Result<Exit> {
         error.object = shown(&args.original);
         error
     })?;
+    let live = match args.live {
+        true => Some(verify::live(&args.original, &args.packed, &verify::LiveOptions::default())?),
+        false => None,
+    };
     let document = VerifyDocument {
         schema: "thaw.elf-verify/1",
         original: shown(&args.original),
         packed: shown(&args.packed),
-        agrees: offline.agrees(),
+        agrees: offline.agrees() && live.as_ref().is_none_or(Verdict::agrees),
         offline,
+        live,
     };
     if args.json {
         output::json(&document)?;
