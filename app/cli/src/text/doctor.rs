@@ -17,18 +17,16 @@ pub fn page(document: &DoctorDocument, width: usize) -> Page {
     for leftover in &document.leftovers {
         left(&mut page, leftover);
     }
-<<<<<<< HEAD
     if !document.installed.is_empty() {
         page.heading("What was installed");
     }
     for installed in &document.installed {
         page.labelled(GREEN, "ok       ", &harmless(&installed.files.join(", ")));
         page.labelled("", "           undo: ", &harmless(&installed.undo));
-=======
+    }
     if !document.packed.is_empty() {
         page.heading("What is packed in place");
         super::elf::installed(&mut page, &document.packed);
->>>>>>> 4c1b782 (Wire packing, restoring and both oracles to the command line; doctor lists what is packed in place)
     }
     page
 }

@@ -9,7 +9,6 @@ use model::{Error, Exit, Result};
 use os::cgroup;
 use os::journal;
 use os::perf::{Count, Counter};
-use pack::Installed;
 use serde::Serialize;
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -23,9 +22,10 @@ pub struct DoctorDocument {
     pub abilities: Vec<Ability>,
     /// What killed runs left; mended ones too.
     pub leftovers: Vec<Leftover>,
-<<<<<<< HEAD
     /// What was installed on purpose, and stays until it is taken away.
     pub installed: Vec<Installed>,
+    /// What `thaw elf pack --in-place` packed; wanted, so `--mend` leaves it.
+    pub packed: Vec<pack::Installed>,
 }
 
 /// What `thaw preload install` installed.
@@ -35,10 +35,6 @@ pub struct Installed {
     pub files: Vec<String>,
     /// What to type to take it away.
     pub undo: String,
-=======
-    /// What `thaw elf pack --in-place` packed; wanted, so `--mend` leaves it.
-    pub packed: Vec<Installed>,
->>>>>>> 4c1b782 (Wire packing, restoring and both oracles to the command line; doctor lists what is packed in place)
 }
 
 /// One thing that a recording may need.
@@ -78,12 +74,13 @@ pub struct Leftover {
 pub fn run(args: &DoctorArgs) -> Result<Exit> {
     // Leftovers first: what the survey makes and removes again is not among them.
     let leftovers = leftovers(args.mend)?;
-    let document =
-<<<<<<< HEAD
-        DoctorDocument { schema: "thaw.doctor/1", abilities: abilities(), leftovers, installed: installed()? };
-=======
-        DoctorDocument { schema: "thaw.doctor/1", abilities: abilities(), leftovers, packed: pack::installed()? };
->>>>>>> 4c1b782 (Wire packing, restoring and both oracles to the command line; doctor lists what is packed in place)
+    let document = DoctorDocument {
+        schema: "thaw.doctor/1",
+        abilities: abilities(),
+        leftovers,
+        installed: installed()?,
+        packed: pack::installed()?,
+    };
     if args.json {
         output::json(&document)?;
     } else {
