@@ -48,7 +48,7 @@ pub struct About {
     pub host: String,
     /// The recording.
     pub recording: String,
-    /// How the needed ranges are known: `touch`, `exact`, `asked` or `cached`.
+    /// How the needed ranges are known: `exact`, `asked` or `cached`.
     pub source: String,
     /// The disk that it was planned for.
     pub disk: String,

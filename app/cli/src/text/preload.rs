@@ -33,7 +33,6 @@ pub fn plan(document: &PlanDocument, width: usize) -> Page {
     ));
     page.paragraph(match about.source.as_str() {
         "exact" => "What is needed is known exactly: nothing was read ahead while it was recorded.",
-        "touch" => "What is needed is known exactly: it was recorded what the start touches.",
         "asked" => {
             "What is needed is what was read and what was mapped around faults: up to 16 pages for one. A recording with --readahead 0 knows it exactly."
         }

@@ -3,14 +3,15 @@
 use crate::document::Loaded;
 use crate::plan::Asked;
 use model::{
-    Bytes, CacheState, Cause, Error, Exit, FileId, FileKind, FileOffset, Nanos, Result, RunId, RunKind, TraceRows,
+    Bytes, CacheState, Cause, Error, Exit, FileId, FileKind, FileOffset, Nanos, Result, RunId, RunKind, RunRow,
+    TouchEngine, TouchRow, TraceRows,
 };
 use preload::make::Recorded;
 use preload::manifest::Kind;
 use preload::plan::{Extent, Piece};
 use recording::Reader;
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// How needs are known, the most exact last.
@@ -20,7 +21,7 @@ pub enum Source {
     Cached,
     /// What was read and what was mapped around faults.
     Asked,
-    /// The pages that came into memory where nothing was read ahead.
+    /// What was seen to be touched, or the pages that came into memory where nothing was read ahead.
     Exact,
 }
 
@@ -52,29 +53,36 @@ pub struct Needed {
     pub small_read: Option<Nanos>,
 }
 
-/// What any traced start of a variant needed that was not hot.
+/// What the starts of a variant needed: those that were made to see what is touched; where there are none, traced ones that were not
+/// hot.
 ///
 /// # Errors
 /// There is no such variant, or a recording holds no such start.
 pub fn of(recordings: &[PathBuf], variant: Option<&str>) -> Result<Needed> {
     let mut needed = Needed { source: Source::Exact, files: Vec::new(), asked: Asked::default(), small_read: None };
     let mut small_reads = Vec::new();
+    let mut written = BTreeSet::new();
     // A file can stand for its file system too.
     let mut files: BTreeMap<(PathBuf, Kind), Recorded> = BTreeMap::new();
     for (number, path) in recordings.iter().enumerate() {
         let reader = Reader::open(path)?;
         let loaded = Loaded::of(path, &reader)?;
-        for run in cold_traces(&reader, &loaded, variant)? {
-            let rows = reader.trace(run)?;
+        let starts = starts(&reader, &loaded, variant)?;
+        let starts = starts.into_iter().map(|run| reader.trace(run)).collect::<Result<Vec<TraceRows>>>()?;
+        let touched = starts.iter().any(|rows| touched_pages(rows).next().is_some());
+        for rows in starts {
+            small_reads.extend(small_reads_of(&rows));
+            written.extend(written_by(&rows).map(Path::to_path_buf));
+            if touched && touched_pages(&rows).next().is_none() {
+                continue;
+            }
             let source = match rows.info.engine.as_str() {
                 "probe" => Source::Cached,
-                _ if loaded.asked.readahead_kib == Some(0) => Source::Exact,
+                _ if touched || loaded.asked.readahead_kib == Some(0) => Source::Exact,
                 _ => Source::Asked,
             };
             needed.source = needed.source.min(source);
-            let reads = rows.blocks.iter().filter(|block| !block.write && block.len.0 <= SMALL.0);
-            small_reads.extend(reads.filter_map(|block| Some(block.done_ns? - block.start_ns)));
-            for file in of_trace(&rows, source) {
+            for file in of_start(&rows, source) {
                 match files.entry((file.path.clone(), file.kind)) {
                     // The same ranges again cost nothing: the plan joins them.
                     Entry::Occupied(mut known) => known.get_mut().pieces.extend(file.pieces),
@@ -89,12 +97,16 @@ pub fn of(recordings: &[PathBuf], variant: Option<&str>) -> Result<Needed> {
         }
     }
     needed.files = files.into_values().collect();
+    for file in needed.files.iter_mut().filter(|file| file.kind == Kind::Regular && written.contains(&file.path)) {
+        file.kind = Kind::Changing;
+    }
     small_reads.sort_unstable();
     needed.small_read = (small_reads.len() >= ENOUGH).then(|| small_reads[small_reads.len() / 2]);
     Ok(needed)
 }
 
-fn cold_traces(reader: &Reader, loaded: &Loaded, variant: Option<&str>) -> Result<Vec<RunId>> {
+/// The starts of a variant that tell what is needed.
+fn starts(reader: &Reader, loaded: &Loaded, variant: Option<&str>) -> Result<Vec<RunId>> {
     let variant = match variant {
         None => 0,
         Some(name) => loaded.names.iter().position(|known| known == name).ok_or_else(|| {
@@ -103,49 +115,67 @@ fn cold_traces(reader: &Reader, loaded: &Loaded, variant: Option<&str>) -> Resul
         })?,
     };
     let traced = reader.trace_runs()?;
-    let runs: Vec<RunId> = loaded
-        .runs
-        .iter()
-        .map(|(run, _)| run)
-        .filter(|run| run.variant as usize == variant && run.kind == RunKind::Trace && run.accepted)
-        .filter(|run| run.state != CacheState::Hot && traced.contains(&run.id))
-        .map(|run| run.id)
-        .collect();
+    let tells = |run: &&RunRow| match run.kind {
+        _ if !run.accepted => false,
+        RunKind::Trace => run.state != CacheState::Hot,
+        RunKind::Touch => true,
+        RunKind::Timed | RunKind::Warmup => false,
+    };
+    let of_variant = loaded.runs.iter().map(|(run, _)| run).filter(|run| run.variant as usize == variant);
+    let runs: Vec<RunId> = of_variant.filter(tells).map(|run| run.id).filter(|run| traced.contains(run)).collect();
     match runs.is_empty() {
         false => Ok(runs),
         true => Err(Error::new(Exit::Usage, "it holds no traced, cold start:", &loaded.source.file).hint(
-            "thaw record -o FILE --state cold --runs 1 --readahead 0 -- PROGRAM (or --state app, which needs no root)",
+            "thaw record -o FILE --state cold --runs 3 --readahead 0 -- PROGRAM (or --state app, which needs no root)",
         )),
     }
 }
 
-fn of_trace(rows: &TraceRows, source: Source) -> Vec<Recorded> {
-    let mut pieces: Vec<Vec<Piece>> = vec![Vec::new(); rows.files.len()];
-    let mut written = vec![false; rows.files.len()];
-    let mut need = |file: FileId, offset: FileOffset, len: Bytes, first: Nanos| {
-        pieces[file.0 as usize].push(Piece { offset, len, first });
-    };
-    for fill in &rows.fills {
-        match fill.cause {
-            Cause::Write => written[fill.file.0 as usize] = true,
-            // Where nothing is read ahead by the kernel's guess, such a fill is part of a longer read.
-            Cause::ReadAhead if source == Source::Asked => {}
-            _ => need(fill.file, fill.offset, fill.len, fill.at_ns),
-        }
-    }
+/// How long each small read took on the disk.
+fn small_reads_of(rows: &TraceRows) -> impl Iterator<Item = Nanos> {
+    let reads = rows.blocks.iter().filter(|block| !block.write && block.len.0 <= SMALL.0);
+    reads.filter_map(|block| Some(block.done_ns? - block.start_ns))
+}
+
+/// Files that the program wrote.
+fn written_by(rows: &TraceRows) -> impl Iterator<Item = &Path> {
+    rows.fills.iter().filter(|fill| fill.cause == Cause::Write).map(|fill| &*rows.files[fill.file.0 as usize].path)
+}
+
+/// What was seen to be touched, by pages: functions are code alone, without the tables and data that a start needs too.
+fn touched_pages(rows: &TraceRows) -> impl Iterator<Item = &TouchRow> {
+    rows.touches.iter().filter(|touch| matches!(touch.engine, TouchEngine::Page | TouchEngine::Probe))
+}
+
+/// The ranges that a start needed, with the time of their first use.
+fn pieces(rows: &TraceRows, source: Source) -> Vec<(FileId, Piece)> {
+    let piece = |file: FileId, offset: FileOffset, len: Bytes, first: Nanos| (file, Piece { offset, len, first });
+    let order = |touch: &TouchRow| touch.at_ns.unwrap_or(Nanos(u64::from(touch.order.unwrap_or(0))));
+    let mut pieces: Vec<(FileId, Piece)> =
+        touched_pages(rows).map(|touch| piece(touch.file, touch.offset, touch.len, order(touch))).collect();
+    // Beside what was asked for, a usual read-ahead brings what nobody needs.
+    let counts = |cause: Cause| cause != Cause::Write && !(cause == Cause::ReadAhead && source == Source::Asked);
+    let fills = rows.fills.iter().filter(|fill| counts(fill.cause));
+    pieces.extend(fills.map(|fill| piece(fill.file, fill.offset, fill.len, fill.at_ns)));
     if source == Source::Asked {
-        rows.reads.iter().for_each(|read| need(read.file, read.offset, read.len, read.at_ns));
-        rows.faults.iter().for_each(|fault| need(fault.file, fault.offset, fault.len, fault.at_ns));
+        pieces.extend(rows.reads.iter().map(|read| piece(read.file, read.offset, read.len, read.at_ns)));
+        pieces.extend(rows.faults.iter().map(|fault| piece(fault.file, fault.offset, fault.len, fault.at_ns)));
+    }
+    pieces
+}
+
+fn of_start(rows: &TraceRows, source: Source) -> Vec<Recorded> {
+    let mut needed: Vec<Vec<Piece>> = vec![Vec::new(); rows.files.len()];
+    for (file, piece) in pieces(rows, source) {
+        needed[file.0 as usize].push(piece);
     }
     let mut extents: Vec<Vec<Extent>> = vec![Vec::new(); rows.files.len()];
     for row in &rows.extents {
         extents[row.file.0 as usize].push(Extent { offset: row.offset, disk: row.disk, len: row.len });
     }
     let mut files = Vec::new();
-    for (index, row) in rows.files.iter().enumerate() {
-        let (pieces, extents) = (std::mem::take(&mut pieces[index]), std::mem::take(&mut extents[index]));
+    for ((row, pieces), extents) in rows.files.iter().zip(needed).zip(extents) {
         let (path, ino, kind) = match row.kind {
-            FileKind::Regular if written[index] => (row.path.clone(), row.ino, Kind::Changing),
             FileKind::Regular => (row.path.clone(), row.ino, Kind::Regular),
             FileKind::Metadata => match witness(rows, row.dev) {
                 Some((path, ino)) => (path.to_owned(), ino, Kind::Device),
