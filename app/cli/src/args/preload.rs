@@ -240,7 +240,7 @@ identity of each file. Best from a recording made with `--readahead 0`, which kn
 
 const MAKE_EXAMPLES: &str = "\
 Examples:
-  thaw record -o ff.thaw --app firefox-esr --state cold --runs 3 --readahead 0 && thaw preload make ff.thaw -o ff.preload
+  thaw preload make ff.thaw -o ff.preload
   thaw preload make ff.thaw -o ff.preload --disk laptop2010
   thaw preload make ff.thaw -o ff.preload --gap 64K --order first-use";
 
