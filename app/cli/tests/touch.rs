@@ -151,7 +151,7 @@ fn what_cannot_be_watched_says_why() {
             scratch.thaw(["touch", "--engine", "function", "-o", "failed.thaw", "--", "sh", "-c", "echo oh; exit 3"]);
         failed.exits(4).complains("oh");
         assert!(!scratch.path("failed.thaw").exists(), "a recording that says nothing is in the way");
-        let Some((program, data)) = build(&scratch, &["-static"]) else { return };
+        let Some((program, data)) = build(&scratch, &["-static", "-s"]) else { return };
         let said = scratch.thaw(words(&["touch", "--engine", "function"], &program, &data)).exits(0);
         said.says("linked statically");
     }

@@ -41,3 +41,8 @@ impl Drop for Mapped {
         let _ = unsafe { munmap(self.address.as_ptr(), self.len) };
     }
 }
+
+// SAFETY: the mapping is read-only memory that belongs to nobody's thread; it is unmapped by whoever owns the value.
+unsafe impl Send for Mapped {}
+// SAFETY: as above: shared references only read.
+unsafe impl Sync for Mapped {}

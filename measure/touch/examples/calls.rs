@@ -1,5 +1,5 @@
-//! Runs a program and prints the functions that it calls, in the order of their first call:
-//! `cargo run -p touch --example calls -- PROGRAM ARGS`
+//! Runs a program and prints the functions that it calls, in the order of their first call; what it cost goes to stderr:
+//! `cargo run -p touch --example calls -- PROGRAM ARGS`. With `--native` before the program it is not watched.
 
 use os::spawn::{Launch, spawn_gated};
 use touch::Trace;
@@ -13,6 +13,12 @@ fn main() -> model::Result<()> {
         use std::os::fd::AsFd;
         let socket = std::io::stdin().as_fd().try_clone_to_owned().expect("a socket");
         touch::function::serve(socket.into()).expect("a socket that works");
+        return Ok(());
+    }
+    if words.first().is_some_and(|word| word == "--native") {
+        let mut running = spawn_gated(Launch::new(words.into_iter().skip(1)))?.release()?;
+        let ended = running.wait()?;
+        eprintln!("native_ms {:.1}", (ended.at_ns - running.t0_ns()) as f64 / 1e6);
         return Ok(());
     }
     let helper = Helper {
@@ -42,7 +48,14 @@ fn main() -> model::Result<()> {
         let file = model::shown(&rows.files[watched.file.0 as usize].path);
         eprintln!("{called:6} of {:7} ({:?}) {file}", watched.functions, watched.starts);
     }
-    eprintln!("{ended:?} {} stops, {} planted", rows.info.records, rows.info.bytes);
+    eprintln!(
+        "watched_ms {:.1} planting_ms {:.1} planted_mb {:.1} stops {} calls {}",
+        (ended.at_ns - running.t0_ns()) as f64 / 1e6,
+        engine.planting().seconds() * 1e3,
+        rows.info.bytes.0 as f64 / 1e6,
+        rows.info.records,
+        rows.touches.len()
+    );
     rows.info.cannot.iter().for_each(|it| eprintln!("cannot: {it}"));
     Ok(())
 }

@@ -34,6 +34,7 @@ pub struct Helper {
 pub struct Functions {
     #[cfg(target_arch = "x86_64")]
     talk: talk::Talk,
+    planting: Nanos,
 }
 
 impl Functions {
@@ -43,7 +44,12 @@ impl Functions {
     /// Machine: another processor than x86-64; the process cannot be started.
     #[cfg(target_arch = "x86_64")]
     pub fn new(helper: &Helper) -> Result<Self> {
-        Ok(Self { talk: talk::Talk::start(helper)? })
+        Ok(Self { talk: talk::Talk::start(helper)?, planting: Nanos(0) })
+    }
+
+    /// How long programs waited for their traps, all of them together; known after the run.
+    pub fn planting(&self) -> Nanos {
+        self.planting
     }
 
     /// Says that this processor has no such engine.
@@ -75,7 +81,9 @@ impl Trace for Functions {
 
     #[cfg(target_arch = "x86_64")]
     fn stop(&mut self, t0_monotonic_ns: u64) -> Result<TraceRows> {
-        Ok(rows(&self.talk.stop()?, t0_monotonic_ns))
+        let seen = self.talk.stop()?;
+        self.planting = Nanos(seen.planting_ns);
+        Ok(rows(&seen, t0_monotonic_ns))
     }
 
     #[cfg(not(target_arch = "x86_64"))]

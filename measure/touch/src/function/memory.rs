@@ -18,6 +18,11 @@ impl Memory {
         Self { file: File::options().read(true).write(true).open(format!("/proc/{}/mem", tracee.0)).ok() }
     }
 
+    /// Whether `/proc` helps: then other threads than the tracer's may read and write too.
+    pub fn is_file(&self) -> bool {
+        self.file.is_some()
+    }
+
     /// Reads all of `bytes`.
     pub fn read(&self, tracee: Tracee, address: u64, bytes: &mut [u8]) -> io::Result<()> {
         if let Some(file) = &self.file

@@ -2,14 +2,17 @@
 //! copy, with the traps that are still in it.
 
 use super::memory::Memory;
-use super::module::{Hook, Library, ModuleId};
+use super::module::{Hook, Library, Module, ModuleId};
 use super::ptrace::{TRAP, Tracee};
 use std::collections::HashSet;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
-/// So much is read and written at once.
+/// So much is read and written at once: it stays in the CPU's cache.
 const WINDOW: u64 = 256 << 10;
+/// From so many windows on, other threads help.
+const WORTH_SHARING: u64 = 32;
+const MOST_WORKERS: u64 = 4;
 const PAGE: u64 = model::PAGE;
 
 /// Code of a file in memory.
@@ -139,58 +142,39 @@ impl Space {
         Ok(planted)
     }
 
-    /// Plants traps at the functions of an area that nobody has called yet. Pages without one are not written, so that they stay
-    /// shared with the page cache.
+    /// Plants traps at the functions of an area that nobody has called yet. Large ones are shared among the CPUs: the program
+    /// waits, so they have nothing else to do for it.
     fn plant(&mut self, tracee: Tracee, area: &Area, library: &Library) -> io::Result<u64> {
         let module = library.get(area.module);
-        let end = area.offset.saturating_add(area.end - area.start);
+        let windows = (area.end - area.start).div_ceil(WINDOW);
+        let workers = if self.memory.is_file() && windows >= WORTH_SHARING {
+            std::thread::available_parallelism().map_or(1, |count| count.get() as u64).min(MOST_WORKERS)
+        } else {
+            1
+        };
+        let share = windows.div_ceil(workers) * WINDOW;
+        let parts = (0..workers).map(|worker| {
+            let from = area.offset.saturating_add(worker * share);
+            let to = from.saturating_add(share).min(area.offset.saturating_add(area.end - area.start));
+            (from, to)
+        });
+        let memory = &self.memory;
+        let plant = |(from, to)| plant_part(memory, tracee, area, module, from, to);
+        let done: Vec<io::Result<(u64, Vec<u64>)>> = std::thread::scope(|scope| {
+            let mut parts = parts.filter(|(from, to)| from < to);
+            let first = parts.next();
+            let others: Vec<_> = parts.map(|part| scope.spawn(move || plant(part))).collect();
+            // Only this thread may use ptrace, and it is enough where there is one part.
+            let first = first.map(plant);
+            let joined =
+                others.into_iter().map(|other| other.join().unwrap_or_else(|_| Err(io::Error::other("panicked"))));
+            first.into_iter().chain(joined.collect::<Vec<_>>()).collect()
+        });
         let mut written = 0;
-        let mut window = Vec::new();
-        let mut from = area.offset;
-        while from < end {
-            let to = end.min((from / WINDOW + 1).saturating_mul(WINDOW));
-            let functions = module.functions_in(from, to);
-            let hooks: Vec<u64> = module.hooked().filter(|offset| (from..to).contains(offset)).collect();
-            if functions.is_empty() && hooks.is_empty() {
-                from = to;
-                continue;
-            }
-            let address = area.start + (from - area.offset);
-            let file = module.bytes(from, (to - from) as usize);
-            window.resize(file.len(), 0);
-            self.memory.read(tracee, address, &mut window)?;
-            let mut pages = vec![false; window.len().div_ceil(PAGE as usize)];
-            let starts = functions.filter(|function| !module.is_called(*function));
-            let offsets = starts.map(|function| module.functions[function].offset).chain(hooks);
-            for at in offsets.map(|offset| (offset - from) as usize).filter(|at| *at < file.len()) {
-                if window[at] == file[at] && file[at] != TRAP {
-                    window[at] = TRAP;
-                    pages[at / PAGE as usize] = true;
-                } else if window[at] != TRAP {
-                    self.left_out.insert(address + at as u64);
-                }
-            }
-            written += self.write_pages(tracee, address, &window, &pages)?;
-            from = to;
-        }
-        Ok(written)
-    }
-
-    /// Writes the pages that have changed, neighbours together.
-    fn write_pages(&self, tracee: Tracee, address: u64, window: &[u8], pages: &[bool]) -> io::Result<u64> {
-        let mut written = 0;
-        let mut page = 0;
-        while page < pages.len() {
-            let run = pages[page..].iter().take_while(|changed| **changed).count();
-            if run == 0 {
-                page += 1;
-                continue;
-            }
-            let from = page * PAGE as usize;
-            let to = ((page + run) * PAGE as usize).min(window.len());
-            self.memory.write(tracee, address + from as u64, &window[from..to])?;
-            written += (to - from) as u64;
-            page += run;
+        for part in done {
+            let (bytes, left_out) = part?;
+            written += bytes;
+            self.left_out.extend(left_out);
         }
         Ok(written)
     }
@@ -241,4 +225,66 @@ impl Space {
             Some(area.start + at)
         })
     }
+}
+
+/// Plants the functions of an area that begin between two offsets of the file. Pages without one are not written, so that they
+/// stay shared with the page cache. Returns the bytes written, and the addresses where memory is not what the file says.
+fn plant_part(
+    memory: &Memory,
+    tracee: Tracee,
+    area: &Area,
+    module: &Module,
+    begin: u64,
+    end: u64,
+) -> io::Result<(u64, Vec<u64>)> {
+    let mut written = 0;
+    let mut left_out = Vec::new();
+    let mut window = Vec::new();
+    let mut from = begin;
+    while from < end {
+        let to = end.min(from.saturating_add(WINDOW));
+        let functions = module.functions_in(from, to);
+        let hooks: Vec<u64> = module.hooked().filter(|offset| (from..to).contains(offset)).collect();
+        if functions.is_empty() && hooks.is_empty() {
+            from = to;
+            continue;
+        }
+        let address = area.start + (from - area.offset);
+        let file = module.bytes(from, (to - from) as usize);
+        window.resize(file.len(), 0);
+        memory.read(tracee, address, &mut window)?;
+        let mut pages = vec![false; window.len().div_ceil(PAGE as usize)];
+        let starts = functions.filter(|function| !module.is_called(*function));
+        let offsets = starts.map(|function| module.functions[function].offset).chain(hooks);
+        for at in offsets.map(|offset| (offset - from) as usize).filter(|at| *at < file.len()) {
+            if window[at] == file[at] && file[at] != TRAP {
+                window[at] = TRAP;
+                pages[at / PAGE as usize] = true;
+            } else if window[at] != TRAP {
+                left_out.push(address + at as u64);
+            }
+        }
+        written += write_pages(memory, tracee, address, &window, &pages)?;
+        from = to;
+    }
+    Ok((written, left_out))
+}
+
+/// Writes the pages that have changed, neighbours together.
+fn write_pages(memory: &Memory, tracee: Tracee, address: u64, window: &[u8], pages: &[bool]) -> io::Result<u64> {
+    let mut written = 0;
+    let mut page = 0;
+    while page < pages.len() {
+        let run = pages[page..].iter().take_while(|changed| **changed).count();
+        if run == 0 {
+            page += 1;
+            continue;
+        }
+        let from = page * PAGE as usize;
+        let to = ((page + run) * PAGE as usize).min(window.len());
+        memory.write(tracee, address + from as u64, &window[from..to])?;
+        written += (to - from) as u64;
+        page += run;
+    }
+    Ok(written)
 }
