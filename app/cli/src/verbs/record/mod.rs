@@ -42,17 +42,17 @@ pub fn run(plan: RecordPlan, quiet: bool) -> Result<Exit> {
     let (disk, mut warnings) = enter_disk(&plan, &mut stage, &mut progress)?;
     let (mut lab, more) = Lab::open(stage.programs.clone(), stage.lab.clone())?;
     warnings.extend(more);
-    if let Some(disk) = &disk {
-        lab.stand_on(Box::new(disk.clone()));
-    }
     let (engine, engine_warnings) = open_engine(&plan, &stage)?;
     warnings.extend(engine_warnings);
     let mut writer = Writer::create(&plan.output, &header(&plan, &stage)?, plan.replace)?;
     write_head(&mut writer, &stage, &warnings)?;
 
     let (mut tracer, seen) = EngineTracer::new(engine);
-    let files = disk.as_ref().map(RunDisk::files).transpose()?;
-    let mut recorder = Recorder::new(writer, seen, &stage, files, progress);
+    let mut recorder = Recorder::new(writer, seen, &stage, progress);
+    if let Some(disk) = &disk {
+        lab.stand_on(Box::new(disk.clone()));
+        recorder.on_disk(disk.files()?);
+    }
     let conducted = conduct(&plan.schedule, &mut lab, &mut recorder, Some(&mut tracer));
     let needed = match &conducted {
         Ok(summary) if summary.end != End::Interrupted => {
@@ -65,7 +65,7 @@ pub fn run(plan: RecordPlan, quiet: bool) -> Result<Exit> {
     stays.extend(more);
     let counted = recorder.counted();
     let finished = needed.is_ok() && matches!(&conducted, Ok(summary) if summary.end != End::Interrupted);
-    let ended = recorder.end(&facts, &stays, finished);
+    let ended = recorder.add_facts(&facts).and_then(|()| recorder.end(&stays, finished));
     // Why the runs ended tells more than why the recording could not be ended.
     let summary = conducted.map_err(|error| explained(&plan, counted, error))?;
     needed.map_err(|error| explained(&plan, counted, error))?;

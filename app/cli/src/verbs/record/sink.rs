@@ -65,17 +65,22 @@ pub struct Recorder {
 
 impl Recorder {
     /// A recorder into this file.
-    pub fn new(writer: Writer, seen: Seen, stage: &Stage, disk: Option<DiskFiles>, progress: Progress) -> Self {
+    pub fn new(writer: Writer, seen: Seen, stage: &Stage, progress: Progress) -> Self {
         Self {
             writer,
             seen,
             ownership: stage.ownership.clone(),
             names: stage.programs.iter().map(|program| program.name.clone()).collect(),
-            disk,
+            disk: None,
             progress,
             binaries: HashSet::new(),
             counted: 0,
         }
+    }
+
+    /// The programs run from this disk: its files are called by the names of their originals.
+    pub fn on_disk(&mut self, files: DiskFiles) {
+        self.disk = Some(files);
     }
 
     /// Timed and traced runs that count so far.
@@ -83,13 +88,20 @@ impl Recorder {
         self.counted
     }
 
-    /// Ends the recording: what is known only now, and what could not be put back as a warning.
+    /// Stores what is known only after the runs.
     ///
     /// # Errors
     /// The disk is full.
-    pub fn end(mut self, facts: &[Fact], stays: &[Warning], finished: bool) -> Result<()> {
+    pub fn add_facts(&mut self, facts: &[Fact]) -> Result<()> {
+        self.writer.add_facts(facts)
+    }
+
+    /// Ends the recording: what could not be put back is a warning in it.
+    ///
+    /// # Errors
+    /// The disk is full.
+    pub fn end(mut self, stays: &[Warning], finished: bool) -> Result<()> {
         self.progress.done();
-        self.writer.add_facts(facts)?;
         for warning in stays {
             self.writer.add_warning(warning)?;
         }

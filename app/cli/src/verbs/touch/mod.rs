@@ -81,7 +81,7 @@ fn look(args: TouchArgs, quiet: bool) -> Result<PathBuf> {
     let engines = choose(&engines, &lab);
     let there = plan.output.exists() && !replace;
     let (writer, variant) = if there { add_to(&plan)? } else { (make(&plan, &stage, &warnings)?, 0) };
-    let mut recorder = Recorder::new(writer, Default::default(), &stage, None, progress);
+    let mut recorder = Recorder::new(writer, Default::default(), &stage, progress);
     let mut seen = 0;
     let mut trouble = None;
     for engine in engines.wanted {
@@ -105,7 +105,7 @@ fn look(args: TouchArgs, quiet: bool) -> Result<PathBuf> {
         }
     }
     let stays = lab.close();
-    recorder.end(&[], &stays, trouble.is_none() && !there)?;
+    recorder.end(&stays, trouble.is_none() && !there)?;
     match trouble {
         Some(error) if seen == 0 || !engines.auto => {
             if seen == 0 && !there {
