@@ -52,7 +52,7 @@ pub struct MakeArgs {
     #[arg(long, value_name = "ORDER", default_value = "auto")]
     pub order: OrderChoice,
     /// The disk to plan for: laptop2010, desktop2010, sata-ssd, nvme, microsd, this (it is measured), or throttle:iops=200,bps=30M
-    /// [default: the limit of the recording; else one as fast as its disk was]
+    /// [default: the disk or limit of the recording; else one as fast as its disk was]
     #[arg(long, value_name = "DISK")]
     pub disk: Option<String>,
     /// Which of the recorded programs [default: the first]
@@ -236,7 +236,7 @@ const MAKE_ABOUT: &str = "\
 What should be read before the program starts, and in which order?
 
 Takes what a recorded, cold start needed, joins ranges over gaps that cost less than a request, and writes a manifest with the \
-identity of each file. Best from a recording made with `--readahead 0`, which knows the needed pages exactly.";
+identity of each file. Best from `thaw touch` or from a recording made with `--readahead 0`, which know the needed pages exactly.";
 
 const MAKE_EXAMPLES: &str = "\
 Examples:
