@@ -24,6 +24,7 @@ mod files;
 mod fix;
 mod headers;
 mod image;
+pub mod init;
 mod install;
 mod layout;
 mod options;
