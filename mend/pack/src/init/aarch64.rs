@@ -30,6 +30,8 @@ pub(super) enum Op {
     /// Against the number times 4096.
     ComparePages(X, u16),
     Compare(X, X),
+    /// Against the number below zero.
+    CompareMinus(X, u16),
     Load(X, X),
     /// Loads, then adds the number to the address register.
     LoadThenAdd(X, X, u8),
@@ -39,6 +41,7 @@ pub(super) enum Op {
     IfNotZero(X, Place),
     IfLowestClear(X, Place),
     IfLowestSet(X, Place),
+    IfNotEqual(Place),
     IfLower(Place),
     IfLowerOrSame(Place),
     Jump(Place),
@@ -52,6 +55,7 @@ pub(super) enum Op {
 
 const READ: u16 = 1;
 const READ_WRITE: u16 = 1 | 2;
+const EINVAL: u16 = 22;
 
 /// The whole initialiser.
 pub(super) fn initialiser(layout: Layout) -> Code<Op> {
@@ -78,7 +82,8 @@ pub(super) fn initialiser(layout: Layout) -> Code<Op> {
     if locked {
         block("unlock", &[&locate(relro, Relro), &locate(relro_end, RelroEnd), &[Set(page, 4096), Set(call, 226)]]);
         // Is this the size of a page? See the module's head.
-        block("probe", &[&[Move(X(0), page), Set(X(1), 0), Set(X(2), 0), Kernel, IfZero(X(0), Label("round"))]]);
+        block("probe", &[&[Move(X(0), page), Set(X(1), 0), Set(X(2), 0), Kernel]]);
+        block("answer", &[&[CompareMinus(X(0), EINVAL), IfNotEqual(Label("round"))]]);
         block("larger", &[&[ShiftLeft(page, page, 2), ComparePages(page, 16), IfLowerOrSame(Label("probe"))]]);
         block("stop", &[&[Trap]]);
         block("round", &[&[Negate(page, page), And(relro, relro, page), And(relro_end, relro_end, page)]]);
@@ -139,11 +144,12 @@ impl Instruction for Op {
             Self::Negate(to, from) => three(0xcb00_0000, to, zero, from),
             Self::ShiftLeft(to, from, by) => {
                 let by = u32::from(by);
-                two(0xd340_0000, to, from) | (64 - by) % 64 << 16 | (63 - by) << 10
+                two(0xd340_0000, to, from) | ((64 - by) % 64) << 16 | (63 - by) << 10
             }
             Self::ShiftRight(to, from, by) => two(0xd340_fc00, to, from) | u32::from(by) << 16,
             Self::ComparePages(left, pages) => two(0xf140_0000, zero, left) | (u32::from(pages) & 0xfff) << 10,
             Self::Compare(left, right) => three(0xeb00_0000, zero, left, right),
+            Self::CompareMinus(left, number) => two(0xb100_0000, zero, left) | (u32::from(number) & 0xfff) << 10,
             Self::Load(to, address) => two(0xf940_0000, to, address),
             Self::LoadThenAdd(to, address, number) => two(0xf840_0400, to, address) | u32::from(number) << 12,
             Self::Store(from, address) => two(0xf900_0000, from, address),
@@ -152,6 +158,7 @@ impl Instruction for Op {
             Self::IfNotZero(reg, place) => two(0xb500_0000, reg, X(0)) | way(place, 19, 5)?,
             Self::IfLowestClear(reg, place) => two(0x3600_0000, reg, X(0)) | way(place, 14, 5)?,
             Self::IfLowestSet(reg, place) => two(0x3700_0000, reg, X(0)) | way(place, 14, 5)?,
+            Self::IfNotEqual(place) => 0x5400_0001 | way(place, 19, 5)?,
             Self::IfLower(place) => 0x5400_0003 | way(place, 19, 5)?,
             Self::IfLowerOrSame(place) => 0x5400_0009 | way(place, 19, 5)?,
             Self::Jump(place) => 0x1400_0000 | way(place, 26, 0)?,
@@ -187,6 +194,7 @@ impl fmt::Display for Op {
             Self::ShiftRight(to, from, by) => write!(out, "lsr {to}, {from}, #{by}"),
             Self::ComparePages(left, pages) => write!(out, "cmp {left}, #{pages}, lsl #12"),
             Self::Compare(left, right) => write!(out, "cmp {left}, {right}"),
+            Self::CompareMinus(left, number) => write!(out, "cmn {left}, #{number}"),
             Self::Load(to, address) => write!(out, "ldr {to}, [{address}]"),
             Self::LoadThenAdd(to, address, number) => write!(out, "ldr {to}, [{address}], #{number}"),
             Self::Store(from, address) => write!(out, "str {from}, [{address}]"),
@@ -195,6 +203,7 @@ impl fmt::Display for Op {
             Self::IfNotZero(reg, place) => write!(out, "cbnz {reg}, {place}"),
             Self::IfLowestClear(reg, place) => write!(out, "tbz {reg}, #0, {place}"),
             Self::IfLowestSet(reg, place) => write!(out, "tbnz {reg}, #0, {place}"),
+            Self::IfNotEqual(place) => write!(out, "b.ne {place}"),
             Self::IfLower(place) => write!(out, "b.lo {place}"),
             Self::IfLowerOrSame(place) => write!(out, "b.ls {place}"),
             Self::Jump(place) => write!(out, "b {place}"),

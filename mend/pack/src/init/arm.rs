@@ -45,6 +45,8 @@ pub(super) enum Op {
     TestLowest(R),
     Compare(R, R),
     CompareNumber(R, u32),
+    /// Against the number below zero.
+    CompareMinus(R, u32),
     Load(If, R, R),
     /// Loads, then adds the number to the address register.
     LoadThenAdd(R, R, u8),
@@ -64,6 +66,7 @@ pub(super) enum Op {
 
 const READ: u32 = 1;
 const READ_WRITE: u32 = 1 | 2;
+const EINVAL: u32 = 22;
 
 /// The whole initialiser.
 pub(super) fn initialiser(layout: Layout) -> Code<Op> {
@@ -93,8 +96,8 @@ pub(super) fn initialiser(layout: Layout) -> Code<Op> {
         block("unlock", &[&locate(relro, "relro_start"), &locate(relro_end, "relro_stop")]);
         block("ask", &[&[Number(page, 4096), Number(call, 125)]]);
         // Is this the size of a page? See the module's head.
-        block("probe", &[&[Move(R(0), page), Number(R(1), 0), Number(R(2), 0), Kernel, CompareNumber(R(0), 0)]]);
-        block("answer", &[&[Jump(Equal, Label("round")), ShiftLeft(page, page, 2), CompareNumber(page, 65_536)]]);
+        block("probe", &[&[Move(R(0), page), Number(R(1), 0), Number(R(2), 0), Kernel, CompareMinus(R(0), EINVAL)]]);
+        block("answer", &[&[Jump(NotEqual, Label("round")), ShiftLeft(page, page, 2), CompareNumber(page, 65_536)]]);
         block("larger", &[&[Jump(LowerOrSame, Label("probe"))]]);
         block("stop", &[&[Trap]]);
         block("round", &[&[Negate(page, page), And(relro, relro, page), And(relro_end, relro_end, page)]]);
@@ -183,6 +186,7 @@ impl Instruction for Op {
             Self::TestLowest(reg) => three(always, 0x0310_0000, none, reg, 1),
             Self::Compare(left, right) => three(always, 0x0150_0000, none, left, right.0.into()),
             Self::CompareNumber(left, number) => three(always, 0x0350_0000, none, left, immediate(number)?),
+            Self::CompareMinus(left, number) => three(always, 0x0370_0000, none, left, immediate(number)?),
             Self::Load(when, to, from) => three(when, 0x0590_0000, to, from, 0),
             Self::LoadThenAdd(to, from, number) => three(always, 0x0490_0000, to, from, number.into()),
             Self::Store(when, from, to) => three(when, 0x0580_0000, from, to, 0),
@@ -245,6 +249,7 @@ impl fmt::Display for Op {
             Self::TestLowest(reg) => write!(out, "tst {reg}, #1"),
             Self::Compare(left, right) => write!(out, "cmp {left}, {right}"),
             Self::CompareNumber(left, number) => write!(out, "cmp {left}, #{number}"),
+            Self::CompareMinus(left, number) => write!(out, "cmn {left}, #{number}"),
             Self::Load(when, to, from) => write!(out, "ldr{when} {to}, [{from}]"),
             Self::LoadThenAdd(to, from, number) => write!(out, "ldr {to}, [{from}], #{number}"),
             Self::Store(when, from, to) => write!(out, "str{when} {from}, [{to}]"),

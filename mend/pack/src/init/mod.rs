@@ -24,10 +24,11 @@
 //! range means the loader's rounding: both ends down to a page of the running kernel. On x86 a page is 4 KiB. On AArch64
 //! and ARM it may be 4, 16 or 64 KiB, and nothing tells: `sysconf` is a symbol, the auxiliary vector lies behind `envp`,
 //! which glibc passes to initialisers and musl does not. So the code asks the kernel with `mprotect(size, 0, PROT_NONE)`,
-//! which checks that the address `size` begins a page, then sees the length 0 and touches nothing: success for 4096
-//! means 4 KiB pages, and so on up to 64 KiB. If a call fails, the code stops the program by a trap instruction: neither
-//! half-relocated data nor data that silently stays writable goes unnoticed. (A kernel with sealed mappings would refuse;
-//! a glibc that seals knows DT_RELR.)
+//! which first checks that the address `size` begins a page (EINVAL if not), then sees the length 0 and touches nothing:
+//! any other answer for 4096 means 4 KiB pages, and so on up to 64 KiB. (Linux answers 0; qemu's user mode (7.2)
+//! answers ENOMEM, after the same check.) If making the range writable or read-only fails, the code stops the
+//! program by a trap instruction: neither half-relocated data nor data that silently stays writable goes unnoticed. (A
+//! kernel with sealed mappings would refuse; a glibc that seals knows DT_RELR.)
 //!
 //! # What must not be packed
 //!

@@ -138,10 +138,11 @@ fn every_x86_instruction_is_encoded_as_gnu_does() {
 #[test]
 fn every_aarch64_instruction_is_encoded_as_gnu_does() {
     use aarch64::{Op::*, X};
-    let mut ops = vec![BtiC, IfLower(FIRST), IfLowerOrSame(FIRST), Jump(FIRST), Kernel, Return, Trap];
+    let mut ops =
+        vec![BtiC, IfNotEqual(FIRST), IfLower(FIRST), IfLowerOrSame(FIRST), Jump(FIRST), Kernel, Return, Trap];
     for a in (0..31).map(X) {
         ops.extend([Set(a, 0), Set(a, 4096), Set(a, u16::MAX), PageOf(a, Place::Image), PageOf(a, Place::TableEnd)]);
-        ops.extend([ComparePages(a, 0), ComparePages(a, 16), ComparePages(a, 4095), JumpTo(a)]);
+        ops.extend([ComparePages(a, 0), ComparePages(a, 16), ComparePages(a, 4095), JumpTo(a), CompareMinus(a, 22)]);
         ops.extend([IfZero(a, FIRST), IfNotZero(a, FIRST), IfLowestClear(a, FIRST), IfLowestSet(a, FIRST)]);
         for b in [0, 1, 2, 15, 16, 30].map(X) {
             ops.extend([Move(a, b), Negate(a, b), Compare(a, b), Load(a, b), Store(a, b)]);
@@ -167,7 +168,7 @@ fn every_arm_instruction_is_encoded_as_gnu_does() {
     ops.extend(conditions.map(|when| Jump(when, FIRST)));
     for a in (0..13).map(R) {
         ops.extend([0, 1, 125, 255, 256, 4096, 65_536, 0xff00_0000, 0xf000_000f].map(|number| Number(a, number)));
-        ops.extend([0, 65_536].map(|number| CompareNumber(a, number)));
+        ops.extend([0, 65_536].into_iter().flat_map(|number| [CompareNumber(a, number), CompareMinus(a, number)]));
         ops.extend([AddProgramCounter(a), TestLowest(a), JumpTo(a)]);
         for b in (0..13).map(R) {
             ops.extend([Move(a, b), Negate(a, b), Compare(a, b), ShiftRightOne(a, b), ShiftLeft(a, b, 2)]);

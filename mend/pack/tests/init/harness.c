@@ -6,7 +6,9 @@
  *                           now go to stdout
  *   harness run CODE WORDS PAGE
  *                           likewise on a kernel with pages of PAGE bytes, played by a signal handler: the caller has
- *                           put trapping instructions in place of the system calls
+ *                           put STAND_IN in place of the system calls
+ *   harness run CODE WORDS PAGE N
+ *                           likewise, and that kernel refuses the N-th call that would change something
  *
  * Linked at a fixed address, so that the caller can make CODE in between. */
 #define _GNU_SOURCE
@@ -24,17 +26,17 @@
 
 enum { SIZE = 0x80000, DATA = 0x20000, RELRO = 0x20000, RELRO_END = 0x50000 };
 
-static unsigned char object[SIZE] __attribute__((aligned(0x10000)));
-static long long_arguments[3];
+unsigned char object[SIZE] __attribute__((aligned(0x10000), section(".object"))) = {1};
+static long arguments[3];
 static uintptr_t frame;
 static int calls;
 
 /* The initialiser that stood there before; takes what a loader passes. */
 __attribute__((noinline, used)) void original(long argc, long argv, long envp)
 {
-    long_arguments[0] = argc;
-    long_arguments[1] = argv;
-    long_arguments[2] = envp;
+    arguments[0] = argc;
+    arguments[1] = argv;
+    arguments[2] = envp;
     frame = (uintptr_t)__builtin_frame_address(0);
     calls++;
 }
@@ -55,9 +57,9 @@ static long fill(const char *path, unsigned char *to, long room)
     return got;
 }
 
-/* Calls the code with three arguments and known values in the registers that a function must keep. Tells whether they,
- * and the stack pointer, are the same afterwards. */
-static int call_keeps_registers(void *code);
+/* Calls the code with three arguments and known values in the registers that a function must keep; 1 if they and the
+ * stack pointer are the same afterwards, else 0. */
+extern long checked_call(void *code);
 
 #if defined(__x86_64__)
 __asm__(".text\n.globl checked_call\nchecked_call:\n"
@@ -89,43 +91,55 @@ __asm__(".text\n.arm\n.globl checked_call\n.type checked_call,%function\nchecked
         "mov r0,#0\ncmp r11,sp\nbne 1f\ncmp r4,#4\nbne 1f\ncmp r5,#5\nbne 1f\ncmp r6,#6\nbne 1f\ncmp r7,#7\nbne 1f\ncmp r8,#8\nbne 1f\ncmp r9,#9\nbne 1f\ncmp r10,#10\nbne 1f\nmov r0,#1\n"
         "1: mov sp,r11\nadd sp,sp,#4\npop {r4-r11,pc}\n");
 #endif
-extern long checked_call(void *code);
-
-static int call_keeps_registers(void *code)
-{
-    return checked_call(code) == 1;
-}
-
-/* The kernel with large pages: the trapping instruction stands for a system call. */
+/* The kernel that is played. On x86 pages have one size only. */
 static unsigned long played_page;
+static int refuse;
 
+#if defined(__aarch64__) || defined(__arm__)
 static void kernel(int signal, siginfo_t *info, void *context)
 {
-    ucontext_t *thread = context;
+    mcontext_t *thread = &((ucontext_t *)context)->uc_mcontext;
     (void)signal;
     (void)info;
 #if defined(__aarch64__)
-    unsigned long long *registers = thread->uc_mcontext.regs;
-    unsigned long address = registers[0], length = registers[1], protection = registers[2], number = registers[8];
-    thread->uc_mcontext.pc += 4;
-#elif defined(__arm__)
-    unsigned long *registers = &thread->uc_mcontext.arm_r0;
-    unsigned long address = registers[0], length = registers[1], protection = registers[2], number = registers[7];
-    thread->uc_mcontext.arm_pc += 4;
+    enum { STAND_IN = 0xd4200000 };
+    unsigned long long *registers = thread->regs;
+    unsigned long number = registers[8];
+    const unsigned *at = (const unsigned *)thread->pc;
+    thread->pc += 4;
 #else
-    unsigned long registers[1], address = 0, length = 0, protection = 0, number = 0;
-    (void)thread;
+    enum { STAND_IN = 0xe7f100f0 };
+    unsigned long *registers = &thread->arm_r0;
+    unsigned long number = registers[7];
+    const unsigned *at = (const unsigned *)thread->arm_pc;
+    thread->arm_pc += 4;
 #endif
+    unsigned long address = registers[0], length = registers[1], protection = registers[2];
+    if (*at != STAND_IN)
+        fail("stopped by a trap");
     if (number != SYS_mprotect)
-        _exit(9);
+        fail("another system call");
     fprintf(stderr, "mprotect %#lx %#lx %lu\n", address, length, protection);
     if (address % played_page)
         registers[0] = -22;
-    else if (length == 0)
-        registers[0] = 0;
+    else if (length && !--refuse)
+        registers[0] = -12;
     else
-        registers[0] = mprotect((void *)address, (length + played_page - 1) / played_page * played_page, protection);
+        registers[0] = length ? mprotect((void *)address, length, protection) : 0;
 }
+
+static void play(void)
+{
+    struct sigaction action = {.sa_sigaction = kernel, .sa_flags = SA_SIGINFO};
+    sigaction(SIGTRAP, &action, 0);
+    sigaction(SIGILL, &action, 0);
+}
+#else
+static void play(void)
+{
+    fail("no page but one of 4096 bytes can be played here");
+}
+#endif
 
 static sigjmp_buf back;
 
@@ -154,22 +168,18 @@ int main(int argc, char **argv)
     long length = fill(argv[3], object + DATA, SIZE - DATA);
     if (mprotect(object, DATA, PROT_READ | PROT_EXEC) || mprotect(object + RELRO, RELRO_END - RELRO, PROT_READ))
         fail("mprotect");
-    if (argc == 5) {
-        struct sigaction action = {.sa_sigaction = kernel, .sa_flags = SA_SIGINFO};
+    if (argc >= 5) {
         played_page = strtoul(argv[4], 0, 10);
-        sigaction(SIGTRAP, &action, 0);
-        sigaction(SIGILL, &action, 0);
+        refuse = argc > 5 ? atoi(argv[5]) : 0;
+        play();
     }
-    if (!call_keeps_registers(object))
+    if (!checked_call(object))
         fail("a register that belongs to the caller has changed");
     /* 0 where the code has no original. */
     if (calls == 1) {
-        if (long_arguments[0] != 11 || long_arguments[1] != 22 || long_arguments[2] != 33)
+        if (arguments[0] != 11 || arguments[1] != 22 || arguments[2] != 33)
             fail("other arguments");
-#if defined(__x86_64__)
-        if (frame % 16)
-            fail("the stack is not aligned");
-#elif defined(__aarch64__)
+#if defined(__x86_64__) || defined(__aarch64__)
         if (frame % 16)
             fail("the stack is not aligned");
 #endif
@@ -177,7 +187,8 @@ int main(int argc, char **argv)
     fprintf(stderr, "calls %d\n", calls);
     if (writable(object + RELRO) || writable(object + RELRO_END - 1))
         fail("writable after the initialiser");
-    if (!writable(object + RELRO_END))
+    /* Where a kernel is played, the caller compares the calls. */
+    if (!played_page && !writable(object + RELRO_END))
         fail("too much is read-only after the initialiser");
     return write(1, object + DATA, length) != length;
 }
