@@ -29,6 +29,7 @@ mod install;
 mod layout;
 mod options;
 mod packing;
+pub mod passes;
 mod plan;
 mod refuse;
 mod relocations;
