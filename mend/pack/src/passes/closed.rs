@@ -23,10 +23,22 @@ pub struct Member<'a> {
     pub bytes: &'a [u8],
 }
 
+/// Whether libraries from outside the set may join a process later (dlopen).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Later {
+    /// They may. They come last in every search and cannot replace anything, but they may bring type information of their
+    /// own for types of the set, which counts on being merged.
+    #[default]
+    Anything,
+    /// The set is all there ever is.
+    Nothing,
+}
+
 /// The whole set. Empty: nothing is proven.
 #[derive(Debug, Default)]
 pub struct ClosedSet<'a> {
     members: Vec<Known<'a>>,
+    later: Later,
 }
 
 #[derive(Debug)]
@@ -41,7 +53,7 @@ struct Known<'a> {
 
 /// Why a set is not closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Open {
+pub(super) enum Open {
     /// Nothing was named.
     Empty,
     /// There is no program in it, so that nothing is known about what programs copy and replace.
@@ -93,7 +105,7 @@ impl<'a> ClosedSet<'a> {
     ///
     /// # Errors
     /// A member is not an ELF file, or is damaged ([`Exit::Data`]).
-    pub fn new(members: Vec<Member<'a>>) -> Result<Self> {
+    pub fn new(members: Vec<Member<'a>>, later: Later) -> Result<Self> {
         let known = |Member { label, bytes }: Member<'a>| {
             let unusable = |label: &str, why: String| Error::new(Exit::Data, "cannot read", label).because(why);
             let image = Image::of(bytes).map_err(|miss| unusable(&label, miss.to_string()))?;
@@ -105,7 +117,7 @@ impl<'a> ClosedSet<'a> {
             let is_program = image.kind == ET_EXEC || (image.interpreter.is_some() && soname.is_none());
             Ok(Known { label, bytes, soname, needed, is_program, image })
         };
-        Ok(Self { members: members.into_iter().map(known).collect::<Result<_>>()? })
+        Ok(Self { members: members.into_iter().map(known).collect::<Result<_>>()?, later })
     }
 
     /// Whether the set, with the file itself, is closed.
@@ -145,7 +157,7 @@ impl<'a> ClosedSet<'a> {
         self.check(&own)?;
         let mut proof = Proof { by_name: HashMap::new() };
         for symbol in file.dynamic_symbols().iter().flat_map(elf::SymbolTable::iter).filter(Symbol::is_defined) {
-            let verdict = Verdict { hindrance: own_hindrance(&symbol), file: None };
+            let verdict = Verdict { hindrance: own_hindrance(&symbol, self.later), file: None };
             let known =
                 proof.by_name.entry(symbol.name).and_modify(|known| known.hindrance = Some(Hindrance::SeveralVersions));
             known.or_insert(verdict);
@@ -224,7 +236,7 @@ impl Proof<'_> {
 }
 
 /// What the symbol itself says.
-fn own_hindrance(symbol: &Symbol<'_>) -> Option<Hindrance> {
+fn own_hindrance(symbol: &Symbol<'_>, later: Later) -> Option<Hindrance> {
     // typeinfo, its name, and guards of inline variables: every library that uses the type may have one.
     let vague = [&b"_ZTI"[..], b"_ZTS", b"_ZGV"].iter().any(|prefix| symbol.name.starts_with(prefix));
     match () {
@@ -234,7 +246,9 @@ fn own_hindrance(symbol: &Symbol<'_>) -> Option<Hindrance> {
         // The loader does not find symbols at address 0.
         () if symbol.address == 0 => Some(Hindrance::NotInFile),
         () if is_allocator(symbol.name) => Some(Hindrance::Allocator),
-        () if symbol.bind == STB_WEAK && symbol.kind == STT_OBJECT && vague => Some(Hindrance::TypeInformation),
+        () if vague && symbol.bind == STB_WEAK && symbol.kind == STT_OBJECT && later == Later::Anything => {
+            Some(Hindrance::TypeInformation)
+        }
         () => None,
     }
 }

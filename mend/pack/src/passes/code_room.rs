@@ -2,8 +2,9 @@
 //! section. The section grows over it, so that tools which copy a file section by section (strip) keep the new bytes.
 
 use super::draft::Draft;
-use elf::SectionHead;
-use object::elf::SHT_NOBITS;
+use elf::{SectionHead, Segment};
+use object::elf::SHF_EXECINSTR;
+use std::ops::Range;
 
 /// Where code can go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,50 +18,48 @@ pub struct Room {
 
 /// Room for `len` bytes; `align` is a power of two.
 pub fn find(draft: &Draft<'_>, len: u64, align: u64) -> Option<Room> {
+    (0..draft.image.sections.len()).find_map(|index| behind(draft, index, len, align))
+}
+
+fn behind(draft: &Draft<'_>, index: usize, len: u64, align: u64) -> Option<Room> {
     let image = draft.image;
-    let loaded = |section: &&SectionHead| section.is_loaded() && section.kind != SHT_NOBITS;
-    for (index, section) in image.sections.iter().enumerate() {
-        // Tools count on the length of tables of jumps.
-        if !loaded(&section) || section.name.contains("plt") {
-            continue;
-        }
-        let Some((segment_index, segment)) = image.segments.iter().enumerate().find(|(_, segment)| {
-            segment.is_load() && segment.is_executable() && segment.backs(section.address, section.len)
-        }) else {
-            continue;
-        };
-        let address = section.address.checked_add(section.len)?.checked_next_multiple_of(align)?;
-        let offset = segment.offset.checked_add(address - segment.address)?;
-        let (end, end_offset) = (address.checked_add(len)?, offset.checked_add(len)?);
-        let is_padding = image
-            .data
-            .get(usize::try_from(offset).ok()?..usize::try_from(end_offset).ok()?)
-            .is_some_and(|bytes| [0, 0xcc, 0x90].iter().any(|fill| bytes.iter().all(|byte| byte == fill)));
-        let begins_within = |from: u64, to: u64, at: u64, len: u64| at < to && at.saturating_add(len) > from;
-        // From the end of the section on, so that the section grows over nothing that is another's.
-        let section_end = section.address + section.len;
-        let in_file = section.offset.checked_add(section.len)?;
-        let free = image.sections.iter().all(|other| {
-            !(other.is_loaded() && begins_within(section_end, end, other.address, other.len))
-                && !(other.in_file() && other.len != 0 && begins_within(in_file, end_offset, other.offset, other.len))
-        });
-        let apart = image.segments.iter().enumerate().all(|(other, load)| {
-            other == segment_index
-                || !load.is_load()
-                || (!begins_within(section_end, end, page_of(load.address, load.align), load.memory_len)
-                    && !begins_within(in_file, end_offset, load.offset, load.file_len))
-        });
-        let tables = [draft.program_headers(), draft.section_headers()];
-        let clear =
-            tables.iter().all(|table| !begins_within(in_file, end_offset, table.start, table.end - table.start));
-        let inside = segment.backs(section.address, end - section.address);
-        // Behind a segment's end, memory has to end where the file does.
-        let extends = segment.file_len == segment.memory_len;
-        if is_padding && free && apart && clear && (inside || extends) {
-            return Some(Room { address, offset, section: index, tail_of: (!inside).then_some(segment_index) });
-        }
+    let section = image.sections.get(index)?;
+    // Only behind code; and tools count on the length of tables of jumps.
+    if !section.is_loaded() || !section.flags.contains(SHF_EXECINSTR) || section.name.contains("plt") {
+        return None;
     }
-    None
+    let holds = |load: &&Segment| load.is_load() && load.is_executable() && load.backs(section.address, section.len);
+    let segment_index = image.segments.iter().position(|load| holds(&load))?;
+    let segment = image.segments.get(segment_index)?;
+    let address = section.address.checked_add(section.len)?.checked_next_multiple_of(align)?;
+    let offset = segment.offset.checked_add(address - segment.address)?;
+    let (end, end_offset) = (address.checked_add(len)?, offset.checked_add(len)?);
+    let padding = image.data.get(usize::try_from(offset).ok()?..usize::try_from(end_offset).ok()?)?;
+    let is_padding = [0, 0xcc, 0x90].iter().any(|fill| padding.iter().all(|byte| byte == fill));
+
+    // From the end of the section on, so that the section grows over nothing that is another's.
+    let (section_end, file_end) = (section.address + section.len, section.offset.checked_add(section.len)?);
+    let in_memory = |at: u64, len: u64| at < end && at.saturating_add(len) > section_end;
+    let in_file = |at: u64, len: u64| at < end_offset && at.saturating_add(len) > file_end;
+    let of_section = |other: &SectionHead| {
+        (other.is_loaded() && in_memory(other.address, other.len))
+            || (other.in_file() && other.len != 0 && in_file(other.offset, other.len))
+    };
+    let of_segment = |load: &Segment| {
+        load.is_load()
+            && load != segment
+            && (in_memory(page_of(load.address, load.align), load.memory_len) || in_file(load.offset, load.file_len))
+    };
+    let of_table = |table: Range<u64>| in_file(table.start, table.end - table.start);
+    let taken = image.sections.iter().any(of_section)
+        || image.segments.iter().any(of_segment)
+        || of_table(draft.program_headers())
+        || of_table(draft.section_headers());
+    let inside = segment.backs(section.address, end - section.address);
+    // Behind a segment's end, memory has to end where the file does.
+    let extends = segment.file_len == segment.memory_len;
+    let room = Room { address, offset, section: index, tail_of: (!inside).then_some(segment_index) };
+    (is_padding && !taken && (inside || extends)).then_some(room)
 }
 
 /// Puts code there.

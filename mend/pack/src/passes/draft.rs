@@ -1,7 +1,7 @@
 //! A copy of the file that passes write to, while they read the original. Everything that a pass may do to a file is a
 //! method here; nothing here decides.
 
-use super::report::Change;
+use crate::verify::{Allowed, Word};
 use elf::{Class, Image, Order, Relocation, Relocations, Role};
 use object::elf::{
     EM_386, EM_AARCH64, EM_ARM, EM_X86_64, ET_DYN, Machine, R_386_32, R_386_GLOB_DAT, R_AARCH64_ABS64,
@@ -15,7 +15,7 @@ pub struct Draft<'a> {
     /// DT_RELA or DT_REL; none where there is none.
     pub table: Option<Relocations<'a>>,
     bytes: Vec<u8>,
-    changes: Vec<Change>,
+    allowed: Vec<Allowed>,
 }
 
 /// One relocation of the table, and where it stands.
@@ -45,11 +45,11 @@ impl<'a> Draft<'a> {
         }
         let tables = image.relocations().map_err(|miss| miss.to_string())?;
         let table = tables.into_iter().find(|table| table.role == Role::Load);
-        Ok(Self { image, table, bytes: image.data.to_vec(), changes: Vec::new() })
+        Ok(Self { image, table, bytes: image.data.to_vec(), allowed: Vec::new() })
     }
 
-    pub fn finish(self) -> (Vec<u8>, Vec<Change>) {
-        (self.bytes, self.changes)
+    pub fn finish(self) -> (Vec<u8>, Vec<Allowed>) {
+        (self.bytes, self.allowed)
     }
 
     /// The relocations that the loader works through at load time, without those of the PLT.
@@ -78,7 +78,7 @@ impl<'a> Draft<'a> {
         if let Some(at) = self.entry_offset(entry) {
             self.put(at + word, &u64::from(kind).to_le_bytes()[..word as usize]);
         }
-        self.changes.push(Change::Relative { at: entry.relocation.offset, value });
+        self.allowed.push(Allowed::Relative { at: entry.relocation.offset, value });
         true
     }
 
@@ -87,7 +87,7 @@ impl<'a> Draft<'a> {
     pub fn move_relative(&mut self, entry: &Entry, value: u64) -> bool {
         let moved = self.point(entry, value);
         if moved {
-            self.changes.push(Change::Moved { at: entry.relocation.offset, value });
+            self.allowed.push(Allowed::Word { at: entry.relocation.offset, value: Word::Address(value) });
         }
         moved
     }
@@ -121,7 +121,7 @@ impl<'a> Draft<'a> {
     /// Puts code where nothing was.
     pub fn add_code(&mut self, offset: u64, address: u64, code: &[u8]) {
         self.put(offset, code);
-        self.changes.push(Change::New { at: address, len: code.len() as u64 });
+        self.allowed.push(Allowed::New { at: address, len: code.len() as u64 });
     }
 
     /// Sets how much of the file, and of memory, a segment takes.

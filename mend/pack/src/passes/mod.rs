@@ -3,7 +3,7 @@
 //! it is and every address where it is, so that any back-end packs what comes out.
 //!
 //! A pass never fails silently: it reports what it did and what that is worth, or that it costs more than it saves here,
-//! or why it cannot be done. [`Change`] tells the oracle what it may find different.
+//! or why it cannot be done. What it changed in memory, it tells the oracle as [`Expected`].
 
 mod align_bss;
 mod closed;
@@ -14,9 +14,10 @@ mod pure_virtual;
 mod report;
 mod symbolic;
 
-pub use closed::{ClosedSet, Member, Open};
-pub use report::{Change, Example, Hindrance, Outcome, Pass, Report, Withheld, Worth};
+pub use closed::{ClosedSet, Later, Member};
+pub use report::{Example, Hindrance, Outcome, Pass, Report, Withheld, Worth};
 
+use crate::verify::Expected;
 use draft::Draft;
 use elf::Image;
 use model::{Error, Exit, Result};
@@ -29,8 +30,8 @@ pub struct Edited {
     pub bytes: Vec<u8>,
     /// What each pass has to say, in the order of [`Pass`].
     pub reports: Vec<Report>,
-    /// What differs in memory, for the oracle.
-    pub changes: Vec<Change>,
+    /// What differs in memory.
+    pub expected: Expected,
 }
 
 /// Runs the passes that can be done without laying out the file anew; [`Pass::DynamicFirst`] is the layout's business.
@@ -55,6 +56,6 @@ pub fn run(original: &[u8], wanted: &BTreeSet<Pass>, set: &ClosedSet<'_>) -> Res
         };
         reports.push(outcome);
     }
-    let (bytes, changes) = draft.finish();
-    Ok(Edited { bytes, reports, changes })
+    let (bytes, allowed) = draft.finish();
+    Ok(Edited { bytes, reports, expected: Expected { allowed } })
 }

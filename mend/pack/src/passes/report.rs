@@ -105,7 +105,8 @@ pub enum Hindrance {
     AddressInProgram,
     /// The symbol is unique in the process (STB_GNU_UNIQUE): a library that is loaded later may bring the first one.
     Unique,
-    /// Type information that every library that needs it may bring along; it is compared by address.
+    /// Type information that every library that uses the type may bring along, and a library from outside the closed set
+    /// may be loaded later.
     TypeInformation,
     /// An allocator's function, which tools and other allocators replace by LD_PRELOAD.
     Allocator,
@@ -119,30 +120,4 @@ pub enum Hindrance {
     OtherType,
     /// The word, or the symbol's place, is not in the file.
     NotInFile,
-}
-
-/// What a pass changed in memory, as it is after relocation. Addresses are those of the file, before a base is added.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// The symbolic relocation at `at` became a relative one that points to `value`.
-    Relative {
-        /// Where the relocation was.
-        at: u64,
-        /// What it points to now.
-        value: u64,
-    },
-    /// The relative relocation at `at` points to `value` now.
-    Moved {
-        /// Where the relocation is.
-        at: u64,
-        /// What it points to now.
-        value: u64,
-    },
-    /// Bytes that nothing named before: injected code.
-    New {
-        /// Where they begin.
-        at: u64,
-        /// How many there are.
-        len: u64,
-    },
 }
