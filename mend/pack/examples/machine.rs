@@ -1,9 +1,9 @@
 //! Packs every ELF file under some directories in memory, twice (what follows moves up; nothing moves), each judged by the
-//! oracle, and prints totals and reasons. Writes nothing.
+//! oracle, and prints totals and reasons. Writes nothing. With `--init` first, for loaders that do not know DT_RELR.
 //!
 //! `cargo run --release -p pack --example machine -- /usr/lib /usr/bin /usr/libexec`
 
-use pack::{Options, Outcome, Reason, Space, pack_bytes};
+use pack::{Backend, Options, Outcome, Reason, Space, pack_bytes};
 use std::collections::{BTreeMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,9 @@ fn main() {
     let started = Instant::now();
     let mut files = Vec::new();
     let mut seen = HashSet::new();
-    for start in std::env::args_os().skip(1) {
+    let mut args = std::env::args_os().skip(1).peekable();
+    let backend = args.next_if(|arg| arg == "--init").map_or(Backend::Relr, |_| Backend::Init);
+    for start in args {
         collect(Path::new(&start), &mut seen, &mut files);
     }
     // The largest first, so that the threads end together.
@@ -44,7 +46,7 @@ fn main() {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
                 while let Some((_, path)) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    one(path, &totals);
+                    one(path, backend, &totals);
                 }
             });
         }
@@ -69,7 +71,7 @@ fn collect(path: &Path, seen: &mut HashSet<(u64, u64)>, files: &mut Vec<(u64, Pa
     }
 }
 
-fn one(path: &Path, totals: &Mutex<(u64, [Total; 2])>) {
+fn one(path: &Path, backend: Backend, totals: &Mutex<(u64, [Total; 2])>) {
     let Ok(bytes) = begins_as_elf(path).and_then(|is_elf| if is_elf { std::fs::read(path) } else { Ok(Vec::new()) })
     else {
         return;
@@ -78,7 +80,7 @@ fn one(path: &Path, totals: &Mutex<(u64, [Total; 2])>) {
         return;
     }
     for (index, space) in [Space::Shrink, Space::Keep].into_iter().enumerate() {
-        let options = Options { space, ..Options::default() };
+        let options = Options { space, backend, ..Options::default() };
         let result = std::panic::catch_unwind(|| pack_bytes(&bytes, &options));
         let mut totals = totals.lock().expect("no thread panics");
         totals.0 += u64::from(index == 0);

@@ -2,6 +2,7 @@
 
 use crate::canvas::Canvas;
 use crate::image::{Image, Segment, part, push_section, push_segment, push_word, set_word};
+use crate::init::plan as init;
 use crate::layout::{self, Load, Part};
 use crate::options::SectionType;
 use crate::plan::{Draft, Facts, Fill, Moves};
@@ -86,7 +87,7 @@ pub fn build<'a>(facts: &Facts<'_, 'a>, draft: &mut Draft, moves: Moves, kind: S
 
 /// What the oracle has to let pass besides the form of the relocations.
 fn expected(draft: &Draft) -> Expected {
-    let mut allowed = Vec::new();
+    let mut allowed = init::expected(draft);
     if draft.dynamic_place == DynamicPlace::ReadOnly {
         allowed.push(Allowed::ReadOnlyDynamic);
     }

@@ -5,9 +5,10 @@ use crate::refuse::{Stop, refuse};
 use crate::report::{DynamicEdit, Reason};
 use elf::relr::Word;
 use object::elf::{
-    DT_DEBUG, DT_GNU_HASH, DT_HASH, DT_JMPREL, DT_NEEDED, DT_NULL, DT_PLTREL, DT_PLTRELSZ, DT_REL, DT_RELA,
-    DT_RELACOUNT, DT_RELAENT, DT_RELASZ, DT_RELCOUNT, DT_RELENT, DT_RELR, DT_RELRENT, DT_RELRSZ, DT_RELSZ, DT_SONAME,
-    DT_STRSZ, DT_STRTAB, DT_SYMTAB, DT_VERDEF, DT_VERNEED, DT_VERNEEDNUM, DT_VERSYM, DynamicTag, PT_DYNAMIC,
+    DT_DEBUG, DT_GNU_HASH, DT_HASH, DT_INIT, DT_JMPREL, DT_NEEDED, DT_NULL, DT_PLTREL, DT_PLTRELSZ, DT_PREINIT_ARRAY,
+    DT_PREINIT_ARRAYSZ, DT_REL, DT_RELA, DT_RELACOUNT, DT_RELAENT, DT_RELASZ, DT_RELCOUNT, DT_RELENT, DT_RELR,
+    DT_RELRENT, DT_RELRSZ, DT_RELSZ, DT_SONAME, DT_STRSZ, DT_STRTAB, DT_SYMTAB, DT_VERDEF, DT_VERNEED, DT_VERNEEDNUM,
+    DT_VERSYM, DynamicTag, PT_DYNAMIC,
 };
 
 /// The dynamic section of a file.
@@ -96,7 +97,11 @@ impl Entries {
             Some(_) => self.list.iter_mut().filter(|entry| entry.0 == tag).for_each(|entry| entry.1 = value),
             None => self.list.push((tag, value)),
         }
-        self.edits.push(DynamicEdit { tag: tag.0 as u64, name: tag_name(tag), from, to: Some(value) });
+        // A value that was only to keep the place is no edit of its own.
+        match self.edits.iter_mut().find(|edit| edit.tag == tag.0 as u64) {
+            Some(edit) => edit.to = Some(value),
+            None => self.edits.push(DynamicEdit { tag: tag.0 as u64, name: tag_name(tag), from, to: Some(value) }),
+        }
     }
 
     pub fn remove(&mut self, tag: DynamicTag) {
@@ -107,10 +112,9 @@ impl Entries {
         }
     }
 
-    /// Entries without those that only a loader with DT_RELR may see.
-    pub fn without_relr(&self) -> Vec<(DynamicTag, u64)> {
-        let hidden = [DT_RELR, DT_RELRSZ, DT_RELRENT];
-        self.list.iter().copied().filter(|entry| !hidden.contains(&entry.0)).collect()
+    /// Entries whose tags an older table has too: what there is room for in its place.
+    pub fn known_to(&self, older: &Dynamic) -> Vec<(DynamicTag, u64)> {
+        self.list.iter().copied().filter(|entry| older.get(entry.0).is_some()).collect()
     }
 
     /// Entries needed, the last DT_NULL included.
@@ -135,9 +139,12 @@ fn tag_name(tag: DynamicTag) -> String {
         (DT_DEBUG, "DT_DEBUG"),
         (DT_GNU_HASH, "DT_GNU_HASH"),
         (DT_HASH, "DT_HASH"),
+        (DT_INIT, "DT_INIT"),
         (DT_JMPREL, "DT_JMPREL"),
         (DT_PLTREL, "DT_PLTREL"),
         (DT_PLTRELSZ, "DT_PLTRELSZ"),
+        (DT_PREINIT_ARRAY, "DT_PREINIT_ARRAY"),
+        (DT_PREINIT_ARRAYSZ, "DT_PREINIT_ARRAYSZ"),
         (DT_REL, "DT_REL"),
         (DT_RELA, "DT_RELA"),
         (DT_RELACOUNT, "DT_RELACOUNT"),

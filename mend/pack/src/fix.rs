@@ -53,7 +53,7 @@ pub fn fix(bytes: &[u8]) -> Result<Fix<'_>, Stop> {
     let tables = tables::all(&image, &dynamic, &places)?;
     let run = Run::around(&image, &tables, Kind::Strings)?;
     let (partition, relr) = (Partition::default(), Vec::new());
-    let facts = Facts { image: &image, dynamic, places, loader, partition, relr, needs, tables, run };
+    let facts = Facts { image: &image, dynamic, places, loader, partition, relr, needs, call: None, tables, run };
     let mut draft = decide(&facts)?;
     let built = apply::build(&facts, &mut draft, Moves::Not, SectionType::default())?;
     Ok(Fix::Added(Box::new(crate::packing::plan(&draft)), built))
@@ -138,6 +138,7 @@ fn decide(facts: &Facts<'_, '_>) -> Result<Draft, Stop> {
         entries,
         freed,
         relro: None,
+        initialiser: None,
     };
     draft.headers = headers::renew(facts, &draft, &slots.neighbours)?;
     Ok(draft)

@@ -69,7 +69,8 @@ pub fn pack(input: &Path, target: &Target, options: &Options) -> Result<Outcome>
 
 fn pack_input(input: &Input, target: &Target, options: &Options) -> std::result::Result<Packed, Stop> {
     surroundings::judge(&input.path, &input.file, &input.about, target, options)?;
-    let (packed, built) = packing::pack(&input.bytes, options)?;
+    let prepared = packing::prepare(&input.bytes, options)?;
+    let (packed, built) = prepared.pack(options)?;
     if *target == Target::InPlace && options.backend == Backend::Relr {
         surroundings::judge_loader(&Image::parse(&input.bytes)?, packed.loader)?;
     }

@@ -42,7 +42,7 @@ mod tables;
 pub mod verify;
 mod versions;
 
-pub use options::{Backend, BuildId, Options, Passes, SectionType, Setuid, Space, Target};
+pub use options::{Backend, BuildId, Copies, Options, Passes, SectionType, Setuid, Space, Target};
 pub use report::{
     BlobMove, DynamicEdit, DynamicPlace, Fixed, HeaderSlot, Installed, Kept, Loader, Outcome, Packed, Plan, Reason,
     Refusal, Relocations, Restored, SegmentMove, Standing, VersionNeed, Why,
@@ -75,12 +75,14 @@ pub struct Rewritten {
 /// # Errors
 /// As [`pack_bytes`].
 pub fn rewrite(original: &[u8], options: &Options) -> Result<(Outcome, Option<Rewritten>)> {
-    let rewritten = packing::pack(original, options).and_then(|(packed, built)| {
+    let all = || {
+        let prepared = packing::prepare(original, options)?;
+        let (packed, built) = prepared.pack(options)?;
         let rewritten = Rewritten { bytes: built.canvas.to_vec(), expected: built.expected };
         install::prove(original, &rewritten.bytes, &rewritten.expected)?;
         Ok((packed, rewritten))
-    });
-    match rewritten {
+    };
+    match all() {
         Ok((packed, rewritten)) => Ok((Outcome::Packed(Box::new(packed)), Some(rewritten))),
         Err(refuse::Stop::Refused(refusal)) => Ok((Outcome::Refused(refusal), None)),
         Err(refuse::Stop::Failed(error)) => Err(error),

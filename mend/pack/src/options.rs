@@ -1,6 +1,8 @@
 //! What the caller chooses. Every choice has a name; nothing is a bare bool.
 
+use crate::passes::{Later, Pass};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// Who applies the packed table when the program starts.
@@ -49,6 +51,18 @@ pub enum BuildId {
     New,
 }
 
+/// Whether programs may copy exported data of a library while they are relocated (R_*_COPY). An initialiser runs too late
+/// for the copy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Copies {
+    /// They may: relocations inside exported objects are not packed.
+    #[default]
+    MayHappen,
+    /// No program that uses the library does.
+    Never,
+}
+
 /// What the section header of the packed table says. Old tools stop at a type that they do not know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -62,7 +76,14 @@ pub enum SectionType {
 
 /// Further rewrites, each on its own; none by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Passes {}
+pub struct Passes {
+    /// Which.
+    pub wanted: BTreeSet<Pass>,
+    /// Every program and library of the closed world, for [`Pass::Symbolic`].
+    pub closed_set: Vec<PathBuf>,
+    /// Whether libraries from outside the closed set may be loaded later.
+    pub later: Later,
+}
 
 /// All choices.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,6 +92,8 @@ pub struct Options {
     pub backend: Backend,
     /// What happens with the free room.
     pub space: Space,
+    /// What [`Backend::Init`] may take for granted about programs.
+    pub copies: Copies,
     /// Further rewrites.
     pub passes: Passes,
     /// Programs with rights of their own.

@@ -3,21 +3,66 @@
 use crate::apply::{self, Built};
 use crate::image::Image;
 use crate::options::{Backend, Options, Space};
-use crate::plan::{Draft, Facts, Moves};
-use crate::refuse::{Stop, refuse};
-use crate::report::{BlobMove, Packed, Plan, Reason, Relocations, SegmentMove};
+use crate::passes::{self, ClosedSet, Member, Outcome, Pass, Report, dynamic_first};
+use crate::plan::{Draft, Facts, Front, Moves};
+use crate::refuse::{self, Stop, refuse};
+use crate::report::{BlobMove, DynamicPlace, Packed, Plan, Reason, Relocations, SegmentMove};
+use crate::verify::Expected;
 use model::{Bytes, Error, Exit, FileOffset, PAGE};
+use std::borrow::Cow;
+use std::path::PathBuf;
 
-/// Packs, and gives the parts of the new file.
-pub fn pack<'a>(bytes: &'a [u8], options: &Options) -> Result<(Packed, Built<'a>), Stop> {
-    if options.backend == Backend::Init {
-        let error = Error::new(Exit::Usage, "cannot pack for loaders without DT_RELR", "--backend init");
-        return Err(error.hint("this version of thaw has the back-end 'relr' only").into());
+/// A file after its further passes, and what they have to say.
+pub struct Prepared<'a> {
+    bytes: Cow<'a, [u8]>,
+    reports: Vec<Report>,
+    expected: Expected,
+}
+
+/// Does the further passes.
+pub fn prepare<'a>(bytes: &'a [u8], options: &Options) -> Result<Prepared<'a>, Stop> {
+    let passes = &options.passes;
+    if passes.wanted.is_empty() {
+        return Ok(Prepared { bytes: Cow::Borrowed(bytes), reports: Vec::new(), expected: Expected::default() });
     }
+    // What is refused is refused for its own reason.
+    refuse::judge(&Image::parse(bytes)?)?;
+    let read = |path: &PathBuf| {
+        let bytes = std::fs::read(path).map_err(|cause| Error::on(Exit::Usage, "cannot read", path).because(cause))?;
+        Ok((model::shown(path), bytes))
+    };
+    let files = passes.closed_set.iter().map(read).collect::<Result<Vec<_>, Error>>()?;
+    let members = files.iter().map(|(label, bytes)| Member { label: label.clone(), bytes });
+    let set = ClosedSet::new(members.collect(), passes.later)?;
+    let edited = passes::run(bytes, &passes.wanted, &set)?;
+    Ok(Prepared { bytes: Cow::Owned(edited.bytes), reports: edited.reports, expected: edited.expected })
+}
+
+impl Prepared<'_> {
+    /// Packs, and gives the parts of the new file.
+    pub fn pack(&self, options: &Options) -> Result<(Packed, Built<'_>), Stop> {
+        let to_front =
+            |report: &Report| report.pass == Pass::DynamicFirst && matches!(report.outcome, Outcome::Done { .. });
+        let front = if self.reports.iter().any(to_front) { Front::Wanted } else { Front::NotWanted };
+        let (mut packed, mut built) = pack(&self.bytes, options, front)?;
+        packed.passes = self.reports.clone();
+        if packed.plan.dynamic_place != DynamicPlace::ReadOnly {
+            packed
+                .passes
+                .iter_mut()
+                .filter(|report| to_front(report))
+                .for_each(|report| *report = dynamic_first::no_room());
+        }
+        built.expected.allowed.extend(self.expected.allowed.iter().cloned());
+        Ok((packed, built))
+    }
+}
+
+fn pack<'a>(bytes: &'a [u8], options: &Options, front: Front) -> Result<(Packed, Built<'a>), Stop> {
     let image = Image::parse(bytes)?;
-    let facts = Facts::of(&image)?;
+    let facts = Facts::of(&image, options)?;
     let moves = if options.space == Space::Shrink { Moves::Up } else { Moves::Not };
-    let mut draft = crate::plan::decide(&facts, moves)?;
+    let mut draft = crate::plan::decide(&facts, moves, front)?;
     let built = apply::build(&facts, &mut draft, moves, options.section_type)?;
     let (before, after) = (bytes.len() as u64, built.canvas.len());
     if options.space == Space::Shrink && after + PAGE > before {
@@ -30,7 +75,10 @@ pub fn pack<'a>(bytes: &'a [u8], options: &Options) -> Result<(Packed, Built<'a>
 fn report(facts: &Facts<'_, '_>, draft: &Draft, options: &Options, after: u64, freed: u64) -> Packed {
     let partition = &facts.partition;
     let mut notes = Vec::new();
-    if facts.version_need() == crate::report::VersionNeed::NotNeeded && facts.loader != crate::report::Loader::Musl {
+    if options.backend == Backend::Relr
+        && facts.version_need() == crate::report::VersionNeed::NotNeeded
+        && facts.loader != crate::report::Loader::Musl
+    {
         notes.push("it needs no version of libc, so that a glibc older than 2.36 loads it and crashes".to_owned());
     }
     Packed {
@@ -50,6 +98,7 @@ fn report(facts: &Facts<'_, '_>, draft: &Draft, options: &Options, after: u64, f
             relr: Bytes(facts.relr.len() as u64),
         },
         plan: plan(draft),
+        passes: Vec::new(),
         notes,
     }
 }

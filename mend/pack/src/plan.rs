@@ -4,7 +4,9 @@
 use crate::dynamic::{self, Dynamic, Entries};
 use crate::headers;
 use crate::image::{Image, Section, Segment, down, push_word, up};
+use crate::init::plan::{CODE_ALIGN, Call, Initialiser, Spot};
 use crate::layout::{self, Load};
+use crate::options::{Backend, Options};
 use crate::refuse::{self, Stop, refuse};
 use crate::relocations::{Partition, Places, partition};
 use crate::report::{DynamicPlace, HeaderSlot, Loader, Reason, VersionNeed};
@@ -27,6 +29,8 @@ pub struct Facts<'i, 'a> {
     /// The packed table.
     pub relr: Vec<u8>,
     pub needs: Needs,
+    /// How the code that applies the table is called; none where the loader applies it.
+    pub call: Option<Call>,
     pub tables: Vec<Table>,
     pub run: Run,
 }
@@ -38,6 +42,15 @@ pub enum Moves {
     Up,
     /// It stays where it is.
     Not,
+}
+
+/// Whether the dynamic section shall go to the front, read-only, although it need not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Front {
+    /// It shall, if there is room.
+    Wanted,
+    /// It goes there when there is no other room.
+    NotWanted,
 }
 
 /// New bytes at an address.
@@ -79,16 +92,23 @@ pub struct Draft {
     pub freed: Range<u64>,
     /// What the loader protects after relocation.
     pub relro: Option<Range<u64>>,
+    /// The code that applies the table, where the loader does not.
+    pub initialiser: Option<Initialiser>,
 }
 
 impl<'i, 'a> Facts<'i, 'a> {
-    pub fn of(image: &'i Image<'a>) -> Result<Self, Stop> {
+    pub fn of(image: &'i Image<'a>, options: &Options) -> Result<Self, Stop> {
         let dynamic = refuse::judge(image)?;
         let loader = refuse::loader(image, &dynamic)?;
         let places = Places::of(&dynamic, image.word)?;
         let tables = tables::all(image, &dynamic, &places)?;
         let run = Run::around(image, &tables, Kind::Relocations)?;
-        let partition = partition(image, &dynamic, &places)?;
+        let call = match options.backend {
+            Backend::Relr => None,
+            Backend::Init => Some(Call::of(image, &dynamic, loader, &places, &tables)?),
+        };
+        let early = call.as_ref().map(|call| call.early(image, options.copies, &tables)).unwrap_or_default();
+        let mut partition = partition(image, &dynamic, &places, &early)?;
         if partition.packed.is_empty() {
             return Err(refuse(Reason::NothingToPack, "it has no relative relocation that could be packed"));
         }
@@ -97,10 +117,14 @@ impl<'i, 'a> Facts<'i, 'a> {
             push_word(&mut relr, entry, image.word);
         }
         let needs = match loader {
+            _ if call.is_some() => Needs::NotAsked,
             Loader::Musl => Needs::NotAsked,
             Loader::Glibc | Loader::Either => versions::needs(image, &dynamic)?,
         };
-        let facts = Self { image, dynamic, places, loader, partition, relr, needs, tables, run };
+        if let Some(call) = &call {
+            call.make_room(&mut partition, &places, image.word);
+        }
+        let facts = Self { image, dynamic, places, loader, partition, relr, needs, call, tables, run };
         facts.nothing_else_reaches_the_tables()?;
         Ok(facts)
     }
@@ -165,10 +189,20 @@ impl<'i, 'a> Facts<'i, 'a> {
                 leading => entries.set(count, leading),
             }
         }
-        entries.set(DT_RELR, 0);
-        entries.set(DT_RELRSZ, self.relr.len() as u64);
-        entries.set(DT_RELRENT, self.image.word.bytes());
+        match &self.call {
+            Some(call) => call.enter(&mut entries, self.image.word),
+            None => {
+                entries.set(DT_RELR, 0);
+                entries.set(DT_RELRSZ, self.relr.len() as u64);
+                entries.set(DT_RELRENT, self.image.word.bytes());
+            }
+        }
         entries
+    }
+
+    /// Entries of the dynamic section that there must be room for.
+    fn dynamic_room(&self, entries: &Entries) -> usize {
+        entries.len() + self.call.as_ref().map_or(0, Call::entries_behind)
     }
 
     /// Whether the bytes of a table change.
@@ -193,7 +227,7 @@ impl<'i, 'a> Facts<'i, 'a> {
 }
 
 /// The room to which a segment's pages reach: segments that share a page of this size cannot be apart in memory.
-fn granule(image: &Image<'_>, segment: &Segment) -> u64 {
+pub fn granule(image: &Image<'_>, segment: &Segment) -> u64 {
     match image.machine.has_fixed_pages() {
         true => model::PAGE,
         false => segment.align.max(model::PAGE),
@@ -210,8 +244,13 @@ fn relaxed_align(image: &Image<'_>, segment: &Segment) -> u64 {
 }
 
 /// Decides everything, with the first place for the dynamic section that works.
-pub fn decide(facts: &Facts<'_, '_>, moves: Moves) -> Result<Draft, Stop> {
-    let places: &[DynamicPlace] = if facts.entries().len() <= facts.dynamic.capacity {
+pub fn decide(facts: &Facts<'_, '_>, moves: Moves, front: Front) -> Result<Draft, Stop> {
+    if front == Front::Wanted
+        && let Ok(draft) = attempt(facts, moves, DynamicPlace::ReadOnly)
+    {
+        return Ok(draft);
+    }
+    let places: &[DynamicPlace] = if facts.dynamic_room(&facts.entries()) <= facts.dynamic.capacity {
         &[DynamicPlace::Stays]
     } else {
         use DynamicPlace::{NewSegment, ReadOnly, SegmentHead, SegmentTail};
@@ -235,14 +274,14 @@ pub fn decide(facts: &Facts<'_, '_>, moves: Moves) -> Result<Draft, Stop> {
 }
 
 /// What one place for the dynamic section asks for.
-struct Room {
-    loads: Vec<Load>,
+pub struct Room {
+    pub loads: Vec<Load>,
     /// The address of the table; none if it goes among the loader's tables.
     table: Option<u64>,
-    /// A segment is added.
-    adds_segment: bool,
+    /// Segments that are added.
+    new_segments: usize,
     /// What the loader protects after relocation.
-    relro: Option<Range<u64>>,
+    pub relro: Option<Range<u64>>,
 }
 
 fn no_room() -> Stop {
@@ -257,7 +296,7 @@ fn room_for_dynamic(facts: &Facts<'_, '_>, moves: Moves, place: DynamicPlace, le
         loads.iter_mut().for_each(|load| load.head.align = relaxed_align(image, &load.head));
     }
     let relro = image.segment(PT_GNU_RELRO).map(Segment::in_memory);
-    let mut room = Room { loads, table: None, adds_segment: false, relro };
+    let mut room = Room { loads, table: None, new_segments: 0, relro };
     let index = room.loads.iter().position(|load| load.head.in_file().contains(&facts.dynamic.vaddr));
     let index = index.ok_or_else(no_room)?;
     let next = room.loads.get(index + 1).map(|next| next.head.clone());
@@ -307,34 +346,7 @@ fn room_for_dynamic(facts: &Facts<'_, '_>, moves: Moves, place: DynamicPlace, le
             room.table = Some(table);
         }
         DynamicPlace::NewSegment => {
-            let align = load.head.align.max(model::PAGE);
-            let end = room.loads.iter().map(|load| load.head.in_memory().end).max().unwrap_or(0);
-            let mut vaddr = up(end, align.max(grain));
-            let last = room.loads.iter().map(|load| load.covers.end).max().unwrap_or(0);
-            let (mut offset, mut place) = (0, last);
-            if moves == Moves::Not {
-                // Where the file grows, at whatever offset; the address follows.
-                offset = up(layout::growth(image).ok_or_else(no_room)?.at, 2 * word);
-                vaddr += offset % align;
-                place = offset;
-            }
-            let fits = vaddr.checked_add(len + align).is_some_and(|end| end <= image.top());
-            if !fits {
-                return Err(no_room());
-            }
-            let head = Segment {
-                kind: PT_LOAD.0,
-                flags: PF_R.0 | PF_W.0,
-                offset,
-                vaddr,
-                paddr: vaddr,
-                filesz: len,
-                memsz: len,
-                align,
-            };
-            room.loads.push(Load { head, chunks: Vec::new(), covers: place..place, origin: None });
-            room.adds_segment = true;
-            room.table = Some(vaddr);
+            room.table = Some(add_segment(facts, moves, &mut room, len, PF_R.0 | PF_W.0)?);
         }
         // The kernel's and the debugger's ways to the table of a program want it writable.
         DynamicPlace::ReadOnly if facts.is_program() => return Err(no_room()),
@@ -343,8 +355,39 @@ fn room_for_dynamic(facts: &Facts<'_, '_>, moves: Moves, place: DynamicPlace, le
     Ok(room)
 }
 
+/// Adds a segment behind all others, with `len` bytes of its own, and gives its address.
+///
+/// # Errors
+/// [`Reason::NoDynamicSlot`].
+pub fn add_segment(facts: &Facts<'_, '_>, moves: Moves, room: &mut Room, len: u64, flags: u32) -> Result<u64, Stop> {
+    let image = facts.image;
+    let word = image.word.bytes();
+    let last = room.loads.last().ok_or_else(no_room)?;
+    let align = last.head.align.max(model::PAGE);
+    let end = room.loads.iter().map(|load| load.head.in_memory().end).max().unwrap_or(0);
+    let mut vaddr = up(end, align.max(granule(image, &last.head)));
+    let last = room.loads.iter().map(|load| load.covers.end).max().unwrap_or(0);
+    let (mut offset, mut place) = (0, last);
+    if moves == Moves::Not {
+        // Where the file grows, at whatever offset; the address follows.
+        let new_end = room.loads.iter().filter(|load| load.origin.is_none()).map(|load| load.head.file_range().end);
+        let at = layout::growth(image).ok_or_else(no_room)?.at;
+        offset = up(at.max(new_end.max().unwrap_or(0)), 2 * word);
+        vaddr += offset % align;
+        place = offset;
+    }
+    let fits = vaddr.checked_add(len + align).is_some_and(|end| end <= image.top());
+    if !fits {
+        return Err(no_room());
+    }
+    let head = Segment { kind: PT_LOAD.0, flags, offset, vaddr, paddr: vaddr, filesz: len, memsz: len, align };
+    room.loads.push(Load { head, chunks: Vec::new(), covers: place..place, origin: None });
+    room.new_segments += 1;
+    Ok(vaddr)
+}
+
 /// Whether the bytes beside a segment are nobody's in the file. Where everything moves, room is made.
-fn is_free(image: &Image<'_>, moves: Moves, start: u64, end: u64) -> bool {
+pub fn is_free(image: &Image<'_>, moves: Moves, start: u64, end: u64) -> bool {
     if moves == Moves::Up {
         return true;
     }
@@ -374,9 +417,10 @@ fn attempt(facts: &Facts<'_, '_>, moves: Moves, place: DynamicPlace) -> Result<D
     let word = image.word;
     let damaged = || refuse(Reason::Damaged, "the loader's tables are not all there");
     let mut entries = facts.entries();
-    let capacity = if place == DynamicPlace::Stays { facts.dynamic.capacity } else { entries.len() };
+    let capacity = if place == DynamicPlace::Stays { facts.dynamic.capacity } else { facts.dynamic_room(&entries) };
     let dynamic_len = capacity as u64 * dynamic::entry_len(word);
-    let room = room_for_dynamic(facts, moves, place, dynamic_len)?;
+    let mut room = room_for_dynamic(facts, moves, place, dynamic_len)?;
+    let spot = facts.call.as_ref().map(|call| call.find_room(facts, moves, &mut room)).transpose()?;
     let run = facts.run.range();
 
     // Does the segment of the run end with it, or is it to be split?
@@ -391,7 +435,7 @@ fn attempt(facts: &Facts<'_, '_>, moves: Moves, place: DynamicPlace) -> Result<D
         && !image.segments.iter().any(|other| !other.is_load() && other.filesz != 0 && behind(other.vaddr));
     let splits = moves == Moves::Up && !ends;
     let mut loads = room.loads;
-    let slots = slots::find(facts, moves, &mut loads, usize::from(room.adds_segment) + usize::from(splits))?;
+    let slots = slots::find(facts, moves, &mut loads, room.new_segments + usize::from(splits))?;
 
     // The loader's tables, from the first one that changes on.
     let mut stack = Stack::default();
@@ -425,26 +469,43 @@ fn attempt(facts: &Facts<'_, '_>, moves: Moves, place: DynamicPlace) -> Result<D
             entries.set(table.kind.tag(&facts.places), to);
         }
         if table.kind == Kind::Relocations {
-            let at = stack.put(".relr.dyn", None, facts.relr.clone(), word.bytes());
+            let name = if facts.call.is_some() { ".thaw.relr" } else { ".relr.dyn" };
+            let at = stack.put(name, None, facts.relr.clone(), word.bytes());
             relr = at..stack.cursor;
-            entries.set(DT_RELR, at);
+            if facts.call.is_none() {
+                entries.set(DT_RELR, at);
+            }
         }
     }
     let dynamic_at = match room.table {
         Some(table) => table,
         None => stack.reserve(dynamic_len, word.bytes()),
     };
+    let code_at = match (&facts.call, spot) {
+        (Some(call), Some(Spot::Tables)) => stack.reserve(call.code_len(facts, room.relro.as_ref())?, CODE_ALIGN),
+        (_, Some(Spot::At(at))) => at,
+        _ => 0,
+    };
     let Stack { cursor: end, mut edits, moved } = stack;
     if end > run.end {
         let sentence = "the packed table and what comes with it take more room than becomes free";
         return Err(refuse(Reason::NoGain, sentence));
     }
+    let mut initialiser = None;
+    let mut last_edits = Vec::new();
+    if let Some(call) = &facts.call {
+        let (written, edits) =
+            call.write(facts, code_at, relr.clone(), room.relro.as_ref(), dynamic_at, &mut entries)?;
+        initialiser = Some(written);
+        last_edits = edits;
+    }
     if dynamic_at != facts.dynamic.vaddr {
         // Readers of the table's own address (`_DYNAMIC`) find everything but the packed table at the old place.
-        let old = dynamic::encode(&entries.without_relr(), facts.dynamic.capacity, word);
+        let old = dynamic::encode(&entries.known_to(&facts.dynamic), facts.dynamic.capacity, word);
         edits.push((facts.dynamic.vaddr, Fill::Bytes(old)));
     }
     edits.push((dynamic_at, Fill::Bytes(dynamic::encode(&entries.list, capacity, word))));
+    edits.append(&mut last_edits);
 
     // The segment of the run.
     let index = loads.iter().position(|load| load.head.in_file().contains(&run.start)).ok_or_else(damaged)?;
@@ -483,6 +544,7 @@ fn attempt(facts: &Facts<'_, '_>, moves: Moves, place: DynamicPlace) -> Result<D
         entries,
         freed,
         relro: room.relro,
+        initialiser,
     };
     draft.headers = headers::renew(facts, &draft, &slots.neighbours)?;
     Ok(draft)

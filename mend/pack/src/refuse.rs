@@ -46,7 +46,7 @@ pub fn judge(image: &Image<'_>) -> Result<Dynamic, Stop> {
     }
     let dynamic = Dynamic::parse(image)?;
     let has = |tag| dynamic.get(tag).is_some();
-    let names = [&b".elfhack.text"[..], b".elfhack.data", b".gnu.prelink_undo"];
+    let names = [&b".elfhack.text"[..], b".elfhack.data", b".gnu.prelink_undo", b".thaw.init"];
     let marked = image.sections.iter().map(|section| image.section_name(section)).find(|name| names.contains(name));
     let hidden = [DT_RELR, DT_RELRSZ, DT_RELRENT].map(|tag| object::elf::DynamicTag(tag.0 | DT_RELRHACK_BIT));
     if hidden.into_iter().any(has) {
@@ -57,6 +57,7 @@ pub fn judge(image: &Image<'_>) -> Result<Dynamic, Stop> {
     }
     match marked {
         Some(b".gnu.prelink_undo") => return Err(prelinked()),
+        Some(b".thaw.init") => return Err(refuse(Reason::AlreadyPacked, "it is packed already, by thaw")),
         Some(_) => return Err(refuse(Reason::AlreadyPacked, "it is packed already, by elfhack")),
         None => {}
     }

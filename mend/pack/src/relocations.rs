@@ -7,9 +7,10 @@ use crate::report::{Kept, Reason, Why};
 use elf::relr::Word;
 use object::elf::{
     DT_JMPREL, DT_PLTREL, DT_PLTRELSZ, DT_REL, DT_RELA, DT_RELACOUNT, DT_RELASZ, DT_RELCOUNT, DT_RELSZ, DT_SYMTAB,
-    DynamicTag, R_386_COPY, R_386_TLS_DESC, R_AARCH64_COPY, R_AARCH64_TLSDESC, R_ARM_COPY, R_ARM_TLS_DESC,
-    R_X86_64_COPY, R_X86_64_TLSDESC,
+    DynamicTag, R_386_COPY, R_386_IRELATIVE, R_386_TLS_DESC, R_AARCH64_COPY, R_AARCH64_IRELATIVE, R_AARCH64_TLSDESC,
+    R_ARM_COPY, R_ARM_IRELATIVE, R_ARM_TLS_DESC, R_X86_64_COPY, R_X86_64_IRELATIVE, R_X86_64_TLSDESC,
 };
+use std::ops::Range;
 
 /// Whether entries carry their addend, or the word does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +111,22 @@ fn entries<'a>(image: &Image<'a>, place: &Place) -> Result<impl Iterator<Item = 
     }))
 }
 
+/// Whether the loader calls functions of the object to relocate it (R_*_IRELATIVE).
+pub fn has_indirect(image: &Image<'_>, places: &Places) -> Result<bool, Stop> {
+    let indirect = match image.machine {
+        Machine::X86_64 => R_X86_64_IRELATIVE.0,
+        Machine::I386 => R_386_IRELATIVE.0,
+        Machine::Aarch64 => R_AARCH64_IRELATIVE.0,
+        Machine::Arm => R_ARM_IRELATIVE.0,
+    };
+    for place in std::iter::once(&places.main).chain(&places.plt) {
+        if entries(image, place)?.any(|entry| entry.kind == indirect) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// The main table, divided.
 #[derive(Clone, Debug, Default)]
 pub struct Partition {
@@ -131,8 +148,14 @@ pub struct Partition {
     pub touched: Vec<(u64, u64)>,
 }
 
-/// Divides the main table.
-pub fn partition(image: &Image<'_>, dynamic: &Dynamic, places: &Places) -> Result<Partition, Stop> {
+/// Divides the main table. `early` are addresses, rising and apart, whose words are needed before the packed table is
+/// applied.
+pub fn partition(
+    image: &Image<'_>,
+    dynamic: &Dynamic,
+    places: &Places,
+    early: &[(Range<u64>, Why)],
+) -> Result<Partition, Stop> {
     let word = image.word;
     let relative = image.machine.relative();
     let count = (places.main.len / places.main.form.entry_len(word)) as usize;
@@ -162,7 +185,9 @@ pub fn partition(image: &Image<'_>, dynamic: &Dynamic, places: &Places) -> Resul
             if !load.is_some_and(|load: &Segment| load.in_memory().contains(&entry.at)) {
                 load = loads.iter().copied().find(|load| load.in_memory().contains(&entry.at));
             }
-            let why = why_not(&entry, load, &overlapping, word);
+            let needed = early.get(early.partition_point(|(range, _)| range.end <= entry.at));
+            let needed = needed.filter(|(range, _)| range.start < entry.at.saturating_add(word.bytes()));
+            let why = why_not(&entry, load, &overlapping, word).or(needed.map(|(_, why)| *why));
             let in_place = || word_at(image.bytes, image.offset_of(entry.at)?, word);
             let target = match places.main.form {
                 Form::Rela => Some(entry.addend),

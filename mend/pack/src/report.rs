@@ -1,6 +1,7 @@
 //! What packing has to say, without logic. Text and JSON are made from these values.
 
 use crate::options::{Backend, Space};
+use crate::passes;
 use model::{Bytes, FileOffset};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -79,6 +80,16 @@ pub enum Reason {
     /// The oracle does not find the packed file equivalent: the file is damaged in a way that nothing else noticed, or thaw
     /// has a bug.
     NotProven,
+    /// It chooses functions while it is relocated (IFUNC), when the table is not applied yet ([`Backend::Init`] only).
+    Indirect,
+    /// It is an allocator, which is called before its initialiser ([`Backend::Init`] only).
+    Allocator,
+    /// It is started as a program and loaded as a library: no initialiser is called both ways ([`Backend::Init`] only).
+    ProgramAndLibrary,
+    /// It has functions that run before all initialisers (DT_PREINIT_ARRAY; [`Backend::Init`] only).
+    PreinitArray,
+    /// There is no room for the initialiser's code ([`Backend::Init`] only).
+    NoCodeRoom,
     /// It has no relative relocation that could be packed.
     NothingToPack,
     /// The file would not get smaller by a page.
@@ -131,6 +142,8 @@ pub struct Packed {
     pub relocations: Relocations,
     /// What moved.
     pub plan: Plan,
+    /// What the further passes have to say.
+    pub passes: Vec<passes::Report>,
     /// What the user should know.
     pub notes: Vec<String>,
 }
@@ -199,6 +212,11 @@ pub enum Why {
     Overlap,
     /// It names a symbol.
     Symbol,
+    /// Its word is in the template of thread-local data, which the loader copies before any initialiser runs
+    /// ([`Backend::Init`] only).
+    ThreadLocal,
+    /// Its word is in an object that programs may copy before any initialiser runs ([`Backend::Init`] only).
+    MayBeCopied,
 }
 
 /// What moves. Printable, and all there is to know.

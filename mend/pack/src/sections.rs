@@ -3,11 +3,14 @@
 
 use crate::dynamic::entry_len;
 use crate::image::{Image, Section, part, symbol_len, u16_at, word_at};
+use crate::init::plan::CODE_ALIGN;
 use crate::layout::{self, Load, Part, Places, Tables};
 use crate::options::SectionType;
 use crate::plan::{Draft, Facts, Moves};
 use elf::relr::Word;
-use object::elf::{SHF_ALLOC, SHT_DYNAMIC, SHT_GNU_VERNEED, SHT_PROGBITS, SHT_RELR, SHT_STRTAB, SHT_SYMTAB};
+use object::elf::{
+    SHF_ALLOC, SHF_EXECINSTR, SHT_DYNAMIC, SHT_GNU_VERNEED, SHT_PROGBITS, SHT_RELR, SHT_STRTAB, SHT_SYMTAB,
+};
 
 /// The section table of the new file; offsets are open until [`Renewed::settle`].
 pub struct Renewed {
@@ -78,7 +81,17 @@ impl Renewed {
             entsize: image.word.bytes(),
         };
         if !draft.relr.is_empty() {
-            renewed.add(relr.clone(), b".relr.dyn");
+            let (name, kind) = match draft.initialiser {
+                None => (&b".relr.dyn"[..], relr.kind),
+                Some(_) => (&b".thaw.relr"[..], SHT_PROGBITS.0),
+            };
+            renewed.add(Section { kind, ..relr.clone() }, name);
+        }
+        if let Some(initialiser) = &draft.initialiser {
+            let (addr, size) = (initialiser.code.start, initialiser.code.end - initialiser.code.start);
+            let (kind, flags) = (SHT_PROGBITS.0, (SHF_ALLOC | SHF_EXECINSTR).0.into());
+            let code = Section { kind, flags, addr, size, entsize: 0, align: CODE_ALIGN, ..relr.clone() };
+            renewed.add(code, b".thaw.init");
         }
         if draft.dynamic.start != old_dynamic {
             // So that tools which copy sections keep what readers of `_DYNAMIC` find there.

@@ -59,6 +59,7 @@ mod arm;
 mod assembler;
 #[cfg(test)]
 mod peer;
+pub(crate) mod plan;
 mod x86;
 
 use assembler::Assembled;

@@ -7,7 +7,6 @@
 
 use super::draft::Draft;
 use super::report::{Outcome, Pass, Report, Worth};
-use elf::relr;
 
 const PAGE: u64 = 4096;
 
@@ -40,7 +39,7 @@ fn align(draft: &mut Draft<'_>) -> Result<Outcome, String> {
     let page = end - end % PAGE;
     let saves = Worth { pages: 1, ..Worth::default() };
 
-    let written = targets(draft)?.filter(|target| (page..end).contains(target)).count();
+    let written = draft.targets()?.filter(|target| (page..end).contains(target)).count();
     if written != 0 {
         let sentence = format!("{written} relocations write to the last page of data anyway");
         return Ok(Outcome::CostsMore { saves: Worth::default(), costs: Worth { bytes: fill, ..saves }, sentence });
@@ -72,13 +71,4 @@ fn align(draft: &mut Draft<'_>) -> Result<Outcome, String> {
     draft.set_segment_len(index, segment.file_len + fill, segment.memory_len);
     let sentence = format!("the last page of data is filled up by {fill} bytes");
     Ok(Outcome::Done { saves, sentence })
-}
-
-/// Every address that the loader writes to.
-fn targets<'a>(draft: &Draft<'a>) -> Result<impl Iterator<Item = u64> + use<'a>, String> {
-    let image = draft.image;
-    let tables = image.relocations().map_err(|miss| miss.to_string())?;
-    let relr = image.relr().map_err(|miss| miss.to_string())?.map(|(_, words)| words).unwrap_or_default();
-    let packed = relr::decode(&relr, image.class.word()).map_err(|miss| miss.to_string())?;
-    Ok(tables.into_iter().flat_map(|table| table.iter()).map(|relocation| relocation.offset).chain(packed))
 }

@@ -11,6 +11,7 @@ use object::elf::{
     DT_NEEDED, DT_SONAME, ET_EXEC, SHN_ABS, STB_GNU_UNIQUE, STB_LOCAL, STB_WEAK, STT_GNU_IFUNC, STT_OBJECT, STV_HIDDEN,
     STV_INTERNAL,
 };
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -24,7 +25,8 @@ pub struct Member<'a> {
 }
 
 /// Whether libraries from outside the set may join a process later (dlopen).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Later {
     /// They may. They come last in every search and cannot replace anything, but they may bring type information of their
     /// own for types of the set, which counts on being merged.

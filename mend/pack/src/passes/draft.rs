@@ -58,6 +58,14 @@ impl<'a> Draft<'a> {
         all.zip(0..).map(|(relocation, index)| Entry { relocation, index })
     }
 
+    /// Every address that the loader writes to.
+    pub fn targets(&self) -> Result<impl Iterator<Item = u64> + use<'a>, String> {
+        let tables = self.image.relocations().map_err(|miss| miss.to_string())?;
+        let packed = self.image.relr().map_err(|miss| miss.to_string())?.map(|(_, words)| words).unwrap_or_default();
+        let packed = elf::relr::decode(&packed, self.image.class.word()).map_err(|miss| miss.to_string())?;
+        Ok(tables.into_iter().flat_map(|table| table.iter()).map(|relocation| relocation.offset).chain(packed))
+    }
+
     /// The addend of an entry; `None` where it should be in the word, and the word is not in the file.
     pub fn addend(&self, entry: &Entry) -> Option<u64> {
         match self.table.as_ref()?.with_addends {

@@ -10,10 +10,12 @@ mod closed;
 mod code_room;
 mod ctors;
 mod draft;
+pub(crate) mod dynamic_first;
 mod pure_virtual;
 mod report;
 mod symbolic;
 
+pub(crate) use closed::is_allocator;
 pub use closed::{ClosedSet, Later, Member};
 pub use report::{Example, Hindrance, Outcome, Pass, Report, Withheld, Worth};
 
@@ -34,7 +36,7 @@ pub struct Edited {
     pub expected: Expected,
 }
 
-/// Runs the passes that can be done without laying out the file anew; [`Pass::DynamicFirst`] is the layout's business.
+/// Runs passes. [`Pass::DynamicFirst`] is only judged: doing it is the layout's business.
 ///
 /// `set` is every program and library of the closed world, the file itself among them or not; only [`Pass::Symbolic`]
 /// looks at it.
@@ -49,7 +51,7 @@ pub fn run(original: &[u8], wanted: &BTreeSet<Pass>, set: &ClosedSet<'_>) -> Res
     for pass in wanted {
         let outcome = match pass {
             Pass::AlignBss => align_bss::run(&mut draft),
-            Pass::DynamicFirst => continue,
+            Pass::DynamicFirst => dynamic_first::judge(&draft),
             Pass::Ctors => ctors::run(&mut draft),
             Pass::PureVirtual => pure_virtual::run(&mut draft),
             Pass::Symbolic => symbolic::run(&mut draft, set),

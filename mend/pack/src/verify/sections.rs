@@ -19,7 +19,9 @@ pub(super) fn sections(old: &Elf, new: &Elf, movable: &Spans, expected: &Expecte
     }
     for (index, (before, after)) in old.sections.iter().zip(&new.sections).enumerate() {
         let may_move = before.flags & SHF_ALLOC != 0 && movable.covers(before.at, before.len);
-        let fixed = |section: &Section| (section.kind, section.flags, section.link, section.entry);
+        let read_only = before.kind == SHT_DYNAMIC && expected.allows(&Allowed::ReadOnlyDynamic);
+        let flags = |section: &Section| if read_only { section.flags & !SHF_WRITE } else { section.flags };
+        let fixed = |section: &Section| (section.kind, flags(section), section.link, section.entry);
         let info = may_move || before.info == after.info;
         if before.name != after.name || fixed(before) != fixed(after) || !info {
             findings.add(Kind::Section, Some(after.at), || {
@@ -31,7 +33,10 @@ pub(super) fn sections(old: &Elf, new: &Elf, movable: &Spans, expected: &Expecte
         if may_move || index == old.names_index {
             continue;
         }
-        if (before.at, before.len) != (after.at, after.len) {
+        // A section may grow over new bytes behind it, so that tools keep them.
+        let end = before.at.saturating_add(before.len);
+        let grows = expected.new_ranges().any(|(at, len)| at >= end && at + len == after.at.saturating_add(after.len));
+        if before.at != after.at || (before.len != after.len && !grows) {
             findings.add(Kind::Section, Some(before.at), || {
                 let (name, from, to) = (shown(before.name), before.len, after.len);
                 format!("section {name} of {from} bytes lies at {:#x} with {to} bytes", after.at)

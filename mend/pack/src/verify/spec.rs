@@ -19,8 +19,10 @@ pub(super) const PF_W: u32 = 2;
 pub(super) const PF_R: u32 = 4;
 
 pub(super) const SHT_SYMTAB: u32 = 2;
+pub(super) const SHT_DYNAMIC: u32 = 6;
 pub(super) const SHT_NOBITS: u32 = 8;
 pub(super) const SHT_NULL: u32 = 0;
+pub(super) const SHF_WRITE: u64 = 1;
 pub(super) const SHF_ALLOC: u64 = 2;
 pub(super) const SHF_TLS: u64 = 0x400;
 
