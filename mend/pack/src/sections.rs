@@ -89,7 +89,7 @@ impl Renewed {
         }
         if let Some(initialiser) = &draft.initialiser {
             let (addr, size) = (initialiser.code.start, initialiser.code.end - initialiser.code.start);
-            let (kind, flags) = (SHT_PROGBITS.0, (SHF_ALLOC | SHF_EXECINSTR).0.into());
+            let (kind, flags) = (SHT_PROGBITS.0, (SHF_ALLOC | SHF_EXECINSTR).0);
             let code = Section { kind, flags, addr, size, entsize: 0, align: CODE_ALIGN, ..relr.clone() };
             renewed.add(code, b".thaw.init");
         }

@@ -1,6 +1,7 @@
 //! Programs and libraries that apply their table themselves run as before: on this processor, natively as 32-bit x86, and
 //! on AArch64 and ARM under qemu; from all linkers and with the options that change the layout.
 
+use object::elf::{DT_RELR, DT_RELRENT, DT_RELRSZ};
 use pack::{Backend, Copies, Options, Outcome, Reason, Rewritten, Space, Why, rewrite, verify};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -147,6 +148,16 @@ fn options(space: Space) -> Options {
     Options { backend: Backend::Init, space, ..Options::default() }
 }
 
+/// Nothing in the file asks for a loader that knows DT_RELR.
+fn needs_no_new_loader(bytes: &[u8]) {
+    let image = elf::Image::of(bytes).unwrap();
+    let dynamic = image.dynamic.as_ref().unwrap();
+    for tag in [DT_RELR, DT_RELRSZ, DT_RELRENT] {
+        assert_eq!(dynamic.value(tag), None);
+    }
+    assert!(image.needed_versions().iter().all(|(_, version)| version != b"GLIBC_ABI_DT_RELR"));
+}
+
 /// Packs each file for itself and all together, and runs every combination. `refusals` are files that may be refused, and
 /// why.
 fn every_combination(built: &Built, space: Space, refusals: &[Reason]) {
@@ -157,7 +168,10 @@ fn every_combination(built: &Built, space: Space, refusals: &[Reason]) {
     let packed = names.map(|name| {
         let (outcome, rewritten) = built.pack(name, &options(space));
         match outcome {
-            Outcome::Packed(report) => assert!(report.relocations.packed > 10_000, "{report:?}"),
+            Outcome::Packed(report) => {
+                assert!(report.relocations.packed > 10_000, "{report:?}");
+                needs_no_new_loader(&rewritten.as_ref().unwrap().bytes);
+            }
             Outcome::Refused(refusal) => {
                 let told = format!("{:?} {:?} {name} {space:?}: {refusal:?}", built.target, built.flags);
                 assert!(refusals.contains(&refusal.reason), "{told}");
