@@ -7,6 +7,7 @@
 mod analyze;
 mod engine;
 pub mod function;
+pub mod order;
 mod page;
 mod report;
 

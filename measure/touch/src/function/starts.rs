@@ -59,18 +59,28 @@ pub fn function_starts(bytes: &[u8]) -> Result<Starts, Miss> {
 /// Names of functions by offset in the file, as the linker knows them.
 #[derive(Debug, Default)]
 pub struct Names<'a> {
-    /// The binding's rank and the name.
+    /// By address: the binding's rank and the name.
     best: HashMap<u64, (u8, &'a [u8])>,
+    texts: Texts,
 }
 
 impl<'a> Names<'a> {
     /// From `.symtab`, or `.dynsym` where there is none. Of several names for one place a global one counts, then the shortest,
     /// then the first by alphabet.
     pub fn of(bytes: &'a [u8]) -> Self {
-        let mut names = Self::default();
-        match bytes.get(4) {
-            Some(1) => names.take::<FileHeader32<Endianness>>(bytes),
-            _ => names.take::<FileHeader64<Endianness>>(bytes),
+        Self::of_symbols(bytes, bytes)
+    }
+
+    /// The same for a stripped program whose symbols are in a file of their own (an unstripped copy, or a `.debug` file).
+    pub fn of_symbols(symbols: &'a [u8], program: &[u8]) -> Self {
+        let texts = match program.get(4) {
+            Some(1) => open::<FileHeader32<Endianness>>(program).map(|opened| opened.texts),
+            _ => open::<FileHeader64<Endianness>>(program).map(|opened| opened.texts),
+        };
+        let mut names = Self { best: HashMap::new(), texts: texts.unwrap_or_default() };
+        match symbols.get(4) {
+            Some(1) => names.take::<FileHeader32<Endianness>>(symbols),
+            _ => names.take::<FileHeader64<Endianness>>(symbols),
         }
         names
     }
@@ -78,7 +88,7 @@ impl<'a> Names<'a> {
     fn take<Elf: FileHeader<Endian = Endianness>>(&mut self, bytes: &'a [u8]) {
         let Ok(opened) = open::<Elf>(bytes) else { return };
         for kind in [SHT_SYMTAB, SHT_DYNSYM] {
-            opened.each_function(kind, |offset, symbol, name| {
+            opened.each_symbol(kind, |address, symbol, name| {
                 let rank = match symbol.st_bind() {
                     STB_LOCAL => 2,
                     STB_WEAK => 1,
@@ -87,8 +97,8 @@ impl<'a> Names<'a> {
                 // `memcpy@@GLIBC_2.14`: the version is not part of the name.
                 let name = name.split(|byte| *byte == b'@').next().unwrap_or_default();
                 let better = |known: &(u8, &[u8])| (rank, name.len(), name) < (known.0, known.1.len(), known.1);
-                if !name.is_empty() && self.best.get(&offset).is_none_or(better) {
-                    self.best.insert(offset, (rank, name));
+                if !name.is_empty() && self.best.get(&address).is_none_or(better) {
+                    self.best.insert(address, (rank, name));
                 }
             });
             if !self.best.is_empty() {
@@ -99,17 +109,18 @@ impl<'a> Names<'a> {
 
     /// The name of the function that begins at an offset. Bytes that are not UTF-8 become U+FFFD.
     pub fn get(&self, offset: u64) -> Option<String> {
-        self.best.get(&offset).map(|(_, name)| String::from_utf8_lossy(name).into_owned())
+        let (_, name) = self.best.get(&self.texts.address_of(offset)?)?;
+        Some(String::from_utf8_lossy(name).into_owned())
     }
 
-    /// All of them, in no order.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, String)> {
-        self.best.iter().map(|(offset, (_, name))| (*offset, String::from_utf8_lossy(name).into_owned()))
+    /// How many functions have a name.
+    pub fn count(&self) -> usize {
+        self.best.len()
     }
 }
 
 /// An executable segment: address, offset in the file, bytes in the file.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Text {
     address: u64,
     offset: u64,
@@ -117,6 +128,7 @@ struct Text {
 }
 
 /// What lies in the file at which address, of executable segments only.
+#[derive(Debug, Default)]
 struct Texts(Vec<Text>);
 
 impl Texts {
@@ -124,6 +136,13 @@ impl Texts {
         self.0.iter().find_map(|text| {
             let inside = address.checked_sub(text.address)?;
             (inside < text.len).then(|| text.offset.checked_add(inside)).flatten()
+        })
+    }
+
+    fn address_of(&self, offset: u64) -> Option<u64> {
+        self.0.iter().find_map(|text| {
+            let inside = offset.checked_sub(text.offset)?;
+            (inside < text.len).then(|| text.address.checked_add(inside)).flatten()
         })
     }
 }
@@ -194,8 +213,17 @@ fn merged(mut functions: Vec<Function>) -> Vec<Function> {
 }
 
 impl<'a, Elf: FileHeader<Endian = Endianness>> Opened<'a, Elf> {
-    /// Calls `each` with the defined functions of a symbol table: offset in the file, symbol, name.
+    /// Calls `each` with the defined functions of a symbol table that lie in the file: offset in it, symbol, name.
     fn each_function(&self, kind: object::elf::SectionType, mut each: impl FnMut(u64, &Elf::Sym, &'a [u8])) {
+        self.each_symbol(kind, |address, symbol, name| {
+            if let Some(offset) = self.texts.offset_of(address) {
+                each(offset, symbol, name);
+            }
+        });
+    }
+
+    /// Calls `each` with the defined functions of a symbol table: address, symbol, name.
+    fn each_symbol(&self, kind: object::elf::SectionType, mut each: impl FnMut(u64, &Elf::Sym, &'a [u8])) {
         let Ok(sections) = self.header.sections(self.endian, self.bytes) else { return };
         let Ok(symbols) = sections.symbols(self.endian, self.bytes, kind) else { return };
         for symbol in symbols.iter() {
@@ -203,9 +231,8 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Opened<'a, Elf> {
             if !function || symbol.st_shndx(self.endian) == SHN_UNDEF {
                 continue;
             }
-            if let Some(offset) = self.texts.offset_of(symbol.st_value(self.endian).into()) {
-                each(offset, symbol, symbol.name(self.endian, symbols.strings()).unwrap_or_default());
-            }
+            let name = symbol.name(self.endian, symbols.strings()).unwrap_or_default();
+            each(symbol.st_value(self.endian).into(), symbol, name);
         }
     }
 
