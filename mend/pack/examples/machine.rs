@@ -136,8 +136,8 @@ fn relative(bytes: &[u8]) -> u64 {
         };
         let mut found = 0;
         for section in header.sections(endian, bytes).ok()?.iter() {
-            let flags: u64 = section.sh_flags(endian).0.into();
-            if flags & u64::from(object::elf::SHF_ALLOC.0) == 0 {
+            let flags: u64 = section.sh_flags(endian).0;
+            if flags & object::elf::SHF_ALLOC.0 == 0 {
                 continue;
             }
             if let Ok(Some((entries, _))) = section.rela(endian, bytes) {

@@ -90,7 +90,7 @@ pub struct Section {
 
 impl Section {
     pub fn is_loaded(&self) -> bool {
-        self.flags & u64::from(SHF_ALLOC.0) != 0 && self.kind != SHT_NULL.0
+        self.flags & SHF_ALLOC.0 != 0 && self.kind != SHT_NULL.0
     }
     /// It takes room in the file.
     pub fn has_bytes(&self) -> bool {
@@ -272,7 +272,7 @@ impl<'a> Image<'a> {
             let table = shnum.checked_mul(section_len(word)).and_then(|len| part(bytes, shoff, len));
             let table = table.ok_or_else(|| damaged("section table"))?;
             sections = table.chunks_exact(section_len(word) as usize).map(|raw| section(raw, word)).collect();
-            let emptied = |section: &Section| section.flags & u64::from(SHF_EXECINSTR.0) != 0 && !section.has_bytes();
+            let emptied = |section: &Section| section.flags & SHF_EXECINSTR.0 != 0 && !section.has_bytes();
             if sections.iter().any(|section: &Section| section.is_loaded() && emptied(section)) {
                 return Err(refuse(Reason::DebugFile, "it holds the debug information of another file, and no code"));
             }

@@ -238,7 +238,7 @@ pub fn granule(image: &Image<'_>, segment: &Segment) -> u64 {
 /// what was put at such an address on purpose stays.
 fn relaxed_align(image: &Image<'_>, segment: &Segment) -> u64 {
     let modest = |section: &Section| !section.is_loaded() || section.align <= model::PAGE;
-    let by_habit = segment.vaddr == 0 || segment.vaddr % segment.align.max(1) != 0;
+    let by_habit = segment.vaddr == 0 || !segment.vaddr.is_multiple_of(segment.align.max(1));
     let can = image.machine.has_fixed_pages() && !image.sections.is_empty() && image.sections.iter().all(modest);
     if can && by_habit { segment.align.min(model::PAGE) } else { segment.align }
 }

@@ -72,7 +72,7 @@ impl Places {
         {
             len -= plt.len;
         }
-        let odd = |place: &Place| place.len % place.form.entry_len(word) != 0;
+        let odd = |place: &Place| !place.len.is_multiple_of(place.form.entry_len(word));
         let main = Place { vaddr, len, form };
         if odd(&main) || plt.as_ref().is_some_and(odd) {
             return Err(refuse(Reason::Damaged, "its relocation table ends within an entry"));
@@ -225,7 +225,7 @@ fn why_not(entry: &Entry, load: Option<&Segment>, overlapping: &[u64], word: Wor
     };
     match load.filter(in_file) {
         _ if entry.symbol != 0 => Some(Why::Symbol),
-        _ if entry.at % 2 != 0 => Some(Why::OddAddress),
+        _ if !entry.at.is_multiple_of(2) => Some(Why::OddAddress),
         None => Some(Why::NotInFile),
         Some(load) if !load.is_writable() => Some(Why::ReadOnly),
         Some(_) if overlapping.binary_search(&entry.at).is_ok() => Some(Why::Overlap),

@@ -61,7 +61,7 @@ impl Renewed {
                 section.addr = draft.dynamic.start;
                 section.size = draft.dynamic.end - draft.dynamic.start;
                 if draft.dynamic_place == crate::report::DynamicPlace::ReadOnly {
-                    section.flags = SHF_ALLOC.0.into();
+                    section.flags = SHF_ALLOC.0;
                 }
             }
             if section.addr != old {
@@ -71,7 +71,7 @@ impl Renewed {
         let relr = Section {
             name_at: 0,
             kind: if kind == SectionType::Relr { SHT_RELR.0 } else { SHT_PROGBITS.0 },
-            flags: SHF_ALLOC.0.into(),
+            flags: SHF_ALLOC.0,
             addr: draft.relr.start,
             offset: 0,
             size: draft.relr.end - draft.relr.start,
@@ -102,7 +102,7 @@ impl Renewed {
         }
         if moves == Moves::Not && layout::growth(image).is_none() {
             renewed.own_names = Some(renewed.sections.len());
-            let flags = SHF_ALLOC.0.into();
+            let flags = SHF_ALLOC.0;
             let own = Section { kind: SHT_STRTAB.0, flags, addr: 0, size: 0, align: 1, entsize: 0, ..relr };
             renewed.add(own, b".thaw.names");
         }

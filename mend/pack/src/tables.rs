@@ -278,7 +278,7 @@ impl Run {
             let memory = section.in_memory();
             let meets = memory.start < range.end && range.start < memory.end;
             let table = run.tables.iter().find(|table| table.vaddr == section.addr);
-            if meets && !table.is_some_and(|table| memory.end <= table.range().end) {
+            if meets && table.is_none_or(|table| memory.end > table.range().end) {
                 return Err(odd(
                     "the loader's tables in it are split over sections in a way that thaw does not rewrite",
                 ));

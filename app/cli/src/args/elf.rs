@@ -78,6 +78,30 @@ pub struct PackArgs {
     /// As --no-shrink, and the free blocks are given back to the file system
     #[arg(long, conflicts_with = "no_shrink")]
     pub punch_holes: bool,
+    /// With --backend init: no program copies exported data of the libraries (R_*_COPY), so that it is packed too
+    #[arg(long)]
+    pub no_copies: bool,
+    /// Fill the last page of data in the file, so that .bss begins with a page of its own
+    #[arg(long)]
+    pub align_bss: bool,
+    /// Move the dynamic section of libraries to the front of the file, read-only
+    #[arg(long)]
+    pub dynamic_first: bool,
+    /// Reverse .ctors and .dtors, so that constructors run in the order of their addresses
+    #[arg(long)]
+    pub ctors: bool,
+    /// Let slots of pure virtual functions point to a trap in the file instead of __cxa_pure_virtual
+    #[arg(long)]
+    pub pure_virtual: bool,
+    /// Make relocations against symbols of the file itself relative, where --closed-set proves that nothing replaces them
+    #[arg(long, requires = "closed_set")]
+    pub symbolic: bool,
+    /// A program or library that may share a process with the file, or a directory of them; may be repeated
+    #[arg(long, value_name = "FILE|DIR", value_hint = ValueHint::AnyPath, requires = "symbolic")]
+    pub closed_set: Vec<PathBuf>,
+    /// No library from outside of the closed set is ever loaded, so that type information is made relative too
+    #[arg(long, requires = "symbolic")]
+    pub nothing_later: bool,
     /// Also pack programs with rights of their own (set-user-id, set-group-id, file capabilities); they keep them
     #[arg(long)]
     pub setuid: bool,

@@ -5,6 +5,7 @@ use crate::text::table::{Align, Table};
 use crate::text::{GREEN, Page, RED, YELLOW, harmless, units, without_numbers};
 use crate::verbs::elf::{End, FileOutcome, FixRelrDocument, PackDocument, RestoreDocument, VerifyDocument, Written};
 use model::Bytes;
+use pack::passes::{Outcome as PassOutcome, Report};
 use pack::verify::Verdict;
 use pack::{Fixed, Installed, Outcome, Packed, Plan, Refusal, Space, Standing, Why};
 
@@ -33,6 +34,7 @@ fn one(page: &mut Page, file: &FileOutcome, plan_only: bool) {
             for kept in &packed.relocations.kept {
                 page.paragraph(&format!("{} stay as they were: {}.", units::count(kept.count), why(kept.why)));
             }
+            packed.passes.iter().for_each(|report| pass(page, report));
             match &file.written {
                 Some(Written::To(path)) => {
                     page.paragraph(&format!("It is in {}, compared with the original.", harmless(path)))
@@ -48,6 +50,36 @@ fn one(page: &mut Page, file: &FileOutcome, plan_only: bool) {
         End::Outcome(Outcome::Refused(refusal)) => refused(page, refusal),
         End::Failed(problem) => page.labelled(RED, "failed: ", &without_numbers(&harmless(problem))),
     }
+}
+
+/// What a further pass did, and what it left.
+fn pass(page: &mut Page, report: &Report) {
+    let name = format!("--{}: ", name_of(&report.pass));
+    match &report.outcome {
+        PassOutcome::Done { sentence, .. } => page.labelled(GREEN, &name, &harmless(sentence)),
+        PassOutcome::CostsMore { sentence, .. } => {
+            page.labelled(YELLOW, &name, &format!("costs more than it saves here: {}", harmless(sentence)));
+        }
+        PassOutcome::NotDone { sentence } => page.labelled(YELLOW, &name, &format!("not done: {}", harmless(sentence))),
+    }
+    for withheld in &report.withheld {
+        let because = withheld.example.file.as_ref().map_or_else(String::new, |file| format!(", because of {file}"));
+        page.labelled(
+            "",
+            "   left: ",
+            &harmless(&format!(
+                "{} ({}), first {}{because}",
+                units::count(withheld.count),
+                name_of(&withheld.why),
+                withheld.example.symbol
+            )),
+        );
+    }
+}
+
+/// The name of a choice as JSON has it.
+fn name_of(choice: &impl serde::Serialize) -> String {
+    serde_json::to_value(choice).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
 fn refused(page: &mut Page, refusal: &Refusal) {
@@ -79,6 +111,8 @@ fn why(why: Why) -> &'static str {
         Why::ReadOnly => "for a word that cannot be written while loading",
         Why::Overlap => "for a word that another relocation touches too",
         Why::Symbol => "with a symbol",
+        Why::ThreadLocal => "in the template of thread-local data, which is copied before any initialiser runs",
+        Why::MayBeCopied => "in objects that programs may copy before any initialiser runs",
     }
 }
 

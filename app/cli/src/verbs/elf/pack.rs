@@ -6,7 +6,8 @@ use crate::progress::Progress;
 use crate::{output, text};
 use elfstat::report::LeftOut;
 use model::{Bytes, Error, Exit, Result, shown};
-use pack::{BuildId, Options, Outcome, Packed, Reason, Setuid, Space, Target, Why, pack_file};
+use pack::passes::{Later, Pass};
+use pack::{BuildId, Copies, Options, Outcome, Packed, Passes, Reason, Setuid, Space, Target, Why, pack_file};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -91,7 +92,7 @@ pub struct Summary {
 /// # Errors
 /// A path that is not there; two files with one target; where one file was named, what [`pack_file`] says.
 pub fn run(args: &PackArgs, quiet: bool) -> Result<Exit> {
-    for path in &args.paths {
+    for path in args.paths.iter().chain(&args.closed_set) {
         path.metadata().map_err(|error| Error::on(Exit::Usage, "cannot look at", path).because(error))?;
     }
     os::interrupt::install()?;
@@ -161,8 +162,24 @@ fn options(args: &PackArgs) -> Options {
             SectionType::Relr => pack::SectionType::Relr,
             SectionType::Progbits => pack::SectionType::Progbits,
         },
-        ..Options::default()
+        copies: if args.no_copies { Copies::Never } else { Copies::MayHappen },
+        passes: Passes {
+            wanted: wanted(args),
+            closed_set: elfstat::list(&args.closed_set).0,
+            later: if args.nothing_later { Later::Nothing } else { Later::Anything },
+        },
     }
+}
+
+fn wanted(args: &PackArgs) -> BTreeSet<Pass> {
+    let flags = [
+        (args.align_bss, Pass::AlignBss),
+        (args.dynamic_first, Pass::DynamicFirst),
+        (args.ctors, Pass::Ctors),
+        (args.pure_virtual, Pass::PureVirtual),
+        (args.symbolic, Pass::Symbolic),
+    ];
+    flags.into_iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, pass)| pass).collect()
 }
 
 type Job = (PathBuf, Target);
