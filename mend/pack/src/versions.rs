@@ -208,6 +208,6 @@ mod tests {
     fn names_hash_as_the_loader_hashes_them() {
         // As `readelf -V` and glibc's sources have them.
         assert_eq!(hash(b"GLIBC_2.2.5"), 0x0969_1a75);
-        assert_eq!(hash(NAME), 0x0fd0_e42);
+        assert_eq!(hash(NAME), 0x0fd_0e42);
     }
 }

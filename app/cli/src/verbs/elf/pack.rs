@@ -163,6 +163,7 @@ fn options(args: &PackArgs) -> Options {
             closed_set: elfstat::list(&args.closed_set).0,
             later: if args.nothing_later { Later::Nothing } else { Later::Anything },
         },
+        ..Options::default()
     }
 }
 
