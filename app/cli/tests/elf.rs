@@ -274,6 +274,7 @@ fn what_pack_is_asked_for_must_make_sense() {
         (&["one", "two", "-o", "out"], "two files would become 'out/same/lib.so'"),
         (&["one", "-o", "file"], "several files need a directory"),
         (&["one", "--plan", "--backend", "magic"], "relr"),
+        (&["one", "--plan", "--symbolic"], "--closed-set"),
         (&["one", "--plan", "--no-shrink", "--punch-holes"], "cannot be used with"),
     ];
     for (words, part) in wrong {

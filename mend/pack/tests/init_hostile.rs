@@ -1,5 +1,5 @@
-//! Damaged files: the back-end, the passes and the oracle return an answer and do not panic. What the oracle rejects of
-//! them is never written: packing a file asks it between writing and renaming.
+//! Damaged files: the back-end, the passes and the oracle return an answer and do not panic, and nothing is packed that the
+//! oracle rejects.
 
 use pack::passes::{Later, Pass};
 use pack::{Backend, Options, Passes, Space, rewrite, verify};
@@ -52,7 +52,7 @@ fn originals() -> Vec<(Vec<u8>, Vec<std::ops::Range<usize>>)> {
 fn damaged_files_end_in_an_answer() {
     let mut dice = Dice(0x7468_6177);
     let wanted = [Pass::AlignBss, Pass::DynamicFirst, Pass::Ctors, Pass::PureVirtual, Pass::Symbolic];
-    let (mut packed, mut rejected, mut refused, mut failed) = (0, 0, 0, 0);
+    let (mut packed, mut refused, mut failed) = (0, 0, 0);
     for (original, stretches) in originals() {
         for round in 0..4000 {
             let mut bytes = original.clone();
@@ -75,15 +75,15 @@ fn damaged_files_end_in_an_answer() {
             match rewrite(&bytes, &options) {
                 Ok((_, Some(new))) => {
                     packed += 1;
-                    let verdict = verify::offline_expecting(&bytes, &new.bytes, &new.expected);
-                    rejected += u32::from(!verdict.is_ok_and(|verdict| verdict.agrees()));
+                    let verdict = verify::offline_expecting(&bytes, &new.bytes, &new.expected).unwrap();
+                    assert!(verdict.agrees(), "round {round}: {:#?}", verdict.differences);
                 }
                 Ok((_, None)) => refused += 1,
                 Err(_) => failed += 1,
             }
         }
     }
-    eprintln!("{packed} packed, {rejected} of them rejected by the oracle, {refused} refused, {failed} errors");
+    eprintln!("{packed} packed, {refused} refused, {failed} errors");
     // Some damage is in bytes that do not matter, so that every path was taken.
-    assert!((packed > rejected && refused > 0) || packed + refused + failed == 0);
+    assert!((packed > 0 && refused > 0) || packed + refused + failed == 0);
 }

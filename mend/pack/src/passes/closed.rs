@@ -103,36 +103,41 @@ pub(crate) fn is_allocator(symbol: &[u8]) -> bool {
 }
 
 impl<'a> ClosedSet<'a> {
-    /// Looks at every member.
+    /// Looks at every member. Files without a dynamic section, in which nothing is ever looked up, are left out.
     ///
     /// # Errors
     /// A member is not an ELF file, or is damaged ([`Exit::Data`]).
     pub fn new(members: Vec<Member<'a>>, later: Later) -> Result<Self> {
         let known = |Member { label, bytes }: Member<'a>| {
-            let unusable = |label: &str, why: String| Error::new(Exit::Data, "cannot read", label).because(why);
-            let image = Image::of(bytes).map_err(|miss| unusable(&label, miss.to_string()))?;
-            let Some(dynamic) = &image.dynamic else {
-                return Err(unusable(&label, "it has no dynamic section: nothing is looked up in it".to_owned()));
-            };
+            let unusable = |miss: elf::Miss| Error::new(Exit::Data, "cannot read", &label).because(miss.to_string());
+            let image = Image::of(bytes).map_err(unusable)?;
+            let Some(dynamic) = &image.dynamic else { return Ok(None) };
             let soname = dynamic.value(DT_SONAME).and_then(|at| image.string(at));
             let needed = dynamic.values(DT_NEEDED).filter_map(|at| image.string(at)).collect();
             let is_program = image.kind == ET_EXEC || (image.interpreter.is_some() && soname.is_none());
-            Ok(Known { label, bytes, soname, needed, is_program, image })
+            Ok(Some(Known { label, bytes, soname, needed, is_program, image }))
         };
-        Ok(Self { members: members.into_iter().map(known).collect::<Result<_>>()?, later })
+        let members = members.into_iter().map(known).collect::<Result<Vec<_>>>()?;
+        Ok(Self { members: members.into_iter().flatten().collect(), later })
+    }
+
+    /// Members for the processor of the file; others never meet it in a process.
+    fn fellows(&self, file: &Image<&[u8]>) -> Vec<&Known<'a>> {
+        let kind = (file.machine, file.class);
+        self.members.iter().filter(|member| (member.image.machine, member.image.class) == kind).collect()
     }
 
     /// Whether the set, with the file itself, is closed.
-    fn check(&self, own: &Own<'_>) -> std::result::Result<(), Open> {
-        if self.members.is_empty() {
+    fn check(members: &[&Known<'_>], own: &Own<'_>) -> std::result::Result<(), Open> {
+        if members.is_empty() {
             return Err(Open::Empty);
         }
-        if !self.members.iter().any(|member| member.is_program) {
+        if !members.iter().any(|member| member.is_program) {
             return Err(Open::NoProgram);
         }
         let named = |name: &[u8]| {
             own.soname == Some(name)
-                || self.members.iter().any(|member| {
+                || members.iter().any(|member| {
                     // Without a name of its own, a library goes by that of its file.
                     let file = || Path::new(&member.label).file_name().map(std::ffi::OsStr::as_encoded_bytes);
                     member.soname.or_else(file) == Some(name)
@@ -144,7 +149,7 @@ impl<'a> ClosedSet<'a> {
                 return Err(Open::Missing { library: text(name), by: "the file itself".to_owned() });
             }
         }
-        for member in &self.members {
+        for member in members {
             if let Some(library) = member.needed.iter().find(|name| !named(name)) {
                 return Err(Open::Missing { library: text(library), by: member.label.clone() });
             }
@@ -156,7 +161,8 @@ impl<'a> ClosedSet<'a> {
     /// `None` for symbols that the file does not define.
     pub(super) fn prove<'f>(&self, file: &'f Image<&'f [u8]>) -> std::result::Result<Proof<'f>, Open> {
         let own = Own::of(file);
-        self.check(&own)?;
+        let members = self.fellows(file);
+        Self::check(&members, &own)?;
         let mut proof = Proof { by_name: HashMap::new() };
         for symbol in file.dynamic_symbols().iter().flat_map(elf::SymbolTable::iter).filter(Symbol::is_defined) {
             let verdict = Verdict { hindrance: own_hindrance(&symbol, self.later), file: None };
@@ -164,7 +170,7 @@ impl<'a> ClosedSet<'a> {
                 proof.by_name.entry(symbol.name).and_modify(|known| known.hindrance = Some(Hindrance::SeveralVersions));
             known.or_insert(verdict);
         }
-        for member in self.members.iter().filter(|member| !own.is(member)) {
+        for member in members.into_iter().filter(|member| !own.is(member)) {
             let mut hold = |name: &[u8], hindrance: Hindrance| {
                 if let Some(verdict) = proof.by_name.get_mut(name) {
                     // What a copy says about the symbol is more than that the program has it.
