@@ -4,9 +4,11 @@
 
 mod common;
 
-use common::{LINE, Linker, Machine, PARTS, Programs, VARIANTS, Variant, Workshop, pack_parts, place, whole_matrix};
-use pack::verify::{LiveOptions, live, offline};
-use pack::{Options, Outcome, Reason, Space, pack_bytes};
+use common::{
+    Early, LINE, Linker, Machine, PARTS, Part, Programs, VARIANTS, Variant, Workshop, pack_parts, place, whole_matrix,
+};
+use pack::verify::{LiveOptions, Stop, live, offline};
+use pack::{Backend, Options, Outcome, Reason, Space, pack_bytes};
 
 /// One row of the printed table.
 struct Row {
@@ -29,47 +31,90 @@ fn represents(machine: Machine, linker: Linker, variant: &Variant) -> bool {
     }
 }
 
-/// The variants in which a mode may leave a part as it is, and for which reasons.
-fn may_refuse(space: Space) -> &'static [Reason] {
-    match space {
-        // Small files in large pages have no page to give; some layouts have no room for one more segment.
-        Space::Shrink => &[Reason::NoGain, Reason::NoHeaderSlot],
-        Space::Keep | Space::Punch => &[Reason::NoHeaderSlot],
-    }
+/// A mode of packing: its name, what it packs, and the reasons for which it may leave a part as it is.
+struct Mode {
+    name: &'static str,
+    backend: Backend,
+    space: Space,
+    early: Early,
+    may_refuse: &'static [Reason],
 }
 
+/// Small files in large pages have no page to give; some layouts have no room for one more segment.
+const MODES: [Mode; 4] = [
+    Mode {
+        name: "shrink",
+        backend: Backend::Relr,
+        space: Space::Shrink,
+        early: Early::With,
+        may_refuse: &[Reason::NoGain, Reason::NoHeaderSlot],
+    },
+    Mode {
+        name: "keep",
+        backend: Backend::Relr,
+        space: Space::Keep,
+        early: Early::With,
+        may_refuse: &[Reason::NoHeaderSlot],
+    },
+    Mode {
+        name: "init",
+        backend: Backend::Init,
+        space: Space::Shrink,
+        early: Early::Without,
+        may_refuse: &[Reason::NoGain, Reason::NoHeaderSlot],
+    },
+    // The initialiser would come after those; what has them must be refused.
+    Mode {
+        name: "init+early",
+        backend: Backend::Init,
+        space: Space::Shrink,
+        early: Early::With,
+        may_refuse: &[Reason::NoGain, Reason::NoHeaderSlot, Reason::Indirect, Reason::PreinitArray],
+    },
+];
+
 fn cell(workshop: &Workshop, linker: Linker, variant: &Variant) -> Result<String, String> {
-    let programs = workshop.link(linker, variant)?;
-    let line = programs.line()?;
     // What that option is for: the library calls its own function, not the program's.
     let right =
         if variant.name == "symbolic" { LINE.replace("weak=2 same=1", "weak=1 same=0") } else { LINE.to_owned() };
-    if line != right {
-        return Err(format!("the original prints '{line}'"));
-    }
+    let runs = |programs: &Programs, name: &str| match programs.line() {
+        Ok(line) if line == right => Ok(()),
+        Ok(line) | Err(line) => Err(format!("{name} prints '{line}'")),
+    };
+    let with = workshop.link_with(linker, variant, Early::With)?;
+    let without = workshop.link_with(linker, variant, Early::Without)?;
+    runs(&with, "the original")?;
+    runs(&without, "the original without early code")?;
     let mut words = Vec::new();
-    for (name, space) in [("shrink", Space::Shrink), ("keep", Space::Keep)] {
-        let packed = programs.beside(name);
-        let options = Options { space, ..Options::default() };
-        let parts = pack_parts(&programs, &packed, &options, may_refuse(space))?;
-        let line = packed.line().map_err(|error| format!("{name}: {error}"))?;
-        if line != right {
-            return Err(format!("{name}: the packed program prints '{line}'"));
-        }
+    for mode in MODES {
+        let programs = if mode.early == Early::With { &with } else { &without };
+        let packed = programs.beside(mode.name);
+        let options = Options { backend: mode.backend, space: mode.space, ..Options::default() };
+        let named = |error| format!("{}: {error}", mode.name);
+        let parts = pack_parts(programs, &packed, &options, mode.may_refuse).map_err(named)?;
+        runs(&packed, mode.name)?;
         if workshop.machine.is_native() {
-            loaded(&programs, &packed).map_err(|error| format!("{name}: {error}"))?;
+            loaded(programs, &packed, &parts, mode.backend).map_err(named)?;
         }
-        words.push(format!("{name} {}", parts.join(" ")));
+        let parts: Vec<&str> = parts.iter().map(|part| part.word.as_str()).collect();
+        words.push(format!("{} {}", mode.name, parts.join(" ")));
     }
     Ok(words.join(", "))
 }
 
 /// The machine's own loader finds both alike.
-fn loaded(programs: &Programs, packed: &Programs) -> Result<(), String> {
-    let mut options = LiveOptions::default();
+fn loaded(programs: &Programs, packed: &Programs, parts: &[Part], backend: Backend) -> Result<(), String> {
+    // An initialiser in the file runs when the constructors do.
+    let stop = if backend == Backend::Init { Stop::Entry } else { Stop::Relocated };
+    let mut options = LiveOptions { stop, ..LiveOptions::default() };
     options.environment.extend(programs.libraries().map(|path| ("LD_LIBRARY_PATH".into(), path.into())));
     // The plugin leaves symbols to its program, and does not load alone.
-    for part in &PARTS[..2] {
+    for (part, about) in PARTS.iter().zip(parts).take(2) {
+        // `/bin/true` is not a host for libraries of another class.
+        if stop == Stop::Entry && *part != "program" && programs.libraries().is_some() {
+            continue;
+        }
+        options.expected = about.expected.clone();
         let verdict = live(&programs.path(part), &packed.path(part), &options);
         let verdict = verdict.map_err(|error| format!("{part}: {error}"))?;
         if let Some(first) = verdict.differences.first() {
@@ -103,6 +148,7 @@ fn machine(machine: Machine) {
         let outcome = row.outcome.as_ref().map_or_else(|error| format!("FAILED: {error}"), |words| words.clone());
         println!("{:<8} {:<5} {:<17} {outcome}", row.machine.name(), row.linker.name(), row.variant);
     }
+    // Refusals are answers, but not of every cell.
     let shrunk = rows.iter().filter(|row| row.outcome.as_ref().is_ok_and(|words| !words.contains("no-"))).count();
     assert!(shrunk > 0, "no cell for {} became smaller", machine.name());
     let failed = rows.iter().filter(|row| row.outcome.is_err()).count();

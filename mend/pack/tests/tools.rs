@@ -138,9 +138,9 @@ fn tools_that_write_files_anew_before_packing() {
             tool.rewrite(&programs).unwrap_or_else(|error| panic!("{} of {}: {error}", tool.name, cell.name));
             let packed = programs.beside("packed");
             // A tool may leave no room for one more program header.
-            let words = pack_parts(&programs, &packed, &cell.options, &[Reason::NoHeaderSlot])
+            pack_parts(&programs, &packed, &cell.options, &[Reason::NoHeaderSlot])
                 .unwrap_or_else(|error| panic!("{} of {}: {error}", tool.name, cell.name));
-            assert_eq!(packed.line().as_deref(), Ok(LINE), "{} of {}: {words:?}", tool.name, cell.name);
+            assert_eq!(packed.line().as_deref(), Ok(LINE), "{} of {}", tool.name, cell.name);
         }
     }
 }

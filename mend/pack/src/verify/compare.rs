@@ -215,7 +215,8 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     text
 }
 
-/// Access to every byte outside `skipped`, after RELRO is applied.
+/// Access to every byte outside `skipped`, after RELRO is applied. What the original asks to seal may be sealed also where its
+/// own last page was too short for that.
 pub(super) fn protections(old: &Elf, new: &Elf, skipped: &Spans, findings: &mut Findings) {
     for page in old.machine.pages {
         for load in old.loads() {
@@ -224,8 +225,11 @@ pub(super) fn protections(old: &Elf, new: &Elf, skipped: &Spans, findings: &mut 
                 while at < to {
                     let (before, until) = access(old, at, *page);
                     let (after, end) = access(new, at, *page);
+                    let meant = old.segment(PT_GNU_RELRO).filter(|relro| relro.at <= at && at < relro.end());
+                    let until = meant.map_or(until, |relro| until.min(relro.end()));
                     let next = until.min(end).min(to).max(at + 1);
-                    if before != after {
+                    let sealed = meant.is_some() && before.map(|flags| flags & !PF_W) == after;
+                    if before != after && !sealed {
                         findings.add(Kind::Protection, Some(at), || {
                             let len = next - at;
                             format!("{len} bytes were {} and are {}, pages of {page}", letters(before), letters(after))

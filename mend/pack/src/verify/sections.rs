@@ -34,8 +34,8 @@ pub(super) fn sections(old: &Elf, new: &Elf, movable: &Spans, expected: &Expecte
             continue;
         }
         // A section may grow over new bytes behind it, so that tools keep them.
-        let end = before.at.saturating_add(before.len);
-        let grows = expected.new_ranges().any(|(at, len)| at >= end && at + len == after.at.saturating_add(after.len));
+        let end = before.end();
+        let grows = expected.new_ranges().any(|(at, len)| at >= end && at.saturating_add(len) == after.end());
         if before.at != after.at || (before.len != after.len && !grows) {
             findings.add(Kind::Section, Some(before.at), || {
                 let (name, from, to) = (shown(before.name), before.len, after.len);

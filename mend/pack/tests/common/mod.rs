@@ -198,6 +198,13 @@ impl Programs {
     }
 }
 
+/// Whether the program and its library have code that runs before all initialisers: IFUNC resolvers, a preinit entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Early {
+    With,
+    Without,
+}
+
 /// The compiled corpus of a machine, ready for linking.
 pub struct Workshop {
     pub machine: Machine,
@@ -216,12 +223,18 @@ impl Workshop {
         {
             return Err(format!("{emulator} is not installed"));
         }
-        for (part, flags) in [("library", "-fPIC"), ("plugin", "-fPIC"), ("program", "-fPIE")] {
+        for (part, flags) in [
+            ("library", &["-fPIC"][..]),
+            ("plugin", &["-fPIC"]),
+            ("program", &["-fPIE"]),
+            ("library", &["-fPIC", "-DWITHOUT_EARLY"]),
+            ("program", &["-fPIE", "-DWITHOUT_EARLY"]),
+        ] {
             let source = corpus(&format!("{part}.cpp"));
-            let object = workshop.root.join(format!("{part}.o"));
+            let object = workshop.object(part, if flags.len() > 1 { Early::Without } else { Early::With });
             let mut compile = workshop.compiler();
             // Frame pointers, so that backtrace(3) has no excuse on any machine.
-            compile.args(["-O1", "-g", "-fno-omit-frame-pointer", "-funwind-tables", flags, "-c"]);
+            compile.args(["-O1", "-g", "-fno-omit-frame-pointer", "-funwind-tables", "-c"]).args(flags);
             let output = run(compile.arg(source).arg("-o").arg(object));
             output.map_err(|reason| format!("cannot compile for {}: {reason}", machine.name()))?;
         }
@@ -271,19 +284,31 @@ impl Workshop {
         command
     }
 
+    fn object(&self, part: &str, early: Early) -> PathBuf {
+        self.root.join(match early {
+            Early::Without if part != "plugin" => format!("{part}.without.o"),
+            _ => format!("{part}.o"),
+        })
+    }
+
     /// Links the three parts. Errors: what the linker says.
     pub fn link(&self, linker: Linker, variant: &Variant) -> Result<Programs, String> {
-        let directory = self.root.join(format!("{}-{}", linker.name(), variant.name));
+        self.link_with(linker, variant, Early::With)
+    }
+
+    /// [`Workshop::link`], with a choice.
+    pub fn link_with(&self, linker: Linker, variant: &Variant, early: Early) -> Result<Programs, String> {
+        let directory = self.root.join(format!("{}-{}-{early:?}", linker.name(), variant.name));
         std::fs::create_dir_all(&directory).expect("a directory for programs");
         let programs = Programs { machine: self.machine, directory, libraries: self.libraries.clone() };
-        let object = |name: &str| self.root.join(name);
+        let object = |part: &str| self.object(part, early);
         let mut link = self.linking(linker, variant);
-        link.args(["-shared", "-Wl,-soname,libcorpus.so"]).arg(object("library.o"));
+        link.args(["-shared", "-Wl,-soname,libcorpus.so"]).arg(object("library"));
         run(link.arg("-o").arg(programs.path("libcorpus.so")))?;
         let mut link = self.linking(linker, variant);
-        run(link.arg("-shared").arg(object("plugin.o")).arg("-o").arg(programs.path("libplugin.so")))?;
+        run(link.arg("-shared").arg(object("plugin")).arg("-o").arg(programs.path("libplugin.so")))?;
         let mut link = self.linking(linker, variant);
-        link.args(["-pie", "-rdynamic", "-Wl,-rpath,$ORIGIN", "-L"]).arg(&programs.directory).arg(object("program.o"));
+        link.args(["-pie", "-rdynamic", "-Wl,-rpath,$ORIGIN", "-L"]).arg(&programs.directory).arg(object("program"));
         run(link.arg("-o").arg(programs.path("program")).args(["-lcorpus", "-pthread", "-ldl"]))?;
         Ok(programs)
     }
@@ -333,37 +358,49 @@ pub fn whole_matrix() -> bool {
     std::env::var_os("THAW_MATRIX").is_some_and(|value| value == "all")
 }
 
-/// Packs the parts into another directory. A part that is refused for one of the reasons stays as it is. Says what became of
-/// each part. Errors: another refusal, or what the oracle finds.
+/// What became of a part.
+pub struct Part {
+    /// By how many bytes it grew (less than 0: shrank), or why it stays as it is.
+    pub word: String,
+    /// What the packer changed beside the form of relocations.
+    pub expected: pack::verify::Expected,
+}
+
+/// Packs the parts into another directory. A part that is refused for one of the reasons stays as it is.
+///
+/// Errors: another refusal, or what the oracle finds.
 pub fn pack_parts(
     programs: &Programs,
     packed: &Programs,
     options: &pack::Options,
     may_refuse: &[pack::Reason],
-) -> Result<Vec<String>, String> {
-    let mut words = Vec::new();
+) -> Result<Vec<Part>, String> {
+    let mut parts = Vec::new();
     for part in PARTS {
         let original = std::fs::read(programs.path(part)).map_err(|error| error.to_string())?;
-        let (outcome, bytes) = pack::pack_bytes(&original, options).map_err(|error| format!("{part}: {error}"))?;
-        match (outcome, bytes) {
-            (pack::Outcome::Packed(_), Some(bytes)) => {
-                let verdict = pack::verify::offline(&original, &bytes).map_err(|error| format!("{part}: {error}"))?;
+        let (outcome, rewritten) = pack::rewrite(&original, options).map_err(|error| format!("{part}: {error}"))?;
+        parts.push(match (outcome, rewritten) {
+            (pack::Outcome::Packed(_), Some(new)) => {
+                let verdict = pack::verify::offline_expecting(&original, &new.bytes, &new.expected);
+                let verdict = verdict.map_err(|error| format!("{part}: {error}"))?;
                 if let Some(first) = verdict.differences.first() {
                     return Err(format!("{part}: {} differences: {first}", verdict.total));
                 }
-                let (again, none) = pack::pack_bytes(&bytes, options).map_err(|error| format!("{part}: {error}"))?;
+                let (again, none) =
+                    pack::pack_bytes(&new.bytes, options).map_err(|error| format!("{part}: {error}"))?;
                 if none.is_some() {
                     return Err(format!("{part}: packed twice: {again:?}"));
                 }
-                packed.write(part, &bytes);
-                words.push(format!("{:+}", bytes.len() as i64 - original.len() as i64));
+                packed.write(part, &new.bytes);
+                let word = format!("{:+}", new.bytes.len() as i64 - original.len() as i64);
+                Part { word, expected: new.expected }
             }
             (pack::Outcome::Refused(refusal), None) if may_refuse.contains(&refusal.reason) => {
                 packed.write(part, &original);
-                words.push(refusal.reason.name());
+                Part { word: refusal.reason.name(), expected: Default::default() }
             }
             (outcome, _) => return Err(format!("{part}: {outcome:?}")),
-        }
+        });
     }
-    Ok(words)
+    Ok(parts)
 }

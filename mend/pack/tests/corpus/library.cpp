@@ -25,10 +25,13 @@ int other(int value) { return value + 2; }
 int (*const choices[2])(int) = {plain, other};
 } // namespace
 
-// Both are static functions of this object, which are reached without a table.
 extern "C" {
+#ifdef WITHOUT_EARLY
+int corpus_ifunc(int value) { return plain(value); }
+#else
 static int (*resolve(void))(int) { return plain; }
 int corpus_ifunc(int value) __attribute__((ifunc("resolve")));
+#endif
 
 char corpus_order[64];
 void corpus_note(char mark) {

@@ -18,7 +18,9 @@ std::string made_by_constructor = "made";
 int early;
 
 int threefold(int value) { return 3 * value; }
+#ifndef WITHOUT_EARLY
 extern "C" int (*resolve_own(void))(int) { return threefold; }
+#endif
 
 int thrower(int value) {
     if (value > 5)
@@ -48,15 +50,23 @@ void *thread(void *argument) {
 } // namespace
 
 extern "C" {
+#ifdef WITHOUT_EARLY
+static int own_ifunc(int value) { return threefold(value); }
+#else
 int own_ifunc(int value) __attribute__((ifunc("resolve_own")));
+#endif
 EXPORT int program_doubles(int value) { return 2 * value; }
 EXPORT int corpus_weak(void) { return 2; }
 __attribute__((weak)) extern int corpus_absent(void);
 EXPORT __attribute__((noinline)) void known_function(void) { __asm__ volatile("" ::: "memory"); }
 }
 
+#ifdef WITHOUT_EARLY
+__attribute__((constructor(101))) static void before() { early = 1; }
+#else
 static void preinit(int, char **, char **) { early = 1; }
 __attribute__((section(".preinit_array"), used)) static void (*const preinits[])(int, char **, char **) = {preinit};
+#endif
 __attribute__((constructor(201))) static void first() { corpus_note('1'); }
 __attribute__((constructor(202))) static void second() { corpus_note('2'); }
 
