@@ -162,3 +162,101 @@ fn what_cannot_be_watched_says_why() {
     said.exits(3).hints("root");
     scratch.nothing_left();
 }
+
+/// Functions in an order that is not the one of their calls.
+const TO_ORDER: &str = r#"
+#include <stdlib.h>
+volatile int sink;
+#define F(name) __attribute__((noinline)) void name(void) { sink++; }
+F(never_one) F(third) F(only_with_b) F(first) F(never_two) F(second) F(only_with_a)
+int main(int argc, char **argv) {
+    first(); second(); third();
+    if (argc > 1 && argv[1][0] == 'a') only_with_a(); else only_with_b();
+    return 0;
+}
+"#;
+
+/// Names of functions by their address, of those that are asked for.
+fn laid_out(program: &Path) -> Vec<String> {
+    let said = Command::new("nm").arg("-n").arg(program).output().unwrap();
+    let text = String::from_utf8(said.stdout).unwrap();
+    let names = text.lines().filter_map(|line| line.split_whitespace().nth(2));
+    let ours = ["never", "first", "second", "third", "only", "main"];
+    names.filter(|name| ours.iter().any(|our| name.starts_with(our))).map(String::from).collect()
+}
+
+#[test]
+fn linkers_lay_functions_out_in_the_order_of_the_file() {
+    if cfg!(not(target_arch = "x86_64")) {
+        return testing::skip("the function engine is for x86-64");
+    }
+    let _machine = alone();
+    let scratch = Scratch::new();
+    let source = scratch.write("app.c", TO_ORDER);
+    let compile = |linker: &[String], name: &str| {
+        let mut cc = Command::new("cc");
+        cc.args(["-O1", "-ffunction-sections"]).arg(&source).arg("-o").arg(scratch.path(name)).args(linker);
+        cc.output().is_ok_and(|said| said.status.success())
+    };
+    if !compile(&[], "app") {
+        return testing::skip("needs a C compiler");
+    }
+    let app = scratch.path("app");
+    let app = app.to_str().unwrap();
+    for word in ["a", "b"] {
+        let recording = format!("{word}.thaw");
+        scratch.thaw(["touch", "--engine", "function", "-o", &recording, "--", app, word]).exits(0);
+    }
+    let both = ["first", "second", "third"];
+    for (linker, fuse) in [("lld", "lld"), ("gold", "gold"), ("ld", "bfd")] {
+        scratch
+            .thaw(["order", "a.thaw", "b.thaw", "--for", linker, "-o", "order"])
+            .exits(0)
+            .says("2 workloads")
+            .says(fuse);
+        let order = scratch.path("order");
+        let flag = match linker {
+            "lld" => format!("-Wl,--symbol-ordering-file={}", order.display()),
+            "gold" => format!("-Wl,--section-ordering-file={}", order.display()),
+            _ => format!("-Wl,-T,{}", order.display()),
+        };
+        if !compile(&[format!("-fuse-ld={fuse}"), flag], "ordered") {
+            testing::skip(&format!("needs {fuse}"));
+            continue;
+        }
+        let laid = laid_out(&scratch.path("ordered"));
+        let place =
+            |name: &str| laid.iter().position(|other| other == name).unwrap_or_else(|| panic!("{name} in {laid:?}"));
+        assert!(both.is_sorted_by_key(|name| place(name)), "{linker}: {laid:?}");
+        assert!(place("third") < place("only_with_a") && place("third") < place("only_with_b"), "{linker}: {laid:?}");
+        // gold puts what is not in the file first.
+        let never = place("never_one").min(place("never_two"));
+        assert!(linker == "gold" || place("only_with_b") < never, "{linker}: {laid:?}");
+        assert!(Command::new(scratch.path("ordered")).arg("a").status().unwrap().success(), "{linker}: it still runs");
+    }
+    scratch.thaw(["order", "a.thaw", "b.thaw", "--list", "never"]).exits(0).says("never_one").says("never_two");
+    let cold = scratch.thaw(["order", "a.thaw", "b.thaw", "--list", "cold"]).exits(0).says("only_with_a");
+    assert!(!cold.out().contains("first"));
+    let json = scratch.thaw(["order", "a.thaw", "--json"]).exits(0).json();
+    assert_eq!(json["schema"], "thaw.order/1");
+    let names: Vec<&str> = json["order"].as_array().unwrap().iter().filter_map(|it| it["name"].as_str()).collect();
+    let own: Vec<&&str> = names.iter().filter(|name| both.contains(name) || name.starts_with("only")).collect();
+    assert_eq!(own, [&"first", &"second", &"third", &"only_with_a"], "one workload: the order of the calls");
+    scratch.thaw(["order", "a.thaw", "--for", "mold"]).exits(2).hints("lld");
+
+    // Stripped: the names come from a file of symbols, and only of the same build.
+    Command::new("strip").arg("-o").arg(scratch.path("bare")).arg(app).status().unwrap();
+    let bare = scratch.path("bare");
+    scratch.thaw(["touch", "--engine", "function", "-o", "bare.thaw", "--", bare.to_str().unwrap(), "a"]).exits(0);
+    scratch.thaw(["order", "bare.thaw"]).exits(5).hints("--symbols");
+    let printed = scratch.thaw(["order", "bare.thaw", "--symbols", app]).exits(0).out();
+    let lines: Vec<&str> = printed.lines().filter(|line| both.contains(line)).collect();
+    assert_eq!(lines, both);
+    Command::new("objcopy").arg("--only-keep-debug").arg(app).arg(scratch.path("app.debug")).status().unwrap();
+    let by_debug = scratch.thaw(["order", "bare.thaw", "--symbols", "app.debug"]).exits(0).out();
+    assert_eq!(by_debug, printed);
+    assert!(compile(&["-Wl,--build-id=0x1234".to_owned()], "other"));
+    scratch.thaw(["order", "bare.thaw", "--symbols", "other"]).exits(5).complains("another build");
+    scratch.thaw(["order", "a.thaw", "bare.thaw"]).exits(2).complains("bare.thaw");
+    scratch.nothing_left();
+}

@@ -9,6 +9,7 @@ pub mod elf;
 pub mod files;
 pub mod hidden;
 pub mod io;
+pub mod order;
 pub mod preload;
 pub mod presets;
 pub mod query;
@@ -85,6 +86,9 @@ pub enum Verb {
     /// Which bytes does a start really need, and which functions does it call?
     #[command(long_about = touch::LONG_ABOUT)]
     Touch(Box<touch::TouchArgs>),
+    /// In which order should the linker lay my functions out?
+    #[command(long_about = order::LONG_ABOUT)]
+    Order(order::OrderArgs),
     /// Can these files be evicted from the page cache, and if not, why?
     #[command(long_about = files::FLUSH_ABOUT)]
     Flush(files::FlushArgs),

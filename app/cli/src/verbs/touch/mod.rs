@@ -1,6 +1,7 @@
 //! `thaw touch`: one start for each engine, into a recording; then what the recording says.
 
 mod document;
+pub mod order;
 pub mod watch;
 
 pub use document::{ProgramDocument, TouchDocument};

@@ -1,0 +1,284 @@
+//! `thaw order`: order files for linkers, and lists of functions, from the first calls in recordings.
+
+use crate::args::order::{Linker, List, OrderArgs};
+use crate::{output, text};
+use model::{Error, Exit, FileRow, Result, RunKind, TouchEngine, TraceRows};
+use os::mapped::Mapped;
+use recording::Reader;
+use serde::Serialize;
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use touch::function::{Names, function_starts};
+use touch::order::{self, Placed};
+
+/// `thaw.order/1`
+#[derive(Debug, Serialize)]
+pub struct OrderDocument {
+    /// Name and version of this document.
+    pub schema: &'static str,
+    /// The file whose functions these are.
+    pub file: String,
+    /// The workloads: recordings; a recording of several programs is several.
+    pub workloads: Vec<String>,
+    /// What was called, in the order for the linker.
+    pub order: Vec<FunctionDocument>,
+    /// What nobody called; `None`: the file is not here, so that nobody knows what else it has.
+    pub never: Option<Vec<FunctionDocument>>,
+    /// Called functions without a name: no linker can be told of them.
+    pub unnamed: u64,
+    /// Pages that the called functions lie on now.
+    pub pages: u64,
+    /// Pages that they would take side by side.
+    pub packed_pages: u64,
+}
+
+/// One function.
+#[derive(Clone, Debug, Serialize)]
+pub struct FunctionDocument {
+    /// Its name in the symbol table.
+    pub name: Option<String>,
+    /// Where it begins in the file.
+    pub offset: u64,
+    /// Its length in bytes; 0: not known.
+    pub bytes: u64,
+    /// How many of the workloads call it.
+    pub workloads: u32,
+}
+
+/// Prints or writes the order file, or a list.
+///
+/// # Errors
+/// Recordings without calls, or of different builds; a stripped program without symbols; symbols of another build.
+pub fn run(args: &OrderArgs) -> Result<Exit> {
+    let linker = match args.linker {
+        Linker::Lld => order::Linker::Lld,
+        Linker::Gold => order::Linker::Gold,
+        Linker::Ld => order::Linker::Ld,
+        Linker::Mold => {
+            return Err(Error::new(Exit::Usage, "mold has no option that orders functions", "")
+                .hint("link with lld (--for lld), gold or GNU ld"));
+        }
+    };
+    let document = document(args)?;
+    if args.json {
+        return output::json(&document).map(|()| Exit::Done);
+    }
+    if let Some(list) = args.list {
+        output::page(&text::order::list(&document, list, text::width::of_terminal())?)?;
+        return Ok(Exit::Done);
+    }
+    let names = names(&document)?;
+    let order = order::order_file(&names, linker);
+    match &args.output {
+        Some(target) => {
+            put(target, &order)?;
+            output::page(&text::order::page(&document, target, args.linker, text::width::of_terminal()))?;
+        }
+        None => output::bytes(order.as_bytes())?,
+    }
+    Ok(Exit::Done)
+}
+
+/// The names in their order, each once: two static functions of one name cannot be told apart by a linker.
+fn names(document: &OrderDocument) -> Result<Vec<String>> {
+    let mut seen = HashSet::new();
+    let named = document.order.iter().filter_map(|function| function.name.clone());
+    let names: Vec<String> = named.filter(|name| seen.insert(name.clone())).collect();
+    if names.is_empty() {
+        return Err(Error::new(Exit::Data, "no called function has a name in", &document.file)
+            .hint("it is stripped: give the file with its symbols, --symbols FILE"));
+    }
+    Ok(names)
+}
+
+/// One recording's calls of the file.
+struct Workload {
+    recording: String,
+    /// The file, as it was when it ran.
+    file: FileRow,
+    /// Offset, length and name by the order of first call.
+    calls: Vec<(u64, u64, Option<String>)>,
+}
+
+fn document(args: &OrderArgs) -> Result<OrderDocument> {
+    let mut workloads = Vec::new();
+    let mut wanted = args.file.clone();
+    for recording in &args.recordings {
+        for rows in function_runs(recording)? {
+            let workload = workload(recording, &rows, wanted.as_deref())?;
+            wanted.get_or_insert_with(|| workload.file.path.clone());
+            workloads.push(workload);
+        }
+    }
+    let first = workloads.first().ok_or_else(|| Error::bug("no workload"))?;
+    for other in &workloads {
+        if (&other.file.build_id, other.file.size) != (&first.file.build_id, first.file.size) {
+            return Err(Error::on(Exit::Data, "the recordings are of different builds of", &first.file.path)
+                .hint("record all workloads again with one build"));
+        }
+    }
+    let program = Program::open(&first.file, args.symbols.as_deref())?;
+    let known = program.names();
+    let mut lengths: HashMap<u64, (u64, Option<String>)> = HashMap::new();
+    for (offset, len, name) in workloads.iter().flat_map(|workload| &workload.calls) {
+        let name = || known.get(*offset).or_else(|| name.clone());
+        lengths.entry(*offset).or_insert_with(|| (*len, name()));
+    }
+    let calls: Vec<order::Calls> =
+        workloads.iter().map(|workload| workload.calls.iter().map(|(offset, ..)| *offset).collect()).collect();
+    let line = |placed: Placed| {
+        let (bytes, name) = lengths.get(&placed.offset).cloned().unwrap_or_default();
+        FunctionDocument { name, offset: placed.offset, bytes, workloads: placed.workloads }
+    };
+    let order: Vec<FunctionDocument> = order::balanced(&calls).into_iter().map(line).collect();
+    let pages: HashSet<u64> = order.iter().flat_map(|function| pages_of(function.offset, function.bytes)).collect();
+    let bytes: u64 = order.iter().fold(0, |sum: u64, function| sum.saturating_add(function.bytes));
+    Ok(OrderDocument {
+        schema: "thaw.order/1",
+        file: model::shown(&first.file.path),
+        workloads: workloads.iter().map(|workload| workload.recording.clone()).collect(),
+        never: program.never(&order, &known),
+        unnamed: order.iter().filter(|function| function.name.is_none()).count() as u64,
+        pages: pages.len() as u64,
+        packed_pages: bytes.div_ceil(model::PAGE),
+        order,
+    })
+}
+
+/// Longer functions are those of a damaged recording.
+const LONGEST_FUNCTION: u64 = 1 << 26;
+
+fn pages_of(offset: u64, bytes: u64) -> std::ops::Range<u64> {
+    let end = offset.saturating_add(bytes.clamp(1, LONGEST_FUNCTION));
+    offset / model::PAGE..end.div_ceil(model::PAGE)
+}
+
+/// The last run of each program of a recording that saw functions.
+fn function_runs(recording: &Path) -> Result<Vec<TraceRows>> {
+    let reader = Reader::open(recording)?;
+    let traced = reader.trace_runs()?;
+    let mut by_variant: std::collections::BTreeMap<u32, TraceRows> = std::collections::BTreeMap::new();
+    for (row, _) in reader.runs()? {
+        if row.kind == RunKind::Touch && row.accepted && traced.contains(&row.id) {
+            let rows = reader.trace(row.id)?;
+            if touch::engine_of(&rows) == Some(TouchEngine::Function) {
+                by_variant.insert(row.variant, rows);
+            }
+        }
+    }
+    if by_variant.is_empty() {
+        return Err(Error::on(Exit::Usage, "no run tells which functions are called in the recording", recording)
+            .hint(format!("add one: thaw touch --engine function -o {} -- PROGRAM", model::shown(recording))));
+    }
+    Ok(by_variant.into_values().collect())
+}
+
+fn workload(recording: &Path, rows: &TraceRows, wanted: Option<&Path>) -> Result<Workload> {
+    let real = wanted.and_then(|path| path.canonicalize().ok());
+    let is_wanted = |file: &FileRow| match wanted {
+        Some(path) => file.path == path || Some(&file.path) == real.as_ref(),
+        None => rows.processes.first().is_some_and(|process| process.exe.as_ref() == Some(&file.path)),
+    };
+    let Some(number) = rows.files.iter().position(is_wanted) else {
+        let what = match wanted {
+            Some(path) => format!("{} was not run in", model::shown(path)),
+            None => "the program itself was not watched in".to_owned(),
+        };
+        return Err(Error::on(Exit::Usage, what, recording)
+            .hint(format!("thaw touch {} lists the files; choose one with --file PATH", model::shown(recording))));
+    };
+    let of_file = rows.touches.iter().filter(|touch| touch.file.0 as usize == number);
+    let calls = of_file.map(|touch| (touch.offset.0, touch.len.0, touch.name.clone())).collect();
+    Ok(Workload { recording: model::shown(recording), file: rows.files[number].clone(), calls })
+}
+
+/// The file and its symbols, as far as they are here and of the build that ran.
+struct Program {
+    bytes: Option<Mapped>,
+    symbols: Option<Mapped>,
+}
+
+impl Program {
+    fn open(row: &FileRow, symbols: Option<&Path>) -> Result<Self> {
+        let map = |path: &Path| File::open(path).ok().and_then(|file| Mapped::of(&file));
+        let bytes =
+            map(&row.path).filter(|bytes| bytes.len() as u64 == row.size.0 && elf::build_id(bytes) == row.build_id);
+        let Some(path) = symbols else { return Ok(Self { bytes, symbols: None }) };
+        let file = map(path).ok_or_else(|| Error::on(Exit::Usage, "cannot read the symbols in", path))?;
+        let other = elf::build_id(&file).filter(|id| row.build_id.as_ref().is_some_and(|ours| ours != id));
+        if let Some(other) = other {
+            return Err(Error::on(Exit::Data, "these are symbols of another build:", path).because(format!(
+                "build-id {other}, and the recording has {}",
+                row.build_id.clone().unwrap_or_default()
+            )));
+        }
+        if Names::of(&file).count() == 0 {
+            return Err(Error::on(Exit::Data, "there are no symbols of functions in", path));
+        }
+        Ok(Self { bytes, symbols: Some(file) })
+    }
+
+    fn names(&self) -> Names<'_> {
+        match (&self.symbols, &self.bytes) {
+            (Some(symbols), Some(bytes)) => Names::of_symbols(symbols, bytes),
+            (Some(only), None) | (None, Some(only)) => Names::of(only),
+            (None, None) => Names::default(),
+        }
+    }
+
+    /// All functions without those that were called.
+    fn never(&self, order: &[FunctionDocument], names: &Names<'_>) -> Option<Vec<FunctionDocument>> {
+        let starts = function_starts(self.bytes.as_deref().or(self.symbols.as_deref())?).ok()?;
+        let called: HashSet<u64> = order.iter().map(|function| function.offset).collect();
+        let never = starts.functions.into_iter().filter(|function| !called.contains(&function.offset));
+        let line = |function: touch::function::Function| FunctionDocument {
+            name: names.get(function.offset),
+            offset: function.offset,
+            bytes: function.len,
+            workloads: 0,
+        };
+        Some(never.map(line).collect())
+    }
+}
+
+/// The functions of a list.
+///
+/// # Errors
+/// What nobody calls is known only where the file itself is here.
+pub fn listed(document: &OrderDocument, list: List) -> Result<Vec<&FunctionDocument>> {
+    let all = document.workloads.len() as u32;
+    Ok(match list {
+        List::Hot => document.order.iter().filter(|function| function.workloads >= all).collect(),
+        List::Cold => document.order.iter().filter(|function| function.workloads < all).collect(),
+        List::Never => match &document.never {
+            Some(never) => never.iter().collect(),
+            None => {
+                return Err(Error::new(Exit::Data, "nobody knows which other functions there are in", &document.file)
+                    .because("the file that was recorded is not here")
+                    .hint("run this where the program is, or give its unstripped copy with --symbols"));
+            }
+        },
+    })
+}
+
+/// Writes a file in one step: beside its target, synced, renamed.
+fn put(target: &Path, text: &str) -> Result<()> {
+    let cannot = |cause: std::io::Error| Error::on(Exit::Usage, "cannot write the order file", target).because(cause);
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    let beside: PathBuf = target.with_file_name(format!(".{name}.{}.new", std::process::id()));
+    let write = || {
+        let mut file = File::create(&beside)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&beside, target)?;
+        let directory = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        File::open(directory)?.sync_all()
+    };
+    write().map_err(|cause| {
+        // What is half written is in nobody's way.
+        let _ = std::fs::remove_file(&beside);
+        cannot(cause)
+    })
+}
