@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard};
@@ -64,6 +65,14 @@ impl Scratch {
             .env("XDG_CONFIG_HOME", self.path("config"))
             .env_remove("CLICOLOR_FORCE")
             .stdin(Stdio::null());
+        // A shell without job control lets what it runs in the background ignore SIGINT, tests and what they start too.
+        // SAFETY: one system call on a number between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                Ok(())
+            });
+        }
         command
     }
 
