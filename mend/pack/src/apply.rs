@@ -1,19 +1,21 @@
 //! Turns a draft into the new file: gives everything its offset and puts the pieces together. Decides nothing.
 
 use crate::canvas::Canvas;
-use crate::image::{Image, Segment, part, push_section, push_segment, push_word, set_word};
+use crate::debug;
+use crate::image::{Image, Segment, part, push_segment, push_word, set_word};
 use crate::init::plan as init;
 use crate::layout::{self, Load, Part};
-use crate::options::SectionType;
+use crate::options::{BuildId, Options};
 use crate::plan::{Draft, Facts, Fill, Moves};
 use crate::refuse::Stop;
 use crate::relocations::Form;
 use crate::report::DynamicPlace;
-use crate::sections::Renewed;
+use crate::sections::{Renewed, write_table};
 use crate::verify::{Allowed, Expected};
 use elf::relr::Word;
 use model::Error;
 use std::ops::Range;
+use std::path::Path;
 
 /// The new file.
 pub struct Built<'a> {
@@ -22,12 +24,23 @@ pub struct Built<'a> {
     pub freed: Range<u64>,
     /// What differs on purpose, for the oracle.
     pub expected: Expected,
+    /// The debug file for the new file, if there was one for the old.
+    pub debug: Option<Vec<u8>>,
 }
 
 /// Puts the new file together; the draft gets its offsets.
-pub fn build<'a>(facts: &Facts<'_, 'a>, draft: &mut Draft, moves: Moves, kind: SectionType) -> Result<Built<'a>, Stop> {
+///
+/// # Errors
+/// There is no place for a part; the debug file is another file's; a bug.
+pub fn build<'a>(
+    facts: &Facts<'_, 'a>,
+    draft: &mut Draft,
+    moves: Moves,
+    options: &Options,
+    debug: Option<(&Path, &[u8])>,
+) -> Result<Built<'a>, Stop> {
     let image = facts.image;
-    let mut sections = Renewed::of(facts, draft, moves, kind);
+    let mut sections = Renewed::of(facts, draft, moves, options.section_type);
     let mut freed = 0..0;
     let places = match moves {
         Moves::Up => layout::shrink(image, &mut draft.loads, sections.lens())?,
@@ -77,12 +90,26 @@ pub fn build<'a>(facts: &Facts<'_, 'a>, draft: &mut Draft, moves: Moves, kind: S
             canvas.paint(places.moved(at), bytes);
         }
         let table = places.of(Part::Table).ok_or_else(|| lost(image.header.shoff))?.at;
-        section_table(image.word, &mut sections, table, &mut canvas);
+        write_table(image.word, &mut sections, table, &mut canvas);
         if let Some(names) = places.of(Part::Names) {
-            canvas.paint(names.at, std::mem::take(&mut sections.names));
+            canvas.paint(names.at, sections.names.clone());
         }
     }
-    Ok(Built { canvas, freed, expected: expected(draft) })
+    let mut expected = expected(draft);
+    let id = (options.build_id == BuildId::New).then(|| debug::new_id(facts)).flatten();
+    if let Some((at, id)) = &id {
+        canvas.paint(id_place(image, draft, &places, *at)?, id.clone());
+        expected.allowed.push(Allowed::BuildId);
+    }
+    let id = id.as_ref().map(|(_, id)| id.as_slice());
+    let debug = debug.map(|(path, bytes)| debug::follow(path, bytes, facts, draft, &sections, id)).transpose()?;
+    let link = image.sections.iter().find(|section| image.section_name(section) == debug::LINK && section.size >= 4);
+    if let (Some(debug), Some(link)) = (&debug, link) {
+        let crc = crc32fast::hash(debug).to_le_bytes().to_vec();
+        canvas.paint(places.moved(link.offset + link.size - 4), crc);
+        expected.allowed.push(Allowed::DebugLink);
+    }
+    Ok(Built { canvas, freed, expected, debug })
 }
 
 /// What the oracle has to let pass besides the form of the relocations.
@@ -95,6 +122,17 @@ fn expected(draft: &Draft) -> Expected {
         allowed.push(Allowed::New { at: draft.gap.start, len: draft.gap.end - draft.gap.start });
     }
     Expected { allowed }
+}
+
+/// Where a byte of the build ID is now.
+fn id_place(image: &Image<'_>, draft: &Draft, places: &layout::Places, at: u64) -> Result<u64, Stop> {
+    let load = image.loads().find(|load| load.file_range().contains(&at));
+    let Some(vaddr) = load.map(|load| load.vaddr + (at - load.offset)) else { return Ok(places.moved(at)) };
+    let moved = draft.moved.iter().find_map(|moved| {
+        let within = vaddr.checked_sub(moved.from?).filter(|within| *within < moved.len_before)?;
+        Some(moved.to + within)
+    });
+    offset(&draft.loads, moved.unwrap_or(vaddr)).ok_or_else(|| lost(vaddr))
 }
 
 fn lost(vaddr: u64) -> Stop {
@@ -171,24 +209,4 @@ fn program_headers<'a>(
     let count = if word == Word::Four { 44 } else { 56 };
     canvas.paint(count, (draft.headers.len() as u16).to_le_bytes().to_vec());
     Ok(())
-}
-
-fn section_table(word: Word, sections: &mut Renewed, at: u64, canvas: &mut Canvas<'_>) {
-    // Counts that do not fit the header are in the first section.
-    let count = sections.sections.len();
-    let in_header = if count < 0xff00 { count as u16 } else { 0 };
-    if in_header == 0 {
-        sections.sections[0].size = count as u64;
-    }
-    let mut table = Vec::new();
-    sections.sections.iter().for_each(|section| push_section(&mut table, section, word));
-    canvas.paint(at, table);
-    let mut place = Vec::new();
-    push_word(&mut place, at, word);
-    canvas.paint(if word == Word::Four { 32 } else { 40 }, place);
-    canvas.paint(if word == Word::Four { 48 } else { 60 }, in_header.to_le_bytes().to_vec());
-    if let Some(names) = sections.own_names {
-        // Such a table has less than 0xff00 sections, or it would have had no room for one more.
-        canvas.paint(if word == Word::Four { 50 } else { 62 }, (names as u16).to_le_bytes().to_vec());
-    }
 }

@@ -4,7 +4,7 @@
 use crate::apply::{self, Built};
 use crate::image::{Image, Segment, up};
 use crate::layout::{self, Load};
-use crate::options::SectionType;
+use crate::options::Options;
 use crate::plan::{Draft, Facts, Moves, Stack, alignment};
 use crate::refuse::{self, Stop, refuse};
 use crate::relocations::{Form, Partition, Place, Places};
@@ -55,7 +55,7 @@ pub fn fix(bytes: &[u8]) -> Result<Fix<'_>, Stop> {
     let (partition, relr) = (Partition::default(), Vec::new());
     let facts = Facts { image: &image, dynamic, places, loader, partition, relr, needs, call: None, tables, run };
     let mut draft = decide(&facts)?;
-    let built = apply::build(&facts, &mut draft, Moves::Not, SectionType::default())?;
+    let built = apply::build(&facts, &mut draft, Moves::Not, &Options::default(), None)?;
     Ok(Fix::Added(Box::new(crate::packing::plan(&draft)), built))
 }
 

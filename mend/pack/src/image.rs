@@ -194,9 +194,20 @@ pub fn down(value: u64, align: u64) -> u64 {
 }
 
 impl<'a> Image<'a> {
-    /// Reads the headers. What it accepts has ranges that do not overflow, PT_LOAD segments that are sorted and apart,
-    /// with all their bytes in the file, and sections with their bytes in the file.
+    /// Reads the headers of a file that may be packed: ranges do not overflow, PT_LOAD segments are sorted and apart, with
+    /// all their bytes in the file.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Stop> {
+        let image = Self::read(bytes)?;
+        let emptied = |section: &Section| section.flags & u64::from(SHF_EXECINSTR.0) != 0 && !section.has_bytes();
+        if image.sections.iter().any(|section| section.is_loaded() && emptied(section)) {
+            return Err(refuse(Reason::DebugFile, "it holds the debug information of another file, and no code"));
+        }
+        check_segments(&image.segments, bytes.len() as u64, image.word)?;
+        Ok(image)
+    }
+
+    /// Reads the headers. Sections have their bytes in the file; segments can be anything.
+    pub fn read(bytes: &'a [u8]) -> Result<Self, Stop> {
         let damaged = |part: &str| refuse(Reason::Damaged, format!("its {part} cannot be right"));
         if !bytes.starts_with(b"\x7fELF") {
             return Err(refuse(Reason::NotElf, "it is not an ELF file"));
@@ -272,10 +283,6 @@ impl<'a> Image<'a> {
             let table = shnum.checked_mul(section_len(word)).and_then(|len| part(bytes, shoff, len));
             let table = table.ok_or_else(|| damaged("section table"))?;
             sections = table.chunks_exact(section_len(word) as usize).map(|raw| section(raw, word)).collect();
-            let emptied = |section: &Section| section.flags & SHF_EXECINSTR.0 != 0 && !section.has_bytes();
-            if sections.iter().any(|section: &Section| section.is_loaded() && emptied(section)) {
-                return Err(refuse(Reason::DebugFile, "it holds the debug information of another file, and no code"));
-            }
             for section in &sections {
                 let bounded = section.addr.checked_add(section.size).is_some()
                     && (!section.has_bytes() || part(bytes, section.offset, section.size).is_some());
@@ -287,7 +294,6 @@ impl<'a> Image<'a> {
                 return Err(damaged("table of section names"));
             }
         }
-        check_segments(&segments, bytes.len() as u64, word)?;
         Ok(Self { bytes, word, machine, header: Header { kind, phoff, shoff, shstrndx }, segments, sections })
     }
 

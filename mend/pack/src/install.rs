@@ -2,6 +2,7 @@
 //! trace in the target; the one place where the oracle is asked is here, between writing and renaming.
 
 use crate::apply::Built;
+use crate::canvas::Canvas;
 use crate::files::{Dress, Fresh, Mapping, failed, fresh_name};
 use crate::fix::{self, Fix};
 use crate::image::Image;
@@ -69,12 +70,14 @@ pub fn pack(input: &Path, target: &Target, options: &Options) -> Result<Outcome>
 
 fn pack_input(input: &Input, target: &Target, options: &Options) -> std::result::Result<Packed, Stop> {
     surroundings::judge(&input.path, &input.file, &input.about, target, options)?;
+    let debug = options.debug_file.as_ref().map(|path| Input::open(path, target)).transpose()?;
+    let debug_bytes = debug.as_ref().map(|debug| (debug.path.as_path(), &*debug.bytes));
     let prepared = packing::prepare(&input.bytes, options)?;
-    let (packed, built) = prepared.pack(options)?;
+    let (packed, built) = prepared.pack(options, debug_bytes)?;
     if *target == Target::InPlace && options.backend == Backend::Relr {
         surroundings::judge_loader(&Image::parse(&input.bytes)?, packed.loader)?;
     }
-    write(input, &built, target, options)?;
+    write(input, debug.as_ref(), &built, target, options)?;
     Ok(packed)
 }
 
@@ -96,7 +99,7 @@ pub fn fix(input: &Path, target: &Target, options: &Options) -> Result<Fixed> {
     let judged = surroundings::judge(&input.path, &input.file, &input.about, target, options);
     let fixed = judged.and_then(|()| {
         let (fixed, built) = fix_bytes(&input.bytes)?;
-        built.iter().try_for_each(|built| write(&input, built, target, options))?;
+        built.iter().try_for_each(|built| write(&input, None, built, target, options))?;
         Ok(fixed)
     });
     let fixed = match fixed {
@@ -114,22 +117,60 @@ pub fn fix(input: &Path, target: &Target, options: &Options) -> Result<Fixed> {
     })
 }
 
-/// Writes the new file to its target.
-fn write(input: &Input, built: &Built<'_>, target: &Target, options: &Options) -> std::result::Result<(), Stop> {
+/// Writes the new file, and its debug file, to their targets. Both are whole before either gets its name.
+fn write(
+    input: &Input,
+    debug: Option<&Input>,
+    built: &Built<'_>,
+    target: &Target,
+    options: &Options,
+) -> std::result::Result<(), Stop> {
+    let debug = debug.zip(built.debug.as_deref());
     match target {
         Target::PlanOnly => Ok(()),
         Target::Copy(to) => {
-            if to.canonicalize().is_ok_and(|to| to == input.path) {
-                let error = Error::on(Exit::Usage, "the copy would replace its original", to);
-                return Err(error.hint("`--in-place` does that, and keeps the original").into());
-            }
-            let fresh = Fresh::create(fresh_name(to))?;
+            let fresh = fresh_copy(input, to)?;
             fill(&fresh, input, built, options)?;
             fresh.dress(&input.file, &input.about, Dress::AsAllowed)?;
-            Ok(fresh.place(to)?)
+            let debug = debug.map(|(debug, bytes)| -> Result<_> {
+                // Debuggers look for it beside the file, by its own name.
+                let to = to.with_file_name(debug.path.file_name().unwrap_or_default());
+                let fresh = fresh_copy(debug, &to)?;
+                fill_plain(&fresh, bytes)?;
+                fresh.dress(&debug.file, &debug.about, Dress::AsAllowed)?;
+                Ok((fresh, to))
+            });
+            let debug = debug.transpose()?;
+            fresh.place(to)?;
+            debug.into_iter().try_for_each(|(fresh, to)| fresh.place(&to))?;
+            Ok(())
         }
-        Target::InPlace => in_place(input, built, options),
+        Target::InPlace => {
+            let store = Store::open()?;
+            let _lock = store.lock()?;
+            let main = Pending::prepare(input, |fresh| fill(fresh, input, built, options))?;
+            let debug = debug.map(|(debug, bytes)| Pending::prepare(debug, |fresh| Ok(fill_plain(fresh, bytes)?)));
+            let debug = debug.transpose()?;
+            main.place(&store, debug.as_ref().map(|debug| debug.input.path.as_path()))?;
+            debug.into_iter().try_for_each(|debug| debug.place(&store, None))?;
+            Ok(())
+        }
     }
+}
+
+fn fresh_copy(input: &Input, to: &Path) -> Result<Fresh> {
+    if to.canonicalize().is_ok_and(|to| to == input.path) {
+        let error = Error::on(Exit::Usage, "the copy would replace its original", to);
+        return Err(error.hint("`--in-place` does that, and keeps the original; or write to another directory"));
+    }
+    Fresh::create(fresh_name(to))
+}
+
+fn fill_plain(fresh: &Fresh, bytes: &[u8]) -> Result<Mapping> {
+    let mut canvas = Canvas::blank(0);
+    canvas.paint(0, bytes);
+    fresh.paint(&canvas)?;
+    Mapping::of(&fresh.file, &fresh.path)
 }
 
 /// Writes the bytes of the new file, and has them verified as a reader of the file sees them.
@@ -158,26 +199,44 @@ pub fn prove(original: &[u8], packed: &[u8], expected: &Expected) -> std::result
     Err(refuse_with_hint(Reason::NotProven, sentence, hint))
 }
 
-fn in_place(input: &Input, built: &Built<'_>, options: &Options) -> std::result::Result<(), Stop> {
-    let store = Store::open()?;
-    let _lock = store.lock()?;
-    let name = fresh_name(&input.path);
-    // A name that a killed thaw leaves is removed by `thaw doctor --mend`; after the rename there is none.
-    let entry = journal::hold(Undo::RemoveTree { path: name.clone() }, || Ok(()))?;
-    let fresh = Fresh::create(name)?;
-    let packed = Sum::of(&fill(&fresh, input, built, options)?);
-    fresh.dress(&input.file, &input.about, Dress::Exactly)?;
-    input.check_unchanged()?;
-    // Originals of what the file was before an upgrade.
-    let older = store.of(&input.path)?;
-    let kept = store.keep(&input.path, (&input.file, &input.about), (Sum::of(&input.bytes), packed))?;
-    if let Err(error) = fresh.place(&input.path) {
-        // What could not be removed either is recognised as needless by the next one.
-        let _ = kept.forget();
-        return Err(error.into());
+/// A file that is written, and about to take the place of its original.
+struct Pending<'i> {
+    input: &'i Input,
+    fresh: Fresh,
+    packed: Sum,
+    /// A name that a killed thaw leaves is removed by `thaw doctor --mend`; after the rename there is none.
+    entry: journal::Entry,
+}
+
+impl<'i> Pending<'i> {
+    fn prepare(
+        input: &'i Input,
+        fill: impl FnOnce(&Fresh) -> std::result::Result<Mapping, Stop>,
+    ) -> std::result::Result<Self, Stop> {
+        let name = fresh_name(&input.path);
+        let entry = journal::hold(Undo::RemoveTree { path: name.clone() }, || Ok(()))?;
+        let fresh = Fresh::create(name)?;
+        let packed = Sum::of(&fill(&fresh)?);
+        fresh.dress(&input.file, &input.about, Dress::Exactly)?;
+        Ok(Self { input, fresh, packed, entry })
     }
-    older.into_iter().try_for_each(Kept::forget)?;
-    Ok(entry.undo()?)
+
+    /// Keeps the original, and takes its place.
+    fn place(self, store: &Store, companion: Option<&Path>) -> Result<()> {
+        let input = self.input;
+        input.check_unchanged()?;
+        // Originals of what the file was before an upgrade.
+        let older = store.of(&input.path)?;
+        let sums = (Sum::of(&input.bytes), self.packed);
+        let kept = store.keep(&input.path, companion, (&input.file, &input.about), sums)?;
+        if let Err(error) = self.fresh.place(&input.path) {
+            // What could not be removed either is recognised as needless by the next one.
+            let _ = kept.forget();
+            return Err(error);
+        }
+        older.into_iter().try_for_each(Kept::forget)?;
+        self.entry.undo()
+    }
 }
 
 pub fn restore(path: &Path) -> Result<Restored> {

@@ -19,6 +19,7 @@
 
 mod apply;
 mod canvas;
+mod debug;
 mod dynamic;
 mod files;
 mod fix;
@@ -51,7 +52,7 @@ pub use report::{
 use model::Result;
 use std::path::Path;
 
-/// Packs a file that lies in memory; touches nothing else. The bytes are there if and only if it was packed; the oracle
+/// Packs a file that lies in memory; touches nothing else, nor reads [`Options::debug_file`]. The bytes are there if and only if it was packed; the oracle
 /// has found them equivalent.
 ///
 /// # Errors
@@ -77,7 +78,7 @@ pub struct Rewritten {
 pub fn rewrite(original: &[u8], options: &Options) -> Result<(Outcome, Option<Rewritten>)> {
     let all = || {
         let prepared = packing::prepare(original, options)?;
-        let (packed, built) = prepared.pack(options)?;
+        let (packed, built) = prepared.pack(options, None)?;
         let rewritten = Rewritten { bytes: built.canvas.to_vec(), expected: built.expected };
         install::prove(original, &rewritten.bytes, &rewritten.expected)?;
         Ok((packed, rewritten))

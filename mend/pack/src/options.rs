@@ -100,7 +100,8 @@ pub struct Options {
     pub setuid: Setuid,
     /// The build ID.
     pub build_id: BuildId,
-    /// A separate debug file to keep in step (offsets, headers, build ID); rewritten as the file itself is.
+    /// A separate debug file to keep in step (offsets, headers, build ID). [`Target::Copy`] writes it beside the copy, under
+    /// its own name; [`Target::InPlace`] in place, and restores it with the file.
     pub debug_file: Option<PathBuf>,
     /// The section header of the table.
     pub section_type: SectionType,

@@ -10,7 +10,7 @@ use crate::report::{BlobMove, DynamicPlace, Packed, Plan, Reason, Relocations, S
 use crate::verify::Expected;
 use model::{Bytes, Error, Exit, FileOffset, PAGE};
 use std::borrow::Cow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A file after its further passes, and what they have to say.
 pub struct Prepared<'a> {
@@ -39,12 +39,12 @@ pub fn prepare<'a>(bytes: &'a [u8], options: &Options) -> Result<Prepared<'a>, S
 }
 
 impl Prepared<'_> {
-    /// Packs, and gives the parts of the new file.
-    pub fn pack(&self, options: &Options) -> Result<(Packed, Built<'_>), Stop> {
+    /// Packs, and gives the parts of the new file, and its debug file if there is one.
+    pub fn pack(&self, options: &Options, debug: Option<(&Path, &[u8])>) -> Result<(Packed, Built<'_>), Stop> {
         let to_front =
             |report: &Report| report.pass == Pass::DynamicFirst && matches!(report.outcome, Outcome::Done { .. });
         let front = if self.reports.iter().any(to_front) { Front::Wanted } else { Front::NotWanted };
-        let (mut packed, mut built) = pack(&self.bytes, options, front)?;
+        let (mut packed, mut built) = pack(&self.bytes, options, front, debug)?;
         packed.passes = self.reports.clone();
         if packed.plan.dynamic_place != DynamicPlace::ReadOnly {
             packed
@@ -58,12 +58,17 @@ impl Prepared<'_> {
     }
 }
 
-fn pack<'a>(bytes: &'a [u8], options: &Options, front: Front) -> Result<(Packed, Built<'a>), Stop> {
+fn pack<'a>(
+    bytes: &'a [u8],
+    options: &Options,
+    front: Front,
+    debug: Option<(&Path, &[u8])>,
+) -> Result<(Packed, Built<'a>), Stop> {
     let image = Image::parse(bytes)?;
     let facts = Facts::of(&image, options)?;
     let moves = if options.space == Space::Shrink { Moves::Up } else { Moves::Not };
     let mut draft = crate::plan::decide(&facts, moves, front)?;
-    let built = apply::build(&facts, &mut draft, moves, options.section_type)?;
+    let built = apply::build(&facts, &mut draft, moves, options, debug)?;
     let (before, after) = (bytes.len() as u64, built.canvas.len());
     if options.space == Space::Shrink && after + PAGE > before {
         return Err(refuse(Reason::NoGain, "it would not get smaller by a page"));

@@ -8,7 +8,7 @@ use model::Error;
 use object::elf::{
     DF_1_PIE, DF_TEXTREL, DT_ANDROID_REL, DT_ANDROID_RELA, DT_ANDROID_RELR, DT_DEBUG, DT_FLAGS, DT_FLAGS_1,
     DT_GNU_CONFLICT, DT_GNU_LIBLIST, DT_GNU_PRELINKED, DT_REL, DT_RELA, DT_RELR, DT_RELRENT, DT_RELRSZ, DT_TEXTREL,
-    PT_DYNAMIC, PT_INTERP, PT_NOTE,
+    NT_GNU_BUILD_ID, PT_DYNAMIC, PT_INTERP, PT_NOTE,
 };
 
 /// Why a step went no further.
@@ -131,6 +131,12 @@ pub struct Note<'a> {
     /// All of it, padding included.
     pub vaddr: u64,
     pub len: u64,
+}
+
+impl Note<'_> {
+    pub fn is_build_id(&self) -> bool {
+        self.owner == b"GNU" && self.kind == NT_GNU_BUILD_ID.0 && !self.desc.is_empty()
+    }
 }
 
 /// The notes of all PT_NOTE segments.

@@ -1,8 +1,9 @@
 //! Keeps the section table in step: new addresses and lengths of the loader's tables, a section for the packed one, and
 //! the symbols that name a section that moved. Loaders need none of this; strip, debuggers and readers of ELF do.
 
+use crate::canvas::Canvas;
 use crate::dynamic::entry_len;
-use crate::image::{Image, Section, part, symbol_len, u16_at, word_at};
+use crate::image::{Image, Section, part, push_section, push_word, symbol_len, text_at, u16_at, word_at};
 use crate::init::plan::CODE_ALIGN;
 use crate::layout::{self, Load, Part, Places, Tables};
 use crate::options::SectionType;
@@ -24,20 +25,23 @@ pub struct Renewed {
 }
 
 impl Renewed {
-    pub fn of(facts: &Facts<'_, '_>, draft: &Draft, moves: Moves, kind: SectionType) -> Self {
-        let image = facts.image;
-        let mut renewed =
-            Self { sections: image.sections.clone(), names: Vec::new(), shifts: Vec::new(), own_names: None };
+    /// The table as it is.
+    pub fn plain(image: &Image<'_>) -> Self {
         let names = image.sections.get(image.header.shstrndx as usize);
         let names = names.filter(|names| names.kind == SHT_STRTAB.0);
-        if let Some(names) = names {
-            renewed.names = part(image.bytes, names.offset, names.size).unwrap_or_default().to_vec();
-        }
+        let names = names.and_then(|names| part(image.bytes, names.offset, names.size)).unwrap_or_default();
+        Self { sections: image.sections.clone(), names: names.to_vec(), shifts: Vec::new(), own_names: None }
+    }
+
+    /// The table that a draft asks for.
+    pub fn of(facts: &Facts<'_, '_>, draft: &Draft, moves: Moves, kind: SectionType) -> Self {
+        let image = facts.image;
+        let mut renewed = Self::plain(image);
         if image.sections.is_empty() {
             return renewed;
         }
         let old_dynamic = facts.dynamic.vaddr;
-        let mut old_flags = 0;
+        let (mut old_flags, mut shifts) = (0, Vec::new());
         for (index, section) in renewed.sections.iter_mut().enumerate().filter(|(_, section)| section.is_loaded()) {
             let old = section.addr;
             if section.size == 0 && section.has_bytes() && draft.freed.contains(&old) {
@@ -64,10 +68,9 @@ impl Renewed {
                     section.flags = SHF_ALLOC.0;
                 }
             }
-            if section.addr != old {
-                renewed.shifts.push((index, old, section.addr.wrapping_sub(old) as i64));
-            }
+            shifts.push((index, old, section.addr));
         }
+        shifts.into_iter().for_each(|(index, old, new)| renewed.shift(index, old, new));
         let relr = Section {
             name_at: 0,
             kind: if kind == SectionType::Relr { SHT_RELR.0 } else { SHT_PROGBITS.0 },
@@ -109,7 +112,20 @@ impl Renewed {
         renewed
     }
 
-    fn add(&mut self, mut section: Section, name: &[u8]) {
+    /// Symbols of a section follow it.
+    pub fn shift(&mut self, index: usize, old: u64, new: u64) {
+        if new != old {
+            self.shifts.push((index, old, new.wrapping_sub(old) as i64));
+        }
+    }
+
+    /// Sections that the original does not have, with their names.
+    pub fn added(&self, image: &Image<'_>) -> impl Iterator<Item = (&Section, &[u8])> {
+        let added = self.sections.get(image.sections.len()..).unwrap_or_default();
+        added.iter().map(|section| (section, text_at(&self.names, u64::from(section.name_at)).unwrap_or_default()))
+    }
+
+    pub fn add(&mut self, mut section: Section, name: &[u8]) {
         if !self.names.is_empty() {
             section.name_at = self.names.len() as u32;
             self.names.extend_from_slice(name);
@@ -186,5 +202,26 @@ impl Renewed {
             }
         }
         edits
+    }
+}
+
+/// Writes the table, and what the header says about it.
+pub fn write_table(word: Word, renewed: &mut Renewed, at: u64, canvas: &mut Canvas<'_>) {
+    // Counts that do not fit the header are in the first section.
+    let count = renewed.sections.len();
+    let in_header = if count < 0xff00 { count as u16 } else { 0 };
+    if in_header == 0 {
+        renewed.sections[0].size = count as u64;
+    }
+    let mut table = Vec::new();
+    renewed.sections.iter().for_each(|section| push_section(&mut table, section, word));
+    canvas.paint(at, table);
+    let mut place = Vec::new();
+    push_word(&mut place, at, word);
+    canvas.paint(if word == Word::Four { 32 } else { 40 }, place);
+    canvas.paint(if word == Word::Four { 48 } else { 60 }, in_header.to_le_bytes().to_vec());
+    if let Some(names) = renewed.own_names {
+        // Such a table has less than 0xff00 sections, or it would have had no room for one more.
+        canvas.paint(if word == Word::Four { 50 } else { 62 }, (names as u16).to_le_bytes().to_vec());
     }
 }

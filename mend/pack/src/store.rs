@@ -40,6 +40,8 @@ impl Sum {
 struct Manifest {
     /// The path's bytes: it need not be UTF-8.
     path: Vec<u8>,
+    /// The debug file that was kept in step, if there is one; it is restored too.
+    companion: Option<Vec<u8>>,
     original: Sum,
     packed: Sum,
     packed_unix_ns: u64,
@@ -76,7 +78,13 @@ impl Store {
     }
 
     /// Keeps the original of a file that is about to be packed. On the disk when this returns.
-    pub fn keep(&self, path: &Path, original: (&File, &Metadata), sums: (Sum, Sum)) -> Result<Kept> {
+    pub fn keep(
+        &self,
+        path: &Path,
+        companion: Option<&Path>,
+        original: (&File, &Metadata),
+        sums: (Sum, Sum),
+    ) -> Result<Kept> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
         let directory = self.directory.join(format!("{}{now:020}-{}", prefix(path), std::process::id()));
         let create = |cause| failed("cannot keep the original in", &directory, cause);
@@ -93,6 +101,7 @@ impl Store {
         }
         let manifest = Manifest {
             path: path.as_os_str().as_bytes().to_vec(),
+            companion: companion.map(|path| path.as_os_str().as_bytes().to_vec()),
             original: sums.0,
             packed: sums.1,
             packed_unix_ns: now,
@@ -176,7 +185,7 @@ impl Store {
         self.of(path)?.into_iter().filter(needless).try_for_each(Kept::forget)
     }
 
-    /// Puts the original of a path back.
+    /// Puts the original of a path back, and that of its debug file.
     pub fn restore(&self, path: &Path) -> Result<Restored> {
         let _lock = self.lock()?;
         let kept = self.of(path)?.pop().ok_or_else(|| {
@@ -184,23 +193,12 @@ impl Store {
                 "`thaw doctor` lists what was packed in place; a copy made with `-o` keeps its original where it is",
             )
         })?;
-        let size_packed = Bytes(kept.manifest.packed.len);
-        let size = Bytes(kept.manifest.original.len);
-        match kept.standing() {
-            Standing::Packed => kept.put_back(path)?,
-            Standing::Original => {}
-            standing @ (Standing::Changed | Standing::Gone) => {
-                let what = if standing == Standing::Gone { "is gone" } else { "was changed since it was packed" };
-                return Err(Error::on(
-                    Exit::Data,
-                    format!("the original is not put back, because the file {what}:"),
-                    path,
-                )
-                .hint(format!("the original is kept as {}", kept.original().display())));
-            }
+        let companion = kept.manifest.companion.clone().map(|path| PathBuf::from(OsString::from_vec(path)));
+        let restored = kept.restore()?;
+        if let Some(debug) = companion.map(|path| self.of(&path)).transpose()?.and_then(|mut all| all.pop()) {
+            debug.restore()?;
         }
-        kept.forget()?;
-        Ok(Restored { path: path.to_path_buf(), size_packed, size })
+        Ok(restored)
     }
 }
 
@@ -231,6 +229,25 @@ impl Kept {
             Some(sum) if sum == original => Standing::Original,
             _ => Standing::Changed,
         }
+    }
+
+    /// Puts the original back, unless it is there, and forgets it.
+    fn restore(self) -> Result<Restored> {
+        let path = self.path();
+        let size_packed = Bytes(self.manifest.packed.len);
+        let size = Bytes(self.manifest.original.len);
+        match self.standing() {
+            Standing::Packed => self.put_back(&path)?,
+            Standing::Original => {}
+            standing @ (Standing::Changed | Standing::Gone) => {
+                let what = if standing == Standing::Gone { "is gone" } else { "was changed since it was packed" };
+                let what = format!("the original is not put back, because the file {what}:");
+                let hint = format!("the original is kept as {}", self.original().display());
+                return Err(Error::on(Exit::Data, what, &path).hint(hint));
+            }
+        }
+        self.forget()?;
+        Ok(Restored { path, size_packed, size })
     }
 
     fn put_back(&self, path: &Path) -> Result<()> {
