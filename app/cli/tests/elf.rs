@@ -271,6 +271,7 @@ fn what_pack_is_asked_for_must_make_sense() {
         (&["one"], "--output"),
         (&["one", "--plan", "--in-place"], "cannot be used with"),
         (&["nowhere", "--plan"], "cannot look at 'nowhere'"),
+        (&["one", "--plan", "--debug-file", "file"], "--debug-file is for one file"),
         (&["one", "two", "-o", "out"], "two files would become 'out/same/lib.so'"),
         (&["one", "-o", "file"], "several files need a directory"),
         (&["one", "--plan", "--backend", "magic"], "relr"),

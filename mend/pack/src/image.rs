@@ -198,7 +198,7 @@ impl<'a> Image<'a> {
     /// all their bytes in the file.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Stop> {
         let image = Self::read(bytes)?;
-        let emptied = |section: &Section| section.flags & u64::from(SHF_EXECINSTR.0) != 0 && !section.has_bytes();
+        let emptied = |section: &Section| section.flags & SHF_EXECINSTR.0 != 0 && !section.has_bytes();
         if image.sections.iter().any(|section| section.is_loaded() && emptied(section)) {
             return Err(refuse(Reason::DebugFile, "it holds the debug information of another file, and no code"));
         }

@@ -131,6 +131,9 @@ pub struct Note<'a> {
     /// All of it, padding included.
     pub vaddr: u64,
     pub len: u64,
+    /// Its descriptor in the file.
+    pub desc_at: u64,
+    pub desc: &'a [u8],
 }
 
 impl Note<'_> {
@@ -155,13 +158,15 @@ pub fn notes<'a>(image: &Image<'a>) -> impl Iterator<Item = Note<'a>> {
             let desc_at = crate::image::up(12 + owner_len, align);
             let len = crate::image::up(desc_at + desc_len, align).min(left);
             let owner = crate::image::part(raw, 12, owner_len)?;
-            crate::image::part(raw, desc_at, desc_len)?;
+            let desc = crate::image::part(raw, desc_at, desc_len)?;
             at = start + len;
             Some(Note {
                 owner: owner.strip_suffix(b"\0").unwrap_or(owner),
                 kind: kind as u32,
                 vaddr: segment.vaddr.checked_add(start)?,
                 len,
+                desc_at: segment.offset + start + desc_at,
+                desc,
             })
         })
     })

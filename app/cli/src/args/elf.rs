@@ -105,6 +105,12 @@ pub struct PackArgs {
     /// Also pack programs with rights of their own (set-user-id, set-group-id, file capabilities); they keep them
     #[arg(long)]
     pub setuid: bool,
+    /// Give the packed file a new build-id; without it, caches by build-id that hold the old file are stale
+    #[arg(long)]
+    pub new_build_id: bool,
+    /// A separate debug file to keep in step; for one FILE
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub debug_file: Option<PathBuf>,
     /// Type of the packed table's section: relr, or progbits for old tools that stop at a type they do not know
     #[arg(long, value_name = "TYPE", default_value = "relr", hide_possible_values = true)]
     pub section_type: SectionType,

@@ -7,7 +7,7 @@ use crate::{output, text};
 use elfstat::report::LeftOut;
 use model::{Bytes, Error, Exit, Result, shown};
 use pack::passes::{Later, Pass};
-use pack::{Copies, Options, Outcome, Packed, Passes, Reason, Setuid, Space, Target, Why, pack_file};
+use pack::{BuildId, Copies, Options, Outcome, Packed, Passes, Reason, Setuid, Space, Target, Why, pack_file};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -98,6 +98,9 @@ pub fn run(args: &PackArgs, quiet: bool) -> Result<Exit> {
     os::interrupt::install()?;
     let options = options(args);
     let single = matches!(args.paths.as_slice(), [path] if !path.is_dir());
+    if !single && args.debug_file.is_some() {
+        return Err(Error::new(Exit::Usage, "--debug-file is for one file", "").hint("pack the files one by one"));
+    }
     let (jobs, left_out) = jobs(args, single)?;
     let mut worst = Exit::Done;
     let mut files = Vec::new();
@@ -153,6 +156,8 @@ fn options(args: &PackArgs) -> Options {
             (false, false) => Space::Shrink,
         },
         setuid: if args.setuid { Setuid::Pack } else { Setuid::Refuse },
+        build_id: if args.new_build_id { BuildId::New } else { BuildId::Keep },
+        debug_file: args.debug_file.clone(),
         section_type: match args.section_type {
             SectionType::Relr => pack::SectionType::Relr,
             SectionType::Progbits => pack::SectionType::Progbits,
@@ -163,7 +168,6 @@ fn options(args: &PackArgs) -> Options {
             closed_set: elfstat::list(&args.closed_set).0,
             later: if args.nothing_later { Later::Nothing } else { Later::Anything },
         },
-        ..Options::default()
     }
 }
 
