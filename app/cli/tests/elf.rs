@@ -267,7 +267,7 @@ fn what_pack_is_asked_for_must_make_sense() {
         scratch.write(&format!("{name}/lib.so"), std::fs::read("/bin/true").unwrap());
     }
     scratch.write("file", "");
-    let wrong: [(&[&str], &str); 8] = [
+    let wrong: [(&[&str], &str); 9] = [
         (&["one"], "--output"),
         (&["one", "--plan", "--in-place"], "cannot be used with"),
         (&["nowhere", "--plan"], "cannot look at 'nowhere'"),
