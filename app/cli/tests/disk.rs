@@ -166,8 +166,10 @@ fn doctor_ends_a_disk_whose_thaw_was_killed() {
     }
     let scratch = Scratch::new();
     let (mut thaw, server, program) = in_the_middle(&scratch);
-    let device = std::fs::read_to_string(format!("/proc/{}/mountinfo", program.trim())).unwrap();
-    let device = device.split_whitespace().find(|word| word.starts_with("/dev/loop")).unwrap();
+    let mounts = std::fs::read_to_string(format!("/proc/{}/mountinfo", program.trim())).unwrap();
+    let covered = scratch.path("app").display().to_string();
+    let mount = mounts.lines().find(|line| line.split(' ').nth(4) == Some(&covered)).unwrap();
+    let device = mount.split_whitespace().find(|word| word.starts_with("/dev/loop")).unwrap();
     let device = Path::new("/sys/block").join(device.trim_start_matches("/dev/"));
     // Which use of the device it is; another program may take it as soon as it is free.
     let attached = || (device.join("loop/backing_file").exists(), std::fs::read_to_string(device.join("diskseq")).ok());
@@ -184,9 +186,7 @@ fn doctor_ends_a_disk_whose_thaw_was_killed() {
     while attached() == ours {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
-    assert!(
-        !std::fs::read_to_string("/proc/self/mountinfo").unwrap().contains(&scratch.path("app").display().to_string())
-    );
+    assert!(!std::fs::read_to_string("/proc/self/mountinfo").unwrap().contains(&covered));
     assert_eq!(scratch.names("app"), ["library", "program"]);
     scratch.nothing_left();
 }
