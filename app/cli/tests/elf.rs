@@ -177,12 +177,14 @@ fn a_file_is_packed_verified_and_restored() {
 #[test]
 fn the_machine_s_own_loader_is_asked() {
     let scratch = Scratch::new();
-    // It needs the C library: glibc's loader does not survive to be started for a library without it.
+    let compiled = |source: &str, options: &[&str]| {
+        scratch.write("whole.c", source);
+        let mut compiler = Command::new("gcc");
+        compiler.current_dir(scratch.path("")).args(["-shared", "-fPIC", "-o", "lib.so", "whole.c"]).args(options);
+        compiler.output().is_ok_and(|said| said.status.success())
+    };
     let source = "#include <stdio.h>\nstatic void here(void) { puts(\"\"); }\nvoid (*table[3000])(void) = { [0 ... 2999] = here };\n";
-    scratch.write("whole.c", source);
-    let mut compiler = Command::new("gcc");
-    let options = ["-shared", "-fPIC", "-o", "lib.so", "whole.c"];
-    if !compiler.current_dir(scratch.path("")).args(options).output().is_ok_and(|said| said.status.success()) {
+    if !compiled(source, &[]) {
         return testing::skip("needs gcc");
     }
     scratch.thaw(["elf", "pack", "lib.so", "-o", "packed.so"]).exits(0);
@@ -193,6 +195,53 @@ fn the_machine_s_own_loader_is_asked() {
     said.exits(0).says("packed.so means what lib.so means").says("Loaded by this machine's loader");
     let json = scratch.thaw(["elf", "verify", "lib.so", "packed.so", "--live", "--json"]).exits(0).json();
     assert!(json["live"]["checked"]["bytes"].as_u64().unwrap() > 24_000);
+
+    // Code put into the file changes more than the form of relocations: only who announces that is told that nothing else did.
+    let how = ["--backend", "init", "--no-copies", "--new-build-id"];
+    scratch.thaw(["elf", "pack", "lib.so", "-o", "init.so"].iter().chain(&how)).exits(0);
+    scratch.thaw(["elf", "verify", "lib.so", "init.so"]).exits(1).says("DT_INIT").says("--backend");
+    let announced = || ["elf", "verify", "lib.so", "init.so", "--live"].into_iter().chain(how);
+    scratch.thaw(announced()).exits(0).says("init.so means what lib.so means").says("Loaded by this machine's loader");
+    let mut bytes = std::fs::read(scratch.path("init.so")).unwrap();
+    let text = bytes.len() / 2;
+    bytes[text] ^= 1;
+    scratch.write("init.so", &bytes);
+    scratch.thaw(announced()).exits(1);
+
+    // glibc's loader does not survive to be started for a library without libc: a program has to bring it.
+    assert!(compiled(
+        "static int x; void *table[3000] = { [0 ... 2999] = &x }; int f(void) { return x; }\n",
+        &["-nostdlib"]
+    ));
+    scratch.thaw(["elf", "pack", "lib.so", "-o", "packed.so"]).exits(0);
+    scratch.thaw(["elf", "verify", "lib.so", "packed.so", "--live"]).exits(0).says("Loaded by this machine's loader");
+}
+
+#[test]
+fn a_program_of_an_old_mold_runs_again() {
+    let scratch = Scratch::new();
+    scratch.write(
+        "p.c",
+        "static int x; int *volatile p[40] = { [0 ... 39] = &x }; int main(void) { return p[39] != &x; }\n",
+    );
+    let options = ["-fuse-ld=mold", "-Wl,--pack-dyn-relocs=relr", "-o", "program", "p.c"];
+    let mut compiler = Command::new("gcc");
+    if !compiler.current_dir(scratch.path("")).args(options).output().is_ok_and(|said| said.status.success()) {
+        return testing::skip("needs gcc and mold");
+    }
+    let runs = |name: &str| Command::new(scratch.path(name)).output().unwrap();
+    if runs("program").status.success() {
+        scratch.thaw(["elf", "fix-relr", "program", "-o", "mended"]).exits(1).says("needs no change");
+        return testing::skip("this mold adds GLIBC_ABI_DT_RELR itself");
+    }
+    assert!(String::from_utf8_lossy(&runs("program").stderr).contains("GLIBC_ABI_DT_RELR"));
+    scratch.thaw(["elf", "fix-relr", "program", "-o", "mended"]).exits(0).says("asks for GLIBC_ABI_DT_RELR now");
+    assert!(runs("mended").status.success());
+    scratch.thaw(["elf", "verify", "program", "mended"]).exits(0);
+    scratch
+        .thaw(["elf", "fix-relr", "program", "-o", "nowhere/mended"])
+        .exits(3)
+        .complains("cannot create a file in 'nowhere'");
 }
 
 #[test]

@@ -86,7 +86,9 @@ pub fn fresh_name(target: &Path) -> PathBuf {
 impl Fresh {
     pub fn create(path: PathBuf) -> Result<Self> {
         let file = fs::OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path);
-        let file = file.map_err(|cause| failed("cannot create", &path, cause))?;
+        // The caller knows the directory; the name is one for a moment.
+        let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let file = file.map_err(|cause| failed("cannot create a file in", directory, cause))?;
         Ok(Self { file, path, is_placed: false })
     }
 
@@ -107,7 +109,7 @@ impl Fresh {
         let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         rustix::fs::fallocate(&self.file, mode, range.start, range.end - range.start).map_err(|cause| {
             failed("cannot punch a hole into", &self.path, cause)
-                .hint("pack with `--no-shrink` and without `--punch` here")
+                .hint("pack with `--no-shrink` and without `--punch-holes` here")
         })
     }
 

@@ -1,5 +1,5 @@
-//! Adds the version need GLIBC_ABI_DT_RELR to files that have DT_RELR without it. Nothing moves in the file: the two
-//! tables that grow go to a new segment at its end.
+//! Adds the version need GLIBC_ABI_DT_RELR to files that have DT_RELR without it. The two tables that grow go to a new
+//! segment at the end of the file. Nothing else moves there, unless its header finds room in no other way.
 
 use crate::apply::{self, Built};
 use crate::image::{Image, Segment, up};
@@ -8,7 +8,7 @@ use crate::options::Options;
 use crate::plan::{Draft, Facts, Moves, Stack, alignment};
 use crate::refuse::{self, Stop, refuse};
 use crate::relocations::{Form, Partition, Place, Places};
-use crate::report::{DynamicPlace, Loader, Plan, Reason};
+use crate::report::{DynamicPlace, Loader, Plan, Reason, Refusal};
 use crate::tables::{self, Kind, Run};
 use crate::versions::{self, Needs};
 use crate::{dynamic, headers, slots};
@@ -54,12 +54,29 @@ pub fn fix(bytes: &[u8]) -> Result<Fix<'_>, Stop> {
     let run = Run::around(&image, &tables, Kind::Strings)?;
     let (partition, relr) = (Partition::default(), Vec::new());
     let facts = Facts { image: &image, dynamic, places, loader, partition, relr, needs, call: None, tables, run };
-    let mut draft = decide(&facts)?;
-    let built = apply::build(&facts, &mut draft, Moves::Not, &Options::default(), None)?;
+    let (mut draft, moves) = match decide(&facts, Moves::Not) {
+        // Where nothing may move there is no room: segments that become one give it.
+        Err(stop) if is_full(&stop) => (decide(&facts, Moves::Up).map_err(without_hint)?, Moves::Up),
+        decided => (decided?, Moves::Not),
+    };
+    let built = apply::build(&facts, &mut draft, moves, &Options::default(), None)?;
     Ok(Fix::Added(Box::new(crate::packing::plan(&draft)), built))
 }
 
-fn decide(facts: &Facts<'_, '_>) -> Result<Draft, Stop> {
+/// What packing would be told to try is no option here.
+fn without_hint(stop: Stop) -> Stop {
+    match stop {
+        Stop::Refused(refusal) => Stop::Refused(Refusal { hint: None, ..refusal }),
+        failed @ Stop::Failed(_) => failed,
+    }
+}
+
+/// There is no room for one more program header as the file is.
+fn is_full(stop: &Stop) -> bool {
+    matches!(stop, Stop::Refused(refusal) if refusal.reason == Reason::NoHeaderSlot)
+}
+
+fn decide(facts: &Facts<'_, '_>, moves: Moves) -> Result<Draft, Stop> {
     let image = facts.image;
     let no_room = |what: &str| refuse(Reason::NoHeaderSlot, format!("there is no room for {what}"));
     let damaged = || refuse(Reason::Damaged, "the loader's tables are not all there");
@@ -95,7 +112,7 @@ fn decide(facts: &Facts<'_, '_>) -> Result<Draft, Stop> {
     loads.push(Load { head, chunks: Vec::new(), covers: offset..offset, origin: None });
 
     // Its header; the tables behind the headers may give way into the room that the two left.
-    let slots = slots::find(facts, Moves::Not, &mut loads, 1)?;
+    let slots = slots::find(facts, moves, &mut loads, 1)?;
     if let Some(start) = slots.neighbours_to {
         stack.cursor = start;
         left.extend(slots.neighbours.iter().map(slots::Neighbour::zero));

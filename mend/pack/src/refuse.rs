@@ -2,13 +2,13 @@
 //! neighbours, other names) is judged in `install`.
 
 use crate::dynamic::Dynamic;
-use crate::image::Image;
+use crate::image::{Image, Segment};
 use crate::report::{Loader, Reason, Refusal};
 use model::Error;
 use object::elf::{
     DF_1_PIE, DF_TEXTREL, DT_ANDROID_REL, DT_ANDROID_RELA, DT_ANDROID_RELR, DT_DEBUG, DT_FLAGS, DT_FLAGS_1,
     DT_GNU_CONFLICT, DT_GNU_LIBLIST, DT_GNU_PRELINKED, DT_REL, DT_RELA, DT_RELR, DT_RELRENT, DT_RELRSZ, DT_TEXTREL,
-    NT_GNU_BUILD_ID, PT_DYNAMIC, PT_INTERP, PT_NOTE,
+    NT_GNU_BUILD_ID, PT_DYNAMIC, PT_INTERP, PT_NOTE, SHT_NOTE,
 };
 
 /// Why a step went no further.
@@ -142,11 +142,28 @@ impl Note<'_> {
     }
 }
 
-/// The notes of all PT_NOTE segments.
+/// The notes of all PT_NOTE segments. Some linkers (mold 1.10) put notes of both alignments into one segment, whose own
+/// alignment then is wrong for some of them: where there are sections, these tell.
 pub fn notes<'a>(image: &Image<'a>) -> impl Iterator<Item = Note<'a>> {
     let bytes = image.bytes;
-    let segments: Vec<_> = image.segments.iter().filter(|segment| segment.kind == PT_NOTE.0).cloned().collect();
-    segments.into_iter().flat_map(move |segment| {
+    let mut stretches: Vec<Segment> = Vec::new();
+    for segment in image.segments.iter().filter(|segment| segment.kind == PT_NOTE.0) {
+        let sections = image.sections.iter().filter(|section| {
+            section.kind == SHT_NOTE.0 && section.is_loaded() && segment.in_file().contains(&section.addr)
+        });
+        let before = stretches.len();
+        stretches.extend(sections.map(|section| Segment {
+            offset: section.offset,
+            vaddr: section.addr,
+            filesz: section.size,
+            align: section.align,
+            ..segment.clone()
+        }));
+        if stretches.len() == before {
+            stretches.push(segment.clone());
+        }
+    }
+    stretches.into_iter().flat_map(move |segment| {
         let mut at = 0;
         std::iter::from_fn(move || {
             let start = at;

@@ -1,6 +1,6 @@
 //! Room for more program headers. The table stays where it is, because kernels, loaders and tools look for it there.
 
-use crate::image::{Image, part, segment_len};
+use crate::image::{Image, part, segment_len, up};
 use crate::layout::Load;
 use crate::plan::{Facts, Fill, Moves};
 use crate::refuse::{Stop, notes, refuse_with_hint};
@@ -188,14 +188,20 @@ fn neighbours(facts: &Facts<'_, '_>, len: u64, pinned: Pinned) -> Option<(Vec<Ne
         return None;
     }
     // Notes whose segment stays in part come first, so that they join it again at its end; the name of the loader last.
-    let stays = |neighbour: &Neighbour| {
-        image.segments.iter().any(|segment| {
-            segment.in_file().contains(&neighbour.vaddr) && !segment.is_load() && {
-                let last = evicted.last().map_or(0, |(last, _)| last.vaddr + last.len);
-                segment.in_file().end > last
-            }
+    let to = cursor.max(start + len);
+    let last = evicted.last().map_or(0, |(last, _)| last.vaddr + last.len);
+    let staying = |neighbour: &Neighbour| {
+        image.segments.iter().find(|segment| {
+            let file = segment.in_file();
+            file.contains(&neighbour.vaddr) && !segment.is_load() && file.end > last
         })
     };
+    let stays = |neighbour: &Neighbour| staying(neighbour).is_some();
+    // Room for alignment before the first would tear the segment apart.
+    let first = evicted.iter().map(|(neighbour, _)| neighbour).find(|neighbour| stays(neighbour));
+    if first.is_some_and(|first| staying(first).is_some_and(|segment| up(to, first.align) != segment.in_file().end)) {
+        return None;
+    }
     let mut order: Vec<(u8, Neighbour)> = evicted
         .iter()
         .map(|(neighbour, _)| {
@@ -204,7 +210,7 @@ fn neighbours(facts: &Facts<'_, '_>, len: u64, pinned: Pinned) -> Option<(Vec<Ne
         })
         .collect();
     order.sort_by_key(|(rank, neighbour)| (*rank, neighbour.vaddr));
-    Some((order.into_iter().map(|(_, neighbour)| neighbour).collect(), cursor.max(start + len)))
+    Some((order.into_iter().map(|(_, neighbour)| neighbour).collect(), to))
 }
 
 /// Only alignment lies there.

@@ -69,6 +69,28 @@ pub struct PackArgs {
     /// Only say what would be done
     #[arg(long)]
     pub plan: bool,
+    #[command(flatten)]
+    pub rewrite: RewriteArgs,
+    /// Also pack programs with rights of their own (set-user-id, set-group-id, file capabilities); they keep them
+    #[arg(long)]
+    pub setuid: bool,
+    /// A separate debug file to keep in step; for one FILE
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub debug_file: Option<PathBuf>,
+    /// Rows of each table
+    #[arg(long, value_name = "N", default_value_t = 20, conflicts_with = "all")]
+    pub top: usize,
+    /// All rows of each table
+    #[arg(long)]
+    pub all: bool,
+    /// Print one JSON document instead of text; it has all files
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What is rewritten, and how: chosen by `thaw elf pack`, and told to `thaw elf verify`.
+#[derive(Debug, Args)]
+pub struct RewriteArgs {
     /// Who applies the packed table: relr (the loader; glibc 2.36, musl 1.2.4) or init (code put into the file)
     #[arg(long, value_name = "WHO", default_value = "relr", hide_possible_values = true)]
     pub backend: Backend,
@@ -102,27 +124,12 @@ pub struct PackArgs {
     /// No library from outside of the closed set is ever loaded, so that type information is made relative too
     #[arg(long, requires = "symbolic")]
     pub nothing_later: bool,
-    /// Also pack programs with rights of their own (set-user-id, set-group-id, file capabilities); they keep them
-    #[arg(long)]
-    pub setuid: bool,
     /// Give the packed file a new build-id; without it, caches by build-id that hold the old file are stale
     #[arg(long)]
     pub new_build_id: bool,
-    /// A separate debug file to keep in step; for one FILE
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub debug_file: Option<PathBuf>,
     /// Type of the packed table's section: relr, or progbits for old tools that stop at a type they do not know
     #[arg(long, value_name = "TYPE", default_value = "relr", hide_possible_values = true)]
     pub section_type: SectionType,
-    /// Rows of each table
-    #[arg(long, value_name = "N", default_value_t = 20, conflicts_with = "all")]
-    pub top: usize,
-    /// All rows of each table
-    #[arg(long)]
-    pub all: bool,
-    /// Print one JSON document instead of text; it has all files
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// Who applies the packed table.
@@ -189,6 +196,8 @@ pub struct VerifyArgs {
     /// Also load both with this machine's loader and compare the memory of the two processes
     #[arg(long)]
     pub live: bool,
+    #[command(flatten)]
+    pub rewrite: RewriteArgs,
     /// Print one JSON document instead of text
     #[arg(long)]
     pub json: bool,
@@ -289,4 +298,5 @@ const VERIFY_EXAMPLES: &str = "\
 Examples:
   thaw elf verify /usr/lib/chromium/chromium chromium.packed
   thaw elf verify libbig.so libbig.packed.so --live
+  thaw elf verify libbig.so libbig.init.so --backend init     # options that it was packed with
   thaw elf verify old.so new.so --json | jq '.offline.differences'";

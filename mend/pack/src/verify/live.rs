@@ -6,7 +6,7 @@ use super::bytes::Format;
 use super::compare::movable;
 use super::expected::Expected;
 use super::file::Elf;
-use super::spec::{DT_RPATH, DT_RUNPATH, PT_INTERP};
+use super::spec::{DT_NEEDED, DT_RPATH, DT_RUNPATH, PT_INTERP};
 use super::tables::Tables;
 use super::trace::{Mapping, Started, Tracee};
 use super::{Findings, Kind, Verdict, skipped};
@@ -26,7 +26,8 @@ pub struct LiveOptions {
     pub loader: Option<PathBuf>,
     /// Variables for all processes, besides those of the caller.
     pub environment: Vec<(OsString, OsString)>,
-    /// With [`Stop::Entry`], the program into which a library is preloaded; `None`: `/bin/true`.
+    /// With [`Stop::Entry`], and for libraries that need no other, the program into which a library is preloaded; `None`:
+    /// `/bin/true`.
     pub host: Option<PathBuf>,
 }
 
@@ -126,11 +127,13 @@ impl Command {
         };
         let loader = std::fs::canonicalize(&loader)
             .map_err(|error| Error::on(Exit::Machine, "cannot find the loader", &loader).because(error))?;
-        let preload = interpreter.is_none() && options.stop == Stop::Entry;
-        let program = match (interpreter, options.stop) {
-            (Some(_), _) => None,
-            (None, Stop::Relocated) => Some(loader.clone()),
-            (None, Stop::Entry) => Some(options.host.clone().unwrap_or_else(|| "/bin/true".into())),
+        // The loader alone crashes when the library brings no libc with it.
+        let brings_libc = elf.dynamic.values(DT_NEEDED).next().is_some();
+        let preload = interpreter.is_none() && (options.stop == Stop::Entry || !brings_libc);
+        let program = match interpreter {
+            Some(_) => None,
+            None if preload => Some(options.host.clone().unwrap_or_else(|| "/bin/true".into())),
+            None => Some(loader.clone()),
         };
         let mut variables = options.environment.clone();
         variables.push(("LD_BIND_NOW".into(), "1".into()));

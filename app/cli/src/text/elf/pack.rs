@@ -313,6 +313,9 @@ pub fn verify(document: &VerifyDocument, width: usize) -> Page {
         ));
         differences(&mut page, "Loaded", live);
     }
+    if let Some(hint) = &document.hint {
+        page.labelled("", "hint: ", hint);
+    }
     page
 }
 

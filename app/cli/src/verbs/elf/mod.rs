@@ -12,8 +12,9 @@ pub use self::restore::RestoreDocument;
 pub use self::stat::StatDocument;
 pub use self::verify::VerifyDocument;
 
-use crate::args::elf::{ElfArgs, ElfVerb};
-use ::pack::Target;
+use crate::args::elf::{Backend, ElfArgs, ElfVerb, RewriteArgs, SectionType};
+use ::pack::passes::{Later, Pass};
+use ::pack::{BuildId, Copies, Options, Passes, Space, Target};
 use model::{Exit, Result, shown};
 use serde::Serialize;
 
@@ -47,5 +48,39 @@ fn written(target: &Target) -> Option<Written> {
         Target::Copy(path) => Some(Written::To(shown(path))),
         Target::InPlace => Some(Written::InPlace),
         Target::PlanOnly => None,
+    }
+}
+
+/// What is rewritten, and how.
+fn options(args: &RewriteArgs) -> Options {
+    let passes = [
+        (args.align_bss, Pass::AlignBss),
+        (args.dynamic_first, Pass::DynamicFirst),
+        (args.ctors, Pass::Ctors),
+        (args.pure_virtual, Pass::PureVirtual),
+        (args.symbolic, Pass::Symbolic),
+    ];
+    Options {
+        backend: match args.backend {
+            Backend::Relr => ::pack::Backend::Relr,
+            Backend::Init => ::pack::Backend::Init,
+        },
+        space: match (args.punch_holes, args.no_shrink) {
+            (true, _) => Space::Punch,
+            (false, true) => Space::Keep,
+            (false, false) => Space::Shrink,
+        },
+        build_id: if args.new_build_id { BuildId::New } else { BuildId::Keep },
+        section_type: match args.section_type {
+            SectionType::Relr => ::pack::SectionType::Relr,
+            SectionType::Progbits => ::pack::SectionType::Progbits,
+        },
+        copies: if args.no_copies { Copies::Never } else { Copies::MayHappen },
+        passes: Passes {
+            wanted: passes.into_iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, pass)| pass).collect(),
+            closed_set: elfstat::list(&args.closed_set).0,
+            later: if args.nothing_later { Later::Nothing } else { Later::Anything },
+        },
+        ..Options::default()
     }
 }

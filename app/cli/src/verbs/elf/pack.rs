@@ -1,13 +1,12 @@
 //! `thaw elf pack`: one file, or every ELF file below some directories.
 
 use super::{Written, written};
-use crate::args::elf::{Backend, PackArgs, SectionType};
+use crate::args::elf::PackArgs;
 use crate::progress::Progress;
 use crate::{output, text};
 use elfstat::report::LeftOut;
 use model::{Bytes, Error, Exit, Result, shown};
-use pack::passes::{Later, Pass};
-use pack::{BuildId, Copies, Options, Outcome, Packed, Passes, Reason, Setuid, Space, Target, Why, pack_file};
+use pack::{Options, Outcome, Packed, Reason, Setuid, Target, Why, pack_file};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -92,7 +91,7 @@ pub struct Summary {
 /// # Errors
 /// A path that is not there; two files with one target; where one file was named, what [`pack_file`] says.
 pub fn run(args: &PackArgs, quiet: bool) -> Result<Exit> {
-    for path in args.paths.iter().chain(&args.closed_set) {
+    for path in args.paths.iter().chain(&args.rewrite.closed_set) {
         path.metadata().map_err(|error| Error::on(Exit::Usage, "cannot look at", path).because(error))?;
     }
     os::interrupt::install()?;
@@ -146,40 +145,10 @@ pub fn run(args: &PackArgs, quiet: bool) -> Result<Exit> {
 
 fn options(args: &PackArgs) -> Options {
     Options {
-        backend: match args.backend {
-            Backend::Relr => pack::Backend::Relr,
-            Backend::Init => pack::Backend::Init,
-        },
-        space: match (args.punch_holes, args.no_shrink) {
-            (true, _) => Space::Punch,
-            (false, true) => Space::Keep,
-            (false, false) => Space::Shrink,
-        },
         setuid: if args.setuid { Setuid::Pack } else { Setuid::Refuse },
-        build_id: if args.new_build_id { BuildId::New } else { BuildId::Keep },
         debug_file: args.debug_file.clone(),
-        section_type: match args.section_type {
-            SectionType::Relr => pack::SectionType::Relr,
-            SectionType::Progbits => pack::SectionType::Progbits,
-        },
-        copies: if args.no_copies { Copies::Never } else { Copies::MayHappen },
-        passes: Passes {
-            wanted: wanted(args),
-            closed_set: elfstat::list(&args.closed_set).0,
-            later: if args.nothing_later { Later::Nothing } else { Later::Anything },
-        },
+        ..super::options(&args.rewrite)
     }
-}
-
-fn wanted(args: &PackArgs) -> BTreeSet<Pass> {
-    let flags = [
-        (args.align_bss, Pass::AlignBss),
-        (args.dynamic_first, Pass::DynamicFirst),
-        (args.ctors, Pass::Ctors),
-        (args.pure_virtual, Pass::PureVirtual),
-        (args.symbolic, Pass::Symbolic),
-    ];
-    flags.into_iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, pass)| pass).collect()
 }
 
 type Job = (PathBuf, Target);
