@@ -78,6 +78,32 @@ impl Disk {
         })
     }
 
+    /// The number of the disk whose requests all requests to a block device become in the end: of a partition its disk, of a
+    /// loop device the disk of its file, of a mapped device or RAID the only one below it. What stands on several, and
+    /// what the kernel does not know, bears itself.
+    pub fn bearer(dev: u64) -> u64 {
+        let file = |path: &Path| Mounts::load().ok()?.of_path(path)?.block_device();
+        Self::bearer_in(Path::new("/sys"), dev, &file)
+    }
+
+    /// [`Disk::bearer`] under another sysfs root; `file` tells the block device that a file lies on.
+    fn bearer_in(sysfs: &Path, dev: u64, file: &dyn Fn(&Path) -> Option<u64>) -> u64 {
+        let below = |dev: u64| {
+            let directory = device_directory(sysfs, dev)?;
+            if directory.join("partition").exists() {
+                return parse_dev(&read_value(&directory.parent()?.join("dev"))?);
+            }
+            if let Some(backing) = read_value(&directory.join("loop/backing_file")) {
+                return file(Path::new(&backing));
+            }
+            let mut slaves = std::fs::read_dir(directory.join("slaves")).ok()?.flatten();
+            let only = slaves.next().filter(|_| slaves.next().is_none())?;
+            parse_dev(&read_value(&only.path().join("dev"))?)
+        };
+        // Stacks end somewhere.
+        (0..8).fold(dev, |dev, _| below(dev).unwrap_or(dev))
+    }
+
     fn read(sysfs: &Path, dev: u64) -> Option<Self> {
         let mut directory = device_directory(sysfs, dev)?;
         if directory.join("partition").exists() {
@@ -174,5 +200,53 @@ impl ReadAheadGuard {
     /// Puts the old value back and says whether that worked.
     pub fn undo(mut self) -> Result<()> {
         self.entry.take().map_or(Ok(()), journal::Entry::undo)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{create_dir_all, write};
+    use std::os::unix::fs::symlink;
+
+    /// A machine with a disk sda (8:0), its partition (8:1), a loop device (7:0) of a file, a mapped device on the partition
+    /// (253:0), and one on both the loop device and the disk (253:1).
+    fn sysfs() -> tempfile::TempDir {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path();
+        let device = |name: &str, number: &str| {
+            let directory = root.join("devices").join(name);
+            create_dir_all(directory.join("slaves")).unwrap();
+            write(directory.join("dev"), number).unwrap();
+            create_dir_all(root.join("dev/block")).unwrap();
+            symlink(&directory, root.join("dev/block").join(number)).unwrap();
+            directory
+        };
+        let (disk, partition) = (device("sda", "8:0"), device("sda/sda1", "8:1"));
+        write(partition.join("partition"), "1").unwrap();
+        let looped = device("loop0", "7:0");
+        create_dir_all(looped.join("loop")).unwrap();
+        write(looped.join("loop/backing_file"), "/images/one").unwrap();
+        symlink(&partition, device("dm-0", "253:0").join("slaves/sda1")).unwrap();
+        let both = device("dm-1", "253:1");
+        symlink(&looped, both.join("slaves/loop0")).unwrap();
+        symlink(&disk, both.join("slaves/sda")).unwrap();
+        scratch
+    }
+
+    #[test]
+    fn every_device_is_borne_by_the_disk_at_the_bottom() {
+        let sysfs = sysfs();
+        let file = |path: &Path| (path == Path::new("/images/one")).then(|| libc::makedev(253, 0));
+        let bearer = |major, minor| {
+            let dev = Disk::bearer_in(sysfs.path(), libc::makedev(major, minor), &file);
+            (libc::major(dev), libc::minor(dev))
+        };
+        assert_eq!(bearer(8, 0), (8, 0));
+        assert_eq!(bearer(8, 1), (8, 0));
+        assert_eq!(bearer(253, 0), (8, 0));
+        assert_eq!(bearer(7, 0), (8, 0), "its file lies on the mapped device");
+        assert_eq!(bearer(253, 1), (253, 1), "two disks bear it");
+        assert_eq!(bearer(9, 9), (9, 9), "nobody knows it");
     }
 }

@@ -4,7 +4,9 @@ use crate::identity::{self, Stale};
 use crate::manifest::{Entry, Kind};
 use crate::plan::{Extent, Piece, Wanted};
 use model::Bytes;
+use os::disk::Disk;
 use rustix::fs::FileType;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 
@@ -42,9 +44,11 @@ pub struct Lost {
 pub fn look(recorded: Vec<Recorded>) -> (Vec<Wanted>, Vec<Lost>) {
     let mut wanted = Vec::new();
     let mut lost = Vec::new();
+    let mut bearers: BTreeMap<u64, u64> = BTreeMap::new();
     for file in recorded {
         let path = file.path.clone();
-        match found(file) {
+        let disk = *bearers.entry(file.dev).or_insert_with(|| Disk::bearer(file.dev));
+        match found(file, disk) {
             Ok(found) => wanted.push(found),
             Err(why) => lost.push(Lost { path, why }),
         }
@@ -52,12 +56,12 @@ pub fn look(recorded: Vec<Recorded>) -> (Vec<Wanted>, Vec<Lost>) {
     (wanted, lost)
 }
 
-fn found(recorded: Recorded) -> Result<Wanted, Stale> {
+fn found(recorded: Recorded, disk: u64) -> Result<Wanted, Stale> {
     let Recorded { path, kind, dev, ino, size, build_id, pieces, extents } = recorded;
     let planned = Entry { kind, dev, ino, size, mtime_ns: 0, build_id, path };
     if kind == Kind::Device {
         // Nothing of it is looked at: the file system may be one that is mounted for a recording only.
-        return Ok(Wanted { entry: planned, pieces, extents });
+        return Ok(Wanted { entry: planned, pieces, extents, disk });
     }
     let file = os::cache::open_quietly(&planned.path)?;
     let stat = rustix::fs::fstat(&file).map_err(io::Error::from)?;
@@ -71,5 +75,5 @@ fn found(recorded: Recorded) -> Result<Wanted, Stale> {
     if kind == Kind::Regular && planned.build_id.is_some() && identity::build_id(&file) != planned.build_id {
         return Err(Stale::Build);
     }
-    Ok(Wanted { entry: Entry { size: is, mtime_ns: identity::mtime_ns(&stat), ..planned }, pieces, extents })
+    Ok(Wanted { entry: Entry { size: is, mtime_ns: identity::mtime_ns(&stat), ..planned }, pieces, extents, disk })
 }

@@ -81,6 +81,8 @@ pub struct Wanted {
     pub pieces: Vec<Piece>,
     /// Where it lies, by file offset; empty if the file system does not tell.
     pub extents: Vec<Extent>,
+    /// The disk that bears its device in the end: all reads of one disk wait for each other.
+    pub disk: u64,
 }
 
 /// A read as a disk sees it.
@@ -272,12 +274,15 @@ fn goes_on(last: &Placed, next: &Placed) -> bool {
 /// How long all disks together take: each has its own reads.
 fn time(wanted: &[Wanted], reads: &[Planned], cost: &Cost<'_>) -> Nanos {
     let mut disks: BTreeMap<u64, Vec<DiskRead>> = BTreeMap::new();
+    let mut devices: BTreeMap<u64, u64> = BTreeMap::new();
     for read in reads {
-        let dev = wanted[read.file.0 as usize].entry.dev;
-        // Where the place is not told, each file is far from every other one.
+        let file = &wanted[read.file.0 as usize];
+        // Devices on one disk lie far from each other; where the place is not told, each file from every other one.
+        let next = devices.len() as u64;
+        let device = *devices.entry(file.entry.dev).or_insert(next);
         let elsewhere = || DiskOffset((u64::from(read.file.0) << 40) + read.placed.offset.0);
-        let disk = read.placed.disk.unwrap_or_else(elsewhere);
-        disks.entry(dev).or_default().push(DiskRead { disk, len: read.placed.len });
+        let disk = DiskOffset((device << 48) + read.placed.disk.unwrap_or_else(elsewhere).0);
+        disks.entry(file.disk).or_default().push(DiskRead { disk, len: read.placed.len });
     }
     disks.values().map(|reads| cost(reads)).max().unwrap_or_default()
 }

@@ -236,7 +236,9 @@ pub(super) fn relocations(old: &Side, new: &Side, expected: &Expected, findings:
                 }
             }
         }
-        trusted(after, new, findings);
+        if let Err(reason) = after.check_trusted(new.elf.machine.relative) {
+            findings.add(Kind::Relocation, None, || reason);
+        }
     }
 }
 
@@ -294,17 +296,6 @@ fn described(side: &Side, relocation: Option<Relocation>) -> String {
     let name = side.tables.symbols.get(symbol as usize).map_or("?".to_owned(), |symbol| shown(symbol.name));
     let addend = addend.map_or(String::new(), |addend| format!("{:+#x}", addend as i64));
     format!("type {kind} at {at:#x} to '{name}'{addend}")
-}
-
-/// The loader does not look at the type of as many relocations as DT_RELACOUNT says.
-fn trusted(batch: &Batch, side: &Side, findings: &mut Findings) {
-    let limit = usize::try_from(batch.trusted).unwrap_or(usize::MAX);
-    let leading = batch.relocations().take(limit).take_while(|one| one.kind == side.elf.machine.relative).count();
-    if leading < limit {
-        findings.add(Kind::Relocation, None, || {
-            format!("{limit} relocations are said to be relative at the beginning, and {leading} are")
-        });
-    }
 }
 
 /// The initialiser and finaliser arrays, with the values that they hold after relocation: nothing is lost or exchanged.

@@ -169,6 +169,7 @@ pub fn offline_expecting(original: &[u8], packed: &[u8], expected: &Expected) ->
     let unusable = |reason: String| Error::new(Exit::Data, "cannot take as the original", "").because(reason);
     let old = Elf::parse(original).map_err(unusable)?;
     let old_tables = Tables::read(&old).map_err(unusable)?;
+    old_tables.batches.iter().try_for_each(|batch| batch.check_trusted(old.machine.relative)).map_err(unusable)?;
     let mut findings = Findings::default();
     let damaged = |reason: String, mut findings: Findings| {
         findings.add(Kind::Structure, None, || reason);

@@ -82,6 +82,16 @@ pub(super) struct Batch<'a> {
 }
 
 impl Batch<'_> {
+    /// The loader does not look at the type of as many relocations as DT_RELACOUNT says: they have to be relative.
+    pub(super) fn check_trusted(&self, relative: u32) -> Result<(), String> {
+        let limit = usize::try_from(self.trusted).unwrap_or(usize::MAX);
+        let leading = self.relocations().take(limit).take_while(|one| one.kind == relative).count();
+        if leading < limit {
+            return Err(format!("{limit} relocations are said to be relative at the beginning, and {leading} are"));
+        }
+        Ok(())
+    }
+
     fn entry_len(&self) -> usize {
         let words = if self.has_addends { 3 } else { 2 };
         words * self.format.word_len() as usize

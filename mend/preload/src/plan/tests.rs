@@ -24,6 +24,7 @@ fn file(ino: u64, disk_page: u64, picture: &str) -> Wanted {
         },
         pieces: pieces.collect(),
         extents: vec![Extent { offset: FileOffset(0), disk: DiskOffset(disk_page * PAGE), len }],
+        disk: 1,
     }
 }
 
@@ -137,7 +138,7 @@ fn the_gap_is_the_one_that_the_disk_is_fastest_with() {
 #[test]
 fn disks_work_at_the_same_time() {
     let mut other = file(2, 0, "aaaa");
-    other.entry.dev = 2;
+    other.disk = 2;
     let plan = plan(vec![file(1, 0, "a"), other], Gap::Fastest, Order::FirstUse, &disk(1), About::default());
     assert_eq!(plan.time, Nanos(5));
 }
@@ -185,4 +186,19 @@ proptest! {
         ranks.sort_unstable();
         prop_assert!(ranks.iter().copied().eq(0..manifest.reads.len() as u32));
     }
+}
+
+#[test]
+fn devices_on_one_disk_wait_for_each_other() {
+    let on = |dev: u64, disk: u64| {
+        let mut file = file(dev, 0, "a.b");
+        file.entry.dev = dev;
+        file.disk = disk;
+        file
+    };
+    // A second for each request.
+    let cost = |reads: &[DiskRead]| Nanos(reads.len() as u64 * 1_000_000_000);
+    let time = |files: Vec<Wanted>| plan(files, Gap::UpTo(Bytes(0)), Order::Disk, &cost, About::default()).time;
+    assert_eq!(time(vec![on(1, 1), on(2, 2)]), Nanos(2_000_000_000));
+    assert_eq!(time(vec![on(1, 7), on(2, 7)]), Nanos(4_000_000_000));
 }
