@@ -6,7 +6,7 @@ use super::file::Elf;
 use super::image::Image;
 use super::spans::Spans;
 use super::spec::*;
-use super::tables::{Batch, Relocation, Tables, Version};
+use super::tables::{Relocation, Tables, Version};
 use super::{Findings, Kind};
 use std::collections::{BTreeMap, BTreeSet};
 
