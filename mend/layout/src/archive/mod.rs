@@ -29,7 +29,7 @@ pub use directory::{Packed, Unpacked, pack, unpack};
 pub use entry::{Method, inflate_rate};
 pub use plan::{Compression, Costs, DirectoryPlace, Form, Options, Placed, Plan, Signed, plan};
 pub use reads::{Reads, WINDOW, reads};
-pub use stat::{Stat, StatEntry, Used, stat};
+pub use stat::{Stat, StatEntry, Used, reads_now, reads_planned, stat};
 pub use usage::{Touched, Uses, used_by_names, used_by_pages};
 pub use verify::{Verified, verify};
 pub use zip::{Entry, EntryId, Obstacle, ObstacleKind, Zip, parse};

@@ -114,18 +114,30 @@ pub fn stat(zip: &Zip<'_>, uses: Option<&Uses>) -> Stat {
 }
 
 fn used(zip: &Zip<'_>, uses: &Uses) -> Used {
-    let spans = uses.order.iter().map(|id| zip.entry(*id).span.clone());
-    let end = zip.bytes.len() as u64;
-    let pieces: Vec<Range<u64>> = index(zip.place, &zip.directory, end).into_iter().chain(spans.clone()).collect();
     let options = Options { signed: Signed::Accept, ..Options::default() };
-    let planned = plan(zip, uses, &options).ok();
+    let span = |id: &EntryId| Bytes(zip.entry(*id).span.end - zip.entry(*id).span.start);
     Used {
         entries: uses.order.len() as u64,
-        size: spans.map(|span| Bytes(span.end - span.start)).sum(),
-        before: reads(&pieces, Bytes(end), WINDOW),
-        after: planned.map(|plan| after(&plan)),
+        size: uses.order.iter().map(span).sum(),
+        before: reads_now(zip, uses),
+        after: plan(zip, uses, &options).ok().map(|plan| reads_planned(&plan)),
         unknown: uses.unknown.len() as u64,
     }
+}
+
+/// Reading the directory and what is used, in the order of its use, as the archive is.
+pub fn reads_now(zip: &Zip<'_>, uses: &Uses) -> Reads {
+    let end = zip.bytes.len() as u64;
+    let mut pieces = index(zip.place, &zip.directory, end);
+    pieces.extend(uses.order.iter().map(|id| zip.entry(*id).span.clone()));
+    reads(&pieces, Bytes(end), WINDOW)
+}
+
+/// The same of a planned archive.
+pub fn reads_planned(plan: &Plan) -> Reads {
+    let mut pieces = index(plan.directory, &plan.records, plan.len.0);
+    pieces.extend(plan.entries[..plan.used].iter().map(|placed| placed.at.0..placed.end.0));
+    reads(&pieces, plan.len, WINDOW)
 }
 
 /// What is read to find the entries: the directory in front, or the end record and then the directory.
@@ -136,11 +148,4 @@ fn index(place: DirectoryPlace, directory: &Range<u64>, end: u64) -> Vec<Range<u
             vec![0..FRONT + (directory.end - directory.start) + END_LEN as u64]
         }
     }
-}
-
-/// Reading what is used of a planned archive.
-fn after(plan: &Plan) -> Reads {
-    let entries = plan.entries[..plan.used].iter().map(|placed| placed.at.0..placed.end.0);
-    let pieces: Vec<Range<u64>> = index(plan.directory, &plan.records, plan.len.0).into_iter().chain(entries).collect();
-    reads(&pieces, plan.len, WINDOW)
 }
