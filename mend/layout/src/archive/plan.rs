@@ -133,7 +133,9 @@ const EXTRA_MOST: usize = u16::MAX as usize;
 pub fn plan(zip: &Zip<'_>, uses: &Uses, options: &Options) -> Result<Plan> {
     zip.must_be_plain(options.signed)?;
     let records_len = zip.directory.end - zip.directory.start;
-    let front = match options.directory {
+    // Without a record in front nobody would see that the directory is there.
+    let directory = if zip.entries.is_empty() { DirectoryPlace::End } else { options.directory };
+    let front = match directory {
         DirectoryPlace::End => 0,
         DirectoryPlace::Front | DirectoryPlace::Both => FRONT + records_len + END_LEN as u64,
     };
@@ -152,16 +154,16 @@ pub fn plan(zip: &Zip<'_>, uses: &Uses, options: &Options) -> Result<Plan> {
         }
     }
     let used = uses.order.len();
-    let tail = if options.directory == DirectoryPlace::Front { 0 } else { records_len };
-    let records = if tail == 0 { FRONT..FRONT + records_len } else { at..at + tail };
+    let (start, tail) = if directory == DirectoryPlace::Front { (FRONT, 0) } else { (at, records_len) };
+    let records = start..start + records_len;
     let len = at + tail + (END_LEN + zip.comment.len()) as u64;
     if len >= u64::from(u32::MAX) {
         return Err(Error::new(Exit::Data, "the archive would have over 4 GiB, which needs zip64", "")
             .hint("compress it: `--deflate`, or leave it as it is"));
     }
     // Without use there is nothing to ask for; Firefox takes 0 for "no hint".
-    let hint = Bytes(if options.directory == DirectoryPlace::End { 0 } else { hint });
-    let (directory, align, len) = (options.directory, options.align, Bytes(len));
+    let hint = Bytes(if directory == DirectoryPlace::End { 0 } else { hint });
+    let (align, len) = (options.align, Bytes(len));
     Ok(Plan { directory, entries, used, hint, len, records, align })
 }
 
