@@ -129,7 +129,7 @@ pub struct ReorderArgs {
 pub struct PackArgs {
     /// A directory
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub directory: PathBuf,
+    pub tree: PathBuf,
     #[command(flatten)]
     pub order: OrderFrom,
     /// Where the archive goes

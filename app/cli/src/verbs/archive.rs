@@ -239,7 +239,7 @@ fn document(
 
 fn pack(args: &PackArgs) -> Result<Exit> {
     let (names, warnings) = match (&args.order.from, &args.order.log) {
-        (Some(recording), _) => archive_used::names_below(&args.directory, recording, args.order.variant.as_deref())?,
+        (Some(recording), _) => archive_used::names_below(&args.tree, recording, args.order.variant.as_deref())?,
         (None, Some(log)) => (archive_used::names_in_log(log)?, Vec::new()),
         (None, None) => (Vec::new(), Vec::new()),
     };
@@ -249,8 +249,8 @@ fn pack(args: &PackArgs) -> Result<Exit> {
             .hint("pack, then `thaw archive reorder --auto`"));
     }
     let options = options(&args.shape, false, None)?;
-    let packed = archive::pack(&args.directory, &names, &options, target(&args.output, args.force))?;
-    let (directory, output_path) = (shown(&args.directory), shown(&args.output));
+    let packed = archive::pack(&args.tree, &names, &options, target(&args.output, args.force))?;
+    let (directory, output_path) = (shown(&args.tree), shown(&args.output));
     let document = PackDocument { schema: "thaw.archive-pack/1", directory, output: output_path, packed, warnings };
     if args.json {
         output::json(&document)?;

@@ -8,7 +8,7 @@
 use super::holders::holders;
 use super::measure::look;
 use super::report::Lying;
-use crate::fresh::Fresh;
+use crate::fresh::{Fresh, attributes};
 use model::{Bytes, Error, Exit, Result, shown};
 use os::extents::{Extent, ExtentKind, extents};
 use os::mounts::Mounts;
@@ -134,48 +134,61 @@ fn fix_real(path: &Path) -> std::result::Result<Fixed, Stop> {
     let before = look(&file).map_err(failed("cannot look at the extents of"))?;
     judge(&before, &opened)?;
     let size = Bytes(opened.len());
-    let donor = donor(path, size, &before)?;
+    let donor = Fresh::beside(path)?;
+    let has_room = allocate(&donor, size, &before)?;
     let sums = sums(&file).map_err(failed("cannot read"))?;
-    let moved = if fstype.starts_with("ext") { exchange(&file, &donor, &lease, size) } else { Exchange::Unsupported };
-    let way = match moved {
+    let moved = match fstype.starts_with("ext") && has_room {
+        true => exchange(&file, &donor, &lease, size),
+        false => Exchange::Unsupported,
+    };
+    match moved {
         Exchange::Done => {
             file.sync_all().map_err(failed("cannot write"))?;
             restore_times(&file, &opened).map_err(failed("cannot set the times of"))?;
             forget_cached(&file);
             if self::sums(&file).map_err(failed("cannot read"))? != sums {
-                return Err(Error::bug(format!(
-                    "the kernel exchanged the blocks of {} and its content changed",
-                    shown(path)
-                ))
-                .into());
+                let what = format!("the kernel exchanged the blocks of {} and its content changed", shown(path));
+                return Err(Error::bug(what).into());
             }
-            Way::Moved
+            let after = look(&file).map_err(failed("cannot look at the extents of"))?;
+            Ok(fixed(path, size, &before, &after, Way::Moved))
         }
-        Exchange::Failed(cause) if cause.kind() == io::ErrorKind::Interrupted => {
-            return Err(Error::interrupted().into());
+        Exchange::Failed(cause) if cause.kind() == io::ErrorKind::Interrupted => Err(Error::interrupted().into()),
+        Exchange::Failed(cause) => Err(failed("cannot move the blocks of")(cause).into()),
+        Exchange::Broken => refuse(Refused::InUse, WANTED),
+        Exchange::Unsupported if opened.nlink() > 1 => {
+            let why = format!("it has {} names, and blocks cannot be moved on this {fstype}", opened.nlink());
+            refuse(Refused::HardLinks, why)
         }
-        Exchange::Failed(cause) => return Err(failed("cannot move the blocks of")(cause).into()),
-        Exchange::Broken => return refuse(Refused::InUse, "somebody wants to open it now"),
         Exchange::Unsupported => {
-            if opened.nlink() > 1 {
-                return refuse(
-                    Refused::HardLinks,
-                    format!("it has {} names, and {fstype} cannot move blocks", opened.nlink()),
-                );
-            }
             copy(&file, &donor, &sums)?;
+            let after = look(&donor.file).map_err(|cause| donor.failed("cannot look at the extents of", cause))?;
+            gains(after.pieces.len(), &before)?;
             donor.dress(&file)?;
+            if !is_alike(&file, &donor.file).map_err(|cause| donor.failed("cannot look at", cause))? {
+                return refuse(Refused::Permission, "this user may not give a copy its owner and attributes");
+            }
             if !lease.is_held() {
-                return refuse(Refused::InUse, "somebody wants to open it now");
+                return refuse(Refused::InUse, WANTED);
             }
             donor.place(path)?;
-            let pieces =
-                File::open(path).and_then(|file| look(&file)).map_err(failed("cannot look at the extents of"))?;
-            return Ok(fixed(path, size, &before, &pieces, Way::Copied));
+            Ok(fixed(path, size, &before, &after, Way::Copied))
         }
+    }
+}
+
+/// Why half-done work is given up.
+const WANTED: &str = "somebody wants to open it now";
+
+/// Whether a copy has owner, mode and extended attributes of its original.
+fn is_alike(file: &File, copy: &File) -> io::Result<bool> {
+    let of = |file: &File| -> io::Result<_> {
+        let about = file.metadata()?;
+        let mut attributes = attributes(file);
+        attributes.sort();
+        Ok((about.uid(), about.gid(), about.mode(), attributes))
     };
-    let after = look(&file).map_err(failed("cannot look at the extents of"))?;
-    Ok(fixed(path, size, &before, &after, way))
+    Ok(of(file)? == of(copy)?)
 }
 
 fn fixed(path: &Path, size: Bytes, before: &Lying, after: &Lying, way: Way) -> Fixed {
@@ -234,27 +247,25 @@ fn judge(lying: &Lying, about: &Metadata) -> std::result::Result<(), Stop> {
     Ok(())
 }
 
-/// Room of the same size that is in fewer pieces.
-fn donor(path: &Path, size: Bytes, before: &Lying) -> std::result::Result<Fresh, Stop> {
-    let donor = Fresh::beside(path)?;
+/// Gives the donor room of the same size that is in fewer pieces; `false`: the file system allocates none in advance.
+fn allocate(donor: &Fresh, size: Bytes, before: &Lying) -> std::result::Result<bool, Stop> {
     match rustix::fs::fallocate(&donor.file, FallocateFlags::empty(), 0, size.0) {
         Err(rustix::io::Errno::NOSPC) => return refuse(Refused::NoGain, "the disk has no room for a second copy"),
-        Err(rustix::io::Errno::OPNOTSUPP) => {
-            return refuse(Refused::FileSystem, "its file system cannot allocate room in advance");
-        }
+        Err(rustix::io::Errno::OPNOTSUPP) => return Ok(false),
         other => other.map_err(|cause| donor.failed("cannot allocate", cause))?,
     }
     donor.file.sync_all().map_err(|cause| donor.failed("cannot write", cause))?;
     let room = extents(&donor.file).map_err(|cause| donor.failed("cannot look at the extents of", cause))?;
-    let pieces = stretches(&room);
-    if pieces >= before.pieces.len() {
-        let now = before.pieces.len();
-        return refuse(
-            Refused::NoGain,
-            format!("the free room of the disk would put it into {pieces} pieces; it has {now}"),
-        );
+    gains(stretches(&room), before).map(|()| true)
+}
+
+/// Refuses what would be no better.
+fn gains(pieces: usize, before: &Lying) -> std::result::Result<(), Stop> {
+    let now = before.pieces.len();
+    if pieces < now {
+        return Ok(());
     }
-    Ok(donor)
+    refuse(Refused::NoGain, format!("the free room of the disk would put it into {pieces} pieces; it has {now}"))
 }
 
 /// In how many stretches allocated room lies, written or not.
@@ -410,7 +421,13 @@ fn exchange(file: &File, donor: &Fresh, lease: &Lease<'_>, size: Bytes) -> Excha
         match swap(file, donor, done, (blocks - done).min(STRETCH)) {
             Ok(moved) => done += moved,
             // Files without extents (ext3), and journals of data, cannot.
-            Err(cause) if matches!(cause.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOTTY | libc::EINVAL)) => {
+            // Others have pages that are still busy after all patience.
+            Err(cause)
+                if matches!(
+                    cause.raw_os_error(),
+                    Some(libc::EOPNOTSUPP | libc::ENOTTY | libc::EINVAL | libc::EBUSY)
+                ) =>
+            {
                 break Exchange::Unsupported;
             }
             Err(cause) => break Exchange::Failed(cause),
@@ -427,8 +444,22 @@ fn exchange(file: &File, donor: &Fresh, lease: &Lease<'_>, size: Bytes) -> Excha
     trouble
 }
 
-/// Exchanges blocks and says how many.
+/// Exchanges blocks and says how many. Pages that a transaction of the file system still holds are free when it is on the disk.
 fn swap(file: &File, donor: &Fresh, start: u64, len: u64) -> io::Result<u64> {
+    const PATIENCE: u32 = 8;
+    for _ in 0..PATIENCE {
+        match swap_once(file, donor, start, len) {
+            Err(cause) if cause.raw_os_error() == Some(libc::EBUSY) => {
+                file.sync_all()?;
+                donor.file.sync_all()?;
+            }
+            other => return other,
+        }
+    }
+    swap_once(file, donor, start, len)
+}
+
+fn swap_once(file: &File, donor: &Fresh, start: u64, len: u64) -> io::Result<u64> {
     /// `_IOWR('f', 15, struct move_extent)`
     const EXT4_IOC_MOVE_EXT: libc::Ioctl = 0xC028_660F_u32 as libc::Ioctl;
     let donor = donor.file.as_raw_fd() as u32;
