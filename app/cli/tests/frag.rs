@@ -1,8 +1,9 @@
 //! frag: the table, and what is put together or left alone.
 
-use crate::scratch::Scratch;
+use crate::scratch::{Mortal, Scratch};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::process::Stdio;
 
 /// Two files written in turn, each piece to the disk.
 fn interleaved(scratch: &Scratch) {
@@ -53,4 +54,23 @@ fn files_in_memory_are_told_and_mistakes_are_named() {
     } else {
         testing::skip("needs /dev/shm");
     }
+}
+
+#[test]
+fn a_killed_fix_leaves_the_file_whole() {
+    let scratch = Scratch::new();
+    for pause in 0..8 {
+        interleaved(&scratch);
+        let before = std::fs::read(scratch.path("data/one")).unwrap();
+        let mut command = scratch.command();
+        command.args(["frag", "--fix", "data"]).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = Mortal(command.spawn().unwrap());
+        std::thread::sleep(std::time::Duration::from_millis(pause * 4));
+        // It may have ended by itself.
+        let _ = child.0.kill();
+        child.0.wait().unwrap();
+        assert!(std::fs::read(scratch.path("data/one")).unwrap() == before, "after {} ms", pause * 4);
+    }
+    scratch.thaw(["doctor", "--mend"]);
+    assert_eq!(scratch.names("data"), ["one", "two"], "doctor removes what a killed thaw left");
 }
