@@ -189,7 +189,7 @@ fn dos_time(unix: i64) -> (u16, u16) {
     match year {
         ..1980 => (0, 1 << 5 | 1),
         1980..=2107 => {
-            let time = second / 3600 << 11 | second / 60 % 60 << 5 | second % 60 / 2;
+            let time = ((second / 3600) << 11) | ((second / 60 % 60) << 5) | (second % 60 / 2);
             (time as u16, ((year - 1980) << 9 | month << 5 | day) as u16)
         }
         _ => (23 << 11 | 59 << 5 | 29, 127 << 9 | 12 << 5 | 31),

@@ -84,6 +84,10 @@ impl Cache {
 mod tests {
     use super::*;
 
+    fn one(piece: Range<u64>, len: Bytes, window: Bytes) -> Reads {
+        reads(std::slice::from_ref(&piece), len, window)
+    }
+
     #[test]
     fn scattered_pieces_cost_a_request_each_and_neighbours_share_one() {
         let len = Bytes(100 << 20);
@@ -100,7 +104,7 @@ mod tests {
     fn going_on_in_sequence_is_read_ahead_in_full_windows() {
         let window = 32;
         let len = Bytes(10_000 * PAGE);
-        let all = reads(&[100 * PAGE..1100 * PAGE], len, Bytes(window * PAGE));
+        let all = one(100 * PAGE..1100 * PAGE, len, Bytes(window * PAGE));
         // The first window lies half before; the others follow it, and one is read in advance.
         assert_eq!(all.requests, 1 + (1000_u64 - 16).div_ceil(window) + 1);
         assert_eq!(all.bytes, Bytes((16 + 16 + (all.requests - 1) * window) * PAGE));
@@ -108,8 +112,8 @@ mod tests {
 
     #[test]
     fn nothing_lies_behind_the_end_and_without_read_ahead_each_page_is_one() {
-        let end = reads(&[0..PAGE * 3], Bytes(PAGE * 2 + 1), Bytes(0));
+        let end = one(0..PAGE * 3, Bytes(PAGE * 2 + 1), Bytes(0));
         assert_eq!((end.requests, end.bytes), (3, Bytes(3 * PAGE)));
-        assert_eq!(reads(&[5..5], Bytes(PAGE), WINDOW), Reads::default());
+        assert_eq!(one(5..5, Bytes(PAGE), WINDOW), Reads::default());
     }
 }

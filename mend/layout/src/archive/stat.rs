@@ -145,7 +145,8 @@ fn index(place: DirectoryPlace, directory: &Range<u64>, end: u64) -> Vec<Range<u
     match place {
         DirectoryPlace::End => vec![end.saturating_sub(END_LEN as u64)..end, directory.clone()],
         DirectoryPlace::Front | DirectoryPlace::Both => {
-            vec![0..FRONT + (directory.end - directory.start) + END_LEN as u64]
+            let front = 0..FRONT + (directory.end - directory.start) + END_LEN as u64;
+            vec![front]
         }
     }
 }

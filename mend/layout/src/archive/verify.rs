@@ -1,10 +1,11 @@
 //! Proves that two archives hold the same: the same entries with the same content, times, attributes and comments, in whatever order. Pure.
 
 use super::entry::content;
-use super::zip::{Entry, Zip, u16_at, u32_at};
+use super::zip::{CENTRAL_LEN, Entry, Zip};
 use model::{Bytes, Error, Result};
 use serde::Serialize;
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// What was compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -59,13 +60,9 @@ fn raw<'a>(zip: &Zip<'a>, entry: &Entry<'_>) -> &'a [u8] {
 
 /// What rewriting must not change: who made it, times, attributes, name, extra fields and comment. Not: flags and version that belong to the
 /// compression, sizes, offset.
-fn metadata<'a>(entry: &Entry<'a>) -> (Option<u16>, Option<u32>, Option<u16>, Option<u32>, &'a [u8]) {
+fn metadata(entry: &Entry<'_>) -> Vec<u8> {
+    const KEPT: [Range<usize>; 3] = [4..6, 12..16, 36..42];
     let record = entry.central;
-    (
-        u16_at(record, 4),
-        u32_at(record, 12),
-        u16_at(record, 36),
-        u32_at(record, 38),
-        record.get(46..).unwrap_or_default(),
-    )
+    let fixed = KEPT.into_iter().flat_map(|range| record.get(range).unwrap_or_default());
+    fixed.chain(record.get(CENTRAL_LEN..).unwrap_or_default()).copied().collect()
 }
