@@ -141,7 +141,7 @@ pub fn plan(zip: &Zip<'_>, uses: &Uses, options: &Options) -> Result<Plan> {
     };
     let mut entries = Vec::with_capacity(zip.entries.len());
     let mut at = front;
-    let mut hint = 0;
+    let (mut hint, mut used) = (0, 0);
     for (id, is_used) in order(zip, uses) {
         let form = form(zip, id, is_used, options.compression)?;
         let (header, data, descriptor) = lengths(zip, id, &form, options.align);
@@ -151,9 +151,9 @@ pub fn plan(zip: &Zip<'_>, uses: &Uses, options: &Options) -> Result<Plan> {
         at = data_end + descriptor;
         if is_used {
             hint = data_end;
+            used += 1;
         }
     }
-    let used = uses.order.len();
     let (start, tail) = if directory == DirectoryPlace::Front { (FRONT, 0) } else { (at, records_len) };
     let records = start..start + records_len;
     let len = at + tail + (END_LEN + zip.comment.len()) as u64;
