@@ -2,10 +2,11 @@
 
 use crate::scratch::Scratch;
 
-const VERBS: [&str; 14] = [
-    "record", "report", "compare", "gate", "io", "query", "preload", "touch", "order", "flush", "resident", "elf",
-    "doctor", "presets",
+const VERBS: [&str; 16] = [
+    "record", "report", "compare", "gate", "io", "query", "preload", "touch", "order", "archive", "frag", "flush",
+    "resident", "elf", "doctor", "presets",
 ];
+const ARCHIVE_VERBS: [&str; 4] = ["stat", "reorder", "pack", "unpack"];
 const ELF_VERBS: [&str; 5] = ["stat", "pack", "restore", "fix-relr", "verify"];
 const IO_VERBS: [&str; 2] = ["model", "replay"];
 const PRELOAD_VERBS: [&str; 5] = ["make", "run", "status", "install", "uninstall"];
@@ -17,6 +18,7 @@ fn help_begins_with_a_question_and_ends_with_three_examples() {
     let verbs = VERBS.iter().map(|verb| vec![*verb]);
     let verbs =
         verbs.chain(below("elf", &ELF_VERBS)).chain(below("preload", &PRELOAD_VERBS)).chain(below("io", &IO_VERBS));
+    let verbs = verbs.chain(below("archive", &ARCHIVE_VERBS));
     for words in verbs {
         let help = scratch.thaw(words.iter().copied().chain(["--help"])).exits(0).out();
         let verb = words.join(" ");

@@ -4,10 +4,12 @@
 
 mod answers;
 mod architecture;
+mod archive;
 mod bad_input;
 mod disk;
 mod elf;
 mod files;
+mod frag;
 mod help;
 mod io;
 mod machine;

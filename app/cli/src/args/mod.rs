@@ -3,10 +3,12 @@
 //! Every verb's help starts with the question that it answers and ends with three examples. The man
 //! pages and the shell completions are made from the same definitions.
 
+pub mod archive;
 pub mod compare;
 pub mod doctor;
 pub mod elf;
 pub mod files;
+pub mod frag;
 pub mod hidden;
 pub mod io;
 pub mod order;
@@ -89,6 +91,12 @@ pub enum Verb {
     /// In which order should the linker lay my functions out?
     #[command(long_about = order::LONG_ABOUT)]
     Order(order::OrderArgs),
+    /// Can a program's archive be read with fewer requests?
+    #[command(long_about = archive::LONG_ABOUT)]
+    Archive(archive::ArchiveArgs),
+    /// In how many pieces do my files lie on the disk, and what lies between them?
+    #[command(long_about = frag::LONG_ABOUT)]
+    Frag(frag::FragArgs),
     /// Can these files be evicted from the page cache, and if not, why?
     #[command(long_about = files::FLUSH_ABOUT)]
     Flush(files::FlushArgs),

@@ -3,11 +3,13 @@
 //! Each file turns one kind of value into a [`Page`]. Nothing in here measures, decides or opens files.
 
 pub mod answer;
+pub mod archive;
 pub mod compare;
 pub mod doctor;
 pub mod elf;
 pub mod errors;
 pub mod files;
+pub mod frag;
 pub mod io;
 pub mod order;
 pub mod preload;

@@ -1,9 +1,12 @@
 //! One file per verb: each takes what was meant, asks the rooms, and hands values to `text`, `document` or `export`.
 
+pub mod archive;
+pub mod archive_used;
 pub mod compare;
 pub mod doctor;
 pub mod elf;
 pub mod files;
+pub mod frag;
 pub mod hidden;
 pub mod io;
 pub mod preload;

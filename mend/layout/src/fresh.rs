@@ -1,0 +1,98 @@
+//! A file that is written beside its target and takes its name when it is whole. A kill or a power cut leaves the target as it was, and at most
+//! a name that `thaw doctor --mend` removes.
+
+use model::{Error, Exit, Result};
+use os::journal::{self, Undo};
+use rustix::fs::{Timespec, Timestamps, XattrFlags};
+use std::ffi::{CString, OsString};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A new file. Dropped before it is placed, it is removed.
+pub struct Fresh {
+    pub file: File,
+    pub path: PathBuf,
+    /// Removes the file; the last to go.
+    _entry: journal::Entry,
+}
+
+impl Fresh {
+    /// Creates one in the directory of `target`, open for reading and writing, for its owner alone.
+    pub fn beside(target: &Path) -> Result<Self> {
+        let path = std::path::absolute(name_beside(target))
+            .map_err(|cause| Error::on(Exit::Machine, "cannot write to", target).because(cause))?;
+        let mut made = None;
+        let entry = journal::hold(Undo::RemoveTree { path: path.clone() }, || {
+            let open = fs::OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path);
+            let file = open.map_err(|cause| Error::on(Exit::Machine, "cannot create", &path).because(cause))?;
+            made = Some(file);
+            Ok(())
+        })?;
+        let file = made.ok_or_else(|| Error::bug("the journal made no change"))?;
+        Ok(Self { file, path, _entry: entry })
+    }
+
+    /// An error about this file.
+    pub fn failed(&self, what: &str, cause: impl Into<io::Error>) -> Error {
+        Error::on(Exit::Machine, what, &self.path).because(cause.into())
+    }
+
+    /// Gives it mode, owner, extended attributes (access lists among them) and times of another file, as far as the user may, and waits
+    /// until it is on the disk.
+    pub fn dress(&self, like: &File) -> Result<()> {
+        let about = like.metadata().map_err(|cause| self.failed("cannot look at the original of", cause))?;
+        // Only root may give files away; the mode of the owner's copy is then still right.
+        let _ = std::os::unix::fs::fchown(&self.file, Some(about.uid()), Some(about.gid()));
+        let owner = self.file.metadata().map_err(|cause| self.failed("cannot look at", cause))?;
+        let same_owner = (owner.uid(), owner.gid()) == (about.uid(), about.gid());
+        // Rights of their own do not go to another owner.
+        let mode = about.mode() & if same_owner { 0o7777 } else { 0o777 };
+        let set = self.file.set_permissions(fs::Permissions::from_mode(mode));
+        set.map_err(|cause| self.failed("cannot set the mode of", cause))?;
+        for (name, value) in attributes(like) {
+            // Some belong to the system; they come by themselves.
+            let _ = rustix::fs::fsetxattr(&self.file, name.as_c_str(), &value, XattrFlags::empty());
+        }
+        let times = Timestamps {
+            last_access: Timespec { tv_sec: about.atime(), tv_nsec: about.atime_nsec() as _ },
+            last_modification: Timespec { tv_sec: about.mtime(), tv_nsec: about.mtime_nsec() as _ },
+        };
+        rustix::fs::futimens(&self.file, &times).map_err(|cause| self.failed("cannot set the times of", cause))?;
+        self.file.sync_all().map_err(|cause| self.failed("cannot write", cause))
+    }
+
+    /// Takes the name of the target.
+    pub fn place(self, target: &Path) -> Result<()> {
+        let replace = |cause: io::Error| Error::on(Exit::Machine, "cannot replace", target).because(cause);
+        fs::rename(&self.path, target).map_err(replace)?;
+        let directory = target.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        File::open(directory).and_then(|directory| directory.sync_all()).map_err(replace)
+    }
+}
+
+/// A name in the same directory that nobody else uses.
+pub fn name_beside(target: &Path) -> PathBuf {
+    static SEQUENCE: AtomicU64 = AtomicU64::new(0);
+    let mut name = OsString::from(".");
+    name.push(target.file_name().unwrap_or_default());
+    name.push(format!(".thaw-{}-{}", std::process::id(), SEQUENCE.fetch_add(1, Ordering::Relaxed)));
+    target.with_file_name(name)
+}
+
+/// All extended attributes that can be read.
+pub fn attributes(file: &File) -> Vec<(CString, Vec<u8>)> {
+    let mut names = vec![0_u8; 64 << 10];
+    let Ok(len) = rustix::fs::flistxattr(file, &mut names[..]) else { return Vec::new() };
+    let names = names[..len].split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    let value = |name: &[u8]| {
+        let name = CString::new(name).ok()?;
+        let mut value = vec![0_u8; 64 << 10];
+        let len = rustix::fs::fgetxattr(file, name.as_c_str(), &mut value[..]).ok()?;
+        value.truncate(len);
+        Some((name, value))
+    };
+    names.filter_map(value).collect()
+}
