@@ -60,7 +60,11 @@ fn found(recorded: Recorded, disk: u64) -> Result<Wanted, Stale> {
     let Recorded { path, kind, dev, ino, size, build_id, pieces, extents } = recorded;
     let planned = Entry { kind, dev, ino, size, mtime_ns: 0, build_id, path };
     if kind == Kind::Device {
-        // Nothing of it is looked at: the file system may be one that is mounted for a recording only.
+        // One that may not be read now is not read by this user later either. Else nothing of it is looked at: the file
+        // system may be one that is mounted for a recording only.
+        if let Err(why @ Stale::Forbidden) = identity::open(&planned) {
+            return Err(why);
+        }
         return Ok(Wanted { entry: planned, pieces, extents, disk });
     }
     let file = os::cache::open_quietly(&planned.path)?;

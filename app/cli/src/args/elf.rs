@@ -299,4 +299,3 @@ Examples:
   thaw elf verify /usr/lib/chromium/chromium chromium.packed
   thaw elf verify libbig.so libbig.packed.so --live
   thaw elf verify libbig.so libbig.init.so --backend init     # options that it was packed with
-  thaw elf verify old.so new.so --json | jq '.offline.differences'";

@@ -53,8 +53,8 @@ pub struct Needed {
     pub small_read: Option<Nanos>,
 }
 
-/// What the starts of a variant needed: those that were made to see what is touched; where there are none, traced ones that were not
-/// hot.
+/// What the starts of a variant needed: traced ones that were not hot. Where there are some that were made to see what is touched, they
+/// tell what one start needs, and the others add what differs from start to start.
 ///
 /// # Errors
 /// There is no such variant, or a recording holds no such start.
@@ -73,16 +73,20 @@ pub fn of(recordings: &[PathBuf], variant: Option<&str>) -> Result<Needed> {
         for rows in starts {
             small_reads.extend(small_reads_of(&rows));
             written.extend(written_by(&rows).map(Path::to_path_buf));
-            if touched && touched_pages(&rows).next().is_none() {
-                continue;
-            }
-            let source = match rows.info.engine.as_str() {
-                "probe" => Source::Cached,
-                _ if touched || loaded.asked.readahead_kib == Some(0) => Source::Exact,
-                _ => Source::Asked,
+            let knows = match rows.info.engine.as_str() {
+                "probe" => Knows::Cached,
+                _ if touched_pages(&rows).next().is_some() || loaded.asked.readahead_kib == Some(0) => Knows::All,
+                // No start is as the one before: what another one waited for belongs to it too.
+                _ if touched => Knows::Missed,
+                _ => Knows::Asked,
+            };
+            let source = match knows {
+                Knows::Cached => Source::Cached,
+                Knows::Asked => Source::Asked,
+                Knows::All | Knows::Missed => Source::Exact,
             };
             needed.source = needed.source.min(source);
-            for file in of_start(&rows, source) {
+            for file in of_start(&rows, knows) {
                 match files.entry((file.path.clone(), file.kind)) {
                     // The same ranges again cost nothing: the plan joins them.
                     Entry::Occupied(mut known) => known.get_mut().pieces.extend(file.pieces),
@@ -147,26 +151,40 @@ fn touched_pages(rows: &TraceRows) -> impl Iterator<Item = &TouchRow> {
     rows.touches.iter().filter(|touch| matches!(touch.engine, TouchEngine::Page | TouchEngine::Probe))
 }
 
+/// What a start tells of the pages that it needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Knows {
+    /// All of them and no other: nothing was read ahead, or it was seen what is touched.
+    All,
+    /// Those that were not in memory when they were asked for.
+    Missed,
+    /// Those, and what was read or lies around faults.
+    Asked,
+    /// Those that were in memory afterwards.
+    Cached,
+}
+
 /// The ranges that a start needed, with the time of their first use.
-fn pieces(rows: &TraceRows, source: Source) -> Vec<(FileId, Piece)> {
+fn pieces(rows: &TraceRows, knows: Knows) -> Vec<(FileId, Piece)> {
     let piece = |file: FileId, offset: FileOffset, len: Bytes, first: Nanos| (file, Piece { offset, len, first });
     let order = |touch: &TouchRow| touch.at_ns.unwrap_or(Nanos(u64::from(touch.order.unwrap_or(0))));
     let mut pieces: Vec<(FileId, Piece)> =
         touched_pages(rows).map(|touch| piece(touch.file, touch.offset, touch.len, order(touch))).collect();
     // Beside what was asked for, a usual read-ahead brings what nobody needs.
-    let counts = |cause: Cause| cause != Cause::Write && !(cause == Cause::ReadAhead && source == Source::Asked);
+    let ahead_counts = matches!(knows, Knows::All | Knows::Cached);
+    let counts = |cause: Cause| cause != Cause::Write && (cause != Cause::ReadAhead || ahead_counts);
     let fills = rows.fills.iter().filter(|fill| counts(fill.cause));
     pieces.extend(fills.map(|fill| piece(fill.file, fill.offset, fill.len, fill.at_ns)));
-    if source == Source::Asked {
+    if knows == Knows::Asked {
         pieces.extend(rows.reads.iter().map(|read| piece(read.file, read.offset, read.len, read.at_ns)));
         pieces.extend(rows.faults.iter().map(|fault| piece(fault.file, fault.offset, fault.len, fault.at_ns)));
     }
     pieces
 }
 
-fn of_start(rows: &TraceRows, source: Source) -> Vec<Recorded> {
+fn of_start(rows: &TraceRows, knows: Knows) -> Vec<Recorded> {
     let mut needed: Vec<Vec<Piece>> = vec![Vec::new(); rows.files.len()];
-    for (file, piece) in pieces(rows, source) {
+    for (file, piece) in pieces(rows, knows) {
         needed[file.0 as usize].push(piece);
     }
     let mut extents: Vec<Vec<Extent>> = vec![Vec::new(); rows.files.len()];
