@@ -20,7 +20,7 @@ use view::{Open, TraceOf};
 
 fn page_of(rows: &TraceRows) -> (Value, String) {
     let document = document::document("firefox-esr", &document::runs(17.9, 3), Some(rows));
-    let html = view::page(&document, &[TraceOf { run: RunId(1), rows }], None).unwrap();
+    let html = view::page(&document, &[TraceOf { run: RunId(1), rows }], &[], None).unwrap();
     (document, html)
 }
 
@@ -58,7 +58,7 @@ fn events_take_six_bytes_at_most() {
 fn a_trace_that_the_document_does_not_know_is_left_out() {
     let rows = rows::rows(rows::Wish { events: 1_000, ..rows::LAPTOP });
     let document = document::document("firefox-esr", &[], None);
-    let html = view::page(&document, &[TraceOf { run: RunId(1), rows: &rows }], None).unwrap();
+    let html = view::page(&document, &[TraceOf { run: RunId(1), rows: &rows }], &[], None).unwrap();
     assert_eq!(embedded(&html, "thaw-events")["traces"], Value::Array(Vec::new()));
 }
 
@@ -97,7 +97,7 @@ proptest! {
         let mut known = document.clone();
         known["traces"] = serde_json::json!([{ "run": 1, "report": { "files": [{}, { "path": 7 }] } }]);
         for document in [document, known] {
-            view::page(&document, &[TraceOf { run: RunId(1), rows: &rows }], None).unwrap();
+            view::page(&document, &[TraceOf { run: RunId(1), rows: &rows }], &[], None).unwrap();
         }
     }
 }

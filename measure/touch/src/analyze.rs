@@ -35,45 +35,61 @@ pub fn engine_of(rows: &TraceRows) -> Option<TouchEngine> {
 
 /// Says what the rows mean. Files of different runs are the same if they have the same path.
 pub fn report(input: &Input<'_>) -> Report {
-    let mut files: BTreeMap<PathBuf, File<'_>> = BTreeMap::new();
-    if let Some(rows) = input.read {
-        let fills = rows.fills.iter().filter(|fill| fill.cause != Cause::Write);
-        gather(&mut files, rows, fills.map(|fill| (fill.file, fill.offset, fill.len)), |file| &mut file.read);
-    }
+    let files: Vec<FileReport> = gathered(input).into_iter().map(|(line, _)| line).collect();
     let (page, probe) = (input.of(TouchEngine::Page), input.of(TouchEngine::Probe));
-    let function = input.of(TouchEngine::Function);
-    if let Some(rows) = page {
-        gather(&mut files, rows, places(rows), |file| &mut file.needed);
-    }
-    if let Some(rows) = probe {
-        gather(&mut files, rows, places(rows), |file| &mut file.resident);
-    }
-    if let Some(rows) = function {
-        functions(&mut files, rows);
-    }
-    let mut lines: Vec<FileReport> = files.iter().map(|(path, file)| file.line(path)).collect();
-    let weight = |line: &FileReport| {
-        let called = line.functions.map(|functions| functions.called_bytes);
-        line.needed.or(line.read).or(line.resident).or(called).unwrap_or_default()
+    let engines = [page, probe, input.of(TouchEngine::Function)];
+    let engines = engines.into_iter().flatten().filter_map(engine_line).collect();
+    Report { version: REPORT_VERSION, engines, totals: totals(&files, input.read, page, probe), files }
+}
+
+/// What the picture of each file is drawn of; files of which nothing is known but their names have none.
+pub fn details<'a>(input: &Input<'a>) -> Vec<Detail<'a>> {
+    let detail = |(line, (_, file)): (usize, (FileReport, File<'a>))| Detail {
+        line,
+        read: file.read.iter().flatten().map(|(start, end)| (FileOffset(*start), Bytes(end - start))).collect(),
+        calls: file.call_lines(),
+        touched: file.touched,
     };
-    lines.sort_by_key(|line| std::cmp::Reverse(weight(line)));
-    let engines = [page, probe, function].into_iter().flatten().filter_map(engine_line).collect();
-    Report { version: REPORT_VERSION, engines, totals: totals(&lines, input.read, page, probe), files: lines }
+    let says_something =
+        |detail: &Detail<'_>| !(detail.read.is_empty() && detail.touched.is_empty() && detail.calls.is_empty());
+    gathered(input).into_iter().enumerate().map(detail).filter(says_something).collect()
 }
 
 /// Functions of one file in the order of their first call.
 pub fn calls(input: &Input<'_>, path: &str) -> Vec<CallReport> {
-    let Some(rows) = input.of(TouchEngine::Function) else { return Vec::new() };
-    let is_it =
-        |touch: &&TouchRow| rows.files.get(touch.file.0 as usize).is_some_and(|file| model::shown(&file.path) == path);
-    let line = |touch: &TouchRow| CallReport {
-        order: touch.order.unwrap_or_default(),
-        at_ns: touch.at_ns.unwrap_or_default(),
-        offset: touch.offset.0,
-        len: touch.len,
-        name: touch.name.clone(),
+    let files = gathered(input);
+    files.iter().find(|(line, _)| line.path == path).map(|(_, file)| file.call_lines()).unwrap_or_default()
+}
+
+/// All files with their lines, in the order of the report.
+fn gathered<'a>(input: &Input<'a>) -> Vec<(FileReport, File<'a>)> {
+    let mut files: BTreeMap<PathBuf, File<'a>> = BTreeMap::new();
+    if let Some(rows) = input.read {
+        let fills = rows.fills.iter().filter(|fill| fill.cause != Cause::Write);
+        gather(&mut files, rows, fills.map(|fill| (fill.file, fill.offset, fill.len)), |file| &mut file.read);
+    }
+    if let Some(rows) = input.of(TouchEngine::Page) {
+        gather(&mut files, rows, places(rows), |file| &mut file.needed);
+    }
+    if let Some(rows) = input.of(TouchEngine::Probe) {
+        gather(&mut files, rows, places(rows), |file| &mut file.resident);
+    }
+    for engine in [TouchEngine::Page, TouchEngine::Probe, TouchEngine::Byte] {
+        if let Some(rows) = input.of(engine) {
+            touched(&mut files, rows);
+        }
+    }
+    if let Some(rows) = input.of(TouchEngine::Function) {
+        functions(&mut files, rows);
+    }
+    let line = |(path, file): (PathBuf, File<'a>)| (file.line(&path), file);
+    let mut lines: Vec<(FileReport, File<'a>)> = files.into_iter().map(line).collect();
+    let weight = |line: &FileReport| {
+        let called = line.functions.map(|functions| functions.called_bytes);
+        line.needed.or(line.read).or(line.resident).or(called).unwrap_or_default()
     };
-    rows.touches.iter().filter(is_it).map(line).collect()
+    lines.sort_by_key(|(line, _)| std::cmp::Reverse(weight(line)));
+    lines
 }
 
 /// What is known of a file, from all runs.
@@ -83,6 +99,7 @@ struct File<'a> {
     read: Option<Ranges>,
     needed: Option<Ranges>,
     resident: Option<Ranges>,
+    touched: Vec<&'a TouchRow>,
     watched: Option<&'a WatchedRow>,
     calls: Vec<&'a TouchRow>,
 }
@@ -92,7 +109,8 @@ type Ranges = Vec<(u64, u64)>;
 
 impl<'a> File<'a> {
     fn new(row: &'a FileRow, sections: Vec<&'a SectionRow>) -> Self {
-        Self { row, sections, read: None, needed: None, resident: None, watched: None, calls: Vec::new() }
+        let (touched, calls) = (Vec::new(), Vec::new());
+        Self { row, sections, read: None, needed: None, resident: None, touched, watched: None, calls }
     }
 
     fn line(&self, path: &Path) -> FileReport {
@@ -118,6 +136,7 @@ impl<'a> File<'a> {
             let called = || self.calls.iter().filter(|call| (start..end).contains(&call.offset.0)).count() as u64;
             SectionReport {
                 name: section.name.clone(),
+                offset: start,
                 size: section.len,
                 read: self.read.as_ref().map(inside),
                 needed: self.needed.as_ref().map(inside),
@@ -125,6 +144,26 @@ impl<'a> File<'a> {
             }
         };
         sections.iter().map(line).collect()
+    }
+
+    fn call_lines(&self) -> Vec<CallReport> {
+        let pages = pages_of(&self.calls);
+        let lonely = |page: &u64| pages.get(page).is_some_and(is_lonely);
+        let line = |call: &&TouchRow| {
+            let (start, end) = (call.offset.0, call.offset.0 + call.len.0);
+            let inside = |ranges: &Ranges| cut(ranges, start, end);
+            CallReport {
+                order: call.order.unwrap_or_default(),
+                at_ns: call.at_ns.unwrap_or_default(),
+                offset: start,
+                len: call.len,
+                name: call.name.clone(),
+                read: self.read.as_ref().map(inside),
+                needed: self.needed.as_ref().map(inside),
+                lonely_pages: page_numbers(call).filter(lonely).count() as u64,
+            }
+        };
+        self.calls.iter().map(line).collect()
     }
 }
 
@@ -190,6 +229,18 @@ fn cut(ranges: &Ranges, start: u64, end: u64) -> Bytes {
     Bytes(inside.map(|(from, behind)| (*behind).min(end) - (*from).max(start)).sum())
 }
 
+fn touched<'a>(files: &mut BTreeMap<PathBuf, File<'a>>, rows: &'a TraceRows) {
+    let mut by_file: HashMap<FileId, Vec<&TouchRow>> = HashMap::new();
+    for touch in rows.touches.iter().filter(|touch| touch.offset.0 < LONGEST && touch.len.0 < LONGEST) {
+        by_file.entry(touch.file).or_default().push(touch);
+    }
+    for (id, touches) in by_file {
+        if let Some(file) = known(files, rows, id) {
+            file.touched.extend(touches);
+        }
+    }
+}
+
 fn functions<'a>(files: &mut BTreeMap<PathBuf, File<'a>>, rows: &'a TraceRows) {
     let mut by_file: HashMap<FileId, Vec<&TouchRow>> = HashMap::new();
     for touch in rows.touches.iter().filter(|touch| touch.offset.0 < LONGEST && touch.len.0 < LONGEST_FUNCTION) {
@@ -203,18 +254,33 @@ fn functions<'a>(files: &mut BTreeMap<PathBuf, File<'a>>, rows: &'a TraceRows) {
     }
 }
 
-fn of_functions(watched: &WatchedRow, calls: &[&TouchRow]) -> FunctionReport {
-    let called_bytes: Bytes = calls.iter().map(|call| call.len).sum();
-    // By page: how many called functions lie on it, and how many of its bytes they take.
+/// Pages that a function lies on; one whose size is not known lies on one.
+fn page_numbers(call: &TouchRow) -> std::ops::Range<u64> {
+    call.offset.0 / PAGE..(call.offset.0 + call.len.0.max(1)).div_ceil(PAGE)
+}
+
+/// By page: how many called functions lie on it, and how many of its bytes they take.
+fn pages_of(calls: &[&TouchRow]) -> HashMap<u64, (u32, u64)> {
     let mut pages: HashMap<u64, (u32, u64)> = HashMap::new();
     for call in calls {
         let (start, end) = (call.offset.0, call.offset.0 + call.len.0.max(1));
-        for page in start / PAGE..end.div_ceil(PAGE) {
+        for page in page_numbers(call) {
             let taken = end.min((page + 1) * PAGE) - start.max(page * PAGE);
             let entry = pages.entry(page).or_default();
             *entry = (entry.0 + 1, entry.1 + taken);
         }
     }
+    pages
+}
+
+/// One called function lies on the page and does not fill it.
+fn is_lonely((functions, taken): &(u32, u64)) -> bool {
+    *functions == 1 && *taken < PAGE
+}
+
+fn of_functions(watched: &WatchedRow, calls: &[&TouchRow]) -> FunctionReport {
+    let called_bytes: Bytes = calls.iter().map(|call| call.len).sum();
+    let pages = pages_of(calls);
     FunctionReport {
         total: watched.functions,
         called: calls.len() as u64,
@@ -222,7 +288,7 @@ fn of_functions(watched: &WatchedRow, calls: &[&TouchRow]) -> FunctionReport {
         called_bytes,
         packed_pages: called_bytes.0.div_ceil(PAGE),
         pages: pages.len() as u64,
-        lonely_pages: pages.values().filter(|(functions, taken)| *functions == 1 && *taken < PAGE).count() as u64,
+        lonely_pages: pages.values().filter(|page| is_lonely(page)).count() as u64,
         starts: Some(watched.starts),
     }
 }
