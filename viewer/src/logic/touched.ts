@@ -290,3 +290,27 @@ export function enginesOf(file: TouchedFile): TouchEngine[] {
 export function seenBy(file: TouchedFile, engine: TouchEngine): FirstTouches | null {
   return engine === "function" ? file.functions : (file.touched.get(engine) ?? null);
 }
+
+/** A column of the list of functions; `-` before it: the largest first. */
+export type FunctionSort = string;
+
+/** Functions in the order that `sort` says; those of the same figure in the order of their calls. */
+export function listOrder(functions: Functions, names: readonly string[], numbers: Uint32Array, sort: FunctionSort): Uint32Array {
+  const down = sort.startsWith("-");
+  const key = sort.replace(/^-/, "");
+  const nameOf = (i: number) => (functions.name[i] > 0 ? names[functions.name[i] - 1] : "\u{10ffff}");
+  if (key === "name") {
+    const way = down ? -1 : 1;
+    return numbers.slice().sort((a, b) => (nameOf(a) < nameOf(b) ? -way : nameOf(a) > nameOf(b) ? way : a - b));
+  }
+  const columns: Readonly<Record<string, ArrayLike<number>>> = { at: functions.at, offset: functions.offset, section: functions.offset, size: functions.len, read: functions.read, needed: functions.needed, lonely: functions.lonely };
+  const column = columns[key] ?? functions.order;
+  const way = down ? -1 : 1;
+  return numbers.slice().sort((a, b) => way * (column[a] - column[b]) || functions.order[a] - functions.order[b]);
+}
+
+/** A length that few functions exceed: bars that were scaled by the longest would all be nothing. */
+export function largeLength(functions: Functions): number {
+  const lengths = functions.len.slice().sort();
+  return Math.max(1, lengths[Math.floor((lengths.length - 1) * 0.98)] ?? 1);
+}
