@@ -54,8 +54,9 @@ const GAP_FROM = 8;
 export function paintPages(to: Pixels, map: PageMap, shade: Uint8Array, shown: Uint8Array | null, part: Viewport, colours: MapColours): void {
   const scaleX = to.width / length(part.x);
   const scaleY = to.height / length(part.y);
-  const edgeX = (column: number) => Math.round((column - part.x.from) * scaleX);
-  const edgeY = (row: number) => Math.round((part.y.to + row) * scaleY);
+  // Whole pixels below, so that the last cell of many in a pixel is inside the picture.
+  const edgeX = (column: number) => Math.floor((column - part.x.from) * scaleX);
+  const edgeY = (row: number) => Math.floor((part.y.to + row) * scaleY);
   const firstRow = Math.max(0, Math.floor(-part.y.to));
   const lastRow = Math.min(map.rows, Math.ceil(-part.y.from));
   const firstColumn = Math.max(0, Math.floor(part.x.from));
@@ -90,8 +91,8 @@ export function paintPages(to: Pixels, map: PageMap, shade: Uint8Array, shown: U
 export function paintBorder(to: Pixels, map: PageMap, page: number, part: Viewport, wide: number, colour: number): void {
   const scaleX = to.width / length(part.x);
   const scaleY = to.height / length(part.y);
-  const x = (column: number) => Math.round((column - part.x.from) * scaleX);
-  const y = (row: number) => Math.round((part.y.to + row) * scaleY);
+  const x = (column: number) => Math.floor((column - part.x.from) * scaleX);
+  const y = (row: number) => Math.floor((part.y.to + row) * scaleY);
   const [row, column] = [Math.floor(page / map.columns), page % map.columns];
   fill(to, x(column), y(row), x(map.columns), y(row) + wide, colour);
   if (column === 0) return;
@@ -104,8 +105,8 @@ export function paintBox(to: Pixels, map: PageMap, page: number, part: Viewport,
   const scaleX = to.width / length(part.x);
   const scaleY = to.height / length(part.y);
   const [row, column] = [Math.floor(page / map.columns), page % map.columns];
-  const [left, right] = [Math.round((column - part.x.from) * scaleX), Math.round((column + 1 - part.x.from) * scaleX)];
-  const [top, bottom] = [Math.round((part.y.to + row) * scaleY), Math.round((part.y.to + row + 1) * scaleY)];
+  const [left, right] = [Math.floor((column - part.x.from) * scaleX), Math.floor((column + 1 - part.x.from) * scaleX)];
+  const [top, bottom] = [Math.floor((part.y.to + row) * scaleY), Math.floor((part.y.to + row + 1) * scaleY)];
   // Small cells get a box that can be seen.
   const around = Math.max(wide, Math.ceil((7 * wide - (right - left)) / 2));
   const [x0, x1, y0, y1] = [left - around, right + around, top - around, bottom + around];

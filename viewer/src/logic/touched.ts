@@ -280,6 +280,12 @@ export function sectionAt(file: TouchFileReport, offset: number): string | null 
   return file.sections.find((section) => section.offset <= offset && offset < section.offset + section.size)?.name ?? null;
 }
 
+/** The sections that a page holds a part of, by their place. */
+export function sectionsOn(file: TouchFileReport, page: number): string[] {
+  const [from, to] = [page * PAGE, (page + 1) * PAGE];
+  return file.sections.filter((section) => section.offset < to && section.offset + section.size > from).map((section) => section.name);
+}
+
 /** The engines whose pages a map can show, the most precise first; functions where only their calls are known. */
 export function enginesOf(file: TouchedFile): TouchEngine[] {
   const engines: TouchEngine[] = (["byte", "page", "probe"] as const).filter((engine) => file.touched.has(engine));

@@ -50,7 +50,8 @@ function OneProgram({ program, programs }: { program: TouchedProgram; programs: 
   const lines = useMemo(() => linesOf(program, words), [program, words]);
   const order = sorted(lines, FILE_COLUMNS, touchSort.value);
   const named = program.report.files.findIndex((file) => file.path === chosenFile.value);
-  const line = named >= 0 ? named : (order[0]?.line ?? -1);
+  // The metadata of a whole disk tells least.
+  const line = named >= 0 ? named : ((order.find((it) => it.file.kind === "regular") ?? order[0])?.line ?? -1);
   const file = useMemo(() => (line < 0 ? null : touchedFile(program, line)), [program, line]);
   return (
     <div class="touch">
@@ -134,7 +135,7 @@ function OneFile({ program, file, words }: { program: TouchedProgram; file: Touc
       <Figures file={report} />
       {report.functions !== null && <Packed functions={report.functions} />}
       <MapPart program={program} file={file} shown={shown} />
-      <Sections file={report} />
+      {report.kind === "regular" && <Sections file={report} />}
       {report.functions === null || report.functions.called === 0 ? <NoFunctions program={program} file={report} /> : <FunctionsPart program={program} file={file} shown={shown} />}
     </>
   );
@@ -143,7 +144,7 @@ function OneFile({ program, file, words }: { program: TouchedProgram; file: Touc
 function Figures({ file }: { file: TouchFileReport }): JSX.Element {
   const share = file.read !== null && file.read > 0 && file.needed !== null ? ` (${percent(Math.min(1, file.needed / file.read))})` : "";
   const items: [string, string, number | null][] = [
-    ["size", bytes(file.size), file.size],
+    ["size", file.kind === "metadata" ? "–" : bytes(file.size), file.size],
     ["read", bytes(file.read), file.read],
     ["needed", `${bytes(file.needed)}${share}`, file.needed],
   ];
@@ -222,7 +223,7 @@ function Sections({ file }: { file: TouchFileReport }): JSX.Element {
   ];
   return (
     <Section title="Sections: size, read, needed">
-      <Table name="touchsections" caption="Sections of the file" hideCaption columns={columns} rows={lines} rowKey={(line) => `${line.name} ${line.offset}`} sort="-size" most={60} />
+      <Table name="touchsections" caption="Sections of the file" hideCaption columns={columns} rows={lines} rowKey={(line) => `${line.name} ${line.offset}`} sort="-size" most={12} />
     </Section>
   );
 }

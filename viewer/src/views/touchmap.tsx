@@ -9,7 +9,7 @@ import type { Pixels } from "../draw/raster.ts";
 import { PAGE } from "../logic/asked.ts";
 import { bytes, count, harmless, micros, percent, plural } from "../logic/format.ts";
 import { bytesLabel, ticks } from "../logic/ticks.ts";
-import { READ, TOUCHED, functionsOn, indexOf, pageMap, pagesOf, seenBy, sectionAt, shades, stateCounts, type FunctionIndex, type PageMap, type ShadeBy, type TouchedFile, type TouchedProgram } from "../logic/touched.ts";
+import { READ, TOUCHED, functionsOn, indexOf, pageMap, pagesOf, seenBy, sectionsOn, shades, stateCounts, type FunctionIndex, type PageMap, type ShadeBy, type TouchedFile, type TouchedProgram } from "../logic/touched.ts";
 import { length, type Viewport } from "../logic/view.ts";
 import { Choice, Dot } from "../parts/bits.tsx";
 import { functionList, show, theme, touchColour, touchPage, visiblePart } from "../state.ts";
@@ -17,9 +17,9 @@ import type { TouchEngine, TouchSectionReport } from "../types/document.ts";
 import { chosenEngine } from "./touch.tsx";
 
 const MARGINS: Margins = { left: 62, right: 96, top: 8, bottom: 26 };
-/** Functions that a tip names. */
+/** Functions, and sections, that a tip names. */
 const MOST_NAMES = 6;
-/** Sections whose part in sight is smaller, in CSS pixels, have no border. */
+/** Sections that would take less room at this zoom, in square CSS pixels, have neither border nor name. */
 const LEAST_AREA = 400;
 
 interface MapProps {
@@ -130,7 +130,7 @@ function writeSections(context: CanvasRenderingContext2D, part: Viewport, size: 
   context.fillStyle = css(ground(shade).faint);
   const toY = (offset: number) => ((part.y.to + offset / PAGE / map.columns) / length(part.y)) * size.height;
   const taken: number[] = [];
-  for (const section of [...sections].sort((a, b) => b.size - a.size)) {
+  for (const section of bordered(sections, map, part, size).sort((a, b) => b.size - a.size)) {
     const top = Math.max(0, toY(section.offset));
     const bottom = Math.min(size.height, toY(section.offset + section.size));
     const middle = (top + bottom) / 2;
@@ -180,10 +180,10 @@ function MapLegend({ map, states, from, to, shade, known }: { map: PageMap; stat
 function PageTip({ program, file, map, index, found }: { program: TouchedProgram; file: TouchedFile; map: PageMap; index: FunctionIndex; found: number }): JSX.Element {
   const at = found * PAGE;
   const state = map.state[found];
-  const section = sectionAt(file.report, at) ?? sectionAt(file.report, at + PAGE - 1);
+  const sections = sectionsOn(file.report, found);
   const { functions } = file;
   const on = functionsOn(functions, index, found).sort((a, b) => functions.order[a] - functions.order[b]);
-  const name = (i: number) => (functions.name[i] > 0 ? harmless(program.names[functions.name[i] - 1]) : `(no name) ${count(functions.offset[i])}`);
+  const name = (i: number) => (functions.name[i] > 0 ? harmless(program.names[functions.name[i] - 1]) : `(no name) at 0x${functions.offset[i].toString(16)}`);
   return (
     <>
       <strong>{state === TOUCHED ? "touched" : state === READ ? "read, not touched" : "never read"}</strong>
@@ -192,11 +192,12 @@ function PageTip({ program, file, map, index, found }: { program: TouchedProgram
         <dd>
           {count(found)}, at {bytes(at)} (0x{at.toString(16)})
         </dd>
-        {section !== null && (
+        {sections.length > 0 && (
           <>
             <dt>section</dt>
             <dd>
-              <code>{harmless(section)}</code>
+              <code>{sections.slice(0, MOST_NAMES).map(harmless).join(", ")}</code>
+              {sections.length > MOST_NAMES && ` and ${count(sections.length - MOST_NAMES)} more`}
             </dd>
           </>
         )}
