@@ -5,6 +5,8 @@ mod document;
 #[path = "../examples/made/rows.rs"]
 #[allow(dead_code, reason = "shared with the example, which makes more kinds")]
 mod rows;
+#[path = "../examples/made/touches.rs"]
+mod touches;
 #[path = "../examples/made/types.rs"]
 mod types;
 
@@ -16,7 +18,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc;
-use view::{Open, TraceOf};
+use view::{Open, TouchOf, TraceOf};
 
 fn page_of(rows: &TraceRows) -> (Value, String) {
     let document = document::document("firefox-esr", &document::runs(17.9, 3), Some(rows));
@@ -52,6 +54,28 @@ fn events_take_six_bytes_at_most() {
     let (_, html) = page_of(&rows);
     let bytes = embedded(&html, "thaw-events").to_string().len();
     assert!(bytes <= 6 * events, "{bytes} bytes for {events} events");
+}
+
+#[test]
+fn what_is_touched_travels_with_its_report() {
+    let rows = rows::rows(rows::Wish { events: 6_000, ..rows::LAPTOP });
+    let touched = [touches::pages(&rows), touches::functions(&rows)];
+    let input = touch::Input { read: Some(&rows), touched: &touched };
+    let report = touch::report(&input);
+    let program = TouchOf { variant: "firefox-esr", report: &report, details: touch::details(&input) };
+    let html = view::page(&document::document("firefox-esr", &[], None), &[], &[program], None).unwrap();
+    let travelled = embedded(&html, "thaw-touched");
+    assert_eq!(travelled["schema"], view::TOUCHED_SCHEMA);
+    let program = &travelled["programs"][0];
+    assert_eq!(program["report"], serde_json::to_value(&report).unwrap());
+    let (pages, functions) = (&program["touched"]["page"], &program["functions"]);
+    assert_eq!(pages["count"], touched[0].touches.len());
+    assert_eq!(functions["count"], touched[1].touches.len());
+    assert!(touched[1].touches.len() > 20_000);
+    let bytes = functions.to_string().len();
+    assert!(bytes <= 12 * touched[1].touches.len(), "{bytes} bytes for {} functions", touched[1].touches.len());
+    let nobody = view::page(&document::document("x", &[], None), &[], &[], None).unwrap();
+    assert_eq!(embedded(&nobody, "thaw-touched")["programs"], Value::Array(Vec::new()));
 }
 
 #[test]

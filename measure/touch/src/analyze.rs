@@ -329,3 +329,128 @@ fn totals(
         functions,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{Nanos, Owner, StartsFrom, TraceInfo};
+
+    const K: u64 = PAGE;
+
+    fn file(path: &str) -> FileRow {
+        FileRow {
+            path: path.into(),
+            kind: FileKind::Regular,
+            owner: Owner::App,
+            dev: 1,
+            ino: 1,
+            size: Bytes(10 * K),
+            extents: None,
+            build_id: None,
+        }
+    }
+
+    fn touch(engine: TouchEngine, file: u32, order: u32, offset: u64, len: u64) -> TouchRow {
+        let (offset, len) = (FileOffset(offset), Bytes(len));
+        let at_ns = Some(Nanos(u64::from(order) * 1000));
+        TouchRow { file: FileId(file), offset, len, order: Some(order), at_ns, tid: Some(1), engine, name: None }
+    }
+
+    fn fill(file: u32, page: u64, pages: u64) -> model::FillRow {
+        model::FillRow {
+            at_ns: Nanos(1),
+            pid: 1,
+            tid: 1,
+            file: FileId(file),
+            offset: FileOffset(page * K),
+            len: Bytes(pages * K),
+            cause: Cause::Fault,
+        }
+    }
+
+    /// Two files in all runs, under other numbers in the last. Of `/b` more is needed.
+    fn runs() -> (TraceRows, Vec<TraceRows>) {
+        let files = || vec![file("/a"), file("/b")];
+        let text = SectionRow { file: FileId(1), name: ".text".into(), offset: FileOffset(K), len: Bytes(5 * K) };
+        let read = TraceRows {
+            files: files(),
+            sections: vec![text],
+            fills: vec![fill(1, 0, 4), fill(0, 2, 1)],
+            ..TraceRows::default()
+        };
+        let page = |file, order, page| touch(TouchEngine::Page, file, order, page * K, K);
+        let needed = TraceRows {
+            files: files(),
+            touches: vec![page(1, 0, 3), page(0, 1, 2), page(1, 2, 1)],
+            ..TraceRows::default()
+        };
+        let call = |order, offset, len| touch(TouchEngine::Function, 0, order, offset, len);
+        // Page 1: two functions; 2 and 3: one that goes over their border, and page 3 a further one; 4: one that fills it.
+        let touches = vec![
+            call(0, 3 * K - 10, 20),
+            call(1, K, 16),
+            call(2, K + 16, 0),
+            call(3, 4 * K, K),
+            call(4, 3 * K + 100, 8),
+        ];
+        let watched =
+            vec![WatchedRow { file: FileId(0), functions: 9, len: Bytes(9 * K), starts: StartsFrom::Symbols }];
+        let called =
+            TraceRows { files: vec![file("/b")], touches, watched, info: TraceInfo::default(), ..TraceRows::default() };
+        (read, vec![needed, called])
+    }
+
+    #[test]
+    fn a_call_says_what_was_read_and_needed_of_it_and_which_pages_it_alone_keeps() {
+        let (read, touched) = runs();
+        let input = Input { read: Some(&read), touched: &touched };
+        let lines = calls(&input, "/b");
+        let figures: Vec<_> = lines
+            .iter()
+            .map(|call| (call.order, call.read.unwrap().0, call.needed.unwrap().0, call.lonely_pages))
+            .collect();
+        assert_eq!(figures, [(0, 20, 10, 1), (1, 16, 16, 0), (2, 0, 0, 0), (3, 0, 0, 0), (4, 8, 8, 0)]);
+        let functions = report(&input).totals.functions.unwrap();
+        assert_eq!((functions.pages, functions.lonely_pages, functions.packed_pages), (4, 1, 2));
+        assert_eq!(lines.iter().map(|call| call.lonely_pages).sum::<u64>(), functions.lonely_pages);
+        assert!(calls(&input, "/a").is_empty());
+        let alone = Input { read: None, touched: &touched[1..] };
+        assert!(calls(&alone, "/b").iter().all(|call| call.read.is_none() && call.needed.is_none()));
+    }
+
+    #[test]
+    fn details_stand_in_the_lines_of_the_report_and_add_up_to_its_figures() {
+        let (read, touched) = runs();
+        let input = Input { read: Some(&read), touched: &touched };
+        let (report, details) = (report(&input), details(&input));
+        assert_eq!(
+            details.iter().map(|detail| report.files[detail.line].path.as_str()).collect::<Vec<_>>(),
+            ["/b", "/a"]
+        );
+        for detail in &details {
+            let line = &report.files[detail.line];
+            assert_eq!(Some(detail.read.iter().map(|(_, len)| *len).sum()), line.read);
+            assert_eq!(Some(detail.touched.iter().map(|row| row.len).sum()), line.needed);
+            assert_eq!(detail.calls.len() as u64, line.functions.map_or(0, |functions| functions.called));
+        }
+        assert_eq!(details[0].read, [(FileOffset(0), Bytes(4 * K))]);
+        assert_eq!(details[0].touched.iter().map(|row| row.order).collect::<Vec<_>>(), [Some(0), Some(2)]);
+        let section = &report.files[0].sections[0];
+        assert_eq!((section.offset, section.size, section.needed), (K, Bytes(5 * K), Some(Bytes(2 * K))));
+    }
+
+    #[test]
+    fn damaged_rows_do_not_run_away() {
+        let (mut read, mut touched) = runs();
+        read.fills[0].len = Bytes(u64::MAX);
+        touched[0].touches[0].offset = FileOffset(u64::MAX - 3);
+        touched[0].touches[1].file = FileId(77);
+        touched[1].touches[0].len = Bytes(u64::MAX);
+        let input = Input { read: Some(&read), touched: &touched };
+        let details = details(&input);
+        assert_eq!(
+            details.iter().map(|detail| (detail.touched.len(), detail.calls.len())).collect::<Vec<_>>(),
+            [(1, 4), (0, 0)]
+        );
+    }
+}
