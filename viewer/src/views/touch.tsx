@@ -9,7 +9,7 @@ import { enginesOf, sectionLines, touchedFile, type TouchedFile, type TouchedPro
 import { AsTable, Choice, FileLink, PathName, Section, ThreeBars } from "../parts/bits.tsx";
 import { Table, sorted, type Column } from "../parts/table.tsx";
 import { chooseFile, chosenFile, page, touchEngine, touchProgram, touchSort, touchTerms, touchedDamaged, touchedPrograms } from "../state.ts";
-import type { FunctionReport, TouchEngine, TouchFileReport } from "../types/document.ts";
+import type { FunctionReport, StartsFrom, TouchEngine, TouchFileReport } from "../types/document.ts";
 import { FunctionsPart } from "./touchlist.tsx";
 import { MapPart } from "./touchmap.tsx";
 
@@ -171,6 +171,9 @@ function Figures({ file }: { file: TouchFileReport }): JSX.Element {
   );
 }
 
+/** Where function starts come from decides how many are known. */
+const STARTS: Record<StartsFrom, string> = { symbols: "its symbol table", unwind: "its unwind tables; code without such tables is not seen", exports: "what it exports, for it has neither symbols nor unwind tables" };
+
 /** What an order file could bring. */
 function Packed({ functions }: { functions: FunctionReport }): JSX.Element {
   const most = Math.max(functions.pages, functions.packed_pages, 1);
@@ -179,7 +182,7 @@ function Packed({ functions }: { functions: FunctionReport }): JSX.Element {
   return (
     <section class="packed" data-part="packed">
       <p>
-        Touched functions: {count(functions.called)}, {bytes(functions.called_bytes)}. They lie on {pages(functions.pages)}; packed together they would take {pages(functions.packed_pages)}. On {plural(functions.lonely_pages, "page", "pages")} one of them lies alone.
+        Touched functions: {count(functions.called)}, {bytes(functions.called_bytes)}. They lie on {pages(functions.pages)}; packed together they would take {pages(functions.packed_pages)}. On {plural(functions.lonely_pages, "page", "pages")} one of them lies alone.{functions.starts !== null && ` Functions are known from ${STARTS[functions.starts]}.`}
       </p>
       <span class="packbars" aria-hidden="true">
         <span class="now" style={bar(functions.pages)}>
