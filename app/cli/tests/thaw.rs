@@ -8,6 +8,7 @@ mod bad_input;
 mod disk;
 mod elf;
 mod files;
+mod hard_programs;
 mod help;
 mod io;
 mod machine;

@@ -50,7 +50,7 @@ pub fn functions(rows: &TraceRows) -> TraceRows {
         for _ in 0..1 + below(24) {
             let len = 16 + below(32) * below(48);
             group.push((at, len));
-            at += (len + below(300) + 15) / 16 * 16;
+            at += (len + below(300)).next_multiple_of(16);
         }
         groups.push((below(1 << 40), group));
         at += below(60_000) / 16 * 16;
@@ -58,7 +58,8 @@ pub fn functions(rows: &TraceRows) -> TraceRows {
     groups.sort();
     let calls: Vec<(u64, u64)> =
         groups.into_iter().flat_map(|(_, group)| group).filter(|(at, len)| at + len < end).collect();
-    let name = |number: usize| (number % 3 == 0).then(|| format!("_ZN7mozilla4made{}Part{number}Ev", number % 90));
+    let name =
+        |number: usize| number.is_multiple_of(3).then(|| format!("_ZN7mozilla4made{}Part{number}Ev", number % 90));
     let touch = |(number, (offset, len)): (usize, &(u64, u64))| TouchRow {
         file,
         offset: FileOffset(*offset),
