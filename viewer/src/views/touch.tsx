@@ -105,7 +105,7 @@ function FileChoice({ lines, line, program }: { lines: readonly Line[]; line: nu
           ))}
         </select>
       </label>
-      <Choice label="by" value={by} values={[["needed", "needed"], ["read", "read"]]} onChange={(value) => (touchSort.value = `-${value}`)} />
+      {program.report.totals.read !== null && program.report.totals.needed !== null && <Choice label="by" value={by} values={[["needed", "needed"], ["read", "read"]]} onChange={(value) => (touchSort.value = `-${value}`)} />}
     </>
   );
 }
@@ -143,11 +143,9 @@ function OneFile({ program, file, words }: { program: TouchedProgram; file: Touc
 
 function Figures({ file }: { file: TouchFileReport }): JSX.Element {
   const share = file.read !== null && file.read > 0 && file.needed !== null ? ` (${percent(Math.min(1, file.needed / file.read))})` : "";
-  const items: [string, string, number | null][] = [
-    ["size", file.kind === "metadata" ? "–" : bytes(file.size), file.size],
-    ["read", bytes(file.read), file.read],
-    ["needed", `${bytes(file.needed)}${share}`, file.needed],
-  ];
+  const items: [string, string, number | null][] = [["size", file.kind === "metadata" ? "–" : bytes(file.size), file.size]];
+  if (file.read !== null) items.push(["read", bytes(file.read), file.read]);
+  if (file.needed !== null) items.push(["needed", `${bytes(file.needed)}${share}`, file.needed]);
   if (file.resident !== null) items.push(["in memory after", bytes(file.resident), file.resident]);
   const { functions } = file;
   if (functions !== null) {
@@ -224,9 +222,10 @@ function Sections({ file }: { file: TouchFileReport }): JSX.Element {
     { key: "ofread", label: "of read", title: "Needed as a share of read", number: true, value: (line) => of(line.needed, line.read), show: (line) => percent(of(line.needed, line.read)) },
     { key: "called", label: "Functions", title: "That were called", number: true, value: (line) => line.called, show: (line) => (line.called === 0 ? "" : count(line.called)) },
   ];
+  const unknown = [...(file.read === null ? ["read", "readshare", "ofread"] : []), ...(file.needed === null ? ["needed", "neededshare", "ofread"] : []), ...(file.functions === null ? ["called"] : [])];
   return (
     <Section title="Sections: size, read, needed">
-      <Table name="touchsections" caption="Sections of the file" hideCaption columns={columns} rows={lines} rowKey={(line) => `${line.name} ${line.offset}`} sort="-size" most={12} />
+      <Table name="touchsections" caption="Sections of the file" hideCaption columns={columns.filter(({ key }) => !unknown.includes(key))} rows={lines} rowKey={(line) => `${line.name} ${line.offset}`} sort="-size" most={12} />
     </Section>
   );
 }
@@ -270,7 +269,8 @@ function Chosen({ path }: { path: string }): JSX.Element {
 
 function Files({ lines, chosen, program }: { lines: readonly Line[]; chosen: number; program: TouchedProgram }): JSX.Element {
   const { totals } = program.report;
-  const columns = FILE_COLUMNS.filter(({ key }) => key !== "resident" || totals.resident !== null).filter(({ key }) => !["called", "bytes", "pages", "packed", "lonely"].includes(key) || totals.functions !== null);
+  const unknown = [...(["read", "needed", "resident"] as const).filter((key) => totals[key] === null), ...(totals.functions === null ? ["called", "bytes", "pages", "packed", "lonely"] : [])];
+  const columns = FILE_COLUMNS.filter(({ key }) => !(unknown as string[]).includes(key));
   return (
     <Section title="All files">
       <Table name="touchfiles" caption="Files that the watched starts touched" hideCaption columns={columns} rows={lines} rowKey={(line) => line.line} sort={touchSort.value} onSort={(sort) => (touchSort.value = sort)} selected={(line) => line.line === chosen} most={20} none="No file passes the filter." />

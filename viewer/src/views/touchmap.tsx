@@ -36,6 +36,9 @@ export function MapPart({ program, file, shown }: MapProps): JSX.Element {
   return <Map key={engine} program={program} file={file} shown={shown} engine={engine} />;
 }
 
+/** What a page is that the engine saw: what was read ahead is in memory too. */
+const seenWord = (engine: TouchEngine | null): string => (engine === "probe" ? "in memory after the start" : "touched");
+
 /** One byte per page: 1 holds a function that passes the filter; `null`: there is nothing to tell apart. */
 function shownPages(file: TouchedFile, map: PageMap, shown: Uint8Array | null): Uint8Array | null {
   if (shown === null) return null;
@@ -76,12 +79,12 @@ function Map({ program, file, shown, engine }: MapProps & { engine: TouchEngine 
     <>
       <figure>
         <figcaption>
-          pages of the file, {count(map.columns)} a row ({bytes(rowBytes)}){engine === null ? "" : `; coloured by the ${by === "time" ? "time" : "order"} of the first ${engine === "function" ? "call" : "touch"}`}
+          pages of the file, {count(map.columns)} a row ({bytes(rowBytes)}){coloured.to === 0 ? "" : `; coloured by the ${by === "time" ? "time" : "order"} of the first ${engine === "function" ? "call" : "touch"}`}
           {sections.length > 1 ? "; lines are borders of ELF sections" : ""}
         </figcaption>
         <Plot
           name="touch"
-          label={`Map of ${harmless(file.report.path)}: ${plural(map.pages, "page", "pages")}, ${count(states[TOUCHED])} touched, ${count(states[READ])} read and not touched. The tables below hold its sections and functions.`}
+          label={`Map of ${harmless(file.report.path)}: ${plural(map.pages, "page", "pages")}, ${count(states[TOUCHED])} ${seenWord(engine)}, ${count(states[READ])} read and not that. The tables below hold its sections and functions.`}
           theme={shade}
           whole={whole}
           smallest={{ x: Math.min(8, map.columns), y: Math.min(4, map.rows) }}
@@ -95,12 +98,12 @@ function Map({ program, file, shown, engine }: MapProps & { engine: TouchEngine 
           paint={paint}
           write={(context, part, size) => writeSections(context, part, size, sections, map, shade)}
           find={(part, size, x, y) => pageAt(map, part, size, x, y)}
-          describe={(found) => <PageTip program={program} file={file} map={map} index={index} found={found} />}
+          describe={(found) => <PageTip program={program} file={file} map={map} index={index} found={found} word={seenWord(engine)} />}
           onPick={pick}
         />
       </figure>
       <div class="legends tools">
-        <MapLegend map={map} states={states} from={coloured.from} to={coloured.to} shade={shade} known={file.report.read !== null} />
+        <MapLegend map={map} states={states} from={coloured.from} to={coloured.to} shade={shade} known={file.report.read !== null} word={seenWord(engine)} />
         {coloured.to > 0 && <Choice label="shade by" value={by} values={[["time", "time"], ["order", "order"]]} onChange={(value) => (touchColour.value = value)} />}
         {marked >= 0 && (
           <button type="button" onClick={() => ((touchPage.value = ""), (functionList.value = "all"))}>
@@ -140,7 +143,7 @@ function writeSections(context: CanvasRenderingContext2D, part: Viewport, size: 
   }
 }
 
-function MapLegend({ map, states, from, to, shade, known }: { map: PageMap; states: readonly [number, number, number]; from: number; to: number; shade: Theme; known: boolean }): JSX.Element {
+function MapLegend({ map, states, from, to, shade, known, word }: { map: PageMap; states: readonly [number, number, number]; from: number; to: number; shade: Theme; known: boolean; word: string }): JSX.Element {
   const stops = [0, 0.25, 0.5, 0.75, 1].map((share) => css(rampColour(share, shade))).join(", ");
   const [first, last] = touchColour.value === "time" ? [micros(from), micros(to)] : ["first", `last of ${plural(to, "page", "pages")}`];
   const figure = (pages: number) => `${bytes(pages * PAGE)} (${percent(pages / map.pages)})`;
@@ -154,7 +157,7 @@ function MapLegend({ map, states, from, to, shade, known }: { map: PageMap; stat
             </>
           ) : (
             <>
-              <Dot colour={css(untimedColour(shade))} /> touched
+              <Dot colour={css(untimedColour(shade))} /> {word}
             </>
           )}
           <span class="figure">{figure(states[TOUCHED])}</span>
@@ -164,20 +167,20 @@ function MapLegend({ map, states, from, to, shade, known }: { map: PageMap; stat
         <li>
           <span class="item">
             <Dot colour={css(readColour(shade))} />
-            read, not touched <span class="figure">{figure(states[READ])}</span>
+            read, not {word} <span class="figure">{figure(states[READ])}</span>
           </span>
         </li>
       )}
       <li>
         <span class="item">
-          {known ? "blank: never read" : "blank: not touched"} <span class="figure">{figure(states[0])}</span>
+          {known ? "blank: never read" : `blank: not ${word}`} <span class="figure">{figure(states[0])}</span>
         </span>
       </li>
     </ul>
   );
 }
 
-function PageTip({ program, file, map, index, found }: { program: TouchedProgram; file: TouchedFile; map: PageMap; index: FunctionIndex; found: number }): JSX.Element {
+function PageTip({ program, file, map, index, found, word }: { program: TouchedProgram; file: TouchedFile; map: PageMap; index: FunctionIndex; found: number; word: string }): JSX.Element {
   const at = found * PAGE;
   const state = map.state[found];
   const sections = sectionsOn(file.report, found);
@@ -186,7 +189,7 @@ function PageTip({ program, file, map, index, found }: { program: TouchedProgram
   const name = (i: number) => (functions.name[i] > 0 ? harmless(program.names[functions.name[i] - 1]) : `(no name) at 0x${functions.offset[i].toString(16)}`);
   return (
     <>
-      <strong>{state === TOUCHED ? "touched" : state === READ ? "read, not touched" : "never read"}</strong>
+      <strong>{state === TOUCHED ? word : state === READ ? `read, not ${word}` : file.report.read === null ? `not ${word}` : "never read"}</strong>
       <dl>
         <dt>page</dt>
         <dd>
