@@ -149,8 +149,8 @@ export function touchedFile(program: TouchedProgram, line: number): TouchedFile 
 export const [NOTHING, READ, TOUCHED] = [0, 1, 2] as const;
 /** A shade that has no place in the order. */
 export const NO_SHADE = 255;
-/** Longer files (64 GiB) are not drawn to their end. */
-const MOST_PAGES = 1 << 24;
+/** Longer files (16 GiB) are not drawn to their end. */
+const MOST_PAGES = 1 << 22;
 /** A map is about this much wider than high. */
 const ASPECT = 2.4;
 
@@ -283,7 +283,7 @@ export function sectionAt(file: TouchFileReport, offset: number): string | null 
 /** The sections that a page holds a part of, by their place. */
 export function sectionsOn(file: TouchFileReport, page: number): string[] {
   const [from, to] = [page * PAGE, (page + 1) * PAGE];
-  return file.sections.filter((section) => section.offset < to && section.offset + section.size > from).map((section) => section.name);
+  return file.sections.filter((section) => section.size > 0 && section.offset < to && section.offset + section.size > from).map((section) => section.name);
 }
 
 /** The engines whose pages a map can show, the most precise first; functions where only their calls are known. */
@@ -297,21 +297,16 @@ export function seenBy(file: TouchedFile, engine: TouchEngine): FirstTouches | n
   return engine === "function" ? file.functions : (file.touched.get(engine) ?? null);
 }
 
-/** A column of the list of functions; `-` before it: the largest first. */
-export type FunctionSort = string;
-
-/** Functions in the order that `sort` says; those of the same figure in the order of their calls. */
-export function listOrder(functions: Functions, names: readonly string[], numbers: Uint32Array, sort: FunctionSort): Uint32Array {
-  const down = sort.startsWith("-");
+/** Functions in the order of a column (`-` before it: the largest first); those of the same figure in the order of their calls. */
+export function listOrder(functions: Functions, names: readonly string[], numbers: Uint32Array, sort: string): Uint32Array {
+  const way = sort.startsWith("-") ? -1 : 1;
   const key = sort.replace(/^-/, "");
-  const nameOf = (i: number) => (functions.name[i] > 0 ? names[functions.name[i] - 1] : "\u{10ffff}");
   if (key === "name") {
-    const way = down ? -1 : 1;
+    const nameOf = (i: number) => (functions.name[i] > 0 ? names[functions.name[i] - 1] : "\u{10ffff}");
     return numbers.slice().sort((a, b) => (nameOf(a) < nameOf(b) ? -way : nameOf(a) > nameOf(b) ? way : a - b));
   }
   const columns: Readonly<Record<string, ArrayLike<number>>> = { at: functions.at, offset: functions.offset, section: functions.offset, size: functions.len, read: functions.read, needed: functions.needed, lonely: functions.lonely };
   const column = columns[key] ?? functions.order;
-  const way = down ? -1 : 1;
   return numbers.slice().sort((a, b) => way * (column[a] - column[b]) || functions.order[a] - functions.order[b]);
 }
 

@@ -4,7 +4,7 @@ import { useMemo } from "preact/hooks";
 import type { JSX } from "preact";
 import { PAGE } from "../logic/asked.ts";
 import { bytes, count, harmless, micros, plural } from "../logic/format.ts";
-import { functionsOn, indexOf, largeLength, listOrder, sectionAt, type FunctionSort, type TouchedFile, type TouchedProgram } from "../logic/touched.ts";
+import { functionsOn, indexOf, largeLength, listOrder, sectionAt, type TouchedFile, type TouchedProgram } from "../logic/touched.ts";
 import { Choice, Section, ThreeBars } from "../parts/bits.tsx";
 import { Rows } from "../parts/rows.tsx";
 import type { Column } from "../parts/table.tsx";
@@ -74,7 +74,7 @@ export function FunctionsPart({ program, file, shown }: Props): JSX.Element {
         />
         <span class="totals">{plural(order.length, "function", "functions")}</span>
       </div>
-      <Rows name="functions" caption="Functions that were called" columns={columns} order={order} sort={sort as FunctionSort} onSort={(next) => (functionSort.value = next)} selected={(i) => Math.floor(functions.offset[i] / PAGE) === Number(marked || -1)} none="No function passes." />
+      <Rows name="functions" caption="Functions that were called" columns={columns} order={order} sort={sort} onSort={(next) => (functionSort.value = next)} selected={(i) => Math.floor(functions.offset[i] / PAGE) === Number(marked || -1)} none="No function passes." />
     </Section>
   );
 }

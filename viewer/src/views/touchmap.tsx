@@ -79,7 +79,7 @@ function Map({ program, file, shown, engine }: MapProps & { engine: TouchEngine 
     <>
       <figure>
         <figcaption>
-          pages of the file, {count(map.columns)} a row ({bytes(rowBytes)}){coloured.to === 0 ? "" : `; coloured by the ${by === "time" ? "time" : "order"} of the first ${engine === "function" ? "call" : "touch"}`}
+          {map.pages * PAGE < file.report.size ? `the first ${count(map.pages)} pages` : "pages"} of the file, {count(map.columns)} a row ({bytes(rowBytes)}){coloured.to === 0 ? "" : `; coloured by the ${by === "time" ? "time" : "order"} of the first ${engine === "function" ? "call" : "touch"}`}
           {sections.length > 1 ? "; lines are borders of ELF sections" : ""}
         </figcaption>
         <Plot
