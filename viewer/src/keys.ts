@@ -30,9 +30,9 @@ export const helpOpen = signal(false);
 
 /** For the help dialog. */
 export const HELP: readonly (readonly [string, string])[] = [
-  ["1 … 6", "Answer, Runs, Disk, File, Files, Processes"],
+  ["1 … 7", "Answer, Runs, Disk, File, Files, Processes, Needed bytes"],
   ["/", "to the filter box; Esc leaves it"],
-  ["W  S   or   +  −", "closer, farther in time; with Shift: vertically"],
+  ["W  S   or   +  −", "closer, farther in time; with Shift: vertically; a map: both ways"],
   ["A  D   or   ←  →", "back, on in time"],
   ["↑  ↓", "up, down"],
   ["Home", "all of it"],
@@ -99,7 +99,7 @@ function handled(key: string, target: HTMLElement | null): boolean {
   const plot = active ?? plots[0];
   // Arrow keys and Home scroll the page where there is nothing to move, and inside tabs and scrolled tables.
   const scrolls = key.startsWith("Arrow") || key === "Home";
-  const elsewhere = target?.closest("[role=tablist], .scroll, details") != null;
+  const elsewhere = target?.closest("[role=tablist], .scroll, .rows, details") != null;
   const by = STEPS[key];
   if (plot === undefined || by === undefined || (scrolls && elsewhere)) return false;
   plot.take(by);

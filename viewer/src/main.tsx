@@ -6,7 +6,7 @@ import { VIEWS, type ViewName } from "./logic/address.ts";
 import { FIELDS } from "./logic/filter.ts";
 import { harmless } from "./logic/format.ts";
 import { HELP, followKeys, helpOpen } from "./keys.ts";
-import { drawings, filterText, followAddress, followTrace, page, theme, toggleTheme, view, type Page } from "./state.ts";
+import { drawings, filterText, followAddress, followTouched, followTrace, page, theme, toggleTheme, view, type Page } from "./state.ts";
 import type { Comparison, ReportDocument } from "./types/document.ts";
 import { AnswerView } from "./views/answer.tsx";
 import { RunsView } from "./views/runs.tsx";
@@ -14,6 +14,7 @@ import { DiskView } from "./views/disk.tsx";
 import { FileView } from "./views/file.tsx";
 import { FilesView } from "./views/files.tsx";
 import { ProcessesView } from "./views/processes.tsx";
+import { TouchView } from "./views/touch.tsx";
 
 const TITLES: Record<ViewName, readonly [string, () => JSX.Element | null]> = {
   answer: ["Answer", AnswerView],
@@ -22,6 +23,7 @@ const TITLES: Record<ViewName, readonly [string, () => JSX.Element | null]> = {
   file: ["File", FileView],
   files: ["Files", FilesView],
   processes: ["Processes", ProcessesView],
+  touch: ["Needed bytes", TouchView],
 };
 
 const embedded = (id: string): string | null => document.getElementById(id)?.textContent ?? null;
@@ -146,8 +148,8 @@ function Help(): JSX.Element | null {
       </dl>
       <h2>Filter</h2>
       <p>
-        Words are joined by “and”; <code>-</code> before a word excludes. <code>file:</code>, <code>process:</code>, <code>cause:</code> (read, fault, readahead, metadata, write) and <code>owner:</code> (app, system) look at one field, a bare word at all of them. Quotes keep
-        blanks together: <code>process:"Web Content"</code>. All views of the trace follow it; the address remembers it.
+        Words are joined by “and”; <code>-</code> before a word excludes. <code>file:</code>, <code>process:</code>, <code>cause:</code> (read, fault, readahead, metadata, write), <code>owner:</code> (app, system) and <code>function:</code> look at one field, a bare word at all of them. Quotes keep
+        blanks together: <code>process:"Web Content"</code>. All views of the trace follow it, and those of the needed bytes; a word about a field that a view does not know says nothing there. The address remembers it.
       </p>
       <form method="dialog">
         <button type="submit">close</button>
@@ -171,8 +173,12 @@ function start(): void {
   followKeys();
   render(<App />, root);
   // The events stand behind this script, so that the page is there before they are.
-  if (document.readyState === "loading") addEventListener("DOMContentLoaded", () => followTrace(embedded("thaw-events")));
-  else followTrace(embedded("thaw-events"));
+  const follow = () => {
+    followTrace(embedded("thaw-events"));
+    followTouched(embedded("thaw-touched"));
+  };
+  if (document.readyState === "loading") addEventListener("DOMContentLoaded", follow);
+  else follow();
   // For claims/viewer.
   (window as unknown as { thawDrawings: typeof drawings }).thawDrawings = drawings;
 }

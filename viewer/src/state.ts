@@ -2,10 +2,11 @@
 
 import { computed, effect, signal, untracked, type Signal } from "@preact/signals";
 import { addressText, parseAddress, type ViewName } from "./logic/address.ts";
-import { ASK_CAUSES, FILL_CAUSES, parseFilter, sieveOf, sieveRequests, sieveTouches, type Names, type Sieve } from "./logic/filter.ts";
+import { ASK_CAUSES, FILL_CAUSES, parseFilter, termsAbout, sieveOf, sieveRequests, sieveTouches, type Names, type Sieve } from "./logic/filter.ts";
 import { diskPicture, type DiskPicture } from "./logic/disk.ts";
 import type { Touches, TraceEvents, TraceTouches } from "./logic/events.ts";
 import type { Masks } from "./logic/sums.ts";
+import { unpackTouched, type TouchedProgram } from "./logic/touched.ts";
 import { parseRange, rangeText, type Range, type Viewport } from "./logic/view.ts";
 import { fairShares } from "./logic/waiting.ts";
 import { unpacker } from "./unpacker.ts";
@@ -72,12 +73,20 @@ export const filesOpen = kept("open", "");
 export const chosenProcess = kept("process", "");
 export const processColour = kept("pcolour", "file", ["file", "cause"]);
 export const metric = kept("metric", "wall_s");
+export const touchProgram = kept("program", "0");
+export const touchSort = kept("tsort", "-needed");
+export const touchEngine = kept("by", "");
+export const touchColour = kept("tcolour", "time", ["time", "order"]);
+export const touchPage = kept("page", "");
+export const functionList = kept("tlist", "all", ["all", "lonely", "page"]);
+export const functionSort = kept("tfsort", "order");
 
 const ranges = {
   disk: { x: keptRange("x"), y: keptRange("y") },
   sorted: { x: keptRange("sx"), y: signal<Range | null>(null) },
   file: { x: keptRange("fx"), y: keptRange("fy") },
   processes: { x: keptRange("px"), y: signal<Range | null>(null) },
+  touch: { x: keptRange("tx"), y: keptRange("ty") },
 };
 // The two drawings of the disk share their vertical axis.
 ranges.sorted.y = ranges.disk.y;
@@ -101,6 +110,15 @@ export function show(name: PlotName, viewport: Viewport, whole: Viewport): void 
 export function forget(name: PlotName): void {
   ranges[name].x.value = null;
   ranges[name].y.value = null;
+}
+
+/** Puts a file into sight, in the views of one file. */
+export function chooseFile(path: string): void {
+  if (chosenFile.value === path) return;
+  forget("file");
+  forget("touch");
+  touchPage.value = "";
+  chosenFile.value = path;
 }
 
 const address = computed(() =>
@@ -239,9 +257,31 @@ export function pictureOf(trace: Opened, device: number, toScale: boolean): Disk
   return picture;
 }
 
+// ---- what starts were seen to touch ----
+
+/** `null`: not unpacked yet. */
+export const touchedPrograms = signal<readonly TouchedProgram[] | null>(null);
+/** Why it cannot be shown. */
+export const touchedDamaged = signal<string | null>(null);
+
+/** Has it unpacked once somebody looks at it. `text` is what the page embeds of it. */
+export function followTouched(text: string | null): void {
+  const stop = effect(() => {
+    if (view.value !== "touch") return;
+    const unpacked = text === null ? Promise.resolve([]) : unpackTouched(text);
+    unpacked.then(
+      (programs) => (touchedPrograms.value = programs),
+      (error: unknown) => (touchedDamaged.value = String(error)),
+    );
+    queueMicrotask(() => stop());
+  });
+}
+
 // ---- the filter ----
 
-export const terms = computed(() => parseFilter(filterText.value));
+const typed = computed(() => parseFilter(filterText.value));
+export const terms = computed(() => termsAbout(typed.value, ["file", "process", "cause", "owner"]));
+export const touchTerms = computed(() => termsAbout(typed.value, ["file", "owner", "function"]));
 const sieve = computed<Sieve | null>(() => {
   const trace = opened.value;
   return trace === null || terms.value.length === 0 ? null : sieveOf(terms.value, trace.names);

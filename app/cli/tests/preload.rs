@@ -15,7 +15,7 @@ fn summed(body: &str) -> String {
 }
 
 /// A manifest of one file of 64 pages that is on a disk.
-fn manifest(scratch: &Scratch) -> PathBuf {
+pub fn manifest(scratch: &Scratch) -> PathBuf {
     let data = scratch.write("data", vec![7; 64 << 12]);
     std::process::Command::new("sync").arg(&data).status().unwrap();
     let meta = std::fs::metadata(&data).unwrap();

@@ -10,6 +10,7 @@ mod disk;
 mod elf;
 mod files;
 mod frag;
+mod hard_programs;
 mod help;
 mod io;
 mod machine;

@@ -82,6 +82,9 @@ fn the_page_engine_sees_exactly_the_pages_that_are_touched() {
         pages.extend(first..first + len);
     }
     assert_eq!(pages, [0, 100, 7, 300, 301, 302], "in the order of the first touch");
+    scratch.thaw(["report", "p.thaw", "-o", "p.html"]).exits(0);
+    let page = std::fs::read_to_string(scratch.path("p.html")).unwrap();
+    assert!(page.contains("thaw.touched/1") && page.contains("app/data"), "the page knows what was touched");
     // The same figures stand in the report of the recording.
     let report = scratch.thaw(["report", "p.thaw", "--json"]).exits(0).json();
     let files = report["traces"][0]["report"]["files"].as_array().unwrap();
@@ -108,7 +111,12 @@ fn the_function_engine_names_what_was_called_and_runs_are_added() {
     let names: Vec<&str> = calls.iter().filter_map(|call| call["name"].as_str()).collect();
     assert!(names.contains(&"main") && !names.contains(&"unused"), "{names:?}");
     assert_eq!(names.iter().filter(|name| **name == "used_once").count(), 1);
+    let alone: u64 = calls.iter().map(|call| call["lonely_pages"].as_u64().unwrap()).sum();
     let functions = &file(&json, &program)["functions"];
+    assert_eq!(functions["lonely_pages"], alone);
+    assert!(calls.iter().all(|call| call["read"].is_null() && call["needed"].is_null()), "nobody looked");
+    let said = scratch.thaw(["touch", "f.thaw"]).exits(0);
+    said.says("side by side").says("lonely").says("a single one of them lies alone");
     assert_eq!(functions["starts"], "symbols");
     assert!(functions["called"].as_u64() < functions["total"].as_u64());
     scratch.thaw(words(&look, &program, &data)).exits(0);

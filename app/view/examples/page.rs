@@ -19,5 +19,6 @@ fn main() {
         .map(|run| (run, reader.trace(run).expect("the trace is there")))
         .collect();
     let traces: Vec<TraceOf<'_>> = traces.iter().map(|(run, rows)| TraceOf { run: *run, rows }).collect();
-    std::fs::write(html, view::page(&document, &traces, None).expect("the page is made")).expect("the page is written");
+    std::fs::write(html, view::page(&document, &traces, &[], None).expect("the page is made"))
+        .expect("the page is written");
 }

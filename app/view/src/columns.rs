@@ -59,6 +59,22 @@ impl Column {
     }
 }
 
+/// Many texts as one: joined by NUL, deflated, in base64.
+#[derive(Clone, Debug, Serialize)]
+pub struct Texts {
+    count: usize,
+    data: String,
+}
+
+impl Texts {
+    /// A NUL inside a text becomes U+FFFD.
+    pub fn pack<'a>(texts: impl ExactSizeIterator<Item = &'a str>) -> Self {
+        let count = texts.len();
+        let safe: Vec<String> = texts.map(|text| text.replace('\0', "\u{fffd}")).collect();
+        Self { count, data: base64(&deflated(safe.join("\0").as_bytes())) }
+    }
+}
+
 /// The greatest common divisor; 1 if all numbers are 0.
 fn unit(numbers: impl Iterator<Item = u64>) -> u64 {
     let mut divisor = 0;
@@ -170,6 +186,14 @@ mod tests {
         assert_eq!(Column::plain(&[4096, 8192, 0, 131_072]).unit, 4096);
         assert_eq!(Column::plain(&[0, 0]).unit, 1);
         assert_eq!(Column::signed(&[-1024, 1536]).unit, 512);
+    }
+
+    #[test]
+    fn texts_are_told_apart() {
+        let packed = Texts::pack(["main", "", "a\0b"].into_iter());
+        let mut text = String::new();
+        DeflateDecoder::new(&from_base64(&packed.data)[..]).read_to_string(&mut text).unwrap();
+        assert_eq!((packed.count, text.as_str()), (3, "main\0\0a\u{fffd}b"));
     }
 
     proptest! {

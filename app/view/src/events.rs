@@ -39,9 +39,9 @@ struct Trace {
 
 /// Columns of one length.
 #[derive(Debug, Serialize)]
-struct Table {
-    count: usize,
-    columns: BTreeMap<&'static str, Column>,
+pub(crate) struct Table {
+    pub count: usize,
+    pub columns: BTreeMap<&'static str, Column>,
 }
 
 /// Packs the events of all traces. `document` is the `thaw.report/1` that the page shows.
@@ -82,13 +82,13 @@ fn lines(document: &Value, run: RunId) -> Vec<&str> {
 
 /// Text by its number.
 #[derive(Default)]
-struct Names {
-    list: Vec<String>,
+pub(crate) struct Names {
+    pub list: Vec<String>,
     numbers: HashMap<String, u64>,
 }
 
 impl Names {
-    fn number(&mut self, name: &str) -> u64 {
+    pub fn number(&mut self, name: &str) -> u64 {
         if let Some(number) = self.numbers.get(name) {
             return *number;
         }
@@ -138,12 +138,12 @@ fn cause_number(cause: Cause) -> u64 {
     }
 }
 
-fn micros(time: Nanos) -> u64 {
+pub(crate) fn micros(time: Nanos) -> u64 {
     time.0 / TIME_NS
 }
 
 /// What was missed by predicting `actual` to be `predicted`.
-fn missed(actual: u64, predicted: u64) -> i64 {
+pub(crate) fn missed(actual: u64, predicted: u64) -> i64 {
     actual.wrapping_sub(predicted) as i64
 }
 

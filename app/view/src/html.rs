@@ -4,7 +4,7 @@
 //! `<script type="application/json">`, where only `<` could end the element: it is written as `\u003c`. And should
 //! that ever fail, the page's own policy runs no script but the viewer, by its hash, and lets nothing out.
 
-use crate::{TraceOf, events};
+use crate::{TouchOf, TraceOf, events, touched};
 use model::{Error, Exit, Result};
 use serde_json::Value;
 
@@ -16,11 +16,16 @@ const HASHES: &str = include_str!("../../../viewer/dist/hashes.txt");
 /// The page.
 ///
 /// `document` is a `thaw.report/1`, `traces` are the rows of its traced runs (those that it does not know are left
-/// out), `comparison` is a `bench::report::Comparison` with another recording.
+/// out), `touched` is what watched starts touched, `comparison` is a `bench::report::Comparison` with another recording.
 ///
 /// # Errors
 /// `document` is another one: [`Exit::Bug`], for the app makes it.
-pub fn page(document: &Value, traces: &[TraceOf<'_>], comparison: Option<&Value>) -> Result<String> {
+pub fn page(
+    document: &Value,
+    traces: &[TraceOf<'_>],
+    touched: &[TouchOf<'_>],
+    comparison: Option<&Value>,
+) -> Result<String> {
     let schema = document["schema"].as_str().unwrap_or_default();
     if schema != "thaw.report/1" {
         return Err(Error::new(Exit::Bug, "cannot show a document of this schema", schema)
@@ -29,6 +34,8 @@ pub fn page(document: &Value, traces: &[TraceOf<'_>], comparison: Option<&Value>
     let known: Vec<TraceOf<'_>> = traces.iter().filter(|trace| has_run(document, trace)).copied().collect();
     let events = serde_json::to_value(events::pack(document, &known))
         .map_err(|error| Error::bug("cannot write the events of the page").because(error))?;
+    let touched = serde_json::to_value(touched::pack(touched))
+        .map_err(|error| Error::bug("cannot write what was touched into the page").because(error))?;
     let mut html = head(&title(document));
     html.push_str(&body(document));
     html.push_str(&element("thaw-report", document));
@@ -36,6 +43,7 @@ pub fn page(document: &Value, traces: &[TraceOf<'_>], comparison: Option<&Value>
     html.push_str(&format!("<script>{}</script>\n", SCRIPT.trim_end()));
     // Behind the viewer, so that the page is there before its longest part is read.
     html.push_str(&element("thaw-events", &events));
+    html.push_str(&element("thaw-touched", &touched));
     html.push_str("</body>\n</html>\n");
     Ok(html)
 }
@@ -153,14 +161,14 @@ mod tests {
     fn names_are_text_in_the_title() {
         let document =
             json!({ "schema": "thaw.report/1", "variants": [{ "name": "</title><script>alert(1)</script>" }] });
-        let html = page(&document, &[], None).unwrap();
+        let html = page(&document, &[], &[], None).unwrap();
         assert!(html.contains("<title>How &lt;/title&gt;&lt;script&gt;alert(1)"));
         assert!(!html.contains("<script>alert"));
     }
 
     #[test]
     fn another_document_is_refused() {
-        assert_eq!(page(&json!({ "schema": "thaw.report/2" }), &[], None).unwrap_err().exit, Exit::Bug);
-        assert_eq!(page(&json!([]), &[], None).unwrap_err().exit, Exit::Bug);
+        assert_eq!(page(&json!({ "schema": "thaw.report/2" }), &[], &[], None).unwrap_err().exit, Exit::Bug);
+        assert_eq!(page(&json!([]), &[], &[], None).unwrap_err().exit, Exit::Bug);
     }
 }

@@ -1,7 +1,8 @@
 //! The report that people look at: one HTML file that needs no network, and a server of it on the loopback.
 //!
-//! [`page`] puts three things into one file: the viewer (`viewer/dist`, built from TypeScript and committed), the
-//! `thaw.report/1` document as it is, and the events of the traces as columns (`docs/view-format.md` draws the bytes).
+//! [`page`] puts four things into one file: the viewer (`viewer/dist`, built from TypeScript and committed), the
+//! `thaw.report/1` document as it is, the events of the traces as columns, and what starts were seen to touch
+//! (`docs/view-format.md` draws the bytes).
 //! This crate computes no figure that the document has: the page shows the document's own.
 
 mod columns;
@@ -9,6 +10,7 @@ mod events;
 mod html;
 mod requests;
 mod serve;
+mod touched;
 
 #[cfg(test)]
 #[path = "../examples/made/rows.rs"]
@@ -17,6 +19,7 @@ mod made;
 
 pub use html::page;
 pub use serve::{Open, serve};
+pub use touched::TOUCHED_SCHEMA;
 
 use model::{RunId, TraceRows};
 
@@ -30,4 +33,15 @@ pub struct TraceOf<'a> {
     pub run: RunId,
     /// What the tracer saw, attributed.
     pub rows: &'a TraceRows,
+}
+
+/// What the watched starts of one program touched.
+#[derive(Clone, Debug)]
+pub struct TouchOf<'a> {
+    /// Name of the program.
+    pub variant: &'a str,
+    /// The figures.
+    pub report: &'a touch::Report,
+    /// What pictures are drawn of, with the report's lines.
+    pub details: Vec<touch::Detail<'a>>,
 }

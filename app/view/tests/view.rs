@@ -5,6 +5,8 @@ mod document;
 #[path = "../examples/made/rows.rs"]
 #[allow(dead_code, reason = "shared with the example, which makes more kinds")]
 mod rows;
+#[path = "../examples/made/touches.rs"]
+mod touches;
 #[path = "../examples/made/types.rs"]
 mod types;
 
@@ -16,11 +18,11 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc;
-use view::{Open, TraceOf};
+use view::{Open, TouchOf, TraceOf};
 
 fn page_of(rows: &TraceRows) -> (Value, String) {
     let document = document::document("firefox-esr", &document::runs(17.9, 3), Some(rows));
-    let html = view::page(&document, &[TraceOf { run: RunId(1), rows }], None).unwrap();
+    let html = view::page(&document, &[TraceOf { run: RunId(1), rows }], &[], None).unwrap();
     (document, html)
 }
 
@@ -55,10 +57,32 @@ fn events_take_six_bytes_at_most() {
 }
 
 #[test]
+fn what_is_touched_travels_with_its_report() {
+    let rows = rows::rows(rows::Wish { events: 6_000, ..rows::LAPTOP });
+    let touched = [touches::pages(&rows), touches::functions(&rows)];
+    let input = touch::Input { read: Some(&rows), touched: &touched };
+    let report = touch::report(&input);
+    let program = TouchOf { variant: "firefox-esr", report: &report, details: touch::details(&input) };
+    let html = view::page(&document::document("firefox-esr", &[], None), &[], &[program], None).unwrap();
+    let travelled = embedded(&html, "thaw-touched");
+    assert_eq!(travelled["schema"], view::TOUCHED_SCHEMA);
+    let program = &travelled["programs"][0];
+    assert_eq!(program["report"], serde_json::to_value(&report).unwrap());
+    let (pages, functions) = (&program["touched"]["page"], &program["functions"]);
+    assert_eq!(pages["count"], touched[0].touches.len());
+    assert_eq!(functions["count"], touched[1].touches.len());
+    assert!(touched[1].touches.len() > 20_000);
+    let bytes = functions.to_string().len();
+    assert!(bytes <= 12 * touched[1].touches.len(), "{bytes} bytes for {} functions", touched[1].touches.len());
+    let nobody = view::page(&document::document("x", &[], None), &[], &[], None).unwrap();
+    assert_eq!(embedded(&nobody, "thaw-touched")["programs"], Value::Array(Vec::new()));
+}
+
+#[test]
 fn a_trace_that_the_document_does_not_know_is_left_out() {
     let rows = rows::rows(rows::Wish { events: 1_000, ..rows::LAPTOP });
     let document = document::document("firefox-esr", &[], None);
-    let html = view::page(&document, &[TraceOf { run: RunId(1), rows: &rows }], None).unwrap();
+    let html = view::page(&document, &[TraceOf { run: RunId(1), rows: &rows }], &[], None).unwrap();
     assert_eq!(embedded(&html, "thaw-events")["traces"], Value::Array(Vec::new()));
 }
 
@@ -97,7 +121,7 @@ proptest! {
         let mut known = document.clone();
         known["traces"] = serde_json::json!([{ "run": 1, "report": { "files": [{}, { "path": 7 }] } }]);
         for document in [document, known] {
-            view::page(&document, &[TraceOf { run: RunId(1), rows: &rows }], None).unwrap();
+            view::page(&document, &[TraceOf { run: RunId(1), rows: &rows }], &[], None).unwrap();
         }
     }
 }

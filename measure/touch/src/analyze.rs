@@ -35,45 +35,61 @@ pub fn engine_of(rows: &TraceRows) -> Option<TouchEngine> {
 
 /// Says what the rows mean. Files of different runs are the same if they have the same path.
 pub fn report(input: &Input<'_>) -> Report {
-    let mut files: BTreeMap<PathBuf, File<'_>> = BTreeMap::new();
-    if let Some(rows) = input.read {
-        let fills = rows.fills.iter().filter(|fill| fill.cause != Cause::Write);
-        gather(&mut files, rows, fills.map(|fill| (fill.file, fill.offset, fill.len)), |file| &mut file.read);
-    }
+    let files: Vec<FileReport> = gathered(input).into_iter().map(|(line, _)| line).collect();
     let (page, probe) = (input.of(TouchEngine::Page), input.of(TouchEngine::Probe));
-    let function = input.of(TouchEngine::Function);
-    if let Some(rows) = page {
-        gather(&mut files, rows, places(rows), |file| &mut file.needed);
-    }
-    if let Some(rows) = probe {
-        gather(&mut files, rows, places(rows), |file| &mut file.resident);
-    }
-    if let Some(rows) = function {
-        functions(&mut files, rows);
-    }
-    let mut lines: Vec<FileReport> = files.iter().map(|(path, file)| file.line(path)).collect();
-    let weight = |line: &FileReport| {
-        let called = line.functions.map(|functions| functions.called_bytes);
-        line.needed.or(line.read).or(line.resident).or(called).unwrap_or_default()
+    let engines = [page, probe, input.of(TouchEngine::Function)];
+    let engines = engines.into_iter().flatten().filter_map(engine_line).collect();
+    Report { version: REPORT_VERSION, engines, totals: totals(&files, input.read, page, probe), files }
+}
+
+/// What the picture of each file is drawn of; files of which nothing is known but their names have none.
+pub fn details<'a>(input: &Input<'a>) -> Vec<Detail<'a>> {
+    let detail = |(line, (_, file)): (usize, (FileReport, File<'a>))| Detail {
+        line,
+        read: file.read.iter().flatten().map(|(start, end)| (FileOffset(*start), Bytes(end - start))).collect(),
+        calls: file.call_lines(),
+        touched: file.touched,
     };
-    lines.sort_by_key(|line| std::cmp::Reverse(weight(line)));
-    let engines = [page, probe, function].into_iter().flatten().filter_map(engine_line).collect();
-    Report { version: REPORT_VERSION, engines, totals: totals(&lines, input.read, page, probe), files: lines }
+    let says_something =
+        |detail: &Detail<'_>| !(detail.read.is_empty() && detail.touched.is_empty() && detail.calls.is_empty());
+    gathered(input).into_iter().enumerate().map(detail).filter(says_something).collect()
 }
 
 /// Functions of one file in the order of their first call.
 pub fn calls(input: &Input<'_>, path: &str) -> Vec<CallReport> {
-    let Some(rows) = input.of(TouchEngine::Function) else { return Vec::new() };
-    let is_it =
-        |touch: &&TouchRow| rows.files.get(touch.file.0 as usize).is_some_and(|file| model::shown(&file.path) == path);
-    let line = |touch: &TouchRow| CallReport {
-        order: touch.order.unwrap_or_default(),
-        at_ns: touch.at_ns.unwrap_or_default(),
-        offset: touch.offset.0,
-        len: touch.len,
-        name: touch.name.clone(),
+    let files = gathered(input);
+    files.iter().find(|(line, _)| line.path == path).map(|(_, file)| file.call_lines()).unwrap_or_default()
+}
+
+/// All files with their lines, in the order of the report.
+fn gathered<'a>(input: &Input<'a>) -> Vec<(FileReport, File<'a>)> {
+    let mut files: BTreeMap<PathBuf, File<'a>> = BTreeMap::new();
+    if let Some(rows) = input.read {
+        let fills = rows.fills.iter().filter(|fill| fill.cause != Cause::Write);
+        gather(&mut files, rows, fills.map(|fill| (fill.file, fill.offset, fill.len)), |file| &mut file.read);
+    }
+    if let Some(rows) = input.of(TouchEngine::Page) {
+        gather(&mut files, rows, places(rows), |file| &mut file.needed);
+    }
+    if let Some(rows) = input.of(TouchEngine::Probe) {
+        gather(&mut files, rows, places(rows), |file| &mut file.resident);
+    }
+    for engine in [TouchEngine::Page, TouchEngine::Probe, TouchEngine::Byte] {
+        if let Some(rows) = input.of(engine) {
+            touched(&mut files, rows);
+        }
+    }
+    if let Some(rows) = input.of(TouchEngine::Function) {
+        functions(&mut files, rows);
+    }
+    let line = |(path, file): (PathBuf, File<'a>)| (file.line(&path), file);
+    let mut lines: Vec<(FileReport, File<'a>)> = files.into_iter().map(line).collect();
+    let weight = |line: &FileReport| {
+        let called = line.functions.map(|functions| functions.called_bytes);
+        line.needed.or(line.read).or(line.resident).or(called).unwrap_or_default()
     };
-    rows.touches.iter().filter(is_it).map(line).collect()
+    lines.sort_by_key(|(line, _)| std::cmp::Reverse(weight(line)));
+    lines
 }
 
 /// What is known of a file, from all runs.
@@ -83,6 +99,7 @@ struct File<'a> {
     read: Option<Ranges>,
     needed: Option<Ranges>,
     resident: Option<Ranges>,
+    touched: Vec<&'a TouchRow>,
     watched: Option<&'a WatchedRow>,
     calls: Vec<&'a TouchRow>,
 }
@@ -92,7 +109,8 @@ type Ranges = Vec<(u64, u64)>;
 
 impl<'a> File<'a> {
     fn new(row: &'a FileRow, sections: Vec<&'a SectionRow>) -> Self {
-        Self { row, sections, read: None, needed: None, resident: None, watched: None, calls: Vec::new() }
+        let (touched, calls) = (Vec::new(), Vec::new());
+        Self { row, sections, read: None, needed: None, resident: None, touched, watched: None, calls }
     }
 
     fn line(&self, path: &Path) -> FileReport {
@@ -118,6 +136,7 @@ impl<'a> File<'a> {
             let called = || self.calls.iter().filter(|call| (start..end).contains(&call.offset.0)).count() as u64;
             SectionReport {
                 name: section.name.clone(),
+                offset: start,
                 size: section.len,
                 read: self.read.as_ref().map(inside),
                 needed: self.needed.as_ref().map(inside),
@@ -125,6 +144,26 @@ impl<'a> File<'a> {
             }
         };
         sections.iter().map(line).collect()
+    }
+
+    fn call_lines(&self) -> Vec<CallReport> {
+        let pages = pages_of(&self.calls);
+        let lonely = |page: &u64| pages.get(page).is_some_and(is_lonely);
+        let line = |call: &&TouchRow| {
+            let (start, end) = (call.offset.0, call.offset.0 + call.len.0);
+            let inside = |ranges: &Ranges| cut(ranges, start, end);
+            CallReport {
+                order: call.order.unwrap_or_default(),
+                at_ns: call.at_ns.unwrap_or_default(),
+                offset: start,
+                len: call.len,
+                name: call.name.clone(),
+                read: self.read.as_ref().map(inside),
+                needed: self.needed.as_ref().map(inside),
+                lonely_pages: page_numbers(call).filter(lonely).count() as u64,
+            }
+        };
+        self.calls.iter().map(line).collect()
     }
 }
 
@@ -190,6 +229,18 @@ fn cut(ranges: &Ranges, start: u64, end: u64) -> Bytes {
     Bytes(inside.map(|(from, behind)| (*behind).min(end) - (*from).max(start)).sum())
 }
 
+fn touched<'a>(files: &mut BTreeMap<PathBuf, File<'a>>, rows: &'a TraceRows) {
+    let mut by_file: HashMap<FileId, Vec<&TouchRow>> = HashMap::new();
+    for touch in rows.touches.iter().filter(|touch| touch.offset.0 < LONGEST && touch.len.0 < LONGEST) {
+        by_file.entry(touch.file).or_default().push(touch);
+    }
+    for (id, touches) in by_file {
+        if let Some(file) = known(files, rows, id) {
+            file.touched.extend(touches);
+        }
+    }
+}
+
 fn functions<'a>(files: &mut BTreeMap<PathBuf, File<'a>>, rows: &'a TraceRows) {
     let mut by_file: HashMap<FileId, Vec<&TouchRow>> = HashMap::new();
     for touch in rows.touches.iter().filter(|touch| touch.offset.0 < LONGEST && touch.len.0 < LONGEST_FUNCTION) {
@@ -203,18 +254,33 @@ fn functions<'a>(files: &mut BTreeMap<PathBuf, File<'a>>, rows: &'a TraceRows) {
     }
 }
 
-fn of_functions(watched: &WatchedRow, calls: &[&TouchRow]) -> FunctionReport {
-    let called_bytes: Bytes = calls.iter().map(|call| call.len).sum();
-    // By page: how many called functions lie on it, and how many of its bytes they take.
+/// Pages that a function lies on; one whose size is not known lies on one.
+fn page_numbers(call: &TouchRow) -> std::ops::Range<u64> {
+    call.offset.0 / PAGE..(call.offset.0 + call.len.0.max(1)).div_ceil(PAGE)
+}
+
+/// By page: how many called functions lie on it, and how many of its bytes they take.
+fn pages_of(calls: &[&TouchRow]) -> HashMap<u64, (u32, u64)> {
     let mut pages: HashMap<u64, (u32, u64)> = HashMap::new();
     for call in calls {
         let (start, end) = (call.offset.0, call.offset.0 + call.len.0.max(1));
-        for page in start / PAGE..end.div_ceil(PAGE) {
+        for page in page_numbers(call) {
             let taken = end.min((page + 1) * PAGE) - start.max(page * PAGE);
             let entry = pages.entry(page).or_default();
             *entry = (entry.0 + 1, entry.1 + taken);
         }
     }
+    pages
+}
+
+/// One called function lies on the page and does not fill it.
+fn is_lonely((functions, taken): &(u32, u64)) -> bool {
+    *functions == 1 && *taken < PAGE
+}
+
+fn of_functions(watched: &WatchedRow, calls: &[&TouchRow]) -> FunctionReport {
+    let called_bytes: Bytes = calls.iter().map(|call| call.len).sum();
+    let pages = pages_of(calls);
     FunctionReport {
         total: watched.functions,
         called: calls.len() as u64,
@@ -222,7 +288,7 @@ fn of_functions(watched: &WatchedRow, calls: &[&TouchRow]) -> FunctionReport {
         called_bytes,
         packed_pages: called_bytes.0.div_ceil(PAGE),
         pages: pages.len() as u64,
-        lonely_pages: pages.values().filter(|(functions, taken)| *functions == 1 && *taken < PAGE).count() as u64,
+        lonely_pages: pages.values().filter(|page| is_lonely(page)).count() as u64,
         starts: Some(watched.starts),
     }
 }
@@ -261,5 +327,130 @@ fn totals(
         needed: page.map(|_| sum(|file| file.needed)),
         resident: probe.map(|_| sum(|file| file.resident)),
         functions,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{Nanos, Owner, StartsFrom, TraceInfo};
+
+    const K: u64 = PAGE;
+
+    fn file(path: &str) -> FileRow {
+        FileRow {
+            path: path.into(),
+            kind: FileKind::Regular,
+            owner: Owner::App,
+            dev: 1,
+            ino: 1,
+            size: Bytes(10 * K),
+            extents: None,
+            build_id: None,
+        }
+    }
+
+    fn touch(engine: TouchEngine, file: u32, order: u32, offset: u64, len: u64) -> TouchRow {
+        let (offset, len) = (FileOffset(offset), Bytes(len));
+        let at_ns = Some(Nanos(u64::from(order) * 1000));
+        TouchRow { file: FileId(file), offset, len, order: Some(order), at_ns, tid: Some(1), engine, name: None }
+    }
+
+    fn fill(file: u32, page: u64, pages: u64) -> model::FillRow {
+        model::FillRow {
+            at_ns: Nanos(1),
+            pid: 1,
+            tid: 1,
+            file: FileId(file),
+            offset: FileOffset(page * K),
+            len: Bytes(pages * K),
+            cause: Cause::Fault,
+        }
+    }
+
+    /// Two files in all runs, under other numbers in the last. Of `/b` more is needed.
+    fn runs() -> (TraceRows, Vec<TraceRows>) {
+        let files = || vec![file("/a"), file("/b")];
+        let text = SectionRow { file: FileId(1), name: ".text".into(), offset: FileOffset(K), len: Bytes(5 * K) };
+        let read = TraceRows {
+            files: files(),
+            sections: vec![text],
+            fills: vec![fill(1, 0, 4), fill(0, 2, 1)],
+            ..TraceRows::default()
+        };
+        let page = |file, order, page| touch(TouchEngine::Page, file, order, page * K, K);
+        let needed = TraceRows {
+            files: files(),
+            touches: vec![page(1, 0, 3), page(0, 1, 2), page(1, 2, 1)],
+            ..TraceRows::default()
+        };
+        let call = |order, offset, len| touch(TouchEngine::Function, 0, order, offset, len);
+        // Page 1: two functions; 2 and 3: one that goes over their border, and page 3 a further one; 4: one that fills it.
+        let touches = vec![
+            call(0, 3 * K - 10, 20),
+            call(1, K, 16),
+            call(2, K + 16, 0),
+            call(3, 4 * K, K),
+            call(4, 3 * K + 100, 8),
+        ];
+        let watched =
+            vec![WatchedRow { file: FileId(0), functions: 9, len: Bytes(9 * K), starts: StartsFrom::Symbols }];
+        let called =
+            TraceRows { files: vec![file("/b")], touches, watched, info: TraceInfo::default(), ..TraceRows::default() };
+        (read, vec![needed, called])
+    }
+
+    #[test]
+    fn a_call_says_what_was_read_and_needed_of_it_and_which_pages_it_alone_keeps() {
+        let (read, touched) = runs();
+        let input = Input { read: Some(&read), touched: &touched };
+        let lines = calls(&input, "/b");
+        let figures: Vec<_> = lines
+            .iter()
+            .map(|call| (call.order, call.read.unwrap().0, call.needed.unwrap().0, call.lonely_pages))
+            .collect();
+        assert_eq!(figures, [(0, 20, 10, 1), (1, 16, 16, 0), (2, 0, 0, 0), (3, 0, 0, 0), (4, 8, 8, 0)]);
+        let functions = report(&input).totals.functions.unwrap();
+        assert_eq!((functions.pages, functions.lonely_pages, functions.packed_pages), (4, 1, 2));
+        assert_eq!(lines.iter().map(|call| call.lonely_pages).sum::<u64>(), functions.lonely_pages);
+        assert!(calls(&input, "/a").is_empty());
+        let alone = Input { read: None, touched: &touched[1..] };
+        assert!(calls(&alone, "/b").iter().all(|call| call.read.is_none() && call.needed.is_none()));
+    }
+
+    #[test]
+    fn details_stand_in_the_lines_of_the_report_and_add_up_to_its_figures() {
+        let (read, touched) = runs();
+        let input = Input { read: Some(&read), touched: &touched };
+        let (report, details) = (report(&input), details(&input));
+        assert_eq!(
+            details.iter().map(|detail| report.files[detail.line].path.as_str()).collect::<Vec<_>>(),
+            ["/b", "/a"]
+        );
+        for detail in &details {
+            let line = &report.files[detail.line];
+            assert_eq!(Some(detail.read.iter().map(|(_, len)| *len).sum()), line.read);
+            assert_eq!(Some(detail.touched.iter().map(|row| row.len).sum()), line.needed);
+            assert_eq!(detail.calls.len() as u64, line.functions.map_or(0, |functions| functions.called));
+        }
+        assert_eq!(details[0].read, [(FileOffset(0), Bytes(4 * K))]);
+        assert_eq!(details[0].touched.iter().map(|row| row.order).collect::<Vec<_>>(), [Some(0), Some(2)]);
+        let section = &report.files[0].sections[0];
+        assert_eq!((section.offset, section.size, section.needed), (K, Bytes(5 * K), Some(Bytes(2 * K))));
+    }
+
+    #[test]
+    fn damaged_rows_do_not_run_away() {
+        let (mut read, mut touched) = runs();
+        read.fills[0].len = Bytes(u64::MAX);
+        touched[0].touches[0].offset = FileOffset(u64::MAX - 3);
+        touched[0].touches[1].file = FileId(77);
+        touched[1].touches[0].len = Bytes(u64::MAX);
+        let input = Input { read: Some(&read), touched: &touched };
+        let details = details(&input);
+        assert_eq!(
+            details.iter().map(|detail| (detail.touched.len(), detail.calls.len())).collect::<Vec<_>>(),
+            [(1, 4), (0, 0)]
+        );
     }
 }

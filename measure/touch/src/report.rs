@@ -1,6 +1,6 @@
 //! What the touch runs of a recording say: the room's public result, as JSON, the terminal and the viewer show it.
 
-use model::{Bytes, FileKind, Nanos, Owner, StartsFrom, TouchEngine};
+use model::{Bytes, FileKind, FileOffset, Nanos, Owner, StartsFrom, TouchEngine, TouchRow};
 use serde::{Deserialize, Serialize};
 
 /// Version of [`Report`]'s shape; it grows when a field changes its meaning or goes.
@@ -103,6 +103,8 @@ pub struct FunctionReport {
 pub struct SectionReport {
     /// `.text`
     pub name: String,
+    /// Where it begins in the file.
+    pub offset: u64,
     /// Its size in the file.
     pub size: Bytes,
     /// As [`Totals::read`]; pages are cut at the section's borders.
@@ -127,4 +129,23 @@ pub struct CallReport {
     pub len: Bytes,
     /// Its name, if the file tells.
     pub name: Option<String>,
+    /// Bytes of it that a cold start brings into memory with the usual read-ahead; `None`: nobody looked.
+    pub read: Option<Bytes>,
+    /// Bytes of it that lie on pages which a cold start asks for; `None`: nobody looked.
+    pub needed: Option<Bytes>,
+    /// Pages that it alone keeps in memory: as [`FunctionReport::lonely_pages`].
+    pub lonely_pages: u64,
+}
+
+/// What the picture of one file is drawn of: all that the report only adds up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Detail<'a> {
+    /// Its line in [`Report::files`].
+    pub line: usize,
+    /// What the traced cold start brought into memory: by place, disjoint.
+    pub read: Vec<(FileOffset, Bytes)>,
+    /// What was seen touched, functions aside; of each engine in its order.
+    pub touched: Vec<&'a TouchRow>,
+    /// Its functions in the order of their first call.
+    pub calls: Vec<CallReport>,
 }

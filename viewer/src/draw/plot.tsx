@@ -35,8 +35,8 @@ export interface PlotProps {
   readonly xTicks: ((viewport: Viewport, pixels: number) => readonly Tick[]) | null;
   readonly yTicks: ((viewport: Viewport, pixels: number) => readonly Tick[]) | null;
   readonly yTitle?: string;
-  /** Whether the pointer moves both axes or only the horizontal one. */
-  readonly axes: "x" | "xy";
+  /** Whether the pointer moves both axes or only the horizontal one; `map`: both, and they are zoomed together. */
+  readonly axes: "x" | "xy" | "map";
   /** All that the picture depends on beside the theme, the viewport and the margins: it is painted again when one is another. */
   readonly scene: readonly unknown[];
   readonly paint: (to: Pixels, viewport: Viewport, perPixel: number) => void;
@@ -218,8 +218,9 @@ function inPixels(lengths: Readonly<Record<string, number>>): Record<string, str
 
 function take(props: PlotProps, by: Step): void {
   const only = props.axes === "x";
-  const allowed: Step =
-    by.kind === "zoom" && only ? { ...by, axis: "x" } : by.kind === "pan" && only ? { ...by, y: 0 } : by;
+  let allowed = by;
+  if (by.kind === "zoom") allowed = { ...by, axis: only ? "x" : props.axes === "map" ? "both" : by.axis };
+  else if (by.kind === "pan" && only) allowed = { ...by, y: 0 };
   props.onView(step(props.viewport, props.whole, props.smallest, allowed));
 }
 

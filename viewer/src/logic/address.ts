@@ -1,6 +1,6 @@
 // The page's state as it stands behind the # of its address, so that a link shows the same again. Pure.
 
-export const VIEWS = ["answer", "runs", "disk", "file", "files", "processes"] as const;
+export const VIEWS = ["answer", "runs", "disk", "file", "files", "processes", "touch"] as const;
 export type ViewName = (typeof VIEWS)[number];
 
 export interface Address {

@@ -1,12 +1,12 @@
 // The filter box that all views share. Pure.
 //
-// Words are joined by "and"; a word with a leading "-" excludes; `file:`, `process:`, `cause:` and `owner:` look at one
-// field, a bare word at all of them. Upper and lower case are the same.
+// Words are joined by "and"; a word with a leading "-" excludes; `file:`, `process:`, `cause:`, `owner:` and `function:`
+// look at one field, a bare word at all of them. Upper and lower case are the same.
 
 import { CAUSES, type Requests, type Touches } from "./events.ts";
 
 /** The fields that a word can look at. */
-export type Field = "file" | "process" | "cause" | "owner";
+export type Field = "file" | "process" | "cause" | "owner" | "function";
 
 /** One word of the filter box. */
 export interface Term {
@@ -15,7 +15,7 @@ export interface Term {
   readonly exclude: boolean;
 }
 
-export const FIELDS: readonly Field[] = ["file", "process", "cause", "owner"];
+export const FIELDS: readonly Field[] = ["file", "process", "cause", "owner", "function"];
 
 /** One bit of an integer for each word; more words than that are left out. */
 export const MOST_TERMS = 30;
@@ -32,6 +32,11 @@ export function parseFilter(typed: string): Term[] {
     if (text !== "") terms.push({ field, text: text.toLowerCase(), exclude: match[1] === "-" });
   }
   return terms.slice(0, MOST_TERMS);
+}
+
+/** The words that say something where things have these fields; a word about another field says nothing there. */
+export function termsAbout(terms: readonly Term[], fields: readonly Field[]): Term[] {
+  return terms.filter((term) => term.field === null || fields.includes(term.field));
 }
 
 /** A word as it is typed: quoted where it must be. */

@@ -5,7 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import { css, stateColour } from "../draw/palette.ts";
 import { harmless, splitPath } from "../logic/format.ts";
 import { written, type Field } from "../logic/filter.ts";
-import { chosenFile, forget, noEvents, page, theme, toggleWord, traceDocument, traceNumber, view } from "../state.ts";
+import { chooseFile, noEvents, page, theme, toggleWord, traceDocument, traceNumber, view } from "../state.ts";
 import type { CacheState } from "../types/document.ts";
 
 /** A path whose last part stays readable when there is no room. */
@@ -34,8 +34,7 @@ export function FileLink({ path }: { path: string }): JSX.Element {
 }
 
 export function openFile(path: string): void {
-  if (chosenFile.value !== path) forget("file");
-  chosenFile.value = path;
+  chooseFile(path);
   view.value = "file";
 }
 
@@ -139,6 +138,18 @@ export function Section(props: { title: string; note?: ComponentChildren; childr
       {props.note !== undefined && <p class="note">{props.note}</p>}
       {props.children}
     </section>
+  );
+}
+
+/** Size, read and useful bytes of a part, one on the other; `most` is as wide as the column. */
+export function ThreeBars({ size, read, useful, most }: { size: number; read: number; useful: number; most: number }): JSX.Element {
+  const width = (value: number) => ({ width: `${(value / most) * 100}%` });
+  return (
+    <span class="three" aria-hidden="true">
+      <span class="size" style={width(size)} />
+      {read > 0 && <span class="read" style={width(read)} />}
+      {useful > 0 && <span class="needed" style={width(Math.min(useful, size))} />}
+    </span>
   );
 }
 

@@ -40,6 +40,13 @@ export interface TableProps<Row> {
   readonly hideCaption?: boolean;
 }
 
+/** The sort after a click on a column's head: figures begin with the largest, names with the first. */
+export function nextSort(sort: string | null, key: string, number: boolean): string {
+  const first = number ? `-${key}` : key;
+  const other = number ? key : `-${key}`;
+  return sort === first ? other : first;
+}
+
 /** Rows in the order that `sort` says; rows without a value come last. */
 export function sorted<Row>(rows: readonly Row[], columns: readonly Column<Row>[], sort: string | null | undefined): readonly Row[] {
   if (sort == null || sort === "") return rows;
@@ -63,9 +70,7 @@ export function Table<Row>(props: TableProps<Row>): JSX.Element {
   const order = sorted(rows, columns, sort);
   const most = (props.most ?? 200) + more;
   const setSort = (key: string, number: boolean) => {
-    const first = number ? `-${key}` : key;
-    const other = number ? key : `-${key}`;
-    const next = sort === first ? other : first;
+    const next = nextSort(sort, key, number);
     if (props.onSort !== undefined) props.onSort(next);
     else setOwn(next);
   };
@@ -101,7 +106,8 @@ export function Table<Row>(props: TableProps<Row>): JSX.Element {
   );
 }
 
-function Head<Row>({ column, sort, onSort }: { column: Column<Row>; sort: string | null; onSort: () => void }): JSX.Element {
+/** The head of one column, which sorts. */
+export function Head<Row>({ column, sort, onSort }: { column: Column<Row>; sort: string | null; onSort: () => void }): JSX.Element {
   const direction = sort === column.key ? "ascending" : sort === `-${column.key}` ? "descending" : "none";
   return (
     <th scope="col" class={classes(column)} aria-sort={direction} title={column.title}>
@@ -115,11 +121,12 @@ function Head<Row>({ column, sort, onSort }: { column: Column<Row>; sort: string
   );
 }
 
-function Row<Row>({ row, table }: { row: Row; table: TableProps<Row> }): JSX.Element {
+/** One row; `place` is its number in a table of which not all rows are made, the head being 1. */
+export function Row<Row>({ row, table, place }: { row: Row; table: Pick<TableProps<Row>, "columns" | "onRow" | "selected">; place?: number }): JSX.Element {
   const { onRow, selected } = table;
   const chosen = selected?.(row) === true;
   return (
-    <tr class={`${onRow !== undefined ? "pick" : ""} ${chosen ? "chosen" : ""}`} aria-selected={selected === undefined ? undefined : chosen} onClick={onRow === undefined ? undefined : () => onRow(row)}>
+    <tr class={`${onRow !== undefined ? "pick" : ""} ${chosen ? "chosen" : ""}`} aria-selected={selected === undefined ? undefined : chosen} aria-rowindex={place} onClick={onRow === undefined ? undefined : () => onRow(row)}>
       {table.columns.map((column, index) => {
         const value = column.value(row);
         const inner = column.show === undefined ? value : column.show(row);

@@ -362,6 +362,40 @@ extents: number,
  */
 size: Bytes, };
 
+export type FunctionReport = { 
+/**
+ * How many there are.
+ */
+total: number, 
+/**
+ * How many were called.
+ */
+called: number, 
+/**
+ * Bytes of all.
+ */
+bytes: Bytes, 
+/**
+ * Bytes of those that were called.
+ */
+called_bytes: Bytes, 
+/**
+ * Pages that the called ones would take side by side.
+ */
+packed_pages: number, 
+/**
+ * Pages that they lie on now.
+ */
+pages: number, 
+/**
+ * Of these, pages on which one called function lies alone and does not fill the page: what it alone keeps in memory.
+ */
+lonely_pages: number, 
+/**
+ * Where the starts were taken from; `None` in a sum.
+ */
+starts: StartsFrom | null, };
+
 export type Interval = { 
 /**
  * Lower end.
@@ -760,6 +794,8 @@ needed: Bytes | null,
  */
 waiting: Nanos, };
 
+export type StartsFrom = "symbols" | "unwind" | "exports";
+
 export type StateComparison = { 
 /**
  * Name of the variant before.
@@ -908,6 +944,122 @@ unfinished_requests: number,
  * Bytes that a start needs, in whole pages, of all files that it reads from a disk; `None`: no run without read-ahead told.
  */
 needed: Bytes | null, };
+
+export type TouchEngine = "page" | "probe" | "function" | "byte";
+
+export type TouchEngineReport = { 
+/**
+ * Which engine.
+ */
+engine: TouchEngine, 
+/**
+ * What it tells apart and what it cannot, as one sentence.
+ */
+precision: string, 
+/**
+ * What it could not know in this run, one sentence each.
+ */
+cannot: Array<string>, };
+
+export type TouchFileReport = { 
+/**
+ * Its path; bytes that are not UTF-8 are shown as U+FFFD.
+ */
+path: string, 
+/**
+ * Whose it is.
+ */
+owner: Owner, 
+/**
+ * What it is.
+ */
+kind: FileKind, 
+/**
+ * Its size.
+ */
+size: Bytes, 
+/**
+ * As [`Totals::read`].
+ */
+read: Bytes | null, 
+/**
+ * As [`Totals::needed`].
+ */
+needed: Bytes | null, 
+/**
+ * As [`Totals::resident`].
+ */
+resident: Bytes | null, 
+/**
+ * Its functions, if they were watched.
+ */
+functions: FunctionReport | null, 
+/**
+ * Its ELF sections, by place.
+ */
+sections: Array<TouchSectionReport>, };
+
+export type TouchReport = { 
+/**
+ * [`REPORT_VERSION`].
+ */
+version: number, 
+/**
+ * The engines that looked, and how precise each is.
+ */
+engines: Array<TouchEngineReport>, 
+/**
+ * The sums.
+ */
+totals: TouchTotals, 
+/**
+ * Files, those that need most first.
+ */
+files: Array<TouchFileReport>, };
+
+export type TouchSectionReport = { 
+/**
+ * `.text`
+ */
+name: string, 
+/**
+ * Where it begins in the file.
+ */
+offset: number, 
+/**
+ * Its size in the file.
+ */
+size: Bytes, 
+/**
+ * As [`Totals::read`]; pages are cut at the section's borders.
+ */
+read: Bytes | null, 
+/**
+ * As [`Totals::needed`].
+ */
+needed: Bytes | null, 
+/**
+ * Functions of it that were called, if they were watched.
+ */
+called: number | null, };
+
+export type TouchTotals = { 
+/**
+ * Bytes that a cold start brings into memory with the usual read-ahead.
+ */
+read: Bytes | null, 
+/**
+ * Bytes that it asks for, in whole pages.
+ */
+needed: Bytes | null, 
+/**
+ * Bytes that were in the cache after a start, in whole pages.
+ */
+resident: Bytes | null, 
+/**
+ * Functions, and what they would take.
+ */
+functions: FunctionReport | null, };
 
 export type TraceInfo = { 
 /**

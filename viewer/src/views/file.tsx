@@ -13,9 +13,9 @@ import { marksOf, type Marks } from "../logic/marks.ts";
 import { bytesLabel, ticks, timeLabel } from "../logic/ticks.ts";
 import { wasteOf } from "../logic/tree.ts";
 import { length, type Viewport } from "../logic/view.ts";
-import { AsTable, Dot, Legend, PathName, Section, Switches, TraceChoice, TraceLine, Waiting } from "../parts/bits.tsx";
+import { AsTable, Dot, Legend, PathName, Section, Switches, ThreeBars, TraceChoice, TraceLine, Waiting } from "../parts/bits.tsx";
 import { Table, type Column } from "../parts/table.tsx";
-import { askMask, chosenFile, fileLayers, fillMask, forget, opened, show, theme, touched, visiblePart, type Opened } from "../state.ts";
+import { askMask, chooseFile, chosenFile, fileLayers, fillMask, opened, show, theme, touched, visiblePart, type Opened } from "../state.ts";
 import type { Cause, FileReport } from "../types/document.ts";
 
 const MARGINS: Margins = { left: 62, right: 92, top: 8, bottom: 26 };
@@ -63,10 +63,7 @@ function FileChoice({ files, line }: { files: readonly FileReport[]; line: numbe
       <span class="what">file</span>
       <select
         value={files[line].path}
-        onChange={(event) => {
-          forget("file");
-          chosenFile.value = event.currentTarget.value;
-        }}
+        onChange={(event) => chooseFile(event.currentTarget.value)}
       >
         {order.slice(0, 400).map((index) => (
           <option key={index} value={files[index].path}>
@@ -353,17 +350,6 @@ function Bars({ bars, file }: { bars: readonly SectionBar[]; file: FileReport })
     <Section title={`Size, read, ${known ? "needed" : "asked for"}`} note={known ? BY_PAGE : AT_LEAST}>
       <Table name="sections" caption="Sections of the file" hideCaption columns={columns} rows={bars.filter((bar) => bar.size > 0 || bar.read > 0)} rowKey={(bar) => `${bar.name}${bar.offset}`} sort="-size" most={60} />
     </Section>
-  );
-}
-
-function ThreeBars({ size, read, useful, most }: { size: number; read: number; useful: number; most: number }): JSX.Element {
-  const width = (value: number) => ({ width: `${(value / most) * 100}%` });
-  return (
-    <span class="three" aria-hidden="true">
-      <span class="size" style={width(size)} />
-      <span class="read" style={width(read)} />
-      <span class="needed" style={width(Math.min(useful, size))} />
-    </span>
   );
 }
 

@@ -8,7 +8,7 @@ const { open } = useBrowser();
 
 inBrowser("names are shown and never executed", async () => {
   const { page, trouble } = await open("hostile");
-  for (const view of [...VIEWS, "files?shape=table", "files?q=script"]) {
+  for (const view of [...VIEWS, "files?shape=table", "files?q=script", "touch?tfsort=name&q=function:script", `touch?by=function&file=${encodeURIComponent(documentOf("hostile").traces[0].report.files[1].path)}`]) {
     await page.evaluate((hash) => (location.hash = hash), `#${view}`);
     await page.waitForTimeout(250);
     expect(await page.evaluate(() => "hurt" in window), view).toBe(false);
@@ -47,13 +47,14 @@ inBrowser.each([["empty"], ["no-trace"]])("%s: every view says what is missing",
     expect(text.length, view).toBeGreaterThan(20);
     expect(await page.locator(".failed").count(), view).toBe(0);
     if (["disk", "file", "files", "processes"].includes(view)) expect(text, view).toMatch(/no trace/);
+    if (view === "touch") expect(text).toMatch(/thaw touch -o ff\.thaw --app firefox-esr/);
     if (name === "empty" && view === "runs") expect(text).toMatch(/nothing to draw/);
     expect(trouble, view).toEqual([]);
   }
 });
 
 inBrowser("an address that makes no sense shows a view all the same", async () => {
-  for (const hash of ["#%%%", "#disk?x=1e999~2&y=~&colour=none&device=9:9&show=", "#files?sort=nothing&open=%00", "#file?file=/does/not/exist&fx=5~1", "#processes?process=-1&pcolour=x&trace=99", "#runs?metric=none"]) {
+  for (const hash of ["#%%%", "#disk?x=1e999~2&y=~&colour=none&device=9:9&show=", "#files?sort=nothing&open=%00", "#file?file=/does/not/exist&fx=5~1", "#processes?process=-1&pcolour=x&trace=99", "#runs?metric=none", "#touch?by=x&page=-7&tlist=page&tfsort=nothing&tsort=&tx=5~6&ty=1~2&program=9&file=%00", "#touch?page=1e99&tlist=lonely&by=function&file=/usr/lib/firefox-esr/libxul.so"]) {
     const { page, trouble } = await open("laptop", hash);
     await page.waitForTimeout(200);
     expect(await page.locator(".failed").count(), hash).toBe(0);

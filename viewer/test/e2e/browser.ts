@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, expect, inject, test } from "vitest";
 import { usefulOf, wasteOf } from "../../src/logic/tree.ts";
-import type { Comparison, FileReport, ReportDocument } from "../../src/types/document.ts";
+import type { Comparison, FileReport, ReportDocument, TouchReport } from "../../src/types/document.ts";
 import type { PackedEvents } from "../../src/types/events.ts";
 
 const cannot = inject("cannot");
@@ -71,10 +71,15 @@ export function documentOf(name: string): ReportDocument {
   return JSON.parse(readFileSync(join(inject("pages"), `${name}.json`), "utf8"));
 }
 
+/** What a start touches, beside the page. */
+export function touchReportOf(name: string): TouchReport {
+  return JSON.parse(readFileSync(join(inject("pages"), `${name}.touch.json`), "utf8"));
+}
+
 /** A table of the page: one record of `data-value`s per row. */
 export async function rows(page: Page, table: string): Promise<(string | null)[][]> {
   await page.waitForSelector(`[data-table=${table}] tbody tr`);
-  return page.$$eval(`[data-table=${table}] tbody tr`, (list) => list.map((row) => [...row.children].map((cell) => cell.getAttribute("data-value"))));
+  return page.$$eval(`[data-table=${table}] tbody tr:not(.space)`, (list) => list.map((row) => [...row.children].map((cell) => cell.getAttribute("data-value"))));
 }
 
 export async function head(page: Page, table: string): Promise<string[]> {

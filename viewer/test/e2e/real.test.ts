@@ -98,4 +98,15 @@ describe.each(names)("%s", (name) => {
     }
     expect(trouble).toEqual([]);
   });
+
+  traced("the needed bytes of a known file are drawn, and are those of the trace", async () => {
+    const file = known === undefined ? undefined : trace.files.find((it) => it.path.endsWith(known));
+    const { page, trouble } = await open(html, `#touch?file=${encodeURIComponent(file?.path ?? "")}`);
+    if (file === undefined || file.needed === null) return expect(await page.locator("main").textContent()).toMatch(/thaw touch|needed/);
+    await picture(page, "touch");
+    expect(await page.locator("h2.filename").textContent()).toBe(file.path);
+    expect(await figure(page, "touch", "needed")).toBe(file.needed);
+    expect(await figure(page, "touch", "read")).toBe(file.filled);
+    expect(trouble).toEqual([]);
+  });
 });

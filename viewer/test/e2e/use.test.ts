@@ -27,7 +27,7 @@ inBrowser("zooming changes the address and the picture; the address brings the p
 });
 
 inBrowser("keys zoom, pan, and change views in every view that has a picture", async () => {
-  for (const [view, key] of [["disk", "x="], ["file", "fx="], ["processes", "px="]] as const) {
+  for (const [view, key] of [["disk", "x="], ["file", "fx="], ["processes", "px="], ["touch", "tx="]] as const) {
     const { page, trouble } = await open("laptop", `#${view}`);
     const first = await picture(page, view);
     await page.keyboard.press("w");
@@ -54,7 +54,7 @@ inBrowser("figures choose a view, ? explains, / leads to the filter, t changes c
     await address(page, new RegExp(`^#${view}`));
   }
   await page.goBack();
-  await page.waitForSelector("[data-view=files]");
+  await page.waitForSelector("[data-view=processes]");
   await page.keyboard.press("?");
   expect(await page.locator("dialog[open]").textContent()).toContain("Home");
   await page.keyboard.press("Escape");
@@ -62,7 +62,7 @@ inBrowser("figures choose a view, ? explains, / leads to the filter, t changes c
   await page.keyboard.press("/");
   await page.keyboard.type("1libxul");
   expect(await page.locator("#filter").inputValue()).toBe("1libxul");
-  await page.waitForSelector("[data-view=files]");
+  await page.waitForSelector("[data-view=processes]");
   await page.keyboard.press("Escape");
   const before = await page.evaluate(() => document.documentElement.dataset.theme);
   await page.keyboard.press("t");
@@ -163,7 +163,7 @@ inBrowser("the table can be taken away", async () => {
 });
 
 inBrowser("every picture has words and a table", async () => {
-  for (const view of ["disk", "file", "processes", "runs"]) {
+  for (const view of ["disk", "file", "processes", "runs", "touch"]) {
     const { page } = await open("laptop", `#${view}`);
     await page.waitForSelector("[data-plot] canvas, [data-chart]");
     for (const label of await page.$$eval("[data-plot] canvas, [data-chart]", (list) => list.map((it) => it.getAttribute("aria-label")))) expect(label, view).toMatch(/\w{4,}.*\./);

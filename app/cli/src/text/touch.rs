@@ -35,6 +35,7 @@ fn all_files(page: &mut Page, report: &Report, top: usize) {
         ("bytes", Align::Right),
         ("pages now", Align::Right),
         ("packed", Align::Right),
+        ("lonely", Align::Right),
         ("file", Align::Elastic),
     ]);
     let files: Vec<&FileReport> = report.files.iter().filter(|file| says_something(file)).collect();
@@ -50,14 +51,13 @@ fn all_files(page: &mut Page, report: &Report, top: usize) {
             called(|functions| units::bytes(functions.called_bytes)),
             called(|functions| units::count(functions.pages)),
             called(|functions| units::count(functions.packed_pages)),
+            called(|functions| units::count(functions.lonely_pages)),
             name(file),
         ]);
     }
     page.gap();
     page.table(&table.without_empty_columns());
-    if files.len() > top {
-        page.remark(&format!("and {} more (--top N, --json lists all)", units::count((files.len() - top) as u64)));
-    }
+    and_more(page, files.len(), top);
     if let Some(file) = files.iter().find(|file| file.sections.len() > 1) {
         page.gap();
         page.line(&format!("ELF sections of {}:", harmless(&file.path)));
@@ -150,6 +150,11 @@ fn one_file(page: &mut Page, program: &ProgramDocument, calls: &[CallReport], to
         page.gap();
         sections(page, file, 0.0);
     }
+    in_order(page, calls, top);
+    lonely(page, calls, top);
+}
+
+fn in_order(page: &mut Page, calls: &[CallReport], top: usize) {
     if calls.is_empty() {
         return;
     }
@@ -160,20 +165,56 @@ fn one_file(page: &mut Page, program: &ProgramDocument, calls: &[CallReport], to
         ("at", Align::Right),
         ("offset", Align::Right),
         ("bytes", Align::Right),
+        ("read", Align::Right),
+        ("needed", Align::Right),
         ("function", Align::Elastic),
     ]);
     for call in calls.iter().take(top) {
+        let count = |bytes: Option<Bytes>| bytes.map(|bytes| units::count(bytes.0)).unwrap_or_default();
         table.row([
             units::count(call.order.into()),
             units::nanos(call.at_ns),
             format!("{:#x}", call.offset),
             units::count(call.len.0),
-            call.name.as_deref().map(harmless).unwrap_or_else(|| "(no name)".into()),
+            count(call.read),
+            count(call.needed),
+            function(call),
         ]);
     }
+    page.table(&table.without_empty_columns());
+    and_more(page, calls.len(), top);
+}
+
+/// The functions that alone keep pages in memory: those that cost most for what they are.
+fn lonely(page: &mut Page, calls: &[CallReport], top: usize) {
+    let mut alone: Vec<&CallReport> = calls.iter().filter(|call| call.lonely_pages > 0).collect();
+    if alone.is_empty() {
+        return;
+    }
+    alone.sort_by_key(|call| (std::cmp::Reverse(call.lonely_pages), call.len, call.order));
+    page.gap();
+    page.line("Functions that alone keep pages in memory, those that keep most for their size first:");
+    let mut table = Table::new([
+        ("pages", Align::Right),
+        ("bytes", Align::Right),
+        ("offset", Align::Right),
+        ("function", Align::Elastic),
+    ]);
+    for call in alone.iter().take(top) {
+        let offset = format!("{:#x}", call.offset);
+        table.row([units::count(call.lonely_pages), units::count(call.len.0), offset, function(call)]);
+    }
     page.table(&table);
-    if calls.len() > top {
-        page.remark(&format!("and {} more (--top N, --json lists all)", units::count((calls.len() - top) as u64)));
+    and_more(page, alone.len(), top);
+}
+
+fn function(call: &CallReport) -> String {
+    call.name.as_deref().map(harmless).unwrap_or_else(|| "(no name)".into())
+}
+
+fn and_more(page: &mut Page, all: usize, top: usize) {
+    if all > top {
+        page.remark(&format!("and {} more (--top N, --json lists all)", units::count((all - top) as u64)));
     }
 }
 

@@ -1,13 +1,13 @@
 //! `thaw view`, and the HTML file of `thaw report`: the page that people look at.
 
 use crate::args::view::ViewArgs;
-use crate::document::{self, ReportDocument};
+use crate::document::{self, Loaded, ReportDocument};
 use crate::output;
-use crate::verbs::compare;
+use crate::verbs::{compare, touch as touched};
 use model::{Error, Exit, Result, RunId, TraceRows};
 use recording::Reader;
 use std::path::Path;
-use view::{Open, TraceOf};
+use view::{Open, TouchOf, TraceOf};
 
 /// Serves the page until Ctrl-C.
 ///
@@ -48,5 +48,16 @@ fn page(recording: &Path, document: &ReportDocument, since: Option<&Path>) -> Re
     let traces: Vec<TraceOf<'_>> = rows.iter().map(|(run, rows)| TraceOf { run: *run, rows }).collect();
     let comparison =
         since.map(|before| serde_json::to_value(compare::between(before, recording)?).map_err(json)).transpose()?;
-    view::page(&value, &traces, comparison.as_ref())
+    let watched = touched::watched(&reader, &Loaded::of(recording, &reader)?)?;
+    let reports: Vec<touch::Report> = watched.iter().map(|program| touch::report(&program.input())).collect();
+    let touched: Vec<TouchOf<'_>> = watched
+        .iter()
+        .zip(&reports)
+        .map(|(program, report)| TouchOf {
+            variant: &program.variant,
+            report,
+            details: touch::details(&program.input()),
+        })
+        .collect();
+    view::page(&value, &traces, &touched, comparison.as_ref())
 }

@@ -3,11 +3,12 @@
 
 mod document;
 mod rows;
+mod touches;
 
 use model::*;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use view::TraceOf;
+use view::{TouchOf, TraceOf};
 
 fn main() {
     let mut words = std::env::args().skip(1);
@@ -22,8 +23,8 @@ fn main() {
 
 fn write(folder: &Path, kind: &str) {
     let laptop = || rows::rows(rows::LAPTOP);
-    let (document, rows, comparison) = match kind {
-        "laptop" => with_needed(traced("firefox-esr", laptop())),
+    let (mut document, rows, comparison) = match kind {
+        "laptop" => traced("firefox-esr", laptop()),
         "million" => traced("firefox-esr", rows::rows(rows::MILLION)),
         "small" => traced("firefox-esr", rows::rows(rows::SMALL)),
         "hostile" => traced(
@@ -39,7 +40,21 @@ fn write(folder: &Path, kind: &str) {
         other => panic!("no kind of page: {other}"),
     };
     let traces: Vec<TraceOf<'_>> = rows.iter().map(|rows| TraceOf { run: RunId(1), rows }).collect();
-    let html = view::page(&document, &traces, comparison.as_ref()).expect("the page is made");
+    // The others were made before anybody looked at what a start touches.
+    let watched = match &rows {
+        Some(rows) if kind == "laptop" => vec![touches::pages(rows), touches::functions(rows)],
+        Some(rows) if kind == "hostile" => vec![touches::pages(rows), hostile_names(touches::functions(rows))],
+        _ => Vec::new(),
+    };
+    if let (Some(rows), Some(pages)) = (&rows, watched.first()) {
+        let report = io::report_with_needed(rows, pages);
+        document["traces"][0]["report"] = serde_json::to_value(report).expect("a report is JSON");
+    }
+    let input = touch::Input { read: rows.as_ref(), touched: &watched };
+    let report = touch::report(&input);
+    let touched = TouchOf { variant: "firefox-esr", report: &report, details: touch::details(&input) };
+    let touched = if watched.is_empty() { &[][..] } else { std::slice::from_ref(&touched) };
+    let html = view::page(&document, &traces, touched, comparison.as_ref()).expect("the page is made");
     let events =
         rows.as_ref().map_or(0, |rows| rows.fills.len() + rows.blocks.len() + rows.reads.len() + rows.faults.len());
     println!("{kind}: {} bytes, {events} events", html.len());
@@ -54,36 +69,15 @@ fn write(folder: &Path, kind: &str) {
     }
     std::fs::write(folder.join(format!("{kind}.html")), html).expect("the page is written");
     std::fs::write(folder.join(format!("{kind}.json")), document.to_string()).expect("the document is written");
+    std::fs::write(
+        folder.join(format!("{kind}.touch.json")),
+        serde_json::to_string(&report).expect("a report is JSON"),
+    )
+    .expect("the report is written");
 }
 
 fn traced(name: &str, rows: TraceRows) -> (Value, Option<TraceRows>, Option<Value>) {
     (document::document(name, &document::runs(17.9, 3), Some(&rows)), Some(rows), None)
-}
-
-/// The same after a start without read-ahead, which touches what this one read or faulted in.
-fn with_needed(made: (Value, Option<TraceRows>, Option<Value>)) -> (Value, Option<TraceRows>, Option<Value>) {
-    let (mut document, rows, comparison) = made;
-    let rows = rows.expect("it is traced");
-    let read = rows.reads.iter().map(|read| (read.file, read.offset, read.len));
-    let faulted = rows.faults.iter().filter(|fault| fault.missed).map(|fault| (fault.file, fault.offset, fault.len));
-    let touch = |(file, offset, len)| TouchRow {
-        file,
-        offset,
-        len,
-        order: None,
-        at_ns: None,
-        tid: None,
-        engine: TouchEngine::Page,
-        name: None,
-    };
-    let touched = TraceRows {
-        files: rows.files.clone(),
-        touches: read.chain(faulted).map(touch).collect(),
-        ..TraceRows::default()
-    };
-    let report = serde_json::to_value(io::report_with_needed(&rows, &touched)).expect("a report is JSON");
-    document["traces"][0]["report"] = report;
-    (document, Some(rows), comparison)
 }
 
 /// Names that try to get out of their quotes, their element, their line.
@@ -103,6 +97,15 @@ fn hostile(mut rows: TraceRows) -> TraceRows {
     }
     rows.processes[0].comm = "<b>\"x\"</b>".into();
     rows.info.cannot.push("<i>no tags</i>".into());
+    rows
+}
+
+fn hostile_names(mut rows: TraceRows) -> TraceRows {
+    let names =
+        ["</script><script>window.hurt=1</script>", "<img src=x onerror=\"window.hurt=1\">", "a\0b\nc", "", "=1+1"];
+    for (touch, name) in rows.touches.iter_mut().zip(names) {
+        touch.name = Some(name.into());
+    }
     rows
 }
 

@@ -15,6 +15,7 @@ pub fn typescript() -> String {
     seen.add::<bench::report::Comparison>();
     seen.add::<io::Report>();
     seen.add::<disk::report::Report>();
+    seen.add::<touch::Report>();
     let mut text = HEAD.to_owned();
     for declaration in seen.by_name.values() {
         text.push_str(&format!("\nexport {declaration}\n"));

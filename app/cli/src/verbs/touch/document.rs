@@ -38,12 +38,8 @@ pub struct ProgramDocument {
 pub fn read(path: &Path, file: Option<&Path>) -> Result<TouchDocument> {
     let reader = Reader::open(path)?;
     let loaded = Loaded::of(path, &reader)?;
-    let mut programs = Vec::new();
-    for (variant, name) in (0..).zip(&loaded.names) {
-        if let Some(program) = program(&reader, &loaded, variant, name, file)? {
-            programs.push(program);
-        }
-    }
+    let programs: Vec<ProgramDocument> =
+        watched(&reader, &loaded)?.into_iter().map(|watched| program(watched, file)).collect();
     if programs.is_empty() {
         return Err(Error::on(Exit::Usage, "no run says what a start touches in the recording", path)
             .hint(format!("add one: thaw touch -o {} -- PROGRAM", model::shown(path))));
@@ -57,26 +53,49 @@ pub fn read(path: &Path, file: Option<&Path>) -> Result<TouchDocument> {
     Ok(TouchDocument { schema: "thaw.touch/1", recording: loaded.source, programs })
 }
 
-fn program(
-    reader: &Reader,
-    loaded: &Loaded,
-    variant: u32,
-    name: &str,
-    file: Option<&Path>,
-) -> Result<Option<ProgramDocument>> {
-    let traced = reader.trace_runs()?;
-    let of_kind = |kind: RunKind| {
-        let is_it = move |row: &&RunRow| row.variant == variant && row.kind == kind && row.accepted;
-        loaded.runs.iter().map(|(row, _)| row).filter(is_it).map(|row| row.id)
-    };
-    let watched: Vec<RunId> = of_kind(RunKind::Touch).filter(|run| traced.contains(run)).collect();
-    if watched.is_empty() {
-        return Ok(None);
+/// What a recording has of one program whose starts were watched.
+pub struct Watched {
+    /// Its name.
+    pub variant: String,
+    runs: Vec<RunId>,
+    read: Option<TraceRows>,
+    touched: Vec<TraceRows>,
+}
+
+impl Watched {
+    /// As the room `touch` wants it.
+    pub fn input(&self) -> touch::Input<'_> {
+        touch::Input { read: self.read.as_ref(), touched: &self.touched }
     }
-    let touched = watched.iter().map(|run| reader.trace(*run)).collect::<Result<Vec<TraceRows>>>()?;
-    let usual = of_kind(RunKind::Trace).find(|run| traced.contains(run));
-    let read = usual.map(|run| reader.trace(run)).transpose()?;
-    let input = touch::Input { read: read.as_ref(), touched: &touched };
+}
+
+/// The watched programs of a recording; none is no error.
+///
+/// # Errors
+/// What [`Reader`] says.
+pub fn watched(reader: &Reader, loaded: &Loaded) -> Result<Vec<Watched>> {
+    let traced = reader.trace_runs()?;
+    let mut programs = Vec::new();
+    for (variant, name) in (0..).zip(&loaded.names) {
+        let of_kind = |kind: RunKind| {
+            let is_it = move |row: &&RunRow| row.variant == variant && row.kind == kind && row.accepted;
+            loaded.runs.iter().map(|(row, _)| row).filter(is_it).map(|row| row.id)
+        };
+        let watched: Vec<RunId> = of_kind(RunKind::Touch).filter(|run| traced.contains(run)).collect();
+        if watched.is_empty() {
+            continue;
+        }
+        let touched = watched.iter().map(|run| reader.trace(*run)).collect::<Result<Vec<TraceRows>>>()?;
+        let usual = of_kind(RunKind::Trace).find(|run| traced.contains(run));
+        let read = usual.map(|run| reader.trace(run)).transpose()?;
+        let runs = usual.into_iter().chain(watched).collect();
+        programs.push(Watched { variant: name.clone(), runs, read, touched });
+    }
+    Ok(programs)
+}
+
+fn program(watched: Watched, file: Option<&Path>) -> ProgramDocument {
+    let input = watched.input();
     let mut report = touch::report(&input);
     let mut calls = None;
     if let Some(file) = file {
@@ -85,6 +104,5 @@ fn program(
         report.files.retain(|line| line.path == wanted || line.path == real);
         calls = report.files.first().map(|line| touch::calls(&input, &line.path));
     }
-    let runs = usual.into_iter().chain(watched).collect();
-    Ok(Some(ProgramDocument { variant: name.to_owned(), runs, report, calls }))
+    ProgramDocument { variant: watched.variant, runs: watched.runs, report, calls }
 }

@@ -4,7 +4,7 @@ mod document;
 pub mod order;
 pub mod watch;
 
-pub use document::{ProgramDocument, TouchDocument};
+pub use document::{ProgramDocument, TouchDocument, watched};
 
 use crate::args::record::RecordArgs;
 use crate::args::touch::{TouchArgs, TouchEngine};

@@ -93,14 +93,24 @@ pub fn watch(
     row.id = recorder.run(&row, &outcome.milestones, &prepared.residency)?;
     if !row.accepted {
         let because = row.rejected_because.unwrap_or_else(|| "it failed".into());
+        let hint = if watching.rows.as_ref().is_some_and(calls_ptrace) {
+            "it calls ptrace, and a program whose functions are watched cannot trace others: --engine page (as root), or probe"
+        } else {
+            "if it only takes longer: --timeout"
+        };
         return Err(Error::new(Exit::Target, "the watched start did not get ready:", lab.name(place.program))
             .because(crate::verbs::record::with_tail(because, &outcome.output_tail))
-            .hint("if it only takes longer: --timeout"));
+            .hint(hint));
     }
     match watching.rows {
         Some(rows) => recorder.touched(row.id, place.program, rows),
         None => Ok(()),
     }
+}
+
+/// Whether a function of this name was seen called: only the engine that traces by itself knows functions.
+fn calls_ptrace(rows: &TraceRows) -> bool {
+    rows.touches.iter().any(|touch| touch.name.as_deref() == Some("ptrace"))
 }
 
 /// Brings the caches into the state; waits for others to let go of what they hold, as other runs do.
