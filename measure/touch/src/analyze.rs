@@ -41,12 +41,15 @@ pub fn report(input: &Input<'_>) -> Report {
         gather(&mut files, rows, fills.map(|fill| (fill.file, fill.offset, fill.len)), |file| &mut file.read);
     }
     let (page, probe) = (input.of(TouchEngine::Page), input.of(TouchEngine::Probe));
-    let function = input.of(TouchEngine::Function);
+    let (function, byte) = (input.of(TouchEngine::Function), input.of(TouchEngine::Byte));
     if let Some(rows) = page {
         gather(&mut files, rows, places(rows), |file| &mut file.needed);
     }
     if let Some(rows) = probe {
         gather(&mut files, rows, places(rows), |file| &mut file.resident);
+    }
+    if let Some(rows) = byte {
+        gather(&mut files, rows, places(rows), |file| &mut file.touched);
     }
     if let Some(rows) = function {
         functions(&mut files, rows);
@@ -54,11 +57,12 @@ pub fn report(input: &Input<'_>) -> Report {
     let mut lines: Vec<FileReport> = files.iter().map(|(path, file)| file.line(path)).collect();
     let weight = |line: &FileReport| {
         let called = line.functions.map(|functions| functions.called_bytes);
-        line.needed.or(line.read).or(line.resident).or(called).unwrap_or_default()
+        let touched = line.touched.map(|touched| touched.bytes);
+        line.needed.or(line.read).or(line.resident).or(touched).or(called).unwrap_or_default()
     };
     lines.sort_by_key(|line| std::cmp::Reverse(weight(line)));
-    let engines = [page, probe, function].into_iter().flatten().filter_map(engine_line).collect();
-    Report { version: REPORT_VERSION, engines, totals: totals(&lines, input.read, page, probe), files: lines }
+    let engines = [page, probe, function, byte].into_iter().flatten().filter_map(engine_line).collect();
+    Report { version: REPORT_VERSION, engines, totals: totals(&lines, [input.read, page, probe, byte]), files: lines }
 }
 
 /// Functions of one file in the order of their first call.
@@ -83,6 +87,7 @@ struct File<'a> {
     read: Option<Ranges>,
     needed: Option<Ranges>,
     resident: Option<Ranges>,
+    touched: Option<Ranges>,
     watched: Option<&'a WatchedRow>,
     calls: Vec<&'a TouchRow>,
 }
@@ -92,7 +97,16 @@ type Ranges = Vec<(u64, u64)>;
 
 impl<'a> File<'a> {
     fn new(row: &'a FileRow, sections: Vec<&'a SectionRow>) -> Self {
-        Self { row, sections, read: None, needed: None, resident: None, watched: None, calls: Vec::new() }
+        Self {
+            row,
+            sections,
+            read: None,
+            needed: None,
+            resident: None,
+            touched: None,
+            watched: None,
+            calls: Vec::new(),
+        }
     }
 
     fn line(&self, path: &Path) -> FileReport {
@@ -104,6 +118,7 @@ impl<'a> File<'a> {
             read: self.read.as_ref().map(sum),
             needed: self.needed.as_ref().map(sum),
             resident: self.resident.as_ref().map(sum),
+            touched: self.touched.as_ref().map(|ranges| ByteReport { bytes: sum(ranges), pages: pages(ranges) }),
             functions: self.watched.map(|watched| of_functions(watched, &self.calls)),
             sections: self.section_lines(),
         }
@@ -121,6 +136,7 @@ impl<'a> File<'a> {
                 size: section.len,
                 read: self.read.as_ref().map(inside),
                 needed: self.needed.as_ref().map(inside),
+                touched: self.touched.as_ref().map(inside),
                 called: self.watched.map(|_| called()),
             }
         };
@@ -183,6 +199,18 @@ fn sum(ranges: &Ranges) -> Bytes {
     Bytes(ranges.iter().map(|(start, end)| end - start).sum())
 }
 
+/// Pages that ranges lie on.
+fn pages(ranges: &Ranges) -> u64 {
+    // Behind the last page that was counted.
+    let mut behind = 0;
+    let more = ranges.iter().map(|(start, end)| {
+        let (first, last) = ((start / PAGE).max(behind), end.div_ceil(PAGE));
+        behind = behind.max(last);
+        last.saturating_sub(first)
+    });
+    more.sum()
+}
+
 /// Bytes of ranges between two places.
 fn cut(ranges: &Ranges, start: u64, end: u64) -> Bytes {
     let first = ranges.partition_point(|(_, behind)| *behind <= start);
@@ -236,12 +264,8 @@ fn engine_line(rows: &TraceRows) -> Option<EngineReport> {
     })
 }
 
-fn totals(
-    files: &[FileReport],
-    read: Option<&TraceRows>,
-    page: Option<&TraceRows>,
-    probe: Option<&TraceRows>,
-) -> Totals {
+/// The runs are those that say what is read, needed, resident and touched.
+fn totals(files: &[FileReport], [read, page, probe, byte]: [Option<&TraceRows>; 4]) -> Totals {
     let sum = |field: fn(&FileReport) -> Option<Bytes>| files.iter().filter_map(field).sum::<Bytes>();
     let mut functions: Option<FunctionReport> = None;
     for part in files.iter().filter_map(|file| file.functions) {
@@ -256,10 +280,16 @@ fn totals(
         add(&mut all.pages, part.pages);
         add(&mut all.lonely_pages, part.lonely_pages);
     }
+    let mut touched = ByteReport::default();
+    for part in files.iter().filter_map(|file| file.touched) {
+        touched.bytes.0 = touched.bytes.0.saturating_add(part.bytes.0);
+        touched.pages = touched.pages.saturating_add(part.pages);
+    }
     Totals {
         read: read.map(|_| sum(|file| file.read)),
         needed: page.map(|_| sum(|file| file.needed)),
         resident: probe.map(|_| sum(|file| file.resident)),
+        touched: byte.map(|_| touched),
         functions,
     }
 }

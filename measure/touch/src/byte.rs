@@ -44,8 +44,9 @@ impl Written {
                 continue;
             }
             images.push(
-                parse(&bytes)
-                    .map_err(|because| Error::on(Exit::Data, "this is no output of icegrind:", &path).because(because))?,
+                parse(&bytes).map_err(|because| {
+                    Error::on(Exit::Data, "this is no output of icegrind:", &path).because(because)
+                })?,
             );
         }
         images.sort_by_key(|image| image.start_ns);
@@ -67,9 +68,13 @@ impl Trace for Written {
     fn stop(&mut self, t0_monotonic_ns: u64) -> Result<TraceRows> {
         let images = self.images()?;
         if images.is_empty() {
-            return Err(Error::on(Exit::Target, "the byte engine saw no program run; nothing was written to", &self.directory)
-                .because("valgrind did not start it")
-                .hint("its own words are in the program's output: run `valgrind --tool=none PROGRAM` by hand"));
+            return Err(Error::on(
+                Exit::Target,
+                "the byte engine saw no program run; nothing was written to",
+                &self.directory,
+            )
+            .because("valgrind did not start it")
+            .hint("its own words are in the program's output: run `valgrind --tool=none PROGRAM` by hand"));
         }
         Ok(rows(&images, &self.foreign, t0_monotonic_ns))
     }

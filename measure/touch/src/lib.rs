@@ -15,4 +15,6 @@ mod report;
 pub use analyze::{Input, calls, engine_of, report};
 pub use engine::{Engine, Pages, Precision, Probed, Trace, precision};
 pub use page::{pages, resident_pages};
-pub use report::{CallReport, EngineReport, FileReport, FunctionReport, REPORT_VERSION, Report, SectionReport, Totals};
+pub use report::{
+    ByteReport, CallReport, EngineReport, FileReport, FunctionReport, REPORT_VERSION, Report, SectionReport, Totals,
+};

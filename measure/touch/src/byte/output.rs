@@ -168,7 +168,8 @@ impl<'a> Input<'a> {
     }
 
     fn small(&mut self) -> Result<u32, Stop> {
-        u32::try_from(self.number()?).map_err(|_| Stop::Wrong("the number of a process or thread has more than 32 bits"))
+        u32::try_from(self.number()?)
+            .map_err(|_| Stop::Wrong("the number of a process or thread has more than 32 bits"))
     }
 
     fn path(&mut self) -> Result<PathBuf, Stop> {

@@ -214,7 +214,9 @@ fn notes(images: &[Image]) -> Vec<String> {
             notes.push(format!("what process {pid} ({name}) executed last: it could not be watched"));
         }
         if image.end_ns.is_none() && image.executes_ns.is_none() && told.insert(("killed", pid)) {
-            notes.push(format!("what process {pid} ({name}) touched after its last system call: it was killed, or ran on"));
+            notes.push(format!(
+                "what process {pid} ({name}) touched after its last system call: it was killed, or ran on"
+            ));
         }
     }
     notes

@@ -33,7 +33,9 @@ impl Tool {
         let valgrind = ["valgrind.bin", "valgrind"]
             .into_iter()
             .find_map(|name| os::spawn::resolve_program(name.as_ref()).ok())
-            .ok_or_else(|| missing("the byte engine needs a program:", "valgrind").hint("install the package valgrind"))?;
+            .ok_or_else(|| {
+                missing("the byte engine needs a program:", "valgrind").hint("install the package valgrind")
+            })?;
         let library = std::path::absolute(library).unwrap_or_else(|_| library.clone());
         Ok(Self { valgrind, library })
     }

@@ -14,6 +14,8 @@ use touch::Trace;
 pub struct Place {
     /// Its number in the lab.
     pub program: u32,
+    /// What is started in its place, by its number in the lab: the same program inside another one.
+    pub inside: Option<u32>,
     /// Its number in the recording.
     pub variant: u32,
     /// In which state it starts.
@@ -84,7 +86,8 @@ pub fn watch(
     let outcome = {
         let mut tick = |time| recorder.note(what, time);
         tick(Duration::ZERO);
-        lab.start(place.program, place.state, place.kind, Some(&mut watching), &mut tick)?
+        let started = place.inside.unwrap_or(place.program);
+        lab.start(started, place.state, place.kind, Some(&mut watching), &mut tick)?
     };
     let mut row = outcome.row;
     row.variant = place.variant;
