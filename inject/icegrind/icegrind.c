@@ -640,7 +640,11 @@ static void runs_now(void) { current_tid = VG_(gettid)(); }
 
 static void begins_to_run(ThreadId thread, ULong blocks) { runs_now(); }
 
-static void given_to_kernel(CorePart part, ThreadId thread, const HChar* what, Addr a, SizeT size) { touch(a, size, Read); }
+static void given_to_kernel(CorePart part, ThreadId thread, const HChar* what, Addr a, SizeT size) {
+   /* Valgrind also says that it translates code, which nobody may run. */
+   if (part != Vg_CoreTranslate)
+      touch(a, size, Read);
+}
 
 static void string_given_to_kernel(CorePart part, ThreadId thread, const HChar* what, Addr a) {
    /* The program may have given anything: only what may be read is looked at. */
