@@ -123,7 +123,6 @@ impl Expected {
         self.script += &format!("{operation} {at} {count}\n");
         let how = if matches!(operation, 's' | 'f' | 'r') { Access::Write } else { Access::Read };
         let places: Vec<i64> = match operation {
-            'v' => vec![at],
             'd' => (at..at + count).rev().collect(),
             'b' => vec![at + count.div_euclid(8)],
             'k' => (at + 4..at + 8).chain(at + 12..at + 16).collect(),
@@ -159,7 +158,7 @@ fn random_script(seed: u64, size: u64, operations: usize) -> Expected {
         let count = match kind {
             'l' | 's' => sizes[numbers.below(7) as usize],
             'a' => [1, 2, 4, 8, 16][numbers.below(5) as usize],
-            'v' => 1,
+            'v' => [1, 4, 8, 16][numbers.below(4) as usize],
             'k' => 0,
             // From 64 bytes before to 64 behind.
             'b' => numbers.below(1024) - 512,
@@ -235,6 +234,9 @@ fn every_kind_of_access_is_seen_to_the_byte_in_its_order() {
         ('s', 16),
         ('s', 32),
         ('v', 1),
+        ('v', 4),
+        ('v', 8),
+        ('v', 16),
         ('a', 1),
         ('a', 2),
         ('a', 4),

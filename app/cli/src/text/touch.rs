@@ -21,7 +21,9 @@ pub fn page(document: &TouchDocument, top: usize, width: usize) -> Page {
 }
 
 fn all_files(page: &mut Page, report: &Report, top: usize) {
-    page.paragraph(&sums(&report.totals));
+    if report.totals.touched.is_none() || looked_at_pages(&report.totals) {
+        page.paragraph(&sums(&report.totals));
+    }
     if let Some(touched) = &report.totals.touched {
         page.paragraph(&of_bytes(touched));
     }
@@ -78,6 +80,11 @@ fn says_something(file: &FileReport) -> bool {
     let called = file.functions.is_some_and(|functions| functions.called > 0);
     let touched = file.touched.map(|touched| touched.bytes);
     some(file.read) || some(file.needed) || some(file.resident) || some(touched) || called
+}
+
+/// Whether there is anything to say about pages.
+fn looked_at_pages(totals: &Totals) -> bool {
+    totals.read.is_some() || totals.needed.is_some() || totals.resident.is_some()
 }
 
 fn sums(totals: &Totals) -> String {
@@ -162,7 +169,7 @@ fn one_file(page: &mut Page, program: &ProgramDocument, calls: &[CallReport], to
     for file in &program.report.files {
         page.paragraph(&format!("{}: {}.", harmless(&file.path), units::bytes(file.size)));
         let totals = Totals { read: file.read, needed: file.needed, resident: file.resident, ..Totals::default() };
-        if totals != Totals::default() {
+        if looked_at_pages(&totals) {
             page.paragraph(&sums(&totals).replacen("A cold start", "A cold start of it", 1));
         }
         if let Some(touched) = &file.touched {

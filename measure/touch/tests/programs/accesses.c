@@ -39,8 +39,16 @@ ONCE static void store(unsigned char *at, long length) {
     }
 }
 
-// The loaded value is overwritten at once: nobody can see it, and its page is needed all the same.
-ONCE static void load_in_vain(unsigned char *at) { asm volatile("movb (%0), %%al; movl $0, %%eax" ::"r"(at) : "rax", "memory"); }
+// What is loaded is overwritten at once: nobody can see it, and its page is needed all the same.
+ONCE static void load_in_vain(unsigned char *at, long length) {
+    switch (length) {
+    case 1: asm volatile("cmpb $0, (%0); testl %%eax, %%eax" ::"r"(at) : "cc", "memory"); break;
+    case 4: asm volatile("movl (%0), %%eax; movl $0, %%eax" ::"r"(at) : "rax", "memory"); break;
+    case 8: asm volatile("movq (%0), %%rax; movq $0, %%rax" ::"r"(at) : "rax", "memory"); break;
+    case 16: asm volatile("movups (%0), %%xmm0; xorps %%xmm0, %%xmm0" ::"r"(at) : "xmm0", "memory"); break;
+    default: abort();
+    }
+}
 
 ONCE static void atomic(unsigned char *at, long length) {
     switch (length) {
@@ -101,7 +109,7 @@ int main(int argc, char **argv) {
         switch (operation) {
         case 'l': load(at, count); break;
         case 's': store(at, count); break;
-        case 'v': load_in_vain(at); break;
+        case 'v': load_in_vain(at, count); break;
         case 'a': atomic(at, count); break;
         case 'm': string_load(at, count); break;
         case 'd': string_load_down(at, count); break;

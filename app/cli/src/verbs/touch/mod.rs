@@ -114,7 +114,7 @@ fn look(args: TouchArgs, quiet: bool) -> Result<PathBuf> {
     recorder.end(&stays, trouble.is_none() && !there)?;
     match trouble {
         Some(error) if seen == 0 || !engines.auto => {
-            if seen == 0 && !there {
+            if seen == 0 && !there && !has_touches(&plan.output) {
                 // It says nothing; if it cannot be removed, the next run adds to it.
                 let _ = std::fs::remove_file(&plan.output);
             }
@@ -209,8 +209,8 @@ fn look_with(
         }
         model::TouchEngine::Byte => {
             let inside = inside.ok_or_else(|| Error::bug("the byte engine was not made ready"))?;
-            let place = Place { inside: Some(stage.programs.len() as u32), ..place(CacheState::Hot) };
-            watch(plan, lab, recorder, place, "a hot start inside Valgrind", &mut inside.engine())
+            let place = Place { inside: Some(stage.programs.len() as u32), ..place(CacheState::App) };
+            watch(plan, lab, recorder, place, "a start inside Valgrind", &mut inside.engine())
         }
     }
 }
@@ -222,6 +222,16 @@ fn fill_tracer(options: &EngineOptions) -> Result<Box<dyn io::Engine>> {
         other => other,
     }
     .map(|(engine, _)| engine)
+}
+
+/// Whether a start that failed has left what it touched.
+fn has_touches(path: &Path) -> bool {
+    let look = || {
+        let reader = Reader::open(path)?;
+        let traced = reader.trace_runs()?;
+        Ok(reader.runs()?.iter().any(|(row, _)| row.kind == RunKind::Touch && traced.contains(&row.id)))
+    };
+    look().unwrap_or_else(|_: Error| false)
 }
 
 /// Whether the recording tells what a start with read-ahead reads.

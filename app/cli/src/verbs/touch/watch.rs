@@ -94,16 +94,25 @@ pub fn watch(
     row.own_resident_share = prepared.own_share;
     row.system_resident_share = prepared.system_share;
     row.id = recorder.run(&row, &outcome.milestones, &prepared.residency)?;
-    if !row.accepted {
-        let because = row.rejected_because.unwrap_or_else(|| "it failed".into());
-        return Err(Error::new(Exit::Target, "the watched start did not get ready:", lab.name(place.program))
-            .because(crate::verbs::record::with_tail(because, &outcome.output_tail))
-            .hint("if it only takes longer: --timeout"));
+    // Of a program inside another one, what it touched until it failed is worth keeping: the next try takes as long.
+    let kept = watching.rows.filter(|_| row.accepted || place.inside.is_some());
+    let is_kept = kept.is_some();
+    if let Some(rows) = kept {
+        recorder.touched(row.id, place.program, rows)?;
     }
-    match watching.rows {
-        Some(rows) => recorder.touched(row.id, place.program, rows),
-        None => Ok(()),
+    if row.accepted {
+        return Ok(());
     }
+    let because = row.rejected_because.unwrap_or_else(|| "it failed".into());
+    let error = Error::new(Exit::Target, "the watched start did not get ready:", lab.name(place.program))
+        .because(crate::verbs::record::with_tail(because, &outcome.output_tail));
+    Err(match is_kept {
+        true => error.hint(format!(
+            "what it touched until then is in the recording (`thaw query`, run {}); if it only takes longer: --timeout",
+            row.id.0
+        )),
+        false => error.hint("if it only takes longer: --timeout"),
+    })
 }
 
 /// Brings the caches into the state; waits for others to let go of what they hold, as other runs do.
