@@ -384,7 +384,7 @@ mod tests {
             vec![b'T', 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x02],
         ];
         for record in wrong {
-            assert!(parse(&output(&[record.clone()])).is_err(), "{record:?}");
+            assert!(parse(&output(std::slice::from_ref(&record))).is_err(), "{record:?}");
         }
         assert!(parse(b"thawice2").is_err());
         assert!(parse(b"").is_err());

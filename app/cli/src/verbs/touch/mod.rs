@@ -226,12 +226,12 @@ fn fill_tracer(options: &EngineOptions) -> Result<Box<dyn io::Engine>> {
 
 /// Whether a start that failed has left what it touched.
 fn has_touches(path: &Path) -> bool {
-    let look = || {
+    let look = || -> Result<bool> {
         let reader = Reader::open(path)?;
         let traced = reader.trace_runs()?;
         Ok(reader.runs()?.iter().any(|(row, _)| row.kind == RunKind::Touch && traced.contains(&row.id)))
     };
-    look().unwrap_or_else(|_: Error| false)
+    look().unwrap_or(false)
 }
 
 /// Whether the recording tells what a start with read-ahead reads.
