@@ -2,7 +2,7 @@
 APP ?= firefox-esr
 RUNS ?= 10
 
-.PHONY: demo test build lint fuzz clean
+.PHONY: demo test build icegrind lint fuzz clean
 
 # Installs what is missing, builds, records a real browser (cold and hot), prints the answer, writes the report into demo/.
 demo:
@@ -14,6 +14,10 @@ test:
 
 build:
 	cargo build --release --locked
+
+# The Valgrind tool of `thaw touch --engine byte`, into target/icegrind.
+icegrind:
+	dev/icegrind
 
 lint:
 	cargo fmt --all --check

@@ -1,7 +1,8 @@
 //! touch: what each engine sees of programs whose touches are known, and what is said when one cannot look.
 
-use crate::scratch::{Scratch, alone};
+use crate::scratch::{Said, Scratch, alone};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -168,6 +169,167 @@ fn what_cannot_be_watched_says_why() {
         return;
     };
     said.exits(3).hints("root");
+    scratch.nothing_left();
+}
+
+/// Where `dev/icegrind` puts the byte engine's tool, built where needed; `None`: this machine cannot.
+fn icegrind() -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let said = Command::new(root.join("dev/icegrind")).output().unwrap();
+    if said.status.code() == Some(3) {
+        testing::skip("needs valgrind with its headers");
+        return None;
+    }
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    Some(target.join("icegrind"))
+}
+
+/// A program without any library, whose code does not depend on the processor and whose files nobody else uses. Its functions lie on
+/// pages of their own; it touches some of a table, of its data and of a file.
+const BARE: &str = r#"
+#define PAGE 4096
+#define ON_ITS_PAGE(name) __attribute__((noinline, aligned(PAGE), section(".text." #name)))
+static long call(long number, long a, long b, long c, long d, long e, long f) {
+    register long r10 __asm__("r10") = d, r8 __asm__("r8") = e, r9 __asm__("r9") = f;
+    __asm__ volatile("syscall" : "+a"(number) : "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9) : "rcx", "r11", "memory");
+    return number;
+}
+static const volatile unsigned char table[20 * PAGE] __attribute__((aligned(PAGE))) = { 1 };
+static volatile unsigned char data[20 * PAGE] __attribute__((aligned(PAGE))) = { 1 };
+static volatile unsigned char buffer[3 * PAGE];
+ON_ITS_PAGE(a) int called(int page) { return table[page * PAGE + 9]; }
+ON_ITS_PAGE(b) int never(int page) { return data[page * PAGE]; }
+ON_ITS_PAGE(c) void stores(int page) { data[page * PAGE + 4095]++; }
+__attribute__((used)) void start(long *stack) {
+    const char **argv = (const char **)(stack + 1);
+    int fd = call(2, (long)argv[1], 0, 0, 0, 0, 0);
+    volatile unsigned char *file = (void *)call(9, 0, 1 << 22, 3, 2, fd, 0);
+    int sum = called(3) + called(17) + file[0] + file[100 * PAGE + 5] + *(volatile long *)(file + 8 * PAGE - 3);
+    stores(11);
+    stores(12);
+    file[500 * PAGE] = sum;
+    call(17, fd, (long)buffer, sizeof buffer, 300 * PAGE, 0, 0);
+    if (stack[0] > 9) sum = never(1);
+    call(231, sum & 0, 0, 0, 0, 0, 0);
+}
+__asm__(".globl _start\n_start: mov %rsp, %rdi\n and $-16, %rsp\n call start\n");
+"#;
+
+/// Pages of a file that an SQL condition on the touched rows finds, and those that were read and not mapped.
+fn pages_of(scratch: &Scratch, recording: &str, path: &Path, engine: &str) -> BTreeSet<u64> {
+    let path = path.canonicalize().unwrap();
+    let ask = |table: &str, condition: &str| {
+        let sql = format!(
+            "select offset_bytes, length_bytes from {table} join files using (run, file) join runs using (run) \
+             where path = '{}' and {condition}",
+            path.display()
+        );
+        let json = scratch.thaw(["query", recording, &sql, "--json"]).exits(0).json();
+        let rows = json["rows"].as_array().unwrap().clone();
+        rows.into_iter().flat_map(|row| {
+            let (from, len) = (row[0].as_u64().unwrap(), row[1].as_u64().unwrap());
+            from / 4096..(from + len).div_ceil(4096)
+        })
+    };
+    let mut pages: BTreeSet<u64> = ask("touch", &format!("engine = '{engine}'")).collect();
+    if engine == "byte" {
+        pages.extend(ask("reads", "run in (select run from touch where engine = 'byte')"));
+    }
+    pages
+}
+
+#[test]
+fn the_byte_engine_sees_the_bytes_that_are_touched_and_the_page_engine_their_pages() {
+    let Some(_) = icegrind() else { return };
+    let _machine = alone();
+    let scratch = Scratch::new();
+    let Some((program, data)) = build(&scratch, &[]) else { return };
+    let said = scratch.thaw(words(&["touch", "--engine", "byte", "-o", "b.thaw"], &program, &data)).exits(0);
+    said.says("It touches").says("every byte of every mapped file");
+    let json = scratch.thaw(["touch", "b.thaw", "--json"]).exits(0).json();
+    assert_eq!(file(&json, &data)["touched"], serde_json::json!({ "bytes": 3, "pages": 3 }));
+    assert!(file(&json, &data)["needed"].is_null());
+    let sections = file(&json, &program)["sections"].as_array().unwrap();
+    let text = sections.iter().find(|section| section["name"] == ".text").unwrap();
+    assert!(text["touched"].as_u64().unwrap() > 100 && text["touched"].as_u64() < text["size"].as_u64());
+    let sql = format!(
+        "select offset_bytes, length_bytes, name from touch join files using (run, file) \
+         where path = '{}' order by position",
+        data.canonicalize().unwrap().display()
+    );
+    let rows = scratch.thaw(["query", "b.thaw", &sql, "--json"]).exits(0).json();
+    let expected = [5, 100 * 4096 + 5, 7 * 4096 + 5].map(|at| serde_json::json!([at, 1, "read"]));
+    assert_eq!(rows["rows"], serde_json::json!(expected));
+    let path = program.to_str().unwrap();
+    scratch.thaw(["touch", "b.thaw", "--file", path]).exits(0).says("of it").says(".text");
+    scratch.nothing_left();
+    if !testing::root_or_skip() {
+        return;
+    }
+    let source = scratch.write("app/bare.c", BARE);
+    let bare = scratch.path("app/bare");
+    let mut cc = Command::new("cc");
+    cc.args(["-O1", "-static", "-nostdlib", "-ffreestanding", "-fno-stack-protector"]).arg(source).arg("-o").arg(&bare);
+    assert!(cc.status().unwrap().success());
+    Command::new("sync").arg("-f").arg(&bare).status().unwrap();
+    let both = ["touch", "--engine", "page,byte", "-o", "both.thaw"];
+    scratch.thaw(words(&both, &bare, &data)).exits(0);
+    let pages = |path: &Path, engine: &str| pages_of(&scratch, "both.thaw", path, engine);
+    assert_eq!(pages(&data, "byte"), BTreeSet::from([0, 7, 8, 100, 300, 301, 302, 500]));
+    assert_eq!(pages(&data, "page"), pages(&data, "byte"));
+    // The kernel itself reads the head of the program. It also clears the rest of the page where .data ends and .bss begins; here
+    // both end with their pages.
+    let mut expected = pages(&bare, "byte");
+    assert!(expected.insert(0) && expected.len() > 6, "{expected:?}");
+    assert_eq!(pages(&bare, "page"), expected);
+    let json = scratch.thaw(["touch", "both.thaw", "--json"]).exits(0).json();
+    let engines = json["programs"][0]["report"]["engines"].as_array().unwrap();
+    assert_eq!(engines.len(), 2, "{engines:?}");
+}
+
+#[test]
+fn programs_that_fail_or_cannot_be_watched_to_the_byte_say_why() {
+    let scratch = Scratch::new();
+    let byte = ["touch", "--engine", "byte", "-o", "x.thaw"];
+    let missing = |words: &[&str]| {
+        let mut command = scratch.command();
+        command.args(words).env("THAW_ICEGRIND", scratch.path("nowhere"));
+        Said::of(command)
+    };
+    missing(&[&byte[..], &["--", "true"]].concat()).exits(3).complains("icegrind").hints("make icegrind");
+    let Some(tool) = icegrind() else { return };
+    let _machine = alone();
+    let thaw = |more: &[&str]| scratch.thaw([&byte[..], more].concat());
+    let mut command = scratch.command();
+    let no_valgrind = command.args(byte).args(["--", "/bin/true"]).env("PATH", scratch.path("nowhere"));
+    no_valgrind.env("THAW_ICEGRIND", &tool);
+    Said::of(command).exits(3).complains("valgrind").hints("install");
+    thaw(&["--", "/no/such/program"]).exits(2);
+    let with_rights = scratch.path("with-rights");
+    std::fs::copy("/bin/true", &with_rights).unwrap();
+    std::fs::set_permissions(&with_rights, std::os::unix::fs::PermissionsExt::from_mode(0o4755)).unwrap();
+    thaw(&["--", with_rights.to_str().unwrap()]).exits(3).complains("set-user-ID").hints("--engine page");
+    assert!(!scratch.path("x.thaw").exists());
+    // What a program touched until it failed is kept.
+    thaw(&["--", "sh", "-c", "echo oh; kill -SEGV $$"]).exits(4).complains("oh").hints("thaw query");
+    let kept = scratch.thaw(["query", "x.thaw", "select count(*) > 1000 from touch where engine = 'byte'", "--json"]);
+    assert_eq!(kept.exits(0).json()["rows"][0][0], 1);
+    scratch.nothing_left();
+    let copy = scratch.path("tool");
+    std::fs::create_dir(&copy).unwrap();
+    for entry in std::fs::read_dir(&tool).unwrap().map(Result::unwrap) {
+        std::fs::copy(entry.path(), copy.join(entry.file_name())).unwrap();
+    }
+    std::fs::create_dir(scratch.path("libexec")).unwrap();
+    std::fs::create_dir(scratch.path("bin")).unwrap();
+    std::fs::rename(&copy, scratch.path("libexec/thaw")).unwrap();
+    std::fs::copy(env!("CARGO_BIN_EXE_thaw"), scratch.path("bin/thaw")).unwrap();
+    let mut installed = scratch.command_of(&scratch.path("bin/thaw"));
+    installed
+        .args(["touch", "--engine", "byte", "-o", "installed.thaw", "--", "/bin/true"])
+        .env_remove("THAW_ICEGRIND");
+    Said::of(installed).exits(0).says("It touches");
     scratch.nothing_left();
 }
 

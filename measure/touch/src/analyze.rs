@@ -37,9 +37,9 @@ pub fn engine_of(rows: &TraceRows) -> Option<TouchEngine> {
 pub fn report(input: &Input<'_>) -> Report {
     let files: Vec<FileReport> = gathered(input).into_iter().map(|(line, _)| line).collect();
     let (page, probe) = (input.of(TouchEngine::Page), input.of(TouchEngine::Probe));
-    let engines = [page, probe, input.of(TouchEngine::Function)];
-    let engines = engines.into_iter().flatten().filter_map(engine_line).collect();
-    Report { version: REPORT_VERSION, engines, totals: totals(&files, input.read, page, probe), files }
+    let (function, byte) = (input.of(TouchEngine::Function), input.of(TouchEngine::Byte));
+    let engines = [page, probe, function, byte].into_iter().flatten().filter_map(engine_line).collect();
+    Report { version: REPORT_VERSION, engines, totals: totals(&files, [input.read, page, probe, byte]), files }
 }
 
 /// What the picture of each file is drawn of; files of which nothing is known but their names have none.
@@ -48,7 +48,7 @@ pub fn details<'a>(input: &Input<'a>) -> Vec<Detail<'a>> {
         line,
         read: file.read.iter().flatten().map(|(start, end)| (FileOffset(*start), Bytes(end - start))).collect(),
         calls: file.call_lines(),
-        touched: file.touched,
+        touched: file.touches,
     };
     let says_something =
         |detail: &Detail<'_>| !(detail.read.is_empty() && detail.touched.is_empty() && detail.calls.is_empty());
@@ -74,9 +74,12 @@ fn gathered<'a>(input: &Input<'a>) -> Vec<(FileReport, File<'a>)> {
     if let Some(rows) = input.of(TouchEngine::Probe) {
         gather(&mut files, rows, places(rows), |file| &mut file.resident);
     }
+    if let Some(rows) = input.of(TouchEngine::Byte) {
+        gather(&mut files, rows, places(rows), |file| &mut file.touched);
+    }
     for engine in [TouchEngine::Page, TouchEngine::Probe, TouchEngine::Byte] {
         if let Some(rows) = input.of(engine) {
-            touched(&mut files, rows);
+            touches(&mut files, rows);
         }
     }
     if let Some(rows) = input.of(TouchEngine::Function) {
@@ -86,7 +89,8 @@ fn gathered<'a>(input: &Input<'a>) -> Vec<(FileReport, File<'a>)> {
     let mut lines: Vec<(FileReport, File<'a>)> = files.into_iter().map(line).collect();
     let weight = |line: &FileReport| {
         let called = line.functions.map(|functions| functions.called_bytes);
-        line.needed.or(line.read).or(line.resident).or(called).unwrap_or_default()
+        let touched = line.touched.map(|touched| touched.bytes);
+        line.needed.or(line.read).or(line.resident).or(touched).or(called).unwrap_or_default()
     };
     lines.sort_by_key(|(line, _)| std::cmp::Reverse(weight(line)));
     lines
@@ -99,7 +103,9 @@ struct File<'a> {
     read: Option<Ranges>,
     needed: Option<Ranges>,
     resident: Option<Ranges>,
-    touched: Vec<&'a TouchRow>,
+    touched: Option<Ranges>,
+    /// The rows of the engines that see places, not functions.
+    touches: Vec<&'a TouchRow>,
     watched: Option<&'a WatchedRow>,
     calls: Vec<&'a TouchRow>,
 }
@@ -109,8 +115,8 @@ type Ranges = Vec<(u64, u64)>;
 
 impl<'a> File<'a> {
     fn new(row: &'a FileRow, sections: Vec<&'a SectionRow>) -> Self {
-        let (touched, calls) = (Vec::new(), Vec::new());
-        Self { row, sections, read: None, needed: None, resident: None, touched, watched: None, calls }
+        let (touches, calls) = (Vec::new(), Vec::new());
+        Self { row, sections, read: None, needed: None, resident: None, touched: None, touches, watched: None, calls }
     }
 
     fn line(&self, path: &Path) -> FileReport {
@@ -122,6 +128,7 @@ impl<'a> File<'a> {
             read: self.read.as_ref().map(sum),
             needed: self.needed.as_ref().map(sum),
             resident: self.resident.as_ref().map(sum),
+            touched: self.touched.as_ref().map(|ranges| ByteReport { bytes: sum(ranges), pages: pages(ranges) }),
             functions: self.watched.map(|watched| of_functions(watched, &self.calls)),
             sections: self.section_lines(),
         }
@@ -140,6 +147,7 @@ impl<'a> File<'a> {
                 size: section.len,
                 read: self.read.as_ref().map(inside),
                 needed: self.needed.as_ref().map(inside),
+                touched: self.touched.as_ref().map(inside),
                 called: self.watched.map(|_| called()),
             }
         };
@@ -222,6 +230,18 @@ fn sum(ranges: &Ranges) -> Bytes {
     Bytes(ranges.iter().map(|(start, end)| end - start).sum())
 }
 
+/// Pages that ranges lie on.
+fn pages(ranges: &Ranges) -> u64 {
+    // Behind the last page that was counted.
+    let mut behind = 0;
+    let more = ranges.iter().map(|(start, end)| {
+        let (first, last) = ((start / PAGE).max(behind), end.div_ceil(PAGE));
+        behind = behind.max(last);
+        last.saturating_sub(first)
+    });
+    more.sum()
+}
+
 /// Bytes of ranges between two places.
 fn cut(ranges: &Ranges, start: u64, end: u64) -> Bytes {
     let first = ranges.partition_point(|(_, behind)| *behind <= start);
@@ -229,14 +249,14 @@ fn cut(ranges: &Ranges, start: u64, end: u64) -> Bytes {
     Bytes(inside.map(|(from, behind)| (*behind).min(end) - (*from).max(start)).sum())
 }
 
-fn touched<'a>(files: &mut BTreeMap<PathBuf, File<'a>>, rows: &'a TraceRows) {
+fn touches<'a>(files: &mut BTreeMap<PathBuf, File<'a>>, rows: &'a TraceRows) {
     let mut by_file: HashMap<FileId, Vec<&TouchRow>> = HashMap::new();
     for touch in rows.touches.iter().filter(|touch| touch.offset.0 < LONGEST && touch.len.0 < LONGEST) {
         by_file.entry(touch.file).or_default().push(touch);
     }
     for (id, touches) in by_file {
         if let Some(file) = known(files, rows, id) {
-            file.touched.extend(touches);
+            file.touches.extend(touches);
         }
     }
 }
@@ -302,12 +322,8 @@ fn engine_line(rows: &TraceRows) -> Option<EngineReport> {
     })
 }
 
-fn totals(
-    files: &[FileReport],
-    read: Option<&TraceRows>,
-    page: Option<&TraceRows>,
-    probe: Option<&TraceRows>,
-) -> Totals {
+/// The runs are those that say what is read, needed, resident and touched.
+fn totals(files: &[FileReport], [read, page, probe, byte]: [Option<&TraceRows>; 4]) -> Totals {
     let sum = |field: fn(&FileReport) -> Option<Bytes>| files.iter().filter_map(field).sum::<Bytes>();
     let mut functions: Option<FunctionReport> = None;
     for part in files.iter().filter_map(|file| file.functions) {
@@ -322,10 +338,16 @@ fn totals(
         add(&mut all.pages, part.pages);
         add(&mut all.lonely_pages, part.lonely_pages);
     }
+    let mut touched = ByteReport::default();
+    for part in files.iter().filter_map(|file| file.touched) {
+        touched.bytes.0 = touched.bytes.0.saturating_add(part.bytes.0);
+        touched.pages = touched.pages.saturating_add(part.pages);
+    }
     Totals {
         read: read.map(|_| sum(|file| file.read)),
         needed: page.map(|_| sum(|file| file.needed)),
         resident: probe.map(|_| sum(|file| file.resident)),
+        touched: byte.map(|_| touched),
         functions,
     }
 }

@@ -1,4 +1,4 @@
-//! The engines behind one trait. A further one, which sees every byte, would be the third implementation.
+//! The engines behind one trait, and how precise each is.
 
 use model::{Result, TouchEngine, TraceRows};
 

@@ -23,6 +23,7 @@ mod space;
 #[cfg(target_arch = "x86_64")]
 mod tracer;
 
+pub(crate) use engine::sections;
 pub use engine::{Functions, Helper};
 #[cfg(target_arch = "x86_64")]
 pub use helper::serve;

@@ -1,10 +1,11 @@
 //! Which bytes of its files a start really touches, and in which order; not for timing starts (that is `bench`).
 //!
-//! Three ways of looking ([`Engine`]), each of which says how precise it is: [`Pages`] (exact pages, from a trace of a cold start
-//! without read-ahead), [`function::Functions`] (the first call of every function, by breakpoints), [`Probed`] (what is in the
-//! cache after a run, without any rights). All give [`model::TraceRows`] with `touches`.
+//! Four ways of looking ([`Engine`]), each of which says how precise it is: [`Pages`] (exact pages, from a trace of a cold start
+//! without read-ahead), [`function::Functions`] (the first call of every function, by breakpoints), [`byte::Written`] (every byte,
+//! by Valgrind), [`Probed`] (what is in the cache after a run, without any rights). All give [`model::TraceRows`] with `touches`.
 
 mod analyze;
+pub mod byte;
 mod engine;
 pub mod function;
 pub mod order;
@@ -15,5 +16,6 @@ pub use analyze::{Input, calls, details, engine_of, report};
 pub use engine::{Engine, Pages, Precision, Probed, Trace, precision};
 pub use page::{pages, resident_pages};
 pub use report::{
-    CallReport, Detail, EngineReport, FileReport, FunctionReport, REPORT_VERSION, Report, SectionReport, Totals,
+    ByteReport, CallReport, Detail, EngineReport, FileReport, FunctionReport, REPORT_VERSION, Report, SectionReport,
+    Totals,
 };

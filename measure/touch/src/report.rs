@@ -45,6 +45,8 @@ pub struct Totals {
     pub needed: Option<Bytes>,
     /// Bytes that were in the cache after a start, in whole pages.
     pub resident: Option<Bytes>,
+    /// Bytes of mapped files that instructions and system calls touch.
+    pub touched: Option<ByteReport>,
     /// Functions, and what they would take.
     pub functions: Option<FunctionReport>,
 }
@@ -68,10 +70,23 @@ pub struct FileReport {
     pub needed: Option<Bytes>,
     /// As [`Totals::resident`].
     pub resident: Option<Bytes>,
+    /// As [`Totals::touched`].
+    pub touched: Option<ByteReport>,
     /// Its functions, if they were watched.
     pub functions: Option<FunctionReport>,
     /// Its ELF sections, by place.
     pub sections: Vec<SectionReport>,
+}
+
+/// The touched bytes of a file, or of all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
+#[cfg_attr(feature = "ts", ts(rename = "TouchByteReport"))]
+pub struct ByteReport {
+    /// How many.
+    pub bytes: Bytes,
+    /// Pages that they lie on.
+    pub pages: u64,
 }
 
 /// The functions of a file, or of all.
@@ -111,6 +126,8 @@ pub struct SectionReport {
     pub read: Option<Bytes>,
     /// As [`Totals::needed`].
     pub needed: Option<Bytes>,
+    /// Bytes of it that were touched, if every byte was watched.
+    pub touched: Option<Bytes>,
     /// Functions of it that were called, if they were watched.
     pub called: Option<u64>,
 }

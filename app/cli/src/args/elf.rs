@@ -298,4 +298,4 @@ const VERIFY_EXAMPLES: &str = "\
 Examples:
   thaw elf verify /usr/lib/chromium/chromium chromium.packed
   thaw elf verify libbig.so libbig.packed.so --live
-  thaw elf verify libbig.so libbig.init.so --backend init     # options that it was packed with
+  thaw elf verify libbig.so libbig.init.so --backend init     # options that it was packed with";

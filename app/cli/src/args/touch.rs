@@ -18,6 +18,8 @@ pub enum TouchEngine {
     Function,
     /// Which pages are in the cache after a start (no rights needed).
     Probe,
+    /// Every byte of every mapped file, by Valgrind: takes minutes for a browser (x86-64, no rights needed).
+    Byte,
 }
 
 /// Arguments of `thaw touch`.
@@ -91,8 +93,9 @@ Which bytes does a start really need, and which functions does it call?
 
 With a program: starts it once for each engine and adds what was seen to a recording. With a recording: shows what it says. \
 `page` is a cold start without read-ahead, exact by page, and changes nothing in the program; `function` plants a breakpoint at \
-every function of the program and its libraries, stripped ones too, and notes each first call; `probe` needs no rights and cannot \
-tell what was needed from what was read ahead. Each engine says what it cannot know.";
+every function of the program and its libraries, stripped ones too, and notes each first call; `byte` runs the program in Valgrind, \
+some fifty times slower, and notes each byte; `probe` needs no rights and cannot tell what was needed from what was read ahead. Each \
+engine says what it cannot know.";
 
 const USAGE: &str = "\
 thaw touch [OPTIONS] [-o FILE] -- PROGRAM ARGS...

@@ -4,7 +4,7 @@ use super::table::{Align, Table};
 use super::{Page, harmless, units};
 use crate::verbs::touch::{ProgramDocument, TouchDocument};
 use model::{Bytes, FileKind, PAGE};
-use touch::{CallReport, FileReport, FunctionReport, Report, Totals};
+use touch::{ByteReport, CallReport, FileReport, FunctionReport, Report, Totals};
 
 /// Everything, with this many rows in each table.
 pub fn page(document: &TouchDocument, top: usize, width: usize) -> Page {
@@ -21,7 +21,12 @@ pub fn page(document: &TouchDocument, top: usize, width: usize) -> Page {
 }
 
 fn all_files(page: &mut Page, report: &Report, top: usize) {
-    page.paragraph(&sums(&report.totals));
+    if report.totals.touched.is_none() || looked_at_pages(&report.totals) {
+        page.paragraph(&sums(&report.totals));
+    }
+    if let Some(touched) = &report.totals.touched {
+        page.paragraph(&of_bytes(touched));
+    }
     if let Some(functions) = &report.totals.functions {
         page.paragraph(&of_functions(functions));
     }
@@ -30,6 +35,8 @@ fn all_files(page: &mut Page, report: &Report, top: usize) {
         ("read", Align::Right),
         ("needed", Align::Right),
         ("resident", Align::Right),
+        ("touched", Align::Right),
+        ("on pages", Align::Right),
         ("called", Align::Right),
         ("of functions", Align::Right),
         ("bytes", Align::Right),
@@ -46,6 +53,8 @@ fn all_files(page: &mut Page, report: &Report, top: usize) {
             bytes(file.read),
             bytes(file.needed),
             bytes(file.resident),
+            bytes(file.touched.map(|touched| touched.bytes)),
+            file.touched.map(|touched| units::count(touched.pages)).unwrap_or_default(),
             called(|functions| units::count(functions.called)),
             called(|functions| units::count(functions.total)),
             called(|functions| units::bytes(functions.called_bytes)),
@@ -69,7 +78,13 @@ fn all_files(page: &mut Page, report: &Report, top: usize) {
 fn says_something(file: &FileReport) -> bool {
     let some = |bytes: Option<Bytes>| bytes.is_some_and(|bytes| bytes.0 > 0);
     let called = file.functions.is_some_and(|functions| functions.called > 0);
-    some(file.read) || some(file.needed) || some(file.resident) || called
+    let touched = file.touched.map(|touched| touched.bytes);
+    some(file.read) || some(file.needed) || some(file.resident) || some(touched) || called
+}
+
+/// Whether there is anything to say about pages.
+fn looked_at_pages(totals: &Totals) -> bool {
+    totals.read.is_some() || totals.needed.is_some() || totals.resident.is_some()
 }
 
 fn sums(totals: &Totals) -> String {
@@ -87,6 +102,15 @@ fn sums(totals: &Totals) -> String {
         (Some(read), None, None) => format!("A cold start reads {}.", units::bytes(read)),
         (None, None, None) => "What it reads was not looked at (--engine page, as root).".into(),
     }
+}
+
+fn of_bytes(touched: &ByteReport) -> String {
+    format!(
+        "It touches {} of the files that it maps. They lie on {} ({}).",
+        units::bytes(touched.bytes),
+        units::plural(touched.pages, "page", "pages"),
+        pages(touched.pages),
+    )
 }
 
 fn of_functions(functions: &FunctionReport) -> String {
@@ -118,10 +142,13 @@ fn sections(page: &mut Page, file: &FileReport, worth: f64) {
         ("read", Align::Right),
         ("needed", Align::Right),
         ("", Align::Right),
+        ("touched", Align::Right),
         ("called", Align::Right),
         ("section", Align::Left),
     ]);
-    let weight = |section: &touch::SectionReport| section.needed.or(section.read).unwrap_or(section.size).0 as f64;
+    let weight = |section: &touch::SectionReport| {
+        section.needed.or(section.read).or(section.touched).unwrap_or(section.size).0 as f64
+    };
     let all: f64 = file.sections.iter().map(weight).sum();
     for section in file.sections.iter().filter(|section| weight(section) >= worth * all) {
         let share = |needed: Bytes| units::percent(needed.0 as f64 / section.size.0.max(1) as f64);
@@ -130,6 +157,7 @@ fn sections(page: &mut Page, file: &FileReport, worth: f64) {
             bytes(section.read),
             bytes(section.needed),
             section.needed.map(share).unwrap_or_default(),
+            bytes(section.touched),
             section.called.filter(|called| *called > 0).map(units::count).unwrap_or_default(),
             harmless(&section.name),
         ]);
@@ -140,9 +168,12 @@ fn sections(page: &mut Page, file: &FileReport, worth: f64) {
 fn one_file(page: &mut Page, program: &ProgramDocument, calls: &[CallReport], top: usize) {
     for file in &program.report.files {
         page.paragraph(&format!("{}: {}.", harmless(&file.path), units::bytes(file.size)));
-        let totals = Totals { read: file.read, needed: file.needed, resident: file.resident, functions: None };
-        if totals != Totals::default() {
+        let totals = Totals { read: file.read, needed: file.needed, resident: file.resident, ..Totals::default() };
+        if looked_at_pages(&totals) {
             page.paragraph(&sums(&totals).replacen("A cold start", "A cold start of it", 1));
+        }
+        if let Some(touched) = &file.touched {
+            page.paragraph(&of_bytes(touched).replacen("the files that it maps", "it", 1));
         }
         if let Some(functions) = &file.functions {
             page.paragraph(&of_functions(functions));

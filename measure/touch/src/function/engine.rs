@@ -166,7 +166,8 @@ fn file_row(file: &SeenFile, bytes: &[u8]) -> FileRow {
     }
 }
 
-fn sections(file: FileId, bytes: &[u8]) -> Vec<SectionRow> {
+/// ELF sections of a file; none: it is no ELF file.
+pub(crate) fn sections(file: FileId, bytes: &[u8]) -> Vec<SectionRow> {
     let row = |section: elf::Section| SectionRow { file, name: section.name, offset: section.offset, len: section.len };
     elf::sections(bytes).unwrap_or_default().into_iter().map(row).collect()
 }

@@ -31,7 +31,7 @@ pub fn take(
     for variant in 0..plan.programs.len() as u32 {
         let name = lab.name(variant);
         let fills = FillTracer::new(tracer.engine(), &stage.ownership[variant as usize]);
-        let place = Place { program: variant, variant, state: CacheState::Cold, kind: RunKind::Touch };
+        let place = Place { program: variant, inside: None, variant, state: CacheState::Cold, kind: RunKind::Touch };
         match exact_pages(plan, lab, recorder, place, fills) {
             Err(error) if plan.needed == Needed::Auto && !matches!(error.exit, Exit::Interrupted | Exit::Bug) => {
                 let text = format!("no run without read-ahead told what {name} needs: {error}");

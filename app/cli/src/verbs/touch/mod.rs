@@ -1,5 +1,6 @@
 //! `thaw touch`: one start for each engine, into a recording; then what the recording says.
 
+mod byte;
 mod document;
 pub mod order;
 pub mod watch;
@@ -14,6 +15,7 @@ use crate::verbs::record::{self, sink::Recorder, stage::Stage};
 use crate::{output, text};
 use bench::conduct::{Host, Sink};
 use bench::record::Lab;
+use byte::Inside;
 use io::{EngineChoice, EngineOptions};
 use model::{CacheState, Error, Exit, Result, RunKind, RunRow, Warning, WarningKind};
 use os::disk::ReadAheadGuard;
@@ -73,12 +75,15 @@ fn look(args: TouchArgs, quiet: bool) -> Result<PathBuf> {
     os::interrupt::install()?;
     os::spawn::become_subreaper()?;
     let engines = args.engine.clone();
+    let tool = engines.contains(&TouchEngine::Byte).then(byte::find).transpose()?;
     let replace = args.force;
     let plan = plan::record(as_record(args)?)?;
     let mut progress = Progress::new(quiet);
     let stage = Stage::set(&plan)?;
     record::warm_up(&stage, &mut progress)?;
-    let (mut lab, warnings) = Lab::open(stage.programs.clone(), stage.lab.clone())?;
+    let inside = tool.map(|tool| Inside::set(tool, &stage)).transpose()?;
+    let programs = stage.programs.iter().cloned().chain(inside.iter().map(|inside| inside.program.clone())).collect();
+    let (mut lab, warnings) = Lab::open(programs, stage.lab.clone())?;
     let engines = choose(&engines, &lab);
     let there = plan.output.exists() && !replace;
     let (writer, variant) = if there { add_to(&plan)? } else { (make(&plan, &stage, &warnings)?, 0) };
@@ -86,7 +91,7 @@ fn look(args: TouchArgs, quiet: bool) -> Result<PathBuf> {
     let mut seen = 0;
     let mut trouble = None;
     for engine in engines.wanted {
-        let looked = look_with(engine, &plan, &stage, &mut lab, &mut recorder, variant);
+        let looked = look_with(engine, &plan, &stage, inside.as_ref(), &mut lab, &mut recorder, variant);
         match looked {
             Ok(()) => seen += 1,
             // With `auto` the other engine may still see something.
@@ -109,7 +114,7 @@ fn look(args: TouchArgs, quiet: bool) -> Result<PathBuf> {
     recorder.end(&stays, trouble.is_none() && !there)?;
     match trouble {
         Some(error) if seen == 0 || !engines.auto => {
-            if seen == 0 && !there {
+            if seen == 0 && !there && !has_touches(&plan.output) {
                 // It says nothing; if it cannot be removed, the next run adds to it.
                 let _ = std::fs::remove_file(&plan.output);
             }
@@ -156,6 +161,7 @@ fn choose(typed: &[TouchEngine], lab: &Lab) -> Chosen {
             TouchEngine::Page => add(model::TouchEngine::Page),
             TouchEngine::Function => add(model::TouchEngine::Function),
             TouchEngine::Probe => add(model::TouchEngine::Probe),
+            TouchEngine::Byte => add(model::TouchEngine::Byte),
             TouchEngine::Auto => {
                 if cfg!(target_arch = "x86_64") {
                     add(model::TouchEngine::Function);
@@ -172,13 +178,14 @@ fn look_with(
     engine: model::TouchEngine,
     plan: &RecordPlan,
     stage: &Stage,
+    inside: Option<&Inside>,
     lab: &mut Lab,
     recorder: &mut Recorder,
     variant: u32,
 ) -> Result<()> {
     let options = EngineOptions { program: stage.program_files.first().cloned(), app_dirs: stage.app_dirs() };
     let own = &stage.ownership[0];
-    let place = |state| Place { program: 0, variant, state, kind: RunKind::Touch };
+    let place = |state| Place { program: 0, inside: None, variant, state, kind: RunKind::Touch };
     match engine {
         model::TouchEngine::Function => {
             let mut engine = Functions::new(&tracing_thaw()?)?;
@@ -200,7 +207,11 @@ fn look_with(
             watch(plan, lab, recorder, place(CacheState::App), "a start, page cache probed", &mut engine)?;
             recorder.warn_all(engine.0.warnings)
         }
-        model::TouchEngine::Byte => Err(Error::bug("there is no byte engine yet")),
+        model::TouchEngine::Byte => {
+            let inside = inside.ok_or_else(|| Error::bug("the byte engine was not made ready"))?;
+            let place = Place { inside: Some(stage.programs.len() as u32), ..place(CacheState::App) };
+            watch(plan, lab, recorder, place, "a start inside Valgrind", &mut inside.engine())
+        }
     }
 }
 
@@ -211,6 +222,16 @@ fn fill_tracer(options: &EngineOptions) -> Result<Box<dyn io::Engine>> {
         other => other,
     }
     .map(|(engine, _)| engine)
+}
+
+/// Whether a start that failed has left what it touched.
+fn has_touches(path: &Path) -> bool {
+    let look = || -> Result<bool> {
+        let reader = Reader::open(path)?;
+        let traced = reader.trace_runs()?;
+        Ok(reader.runs()?.iter().any(|(row, _)| row.kind == RunKind::Touch && traced.contains(&row.id)))
+    };
+    look().unwrap_or(false)
 }
 
 /// Whether the recording tells what a start with read-ahead reads.

@@ -14,6 +14,8 @@ use touch::Trace;
 pub struct Place {
     /// Its number in the lab.
     pub program: u32,
+    /// What is started in its place, by its number in the lab: the same program inside another one.
+    pub inside: Option<u32>,
     /// Its number in the recording.
     pub variant: u32,
     /// In which state it starts.
@@ -84,28 +86,37 @@ pub fn watch(
     let outcome = {
         let mut tick = |time| recorder.note(what, time);
         tick(Duration::ZERO);
-        lab.start(place.program, place.state, place.kind, Some(&mut watching), &mut tick)?
+        let started = place.inside.unwrap_or(place.program);
+        lab.start(started, place.state, place.kind, Some(&mut watching), &mut tick)?
     };
     let mut row = outcome.row;
     row.variant = place.variant;
     row.own_resident_share = prepared.own_share;
     row.system_resident_share = prepared.system_share;
     row.id = recorder.run(&row, &outcome.milestones, &prepared.residency)?;
-    if !row.accepted {
-        let because = row.rejected_because.unwrap_or_else(|| "it failed".into());
-        let hint = if watching.rows.as_ref().is_some_and(calls_ptrace) {
-            "it calls ptrace, and a program whose functions are watched cannot trace others: --engine page (as root), or probe"
-        } else {
-            "if it only takes longer: --timeout"
-        };
-        return Err(Error::new(Exit::Target, "the watched start did not get ready:", lab.name(place.program))
-            .because(crate::verbs::record::with_tail(because, &outcome.output_tail))
-            .hint(hint));
+    let traces_itself = watching.rows.as_ref().is_some_and(calls_ptrace);
+    // Of a program inside another one, what it touched until it failed is worth keeping: the next try takes as long.
+    let kept = watching.rows.filter(|_| row.accepted || place.inside.is_some());
+    let is_kept = kept.is_some();
+    if let Some(rows) = kept {
+        recorder.touched(row.id, place.program, rows)?;
     }
-    match watching.rows {
-        Some(rows) => recorder.touched(row.id, place.program, rows),
-        None => Ok(()),
+    if row.accepted {
+        return Ok(());
     }
+    let because = row.rejected_because.unwrap_or_else(|| "it failed".into());
+    let error = Error::new(Exit::Target, "the watched start did not get ready:", lab.name(place.program))
+        .because(crate::verbs::record::with_tail(because, &outcome.output_tail));
+    Err(match is_kept {
+        true => error.hint(format!(
+            "what it touched until then is in the recording (`thaw query`, run {}); if it only takes longer: --timeout",
+            row.id.0
+        )),
+        false if traces_itself => error.hint(
+            "it calls ptrace, and a program whose functions are watched cannot trace others: --engine page (as root), or probe",
+        ),
+        false => error.hint("if it only takes longer: --timeout"),
+    })
 }
 
 /// Whether a function of this name was seen called: only the engine that traces by itself knows functions.
