@@ -2,9 +2,9 @@
 
 use crate::scratch::Scratch;
 
-const VERBS: [&str; 14] = [
-    "record", "report", "compare", "gate", "io", "query", "preload", "touch", "order", "flush", "resident", "elf",
-    "doctor", "presets",
+const VERBS: [&str; 15] = [
+    "record", "report", "compare", "gate", "io", "query", "preload", "optimize", "touch", "order", "flush", "resident",
+    "elf", "doctor", "presets",
 ];
 const ELF_VERBS: [&str; 5] = ["stat", "pack", "restore", "fix-relr", "verify"];
 const IO_VERBS: [&str; 2] = ["model", "replay"];

@@ -9,6 +9,7 @@ pub mod elf;
 pub mod errors;
 pub mod files;
 pub mod io;
+pub mod optimize;
 pub mod order;
 pub mod preload;
 pub mod presets;

@@ -6,6 +6,7 @@ pub mod elf;
 pub mod files;
 pub mod hidden;
 pub mod io;
+pub mod optimize;
 pub mod preload;
 pub mod presets;
 pub mod query;
