@@ -12,6 +12,7 @@ mod help;
 mod io;
 mod machine;
 mod made;
+mod optimize;
 mod preload;
 mod record;
 mod scratch;

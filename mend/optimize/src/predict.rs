@@ -7,6 +7,9 @@
 //! t' = t - |G(t)|      G(t) = the time before t in which a request that goes was in flight, and none that stays
 //! ```
 //!
+//! A request counts as issued when its first page was put into the page cache, because on a disk with a limit the kernel holds requests back before it traces
+//! them: what is held back is the disk's time, not the program's.
+//!
 //! What the program computed in that time on other threads is thereby lost to the prediction, so that it is a little too good.
 //!
 //! ```text
@@ -18,7 +21,7 @@
 //! `P` is the disk's time for all reads of the manifest, one after the other, without the program. The program starts when all of them were asked for, not when
 //! they are done: where it computes much while they come, the start is shorter.
 
-use model::{BlockRow, Bytes, CacheState, FileId, FileKind, Nanos, Owner, Served, TraceRows};
+use model::{BlockRow, Bytes, CacheState, Cause, FileId, FileKind, Nanos, Owner, Served, TraceRows};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -68,7 +71,10 @@ impl Start {
     /// cold, the system's are in memory.
     pub fn of(rows: &TraceRows, length: Nanos, state: CacheState) -> Self {
         let own = rows.blocks.iter().filter(|block| block.pid.is_some() && block.start_ns <= length);
-        let all = Self { blocks: own.cloned().collect(), length };
+        let issues = Issues::of(rows);
+        let blocks = own.map(|block| BlockRow { start_ns: issues.of_block(block), ..block.clone() });
+        let mut all = Self { blocks: blocks.collect(), length };
+        all.blocks.sort_by_key(|block| block.start_ns);
         if state == CacheState::Cold {
             return all;
         }
@@ -118,6 +124,45 @@ impl Start {
             ..block
         });
         Self { blocks: blocks.collect(), length: moved(self.length) }
+    }
+}
+
+/// When pages were put into the page cache: by file, by offset.
+struct Issues<'a> {
+    rows: &'a TraceRows,
+    fills: BTreeMap<FileId, Vec<(Range<u64>, Nanos)>>,
+}
+
+impl<'a> Issues<'a> {
+    fn of(rows: &'a TraceRows) -> Self {
+        let mut fills: BTreeMap<FileId, Vec<(Range<u64>, Nanos)>> = BTreeMap::new();
+        for fill in rows.fills.iter().filter(|fill| fill.cause != Cause::Write) {
+            let range = fill.offset.0..fill.offset.0.saturating_add(fill.len.0);
+            fills.entry(fill.file).or_default().push((range, fill.at_ns));
+        }
+        fills.values_mut().for_each(|fills| fills.sort_by_key(|(range, at)| (range.start, *at)));
+        Self { rows, fills }
+    }
+
+    /// The fill that a read is for, where one was seen; else when the read was traced.
+    fn of_block(&self, block: &BlockRow) -> Nanos {
+        let metadata = || {
+            let is = |file: &model::FileRow| file.kind == FileKind::Metadata && file.dev == block.dev;
+            Some((FileId(self.rows.files.iter().position(is)? as u32), block.disk.0))
+        };
+        let place = match block.served {
+            _ if block.write => None,
+            Served::File(file, offset) => Some((file, offset.0)),
+            Served::Metadata => metadata(),
+            Served::Unknown => None,
+        };
+        let seen = place.and_then(|(file, offset)| {
+            let fills = self.fills.get(&file)?;
+            let until = fills.partition_point(|(range, _)| range.start <= offset);
+            let fits = |(range, at): &&(Range<u64>, Nanos)| range.contains(&offset) && *at <= block.start_ns;
+            fills[..until].iter().rev().take(4).filter(fits).map(|(_, at)| *at).max()
+        });
+        seen.unwrap_or(block.start_ns)
     }
 }
 
@@ -277,6 +322,24 @@ mod tests {
             "{prediction:?}"
         );
         assert!((prediction.ratio - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_is_held_back_before_it_is_traced_is_the_disks_time() {
+        let fill = |offset: u64, len: u64, at| model::FillRow {
+            at_ns: Nanos(at),
+            pid: 1,
+            tid: 1,
+            file: APP,
+            offset: FileOffset(offset),
+            len: Bytes(len),
+            cause: Cause::Read,
+        };
+        let mut rows =
+            rows(vec![read(APP, 4096, 4096, (50, 51)), read(APP, 0, 4096, (55, 56)), read(SYSTEM, 0, 8, (60, 61))]);
+        rows.fills = vec![fill(0, 8192, 10), fill(0, 8192, 90), fill(4096, 4096, 90)];
+        let start = Start::of(&rows, Nanos(70), CacheState::Cold);
+        assert_eq!(spans(&start), [(10, 51), (10, 56), (60, 61)]);
     }
 
     #[test]

@@ -146,7 +146,7 @@ impl<'a> Copies<'a> {
             for path in &self.plan.pack {
                 os::interrupt::check()?;
                 let file = copy.tree().join(path);
-                match pack_file(&file, &Target::Copy(file.clone()), &Options::default())? {
+                match pack_file(&self.source.root.join(path), &Target::Copy(file), &Options::default())? {
                     Outcome::Packed(_) => {}
                     Outcome::Refused(refusal) => {
                         return Err(Error::on(Exit::Data, "cannot pack the copy of", path).because(refusal.to_string()));

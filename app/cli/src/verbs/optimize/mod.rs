@@ -20,6 +20,7 @@ use optimize::remedy::{Remedy, Set, name_of};
 use optimize::tree;
 use plan::Plan;
 use source::Source;
+use stats::Estimate;
 use std::path::{Path, PathBuf};
 
 /// Plans, builds, measures; or applies, or undoes. [`Exit::No`]: nothing helped.
@@ -87,17 +88,22 @@ fn optimize(
         let Some(tried) = known else {
             let predicted = plan.predict(source, &set);
             let verdict = Some(verdict(&ratio));
-            manifest.tried.push(Tried { changes: Vec::new(), measured: Some(ratio), verdict, predicted, set });
+            manifest.tried.push(Tried { changes: Vec::new(), measured: has_value(ratio), verdict, predicted, set });
             continue;
         };
         tried.verdict = Some(verdict(&ratio));
-        tried.measured = Some(ratio);
+        tried.measured = has_value(ratio);
     }
     manifest.runs = args.runs;
     manifest.kept = kept;
     copies.finish(manifest, out)?;
     say(manifest, Some(out), args.json)?;
     Ok(if manifest.kept.is_empty() { Exit::No } else { Exit::Done })
+}
+
+/// A copy none of whose runs counted has no ratio.
+fn has_value(ratio: Estimate) -> Option<Estimate> {
+    ratio.value.is_finite().then_some(ratio)
 }
 
 fn say(manifest: &Manifest, out: Option<&Path>, json: bool) -> Result<()> {

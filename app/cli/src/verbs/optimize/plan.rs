@@ -20,6 +20,8 @@ use std::path::{Path, PathBuf};
 
 /// Libraries outside of the program's directory that are named.
 const LIBRARIES: usize = 3;
+/// Files that are named where there are more.
+const NAMED: usize = 3;
 /// Smaller tables are not worth a word.
 const WORTH: Bytes = Bytes(64 << 10);
 
@@ -86,7 +88,7 @@ impl Plan {
     /// ELF files of the tree that the start read and that can be packed.
     fn packable(&mut self, source: &Source) -> Result<()> {
         let options = Options::default();
-        let mut changes = Vec::new();
+        let (mut changes, mut refused) = (Vec::new(), BTreeMap::<pack::Reason, Vec<String>>::new());
         for (id, path) in files_below(&source.rows, &source.root) {
             os::interrupt::check()?;
             let is_elf = source.rows.sections.iter().any(|section| section.file == id)
@@ -106,13 +108,14 @@ impl Plan {
                     self.cut.insert(id, tables(path, gone));
                     self.pack.push(below.to_owned());
                 }
-                Outcome::Refused(refusal)
-                    if refusal.reason != pack::Reason::NothingToPack && refusal.reason != pack::Reason::NoGain =>
-                {
-                    self.notes.push(format!("{} is not packed: {refusal}", shown(below)));
-                }
-                Outcome::Refused(_) => {}
+                Outcome::Refused(refusal) => refused.entry(refusal.reason).or_default().push(shown(below)),
             }
+        }
+        for (reason, files) in refused {
+            let named = files.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+            let more = files.len().saturating_sub(NAMED);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            self.notes.push(format!("not packed ({}; `thaw elf pack --plan` says more): {named}{more}", reason.name()));
         }
         if !self.pack.is_empty() {
             self.remedies.push(Remedy::Pack);
