@@ -325,7 +325,7 @@ fn what_is_applied_is_listed_and_undone_byte_for_byte() {
     scratch.thaw(["optimize", "--apply", "fast"]).exits(0).says("system/app/big is packed").says("--undo");
     let packed = std::fs::read(&program).unwrap();
     assert_eq!(packed, std::fs::read(scratch.path("fast/tree/big")).unwrap());
-    assert!(Command::new(&program).status().unwrap().success());
+    assert!(Command::new(&program).output().unwrap().status.success());
     let listed = scratch.thaw(["doctor"]).says("What is optimised").says("thaw optimize --undo").out();
     assert!(listed.contains("system/app"), "{listed}");
     scratch.thaw(["optimize", "--apply", "fast"]).exits(2).complains("applied already").hints("--undo");
