@@ -68,7 +68,7 @@ int main(void) {{
 
 /// A recording of a start of this program that was made by hand: it reads itself and its data, page by page.
 fn recording(scratch: &Scratch, name: &str, program: &Path, words: &[&str]) {
-    let mut writer = Writer::create(&scratch.path(name), &header(scratch, words), Replace::Never).unwrap();
+    let mut writer = Writer::create(scratch.path(name), &header(scratch, words), Replace::Never).unwrap();
     let argv = words.iter().skip_while(|word| **word != "--").skip(1).map(Into::into).collect();
     writer.add_variant(&Variant { index: 0, name: "big".into(), argv }).unwrap();
     let row = RunRow {
@@ -306,7 +306,7 @@ fn places_and_recordings_that_make_no_sense_are_refused_before_anything_is_writt
     said.complains("not on this machine").hints("record the program here");
     recording(&scratch, "touch.thaw", &program, &["thaw", "touch", "--", typed]);
     scratch.thaw(["optimize", "touch.thaw", "--plan"]).exits(5).complains("command line").hints("thaw record");
-    let mut writer = Writer::create(&scratch.path("empty.thaw"), &header(&scratch, &["thaw"]), Replace::Never).unwrap();
+    let mut writer = Writer::create(scratch.path("empty.thaw"), &header(&scratch, &["thaw"]), Replace::Never).unwrap();
     writer.finish().unwrap();
     scratch.thaw(["optimize", "empty.thaw", "--plan"]).exits(5).complains("no program").hints("thaw record");
     crate::made::with_trace(&scratch.path("untraced.thaw"), &[900], &[300], None);
@@ -344,6 +344,20 @@ fn what_is_applied_is_listed_and_undone_byte_for_byte() {
     assert_eq!(whole(&scratch.path("system")), before);
     scratch.thaw(["doctor"]).says_not("What is optimised").says_not("packed in place");
     assert_eq!(scratch.names("state/optimized"), Vec::<String>::new());
+}
+
+#[test]
+fn what_was_upgraded_is_left_and_forgotten_when_that_is_asked_for() {
+    let scratch = Scratch::new();
+    let Some(program) = program(&scratch) else { return };
+    result(&scratch, &program);
+    scratch.thaw(["optimize", "--apply", "fast"]).exits(0);
+    std::fs::write(&program, "upgraded").unwrap();
+    scratch.thaw(["optimize", "--undo", "fast"]).exits(5).hints("--force");
+    scratch.thaw(["optimize", "--undo", "fast", "--force"]).exits(1).says("system/app/big was changed by others");
+    assert_eq!(std::fs::read(&program).unwrap(), b"upgraded");
+    scratch.thaw(["doctor"]).says_not("What is optimised");
+    scratch.thaw(["optimize", "--apply", "fast"]).exits(5).complains("not the one that was measured");
 }
 
 #[test]

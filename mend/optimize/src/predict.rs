@@ -265,6 +265,10 @@ mod tests {
         }
     }
 
+    fn cut_from_start(len: u64) -> BTreeMap<FileId, Vec<Range<u64>>> {
+        BTreeMap::from([(APP, std::iter::once(0..len).collect())])
+    }
+
     fn spans(start: &Start) -> Vec<Span> {
         start.blocks.iter().map(|block| (block.start_ns.0, block.done_ns.unwrap().0)).collect()
     }
@@ -279,7 +283,7 @@ mod tests {
             read(SYSTEM, 8, 8, (50, 60)),
         ];
         let start = Start::of(&rows(log), Nanos(70), CacheState::Cold);
-        let cut = BTreeMap::from([(APP, vec![0..16])]);
+        let cut = cut_from_start(16);
         let left = start.changed(&Change { cut, preload: None });
         assert_eq!(spans(&left), [(15, 25), (35, 45)]);
         assert_eq!(left.length, Nanos(55));
@@ -356,7 +360,7 @@ mod tests {
         fn a_log_stays_a_log(spans in prop::collection::vec((0_u64..500, 0_u64..60, any::<bool>()), 0..30)) {
             let log = spans.iter().map(|(from, len, app)| read(if *app { APP } else { SYSTEM }, 0, 8, (*from, from + len)));
             let start = Start::of(&rows(log.collect()), Nanos(500), CacheState::Cold);
-            let left = start.changed(&Change { cut: BTreeMap::from([(APP, vec![0..8])]), preload: None });
+            let left = start.changed(&Change { cut: cut_from_start(8), preload: None });
             prop_assert!(left.length <= start.length);
             let kept: Vec<&BlockRow> = start.blocks.iter().filter(|block| block.served == Served::File(SYSTEM, FileOffset(0))).collect();
             prop_assert_eq!(kept.len(), left.blocks.len());

@@ -15,7 +15,7 @@ pub struct OptimizeArgs {
     /// Where the optimised copy goes: a new or empty directory on the program's disk
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath, required_unless_present_any = ["apply", "undo", "plan"])]
     pub output: Option<PathBuf>,
-    /// Replace an earlier result; other directories are never replaced
+    /// Replace an earlier result (other directories are never replaced); with --undo: leave what was changed since
     #[arg(long)]
     pub force: bool,
     /// Only say what would be done, and what it would gain

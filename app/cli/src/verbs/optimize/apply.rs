@@ -4,6 +4,7 @@
 //! like a whole one. Nothing is undone unless all of it can be.
 
 use super::build::{PRELOAD, TREE, moved};
+use crate::args::optimize::OptimizeArgs;
 use crate::{output, text};
 use model::{Error, Exit, Result, shown};
 use optimize::applied::{Applied, AppliedFile, AppliedPreload, Standing, preload_manifest};
@@ -35,7 +36,8 @@ pub struct AppliedDocument {
 ///
 /// # Errors
 /// The manifest is of another machine, the program has changed since, it is applied already, or a file cannot be written.
-pub fn apply(directory: &Path, desktop: Option<&str>, system: bool, json: bool) -> Result<Exit> {
+pub fn apply(args: &OptimizeArgs, directory: &Path) -> Result<Exit> {
+    let desktop = args.desktop.as_deref();
     let directory = tree::absolute(directory)?;
     let manifest = Manifest::read(&directory)?;
     manifest.check_machine()?;
@@ -57,7 +59,11 @@ pub fn apply(directory: &Path, desktop: Option<&str>, system: bool, json: bool) 
     }
     let reads = with_preload.then(|| Reads::read(&directory.join(PRELOAD))).transpose()?;
     let preload = with_preload.then(|| -> Result<AppliedPreload> {
-        Ok(AppliedPreload { manifest: preload_manifest(&directory)?, desktop: desktop.map(str::to_owned), system })
+        Ok(AppliedPreload {
+            manifest: preload_manifest(&directory)?,
+            desktop: args.desktop.clone(),
+            system: args.system,
+        })
     });
     let packed = manifest.files.iter().filter(|file| file.by == Remedy::Pack);
     let packed =
@@ -88,7 +94,10 @@ pub fn apply(directory: &Path, desktop: Option<&str>, system: bool, json: bool) 
             None => error,
         });
     }
-    say(AppliedDocument { schema: "thaw.optimize-applied/1", applied: true, what: applied, kept: Vec::new() }, json)?;
+    say(
+        AppliedDocument { schema: "thaw.optimize-applied/1", applied: true, what: applied, kept: Vec::new() },
+        args.json,
+    )?;
     Ok(Exit::Done)
 }
 
@@ -144,32 +153,32 @@ fn scope(preload: &AppliedPreload) -> Scope {
     if preload.system { Scope::System } else { Scope::User }
 }
 
-/// Puts everything back.
+/// Puts everything back; with `force` all but what was changed since, which is left as it is.
 ///
 /// # Errors
-/// Nothing was applied from there, or a file was changed since: nothing is undone then.
-pub fn undo(directory: &Path, json: bool) -> Result<Exit> {
-    // The copy itself may be gone.
-    let directory = tree::absolute(directory).or_else(|_| {
-        std::path::absolute(directory).map_err(|cause| Error::on(Exit::Usage, "cannot find", directory).because(cause))
-    })?;
+/// Nothing was applied from there, or a file was changed since and there is no `force`: nothing is undone then.
+pub fn undo(args: &OptimizeArgs, directory: &Path) -> Result<Exit> {
+    // The copy itself, and what it lay in, may be gone.
+    let typed = || std::path::absolute(directory);
+    let directory = tree::absolute(directory).or_else(|error| typed().map_err(|_| error))?;
     let applied = Applied::read(&directory)?;
-    let changed = applied
-        .packed
-        .iter()
-        .map(|file| (file, file.standing()))
-        .find(|(_, standing)| matches!(standing, Standing::Changed | Standing::Gone));
-    if let Some((file, standing)) = changed {
-        let why = if standing == Standing::Gone { "it is gone" } else { "it was changed since, say by an upgrade" };
+    let changed: Vec<&AppliedFile> =
+        applied.packed.iter().filter(|file| matches!(file.standing(), Standing::Changed | Standing::Gone)).collect();
+    if let Some(file) = changed.first().filter(|_| !args.force) {
+        let why = match file.standing() {
+            Standing::Gone => "it is gone",
+            _ => "it was changed since, say by an upgrade",
+        };
         return Err(Error::on(Exit::Data, "nothing is undone, because of", &file.path).because(why).hint(format!(
-            "what was there before is kept: `thaw elf restore --help`; if the program was upgraded, remove {} from the list by `thaw elf restore`",
-            shown(&file.path)
+            "thaw optimize --undo {} --force leaves such files as they are, undoes the rest, and forgets it",
+            shown(&directory)
         )));
     }
-    let kept = take_back(&applied)?;
+    let mut kept: Vec<String> = changed.iter().map(|file| shown(&file.path)).collect();
+    kept.extend(take_back(&applied)?);
     applied.forget()?;
     let exit = if kept.is_empty() { Exit::Done } else { Exit::No };
-    say(AppliedDocument { schema: "thaw.optimize-applied/1", applied: false, what: applied, kept }, json)?;
+    say(AppliedDocument { schema: "thaw.optimize-applied/1", applied: false, what: applied, kept }, args.json)?;
     Ok(exit)
 }
 
@@ -188,7 +197,8 @@ fn take_back(applied: &Applied) -> Result<Vec<String>> {
     let packed: Vec<PathBuf> = pack::installed()?.into_iter().map(|installed| installed.path).collect();
     for file in &applied.packed {
         // Also where the original is back by other hands: what is kept of it is to be forgotten.
-        if packed.contains(&file.path) {
+        let is_known = matches!(file.standing(), Standing::Applied | Standing::Original);
+        if is_known && packed.contains(&file.path) {
             restore_file(&file.path)?;
         }
     }

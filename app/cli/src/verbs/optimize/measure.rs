@@ -56,7 +56,7 @@ pub fn measure(copies: &Copies<'_>, sets: &[Set], runs: u32, quiet: bool) -> Res
             contrast.new.variant_name == name && contrast.old.variant == 0 && contrast.new.state == contrast.old.state
         };
         let contrast = report.statistics.contrasts.iter().find(is);
-        contrast.map_or(Estimate { value: f64::NAN, interval: None }, |contrast| contrast.ratio.clone())
+        contrast.map_or(Estimate { value: f64::NAN, interval: None }, |contrast| contrast.ratio)
     };
     Ok(sets.iter().map(|set| (set.clone(), ratio(set))).collect())
 }

@@ -30,27 +30,28 @@ use std::path::{Path, PathBuf};
 pub fn run(args: &OptimizeArgs, quiet: bool) -> Result<Exit> {
     os::interrupt::install()?;
     if let Some(directory) = &args.apply {
-        return apply::apply(directory, args.desktop.as_deref(), args.system, args.json);
+        return apply::apply(args, directory);
     }
     if let Some(directory) = &args.undo {
-        return apply::undo(directory, args.json);
+        return apply::undo(args, directory);
     }
     let recording = args.recording.as_deref().ok_or_else(|| Error::bug("the arguments need a recording"))?;
     let out = args.output.as_deref().map(tree::absolute).transpose()?;
     let source = Source::read(recording, args)?;
+    let out = out.filter(|_| !args.plan);
+    out.iter().try_for_each(|out| check_place(&source, out, args))?;
     let plan = Plan::of(&source, args)?;
     let mut manifest = manifest(&source, &plan, args);
-    let Some(out) = out.filter(|_| !args.plan) else {
+    let Some(out) = out else {
         say(&manifest, None, args.json)?;
         return Ok(Exit::Done);
     };
-    check_place(&source, &out, args)?;
-    if !args.json {
-        output::page(&text::optimize::plan(&manifest, text::width::of_terminal()))?;
+    let is_nothing = plan.remedies.is_empty();
+    if is_nothing || !args.json {
+        say(&manifest, None, args.json)?;
     }
-    if plan.remedies.is_empty() {
-        return Err(Error::on(Exit::No, "there is nothing that could be done for", &source.root)
-            .hint("the notes above say why"));
+    if is_nothing {
+        return Ok(Exit::No);
     }
     optimize(&source, &plan, &mut manifest, &out, args, quiet)
 }
@@ -95,6 +96,10 @@ fn optimize(
         tried.measured = has_value(ratio);
     }
     manifest.runs = args.runs;
+    if manifest.tried.iter().any(|tried| tried.measured.is_none_or(|ratio| ratio.interval.is_none())) {
+        let why = "where a ratio has no interval there were too few runs that count, and nothing is proven; take more: --runs";
+        manifest.notes.push(why.into());
+    }
     manifest.kept = kept;
     copies.finish(manifest, out)?;
     say(manifest, Some(out), args.json)?;

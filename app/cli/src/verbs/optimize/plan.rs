@@ -111,7 +111,9 @@ impl Plan {
                 Outcome::Refused(refusal) => refused.entry(refusal.reason).or_default().push(shown(below)),
             }
         }
-        for (reason, files) in refused {
+        // What holds nothing that could be packed is no news.
+        let is_news = |reason: &pack::Reason| !matches!(reason, pack::Reason::NothingToPack | pack::Reason::NoGain);
+        for (reason, files) in refused.into_iter().filter(|(reason, _)| is_news(reason)) {
             let named = files.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
             let more = files.len().saturating_sub(NAMED);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
