@@ -347,6 +347,40 @@ fn what_is_applied_is_listed_and_undone_byte_for_byte() {
 }
 
 #[test]
+fn what_is_read_ahead_is_applied_to_the_original_and_its_launcher() {
+    let scratch = Scratch::new();
+    let Some(program) = program(&scratch) else { return };
+    let mut manifest = result(&scratch, &program);
+    manifest["kept"] = json!(["pack", "preload"]);
+    write(&scratch, &manifest);
+    // As it is in a result: the paths are those of the copy, whose program is packed.
+    let copy = scratch.path("fast/tree/big");
+    let data = scratch.path("system/app/data");
+    assert!(Command::new("cp").args(["-a"]).arg(&data).arg(scratch.path("fast/tree")).status().unwrap().success());
+    recording(&scratch, "copy.thaw", &copy, &["thaw", "record", "--", copy.to_str().unwrap()]);
+    scratch.thaw(["preload", "make", "copy.thaw", "-o", "fast/start.preload"]).exits(0);
+    let entry = format!("[Desktop Entry]\nType=Application\nName=Big\nExec={} %u\n", program.display());
+    scratch.write("share/applications/big.desktop", entry);
+    let before = (whole(&scratch.path("system")), whole(&scratch.path("share")));
+    let thaw = |words: &[&str]| {
+        let mut command = scratch.command();
+        command.args(words).env("XDG_DATA_HOME", scratch.path("home")).env("XDG_DATA_DIRS", scratch.path("share"));
+        crate::scratch::Said::of(command)
+    };
+    thaw(&["optimize", "--apply", "fast", "--desktop", "missing.desktop"]).exits(2).complains("missing.desktop");
+    assert_eq!(whole(&scratch.path("system")), before.0, "what was begun is taken back");
+    let said = thaw(&["optimize", "--apply", "fast", "--desktop", "big.desktop", "--json"]).exits(0).json();
+    let applied = said["preload"]["manifest"].as_str().unwrap().to_owned();
+    let status = thaw(&["preload", "status", &applied, "--json"]).exits(0).json();
+    assert_eq!(status["report"]["stale"], json!([]), "it fits the program that is packed in place: {status:#}");
+    let launcher = std::fs::read_to_string(scratch.path("home/applications/big.desktop")).unwrap();
+    assert!(launcher.contains("preload run"), "{launcher}");
+    thaw(&["optimize", "--undo", "fast"]).exits(0).says("big.desktop");
+    assert_eq!((whole(&scratch.path("system")), whole(&scratch.path("share"))), before);
+    assert!(!scratch.path("home/applications/big.desktop").exists() && !Path::new(&applied).exists());
+}
+
+#[test]
 fn what_was_upgraded_is_left_and_forgotten_when_that_is_asked_for() {
     let scratch = Scratch::new();
     let Some(program) = program(&scratch) else { return };
