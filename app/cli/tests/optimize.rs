@@ -17,6 +17,10 @@ const NEEDED: u64 = 300;
 
 /// A program with a large table of relocations and a data file beside it. `None` without a C compiler.
 fn program(scratch: &Scratch) -> Option<PathBuf> {
+    linked(scratch, &["-fPIE", "-pie"])
+}
+
+fn linked(scratch: &Scratch, options: &[&str]) -> Option<PathBuf> {
     let table: Vec<String> = (0..40_000).map(|index| format!("text+{}", index % 3)).collect();
     let source = format!(
         r#"#include <fcntl.h>
@@ -50,8 +54,7 @@ int main(void) {{
     let bytes: Vec<u8> = (0..NEEDED * 9 * 4096).map(|at| (at % 251) as u8).collect();
     scratch.write("system/app/data", bytes);
     let program = scratch.path("system/app/big");
-    let built =
-        Command::new("cc").args(["-O1", "-fPIE", "-pie", "-Wl,-z,norelro", "-o"]).arg(&program).arg(&source).status();
+    let built = Command::new("cc").arg("-O1").args(options).arg("-o").arg(&program).arg(&source).status();
     match built {
         Ok(status) if status.success() => {}
         _ => {
@@ -221,6 +224,27 @@ fn a_plan_tells_what_each_remedy_would_gain_and_writes_nothing() {
     text.says("pack+preload").says("on the disk laptop2010 (--disk names").says("What pack would change");
     assert_eq!(whole(&scratch.path("system")), before);
     scratch.nothing_left();
+}
+
+#[test]
+fn a_program_that_cannot_be_packed_can_be_read_ahead() {
+    let scratch = Scratch::new();
+    let Some(program) = linked(&scratch, &["-no-pie"]) else { return };
+    recording(&scratch, "big.thaw", &program, &["thaw", "record", "--", program.to_str().unwrap()]);
+    let plan = scratch.thaw(["optimize", "big.thaw", "--plan", "--json"]).exits(0).json();
+    let sets: Vec<&Value> = plan["tried"].as_array().unwrap().iter().map(|tried| &tried["set"]).collect();
+    assert_eq!(sets, [&json!(["preload"])]);
+    assert!(plan["notes"].to_string().contains("not packed (not-shared"), "{plan:#}");
+}
+
+#[test]
+fn who_may_not_empty_the_caches_is_told_what_works_before_anything_is_copied() {
+    let scratch = Scratch::new();
+    let Some(program) = program(&scratch) else { return };
+    recording(&scratch, "big.thaw", &program, &["thaw", "record", "--", program.to_str().unwrap()]);
+    let Some(said) = scratch.thaw_as_nobody(["optimize", "big.thaw", "-o", "fast"]) else { return };
+    said.exits(3).complains("cannot reach the cache state 'cold'").hints("--state app");
+    assert!(!scratch.names("").iter().any(|name| name.contains("fast.thaw")), "{:?}", scratch.names(""));
 }
 
 #[test]

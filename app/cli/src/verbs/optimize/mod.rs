@@ -11,6 +11,7 @@ mod plan;
 mod source;
 
 use crate::args::optimize::OptimizeArgs;
+use crate::verbs::record;
 use crate::{output, text};
 use build::Copies;
 use model::{Error, Exit, Result};
@@ -143,6 +144,7 @@ fn manifest(source: &Source, plan: &Plan, args: &OptimizeArgs) -> Manifest {
 
 /// Everything that can be refused before anything is written.
 fn check_place(source: &Source, out: &Path, args: &OptimizeArgs) -> Result<()> {
+    record::check_states(&[source.state])?;
     tree::check_apart(&source.root, out)?;
     if let Ok(entries) = std::fs::read_dir(out) {
         let is_empty = entries.count() == 0;

@@ -20,6 +20,8 @@ use std::path::{Path, PathBuf};
 
 /// Libraries outside of the program's directory that are named.
 const LIBRARIES: usize = 3;
+/// A smaller gain is not worth linking a program again for.
+const WORTH_A_LINK: f64 = 0.02;
 /// Files that are named where there are more.
 const NAMED: usize = 3;
 /// Smaller tables are not worth a word.
@@ -164,9 +166,9 @@ impl Plan {
             let Some(text) = rows.sections.iter().find(|section| section.file == id && section.name == ".text") else {
                 continue;
             };
-            let code = text.offset.0..text.offset.0 + text.len.0;
+            let code = text.offset.0..text.offset.0.saturating_add(text.len.0);
             let inside =
-                |offset: u64, len: Bytes| (offset + len.0).min(code.end).saturating_sub(offset.max(code.start));
+                |at: u64, len: Bytes| at.saturating_add(len.0).min(code.end).saturating_sub(at.max(code.start));
             let other = touched.files.iter().position(|file| file.path == path);
             let pages = touched
                 .touches
@@ -190,6 +192,9 @@ impl Plan {
             // Read in one piece, before anything else.
             let preload = Some(Preloaded { time, ..Preloaded::default() });
             let predicted = predict(&self.start, &Change { cut, preload }, &|start| self.length(start));
+            if predicted.ratio > 1.0 - WORTH_A_LINK {
+                continue;
+            }
             let what = format!(
                 "{}: {} of code are read and {} needed; if you can link it, an order file brings these together",
                 shown(path.strip_prefix(&source.root).unwrap_or(path)),
