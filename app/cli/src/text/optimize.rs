@@ -102,6 +102,7 @@ fn verdict(manifest: &Manifest, tried: &Tried) -> String {
     match tried.verdict {
         _ if kept => "helps: kept",
         Some(Verdict::Helps) if tried.set.is_subset(&manifest.kept) => "helps: kept",
+        Some(Verdict::Helps) if tried.set.len() > 1 => "helps, with parts that are not proven: dropped",
         Some(Verdict::Helps) => "helps, but not with the others: dropped",
         Some(Verdict::NoProvenGain) => "no proven gain: dropped",
         Some(Verdict::Harms) => "harms: dropped",

@@ -24,9 +24,14 @@ pub fn learn(copies: &Copies<'_>, recording: &Path, commands: &[(String, Vec<OsS
     // Places on a simulated disk are other ones; there is no need to wait for it.
     if let Some(disk) = copies.disk.as_ref().filter(|disk| !disk.starts_with("throttle:")) {
         options.extend(["--disk".into(), format!("quick:{disk}").into()]);
-        options.extend(["--disk-include".into(), copies.work.clone().into_os_string()]);
+        options.extend(included(copies));
     }
     record(copies, recording, options, commands, quiet)
+}
+
+/// The copies lie on the simulated disk, with what reads ahead; the recording must not.
+fn included(copies: &Copies<'_>) -> impl Iterator<Item = OsString> {
+    copies.all().iter().flat_map(|copy| ["--disk-include".into(), copy.directory.clone().into_os_string()])
 }
 
 /// Measures these copies against that of the original: time over its time. A copy that could not be measured has no interval.
@@ -39,7 +44,7 @@ pub fn measure(copies: &Copies<'_>, sets: &[Set], runs: u32, quiet: bool) -> Res
     if let Some(disk) = &copies.disk {
         options.extend(["--disk".into(), disk.into()]);
         if !disk.starts_with("throttle:") {
-            options.extend(["--disk-include".into(), copies.work.clone().into_os_string()]);
+            options.extend(included(copies));
         }
     }
     if let Some(kib) = copies.read_ahead_kib {

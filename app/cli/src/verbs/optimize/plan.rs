@@ -203,7 +203,7 @@ impl Plan {
             );
             self.advice.push(Advice {
                 what,
-                command: "thaw touch --help; thaw order --help".into(),
+                command: format!("thaw touch --engine function -o calls.thaw -- PROGRAM; thaw order calls.thaw --file {} -o app.order", shown(path)),
                 predicted: Some(predicted),
             });
         }
