@@ -71,6 +71,10 @@ int main(void) {{
 
 /// A recording of a start of this program that was made by hand: it reads itself and its data, page by page.
 fn recording(scratch: &Scratch, name: &str, program: &Path, words: &[&str]) {
+    store(scratch, name, &trace(program), words);
+}
+
+fn store(scratch: &Scratch, name: &str, rows: &TraceRows, words: &[&str]) {
     let mut writer = Writer::create(scratch.path(name), &header(scratch, words), Replace::Never).unwrap();
     let argv = words.iter().skip_while(|word| **word != "--").skip(1).map(Into::into).collect();
     writer.add_variant(&Variant { index: 0, name: "big".into(), argv }).unwrap();
@@ -80,7 +84,7 @@ fn recording(scratch: &Scratch, name: &str, program: &Path, words: &[&str]) {
         ..crate::made::run(CacheState::Cold, 0, 2_000)
     };
     let id = writer.add_run(&row, &[], &[]).unwrap();
-    writer.add_trace(id, &trace(program)).unwrap();
+    writer.add_trace(id, rows).unwrap();
     writer.finish().unwrap();
 }
 
@@ -235,6 +239,18 @@ fn a_program_that_cannot_be_packed_can_be_read_ahead() {
     let sets: Vec<&Value> = plan["tried"].as_array().unwrap().iter().map(|tried| &tried["set"]).collect();
     assert_eq!(sets, [&json!(["preload"])]);
     assert!(plan["notes"].to_string().contains("not packed (not-shared"), "{plan:#}");
+}
+
+#[test]
+fn without_requests_nothing_is_predicted() {
+    let scratch = Scratch::new();
+    let Some(program) = program(&scratch) else { return };
+    let rows = TraceRows { blocks: Vec::new(), ..trace(&program) };
+    store(&scratch, "big.thaw", &rows, &["thaw", "record", "--", program.to_str().unwrap()]);
+    let plan = scratch.thaw(["optimize", "big.thaw", "--plan", "--json"]).exits(0).json();
+    assert!(plan["tried"].as_array().unwrap().iter().all(|tried| tried["predicted"].is_null()), "{plan:#}");
+    assert!(plan["notes"].to_string().contains("nothing can be predicted"), "{plan:#}");
+    scratch.thaw(["optimize", "big.thaw", "--plan"]).exits(0).says("pack+preload").says_not("predicted start");
 }
 
 #[test]
@@ -393,6 +409,11 @@ fn what_is_read_ahead_is_applied_to_the_original_and_its_launcher() {
     };
     thaw(&["optimize", "--apply", "fast", "--desktop", "missing.desktop"]).exits(2).complains("missing.desktop");
     assert_eq!(whole(&scratch.path("system")), before.0, "what was begun is taken back");
+    thaw(&["preload", "install", "fast/start.preload", "--desktop", "big.desktop"]).exits(0);
+    let said = thaw(&["optimize", "--apply", "fast", "--desktop", "big.desktop"]).exits(2);
+    said.complains("reads something ahead already").hints("thaw preload uninstall");
+    assert!(scratch.path("home/applications/big.desktop").exists(), "it is not ours to take away");
+    thaw(&["preload", "uninstall", "--desktop", "big.desktop"]).exits(0);
     let said = thaw(&["optimize", "--apply", "fast", "--desktop", "big.desktop", "--json"]).exits(0).json();
     let applied = said["preload"]["manifest"].as_str().unwrap().to_owned();
     let status = thaw(&["preload", "status", &applied, "--json"]).exits(0).json();

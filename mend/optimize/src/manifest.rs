@@ -64,8 +64,8 @@ pub struct Manifest {
 pub struct Tried {
     /// Which.
     pub set: Set,
-    /// What was predicted.
-    pub predicted: Prediction,
+    /// What was predicted. `None`: the recording has no requests.
+    pub predicted: Option<Prediction>,
     /// What was measured: time over that of the original. `None`: it was not measured.
     pub measured: Option<Estimate>,
     /// What follows.

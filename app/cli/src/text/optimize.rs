@@ -7,7 +7,6 @@ use model::shown;
 use optimize::applied::Applied;
 use optimize::choose::Verdict;
 use optimize::manifest::{Manifest, Tried};
-use optimize::predict::Prediction;
 use optimize::remedy::name_of;
 use std::path::Path;
 
@@ -37,12 +36,16 @@ pub fn plan(manifest: &Manifest, width: usize) -> Page {
             Some(remedy) if tried.set.len() == 1 => remedy.changes(),
             _ => "all of them",
         };
-        table.row([name_of(&tried.set), predicted(&tried.predicted), saves(tried.predicted.ratio), what.to_owned()]);
+        let (after, gain) =
+            tried.predicted.map_or_else(Default::default, |it| (units::seconds(it.after_s), saves(it.ratio)));
+        table.row([name_of(&tried.set), after, gain, what.to_owned()]);
     }
     if !table.is_empty() {
-        page.table(&table);
-        let before = manifest.tried.first().map_or(0.0, |tried| tried.predicted.before_s);
-        page.remark(&format!("as it is: {} on this disk, by the disk model", units::seconds(before)));
+        page.table(&table.without_empty_columns());
+        if let Some(predicted) = manifest.tried.iter().find_map(|tried| tried.predicted) {
+            let before = units::seconds(predicted.before_s);
+            page.remark(&format!("as it is: {before} on this disk, by the disk model"));
+        }
     }
     for tried in manifest.tried.iter().filter(|tried| !tried.changes.is_empty()) {
         page.heading(&format!("What {} would change", name_of(&tried.set)));
@@ -67,13 +70,13 @@ pub fn result(manifest: &Manifest, out: &Path, width: usize) -> Page {
         let (value, interval) = tried.measured.as_ref().map(units::ratio).unwrap_or_default();
         table.row([
             name_of(&tried.set),
-            format!("{:.2}", tried.predicted.ratio),
+            tried.predicted.map_or_else(String::new, |it| format!("{:.2}", it.ratio)),
             value,
             interval,
             verdict(manifest, tried),
         ]);
     }
-    page.table(&table);
+    page.table(&table.without_empty_columns());
     page.remark(&format!(
         "time over that of the original: below 1 is faster; {}, from the state {}, on the disk {}",
         units::plural(manifest.runs.into(), "run of each", "runs of each"),
@@ -111,11 +114,7 @@ fn verdict(manifest: &Manifest, tried: &Tried) -> String {
     .to_owned()
 }
 
-fn predicted(prediction: &Prediction) -> String {
-    units::seconds(prediction.after_s)
-}
-
-/// `-31 %`
+/// `31 %`; below 0 it is slower.
 fn saves(ratio: f64) -> String {
     units::percent((1.0 - ratio).max(-9.99))
 }
@@ -129,7 +128,7 @@ fn rest(page: &mut Page, manifest: &Manifest) {
         let gain = advice
             .predicted
             .as_ref()
-            .map_or_else(String::new, |gain| format!("; predicted: {} of the start", saves(gain.ratio)));
+            .map_or_else(String::new, |gain| format!("; that should save {} of the start", saves(gain.ratio)));
         page.paragraph(&harmless(&format!("{}{gain}", advice.what)));
         page.labelled("", "   hint: ", &harmless(&advice.command));
     }

@@ -16,7 +16,7 @@ use preload::install::{Scope, Subject};
 use preload::manifest::{Kind, Manifest as Reads};
 use serde::Serialize;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// `thaw.optimize-applied/1`: what was applied or undone.
 #[derive(Debug, Serialize)]
@@ -56,6 +56,13 @@ pub fn apply(args: &OptimizeArgs, directory: &Path) -> Result<Exit> {
             &directory,
         )
         .hint("leave --desktop out"));
+    }
+    // Taking back what was begun must not take away what somebody else installed.
+    if let Some(name) = desktop
+        && preload::install::find(&Subject::Launcher(name.into()), scope_of(args.system)).is_ok()
+    {
+        return Err(Error::new(Exit::Usage, "this launcher reads something ahead already:", name)
+            .hint(format!("thaw preload uninstall --desktop {name}")));
     }
     let reads = with_preload.then(|| Reads::read(&directory.join(PRELOAD))).transpose()?;
     let preload = with_preload.then(|| -> Result<AppliedPreload> {
@@ -144,13 +151,13 @@ fn perform(applied: &Applied, reads: Option<Reads>, directory: &Path) -> Result<
     }
     reads.write(&preload.manifest)?;
     if let Some(name) = &preload.desktop {
-        preload::install::install(&reads, &Subject::Launcher(name.clone()), scope(preload))?;
+        preload::install::install(&reads, &Subject::Launcher(name.clone()), scope_of(preload.system))?;
     }
     Ok(())
 }
 
-fn scope(preload: &AppliedPreload) -> Scope {
-    if preload.system { Scope::System } else { Scope::User }
+fn scope_of(system: bool) -> Scope {
+    if system { Scope::System } else { Scope::User }
 }
 
 /// Puts everything back; with `force` all but what was changed since, which is left as it is.
@@ -189,18 +196,17 @@ fn take_back(applied: &Applied) -> Result<Vec<String>> {
         && let Some(name) = &preload.desktop
     {
         let subject = Subject::Launcher(name.clone());
-        let is_ours = |it: &preload::install::Installation| it.subject == subject && it.scope == scope(preload);
+        let is_ours =
+            |it: &preload::install::Installation| it.subject == subject && it.scope == scope_of(preload.system);
         for installation in preload::install::list()?.into_iter().filter(is_ours) {
             kept.extend(preload::install::uninstall(&installation)?.into_iter().map(|kept| shown(&kept.path)));
         }
     }
-    let packed: Vec<PathBuf> = pack::installed()?.into_iter().map(|installed| installed.path).collect();
-    for file in &applied.packed {
-        // Also where the original is back by other hands: what is kept of it is to be forgotten.
-        let is_known = matches!(file.standing(), Standing::Applied | Standing::Original);
-        if is_known && packed.contains(&file.path) {
-            restore_file(&file.path)?;
-        }
+    let ours = |it: &pack::Installed| applied.packed.iter().any(|file| file.path == it.path);
+    // Also where the original is back by other hands: what is kept of it is to be forgotten.
+    let can = |it: &pack::Installed| matches!(it.standing, pack::Standing::Packed | pack::Standing::Original);
+    for installed in pack::installed()?.into_iter().filter(|it| ours(it) && can(it)) {
+        restore_file(&installed.path)?;
     }
     Ok(kept)
 }

@@ -217,11 +217,14 @@ impl Plan {
             .map_or(start.length, |(_, requests)| simulate::predict(&self.disk, requests, start.length).as_came.length)
     }
 
-    /// What a set of remedies would gain.
-    pub fn predict(&self, source: &Source, set: &Set) -> Prediction {
+    /// What a set of remedies would gain; nobody knows without requests.
+    pub fn predict(&self, source: &Source, set: &Set) -> Option<Prediction> {
+        if source.rows.blocks.is_empty() {
+            return None;
+        }
         let cut = if set.contains(&Remedy::Pack) { self.cut.clone() } else { BTreeMap::new() };
         let preload = set.contains(&Remedy::Preload).then(|| self.preloaded(source, &cut));
-        predict(&self.start, &Change { cut, preload }, &|start| self.length(start))
+        Some(predict(&self.start, &Change { cut, preload }, &|start| self.length(start)))
     }
 
     fn preloaded(&self, source: &Source, cut: &BTreeMap<FileId, Vec<Range<u64>>>) -> Preloaded {
