@@ -15,6 +15,7 @@ mod help;
 mod io;
 mod machine;
 mod made;
+mod optimize;
 mod preload;
 mod record;
 mod scratch;

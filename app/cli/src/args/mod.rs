@@ -11,6 +11,7 @@ pub mod files;
 pub mod frag;
 pub mod hidden;
 pub mod io;
+pub mod optimize;
 pub mod order;
 pub mod preload;
 pub mod presets;
@@ -85,6 +86,9 @@ pub enum Verb {
     /// Can the program start faster if its files are read before it asks for them?
     #[command(long_about = preload::LONG_ABOUT)]
     Preload(Box<preload::PreloadArgs>),
+    /// Which remedies make this program start faster, and by how much?
+    #[command(long_about = optimize::LONG_ABOUT)]
+    Optimize(Box<optimize::OptimizeArgs>),
     /// Which bytes does a start really need, and which functions does it call?
     #[command(long_about = touch::LONG_ABOUT)]
     Touch(Box<touch::TouchArgs>),

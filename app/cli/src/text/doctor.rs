@@ -28,6 +28,18 @@ pub fn page(document: &DoctorDocument, width: usize) -> Page {
         page.heading("What is packed in place");
         super::elf::installed(&mut page, &document.packed);
     }
+    if !document.optimized.is_empty() {
+        page.heading("What is optimised");
+    }
+    for applied in &document.optimized {
+        page.labelled(GREEN, "ok       ", &harmless(&model::shown(&applied.root)));
+        super::optimize::list(&mut page, applied);
+        page.labelled(
+            "",
+            "           undo: ",
+            &harmless(&format!("thaw optimize --undo {}", model::shown(&applied.directory))),
+        );
+    }
     page
 }
 

@@ -11,6 +11,7 @@ pub mod errors;
 pub mod files;
 pub mod frag;
 pub mod io;
+pub mod optimize;
 pub mod order;
 pub mod preload;
 pub mod presets;

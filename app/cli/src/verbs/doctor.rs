@@ -26,6 +26,8 @@ pub struct DoctorDocument {
     pub installed: Vec<Installed>,
     /// What `thaw elf pack --in-place` packed; wanted, so `--mend` leaves it.
     pub packed: Vec<pack::Installed>,
+    /// What `thaw optimize --apply` changed.
+    pub optimized: Vec<optimize::applied::Applied>,
 }
 
 /// What `thaw preload install` installed.
@@ -80,6 +82,7 @@ pub fn run(args: &DoctorArgs) -> Result<Exit> {
         leftovers,
         installed: installed()?,
         packed: pack::installed()?,
+        optimized: optimize::applied::list()?,
     };
     if args.json {
         output::json(&document)?;

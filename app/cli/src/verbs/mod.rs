@@ -9,6 +9,7 @@ pub mod files;
 pub mod frag;
 pub mod hidden;
 pub mod io;
+pub mod optimize;
 pub mod preload;
 pub mod presets;
 pub mod query;

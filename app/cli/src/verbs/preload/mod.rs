@@ -1,7 +1,7 @@
 //! `thaw preload`: read what a start needs before the program asks for it.
 
-mod needed;
-mod target;
+pub mod needed;
+pub mod target;
 
 use crate::args::preload::{
     EngineChoice, GapChoice, InstallArgs, MakeArgs, OrderChoice, Place, PreloadArgs, PreloadVerb, RunArgs, StatusArgs,

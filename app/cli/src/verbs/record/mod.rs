@@ -100,7 +100,10 @@ fn check_output(plan: &RecordPlan) -> Result<()> {
 }
 
 /// Only root may drop the machine's caches.
-fn check_states(states: &[CacheState]) -> Result<()> {
+///
+/// # Errors
+/// A state needs that, and this user may not.
+pub fn check_states(states: &[CacheState]) -> Result<()> {
     let need = |state: &&CacheState| matches!(state, CacheState::Cold | CacheState::Boot);
     let Some(state) = states.iter().find(need) else { return Ok(()) };
     match std::fs::OpenOptions::new().write(true).open("/proc/sys/vm/drop_caches") {

@@ -1,0 +1,172 @@
+//! `thaw optimize` as text.
+
+use super::table::{Align, Table};
+use super::{GREEN, Page, YELLOW, harmless, units, without_numbers};
+use crate::verbs::optimize::apply::AppliedDocument;
+use model::shown;
+use optimize::applied::Applied;
+use optimize::choose::Verdict;
+use optimize::manifest::{Manifest, Tried};
+use optimize::remedy::name_of;
+use std::path::Path;
+
+/// What would be done.
+pub fn plan(manifest: &Manifest, width: usize) -> Page {
+    let mut page = Page::new(width);
+    page.paragraph(&format!(
+        "{}, started as {}, from the state {} on the disk {} ({}).",
+        harmless(&shown(&manifest.root)),
+        harmless(&shown(&manifest.program)),
+        manifest.state,
+        harmless(&manifest.disk),
+        manifest.disk_because
+    ));
+    page.heading("What may help");
+    if manifest.tried.is_empty() {
+        page.line("nothing that thaw can do");
+    }
+    let mut table = Table::new([
+        ("remedy", Align::Left),
+        ("predicted start", Align::Right),
+        ("saves", Align::Right),
+        ("what it changes", Align::Sentence),
+    ]);
+    for tried in &manifest.tried {
+        let what = match tried.set.first() {
+            Some(remedy) if tried.set.len() == 1 => remedy.changes(),
+            _ => "all of them",
+        };
+        let (after, gain) =
+            tried.predicted.map_or_else(Default::default, |it| (units::seconds(it.after_s), saves(it.ratio)));
+        table.row([name_of(&tried.set), after, gain, what.to_owned()]);
+    }
+    if !table.is_empty() {
+        page.table(&table.without_empty_columns());
+        if let Some(predicted) = manifest.tried.iter().find_map(|tried| tried.predicted) {
+            let before = units::seconds(predicted.before_s);
+            page.remark(&format!("as it is: {before} on this disk, by the disk model"));
+        }
+    }
+    for tried in manifest.tried.iter().filter(|tried| !tried.changes.is_empty()) {
+        page.heading(&format!("What {} would change", name_of(&tried.set)));
+        tried.changes.iter().for_each(|change| page.line(&harmless(change)));
+    }
+    rest(&mut page, manifest);
+    page
+}
+
+/// What was measured and kept.
+pub fn result(manifest: &Manifest, out: &Path, width: usize) -> Page {
+    let mut page = Page::new(width);
+    page.heading("Predicted and measured");
+    let mut table = Table::new([
+        ("remedy", Align::Left),
+        ("predicted", Align::Right),
+        ("measured", Align::Right),
+        ("95 %", Align::Left),
+        ("verdict", Align::Left),
+    ]);
+    for tried in &manifest.tried {
+        let (value, interval) = tried.measured.as_ref().map(units::ratio).unwrap_or_default();
+        table.row([
+            name_of(&tried.set),
+            tried.predicted.map_or_else(String::new, |it| format!("{:.2}", it.ratio)),
+            value,
+            interval,
+            verdict(manifest, tried),
+        ]);
+    }
+    page.table(&table.without_empty_columns());
+    page.remark(&format!(
+        "time over that of the original: below 1 is faster; {}, from the state {}, on the disk {}",
+        units::plural(manifest.runs.into(), "run of each", "runs of each"),
+        manifest.state,
+        harmless(&manifest.disk)
+    ));
+    page.gap();
+    let place = harmless(&shown(out));
+    match manifest.kept.is_empty() {
+        true => {
+            page.labelled(YELLOW, "nothing helped: ", &format!("{place} holds the report and no copy."));
+        }
+        false => {
+            let kept = format!("{place} has {}; {place}/run starts it.", name_of(&manifest.kept));
+            page.labelled(GREEN, "kept: ", &kept);
+            page.line(&format!("For the program itself: thaw optimize --apply {place}"));
+        }
+    }
+    page.line(&format!("Every start: {place}/report.html"));
+    rest(&mut page, manifest);
+    page
+}
+
+fn verdict(manifest: &Manifest, tried: &Tried) -> String {
+    let kept = tried.set == manifest.kept;
+    match tried.verdict {
+        _ if kept => "helps: kept",
+        Some(Verdict::Helps) if tried.set.is_subset(&manifest.kept) => "helps: kept",
+        Some(Verdict::Helps) if tried.set.len() > 1 => "helps, with parts that are not proven: dropped",
+        Some(Verdict::Helps) => "helps, but not with the others: dropped",
+        Some(Verdict::NoProvenGain) => "no proven gain: dropped",
+        Some(Verdict::Harms) => "harms: dropped",
+        None => "not measured",
+    }
+    .to_owned()
+}
+
+/// `31 %`; below 0 it is slower.
+fn saves(ratio: f64) -> String {
+    units::percent((1.0 - ratio).max(-9.99))
+}
+
+/// Advice and notes.
+fn rest(page: &mut Page, manifest: &Manifest) {
+    if !manifest.advice.is_empty() {
+        page.heading("What else could be done");
+    }
+    for advice in &manifest.advice {
+        let gain = advice
+            .predicted
+            .as_ref()
+            .map_or_else(String::new, |gain| format!("; that should save {} of the start", saves(gain.ratio)));
+        page.paragraph(&harmless(&format!("{}{gain}", advice.what)));
+        page.labelled("", "   hint: ", &harmless(&advice.command));
+    }
+    if !manifest.notes.is_empty() {
+        page.heading("Notes");
+        manifest.notes.iter().for_each(|note| page.paragraph(&without_numbers(&harmless(note))));
+    }
+}
+
+/// What was applied or undone.
+pub fn applied(document: &AppliedDocument, width: usize) -> Page {
+    let mut page = Page::new(width);
+    page.line(if document.applied { "Applied:" } else { "Undone:" });
+    list(&mut page, &document.what);
+    for path in &document.kept {
+        page.labelled(YELLOW, "warning: ", &format!("{} was changed by others since, and stays", harmless(path)));
+    }
+    if let Some(preload) =
+        document.what.preload.as_ref().filter(|preload| document.applied && preload.desktop.is_none())
+    {
+        page.line("Start it with what it reads ahead:");
+        page.line(&format!("  thaw preload run {} -- PROGRAM", harmless(&shown(&preload.manifest))));
+    }
+    if document.applied {
+        page.line(&format!("Undo: thaw optimize --undo {}", harmless(&shown(&document.what.directory))));
+    }
+    page
+}
+
+/// The files of what is applied.
+pub fn list(page: &mut Page, applied: &Applied) {
+    for file in &applied.packed {
+        page.line(&format!("  {} is packed", harmless(&shown(&file.path))));
+    }
+    if let Some(preload) = &applied.preload {
+        page.line(&format!("  {} is what the start reads ahead", harmless(&shown(&preload.manifest))));
+        if let Some(name) = &preload.desktop {
+            page.line(&format!("  the desktop entry {} starts the program with it", harmless(name)));
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! `thaw optimize --apply` and `--undo`: what helped a copy is done to the program itself, and undone.
+//!
+//! What will be changed is written down first. Each file is replaced by one rename, with its original kept by `pack`; so a run that was cut short is undone
+//! like a whole one. Nothing is undone unless all of it can be.
+
+use super::build::{PRELOAD, TREE, moved};
+use crate::args::optimize::OptimizeArgs;
+use crate::{output, text};
+use model::{Error, Exit, Result, shown};
+use optimize::applied::{Applied, AppliedFile, AppliedPreload, Standing, preload_manifest};
+use optimize::manifest::{Manifest, SCHEMA};
+use optimize::remedy::Remedy;
+use optimize::tree;
+use pack::{Options, Outcome, Target, pack_file, restore_file};
+use preload::install::{Scope, Subject};
+use preload::manifest::{Kind, Manifest as Reads};
+use serde::Serialize;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// `thaw.optimize-applied/1`: what was applied or undone.
+#[derive(Debug, Serialize)]
+pub struct AppliedDocument {
+    /// Name and version of this document.
+    pub schema: &'static str,
+    /// `false`: it was undone.
+    pub applied: bool,
+    /// What.
+    #[serde(flatten)]
+    pub what: Applied,
+    /// Files that others changed meanwhile, and were left.
+    pub kept: Vec<String>,
+}
+
+/// Does to the program what its copy has.
+///
+/// # Errors
+/// The manifest is of another machine, the program has changed since, it is applied already, or a file cannot be written.
+pub fn apply(args: &OptimizeArgs, directory: &Path) -> Result<Exit> {
+    let desktop = args.desktop.as_deref();
+    let directory = tree::absolute(directory)?;
+    let manifest = Manifest::read(&directory)?;
+    manifest.check_machine()?;
+    if manifest.kept.is_empty() {
+        return Err(Error::on(Exit::No, "nothing helped, so there is nothing to apply from", &directory));
+    }
+    if Applied::is_there(&directory)? {
+        return Err(Error::on(Exit::Usage, "it is applied already:", &directory)
+            .hint(format!("thaw optimize --undo {}", shown(&directory))));
+    }
+    let with_preload = manifest.kept.contains(&Remedy::Preload);
+    if desktop.is_some() && !with_preload {
+        return Err(Error::on(
+            Exit::Usage,
+            "a desktop entry has nothing to read ahead: preload is not kept in",
+            &directory,
+        )
+        .hint("leave --desktop out"));
+    }
+    // Taking back what was begun must not take away what somebody else installed.
+    if let Some(name) = desktop
+        && preload::install::find(&Subject::Launcher(name.into()), scope_of(args.system)).is_ok()
+    {
+        return Err(Error::new(Exit::Usage, "this launcher reads something ahead already:", name)
+            .hint(format!("thaw preload uninstall --desktop {name}")));
+    }
+    let reads = with_preload.then(|| Reads::read(&directory.join(PRELOAD))).transpose()?;
+    let preload = with_preload.then(|| -> Result<AppliedPreload> {
+        Ok(AppliedPreload {
+            manifest: preload_manifest(&directory)?,
+            desktop: args.desktop.clone(),
+            system: args.system,
+        })
+    });
+    let packed = manifest.files.iter().filter(|file| file.by == Remedy::Pack);
+    let packed =
+        packed.map(|file| AppliedFile { path: manifest.root.join(&file.path), before: file.before, after: file.after });
+    let applied = Applied {
+        schema: SCHEMA.into(),
+        directory: directory.clone(),
+        root: manifest.root.clone(),
+        made_unix_ns: super::now(),
+        packed: packed.collect(),
+        preload: preload.transpose()?,
+    };
+    for file in &applied.packed {
+        inside(&manifest.root, &file.path)?;
+        if file.standing() != Standing::Original {
+            return Err(Error::on(Exit::Data, "this file is not the one that was measured:", &file.path)
+                .because("it was changed or removed since, say by an upgrade")
+                .hint("record the program again, then `thaw optimize RECORDING -o DIR --force`"));
+        }
+    }
+    applied.write()?;
+    if let Err(error) = perform(&applied, reads, &directory) {
+        // What was done so far is taken back; where that fails the record stays, and its hint says how to go on.
+        let back = take_back(&applied).and_then(|_| applied.forget());
+        let hint = back.err().map(|_| format!("some of it is done: thaw optimize --undo {}", shown(&directory)));
+        return Err(match hint {
+            Some(hint) => error.hint(hint),
+            None => error,
+        });
+    }
+    say(
+        AppliedDocument { schema: "thaw.optimize-applied/1", applied: true, what: applied, kept: Vec::new() },
+        args.json,
+    )?;
+    Ok(Exit::Done)
+}
+
+/// A link must not lead a change out of the program's directory.
+fn inside(root: &Path, path: &Path) -> Result<()> {
+    let real = path.canonicalize().map_err(|cause| Error::on(Exit::Data, "cannot find", path).because(cause))?;
+    match real.starts_with(root) {
+        true => Ok(()),
+        false => Err(Error::on(Exit::Data, "this file does not lie in the program's directory:", path)),
+    }
+}
+
+fn perform(applied: &Applied, reads: Option<Reads>, directory: &Path) -> Result<()> {
+    for file in &applied.packed {
+        os::interrupt::check()?;
+        match pack_file(&file.path, &Target::InPlace, &Options::default())? {
+            Outcome::Packed(_) if file.standing() == Standing::Applied => {}
+            Outcome::Packed(_) => {
+                return Err(Error::on(
+                    Exit::Data,
+                    "packing gives another file than the one that was measured:",
+                    &file.path,
+                )
+                .hint("it was measured with another version of thaw: run `thaw optimize` again"));
+            }
+            Outcome::Refused(refusal) => {
+                let error = Error::on(Exit::No, "cannot pack in place:", &file.path).because(refusal.to_string());
+                return Err(match refusal.hint {
+                    Some(hint) => error.hint(hint),
+                    None => error,
+                });
+            }
+        }
+    }
+    let (Some(reads), Some(preload)) = (reads, &applied.preload) else { return Ok(()) };
+    let mut reads = moved(reads, &directory.join(TREE), &applied.root);
+    for entry in &mut reads.files {
+        // The file that stands for the file system has another number than in the copy.
+        if entry.kind == Kind::Device
+            && let Ok(meta) = std::fs::metadata(&entry.path)
+        {
+            entry.ino = meta.ino();
+        }
+    }
+    reads.write(&preload.manifest)?;
+    if let Some(name) = &preload.desktop {
+        preload::install::install(&reads, &Subject::Launcher(name.clone()), scope_of(preload.system))?;
+    }
+    Ok(())
+}
+
+fn scope_of(system: bool) -> Scope {
+    if system { Scope::System } else { Scope::User }
+}
+
+/// Puts everything back; with `force` all but what was changed since, which is left as it is.
+///
+/// # Errors
+/// Nothing was applied from there, or a file was changed since and there is no `force`: nothing is undone then.
+pub fn undo(args: &OptimizeArgs, directory: &Path) -> Result<Exit> {
+    // The copy itself, and what it lay in, may be gone.
+    let typed = || std::path::absolute(directory);
+    let directory = tree::absolute(directory).or_else(|error| typed().map_err(|_| error))?;
+    let applied = Applied::read(&directory)?;
+    let changed: Vec<&AppliedFile> =
+        applied.packed.iter().filter(|file| matches!(file.standing(), Standing::Changed | Standing::Gone)).collect();
+    if let Some(file) = changed.first().filter(|_| !args.force) {
+        let why = match file.standing() {
+            Standing::Gone => "it is gone",
+            _ => "it was changed since, say by an upgrade",
+        };
+        return Err(Error::on(Exit::Data, "nothing is undone, because of", &file.path).because(why).hint(format!(
+            "thaw optimize --undo {} --force leaves such files as they are, undoes the rest, and forgets it",
+            shown(&directory)
+        )));
+    }
+    let mut kept: Vec<String> = changed.iter().map(|file| shown(&file.path)).collect();
+    kept.extend(take_back(&applied)?);
+    applied.forget()?;
+    let exit = if kept.is_empty() { Exit::Done } else { Exit::No };
+    say(AppliedDocument { schema: "thaw.optimize-applied/1", applied: false, what: applied, kept }, args.json)?;
+    Ok(exit)
+}
+
+/// Undoes what is done of it. The files that others changed meanwhile.
+fn take_back(applied: &Applied) -> Result<Vec<String>> {
+    let mut kept = Vec::new();
+    if let Some(preload) = &applied.preload
+        && let Some(name) = &preload.desktop
+    {
+        let subject = Subject::Launcher(name.clone());
+        let is_ours =
+            |it: &preload::install::Installation| it.subject == subject && it.scope == scope_of(preload.system);
+        for installation in preload::install::list()?.into_iter().filter(is_ours) {
+            kept.extend(preload::install::uninstall(&installation)?.into_iter().map(|kept| shown(&kept.path)));
+        }
+    }
+    let ours = |it: &pack::Installed| applied.packed.iter().any(|file| file.path == it.path);
+    // Also where the original is back by other hands: what is kept of it is to be forgotten.
+    let can = |it: &pack::Installed| matches!(it.standing, pack::Standing::Packed | pack::Standing::Original);
+    for installed in pack::installed()?.into_iter().filter(|it| ours(it) && can(it)) {
+        restore_file(&installed.path)?;
+    }
+    Ok(kept)
+}
+
+fn say(document: AppliedDocument, json: bool) -> Result<()> {
+    match json {
+        true => output::json(&document),
+        false => output::page(&text::optimize::applied(&document, text::width::of_terminal())),
+    }
+}

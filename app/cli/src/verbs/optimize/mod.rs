@@ -1,0 +1,176 @@
+//! `thaw optimize`: plan, build, measure, keep what helped.
+//!
+//! The original is only read. Everything is built in a directory beside DIR that is in the journal, and becomes DIR by one rename at the end: a
+//! run that is ended early leaves nothing, and a killed one leaves what `thaw doctor --mend` removes. The starts are measured by a `thaw record` of its own,
+//! because a simulated disk takes hold of the whole process.
+
+pub mod apply;
+mod build;
+mod measure;
+mod plan;
+mod source;
+
+use crate::args::optimize::OptimizeArgs;
+use crate::verbs::record;
+use crate::{output, text};
+use build::Copies;
+use model::{Error, Exit, Result};
+use optimize::choose::{self, verdict};
+use optimize::manifest::{Manifest, NAME, SCHEMA, Tried, this_host, this_machine};
+use optimize::remedy::{Remedy, Set, name_of};
+use optimize::tree;
+use plan::Plan;
+use source::Source;
+use stats::Estimate;
+use std::path::{Path, PathBuf};
+
+/// Plans, builds, measures; or applies, or undoes. [`Exit::No`]: nothing helped.
+///
+/// # Errors
+/// No program or no traced start in the recording; a place that makes no sense; no room; a program that does not start.
+pub fn run(args: &OptimizeArgs, quiet: bool) -> Result<Exit> {
+    os::interrupt::install()?;
+    if let Some(directory) = &args.apply {
+        return apply::apply(args, directory);
+    }
+    if let Some(directory) = &args.undo {
+        return apply::undo(args, directory);
+    }
+    let recording = args.recording.as_deref().ok_or_else(|| Error::bug("the arguments need a recording"))?;
+    let out = args.output.as_deref().map(tree::absolute).transpose()?;
+    let source = Source::read(recording, args)?;
+    let out = out.filter(|_| !args.plan);
+    out.iter().try_for_each(|out| check_place(&source, out, args))?;
+    let plan = Plan::of(&source, args)?;
+    let mut manifest = manifest(&source, &plan, args);
+    let Some(out) = out else {
+        say(&manifest, None, args.json)?;
+        return Ok(Exit::Done);
+    };
+    let is_nothing = plan.remedies.is_empty();
+    if is_nothing || !args.json {
+        say(&manifest, None, args.json)?;
+    }
+    if is_nothing {
+        return Ok(Exit::No);
+    }
+    optimize(&source, &plan, &mut manifest, &out, args, quiet)
+}
+
+/// Builds, measures, keeps.
+fn optimize(
+    source: &Source,
+    plan: &Plan,
+    manifest: &mut Manifest,
+    out: &Path,
+    args: &OptimizeArgs,
+    quiet: bool,
+) -> Result<Exit> {
+    let mut copies = Copies::begin(source, plan, out, args)?;
+    let mut measured = Vec::new();
+    let mut sets = choose::sets(&plan.remedies);
+    // A second round only where what is to be kept was not among what was measured.
+    let kept = loop {
+        for set in &sets {
+            copies.add(set)?;
+        }
+        copies.check(args.check.as_deref())?;
+        let with_preload: Vec<&Set> = sets.iter().filter(|set| set.contains(&Remedy::Preload)).collect();
+        copies.learn(&with_preload, quiet)?;
+        measured.extend(measure::measure(&copies, &sets, args.runs, quiet)?);
+        let kept = choose::choose(&measured);
+        if kept.is_empty() || measured.iter().any(|(set, _)| *set == kept) {
+            break kept;
+        }
+        sets = vec![kept];
+    };
+    copies.check_untouched()?;
+    for (set, ratio) in measured {
+        let known = manifest.tried.iter_mut().find(|tried| tried.set == set);
+        let Some(tried) = known else {
+            let predicted = plan.predict(source, &set);
+            let verdict = Some(verdict(&ratio));
+            manifest.tried.push(Tried { changes: Vec::new(), measured: has_value(ratio), verdict, predicted, set });
+            continue;
+        };
+        tried.verdict = Some(verdict(&ratio));
+        tried.measured = has_value(ratio);
+    }
+    manifest.runs = args.runs;
+    if manifest.tried.iter().any(|tried| tried.measured.is_none_or(|ratio| ratio.interval.is_none())) {
+        let why = "where a ratio has no interval there were too few runs that count, and nothing is proven; take more: --runs";
+        manifest.notes.push(why.into());
+    }
+    manifest.kept = kept;
+    copies.finish(manifest, out)?;
+    say(manifest, Some(out), args.json)?;
+    Ok(if manifest.kept.is_empty() { Exit::No } else { Exit::Done })
+}
+
+/// A copy none of whose runs counted has no ratio.
+fn has_value(ratio: Estimate) -> Option<Estimate> {
+    ratio.value.is_finite().then_some(ratio)
+}
+
+fn say(manifest: &Manifest, out: Option<&Path>, json: bool) -> Result<()> {
+    match (json, out) {
+        (true, _) => output::json(manifest),
+        (false, None) => output::page(&text::optimize::plan(manifest, text::width::of_terminal())),
+        (false, Some(out)) => output::page(&text::optimize::result(manifest, out, text::width::of_terminal())),
+    }
+}
+
+fn manifest(source: &Source, plan: &Plan, args: &OptimizeArgs) -> Manifest {
+    Manifest {
+        schema: SCHEMA.into(),
+        thaw: env!("CARGO_PKG_VERSION").into(),
+        made_unix_ns: now(),
+        machine: this_machine(),
+        host: this_host(),
+        recording: source.recording.clone(),
+        root: source.root.clone(),
+        program: source.program.clone(),
+        state: source.state,
+        disk: plan.disk.name.clone(),
+        disk_because: source.disk_because(args).into(),
+        runs: 0,
+        tried: plan.tried(source),
+        kept: Set::new(),
+        files: Vec::new(),
+        advice: plan.advice.clone(),
+        notes: plan.notes.clone(),
+    }
+}
+
+/// Everything that can be refused before anything is written.
+fn check_place(source: &Source, out: &Path, args: &OptimizeArgs) -> Result<()> {
+    record::check_states(&[source.state])?;
+    tree::check_apart(&source.root, out)?;
+    if let Ok(entries) = std::fs::read_dir(out) {
+        let is_empty = entries.count() == 0;
+        match (is_empty, out.join(NAME).exists(), args.force) {
+            (true, ..) | (_, true, true) => {}
+            (_, true, false) => {
+                return Err(
+                    Error::on(Exit::Usage, "an earlier result is already there:", out).hint("--force replaces it")
+                );
+            }
+            (_, false, _) => {
+                return Err(Error::on(Exit::Usage, "this directory holds something else:", out)
+                    .hint("-o DIR names a new or empty directory, or with --force an earlier result"));
+            }
+        }
+    } else if std::fs::symlink_metadata(out).is_ok() {
+        return Err(Error::on(Exit::Usage, "this is no directory:", out).hint("-o DIR names a new or empty directory"));
+    }
+    Ok(())
+}
+
+/// The name of a set as a part of a path.
+fn folder(set: &Set) -> PathBuf {
+    name_of(set).into()
+}
+
+fn now() -> u64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}

@@ -1,0 +1,300 @@
+//! What may help a program, and what it would gain: the rooms are asked, `optimize::predict` does the sums.
+
+use super::source::{Source, files_below};
+use crate::args::optimize::OptimizeArgs;
+use crate::text::units;
+use crate::verbs::preload::{needed, target};
+use disk::model::Model;
+use disk::simulate;
+use model::{Bytes, CacheState, DiskOffset, FileId, FileKind, Nanos, Owner, Result, Served, TouchEngine, shown};
+use optimize::manifest::{Advice, Tried};
+use optimize::predict::{Change, Prediction, Preloaded, Start, predict};
+use optimize::remedy::{Remedy, Set};
+use pack::{Options, Outcome, Target, pack_file};
+use preload::make::Recorded;
+use preload::manifest::{About, Kind};
+use preload::plan::{DiskRead, Gap};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// Libraries outside of the program's directory that are named.
+const LIBRARIES: usize = 3;
+/// A smaller gain is not worth linking a program again for.
+const WORTH_A_LINK: f64 = 0.02;
+/// Files that are named where there are more.
+const NAMED: usize = 3;
+/// Smaller tables are not worth a word.
+const WORTH: Bytes = Bytes(64 << 10);
+
+/// What to try.
+pub struct Plan {
+    /// The disk of the predictions.
+    pub disk: Model,
+    /// Remedies that change something.
+    pub remedies: Vec<Remedy>,
+    /// Files to pack, below the program's directory.
+    pub pack: Vec<PathBuf>,
+    /// What could be done beside these.
+    pub advice: Vec<Advice>,
+    /// What the user should know.
+    pub notes: Vec<String>,
+    start: Start,
+    cut: BTreeMap<FileId, Vec<Range<u64>>>,
+    needed: Vec<Recorded>,
+    changes: BTreeMap<Remedy, Vec<String>>,
+}
+
+impl Plan {
+    /// Looks at what the recorded start read.
+    ///
+    /// # Errors
+    /// The disk is unknown; a file cannot be read.
+    pub fn of(source: &Source, args: &OptimizeArgs) -> Result<Self> {
+        let needed = needed::of(std::slice::from_ref(&source.recording), Some(&source.variant))?;
+        let files = needed.files.iter().map(|file| &*file.path);
+        let disk = target::disk(source.disk(args).as_deref(), &needed, files)?;
+        let start = Start::of(&source.rows, source.length, source.state);
+        let mut plan = Self {
+            disk,
+            remedies: Vec::new(),
+            pack: Vec::new(),
+            advice: Vec::new(),
+            notes: Vec::new(),
+            start,
+            cut: BTreeMap::new(),
+            needed: in_state(source, needed.files),
+            changes: BTreeMap::new(),
+        };
+        if source.rows.blocks.is_empty() {
+            plan.notes.push(
+                "the recording has no requests, so that nothing can be predicted; as root, thaw traces them".into(),
+            );
+        }
+        plan.packable(source)?;
+        if !plan.needed.is_empty() {
+            plan.remedies.push(Remedy::Preload);
+            let bytes: Bytes = plan.needed.iter().flat_map(|file| &file.pieces).map(|piece| piece.len).sum();
+            let what = format!(
+                "{} of {} are read before the start",
+                units::bytes(bytes),
+                units::plural(plan.needed.len() as u64, "file", "files")
+            );
+            plan.changes.insert(Remedy::Preload, vec![what]);
+        }
+        plan.libraries(source);
+        plan.relinking(source);
+        Ok(plan)
+    }
+
+    /// ELF files of the tree that the start read and that can be packed.
+    fn packable(&mut self, source: &Source) -> Result<()> {
+        let options = Options::default();
+        let (mut changes, mut refused) = (Vec::new(), BTreeMap::<pack::Reason, Vec<String>>::new());
+        for (id, path) in files_below(&source.rows, &source.root) {
+            os::interrupt::check()?;
+            let is_elf = source.rows.sections.iter().any(|section| section.file == id)
+                || path == source.root.join(&source.program);
+            let Some(below) = path.strip_prefix(&source.root).ok().filter(|_| is_elf && path.is_file()) else {
+                continue;
+            };
+            match pack_file(path, &Target::PlanOnly, &options)? {
+                Outcome::Packed(packed) => {
+                    let gone = packed.size_before.0.saturating_sub(packed.size_after.0);
+                    changes.push(format!(
+                        "{}: {} -> {}",
+                        shown(below),
+                        units::bytes(packed.size_before),
+                        units::bytes(packed.size_after)
+                    ));
+                    self.cut.insert(id, tables(path, gone));
+                    self.pack.push(below.to_owned());
+                }
+                Outcome::Refused(refusal) => refused.entry(refusal.reason).or_default().push(shown(below)),
+            }
+        }
+        // What holds nothing that could be packed is no news.
+        let is_news = |reason: &pack::Reason| !matches!(reason, pack::Reason::NothingToPack | pack::Reason::NoGain);
+        for (reason, files) in refused.into_iter().filter(|(reason, _)| is_news(reason)) {
+            let named = files.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+            let more = files.len().saturating_sub(NAMED);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            self.notes.push(format!("not packed ({}; `thaw elf pack --plan` says more): {named}{more}", reason.name()));
+        }
+        if !self.pack.is_empty() {
+            self.remedies.push(Remedy::Pack);
+            self.changes.insert(Remedy::Pack, changes);
+        }
+        Ok(())
+    }
+
+    /// Libraries of the system whose tables the start read: they are not copied.
+    fn libraries(&mut self, source: &Source) {
+        let rows = &source.rows;
+        let outside = |id: FileId| {
+            rows.files
+                .get(id.0 as usize)
+                .filter(|file| file.kind == FileKind::Regular && !file.path.starts_with(&source.root))
+        };
+        let mut tables: Vec<(Bytes, &Path)> = rows
+            .sections
+            .iter()
+            .filter(|section| section.name.starts_with(".rela.dyn") || section.name.starts_with(".rel.dyn"))
+            .filter(|section| section.len.0 >= WORTH.0)
+            .filter_map(|section| Some((section.len, &*outside(section.file)?.path)))
+            .collect();
+        tables.sort_by_key(|(len, path)| (std::cmp::Reverse(*len), *path));
+        for (len, path) in tables.into_iter().take(LIBRARIES) {
+            let what = format!(
+                "{} has {} of relocations; it lies outside of the program's directory",
+                shown(path),
+                units::bytes(len)
+            );
+            self.advice.push(Advice {
+                what,
+                command: format!("thaw elf pack --in-place {}", shown(path)),
+                predicted: None,
+            });
+        }
+    }
+
+    /// Code of the tree whose needed pages lie apart: an order file brings them together, for those who can link the program again.
+    fn relinking(&mut self, source: &Source) {
+        let Some(touched) = &source.touched else { return };
+        let rows = &source.rows;
+        for (id, path) in files_below(rows, &source.root) {
+            let Some(text) = rows.sections.iter().find(|section| section.file == id && section.name == ".text") else {
+                continue;
+            };
+            let code = text.offset.0..text.offset.0.saturating_add(text.len.0);
+            let inside =
+                |at: u64, len: Bytes| at.saturating_add(len.0).min(code.end).saturating_sub(at.max(code.start));
+            let other = touched.files.iter().position(|file| file.path == path);
+            let pages = touched
+                .touches
+                .iter()
+                .filter(|touch| touch.engine == TouchEngine::Page && Some(touch.file.0 as usize) == other);
+            let need: u64 = pages.map(|touch| inside(touch.offset.0, touch.len)).sum();
+            let read: u64 = self
+                .start
+                .blocks
+                .iter()
+                .map(|block| match block.served {
+                    Served::File(file, offset) if file == id => inside(offset.0, block.len),
+                    _ => 0,
+                })
+                .sum();
+            if need == 0 || read < 2 * need || read - need < 1 << 20 {
+                continue;
+            }
+            let cut = BTreeMap::from([(id, vec![code])]);
+            let time = target::time(&self.disk, &in_one_piece(need));
+            // Read in one piece, before anything else.
+            let preload = Some(Preloaded { time, ..Preloaded::default() });
+            let predicted = predict(&self.start, &Change { cut, preload }, &|start| self.length(start));
+            if predicted.ratio > 1.0 - WORTH_A_LINK {
+                continue;
+            }
+            let what = format!(
+                "{}: {} of code are read and {} needed; if you can link it, an order file brings these together",
+                shown(path.strip_prefix(&source.root).unwrap_or(path)),
+                units::bytes(Bytes(read)),
+                units::bytes(Bytes(need))
+            );
+            self.advice.push(Advice {
+                what,
+                command: format!("thaw touch --engine function -o calls.thaw -- PROGRAM; thaw order calls.thaw --file {} -o app.order", shown(path)),
+                predicted: Some(predicted),
+            });
+        }
+    }
+
+    /// The length of a start on the disk: of the device that it read most from.
+    fn length(&self, start: &Start) -> Nanos {
+        let devices = simulate::by_device(&start.blocks);
+        devices
+            .first()
+            .map_or(start.length, |(_, requests)| simulate::predict(&self.disk, requests, start.length).as_came.length)
+    }
+
+    /// What a set of remedies would gain; nobody knows without requests.
+    pub fn predict(&self, source: &Source, set: &Set) -> Option<Prediction> {
+        if source.rows.blocks.is_empty() {
+            return None;
+        }
+        let cut = if set.contains(&Remedy::Pack) { self.cut.clone() } else { BTreeMap::new() };
+        let preload = set.contains(&Remedy::Preload).then(|| self.preloaded(source, &cut));
+        Some(predict(&self.start, &Change { cut, preload }, &|start| self.length(start)))
+    }
+
+    fn preloaded(&self, source: &Source, cut: &BTreeMap<FileId, Vec<Range<u64>>>) -> Preloaded {
+        let mut files = self.needed.clone();
+        for (id, ranges) in cut {
+            let path = &source.rows.files[id.0 as usize].path;
+            let of_file = files.iter_mut().filter(|file| file.kind != Kind::Device && file.path == *path);
+            of_file.for_each(|file| {
+                file.pieces.retain(|piece| !ranges.iter().any(|range| range.contains(&piece.offset.0)))
+            });
+        }
+        let (wanted, _) = preload::make::look(files);
+        let paths: BTreeSet<&Path> =
+            wanted.iter().filter(|file| file.entry.kind != Kind::Device).map(|file| &*file.entry.path).collect();
+        let ids = optimize::predict::files_at(&source.rows, |path| paths.contains(path)).collect();
+        let metadata =
+            wanted.iter().filter(|file| file.entry.kind == Kind::Device).map(|file| file.entry.dev).collect();
+        let order = target::order(&self.disk);
+        let time = preload::plan::plan(
+            wanted.clone(),
+            Gap::Fastest,
+            order,
+            &|reads| target::time(&self.disk, reads),
+            About::default(),
+        )
+        .time;
+        Preloaded { files: ids, metadata, time }
+    }
+
+    /// Each set that will be measured, with what is predicted.
+    pub fn tried(&self, source: &Source) -> Vec<Tried> {
+        let sets = optimize::choose::sets(&self.remedies);
+        let changes = |set: &Set| {
+            set.iter()
+                .filter(|_| set.len() == 1)
+                .filter_map(|remedy| self.changes.get(remedy))
+                .flatten()
+                .cloned()
+                .collect()
+        };
+        let tried = |set: Set| Tried {
+            predicted: self.predict(source, &set),
+            measured: None,
+            verdict: None,
+            changes: changes(&set),
+            set,
+        };
+        sets.into_iter().map(tried).collect()
+    }
+}
+
+/// What is needed and not in memory in this state.
+fn in_state(source: &Source, files: Vec<Recorded>) -> Vec<Recorded> {
+    let system = |path: &Path| source.rows.files.iter().any(|file| file.path == path && file.owner == Owner::System);
+    let mut files = files;
+    files.retain(|file| source.state == CacheState::Cold || file.kind == Kind::Device || !system(&file.path));
+    files
+}
+
+/// Where the tables lie that packing makes shorter by this much.
+fn tables(path: &Path, gone: u64) -> Vec<Range<u64>> {
+    let bytes = std::fs::File::open(path).ok().and_then(|file| os::mapped::Mapped::of(&file));
+    let sections = bytes.as_ref().and_then(|bytes| elf::sections(bytes).ok()).unwrap_or_default();
+    let table = sections.iter().find(|section| section.name == ".rela.dyn" || section.name == ".rel.dyn");
+    table.map(|table| table.offset.0..table.offset.0 + gone.min(table.len.0)).into_iter().collect()
+}
+
+/// Reads of 1 MiB that follow each other.
+fn in_one_piece(bytes: u64) -> Vec<DiskRead> {
+    const LARGEST: u64 = 1 << 20;
+    let starts = (0..bytes).step_by(LARGEST as usize);
+    starts.map(|at| DiskRead { disk: DiskOffset(at), len: Bytes((bytes - at).min(LARGEST)) }).collect()
+}
