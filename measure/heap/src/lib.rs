@@ -1,0 +1,1 @@
+//! Allocations of a program: recording them and reading the recording.
