@@ -7,6 +7,7 @@ pub mod compare;
 pub mod doctor;
 pub mod elf;
 pub mod files;
+pub mod heap;
 pub mod hidden;
 pub mod io;
 pub mod order;
@@ -83,6 +84,9 @@ pub enum Verb {
     /// Can the program start faster if its files are read before it asks for them?
     #[command(long_about = preload::LONG_ABOUT)]
     Preload(Box<preload::PreloadArgs>),
+    /// What does my program allocate, and what does it never free?
+    #[command(long_about = heap::LONG_ABOUT)]
+    Heap(heap::HeapArgs),
     /// Which bytes does a start really need, and which functions does it call?
     #[command(long_about = touch::LONG_ABOUT)]
     Touch(Box<touch::TouchArgs>),

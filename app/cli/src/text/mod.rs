@@ -8,6 +8,7 @@ pub mod doctor;
 pub mod elf;
 pub mod errors;
 pub mod files;
+pub mod heap;
 pub mod io;
 pub mod order;
 pub mod preload;

@@ -4,6 +4,7 @@ pub mod compare;
 pub mod doctor;
 pub mod elf;
 pub mod files;
+pub mod heap;
 pub mod hidden;
 pub mod io;
 pub mod preload;
