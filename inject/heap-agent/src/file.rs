@@ -250,10 +250,7 @@ pub fn extend(bytes: usize) -> Option<*mut u8> {
         Ok(at) => at,
         Err(errno) => return give_up(stop::MAP, errno),
     };
-    // A child that wrote into it would spoil it.
-    if let Err(errno) = sys::madvise(at, bytes, sys::MADV_DONTFORK) {
-        return give_up(stop::MAP, errno);
-    }
+    // A forked child inherits the mapping, but nothing that leads to it.
     with_header(|header| (header.last_ticks, header.last_mono_ns) = (sys::ticks(), sys::monotonic_ns()));
     Some(at)
 }

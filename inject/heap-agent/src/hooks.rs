@@ -85,6 +85,75 @@ wide_entry! {
     prctl, enter_prctl => do_prctl;
 }
 
+/// Entries of functions that are only reached by detours: nothing is exported.
+macro_rules! inner_entry {
+    ($($entry:ident => $body:path, [$($line:literal),*];)*) => {$(
+        #[doc = concat!("Jumps to `", stringify!($body), "`.")]
+        #[unsafe(naked)]
+        pub unsafe extern "C" fn $entry() {
+            naked_asm!("endbr64", $($line,)* "jmp {body}", body = sym $body)
+        }
+    )*};
+}
+
+inner_entry! {
+    enter_moz_malloc => do_moz_malloc, ["mov rdx, [rsp]", "lea rcx, [rsp + 8]", "mov r8, rbp"];
+    enter_moz_calloc => do_moz_calloc, ["mov rcx, [rsp]", "lea r8, [rsp + 8]", "mov r9, rbp"];
+    enter_moz_realloc => do_moz_realloc, ["mov rcx, [rsp]", "lea r8, [rsp + 8]", "mov r9, rbp"];
+    enter_moz_free => do_moz_free, ["mov rdx, [rsp]", "lea rcx, [rsp + 8]", "mov r8, rbp"];
+    enter_moz_memalign => do_moz_memalign, ["mov rcx, [rsp]", "lea r8, [rsp + 8]", "mov r9, rbp"];
+}
+
+/// `operator delete` in all its forms: the pointer comes first, the real function gets all arguments.
+macro_rules! delete_entry {
+    ($($entry:ident => $real:ident;)*) => {$(
+        /// Records the free and goes on with the real function. Nothing is nested in it that would be recorded again.
+        #[unsafe(naked)]
+        pub unsafe extern "C" fn $entry() {
+            naked_asm!(
+                "endbr64", "mov rax, [rsp]", "lea r11, [rsp + 8]", "push rdi", "push rsi", "push rdx",
+                "mov rsi, rax", "mov rdx, r11", "mov rcx, rbp", "call {body}",
+                "pop rdx", "pop rsi", "pop rdi", "test al, al", "jnz 2f", "jmp qword ptr [rip + {real}]", "2:", "ret",
+                body = sym do_delete, real = sym real::$real
+            )
+        }
+    )*};
+}
+
+delete_entry! {
+    enter_delete => DELETE; enter_delete_array => DELETE_ARRAY; enter_delete_sized => DELETE_SIZED;
+    enter_delete_array_sized => DELETE_ARRAY_SIZED; enter_delete_aligned => DELETE_ALIGNED;
+    enter_delete_array_aligned => DELETE_ARRAY_ALIGNED; enter_delete_sized_aligned => DELETE_SIZED_ALIGNED;
+    enter_delete_array_sized_aligned => DELETE_ARRAY_SIZED_ALIGNED; enter_delete_nothrow => DELETE_NOTHROW;
+    enter_delete_array_nothrow => DELETE_ARRAY_NOTHROW;
+}
+
+/// `operator new` in all its forms. The body asks the form that does not throw; where it gives nothing, the real one throws without a
+/// frame of ours on the stack.
+macro_rules! new_entry {
+    ($($entry:ident => $real:ident, $quiet:ident, $body:path;)*) => {$(
+        /// See [`new_entry`].
+        #[unsafe(naked)]
+        pub unsafe extern "C" fn $entry() {
+            naked_asm!(
+                "endbr64", "mov rax, [rsp]", "lea r11, [rsp + 8]", "push rdi", "push rsi", "push rdx",
+                "mov rdx, rax", "mov rcx, r11", "mov r8, rbp", "lea r9, [rip + {quiet}]", "call {body}",
+                "pop rdx", "pop rsi", "pop rdi", "test rax, rax", "jnz 2f", "jmp qword ptr [rip + {real}]", "2:", "ret",
+                body = sym $body, real = sym real::$real, quiet = sym real::$quiet
+            )
+        }
+    )*};
+}
+
+new_entry! {
+    enter_new => NEW, NEW_NOTHROW, do_new; enter_new_array => NEW_ARRAY, NEW_ARRAY_NOTHROW, do_new;
+    enter_new_nothrow => NEW_NOTHROW, NEW_NOTHROW, do_new; enter_new_array_nothrow => NEW_ARRAY_NOTHROW, NEW_ARRAY_NOTHROW, do_new;
+    enter_new_aligned => NEW_ALIGNED, NEW_ALIGNED_NOTHROW, do_new_aligned;
+    enter_new_array_aligned => NEW_ARRAY_ALIGNED, NEW_ARRAY_ALIGNED_NOTHROW, do_new_aligned;
+    enter_new_aligned_nothrow => NEW_ALIGNED_NOTHROW, NEW_ALIGNED_NOTHROW, do_new_aligned;
+    enter_new_array_aligned_nothrow => NEW_ARRAY_ALIGNED_NOTHROW, NEW_ARRAY_ALIGNED_NOTHROW, do_new_aligned;
+}
+
 /// A function that a detour or a changed table can lead to.
 pub struct Hook {
     /// What it stands for.
@@ -107,6 +176,33 @@ pub static ALLOCATOR: [Hook; 12] = [
     Hook { real: &real::CFREE, entry: enter_cfree },
     Hook { real: &real::REALLOCARRAY, entry: enter_reallocarray },
     Hook { real: &real::FREE_SIZED, entry: enter_free_sized },
+];
+
+/// Functions of C++ and of Firefox: hooked by detours, where they belong to the same object as the allocator.
+pub static BESIDE: [Hook; 23] = [
+    Hook { real: &real::NEW_NOTHROW, entry: enter_new_nothrow },
+    Hook { real: &real::NEW_ARRAY_NOTHROW, entry: enter_new_array_nothrow },
+    Hook { real: &real::NEW_ALIGNED_NOTHROW, entry: enter_new_aligned_nothrow },
+    Hook { real: &real::NEW_ARRAY_ALIGNED_NOTHROW, entry: enter_new_array_aligned_nothrow },
+    Hook { real: &real::NEW, entry: enter_new },
+    Hook { real: &real::NEW_ARRAY, entry: enter_new_array },
+    Hook { real: &real::NEW_ALIGNED, entry: enter_new_aligned },
+    Hook { real: &real::NEW_ARRAY_ALIGNED, entry: enter_new_array_aligned },
+    Hook { real: &real::DELETE, entry: enter_delete },
+    Hook { real: &real::DELETE_ARRAY, entry: enter_delete_array },
+    Hook { real: &real::DELETE_SIZED, entry: enter_delete_sized },
+    Hook { real: &real::DELETE_ARRAY_SIZED, entry: enter_delete_array_sized },
+    Hook { real: &real::DELETE_ALIGNED, entry: enter_delete_aligned },
+    Hook { real: &real::DELETE_ARRAY_ALIGNED, entry: enter_delete_array_aligned },
+    Hook { real: &real::DELETE_SIZED_ALIGNED, entry: enter_delete_sized_aligned },
+    Hook { real: &real::DELETE_ARRAY_SIZED_ALIGNED, entry: enter_delete_array_sized_aligned },
+    Hook { real: &real::DELETE_NOTHROW, entry: enter_delete_nothrow },
+    Hook { real: &real::DELETE_ARRAY_NOTHROW, entry: enter_delete_array_nothrow },
+    Hook { real: &real::MOZ_MALLOC, entry: enter_moz_malloc },
+    Hook { real: &real::MOZ_CALLOC, entry: enter_moz_calloc },
+    Hook { real: &real::MOZ_REALLOC, entry: enter_moz_realloc },
+    Hook { real: &real::MOZ_FREE, entry: enter_moz_free },
+    Hook { real: &real::MOZ_MEMALIGN, entry: enter_moz_memalign },
 ];
 
 type Malloc = unsafe extern "C" fn(usize) -> Block;
@@ -182,11 +278,20 @@ unsafe extern "C" fn do_realloc(old: Block, size: usize, pc: u64, sp: u64, rbp: 
     let Some(real) = (unsafe { real::REALLOC.get::<Realloc>() }) else { return real::early(size, 16) };
     // SAFETY: what the program asked for.
     let Some(lane) = lane else { return unsafe { real(old, size) } };
+    // SAFETY: as above.
+    unsafe { reallocated(lane, caller, old, size, || real(old, size)) }
+}
+
+/// The old block goes, the new one comes; or the old one is still there.
+///
+/// # Safety
+/// `caller` is the true state of this thread.
+#[inline(always)]
+unsafe fn reallocated(lane: &mut Lane, caller: Caller, old: Block, size: usize, call: impl FnOnce() -> Block) -> Block {
     if !old.is_null() {
         lane.event(Event { kind: kind::REALLOC_OLD, pointer: old as u64, size: 0, extra: 0 });
     }
-    // SAFETY: as above.
-    let block = lane.outside(|| unsafe { real(old, size) });
+    let block = lane.outside(call);
     if !block.is_null() {
         allocated(lane, caller, kind::REALLOC_NEW, block, size, 0);
     } else if size != 0 && !old.is_null() {
@@ -207,6 +312,21 @@ unsafe extern "C" fn do_reallocarray(old: Block, count: usize, size: usize, pc: 
     }
 }
 
+/// A block is about to go.
+///
+/// # Safety
+/// `caller` is the true state of this thread.
+#[inline(always)]
+unsafe fn freed(lane: &mut Lane, caller: Caller, block: Block) {
+    let event = Event { kind: kind::FREE, pointer: block as u64, size: 0, extra: 0 };
+    if state::free_stacks() {
+        // SAFETY: the caller vouches.
+        unsafe { lane.event_with_stack(event, caller) };
+    } else {
+        lane.event(event);
+    }
+}
+
 unsafe extern "C" fn do_free(block: Block, pc: u64, sp: u64, rbp: u64) {
     if block.is_null() || real::is_early(block) {
         return;
@@ -217,13 +337,8 @@ unsafe extern "C" fn do_free(block: Block, pc: u64, sp: u64, rbp: u64) {
     let Some(real) = (unsafe { real::FREE.get::<Free>() }) else { return };
     // SAFETY: what the program asked for.
     let Some(lane) = lane else { return unsafe { real(block) } };
-    let event = Event { kind: kind::FREE, pointer: block as u64, size: 0, extra: 0 };
-    if state::free_stacks() {
-        // SAFETY: the entry passed the true state of this thread.
-        unsafe { lane.event_with_stack(event, caller) };
-    } else {
-        lane.event(event);
-    }
+    // SAFETY: the entry passed the true state of this thread.
+    unsafe { freed(lane, caller, block) };
     // SAFETY: as above.
     lane.outside(|| unsafe { real(block) });
     lane.leave();
@@ -443,15 +558,16 @@ unsafe extern "C" fn do_setname(thread: usize, name: *const c_char, pc: u64, sp:
     let result = unsafe { real(thread, name) };
     // SAFETY: takes nothing.
     if result == 0 && thread == unsafe { pthread_self() } {
-        named(Caller { pc, sp, rbp });
+        // SAFETY: the program's zero-terminated name.
+        named(Caller { pc, sp, rbp }, unsafe { crate::text::of_c(name) });
     }
     result
 }
 
 /// The calling thread has a new name.
-fn named(caller: Caller) {
+fn named(caller: Caller, name: &[u8]) {
     if let Some(lane) = enter(&caller) {
-        lane.tell_name();
+        lane.tell_name(name);
         lane.leave();
     }
 }
@@ -464,7 +580,118 @@ unsafe extern "C" fn do_prctl(option: c_int, a: usize, b: usize, c: usize, d: us
     // SAFETY: what the program asked for.
     let result = unsafe { real(option, a, b, c, d) };
     if option == PR_SET_NAME && result == 0 {
-        named(Caller { pc, sp, rbp });
+        // SAFETY: the kernel has read a name there.
+        named(Caller { pc, sp, rbp }, unsafe { crate::text::of_c(a as *const c_char) });
     }
     result
+}
+
+/// Returns null where nothing is recorded: then the real function is to be called.
+unsafe extern "C" fn do_new(size: usize, _: usize, pc: u64, sp: u64, rbp: u64, quiet: &Real) -> Block {
+    // SAFETY: the nothrow form takes a size and a tag that it does not read.
+    unsafe { new(size, 0, Caller { pc, sp, rbp }, quiet, |real: unsafe extern "C" fn(usize, usize) -> Block| real(size, 0)) }
+}
+
+unsafe extern "C" fn do_new_aligned(size: usize, align: usize, pc: u64, sp: u64, rbp: u64, quiet: &Real) -> Block {
+    // SAFETY: as above, with the alignment.
+    unsafe {
+        let call = |real: unsafe extern "C" fn(usize, usize, usize) -> Block| real(size, align, 0);
+        new(size, log2(align), Caller { pc, sp, rbp }, quiet, call)
+    }
+}
+
+#[inline(always)]
+unsafe fn new<F: Copy>(size: usize, align: u8, caller: Caller, quiet: &Real, call: impl FnOnce(F) -> Block) -> Block {
+    // SAFETY: the caller passes the type of the function.
+    let Some(real) = (unsafe { quiet.get::<F>() }) else { return core::ptr::null_mut() };
+    let Some(lane) = enter(&caller) else { return core::ptr::null_mut() };
+    let block = lane.outside(|| call(real));
+    allocated(lane, caller, if align == 0 { kind::NEW } else { kind::ALIGNED }, block, size, align);
+    lane.leave();
+    block
+}
+
+/// Returns 0: go on with the real function, which must not be recorded as `free` again; 1: all is done.
+unsafe extern "C" fn do_delete(block: Block, pc: u64, sp: u64, rbp: u64) -> u8 {
+    if block.is_null() {
+        return 0;
+    }
+    // The plain form does for all: sizes and alignments are hints. It is hooked together with all others or not at all.
+    // SAFETY: its type.
+    let Some(delete) = (unsafe { real::DELETE.get::<Free>() }) else { return 0 };
+    let caller = Caller { pc, sp, rbp };
+    let Some(lane) = enter(&caller) else { return 0 };
+    // SAFETY: the entry passed the true state of this thread.
+    unsafe { freed(lane, caller, block) };
+    // SAFETY: the program's own block.
+    lane.outside(|| unsafe { delete(block) });
+    lane.leave();
+    1
+}
+
+unsafe extern "C" fn do_moz_malloc(arena: usize, size: usize, pc: u64, sp: u64, rbp: u64) -> Block {
+    let caller = Caller { pc, sp, rbp };
+    // SAFETY: only reached by the detour of this function, whose type this is.
+    let Some(real) = (unsafe { real::MOZ_MALLOC.get::<Calloc>() }) else { return core::ptr::null_mut() };
+    // SAFETY: what the program asked for.
+    let Some(lane) = enter(&caller) else { return unsafe { real(arena, size) } };
+    // SAFETY: as above.
+    let block = lane.outside(|| unsafe { real(arena, size) });
+    allocated(lane, caller, kind::MALLOC, block, size, 0);
+    lane.leave();
+    block
+}
+
+unsafe extern "C" fn do_moz_calloc(arena: usize, count: usize, size: usize, pc: u64, sp: u64, rbp: u64) -> Block {
+    type MozCalloc = unsafe extern "C" fn(usize, usize, usize) -> Block;
+    let caller = Caller { pc, sp, rbp };
+    // SAFETY: only reached by the detour of this function, whose type this is.
+    let Some(real) = (unsafe { real::MOZ_CALLOC.get::<MozCalloc>() }) else { return core::ptr::null_mut() };
+    // SAFETY: what the program asked for.
+    let Some(lane) = enter(&caller) else { return unsafe { real(arena, count, size) } };
+    // SAFETY: as above.
+    let block = lane.outside(|| unsafe { real(arena, count, size) });
+    allocated(lane, caller, kind::CALLOC, block, count.wrapping_mul(size), 0);
+    lane.leave();
+    block
+}
+
+unsafe extern "C" fn do_moz_realloc(arena: usize, old: Block, size: usize, pc: u64, sp: u64, rbp: u64) -> Block {
+    type MozRealloc = unsafe extern "C" fn(usize, Block, usize) -> Block;
+    let caller = Caller { pc, sp, rbp };
+    // SAFETY: only reached by the detour of this function, whose type this is.
+    let Some(real) = (unsafe { real::MOZ_REALLOC.get::<MozRealloc>() }) else { return core::ptr::null_mut() };
+    // SAFETY: what the program asked for.
+    let Some(lane) = enter(&caller) else { return unsafe { real(arena, old, size) } };
+    // SAFETY: as above.
+    unsafe { reallocated(lane, caller, old, size, || real(arena, old, size)) }
+}
+
+unsafe extern "C" fn do_moz_free(arena: usize, block: Block, pc: u64, sp: u64, rbp: u64) {
+    type MozFree = unsafe extern "C" fn(usize, Block);
+    let caller = Caller { pc, sp, rbp };
+    // SAFETY: only reached by the detour of this function, whose type this is.
+    let Some(real) = (unsafe { real::MOZ_FREE.get::<MozFree>() }) else { return };
+    let lane = if block.is_null() { None } else { enter(&caller) };
+    // SAFETY: what the program asked for.
+    let Some(lane) = lane else { return unsafe { real(arena, block) } };
+    // SAFETY: the entry passed the true state of this thread.
+    unsafe { freed(lane, caller, block) };
+    // SAFETY: as above.
+    lane.outside(|| unsafe { real(arena, block) });
+    lane.leave();
+}
+
+unsafe extern "C" fn do_moz_memalign(arena: usize, align: usize, size: usize, pc: u64, sp: u64, rbp: u64) -> Block {
+    type MozMemalign = unsafe extern "C" fn(usize, usize, usize) -> Block;
+    let caller = Caller { pc, sp, rbp };
+    // SAFETY: only reached by the detour of this function, whose type this is.
+    let Some(real) = (unsafe { real::MOZ_MEMALIGN.get::<MozMemalign>() }) else { return core::ptr::null_mut() };
+    // SAFETY: what the program asked for.
+    let Some(lane) = enter(&caller) else { return unsafe { real(arena, align, size) } };
+    // SAFETY: as above.
+    let block = lane.outside(|| unsafe { real(arena, align, size) });
+    allocated(lane, caller, kind::ALIGNED, block, size, log2(align));
+    lane.leave();
+    block
 }

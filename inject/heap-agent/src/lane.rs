@@ -54,8 +54,6 @@ pub struct Lane {
     id: u32,
     sequence: u32,
     tid: AtomicU64,
-    /// The thread's name when it was last told.
-    name: [u8; 16],
     next: *mut Lane,
     /// For events of signal handlers that interrupt this lane's writing.
     inner: *mut Lane,
@@ -174,13 +172,7 @@ impl Lane {
         if let Some(lane) = lane {
             return Some(lane);
         }
-        let bytes = size_of::<Self>().next_multiple_of(4096);
-        let at = sys::mmap(bytes, sys::PROT_RW, sys::MAP_PRIVATE | sys::MAP_ANONYMOUS, None).ok()?;
-        if sys::madvise(at, bytes, sys::MADV_WIPEONFORK).is_err() {
-            // SAFETY: just mapped, known to nobody.
-            unsafe { sys::munmap(at, bytes) };
-            return None;
-        }
+        let at = from_arena()?;
         let lane = at.cast::<Self>();
         // SAFETY: fresh zeroed memory of ours; zeros are valid for every field.
         let fresh = unsafe { &mut *lane };
@@ -248,8 +240,6 @@ impl Lane {
         self.pointer = 0;
         self.top = tls::stack_top();
         self.meta(meta::THREAD, &[&tid.to_le_bytes()]);
-        self.name = [0; 16];
-        self.tell_name();
     }
 
     fn clear_table(&mut self) {
@@ -293,10 +283,6 @@ impl Lane {
         self.chunk = chunk;
         self.chunk_bytes = size;
         self.ticks = ticks;
-        if self.sequence > 1 {
-            // Another thread may have named this one.
-            self.tell_name();
-        }
         true
     }
 
@@ -472,21 +458,48 @@ impl Lane {
         }
     }
 
-    /// Says the thread's name, if it has changed.
-    pub fn tell_name(&mut self) {
-        let name = sys::thread_name();
-        if name == self.name {
-            return;
-        }
-        self.name = name;
+    /// Says the thread's name.
+    pub fn tell_name(&mut self, name: &[u8]) {
         let tid = self.tid.load(Relaxed) as u32;
-        let length = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
-        self.meta(meta::NAME, &[&tid.to_le_bytes(), name.get(..length).unwrap_or(&[])]);
+        self.meta(meta::NAME, &[&tid.to_le_bytes(), name.get(..name.len().min(15)).unwrap_or(&[])]);
+    }
+}
+
+/// Room for many lanes at once: one mapping and one advice, made before a program locks system calls away. Its first page counts.
+static ARENA: AtomicPtr<AtomicU64> = AtomicPtr::new(core::ptr::null_mut());
+const ARENA_LANES: u64 = 256;
+const LANE_BYTES: usize = size_of::<Lane>().next_multiple_of(4096);
+
+/// A zeroed lane.
+fn from_arena() -> Option<*mut u8> {
+    loop {
+        let arena = ARENA.load(Acquire);
+        if !arena.is_null() {
+            // SAFETY: the first page of an arena; the lane is inside of it.
+            unsafe {
+                let number = (*arena).fetch_add(1, Relaxed);
+                if number < ARENA_LANES {
+                    return Some(arena.cast::<u8>().add(4096 + number as usize * LANE_BYTES));
+                }
+            }
+        }
+        let bytes = 4096 + ARENA_LANES as usize * LANE_BYTES;
+        let flags = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE;
+        let fresh = sys::mmap(bytes, sys::PROT_RW, flags, None).ok()?;
+        let usable = sys::madvise(fresh, bytes, sys::MADV_WIPEONFORK).is_ok();
+        if !usable || ARENA.compare_exchange(arena, fresh.cast(), AcqRel, Relaxed).is_err() {
+            // SAFETY: just mapped, known to nobody.
+            unsafe { sys::munmap(fresh, bytes) };
+        }
+        if !usable {
+            return None;
+        }
     }
 }
 
 /// A forked child has no threads but its own: their lanes are gone.
 pub fn forget_all() {
+    ARENA.store(core::ptr::null_mut(), Relaxed);
     LANES.store(core::ptr::null_mut(), Relaxed);
     COUNT.store(0, Relaxed);
     SEARCH_AT.store(16, Relaxed);

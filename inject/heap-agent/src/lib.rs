@@ -6,7 +6,7 @@
 //!
 //! The story of an event: `hooks` gets the call and the caller's registers, `lane` is the thread's place in the stream, `unwind` takes the
 //! stack (rules from `cache`, made by `cfi` for the object that `module` finds), `lane` writes the record into a chunk of `file`. `state`
-//! sets it all up, `real` knows the functions behind, `objects` hooks what the dynamic linker's choice does not reach.
+//! sets it all up, `real` knows the functions behind, `objects` hooks what the dynamic linker's choice does not reach, with `detour`.
 //!
 //! Built as `libthaw_heap.so` by `cargo rustc -p heap-agent --lib --profile agent --crate-type cdylib`. x86-64 only so far; elsewhere it is empty.
 #![cfg_attr(not(test), no_std)]
@@ -16,6 +16,8 @@
 mod cache;
 #[cfg(target_arch = "x86_64")]
 mod cfi;
+#[cfg(target_arch = "x86_64")]
+mod detour;
 #[cfg(target_arch = "x86_64")]
 mod file;
 #[cfg(target_arch = "x86_64")]
@@ -30,6 +32,8 @@ mod objects;
 mod real;
 #[cfg(target_arch = "x86_64")]
 mod state;
+#[cfg(target_arch = "x86_64")]
+mod symbols;
 #[cfg(target_arch = "x86_64")]
 mod sys;
 #[cfg(target_arch = "x86_64")]
@@ -47,10 +51,11 @@ unsafe extern "C" {}
 #[cfg(all(target_arch = "x86_64", not(test)))]
 #[used]
 #[unsafe(link_section = ".init_array")]
-static START: extern "C" fn() = start;
+static START: extern "C" fn(usize, usize, *const *const core::ffi::c_char) = start;
 
 #[cfg(all(target_arch = "x86_64", not(test)))]
-extern "C" fn start() {
+extern "C" fn start(_: usize, _: usize, environment: *const *const core::ffi::c_char) {
+    state::set_environment(environment);
     state::ready();
     state::check();
 }

@@ -30,34 +30,38 @@ pub struct LinkMap {
     pub previous: *const LinkMap,
 }
 
+/// What `dl_iterate_phdr` passes.
 #[repr(C)]
-struct PhdrInfo {
-    bias: u64,
-    name: *const c_char,
-    headers: *const ProgramHeader,
-    count: u16,
+pub struct PhdrInfo {
+    pub bias: u64,
+    pub name: *const c_char,
+    pub headers: *const ProgramHeader,
+    pub count: u16,
     adds: u64,
     subs: u64,
 }
 
+/// An ELF program header.
 #[repr(C)]
-struct ProgramHeader {
-    kind: u32,
-    flags: u32,
-    offset: u64,
-    address: u64,
+pub struct ProgramHeader {
+    pub kind: u32,
+    _flags: u32,
+    _offset: u64,
+    pub address: u64,
     _physical: u64,
-    file_bytes: u64,
-    bytes: u64,
-    align: u64,
+    _file_bytes: u64,
+    pub bytes: u64,
+    _align: u64,
 }
 
-const PT_LOAD: u32 = 1;
+pub const PT_LOAD: u32 = 1;
+pub const PT_DYNAMIC: u32 = 2;
 const PT_NOTE: u32 = 4;
 const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
 
 unsafe extern "C" {
-    fn dl_iterate_phdr(each: extern "C" fn(*const PhdrInfo, usize, *mut c_void) -> c_int, data: *mut c_void) -> c_int;
+    /// The C library's.
+    pub fn dl_iterate_phdr(each: extern "C" fn(*const PhdrInfo, usize, *mut c_void) -> c_int, data: *mut c_void) -> c_int;
 }
 
 /// `_dl_find_object`, where there is one.
@@ -179,7 +183,9 @@ pub fn learn(lane: &mut Lane, pc: u64) -> Option<Known> {
         Some(object) => {
             tell(lane, &object)?;
             // SAFETY: the header of an object that is being executed.
-            if object.header.is_null() { Rule::GUESS } else { unsafe { cfi::rule(object.header, pc) } }
+            let rule = if object.header.is_null() { Rule::GUESS } else { unsafe { cfi::rule(object.header, pc) } };
+            // The dynamic linker's first instructions have no unwind information, and no caller.
+            if rule == Rule::FAIL && object.start == crate::state::loader().0 { Rule::END } else { rule }
         }
         None => Rule::GUESS,
     };
@@ -294,4 +300,9 @@ pub fn loader_range() -> (u64, u64) {
 pub fn name_at(address: u64) -> &'static [u8] {
     // SAFETY: the loader's names are zero-terminated; the object holds the allocator, which stays.
     find(address).map_or(&[], |object| unsafe { crate::text::of_c(object.name) })
+}
+
+/// The addresses of the object that holds this one.
+pub fn range_of(address: u64) -> Option<core::ops::Range<u64>> {
+    find(address).map(|object| object.start..object.end)
 }

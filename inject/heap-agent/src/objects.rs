@@ -2,30 +2,14 @@
 //!
 //! Only slots that hold the very address of a real function are changed, so that a program's own functions of the same name stay.
 
+use crate::detour::{Island, Patch};
 use crate::hooks::{self, Hook};
-use crate::{file, sys};
+use crate::module::{PhdrInfo, dl_iterate_phdr};
+use crate::real::{self, Real};
+use crate::symbols::{self, Loaded, Symbol, Which};
+use crate::{file, module, sys};
 use core::ffi::{CStr, c_char, c_int, c_ulong, c_void};
 use heap_wire::tier;
-
-#[repr(C)]
-struct PhdrInfo {
-    bias: u64,
-    name: *const c_char,
-    headers: *const ProgramHeader,
-    count: u16,
-}
-
-#[repr(C)]
-struct ProgramHeader {
-    kind: u32,
-    _flags: u32,
-    _offset: u64,
-    address: u64,
-    _physical: u64,
-    _file_bytes: u64,
-    bytes: u64,
-    _align: u64,
-}
 
 #[repr(C)]
 struct Relocation {
@@ -34,21 +18,9 @@ struct Relocation {
     _addend: u64,
 }
 
-#[repr(C)]
-struct Symbol {
-    name: u32,
-    _info: u16,
-    section: u16,
-    _value: u64,
-    _size: u64,
-}
-
-const PT_LOAD: u32 = 1;
-const PT_DYNAMIC: u32 = 2;
 const PT_GNU_RELRO: u32 = 0x6474_e552;
 
 unsafe extern "C" {
-    fn dl_iterate_phdr(each: extern "C" fn(*const PhdrInfo, usize, *mut c_void) -> c_int, data: *mut c_void) -> c_int;
     fn getauxval(kind: c_ulong) -> c_ulong;
 }
 
@@ -75,41 +47,21 @@ pub fn patch_all() {
     }
 }
 
-/// What is needed of an object's dynamic section.
-#[derive(Default)]
-struct Dynamic {
-    strings: u64,
-    symbols: u64,
-    tables: [(u64, u64); 2],
-}
-
 /// # Safety
 /// `info` describes a loaded object.
 unsafe fn patch(info: &PhdrInfo) -> u32 {
+    let Some(object) = Loaded::of(info) else { return 0 };
+    if object.is_own {
+        return 0;
+    }
     // SAFETY: the headers of a loaded object.
     let headers = unsafe { core::slice::from_raw_parts(info.headers, info.count as usize) };
-    let own = patch as *const () as u64;
-    let (mut dynamic, mut relro, mut range) = (0, (0, 0), (u64::MAX, 0));
-    for header in headers {
+    let sealed = headers.iter().find(|header| header.kind == PT_GNU_RELRO);
+    let relro = sealed.map_or((0, 0), |header| {
         let at = info.bias.wrapping_add(header.address);
-        match header.kind {
-            PT_DYNAMIC => dynamic = at,
-            PT_GNU_RELRO => relro = (at & !4095, at.wrapping_add(header.bytes)),
-            PT_LOAD => range = (range.0.min(at), range.1.max(at.wrapping_add(header.bytes))),
-            _ => {}
-        }
-    }
-    // The vdso's section is not relocated, and has nothing to change.
-    // SAFETY: names are zero-terminated.
-    let name = unsafe { crate::text::of_c(info.name) };
-    if dynamic == 0 || (range.0..range.1).contains(&own) || name.starts_with(b"linux-vdso") {
-        return 0;
-    }
-    // SAFETY: the dynamic section of a loaded object.
-    let found = unsafe { read_dynamic(dynamic, info.bias) };
-    if found.strings == 0 || found.symbols == 0 {
-        return 0;
-    }
+        (at & !4095, at.wrapping_add(header.bytes))
+    });
+    let found = object.dynamic;
     let mut changed = 0;
     for (table, bytes) in found.tables {
         for index in 0..bytes / size_of::<Relocation>() as u64 {
@@ -141,32 +93,6 @@ fn wanted(name: &CStr, value: u64) -> Option<&'static Hook> {
     hooks::ALLOCATOR.iter().find(|hook| hook.real.address() as u64 == value && value != 0 && hook.real.name() == name)
 }
 
-/// # Safety
-/// `at` is the dynamic section of an object loaded at `bias`.
-unsafe fn read_dynamic(at: u64, bias: u64) -> Dynamic {
-    let mut found = Dynamic::default();
-    // The C library has relocated these addresses, other ones may not.
-    let place = |value: u64| if value < bias { value.wrapping_add(bias) } else { value };
-    let mut entry = at as *const [u64; 2];
-    // SAFETY: the section ends with a zero entry.
-    unsafe {
-        while (*entry)[0] != 0 {
-            let [tag, value] = *entry;
-            match tag {
-                5 => found.strings = place(value),
-                6 => found.symbols = place(value),
-                23 => found.tables[0].0 = place(value),
-                2 => found.tables[0].1 = value,
-                7 => found.tables[1].0 = place(value),
-                8 => found.tables[1].1 = value,
-                _ => {}
-            }
-            entry = entry.add(1);
-        }
-    }
-    found
-}
-
 /// Writes a slot, also where it is read-only by now.
 ///
 /// # Safety
@@ -187,7 +113,78 @@ unsafe fn replace(slot: *mut u64, value: u64, relro: (u64, u64)) -> bool {
     true
 }
 
-/// The program has an allocator of its own, at `chosen`: every call goes there and not to ours.
-pub fn take_over(_chosen: u64) {
-    file::note_doubt(b"the program has its own malloc, which is not reached by LD_PRELOAD");
+/// Hooks what the dynamic linker's choice does not reach: an allocator inside the program, which all calls go to, and the `operator new` of
+/// an allocator that does not go through `malloc`.
+pub fn take_over() {
+    let meaning = |real: &Real| symbols::find(real.name(), Which::First);
+    let chosen = meaning(&real::MALLOC);
+    // Not compared with the exported function: inside of this object its name means the program's too.
+    let own = module::range_of(take_over as *const () as u64).unwrap_or(0..0);
+    let foreign = chosen != 0 && !own.contains(&(chosen as u64));
+    let allocator = if foreign { chosen } else { real::MALLOC.address() };
+    let Some(home) = module::range_of(allocator as u64) else { return };
+    let at_home = |real: &Real| home.contains(&(meaning(real) as u64));
+    let operators = at_home(&real::NEW) && at_home(&real::DELETE);
+    let beside = hooks::BESIDE.iter().filter(|hook| operators || hook.real.name().to_bytes().starts_with(b"moz"));
+    // C libraries have no operators; theirs come from libstdc++, which calls malloc.
+    let wanted = hooks::ALLOCATOR.iter().filter(|_| foreign).chain(beside);
+    let mut patches: [Option<(Patch, &Hook)>; 40] = [None; 40];
+    let mut count = 0;
+    let mut missed = 0;
+    let mut island: Option<Island> = None;
+    let mut seen = [0usize; 40];
+    for hook in wanted {
+        let function = meaning(hook.real);
+        if !home.contains(&(function as u64)) {
+            continue;
+        }
+        if let Some(index) = seen[..count].iter().position(|known| *known == function) {
+            // Two names of one function: both have the same real one.
+            if let Some((patch, _)) = patches[index] {
+                hook.real.set(patch.real);
+            }
+            continue;
+        }
+        if island.is_none() {
+            island = Island::new(function);
+        }
+        let Some(place) = island.as_mut() else { break };
+        // SAFETY: a function of a loaded object.
+        match unsafe { place.prepare(function, hook.entry as *const () as usize) } {
+            Some(patch) if count < patches.len() => {
+                patches[count] = Some((patch, hook));
+                seen[count] = function;
+                count += 1;
+            }
+            _ => missed += 1,
+        }
+    }
+    let Some(island) = island else {
+        if foreign {
+            file::note_doubt(b"the program has its own malloc, and no page near it could be made to hook it");
+        }
+        return;
+    };
+    let essential = [&real::MALLOC, &real::FREE];
+    let has = |real: &Real| patches.iter().flatten().any(|(_, hook)| core::ptr::eq(hook.real, real));
+    if foreign && !essential.iter().all(|real| has(real)) {
+        file::note_doubt(b"the program has its own malloc, whose first instructions are not understood, so it is not hooked");
+        return;
+    }
+    if !island.seal() {
+        file::note_doubt(b"the program has its own malloc, and this system allows no hook in it");
+        return;
+    }
+    // All real functions first: a hook that is reached must find them.
+    patches.iter().flatten().for_each(|(patch, hook)| hook.real.set(patch.real));
+    let mut done = 0;
+    for (patch, _) in patches.iter().flatten() {
+        // SAFETY: this runs while the dynamic linker initialises this object, before other threads exist.
+        done += u32::from(unsafe { patch.apply() });
+    }
+    file::note_tier(tier::DETOUR);
+    file::note_detours(done);
+    if missed > 0 && foreign {
+        file::note_doubt(b"some functions of the program's own allocator begin with instructions that are not understood; they are not hooked");
+    }
 }

@@ -1,22 +1,21 @@
 //! The functions behind ours, and a little memory for the time before they are known.
 
-use core::ffi::{c_char, c_void};
+use crate::symbols::{self, Which};
+use core::ffi::c_void;
 use core::sync::atomic::{AtomicUsize, Ordering::*};
 
-unsafe extern "C" {
-    fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
-}
-
 /// A function that we stand in front of.
+#[repr(C)]
 pub struct Real {
-    /// Zero-terminated.
-    name: &'static core::ffi::CStr,
+    /// First, because assembly jumps through it.
     address: AtomicUsize,
+    /// Its name.
+    name: &'static core::ffi::CStr,
 }
 
 macro_rules! reals {
     ($($id:ident = $name:literal;)*) => {
-        $(pub static $id: Real = Real { name: $name, address: AtomicUsize::new(0) };)*
+        $(pub static $id: Real = Real { address: AtomicUsize::new(0), name: $name };)*
         /// All of them.
         pub static ALL: &[&Real] = &[$(&$id),*];
     };
@@ -34,6 +33,8 @@ reals! {
     DELETE = c"_ZdlPv"; DELETE_ARRAY = c"_ZdaPv"; DELETE_SIZED = c"_ZdlPvm"; DELETE_ARRAY_SIZED = c"_ZdaPvm";
     DELETE_NOTHROW = c"_ZdlPvRKSt9nothrow_t"; DELETE_ARRAY_NOTHROW = c"_ZdaPvRKSt9nothrow_t";
     DELETE_ALIGNED = c"_ZdlPvSt11align_val_t"; DELETE_ARRAY_ALIGNED = c"_ZdaPvSt11align_val_t";
+    MOZ_MALLOC = c"moz_arena_malloc"; MOZ_CALLOC = c"moz_arena_calloc"; MOZ_REALLOC = c"moz_arena_realloc"; MOZ_FREE = c"moz_arena_free";
+    MOZ_MEMALIGN = c"moz_arena_memalign";
     DELETE_SIZED_ALIGNED = c"_ZdlPvmSt11align_val_t"; DELETE_ARRAY_SIZED_ALIGNED = c"_ZdaPvmSt11align_val_t";
 }
 
@@ -67,14 +68,11 @@ impl Real {
     }
 }
 
-/// Looks all of them up behind ours. C++ functions come later: their library may not be loaded.
+/// Looks all of them up behind ours.
 pub fn resolve() {
-    const RTLD_NEXT: *mut c_void = -1isize as *mut c_void;
     for real in ALL {
-        // SAFETY: a zero-terminated name.
-        let address = unsafe { dlsym(RTLD_NEXT, real.name.as_ptr()) };
-        if real.address() == 0 && !address.is_null() {
-            real.set(address as usize);
+        if real.address() == 0 {
+            real.set(symbols::find(real.name(), Which::Next));
         }
     }
 }

@@ -4,7 +4,8 @@ use crate::lane;
 use crate::module;
 use crate::text::{self, Text};
 use crate::{cache, file, real, sys, tls};
-use core::ffi::{c_char, c_void};
+use crate::symbols::{self, Which};
+use core::ffi::c_char;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use heap_wire::{option, origin, tier};
 
@@ -24,9 +25,11 @@ static LOADER_BYTES: AtomicU64 = AtomicU64::new(0);
 /// When fork was called; inherited by the child.
 pub static FORK_TICKS: AtomicU64 = AtomicU64::new(0);
 
+/// The environment that the dynamic linker passed: the C library may not have its own yet.
+static ENVIRONMENT: AtomicPtr<*const c_char> = AtomicPtr::new(core::ptr::null_mut());
+
 unsafe extern "C" {
     static environ: *const *const c_char;
-    fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
 }
 
 /// Whether events are to be recorded; sets up what is missing. Cheap only where it is rarely called.
@@ -46,6 +49,12 @@ pub fn ready() -> bool {
     }
 }
 
+/// Remembers the environment.
+#[cfg(not(test))]
+pub fn set_environment(environment: *const *const c_char) {
+    ENVIRONMENT.store(environment.cast_mut(), Relaxed);
+}
+
 fn begin() -> bool {
     let began = sys::monotonic_ns();
     real::resolve();
@@ -53,12 +62,10 @@ fn begin() -> bool {
     if !configure(&mut directory) {
         return false;
     }
-    // SAFETY: names are zero-terminated; RTLD_DEFAULT is null. What is found is used with its documented type.
-    unsafe {
-        module::FIND.store(dlsym(core::ptr::null_mut(), c"_dl_find_object".as_ptr()) as usize, Relaxed);
-        let end = dlsym(core::ptr::null_mut(), c"__libc_stack_end".as_ptr()).cast::<u64>();
-        tls::MAIN_TOP.store(if end.is_null() { u64::MAX } else { *end }, Relaxed);
-    }
+    module::FIND.store(symbols::find(c"_dl_find_object", Which::First), Relaxed);
+    let end = symbols::find(c"__libc_stack_end", Which::First) as *const u64;
+    // SAFETY: the dynamic linker's variable of this name and type.
+    tls::MAIN_TOP.store(if end.is_null() { u64::MAX } else { unsafe { *end } }, Relaxed);
     if !mark_epoch() || !file::create(&directory, origin::EXEC, sys::ticks()) {
         return false;
     }
@@ -110,7 +117,10 @@ fn configure(directory: &mut Text<{ file::PATH_MAX }>) -> bool {
     const NAME: &[u8] = b"THAW_HEAP=";
     // SAFETY: the C library's list of zero-terminated strings, ended by a null; this early nobody changes it.
     unsafe {
-        let mut at = environ;
+        let mut at = ENVIRONMENT.load(Relaxed).cast_const();
+        if at.is_null() {
+            at = environ;
+        }
         while !at.is_null() && !(*at).is_null() {
             if let Some(value) = text::of_c(*at).strip_prefix(NAME) {
                 return parse(value, directory);
@@ -182,11 +192,7 @@ pub fn check() {
     if PHASE.load(Acquire) != READY {
         return;
     }
-    // SAFETY: a zero-terminated name; RTLD_DEFAULT is null.
-    let chosen = unsafe { dlsym(core::ptr::null_mut(), c"malloc".as_ptr()) } as u64;
-    if chosen != crate::hooks::malloc as *const () as u64 {
-        crate::objects::take_over(chosen);
-    }
+    crate::objects::take_over();
     file::note_allocator(module::name_at(real::MALLOC.address() as u64));
     // What came until now is known; only what comes later must be looked at.
     module::changes();

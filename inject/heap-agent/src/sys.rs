@@ -25,7 +25,6 @@ pub const EINVAL: u32 = 22;
 pub const EEXIST: u32 = 17;
 pub const ESRCH: u32 = 3;
 pub const EINTR: u32 = 4;
-pub const EOPNOTSUPP: u32 = 95;
 pub const EFBIG: u32 = 27;
 pub const ENOMEM: i32 = 12;
 
@@ -36,8 +35,8 @@ pub const MAP_SHARED: usize = 1;
 pub const MAP_PRIVATE: usize = 2;
 pub const MAP_FIXED_NOREPLACE: usize = 0x10_0000;
 pub const MAP_ANONYMOUS: usize = 0x20;
+pub const MAP_NORESERVE: usize = 0x4000;
 pub const MAP_POPULATE: usize = 0x8000;
-pub const MADV_DONTFORK: usize = 10;
 pub const MADV_WIPEONFORK: usize = 18;
 pub const O_RDONLY: usize = 0;
 pub const O_RDWR: usize = 2;
@@ -82,7 +81,7 @@ pub unsafe fn mprotect(at: usize, length: usize, protection: usize) -> Result<us
 
 /// Advice about own memory.
 pub fn madvise(at: *mut u8, length: usize, advice: usize) -> Result<usize> {
-    // SAFETY: used with DONTFORK and WIPEONFORK only, on ranges that this crate mapped.
+    // SAFETY: used with WIPEONFORK only, on ranges that this crate mapped.
     unsafe { call(28, [at as usize, length, advice, 0, 0, 0]) }
 }
 
@@ -218,15 +217,6 @@ pub fn is_gone(pid: u32, tid: u32) -> bool {
     // SAFETY: signal 0 only asks.
     let asked = unsafe { call(234, [pid as usize, tid as usize, 0, 0, 0, 0]) };
     asked == Err(ESRCH)
-}
-
-/// The calling thread's name.
-pub fn thread_name() -> [u8; 16] {
-    const PR_GET_NAME: usize = 16;
-    let mut name = [0; 16];
-    // SAFETY: the buffer has the 16 bytes that the kernel writes.
-    let _ = unsafe { call(157, [PR_GET_NAME, name.as_mut_ptr() as usize, 0, 0, 0, 0]) };
-    name
 }
 
 /// The time stamp counter, not before all earlier instructions are done: an allocation is never stamped before the free that made room for it.
