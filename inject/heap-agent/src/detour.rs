@@ -188,6 +188,7 @@ impl Island {
         let begin = function + skip;
         let mut real = self.here();
         let mut at = skip;
+        let mut nearest = i64::MAX;
         while at < skip + 5 {
             let instruction = decode(code.get(at..)?)?;
             let end = function + at + instruction.length;
@@ -200,9 +201,8 @@ impl Island {
                 }
                 Move::Jump(condition, distance) => {
                     let target = (end as i64).wrapping_add(distance);
-                    // Into what is overwritten: it would have to be followed.
-                    if (begin as i64..begin as i64 + 16).contains(&target) {
-                        return None;
+                    if target >= begin as i64 {
+                        nearest = nearest.min(target);
                     }
                     self.jump(condition, target)?;
                 }
@@ -220,6 +220,10 @@ impl Island {
                 }
             }
             at += instruction.length;
+        }
+        // A jump into what is overwritten would have to be followed.
+        if nearest < (function + at) as i64 {
+            return None;
         }
         if real == self.start + self.used || real >= self.start && real < self.start + BYTES {
             self.jump(None, (function + at) as i64)?;

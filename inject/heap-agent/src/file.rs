@@ -13,6 +13,9 @@ pub const PATH_MAX: usize = 1024;
 /// Blocks are allocated this far ahead; what is not used is cut off when the recording is finished.
 const AHEAD: u64 = 1 << 20;
 
+/// A full disk has this much left when recording stops: the recording's own head must fit.
+const MARGIN: u64 = 64 << 10;
+
 static HEADER: AtomicPtr<FileHeader> = AtomicPtr::new(core::ptr::null_mut());
 static FD: AtomicI32 = AtomicI32::new(-1);
 static DEVICE: AtomicU64 = AtomicU64::new(0);
@@ -237,7 +240,10 @@ pub fn extend(bytes: usize) -> Option<*mut u8> {
         let ahead = (end + AHEAD).min(limit);
         let got = match sys::fallocate(fd, start, ahead - start) {
             Ok(_) => Ok(ahead),
-            Err(_) => sys::fallocate(fd, start, end - start).or_else(|_| fill(fd, start, end)).map(|_| end),
+            Err(_) => {
+                let little = (end + MARGIN).min(limit);
+                sys::fallocate(fd, start, little - start).or_else(|_| fill(fd, start, little)).map(|_| little)
+            }
         };
         match got {
             Ok(reached) => ALLOCATED.fetch_max(reached, Relaxed),

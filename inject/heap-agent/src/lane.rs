@@ -114,8 +114,8 @@ fn enter_slowly(caller: &Caller, lane: *mut Lane) -> Option<&'static mut Lane> {
             lane.join();
             enter(caller)
         }
-        // The frame that shut the gate is gone: a signal handler jumped out of a hook.
-        gate if caller.sp > gate && caller.sp < lane.top => {
+        // The frame that shut the gate is gone: a signal handler jumped out of a hook. What a hook calls is below its caller.
+        gate if caller.sp >= gate && caller.sp < lane.top => {
             lane.in_real = 0;
             lane.gate.store(caller.sp, Relaxed);
             unwind::forget(lane);
