@@ -14,6 +14,7 @@ test:
 
 build:
 	cargo build --release --locked
+	dev/agent
 
 lint:
 	cargo fmt --all --check

@@ -3,8 +3,8 @@
 use crate::scratch::Scratch;
 
 const VERBS: [&str; 15] = [
-    "record", "report", "compare", "gate", "heap", "io", "query", "preload", "touch", "order", "flush", "resident", "elf",
-    "doctor", "presets",
+    "record", "report", "compare", "gate", "heap", "io", "query", "preload", "touch", "order", "flush", "resident",
+    "elf", "doctor", "presets",
 ];
 const ELF_VERBS: [&str; 5] = ["stat", "pack", "restore", "fix-relr", "verify"];
 const HEAP_VERBS: [&str; 1] = ["run"];
@@ -16,8 +16,11 @@ fn help_begins_with_a_question_and_ends_with_three_examples() {
     let scratch = Scratch::new();
     let below = |verb: &'static str, verbs: &'static [&str]| verbs.iter().map(move |below| vec![verb, below]);
     let verbs = VERBS.iter().map(|verb| vec![*verb]);
-    let verbs =
-        verbs.chain(below("elf", &ELF_VERBS)).chain(below("preload", &PRELOAD_VERBS)).chain(below("io", &IO_VERBS)).chain(below("heap", &HEAP_VERBS));
+    let verbs = verbs
+        .chain(below("elf", &ELF_VERBS))
+        .chain(below("preload", &PRELOAD_VERBS))
+        .chain(below("io", &IO_VERBS))
+        .chain(below("heap", &HEAP_VERBS));
     for words in verbs {
         let help = scratch.thaw(words.iter().copied().chain(["--help"])).exits(0).out();
         let verb = words.join(" ");

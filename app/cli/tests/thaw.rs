@@ -8,6 +8,7 @@ mod bad_input;
 mod disk;
 mod elf;
 mod files;
+mod heap;
 mod help;
 mod io;
 mod machine;

@@ -42,7 +42,9 @@ static NEXT_ID: AtomicU32 = AtomicU32::new(heap_wire::mark::FIRST_PC);
 
 fn make(bits: u32) -> *mut Table {
     let slots = 1usize << bits;
-    let Ok(at) = sys::mmap(HEADER + slots * size_of::<Slot>(), sys::PROT_RW, sys::MAP_PRIVATE | sys::MAP_ANONYMOUS, None) else {
+    let Ok(at) =
+        sys::mmap(HEADER + slots * size_of::<Slot>(), sys::PROT_RW, sys::MAP_PRIVATE | sys::MAP_ANONYMOUS, None)
+    else {
         return core::ptr::null_mut();
     };
     let table = at.cast::<Table>();
@@ -84,7 +86,10 @@ pub fn get(pc: u64) -> Option<Known> {
             match slot.key.load(Acquire) {
                 key if key == pc => {
                     let value = slot.value.load(Relaxed);
-                    return Some(Known { id: (value >> Rule::BITS) as u32, rule: Rule(value & ((1 << Rule::BITS) - 1)) });
+                    return Some(Known {
+                        id: (value >> Rule::BITS) as u32,
+                        rule: Rule(value & ((1 << Rule::BITS) - 1)),
+                    });
                 }
                 0 => return None,
                 _ => index = (index + 1) & mask,

@@ -39,7 +39,8 @@ impl Rule {
     /// A rule with its offsets in bytes; `rbp` 0: kept.
     fn new(kind: Kind, offset: i64, rbp: i64) -> Self {
         let (words, saved) = (offset >> 3, rbp >> 3);
-        if (offset | rbp) & 7 != 0 || !(-(1 << 20)..1 << 20).contains(&words) || !(-(1 << 15)..1 << 15).contains(&saved) {
+        if (offset | rbp) & 7 != 0 || !(-(1 << 20)..1 << 20).contains(&words) || !(-(1 << 15)..1 << 15).contains(&saved)
+        {
             return Self::FAIL;
         }
         Self(kind as u64 | (words as u64 & 0x1f_ffff) << 3 | (saved as u64 & 0xffff) << 24)
@@ -521,7 +522,9 @@ mod tests {
 
     #[test]
     fn a_rule_keeps_its_offsets() {
-        for (kind, offset, saved) in [(Kind::Rsp, 8, 0), (Kind::Rsp, 1 << 20, -16), (Kind::Rbp, 16, -16), (Kind::Deref, -8, 8)] {
+        for (kind, offset, saved) in
+            [(Kind::Rsp, 8, 0), (Kind::Rsp, 1 << 20, -16), (Kind::Rbp, 16, -16), (Kind::Deref, -8, 8)]
+        {
             let rule = Rule::new(kind, offset, saved);
             assert_eq!((rule.kind(), rule.offset() as i64, rule.saved() as i64), (kind, offset, saved));
             assert_eq!(rule.0 >> Rule::BITS, 0);

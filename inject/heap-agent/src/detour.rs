@@ -45,7 +45,9 @@ fn decode(code: &[u8]) -> Option<Instruction> {
     let opcode = *code.get(at)?;
     at += 1;
     let word = if short_immediate { 2 } else { 4 };
-    let near = |at: usize| code.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(|bytes| i64::from(i32::from_le_bytes(bytes)));
+    let near = |at: usize| {
+        code.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(|bytes| i64::from(i32::from_le_bytes(bytes)))
+    };
     let (operand, immediate) = match opcode {
         0x0f => {
             let second = *code.get(at)?;
@@ -56,8 +58,30 @@ fn decode(code: &[u8]) -> Option<Instruction> {
                     return Some(Instruction { length: at + 4, how: Move::Jump(Some(second & 15), distance) });
                 }
                 // Moves, nops (endbr64 among them), conditional moves and sets, logic of vectors, widening.
-                0x10 | 0x11 | 0x28 | 0x29 | 0x1e | 0x1f | 0x40..=0x4f | 0x57 | 0x6e | 0x6f | 0x7e | 0x7f | 0x90..=0x9f | 0xaf
-                | 0xb0 | 0xb1 | 0xb6 | 0xb7 | 0xbe | 0xbf | 0xc0 | 0xc1 | 0xd6 | 0xef => (true, 0),
+                0x10
+                | 0x11
+                | 0x28
+                | 0x29
+                | 0x1e
+                | 0x1f
+                | 0x40..=0x4f
+                | 0x57
+                | 0x6e
+                | 0x6f
+                | 0x7e
+                | 0x7f
+                | 0x90..=0x9f
+                | 0xaf
+                | 0xb0
+                | 0xb1
+                | 0xb6
+                | 0xb7
+                | 0xbe
+                | 0xbf
+                | 0xc0
+                | 0xc1
+                | 0xd6
+                | 0xef => (true, 0),
                 _ => return None,
             }
         }
@@ -122,7 +146,7 @@ impl Island {
         for step in 1..512usize {
             let distance = step << 21;
             for at in [base.wrapping_sub(distance), base.wrapping_add(distance)] {
-                if at < 1 << 16 || at >= 1 << 47 {
+                if !(1 << 16..1 << 47).contains(&at) {
                     continue;
                 }
                 let flags = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_FIXED_NOREPLACE;
@@ -180,7 +204,8 @@ impl Island {
     /// # Safety
     /// `function` is code, readable for 64 bytes or to the end of its page.
     pub unsafe fn prepare(&mut self, function: usize, entry: usize) -> Option<Patch> {
-        let room = (64).max(4096 - (function & 4095)).min(64);
+        // To the end of the page, where the next one may not be mapped; a function that is cut by it is not understood.
+        let room = (4096 - (function & 4095)).min(64);
         // SAFETY: the caller vouches.
         let code = unsafe { core::slice::from_raw_parts(function as *const u8, room) };
         // A landing pad of CET stays where it is.

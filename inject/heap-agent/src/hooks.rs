@@ -26,7 +26,8 @@ macro_rules! entry {
         ///
         /// # Safety
         /// As the function that it stands for.
-        #[cfg_attr(not(test), unsafe(no_mangle))]
+        #[cfg(not(test))]
+        #[unsafe(no_mangle)]
         #[unsafe(naked)]
         pub unsafe extern "C" fn $name() {
             naked_asm!("endbr64", "jmp {entry}", entry = sym $entry)
@@ -49,7 +50,8 @@ macro_rules! wide_entry {
         ///
         /// # Safety
         /// As the function that it stands for.
-        #[cfg_attr(not(test), unsafe(no_mangle))]
+        #[cfg(not(test))]
+        #[unsafe(no_mangle)]
         #[unsafe(naked)]
         pub unsafe extern "C" fn $name() {
             naked_asm!("endbr64", "jmp {entry}", entry = sym $entry)
@@ -373,7 +375,14 @@ unsafe extern "C" fn do_aligned_alloc(align: usize, size: usize, pc: u64, sp: u6
     unsafe { aligned(&real::ALIGNED_ALLOC, align, size, Caller { pc, sp, rbp }) }
 }
 
-unsafe extern "C" fn do_posix_memalign(place: *mut Block, align: usize, size: usize, pc: u64, sp: u64, rbp: u64) -> c_int {
+unsafe extern "C" fn do_posix_memalign(
+    place: *mut Block,
+    align: usize,
+    size: usize,
+    pc: u64,
+    sp: u64,
+    rbp: u64,
+) -> c_int {
     let caller = Caller { pc, sp, rbp };
     let lane = enter(&caller);
     // SAFETY: the type of posix_memalign.
@@ -417,7 +426,17 @@ unsafe extern "C" fn do_pvalloc(size: usize, pc: u64, sp: u64, rbp: u64) -> Bloc
 
 const FAILED: usize = usize::MAX;
 
-unsafe extern "C" fn do_mmap(at: usize, length: usize, prot: c_int, flags: c_int, fd: c_int, offset: c_long, pc: u64, sp: u64, rbp: u64) -> usize {
+unsafe extern "C" fn do_mmap(
+    at: usize,
+    length: usize,
+    prot: c_int,
+    flags: c_int,
+    fd: c_int,
+    offset: c_long,
+    pc: u64,
+    sp: u64,
+    rbp: u64,
+) -> usize {
     type Mmap = unsafe extern "C" fn(usize, usize, c_int, c_int, c_int, c_long) -> usize;
     let caller = Caller { pc, sp, rbp };
     let lane = enter(&caller);
@@ -468,7 +487,17 @@ unsafe extern "C" fn do_munmap(at: usize, length: usize, pc: u64, sp: u64, rbp: 
     result
 }
 
-unsafe extern "C" fn do_mremap(old: usize, old_length: usize, length: usize, flags: c_int, at: usize, _f: usize, pc: u64, sp: u64, rbp: u64) -> usize {
+unsafe extern "C" fn do_mremap(
+    old: usize,
+    old_length: usize,
+    length: usize,
+    flags: c_int,
+    at: usize,
+    _f: usize,
+    pc: u64,
+    sp: u64,
+    rbp: u64,
+) -> usize {
     type Mremap = unsafe extern "C" fn(usize, usize, usize, c_int, usize) -> usize;
     let caller = Caller { pc, sp, rbp };
     let lane = enter(&caller);
@@ -572,7 +601,17 @@ fn named(caller: Caller, name: &[u8]) {
     }
 }
 
-unsafe extern "C" fn do_prctl(option: c_int, a: usize, b: usize, c: usize, d: usize, _f: usize, pc: u64, sp: u64, rbp: u64) -> c_int {
+unsafe extern "C" fn do_prctl(
+    option: c_int,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    _f: usize,
+    pc: u64,
+    sp: u64,
+    rbp: u64,
+) -> c_int {
     type Prctl = unsafe extern "C" fn(c_int, usize, usize, usize, usize) -> c_int;
     const PR_SET_NAME: c_int = 15;
     // SAFETY: on x86-64 a variadic call passes integers as any other.
@@ -589,7 +628,9 @@ unsafe extern "C" fn do_prctl(option: c_int, a: usize, b: usize, c: usize, d: us
 /// Returns null where nothing is recorded: then the real function is to be called.
 unsafe extern "C" fn do_new(size: usize, _: usize, pc: u64, sp: u64, rbp: u64, quiet: &Real) -> Block {
     // SAFETY: the nothrow form takes a size and a tag that it does not read.
-    unsafe { new(size, 0, Caller { pc, sp, rbp }, quiet, |real: unsafe extern "C" fn(usize, usize) -> Block| real(size, 0)) }
+    unsafe {
+        new(size, 0, Caller { pc, sp, rbp }, quiet, |real: unsafe extern "C" fn(usize, usize) -> Block| real(size, 0))
+    }
 }
 
 unsafe extern "C" fn do_new_aligned(size: usize, align: usize, pc: u64, sp: u64, rbp: u64, quiet: &Real) -> Block {

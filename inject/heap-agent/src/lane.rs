@@ -432,7 +432,9 @@ impl Lane {
             if (1..=DICTIONARY_FRAMES).contains(&count) {
                 let slot = heap_wire::slot_of(hash);
                 let entry = self.table.as_mut_ptr().add(slot);
-                if (*entry).count == count as u32 && (0..count).all(|index| *(*entry).ids.get_unchecked(index) == frame(index)) {
+                if (*entry).count == count as u32
+                    && (0..count).all(|index| *(*entry).ids.get_unchecked(index) == frame(index))
+                {
                     at.add(1).write(slot as u8);
                     return (stack::KNOWN, at.add(2));
                 }

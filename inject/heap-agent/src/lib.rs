@@ -8,7 +8,7 @@
 //! stack (rules from `cache`, made by `cfi` for the object that `module` finds), `lane` writes the record into a chunk of `file`. `state`
 //! sets it all up, `real` knows the functions behind, `objects` hooks what the dynamic linker's choice does not reach, with `detour`.
 //!
-//! Built as `libthaw_heap.so` by `cargo rustc -p heap-agent --lib --profile agent --crate-type cdylib`. x86-64 only so far; elsewhere it is empty.
+//! Built as `libthaw_heap.so` by `dev/agent`. x86-64 only so far; elsewhere it is empty.
 #![cfg_attr(not(test), no_std)]
 #![allow(clippy::missing_safety_doc, reason = "private modules; each block says why it is sound")]
 
@@ -21,6 +21,7 @@ mod detour;
 #[cfg(target_arch = "x86_64")]
 mod file;
 #[cfg(target_arch = "x86_64")]
+#[cfg_attr(test, allow(dead_code, reason = "a test program does not export its hooks"))]
 mod hooks;
 #[cfg(target_arch = "x86_64")]
 mod lane;
@@ -48,12 +49,12 @@ mod unwind;
 unsafe extern "C" {}
 
 /// Runs when the dynamic linker initialises the object.
-#[cfg(all(target_arch = "x86_64", not(test)))]
+#[cfg(target_arch = "x86_64")]
 #[used]
 #[unsafe(link_section = ".init_array")]
 static START: extern "C" fn(usize, usize, *const *const core::ffi::c_char) = start;
 
-#[cfg(all(target_arch = "x86_64", not(test)))]
+#[cfg(target_arch = "x86_64")]
 extern "C" fn start(_: usize, _: usize, environment: *const *const core::ffi::c_char) {
     state::set_environment(environment);
     state::ready();

@@ -61,7 +61,10 @@ const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
 
 unsafe extern "C" {
     /// The C library's.
-    pub fn dl_iterate_phdr(each: extern "C" fn(*const PhdrInfo, usize, *mut c_void) -> c_int, data: *mut c_void) -> c_int;
+    pub fn dl_iterate_phdr(
+        each: extern "C" fn(*const PhdrInfo, usize, *mut c_void) -> c_int,
+        data: *mut c_void,
+    ) -> c_int;
 }
 
 /// `_dl_find_object`, where there is one.

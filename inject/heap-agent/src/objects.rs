@@ -168,7 +168,9 @@ pub fn take_over() {
     let essential = [&real::MALLOC, &real::FREE];
     let has = |real: &Real| patches.iter().flatten().any(|(_, hook)| core::ptr::eq(hook.real, real));
     if foreign && !essential.iter().all(|real| has(real)) {
-        file::note_doubt(b"the program has its own malloc, whose first instructions are not understood, so it is not hooked");
+        file::note_doubt(
+            b"the program has its own malloc, whose first instructions are not understood, so it is not hooked",
+        );
         return;
     }
     if !island.seal() {

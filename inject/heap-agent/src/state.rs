@@ -2,9 +2,9 @@
 
 use crate::lane;
 use crate::module;
+use crate::symbols::{self, Which};
 use crate::text::{self, Text};
 use crate::{cache, file, real, sys, tls};
-use crate::symbols::{self, Which};
 use core::ffi::c_char;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use heap_wire::{option, origin, tier};
@@ -50,7 +50,6 @@ pub fn ready() -> bool {
 }
 
 /// Remembers the environment.
-#[cfg(not(test))]
 pub fn set_environment(environment: *const *const c_char) {
     ENVIRONMENT.store(environment.cast_mut(), Relaxed);
 }
@@ -142,7 +141,9 @@ fn parse(value: &[u8], directory: &mut Text<{ file::PATH_MAX }>) -> bool {
         let (word, after) = rest.split_at(end);
         rest = after.get(1..).unwrap_or(&[]);
         if let Some(digits) = word.strip_prefix(b"depth=") {
-            let depth = digits.iter().fold(0usize, |sum, digit| sum.wrapping_mul(10).wrapping_add((digit.wrapping_sub(b'0')) as usize));
+            let depth = digits
+                .iter()
+                .fold(0usize, |sum, digit| sum.wrapping_mul(10).wrapping_add((digit.wrapping_sub(b'0')) as usize));
             DEPTH.store(depth.clamp(1, 127), Relaxed);
         } else if word == b"frees=1" {
             OPTIONS.fetch_or(option::FREE_STACKS, Relaxed);
@@ -187,7 +188,6 @@ pub fn objects_changed() {
 }
 
 /// After the start: does the program really reach our functions, and whose allocator is behind?
-#[cfg(not(test))]
 pub fn check() {
     if PHASE.load(Acquire) != READY {
         return;

@@ -105,7 +105,8 @@ impl Loaded {
         if table.is_null() {
             return None;
         }
-        let hash = name.to_bytes().iter().fold(5381u32, |hash, byte| hash.wrapping_mul(33).wrapping_add(u32::from(*byte)));
+        let hash =
+            name.to_bytes().iter().fold(5381u32, |hash, byte| hash.wrapping_mul(33).wrapping_add(u32::from(*byte)));
         // SAFETY: the layout of the GNU hash table: four words, filter, buckets, chains.
         unsafe {
             let (buckets, first, filter) = (*table, *table.add(1), *table.add(2) as usize);

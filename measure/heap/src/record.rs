@@ -96,7 +96,9 @@ impl Recording {
     pub fn read(directory: &Path) -> Result<Self> {
         let path = directory.join(FILE);
         let text = fs::read(&path).map_err(|cause| {
-            Error::on(Exit::Data, "no heap recording", directory).because(cause).hint("make one: thaw heap run -- PROGRAM")
+            Error::on(Exit::Data, "no heap recording", directory)
+                .because(cause)
+                .hint("make one: thaw heap run -- PROGRAM")
         })?;
         let bad = |cause: String| Error::on(Exit::Data, "not the head of a heap recording", &path).because(cause);
         let recording: Self = serde_json::from_slice(&text).map_err(|cause| bad(cause.to_string()))?;
@@ -131,14 +133,18 @@ pub fn find_agent(thaw: &Path) -> Result<PathBuf> {
     let directory = thaw.parent().unwrap_or(Path::new("/"));
     let places = match std::env::var_os(AGENT_VARIABLE) {
         Some(named) => vec![PathBuf::from(named)],
-        None => vec![directory.join(AGENT), directory.join("../lib/thaw").join(AGENT), directory.join("../agent").join(AGENT)],
+        None => vec![
+            directory.join(AGENT),
+            directory.join("../lib/thaw").join(AGENT),
+            directory.join("../agent").join(AGENT),
+        ],
     };
     let found = places.iter().find_map(|place| place.canonicalize().ok());
     let Some(found) = found else {
         let names: Vec<String> = places.iter().map(|place| shown(place)).collect();
         return Err(Error::new(Exit::Machine, "cannot find the guest", AGENT)
             .because(format!("it is not at {}", names.join(", ")))
-            .hint("build it: cargo rustc -p heap-agent --lib --profile agent --crate-type cdylib"));
+            .hint("build it in a checkout of thaw: dev/agent"));
     };
     if found.as_os_str().as_bytes().iter().any(|byte| b" :\t\n$".contains(byte)) {
         return Err(Error::on(Exit::Machine, "the path of the guest cannot be put into LD_PRELOAD", &found)
@@ -199,7 +205,8 @@ fn make_directory(plan: &Plan) -> Result<PathBuf> {
     if path.symlink_metadata().is_ok() {
         let is_recording = path.join(FILE).exists();
         if plan.existing == Existing::Keep || !is_recording {
-            let hint = if is_recording { "replace it with --force, or write another: -o" } else { "choose another name: -o" };
+            let hint =
+                if is_recording { "replace it with --force, or write another: -o" } else { "choose another name: -o" };
             return Err(Error::on(Exit::Usage, "there is something already", path).hint(hint));
         }
         fs::remove_dir_all(path).map_err(cannot)?;
@@ -260,7 +267,8 @@ fn wait_for_descendants(progress: &mut dyn FnMut(Phase)) -> Result<Vec<u32>> {
 
 /// Cuts off what the guests allocated ahead; returns how many streams there are.
 fn finish(directory: &Path, running: &[u32]) -> Result<usize> {
-    let cannot = |cause: std::io::Error| Error::on(Exit::Machine, "cannot finish the recording", directory).because(cause);
+    let cannot =
+        |cause: std::io::Error| Error::on(Exit::Machine, "cannot finish the recording", directory).because(cause);
     let mut streams = 0;
     for entry in fs::read_dir(directory).map_err(cannot)? {
         let path = entry.map_err(cannot)?.path();
@@ -283,9 +291,13 @@ fn why_nothing(plan: &Plan) -> String {
         return "no process was recorded".into();
     };
     let name = shown(&path);
-    let Ok(bytes) = fs::read(&path) else { return format!("{name} cannot be read, so it cannot be said why no process was recorded") };
+    let Ok(bytes) = fs::read(&path) else {
+        return format!("{name} cannot be read, so it cannot be said why no process was recorded");
+    };
     if bytes.starts_with(b"#!") {
-        return format!("{name} is a script whose interpreter was not reached: it is static, or clears its environment");
+        return format!(
+            "{name} is a script whose interpreter was not reached: it is static, or clears its environment"
+        );
     }
     let mode = fs::metadata(&path).map_or(0, |meta| meta.permissions().mode());
     if elf::interpreter(&bytes).is_none() {
@@ -297,7 +309,9 @@ fn why_nothing(plan: &Plan) -> String {
     if mode & 0o6000 != 0 {
         return format!("{name} is setuid or setgid: the dynamic linker ignores LD_PRELOAD there");
     }
-    format!("{name} was started, but the guest could not make its stream: it may not write the recording's directory, or clears its environment")
+    format!(
+        "{name} was started, but the guest could not make its stream: it may not write the recording's directory, or clears its environment"
+    )
 }
 
 /// The time stamp counter beside CLOCK_MONOTONIC.
@@ -308,8 +322,9 @@ struct Clock {
 
 impl Clock {
     fn start() -> Result<Self> {
-        let ticks = ticks()
-            .ok_or_else(|| Error::new(Exit::Machine, "heap recording works on x86-64 only so far", std::env::consts::ARCH))?;
+        let ticks = ticks().ok_or_else(|| {
+            Error::new(Exit::Machine, "heap recording works on x86-64 only so far", std::env::consts::ARCH)
+        })?;
         Ok(Self { ticks, ns: os::spawn::monotonic_ns() })
     }
 

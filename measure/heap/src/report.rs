@@ -121,9 +121,8 @@ fn of_process(reader: &Reader, process: &Process, warnings: &mut Vec<Warning>) -
         if matches!(event.what, crate::stream::What::Alloc { .. }) {
             threads.insert(event.thread);
             if let Some(stack) = event.stack {
-                let whole = *ends
-                    .entry(stack)
-                    .or_insert_with(|| events.stacks().ended(stack) == crate::stream::End::Root);
+                let whole =
+                    *ends.entry(stack).or_insert_with(|| events.stacks().ended(stack) == crate::stream::End::Root);
                 cut += u64::from(!whole);
             }
         }
@@ -144,7 +143,7 @@ fn of_process(reader: &Reader, process: &Process, warnings: &mut Vec<Warning>) -
         .into_iter()
         .map(|(stack, (blocks, bytes))| Leak { blocks, bytes: Bytes(bytes), stack: frames(stack) })
         .collect();
-    leaks.sort_by(|a, b| (b.bytes, b.blocks, frame_key(b)).cmp(&(a.bytes, a.blocks, frame_key(a))));
+    leaks.sort_by_key(|leak| std::cmp::Reverse((leak.bytes, leak.blocks, frame_key(leak))));
     let totals = ledger.totals();
     let parent = process.parent.and_then(|parent| reader.processes().get(parent.0));
     Ok(ProcessReport {
@@ -210,7 +209,9 @@ fn doubts(process: &Process, totals: &crate::ledger::Totals) -> Vec<Warning> {
                 format!("its stream could not grow: {}", std::io::Error::from_raw_os_error(errno as i32)),
                 Some("record to a disk with more room: -o"),
             ),
-            Stopped::SizeLimit => ("its stream reached the file size limit (RLIMIT_FSIZE)".into(), Some("raise it: ulimit -f")),
+            Stopped::SizeLimit => {
+                ("its stream reached the file size limit (RLIMIT_FSIZE)".into(), Some("raise it: ulimit -f"))
+            }
             Stopped::Map(errno) => {
                 (format!("its stream could not be mapped: {}", std::io::Error::from_raw_os_error(errno as i32)), None)
             }
@@ -224,7 +225,11 @@ fn doubts(process: &Process, totals: &crate::ledger::Totals) -> Vec<Warning> {
     if !process.doubt.is_empty() {
         say(WarningKind::Note, format!("{who}: {}", process.doubt), None);
     }
-    if totals.allocations == 0 && process.doubt.is_empty() && process.stopped.is_none() && process.origin == Origin::Exec {
+    if totals.allocations == 0
+        && process.doubt.is_empty()
+        && process.stopped.is_none()
+        && process.origin == Origin::Exec
+    {
         say(WarningKind::Note, format!("{who} allocated nothing through the functions that are hooked"), None);
     }
     if totals.inconsistencies() > 0 {
@@ -232,7 +237,11 @@ fn doubts(process: &Process, totals: &crate::ledger::Totals) -> Vec<Warning> {
             "{who}: {} blocks were made where one was live, {} were freed that nobody made",
             totals.allocs_over_live, totals.frees_of_unknown
         );
-        say(WarningKind::LostRecords, text, Some("an allocator of its own that shares memory with malloc is not hooked"));
+        say(
+            WarningKind::LostRecords,
+            text,
+            Some("an allocator of its own that shares memory with malloc is not hooked"),
+        );
     }
     warnings
 }

@@ -281,7 +281,8 @@ impl Reader {
                             .hint("record it again with this thaw"));
                     }
                     Err(Bad::NoStream) => {
-                        let text = format!("{} has no beginning: its process was killed while it was set up", shown(&path));
+                        let text =
+                            format!("{} has no beginning: its process was killed while it was set up", shown(&path));
                         warnings.push(Warning::new(WarningKind::LostRecords, text));
                     }
                 }

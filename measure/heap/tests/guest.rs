@@ -167,7 +167,8 @@ fn racing_reallocs_give_no_inconsistency() {
         recorded.is_consistent();
         let race = recorded.report.processes.last().unwrap();
         assert!(race.allocations >= 80_000 && race.threads == 5, "{race:#?}");
-        let moved = race.leaks.iter().filter(|leak| leak.stack[0].module.as_deref().is_some_and(|name| name.ends_with("race")));
+        let moved =
+            race.leaks.iter().filter(|leak| leak.stack[0].module.as_deref().is_some_and(|name| name.ends_with("race")));
         assert_eq!(moved.count(), 0, "all blocks of the program were freed: {race:#?}");
     }
 }
@@ -192,7 +193,8 @@ fn every_process_of_a_tree_has_its_stream() {
 fn hard_places_are_survived_and_recorded() {
     let Some(bench) = Bench::new() else { return };
     let program = bench.compile("hard", &[]);
-    let cases = [("small", 3001, 8), ("threads", 3001, 2000), ("deep", 3002, 1), ("signals", 3003, 1), ("jumps", 3004, 1)];
+    let cases =
+        [("small", 3001, 8), ("threads", 3001, 2000), ("deep", 3002, 1), ("signals", 3003, 1), ("jumps", 3004, 1)];
     for (what, size, blocks) in cases.into_iter().chain([("close", 3005, 1)]) {
         let recorded = bench.record(&words(&program, [what]));
         assert_eq!(recorded.recording.code, Some(0), "{what}: {:#?}", recorded.recording);
@@ -233,8 +235,8 @@ fn an_allocator_inside_of_the_program_is_hooked() {
     recorded.is_consistent();
     let process = recorded.only();
     assert!(process.tiers.contains(&"detour"), "{:#?}", recorded.report);
-    let grown = (0..10).filter(|i| i % 2 == 0).map(|i| (6000 + i, 1));
-    assert_eq!(recorded.leaks(5000..8000), grown.chain([(7000, 1)]).collect());
+    // Five of 6000 to 6008, of one stack: their mean.
+    assert_eq!(recorded.leaks(5000..8000), [(6004, 5), (7000, 1)].into());
     assert_eq!((process.allocations, process.reallocs), (21, 10));
 }
 
@@ -320,7 +322,8 @@ fn events_are_in_order_and_their_places_are_known() {
         }
     }
     assert_eq!(ledger.totals().allocations, allocations);
-    let modules = events.modules().iter().filter_map(|module| Some(module.path.file_name()?.to_string_lossy().into_owned()));
+    let modules =
+        events.modules().iter().filter_map(|module| Some(module.path.file_name()?.to_string_lossy().into_owned()));
     let names: BTreeSet<String> = modules.collect();
     assert!(names.contains("race") && names.iter().any(|name| name.starts_with("libc")), "{names:?}");
 }

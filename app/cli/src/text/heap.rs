@@ -5,6 +5,11 @@ use super::{Page, YELLOW, harmless, units};
 use crate::verbs::heap::RunDocument;
 use heap::report::{Leak, ProcessReport};
 
+/// Processes in the table.
+const MOST: usize = 20;
+/// Processes whose leaks are printed.
+const MOST_LEAKING: usize = 3;
+
 /// `3 processes of the program still run (Ctrl-C ends waiting)`.
 pub fn waiting(left: u64) -> String {
     format!("{} of the program still there (Ctrl-C ends waiting)", units::plural(left, "process", "processes"))
@@ -14,10 +19,23 @@ pub fn waiting(left: u64) -> String {
 pub fn page(document: &RunDocument, leaks: usize, width: usize) -> Page {
     let mut page = Page::new(width);
     let report = &document.report;
-    if !report.processes.is_empty() {
-        page.table(&processes(&report.processes));
+    let mut largest: Vec<&ProcessReport> = report.processes.iter().collect();
+    if largest.len() > MOST {
+        largest.sort_by_key(|process| std::cmp::Reverse(process.allocations));
+        largest.truncate(MOST);
     }
-    for process in &report.processes {
+    if !largest.is_empty() {
+        page.table(&processes(&largest));
+    }
+    let rest = report.processes.len() - largest.len();
+    if rest > 0 {
+        page.remark(&format!(
+            "and {} that allocated less (--json)",
+            units::plural(rest as u64, "process", "processes")
+        ));
+    }
+    largest.sort_by_key(|process| std::cmp::Reverse(process.leaked_bytes));
+    for process in largest.into_iter().take(MOST_LEAKING) {
         leaked(&mut page, process, leaks);
     }
     for warning in &report.warnings {
@@ -33,7 +51,7 @@ pub fn page(document: &RunDocument, leaks: usize, width: usize) -> Page {
     page
 }
 
-fn processes(processes: &[ProcessReport]) -> Table {
+fn processes(processes: &[&ProcessReport]) -> Table {
     let columns = [
         ("process", Align::Right),
         ("allocations", Align::Right),

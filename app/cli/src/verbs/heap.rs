@@ -71,7 +71,12 @@ fn record(args: &RunArgs, quiet: bool) -> Result<Exit> {
 fn summary(directory: &Path) -> Result<RunDocument> {
     let reader = Reader::open(directory)?;
     let report = heap::report::report(&reader)?;
-    Ok(RunDocument { schema: "thaw.heap-run/1", file: directory.to_owned(), recording: reader.recording().clone(), report })
+    Ok(RunDocument {
+        schema: "thaw.heap-run/1",
+        file: directory.to_owned(),
+        recording: reader.recording().clone(),
+        report,
+    })
 }
 
 /// The program's failure is said by the exit code; its recording is there all the same.

@@ -186,7 +186,12 @@ impl Lane {
     }
 
     /// The stack of a record; the outer `None`: damage.
-    fn follow(&mut self, part: StackPart<'_>, stacks: &mut Stacks, addresses: &HashMap<u32, u32>) -> Option<Option<StackId>> {
+    fn follow(
+        &mut self,
+        part: StackPart<'_>,
+        stacks: &mut Stacks,
+        addresses: &HashMap<u32, u32>,
+    ) -> Option<Option<StackId>> {
         let mut ids = [0u32; heap_wire::FRAMES_MAX];
         let (keep, count) = match part {
             StackPart::None => return Some(None),
