@@ -14,6 +14,7 @@ test:
 
 build:
 	cargo build --release --locked
+	dev/agent
 
 # The Valgrind tool of `thaw touch --engine byte`, into target/icegrind.
 icegrind:

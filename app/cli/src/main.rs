@@ -57,6 +57,7 @@ fn run(args: Args) -> Result<Exit> {
         Verb::Gate(typed) => verbs::compare::gate(&typed),
         Verb::Touch(typed) => verbs::touch::run(*typed, args.quiet),
         Verb::Order(typed) => verbs::touch::order::run(&typed),
+        Verb::Heap(typed) => verbs::heap::run(&typed, args.quiet),
         Verb::Tracer => verbs::touch::trace(),
         Verb::Io(typed) => verbs::io::run(&typed, args.quiet),
         Verb::Query(typed) => verbs::query::run(&typed),

@@ -2,12 +2,13 @@
 
 use crate::scratch::Scratch;
 
-const VERBS: [&str; 17] = [
-    "record", "report", "compare", "gate", "io", "query", "preload", "optimize", "touch", "order", "archive", "frag",
-    "flush", "resident", "elf", "doctor", "presets",
+const VERBS: [&str; 18] = [
+    "record", "report", "compare", "gate", "heap", "io", "query", "preload", "optimize", "touch", "order", "archive",
+    "frag", "flush", "resident", "elf", "doctor", "presets",
 ];
 const ARCHIVE_VERBS: [&str; 4] = ["stat", "reorder", "pack", "unpack"];
 const ELF_VERBS: [&str; 5] = ["stat", "pack", "restore", "fix-relr", "verify"];
+const HEAP_VERBS: [&str; 1] = ["run"];
 const IO_VERBS: [&str; 2] = ["model", "replay"];
 const PRELOAD_VERBS: [&str; 5] = ["make", "run", "status", "install", "uninstall"];
 
@@ -16,9 +17,12 @@ fn help_begins_with_a_question_and_ends_with_three_examples() {
     let scratch = Scratch::new();
     let below = |verb: &'static str, verbs: &'static [&str]| verbs.iter().map(move |below| vec![verb, below]);
     let verbs = VERBS.iter().map(|verb| vec![*verb]);
-    let verbs =
-        verbs.chain(below("elf", &ELF_VERBS)).chain(below("preload", &PRELOAD_VERBS)).chain(below("io", &IO_VERBS));
-    let verbs = verbs.chain(below("archive", &ARCHIVE_VERBS));
+    let verbs = verbs
+        .chain(below("elf", &ELF_VERBS))
+        .chain(below("preload", &PRELOAD_VERBS))
+        .chain(below("io", &IO_VERBS))
+        .chain(below("archive", &ARCHIVE_VERBS))
+        .chain(below("heap", &HEAP_VERBS));
     for words in verbs {
         let help = scratch.thaw(words.iter().copied().chain(["--help"])).exits(0).out();
         let verb = words.join(" ");

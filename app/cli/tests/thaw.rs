@@ -11,6 +11,7 @@ mod elf;
 mod files;
 mod frag;
 mod hard_programs;
+mod heap;
 mod help;
 mod io;
 mod machine;

@@ -9,6 +9,7 @@ pub mod doctor;
 pub mod elf;
 pub mod files;
 pub mod frag;
+pub mod heap;
 pub mod hidden;
 pub mod io;
 pub mod optimize;
@@ -89,6 +90,9 @@ pub enum Verb {
     /// Which remedies make this program start faster, and by how much?
     #[command(long_about = optimize::LONG_ABOUT)]
     Optimize(Box<optimize::OptimizeArgs>),
+    /// What does my program allocate, and what does it never free?
+    #[command(long_about = heap::LONG_ABOUT)]
+    Heap(heap::HeapArgs),
     /// Which bytes does a start really need, and which functions does it call?
     #[command(long_about = touch::LONG_ABOUT)]
     Touch(Box<touch::TouchArgs>),

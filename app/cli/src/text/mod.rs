@@ -10,6 +10,7 @@ pub mod elf;
 pub mod errors;
 pub mod files;
 pub mod frag;
+pub mod heap;
 pub mod io;
 pub mod optimize;
 pub mod order;

@@ -7,6 +7,7 @@ pub mod doctor;
 pub mod elf;
 pub mod files;
 pub mod frag;
+pub mod heap;
 pub mod hidden;
 pub mod io;
 pub mod optimize;

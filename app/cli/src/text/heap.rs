@@ -1,0 +1,122 @@
+//! `thaw heap` as text: what each process allocated, and what is missing.
+
+use super::table::{Align, Table};
+use super::{Page, YELLOW, harmless, units};
+use crate::verbs::heap::RunDocument;
+use heap::report::{Leak, ProcessReport};
+
+/// Processes in the table.
+const MOST: usize = 20;
+/// Processes whose leaks are printed.
+const MOST_LEAKING: usize = 3;
+
+/// `3 processes of the program still run (Ctrl-C ends waiting)`.
+pub fn waiting(left: u64) -> String {
+    format!("{} of the program still there (Ctrl-C ends waiting)", units::plural(left, "process", "processes"))
+}
+
+/// The summary of a recording.
+pub fn page(document: &RunDocument, leaks: usize, width: usize) -> Page {
+    let mut page = Page::new(width);
+    let report = &document.report;
+    let mut largest: Vec<&ProcessReport> = report.processes.iter().collect();
+    if largest.len() > MOST {
+        largest.sort_by_key(|process| std::cmp::Reverse(process.allocations));
+        largest.truncate(MOST);
+    }
+    if !largest.is_empty() {
+        page.table(&processes(&largest));
+    }
+    let rest = report.processes.len() - largest.len();
+    if rest > 0 {
+        page.remark(&format!(
+            "and {} that allocated less (--json)",
+            units::plural(rest as u64, "process", "processes")
+        ));
+    }
+    largest.sort_by_key(|process| std::cmp::Reverse(process.leaked_bytes));
+    for process in largest.into_iter().take(MOST_LEAKING) {
+        leaked(&mut page, process, leaks);
+    }
+    for warning in &report.warnings {
+        page.gap();
+        page.labelled(YELLOW, "warning: ", &harmless(&warning.text));
+        if let Some(hint) = &warning.hint {
+            page.labelled("", "hint: ", hint);
+        }
+    }
+    page.gap();
+    page.line(&ended(document));
+    page.line(&format!("recorded in {}", harmless(&model::shown(&document.file))));
+    page
+}
+
+fn processes(processes: &[&ProcessReport]) -> Table {
+    let columns = [
+        ("process", Align::Right),
+        ("allocations", Align::Right),
+        ("frees", Align::Right),
+        ("allocated", Align::Right),
+        ("peak", Align::Right),
+        ("not freed", Align::Right),
+        ("blocks", Align::Right),
+        ("threads", Align::Right),
+        ("wrong", Align::Right),
+        ("lost", Align::Right),
+        ("program", Align::Elastic),
+    ];
+    let mut table = Table::new(columns);
+    let if_any = |count: u64| if count == 0 { String::new() } else { units::count(count) };
+    for process in processes {
+        let forked = process.forked_from.map(|pid| format!(" (forked from {pid})")).unwrap_or_default();
+        table.row([
+            process.pid.to_string(),
+            units::count(process.allocations),
+            units::count(process.frees),
+            units::bytes(process.allocated_bytes),
+            units::bytes(process.peak_bytes),
+            units::bytes(process.leaked_bytes),
+            units::count(process.leaked_blocks),
+            process.threads.to_string(),
+            if_any(process.inconsistencies),
+            if_any(process.lost),
+            harmless(&format!("{}{forked}", process.exe)),
+        ]);
+    }
+    table.without_empty_columns()
+}
+
+fn leaked(page: &mut Page, process: &ProcessReport, most: usize) {
+    let shown: Vec<&Leak> = process.leaks.iter().take(most).collect();
+    if shown.is_empty() {
+        return;
+    }
+    page.gap();
+    page.line(&format!(
+        "Not freed by process {}: {} in {} from {}",
+        process.pid,
+        units::bytes(process.leaked_bytes),
+        units::plural(process.leaked_blocks, "block", "blocks"),
+        units::plural(process.leaks.len() as u64, "stack", "stacks"),
+    ));
+    for leak in shown {
+        let frames: Vec<String> = leak.stack.iter().take(4).map(frame).collect();
+        let blocks = units::plural(leak.blocks, "block", "blocks");
+        page.labelled("", "  ", &format!("{} in {blocks}: {}", units::bytes(leak.bytes), frames.join(" < ")));
+    }
+}
+
+fn frame(frame: &heap::report::Frame) -> String {
+    let module = frame.module.as_deref().unwrap_or("(no file)");
+    let name = module.rsplit('/').next().unwrap_or(module);
+    format!("{}+{:#x}", harmless(name), frame.address)
+}
+
+fn ended(document: &RunDocument) -> String {
+    let recording = &document.recording;
+    match (recording.code, recording.signal) {
+        (Some(code), _) => format!("the program exited with {code}"),
+        (_, Some(signal)) => format!("the program was ended by signal {signal}"),
+        _ => "the program's end was not seen".into(),
+    }
+}

@@ -1,0 +1,88 @@
+//! `thaw heap`: what a program allocates.
+
+use crate::args::heap::{HeapArgs, HeapVerb, RunArgs};
+use crate::progress::Progress;
+use crate::{output, text};
+use heap::record::{self, Existing, FreeStacks, Phase, Plan};
+use heap::report::Report;
+use heap::stream::{Reader, Recording};
+use model::{Error, Exit, Result};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// `thaw.heap-run/1`: the summary of a recording.
+#[derive(Debug, Serialize)]
+pub struct RunDocument {
+    /// Name and version of this document.
+    pub schema: &'static str,
+    /// The directory.
+    pub file: PathBuf,
+    /// What was recorded.
+    pub recording: Recording,
+    /// What it says.
+    pub report: Report,
+}
+
+/// Does what was asked.
+///
+/// # Errors
+/// What recording and reading say.
+pub fn run(args: &HeapArgs, quiet: bool) -> Result<Exit> {
+    match &args.verb {
+        HeapVerb::Run(typed) => record(typed, quiet),
+    }
+}
+
+fn record(args: &RunArgs, quiet: bool) -> Result<Exit> {
+    os::interrupt::install()?;
+    os::spawn::become_subreaper()?;
+    let thaw = std::env::current_exe()
+        .map_err(|cause| Error::new(Exit::Machine, "cannot find thaw's own file", "/proc/self/exe").because(cause))?;
+    let plan = Plan {
+        command: args.command.clone(),
+        output: args.output.clone(),
+        existing: if args.force { Existing::Replace } else { Existing::Keep },
+        depth: args.depth,
+        frees: if args.free_stacks { FreeStacks::With } else { FreeStacks::Without },
+        agent: record::find_agent(&thaw)?,
+    };
+    let mut progress = Progress::new(quiet);
+    let began = Instant::now();
+    let recording = record::run(&plan, env!("CARGO_PKG_VERSION"), &mut |phase| {
+        // While the program runs, the terminal is its own.
+        let what = match phase {
+            Phase::Running(_) => return,
+            Phase::Waiting(left) => text::heap::waiting(left as u64),
+            Phase::Finishing => "reading the recording".into(),
+        };
+        progress.note(&what, began.elapsed());
+    })?;
+    let document = summary(&plan.output)?;
+    progress.done();
+    if args.json {
+        output::json(&document)?;
+    } else {
+        output::page(&text::heap::page(&document, args.leaks, text::width::of_terminal()))?;
+    }
+    Ok(verdict(&recording))
+}
+
+fn summary(directory: &Path) -> Result<RunDocument> {
+    let reader = Reader::open(directory)?;
+    let report = heap::report::report(&reader)?;
+    Ok(RunDocument {
+        schema: "thaw.heap-run/1",
+        file: directory.to_owned(),
+        recording: reader.recording().clone(),
+        report,
+    })
+}
+
+/// The program's failure is said by the exit code; its recording is there all the same.
+fn verdict(recording: &Recording) -> Exit {
+    match recording.code {
+        Some(0) => Exit::Done,
+        _ => Exit::Target,
+    }
+}

@@ -1,0 +1,58 @@
+//! `thaw heap`: what a user sees. What the guest sees is tested in `measure/heap`.
+
+use crate::scratch::{Said, Scratch};
+use std::path::Path;
+use std::process::Command;
+
+/// Builds the guest; `false` (counted as skipped) on other machines.
+fn guest() -> bool {
+    if !cfg!(target_arch = "x86_64") {
+        testing::skip("the guest of thaw heap is for x86-64");
+        return false;
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let built = Command::new(root.join("dev/agent")).env("CARGO", env!("CARGO")).status().unwrap();
+    assert!(built.success());
+    true
+}
+
+#[test]
+fn a_program_is_recorded_and_summed_up() {
+    if !guest() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let said = scratch
+        .thaw(["heap", "run", "-o", "ls.heap", "--", "ls", "-l", "/"])
+        .exits(0)
+        .says("allocations")
+        .says("recorded in ls.heap");
+    assert!(said.out().contains("usr") || said.out().contains("etc"), "the program's own output is there");
+    scratch.thaw(["heap", "run", "-o", "ls.heap", "--", "ls"]).exits(2).hints("--force");
+    let json = scratch.thaw(["heap", "run", "--force", "--json", "-o", "ls.heap", "--", "true"]).exits(0).json();
+    assert_eq!(json["schema"], "thaw.heap-run/1");
+    assert_eq!(json["recording"]["finished"], true);
+    assert_eq!(json["report"]["processes"][0]["inconsistencies"], 0);
+}
+
+#[test]
+fn a_program_that_fails_is_recorded_too() {
+    if !guest() {
+        return;
+    }
+    let scratch = Scratch::new();
+    scratch.thaw(["heap", "run", "--", "sh", "-c", "exit 3"]).exits(4).says("exited with 3");
+    scratch.thaw(["heap", "run", "--force", "--", "sh", "-c", "kill -9 $$"]).exits(4).says("ended by signal 9");
+    scratch.thaw(["heap", "run", "-o", "none.heap", "--", "no-such-program"]).exits(2).complains("no-such-program");
+    assert!(!scratch.path("none.heap").exists());
+}
+
+#[test]
+fn without_its_guest_thaw_says_how_to_get_it() {
+    let scratch = Scratch::new();
+    let mut command = scratch.command();
+    command.args(["heap", "run", "--", "true"]).env("THAW_HEAP_AGENT", "/nowhere/libthaw_heap.so");
+    Said::of(command).exits(3).complains("/nowhere/libthaw_heap.so").hints("dev/agent");
+    scratch.write("file", "text");
+    scratch.thaw(["heap", "run", "--depth", "500", "--", "true"]).exits(2).complains("--depth");
+}

@@ -1,0 +1,275 @@
+//! The stream's file: made, grown by chunks that are mapped one by one, given up with a reason when it cannot grow.
+//!
+//! Blocks are allocated before they are mapped, so that a full disk is an error number and not SIGBUS; RLIMIT_FSIZE is asked before,
+//! so that growing never brings SIGXFSZ. The descriptor is checked before each use, because programs close what they do not know.
+
+use crate::sys::{self, Fd};
+use crate::text::Text;
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use heap_wire::{FileHeader, PAGE, origin, stop};
+
+/// Longest path of a stream.
+pub const PATH_MAX: usize = 1024;
+/// Blocks are allocated this far ahead; what is not used is cut off when the recording is finished.
+const AHEAD: u64 = 1 << 20;
+
+/// A full disk has this much left when recording stops: the recording's own head must fit.
+const MARGIN: u64 = 64 << 10;
+
+static HEADER: AtomicPtr<FileHeader> = AtomicPtr::new(core::ptr::null_mut());
+static FD: AtomicI32 = AtomicI32::new(-1);
+static DEVICE: AtomicU64 = AtomicU64::new(0);
+static INODE: AtomicU64 = AtomicU64::new(0);
+static END: AtomicU64 = AtomicU64::new(0);
+static ALLOCATED: AtomicU64 = AtomicU64::new(0);
+static STOPPED: AtomicU32 = AtomicU32::new(stop::NO);
+
+/// Directory and path, zero-terminated. Written while no other thread records.
+struct Paths {
+    directory: [u8; PATH_MAX],
+    directory_length: usize,
+    path: [u8; PATH_MAX],
+    /// Where the name begins in it, and its end.
+    name: (usize, usize),
+}
+
+struct Shared(core::cell::UnsafeCell<Paths>);
+// SAFETY: written only while `state` is being set up, by the one thread that does it; read afterwards.
+unsafe impl Sync for Shared {}
+static PATHS: Shared = Shared(core::cell::UnsafeCell::new(Paths {
+    directory: [0; PATH_MAX],
+    directory_length: 0,
+    path: [0; PATH_MAX],
+    name: (0, 0),
+}));
+
+/// Makes the first stream of this process image.
+pub fn create(directory: &Text<PATH_MAX>, from: u32, ticks: u64) -> bool {
+    // SAFETY: called while the state is being set up.
+    let paths = unsafe { &mut *PATHS.0.get() };
+    let bytes = directory.bytes();
+    if bytes.len() + 32 > PATH_MAX {
+        return false;
+    }
+    paths.directory_length = bytes.len();
+    if let Some(place) = paths.directory.get_mut(..bytes.len()) {
+        place.copy_from_slice(bytes);
+    }
+    make(from, ticks, &[])
+}
+
+/// Makes the stream of a forked child beside its parent's.
+pub fn create_for_child(fork_ticks: u64) -> bool {
+    // SAFETY: called while the state is being set up.
+    let paths = unsafe { &*PATHS.0.get() };
+    let mut parent = Text::<64>::new();
+    parent.push(paths.path.get(paths.name.0..paths.name.1).unwrap_or(&[]));
+    if FD.load(Relaxed) >= 0 && is_ours(Fd(FD.load(Relaxed))) {
+        sys::close(Fd(FD.load(Relaxed)));
+    }
+    let ticks = if fork_ticks == 0 { sys::ticks() } else { fork_ticks };
+    make(origin::FORK, ticks, parent.bytes())
+}
+
+fn make(from: u32, ticks: u64, parent: &[u8]) -> bool {
+    HEADER.store(core::ptr::null_mut(), Relaxed);
+    STOPPED.store(stop::NO, Relaxed);
+    let pid = sys::pid();
+    // SAFETY: called while the state is being set up.
+    let paths = unsafe { &mut *PATHS.0.get() };
+    let mut number = 0;
+    let fd = loop {
+        let mut path = Text::<PATH_MAX>::new();
+        path.push(paths.directory.get(..paths.directory_length).unwrap_or(&[]));
+        path.push(b"/");
+        paths.name.0 = path.bytes().len();
+        path.push_number(u64::from(pid));
+        path.push(b"-");
+        path.push_number(number);
+        path.push(b".stream");
+        paths.name.1 = path.bytes().len();
+        let terminated = path.with_zero();
+        if let Some(place) = paths.path.get_mut(..terminated.len()) {
+            place.copy_from_slice(terminated);
+        }
+        match sys::open(terminated, sys::O_RDWR | sys::O_CREAT | sys::O_EXCL | sys::O_CLOEXEC, 0o600) {
+            Ok(fd) => break sys::move_high(fd),
+            Err(sys::EEXIST) if number < 100_000 => number += 1,
+            Err(_) => return false,
+        }
+    };
+    FD.store(fd.0, Relaxed);
+    let Ok((device, inode)) = sys::identity(fd) else { return false };
+    DEVICE.store(device, Relaxed);
+    INODE.store(inode, Relaxed);
+    END.store(0, Relaxed);
+    ALLOCATED.store(0, Relaxed);
+    let Some(page) = extend(PAGE) else { return false };
+    let header = page.cast::<FileHeader>();
+    // SAFETY: a fresh page of zeros, which are valid for every field.
+    let fields = unsafe { &mut *header };
+    fields.version = heap_wire::VERSION;
+    fields.origin = from;
+    fields.pid = pid;
+    fields.ppid = sys::parent_pid();
+    fields.start_ticks = ticks;
+    fields.start_mono_ns = sys::monotonic_ns();
+    fields.last_ticks = sys::ticks();
+    fields.last_mono_ns = fields.start_mono_ns;
+    for (place, byte) in fields.parent.iter_mut().zip(parent) {
+        *place = *byte;
+    }
+    let last = fields.exe.len() - 1;
+    sys::read_link(b"/proc/self/exe\0", fields.exe.get_mut(..last).unwrap_or(&mut []));
+    sys::read_file(b"/proc/self/cmdline\0", &mut fields.cmdline);
+    fields.magic = heap_wire::MAGIC;
+    HEADER.store(header, Release);
+    true
+}
+
+/// Completes the header when all is set up.
+pub fn set_up(began_ns: u64, depth: usize, options: u32) {
+    with_header(|header| {
+        header.depth = depth as u32;
+        header.options = options;
+        header.setup_ns = sys::monotonic_ns().wrapping_sub(began_ns);
+    });
+}
+
+/// Hooks of this kind are in use.
+pub fn note_tier(tier: u32) {
+    with_header(|header| header.tiers |= tier);
+}
+
+/// Says which object holds the real allocator.
+pub fn note_allocator(name: &[u8]) {
+    with_header(|header| {
+        let last = header.allocator.len() - 1;
+        for (place, byte) in header.allocator[..last].iter_mut().zip(name) {
+            *place = *byte;
+        }
+    });
+}
+
+/// Says why nothing, or not all, may be seen.
+pub fn note_doubt(text: &[u8]) {
+    with_header(|header| {
+        let last = header.doubt.len() - 1;
+        for (place, byte) in header.doubt[..last].iter_mut().zip(text) {
+            *place = *byte;
+        }
+    });
+}
+
+/// So many functions were hooked inside objects.
+pub fn note_detours(count: u32) {
+    with_header(|header| header.detours = header.detours.wrapping_add(count));
+}
+
+fn with_header(change: impl FnOnce(&mut FileHeader)) {
+    let header = HEADER.load(Acquire);
+    if !header.is_null() {
+        // SAFETY: the mapped first page; its fields have one writer at a time but the counters, which are not changed here.
+        change(unsafe { &mut *header });
+    }
+}
+
+fn counter(of: impl FnOnce(*mut FileHeader) -> *mut u64) {
+    let header = HEADER.load(Acquire);
+    if !header.is_null() {
+        // SAFETY: an aligned field of the mapped first page.
+        unsafe { AtomicU64::from_ptr(of(header)) }.fetch_add(1, Relaxed);
+    }
+}
+
+/// An event could not be written.
+#[cold]
+pub fn count_lost() {
+    // SAFETY: computes the address of a field.
+    counter(|header| unsafe { &raw mut (*header).lost });
+}
+
+/// An allocator was called from within an allocator.
+pub fn count_nested() {
+    // SAFETY: computes the address of a field.
+    counter(|header| unsafe { &raw mut (*header).nested });
+}
+
+/// The recording of this process ends here.
+fn give_up(why: u32, errno: u32) -> Option<*mut u8> {
+    if STOPPED.swap(why, Relaxed) == stop::NO {
+        with_header(|header| (header.stopped, header.errno) = (why, errno));
+    }
+    None
+}
+
+fn is_ours(fd: Fd) -> bool {
+    sys::identity(fd) == Ok((DEVICE.load(Relaxed), INODE.load(Relaxed)))
+}
+
+/// The descriptor, opened anew if the program has closed it.
+fn descriptor() -> Option<Fd> {
+    let fd = Fd(FD.load(Relaxed));
+    if is_ours(fd) {
+        return Some(fd);
+    }
+    // SAFETY: the paths do not change while events are recorded.
+    let path = unsafe { &(*PATHS.0.get()).path };
+    let fd = sys::move_high(sys::open(path, sys::O_RDWR | sys::O_CLOEXEC, 0).ok()?);
+    if !is_ours(fd) {
+        sys::close(fd);
+        return None;
+    }
+    FD.store(fd.0, Relaxed);
+    Some(fd)
+}
+
+/// A fresh piece of the file, mapped and zero. `None`: there is no more; the header says why.
+pub fn extend(bytes: usize) -> Option<*mut u8> {
+    if STOPPED.load(Relaxed) != stop::NO {
+        return None;
+    }
+    let Some(fd) = descriptor() else { return give_up(stop::CLOSED, sys::EBADF) };
+    let start = END.fetch_add(bytes as u64, Relaxed);
+    let end = start + bytes as u64;
+    if end > ALLOCATED.load(Relaxed) {
+        let limit = sys::file_size_limit();
+        if end > limit {
+            return give_up(stop::LIMIT, sys::EFBIG);
+        }
+        let ahead = (end + AHEAD).min(limit);
+        let got = match sys::fallocate(fd, start, ahead - start) {
+            Ok(_) => Ok(ahead),
+            Err(_) => {
+                let little = (end + MARGIN).min(limit);
+                sys::fallocate(fd, start, little - start).or_else(|_| fill(fd, start, little)).map(|_| little)
+            }
+        };
+        match got {
+            Ok(reached) => ALLOCATED.fetch_max(reached, Relaxed),
+            Err(errno) => return give_up(stop::SPACE, errno),
+        };
+    }
+    // Large chunks belong to busy threads: all pages are wanted soon.
+    let populate = if bytes >= 64 << 10 { sys::MAP_POPULATE } else { 0 };
+    let at = match sys::mmap(bytes, sys::PROT_RW, sys::MAP_SHARED | populate, Some((fd, start))) {
+        Ok(at) => at,
+        Err(errno) => return give_up(stop::MAP, errno),
+    };
+    // A forked child inherits the mapping, but nothing that leads to it.
+    with_header(|header| (header.last_ticks, header.last_mono_ns) = (sys::ticks(), sys::monotonic_ns()));
+    Some(at)
+}
+
+/// Where there is no fallocate: zeros, written.
+fn fill(fd: Fd, start: u64, end: u64) -> sys::Result<usize> {
+    static ZEROS: [u8; PAGE] = [0; PAGE];
+    let mut at = start;
+    while at < end {
+        match sys::pwrite(fd, &ZEROS, at)? {
+            0 => return Err(sys::EINVAL),
+            written => at += written as u64,
+        }
+    }
+    Ok(0)
+}

@@ -1,0 +1,71 @@
+//! The guest of `thaw heap`: lives in the recorded program, writes down every allocation and free, and is otherwise not there.
+//!
+//! It may be inside malloc, in a signal handler, in a forked child, on a stack of 16 KiB. So: no std, no lock that can be held when a
+//! process forks, no allocation but own mappings, no libc call that touches `errno`, no panic. What goes wrong ends the recording with a
+//! reason in the stream's header and leaves the program alone.
+//!
+//! The story of an event: `hooks` gets the call and the caller's registers, `lane` is the thread's place in the stream, `unwind` takes the
+//! stack (rules from `cache`, made by `cfi` for the object that `module` finds), `lane` writes the record into a chunk of `file`. `state`
+//! sets it all up, `real` knows the functions behind, `objects` hooks what the dynamic linker's choice does not reach, with `detour`.
+//!
+//! Built as `libthaw_heap.so` by `dev/agent`. x86-64 only so far; elsewhere it is empty.
+#![cfg_attr(not(test), no_std)]
+#![allow(clippy::missing_safety_doc, reason = "private modules; each block says why it is sound")]
+
+#[cfg(target_arch = "x86_64")]
+mod cache;
+#[cfg(target_arch = "x86_64")]
+mod cfi;
+#[cfg(target_arch = "x86_64")]
+mod detour;
+#[cfg(target_arch = "x86_64")]
+mod file;
+#[cfg(target_arch = "x86_64")]
+#[cfg_attr(test, allow(dead_code, reason = "a test program does not export its hooks"))]
+mod hooks;
+#[cfg(target_arch = "x86_64")]
+mod lane;
+#[cfg(target_arch = "x86_64")]
+mod module;
+#[cfg(target_arch = "x86_64")]
+mod objects;
+#[cfg(target_arch = "x86_64")]
+mod real;
+#[cfg(target_arch = "x86_64")]
+mod state;
+#[cfg(target_arch = "x86_64")]
+mod symbols;
+#[cfg(target_arch = "x86_64")]
+mod sys;
+#[cfg(target_arch = "x86_64")]
+mod text;
+#[cfg(target_arch = "x86_64")]
+mod tls;
+#[cfg(target_arch = "x86_64")]
+mod unwind;
+
+#[cfg(not(test))]
+#[link(name = "c")]
+unsafe extern "C" {}
+
+/// Runs when the dynamic linker initialises the object.
+#[cfg(target_arch = "x86_64")]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static START: extern "C" fn(usize, usize, *const *const core::ffi::c_char) = start;
+
+#[cfg(target_arch = "x86_64")]
+extern "C" fn start(_: usize, _: usize, environment: *const *const core::ffi::c_char) {
+    state::set_environment(environment);
+    state::ready();
+    state::check();
+}
+
+/// Nothing panics here; if something did, the process could not go on safely.
+#[cfg(all(not(test), panic = "abort"))]
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    // SAFETY: exit_group takes a number and does not return.
+    let _ = unsafe { sys::call(231, [70, 0, 0, 0, 0, 0]) };
+    loop {}
+}

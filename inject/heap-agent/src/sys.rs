@@ -1,0 +1,237 @@
+//! System calls without libc: none of them touches `errno`, takes a lock or can be interposed.
+
+use core::arch::asm;
+
+/// Result of a call: the kernel's value, or an error number.
+pub type Result<T> = core::result::Result<T, u32>;
+
+/// Does a system call.
+///
+/// # Safety
+/// As the system call itself.
+#[inline(always)]
+pub unsafe fn call(number: usize, a: [usize; 6]) -> Result<usize> {
+    let value: isize;
+    // SAFETY: the caller vouches for the arguments; rcx and r11 are what the instruction destroys.
+    unsafe {
+        asm!("syscall", inlateout("rax") number as isize => value, in("rdi") a[0], in("rsi") a[1], in("rdx") a[2],
+             in("r10") a[3], in("r8") a[4], in("r9") a[5], lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    if (-4095..0).contains(&value) { Err((-value) as u32) } else { Ok(value as usize) }
+}
+
+pub const EBADF: u32 = 9;
+pub const EINVAL: u32 = 22;
+pub const EEXIST: u32 = 17;
+pub const ESRCH: u32 = 3;
+pub const EINTR: u32 = 4;
+pub const EFBIG: u32 = 27;
+pub const ENOMEM: i32 = 12;
+
+pub const PROT_RW: usize = 3;
+pub const PROT_RX: usize = 5;
+pub const PROT_R: usize = 1;
+pub const MAP_SHARED: usize = 1;
+pub const MAP_PRIVATE: usize = 2;
+pub const MAP_FIXED_NOREPLACE: usize = 0x10_0000;
+pub const MAP_ANONYMOUS: usize = 0x20;
+pub const MAP_NORESERVE: usize = 0x4000;
+pub const MAP_POPULATE: usize = 0x8000;
+pub const MADV_WIPEONFORK: usize = 18;
+pub const O_RDONLY: usize = 0;
+pub const O_RDWR: usize = 2;
+pub const O_CREAT: usize = 0o100;
+pub const O_EXCL: usize = 0o200;
+pub const O_CLOEXEC: usize = 0o2_000_000;
+const AT_FDCWD: usize = -100isize as usize;
+
+/// An open file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Fd(pub i32);
+
+/// New memory or a mapped file.
+pub fn mmap(length: usize, protection: usize, flags: usize, file: Option<(Fd, u64)>) -> Result<*mut u8> {
+    mmap_at(0, length, protection, flags, file)
+}
+
+/// The same with a wish for the address.
+pub fn mmap_at(at: usize, length: usize, protection: usize, flags: usize, file: Option<(Fd, u64)>) -> Result<*mut u8> {
+    let (fd, offset) = file.map_or((usize::MAX, 0), |(fd, offset)| (fd.0 as usize, offset as usize));
+    // SAFETY: without MAP_FIXED a new mapping replaces nothing.
+    unsafe { call(9, [at, length, protection, flags, fd, offset]) }.map(|address| address as *mut u8)
+}
+
+/// Gives memory back.
+///
+/// # Safety
+/// Nobody uses the range any more.
+pub unsafe fn munmap(at: *mut u8, length: usize) {
+    // SAFETY: the caller vouches. A failure leaves the range mapped, which harms nobody.
+    let _ = unsafe { call(11, [at as usize, length, 0, 0, 0, 0]) };
+}
+
+/// Changes the protection of pages.
+///
+/// # Safety
+/// The program can live with it.
+pub unsafe fn mprotect(at: usize, length: usize, protection: usize) -> Result<usize> {
+    // SAFETY: the caller vouches.
+    unsafe { call(10, [at, length, protection, 0, 0, 0]) }
+}
+
+/// Advice about own memory.
+pub fn madvise(at: *mut u8, length: usize, advice: usize) -> Result<usize> {
+    // SAFETY: used with WIPEONFORK only, on ranges that this crate mapped.
+    unsafe { call(28, [at as usize, length, advice, 0, 0, 0]) }
+}
+
+/// Opens a zero-terminated path.
+pub fn open(path: &[u8], flags: usize, mode: usize) -> Result<Fd> {
+    debug_assert!(path.contains(&0));
+    // SAFETY: every caller passes a zero-terminated path.
+    unsafe { call(257, [AT_FDCWD, path.as_ptr() as usize, flags, mode, 0, 0]) }.map(|fd| Fd(fd as i32))
+}
+
+/// Closes a file of ours.
+pub fn close(fd: Fd) {
+    // SAFETY: takes a number.
+    let _ = unsafe { call(3, [fd.0 as usize, 0, 0, 0, 0, 0]) };
+}
+
+/// Reads at the file position.
+pub fn read(fd: Fd, buffer: &mut [u8]) -> usize {
+    loop {
+        // SAFETY: the buffer is valid for writes of its length.
+        match unsafe { call(0, [fd.0 as usize, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0, 0]) } {
+            Ok(length) => return length.min(buffer.len()),
+            Err(EINTR) => {}
+            Err(_) => return 0,
+        }
+    }
+}
+
+/// A whole small file, as far as it fits.
+pub fn read_file(path: &[u8], buffer: &mut [u8]) -> usize {
+    let Ok(fd) = open(path, O_RDONLY | O_CLOEXEC, 0) else { return 0 };
+    let mut filled = 0;
+    while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match read(fd, rest) {
+            0 => break,
+            length => filled += length,
+        }
+    }
+    close(fd);
+    filled
+}
+
+/// Reads a symbolic link.
+pub fn read_link(path: &[u8], buffer: &mut [u8]) -> usize {
+    debug_assert!(path.contains(&0));
+    // SAFETY: the path is zero-terminated, the buffer valid for writes of its length.
+    unsafe { call(267, [AT_FDCWD, path.as_ptr() as usize, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0]) }
+        .map_or(0, |length| length.min(buffer.len()))
+}
+
+/// Moves a descriptor to a high number, where programs rarely close or expect one.
+pub fn move_high(fd: Fd) -> Fd {
+    const F_DUPFD_CLOEXEC: usize = 1030;
+    for least in [960, 200] {
+        // SAFETY: takes numbers.
+        if let Ok(high) = unsafe { call(72, [fd.0 as usize, F_DUPFD_CLOEXEC, least, 0, 0, 0]) } {
+            close(fd);
+            return Fd(high as i32);
+        }
+    }
+    fd
+}
+
+/// Device and inode of an open file.
+pub fn identity(fd: Fd) -> Result<(u64, u64)> {
+    let mut stat = [0u64; 18];
+    // SAFETY: struct stat has 144 bytes on x86-64 and begins with st_dev and st_ino.
+    unsafe { call(5, [fd.0 as usize, stat.as_mut_ptr() as usize, 0, 0, 0, 0]) }?;
+    Ok((stat[0], stat[1]))
+}
+
+/// Makes the file's blocks in a range exist.
+pub fn fallocate(fd: Fd, offset: u64, length: u64) -> Result<usize> {
+    loop {
+        // SAFETY: takes numbers.
+        match unsafe { call(285, [fd.0 as usize, 0, offset as usize, length as usize, 0, 0]) } {
+            Err(EINTR) => {}
+            result => return result,
+        }
+    }
+}
+
+/// Writes at a place of a file.
+pub fn pwrite(fd: Fd, buffer: &[u8], offset: u64) -> Result<usize> {
+    loop {
+        // SAFETY: the buffer is valid for reads of its length.
+        match unsafe { call(18, [fd.0 as usize, buffer.as_ptr() as usize, buffer.len(), offset as usize, 0, 0]) } {
+            Err(EINTR) => {}
+            result => return result,
+        }
+    }
+}
+
+/// RLIMIT_FSIZE: growing a file beyond it brings SIGXFSZ.
+pub fn file_size_limit() -> u64 {
+    const RLIMIT_FSIZE: usize = 1;
+    let mut limit = [u64::MAX; 2];
+    // SAFETY: the buffer has room for struct rlimit.
+    match unsafe { call(302, [0, RLIMIT_FSIZE, 0, limit.as_mut_ptr() as usize, 0, 0]) } {
+        Ok(_) => limit[0],
+        Err(_) => u64::MAX,
+    }
+}
+
+/// CLOCK_MONOTONIC in nanoseconds.
+pub fn monotonic_ns() -> u64 {
+    let mut time = [0u64; 2];
+    // SAFETY: the buffer has room for struct timespec.
+    let _ = unsafe { call(228, [1, time.as_mut_ptr() as usize, 0, 0, 0, 0]) };
+    time[0].wrapping_mul(1_000_000_000).wrapping_add(time[1])
+}
+
+/// Own process id.
+pub fn pid() -> u32 {
+    // SAFETY: takes nothing.
+    unsafe { call(39, [0; 6]) }.unwrap_or(0) as u32
+}
+
+/// The parent's process id.
+pub fn parent_pid() -> u32 {
+    // SAFETY: takes nothing.
+    unsafe { call(110, [0; 6]) }.unwrap_or(0) as u32
+}
+
+/// Own thread id.
+pub fn tid() -> u32 {
+    // SAFETY: takes nothing.
+    unsafe { call(186, [0; 6]) }.unwrap_or(0) as u32
+}
+
+/// Whether a thread of this process is gone.
+pub fn is_gone(pid: u32, tid: u32) -> bool {
+    // SAFETY: signal 0 only asks.
+    let asked = unsafe { call(234, [pid as usize, tid as usize, 0, 0, 0, 0]) };
+    asked == Err(ESRCH)
+}
+
+/// The time stamp counter, not before all earlier instructions are done: an allocation is never stamped before the free that made room for it.
+#[inline(always)]
+pub fn ticks_after() -> u64 {
+    // SAFETY: x86-64 has both instructions.
+    unsafe {
+        core::arch::x86_64::_mm_lfence();
+        core::arch::x86_64::_rdtsc()
+    }
+}
+
+/// The time stamp counter.
+#[inline(always)]
+pub fn ticks() -> u64 {
+    // SAFETY: x86-64 has it.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}

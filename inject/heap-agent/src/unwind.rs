@@ -1,0 +1,212 @@
+//! Taking a stack: verified incremental unwinding.
+//!
+//! The next frame is a pure function of (pc, sp, rbp) and of two words of the stack, the return address and the saved rbp. A lane
+//! remembers its last stack with the places of these words. A new walk goes from the innermost frame outwards by rules until it meets a
+//! remembered frame; then it compares the remaining words with what they were. If they are equal, the rest of the stack is
+//! the same, proven without any rule. Where a word has changed the walk goes on by rules from there, so the work stays linear.
+
+use crate::cfi::{Kind, Rule};
+use crate::lane::{FRAMES_BYTES, Lane};
+use crate::{cache, module};
+use heap_wire::mark;
+
+/// Where the program called an allocation function: its return address, its stack pointer after the return, its rbp.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Caller {
+    pub pc: u64,
+    pub sp: u64,
+    pub rbp: u64,
+}
+
+/// A remembered frame.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Frame {
+    pub at: Caller,
+    /// Where the caller's pc was read; 0: nowhere, this is the outermost one.
+    ret_slot: u64,
+    /// Where the caller's rbp was read; after [`commit`] never 0.
+    rbp_slot: u64,
+    pub id: u32,
+}
+
+/// A walk: this many elements of the remembered stack stay (its mark counts), this many new frames are in `scratch`, innermost first.
+#[derive(Clone, Copy)]
+pub struct Walk {
+    pub keep: usize,
+    pub new: usize,
+    /// The mark, if nothing stays.
+    pub mark: u32,
+}
+
+/// Never equal to a return address: a link that is always walked anew.
+static NEVER: u64 = 0;
+
+/// Makes the lane's remembered stack an empty one.
+pub fn forget(lane: &mut Lane) {
+    lane.frames[0] = Frame { at: Caller { pc: 0, sp: u64::MAX, rbp: 0 }, ret_slot: 0, rbp_slot: 0, id: mark::ROOT };
+    lane.depth = 1;
+}
+
+/// Walks from a caller outwards.
+///
+/// # Safety
+/// `caller` is the true state of the calling thread, whose lane this is.
+#[inline]
+pub unsafe fn walk(lane: &mut Lane, caller: Caller) -> Walk {
+    let frames = lane.frames.as_mut_ptr();
+    // `known` elements of the memory may still match: all frames beyond have been left.
+    let mut known = lane.depth;
+    let mut at = caller;
+    let mut new = 0;
+    let limit = lane.limit;
+    let mut stop_at = limit;
+    // SAFETY: `known` is 1..=depth, so all indexes are inside; frame 0 has the largest sp and ends the search. Slots are words of this
+    // thread's stack above its present sp.
+    unsafe {
+        loop {
+            while (*frames.add(known - 1)).at.sp < at.sp {
+                known -= 1;
+            }
+            if (*frames.add(known - 1)).at == at {
+                let mut link = known - 1;
+                while link >= 2 && holds(&*frames.add(link), &*frames.add(link - 1)) {
+                    link -= 1;
+                }
+                let total = new + known - 1;
+                let cut = (*frames).id == mark::DEPTH;
+                if link == 1 && total <= 2 * limit && !(cut && total < limit) {
+                    return Walk { keep: known, new, mark: mark::ROOT };
+                }
+                if link == 1 && total < limit {
+                    // The cut has come too near: walk on beyond it, and some more, so that this is rare.
+                    stop_at = limit + limit / 2;
+                }
+                // Frames down to the changed link are as they were; that one is walked anew.
+                for index in (link + 1..known).rev() {
+                    if new >= stop_at {
+                        return Walk { keep: 0, new, mark: mark::DEPTH };
+                    }
+                    lane.scratch[new] = *frames.add(index);
+                    new += 1;
+                }
+                at = (*frames.add(link)).at;
+                known = link;
+            }
+            if new >= stop_at {
+                return Walk { keep: 0, new, mark: mark::DEPTH };
+            }
+            let Some(found) = cache::get(at.pc).or_else(|| module::learn(lane, at.pc)) else {
+                return Walk { keep: 0, new, mark: mark::RULE };
+            };
+            let mut frame = Frame { at, ret_slot: 0, rbp_slot: 0, id: found.id };
+            let end = step(found.rule, &mut frame, lane.top);
+            *lane.scratch.get_unchecked_mut(new) = frame;
+            new += 1;
+            match end {
+                Ok(next) if next.pc >= 0x1000 => at = next,
+                Ok(next) => {
+                    // Nothing lies in the first page: a zero is the usual end of hand-made stacks.
+                    lane.scratch[new - 1].ret_slot = 0;
+                    return Walk { keep: 0, new, mark: if next.pc == 0 { mark::ROOT } else { mark::BOUNDS } };
+                }
+                Err(mark) => return Walk { keep: 0, new, mark },
+            }
+        }
+    }
+}
+
+/// Whether the words that lead from a frame to its caller are what they were.
+///
+/// # Safety
+/// The slots are mapped.
+#[inline(always)]
+unsafe fn holds(frame: &Frame, caller: &Frame) -> bool {
+    // SAFETY: the caller vouches.
+    unsafe { *(frame.ret_slot as *const u64) == caller.at.pc && *(frame.rbp_slot as *const u64) == caller.at.rbp }
+}
+
+/// The caller of a frame; fills in where it was read.
+///
+/// # Safety
+/// The frame is one of the calling thread's.
+#[inline(always)]
+unsafe fn step(rule: Rule, frame: &mut Frame, top: u64) -> Result<Caller, u32> {
+    let Caller { sp, rbp, .. } = frame.at;
+    // On a stack that is not the thread's own (a coroutine's, a signal's) there is no bound but the rule.
+    let own = sp < top;
+    let top = if own { top } else { u64::MAX };
+    let inside = |address: u64| address >= sp && address <= top.wrapping_sub(8) && address & 7 == 0;
+    let frame_end = match rule.kind() {
+        Kind::Rsp => sp.wrapping_add(rule.offset()),
+        Kind::Rbp => rbp.wrapping_add(rule.offset()),
+        Kind::Deref => {
+            let slot = rbp.wrapping_add(rule.offset());
+            if !inside(slot) {
+                return Err(mark::BOUNDS);
+            }
+            // SAFETY: an aligned word between sp and the end of the stack.
+            unsafe { *(slot as *const u64) }
+        }
+        Kind::Guess if own && inside(rbp) => rbp.wrapping_add(16),
+        Kind::Guess | Kind::Fail => return Err(mark::RULE),
+        Kind::End => return Err(mark::ROOT),
+        // SAFETY: sp is where the kernel put struct ucontext.
+        Kind::Signal => return unsafe { Ok(interrupted(frame)) },
+    };
+    let ret_slot = frame_end.wrapping_sub(8);
+    if !inside(ret_slot) {
+        return Err(mark::BOUNDS);
+    }
+    let rbp_slot = match rule.kind() {
+        Kind::Guess => rbp,
+        Kind::Deref => rbp.wrapping_add(rule.saved()).wrapping_sub(8),
+        _ if rule.saved() == 0 => 0,
+        _ => frame_end.wrapping_add(rule.saved()),
+    };
+    if rbp_slot != 0 && !inside(rbp_slot) {
+        return Err(mark::BOUNDS);
+    }
+    frame.ret_slot = ret_slot;
+    frame.rbp_slot = rbp_slot;
+    // SAFETY: both are aligned words between sp and the end of the stack, and the stack is mapped from sp upwards.
+    unsafe {
+        let rbp = if rbp_slot == 0 { rbp } else { *(rbp_slot as *const u64) };
+        Ok(Caller { pc: *(ret_slot as *const u64), sp: frame_end, rbp })
+    }
+}
+
+/// What a signal interrupted: rbp, rsp and rip of the machine context behind flags, link and stack of `ucontext`.
+///
+/// # Safety
+/// `frame` is at the signal trampoline.
+#[cold]
+unsafe fn interrupted(frame: &mut Frame) -> Caller {
+    frame.ret_slot = &raw const NEVER as u64;
+    let context = frame.at.sp as *const u64;
+    // SAFETY: the kernel's layout on x86-64; rip is exact, and all users take one off, hence the one more.
+    unsafe { Caller { pc: (*context.add(21)).wrapping_add(1), sp: *context.add(20), rbp: *context.add(15) } }
+}
+
+/// Makes a walk the remembered stack.
+#[inline]
+pub fn commit(lane: &mut Lane, walk: Walk) {
+    let mut depth = walk.keep;
+    if depth == 0 {
+        forget(lane);
+        lane.frames[0].id = walk.mark;
+        depth = 1;
+    }
+    for index in (0..walk.new).rev() {
+        // SAFETY: keep + new is at most 2 * limit + 1, which is below the length of both.
+        unsafe {
+            let frame = lane.frames.get_unchecked_mut(depth);
+            *frame = *lane.scratch.get_unchecked(index);
+            if frame.rbp_slot == 0 || (lane.first_frame..lane.first_frame + FRAMES_BYTES).contains(&frame.rbp_slot) {
+                frame.rbp_slot = &raw const frame.at.rbp as u64;
+            }
+        }
+        depth += 1;
+    }
+    lane.depth = depth;
+}

@@ -1,0 +1,317 @@
+//! The stream that the guest of `thaw heap` writes and that `measure/heap` reads: one file for each process image.
+//!
+//! ```text
+//! page 0            FileHeader: who, when, how it ended, what was lost
+//! 4096 ..           chunks, back to back, each a multiple of 4096 bytes: ChunkHeader, records, zeros
+//! ```
+//!
+//! A *lane* is a sequence of chunks with one writer at a time (a thread; after its end another one). Records of a lane are in the order
+//! of their time; lanes are merged by time. A record is
+//!
+//! ```text
+//! u16   kind 0-3 | time bytes - 1: 4-6 | pointer bytes - 1: 7-9 | size bytes - 1: 10-12 | stack code: 13-15
+//! time  ticks since the last record of the lane (the chunk header has the absolute time before its first record)
+//! ptr   zigzag of spread(pointer) - spread(last pointer of the lane)          (not in META)
+//! size  bytes                                                                 (only where Kind::has_size)
+//! u8    log2 of the alignment (ALIGNED), flags (MAP)
+//! stack nothing; nothing; keep u8, count u8, ids u16; the same with ids u32; keep u8, entry u8
+//! ```
+//!
+//! The two header bytes are written last, so that a zero header ends a chunk even when the process was killed within a record.
+//!
+//! A stack is told by its difference to the last one of the lane: `keep` outer frames stay, new inner ones follow. Its outermost element is a
+//! [`mark`]: how the walk ended. Up to [`DICTIONARY_FRAMES`] new frames are remembered by writer and reader in a table of
+//! [`DICTIONARY`] entries at [`slot_of`]; a repetition is told by its entry alone.
+//!
+//! Not for anything that is true of one side only. No allocation, no std: half of its users live inside malloc.
+#![no_std]
+
+/// First bytes of a stream.
+pub const MAGIC: [u8; 8] = *b"THAWHEAP";
+/// Version of this format. A reader refuses others.
+pub const VERSION: u32 = 1;
+/// Size of the file header, and what chunk sizes are a multiple of.
+pub const PAGE: usize = 4096;
+/// First bytes of a chunk: "CHNK".
+pub const CHUNK_MAGIC: u32 = 0x4b4e_4843;
+/// Largest chunk.
+pub const CHUNK_MAX: usize = 128 << 10;
+/// Most frames of a stack in a stream, the mark included.
+pub const FRAMES_MAX: usize = 255;
+/// Entries of the table of repeated frame sequences.
+pub const DICTIONARY: usize = 256;
+/// Longest sequence in that table.
+pub const DICTIONARY_FRAMES: usize = 7;
+
+/// Kinds of records.
+pub mod kind {
+    /// Zeros: the end of the chunk.
+    pub const END: u16 = 0;
+    /// `malloc`.
+    pub const MALLOC: u16 = 1;
+    /// `calloc`; the size is the product.
+    pub const CALLOC: u16 = 2;
+    /// `memalign` and its family; the log2 of the alignment follows the size.
+    pub const ALIGNED: u16 = 3;
+    /// `operator new` of an allocator that does not go through `malloc`.
+    pub const NEW: u16 = 4;
+    /// `free` and `operator delete`, before the block is given back.
+    pub const FREE: u16 = 5;
+    /// `realloc` is about to be called on this block.
+    pub const REALLOC_OLD: u16 = 6;
+    /// `realloc` returned this block; the old one, if any, is that of the last `REALLOC_OLD` of the lane.
+    pub const REALLOC_NEW: u16 = 7;
+    /// `realloc` failed: the block of the last `REALLOC_OLD` is still there.
+    pub const REALLOC_FAILED: u16 = 8;
+    /// `mmap`, the new place of `mremap`, a growing break: memory that is no heap. Flags follow the size: see [`super::map`].
+    pub const MAP: u16 = 9;
+    /// `munmap`, the old place of `mremap`, a shrinking break.
+    pub const UNMAP: u16 = 10;
+    /// A block of a pool or an arena, told by the program.
+    pub const POOL_ALLOC: u16 = 11;
+    /// A block of a pool given back.
+    pub const POOL_FREE: u16 = 12;
+    /// All else: u8 [`super::meta`], u16 length, payload.
+    pub const META: u16 = 15;
+
+    /// Whether a size follows the pointer.
+    pub const fn has_size(kind: u16) -> bool {
+        matches!(kind, MALLOC | CALLOC | ALIGNED | NEW | REALLOC_NEW | MAP | UNMAP | POOL_ALLOC)
+    }
+    /// Whether a byte follows the size.
+    pub const fn has_extra(kind: u16) -> bool {
+        matches!(kind, ALIGNED | MAP)
+    }
+}
+
+/// Flags of `MAP`: `prot` in bits 0-2.
+pub mod map {
+    /// No file behind it.
+    pub const ANONYMOUS: u8 = 8;
+    /// Shared with other processes.
+    pub const SHARED: u8 = 16;
+    /// It moved or grew by `mremap`.
+    pub const REMAP: u8 = 32;
+    /// The break grew.
+    pub const BREAK: u8 = 64;
+}
+
+/// Kinds of META records; numbers are little endian.
+pub mod meta {
+    /// From here on the lane is this thread's: u32 tid. The reader forgets the lane's stack.
+    pub const THREAD: u8 = 1;
+    /// A thread's name: u32 tid, text.
+    pub const NAME: u8 = 2;
+    /// A return address: u32 id, u64 address.
+    pub const PC: u8 = 3;
+    /// A loaded object: u64 load bias, u64 start, u64 end, u8 length of the build-id, build-id, path. Addresses that are told later in it are its.
+    pub const MODULE: u8 = 4;
+    /// Writer and reader forget stack, table and last pointer of the lane: something was left by a jump.
+    pub const RESET: u8 = 5;
+    /// Something to tell the user: text.
+    pub const NOTE: u8 = 6;
+    /// fork is about to happen.
+    pub const FORK: u8 = 7;
+}
+
+/// How the bytes of a stack are laid out.
+pub mod stack {
+    /// No stack was taken.
+    pub const NONE: u16 = 0;
+    /// The last one of the lane again.
+    pub const SAME: u16 = 1;
+    /// keep, count, ids of two bytes.
+    pub const NARROW: u16 = 2;
+    /// keep, count, ids of four bytes.
+    pub const WIDE: u16 = 3;
+    /// keep, entry of the table.
+    pub const KNOWN: u16 = 4;
+}
+
+/// Frame ids that are no addresses: the outermost element of every stack.
+pub mod mark {
+    /// The walk reached the first function of the thread.
+    pub const ROOT: u32 = 0;
+    /// The walk ended at the depth limit.
+    pub const DEPTH: u32 = 1;
+    /// The outermost address has no usable unwind rule.
+    pub const RULE: u32 = 2;
+    /// A rule led out of the stack.
+    pub const BOUNDS: u32 = 3;
+    /// First id of an address.
+    pub const FIRST_PC: u32 = 4;
+}
+
+/// How the process came to be.
+pub mod origin {
+    /// exec.
+    pub const EXEC: u32 = 0;
+    /// fork: the blocks of the parent are there too.
+    pub const FORK: u32 = 1;
+    /// The recorder came later.
+    pub const ATTACH: u32 = 2;
+}
+
+/// Why a process stopped recording.
+pub mod stop {
+    /// It did not.
+    pub const NO: u32 = 0;
+    /// The file could not grow: the error number says why.
+    pub const SPACE: u32 = 1;
+    /// The file would grow beyond RLIMIT_FSIZE.
+    pub const LIMIT: u32 = 2;
+    /// The file could not be mapped.
+    pub const MAP: u32 = 3;
+    /// The program closed the file and it could not be opened again.
+    pub const CLOSED: u32 = 4;
+}
+
+/// Hook tiers, as bits.
+pub mod tier {
+    /// The dynamic linker chose our functions (LD_PRELOAD).
+    pub const PRELOAD: u32 = 1;
+    /// Tables of addresses of loaded objects were changed.
+    pub const GOT: u32 = 2;
+    /// The first instructions of an allocator were replaced.
+    pub const DETOUR: u32 = 4;
+    /// The program tells about its pools.
+    pub const POOL: u32 = 8;
+}
+
+/// Option bits.
+pub mod option {
+    /// Stacks of frees too.
+    pub const FREE_STACKS: u32 = 1;
+}
+
+/// The first page of a stream. All numbers are little endian, as the machines that write it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct FileHeader {
+    /// [`MAGIC`].
+    pub magic: [u8; 8],
+    /// [`VERSION`].
+    pub version: u32,
+    /// [`origin`].
+    pub origin: u32,
+    /// Process id in its own namespace.
+    pub pid: u32,
+    /// Its parent.
+    pub ppid: u32,
+    /// Ticks when recording began; for a fork, when it was called.
+    pub start_ticks: u64,
+    /// CLOCK_MONOTONIC at the same time.
+    pub start_mono_ns: u64,
+    /// Ticks at the last new chunk.
+    pub last_ticks: u64,
+    /// CLOCK_MONOTONIC at the same time.
+    pub last_mono_ns: u64,
+    /// Events that were not written.
+    pub lost: u64,
+    /// Calls of allocators from inside allocators and from signal handlers within them: not recorded.
+    pub nested: u64,
+    /// [`stop`].
+    pub stopped: u32,
+    /// Error number of that.
+    pub errno: u32,
+    /// [`tier`] bits in use.
+    pub tiers: u32,
+    /// [`option`] bits.
+    pub options: u32,
+    /// Depth limit.
+    pub depth: u32,
+    /// Functions that were hooked inside objects.
+    pub detours: u32,
+    /// Bytes between sampled allocations; 0: all are recorded.
+    pub sample_bytes: u64,
+    /// Nanoseconds that setting up took.
+    pub setup_ns: u64,
+    /// Name of the parent's stream, zero-terminated; for forks.
+    pub parent: [u8; 64],
+    /// /proc/self/exe, zero-terminated.
+    pub exe: [u8; 1024],
+    /// The object that holds the real malloc, zero-terminated.
+    pub allocator: [u8; 512],
+    /// Why nothing may be seen here: zero-terminated text, empty if all is well.
+    pub doubt: [u8; 512],
+    /// The command line, words separated by zeros; may be cut.
+    pub cmdline: [u8; 1024],
+}
+
+const _: () = assert!(size_of::<FileHeader>() <= PAGE);
+
+/// Begins every chunk.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ChunkHeader {
+    /// [`CHUNK_MAGIC`]; written last.
+    pub magic: u32,
+    /// The lane.
+    pub lane: u32,
+    /// Which chunk of the lane this is, from 0.
+    pub sequence: u32,
+    /// Its size with this header.
+    pub bytes: u32,
+    /// Ticks that its first record counts from.
+    pub ticks: u64,
+    /// Zero.
+    pub reserved: u64,
+}
+
+/// A pointer with its always-zero bits turned to the top, so that differences are short.
+pub const fn spread(pointer: u64) -> u64 {
+    pointer.rotate_right(3)
+}
+
+/// Undoes [`spread`].
+pub const fn gather(spread: u64) -> u64 {
+    spread.rotate_left(3)
+}
+
+/// A signed difference as a small unsigned number.
+pub const fn zigzag(difference: u64) -> u64 {
+    (difference << 1) ^ (((difference as i64) >> 63) as u64)
+}
+
+/// Undoes [`zigzag`].
+pub const fn unzigzag(value: u64) -> u64 {
+    (value >> 1) ^ (value & 1).wrapping_neg()
+}
+
+/// Bytes that a number needs: 1 to 8.
+pub const fn bytes_of(value: u64) -> usize {
+    (71 - (value | 1).leading_zeros() as usize) >> 3
+}
+
+/// Mixes one more id into the hash of a frame sequence; begin with 0.
+pub const fn mix(hash: u32, id: u32) -> u32 {
+    (hash ^ id).wrapping_mul(0x9e37_79b1).rotate_left(13)
+}
+
+/// The table entry of a sequence with this hash.
+pub const fn slot_of(hash: u32) -> usize {
+    (hash.wrapping_mul(0x85eb_ca6b) >> 24) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_come_back() {
+        for value in [0, 1, 0xff, 0x100, 0x7fff_ffff_ffff, 1 << 63, u64::MAX] {
+            assert_eq!(gather(spread(value)), value);
+            assert_eq!(unzigzag(zigzag(value)), value);
+            let bytes = bytes_of(value);
+            assert!((1..=8).contains(&bytes));
+            assert!(bytes == 8 || value >> (8 * bytes) == 0, "{value:#x} does not fit into {bytes}");
+            assert!(bytes == 1 || value >> (8 * (bytes - 1)) != 0, "{value:#x} fits into fewer than {bytes}");
+        }
+        assert_eq!(zigzag(1u64.wrapping_neg()), 1);
+    }
+
+    #[test]
+    fn entries_are_in_the_table() {
+        assert!((0..10_000).all(|id| slot_of(mix(0, id)) < DICTIONARY));
+    }
+}

@@ -1,0 +1,219 @@
+//! Following the events of a process: what is live, what it adds up to, and whether it can be true.
+
+use crate::stack::{Quick, StackId};
+use crate::stream::{Event, Freer, Maker, Origin, Pointer, ThreadId, What};
+use model::{Bytes, Nanos};
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+
+/// A live block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Bytes asked for.
+    pub size: u64,
+    /// Where it was made.
+    pub stack: Option<StackId>,
+    /// When.
+    pub at: Nanos,
+    /// By whom.
+    pub thread: ThreadId,
+    /// By which function.
+    pub maker: Maker,
+}
+
+/// What an event cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inconsistency {
+    /// A block was made where one is live: a free was missed.
+    AllocOverLive,
+    /// A block was freed that nobody made: an allocation was missed, or the program frees twice.
+    FreeOfUnknown,
+}
+
+/// What an event did to the books.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A block came.
+    Came(Pointer, Block),
+    /// A block went.
+    Went(Pointer, Block),
+    /// Nothing: no heap event, or the block of a parent or of the time before.
+    Nothing,
+    /// It cannot be.
+    Wrong(Inconsistency),
+}
+
+/// The books of one process.
+#[derive(Debug)]
+pub struct Ledger {
+    live: HashMap<Pointer, Block, BuildHasherDefault<Quick>>,
+    /// By thread: what `realloc` is about to replace.
+    replaced: HashMap<ThreadId, (Pointer, Block)>,
+    /// Blocks may have been made before the stream began.
+    inherits: bool,
+    totals: Totals,
+}
+
+/// Sums over the events so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Blocks made.
+    pub allocations: u64,
+    /// Blocks given back, also by `realloc`.
+    pub frees: u64,
+    /// Calls of `realloc` that replaced a block.
+    pub reallocs: u64,
+    /// Bytes asked for, all blocks.
+    pub allocated: Bytes,
+    /// Blocks live now.
+    pub live_blocks: u64,
+    /// Bytes live now.
+    pub live: Bytes,
+    /// Most bytes live at a time.
+    pub peak: Bytes,
+    /// When.
+    pub peak_at: Nanos,
+    /// Blocks of the parent, or from before the recording, that were given back.
+    pub inherited_frees: u64,
+    /// Mappings that are no heap.
+    pub maps: u64,
+    /// Their bytes.
+    pub mapped: Bytes,
+    /// Blocks made where one was live.
+    pub allocs_over_live: u64,
+    /// Frees of blocks that nobody made.
+    pub frees_of_unknown: u64,
+    /// Allocations without a stack.
+    pub without_stack: u64,
+}
+
+impl Totals {
+    /// Events that cannot be.
+    pub fn inconsistencies(&self) -> u64 {
+        self.allocs_over_live + self.frees_of_unknown
+    }
+}
+
+impl Ledger {
+    /// Empty books for a process of this origin.
+    pub fn new(origin: Origin) -> Self {
+        let (live, replaced) = (HashMap::default(), HashMap::new());
+        Self { live, replaced, inherits: origin != Origin::Exec, totals: Totals::default() }
+    }
+
+    /// Enters an event.
+    pub fn enter(&mut self, event: &Event) -> Change {
+        match event.what {
+            What::Alloc { ptr, size, maker } => {
+                let block = Block { size, stack: event.stack, at: event.at, thread: event.thread, maker };
+                self.totals.reallocs += u64::from(matches!(maker, Maker::Realloc(Some(_))));
+                self.totals.without_stack += u64::from(event.stack.is_none());
+                self.totals.allocations += 1;
+                self.totals.allocated += Bytes(size);
+                self.came(ptr, block, event.at)
+            }
+            What::Free { ptr, by } => {
+                let Some(block) = self.went(ptr) else {
+                    if self.inherits {
+                        self.totals.inherited_frees += 1;
+                        return Change::Nothing;
+                    }
+                    self.totals.frees_of_unknown += 1;
+                    return Change::Wrong(Inconsistency::FreeOfUnknown);
+                };
+                self.totals.frees += 1;
+                if by == Freer::Realloc {
+                    self.replaced.insert(event.thread, (ptr, block));
+                }
+                Change::Went(ptr, block)
+            }
+            What::Restored { ptr } => match self.replaced.remove(&event.thread).filter(|(old, _)| *old == ptr) {
+                Some((_, block)) => {
+                    self.totals.frees -= 1;
+                    self.came(ptr, block, event.at)
+                }
+                None => Change::Nothing,
+            },
+            What::Map { size, .. } => {
+                self.totals.maps += 1;
+                self.totals.mapped += Bytes(size);
+                Change::Nothing
+            }
+            What::Unmap { .. } | What::Fork | What::ThreadBegins | What::ThreadNamed => Change::Nothing,
+        }
+    }
+
+    fn came(&mut self, ptr: Pointer, block: Block, at: Nanos) -> Change {
+        let over = self.live.insert(ptr, block);
+        self.totals.live_blocks = self.live.len() as u64;
+        let before = over.map_or(0, |over| over.size);
+        self.totals.live = Bytes((self.totals.live.0 - before).saturating_add(block.size));
+        if self.totals.live > self.totals.peak {
+            (self.totals.peak, self.totals.peak_at) = (self.totals.live, at);
+        }
+        if over.is_some() {
+            self.totals.allocs_over_live += 1;
+            return Change::Wrong(Inconsistency::AllocOverLive);
+        }
+        Change::Came(ptr, block)
+    }
+
+    fn went(&mut self, ptr: Pointer) -> Option<Block> {
+        let block = self.live.remove(&ptr)?;
+        self.totals.live_blocks = self.live.len() as u64;
+        self.totals.live = Bytes(self.totals.live.0 - block.size);
+        Some(block)
+    }
+
+    /// The sums so far.
+    pub fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    /// What is live now, in no order: after the last event, what leaked.
+    pub fn live(&self) -> impl Iterator<Item = (Pointer, &Block)> {
+        self.live.iter().map(|(ptr, block)| (*ptr, block))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(what: What) -> Event {
+        Event { at: Nanos(7), ticks: 7, thread: ThreadId(1), stack: None, what }
+    }
+
+    fn alloc(ptr: u64, size: u64, maker: Maker) -> Event {
+        event(What::Alloc { ptr: Pointer(ptr), size, maker })
+    }
+
+    fn free(ptr: u64, by: Freer) -> Event {
+        event(What::Free { ptr: Pointer(ptr), by })
+    }
+
+    #[test]
+    fn a_failed_realloc_changes_nothing() {
+        let mut ledger = Ledger::new(Origin::Exec);
+        ledger.enter(&alloc(16, 100, Maker::Malloc));
+        ledger.enter(&free(16, Freer::Realloc));
+        ledger.enter(&event(What::Restored { ptr: Pointer(16) }));
+        let totals = *ledger.totals();
+        assert_eq!((totals.live, totals.live_blocks, totals.frees, totals.peak), (Bytes(100), 1, 0, Bytes(100)));
+        ledger.enter(&free(16, Freer::Realloc));
+        ledger.enter(&alloc(32, 300, Maker::Realloc(Some(Pointer(16)))));
+        assert_eq!((ledger.totals().live, ledger.totals().reallocs), (Bytes(300), 1));
+    }
+
+    #[test]
+    fn what_cannot_be_is_counted() {
+        let mut ledger = Ledger::new(Origin::Exec);
+        ledger.enter(&alloc(16, 100, Maker::Malloc));
+        assert_eq!(ledger.enter(&alloc(16, 50, Maker::Malloc)), Change::Wrong(Inconsistency::AllocOverLive));
+        assert_eq!(ledger.enter(&free(64, Freer::Free)), Change::Wrong(Inconsistency::FreeOfUnknown));
+        assert_eq!((ledger.totals().inconsistencies(), ledger.totals().live), (2, Bytes(50)));
+        let mut child = Ledger::new(Origin::Fork);
+        assert_eq!(child.enter(&free(64, Freer::Free)), Change::Nothing);
+        assert_eq!((child.totals().inherited_frees, child.totals().inconsistencies()), (1, 0));
+    }
+}

@@ -1,0 +1,13 @@
+//! Allocations of a program, all of them: recording and reading.
+//!
+//! [`record`] starts a program with the guest (`inject/heap-agent`) in it and its children; [`stream`] reads what the guest wrote, event by event in
+//! the order of time; [`ledger`] follows the events: what is live, what leaked, whether it adds up; [`report`] is the summary of a recording.
+//!
+//! Not for judging: which sites waste memory, grow badly or leak by design is said by what reads the events.
+
+pub mod ledger;
+pub mod record;
+pub mod report;
+pub mod stack;
+pub mod stream;
+mod wire;

@@ -1,0 +1,348 @@
+//! Recording: starts a program with the guest in it and its children, waits for all of them, and puts the directory into order.
+//!
+//! A recording is a directory: `recording.json` and one `PID-N.stream` for each process image. The streams are complete at any moment, so a recording
+//! whose thaw was killed is read as far as it goes.
+
+use model::{Error, Exit, Result, shown};
+use os::spawn::{Ended, Launch, Stream};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// File name of the guest.
+pub const AGENT: &str = "libthaw_heap.so";
+/// Names another place for it.
+pub const AGENT_VARIABLE: &str = "THAW_HEAP_AGENT";
+const FILE: &str = "recording.json";
+const SCHEMA: &str = "thaw.heap/1";
+
+/// What is to be recorded.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Program and arguments.
+    pub command: Vec<OsString>,
+    /// The directory to make.
+    pub output: PathBuf,
+    /// What to do if it is there.
+    pub existing: Existing,
+    /// A cut stack has at least so many frames: 1 to 127.
+    pub depth: u32,
+    /// Whether frees are recorded with their stacks.
+    pub frees: FreeStacks,
+    /// The guest.
+    pub agent: PathBuf,
+}
+
+/// What to do with a recording that is already there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// Refuse.
+    Keep,
+    /// Remove it, if it is a recording.
+    Replace,
+}
+
+/// Whether frees are recorded with their stacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FreeStacks {
+    /// They are not: half the work.
+    Without,
+    /// They are.
+    With,
+}
+
+/// What `recording.json` says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Recording {
+    /// Name and version of this document.
+    pub schema: String,
+    /// Version of thaw that made it.
+    pub thaw_version: String,
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// Where it was started.
+    pub cwd: String,
+    /// Nanoseconds since 1970 (UTC).
+    pub created_unix_ns: u64,
+    /// Time stamp counter right before the start.
+    pub start_ticks: u64,
+    /// Its rate; `None`: not measured, because recording did not end properly.
+    pub ticks_per_second: Option<f64>,
+    /// Whether all processes had ended.
+    pub finished: bool,
+    /// Exit code of the first process, if it exited.
+    pub code: Option<i32>,
+    /// The signal that ended it, if one did.
+    pub signal: Option<i32>,
+    /// Its CPU time and that of the children that it waited for, seconds.
+    pub cpu_s: Option<f64>,
+    /// Largest resident set of one of these, bytes.
+    pub max_rss_bytes: Option<u64>,
+    /// Why there is no stream.
+    pub nothing: Option<String>,
+    /// Processes that were still running when recording ended.
+    pub running: Vec<u32>,
+}
+
+impl Recording {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// No recording, or of another version.
+    pub fn read(directory: &Path) -> Result<Self> {
+        let path = directory.join(FILE);
+        let text = fs::read(&path).map_err(|cause| {
+            Error::on(Exit::Data, "no heap recording", directory)
+                .because(cause)
+                .hint("make one: thaw heap run -- PROGRAM")
+        })?;
+        let bad = |cause: String| Error::on(Exit::Data, "not the head of a heap recording", &path).because(cause);
+        let recording: Self = serde_json::from_slice(&text).map_err(|cause| bad(cause.to_string()))?;
+        if recording.schema != SCHEMA {
+            return Err(bad(format!("it is {}, this thaw reads {SCHEMA}", recording.schema)));
+        }
+        Ok(recording)
+    }
+
+    fn write(&self, directory: &Path) -> Result<()> {
+        let text = serde_json::to_vec_pretty(self).map_err(|error| Error::bug(format!("cannot make JSON: {error}")))?;
+        os::file::write_whole(&directory.join(FILE), &text)
+    }
+}
+
+/// What recording is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The program runs.
+    Running(u32),
+    /// It has ended; so many of its descendants have not.
+    Waiting(usize),
+    /// All have ended; the directory is put into order.
+    Finishing,
+}
+
+/// Finds the guest: `THAW_HEAP_AGENT`, beside `thaw`, in `../lib/thaw`, or where the build of a checkout puts it.
+///
+/// # Errors
+/// It is nowhere, or the path cannot be put into LD_PRELOAD.
+pub fn find_agent(thaw: &Path) -> Result<PathBuf> {
+    let directory = thaw.parent().unwrap_or(Path::new("/"));
+    let places = match std::env::var_os(AGENT_VARIABLE) {
+        Some(named) => vec![PathBuf::from(named)],
+        None => vec![
+            directory.join(AGENT),
+            directory.join("../lib/thaw").join(AGENT),
+            directory.join("../agent").join(AGENT),
+        ],
+    };
+    let found = places.iter().find_map(|place| place.canonicalize().ok());
+    let Some(found) = found else {
+        let names: Vec<String> = places.iter().map(|place| shown(place)).collect();
+        return Err(Error::new(Exit::Machine, "cannot find the guest", AGENT)
+            .because(format!("it is not at {}", names.join(", ")))
+            .hint("build it in a checkout of thaw: dev/agent"));
+    };
+    if found.as_os_str().as_bytes().iter().any(|byte| b" :\t\n$".contains(byte)) {
+        return Err(Error::on(Exit::Machine, "the path of the guest cannot be put into LD_PRELOAD", &found)
+            .because("it has a blank, a colon or a dollar sign")
+            .hint(format!("copy it to another directory and set {AGENT_VARIABLE}")));
+    }
+    Ok(found)
+}
+
+/// Records a program until it and all its descendants have ended.
+///
+/// # Errors
+/// The directory cannot be made; the program cannot be started; another machine than x86-64.
+pub fn run(plan: &Plan, version: &str, progress: &mut dyn FnMut(Phase)) -> Result<Recording> {
+    let clock = Clock::start()?;
+    let directory = make_directory(plan)?;
+    let words = |words: &[OsString]| words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let created = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let mut recording = Recording {
+        schema: SCHEMA.into(),
+        thaw_version: version.into(),
+        command: words(&plan.command),
+        cwd: std::env::current_dir().map(|cwd| shown(&cwd)).unwrap_or_default(),
+        created_unix_ns: created.as_nanos() as u64,
+        start_ticks: clock.ticks,
+        ticks_per_second: None,
+        finished: false,
+        code: None,
+        signal: None,
+        cpu_s: None,
+        max_rss_bytes: None,
+        nothing: None,
+        running: Vec::new(),
+    };
+    recording.write(&directory)?;
+    let ended = start(plan, &directory, progress).inspect_err(|_| {
+        // Nothing was recorded: leave no directory that looks like a recording.
+        let _ = fs::remove_dir_all(&directory);
+    })?;
+    recording.running = wait_for_descendants(progress)?;
+    progress(Phase::Finishing);
+    recording.finished = recording.running.is_empty();
+    recording.ticks_per_second = Some(clock.rate());
+    (recording.code, recording.signal) = (ended.code, ended.signal);
+    recording.cpu_s = Some(ended.usage.user.seconds() + ended.usage.system.seconds());
+    recording.max_rss_bytes = Some(ended.usage.max_rss.0);
+    if finish(&directory, &recording.running)? == 0 {
+        recording.nothing = Some(why_nothing(plan));
+    }
+    recording.write(&directory)?;
+    let _ = fs::set_permissions(&directory, fs::Permissions::from_mode(0o755));
+    Ok(recording)
+}
+
+fn make_directory(plan: &Plan) -> Result<PathBuf> {
+    let path = &plan.output;
+    let cannot = |cause: std::io::Error| Error::on(Exit::Machine, "cannot make the recording", path).because(cause);
+    if path.symlink_metadata().is_ok() {
+        let is_recording = path.join(FILE).exists();
+        if plan.existing == Existing::Keep || !is_recording {
+            let hint =
+                if is_recording { "replace it with --force, or write another: -o" } else { "choose another name: -o" };
+            return Err(Error::on(Exit::Usage, "there is something already", path).hint(hint));
+        }
+        fs::remove_dir_all(path).map_err(cannot)?;
+    }
+    fs::create_dir(path).map_err(cannot)?;
+    // Descendants that give up root still make their streams.
+    let shared = rustix::process::geteuid().is_root();
+    if shared {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o1777)).map_err(cannot)?;
+    }
+    path.canonicalize().map_err(cannot)
+}
+
+fn start(plan: &Plan, directory: &Path, progress: &mut dyn FnMut(Phase)) -> Result<Ended> {
+    let mut launch = Launch::new(&plan.command);
+    launch.stdin = Stream::Inherit;
+    launch.env = environment(plan, directory);
+    let mut running = os::spawn::spawn_gated(launch)?.release()?;
+    progress(Phase::Running(running.pid()));
+    let mut told = false;
+    loop {
+        if let Some(ended) = running.wait_for(Duration::from_millis(100))? {
+            return Ok(ended);
+        }
+        if os::interrupt::requested() && !told {
+            // What it did until then is wanted: let it end as it would from the keyboard.
+            running.signal(libc::SIGINT)?;
+            told = true;
+        }
+    }
+}
+
+/// What makes the dynamic linker load the guest, and what the guest is to do.
+fn environment(plan: &Plan, directory: &Path) -> Vec<(OsString, Option<OsString>)> {
+    let mut preload = plan.agent.clone().into_os_string();
+    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+        preload.push(":");
+        preload.push(others);
+    }
+    let frees = if plan.frees == FreeStacks::With { "frees=1;" } else { "" };
+    let mut options = OsString::from(format!("depth={};{frees}dir=", plan.depth));
+    options.push(directory);
+    vec![("LD_PRELOAD".into(), Some(preload)), ("THAW_HEAP".into(), Some(options))]
+}
+
+/// Waits until none is left, or Ctrl-C; returns those that still run.
+fn wait_for_descendants(progress: &mut dyn FnMut(Phase)) -> Result<Vec<u32>> {
+    loop {
+        os::spawn::reap_all();
+        let left = os::process::descendants(std::process::id());
+        if left.is_empty() || os::interrupt::requested() {
+            return Ok(left);
+        }
+        progress(Phase::Waiting(left.len()));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Cuts off what the guests allocated ahead; returns how many streams there are.
+fn finish(directory: &Path, running: &[u32]) -> Result<usize> {
+    let cannot =
+        |cause: std::io::Error| Error::on(Exit::Machine, "cannot finish the recording", directory).because(cause);
+    let mut streams = 0;
+    for entry in fs::read_dir(directory).map_err(cannot)? {
+        let path = entry.map_err(cannot)?.path();
+        if path.extension().is_none_or(|extension| extension != "stream") {
+            continue;
+        }
+        streams += 1;
+        if running.is_empty() {
+            let file = fs::File::options().read(true).write(true).open(&path).map_err(cannot)?;
+            let end = crate::stream::end_of(&file, &path)?;
+            file.set_len(end).map_err(cannot)?;
+        }
+    }
+    Ok(streams)
+}
+
+/// Why a program left no stream.
+fn why_nothing(plan: &Plan) -> String {
+    let Some(path) = plan.command.first().and_then(|name| os::spawn::resolve_program(name).ok()) else {
+        return "no process was recorded".into();
+    };
+    let name = shown(&path);
+    let Ok(bytes) = fs::read(&path) else {
+        return format!("{name} cannot be read, so it cannot be said why no process was recorded");
+    };
+    if bytes.starts_with(b"#!") {
+        return format!(
+            "{name} is a script whose interpreter was not reached: it is static, or clears its environment"
+        );
+    }
+    let mode = fs::metadata(&path).map_or(0, |meta| meta.permissions().mode());
+    if elf::interpreter(&bytes).is_none() {
+        return format!("{name} is statically linked: LD_PRELOAD does not reach it");
+    }
+    if bytes.get(4) != Some(&2) || bytes.get(18..20) != Some(&[62, 0]) {
+        return format!("{name} is no x86-64 program; the guest is one");
+    }
+    if mode & 0o6000 != 0 {
+        return format!("{name} is setuid or setgid: the dynamic linker ignores LD_PRELOAD there");
+    }
+    format!(
+        "{name} was started, but the guest could not make its stream: it may not write the recording's directory, or clears its environment"
+    )
+}
+
+/// The time stamp counter beside CLOCK_MONOTONIC.
+struct Clock {
+    ticks: u64,
+    ns: u64,
+}
+
+impl Clock {
+    fn start() -> Result<Self> {
+        let ticks = ticks().ok_or_else(|| {
+            Error::new(Exit::Machine, "heap recording works on x86-64 only so far", std::env::consts::ARCH)
+        })?;
+        Ok(Self { ticks, ns: os::spawn::monotonic_ns() })
+    }
+
+    /// Ticks per second since the start.
+    fn rate(&self) -> f64 {
+        let ticks = ticks().unwrap_or(self.ticks).saturating_sub(self.ticks);
+        let ns = os::spawn::monotonic_ns().saturating_sub(self.ns).max(1);
+        ticks as f64 * 1e9 / ns as f64
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn ticks() -> Option<u64> {
+    // SAFETY: every x86-64 processor has the instruction.
+    Some(unsafe { core::arch::x86_64::_rdtsc() })
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn ticks() -> Option<u64> {
+    None
+}

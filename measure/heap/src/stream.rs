@@ -1,0 +1,598 @@
+//! Reading a recording: its processes, and the events of each in the order of time.
+//!
+//! ```no_run
+//! use heap::stream::{Reader, What};
+//! let reader = Reader::open("firefox.heap".as_ref())?;
+//! for process in reader.processes() {
+//!     let mut events = reader.events(process.id)?;
+//!     while let Some(event) = events.next()? {
+//!         if let (What::Alloc { size, .. }, Some(stack)) = (event.what, event.stack) {
+//!             let caller = events.stacks().innermost(stack);
+//!             println!("{} bytes at {:?} by {caller:?}", size, event.at);
+//!         }
+//!     }
+//! }
+//! # Ok::<(), model::Error>(())
+//! ```
+//!
+//! Memory is one chunk (at most 128 KiB) for each thread, the tree of stacks, and nothing that grows with the number of events.
+
+mod lane;
+
+pub use crate::record::Recording;
+pub use crate::stack::{Address, End, StackId, Stacks};
+
+use crate::wire::{self, Bad, Head, Meta};
+use heap_wire::{PAGE, kind, map, origin, stop, tier};
+use lane::{Lane, Taken};
+use model::{Error, Exit, Nanos, Result, Warning, WarningKind, shown};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// A process image of a recording: index into [`Reader::processes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ProcessId(pub usize);
+
+/// A loaded object of a process: index into [`Events::modules`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ModuleId(pub u32);
+
+/// A thread, by the number that the kernel gave it. The same number may be given again after a thread's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ThreadId(pub u32);
+
+/// An address of a block. Never followed: it is of another process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Pointer(pub u64);
+
+/// How a process image came to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// exec: it begins with an empty heap.
+    Exec,
+    /// fork: the parent's blocks are there too; they are not in this stream.
+    Fork,
+    /// The recorder came later: what was allocated before is not known.
+    Attach,
+}
+
+/// Why a process is not recorded to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// The file could not grow; error number.
+    Space(u32),
+    /// The file reached RLIMIT_FSIZE.
+    SizeLimit,
+    /// A part of the file could not be mapped; error number.
+    Map(u32),
+    /// The program closed the file, and it could not be opened again.
+    Closed,
+}
+
+/// One process image: from exec or fork to exec or the end.
+#[derive(Clone, Debug)]
+pub struct Process {
+    /// Its index.
+    pub id: ProcessId,
+    /// Its number, in its own namespace.
+    pub pid: u32,
+    /// Its parent's number.
+    pub ppid: u32,
+    /// The stream's file.
+    pub file: PathBuf,
+    /// How it came to be.
+    pub origin: Origin,
+    /// The image that it was forked from.
+    pub parent: Option<ProcessId>,
+    /// The program.
+    pub exe: PathBuf,
+    /// Its words; cut after 1024 bytes.
+    pub cmdline: Vec<OsString>,
+    /// The object that holds the allocator; empty: the program itself.
+    pub allocator: PathBuf,
+    /// When its recording began, since the recording's beginning.
+    pub start: Nanos,
+    /// Depth limit: a cut stack has at least so many frames.
+    pub depth: u32,
+    /// Whether frees have stacks.
+    pub free_stacks: bool,
+    /// How the allocator was hooked: `preload`, `got`, `detour`, `pool`.
+    pub tiers: Vec<&'static str>,
+    /// Functions that were hooked inside of objects.
+    pub detours: u32,
+    /// Mean bytes between sampled allocations; 0: all are recorded.
+    pub sample_bytes: u64,
+    /// Events that are not in the stream.
+    pub lost: u64,
+    /// Why and since when events are lost.
+    pub stopped: Option<Stopped>,
+    /// What the recorder itself doubted: why nothing, or not all, may be seen.
+    pub doubt: String,
+    /// Time that setting up took in the process.
+    pub setup: Nanos,
+    start_ticks: u64,
+}
+
+/// A loaded object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Module {
+    /// Its path in the process.
+    pub path: PathBuf,
+    /// GNU build-id.
+    pub build_id: Vec<u8>,
+    /// Added to addresses of the file to get those of the process.
+    pub bias: u64,
+    /// First address.
+    pub start: u64,
+    /// First address behind it.
+    pub end: u64,
+}
+
+/// Which function made a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Maker {
+    /// `malloc`; also `operator new` that calls it.
+    Malloc,
+    /// `calloc`.
+    Calloc,
+    /// `realloc`, `reallocarray`: the block that it replaces; `None`: it was called with a null pointer.
+    Realloc(Option<Pointer>),
+    /// `memalign` and its family, with the alignment.
+    Aligned(u64),
+    /// `operator new` of an allocator that does not call `malloc`.
+    New,
+    /// A pool of the program.
+    Pool,
+}
+
+/// Memory that is no heap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MapFlags(pub u8);
+
+impl MapFlags {
+    /// No file behind it.
+    pub fn anonymous(self) -> bool {
+        self.0 & map::ANONYMOUS != 0
+    }
+    /// Shared with other processes.
+    pub fn shared(self) -> bool {
+        self.0 & map::SHARED != 0
+    }
+    /// Made by `mremap` of a mapping that went away right before.
+    pub fn remapped(self) -> bool {
+        self.0 & map::REMAP != 0
+    }
+    /// `brk` or `sbrk`.
+    pub fn is_break(self) -> bool {
+        self.0 & map::BREAK != 0
+    }
+    /// PROT_READ, PROT_WRITE, PROT_EXEC.
+    pub fn protection(self) -> u8 {
+        self.0 & 7
+    }
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A block was made.
+    Alloc {
+        /// Where.
+        ptr: Pointer,
+        /// Bytes asked for.
+        size: u64,
+        /// By which function.
+        maker: Maker,
+    },
+    /// A block is about to be given back, or to be replaced by `realloc` (then `Alloc` with `Realloc`, or `Restored`, or nothing follows in
+    /// the same thread).
+    Free {
+        /// Which.
+        ptr: Pointer,
+        /// Why.
+        by: Freer,
+    },
+    /// `realloc` failed: the block of the last `Free` by `Realloc` of this thread is still there.
+    Restored {
+        /// Which.
+        ptr: Pointer,
+    },
+    /// Memory that is no heap came.
+    Map {
+        /// Where.
+        at: Pointer,
+        /// Bytes.
+        size: u64,
+        /// Of which kind.
+        flags: MapFlags,
+    },
+    /// Memory that is no heap goes; maybe a part of a mapping, or several.
+    Unmap {
+        /// Where.
+        at: Pointer,
+        /// Bytes.
+        size: u64,
+    },
+    /// `fork` is about to be called.
+    Fork,
+    /// The thread begins, here in its stream.
+    ThreadBegins,
+    /// The thread has a (new) name: see [`Events::thread_name`].
+    ThreadNamed,
+}
+
+/// Why a block goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Freer {
+    /// `free`, `operator delete`.
+    Free,
+    /// `realloc`.
+    Realloc,
+    /// A pool of the program.
+    Pool,
+}
+
+/// One event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Since the process began.
+    pub at: Nanos,
+    /// The time stamp counter: the exact order, across processes too.
+    pub ticks: u64,
+    /// Who.
+    pub thread: ThreadId,
+    /// Where; `None`: no stack was taken (frees, unless asked for).
+    pub stack: Option<StackId>,
+    /// What.
+    pub what: What,
+}
+
+/// A recording that is being read.
+#[derive(Debug)]
+pub struct Reader {
+    recording: Recording,
+    processes: Vec<Process>,
+    warnings: Vec<Warning>,
+}
+
+impl Reader {
+    /// Opens a recording. One that is still being made, or whose thaw was killed, is read as far as it goes.
+    ///
+    /// # Errors
+    /// No recording, one of another version, a file that cannot be read.
+    pub fn open(directory: &Path) -> Result<Self> {
+        let recording = Recording::read(directory)?;
+        let mut warnings = Vec::new();
+        let cannot = |cause| Error::on(Exit::Data, "cannot read the recording", directory).because(cause);
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(directory).map_err(cannot)? {
+            let path = entry.map_err(cannot)?.path();
+            if path.extension().is_some_and(|extension| extension == "stream") {
+                match read_head(&path)? {
+                    Ok(head) => found.push((path, head)),
+                    Err(Bad::Version(version)) => {
+                        return Err(Error::on(Exit::Data, format!("a stream of version {version}"), &path)
+                            .hint("record it again with this thaw"));
+                    }
+                    Err(Bad::NoStream) => {
+                        let text =
+                            format!("{} has no beginning: its process was killed while it was set up", shown(&path));
+                        warnings.push(Warning::new(WarningKind::LostRecords, text));
+                    }
+                }
+            }
+        }
+        found.sort_by_key(|(path, head)| (head.start_ticks, path.clone()));
+        let names: HashMap<Vec<u8>, usize> = found
+            .iter()
+            .enumerate()
+            .filter_map(|(index, (path, _))| Some((path.file_name()?.to_owned().into_vec(), index)))
+            .collect();
+        let first = recording.start_ticks.min(found.first().map_or(u64::MAX, |(_, head)| head.start_ticks));
+        let rate = recording.ticks_per_second.or_else(|| rate_of(found.iter().map(|(_, head)| head))).unwrap_or(1e9);
+        let recording = Recording { ticks_per_second: Some(rate), ..recording };
+        let processes = found.into_iter().enumerate().map(|(index, (file, head))| {
+            let parent = names.get(&head.parent).copied().filter(|_| head.origin == origin::FORK).map(ProcessId);
+            let start = nanos(head.start_ticks.saturating_sub(first), rate);
+            process(ProcessId(index), file, head, parent, start)
+        });
+        let processes: Vec<Process> = processes.collect();
+        Ok(Self { recording, processes, warnings })
+    }
+
+    /// What is known of the recording as a whole.
+    pub fn recording(&self) -> &Recording {
+        &self.recording
+    }
+
+    /// The process images, in the order of their beginnings.
+    pub fn processes(&self) -> &[Process] {
+        &self.processes
+    }
+
+    /// What is wrong with the recording as a whole.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// The events of a process.
+    ///
+    /// # Errors
+    /// The file cannot be read. What is damaged inside is a warning of [`Events`].
+    pub fn events(&self, process: ProcessId) -> Result<Events> {
+        let Some(process) = self.processes.get(process.0) else {
+            return Err(Error::bug(format!("the recording has no process {}", process.0)));
+        };
+        Events::open(process, self.recording.ticks_per_second.unwrap_or(1e9))
+    }
+}
+
+fn read_head(path: &Path) -> Result<std::result::Result<Head, Bad>> {
+    let mut page = vec![0; PAGE];
+    let file = open(path)?;
+    let length = read_at(&file, path, &mut page, 0)?;
+    page.truncate(length);
+    Ok(wire::head(&page))
+}
+
+fn open(path: &Path) -> Result<File> {
+    File::open(path).map_err(|cause| Error::on(Exit::Data, "cannot open", path).because(cause))
+}
+
+/// Reads as much as there is.
+fn read_at(file: &File, path: &Path, buffer: &mut [u8], offset: u64) -> Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read_at(&mut buffer[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(bytes) => filled += bytes,
+            Err(cause) if cause.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(cause) => return Err(Error::on(Exit::Data, "cannot read", path).because(cause)),
+        }
+    }
+    Ok(filled)
+}
+
+/// Visits the chunks of a stream; returns where they end.
+fn each_chunk(file: &File, path: &Path, mut visit: impl FnMut(wire::Chunk, u64)) -> Result<u64> {
+    let (mut offset, mut end) = (PAGE as u64, PAGE as u64);
+    let mut header = [0; size_of::<heap_wire::ChunkHeader>()];
+    while read_at(file, path, &mut header, offset)? == header.len() {
+        // Without a header: its process was killed before it wrote one. The next chunk begins at some later page.
+        let Some(chunk) = wire::chunk(&header) else {
+            offset += PAGE as u64;
+            continue;
+        };
+        visit(chunk, offset);
+        offset += u64::from(chunk.bytes);
+        end = offset;
+    }
+    Ok(end)
+}
+
+/// Where the chunks of a stream end: what follows was only allocated ahead.
+pub(crate) fn end_of(file: &File, path: &Path) -> Result<u64> {
+    each_chunk(file, path, |_, _| {})
+}
+
+/// Ticks per second from the longest-lived process: good to a few millionths after a second.
+fn rate_of<'a>(heads: impl Iterator<Item = &'a Head>) -> Option<f64> {
+    heads
+        .map(|head| {
+            let (ticks, ns) = (
+                head.last_ticks.saturating_sub(head.start_ticks),
+                head.last_mono_ns.saturating_sub(head.start_mono_ns),
+            );
+            (ns, ticks as f64 * 1e9 / ns as f64)
+        })
+        .filter(|(ns, _)| *ns > 0)
+        .max_by_key(|(ns, _)| *ns)
+        .map(|(_, rate)| rate)
+}
+
+fn nanos(ticks: u64, rate: f64) -> Nanos {
+    Nanos((ticks as f64 * 1e9 / rate) as u64)
+}
+
+fn process(id: ProcessId, file: PathBuf, head: Head, parent: Option<ProcessId>, start: Nanos) -> Process {
+    let path = |bytes: Vec<u8>| PathBuf::from(OsString::from_vec(bytes));
+    let names = [(tier::PRELOAD, "preload"), (tier::GOT, "got"), (tier::DETOUR, "detour"), (tier::POOL, "pool")];
+    Process {
+        id,
+        pid: head.pid,
+        ppid: head.ppid,
+        file,
+        origin: match head.origin {
+            origin::FORK => Origin::Fork,
+            origin::ATTACH => Origin::Attach,
+            _ => Origin::Exec,
+        },
+        parent,
+        exe: path(head.exe),
+        cmdline: head.cmdline.into_iter().map(OsString::from_vec).collect(),
+        allocator: path(head.allocator),
+        start,
+        depth: head.depth,
+        free_stacks: head.options & heap_wire::option::FREE_STACKS != 0,
+        tiers: names.into_iter().filter(|(bit, _)| head.tiers & bit != 0).map(|(_, name)| name).collect(),
+        detours: head.detours,
+        sample_bytes: head.sample_bytes,
+        lost: head.lost,
+        stopped: match head.stopped {
+            stop::SPACE => Some(Stopped::Space(head.errno)),
+            stop::LIMIT => Some(Stopped::SizeLimit),
+            stop::MAP => Some(Stopped::Map(head.errno)),
+            stop::CLOSED => Some(Stopped::Closed),
+            _ => None,
+        },
+        doubt: String::from_utf8_lossy(&head.doubt).into_owned(),
+        setup: Nanos(head.setup_ns),
+        start_ticks: head.start_ticks,
+    }
+}
+
+/// The events of one process, in the order of time. Fork and exec begin other processes.
+#[derive(Debug)]
+pub struct Events {
+    lanes: Vec<Lane>,
+    /// When each lane goes on, but for the one that is being read.
+    order: BinaryHeap<Reverse<(u64, usize)>>,
+    current: Option<usize>,
+    stacks: Stacks,
+    modules: Vec<Module>,
+    /// Address numbers by the ids of the stream.
+    addresses: HashMap<u32, u32>,
+    names: HashMap<ThreadId, String>,
+    notes: Vec<String>,
+    warnings: Vec<Warning>,
+    start_ticks: u64,
+    rate: f64,
+}
+
+impl Events {
+    fn open(process: &Process, rate: f64) -> Result<Self> {
+        let file = Rc::new(open(&process.file)?);
+        let mut lanes = BTreeMap::new();
+        each_chunk(&file, &process.file, |chunk, offset| {
+            let lane = lanes.entry(chunk.lane).or_insert_with(|| Lane::new(Rc::clone(&file), process.file.clone()));
+            lane.add(chunk, offset);
+        })?;
+        let mut events = Self {
+            lanes: lanes.into_values().collect(),
+            order: BinaryHeap::new(),
+            current: None,
+            stacks: Stacks::default(),
+            modules: Vec::new(),
+            addresses: HashMap::new(),
+            names: HashMap::new(),
+            notes: Vec::new(),
+            warnings: Vec::new(),
+            start_ticks: process.start_ticks,
+            rate,
+        };
+        for index in 0..events.lanes.len() {
+            if let Some(ticks) = events.lanes[index].begin()? {
+                events.order.push(Reverse((ticks, index)));
+            }
+        }
+        Ok(events)
+    }
+
+    /// The next event; `None` after the last.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    #[expect(clippy::should_implement_trait, reason = "an iterator could not lend the stacks between two events")]
+    pub fn next(&mut self) -> Result<Option<Event>> {
+        loop {
+            let Some(index) = self.current.take().or_else(|| self.order.pop().map(|Reverse((_, index))| index)) else {
+                return Ok(None);
+            };
+            let event = self.take(index)?;
+            match self.lanes[index].peek()? {
+                // The same lane goes on as long as no other one is earlier: mostly one thread allocates at a time.
+                Some(ticks) if self.order.peek().is_none_or(|Reverse(other)| (ticks, index) < *other) => {
+                    self.current = Some(index);
+                }
+                Some(ticks) => self.order.push(Reverse((ticks, index))),
+                None => self.warnings.extend(self.lanes[index].damage()),
+            }
+            if event.is_some() {
+                return Ok(event);
+            }
+        }
+    }
+
+    /// Takes the next record of a lane; `None`: it was one about the stream itself.
+    fn take(&mut self, index: usize) -> Result<Option<Event>> {
+        let lane = &mut self.lanes[index];
+        let Some((ticks, tid, taken)) = lane.take(&mut self.stacks, &self.addresses) else { return Ok(None) };
+        let thread = ThreadId(tid);
+        let at = nanos(ticks.saturating_sub(self.start_ticks), self.rate);
+        let event = |what| Ok(Some(Event { at, ticks, thread, stack: None, what }));
+        match taken {
+            Taken::Event { kind, ptr, size, extra, stack, replaces } => {
+                let ptr = Pointer(ptr);
+                let made = |maker| What::Alloc { ptr, size, maker };
+                let what = match kind {
+                    kind::MALLOC => made(Maker::Malloc),
+                    kind::CALLOC => made(Maker::Calloc),
+                    kind::ALIGNED => made(Maker::Aligned(1u64.checked_shl(u32::from(extra)).unwrap_or(0))),
+                    kind::NEW => made(Maker::New),
+                    kind::REALLOC_NEW => made(Maker::Realloc(replaces.map(Pointer))),
+                    kind::POOL_ALLOC => made(Maker::Pool),
+                    kind::FREE => What::Free { ptr, by: Freer::Free },
+                    kind::REALLOC_OLD => What::Free { ptr, by: Freer::Realloc },
+                    kind::POOL_FREE => What::Free { ptr, by: Freer::Pool },
+                    kind::REALLOC_FAILED => What::Restored { ptr },
+                    kind::MAP => What::Map { at: ptr, size, flags: MapFlags(extra) },
+                    _ => What::Unmap { at: ptr, size },
+                };
+                Ok(Some(Event { at, ticks, thread, stack, what }))
+            }
+            Taken::Meta(Meta::Thread(_)) => event(What::ThreadBegins),
+            Taken::Meta(Meta::Fork) => event(What::Fork),
+            Taken::Meta(Meta::Name(tid, name)) => {
+                self.names.insert(ThreadId(tid), String::from_utf8_lossy(name).into_owned());
+                Ok(Some(Event { at, ticks, thread: ThreadId(tid), stack: None, what: What::ThreadNamed }))
+            }
+            Taken::Meta(Meta::Pc(id, pc)) => {
+                let inside = pc.wrapping_sub(1);
+                let module = self.modules.iter().rposition(|module| (module.start..module.end).contains(&inside));
+                let module = module.map(|index| ModuleId(index as u32));
+                let number = self.stacks.address(Address { pc, module });
+                self.addresses.insert(id, number);
+                Ok(None)
+            }
+            Taken::Meta(Meta::Module { bias, start, end, build_id, path }) => {
+                let path = PathBuf::from(OsString::from_vec(path.to_vec()));
+                let module = Module { path, build_id: build_id.to_vec(), bias, start, end };
+                if self.modules.last() != Some(&module) {
+                    self.modules.push(module);
+                }
+                Ok(None)
+            }
+            Taken::Meta(Meta::Note(text)) => {
+                self.notes.push(String::from_utf8_lossy(text).into_owned());
+                Ok(None)
+            }
+            Taken::Meta(Meta::Reset) => Ok(None),
+        }
+    }
+
+    /// The stacks of the events so far.
+    pub fn stacks(&self) -> &Stacks {
+        &self.stacks
+    }
+
+    /// The loaded objects so far. One that was unloaded stays; an address is in the object that was there at its time.
+    pub fn modules(&self) -> &[Module] {
+        &self.modules
+    }
+
+    /// A thread's last name.
+    pub fn thread_name(&self, thread: ThreadId) -> Option<&str> {
+        self.names.get(&thread).map(String::as_str)
+    }
+
+    /// What the recorder noted.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Damage that was met so far.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// The stacks and objects, after the last event.
+    pub fn into_parts(self) -> (Stacks, Vec<Module>) {
+        (self.stacks, self.modules)
+    }
+}

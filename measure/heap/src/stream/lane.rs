@@ -1,0 +1,236 @@
+//! One lane of a stream: the sequence of its records, and what they refer back to.
+
+use super::{StackId, Stacks, read_at};
+use crate::wire::{self, Body, Chunk, Meta, Record, StackPart};
+use heap_wire::{DICTIONARY, DICTIONARY_FRAMES, kind, mark};
+use model::{Result, Warning, WarningKind, shown};
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+/// What a record turned out to be.
+pub(super) enum Taken<'a> {
+    Event { kind: u16, ptr: u64, size: u64, extra: u8, stack: Option<StackId>, replaces: Option<u64> },
+    Meta(Meta<'a>),
+}
+
+/// A record whose effect on the lane is done.
+enum Understood {
+    Event(Taken<'static>),
+    Meta,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Sequence {
+    count: u8,
+    ids: [u32; DICTIONARY_FRAMES],
+}
+
+#[derive(Debug)]
+pub(super) struct Lane {
+    file: Rc<File>,
+    path: PathBuf,
+    /// Chunks and where they are, by sequence.
+    chunks: Vec<(Chunk, u64)>,
+    /// The chunk that is read.
+    chunk: usize,
+    bytes: Vec<u8>,
+    at: usize,
+    ticks: u64,
+    pointer: u64,
+    tid: u32,
+    /// Nodes of the last stack, outermost first; the first is its end.
+    stack: Vec<StackId>,
+    table: Vec<Sequence>,
+    replaces: Option<u64>,
+    damaged: bool,
+}
+
+impl Lane {
+    pub(super) fn new(file: Rc<File>, path: PathBuf) -> Self {
+        Self {
+            file,
+            path,
+            chunks: Vec::new(),
+            chunk: 0,
+            bytes: Vec::new(),
+            at: 0,
+            ticks: 0,
+            pointer: 0,
+            tid: 0,
+            stack: vec![Stacks::end(mark::ROOT)],
+            table: vec![Sequence::default(); DICTIONARY],
+            replaces: None,
+            damaged: false,
+        }
+    }
+
+    pub(super) fn add(&mut self, chunk: Chunk, offset: u64) {
+        self.chunks.push((chunk, offset));
+    }
+
+    /// Sorts the chunks, cuts off what follows a hole, reads the first; the ticks of the first record.
+    pub(super) fn begin(&mut self) -> Result<Option<u64>> {
+        self.chunks.sort_by_key(|(chunk, _)| chunk.sequence);
+        let whole = self.chunks.iter().zip(0u32..).take_while(|((chunk, _), number)| chunk.sequence == *number).count();
+        self.damaged = whole < self.chunks.len();
+        self.chunks.truncate(whole);
+        if whole == 0 {
+            return Ok(None);
+        }
+        self.load()?;
+        self.peek()
+    }
+
+    fn load(&mut self) -> Result<()> {
+        let (chunk, offset) = self.chunks[self.chunk];
+        self.bytes.resize(chunk.bytes as usize, 0);
+        let read = read_at(&self.file, &self.path, &mut self.bytes, offset)?;
+        self.bytes.truncate(read);
+        self.at = size_of::<heap_wire::ChunkHeader>();
+        self.ticks = chunk.ticks;
+        Ok(())
+    }
+
+    /// When the next record was made; `None`: there is none.
+    pub(super) fn peek(&mut self) -> Result<Option<u64>> {
+        loop {
+            if let Some(elapsed) = wire::elapsed(&self.bytes, self.at) {
+                return Ok(Some(self.ticks.saturating_add(elapsed)));
+            }
+            if self.chunk + 1 >= self.chunks.len() {
+                return Ok(None);
+            }
+            self.chunk += 1;
+            self.load()?;
+        }
+    }
+
+    /// A warning, if the lane ended in damage.
+    pub(super) fn damage(&self) -> Option<Warning> {
+        self.damaged.then(|| {
+            let text = format!("{} is damaged: events of thread {} are missing", shown(&self.path), self.tid);
+            Warning::new(WarningKind::LostRecords, text)
+        })
+    }
+
+    /// Takes the next record, with its ticks and thread; `None`: it is damaged (the lane ends), or of a kind that this version does not know.
+    pub(super) fn take(&mut self, stacks: &mut Stacks, addresses: &HashMap<u32, u32>) -> Option<(u64, u32, Taken<'_>)> {
+        // The record borrows the chunk while the lane changes: the chunk is put back right after.
+        let bytes = std::mem::take(&mut self.bytes);
+        let start = self.at;
+        let taken = self.understand(wire::record(&bytes, start), stacks, addresses);
+        self.bytes = bytes;
+        match taken {
+            Some(Understood::Event(event)) => Some((self.ticks, self.tid, event)),
+            Some(Understood::Meta) => match wire::record(&self.bytes, start)?.body {
+                Body::Meta(what, payload) => Some((self.ticks, self.tid, Taken::Meta(wire::meta(what, payload)?))),
+                Body::Event { .. } => None,
+            },
+            None => {
+                self.damaged = true;
+                self.bytes.clear();
+                self.chunk = self.chunks.len();
+                None
+            }
+        }
+    }
+
+    fn understand(
+        &mut self,
+        record: Option<Record<'_>>,
+        stacks: &mut Stacks,
+        addresses: &HashMap<u32, u32>,
+    ) -> Option<Understood> {
+        let record = record?;
+        self.at = record.next;
+        self.ticks = self.ticks.saturating_add(record.elapsed);
+        let Body::Event { difference, size, extra, stack } = record.body else {
+            if let Body::Meta(what, payload) = record.body {
+                match wire::meta(what, payload) {
+                    Some(Meta::Thread(tid)) => {
+                        self.tid = tid;
+                        self.forget();
+                    }
+                    Some(Meta::Reset) => self.forget(),
+                    _ => {}
+                }
+            }
+            return Some(Understood::Meta);
+        };
+        self.pointer = self.pointer.wrapping_add(heap_wire::unzigzag(difference));
+        let ptr = heap_wire::gather(self.pointer);
+        let stack = self.follow(stack, stacks, addresses)?;
+        let replaces = match record.kind {
+            kind::REALLOC_OLD => {
+                self.replaces = Some(ptr);
+                None
+            }
+            kind::REALLOC_NEW | kind::REALLOC_FAILED => self.replaces.take(),
+            // `realloc(p, 0)` that freed is followed by neither.
+            _ => {
+                self.replaces = None;
+                None
+            }
+        };
+        Some(Understood::Event(Taken::Event { kind: record.kind, ptr, size, extra, stack, replaces }))
+    }
+
+    fn forget(&mut self) {
+        self.stack.clear();
+        self.stack.push(Stacks::end(mark::ROOT));
+        self.table.fill(Sequence::default());
+        self.pointer = 0;
+        self.replaces = None;
+    }
+
+    /// The stack of a record; the outer `None`: damage.
+    fn follow(
+        &mut self,
+        part: StackPart<'_>,
+        stacks: &mut Stacks,
+        addresses: &HashMap<u32, u32>,
+    ) -> Option<Option<StackId>> {
+        let mut ids = [0u32; heap_wire::FRAMES_MAX];
+        let (keep, count) = match part {
+            StackPart::None => return Some(None),
+            StackPart::Same => return Some(self.stack.last().copied()),
+            StackPart::Narrow(keep, bytes) => {
+                let pairs = bytes.chunks_exact(2).map(|id| u32::from(u16::from_le_bytes([id[0], id[1]])));
+                (keep, ids.iter_mut().zip(pairs).map(|(place, id)| *place = id).count())
+            }
+            StackPart::Wide(keep, bytes) => {
+                let words = bytes.chunks_exact(4).map(|id| u32::from_le_bytes([id[0], id[1], id[2], id[3]]));
+                (keep, ids.iter_mut().zip(words).map(|(place, id)| *place = id).count())
+            }
+            StackPart::Known(keep, entry) => {
+                let entry = self.table.get(usize::from(entry)).filter(|entry| entry.count > 0)?;
+                let count = usize::from(entry.count);
+                ids.get_mut(..count)?.copy_from_slice(entry.ids.get(..count)?);
+                (keep, count)
+            }
+        };
+        let ids = ids.get(..count)?;
+        if !matches!(part, StackPart::Known(..)) && (1..=DICTIONARY_FRAMES).contains(&count) {
+            let hash = ids.iter().fold(0, |hash, id| heap_wire::mix(hash, *id));
+            let entry = self.table.get_mut(heap_wire::slot_of(hash))?;
+            entry.count = count as u8;
+            entry.ids.get_mut(..count)?.copy_from_slice(ids);
+        }
+        let keep = usize::from(keep);
+        if keep > self.stack.len() {
+            return None;
+        }
+        self.stack.truncate(keep);
+        for id in ids {
+            let node = match self.stack.last() {
+                None if *id < mark::FIRST_PC => Stacks::end(*id),
+                Some(outer) if *id >= mark::FIRST_PC => stacks.push(*outer, *addresses.get(id)?),
+                _ => return None,
+            };
+            self.stack.push(node);
+        }
+        Some(self.stack.last().copied()).filter(Option::is_some)
+    }
+}

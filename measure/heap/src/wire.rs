@@ -1,0 +1,285 @@
+//! The bytes of a stream, hostile until shown otherwise: header, list of chunks, records of a lane.
+
+use heap_wire::{CHUNK_MAGIC, ChunkHeader, FileHeader, MAGIC, PAGE, VERSION, kind, meta, stack};
+use std::mem::offset_of;
+
+/// A part of a buffer, or `None` beyond its end.
+fn part<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..at.checked_add(N)?)?.try_into().ok()
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    part(bytes, at).map(u32::from_le_bytes)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    part(bytes, at).map(u64::from_le_bytes)
+}
+
+/// What the first page says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Head {
+    pub origin: u32,
+    pub pid: u32,
+    pub ppid: u32,
+    pub start_ticks: u64,
+    pub start_mono_ns: u64,
+    pub last_ticks: u64,
+    pub last_mono_ns: u64,
+    pub lost: u64,
+    pub nested: u64,
+    pub stopped: u32,
+    pub errno: u32,
+    pub tiers: u32,
+    pub options: u32,
+    pub depth: u32,
+    pub detours: u32,
+    pub sample_bytes: u64,
+    pub setup_ns: u64,
+    pub parent: Vec<u8>,
+    pub exe: Vec<u8>,
+    pub allocator: Vec<u8>,
+    pub doubt: Vec<u8>,
+    pub cmdline: Vec<Vec<u8>>,
+}
+
+/// Why a first page is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bad {
+    /// It does not begin as one.
+    NoStream,
+    /// Another version.
+    Version(u32),
+}
+
+/// Reads the first page.
+pub fn head(page: &[u8]) -> Result<Head, Bad> {
+    if part(page, 0) != Some(MAGIC) {
+        return Err(Bad::NoStream);
+    }
+    let page: &[u8; size_of::<FileHeader>()] =
+        page.get(..size_of::<FileHeader>()).and_then(|page| page.try_into().ok()).ok_or(Bad::NoStream)?;
+    let small = |at: usize| u32_at(page, at).unwrap_or(0);
+    let large = |at: usize| u64_at(page, at).unwrap_or(0);
+    let text = |at: usize, bytes: usize| until_zero(page.get(at..at + bytes).unwrap_or(&[]));
+    if small(offset_of!(FileHeader, version)) != VERSION {
+        return Err(Bad::Version(small(offset_of!(FileHeader, version))));
+    }
+    let cmdline = page.get(offset_of!(FileHeader, cmdline)..).unwrap_or(&[]);
+    let used = cmdline.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    let words = cmdline.get(..used).unwrap_or(&[]).split(|byte| *byte == 0).map(<[u8]>::to_vec).collect();
+    Ok(Head {
+        origin: small(offset_of!(FileHeader, origin)),
+        pid: small(offset_of!(FileHeader, pid)),
+        ppid: small(offset_of!(FileHeader, ppid)),
+        start_ticks: large(offset_of!(FileHeader, start_ticks)),
+        start_mono_ns: large(offset_of!(FileHeader, start_mono_ns)),
+        last_ticks: large(offset_of!(FileHeader, last_ticks)),
+        last_mono_ns: large(offset_of!(FileHeader, last_mono_ns)),
+        lost: large(offset_of!(FileHeader, lost)),
+        nested: large(offset_of!(FileHeader, nested)),
+        stopped: small(offset_of!(FileHeader, stopped)),
+        errno: small(offset_of!(FileHeader, errno)),
+        tiers: small(offset_of!(FileHeader, tiers)),
+        options: small(offset_of!(FileHeader, options)),
+        depth: small(offset_of!(FileHeader, depth)),
+        detours: small(offset_of!(FileHeader, detours)),
+        sample_bytes: large(offset_of!(FileHeader, sample_bytes)),
+        setup_ns: large(offset_of!(FileHeader, setup_ns)),
+        parent: text(offset_of!(FileHeader, parent), 64),
+        exe: text(offset_of!(FileHeader, exe), 1024),
+        allocator: text(offset_of!(FileHeader, allocator), 512),
+        doubt: text(offset_of!(FileHeader, doubt), 512),
+        cmdline: if used == 0 { Vec::new() } else { words },
+    })
+}
+
+fn until_zero(bytes: &[u8]) -> Vec<u8> {
+    bytes.split(|byte| *byte == 0).next().unwrap_or(&[]).to_vec()
+}
+
+/// A chunk's header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    pub lane: u32,
+    pub sequence: u32,
+    pub bytes: u32,
+    pub ticks: u64,
+}
+
+/// Reads a chunk's header; `None`: there is no chunk here.
+pub fn chunk(bytes: &[u8]) -> Option<Chunk> {
+    let small = |at: usize| u32_at(bytes, at);
+    let size = small(offset_of!(ChunkHeader, bytes))?;
+    let sane = small(offset_of!(ChunkHeader, magic))? == CHUNK_MAGIC
+        && size as usize >= PAGE
+        && (size as usize).is_multiple_of(PAGE)
+        && size <= 1 << 24;
+    sane.then_some(Chunk {
+        lane: small(offset_of!(ChunkHeader, lane))?,
+        sequence: small(offset_of!(ChunkHeader, sequence))?,
+        bytes: size,
+        ticks: u64_at(bytes, offset_of!(ChunkHeader, ticks))?,
+    })
+}
+
+/// How a record tells its stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StackPart<'a> {
+    None,
+    Same,
+    /// This many elements stay, these ids follow (of two or four bytes).
+    Narrow(u8, &'a [u8]),
+    Wide(u8, &'a [u8]),
+    /// This many stay, the entry of the table follows.
+    Known(u8, u8),
+}
+
+/// What a record is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body<'a> {
+    /// An event: difference of the pointers (zigzag), size, extra byte, stack.
+    Event { difference: u64, size: u64, extra: u8, stack: StackPart<'a> },
+    /// META: what, payload.
+    Meta(u8, &'a [u8]),
+}
+
+/// A record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    pub kind: u16,
+    /// Ticks since the last one.
+    pub elapsed: u64,
+    pub body: Body<'a>,
+    /// Where the next one begins.
+    pub next: usize,
+}
+
+/// The ticks until the record at `at`; `None`: the chunk ends here.
+pub fn elapsed(chunk: &[u8], at: usize) -> Option<u64> {
+    let header = u16::from_le_bytes(part(chunk, at)?);
+    if header & 15 == kind::END {
+        return None;
+    }
+    number(chunk, at + 2, (header >> 4 & 7) as usize + 1)
+}
+
+/// A number of 1 to 8 bytes.
+fn number(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
+    if let Some(eight) = u64_at(bytes, at) {
+        return Some(eight & (u64::MAX >> (64 - 8 * length as u32)));
+    }
+    let part = bytes.get(at..at.checked_add(length)?)?;
+    Some(part.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
+}
+
+/// Reads the record at `at`; `None`: it is damaged.
+pub fn record(chunk: &[u8], at: usize) -> Option<Record<'_>> {
+    let header = u16::from_le_bytes(part(chunk, at)?);
+    let kind = header & 15;
+    let length = |shift: u16| (header >> shift & 7) as usize + 1;
+    let elapsed = number(chunk, at + 2, length(4))?;
+    let mut at = at + 2 + length(4);
+    if kind == kind::META {
+        let what = *chunk.get(at)?;
+        let bytes = usize::from(u16::from_le_bytes(part(chunk, at + 1)?));
+        let payload = chunk.get(at + 3..at + 3 + bytes)?;
+        return Some(Record { kind, elapsed, body: Body::Meta(what, payload), next: at + 3 + bytes });
+    }
+    if kind == kind::END || kind > kind::POOL_FREE {
+        return None;
+    }
+    let difference = number(chunk, at, length(7))?;
+    at += length(7);
+    let mut size = 0;
+    if kind::has_size(kind) {
+        size = number(chunk, at, length(10))?;
+        at += length(10);
+    }
+    let mut extra = 0;
+    if kind::has_extra(kind) {
+        extra = *chunk.get(at)?;
+        at += 1;
+    }
+    let code = header >> 13;
+    let stack = match code {
+        stack::NONE => StackPart::None,
+        stack::SAME => StackPart::Same,
+        stack::NARROW | stack::WIDE => {
+            let [keep, count] = part(chunk, at)?;
+            let width = if code == stack::NARROW { 2 } else { 4 };
+            let ids = chunk.get(at + 2..at + 2 + width * usize::from(count))?;
+            at += 2 + ids.len();
+            if code == stack::NARROW { StackPart::Narrow(keep, ids) } else { StackPart::Wide(keep, ids) }
+        }
+        stack::KNOWN => {
+            let [keep, entry] = part(chunk, at)?;
+            at += 2;
+            StackPart::Known(keep, entry)
+        }
+        _ => return None,
+    };
+    Some(Record { kind, elapsed, body: Body::Event { difference, size, extra, stack }, next: at })
+}
+
+/// What a META record tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meta<'a> {
+    Thread(u32),
+    Name(u32, &'a [u8]),
+    Pc(u32, u64),
+    Module { bias: u64, start: u64, end: u64, build_id: &'a [u8], path: &'a [u8] },
+    Reset,
+    Note(&'a [u8]),
+    Fork,
+}
+
+/// Reads the payload of a META record; `None`: unknown or damaged.
+pub fn meta(what: u8, payload: &[u8]) -> Option<Meta<'_>> {
+    Some(match what {
+        meta::THREAD => Meta::Thread(u32_at(payload, 0)?),
+        meta::NAME => Meta::Name(u32_at(payload, 0)?, payload.get(4..)?),
+        meta::PC => Meta::Pc(u32_at(payload, 0)?, u64_at(payload, 4)?),
+        meta::MODULE => {
+            let id = usize::from(*payload.get(24)?);
+            Meta::Module {
+                bias: u64_at(payload, 0)?,
+                start: u64_at(payload, 8)?,
+                end: u64_at(payload, 16)?,
+                build_id: payload.get(25..25 + id)?,
+                path: payload.get(25 + id..)?,
+            }
+        }
+        meta::RESET => Meta::Reset,
+        meta::NOTE => Meta::Note(payload),
+        meta::FORK => Meta::Fork,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_bytes_break_the_reader(bytes in prop::collection::vec(any::<u8>(), 0..300), at in 0usize..310) {
+            let _ = (head(&bytes), chunk(&bytes), elapsed(&bytes, at));
+            if let Some(record) = record(&bytes, at) {
+                prop_assert!(record.next > at && record.next <= bytes.len());
+                if let Body::Meta(what, payload) = record.body {
+                    let _ = meta(what, payload);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_at_the_end_of_a_chunk_are_read() {
+        assert_eq!(number(&[1, 2, 3], 1, 2), Some(0x0302));
+        assert_eq!(number(&[1, 2, 3, 4, 5, 6, 7, 8, 9], 0, 3), Some(0x03_0201));
+        assert_eq!(number(&[1, 2, 3], 2, 2), None);
+        assert_eq!(elapsed(&[0, 0, 0, 0], 0), None);
+    }
+}

@@ -1,0 +1,418 @@
+//! The guest in real programs: what it must see, what it must survive, and that its stacks are those that a debugger sees.
+
+use heap::ledger::Ledger;
+use heap::record::{self, Existing, FreeStacks, Plan, Recording};
+use heap::report::{ProcessReport, Report};
+use heap::stream::{End, Freer, Reader, Stopped, What};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use tempfile::TempDir;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
+}
+
+/// The guest, built once; `None` (counted as skipped) on other machines.
+fn agent() -> Option<&'static Path> {
+    static AGENT: OnceLock<PathBuf> = OnceLock::new();
+    if !cfg!(target_arch = "x86_64") {
+        testing::skip("the guest of thaw heap is for x86-64");
+        return None;
+    }
+    Some(AGENT.get_or_init(|| {
+        let output = Command::new(root().join("dev/agent")).env("CARGO", env!("CARGO")).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+        target.join("agent").join(record::AGENT)
+    }))
+}
+
+/// Recording waits for all descendants of this process, so one test at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static LOCK: Mutex<()> = Mutex::new(());
+    LOCK.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A folder for compiled fixtures and recordings.
+struct Bench {
+    folder: TempDir,
+    agent: &'static Path,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Bench {
+    fn new() -> Option<Self> {
+        if Command::new("cc").arg("--version").output().is_err() {
+            testing::skip("needs a C compiler");
+            return None;
+        }
+        let agent = agent()?;
+        os::spawn::become_subreaper().unwrap();
+        Some(Self { folder: tempfile::tempdir().unwrap(), agent, _alone: alone() })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Compiles a fixture as it is written, without the compiler's knowledge of malloc.
+    fn compile(&self, name: &str, flags: &[&str]) -> OsString {
+        let program = self.path(name);
+        let output = Command::new("cc")
+            .args(["-O2", "-g", "-w", "-fno-builtin", "-o"])
+            .arg(&program)
+            .arg(root().join(format!("fixtures/heap/{name}.c")))
+            .args(flags)
+            .args(["-lpthread", "-ldl"])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        program.into()
+    }
+
+    fn plan(&self, command: Vec<OsString>) -> Plan {
+        Plan {
+            command,
+            output: self.path("out.heap"),
+            existing: Existing::Replace,
+            depth: 64,
+            frees: FreeStacks::Without,
+            agent: self.agent.to_owned(),
+        }
+    }
+
+    fn record(&self, command: &[OsString]) -> Recorded {
+        Recorded::of(&self.plan(command.to_vec()))
+    }
+}
+
+struct Recorded {
+    recording: Recording,
+    reader: Reader,
+    report: Report,
+}
+
+impl Recorded {
+    fn of(plan: &Plan) -> Self {
+        let recording = record::run(plan, "test", &mut |_| {}).unwrap();
+        let reader = Reader::open(&plan.output).unwrap();
+        let report = heap::report::report(&reader).unwrap();
+        Self { recording, reader, report }
+    }
+
+    #[track_caller]
+    fn only(&self) -> &ProcessReport {
+        assert_eq!(self.report.processes.len(), 1, "{:#?}", self.report);
+        &self.report.processes[0]
+    }
+
+    /// Sizes of leaked blocks and how many, of all processes, in a range.
+    fn leaks(&self, range: std::ops::Range<u64>) -> BTreeMap<u64, u64> {
+        let mut sizes = BTreeMap::new();
+        for leak in self.report.processes.iter().flat_map(|process| &process.leaks) {
+            let size = leak.bytes.0 / leak.blocks;
+            if range.contains(&size) {
+                *sizes.entry(size).or_default() += leak.blocks;
+            }
+        }
+        sizes
+    }
+
+    #[track_caller]
+    fn is_consistent(&self) {
+        for process in &self.report.processes {
+            assert_eq!((process.inconsistencies, process.lost), (0, 0), "{process:#?}");
+        }
+    }
+}
+
+fn words<const N: usize>(program: &OsString, more: [&str; N]) -> Vec<OsString> {
+    std::iter::once(program.clone()).chain(more.map(OsString::from)).collect()
+}
+
+#[test]
+fn every_function_is_seen_and_the_leaks_are_exact_however_the_process_ends() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("corrections", &[]);
+    let once = [0, 20, 1003, 1004, 1005, 1006, 1008, 1009, 1011, 1012, 1024].map(|size| (size, 1));
+    let expected: BTreeMap<u64, u64> = once.into_iter().chain([(1001, 2)]).collect();
+    for (end, code, signal) in [
+        ("exit", Some(0), None),
+        ("return", Some(0), None),
+        ("_exit", Some(0), None),
+        ("kill", None, Some(libc::SIGKILL)),
+        ("segv", None, Some(libc::SIGSEGV)),
+        ("abort", None, Some(libc::SIGABRT)),
+    ] {
+        let recorded = bench.record(&words(&program, [end]));
+        recorded.is_consistent();
+        assert_eq!((recorded.recording.code, recorded.recording.signal), (code, signal), "{end}");
+        assert_eq!(recorded.leaks(0..2000), expected, "{end}");
+        assert_eq!(recorded.only().leaked_blocks, 13, "{end}");
+    }
+}
+
+#[test]
+fn racing_reallocs_give_no_inconsistency() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("race", &[]);
+    // One arena for all threads: blocks go from hand to hand at once.
+    let arena = ["env", "MALLOC_ARENA_MAX=1"].map(OsString::from);
+    let command: Vec<OsString> = arena.into_iter().chain(words(&program, ["20000"])).collect();
+    for _ in 0..5 {
+        let recorded = bench.record(&command);
+        recorded.is_consistent();
+        let race = recorded.report.processes.last().unwrap();
+        assert!(race.allocations >= 80_000 && race.threads == 5, "{race:#?}");
+        let moved =
+            race.leaks.iter().filter(|leak| leak.stack[0].module.as_deref().is_some_and(|name| name.ends_with("race")));
+        assert_eq!(moved.count(), 0, "all blocks of the program were freed: {race:#?}");
+    }
+}
+
+#[test]
+fn every_process_of_a_tree_has_its_stream() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("tree", &[]);
+    let recorded = bench.record(&[program]);
+    recorded.is_consistent();
+    let sizes: BTreeSet<u64> = recorded.leaks(2001..3000).into_keys().collect();
+    assert_eq!(sizes, (2001..=2010).collect());
+    let processes = &recorded.report.processes;
+    assert_eq!(processes.iter().map(|process| process.inherited_frees).sum::<u64>(), 1, "the block that a child freed");
+    let forked: Vec<_> = processes.iter().filter(|process| process.origin == "fork").collect();
+    assert_eq!((processes.len(), forked.len()), (10, 5));
+    assert!(forked.iter().all(|process| process.forked_from.is_some()));
+    assert!(recorded.recording.finished);
+}
+
+#[test]
+fn hard_places_are_survived_and_recorded() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("hard", &[]);
+    let cases =
+        [("small", 3001, 8), ("threads", 3001, 2000), ("deep", 3002, 1), ("signals", 3003, 1), ("jumps", 3004, 1)];
+    for (what, size, blocks) in cases.into_iter().chain([("close", 3005, 1)]) {
+        let recorded = bench.record(&words(&program, [what]));
+        assert_eq!(recorded.recording.code, Some(0), "{what}: {:#?}", recorded.recording);
+        recorded.is_consistent();
+        assert_eq!(recorded.leaks(3001..4000), [(size, blocks)].into(), "{what}");
+    }
+}
+
+#[test]
+fn a_cut_stack_has_its_innermost_frames() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("hard", &[]);
+    let recorded = bench.record(&words(&program, ["deep"]));
+    let process = recorded.only();
+    assert!(process.cut_stacks >= 99, "{process:#?}");
+    let leak = process.leaks.iter().find(|leak| leak.bytes.0 == 3002).unwrap();
+    assert!((64..=128).contains(&leak.stack.len()), "{}", leak.stack.len());
+    let places: BTreeSet<u64> = leak.stack.iter().map(|frame| frame.address).collect();
+    assert!(places.len() <= 4, "one function calls itself: {:#?}", leak.stack);
+}
+
+#[test]
+fn a_library_that_is_bound_past_us_is_recorded() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("late", &[]);
+    let plugin = bench.compile("plugin", &["-shared", "-fPIC"]);
+    let recorded = bench.record(&[program, plugin]);
+    recorded.is_consistent();
+    assert_eq!(recorded.leaks(4001..4010), [(4001, 1), (4002, 1), (4003, 1)].into());
+    assert!(recorded.only().tiers.contains(&"got"));
+}
+
+#[test]
+fn an_allocator_inside_of_the_program_is_hooked() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("own", &["-rdynamic"]);
+    let recorded = bench.record(&[program]);
+    recorded.is_consistent();
+    let process = recorded.only();
+    assert!(process.tiers.contains(&"detour"), "{:#?}", recorded.report);
+    // Five of 6000 to 6008, of one stack: their mean.
+    assert_eq!(recorded.leaks(5000..8000), [(6004, 5), (7000, 1)].into());
+    assert_eq!((process.allocations, process.reallocs), (21, 10));
+}
+
+#[test]
+fn a_static_program_is_no_empty_profile() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.path("static");
+    let source = root().join("fixtures/heap/corrections.c");
+    let built = Command::new("cc").args(["-w", "-static", "-o"]).arg(&program).arg(source).status().unwrap();
+    if !built.success() {
+        return testing::skip("needs a static C library");
+    }
+    let recorded = bench.record(&[program.into()]);
+    assert!(recorded.report.processes.is_empty());
+    let said = recorded.report.warnings.iter().any(|warning| warning.text.contains("statically linked"));
+    assert!(said, "{:#?}", recorded.report.warnings);
+}
+
+#[test]
+fn what_does_not_fit_is_said_and_the_program_goes_on() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("hard", &[]);
+    let script = format!("ulimit -f 2048; exec {} many 500000", program.to_string_lossy());
+    let limited = bench.record(&["sh".into(), "-c".into(), script.into()]);
+    assert_eq!(limited.recording.code, Some(0));
+    let last = limited.reader.processes().last().unwrap();
+    assert_eq!(last.stopped, Some(Stopped::SizeLimit));
+    let seen = limited.report.processes.last().unwrap().allocations;
+    assert!(last.lost > 100_000 && seen > 10_000, "{seen} of {last:#?}");
+
+    let locked = bench.record(&words(&program, ["locked"]));
+    assert_eq!(locked.recording.code, Some(0), "{:#?}", locked.report);
+    let process = &locked.reader.processes()[0];
+    assert_eq!(process.stopped, Some(Stopped::Space(libc::EPERM as u32)));
+    assert!(process.lost > 0);
+    assert!(locked.report.warnings.iter().any(|warning| warning.text.contains("not recorded to its end")));
+}
+
+#[test]
+fn a_full_disk_is_survived() {
+    let Some(bench) = Bench::new() else { return };
+    if !testing::root_or_skip() {
+        return;
+    }
+    let program = bench.compile("hard", &[]);
+    let disk = bench.path("disk");
+    std::fs::create_dir(&disk).unwrap();
+    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=3m", "none"]).arg(&disk).status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        return testing::skip("needs to mount a tmpfs");
+    }
+    let plan = Plan { output: disk.join("out.heap"), ..bench.plan(words(&program, ["many"])) };
+    let outcome = std::panic::catch_unwind(|| {
+        let full = Recorded::of(&plan);
+        assert_eq!(full.recording.code, Some(0));
+        let process = &full.reader.processes()[0];
+        assert_eq!(process.stopped, Some(Stopped::Space(libc::ENOSPC as u32)));
+        assert!(process.lost > 100_000 && full.only().allocations > 10_000, "{process:#?}");
+        assert!(Recording::read(&plan.output).unwrap().finished);
+    });
+    assert!(Command::new("umount").arg(&disk).status().unwrap().success());
+    if let Err(panic) = outcome {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+#[test]
+fn events_are_in_order_and_their_places_are_known() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("race", &[]);
+    let recorded = bench.record(&words(&program, ["2000"]));
+    let process = &recorded.reader.processes()[0];
+    let mut events = recorded.reader.events(process.id).unwrap();
+    let (mut last, mut ledger, mut allocations) = (0, Ledger::new(process.origin), 0);
+    while let Some(event) = events.next().unwrap() {
+        assert!(event.ticks >= last);
+        last = event.ticks;
+        ledger.enter(&event);
+        if let (What::Alloc { .. }, Some(stack)) = (event.what, event.stack) {
+            allocations += 1;
+            let frames: Vec<_> = events.stacks().frames(stack).collect();
+            assert!(!frames.is_empty() && frames.iter().all(|frame| frame.module.is_some()), "{frames:x?}");
+        }
+    }
+    assert_eq!(ledger.totals().allocations, allocations);
+    let modules =
+        events.modules().iter().filter_map(|module| Some(module.path.file_name()?.to_string_lossy().into_owned()));
+    let names: BTreeSet<String> = modules.collect();
+    assert!(names.contains("race") && names.iter().any(|name| name.starts_with("libc")), "{names:?}");
+}
+
+#[test]
+fn frees_have_stacks_if_asked_for() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("race", &[]);
+    let plan = Plan { frees: FreeStacks::With, ..bench.plan(words(&program, ["500"])) };
+    let recorded = Recorded::of(&plan);
+    recorded.is_consistent();
+    let process = &recorded.reader.processes()[0];
+    assert!(process.free_stacks);
+    let mut events = recorded.reader.events(process.id).unwrap();
+    let mut frees = 0;
+    while let Some(event) = events.next().unwrap() {
+        if let What::Free { by: Freer::Free, .. } = event.what {
+            assert!(event.stack.is_some());
+            frees += 1;
+        }
+    }
+    assert!(frees > 0);
+}
+
+/// What gdb prints at each stop: return addresses from the caller of `allocate` outwards.
+const GDB: &str = r#"
+import gdb
+class Stop(gdb.Breakpoint):
+    def stop(self):
+        frame, pcs, one_more = gdb.newest_frame().older().older(), [], 0
+        while frame is not None:
+            # Not frames of the stack but of the debug information.
+            if frame.type() not in (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME):
+                pcs.append('%x' % (frame.pc() + one_more))
+            one_more = 1 if frame.type() == gdb.SIGTRAMP_FRAME else 0
+            frame = frame.older()
+        out.write(' '.join(pcs) + '\n')
+        return False
+gdb.execute('set pagination off')
+gdb.execute('set confirm off')
+gdb.execute('set backtrace past-main on')
+gdb.execute('set backtrace past-entry on')
+gdb.execute('handle SIGUSR1 nostop noprint pass')
+Stop('stop_here')
+gdb.execute('run')
+out.close()
+"#;
+
+/// The head of a recording that thaw did not start.
+const HEAD: &str = r#"{"schema":"thaw.heap/1","thaw_version":"test","command":[],"cwd":"","created_unix_ns":0,"start_ticks":0,
+    "ticks_per_second":null,"finished":true,"code":0,"signal":null,"cpu_s":null,"max_rss_bytes":null,"nothing":null,"running":[]}"#;
+
+#[test]
+fn a_thousand_stacks_are_those_that_gdb_sees() {
+    let Some(bench) = Bench::new() else { return };
+    if Command::new("gdb").arg("--version").output().is_err() {
+        return testing::skip("needs gdb");
+    }
+    let program = bench.compile("stacks", &[]);
+    let (script, listed, streams) = (bench.path("stop.py"), bench.path("listed"), bench.path("streams"));
+    std::fs::write(&script, format!("out = open({:?}, 'w')\n{GDB}", listed.to_string_lossy())).unwrap();
+    std::fs::create_dir(&streams).unwrap();
+    // The program is to be the host, not gdb: gdb sets the environment for it.
+    let mut gdb = Command::new("gdb");
+    gdb.args(["-q", "-batch", "-nx", "-ex", "set startup-with-shell off", "-ex"]);
+    gdb.arg(format!("set environment LD_PRELOAD {}", bench.agent.display())).arg("-ex");
+    gdb.arg(format!("set environment THAW_HEAP depth=64;dir={}", streams.display()));
+    gdb.arg("-x").arg(&script).arg("--args").arg(&program).arg("1000");
+    let output = gdb.output().unwrap();
+    let seen = std::fs::read_to_string(&listed).unwrap();
+    assert_eq!(seen.lines().count(), 1000, "{}", String::from_utf8_lossy(&output.stderr));
+    std::fs::write(streams.join("recording.json"), HEAD).unwrap();
+    let reader = Reader::open(&streams).unwrap();
+    let mut events = reader.events(reader.processes()[0].id).unwrap();
+    let mut lines = seen.lines();
+    let (mut equal, mut cut) = (0, 0);
+    while let Some(event) = events.next().unwrap() {
+        let What::Alloc { size: 7001..=8000, .. } = event.what else { continue };
+        let stack = event.stack.unwrap();
+        let ours: Vec<String> = events.stacks().frames(stack).skip(1).map(|frame| format!("{:x}", frame.pc)).collect();
+        let theirs: Vec<String> = lines.next().unwrap().split(' ').map(str::to_owned).collect();
+        if events.stacks().ended(stack) == End::Root {
+            assert_eq!(ours, theirs, "stack {}", equal + cut);
+            equal += 1;
+        } else {
+            assert!(theirs.starts_with(&ours), "{ours:?} is no part of {theirs:?}");
+            cut += 1;
+        }
+    }
+    assert_eq!(equal + cut, 1000);
+    assert!(cut < 10, "{cut} of 1000 stacks are cut");
+}
