@@ -244,14 +244,13 @@ fn the_rest_is_read_by_a_process_that_nobody_waits_for() {
     scratch.write("a.preload", summed(body));
     let _machine = alone();
     scratch.thaw(["flush", "data"]).exits(0);
-    let run = ["preload", "run", "a.preload", "--when", "first-part", "--first", "4K", "--"];
-    // A shell that waits for all its children finds none; a pipe that the other process held open would not end.
-    let said = scratch.thaw(words(&run, &["sh", "-c", "wait; ls /proc/self/task/*/children | xargs cat; echo end"]));
+    let run = ["preload", "run", "a.preload", "--window", "4K", "--"];
+    // A shell that waits for all its children finds none; the rest comes while it runs; a pipe that the other process held open would
+    // not end.
+    let shell = "wait; ls /proc/self/task/*/children | xargs cat; \
+        until \"$0\" resident data --json | grep -q '\"resident_bytes\": 8192'; do :; done; echo end";
+    let said = scratch.thaw(words(&run, &["sh", "-c", shell, env!("CARGO_BIN_EXE_thaw")]));
     assert_eq!(said.exits(0).out().lines().last(), Some("end"));
-    let resident = || scratch.thaw(["resident", "data", "--json"]).exits(0).json()["resident_bytes"].clone();
-    while resident() != 8192 {
-        std::thread::yield_now();
-    }
 }
 
 #[test]

@@ -114,7 +114,8 @@ pub fn plan(mut wanted: Vec<Wanted>, gap: Gap, order: Order, cost: &Cost<'_>, ab
     // Devices first: opening files needs the metadata on them.
     wanted.sort_by_key(|file| (file.entry.kind != Kind::Device, file.entry.dev, file.entry.ino));
     let placed: Vec<Vec<Placed>> = wanted.iter().map(place).collect();
-    let at = |gap: Bytes| ordered(&wanted, &placed, gap, order);
+    let request = if order == Order::FirstUse { request_in_bytes(cost) } else { Bytes(0) };
+    let at = |gap: Bytes| along(ordered(&wanted, &placed, gap, order), request);
     let (gap, reads) = match gap {
         Gap::UpTo(gap) => (gap, at(gap)),
         Gap::Fastest => GAPS
@@ -236,6 +237,36 @@ fn ordered(wanted: &[Wanted], placed: &[Vec<Placed>], gap: Bytes, order: Order) 
         }
     }
     reads
+}
+
+/// How many bytes a disk reads in the time that a request takes however short it is, where many wait.
+fn request_in_bytes(cost: &Cost<'_>) -> Bytes {
+    const MANY: u64 = 1000;
+    let apart = |len: Bytes| (0..MANY).map(|at| DiskRead { disk: DiskOffset(at << 30), len }).collect::<Vec<_>>();
+    let (short, long) = (Bytes(PAGE), LONGEST);
+    let (of_short, of_long) = (cost(&apart(short)).0 as f64, cost(&apart(long)).0 as f64);
+    Bytes((of_short / of_long.max(1.0) * long.0 as f64) as u64)
+}
+
+/// Lets short reads go along with long ones. A disk or volume that is limited in requests and in bytes a second saves neither for later:
+/// beside long reads there are requests to spare, and the short ones that come later in one go would wait for those. What is brought early
+/// is little. `request` is what a request weighs in bytes.
+fn along(reads: Vec<Planned>, request: Bytes) -> Vec<Planned> {
+    let weight = |read: &Planned| read.placed.len.0 as f64 / request.0.max(1) as f64;
+    let (long, short): (Vec<_>, Vec<_>) = reads.into_iter().enumerate().partition(|(_, read)| weight(read) >= 1.0);
+    let (mut long, mut short) = (long.into_iter().peekable(), short.into_iter().peekable());
+    let mut mixed = Vec::new();
+    let mut spare = 0.0_f64;
+    loop {
+        let is_short_next = match (long.peek(), short.peek()) {
+            (_, Some(_)) if spare >= 1.0 => true,
+            (Some((first, _)), Some((other, _))) => other < first,
+            (long, short) => long.is_none() && short.is_some(),
+        };
+        let Some((_, read)) = (if is_short_next { short.next() } else { long.next() }) else { return mixed };
+        spare = (spare + weight(&read) - 1.0).max(0.0);
+        mixed.push(read);
+    }
 }
 
 /// When the first of the needed ranges inside a read was needed.

@@ -1,8 +1,12 @@
 //! Has the files of a manifest read, so that a program that starts next finds them in memory.
 //!
 //! Metadata first, since opening files needs it; then all files are opened in the order of their inodes, those that changed are left
-//! out, those that are in memory already too; then everything is asked for before the program starts. That is faster than reading
-//! beside the program, whose own requests would wait among ours.
+//! out, those that are in memory already too; then the reads are asked for, and the program starts.
+//!
+//! Asking for everything before the program starts is best where the disk has an arm: what the program reads by itself would
+//! move it. Elsewhere a request that no manifest knows (a file with a new name, a page that only this start touches) would wait behind all of ours, and the
+//! program with it, whose work then comes after the reading instead of beside it. So a process of its own asks for a window at a time, in the
+//! order of first use, as fast as the disk delivers.
 
 use crate::identity::{self, Stale};
 use crate::manifest::{FileIndex, Kind, Manifest, Read};
@@ -13,7 +17,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Serialize;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 
 /// The call that asks for a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -27,13 +31,30 @@ pub enum Engine {
     IoUring,
 }
 
-/// How much is asked for before the program starts.
+/// How much is asked for at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
-    /// Everything.
+pub enum Window {
+    /// Everything, before the program starts.
     All,
-    /// What is used first, up to this much; a process of its own asks for the rest.
-    FirstPart(Bytes),
+    /// So much, and no more than [`CALLS_AT_ONCE`] calls: the first before the program starts, the rest by a process of its own
+    /// as the disk delivers, until the program ends.
+    Of(Bytes),
+}
+
+/// More calls are not under way at once, however small they are: a disk of 200 requests a second has done as many in 160 ms.
+pub const CALLS_AT_ONCE: usize = 32;
+
+impl Window {
+    /// How many of these calls fit into it, one at least.
+    fn fits(self, calls: &[Call]) -> usize {
+        let Self::Of(Bytes(room)) = self else { return calls.len() };
+        let mut sum = 0_u64;
+        let beyond = |call: &Call| {
+            sum = sum.saturating_add(call.2);
+            sum > room
+        };
+        calls.iter().take(CALLS_AT_ONCE).position(beyond).unwrap_or(CALLS_AT_ONCE).max(1).min(calls.len())
+    }
 }
 
 /// A file that was left out.
@@ -84,15 +105,15 @@ pub struct Prepared<'a> {
     /// What was found, and what will be asked for.
     pub report: Report,
     engine: Engine,
-    first: Vec<Call>,
-    rest: Vec<Call>,
+    window: Window,
+    calls: Vec<Call>,
     /// The calls name files by number: they must stay open.
     _opened: Opened<'a>,
 }
 
 /// Has metadata read, opens the files, and finds out what is not in memory. Never fails: what cannot be read is in the report, and the
 /// program will read it itself.
-pub fn prepare(manifest: &Manifest, engine: Engine, when: When) -> Prepared<'_> {
+pub fn prepare(manifest: &Manifest, engine: Engine, window: Window) -> Prepared<'_> {
     let bytes = manifest.bytes();
     let (room, short) = budget(bytes);
     let (reads, _) = first_ones(manifest.reads.clone(), room);
@@ -106,14 +127,9 @@ pub fn prepare(manifest: &Manifest, engine: Engine, when: When) -> Prepared<'_> 
     // Its error is seen again with the data.
     let _ = ask(&calls, engine);
     opened.open(|kind| kind != Kind::Device, &data, &mut report);
-    let (first, rest) = match when {
-        When::All => (data, Vec::new()),
-        When::FirstPart(first) => first_ones(data, first),
-    };
-    let (first, rest) = (opened.calls(&first), opened.calls(&rest));
-    report.count(&first);
-    report.count(&rest);
-    Prepared { report, engine, first, rest, _opened: opened }
+    let calls = opened.calls(&data);
+    report.count(&calls);
+    Prepared { report, engine, window, calls, _opened: opened }
 }
 
 impl Prepared<'_> {
@@ -124,13 +140,40 @@ impl Prepared<'_> {
     pub fn ask(&self) -> io::Result<()> {
         // The code that comes after the last call is in memory after this.
         let _ = ask(&[], self.engine);
-        ask(&self.first, self.engine)?;
-        if self.rest.is_empty() || detached(|| ask(&self.rest, self.engine)) {
+        let (first, rest) = self.calls.split_at(self.window.fits(&self.calls));
+        ask(first, self.engine)?;
+        if rest.is_empty() || detached(&self.calls, |program| self.follow(first.len(), program)) {
             return Ok(());
         }
-        // Without a second process the first one asks for the rest too.
-        ask(&self.rest, self.engine)
+        // Without a second process this one asks for the rest too.
+        ask(rest, self.engine)
     }
+
+    /// Asks for the calls from `asked` on, as earlier ones are done; ends with the program.
+    fn follow(&self, mut asked: usize, program: RawFd) {
+        let mut done = 0;
+        while asked < self.calls.len() && !has_ended(program) {
+            wait_for(self.calls[done]);
+            done += 1;
+            let more = (done + self.window.fits(&self.calls[done..])).max(asked);
+            let _ = ask(&self.calls[asked..more], self.engine);
+            asked = more;
+        }
+    }
+}
+
+/// Returns when the last byte of a read is in memory: reading it waits for the read that is under way.
+fn wait_for((fd, offset, len): Call) {
+    let mut byte = 0_u8;
+    // SAFETY: one byte is written to `byte`; the file is open as long as its `Opened` lives. A failure means there is nothing to wait for.
+    unsafe { libc::pread64(fd, (&raw mut byte).cast(), 1, (offset + len.saturating_sub(1)) as libc::off64_t) };
+}
+
+/// Whether the process of a pidfd has ended; without a pidfd nobody knows, and the reads are few.
+fn has_ended(program: RawFd) -> bool {
+    let mut poll = libc::pollfd { fd: program, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one `pollfd` is read and written; it does not wait. A negative number in it is left out by the kernel.
+    unsafe { libc::poll(&mut poll, 1, 0) > 0 }
 }
 
 fn ask(calls: &[Call], engine: Engine) -> io::Result<()> {
@@ -230,34 +273,50 @@ fn fadvise((fd, offset, len): Call) -> io::Result<()> {
     }
 }
 
-/// Runs `work` in a process that the program to come has nothing to do with: not its child, not in its session, without its files.
-/// `false`: there is no such process, and the work is still to do.
-fn detached<T>(work: impl FnOnce() -> T) -> bool {
+/// Runs `work` in a process that the program to come has nothing to do with: not its child, not in its session, with none of its files
+/// but those of `calls`. It gets a pidfd of the program. `false`: there is no such process, and the work is still to do.
+fn detached(calls: &[Call], work: impl FnOnce(RawFd)) -> bool {
+    let mut kept: Vec<RawFd> = calls.iter().map(|call| call.0).collect();
     // SAFETY: this process has one thread, so that its child may do whatever it might. The child ends by `_exit`, so that nothing
-    // of the parent is run twice.
+    // of the parent is run twice. The calls take numbers, or memory that lives here.
     unsafe {
+        let program = libc::syscall(libc::SYS_pidfd_open, libc::getpid(), 0) as RawFd;
+        kept.push(program);
+        kept.sort_unstable();
+        kept.dedup();
         let child = libc::fork();
-        if child < 0 {
-            return false;
-        }
         if child == 0 {
             // The program must not find a child that it did not start: the child's child is init's.
             let grandchild = libc::fork();
             if grandchild == 0 {
                 libc::setsid();
+                let _ = libc::chdir(c"/".as_ptr());
                 let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
                 for fd in 0..3 {
                     libc::dup2(null, fd);
                 }
-                work();
+                // Whoever reads from a pipe waits until nobody has its other end.
+                let mut next = 3;
+                for fd in kept.into_iter().filter(|fd| *fd >= 3) {
+                    if next < fd {
+                        libc::syscall(libc::SYS_close_range, next, fd - 1, 0);
+                    }
+                    next = fd + 1;
+                }
+                libc::syscall(libc::SYS_close_range, next, libc::c_uint::MAX, 0);
+                work(program);
             }
             libc::_exit(i32::from(grandchild < 0));
         }
+        if program >= 0 {
+            libc::close(program);
+        }
         let mut status = 0;
-        while libc::waitpid(child, &mut status, 0) < 0
+        while child > 0
+            && libc::waitpid(child, &mut status, 0) < 0
             && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
         {}
-        libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+        child > 0 && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
     }
 }
 

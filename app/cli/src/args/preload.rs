@@ -96,12 +96,10 @@ pub struct RunArgs {
     /// The call that asks for the reads
     #[arg(long, value_name = "ENGINE", default_value = "auto")]
     pub engine: EngineChoice,
-    /// Start the program when everything has been asked for, or when the first part has
-    #[arg(long, value_name = "WHEN", default_value = "all")]
-    pub when: WhenChoice,
-    /// How much the first part is
-    #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = values::size)]
-    pub first: Bytes,
+    /// How much is asked for at a time: all before the program starts, or a size, the rest beside it as the disk delivers.
+    /// auto: all in the order of the disk, 4 MiB in the order of first use
+    #[arg(long, value_name = "auto|all|SIZE", default_value = "auto", value_parser = window_choice)]
+    pub window: WindowChoice,
     /// Say on stderr what is done
     #[arg(long, short)]
     pub verbose: bool,
@@ -121,13 +119,23 @@ pub enum EngineChoice {
     IoUring,
 }
 
-/// `--when`
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum WhenChoice {
-    /// All at once.
+/// `--window`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WindowChoice {
+    /// By the order of the manifest.
+    Auto,
+    /// Everything.
     All,
-    /// The first part; the rest from another process.
-    FirstPart,
+    /// So much.
+    Of(Bytes),
+}
+
+fn window_choice(text: &str) -> Result<WindowChoice, String> {
+    match text {
+        "auto" => Ok(WindowChoice::Auto),
+        "all" => Ok(WindowChoice::All),
+        size => values::size(size).map(WindowChoice::Of).map_err(|why| format!("{why}; or write auto or all")),
+    }
 }
 
 /// Arguments of `thaw preload status`.
@@ -179,9 +187,6 @@ pub struct UninstallArgs {
     pub system: bool,
 }
 
-/// Default of `--first`.
-const FIRST: Bytes = Bytes(16 << 20);
-
 /// The words of a `thaw preload run` without the general parser, which would touch half a megabyte of thaw's code: on a cold, slow
 /// disk the program would wait for that. `None`: something that is not common; the general parser says what is wrong with it.
 pub fn quick(words: impl IntoIterator<Item = OsString>) -> Option<RunArgs> {
@@ -190,7 +195,7 @@ pub fn quick(words: impl IntoIterator<Item = OsString>) -> Option<RunArgs> {
         return None;
     }
     let mut manifest = None;
-    let (mut engine, mut when, mut first, mut verbose) = (EngineChoice::Auto, WhenChoice::All, FIRST, false);
+    let (mut engine, mut window, mut verbose) = (EngineChoice::Auto, WindowChoice::Auto, false);
     let mut command = Vec::new();
     while let Some(word) = words.next() {
         let text = word.to_str();
@@ -203,14 +208,13 @@ pub fn quick(words: impl IntoIterator<Item = OsString>) -> Option<RunArgs> {
             }
             Some("-v" | "--verbose") if !verbose => verbose = true,
             Some("--engine") => engine = EngineChoice::from_str(words.next()?.to_str()?, false).ok()?,
-            Some("--when") => when = WhenChoice::from_str(words.next()?.to_str()?, false).ok()?,
-            Some("--first") => first = values::size(words.next()?.to_str()?).ok()?,
+            Some("--window") => window = window_choice(words.next()?.to_str()?).ok()?,
             Some(option) if option.starts_with('-') => return None,
             _ if manifest.is_none() => manifest = Some(PathBuf::from(word)),
             _ => return None,
         }
     }
-    Some(RunArgs { manifest: manifest?, command, engine, when, first, verbose })
+    Some(RunArgs { manifest: manifest?, command, engine, window, verbose })
 }
 
 fn gap(text: &str) -> Result<GapChoice, String> {
@@ -224,7 +228,7 @@ pub(super) const LONG_ABOUT: &str = "\
 Can the program start faster if its files are read before it asks for them?
 
 A cold start waits for thousands of small reads, one after the other. `make` takes the ranges that a recorded start needed and \
-plans few, long reads; `run` asks for all of them at once and then becomes the program. Nothing of the program is changed.";
+plans few, long reads; `run` asks for them and becomes the program. Nothing of the program is changed.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -247,7 +251,7 @@ Examples:
 const RUN_ABOUT: &str = "\
 Can the program start faster?
 
-Asks the kernel to read what the manifest lists and is not in memory, then becomes the program: same process, environment and \
+Asks the kernel to read what the manifest lists and is not in memory, and becomes the program: same process, environment and \
 open files. Files that changed are left out. Reads less where memory is short. Whatever goes wrong, the program is started. Exit \
 codes are the program's; 127 where there is none of this name, 126 where it cannot be started, as with env(1). Without a program: \
 exit code 1 if no file of the manifest is as it was.";
@@ -312,7 +316,7 @@ mod tests {
             &["m"][..],
             &["m", "--", "prog"],
             &["-v", "m", "--", "prog", "-v", "--", "--engine", "x"],
-            &["m", "--engine", "io_uring", "--when", "first-part", "--first", "8M", "--", "a"],
+            &["m", "--engine", "io_uring", "--window", "8M", "--", "a"],
             &["--verbose", "--engine", "fadvise", "m"],
         ] {
             let general = general(words);
@@ -324,7 +328,7 @@ mod tests {
             &[][..],
             &["m", "n"],
             &["m", "--engine", "steam"],
-            &["m", "--first", "much"],
+            &["m", "--window", "much"],
             &["--help"],
             &["m", "-v", "-v"],
             &["m", "prog", "x"],

@@ -202,3 +202,18 @@ fn devices_on_one_disk_wait_for_each_other() {
     assert_eq!(time(vec![on(1, 1), on(2, 2)]), Nanos(2_000_000_000));
     assert_eq!(time(vec![on(1, 7), on(2, 7)]), Nanos(4_000_000_000));
 }
+
+#[test]
+fn short_reads_go_along_with_long_ones() {
+    // Eight pages take as long as a request: a read of 24 pages leaves two requests to spare.
+    let cost = |reads: &[DiskRead]| {
+        let bytes: u64 = reads.iter().map(|read| read.len.0).sum();
+        Nanos((reads.len() as u64 * 8 * PAGE).max(bytes))
+    };
+    let long = file(1, 0, &format!("{}....{}", "a".repeat(24), "c".repeat(24)));
+    let later = (2..6).map(|ino| file(ino, ino * 1000, "d")).collect::<Vec<_>>();
+    let files = || [long.clone()].into_iter().chain(later.clone()).collect::<Vec<_>>();
+    let plan = |order| plan(files(), Gap::UpTo(Bytes(0)), order, &cost, About::default()).manifest;
+    assert_eq!(reads(&plan(Order::FirstUse)), "1:0+24 2:0+1 3:0+1 1:28+24 4:0+1 5:0+1");
+    assert_eq!(reads(&plan(Order::Disk)), "1:0+24 1:28+24 2:0+1 3:0+1 4:0+1 5:0+1");
+}

@@ -56,7 +56,7 @@ fn every_engine_reads_what_is_listed_and_nothing_else() {
         let path = folder.path().join(format!("{engine:?}"));
         let Some(file) = cold(&path, 1024) else { return };
         let manifest = manifest(vec![entry(&path, Kind::Regular)], vec![read(0, 512, 128, 0), read(0, 3, 1, 1)]);
-        let prepared = prepare(&manifest, engine, When::All);
+        let prepared = prepare(&manifest, engine, Window::All);
         assert_eq!((prepared.report.calls, prepared.report.asked), (2, Bytes(129 * PAGE)));
         match prepared.ask() {
             Err(error) if engine == Engine::IoUring && error.raw_os_error() == Some(libc::EPERM) => {
@@ -76,7 +76,7 @@ fn what_is_in_memory_is_not_asked_for() {
     let Some(_file) = cold(&path, 16) else { return };
     os::cache::warm(&path, None).unwrap();
     let manifest = manifest(vec![entry(&path, Kind::Regular)], vec![read(0, 0, 16, 0)]);
-    let prepared = prepare(&manifest, Engine::ReadAhead, When::All);
+    let prepared = prepare(&manifest, Engine::ReadAhead, Window::All);
     assert_eq!((prepared.report.calls, prepared.report.resident), (0, Bytes(16 * PAGE)));
     let looked = look(&manifest);
     assert_eq!((looked.resident, looked.calls), (Bytes(16 * PAGE), 0));

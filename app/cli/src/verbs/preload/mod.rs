@@ -5,7 +5,7 @@ pub mod target;
 
 use crate::args::preload::{
     EngineChoice, GapChoice, InstallArgs, MakeArgs, OrderChoice, Place, PreloadArgs, PreloadVerb, RunArgs, StatusArgs,
-    UninstallArgs, WhenChoice,
+    UninstallArgs, WindowChoice,
 };
 use crate::{output, text};
 use model::{Bytes, Error, Exit, Result, shown};
@@ -13,7 +13,7 @@ use preload::exec::{NoProgram, Program};
 use preload::install::{Installation, Scope, Subject};
 use preload::manifest::{About, Manifest};
 use preload::plan::{Gap, Order, Plan};
-use preload::run::{Engine, Prepared, Report, When};
+use preload::run::{Engine, Prepared, Report, Window};
 use serde::Serialize;
 
 /// `thaw.preload-plan/1`: what `make` made.
@@ -167,6 +167,10 @@ fn no_program(args: &RunArgs, failed: NoProgram) -> ! {
     std::process::exit(failed.exit_code.into())
 }
 
+/// What a program waits at most for our reads when it needs something that no manifest knows: 4 MiB take 130 ms from a disk of 2010, and
+/// are enough to keep a fast one busy.
+const WINDOW: Bytes = Bytes(4 << 20);
+
 /// Everything but the reads; all that is to say is said before them.
 fn prepare<'a>(args: &RunArgs, manifest: &'a Manifest) -> Prepared<'a> {
     let engine = match args.engine {
@@ -174,11 +178,14 @@ fn prepare<'a>(args: &RunArgs, manifest: &'a Manifest) -> Prepared<'a> {
         EngineChoice::Fadvise => Engine::Fadvise,
         EngineChoice::IoUring => Engine::IoUring,
     };
-    let when = match args.when {
-        WhenChoice::All => When::All,
-        WhenChoice::FirstPart => When::FirstPart(args.first),
+    let window = match args.window {
+        WindowChoice::All => Window::All,
+        WindowChoice::Of(size) => Window::Of(size),
+        // Nobody waits beside the reading, or everybody for one arm.
+        WindowChoice::Auto if args.command.is_empty() || manifest.about.order == Order::Disk => Window::All,
+        WindowChoice::Auto => Window::Of(WINDOW),
     };
-    let prepared = preload::run::prepare(manifest, engine, when);
+    let prepared = preload::run::prepare(manifest, engine, window);
     if let Some(warning) = text::preload::misfit(&args.manifest, &manifest.about, &host(), &prepared.report) {
         output::complain(&warning);
     }
