@@ -77,6 +77,8 @@ entry! {
     sbrk, enter_sbrk => do_sbrk, ["mov rsi, [rsp]", "lea rdx, [rsp + 8]", "mov rcx, rbp"];
     brk, enter_brk => do_brk, ["mov rsi, [rsp]", "lea rdx, [rsp + 8]", "mov rcx, rbp"];
     fork, enter_fork => do_fork, ["mov rdi, [rsp]", "lea rsi, [rsp + 8]", "mov rdx, rbp"];
+    thaw_pool_alloc, enter_pool_alloc => do_pool_alloc, ["mov rdx, [rsp]", "lea rcx, [rsp + 8]", "mov r8, rbp"];
+    thaw_pool_free, enter_pool_free => do_pool_free, ["mov rsi, [rsp]", "lea rdx, [rsp + 8]", "mov rcx, rbp"];
     pthread_setname_np, enter_setname => do_setname, ["mov rdx, [rsp]", "lea rcx, [rsp + 8]", "mov r8, rbp"];
 }
 
@@ -426,6 +428,25 @@ unsafe extern "C" fn do_valloc(size: usize, pc: u64, sp: u64, rbp: u64) -> Block
 unsafe extern "C" fn do_pvalloc(size: usize, pc: u64, sp: u64, rbp: u64) -> Block {
     // SAFETY: the program's own call.
     unsafe { paged(&real::PVALLOC, size, Caller { pc, sp, rbp }) }
+}
+
+/// The program tells that a pool handed a block out (`include/thaw_heap.h`).
+unsafe extern "C" fn do_pool_alloc(block: Block, size: usize, pc: u64, sp: u64, rbp: u64) {
+    let caller = Caller { pc, sp, rbp };
+    let Some(lane) = enter(&caller) else { return };
+    crate::file::note_tier(heap_wire::tier::POOL);
+    allocated(lane, caller, kind::POOL_ALLOC, block, size, 0);
+    lane.leave();
+}
+
+/// And that it came back.
+unsafe extern "C" fn do_pool_free(block: Block, pc: u64, sp: u64, rbp: u64) {
+    if block.is_null() {
+        return;
+    }
+    let Some(lane) = enter(&Caller { pc, sp, rbp }) else { return };
+    lane.event(Event { kind: kind::POOL_FREE, pointer: block as u64, size: 0, extra: 0 });
+    lane.leave();
 }
 
 const FAILED: usize = usize::MAX;
