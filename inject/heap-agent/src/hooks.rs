@@ -77,6 +77,8 @@ entry! {
     sbrk, enter_sbrk => do_sbrk, ["mov rsi, [rsp]", "lea rdx, [rsp + 8]", "mov rcx, rbp"];
     brk, enter_brk => do_brk, ["mov rsi, [rsp]", "lea rdx, [rsp + 8]", "mov rcx, rbp"];
     fork, enter_fork => do_fork, ["mov rdi, [rsp]", "lea rsi, [rsp + 8]", "mov rdx, rbp"];
+    thaw_pool_alloc, enter_pool_alloc => do_pool_alloc, ["mov rdx, [rsp]", "lea rcx, [rsp + 8]", "mov r8, rbp"];
+    thaw_pool_free, enter_pool_free => do_pool_free, ["mov rsi, [rsp]", "lea rdx, [rsp + 8]", "mov rcx, rbp"];
     pthread_setname_np, enter_setname => do_setname, ["mov rdx, [rsp]", "lea rcx, [rsp + 8]", "mov r8, rbp"];
 }
 
@@ -99,6 +101,8 @@ macro_rules! inner_entry {
 }
 
 inner_entry! {
+    enter_strdup => do_strdup, ["mov rsi, [rsp]", "lea rdx, [rsp + 8]", "mov rcx, rbp"];
+    enter_strndup => do_strndup, ["mov rdx, [rsp]", "lea rcx, [rsp + 8]", "mov r8, rbp"];
     enter_moz_malloc => do_moz_malloc, ["mov rdx, [rsp]", "lea rcx, [rsp + 8]", "mov r8, rbp"];
     enter_moz_calloc => do_moz_calloc, ["mov rcx, [rsp]", "lea r8, [rsp + 8]", "mov r9, rbp"];
     enter_moz_realloc => do_moz_realloc, ["mov rcx, [rsp]", "lea r8, [rsp + 8]", "mov r9, rbp"];
@@ -181,7 +185,7 @@ pub static ALLOCATOR: [Hook; 12] = [
 ];
 
 /// Functions of C++ and of Firefox: hooked by detours, where they belong to the same object as the allocator.
-pub static BESIDE: [Hook; 23] = [
+pub static BESIDE: [Hook; 25] = [
     Hook { real: &real::NEW_NOTHROW, entry: enter_new_nothrow },
     Hook { real: &real::NEW_ARRAY_NOTHROW, entry: enter_new_array_nothrow },
     Hook { real: &real::NEW_ALIGNED_NOTHROW, entry: enter_new_aligned_nothrow },
@@ -200,6 +204,8 @@ pub static BESIDE: [Hook; 23] = [
     Hook { real: &real::DELETE_ARRAY_SIZED_ALIGNED, entry: enter_delete_array_sized_aligned },
     Hook { real: &real::DELETE_NOTHROW, entry: enter_delete_nothrow },
     Hook { real: &real::DELETE_ARRAY_NOTHROW, entry: enter_delete_array_nothrow },
+    Hook { real: &real::STRDUP, entry: enter_strdup },
+    Hook { real: &real::STRNDUP, entry: enter_strndup },
     Hook { real: &real::MOZ_MALLOC, entry: enter_moz_malloc },
     Hook { real: &real::MOZ_CALLOC, entry: enter_moz_calloc },
     Hook { real: &real::MOZ_REALLOC, entry: enter_moz_realloc },
@@ -422,6 +428,25 @@ unsafe extern "C" fn do_valloc(size: usize, pc: u64, sp: u64, rbp: u64) -> Block
 unsafe extern "C" fn do_pvalloc(size: usize, pc: u64, sp: u64, rbp: u64) -> Block {
     // SAFETY: the program's own call.
     unsafe { paged(&real::PVALLOC, size, Caller { pc, sp, rbp }) }
+}
+
+/// The program tells that a pool handed a block out (`include/thaw_heap.h`).
+unsafe extern "C" fn do_pool_alloc(block: Block, size: usize, pc: u64, sp: u64, rbp: u64) {
+    let caller = Caller { pc, sp, rbp };
+    let Some(lane) = enter(&caller) else { return };
+    crate::file::note_tier(heap_wire::tier::POOL);
+    allocated(lane, caller, kind::POOL_ALLOC, block, size, 0);
+    lane.leave();
+}
+
+/// And that it came back.
+unsafe extern "C" fn do_pool_free(block: Block, pc: u64, sp: u64, rbp: u64) {
+    if block.is_null() {
+        return;
+    }
+    let Some(lane) = enter(&Caller { pc, sp, rbp }) else { return };
+    lane.event(Event { kind: kind::POOL_FREE, pointer: block as u64, size: 0, extra: 0 });
+    lane.leave();
 }
 
 const FAILED: usize = usize::MAX;
@@ -668,6 +693,37 @@ unsafe extern "C" fn do_delete(block: Block, pc: u64, sp: u64, rbp: u64) -> u8 {
     lane.outside(|| unsafe { delete(block) });
     lane.leave();
     1
+}
+
+/// Allocators that bring a `strdup` of their own do not always call `malloc` in it.
+unsafe extern "C" fn do_strdup(text: *const c_char, pc: u64, sp: u64, rbp: u64) -> Block {
+    // SAFETY: only reached by the detour of this function, whose type this is.
+    let Some(real) = (unsafe { real::STRDUP.get::<unsafe extern "C" fn(*const c_char) -> Block>() }) else {
+        return core::ptr::null_mut();
+    };
+    // SAFETY: what the program asked for.
+    unsafe { duplicated(Caller { pc, sp, rbp }, || real(text)) }
+}
+
+unsafe extern "C" fn do_strndup(text: *const c_char, most: usize, pc: u64, sp: u64, rbp: u64) -> Block {
+    // SAFETY: only reached by the detour of this function, whose type this is.
+    let Some(real) = (unsafe { real::STRNDUP.get::<unsafe extern "C" fn(*const c_char, usize) -> Block>() }) else {
+        return core::ptr::null_mut();
+    };
+    // SAFETY: what the program asked for.
+    unsafe { duplicated(Caller { pc, sp, rbp }, || real(text, most)) }
+}
+
+/// # Safety
+/// `call` returns null or a block with a zero-terminated text; `caller` is the true state of this thread.
+unsafe fn duplicated(caller: Caller, call: impl FnOnce() -> Block) -> Block {
+    let Some(lane) = enter(&caller) else { return call() };
+    let block = lane.outside(call);
+    // SAFETY: the caller vouches.
+    let size = unsafe { crate::text::of_c(block.cast()) }.len() + 1;
+    allocated(lane, caller, kind::MALLOC, block, size, 0);
+    lane.leave();
+    block
 }
 
 unsafe extern "C" fn do_moz_malloc(arena: usize, size: usize, pc: u64, sp: u64, rbp: u64) -> Block {

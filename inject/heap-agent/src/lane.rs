@@ -506,3 +506,19 @@ pub fn forget_all() {
     COUNT.store(0, Relaxed);
     SEARCH_AT.store(16, Relaxed);
 }
+
+/// A lane without a stream: what is written into it goes to a buffer.
+#[cfg(test)]
+pub fn for_tests() -> &'static mut Lane {
+    let layout = std::alloc::Layout::new::<Lane>();
+    // SAFETY: zeros are valid for every field; the memory is never given back.
+    let lane = unsafe { &mut *std::alloc::alloc_zeroed(layout).cast::<Lane>() };
+    let buffer = Box::leak(vec![0u8; 1 << 20].into_boxed_slice());
+    lane.limit = 64;
+    lane.first_frame = lane.frames.as_ptr() as u64;
+    lane.at = buffer.as_mut_ptr();
+    lane.end = buffer.as_mut_ptr_range().end;
+    lane.top = tls::stack_top();
+    unwind::forget(lane);
+    lane
+}

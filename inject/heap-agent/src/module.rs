@@ -188,7 +188,7 @@ pub fn learn(lane: &mut Lane, pc: u64) -> Option<Known> {
             // SAFETY: the header of an object that is being executed.
             let rule = if object.header.is_null() { Rule::GUESS } else { unsafe { cfi::rule(object.header, pc) } };
             // The dynamic linker's first instructions have no unwind information, and no caller.
-            if rule == Rule::FAIL && object.start == crate::state::loader().0 { Rule::END } else { rule }
+            if rule == Rule::GUESS && object.start == crate::state::loader().0 { Rule::END } else { rule }
         }
         None => Rule::GUESS,
     };

@@ -113,6 +113,11 @@ unsafe fn replace(slot: *mut u64, value: u64, relro: (u64, u64)) -> bool {
     true
 }
 
+/// `operator new` or `delete`, by its mangled name.
+fn is_operator(real: &Real) -> bool {
+    real.name().to_bytes().starts_with(b"_Z")
+}
+
 /// Hooks what the dynamic linker's choice does not reach: an allocator inside the program, which all calls go to, and the `operator new` of
 /// an allocator that does not go through `malloc`.
 pub fn take_over() {
@@ -125,7 +130,7 @@ pub fn take_over() {
     let Some(home) = module::range_of(allocator as u64) else { return };
     let at_home = |real: &Real| home.contains(&(meaning(real) as u64));
     let operators = at_home(&real::NEW) && at_home(&real::DELETE);
-    let beside = hooks::BESIDE.iter().filter(|hook| operators || hook.real.name().to_bytes().starts_with(b"moz"));
+    let beside = hooks::BESIDE.iter().filter(|hook| if is_operator(hook.real) { operators } else { foreign });
     // C libraries have no operators; theirs come from libstdc++, which calls malloc.
     let wanted = hooks::ALLOCATOR.iter().filter(|_| foreign).chain(beside);
     let mut patches: [Option<(Patch, &Hook)>; 40] = [None; 40];

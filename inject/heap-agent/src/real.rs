@@ -33,6 +33,7 @@ reals! {
     DELETE = c"_ZdlPv"; DELETE_ARRAY = c"_ZdaPv"; DELETE_SIZED = c"_ZdlPvm"; DELETE_ARRAY_SIZED = c"_ZdaPvm";
     DELETE_NOTHROW = c"_ZdlPvRKSt9nothrow_t"; DELETE_ARRAY_NOTHROW = c"_ZdaPvRKSt9nothrow_t";
     DELETE_ALIGNED = c"_ZdlPvSt11align_val_t"; DELETE_ARRAY_ALIGNED = c"_ZdaPvSt11align_val_t";
+    STRDUP = c"strdup"; STRNDUP = c"strndup";
     MOZ_MALLOC = c"moz_arena_malloc"; MOZ_CALLOC = c"moz_arena_calloc"; MOZ_REALLOC = c"moz_arena_realloc"; MOZ_FREE = c"moz_arena_free";
     MOZ_MEMALIGN = c"moz_arena_memalign";
     DELETE_SIZED_ALIGNED = c"_ZdlPvmSt11align_val_t"; DELETE_ARRAY_SIZED_ALIGNED = c"_ZdaPvmSt11align_val_t";

@@ -210,3 +210,100 @@ pub fn commit(lane: &mut Lane, walk: Walk) {
     }
     lane.depth = depth;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::arch::naked_asm;
+    use std::time::Instant;
+
+    /// Calls a function with the caller's state, as the hooks do.
+    #[unsafe(naked)]
+    extern "C" fn here(f: extern "C" fn(u64, u64, u64, usize), argument: usize) {
+        naked_asm!("mov rax, rdi", "mov rcx, rsi", "mov rdi, [rsp]", "lea rsi, [rsp + 8]", "mov rdx, rbp", "jmp rax")
+    }
+
+    #[inline(never)]
+    fn deep(depth: usize, f: extern "C" fn(u64, u64, u64, usize), argument: usize) -> usize {
+        if depth == 0 {
+            here(f, argument);
+            return 1;
+        }
+        std::hint::black_box(deep(depth - 1, f, argument)) + 1
+    }
+
+    fn lane() -> &'static mut Lane {
+        crate::symbols::find(c"_dl_find_object", crate::symbols::Which::First);
+        crate::tls::MAIN_TOP.store(u64::MAX, core::sync::atomic::Ordering::Relaxed);
+        crate::lane::for_tests()
+    }
+
+    extern "C" fn twice(pc: u64, sp: u64, rbp: u64, expected: usize) {
+        let lane = lane();
+        let at = Caller { pc, sp, rbp };
+        // SAFETY: the true state of this thread.
+        unsafe {
+            let first = walk(lane, at);
+            assert!(first.keep == 0 && first.new >= expected, "{} of {expected}", first.new);
+            commit(lane, first);
+            let second = walk(lane, at);
+            assert_eq!((second.keep, second.new), (lane.depth, 0), "all of it was there before");
+            // A changed word ends what can be kept.
+            let outer = lane.frames[lane.depth - 3].at;
+            lane.frames[lane.depth - 3].at.pc += 1;
+            let third = walk(lane, at);
+            assert!(third.keep < lane.depth - 2 && third.new >= 3);
+            lane.frames[lane.depth - 3].at = outer;
+        }
+    }
+
+    #[test]
+    fn an_unchanged_stack_is_kept_and_a_changed_one_is_walked() {
+        deep(30, twice, 30);
+        deep(10, twice, 10);
+    }
+
+    extern "C" fn timed(pc: u64, sp: u64, rbp: u64, _: usize) {
+        let (lane, at) = (lane(), Caller { pc, sp, rbp });
+        const TIMES: u32 = 200_000;
+        // SAFETY: the true state of this thread.
+        let ours = unsafe {
+            let first = walk(lane, at);
+            commit(lane, first);
+            let began = Instant::now();
+            for _ in 0..TIMES {
+                std::hint::black_box(walk(lane, std::hint::black_box(at)));
+            }
+            began.elapsed() / TIMES
+        };
+        // SAFETY: libunwind's function of this type, if it is installed.
+        let theirs = unsafe {
+            unsafe extern "C" {
+                fn dlopen(path: *const core::ffi::c_char, flags: i32) -> *mut core::ffi::c_void;
+                fn dlsym(handle: *mut core::ffi::c_void, name: *const core::ffi::c_char) -> *mut core::ffi::c_void;
+            }
+            let library = dlopen(c"libunwind.so.8".as_ptr(), 2);
+            let function = if library.is_null() { library } else { dlsym(library, c"unw_backtrace".as_ptr()) };
+            (!function.is_null()).then(|| {
+                let backtrace: unsafe extern "C" fn(*mut usize, i32) -> i32 = core::mem::transmute(function);
+                let mut buffer = [0; 64];
+                let frames = backtrace(buffer.as_mut_ptr(), 64);
+                let began = Instant::now();
+                for _ in 0..TIMES {
+                    std::hint::black_box(backtrace(buffer.as_mut_ptr(), 64));
+                }
+                (began.elapsed() / TIMES, frames)
+            })
+        };
+        println!("{} frames: {ours:?} a stack; libunwind: {theirs:?}", lane.depth - 1);
+    }
+
+    /// For `claims/heap/capture`.
+    #[test]
+    #[ignore = "prints times"]
+    fn times() {
+        for depth in [10, 15, 30, 50] {
+            deep(depth, timed, 0);
+        }
+    }
+}

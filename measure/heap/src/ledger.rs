@@ -37,6 +37,10 @@ pub enum Change {
     Came(Pointer, Block),
     /// A block went.
     Went(Pointer, Block),
+    /// A pool of the program handed a block out. It lies in another block, maybe at its very beginning, and is counted apart.
+    PoolCame(Pointer, Block),
+    /// It came back.
+    PoolWent(Pointer, Block),
     /// Nothing: no heap event, or the block of a parent or of the time before.
     Nothing,
     /// It cannot be.
@@ -47,6 +51,8 @@ pub enum Change {
 #[derive(Debug)]
 pub struct Ledger {
     live: HashMap<Pointer, Block, BuildHasherDefault<Quick>>,
+    /// Blocks of pools: they lie in blocks of the heap.
+    pooled: HashMap<Pointer, Block, BuildHasherDefault<Quick>>,
     /// By thread: what `realloc` is about to replace.
     replaced: HashMap<ThreadId, (Pointer, Block)>,
     /// Blocks may have been made before the stream began.
@@ -75,6 +81,10 @@ pub struct Totals {
     pub peak_at: Nanos,
     /// Blocks of the parent, or from before the recording, that were given back.
     pub inherited_frees: u64,
+    /// Blocks that pools of the program handed out.
+    pub pool_allocations: u64,
+    /// Their bytes.
+    pub pool_allocated: Bytes,
     /// Mappings that are no heap.
     pub maps: u64,
     /// Their bytes.
@@ -97,8 +107,13 @@ impl Totals {
 impl Ledger {
     /// Empty books for a process of this origin.
     pub fn new(origin: Origin) -> Self {
-        let (live, replaced) = (HashMap::default(), HashMap::new());
-        Self { live, replaced, inherits: origin != Origin::Exec, totals: Totals::default() }
+        Self {
+            live: HashMap::default(),
+            pooled: HashMap::default(),
+            replaced: HashMap::new(),
+            inherits: origin != Origin::Exec,
+            totals: Totals::default(),
+        }
     }
 
     /// Enters an event.
@@ -106,11 +121,20 @@ impl Ledger {
         match event.what {
             What::Alloc { ptr, size, maker } => {
                 let block = Block { size, stack: event.stack, at: event.at, thread: event.thread, maker };
+                if maker == Maker::Pool {
+                    self.totals.pool_allocations += 1;
+                    self.totals.pool_allocated += Bytes(size);
+                    self.pooled.insert(ptr, block);
+                    return Change::PoolCame(ptr, block);
+                }
                 self.totals.reallocs += u64::from(matches!(maker, Maker::Realloc(Some(_))));
                 self.totals.without_stack += u64::from(event.stack.is_none());
                 self.totals.allocations += 1;
                 self.totals.allocated += Bytes(size);
                 self.came(ptr, block, event.at)
+            }
+            What::Free { ptr, by: Freer::Pool } => {
+                self.pooled.remove(&ptr).map_or(Change::Nothing, |block| Change::PoolWent(ptr, block))
             }
             What::Free { ptr, by } => {
                 let Some(block) = self.went(ptr) else {
@@ -170,6 +194,11 @@ impl Ledger {
         &self.totals
     }
 
+    /// Blocks of pools that are handed out now, in no order.
+    pub fn pooled(&self) -> impl Iterator<Item = (Pointer, &Block)> {
+        self.pooled.iter().map(|(ptr, block)| (*ptr, block))
+    }
+
     /// What is live now, in no order: after the last event, what leaked.
     pub fn live(&self) -> impl Iterator<Item = (Pointer, &Block)> {
         self.live.iter().map(|(ptr, block)| (*ptr, block))
@@ -203,6 +232,17 @@ mod tests {
         ledger.enter(&free(16, Freer::Realloc));
         ledger.enter(&alloc(32, 300, Maker::Realloc(Some(Pointer(16)))));
         assert_eq!((ledger.totals().live, ledger.totals().reallocs), (Bytes(300), 1));
+    }
+
+    #[test]
+    fn a_pool_lies_in_the_heap_and_is_counted_apart() {
+        let mut ledger = Ledger::new(Origin::Exec);
+        ledger.enter(&alloc(16, 4096, Maker::Malloc));
+        assert!(matches!(ledger.enter(&alloc(16, 64, Maker::Pool)), Change::PoolCame(..)));
+        assert_eq!((ledger.totals().live, ledger.totals().inconsistencies()), (Bytes(4096), 0));
+        assert_eq!(ledger.pooled().count(), 1);
+        assert!(matches!(ledger.enter(&free(16, Freer::Pool)), Change::PoolWent(..)));
+        assert_eq!((ledger.pooled().count(), ledger.totals().live_blocks, ledger.totals().pool_allocations), (0, 1, 1));
     }
 
     #[test]

@@ -241,6 +241,26 @@ fn an_allocator_inside_of_the_program_is_hooked() {
 }
 
 #[test]
+fn a_pool_that_tells_is_recorded_apart() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("pool", &["-I", root().join("inject/heap-agent/include").to_str().unwrap()]);
+    let alone = Command::new(&program).status().unwrap();
+    assert!(alone.success(), "without the guest the calls do nothing");
+    let recorded = bench.record(&[program]);
+    recorded.is_consistent();
+    assert!(recorded.only().tiers.contains(&"pool"));
+    assert_eq!(recorded.leaks(5000..6000), [(5120, 1)].into(), "the slab alone");
+    let process = &recorded.reader.processes()[0];
+    let (mut events, mut ledger) = (recorded.reader.events(process.id).unwrap(), Ledger::new(process.origin));
+    while let Some(event) = events.next().unwrap() {
+        ledger.enter(&event);
+    }
+    let mut sizes: Vec<u64> = ledger.pooled().map(|(_, block)| block.size).collect();
+    sizes.sort_unstable();
+    assert_eq!((sizes, ledger.totals().pool_allocations), (vec![500, 502, 504, 506, 508], 10));
+}
+
+#[test]
 fn a_static_program_is_no_empty_profile() {
     let Some(bench) = Bench::new() else { return };
     let program = bench.path("static");
