@@ -194,7 +194,7 @@ pub fn shrink(image: &Image<'_>, loads: &mut [Load], tables: Tables) -> Result<P
     let mut places = Places::default();
     let mut cursor = 0_u64;
     let mut old_end = 0_u64;
-    let mut filler: Option<(u64, u64)> = None;
+    let mut filler: Option<(u64, u64, u64)> = None;
     for item in &items {
         if item.old.start < old_end && item.old.start < item.old.end {
             return Err(refuse(Reason::RelocationLayout, "parts of it overlap in the file"));
@@ -210,8 +210,13 @@ pub fn shrink(image: &Image<'_>, loads: &mut [Load], tables: Tables) -> Result<P
             let bytes = part(image.bytes, gap.start, gap.end - gap.start).unwrap_or_default();
             if bytes.iter().any(|byte| *byte != 0) {
                 match filler.take() {
-                    // What follows a segment in its last page is the linker's; more than that is not.
-                    Some((from, to)) if from == gap.start && gap.end - gap.start < model::PAGE => {
+                    // What follows a segment in its last page is the linker's, and so is one word over and over up to
+                    // its alignment; more than that is not.
+                    Some((from, to, align))
+                        if from == gap.start
+                            && (bytes.len() < model::PAGE as usize
+                                || (bytes.len() as u64) < align && is_one_word(bytes)) =>
+                    {
                         let len = (gap.end - gap.start).min(at.saturating_sub(to));
                         places.fillers.push((from..from + len, to));
                     }
@@ -226,7 +231,7 @@ pub fn shrink(image: &Image<'_>, loads: &mut [Load], tables: Tables) -> Result<P
                 let load = &mut loads[index];
                 load.head.offset = at;
                 let is_whole = load.chunks.last().is_some_and(|last| last.from.end == load.covers.end);
-                filler = is_whole.then_some((item.old.end, at + item.len));
+                filler = is_whole.then_some((item.old.end, at + item.len, item.align));
             }
             What::Part(part) => places.parts.push(Placed { part, old: item.old.clone(), at }),
         }
@@ -241,6 +246,12 @@ pub fn shrink(image: &Image<'_>, loads: &mut [Load], tables: Tables) -> Result<P
     }
     places.len = cursor + rest.len() as u64;
     Ok(places)
+}
+
+/// Traps with which linkers fill up code.
+fn is_one_word(bytes: &[u8]) -> bool {
+    // The first word may be cut, the pattern goes on.
+    bytes.iter().zip(bytes.iter().skip(4)).all(|(byte, next)| byte == next)
 }
 
 /// The lowest offset from `from` on that can be mapped to an address.
