@@ -154,6 +154,12 @@ fn one_tool_after_another() {
         if !whole_matrix() && ![first.name, second.name].contains(&"patchelf") {
             continue;
         }
+        // The manual of patchelf says it: strip(1) and objcopy(1) of binutils may break what patchelf has written. Whether they do depends on
+        // where patchelf puts its segment, which is elsewhere in a packed file.
+        let is_of_binutils = ["strip", "objcopy"].iter().any(|name| second.name.starts_with(name));
+        if first.name == "patchelf" && is_of_binutils {
+            continue;
+        }
         for cell in if whole_matrix() { cells() } else { &cells()[..cells().len().min(1)] } {
             let name = format!("{} and {} of {}", first.name, second.name, cell.name);
             let both = |programs: &Programs| first.rewrite(programs).and_then(|()| second.rewrite(programs));
@@ -285,8 +291,10 @@ fn readers_warn_of_nothing() {
                 let mut after = complaints(&cell.packed.path(part));
                 after.retain(|line| !before.contains(line));
                 // eu-elflint takes no type but SHT_REL for the section, and wants the version entries of a library to lie
-                // next to each other, which neither the loader nor the standard asks for.
-                let known = ["'.relr.dyn' has wrong type", "'.gnu.version_r'", "invalid version index"];
+                // next to each other, which neither the loader nor the standard asks for. It looks for the segment of .bss by offset
+                // in the file, and finds the one before where that takes more memory than file (mold's RELRO).
+                let bss = "'.bss' not fully contained in segment";
+                let known = ["'.relr.dyn' has wrong type", "'.gnu.version_r'", "invalid version index", bss];
                 after.retain(|line| name != "eu-elflint" || !known.iter().any(|known| line.contains(known)));
                 assert!(after.is_empty(), "{name} of {part}, {}: {after:#?}", cell.name);
             }
