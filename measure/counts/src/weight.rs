@@ -31,7 +31,6 @@ fn signed(line: &[u8], number: Range<usize>) -> Range<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
 
     #[test]
     fn the_last_number_is_found() {

@@ -9,7 +9,7 @@ pub use chain::{Chain, LEAST_STEPS, Shape, Step};
 
 use crate::site::{Names, SiteFrame, SiteId, Sites};
 use crate::slop::Model;
-use crate::stream::{Process, Reader};
+use crate::stream::{Process, Reader, What};
 use follow::{Follower, Grown};
 use model::{Bytes, Result, Warning, WarningKind, shown};
 use serde::Serialize;
@@ -134,7 +134,8 @@ fn of_process(
     let mut follower = Follower::new(Model::of(&process.allocator, &process.exe).unwrap_or(Model::Glibc));
     let mut groups = Groups::default();
     while let Some(event) = events.next()? {
-        let site = sites.of(event.stack, events.stacks(), events.modules());
+        let maker = event.stack.filter(|_| matches!(event.what, What::Alloc { .. }));
+        let site = sites.of(maker, events.stacks(), events.modules());
         follower.enter(&event, site, &mut |grown| groups.add(grown));
     }
     let allocated = follower.allocated();

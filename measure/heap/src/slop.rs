@@ -130,20 +130,26 @@ pub fn report(reader: &Reader, options: &Options) -> Result<Report> {
     Ok(Report { processes, warnings })
 }
 
-/// The size of every block in the order of time: what the allocator of each process (or another one) makes of it is [`Model::line`].
+/// The size of every block, process by process in the order of time: what an allocator makes of it is [`Model::line`]. Ends at the first error of `each`,
+/// which is the inner result.
 ///
 /// # Errors
-/// A file that cannot be read; what `each` says.
-pub fn requests(reader: &Reader, each: &mut dyn FnMut(&Process, u64) -> Result<()>) -> Result<()> {
+/// A file that cannot be read.
+pub fn requests<E>(
+    reader: &Reader,
+    mut each: impl FnMut(&Process, u64) -> std::result::Result<(), E>,
+) -> Result<std::result::Result<(), E>> {
     for process in reader.processes() {
         let mut events = reader.events(process.id)?;
         while let Some(event) = events.next()? {
-            if let What::Alloc { size, .. } = event.what {
-                each(process, size)?;
+            if let What::Alloc { size, .. } = event.what
+                && let Err(error) = each(process, size)
+            {
+                return Ok(Err(error));
             }
         }
     }
-    Ok(())
+    Ok(Ok(()))
 }
 
 fn of_process(
