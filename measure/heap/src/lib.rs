@@ -4,7 +4,7 @@
 //! the order of time; [`ledger`] follows the events: what is live, what leaked, whether it adds up; [`report`] is the summary of a recording;
 //! [`slop`] says what allocators round up, [`growth`] how buffers grow, both by [`site`].
 //!
-//! Not for judging: which sites waste memory, grow badly or leak by design is said by what reads the events.
+//! Not for the code inside of the recorded program (`inject/heap-agent`).
 
 pub mod growth;
 pub mod ledger;

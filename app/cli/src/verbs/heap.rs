@@ -10,7 +10,6 @@ use heap::slop::{self, Model};
 use heap::stream::{Process, Reader, Recording};
 use model::{Error, Exit, Result};
 use serde::Serialize;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 

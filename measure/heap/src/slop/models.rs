@@ -93,17 +93,17 @@ impl Model {
             // The chunk is the request and a word of 8 bytes, in steps of 16, at least 32.
             Self::Glibc => up(request.saturating_add(8), 16).max(32).saturating_sub(8).max(request),
             Self::Moz2011 => match request {
-                ..=2 => 2,
-                ..=4 => 4,
-                ..=8 => 8,
-                ..=512 => up(request, 16),
-                ..=2048 => request.next_power_of_two(),
+                _ if request <= 2 => 2,
+                _ if request <= 4 => 4,
+                _ if request <= 8 => 8,
+                _ if request <= 512 => up(request, 16),
+                _ if request <= 2048 => request.next_power_of_two(),
                 _ if request <= 1020 * KIB => up(request, 4 * KIB),
                 _ => up(request, MIB),
             },
             Self::Moz => match request {
-                ..=512 => up(request, 16),
-                ..=3840 => up(request, 256),
+                _ if request <= 512 => up(request, 16),
+                _ if request <= 3840 => up(request, 256),
                 // Huge blocks too: what is behind the last page is given back to the system.
                 _ => up(request, 4 * KIB),
             },
@@ -174,8 +174,8 @@ fn up(size: u64, step: u64) -> u64 {
 /// 8; 16 byte steps up to 128; then four classes for each doubling.
 fn spaced(request: u64) -> u64 {
     match request {
-        ..=8 => 8,
-        ..=128 => up(request, 16),
+        _ if request <= 8 => 8,
+        _ if request <= 128 => up(request, 16),
         _ => up(request, 1 << ((request - 1).ilog2() - 2)),
     }
 }
