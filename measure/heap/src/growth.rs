@@ -87,7 +87,7 @@ pub struct Finding {
     pub most_last_bytes: Bytes,
     /// All buffers end within 10 % of each other, and they are 20 or more: this size could be reserved at once.
     pub predictable: bool,
-    /// Sizes of the largest buffer: the first ones.
+    /// The first sizes of the largest buffer.
     pub example: Vec<u64>,
     /// Where the last growth was asked for, innermost first.
     pub site: Vec<SiteFrame>,
@@ -177,9 +177,6 @@ struct Groups {
     bad: BTreeMap<(SiteId, How, Shape), Finding>,
 }
 
-/// Sizes that are shown.
-const EXAMPLE: usize = 8;
-
 impl Groups {
     fn add(&mut self, grown: &Grown) {
         let Grown { chain, site, how } = grown;
@@ -219,7 +216,7 @@ impl Groups {
         finding.avoidable_calls += chain.avoidable_calls();
         if chain.last() > finding.most_last_bytes.0 {
             finding.typical_step = chain.typical();
-            finding.example = chain.kept().iter().copied().take(EXAMPLE).collect();
+            finding.example = chain.head().to_vec();
         }
         finding.least_last_bytes = finding.least_last_bytes.min(Bytes(chain.last()));
         finding.most_last_bytes = finding.most_last_bytes.max(Bytes(chain.last()));

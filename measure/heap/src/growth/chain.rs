@@ -15,6 +15,8 @@ pub enum Shape {
 
 /// Sizes kept of a chain; of a longer one every second, fourth, ... is kept.
 const KEPT: usize = 1024;
+/// First sizes that are kept of every chain.
+const HEAD: usize = 8;
 /// Steps that a chain must have to be judged.
 pub const LEAST_STEPS: u64 = 5;
 
@@ -28,6 +30,7 @@ pub struct Chain {
     rounded: u64,
     copied: u64,
     model: Model,
+    head: Vec<u64>,
     kept: Vec<u64>,
     stride: u64,
 }
@@ -45,8 +48,8 @@ impl Chain {
     /// Begins with a block; `model` rounds for [`Self::rounded`].
     pub fn new(size: u64, model: Model) -> Self {
         let (allocated, rounded) = (size, model.usable(size));
-        let kept = vec![size];
-        Self { first: size, last: size, steps: 0, allocated, rounded, copied: 0, model, kept, stride: 1 }
+        let (head, kept) = (vec![size], vec![size]);
+        Self { first: size, last: size, steps: 0, allocated, rounded, copied: 0, model, head, kept, stride: 1 }
     }
 
     /// The block grows; a size that is not larger than the last one is no growth and is left out.
@@ -63,6 +66,9 @@ impl Chain {
         }
         self.allocated = self.allocated.saturating_add(size);
         (self.last, self.steps) = (size, self.steps + 1);
+        if self.head.len() < HEAD {
+            self.head.push(size);
+        }
         if self.steps.is_multiple_of(self.stride) {
             self.kept.push(size);
             if self.kept.len() > KEPT {
@@ -98,9 +104,9 @@ impl Chain {
         self.copied
     }
 
-    /// Sizes, of long chains some: evenly spaced steps.
-    pub fn kept(&self) -> &[u64] {
-        &self.kept
+    /// The first sizes.
+    pub fn head(&self) -> &[u64] {
+        &self.head
     }
 
     /// Sum of all sizes for each byte of the last one: 2 for doubling, 3 for a factor of 1.5.
@@ -252,8 +258,8 @@ mod tests {
     #[test]
     fn long_chains_are_thinned_evenly() {
         let chain = chain(1..=MIB);
-        assert!(chain.kept().len() <= KEPT && chain.kept().len() > KEPT / 3);
-        let steps: Vec<u64> = chain.kept().windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(chain.kept.len() <= KEPT && chain.kept.len() > KEPT / 3);
+        let steps: Vec<u64> = chain.kept.windows(2).map(|pair| pair[1] - pair[0]).collect();
         assert!(steps.iter().all(|step| *step == steps[0]), "{steps:?}");
         assert_eq!((chain.typical(), chain.steps()), (1.0, MIB - 1));
     }
