@@ -10,7 +10,7 @@ pub use models::{Category, Model};
 
 use crate::ledger::{Block, Change, Inconsistency, Ledger};
 use crate::site::{Names, SiteFrame, SiteId, Sites};
-use crate::stream::{Events, Process, Reader, What};
+use crate::stream::{Events, Maker, Process, Reader, What};
 use model::{Bytes, Result, Warning, WarningKind, shown};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -142,7 +142,8 @@ pub fn requests<E>(
     for process in reader.processes() {
         let mut events = reader.events(process.id)?;
         while let Some(event) = events.next()? {
-            if let What::Alloc { size, .. } = event.what
+            if let What::Alloc { size, maker, .. } = event.what
+                && maker != Maker::Pool
                 && let Err(error) = each(process, size)
             {
                 return Ok(Err(error));

@@ -74,6 +74,8 @@ impl Follower {
         let thread = self.threads.entry(event.thread).or_default();
         thread.events += 1;
         match event.what {
+            // Blocks of pools lie in blocks of the heap, maybe at their very beginning.
+            What::Alloc { maker: Maker::Pool, .. } | What::Free { by: Freer::Pool, .. } => {}
             What::Alloc { ptr, size, maker } => {
                 self.allocated = self.allocated.saturating_add(size);
                 self.serial += 1;
@@ -263,6 +265,17 @@ mod tests {
         assert_eq!(grown.len(), 1);
         let Grown { chain, how, .. } = &grown[0];
         assert_eq!((chain.steps(), *how, chain.shape()), (11, How::CopyAndFree, Shape::Linear));
+    }
+
+    #[test]
+    fn a_pool_in_a_block_is_not_the_block() {
+        let mut story = Story::default();
+        let ptr = story.alloc(1, 100);
+        story.event(1, 1, What::Alloc { ptr, size: 8, maker: Maker::Pool });
+        story.event(1, 1, What::Free { ptr, by: Freer::Pool });
+        story.realloc(1, ptr, 200);
+        let grown = story.grown();
+        assert_eq!((grown.len(), grown[0].chain.allocated()), (1, 300));
     }
 
     #[test]
