@@ -13,7 +13,7 @@ use crate::site::{Names, SiteFrame, SiteId, Sites};
 use crate::stream::{Events, Maker, Process, Reader, What};
 use model::{Bytes, Result, Warning, WarningKind, shown};
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// What to look at.
 #[derive(Clone, Copy, Debug)]
@@ -116,6 +116,9 @@ struct Row {
 
 type Rows = HashMap<(SiteId, u64), Row>;
 
+/// For the tables of an allocator without a model.
+pub const ELSE: Model = Model::Jemalloc5;
+
 /// Reads a recording.
 ///
 /// # Errors
@@ -126,6 +129,14 @@ pub fn report(reader: &Reader, options: &Options) -> Result<Report> {
     for process in reader.processes() {
         let found = of_process(reader, process, options, &mut names, &mut warnings)?;
         processes.extend((found.blocks > 0).then_some(found));
+    }
+    let unknown = processes.iter().filter(|process| process.allocator_model.is_none() && options.model.is_none());
+    let unknown: BTreeSet<&str> = unknown.map(|process| process.exe.as_str()).collect();
+    if !unknown.is_empty() {
+        let programs = Vec::from_iter(unknown).join(", ");
+        let text =
+            format!("thaw has no model of the allocator in {programs}; its tables are what {} would give", ELSE.name());
+        warnings.push(Warning::new(WarningKind::Note, text).hint("choose another: --model"));
     }
     Ok(Report { processes, warnings })
 }
@@ -196,16 +207,7 @@ fn of_process(
     }
     warnings.extend(events.warnings().iter().cloned());
     let allocator_model = Model::of(&process.allocator, &process.exe);
-    let model = options.model.or(allocator_model).unwrap_or(Model::Jemalloc5);
-    if allocator_model.is_none() && options.model.is_none() && !rows.is_empty() {
-        let text = format!(
-            "process {} ({}) has an allocator that thaw has no model of; its tables are what {} would give",
-            process.pid,
-            shown(&process.exe),
-            model.name()
-        );
-        warnings.push(Warning::new(WarningKind::Note, text).hint("choose another: --model"));
-    }
+    let model = options.model.or(allocator_model).unwrap_or(ELSE);
     let totals = ledger.totals();
     let what_if = |(index, model): (usize, Model)| WhatIf {
         model,

@@ -104,7 +104,7 @@ fn lines(args: &SlopArgs, reader: &Reader) -> Result<Exit> {
     let mut failed = None;
     output::stream(|out| {
         let each = |process: &Process, size: u64| -> std::io::Result<()> {
-            let model = args.model.or_else(|| Model::of(&process.allocator, &process.exe)).unwrap_or(Model::Jemalloc5);
+            let model = args.model.or_else(|| Model::of(&process.allocator, &process.exe)).unwrap_or(slop::ELSE);
             writeln!(out, "{}", model.line(size))
         };
         slop::requests(reader, each).unwrap_or_else(|error| {
