@@ -58,6 +58,7 @@ fn run(args: Args) -> Result<Exit> {
         Verb::Touch(typed) => verbs::touch::run(*typed, args.quiet),
         Verb::Order(typed) => verbs::touch::order::run(&typed),
         Verb::Heap(typed) => verbs::heap::run(&typed, args.quiet),
+        Verb::Counts(typed) => verbs::counts::run(&typed),
         Verb::Tracer => verbs::touch::trace(),
         Verb::Io(typed) => verbs::io::run(&typed, args.quiet),
         Verb::Query(typed) => verbs::query::run(&typed),

@@ -44,6 +44,15 @@ pub fn bytes(bytes: &[u8]) -> Result<()> {
     quiet_pipe(stdout.write_all(bytes).and_then(|()| stdout.flush()))
 }
 
+/// Prints bytes while they are made. The maker may end at the first error that it gets.
+///
+/// # Errors
+/// As [`page`].
+pub fn stream(make: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    let mut stdout = io::BufWriter::with_capacity(64 << 10, io::stdout().lock());
+    quiet_pipe(make(&mut stdout).and_then(|()| stdout.flush()))
+}
+
 /// Prints to stderr; if that does not work there is nobody to tell.
 pub fn complain(text: &str) {
     let _ = anstream::stderr().lock().write_all(text.as_bytes());

@@ -2,13 +2,13 @@
 
 use crate::scratch::Scratch;
 
-const VERBS: [&str; 18] = [
-    "record", "report", "compare", "gate", "heap", "io", "query", "preload", "optimize", "touch", "order", "archive",
-    "frag", "flush", "resident", "elf", "doctor", "presets",
+const VERBS: [&str; 19] = [
+    "record", "report", "compare", "gate", "heap", "counts", "io", "query", "preload", "optimize", "touch", "order",
+    "archive", "frag", "flush", "resident", "elf", "doctor", "presets",
 ];
 const ARCHIVE_VERBS: [&str; 4] = ["stat", "reorder", "pack", "unpack"];
 const ELF_VERBS: [&str; 5] = ["stat", "pack", "restore", "fix-relr", "verify"];
-const HEAP_VERBS: [&str; 1] = ["run"];
+const HEAP_VERBS: [&str; 3] = ["run", "slop", "growth"];
 const IO_VERBS: [&str; 2] = ["model", "replay"];
 const PRELOAD_VERBS: [&str; 5] = ["make", "run", "status", "install", "uninstall"];
 

@@ -5,6 +5,7 @@
 
 pub mod archive;
 pub mod compare;
+pub mod counts;
 pub mod doctor;
 pub mod elf;
 pub mod files;
@@ -93,6 +94,9 @@ pub enum Verb {
     /// What does my program allocate, and what does it never free?
     #[command(long_about = heap::LONG_ABOUT)]
     Heap(heap::HeapArgs),
+    /// Which lines does a text consist of, and how often does each occur?
+    #[command(long_about = counts::LONG_ABOUT)]
+    Counts(counts::CountsArgs),
     /// Which bytes does a start really need, and which functions does it call?
     #[command(long_about = touch::LONG_ABOUT)]
     Touch(Box<touch::TouchArgs>),

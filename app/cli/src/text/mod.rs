@@ -11,6 +11,8 @@ pub mod errors;
 pub mod files;
 pub mod frag;
 pub mod heap;
+pub mod heap_growth;
+pub mod heap_slop;
 pub mod io;
 pub mod optimize;
 pub mod order;

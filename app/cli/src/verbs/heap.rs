@@ -1,11 +1,13 @@
 //! `thaw heap`: what a program allocates.
 
-use crate::args::heap::{HeapArgs, HeapVerb, RunArgs};
+use crate::args::heap::{GrowthArgs, HeapArgs, HeapVerb, RunArgs, SlopArgs};
 use crate::progress::Progress;
 use crate::{output, text};
+use heap::growth;
 use heap::record::{self, Existing, FreeStacks, Phase, Plan};
 use heap::report::Report;
-use heap::stream::{Reader, Recording};
+use heap::slop::{self, Model};
+use heap::stream::{Process, Reader, Recording};
 use model::{Error, Exit, Result};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -31,6 +33,8 @@ pub struct RunDocument {
 pub fn run(args: &HeapArgs, quiet: bool) -> Result<Exit> {
     match &args.verb {
         HeapVerb::Run(typed) => record(typed, quiet),
+        HeapVerb::Slop(typed) => slop(typed),
+        HeapVerb::Growth(typed) => growth(typed),
     }
 }
 
@@ -66,6 +70,60 @@ fn record(args: &RunArgs, quiet: bool) -> Result<Exit> {
         output::page(&text::heap::page(&document, args.leaks, text::width::of_terminal()))?;
     }
     Ok(verdict(&recording))
+}
+
+/// `thaw.heap-slop/1` and `thaw.heap-growth/1`: what a recording says about one question.
+#[derive(Debug, Serialize)]
+pub struct AnswerDocument<R> {
+    /// Name and version of this document.
+    pub schema: &'static str,
+    /// The directory.
+    pub file: PathBuf,
+    /// The answer.
+    #[serde(flatten)]
+    pub report: R,
+}
+
+fn slop(args: &SlopArgs) -> Result<Exit> {
+    let reader = Reader::open(&args.recording)?;
+    if args.lines {
+        return lines(args, &reader);
+    }
+    let options = slop::Options { model: args.model, frames: args.frames.into(), top: args.top };
+    let report = slop::report(&reader, &options)?;
+    if args.json {
+        output::json(&AnswerDocument { schema: "thaw.heap-slop/1", file: args.recording.clone(), report })?;
+    } else {
+        output::page(&text::heap_slop::page(&report, args.top, text::width::of_terminal()))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// One line for each allocation.
+fn lines(args: &SlopArgs, reader: &Reader) -> Result<Exit> {
+    let mut failed = None;
+    output::stream(|out| {
+        let each = |process: &Process, size: u64| -> std::io::Result<()> {
+            let model = args.model.or_else(|| Model::of(&process.allocator, &process.exe)).unwrap_or(slop::ELSE);
+            writeln!(out, "{}", model.line(size))
+        };
+        slop::requests(reader, each).unwrap_or_else(|error| {
+            failed = Some(error);
+            Ok(())
+        })
+    })?;
+    failed.map_or(Ok(Exit::Done), Err)
+}
+
+fn growth(args: &GrowthArgs) -> Result<Exit> {
+    let reader = Reader::open(&args.recording)?;
+    let report = growth::report(&reader, &growth::Options { frames: args.frames.into(), top: args.top })?;
+    if args.json {
+        output::json(&AnswerDocument { schema: "thaw.heap-growth/1", file: args.recording.clone(), report })?;
+    } else {
+        output::page(&text::heap_growth::page(&report, text::width::of_terminal()))?;
+    }
+    Ok(Exit::Done)
 }
 
 fn summary(directory: &Path) -> Result<RunDocument> {

@@ -3,6 +3,7 @@
 pub mod archive;
 pub mod archive_used;
 pub mod compare;
+pub mod counts;
 pub mod doctor;
 pub mod elf;
 pub mod files;

@@ -1,0 +1,224 @@
+//! How buffers grow: chains of `realloc`, and chains of allocating a larger block, copying and freeing; those that grow too slowly, by place.
+//!
+//! Not proof: the second kind is seen from the order of events alone. The bytes of the blocks are not compared.
+
+mod chain;
+mod follow;
+
+pub use chain::{Chain, LEAST_STEPS, Shape, Step};
+
+use crate::site::{Names, SiteFrame, SiteId, Sites};
+use crate::slop::Model;
+use crate::stream::{Process, Reader, What};
+use follow::{Follower, Grown};
+use model::{Bytes, Result, Warning, WarningKind, shown};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What to look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Frames that tell places apart.
+    pub frames: usize,
+    /// Places to describe for each process.
+    pub top: usize,
+}
+
+/// Growth in a recording.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Each process that allocated.
+    pub processes: Vec<ProcessGrowth>,
+    /// All doubts.
+    pub warnings: Vec<Warning>,
+}
+
+/// Growth in a process.
+#[derive(Clone, Debug, Serialize)]
+pub struct ProcessGrowth {
+    /// Its number.
+    pub pid: u32,
+    /// The program.
+    pub exe: String,
+    /// Bytes asked for, all blocks.
+    pub allocated_bytes: Bytes,
+    /// Buffers that grew in [`LEAST_STEPS`] steps or more.
+    pub grown_buffers: u64,
+    /// Places that grow buffers too slowly, the costliest first; as many as were asked for.
+    pub findings: Vec<Finding>,
+}
+
+/// How growth was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum How {
+    /// `realloc` said which block became which: certain.
+    Realloc,
+    /// A larger block was made at the same place and the old one freed soon after by the same thread: probable.
+    CopyAndFree,
+}
+
+/// A place that grows buffers too slowly.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// How it was seen.
+    pub how: How,
+    /// By which rule they grow.
+    pub shape: Shape,
+    /// Bytes that a step adds (linear), or the factor of a step (exponential): of the largest buffer.
+    pub typical_step: f64,
+    /// Buffers.
+    pub buffers: u64,
+    /// Their steps.
+    pub steps: u64,
+    /// Sum of all their sizes.
+    pub allocated_bytes: Bytes,
+    /// Sum of the blocks that the allocator made of it, by its model; a growth within a block needs no new one.
+    pub rounded_bytes: Bytes,
+    /// What doubling would not have allocated.
+    pub avoidable_bytes: Bytes,
+    /// What was copied: old sizes of the steps that left their place.
+    pub copied_bytes: Bytes,
+    /// Calls that doubling would not have made.
+    pub avoidable_calls: u64,
+    /// Smallest last size.
+    pub least_last_bytes: Bytes,
+    /// Largest last size.
+    pub most_last_bytes: Bytes,
+    /// All buffers end within 10 % of each other, and they are 20 or more: this size could be reserved at once.
+    pub predictable: bool,
+    /// The first sizes of the largest buffer.
+    pub example: Vec<u64>,
+    /// Where the last growth was asked for, innermost first.
+    pub site: Vec<SiteFrame>,
+}
+
+impl Finding {
+    /// What it costs, roughly: 50 ns for a call, 10 bytes copied in a nanosecond. For the order of findings, no measurement.
+    pub fn cost_ns(&self) -> u64 {
+        self.copied_bytes.0 / 10 + self.steps.saturating_mul(50)
+    }
+}
+
+/// Steps that a chain of allocating and freeing must have: by chance, six sizes in a row ascend once in 720 times, nine once in 362,880.
+const LEAST_PROBABLE_STEPS: u64 = 8;
+/// A place must avoid so much to be worth a line,
+const WORTH: u64 = 64 << 10;
+/// or a hundredth of all bytes of the process, if that is so much.
+const WORTH_IN_SMALL: u64 = 4096;
+
+/// Reads a recording.
+///
+/// # Errors
+/// A file that cannot be read.
+pub fn report(reader: &Reader, options: &Options) -> Result<Report> {
+    let mut warnings = reader.warnings().to_vec();
+    let (mut processes, mut names) = (Vec::new(), Names::default());
+    for process in reader.processes() {
+        let found = of_process(reader, process, options, &mut names, &mut warnings)?;
+        processes.extend((found.allocated_bytes.0 > 0).then_some(found));
+    }
+    Ok(Report { processes, warnings })
+}
+
+fn of_process(
+    reader: &Reader,
+    process: &Process,
+    options: &Options,
+    names: &mut Names,
+    warnings: &mut Vec<Warning>,
+) -> Result<ProcessGrowth> {
+    let mut events = reader.events(process.id)?;
+    let mut sites = Sites::new(options.frames);
+    // Rounding is told beside the sums, it decides nothing: an unknown allocator may be taken for the plainest.
+    let mut follower = Follower::new(Model::of(&process.allocator, &process.exe).unwrap_or(Model::Glibc));
+    let mut groups = Groups::default();
+    while let Some(event) = events.next()? {
+        let maker = event.stack.filter(|_| matches!(event.what, What::Alloc { .. }));
+        let site = sites.of(maker, events.stacks(), events.modules());
+        follower.enter(&event, site, &mut |grown| groups.add(grown));
+    }
+    let allocated = follower.allocated();
+    follower.end(&mut |grown| groups.add(grown));
+    warnings.extend(events.warnings().iter().cloned());
+    if process.lost > 0 {
+        let text = format!("process {} ({}) lost {} events", process.pid, shown(&process.exe), process.lost);
+        warnings.push(Warning::new(WarningKind::LostRecords, text));
+    }
+    let (_, modules) = events.into_parts();
+    let mut findings = groups.bad;
+    let small = (allocated / 100).max(WORTH_IN_SMALL);
+    findings.retain(|_, finding| finding.avoidable_bytes.0 >= WORTH.min(small));
+    let mut findings: Vec<(SiteId, Finding)> =
+        findings.into_iter().map(|((site, ..), finding)| (site, finding)).collect();
+    findings.sort_by_key(|(site, finding)| (std::cmp::Reverse(finding.cost_ns()), *site));
+    findings.truncate(options.top);
+    let findings = findings
+        .into_iter()
+        .map(|(site, finding)| Finding {
+            predictable: finding.buffers >= 20
+                && finding.most_last_bytes.0 - finding.least_last_bytes.0 <= finding.most_last_bytes.0 / 10,
+            site: sites.describe(site, &modules, names),
+            ..finding
+        })
+        .collect();
+    Ok(ProcessGrowth {
+        pid: process.pid,
+        exe: shown(&process.exe),
+        allocated_bytes: Bytes(allocated),
+        grown_buffers: groups.grown,
+        findings,
+    })
+}
+
+#[derive(Default)]
+struct Groups {
+    grown: u64,
+    bad: BTreeMap<(SiteId, How, Shape), Finding>,
+}
+
+impl Groups {
+    fn add(&mut self, grown: &Grown) {
+        let Grown { chain, site, how } = grown;
+        let least = if *how == How::CopyAndFree { LEAST_PROBABLE_STEPS } else { LEAST_STEPS };
+        if chain.steps() < least {
+            return;
+        }
+        self.grown += 1;
+        if !chain.is_bad() {
+            return;
+        }
+        let shape = chain.shape();
+        let finding = self.bad.entry((*site, *how, shape)).or_insert_with(|| Finding {
+            how: *how,
+            shape,
+            typical_step: 0.0,
+            buffers: 0,
+            steps: 0,
+            allocated_bytes: Bytes(0),
+            rounded_bytes: Bytes(0),
+            avoidable_bytes: Bytes(0),
+            copied_bytes: Bytes(0),
+            avoidable_calls: 0,
+            least_last_bytes: Bytes(u64::MAX),
+            most_last_bytes: Bytes(0),
+            predictable: false,
+            example: Vec::new(),
+            site: Vec::new(),
+        });
+        let add = |sum: &mut Bytes, more: u64| sum.0 = sum.0.saturating_add(more);
+        finding.buffers += 1;
+        finding.steps += chain.steps();
+        add(&mut finding.allocated_bytes, chain.allocated());
+        add(&mut finding.rounded_bytes, chain.rounded());
+        add(&mut finding.avoidable_bytes, chain.avoidable());
+        add(&mut finding.copied_bytes, chain.copied());
+        finding.avoidable_calls += chain.avoidable_calls();
+        if chain.last() > finding.most_last_bytes.0 {
+            finding.typical_step = chain.typical();
+            finding.example = chain.head().to_vec();
+        }
+        finding.least_last_bytes = finding.least_last_bytes.min(Bytes(chain.last()));
+        finding.most_last_bytes = finding.most_last_bytes.max(Bytes(chain.last()));
+    }
+}

@@ -1,0 +1,289 @@
+//! What allocators round up: bytes that were given and not asked for, by allocator, size class and place, and the places that could ask for less.
+//!
+//! A stream has what was asked for; what was given follows from a [`Model`]: that of the allocator in use, and those of others.
+
+mod clownshoes;
+mod models;
+
+pub use clownshoes::{Cause, Certainty, Clownshoes, Shoe};
+pub use models::{Category, Model};
+
+use crate::ledger::{Block, Change, Inconsistency, Ledger};
+use crate::site::{Names, SiteFrame, SiteId, Sites};
+use crate::stream::{Events, Maker, Process, Reader, What};
+use model::{Bytes, Result, Warning, WarningKind, shown};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// What to look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// The allocator of the tables; `None`: that of the process.
+    pub model: Option<Model>,
+    /// Frames that tell places apart.
+    pub frames: usize,
+    /// Places to describe for each process.
+    pub top: usize,
+}
+
+/// Slop of a recording.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Each process that allocated.
+    pub processes: Vec<ProcessSlop>,
+    /// All doubts.
+    pub warnings: Vec<Warning>,
+}
+
+/// Slop of a process.
+#[derive(Clone, Debug, Serialize)]
+pub struct ProcessSlop {
+    /// Its number.
+    pub pid: u32,
+    /// The program.
+    pub exe: String,
+    /// The object that holds the allocator.
+    pub allocator: String,
+    /// The model of that allocator, if there is one.
+    pub allocator_model: Option<Model>,
+    /// The model that classes and places are computed with.
+    pub model: Model,
+    /// Blocks made.
+    pub blocks: u64,
+    /// Bytes asked for, all blocks.
+    pub requested_bytes: Bytes,
+    /// Most bytes asked for at a time.
+    pub peak_requested_bytes: Bytes,
+    /// What each allocator would give for it.
+    pub what_if: Vec<WhatIf>,
+    /// By size class, most slop first.
+    pub classes: Vec<ClassSlop>,
+    /// By place, most slop first; as many as were asked for.
+    pub sites: Vec<SiteSlop>,
+    /// Places that ask for a little more than a power of two, most waste first; as many as were asked for.
+    pub clownshoes: Vec<Clownshoes>,
+}
+
+/// The same requests given to an allocator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct WhatIf {
+    /// Which.
+    pub model: Model,
+    /// Given and not asked for, all blocks.
+    pub slop_bytes: Bytes,
+    /// Given and not asked for, of what was live when most was asked for.
+    pub peak_slop_bytes: Bytes,
+}
+
+/// Blocks of a size class.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ClassSlop {
+    /// How such requests are treated.
+    pub category: Category,
+    /// Bytes of a block.
+    pub usable: u64,
+    /// Blocks made.
+    pub blocks: u64,
+    /// Bytes asked for.
+    pub requested_bytes: Bytes,
+    /// Bytes given and not asked for.
+    pub slop_bytes: Bytes,
+}
+
+/// Blocks of a place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SiteSlop {
+    /// Blocks made.
+    pub blocks: u64,
+    /// Bytes asked for.
+    pub requested_bytes: Bytes,
+    /// Bytes given and not asked for.
+    pub slop_bytes: Bytes,
+    /// Different sizes asked for.
+    pub sizes: u64,
+    /// Where, innermost first.
+    pub site: Vec<SiteFrame>,
+}
+
+/// Requests of one size from one place.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    usable: [u64; Model::ALL.len()],
+    blocks: u64,
+    live: u64,
+    most_live: u64,
+}
+
+type Rows = HashMap<(SiteId, u64), Row>;
+
+/// For the tables of an allocator without a model.
+pub const ELSE: Model = Model::Jemalloc5;
+
+/// Reads a recording.
+///
+/// # Errors
+/// A file that cannot be read.
+pub fn report(reader: &Reader, options: &Options) -> Result<Report> {
+    let mut warnings = reader.warnings().to_vec();
+    let (mut processes, mut names) = (Vec::new(), Names::default());
+    for process in reader.processes() {
+        let found = of_process(reader, process, options, &mut names, &mut warnings)?;
+        processes.extend((found.blocks > 0).then_some(found));
+    }
+    let unknown = processes.iter().filter(|process| process.allocator_model.is_none() && options.model.is_none());
+    let unknown: BTreeSet<&str> = unknown.map(|process| process.exe.as_str()).collect();
+    if !unknown.is_empty() {
+        let programs = Vec::from_iter(unknown).join(", ");
+        let text =
+            format!("thaw has no model of the allocator in {programs}; its tables are what {} would give", ELSE.name());
+        warnings.push(Warning::new(WarningKind::Note, text).hint("choose another: --model"));
+    }
+    Ok(Report { processes, warnings })
+}
+
+/// The size of every block, process by process in the order of time: what an allocator makes of it is [`Model::line`]. Ends at the first error of `each`,
+/// which is the inner result.
+///
+/// # Errors
+/// A file that cannot be read.
+pub fn requests<E>(
+    reader: &Reader,
+    mut each: impl FnMut(&Process, u64) -> std::result::Result<(), E>,
+) -> Result<std::result::Result<(), E>> {
+    for process in reader.processes() {
+        let mut events = reader.events(process.id)?;
+        while let Some(event) = events.next()? {
+            if let What::Alloc { size, maker, .. } = event.what
+                && maker != Maker::Pool
+                && let Err(error) = each(process, size)
+            {
+                return Ok(Err(error));
+            }
+        }
+    }
+    Ok(Ok(()))
+}
+
+fn of_process(
+    reader: &Reader,
+    process: &Process,
+    options: &Options,
+    names: &mut Names,
+    warnings: &mut Vec<Warning>,
+) -> Result<ProcessSlop> {
+    let mut events = reader.events(process.id)?;
+    let mut ledger = Ledger::new(process.origin);
+    let mut sites = Sites::new(options.frames);
+    let mut rows = Rows::new();
+    let mut live = [0u64; Model::ALL.len()];
+    let (mut peak, mut at_peak) = (Bytes(0), live);
+    while let Some(event) = events.next()? {
+        let (block, came) = match (ledger.enter(&event), event.what) {
+            (Change::Came(_, block), _) => (block, !matches!(event.what, What::Restored { .. })),
+            // It came all the same; the free of the one that it covers was missed.
+            (Change::Wrong(Inconsistency::AllocOverLive), What::Alloc { size, maker, .. }) => {
+                (Block { size, stack: event.stack, at: event.at, thread: event.thread, maker }, true)
+            }
+            (Change::Went(_, block), _) => {
+                let row = row(&mut rows, &mut sites, &events, &block);
+                row.live = row.live.saturating_sub(1);
+                for (live, usable) in live.iter_mut().zip(row.usable) {
+                    *live = live.saturating_sub(usable);
+                }
+                continue;
+            }
+            _ => continue,
+        };
+        let row = row(&mut rows, &mut sites, &events, &block);
+        row.blocks += u64::from(came);
+        row.live += 1;
+        row.most_live = row.most_live.max(row.live);
+        for (live, usable) in live.iter_mut().zip(row.usable) {
+            *live = live.saturating_add(usable);
+        }
+        if ledger.totals().live > peak {
+            (peak, at_peak) = (ledger.totals().live, live);
+        }
+    }
+    warnings.extend(events.warnings().iter().cloned());
+    let allocator_model = Model::of(&process.allocator, &process.exe);
+    let model = options.model.or(allocator_model).unwrap_or(ELSE);
+    let totals = ledger.totals();
+    let what_if = |(index, model): (usize, Model)| WhatIf {
+        model,
+        slop_bytes: sum(rows.iter().map(|((_, size), row)| (row.usable[index] - size).saturating_mul(row.blocks))),
+        peak_slop_bytes: Bytes(at_peak[index].saturating_sub(peak.0)),
+    };
+    let (_, modules) = events.into_parts();
+    let mut places = by_site(&rows, model);
+    places.truncate(options.top);
+    let described =
+        places.into_iter().map(|(site, slop)| SiteSlop { site: sites.describe(site, &modules, names), ..slop });
+    let places = described.collect();
+    let mut clownshoes = clownshoes::find(&rows);
+    clownshoes.truncate(options.top);
+    let clownshoes = clownshoes
+        .into_iter()
+        .map(|(site, shoes)| Clownshoes { site: sites.describe(site, &modules, names), ..shoes })
+        .collect();
+    Ok(ProcessSlop {
+        pid: process.pid,
+        exe: shown(&process.exe),
+        allocator: shown(&process.allocator),
+        allocator_model,
+        model,
+        blocks: totals.allocations,
+        requested_bytes: totals.allocated,
+        peak_requested_bytes: totals.peak,
+        what_if: Model::ALL.into_iter().enumerate().map(what_if).collect(),
+        classes: by_class(&rows, model),
+        sites: places,
+        clownshoes,
+    })
+}
+
+fn row<'a>(rows: &'a mut Rows, sites: &mut Sites, events: &Events, block: &Block) -> &'a mut Row {
+    let site = sites.of(block.stack, events.stacks(), events.modules());
+    rows.entry((site, block.size)).or_insert_with(|| Row::new(block.size))
+}
+
+impl Row {
+    fn new(size: u64) -> Self {
+        Self { usable: Model::ALL.map(|model| model.usable(size)), blocks: 0, live: 0, most_live: 0 }
+    }
+}
+
+fn sum(bytes: impl Iterator<Item = u64>) -> Bytes {
+    Bytes(bytes.fold(0, u64::saturating_add))
+}
+
+fn by_class(rows: &Rows, model: Model) -> Vec<ClassSlop> {
+    let mut classes: BTreeMap<u64, ClassSlop> = BTreeMap::new();
+    for ((_, size), row) in rows {
+        let (usable, category) = (model.usable(*size), model.category(*size));
+        let empty = ClassSlop { category, usable, blocks: 0, requested_bytes: Bytes(0), slop_bytes: Bytes(0) };
+        let class = classes.entry(usable).or_insert(empty);
+        class.blocks += row.blocks;
+        class.requested_bytes.0 = class.requested_bytes.0.saturating_add(size.saturating_mul(row.blocks));
+        class.slop_bytes.0 = class.slop_bytes.0.saturating_add((usable - size).saturating_mul(row.blocks));
+    }
+    let mut classes: Vec<_> = classes.into_values().collect();
+    classes.sort_by_key(|class| (std::cmp::Reverse(class.slop_bytes), class.usable));
+    classes
+}
+
+fn by_site(rows: &Rows, model: Model) -> Vec<(SiteId, SiteSlop)> {
+    let mut sites: BTreeMap<SiteId, SiteSlop> = BTreeMap::new();
+    let empty = SiteSlop { blocks: 0, requested_bytes: Bytes(0), slop_bytes: Bytes(0), sizes: 0, site: Vec::new() };
+    for ((site, size), row) in rows {
+        let slop = sites.entry(*site).or_insert_with(|| empty.clone());
+        slop.blocks += row.blocks;
+        slop.sizes += 1;
+        slop.requested_bytes.0 = slop.requested_bytes.0.saturating_add(size.saturating_mul(row.blocks));
+        let more = (model.usable(*size) - size).saturating_mul(row.blocks);
+        slop.slop_bytes.0 = slop.slop_bytes.0.saturating_add(more);
+    }
+    let mut sites: Vec<_> = sites.into_iter().collect();
+    sites.sort_by_key(|(site, slop)| (std::cmp::Reverse(slop.slop_bytes), *site));
+    sites
+}
