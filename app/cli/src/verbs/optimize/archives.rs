@@ -115,9 +115,11 @@ fn look(
     let ratio = gain(&Change { cut, read: time, ..Change::default() });
     // The log alone does not tell: it may be of a start with another read-ahead than the one that the figures are for.
     let is_less = planned.requests < now.requests || planned.bytes < now.bytes;
-    if !is_less || ratio.is_some_and(|ratio| ratio >= 1.0) {
-        let predicted = ratio.map_or_else(String::new, |ratio| format!(": {ratio:.2} of the time"));
-        return Ok(Looked::LeftAlone(format!("no gain predicted{predicted}; {figures}")));
+    if !is_less {
+        return Ok(Looked::LeftAlone(format!("no gain predicted, its used entries lie together: {figures}")));
+    }
+    if let Some(ratio) = ratio.filter(|ratio| *ratio >= 1.0) {
+        return Ok(Looked::LeftAlone(format!("no gain predicted, {ratio:.2} of the time: {figures}")));
     }
     let change = format!("{}: {} of {} entries come first; {figures}", shown(path), plan.used, zip.entries.len());
     let end = plan.entries[..plan.used].last().map_or(0, |placed| placed.end.0);
@@ -126,9 +128,10 @@ fn look(
         DirectoryPlace::End => vec![0..end, tail],
         DirectoryPlace::Front | DirectoryPlace::Both => std::iter::once(0..end).collect(),
     };
+    let doubts = order.warnings.into_iter().map(|warning| format!("archives: {}", warning.text));
     let path = path.to_owned();
     let found = Found { id, path, identity: Identity::of_bytes(&bytes), time, needed, uses: order.uses };
-    Ok(Looked::Worth(found, change, order.warnings.into_iter().map(|warning| warning.text).collect()))
+    Ok(Looked::Worth(found, change, doubts.collect()))
 }
 
 impl Found {
