@@ -281,7 +281,7 @@ fn an_order_that_makes_another_archive_than_the_measured_one_is_not_applied() {
     std::fs::copy(jar(&scratch), &copy).unwrap();
     refused(5, "another file than the one that was measured").hints("thaw optimize");
     std::fs::write(&copy, "dear diary").unwrap();
-    refused(5, "");
+    refused(5, "another file than the one that was measured");
     std::fs::remove_file(&copy).unwrap();
     refused(3, "cannot read");
     std::fs::write(&copy, bytes).unwrap();

@@ -11,7 +11,7 @@ use model::{Bytes, DiskOffset, Error, Exit, FileId, FileOffset, Nanos, PAGE, Res
 use optimize::manifest::Identity;
 use optimize::predict::Change;
 use preload::plan::Piece;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -39,8 +39,10 @@ pub struct Survey {
     pub found: Vec<Found>,
     /// What would change of each, in a sentence.
     pub changes: Vec<String>,
-    /// Archives that are left alone, with the reason.
-    pub notes: Vec<String>,
+    /// Archives that are left alone, by reason.
+    pub left_alone: BTreeMap<String, Vec<String>>,
+    /// Doubts about the order.
+    pub doubts: BTreeSet<String>,
 }
 
 /// Looks at the archives of the tree that the start read. `gain` is the start's time with a change over that without; `None` without requests.
@@ -56,24 +58,17 @@ pub fn survey(source: &Source, disk: &Model, gain: &dyn Fn(&Change) -> Option<f6
     if paths.is_empty() {
         return Ok(survey);
     }
-    let start = match archive_used::Start::read(&source.recording, Some(&source.variant)) {
-        Ok(start) => start,
-        Err(error) => {
-            survey.notes.push(format!("no archive is reordered ({})", sentence(&error)));
-            return Ok(survey);
-        }
-    };
+    let start = archive_used::Start::read(&source.recording, Some(&source.variant))?;
     for (id, path) in paths {
         os::interrupt::check()?;
         match look(source, id, &path, &start, disk, gain) {
-            Ok(Looked::Worth(found, change, warnings)) => {
+            Ok(Looked::Worth(found, change, doubts)) => {
                 survey.found.push(found);
                 survey.changes.push(change);
-                let fresh = warnings.into_iter().filter(|text| !survey.notes.contains(text)).collect::<Vec<_>>();
-                survey.notes.extend(fresh);
+                survey.doubts.extend(doubts);
             }
-            Ok(Looked::LeftAlone(why)) => survey.notes.push(format!("not reordered ({why}): {}", shown(&path))),
-            Err(error) => survey.notes.push(format!("not reordered ({}): {}", sentence(&error), shown(&path))),
+            Ok(Looked::LeftAlone(why)) => survey.left_alone.entry(why).or_default().push(shown(&path)),
+            Err(error) => survey.left_alone.entry(sentence(&error)).or_default().push(shown(&path)),
         }
     }
     Ok(survey)
@@ -128,7 +123,7 @@ fn look(
         DirectoryPlace::End => vec![0..end, tail],
         DirectoryPlace::Front | DirectoryPlace::Both => std::iter::once(0..end).collect(),
     };
-    let doubts = order.warnings.into_iter().map(|warning| format!("archives: {}", warning.text));
+    let doubts = order.warnings.into_iter().map(|warning| warning.text);
     let path = path.to_owned();
     let found = Found { id, path, identity: Identity::of_bytes(&bytes), time, needed, uses: order.uses };
     Ok(Looked::Worth(found, change, doubts.collect()))
@@ -167,14 +162,21 @@ impl Found {
 /// # Errors
 /// The order of the copy does not make that archive; it cannot be written. Nothing is changed then.
 pub fn apply(original: &Path, copy: &Path, measured: Identity, path: &Path) -> Result<()> {
+    let other = || {
+        Error::on(Exit::Data, "reordering gives another file than the one that was measured:", path)
+            .hint("the copy was changed, or measured with another version of thaw: run `thaw optimize` again")
+    };
+    let about = copy.metadata().map_err(|cause| Error::on(Exit::Machine, "cannot read", copy).because(cause))?;
+    if !about.is_file() || about.len() != measured.size {
+        return Err(other());
+    }
     let (bytes, copied) = (read(original)?, read(copy)?);
     let (zip, copied) = (archive::parse(&bytes)?, archive::parse(&copied)?);
     let plan = archive::plan(&zip, &order_of(&zip, &copied), &options(&zip))?;
     let mut built = Vec::with_capacity(bytes.len());
     archive::build(&zip, &plan, &mut built)?;
     if Identity::of_bytes(&built) != measured {
-        return Err(Error::on(Exit::Data, "reordering gives another file than the one that was measured:", path)
-            .hint("the copy was changed, or measured with another version of thaw: run `thaw optimize` again"));
+        return Err(other());
     }
     archive::apply(&zip, &plan, original, Target::Replace(path)).map(|_| ())
 }

@@ -127,10 +127,8 @@ impl Plan {
         // What holds nothing that could be packed is no news.
         let is_news = |reason: &pack::Reason| !matches!(reason, pack::Reason::NothingToPack | pack::Reason::NoGain);
         for (reason, files) in refused.into_iter().filter(|(reason, _)| is_news(reason)) {
-            let named = files.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-            let more = files.len().saturating_sub(NAMED);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            self.notes.push(format!("not packed ({}; `thaw elf pack --plan` says more): {named}{more}", reason.name()));
+            let named = named(&files);
+            self.notes.push(format!("not packed ({}; `thaw elf pack --plan` says more): {named}", reason.name()));
         }
         if !self.pack.is_empty() {
             self.remedies.push(Remedy::Pack);
@@ -143,7 +141,10 @@ impl Plan {
     fn archives(&mut self, source: &Source) -> Result<()> {
         let gain = |change: &Change| self.gain(source, change).map(|predicted| predicted.ratio);
         let survey = archives::survey(source, &self.disk, &gain)?;
-        self.notes.extend(survey.notes);
+        for (reason, files) in &survey.left_alone {
+            self.notes.push(format!("not reordered ({reason}): {}", named(files)));
+        }
+        self.notes.extend(survey.doubts.iter().map(|doubt| format!("archives: {doubt}")));
         self.archives = survey.found;
         if !self.archives.is_empty() {
             self.remedies.push(Remedy::Archive);
@@ -177,9 +178,8 @@ impl Plan {
         let below = |file: &&FileLayout| {
             format!("{} in {}", shown(file.path.strip_prefix(&source.root).unwrap_or(&file.path)), file.pieces)
         };
-        let more = if scattered.len() > NAMED { ", ..." } else { "" };
-        let named = scattered.iter().take(NAMED).map(below).collect::<Vec<_>>().join(", ");
-        let what = format!("{} of {looked_at} that the start reads lie in pieces ({named}{more})", scattered.len());
+        let named = named(&scattered.iter().map(below).collect::<Vec<_>>());
+        let what = format!("{} of {looked_at} that the start reads lie in pieces ({named})", scattered.len());
         if predicted.is_some_and(|gain| gain.ratio > 1.0 - WORTH_A_WORD) {
             self.notes.push(format!("{what}; no gain predicted from putting them together"));
             return Ok(());
@@ -350,6 +350,13 @@ impl Plan {
         };
         sets.into_iter().map(tried).collect()
     }
+}
+
+/// The first of them, and how many more there are.
+fn named(files: &[String]) -> String {
+    let named = files.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    let more = files.len().saturating_sub(NAMED);
+    if more > 0 { format!("{named} and {more} more") } else { named }
 }
 
 /// What is needed and not in memory in this state.
