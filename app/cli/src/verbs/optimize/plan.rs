@@ -179,7 +179,7 @@ impl Plan {
             format!("{} in {}", shown(file.path.strip_prefix(&source.root).unwrap_or(&file.path)), file.pieces)
         };
         let named = named(&scattered.iter().map(below).collect::<Vec<_>>());
-        let what = format!("{} of {looked_at} that the start reads lie in pieces ({named})", scattered.len());
+        let what = format!("in pieces: {} of {looked_at} of the tree that the start reads ({named})", scattered.len());
         if predicted.is_some_and(|gain| gain.ratio > 1.0 - WORTH_A_WORD) {
             self.notes.push(format!("{what}; no gain predicted from putting them together"));
             return Ok(());
