@@ -70,11 +70,11 @@ int main(void) {{
 }
 
 /// A recording of a start of this program that was made by hand: it reads itself and its data, page by page.
-fn recording(scratch: &Scratch, name: &str, program: &Path, words: &[&str]) {
+pub fn recording(scratch: &Scratch, name: &str, program: &Path, words: &[&str]) {
     store(scratch, name, &trace(program), words);
 }
 
-fn store(scratch: &Scratch, name: &str, rows: &TraceRows, words: &[&str]) {
+pub fn store(scratch: &Scratch, name: &str, rows: &TraceRows, words: &[&str]) {
     let mut writer = Writer::create(scratch.path(name), &header(scratch, words), Replace::Never).unwrap();
     let argv = words.iter().skip_while(|word| **word != "--").skip(1).map(Into::into).collect();
     writer.add_variant(&Variant { index: 0, name: "big".into(), argv }).unwrap();
@@ -155,7 +155,7 @@ fn trace(program: &Path) -> TraceRows {
 }
 
 /// Everything below a directory: path, mode, owner; of files also date and bytes, as a checksum.
-fn whole(root: &Path) -> Vec<String> {
+pub fn whole(root: &Path) -> Vec<String> {
     let mut all = Vec::new();
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -184,7 +184,7 @@ fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, step)
 }
 
-fn identity(path: &Path) -> Value {
+pub fn identity(path: &Path) -> Value {
     let bytes = std::fs::read(path).unwrap();
     json!({ "size": bytes.len(), "crc32": crc32(&bytes) })
 }
@@ -204,7 +204,7 @@ fn result(scratch: &Scratch, program: &Path) -> Value {
     manifest
 }
 
-fn write(scratch: &Scratch, manifest: &Value) {
+pub fn write(scratch: &Scratch, manifest: &Value) {
     scratch.write("fast/thaw-optimize.json", serde_json::to_vec(manifest).unwrap());
 }
 

@@ -18,6 +18,7 @@ mod io;
 mod machine;
 mod made;
 mod optimize;
+mod optimize_archive;
 mod preload;
 mod record;
 mod scratch;

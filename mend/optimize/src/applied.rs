@@ -1,7 +1,7 @@
 //! What `--apply` changed in the system: written down before the first change, kept until `--undo`, listed by `thaw doctor`.
 //!
-//! One file per copy below thaw's state directory. How a packed file is put back is known to `pack`, and how a launcher is taken away to `preload`;
-//! here stands which of them belong together.
+//! One file per copy below thaw's state directory, and beside it the originals of archives ([`crate::kept`]). How a packed file is put back is known
+//! to `pack`, and how a launcher is taken away to `preload`; here stands which of them belong together.
 
 use crate::manifest::{Identity, SCHEMA};
 use model::{Error, Exit, Result};
@@ -24,6 +24,9 @@ pub struct Applied {
     pub made_unix_ns: u64,
     /// Files that are packed in place.
     pub packed: Vec<AppliedFile>,
+    /// Archives in the order of their use.
+    #[serde(default)]
+    pub reordered: Vec<Reordered>,
     /// The preload manifest, if there is one.
     pub preload: Option<AppliedPreload>,
 }
@@ -37,6 +40,16 @@ pub struct AppliedFile {
     pub before: Identity,
     /// What it is to become.
     pub after: Identity,
+}
+
+/// An archive that was replaced.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reordered {
+    /// Where, and what it was and is to become.
+    #[serde(flatten)]
+    pub file: AppliedFile,
+    /// Where its original is kept.
+    pub original: PathBuf,
 }
 
 /// How the program is started with its preload manifest.
@@ -90,6 +103,14 @@ fn record_of(directory: &Path) -> Result<PathBuf> {
     Ok(records()?.join(key(directory) + ".json"))
 }
 
+/// Where the originals of the archives of an applied copy are kept: that of the archive with this number.
+///
+/// # Errors
+/// There is no state directory.
+pub fn kept_original(directory: &Path, number: usize) -> Result<PathBuf> {
+    Ok(records()?.join(format!("{}.{number}.original", key(directory))))
+}
+
 /// Where the preload manifest of an applied copy is kept.
 ///
 /// # Errors
@@ -99,6 +120,11 @@ pub fn preload_manifest(directory: &Path) -> Result<PathBuf> {
 }
 
 impl Applied {
+    /// Files that are replaced.
+    pub fn files(&self) -> impl Iterator<Item = &AppliedFile> {
+        self.packed.iter().chain(self.reordered.iter().map(|archive| &archive.file))
+    }
+
     /// Writes it down. On the disk when this returns.
     ///
     /// # Errors
@@ -156,6 +182,7 @@ impl Applied {
             _ => Ok(()),
         };
         // The record last: as long as it is there, `--undo` can be repeated.
+        self.reordered.iter().try_for_each(|archive| gone(archive.original.clone()))?;
         self.preload.iter().try_for_each(|preload| gone(preload.manifest.clone()))?;
         gone(record_of(&self.directory)?)
     }

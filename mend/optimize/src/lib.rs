@@ -5,12 +5,14 @@
 //! - [`choose`]: pure: which remedies helped, and which of them go together;
 //! - [`tree`]: the program's directory: found, surveyed, copied;
 //! - [`manifest`]: what was done, as the file beside the copy;
-//! - [`applied`]: what was changed in the system, so that it can be changed back.
+//! - [`applied`]: what was changed in the system, so that it can be changed back;
+//! - [`kept`]: originals of replaced files.
 //!
-//! Not for doing any of it to a file (that is `pack` and `preload`), nor for measuring (`bench`): the app introduces them.
+//! Not for doing any of it to a file (that is `pack`, `layout` and `preload`), nor for measuring (`bench`): the app introduces them.
 
 pub mod applied;
 pub mod choose;
+pub mod kept;
 pub mod manifest;
 pub mod predict;
 pub mod remedy;

@@ -108,6 +108,11 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// Of these bytes.
+    pub fn of_bytes(bytes: &[u8]) -> Self {
+        Self { size: bytes.len() as u64, crc32: crc32fast::hash(bytes) }
+    }
+
     /// Of a file as it is now.
     ///
     /// # Errors

@@ -15,13 +15,17 @@
 //! ```text
 //! before = D(log)                  D = the length of a start on the disk, as `thaw io model` has it
 //! pack   = D(log - bytes of the tables that go)
+//! archive = A + D(log - requests for the archives)
 //! preload = P + D(log - requests for files that are read before)
+//! joined = D(log with each request for a file at its offset behind the file's first one)
 //! ```
+//!
+//! `A` is the disk's time for what is read of the archives when their entries lie in the order of use, one request after the other.
 //!
 //! `P` is the disk's time for all reads of the manifest, one after the other, without the program. The program starts when all of them were asked for, not when
 //! they are done: where it computes much while they come, the start is shorter.
 
-use model::{BlockRow, Bytes, CacheState, Cause, FileId, FileKind, Nanos, Owner, Served, TraceRows};
+use model::{BlockRow, Bytes, CacheState, Cause, DiskOffset, FileId, FileKind, Nanos, Owner, Served, TraceRows};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -40,6 +44,10 @@ pub struct Start {
 pub struct Change {
     /// Ranges of files that are gone.
     pub cut: BTreeMap<FileId, Vec<Range<u64>>>,
+    /// How long the disk takes for what is read in their place, while nothing else happens.
+    pub read: Nanos,
+    /// Files that lie in one piece, from where the first request for them went.
+    pub joined: BTreeSet<FileId>,
     /// What is read before the start.
     pub preload: Option<Preloaded>,
 }
@@ -85,9 +93,9 @@ impl Start {
         all.keeping(|block| if warm(block) { Bytes(0) } else { block.len })
     }
 
-    /// The log that a change would leave.
+    /// The log that a change would leave; what is read in place of something is not in it.
     pub fn changed(&self, change: &Change) -> Self {
-        self.keeping(|block| match block.served {
+        let mut left = self.keeping(|block| match block.served {
             _ if block.write => block.len,
             Served::File(file, offset) => {
                 let preloaded = change.preload.as_ref().is_some_and(|preload| preload.files.contains(&file));
@@ -100,7 +108,24 @@ impl Start {
                 if preloaded { Bytes(0) } else { block.len }
             }
             Served::Unknown => block.len,
-        })
+        });
+        change.joined.iter().for_each(|file| left.join(*file));
+        left
+    }
+
+    /// Puts the requests for a file where they would be if it lay in one piece.
+    fn join(&mut self, file: FileId) {
+        let offset = |block: &BlockRow| match block.served {
+            Served::File(served, offset) if served == file && !block.write => Some(offset.0),
+            _ => None,
+        };
+        let first = self.blocks.iter().filter_map(|block| Some((offset(block)?, block.disk.0))).min();
+        let Some((first, disk)) = first else { return };
+        for block in &mut self.blocks {
+            if let Some(offset) = offset(block) {
+                block.disk = DiskOffset(disk.saturating_add(offset - first));
+            }
+        }
     }
 
     /// The log with as much of each request as is left of it.
@@ -170,7 +195,7 @@ impl<'a> Issues<'a> {
 pub fn predict(start: &Start, change: &Change, time: &dyn Fn(&Start) -> Nanos) -> Prediction {
     let before = time(start).seconds();
     let ahead = change.preload.as_ref().map_or(Nanos(0), |preload| preload.time);
-    let after = ahead.seconds() + time(&start.changed(change)).seconds();
+    let after = ahead.seconds() + change.read.seconds() + time(&start.changed(change)).seconds();
     Prediction { before_s: before, after_s: after, ratio: if before > 0.0 { after / before } else { 1.0 } }
 }
 
@@ -229,7 +254,7 @@ fn before(spans: &[Span], at: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::{DiskOffset, FileOffset, FileRow};
+    use model::{FileOffset, FileRow};
     use proptest::prelude::*;
 
     const APP: FileId = FileId(0);
@@ -284,7 +309,7 @@ mod tests {
         ];
         let start = Start::of(&rows(log), Nanos(70), CacheState::Cold);
         let cut = cut_from_start(16);
-        let left = start.changed(&Change { cut, preload: None });
+        let left = start.changed(&Change { cut, ..Change::default() });
         assert_eq!(spans(&left), [(15, 25), (35, 45)]);
         assert_eq!(left.length, Nanos(55));
     }
@@ -293,7 +318,7 @@ mod tests {
     fn a_request_that_is_cut_stays_and_is_shorter() {
         let start = Start::of(&rows(vec![read(APP, 0, 100, (10, 20))]), Nanos(30), CacheState::Cold);
         let cut = BTreeMap::from([(APP, vec![90..200, 0..30])]);
-        let left = start.changed(&Change { cut, preload: None });
+        let left = start.changed(&Change { cut, ..Change::default() });
         assert_eq!((left.blocks[0].len, left.length), (Bytes(60), Nanos(30)));
     }
 
@@ -318,7 +343,7 @@ mod tests {
         let log = vec![read(APP, 0, 8, (0, 40)), read(SYSTEM, 0, 8, (50, 60))];
         let start = Start::of(&rows(log), Nanos(70), CacheState::Cold);
         let preload = Preloaded { files: BTreeSet::from([APP]), metadata: BTreeSet::new(), time: Nanos(5) };
-        let change = Change { cut: BTreeMap::new(), preload: Some(preload) };
+        let change = Change { preload: Some(preload), ..Change::default() };
         // On a disk that is as the recorded one, which takes as long as recorded.
         let prediction = predict(&start, &change, &|start| start.length);
         assert!(
@@ -326,6 +351,30 @@ mod tests {
             "{prediction:?}"
         );
         assert!((prediction.ratio - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_is_read_in_place_of_something_costs_its_time() {
+        let log = vec![read(APP, 0, 8, (0, 40)), read(SYSTEM, 0, 8, (50, 60))];
+        let start = Start::of(&rows(log), Nanos(70), CacheState::Cold);
+        let change = Change { cut: cut_from_start(u64::MAX), read: Nanos(7), ..Change::default() };
+        let prediction = predict(&start, &change, &|start| start.length);
+        assert!((prediction.after_s - 37e-9).abs() < 1e-12, "{prediction:?}");
+    }
+
+    #[test]
+    fn a_file_in_one_piece_is_read_from_behind_its_first_request() {
+        let at = |file, offset: u64, disk: u64, time: u64| BlockRow {
+            disk: DiskOffset(disk),
+            ..read(file, offset, 8, (time, time + 5))
+        };
+        let write = BlockRow { write: true, ..at(APP, 0, 1, 40) };
+        let log = vec![at(APP, 4096, 500, 0), at(APP, 16, 9000, 10), at(SYSTEM, 0, 77, 20), at(APP, 32, 3, 30), write];
+        let start = Start::of(&rows(log), Nanos(70), CacheState::Cold);
+        let left = start.changed(&Change { joined: BTreeSet::from([APP, FileId(9)]), ..Change::default() });
+        let places: Vec<u64> = left.blocks.iter().map(|block| block.disk.0).collect();
+        assert_eq!(places, [9000 + 4080, 9000, 77, 9016, 1]);
+        assert_eq!((spans(&left), left.length), (spans(&start), start.length));
     }
 
     #[test]
@@ -360,7 +409,7 @@ mod tests {
         fn a_log_stays_a_log(spans in prop::collection::vec((0_u64..500, 0_u64..60, any::<bool>()), 0..30)) {
             let log = spans.iter().map(|(from, len, app)| read(if *app { APP } else { SYSTEM }, 0, 8, (*from, from + len)));
             let start = Start::of(&rows(log.collect()), Nanos(500), CacheState::Cold);
-            let left = start.changed(&Change { cut: cut_from_start(8), preload: None });
+            let left = start.changed(&Change { cut: cut_from_start(8), ..Change::default() });
             prop_assert!(left.length <= start.length);
             let kept: Vec<&BlockRow> = start.blocks.iter().filter(|block| block.served == Served::File(SYSTEM, FileOffset(0))).collect();
             prop_assert_eq!(kept.len(), left.blocks.len());

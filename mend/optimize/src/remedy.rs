@@ -10,18 +10,21 @@ use std::fmt;
 pub enum Remedy {
     /// The relocations of its ELF files go into packed tables.
     Pack,
+    /// The entries of its zip archives go into the order of their first use.
+    Archive,
     /// What it needs is read before it asks for it.
     Preload,
 }
 
 impl Remedy {
     /// All of them, in the order in which they are built: the later ones see the files of the earlier ones.
-    pub const ALL: [Self; 2] = [Self::Pack, Self::Preload];
+    pub const ALL: [Self; 3] = [Self::Pack, Self::Archive, Self::Preload];
 
     /// Its name in answers, and of its variant in recordings.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pack => "pack",
+            Self::Archive => "archive",
             Self::Preload => "preload",
         }
     }
@@ -30,6 +33,7 @@ impl Remedy {
     pub fn changes(self) -> &'static str {
         match self {
             Self::Pack => "relative relocations of ELF files go into packed tables (DT_RELR)",
+            Self::Archive => "entries of zip archives that the start uses lie first, in the order of their use",
             Self::Preload => "what the start needs is read before the program is started",
         }
     }

@@ -88,7 +88,7 @@ thaw optimize [OPTIONS] RECORDING -o DIR
 pub(super) const LONG_ABOUT: &str = "\
 Which remedies make this program start faster, and by how much?
 
-Plans from a recording what may help (packed relocations, reading ahead of the start), predicts what each remedy gains on the disk, builds \
+Plans from a recording what may help (packed relocations, zip archives in the order of their use, reading ahead of the start), predicts what each remedy gains on the disk, builds \
 copies of the program with each of them, measures the copies against a copy of the original, interleaved, and keeps in DIR what helped. The \
 original is only read. What did not help within its interval is dropped, and listed. Exit code 1: nothing helped.";
 

@@ -163,6 +163,9 @@ pub fn list(page: &mut Page, applied: &Applied) {
     for file in &applied.packed {
         page.line(&format!("  {} is packed", harmless(&shown(&file.path))));
     }
+    for archive in &applied.reordered {
+        page.line(&format!("  {} is in the order of its use", harmless(&shown(&archive.file.path))));
+    }
     if let Some(preload) = &applied.preload {
         page.line(&format!("  {} is what the start reads ahead", harmless(&shown(&preload.manifest))));
         if let Some(name) = &preload.desktop {

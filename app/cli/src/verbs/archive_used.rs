@@ -48,10 +48,37 @@ pub struct Order {
 /// # Errors
 /// The archive was not read in it, or was another one.
 pub fn from_recording(zip: &Zip<'_>, file: &Path, recording: &Path, variant: Option<&str>) -> Result<Order> {
-    let (rows, how) = start(recording, variant)?;
-    let number = find(&rows, file, zip.bytes.len() as u64, recording)?;
+    in_start(zip, file, &Start::read(recording, variant)?)
+}
+
+/// A recorded start that tells what it used.
+pub struct Start {
+    recording: PathBuf,
+    rows: TraceRows,
+    how: How,
+}
+
+impl Start {
+    /// The start of a program that tells most.
+    ///
+    /// # Errors
+    /// There is none in the recording.
+    pub fn read(recording: &Path, variant: Option<&str>) -> Result<Self> {
+        let (rows, how) = start(recording, variant)?;
+        Ok(Self { recording: recording.to_owned(), rows, how })
+    }
+}
+
+/// The order in which a start used an archive.
+///
+/// # Errors
+/// See [`from_recording`].
+pub fn in_start(zip: &Zip<'_>, file: &Path, start: &Start) -> Result<Order> {
+    let Start { recording, rows, how } = start;
+    let how = *how;
+    let number = find(rows, file, zip.bytes.len() as u64, recording)?;
     let touched: Vec<Touched> =
-        touched(&rows, how).filter(|(file, _)| *file == number).map(|(_, touched)| touched).collect();
+        touched(rows, how).filter(|(file, _)| *file == number).map(|(_, touched)| touched).collect();
     let uses = used_by_pages(zip, &touched);
     if uses.order.is_empty() {
         return Err(Error::on(Exit::Usage, "no entry was read as a whole in the recording, of", file).hint(

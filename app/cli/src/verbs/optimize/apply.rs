@@ -1,13 +1,15 @@
 //! `thaw optimize --apply` and `--undo`: what helped a copy is done to the program itself, and undone.
 //!
-//! What will be changed is written down first. Each file is replaced by one rename, with its original kept by `pack`; so a run that was cut short is undone
+//! What will be changed is written down first. Each file is replaced by one rename, with its original kept by `pack` or `optimize::kept`; so a run that was cut short is undone
 //! like a whole one. Nothing is undone unless all of it can be.
 
+use super::archives;
 use super::build::{PRELOAD, TREE, moved};
 use crate::args::optimize::OptimizeArgs;
 use crate::{output, text};
 use model::{Error, Exit, Result, shown};
-use optimize::applied::{Applied, AppliedFile, AppliedPreload, Standing, preload_manifest};
+use optimize::applied::{Applied, AppliedFile, AppliedPreload, Reordered, Standing, kept_original, preload_manifest};
+use optimize::kept::{keep, put_back};
 use optimize::manifest::{Manifest, SCHEMA};
 use optimize::remedy::Remedy;
 use optimize::tree;
@@ -72,18 +74,23 @@ pub fn apply(args: &OptimizeArgs, directory: &Path) -> Result<Exit> {
             system: args.system,
         })
     });
-    let packed = manifest.files.iter().filter(|file| file.by == Remedy::Pack);
-    let packed =
-        packed.map(|file| AppliedFile { path: manifest.root.join(&file.path), before: file.before, after: file.after });
+    let files = |by: Remedy| {
+        let files = manifest.files.iter().filter(move |file| file.by == by);
+        files.map(|file| AppliedFile { path: manifest.root.join(&file.path), before: file.before, after: file.after })
+    };
+    let reordered = files(Remedy::Archive).enumerate();
+    let reordered =
+        reordered.map(|(number, file)| Ok(Reordered { original: kept_original(&directory, number)?, file }));
     let applied = Applied {
         schema: SCHEMA.into(),
         directory: directory.clone(),
         root: manifest.root.clone(),
         made_unix_ns: super::now(),
-        packed: packed.collect(),
+        packed: files(Remedy::Pack).collect(),
+        reordered: reordered.collect::<Result<_>>()?,
         preload: preload.transpose()?,
     };
-    for file in &applied.packed {
+    for file in applied.files() {
         inside(&manifest.root, &file.path)?;
         if file.standing() != Standing::Original {
             return Err(Error::on(Exit::Data, "this file is not the one that was measured:", &file.path)
@@ -139,6 +146,12 @@ fn perform(applied: &Applied, reads: Option<Reads>, directory: &Path) -> Result<
             }
         }
     }
+    for Reordered { file, original } in &applied.reordered {
+        os::interrupt::check()?;
+        let below = file.path.strip_prefix(&applied.root).unwrap_or(&file.path);
+        keep(&file.path, file.before, original)?;
+        archives::apply(original, &directory.join(TREE).join(below), file.after, &file.path)?;
+    }
     let (Some(reads), Some(preload)) = (reads, &applied.preload) else { return Ok(()) };
     let mut reads = moved(reads, &directory.join(TREE), &applied.root);
     for entry in &mut reads.files {
@@ -170,7 +183,7 @@ pub fn undo(args: &OptimizeArgs, directory: &Path) -> Result<Exit> {
     let directory = tree::absolute(directory).or_else(|error| typed().map_err(|_| error))?;
     let applied = Applied::read(&directory)?;
     let changed: Vec<&AppliedFile> =
-        applied.packed.iter().filter(|file| matches!(file.standing(), Standing::Changed | Standing::Gone)).collect();
+        applied.files().filter(|file| matches!(file.standing(), Standing::Changed | Standing::Gone)).collect();
     if let Some(file) = changed.first().filter(|_| !args.force) {
         let why = match file.standing() {
             Standing::Gone => "it is gone",
@@ -201,6 +214,9 @@ fn take_back(applied: &Applied) -> Result<Vec<String>> {
         for installation in preload::install::list()?.into_iter().filter(is_ours) {
             kept.extend(preload::install::uninstall(&installation)?.into_iter().map(|kept| shown(&kept.path)));
         }
+    }
+    for Reordered { file, original } in applied.reordered.iter().filter(|it| it.file.standing() == Standing::Applied) {
+        put_back(&file.path, file.before, original)?;
     }
     let ours = |it: &pack::Installed| applied.packed.iter().any(|file| file.path == it.path);
     // Also where the original is back by other hands: what is kept of it is to be forgotten.

@@ -154,6 +154,12 @@ impl<'a> Copies<'a> {
                 }
             }
         }
+        if set.contains(&Remedy::Archive) {
+            for archive in &self.plan.archives {
+                os::interrupt::check()?;
+                archive.write(&self.source.root, &copy.tree().join(&archive.path))?;
+            }
+        }
         if set.contains(&Remedy::Preload) {
             let thaw = std::env::current_exe().map_err(cannot)?;
             fs::copy(thaw, copy.directory.join(RUNNER)).map_err(cannot)?;
@@ -382,14 +388,14 @@ impl<'a> Copies<'a> {
         let cannot = |path: &Path, cause: std::io::Error| Error::on(Exit::Machine, "cannot write", path).because(cause);
         let profile = copy.directory.join("profile");
         fs::remove_dir_all(&profile).map_err(|cause| cannot(&profile, cause))?;
-        if manifest.kept.contains(&Remedy::Pack) {
-            for path in &self.plan.pack {
-                let identity = |path: PathBuf| {
-                    Identity::of(&path).map_err(|cause| Error::on(Exit::Machine, "cannot read", &path).because(cause))
-                };
-                let (before, after) = (identity(self.source.root.join(path))?, identity(copy.tree().join(path))?);
-                manifest.files.push(Changed { path: path.clone(), by: Remedy::Pack, before, after });
-            }
+        let packed = self.plan.pack.iter().map(|path| (Remedy::Pack, path));
+        let reordered = self.plan.archives.iter().map(|archive| (Remedy::Archive, &archive.path));
+        for (by, path) in packed.chain(reordered).filter(|(by, _)| manifest.kept.contains(by)) {
+            let identity = |path: PathBuf| {
+                Identity::of(&path).map_err(|cause| Error::on(Exit::Machine, "cannot read", &path).because(cause))
+            };
+            let (before, after) = (identity(self.source.root.join(path))?, identity(copy.tree().join(path))?);
+            manifest.files.push(Changed { path: path.clone(), by, before, after });
         }
         let mut words = vec![out.join(TREE).join(&self.source.program).into_os_string()];
         if manifest.kept.contains(&Remedy::Preload) {

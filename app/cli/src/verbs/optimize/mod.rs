@@ -5,6 +5,7 @@
 //! because a simulated disk takes hold of the whole process.
 
 pub mod apply;
+mod archives;
 mod build;
 mod measure;
 mod plan;

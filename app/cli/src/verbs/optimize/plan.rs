@@ -1,11 +1,14 @@
 //! What may help a program, and what it would gain: the rooms are asked, `optimize::predict` does the sums.
 
+use super::archives::{self, Found};
 use super::source::{Source, files_below};
 use crate::args::optimize::OptimizeArgs;
+use crate::plan::command_line;
 use crate::text::units;
 use crate::verbs::preload::{needed, target};
 use disk::model::Model;
 use disk::simulate;
+use layout::frag::FileLayout;
 use model::{Bytes, CacheState, DiskOffset, FileId, FileKind, Nanos, Owner, Result, Served, TouchEngine, shown};
 use optimize::manifest::{Advice, Tried};
 use optimize::predict::{Change, Prediction, Preloaded, Start, predict};
@@ -15,11 +18,14 @@ use preload::make::Recorded;
 use preload::manifest::{About, Kind};
 use preload::plan::{DiskRead, Gap};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// Libraries outside of the program's directory that are named.
 const LIBRARIES: usize = 3;
+/// A smaller gain of putting files together is not worth a word.
+const WORTH_A_WORD: f64 = 0.01;
 /// A smaller gain is not worth linking a program again for.
 const WORTH_A_LINK: f64 = 0.02;
 /// Files that are named where there are more.
@@ -35,6 +41,8 @@ pub struct Plan {
     pub remedies: Vec<Remedy>,
     /// Files to pack, below the program's directory.
     pub pack: Vec<PathBuf>,
+    /// Archives to reorder.
+    pub archives: Vec<Found>,
     /// What could be done beside these.
     pub advice: Vec<Advice>,
     /// What the user should know.
@@ -59,6 +67,7 @@ impl Plan {
             disk,
             remedies: Vec::new(),
             pack: Vec::new(),
+            archives: Vec::new(),
             advice: Vec::new(),
             notes: Vec::new(),
             start,
@@ -72,6 +81,7 @@ impl Plan {
             );
         }
         plan.packable(source)?;
+        plan.archives(source)?;
         if !plan.needed.is_empty() {
             plan.remedies.push(Remedy::Preload);
             let bytes: Bytes = plan.needed.iter().flat_map(|file| &file.pieces).map(|piece| piece.len).sum();
@@ -84,6 +94,7 @@ impl Plan {
         }
         plan.libraries(source);
         plan.relinking(source);
+        plan.scattered(source)?;
         Ok(plan)
     }
 
@@ -116,15 +127,69 @@ impl Plan {
         // What holds nothing that could be packed is no news.
         let is_news = |reason: &pack::Reason| !matches!(reason, pack::Reason::NothingToPack | pack::Reason::NoGain);
         for (reason, files) in refused.into_iter().filter(|(reason, _)| is_news(reason)) {
-            let named = files.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-            let more = files.len().saturating_sub(NAMED);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            self.notes.push(format!("not packed ({}; `thaw elf pack --plan` says more): {named}{more}", reason.name()));
+            let named = named(&files);
+            self.notes.push(format!("not packed ({}; `thaw elf pack --plan` says more): {named}", reason.name()));
         }
         if !self.pack.is_empty() {
             self.remedies.push(Remedy::Pack);
             self.changes.insert(Remedy::Pack, changes);
         }
+        Ok(())
+    }
+
+    /// Archives of the tree that the start read and whose entries are not in the order of use.
+    fn archives(&mut self, source: &Source) -> Result<()> {
+        let gain = |change: &Change| self.gain(source, change).map(|predicted| predicted.ratio);
+        let survey = archives::survey(source, &self.disk, &gain)?;
+        for (reason, files) in &survey.left_alone {
+            self.notes.push(format!("not reordered ({reason}): {}", named(files)));
+        }
+        self.notes.extend(survey.doubts.iter().map(|doubt| format!("archives: {doubt}")));
+        self.archives = survey.found;
+        if !self.archives.is_empty() {
+            self.remedies.push(Remedy::Archive);
+            self.changes.insert(Remedy::Archive, survey.changes);
+        }
+        Ok(())
+    }
+
+    /// Files of the tree that the start read and that lie in pieces: a copy would lie elsewhere, so that it could not show what is gained.
+    fn scattered(&mut self, source: &Source) -> Result<()> {
+        let is_read = |id: FileId| {
+            let serves = |block: &model::BlockRow| matches!(block.served, Served::File(file, _) if file == id);
+            source.rows.blocks.is_empty() || self.start.blocks.iter().any(serves)
+        };
+        let files = files_below(&source.rows, &source.root).filter(|(id, path)| is_read(*id) && path.is_file());
+        let files: Vec<(FileId, PathBuf)> = files.map(|(id, path)| (id, path.to_owned())).collect();
+        let paths: Vec<PathBuf> = files.iter().map(|(_, path)| path.clone()).collect();
+        let survey = layout::frag::measure(&paths, &|_| Nanos(0), &|_| ());
+        os::interrupt::check()?;
+        let scattered: Vec<&FileLayout> = survey.files.iter().filter(|file| file.pieces > 1).collect();
+        let looked_at = units::plural(survey.summary.files, "file", "files");
+        if scattered.is_empty() {
+            if survey.summary.files > 0 {
+                self.notes.push(format!("in one piece each: {looked_at} of the tree that the start reads"));
+            }
+            return Ok(());
+        }
+        let joined = files.iter().filter(|(_, path)| scattered.iter().any(|file| file.path == *path));
+        let change = Change { joined: joined.map(|(id, _)| *id).collect(), ..Change::default() };
+        let predicted = self.gain(source, &change);
+        let below = |file: &&FileLayout| {
+            format!("{} in {}", shown(file.path.strip_prefix(&source.root).unwrap_or(&file.path)), file.pieces)
+        };
+        let named = named(&scattered.iter().map(below).collect::<Vec<_>>());
+        let what = format!("in pieces: {} of {looked_at} of the tree that the start reads ({named})", scattered.len());
+        if predicted.is_some_and(|gain| gain.ratio > 1.0 - WORTH_A_WORD) {
+            self.notes.push(format!("{what}; no gain predicted from putting them together"));
+            return Ok(());
+        }
+        let mut words: Vec<OsString> = ["thaw", "frag", "--fix"].map(Into::into).into();
+        match scattered.len() <= NAMED {
+            true => words.extend(scattered.iter().map(|file| file.path.clone().into_os_string())),
+            false => words.push(source.root.clone().into_os_string()),
+        }
+        self.advice.push(Advice { what, command: command_line(&words), predicted });
         Ok(())
     }
 
@@ -190,8 +255,8 @@ impl Plan {
             let cut = BTreeMap::from([(id, vec![code])]);
             let time = target::time(&self.disk, &in_one_piece(need));
             // Read in one piece, before anything else.
-            let preload = Some(Preloaded { time, ..Preloaded::default() });
-            let predicted = predict(&self.start, &Change { cut, preload }, &|start| self.length(start));
+            let change = Change { cut, read: time, ..Change::default() };
+            let predicted = predict(&self.start, &change, &|start| self.length(start));
             if predicted.ratio > 1.0 - WORTH_A_LINK {
                 continue;
             }
@@ -219,16 +284,27 @@ impl Plan {
 
     /// What a set of remedies would gain; nobody knows without requests.
     pub fn predict(&self, source: &Source, set: &Set) -> Option<Prediction> {
-        if source.rows.blocks.is_empty() {
-            return None;
-        }
-        let cut = if set.contains(&Remedy::Pack) { self.cut.clone() } else { BTreeMap::new() };
-        let preload = set.contains(&Remedy::Preload).then(|| self.preloaded(source, &cut));
-        Some(predict(&self.start, &Change { cut, preload }, &|start| self.length(start)))
+        let mut cut = if set.contains(&Remedy::Pack) { self.cut.clone() } else { BTreeMap::new() };
+        let archives = if set.contains(&Remedy::Archive) { &self.archives[..] } else { &[] };
+        let preload = set.contains(&Remedy::Preload).then(|| self.preloaded(source, &cut, archives));
+        let is_ahead = |id| preload.as_ref().is_some_and(|preload| preload.files.contains(&id));
+        let read = archives.iter().filter(|archive| !is_ahead(archive.id)).map(|archive| archive.time).sum();
+        cut.extend(archives.iter().map(|archive| (archive.id, archives::every_byte())));
+        self.gain(source, &Change { cut, read, preload, ..Change::default() })
     }
 
-    fn preloaded(&self, source: &Source, cut: &BTreeMap<FileId, Vec<Range<u64>>>) -> Preloaded {
+    fn gain(&self, source: &Source, change: &Change) -> Option<Prediction> {
+        let is_known = !source.rows.blocks.is_empty();
+        is_known.then(|| predict(&self.start, change, &|start| self.length(start)))
+    }
+
+    fn preloaded(&self, source: &Source, cut: &BTreeMap<FileId, Vec<Range<u64>>>, archives: &[Found]) -> Preloaded {
         let mut files = self.needed.clone();
+        for archive in archives {
+            let path = &source.rows.files[archive.id.0 as usize].path;
+            let of_file = files.iter_mut().filter(|file| file.kind != Kind::Device && file.path == *path);
+            of_file.for_each(|file| file.pieces = archive.pieces(&file.pieces));
+        }
         for (id, ranges) in cut {
             let path = &source.rows.files[id.0 as usize].path;
             let of_file = files.iter_mut().filter(|file| file.kind != Kind::Device && file.path == *path);
@@ -274,6 +350,13 @@ impl Plan {
         };
         sets.into_iter().map(tried).collect()
     }
+}
+
+/// The first of them, and how many more there are.
+fn named(files: &[String]) -> String {
+    let named = files.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    let more = files.len().saturating_sub(NAMED);
+    if more > 0 { format!("{named} and {more} more") } else { named }
 }
 
 /// What is needed and not in memory in this state.

@@ -1,0 +1,111 @@
+//! Originals of files that are replaced in place, kept so that each can be put back byte for byte, with owner, mode and dates. Not for what `pack` replaces: it
+//! keeps its own originals.
+
+use crate::manifest::Identity;
+use model::{Error, Exit, Result};
+use os::journal::{Undo, hold};
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+/// Keeps a file under another name: a hard link where that is possible, else a copy. On the disk when this returns.
+///
+/// # Errors
+/// It cannot be written, there is something, or the file is another one than expected.
+pub fn keep(path: &Path, expected: Identity, original: &Path) -> Result<()> {
+    let cannot = |cause: io::Error| Error::on(Exit::Machine, "cannot keep the original as", original).because(cause);
+    // What is there may be all that is left of another file.
+    if original.symlink_metadata().is_ok() {
+        return Err(cannot(io::ErrorKind::AlreadyExists.into()));
+    }
+    if fs::hard_link(path, original).is_err() {
+        os::tree::copy(path, original)?;
+        File::open(original).and_then(|file| file.sync_all()).map_err(cannot)?;
+    }
+    sync_above(original).map_err(cannot)?;
+    check(original, expected)
+}
+
+/// Puts a kept original back in the place of what replaced it.
+///
+/// # Errors
+/// The original is damaged or gone, or the place cannot be written; it is as it was then.
+pub fn put_back(path: &Path, expected: Identity, original: &Path) -> Result<()> {
+    check(original, expected)?;
+    let cannot = |cause: io::Error| Error::on(Exit::Machine, "cannot put the original back:", path).because(cause);
+    match fs::rename(original, path) {
+        Err(cause) if cause.kind() == io::ErrorKind::CrossesDevices => {}
+        renamed => return renamed.and_then(|()| sync_above(path)).map_err(cannot),
+    }
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".thaw-{}", std::process::id()));
+    let fresh = path.with_file_name(name);
+    let entry = hold(Undo::RemoveTree { path: fresh.clone() }, || {
+        os::tree::copy(original, &fresh)?;
+        let synced = File::open(&fresh).and_then(|file| file.sync_all());
+        synced.and_then(|()| fs::rename(&fresh, path)).and_then(|()| sync_above(path)).map_err(cannot)
+    })?;
+    entry.undo()
+}
+
+fn check(original: &Path, expected: Identity) -> Result<()> {
+    let is = Identity::of(original)
+        .map_err(|cause| Error::on(Exit::Machine, "cannot read the kept original", original).because(cause))?;
+    match is == expected {
+        true => Ok(()),
+        false => Err(Error::on(Exit::Data, "the kept original is another file than was kept:", original)),
+    }
+}
+
+fn sync_above(path: &Path) -> io::Result<()> {
+    File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+    #[test]
+    fn what_is_kept_goes_back_as_it_was() {
+        let home = tempfile::tempdir().unwrap();
+        let (path, original) = (home.path().join("a.zip"), home.path().join("kept"));
+        fs::write(&path, "first").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        let before = (Identity::of(&path).unwrap(), fs::metadata(&path).unwrap());
+        keep(&path, before.0, &original).unwrap();
+        keep(&path, before.0, &original).expect_err("it would be lost");
+        fs::write(home.path().join("new"), "second").unwrap();
+        fs::rename(home.path().join("new"), &path).unwrap();
+        put_back(&path, before.0, &original).unwrap();
+        let after = (Identity::of(&path).unwrap(), fs::metadata(&path).unwrap());
+        assert_eq!(before.0, after.0);
+        let about = |about: &fs::Metadata| (about.mode(), about.uid(), about.mtime(), about.mtime_nsec());
+        assert_eq!(about(&before.1), about(&after.1));
+        assert!(!original.exists());
+    }
+
+    #[test]
+    fn an_original_on_another_file_system_goes_back_too_and_a_damaged_one_does_not() {
+        let (home, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir_in("/dev/shm").unwrap());
+        let dev = |directory: &tempfile::TempDir| fs::metadata(directory.path()).unwrap().dev();
+        if dev(&home) == dev(&other) {
+            testing::skip("the temporary directory is on the same file system as /dev/shm");
+            return;
+        }
+        let (path, original) = (home.path().join("a.zip"), other.path().join("kept"));
+        fs::write(&path, "first").unwrap();
+        let before = (Identity::of(&path).unwrap(), fs::metadata(&path).unwrap());
+        keep(&path, before.0, &original).unwrap();
+        fs::write(&path, "second").unwrap();
+        put_back(&path, before.0, &original).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"first");
+        let after = fs::metadata(&path).unwrap();
+        assert_eq!((after.mtime(), after.mtime_nsec()), (before.1.mtime(), before.1.mtime_nsec()));
+        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1, "nothing is left beside it");
+        fs::write(&original, "rotten").unwrap();
+        assert_eq!(put_back(&path, before.0, &original).unwrap_err().exit, Exit::Data);
+        assert_eq!(fs::read(&path).unwrap(), b"first");
+    }
+}
