@@ -86,9 +86,8 @@ impl Named {
 
     /// Every site with its process and its frames, innermost first.
     pub fn sites(&self) -> impl Iterator<Item = (&Heap, &Site, Vec<FrameId>)> {
-        self.heaps
-            .iter()
-            .flat_map(|heap| heap.sites.iter().map(move |site| (heap, site, self.names.stack(heap, site.stack))))
+        let sites = self.heaps.iter().flat_map(|heap| heap.sites.iter().map(move |site| (heap, site)));
+        sites.map(|(heap, site)| (heap, site, self.names.stack(heap, site.stack)))
     }
 
     /// Everything added up.

@@ -1,8 +1,8 @@
 //! Sites as a tree: from the outermost function in, from the allocating function out, or by object.
 
-use crate::modes::{Held, Measure};
+use crate::modes::{Heap, Held, Measure};
 use crate::named::Named;
-use crate::symbols::{Frame, FrameId};
+use crate::symbols::{Frame, FrameId, Names};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
@@ -59,20 +59,33 @@ struct Growing {
     children: BTreeMap<Key, Growing>,
 }
 
-/// The tree of a measure; nodes with less than `least` bytes and without any block are left out. The root is everything.
+/// The tree of a recording: see [`of`].
 pub fn tree(named: &Named, measure: Measure, shape: Shape, least: u64) -> Node {
+    of(&named.names, &named.heaps, measure, shape, least)
+}
+
+/// The tree of a measure; nodes with less than `least` bytes are left out. The root is everything.
+pub fn of<'a>(
+    names: &Names,
+    heaps: impl IntoIterator<Item = &'a Heap>,
+    measure: Measure,
+    shape: Shape,
+    least: u64,
+) -> Node {
     let mut keys: HashMap<FrameId, Key> = HashMap::new();
     let mut key = |id: FrameId| {
-        let frame = named.names.frame(id);
+        let frame = names.frame(id);
         keys.entry(id).or_insert_with(|| (Some(frame.object().to_owned()), frame.label())).clone()
     };
     let mut root = Growing::default();
-    for (_, site, stack) in named.sites() {
+    let sites = heaps.into_iter().flat_map(|heap| heap.sites.iter().map(move |site| (heap, site)));
+    for (heap, site) in sites {
         let held = measure.of(&site.figures);
         if held.blocks == 0 {
             continue;
         }
-        let first = stack.iter().position(|frame| !allocates(named.names.frame(*frame))).unwrap_or(0);
+        let stack = names.stack(heap, site.stack);
+        let first = stack.iter().position(|frame| !allocates(names.frame(*frame))).unwrap_or(0);
         let path: Vec<Key> = match shape {
             Shape::Down => stack.iter().rev().map(|frame| key(*frame)).collect(),
             Shape::Up => stack.iter().map(|frame| key(*frame)).collect(),
