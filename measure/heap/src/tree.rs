@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 pub enum Shape {
     /// From the outermost frame to the innermost: who uses memory through whom.
     Down,
-    /// From the allocating function to its callers.
+    /// From the allocating function to its callers; wrappers of `malloc` such as `operator new` are left out.
     Up,
     /// The object of the allocating function, then the function.
     Module,
@@ -41,8 +41,19 @@ fn allocates(frame: &Frame) -> bool {
     ["operator new(", "operator new[]("].iter().any(|start| function.starts_with(start))
         || matches!(
             function,
-            "g_malloc" | "g_malloc0" | "g_realloc" | "g_malloc_n" | "g_malloc0_n" | "g_slice_alloc" | "g_slice_alloc0"
-                | "xmalloc" | "xcalloc" | "xrealloc" | "moz_xmalloc" | "moz_xcalloc" | "moz_xrealloc"
+            "g_malloc"
+                | "g_malloc0"
+                | "g_realloc"
+                | "g_malloc_n"
+                | "g_malloc0_n"
+                | "g_slice_alloc"
+                | "g_slice_alloc0"
+                | "xmalloc"
+                | "xcalloc"
+                | "xrealloc"
+                | "moz_xmalloc"
+                | "moz_xcalloc"
+                | "moz_xrealloc"
         )
         || ["alloc::alloc::", "__rustc::__rust_alloc", "__rust_alloc", "__rust_realloc", "__rdl_alloc", "std::alloc::"]
             .iter()
@@ -88,7 +99,7 @@ pub fn of<'a>(
         let first = stack.iter().position(|frame| !allocates(names.frame(*frame))).unwrap_or(0);
         let path: Vec<Key> = match shape {
             Shape::Down => stack.iter().rev().map(|frame| key(*frame)).collect(),
-            Shape::Up => stack.iter().map(|frame| key(*frame)).collect(),
+            Shape::Up => stack[first..].iter().map(|frame| key(*frame)).collect(),
             Shape::Module => stack.get(first).map_or_else(Vec::new, |frame| {
                 let (object, label) = key(*frame);
                 vec![(None, object.clone().unwrap_or_default()), (object, label)]

@@ -120,6 +120,7 @@ pub struct ReportArgs {
     /// The recording
     #[arg(value_name = "DIRECTORY", default_value = "thaw.heap", value_hint = ValueHint::DirPath)]
     pub recording: PathBuf,
+    /// What is looked at.
     #[command(flatten)]
     pub look: LookArgs,
     /// Print a tree instead of sites
@@ -152,6 +153,7 @@ pub struct DiffArgs {
     /// The second one
     #[arg(value_name = "AFTER", value_hint = ValueHint::DirPath)]
     pub after: PathBuf,
+    /// What is looked at.
     #[command(flatten)]
     pub look: LookArgs,
     /// Changes to print
@@ -201,6 +203,7 @@ pub struct ExportArgs {
     /// File to write
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
+    /// What is looked at.
     #[command(flatten)]
     pub look: LookArgs,
 }

@@ -1,7 +1,9 @@
 //! `thaw heap` as text: what each process allocated, and what is missing.
 
+pub mod look;
+
 use super::table::{Align, Table};
-use super::{Page, YELLOW, harmless, units};
+use super::{Page, harmless, units};
 use crate::verbs::heap::RunDocument;
 use heap::report::{Leak, ProcessReport};
 
@@ -38,13 +40,7 @@ pub fn page(document: &RunDocument, leaks: usize, width: usize) -> Page {
     for process in largest.into_iter().take(MOST_LEAKING) {
         leaked(&mut page, process, leaks);
     }
-    for warning in &report.warnings {
-        page.gap();
-        page.labelled(YELLOW, "warning: ", &harmless(&warning.text));
-        if let Some(hint) = &warning.hint {
-            page.labelled("", "hint: ", hint);
-        }
-    }
+    look::warnings(&mut page, &report.warnings);
     page.gap();
     page.line(&ended(document));
     page.line(&format!("recorded in {}", harmless(&model::shown(&document.file))));

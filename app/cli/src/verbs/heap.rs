@@ -1,5 +1,9 @@
 //! `thaw heap`: what a program allocates.
 
+mod look;
+
+pub use look::{DiffDocument, ReportDocument};
+
 use crate::args::heap::{HeapArgs, HeapVerb, RunArgs};
 use crate::progress::Progress;
 use crate::{output, text};
@@ -31,6 +35,9 @@ pub struct RunDocument {
 pub fn run(args: &HeapArgs, quiet: bool) -> Result<Exit> {
     match &args.verb {
         HeapVerb::Run(typed) => record(typed, quiet),
+        HeapVerb::Report(typed) => look::report(typed, quiet),
+        HeapVerb::Diff(typed) => look::diff(typed, quiet),
+        HeapVerb::Export(typed) => look::export(typed, quiet),
     }
 }
 

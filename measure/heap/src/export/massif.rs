@@ -49,7 +49,11 @@ fn node(node: &Node, depth: usize, out: &mut dyn Write) -> io::Result<()> {
     let kids = node.children.len() + usize::from(rest > 0 && !node.children.is_empty());
     let indent = " ".repeat(depth);
     if depth == 0 {
-        writeln!(out, "n{kids}: {} (heap allocation functions) malloc, calloc, realloc, operator new", node.total.bytes)?;
+        writeln!(
+            out,
+            "n{kids}: {} (heap allocation functions) malloc, calloc, realloc, operator new",
+            node.total.bytes
+        )?;
     } else {
         let object = node.object.as_deref().unwrap_or_default();
         let label = node.label.replace('\n', " ");

@@ -91,7 +91,8 @@ impl Texts {
 pub fn write(export: &Export, out: &mut dyn Write) -> io::Result<()> {
     let mut out = GzEncoder::new(out, Compression::default());
     let mut texts = Texts::new();
-    let types = [("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_objects", "count"), ("inuse_space", "bytes")];
+    let types =
+        [("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_objects", "count"), ("inuse_space", "bytes")];
     for (name, unit) in types {
         let (name, unit) = (texts.number(name), texts.number(unit));
         Message::default().number(1, name).number(2, unit).put(field::SAMPLE_TYPE, &mut out)?;

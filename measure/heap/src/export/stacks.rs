@@ -46,7 +46,10 @@ pub fn speedscope(export: &Export, out: &mut dyn Write) -> io::Result<()> {
     });
     let frames: Vec<_> = frames.collect();
     let name = format!("thaw heap: {}", export.reader.recording().command.join(" "));
-    write!(out, "{{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"thaw\",\"name\":")?;
+    write!(
+        out,
+        "{{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"thaw\",\"name\":"
+    )?;
     json(out, &name)?;
     write!(out, ",\"shared\":{{\"frames\":")?;
     json(out, &frames)?;

@@ -114,8 +114,9 @@ impl<'a> Debug<'a> {
                 let name = function.name.to_slice().unwrap_or_default();
                 demangle(&name, function.language)
             });
-            let (file, line) =
-                frame.location.map_or((None, None), |it| (it.file.map(str::to_owned), it.line.filter(|line| *line > 0)));
+            let (file, line) = frame
+                .location
+                .map_or((None, None), |it| (it.file.map(str::to_owned), it.line.filter(|line| *line > 0)));
             frames.push(Found { function, file, line });
         }
         frames.retain(|frame| frame.function.is_some() || frame.file.is_some());
