@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Builds the guest; `false` (counted as skipped) on other machines.
-fn guest() -> bool {
+pub fn guest() -> bool {
     if !cfg!(target_arch = "x86_64") {
         testing::skip("the guest of thaw heap is for x86-64");
         return false;

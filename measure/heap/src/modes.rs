@@ -369,3 +369,94 @@ impl Books {
         self
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stream::{Maker, Pointer};
+    use proptest::prelude::*;
+
+    fn event(at: u64, thread: u32, stack: u32, what: What) -> Event {
+        Event { at: Nanos(at), ticks: at, thread: ThreadId(thread), stack: Some(StackId(stack)), what }
+    }
+
+    fn alloc(at: u64, stack: u32, ptr: u64, size: u64) -> Event {
+        event(at, 1, stack, What::Alloc { ptr: Pointer(ptr), size, maker: Maker::Malloc })
+    }
+
+    fn free(at: u64, thread: u32, ptr: u64, by: Freer) -> Event {
+        event(at, thread, 0, What::Free { ptr: Pointer(ptr), by })
+    }
+
+    fn books(events: &[Event], window: Window, split: Split) -> Books {
+        let mut books = Books::new(Origin::Exec, Nanos(0), window, split);
+        for event in events {
+            if !books.enter(event) {
+                break;
+            }
+        }
+        books.close()
+    }
+
+    fn held(bytes: u64, blocks: u64) -> Held {
+        Held { bytes, blocks }
+    }
+
+    #[test]
+    fn the_peak_of_a_site_is_what_it_had_at_the_peak_of_all() {
+        let events = [
+            alloc(1, 10, 16, 100),
+            alloc(2, 20, 32, 50),
+            free(3, 1, 16, Freer::Free),
+            alloc(4, 20, 48, 70), // 120 live: less than before
+            alloc(5, 30, 64, 60), // 180: the peak
+            free(6, 1, 32, Freer::Free),
+            free(7, 2, 48, Freer::Free),
+        ];
+        let books = books(&events, Window::default(), Split::Stack);
+        let figures: Vec<_> = books.sites.iter().map(|site| site.figures).collect();
+        assert_eq!((books.peak, books.peak_at), (held(180, 3), Nanos(5)));
+        assert_eq!(figures.iter().map(|it| it.peak).collect::<Vec<_>>(), [held(0, 0), held(120, 2), held(60, 1)]);
+        assert_eq!(figures.iter().map(|it| it.end).collect::<Vec<_>>(), [held(0, 0), held(0, 0), held(60, 1)]);
+        assert_eq!(figures.iter().map(|it| it.lifetime_ns.0).collect::<Vec<_>>(), [2, 4 + 3, 2]);
+        assert_eq!(figures[1].handed_over, held(70, 1));
+        assert_eq!(figures[0].temporary, held(0, 0));
+    }
+
+    #[test]
+    fn a_realloc_that_failed_made_nothing() {
+        let restored = event(3, 1, 0, What::Restored { ptr: Pointer(16) });
+        let events = [alloc(1, 10, 16, 100), free(2, 1, 16, Freer::Realloc), restored, free(9, 1, 16, Freer::Free)];
+        let figures = books(&events, Window::default(), Split::Stack).sites[0].figures;
+        assert_eq!((figures.made, figures.end, figures.lifetime_ns), (held(100, 1), held(0, 0), Nanos(8)));
+        assert_eq!(figures.temporary, held(0, 0));
+    }
+
+    #[test]
+    fn a_window_counts_what_was_made_in_it() {
+        let events = [alloc(1, 10, 16, 1), alloc(5, 10, 32, 2), free(6, 1, 16, Freer::Free), alloc(9, 10, 48, 4)];
+        let window = Window { since_ns: Nanos(5), until_ns: Some(Nanos(8)) };
+        let books = books(&events, window, Split::Size);
+        assert_eq!(books.sites.len(), 1);
+        assert_eq!((books.sites[0].part, books.sites[0].figures.made, books.last), (2, held(2, 1), Nanos(6)));
+    }
+
+    proptest! {
+        /// Whatever happens, the sites add up to the books of the process, at the end and at the peak.
+        #[test]
+        fn sites_add_up(steps in prop::collection::vec((0u32..4, 0u64..6, 0u64..50, 0u8..4), 0..80)) {
+            let events: Vec<Event> = steps.iter().zip(1..).map(|((stack, ptr, size, kind), at)| match kind {
+                0 | 1 => alloc(at, *stack, *ptr, *size),
+                2 => free(at, stack % 2, *ptr, Freer::Free),
+                _ => free(at, 1, *ptr, Freer::Realloc),
+            }).collect();
+            let books = books(&events, Window::default(), Split::Stack);
+            let mut sum = Figures::default();
+            books.sites.iter().for_each(|site| sum.add(&site.figures));
+            let totals = books.ledger.totals();
+            prop_assert_eq!(sum.end, held(totals.live.0, totals.live_blocks));
+            prop_assert_eq!(sum.made, held(totals.allocated.0, totals.allocations));
+            prop_assert_eq!(sum.peak, books.peak);
+        }
+    }
+}

@@ -6,6 +6,8 @@
 mod files;
 mod lookup;
 
+pub use lookup::{Found, look_up};
+
 use crate::modes::Heap;
 use crate::stack::{Address, StackId};
 use crate::stream::{ModuleId, ProcessId};
@@ -100,7 +102,7 @@ impl Names {
         for ((path, build_id), wanted) in asked {
             let addresses: Vec<u64> = wanted.keys().copied().collect();
             let found = match path.is_absolute() {
-                true => lookup::look_up(&path, &build_id, &addresses),
+                true => look_up(&path, &build_id, &addresses),
                 false => Ok(HashMap::new()),
             };
             let found = found.unwrap_or_else(|why| {
@@ -118,7 +120,7 @@ impl Names {
         names
     }
 
-    fn intern(&mut self, path: &Path, address: u64, found: Option<&Vec<lookup::Found>>) -> Vec<FrameId> {
+    fn intern(&mut self, path: &Path, address: u64, found: Option<&Vec<Found>>) -> Vec<FrameId> {
         let module = shown(path);
         let frames = match found.filter(|found| !found.is_empty()) {
             None => vec![Frame { function: None, module, file: None, line: None, inlined: false, address }],

@@ -28,6 +28,10 @@ pub struct Store {
 impl Store {
     /// Maps an ELF file.
     pub fn open(&self, path: &Path) -> Result<Image<&[u8]>, String> {
+        // A recording may name anything: opening a pipe would wait for ever.
+        if !path.metadata().map_err(|error| error.to_string())?.is_file() {
+            return Err("it is no regular file".into());
+        }
         let file = File::open(path).map_err(|error| error.to_string())?;
         let mapped = Mapped::of(&file).ok_or("the file is empty or cannot be mapped")?;
         Image::of(&**self.files.alloc(mapped)).map_err(|miss| miss.to_string())
@@ -106,7 +110,7 @@ fn link<'a>(image: &Image<&'a [u8]>, section: &str) -> Option<(&'a OsStr, &'a [u
 }
 
 fn checksum(path: &Path) -> Option<u32> {
-    let mut file = File::open(path).ok()?;
+    let mut file = File::open(Some(path).filter(|path| path.is_file())?).ok()?;
     let (mut sum, mut buffer) = (flate2::Crc::new(), vec![0; 1 << 16]);
     loop {
         match file.read(&mut buffer).ok()? {

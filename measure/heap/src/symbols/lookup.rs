@@ -15,12 +15,18 @@ use std::sync::Arc;
 /// A function at an address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
+    /// Its name, demangled.
     pub function: Option<String>,
+    /// The source file.
     pub file: Option<String>,
+    /// The line.
     pub line: Option<u32>,
 }
 
 /// Functions at these addresses of an object's file: inlined ones first. Addresses that nothing names are left out.
+///
+/// # Errors
+/// The file cannot be read or is of another build than `build_id` (empty: any); its debug data are damaged as a whole.
 pub fn look_up(path: &Path, build_id: &[u8], addresses: &[u64]) -> Result<HashMap<u64, Vec<Found>>, String> {
     let store = Store::default();
     let image = store.open(path)?;

@@ -83,7 +83,7 @@ struct Look {
 
 impl Look {
     fn of(args: &LookArgs) -> Result<Self> {
-        let ns = |seconds: f64| Nanos((seconds * 1e9) as u64);
+        let ns = |seconds: f64| Nanos((seconds * 1e9).round() as u64);
         let mut until = args.until;
         let measure = match (args.mode, args.at) {
             (Mode::Cumulative, _) => Measure::Made,
