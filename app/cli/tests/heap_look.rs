@@ -113,7 +113,10 @@ fn frames_have_names_lines_and_inlined_functions() {
         let report = scratch.thaw(["heap", "report", "modes.heap", "--top", "100"]).exits(0);
         report.says(expected);
     }
+    // Another file in its place: what was looked up right after the recording is used.
     std::fs::write(&program, "not a program any more").unwrap();
+    scratch.thaw(["heap", "report", "modes.heap", "--top", "100"]).exits(0).says("give").says_not("have no names");
+    std::fs::remove_file(scratch.path("modes.heap").join("names.json")).unwrap();
     scratch.thaw(["heap", "report", "modes.heap"]).exits(0).says("have no names");
 }
 
@@ -132,6 +135,7 @@ fn debug_data_are_found_where_they_were_split_off_to() {
         return testing::skip("needs objcopy");
     }
     assert!(objcopy(&["--strip-all", "--add-gnu-debuglink=modes.debug", "modes"]));
+    std::fs::remove_file(scratch.path("modes.heap").join("names.json")).unwrap();
     let lines = |report: Value| report["rows"][0]["frames"][1]["function"] == "give";
     assert!(lines(report(&scratch, &["--min-bytes", "1500", "--function", "give"])));
     // A file that is not the one of the link is not believed.
@@ -275,7 +279,7 @@ fn dh_view_reads_the_export() {
     };
     // The viewer's own code builds its tree; only the page around it is made up.
     let program = format!(
-        "{}\nconst read = require('fs').readFileSync;\ngSelect = {{ selectedIndex: 0, childNodes: [] }};\n\
+        "globalThis.document = {{}};\n{}\nconst read = require('fs').readFileSync;\ngSelect = {{ selectedIndex: 0, childNodes: [] }};\n\
          gSelect.childNodes.push({{}});\ngData = JSON.parse(read(process.argv[2], 'utf8'));\nbuildTree();\n\
          console.log(gRoot._totalBytes, gRoot._totalBlocks, gRoot._atTGmaxBytes, gRoot._atTEndBytes);\n",
         text(Path::new(viewer))

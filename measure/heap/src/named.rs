@@ -2,7 +2,7 @@
 
 use crate::modes::{self, Figures, Heap, Measure, Site, Split, Window};
 use crate::stream::{Process, ProcessId, Reader, ThreadId};
-use crate::symbols::{Frame, FrameId, Names};
+use crate::symbols::{self, Frame, FrameId, Names};
 use model::{Result, Warning, WarningKind};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -74,7 +74,7 @@ impl Named {
             heaps.push(heap);
             processes.push(process.clone());
         }
-        let mut names = Names::of(&heaps);
+        let mut names = Names::of(&heaps, &symbols::recall(reader.directory())?);
         warnings.append(&mut names.warnings);
         for heap in &mut heaps {
             let mut sites = std::mem::take(&mut heap.sites);

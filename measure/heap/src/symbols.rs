@@ -1,16 +1,18 @@
 //! Names for addresses, after the run and without network: functions, inlined ones too, sources and lines.
 //!
 //! Debug data are in the object, below `/usr/lib/debug` by build-id, beside it by `.gnu_debuglink`, in `.dwo` and `.dwp` files; without any, the
-//! symbol tables are used. All addresses of an object are looked up together, so that one object at a time is in memory.
+//! symbol tables are used. Where a file is another build by then, what was looked up right after the recording is used ([`remember`]). All addresses of an object are looked up together, so that one object at a time is in memory.
 
 mod files;
 mod lookup;
+mod memory;
 
 pub use lookup::{Found, look_up};
+pub use memory::{Memory, recall, remember};
 
 use crate::modes::Heap;
 use crate::stack::{Address, StackId};
-use crate::stream::{ModuleId, ProcessId};
+use crate::stream::{Module, ModuleId, ProcessId};
 use model::{Warning, WarningKind, shown};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -86,8 +88,9 @@ pub struct Names {
 type Object = (PathBuf, Vec<u8>);
 
 impl Names {
-    /// Names the addresses of all sites. What cannot be read is a warning, and its addresses stay numbers.
-    pub fn of(heaps: &[Heap]) -> Self {
+    /// Names the addresses of all sites. What cannot be read is looked for in `memory`; what is not there either is a
+    /// warning, and its addresses stay numbers.
+    pub fn of(heaps: &[Heap], memory: &Memory) -> Self {
         let mut names = Self::default();
         // By object: file address, and who asks for it.
         let mut asked: BTreeMap<Object, BTreeMap<u64, Vec<(ProcessId, Address)>>> = BTreeMap::new();
@@ -95,15 +98,21 @@ impl Names {
             for address in addresses(heap) {
                 let module = address.module.and_then(|ModuleId(module)| heap.modules.get(module as usize));
                 let object = module.map_or_else(Default::default, |it| (it.path.clone(), it.build_id.clone()));
-                let inside = address.pc.wrapping_sub(module.map_or(0, |module| module.bias)).wrapping_sub(1);
+                let inside = inside(address, module);
                 asked.entry(object).or_default().entry(inside).or_default().push((heap.process, address));
             }
         }
         for ((path, build_id), wanted) in asked {
             let addresses: Vec<u64> = wanted.keys().copied().collect();
-            let found = match path.is_absolute() {
-                true => look_up(&path, &build_id, &addresses),
-                false => Ok(HashMap::new()),
+            let remembered = || memory.get(&(path.clone(), build_id.clone())).cloned();
+            // Without a build-id nobody can tell whether the file is still the same.
+            let known = if build_id.is_empty() { remembered() } else { None };
+            let found = match known {
+                Some(found) => Ok(found),
+                None if path.is_absolute() => {
+                    look_up(&path, &build_id, &addresses).or_else(|why| remembered().ok_or(why))
+                }
+                None => Ok(HashMap::new()),
             };
             let found = found.unwrap_or_else(|why| {
                 let text = format!("{} addresses of {} have no names: {why}", addresses.len(), shown(&path));
@@ -170,6 +179,11 @@ impl Names {
         let Some(stack) = stack else { return Vec::new() };
         heap.stacks.frames(stack).flat_map(|address| self.at(heap.process, address)).copied().collect()
     }
+}
+
+/// An address of the object's file, inside of the call.
+fn inside(address: Address, module: Option<&Module>) -> u64 {
+    address.pc.wrapping_sub(module.map_or(0, |module| module.bias)).wrapping_sub(1)
 }
 
 /// The addresses of a process's sites, each once.

@@ -66,6 +66,8 @@ fn record(args: &RunArgs, quiet: bool) -> Result<Exit> {
         progress.note(&what, began.elapsed());
     })?;
     let document = summary(&plan.output)?;
+    progress.note("naming functions", began.elapsed());
+    heap::symbols::remember(&plan.output)?;
     progress.done();
     if args.json {
         output::json(&document)?;
