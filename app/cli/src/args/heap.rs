@@ -76,9 +76,9 @@ pub struct LookArgs {
     /// Which blocks
     #[arg(long, value_enum, value_name = "MODE", default_value = "cumulative")]
     pub mode: Mode,
-    /// With --mode live: peak, end, or seconds since the recording began
-    #[arg(long, value_name = "MOMENT", default_value = "peak")]
-    pub at: Moment,
+    /// With --mode live: peak (if nothing is said), end, or seconds since the recording began
+    #[arg(long, value_name = "MOMENT")]
+    pub at: Option<Moment>,
     /// Only blocks made after this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub since: Option<f64>,

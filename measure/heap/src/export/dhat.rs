@@ -55,7 +55,7 @@ pub fn write(export: &Export, (process, heap): (&Process, &Heap), out: &mut dyn 
     }
     write!(out, "\n],\n\"ftbl\": [\"[root]\",\"(no stack)\"")?;
     for frame in export.named.names.frames() {
-        write!(out, ",\n")?;
+        writeln!(out, ",")?;
         json(out, &format!("{:#x}: {}", frame.address, described(frame)))?;
     }
     writeln!(out, "\n]}}")

@@ -10,7 +10,10 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 pub fn write(export: &Export, out: &mut dyn Write) -> io::Result<()> {
-    let mode = if export.measure == Measure::Made { "cumulative" } else { "live" };
+    let mode = match export.measure {
+        Measure::Made | Measure::Temporary => "cumulative",
+        Measure::End | Measure::Peak => "live",
+    };
     let mut traces: HashMap<Vec<FrameId>, usize> = HashMap::new();
     let invocation = json!({ "dmdEnvVar": format!("--mode={mode} --stacks=full"), "mode": mode });
     write!(out, "{{\n\"version\": 5,\n\"invocation\": {invocation},\n\"blockList\": [")?;

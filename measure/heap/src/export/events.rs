@@ -17,6 +17,14 @@ struct Log {
     until: Option<Nanos>,
 }
 
+/// An event and what it did.
+struct Step {
+    event: Event,
+    /// The block that went, or was covered by a new one.
+    went: Option<Block>,
+    came: Option<Block>,
+}
+
 impl Log {
     fn open(export: &Export, process: &Process) -> io::Result<Self> {
         let Window { since_ns, until_ns } = export.window;
@@ -28,8 +36,7 @@ impl Log {
         })
     }
 
-    /// The next event: the block that went (or was covered by a new one), the block that came.
-    fn next(&mut self) -> io::Result<Option<(Event, Option<Block>, Option<Block>)>> {
+    fn next(&mut self) -> io::Result<Option<Step>> {
         let Some(event) = self.events.next().map_err(io::Error::other)? else { return Ok(None) };
         if self.until.is_some_and(|until| event.at > until) {
             return Ok(None);
@@ -47,7 +54,7 @@ impl Log {
             _ => (None, None),
         };
         let wanted = |block: &Block| block.at >= self.since;
-        Ok(Some((event, went.filter(wanted), came.filter(wanted))))
+        Ok(Some(Step { event, went: went.filter(wanted), came: came.filter(wanted) }))
     }
 }
 
@@ -143,7 +150,7 @@ pub fn heaptrack(export: &Export, (process, _): (&Process, &Heap), out: &mut dyn
     tables.text(&shown(&process.exe), out)?;
     let mut log = Log::open(export, process)?;
     let mut told_ms = 0;
-    while let Some((event, went, came)) = log.next()? {
+    while let Some(Step { event, went, came }) = log.next()? {
         let ms = event.at.0 / 1_000_000;
         if ms > told_ms {
             writeln!(out, "c {ms:x}")?;
@@ -172,7 +179,7 @@ pub fn logalloc(export: &Export, out: &mut dyn Write) -> io::Result<()> {
         let mut log = Log::open(export, process)?;
         // The block that a realloc is about to replace, as long as nothing else happened.
         let mut replaced: Option<(ThreadId, Pointer)> = None;
-        while let Some((event, went, came)) = log.next()? {
+        while let Some(Step { event, went, came }) = log.next()? {
             let (pid, thread) = (process.pid, event.thread);
             if went.is_none() && came.is_none() {
                 continue;

@@ -97,7 +97,7 @@ pub fn write(export: &Export, out: &mut dyn Write) -> io::Result<()> {
         let (name, unit) = (texts.number(name), texts.number(unit));
         Message::default().number(1, name).number(2, unit).put(field::SAMPLE_TYPE, &mut out)?;
     }
-    let live = if export.measure == Measure::Made { Measure::End } else { export.measure };
+    let live = if export.measure == Measure::Peak { Measure::Peak } else { Measure::End };
     for (_, site, stack) in export.named.sites() {
         let (made, live) = (site.figures.made, live.of(&site.figures));
         let sample = Message::default()
@@ -124,7 +124,10 @@ pub fn write(export: &Export, out: &mut dyn Write) -> io::Result<()> {
         location.message(4, &line).put(field::LOCATION, &mut out)?;
         function(frame, number, &mut texts).put(field::FUNCTION, &mut out)?;
     }
-    let default = texts.number(if export.measure == Measure::Made { "alloc_space" } else { "inuse_space" });
+    let default = texts.number(match export.measure {
+        Measure::Made | Measure::Temporary => "alloc_space",
+        Measure::End | Measure::Peak => "inuse_space",
+    });
     for text in &texts.texts {
         out.write_all(&Message::default().bytes(field::STRING, text.as_bytes()).0)?;
     }

@@ -85,12 +85,15 @@ impl Look {
     fn of(args: &LookArgs) -> Result<Self> {
         let ns = |seconds: f64| Nanos((seconds * 1e9).round() as u64);
         let mut until = args.until;
+        if args.at.is_some() && args.mode != Mode::Live {
+            return Err(Error::new(Exit::Usage, "a moment is for what is live", "--at").hint("add --mode live"));
+        }
         let measure = match (args.mode, args.at) {
             (Mode::Cumulative, _) => Measure::Made,
             (Mode::Temporary, _) => Measure::Temporary,
-            (Mode::Leaks, _) | (Mode::Live, Moment::End) => Measure::End,
-            (Mode::Live, Moment::Peak) => Measure::Peak,
-            (Mode::Live, Moment::At(seconds)) => {
+            (Mode::Leaks, _) | (Mode::Live, Some(Moment::End)) => Measure::End,
+            (Mode::Live, None | Some(Moment::Peak)) => Measure::Peak,
+            (Mode::Live, Some(Moment::At(seconds))) => {
                 if until.is_some() {
                     return Err(Error::new(Exit::Usage, "a moment was given twice", "--at, --until")
                         .hint("--at SECONDS already looks at the recording as if it had ended then"));
