@@ -247,10 +247,7 @@ impl Books {
             return false;
         }
         self.last = event.at;
-        let covered = match event.what {
-            What::Alloc { ptr, .. } => self.ledger.block(ptr).copied(),
-            _ => None,
-        };
+        let covered = self.ledger.covered_by(event);
         let before = self.doing.remove(&event.thread);
         let change = self.ledger.enter(event);
         if let Some(block) = covered {
@@ -292,7 +289,8 @@ impl Books {
                     self.comes(&block, false, None);
                 }
             }
-            Change::Nothing | Change::Wrong(_) => return true,
+            // A pool's blocks lie in blocks that are counted.
+            Change::PoolCame(..) | Change::PoolWent(..) | Change::Nothing | Change::Wrong(_) => return true,
         }
         let totals = self.ledger.totals();
         let live = Held { bytes: totals.live.0, blocks: totals.live_blocks };

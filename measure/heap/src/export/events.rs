@@ -41,10 +41,7 @@ impl Log {
         if self.until.is_some_and(|until| event.at > until) {
             return Ok(None);
         }
-        let covered = match event.what {
-            What::Alloc { ptr, .. } => self.ledger.block(ptr).copied(),
-            _ => None,
-        };
+        let covered = self.ledger.covered_by(&event);
         let (went, came) = match (self.ledger.enter(&event), event.what) {
             (Change::Came(_, block), _) => (covered, Some(block)),
             (Change::Went(_, block), _) => (Some(block), None),

@@ -5,7 +5,6 @@ use addr2line::{Context, LookupContinuation, LookupResult, SplitDwarfLoad};
 use elf::Image;
 use gimli::{Dwarf, DwarfPackage, Reader as _, RunTimeEndian};
 use object::elf::{STT_FUNC, STT_GNU_IFUNC};
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -62,11 +61,10 @@ pub fn look_up(path: &Path, build_id: &[u8], addresses: &[u64]) -> Result<HashMa
 
 fn demangle(name: &[u8], language: Option<gimli::DwLang>) -> String {
     let text = String::from_utf8_lossy(name);
-    let demangled = match language {
-        Some(language) => addr2line::demangle(&text, language).map(Cow::from),
-        None => None,
-    };
-    let name = demangled.unwrap_or_else(|| addr2line::demangle_auto(text, None)).into_owned();
+    // Without the prefix, the C function `a` would be the C++ type `signed char`.
+    let mangled = ["_Z", "__Z", "_R"].iter().any(|prefix| text.starts_with(prefix));
+    let name = if mangled { addr2line::demangle_auto(text, language) } else { text };
+    let name = name.into_owned();
     // Rust names end with a hash that changes with every build.
     match name.rsplit_once("::h") {
         Some((rest, hash)) if hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) => rest.to_owned(),
@@ -173,5 +171,23 @@ impl<'a> Table<'a> {
         let behind = self.0.partition_point(|(start, _, _)| *start <= address);
         let (start, len, name) = *self.0.get(behind.checked_sub(1)?)?;
         (len == 0 || address - start < len).then_some(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_mangled_is_demangled() {
+        for (name, expected) in [
+            ("a", "a"),
+            ("_ZN3foo3barEi", "foo::bar(int)"),
+            ("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE", "core::fmt::Write::write_fmt"),
+            ("_RNvC6_123foo3bar", "123foo::bar"),
+        ] {
+            assert_eq!(demangle(name.as_bytes(), None), expected);
+        }
+        assert_eq!(demangle(b"i", Some(gimli::DW_LANG_C)), "i");
     }
 }
