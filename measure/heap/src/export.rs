@@ -78,7 +78,7 @@ impl<'a> Export<'a> {
         os::file::write_by(path, |out| match format {
             Format::Dmd => dmd::write(self, out),
             Format::Dhat => dhat::write(self, main, out),
-            Format::Pprof => pprof::write(self, out),
+            Format::Pprof => pprof::write(self, main, out),
             Format::Firefox => firefox::write(self, out),
             Format::Heaptrack => events::heaptrack(self, main, out),
             Format::Massif => massif::write(self, main, out),

@@ -1,10 +1,12 @@
 //! pprof's protocol buffer (`perftools.profiles.Profile`), gzipped: all blocks made, and those live at the moment that was asked for.
 
 use super::Export;
-use crate::modes::Measure;
+use crate::modes::{Heap, Measure};
+use crate::stream::Process;
 use crate::symbols::Frame;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use model::shown;
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
 
@@ -88,7 +90,7 @@ impl Texts {
     }
 }
 
-pub fn write(export: &Export, out: &mut dyn Write) -> io::Result<()> {
+pub fn write(export: &Export, (main, _): (&Process, &Heap), out: &mut dyn Write) -> io::Result<()> {
     let mut out = GzEncoder::new(out, Compression::default());
     let mut texts = Texts::new();
     let types =
@@ -106,8 +108,11 @@ pub fn write(export: &Export, out: &mut dyn Write) -> io::Result<()> {
         sample.put(field::SAMPLE, &mut out)?;
     }
     let frames = export.named.names.frames();
-    let modules: BTreeSet<&str> = frames.iter().map(|frame| frame.module.as_str()).collect();
-    let modules: HashMap<&str, u64> = modules.into_iter().zip(1..).collect();
+    // pprof takes the first object for the program.
+    let exe = shown(&main.exe);
+    let modules: BTreeSet<(bool, &str)> =
+        frames.iter().map(|frame| (frame.module != exe, frame.module.as_str())).collect();
+    let modules: HashMap<&str, u64> = modules.into_iter().map(|(_, module)| module).zip(1..).collect();
     let mut by_number: Vec<_> = modules.iter().collect();
     by_number.sort_by_key(|(_, number)| **number);
     for (module, number) in by_number {
