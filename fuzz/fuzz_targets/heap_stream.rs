@@ -1,7 +1,10 @@
-//! Any bytes as a heap stream: the reader ends, with events or a warning, and never panics.
+//! Any bytes as a heap stream: the reader ends, with events or a warning, and never panics; nor does what adds the events up and exports them.
 #![no_main]
 
+use heap::export::{Export, Format};
 use heap::ledger::Ledger;
+use heap::modes::{Measure, Window};
+use heap::named::{Filter, Named};
 use heap::stream::Reader;
 use libfuzzer_sys::fuzz_target;
 
@@ -34,5 +37,13 @@ fuzz_target!(|bytes: &[u8]| {
         while let Ok(Some(event)) = events.next() {
             ledger.enter(&event);
         }
+    }
+    let window = Window::default();
+    let formats =
+        [Format::Dmd, Format::Dhat, Format::Pprof, Format::Firefox, Format::Heaptrack, Format::Massif, Format::LogAlloc];
+    for format in formats {
+        let Ok(named) = Named::read(&reader, window, format.split(), &Filter::default()) else { continue };
+        let export = Export { reader: &reader, named: &named, measure: Measure::Peak, window };
+        let _ = export.write(format, &home.path().join("export"));
     }
 });

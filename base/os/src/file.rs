@@ -2,7 +2,7 @@
 
 use model::{Error, Exit, Result};
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 /// Writes `bytes` to `path`, replacing what is there in one step: into a new file beside it first, which is then renamed.
@@ -10,12 +10,24 @@ use std::path::Path;
 /// # Errors
 /// The directory cannot be written, or is full. What was at `path` is still there then, and nothing else is.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    write_by(path, |file| file.write_all(bytes))
+}
+
+/// As [`write_whole`], for what is too large to be in memory: `fill` writes the new file.
+///
+/// # Errors
+/// As [`write_whole`], and what `fill` says.
+pub fn write_by(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.new", std::process::id()));
     let fresh = path.with_file_name(name);
     let directory = path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let written = File::create(&fresh)
-        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+        .and_then(|file| {
+            let mut file = BufWriter::new(file);
+            fill(&mut file)?;
+            file.into_inner()?.sync_all()
+        })
         .and_then(|()| fs::rename(&fresh, path))
         .and_then(|()| File::open(directory)?.sync_all());
     written.map_err(|cause| {

@@ -199,6 +199,14 @@ impl Ledger {
         self.pooled.iter().map(|(ptr, block)| (*ptr, block))
     }
 
+    /// The live block at whose address this event, not yet entered, makes one: a free was missed.
+    pub fn covered_by(&self, event: &Event) -> Option<Block> {
+        match event.what {
+            What::Alloc { ptr, maker, .. } if maker != Maker::Pool => self.live.get(&ptr).copied(),
+            _ => None,
+        }
+    }
+
     /// What is live now, in no order: after the last event, what leaked.
     pub fn live(&self) -> impl Iterator<Item = (Pointer, &Block)> {
         self.live.iter().map(|(ptr, block)| (*ptr, block))

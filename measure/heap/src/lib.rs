@@ -1,17 +1,25 @@
 //! Allocations of a program, all of them: recording and reading.
 //!
 //! [`record`] starts a program with the guest (`inject/heap-agent`) in it and its children; [`stream`] reads what the guest wrote, event by event in
-//! the order of time; [`ledger`] follows the events: what is live, what leaked, whether it adds up; [`report`] is the summary of a recording;
+//! the order of time; [`ledger`] follows the events: what is live, what leaked, whether it adds up; [`report`] is the summary of a recording.
+//! [`modes`] adds the events up by stack, at any moment; [`symbols`] names the stacks; [`named`] is both together; [`tree`], [`diff`] and [`export`]
+//! are made from it.
 //! [`slop`] says what allocators round up, [`growth`] how buffers grow, both by [`site`].
 //!
 //! Not for the code inside of the recorded program (`inject/heap-agent`).
 
+pub mod diff;
+pub mod export;
 pub mod growth;
 pub mod ledger;
+pub mod modes;
+pub mod named;
 pub mod record;
 pub mod report;
 pub mod site;
 pub mod slop;
 pub mod stack;
 pub mod stream;
+pub mod symbols;
+pub mod tree;
 mod wire;

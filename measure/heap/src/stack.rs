@@ -90,6 +90,11 @@ impl Stacks {
         StackId(node)
     }
 
+    /// All addresses, each once.
+    pub fn addresses(&self) -> impl Iterator<Item = Address> + '_ {
+        self.addresses.iter().copied()
+    }
+
     /// Its frames, innermost first: the address that the allocation function returned to comes first.
     pub fn frames(&self, stack: StackId) -> impl Iterator<Item = Address> + '_ {
         let mut at = stack.0;

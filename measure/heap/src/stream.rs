@@ -256,6 +256,7 @@ pub struct Event {
 /// A recording that is being read.
 #[derive(Debug)]
 pub struct Reader {
+    directory: PathBuf,
     recording: Recording,
     processes: Vec<Process>,
     warnings: Vec<Warning>,
@@ -303,7 +304,12 @@ impl Reader {
             process(ProcessId(index), file, head, parent, start)
         });
         let processes: Vec<Process> = processes.collect();
-        Ok(Self { recording, processes, warnings })
+        Ok(Self { directory: directory.to_owned(), recording, processes, warnings })
+    }
+
+    /// Where it is.
+    pub fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// What is known of the recording as a whole.

@@ -1,6 +1,6 @@
 //! `thaw heap`: what was typed.
 
-use clap::{Args, Subcommand, ValueHint};
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use heap::slop::Model;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -26,6 +26,193 @@ pub enum HeapVerb {
     /// Which buffers grow too slowly, and what does that cost?
     #[command(long_about = GROWTH_ABOUT)]
     Growth(GrowthArgs),
+    /// Which code allocated it, and what was live when?
+    #[command(long_about = REPORT_ABOUT)]
+    Report(Box<ReportArgs>),
+    /// What does the second recording allocate that the first did not?
+    #[command(long_about = DIFF_ABOUT)]
+    Diff(Box<DiffArgs>),
+    /// How do I look at a recording with the tool that I know?
+    #[command(long_about = EXPORT_ABOUT)]
+    Export(Box<ExportArgs>),
+}
+
+/// Which blocks are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// All blocks that were made
+    Cumulative,
+    /// Blocks that are live at a moment
+    Live,
+    /// Blocks that are live at the end
+    Leaks,
+    /// Blocks that were freed by the next thing that their thread did
+    Temporary,
+}
+
+/// A moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Moment {
+    /// When a process had the most bytes live.
+    Peak,
+    /// The end.
+    End,
+    /// Seconds since the beginning of the recording.
+    At(f64),
+}
+
+impl std::str::FromStr for Moment {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "peak" => Ok(Self::Peak),
+            "end" => Ok(Self::End),
+            number => seconds(number).map(Self::At),
+        }
+    }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let number = text.trim_end_matches('s').parse().map_err(|_| "not a number of seconds")?;
+    (0.0..1e9).contains(&number).then_some(number).ok_or_else(|| "not a time within a recording".into())
+}
+
+/// What of a recording is looked at.
+#[derive(Debug, Args)]
+pub struct LookArgs {
+    /// Which blocks
+    #[arg(long, value_enum, value_name = "MODE", default_value = "cumulative")]
+    pub mode: Mode,
+    /// With --mode live: peak (if nothing is said), end, or seconds since the recording began
+    #[arg(long, value_name = "MOMENT")]
+    pub at: Option<Moment>,
+    /// Only blocks made after this many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub since: Option<f64>,
+    /// Look at the recording as if it had ended after this many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub until: Option<f64>,
+    /// Only stacks with a frame in an object whose path has this text (repeatable)
+    #[arg(long, value_name = "TEXT")]
+    pub module: Vec<String>,
+    /// Only stacks with a function whose name has this text (repeatable)
+    #[arg(long, value_name = "TEXT")]
+    pub function: Vec<String>,
+    /// Only blocks that this thread made: number or name (repeatable)
+    #[arg(long, value_name = "THREAD")]
+    pub thread: Vec<String>,
+    /// Only this process (repeatable)
+    #[arg(long, value_name = "PID")]
+    pub process: Vec<u32>,
+    /// Only sites with at least so many bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    pub min_bytes: u64,
+}
+
+/// A tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TreeShape {
+    /// From the outermost function in
+    Down,
+    /// From the allocating function to its callers
+    Up,
+    /// By object, then function
+    Module,
+}
+
+/// Arguments of `thaw heap report`.
+#[derive(Debug, Args)]
+#[command(after_help = REPORT_EXAMPLES)]
+pub struct ReportArgs {
+    /// The recording
+    #[arg(value_name = "DIRECTORY", default_value = "thaw.heap", value_hint = ValueHint::DirPath)]
+    pub recording: PathBuf,
+    /// What is looked at.
+    #[command(flatten)]
+    pub look: LookArgs,
+    /// Print a tree instead of sites
+    #[arg(long, value_enum, value_name = "SHAPE")]
+    pub tree: Option<TreeShape>,
+    /// Sites to print
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub top: usize,
+    /// Stacks that agree in so many innermost frames are one site
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
+    pub frames: u16,
+    /// Nodes of a tree with less than this share of all bytes are left out
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0)]
+    pub threshold: f64,
+    /// Write folded stacks, as flame graph tools read them
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub folded: Option<PathBuf>,
+    /// Print one JSON document instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `thaw heap diff`.
+#[derive(Debug, Args)]
+#[command(after_help = DIFF_EXAMPLES)]
+pub struct DiffArgs {
+    /// The first recording
+    #[arg(value_name = "BEFORE", value_hint = ValueHint::DirPath)]
+    pub before: PathBuf,
+    /// The second one
+    #[arg(value_name = "AFTER", value_hint = ValueHint::DirPath)]
+    pub after: PathBuf,
+    /// What is looked at.
+    #[command(flatten)]
+    pub look: LookArgs,
+    /// Changes to print
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub top: usize,
+    /// Stacks that agree in so many innermost frames are one site
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
+    pub frames: u16,
+    /// Print one JSON document instead of text; it has all changes
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A format of another tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// DMD's JSON, version 5: dmd.py
+    Dmd,
+    /// DHAT's JSON, version 2: dh_view.html
+    Dhat,
+    /// pprof's protocol buffer, gzipped: pprof
+    Pprof,
+    /// A processed profile of the Firefox Profiler
+    Firefox,
+    /// heaptrack's events, version 3: heaptrack_print, heaptrack_gui
+    Heaptrack,
+    /// Massif's snapshots: ms_print
+    Massif,
+    /// Folded stacks: flame graph tools
+    Folded,
+    /// speedscope's JSON
+    Speedscope,
+    /// LogAlloc's lines: logalloc-replay
+    Logalloc,
+}
+
+/// Arguments of `thaw heap export`.
+#[derive(Debug, Args)]
+#[command(after_help = EXPORT_EXAMPLES)]
+pub struct ExportArgs {
+    /// The recording
+    #[arg(value_name = "DIRECTORY", default_value = "thaw.heap", value_hint = ValueHint::DirPath)]
+    pub recording: PathBuf,
+    /// The format
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub format: Format,
+    /// File to write
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+    /// What is looked at.
+    #[command(flatten)]
+    pub look: LookArgs,
 }
 
 /// Arguments of `thaw heap run`.
@@ -144,3 +331,38 @@ Examples:
   thaw heap run -- python3 -c 'import json'
   thaw heap run -o ff.heap --force -- firefox-esr --headless --screenshot about:blank
   thaw heap run --depth 100 --json -- ./server > heap.json";
+
+const REPORT_ABOUT: &str = "\
+Which code allocated it, and what was live when?
+
+One recording answers all modes: every block that was made, those that were live at any moment, those that were never freed, those that were \
+freed at once. Functions are named from debug data, or from symbol tables where there are none.";
+
+const REPORT_EXAMPLES: &str = "\
+Examples:
+  thaw heap report
+  thaw heap report build.heap --mode live --at peak --tree down
+  thaw heap report ff.heap --mode leaks --module libxul --top 30";
+
+const DIFF_ABOUT: &str = "\
+What does the second recording allocate that the first did not?
+
+Stacks are the same if their functions and objects are, so that shifted lines and random addresses make no difference.";
+
+const DIFF_EXAMPLES: &str = "\
+Examples:
+  thaw heap diff before.heap after.heap
+  thaw heap diff before.heap after.heap --mode live --at end
+  thaw heap diff before.heap after.heap --frames 3 --min-bytes 100000 --json";
+
+const EXPORT_ABOUT: &str = "\
+How do I look at a recording with the tool that I know?
+
+Writes a recording in the format of another tool. What a format cannot tell (threads, lifetimes, times) is left out. Formats of one process take \
+the one that allocated most, unless --process names another.";
+
+const EXPORT_EXAMPLES: &str = "\
+Examples:
+  thaw heap export --format dhat -o dhat.json
+  thaw heap export ff.heap --format dmd --mode live --at end -o dmd.json
+  thaw heap export --format pprof -o heap.pb.gz";

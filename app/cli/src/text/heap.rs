@@ -1,10 +1,11 @@
 //! `thaw heap` as text: what each process allocated, and what is missing.
 
+pub mod look;
+
 use super::table::{Align, Table};
-use super::{Page, YELLOW, harmless, units};
+use super::{Page, harmless, units};
 use crate::verbs::heap::RunDocument;
 use heap::report::{Leak, ProcessReport};
-use model::Warning;
 
 /// Processes in the table.
 const MOST: usize = 20;
@@ -39,22 +40,11 @@ pub fn page(document: &RunDocument, leaks: usize, width: usize) -> Page {
     for process in largest.into_iter().take(MOST_LEAKING) {
         leaked(&mut page, process, leaks);
     }
-    warnings(&mut page, &report.warnings);
+    look::warnings(&mut page, &report.warnings);
     page.gap();
     page.line(&ended(document));
     page.line(&format!("recorded in {}", harmless(&model::shown(&document.file))));
     page
-}
-
-/// All doubts.
-pub fn warnings(page: &mut Page, warnings: &[Warning]) {
-    for warning in warnings {
-        page.gap();
-        page.labelled(YELLOW, "warning: ", &harmless(&warning.text));
-        if let Some(hint) = &warning.hint {
-            page.labelled("", "hint: ", hint);
-        }
-    }
 }
 
 fn processes(processes: &[&ProcessReport]) -> Table {

@@ -35,7 +35,7 @@ pub fn page(report: &Report, width: usize) -> Page {
         let rest = units::plural((processes.len() - MOST) as u64, "process", "processes");
         page.remark(&format!("and {rest} with less to avoid (--json)"));
     }
-    super::heap::warnings(&mut page, &report.warnings);
+    super::heap::look::warnings(&mut page, &report.warnings);
     page
 }
 

@@ -24,7 +24,7 @@ pub fn page(report: &Report, rows: usize, width: usize) -> Page {
         let rest = units::plural((processes.len() - MOST) as u64, "process", "processes");
         page.remark(&format!("and {rest} that asked for less (--json)"));
     }
-    super::heap::warnings(&mut page, &report.warnings);
+    super::heap::look::warnings(&mut page, &report.warnings);
     page
 }
 

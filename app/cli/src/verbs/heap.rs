@@ -1,5 +1,9 @@
 //! `thaw heap`: what a program allocates.
 
+mod look;
+
+pub use look::{DiffDocument, ReportDocument};
+
 use crate::args::heap::{GrowthArgs, HeapArgs, HeapVerb, RunArgs, SlopArgs};
 use crate::progress::Progress;
 use crate::{output, text};
@@ -33,6 +37,9 @@ pub struct RunDocument {
 pub fn run(args: &HeapArgs, quiet: bool) -> Result<Exit> {
     match &args.verb {
         HeapVerb::Run(typed) => record(typed, quiet),
+        HeapVerb::Report(typed) => look::report(typed, quiet),
+        HeapVerb::Diff(typed) => look::diff(typed, quiet),
+        HeapVerb::Export(typed) => look::export(typed, quiet),
         HeapVerb::Slop(typed) => slop(typed),
         HeapVerb::Growth(typed) => growth(typed),
     }
@@ -63,6 +70,8 @@ fn record(args: &RunArgs, quiet: bool) -> Result<Exit> {
         progress.note(&what, began.elapsed());
     })?;
     let document = summary(&plan.output)?;
+    progress.note("naming functions", began.elapsed());
+    heap::symbols::remember(&plan.output)?;
     progress.done();
     if args.json {
         output::json(&document)?;

@@ -1,0 +1,200 @@
+//! `thaw heap report` and `thaw heap diff` as text.
+
+use crate::text::table::{Align, Table};
+use crate::text::{Page, YELLOW, harmless, units};
+use crate::verbs::heap::{DiffDocument, ReportDocument};
+use heap::diff::Change;
+use heap::modes::{Figures, Held, Measure};
+use heap::named::Row;
+use heap::symbols::Frame;
+use heap::tree::Node;
+use model::{Bytes, Nanos, Warning};
+
+/// Processes in the table.
+const MOST: usize = 20;
+
+/// Sites, or a tree, of a recording.
+pub fn report(document: &ReportDocument, width: usize) -> Page {
+    let mut page = Page::new(width);
+    page.table(&processes(document));
+    let all = document.measure.of(&document.total);
+    page.heading(&format!("{}: {}", what(document.measure), held(all)));
+    match &document.tree {
+        Some(tree) => node(&mut page, tree, all, 0),
+        None => {
+            for (number, row) in document.rows.iter().enumerate() {
+                self::row(&mut page, document.measure, number + 1, row, all);
+            }
+            let rest = document.sites - document.rows.len() as u64;
+            if rest > 0 {
+                page.gap();
+                page.remark(&format!("and {} (--top)", units::plural(rest, "more site", "more sites")));
+            }
+        }
+    }
+    warnings(&mut page, &document.warnings);
+    page
+}
+
+fn processes(document: &ReportDocument) -> Table {
+    let columns = [
+        ("process", Align::Right),
+        ("made", Align::Right),
+        ("blocks", Align::Right),
+        ("temporary", Align::Right),
+        ("other thread frees", Align::Right),
+        ("peak", Align::Right),
+        ("at", Align::Right),
+        ("at the end", Align::Right),
+        ("program", Align::Elastic),
+    ];
+    let mut table = Table::new(columns);
+    let mut processes: Vec<_> = document.processes.iter().collect();
+    processes.sort_by_key(|process| std::cmp::Reverse(process.figures.made));
+    let if_any = |blocks: u64| if blocks == 0 { String::new() } else { units::count(blocks) };
+    for process in processes.into_iter().take(MOST) {
+        let figures = &process.figures;
+        table.row([
+            process.pid.to_string(),
+            units::bytes(Bytes(figures.made.bytes)),
+            units::count(figures.made.blocks),
+            if_any(figures.temporary.blocks),
+            if_any(figures.handed_over.blocks),
+            units::bytes(Bytes(figures.peak.bytes)),
+            units::nanos(process.peak_at_ns),
+            units::bytes(Bytes(figures.end.bytes)),
+            harmless(&process.exe),
+        ]);
+    }
+    table.without_empty_columns()
+}
+
+fn what(measure: Measure) -> &'static str {
+    match measure {
+        Measure::Made => "All blocks that were made",
+        Measure::End => "Live at the end",
+        Measure::Peak => "Live at the peak",
+        Measure::Temporary => "Freed by the next thing that their thread did",
+    }
+}
+
+fn held(held: Held) -> String {
+    format!("{} in {}", units::bytes(Bytes(held.bytes)), units::plural(held.blocks, "block", "blocks"))
+}
+
+fn share(part: u64, all: u64) -> f64 {
+    if all == 0 { 0.0 } else { part as f64 / all as f64 }
+}
+
+fn row(page: &mut Page, measure: Measure, number: usize, row: &Row, all: Held) {
+    let of = measure.of(&row.figures);
+    page.gap();
+    let from = if row.stacks == 1 { String::new() } else { format!(" from {} stacks", units::count(row.stacks)) };
+    page.line(&format!("{number}. {} ({}){from}", held(of), units::percent(share(of.bytes, all.bytes))));
+    page.remark(&format!("   {}", history(&row.figures)));
+    if row.frames.is_empty() {
+        page.line("   (no stack)");
+    }
+    for frame in &row.frames {
+        page.line(&format!("   {}", self::frame(frame)));
+    }
+}
+
+/// What became of a site's blocks.
+fn history(figures: &Figures) -> String {
+    let mut parts = vec![format!("made {}", held(figures.made))];
+    let lived = figures.lifetime_ns.0 / figures.made.blocks.max(1);
+    parts.push(format!("each lived {}", units::nanos(Nanos(lived))));
+    for (what, part) in [
+        ("temporary", figures.temporary),
+        ("freed by another thread", figures.handed_over),
+        ("at the peak", figures.peak),
+        ("at the end", figures.end),
+    ] {
+        if part.blocks > 0 {
+            parts.push(format!("{what} {}", held(part)));
+        }
+    }
+    parts.join(", ")
+}
+
+fn frame(frame: &Frame) -> String {
+    let place = frame.source().unwrap_or_else(|| frame.object().to_owned());
+    let inlined = if frame.inlined { " (inlined)" } else { "" };
+    match &frame.function {
+        Some(function) => harmless(&format!("{function}{inlined}  {place}")),
+        None => harmless(&frame.label()),
+    }
+}
+
+fn node(page: &mut Page, node: &Node, all: Held, depth: usize) {
+    let object = node.object.as_ref().map(|object| format!("  ({object})")).unwrap_or_default();
+    page.line(&format!(
+        "{:>6}  {:>9}  {:>9}  {:indent$}{}",
+        units::percent(share(node.total.bytes, all.bytes)),
+        units::bytes(Bytes(node.total.bytes)),
+        units::count(node.total.blocks),
+        "",
+        harmless(&format!("{}{object}", node.label)),
+        indent = depth,
+    ));
+    for child in &node.children {
+        self::node(page, child, all, depth + 1);
+    }
+}
+
+/// What changed between two recordings.
+pub fn diff(document: &DiffDocument, top: usize, width: usize) -> Page {
+    let mut page = Page::new(width);
+    let difference = &document.difference;
+    page.heading(what(document.measure));
+    page.line(&format!("before  {}", held(difference.before)));
+    page.line(&format!("after   {}", held(difference.after)));
+    let all = Change { before: difference.before, after: difference.after, frames: Vec::new() };
+    page.line(&format!("change  {}", change(&all)));
+    for (number, one) in difference.changes.iter().take(top).enumerate() {
+        page.gap();
+        let kind = match (one.before.blocks, one.after.blocks) {
+            (0, _) => ", new",
+            (_, 0) => ", gone",
+            _ => "",
+        };
+        page.line(&format!("{}. {}{kind}", number + 1, change(one)));
+        page.remark(&format!("   before {}, after {}", held(one.before), held(one.after)));
+        for frame in &one.frames {
+            page.line(&format!("   {}", harmless(frame)));
+        }
+    }
+    page.gap();
+    let rest = difference.changes.len().saturating_sub(top) as u64;
+    if rest > 0 {
+        page.remark(&format!("and {} (--top)", units::plural(rest, "more change", "more changes")));
+    }
+    page.line(&units::plural(difference.same, "site is the same in both", "sites are the same in both"));
+    warnings(&mut page, &document.warnings);
+    page
+}
+
+fn change(change: &Change) -> String {
+    let sign = |less: bool| if less { "-" } else { "+" };
+    let bytes = u64::try_from(change.bytes().unsigned_abs()).unwrap_or(u64::MAX);
+    let blocks = u64::try_from(change.blocks().unsigned_abs()).unwrap_or(u64::MAX);
+    format!(
+        "{}{} in {}{}",
+        sign(change.bytes() < 0),
+        units::bytes(Bytes(bytes)),
+        sign(change.blocks() < 0),
+        units::plural(blocks, "block", "blocks")
+    )
+}
+
+/// All doubts.
+pub fn warnings(page: &mut Page, warnings: &[Warning]) {
+    for warning in warnings {
+        page.gap();
+        page.labelled(YELLOW, "warning: ", &harmless(&warning.text));
+        if let Some(hint) = &warning.hint {
+            page.labelled("", "hint: ", hint);
+        }
+    }
+}

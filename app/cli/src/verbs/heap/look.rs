@@ -1,0 +1,255 @@
+//! `thaw heap report`, `diff` and `export`: looking at recordings.
+
+use crate::args::heap::{self as typed, DiffArgs, ExportArgs, LookArgs, Mode, Moment, ReportArgs, TreeShape};
+use crate::progress::Progress;
+use crate::{output, text};
+use heap::diff::{self, Difference};
+use heap::export::{self, Export, Format};
+use heap::modes::{Figures, Held, Measure, Split, Timeline, Window};
+use heap::named::{Filter, Named, Row};
+use heap::stream::Reader;
+use heap::tree::{self, Node, Shape};
+use model::{Error, Exit, Nanos, Result, Warning, shown};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// `thaw.heap-report/1`.
+#[derive(Debug, Serialize)]
+pub struct ReportDocument {
+    /// Name and version of this document.
+    pub schema: &'static str,
+    /// The recording.
+    pub file: PathBuf,
+    /// Which blocks.
+    pub measure: Measure,
+    /// Which time.
+    pub window: Window,
+    /// The processes.
+    pub processes: Vec<Process>,
+    /// All sites that were asked for, added up.
+    pub total: Figures,
+    /// How many rows there are.
+    pub sites: u64,
+    /// The first of them, most bytes first.
+    pub rows: Vec<Row>,
+    /// The tree, if one was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tree: Option<Node>,
+    /// All doubts.
+    pub warnings: Vec<Warning>,
+}
+
+/// A process of a report.
+#[derive(Debug, Serialize)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// The program.
+    pub exe: String,
+    /// What its sites add up to.
+    pub figures: Figures,
+    /// Most bytes live at a time within the window, whatever was filtered out.
+    pub peak: Held,
+    /// When, since the recording began.
+    pub peak_at_ns: Nanos,
+    /// What was live over time, since the process began, whatever was filtered out.
+    pub timeline: Timeline,
+}
+
+/// `thaw.heap-diff/1`.
+#[derive(Debug, Serialize)]
+pub struct DiffDocument {
+    /// Name and version of this document.
+    pub schema: &'static str,
+    /// The first recording.
+    pub before: PathBuf,
+    /// The second one.
+    pub after: PathBuf,
+    /// Which blocks.
+    pub measure: Measure,
+    /// What changed.
+    pub difference: Difference,
+    /// All doubts.
+    pub warnings: Vec<Warning>,
+}
+
+/// What was typed, as it is meant.
+struct Look {
+    measure: Measure,
+    window: Window,
+    filter: Filter,
+}
+
+impl Look {
+    fn of(args: &LookArgs) -> Result<Self> {
+        let ns = |seconds: f64| Nanos((seconds * 1e9).round() as u64);
+        let mut until = args.until;
+        if args.at.is_some() && args.mode != Mode::Live {
+            return Err(Error::new(Exit::Usage, "a moment is for what is live", "--at").hint("add --mode live"));
+        }
+        let measure = match (args.mode, args.at) {
+            (Mode::Cumulative, _) => Measure::Made,
+            (Mode::Temporary, _) => Measure::Temporary,
+            (Mode::Leaks, _) | (Mode::Live, Some(Moment::End)) => Measure::End,
+            (Mode::Live, None | Some(Moment::Peak)) => Measure::Peak,
+            (Mode::Live, Some(Moment::At(seconds))) => {
+                if until.is_some() {
+                    return Err(Error::new(Exit::Usage, "a moment was given twice", "--at, --until")
+                        .hint("--at SECONDS already looks at the recording as if it had ended then"));
+                }
+                until = Some(seconds);
+                Measure::End
+            }
+        };
+        let window = Window { since_ns: ns(args.since.unwrap_or(0.0)), until_ns: until.map(ns) };
+        if window.until_ns.is_some_and(|until| until < window.since_ns) {
+            return Err(Error::new(Exit::Usage, "the time ends before it begins", "--since"));
+        }
+        let filter = Filter {
+            modules: args.module.clone(),
+            functions: args.function.clone(),
+            threads: args.thread.clone(),
+            processes: args.process.clone(),
+            min_bytes: args.min_bytes,
+        };
+        Ok(Self { measure, window, filter })
+    }
+
+    fn read(&self, directory: &Path, split: Split, quiet: bool) -> Result<(Reader, Named)> {
+        let reader = Reader::open(directory)?;
+        let known = |pid: &&u32| !reader.processes().iter().any(|process| process.pid == **pid);
+        if let Some(pid) = self.filter.processes.iter().find(known) {
+            return Err(Error::on(Exit::Usage, format!("the recording has no process {pid}"), directory)
+                .hint(format!("thaw heap report {} lists them", shown(directory))));
+        }
+        let mut progress = Progress::new(quiet);
+        progress.note(&format!("reading {}", shown(directory)), Instant::now().elapsed());
+        let named = Named::read(&reader, self.window, split, &self.filter)?;
+        progress.done();
+        Ok((reader, named))
+    }
+}
+
+/// `thaw heap report`.
+///
+/// # Errors
+/// The recording cannot be read, a file cannot be written.
+pub fn report(args: &ReportArgs, quiet: bool) -> Result<Exit> {
+    let look = Look::of(&args.look)?;
+    let (_, named) = look.read(&args.recording, Split::Stack, quiet)?;
+    let mut rows = named.rows(look.measure, usize::from(args.frames), look.filter.min_bytes);
+    let sites = rows.len() as u64;
+    rows.truncate(args.top);
+    let total = named.total();
+    let all = look.measure.of(&total).bytes;
+    let least = ((all as f64 * args.threshold / 100.0) as u64).max(look.filter.min_bytes);
+    let shape = |shape| match shape {
+        TreeShape::Down => Shape::Down,
+        TreeShape::Up => Shape::Up,
+        TreeShape::Module => Shape::Module,
+    };
+    let document = ReportDocument {
+        schema: "thaw.heap-report/1",
+        file: args.recording.clone(),
+        measure: look.measure,
+        window: look.window,
+        processes: processes(&named),
+        total,
+        sites,
+        rows,
+        tree: args.tree.map(|typed| tree::tree(&named, look.measure, shape(typed), least)),
+        warnings: named.warnings.clone(),
+    };
+    if let Some(path) = &args.folded {
+        export::folded(&named, look.measure, path)?;
+    }
+    if args.json {
+        output::json(&document)?;
+    } else {
+        output::page(&text::heap::look::report(&document, text::width::of_terminal()))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn processes(named: &Named) -> Vec<Process> {
+    let each = named.processes.iter().zip(&named.heaps);
+    each.map(|(process, heap)| {
+        let mut figures = Figures::default();
+        heap.sites.iter().for_each(|site| figures.add(&site.figures));
+        Process {
+            pid: process.pid,
+            exe: shown(&process.exe),
+            figures,
+            peak: heap.peak,
+            peak_at_ns: process.start + heap.peak_at,
+            timeline: heap.timeline.clone(),
+        }
+    })
+    .collect()
+}
+
+/// `thaw heap diff`.
+///
+/// # Errors
+/// A recording cannot be read.
+pub fn diff(args: &DiffArgs, quiet: bool) -> Result<Exit> {
+    let look = Look::of(&args.look)?;
+    if !look.filter.processes.is_empty() {
+        return Err(Error::new(Exit::Usage, "processes have other numbers in another recording", "--process"));
+    }
+    let (_, before) = look.read(&args.before, Split::Stack, quiet)?;
+    let (_, after) = look.read(&args.after, Split::Stack, quiet)?;
+    let difference = diff::difference(&before, &after, look.measure, usize::from(args.frames), look.filter.min_bytes);
+    let warnings = before.warnings.into_iter().chain(after.warnings).collect();
+    let document = DiffDocument {
+        schema: "thaw.heap-diff/1",
+        before: args.before.clone(),
+        after: args.after.clone(),
+        measure: look.measure,
+        difference,
+        warnings,
+    };
+    if args.json {
+        output::json(&document)?;
+    } else {
+        output::page(&text::heap::look::diff(&document, args.top, text::width::of_terminal()))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// `thaw heap export`.
+///
+/// # Errors
+/// The recording cannot be read, the file cannot be written; a log of events cannot be filtered by site.
+pub fn export(args: &ExportArgs, quiet: bool) -> Result<Exit> {
+    let look = Look::of(&args.look)?;
+    let format = match args.format {
+        typed::Format::Dmd => Format::Dmd,
+        typed::Format::Dhat => Format::Dhat,
+        typed::Format::Pprof => Format::Pprof,
+        typed::Format::Firefox => Format::Firefox,
+        typed::Format::Heaptrack => Format::Heaptrack,
+        typed::Format::Massif => Format::Massif,
+        typed::Format::Folded => Format::Folded,
+        typed::Format::Speedscope => Format::Speedscope,
+        typed::Format::Logalloc => Format::LogAlloc,
+    };
+    let filter = &look.filter;
+    let by_site = !(filter.modules.is_empty() && filter.functions.is_empty() && filter.threads.is_empty());
+    if format.is_log() && by_site {
+        return Err(Error::new(Exit::Usage, "a log of events has all of them", "--module, --function, --thread")
+            .hint("--process, --since and --until choose what it has"));
+    }
+    if format == Format::Dmd && !filter.threads.is_empty() {
+        return Err(Error::new(Exit::Usage, "DMD's format is by size, which cannot be told by thread", "--thread"));
+    }
+    let (reader, named) = look.read(&args.recording, format.split(), quiet)?;
+    let window = look.window;
+    Export { reader: &reader, named: &named, measure: look.measure, window }.write(format, &args.output)?;
+    let mut page = text::Page::new(text::width::of_terminal());
+    text::heap::look::warnings(&mut page, &named.warnings);
+    page.line(&format!("written to {}", text::harmless(&shown(&args.output))));
+    output::page(&page)?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,412 @@
+//! `thaw heap report`, `diff` and `export` on a program whose allocations are known, and the exports in the tools that they are for.
+
+use crate::heap::guest;
+use crate::scratch::Scratch;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Records the fixture: `modes.heap`.
+fn recorded(scratch: &Scratch, recording: &str, flags: &[&str]) -> bool {
+    if !guest() {
+        return false;
+    }
+    if Command::new("cc").arg("--version").output().is_err() {
+        testing::skip("needs a C compiler");
+        return false;
+    }
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().join("fixtures/heap/modes.c");
+    let program = scratch.path("modes");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-g", "-w", "-fno-builtin", "-fno-optimize-sibling-calls", "-o"]).arg(&program);
+    let built = compiler.arg(source).args(flags).arg("-lpthread").output().unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    scratch.thaw(["heap", "run", "--force", "-o", recording, "--", program.to_str().unwrap()]).exits(0);
+    true
+}
+
+fn report(scratch: &Scratch, more: &[&str]) -> Value {
+    let words = ["heap", "report", "modes.heap", "--json", "--top", "1000"];
+    scratch.thaw(words.iter().chain(more)).exits(0).json()
+}
+
+/// Bytes and blocks of a measure, in all.
+fn total(report: &Value, measure: &str) -> (u64, u64) {
+    let held = &report["total"][measure];
+    (held["bytes"].as_u64().unwrap(), held["blocks"].as_u64().unwrap())
+}
+
+#[test]
+fn one_recording_answers_all_modes() {
+    let scratch = Scratch::new();
+    if !recorded(&scratch, "modes.heap", &[]) {
+        return;
+    }
+    // made, end, peak, temporary, handed over
+    let none = (0, 0);
+    for (function, made, end, peak, temporary, handed_over) in [
+        ("leak", (10_000, 10), (10_000, 10), (10_000, 10), none, none),
+        ("churn", (6400, 100), none, none, (6400, 100), none),
+        ("hold", (100_000, 50), none, (100_000, 50), none, none),
+        ("give", (1500, 5), none, none, none, (1500, 5)),
+        ("inner", (1500, 5), none, none, none, (1500, 5)),
+        ("grow", (5500, 10), none, none, (1000, 1), none),
+    ] {
+        let report = report(&scratch, &["--function", function]);
+        let found = ["made", "end", "peak", "temporary", "handed_over"].map(|measure| total(&report, measure));
+        assert_eq!(found, [made, end, peak, temporary, handed_over], "{function}");
+    }
+    let all = report(&scratch, &["--mode", "live"]);
+    let process = &all["processes"][0];
+    assert_eq!(process["peak"]["bytes"].as_u64(), Some(total(&all, "peak").0), "the sites add up to the peak");
+
+    // The moment of the peak, asked for as a time.
+    let peak_ns = process["peak_at_ns"].as_u64().unwrap();
+    let at = |ns: u64| format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
+    let then = report(&scratch, &["--mode", "live", "--at", &at(peak_ns)]);
+    assert_eq!(total(&then, "end"), total(&all, "peak"));
+    let before = report(&scratch, &["--until", &at(peak_ns), "--function", "give"]);
+    let after = report(&scratch, &["--since", &at(peak_ns + 1), "--function", "give"]);
+    assert_eq!((total(&before, "made"), total(&after, "made")), ((0, 0), (1500, 5)));
+    assert_eq!(total(&report(&scratch, &["--since", &at(peak_ns + 1), "--function", "leak"]), "made"), (0, 0));
+
+    // By thread: the number of the first thread is the process's.
+    let pid = process["pid"].to_string();
+    assert_eq!(total(&report(&scratch, &["--thread", &pid]), "made"), total(&all, "made"));
+    assert_eq!(total(&report(&scratch, &["--thread", "1"]), "made"), (0, 0));
+    scratch.thaw(["heap", "report", "modes.heap", "--process", "1"]).exits(2).complains("no process 1");
+    scratch.thaw(["heap", "report", "modes.heap", "--at", "end"]).exits(2).hints("--mode live");
+}
+
+#[test]
+fn frames_have_names_lines_and_inlined_functions() {
+    let scratch = Scratch::new();
+    if !recorded(&scratch, "modes.heap", &[]) {
+        return;
+    }
+    let report = report(&scratch, &["--function", "give", "--tree", "down", "--threshold", "0"]);
+    let frames = report["rows"][0]["frames"].as_array().unwrap();
+    let named = |frame: &Value| frame["function"].as_str().unwrap_or_default().to_owned();
+    assert_eq!(frames[..3].iter().map(named).collect::<Vec<_>>(), ["inner", "give", "main"]);
+    assert_eq!(frames[0]["inlined"], true);
+    assert_eq!(frames[1]["inlined"], false);
+    assert!(frames[0]["file"].as_str().unwrap().ends_with("modes.c"));
+    assert!(frames[0]["line"].as_u64().unwrap() < frames[1]["line"].as_u64().unwrap());
+    let mut node = &report["tree"];
+    let mut path = Vec::new();
+    while let Some(child) = node["children"].get(0) {
+        assert_eq!(child["total"]["bytes"], 1500);
+        path.push(child["label"].as_str().unwrap().to_owned());
+        node = child;
+    }
+    assert_eq!(path[path.len() - 3..], ["main", "give", "inner"]);
+    assert_eq!(node["own"]["bytes"], 1500);
+    let text = scratch.thaw(["heap", "report", "modes.heap", "--tree", "module", "--mode", "leaks"]).exits(0);
+    text.says("leak  (modes)");
+
+    // Without debug data, symbol tables name the functions; without any, addresses are left.
+    let program = scratch.path("modes");
+    for (strip, expected) in [("--strip-debug", "give"), ("--strip-all", "modes+0x")] {
+        if !Command::new("strip").arg(strip).arg(&program).status().is_ok_and(|status| status.success()) {
+            return testing::skip("needs strip");
+        }
+        let report = scratch.thaw(["heap", "report", "modes.heap", "--top", "100"]).exits(0);
+        report.says(expected);
+    }
+    // Another file in its place: what was looked up right after the recording is used.
+    std::fs::write(&program, "not a program any more").unwrap();
+    scratch.thaw(["heap", "report", "modes.heap", "--top", "100"]).exits(0).says("give").says_not("have no names");
+    std::fs::remove_file(scratch.path("modes.heap").join("names.json")).unwrap();
+    scratch.thaw(["heap", "report", "modes.heap"]).exits(0).says("have no names");
+}
+
+#[test]
+fn debug_data_are_found_where_they_were_split_off_to() {
+    let scratch = Scratch::new();
+    if !recorded(&scratch, "modes.heap", &["-Wl,--build-id=none"]) {
+        return;
+    }
+    let objcopy = |words: &[&str]| {
+        let mut command = Command::new("objcopy");
+        let done = command.args(words).current_dir(scratch.path("")).status();
+        done.is_ok_and(|status| status.success())
+    };
+    if !objcopy(&["--only-keep-debug", "modes", "modes.debug"]) {
+        return testing::skip("needs objcopy");
+    }
+    assert!(objcopy(&["--strip-all", "--add-gnu-debuglink=modes.debug", "modes"]));
+    std::fs::remove_file(scratch.path("modes.heap").join("names.json")).unwrap();
+    let lines = |report: Value| report["rows"][0]["frames"][1]["function"] == "give";
+    assert!(lines(report(&scratch, &["--min-bytes", "1500", "--function", "give"])));
+    // A file that is not the one of the link is not believed.
+    std::fs::write(scratch.path("modes.debug"), "another").unwrap();
+    scratch.thaw(["heap", "report", "modes.heap", "--top", "100"]).exits(0).says_not("give");
+}
+
+#[test]
+fn split_dwarf_is_read() {
+    let scratch = Scratch::new();
+    if !recorded(&scratch, "modes.heap", &["-gsplit-dwarf"]) {
+        return;
+    }
+    let report = report(&scratch, &["--function", "inner"]);
+    assert_eq!(total(&report, "made"), (1500, 5), "an inlined function is known from debug data alone");
+    assert!(report["rows"][0]["frames"][0]["line"].as_u64().is_some());
+}
+
+#[test]
+fn a_difference_sees_what_changed_and_not_where_lines_went() {
+    let scratch = Scratch::new();
+    if !recorded(&scratch, "modes.heap", &[]) || !recorded(&scratch, "more.heap", &["-DMORE"]) {
+        return;
+    }
+    let difference = scratch.thaw(["heap", "diff", "modes.heap", "more.heap", "--json"]).exits(0).json();
+    let changes = difference["difference"]["changes"].as_array().unwrap();
+    let found: Vec<_> = changes
+        .iter()
+        .map(|change| {
+            let held = |side: &str| (change[side]["bytes"].as_u64().unwrap(), change[side]["blocks"].as_u64().unwrap());
+            (change["frames"][0].as_str().unwrap(), held("before"), held("after"))
+        })
+        .collect();
+    assert_eq!(found, [("leak (modes)", (10_000, 10), (12_000, 12)), ("fresh (modes)", (0, 0), (777, 7))]);
+    let text = scratch.thaw(["heap", "diff", "modes.heap", "more.heap", "--mode", "leaks"]).exits(0);
+    text.says("+2.0 kB in +2 blocks").says("new");
+    scratch.thaw(["heap", "diff", "modes.heap", "modes.heap"]).exits(0).says("+0 B in +0 blocks");
+}
+
+/// Exports and returns the file.
+fn exported(scratch: &Scratch, format: &str, more: &[&str]) -> PathBuf {
+    let name = format!("out.{format}");
+    let words = ["heap", "export", "modes.heap", "--format", format, "-o", &name];
+    scratch.thaw(words.iter().chain(more)).exits(0).says(&name);
+    scratch.path(name)
+}
+
+fn text(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap()
+}
+
+#[track_caller]
+fn done(output: Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn dmd_folded_and_speedscope_have_the_sums_of_the_report() {
+    let scratch = Scratch::new();
+    if !recorded(&scratch, "modes.heap", &[]) {
+        return;
+    }
+    let made = total(&report(&scratch, &[]), "made");
+    let lines = text(&exported(&scratch, "folded", &[]));
+    let sum: u64 = lines.lines().map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum();
+    assert_eq!(sum, made.0);
+    assert!(lines.lines().any(|line| line.ends_with(";main;give;inner 1500")), "{lines}");
+    scratch.thaw(["heap", "report", "modes.heap", "--folded", "report.folded"]).exits(0);
+    assert_eq!(text(&scratch.path("report.folded")), lines);
+
+    let scope: Value = serde_json::from_str(&text(&exported(&scratch, "speedscope", &[]))).unwrap();
+    let profile = &scope["profiles"][0];
+    assert_eq!(
+        (&profile["type"], &profile["unit"], &profile["endValue"]),
+        (&"sampled".into(), &"bytes".into(), &made.0.into())
+    );
+    let [samples, weights] = ["samples", "weights"].map(|name| profile[name].as_array().unwrap());
+    assert_eq!(samples.len(), weights.len());
+    let frames = scope["shared"]["frames"].as_array().unwrap().len() as u64;
+    assert!(samples.iter().flat_map(|stack| stack.as_array().unwrap()).all(|frame| frame.as_u64().unwrap() < frames));
+
+    for (mode, measure, args) in [("cumulative", "made", vec![]), ("live", "end", vec!["--mode", "leaks"])] {
+        let dmd: Value = serde_json::from_str(&text(&exported(&scratch, "dmd", &args))).unwrap();
+        assert_eq!((&dmd["version"], &dmd["invocation"]["mode"]), (&5.into(), &mode.into()));
+        let (mut bytes, mut blocks) = (0, 0);
+        let mut of_leak = BTreeMap::new();
+        for block in dmd["blockList"].as_array().unwrap() {
+            let number = block["num"].as_u64().unwrap_or(1);
+            bytes += block["req"].as_u64().unwrap() * number;
+            blocks += number;
+            let trace = &dmd["traceTable"][block["alloc"].as_str().unwrap()];
+            let innermost = dmd["frameTable"][trace[0].as_str().unwrap()].as_str().unwrap();
+            assert!(innermost.starts_with("#00: "), "{innermost}");
+            if innermost.contains("leak (") {
+                *of_leak.entry(block["req"].as_u64().unwrap()).or_default() += number;
+            }
+        }
+        assert_eq!((bytes, blocks), total(&report(&scratch, &[]), measure));
+        assert_eq!(of_leak, BTreeMap::from([(1000, 10)]));
+    }
+}
+
+#[test]
+fn dmd_py_reads_and_compares_the_export() {
+    let Some(script) = std::env::var_os("THAW_DMD_PY") else {
+        return testing::skip("needs Mozilla's dmd.py: set THAW_DMD_PY to its path");
+    };
+    let scratch = Scratch::new();
+    if !recorded(&scratch, "modes.heap", &[]) {
+        return;
+    }
+    let first = exported(&scratch, "dmd", &["--mode", "leaks", "--function", "leak"]);
+    let dmd = |files: &[&Path]| {
+        done(Command::new("python3").arg(&script).arg("--no-fix-stacks").args(files).output().unwrap())
+    };
+    assert!(dmd(&[&first]).contains("Total: 10,000 bytes in 10 blocks"));
+    std::fs::rename(&first, scratch.path("first")).unwrap();
+    assert!(recorded(&scratch, "modes.heap", &["-DMORE"]));
+    let second = exported(&scratch, "dmd", &["--mode", "leaks", "--function", "fresh"]);
+    assert!(dmd(&[&scratch.path("first"), &second]).contains("Total: -9,223 bytes in -3 blocks"));
+}
+
+#[test]
+fn dh_view_reads_the_export() {
+    let scratch = Scratch::new();
+    if !recorded(&scratch, "modes.heap", &[]) {
+        return;
+    }
+    let file = exported(&scratch, "dhat", &[]);
+    let dhat: Value = serde_json::from_str(&text(&file)).unwrap();
+    let points = dhat["pps"].as_array().unwrap();
+    let sum = |field: &str| points.iter().map(|point| point[field].as_u64().unwrap()).sum::<u64>();
+    let report = report(&scratch, &[]);
+    assert_eq!((sum("tb"), sum("tbk")), total(&report, "made"));
+    assert_eq!((sum("gb"), sum("gbk")), total(&report, "peak"));
+    assert_eq!((sum("eb"), sum("ebk")), total(&report, "end"));
+    let viewers = ["/usr/libexec/valgrind/dh_view.js", "/usr/lib/valgrind/dh_view.js"];
+    let Some(viewer) = viewers.iter().find(|path| Path::new(path).exists()) else {
+        return testing::skip("needs valgrind's dh_view.js");
+    };
+    // The viewer's own code builds its tree; only the page around it is made up.
+    let program = format!(
+        "globalThis.document = {{}};\n{}\nconst read = require('fs').readFileSync;\ngSelect = {{ selectedIndex: 0, childNodes: [] }};\n\
+         gSelect.childNodes.push({{}});\ngData = JSON.parse(read(process.argv[2], 'utf8'));\nbuildTree();\n\
+         console.log(gRoot._totalBytes, gRoot._totalBlocks, gRoot._atTGmaxBytes, gRoot._atTEndBytes);\n",
+        text(Path::new(viewer))
+    );
+    let program = scratch.write("view.js", program);
+    let Ok(output) = Command::new("node").arg(program).arg(&file).output() else {
+        return testing::skip("needs node");
+    };
+    let words = [total(&report, "made").0, total(&report, "made").1, total(&report, "peak").0, total(&report, "end").0];
+    assert_eq!(done(output).trim(), words.map(|word| word.to_string()).join(" "));
+}
+
+#[test]
+fn heaptrack_reads_the_export() {
+    let scratch = Scratch::new();
+    if !recorded(&scratch, "modes.heap", &[]) {
+        return;
+    }
+    let file = exported(&scratch, "heaptrack", &[]);
+    let lines = text(&file);
+    let count = |sign: &str| lines.lines().filter(|line| line.starts_with(sign)).count() as u64;
+    let report = report(&scratch, &[]);
+    assert_eq!(count("+ "), total(&report, "made").1);
+    assert_eq!(count("+ ") - count("- "), total(&report, "end").1);
+    let Ok(output) = Command::new("heaptrack_print").arg(&file).output() else {
+        return testing::skip("needs heaptrack_print");
+    };
+    let said = done(output);
+    assert!(said.contains(&format!("calls to allocation functions: {}", total(&report, "made").1)), "{said}");
+    assert!(said.contains("100 temporary allocations of 100 allocations in total (100.00%) from"), "{said}");
+    scratch
+        .thaw(["heap", "export", "modes.heap", "--format", "heaptrack", "-o", "x", "--function", "leak"])
+        .exits(2)
+        .complains("has all of them");
+}
+
+#[test]
+fn ms_print_reads_the_export() {
+    let scratch = Scratch::new();
+    if !recorded(&scratch, "modes.heap", &[]) {
+        return;
+    }
+    let file = exported(&scratch, "massif", &[]);
+    let peak = total(&report(&scratch, &[]), "peak").0;
+    assert!(text(&file).contains(&format!("mem_heap_B={peak}\n")));
+    let Ok(output) = Command::new("ms_print").arg(&file).output() else {
+        return testing::skip("needs ms_print");
+    };
+    let said = done(output);
+    assert!(said.contains("(peak)") && said.contains("hold (in modes)"), "{said}");
+}
+
+#[test]
+fn pprof_reads_the_export() {
+    let scratch = Scratch::new();
+    if !recorded(&scratch, "modes.heap", &[]) {
+        return;
+    }
+    let file = exported(&scratch, "pprof", &[]);
+    for (index, site, expected) in
+        [("alloc_space", "hold", "100000B"), ("alloc_objects", "churn", "100B"), ("inuse_space", "leak", "10000B")]
+    {
+        let mut command = Command::new("go");
+        command.args(["tool", "pprof", "-top", "-unit=B", "-nodefraction=0", "-sample_index", index]).arg(&file);
+        let Ok(output) = command.env("PPROF_TMPDIR", scratch.path("")).output() else {
+            return testing::skip("needs go tool pprof");
+        };
+        // The unit is forced on counts too; otherwise bytes would be rounded.
+        let top = done(output);
+        assert!(top.starts_with("File: modes\n"), "{top}");
+        let line = top.lines().find(|line| line.split_whitespace().last() == Some(site)).unwrap_or_default();
+        assert_eq!(line.split_whitespace().next(), Some(expected), "{top}");
+    }
+}
+
+#[test]
+fn the_firefox_profile_is_whole() {
+    let scratch = Scratch::new();
+    if !recorded(&scratch, "modes.heap", &[]) {
+        return;
+    }
+    let profile: Value = serde_json::from_str(&text(&exported(&scratch, "firefox", &[]))).unwrap();
+    let report = report(&scratch, &[]);
+    assert!(profile["meta"]["preprocessedProfileVersion"].as_u64().unwrap() >= 50);
+    assert_eq!(profile["meta"]["symbolicated"], true);
+    let thread = &profile["threads"][0];
+    let table = &thread["nativeAllocations"];
+    let column = |name: &str| table[name].as_array().unwrap().clone();
+    let (weights, stacks, addresses) = (column("weight"), column("stack"), column("memoryAddress"));
+    assert!([stacks.len(), addresses.len()].iter().all(|len| *len == weights.len() && table["length"] == *len));
+    let weights: Vec<i64> = weights.iter().map(|weight| weight.as_i64().unwrap()).collect();
+    let made: i64 = weights.iter().filter(|weight| **weight > 0).sum();
+    assert_eq!(made as u64, total(&report, "made").0);
+    assert_eq!(weights.iter().sum::<i64>() as u64, total(&report, "end").0);
+    let counter = &profile["counters"][0];
+    assert_eq!(counter["category"], "Memory");
+    let samples =
+        counter["samples"]["count"].as_array().or_else(|| counter["sampleGroups"][0]["samples"]["count"].as_array());
+    let last: f64 = samples.unwrap().iter().map(|delta| delta.as_f64().unwrap()).sum();
+    assert_eq!(last as u64, total(&report, "end").0, "the memory track ends with what is live");
+}
+
+#[test]
+fn logalloc_lines_can_be_replayed() {
+    let scratch = Scratch::new();
+    if !recorded(&scratch, "modes.heap", &[]) {
+        return;
+    }
+    let mut live = BTreeMap::new();
+    let mut made = 0;
+    let number = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap();
+    for line in text(&exported(&scratch, "logalloc", &[])).lines() {
+        let call = line.splitn(3, ' ').nth(2).unwrap();
+        let (name, rest) = call.split_once('(').unwrap();
+        let (arguments, result) = rest.split_once(')').unwrap();
+        let arguments: Vec<&str> = arguments.split(',').collect();
+        if name == "free" || (name == "realloc" && arguments[0] != "0x0") {
+            assert!(live.remove(&number(arguments[0])).is_some(), "{line}");
+        }
+        if let Some(result) = result.strip_prefix('=') {
+            let size: u64 = arguments.last().unwrap().parse().unwrap();
+            assert_eq!(live.insert(number(result), size), None, "{line}");
+            made += 1;
+        }
+    }
+    let report = report(&scratch, &[]);
+    assert_eq!((live.values().sum(), live.len() as u64), total(&report, "end"));
+    assert_eq!(made, total(&report, "made").1);
+}

@@ -1,0 +1,139 @@
+//! A recording, added up and named: what reports, trees, differences and exports are made from.
+
+use crate::modes::{self, Figures, Heap, Measure, Site, Split, Window};
+use crate::stream::{Process, ProcessId, Reader, ThreadId};
+use crate::symbols::{self, Frame, FrameId, Names};
+use model::{Result, Warning, WarningKind};
+use serde::Serialize;
+use std::collections::HashMap;
+
+/// Which sites are wanted; what is empty lets all pass.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// A part of the path of an object that has a frame in the stack.
+    pub modules: Vec<String>,
+    /// A part of the name of a function in the stack.
+    pub functions: Vec<String>,
+    /// The number or a name of the thread that made the blocks.
+    pub threads: Vec<String>,
+    /// Numbers of processes.
+    pub processes: Vec<u32>,
+    /// Least bytes of a row.
+    pub min_bytes: u64,
+}
+
+/// A recording, added up and named.
+#[derive(Debug)]
+pub struct Named {
+    /// Its processes, those that are wanted.
+    pub heaps: Vec<Heap>,
+    /// What the recording says of them.
+    pub processes: Vec<Process>,
+    /// The names of their frames.
+    pub names: Names,
+    /// All doubts.
+    pub warnings: Vec<Warning>,
+}
+
+/// Blocks of stacks that agree in their innermost frames.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// What they add up to.
+    pub figures: Figures,
+    /// How many stacks.
+    pub stacks: u64,
+    /// The frames, innermost first.
+    pub frames: Vec<Frame>,
+}
+
+impl Named {
+    /// Reads, adds up and names. Sites that the filter keeps out are dropped; it says nothing about rows yet.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn read(reader: &Reader, window: Window, split: Split, filter: &Filter) -> Result<Self> {
+        let split = if filter.threads.is_empty() { split } else { Split::Thread };
+        let mut heaps = Vec::new();
+        let mut processes = Vec::new();
+        let mut warnings = reader.warnings().to_vec();
+        for process in reader.processes() {
+            if !filter.processes.is_empty() && !filter.processes.contains(&process.pid) {
+                continue;
+            }
+            let mut heap = modes::analyze(reader, process, window, split)?;
+            warnings.append(&mut heap.warnings);
+            if !filter.threads.is_empty() {
+                let threads = std::mem::take(&mut heap.threads);
+                heap.sites.retain(|site| thread_fits(filter, &threads, site));
+                heap.threads = threads;
+            }
+            if process.lost > 0 {
+                let text = format!("process {} lost {} events: the figures are too small", process.pid, process.lost);
+                warnings.push(Warning::new(WarningKind::LostRecords, text));
+            }
+            heaps.push(heap);
+            processes.push(process.clone());
+        }
+        let mut names = Names::of(&heaps, &symbols::recall(reader.directory())?);
+        warnings.append(&mut names.warnings);
+        for heap in &mut heaps {
+            let mut sites = std::mem::take(&mut heap.sites);
+            sites.retain(|site| stack_fits(filter, &names, &names.stack(heap, site.stack)));
+            heap.sites = sites;
+        }
+        Ok(Self { heaps, processes, names, warnings })
+    }
+
+    /// Every site with its process and its frames, innermost first.
+    pub fn sites(&self) -> impl Iterator<Item = (&Heap, &Site, Vec<FrameId>)> {
+        let sites = self.heaps.iter().flat_map(|heap| heap.sites.iter().map(move |site| (heap, site)));
+        sites.map(|(heap, site)| (heap, site, self.names.stack(heap, site.stack)))
+    }
+
+    /// Everything added up.
+    pub fn total(&self) -> Figures {
+        let mut total = Figures::default();
+        self.heaps.iter().flat_map(|heap| &heap.sites).for_each(|site| total.add(&site.figures));
+        total
+    }
+
+    /// What a process is.
+    pub fn process(&self, id: ProcessId) -> Option<&Process> {
+        self.processes.iter().find(|process| process.id == id)
+    }
+
+    /// Sites that agree in `frames` innermost frames, most first; only those with anything of the measure, and with at least `min_bytes` of it.
+    pub fn rows(&self, measure: Measure, frames: usize, min_bytes: u64) -> Vec<Row> {
+        let mut rows: HashMap<Vec<FrameId>, (Figures, u64)> = HashMap::new();
+        for (_, site, mut stack) in self.sites() {
+            stack.truncate(frames);
+            let (figures, stacks) = rows.entry(stack).or_default();
+            figures.add(&site.figures);
+            *stacks += 1;
+        }
+        let kept = |figures: &Figures| measure.of(figures).blocks > 0 && measure.of(figures).bytes >= min_bytes;
+        let mut rows: Vec<_> = rows.into_iter().filter(|(_, (figures, _))| kept(figures)).collect();
+        rows.sort_by_cached_key(|(stack, (figures, _))| (std::cmp::Reverse(measure.of(figures)), stack.clone()));
+        rows.into_iter()
+            .map(|(stack, (figures, stacks))| Row { figures, stacks, frames: self.frames(&stack) })
+            .collect()
+    }
+
+    fn frames(&self, stack: &[FrameId]) -> Vec<Frame> {
+        stack.iter().map(|frame| self.names.frame(*frame).clone()).collect()
+    }
+}
+
+fn thread_fits(filter: &Filter, threads: &HashMap<ThreadId, String>, site: &Site) -> bool {
+    let name = u32::try_from(site.part).ok().and_then(|thread| threads.get(&ThreadId(thread)));
+    filter.threads.iter().any(|wanted| wanted.parse() == Ok(site.part) || name == Some(wanted))
+}
+
+fn stack_fits(filter: &Filter, names: &Names, stack: &[FrameId]) -> bool {
+    let any = |wanted: &[String], of: fn(&Frame) -> &str| {
+        wanted.is_empty()
+            || stack.iter().any(|frame| wanted.iter().any(|part| of(names.frame(*frame)).contains(part.as_str())))
+    };
+    any(&filter.modules, |frame| &frame.module)
+        && any(&filter.functions, |frame| frame.function.as_deref().unwrap_or_default())
+}

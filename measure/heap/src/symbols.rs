@@ -1,0 +1,226 @@
+//! Names for addresses, after the run and without network: functions, inlined ones too, sources and lines.
+//!
+//! Debug data are in the object, below `/usr/lib/debug` by build-id, beside it by `.gnu_debuglink`, in `.dwo` and `.dwp` files; without any, the
+//! symbol tables are used. Where a file is another build by then, what was looked up right after the recording is used ([`remember`]). All addresses of an object are looked up together, so that one object at a time is in memory.
+
+mod files;
+mod lookup;
+mod memory;
+
+pub use lookup::{Found, look_up};
+pub use memory::{Memory, recall, remember};
+
+use crate::modes::Heap;
+use crate::stack::{Address, StackId};
+use crate::stream::{Module, ModuleId, ProcessId};
+use model::{Warning, WarningKind, shown};
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+/// A named frame: index into [`Names::frames`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FrameId(pub u32);
+
+/// A frame.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Frame {
+    /// The function, demangled; `None`: nothing names it.
+    pub function: Option<String>,
+    /// The object's path; empty: code made at run time.
+    pub module: String,
+    /// The source file.
+    pub file: Option<String>,
+    /// The line in it, from 1.
+    pub line: Option<u32>,
+    /// Whether the compiler put the function into its caller.
+    pub inlined: bool,
+    /// Return address minus one, as an address of the object's file; 0 for named frames, whose address means nothing to another build.
+    pub address: u64,
+}
+
+impl Frame {
+    /// The object's file name.
+    pub fn object(&self) -> &str {
+        match self.module.rsplit('/').next() {
+            Some(name) if !name.is_empty() => name,
+            _ => "(no file)",
+        }
+    }
+
+    /// The function, or object and address.
+    pub fn label(&self) -> String {
+        match &self.function {
+            Some(function) => function.clone(),
+            None => format!("{}+{:#x}", self.object(), self.address),
+        }
+    }
+
+    /// `file:line`, if debug data tell.
+    pub fn source(&self) -> Option<String> {
+        let file = self.file.as_ref()?;
+        Some(self.line.map_or_else(|| file.clone(), |line| format!("{file}:{line}")))
+    }
+
+    /// What stays the same when lines shift, addresses are random, or the compiler splits a function: object and function.
+    pub fn description(&self) -> String {
+        let label = self.label();
+        let end = [".isra.", ".constprop.", ".part.", ".cold", ".llvm.", ".lto_priv."]
+            .iter()
+            .filter_map(|suffix| label.find(suffix).filter(|at| *at > 0))
+            .min()
+            .unwrap_or(label.len());
+        format!("{} ({})", &label[..end], self.object())
+    }
+}
+
+/// The names of all addresses of a recording.
+#[derive(Debug, Default)]
+pub struct Names {
+    frames: Vec<Frame>,
+    numbers: HashMap<Frame, u32>,
+    by_address: HashMap<(ProcessId, Address), Vec<FrameId>>,
+    /// Objects whose debug data or file cannot be used.
+    pub warnings: Vec<Warning>,
+}
+
+/// An object: the same file in all processes.
+type Object = (PathBuf, Vec<u8>);
+
+impl Names {
+    /// Names the addresses of all sites. What cannot be read is looked for in `memory`; what is not there either is a
+    /// warning, and its addresses stay numbers.
+    pub fn of(heaps: &[Heap], memory: &Memory) -> Self {
+        let mut names = Self::default();
+        // By object: file address, and who asks for it.
+        let mut asked: BTreeMap<Object, BTreeMap<u64, Vec<(ProcessId, Address)>>> = BTreeMap::new();
+        for heap in heaps {
+            for address in addresses(heap) {
+                let module = address.module.and_then(|ModuleId(module)| heap.modules.get(module as usize));
+                let object = module.map_or_else(Default::default, |it| (it.path.clone(), it.build_id.clone()));
+                let inside = inside(address, module);
+                asked.entry(object).or_default().entry(inside).or_default().push((heap.process, address));
+            }
+        }
+        for ((path, build_id), wanted) in asked {
+            let addresses: Vec<u64> = wanted.keys().copied().collect();
+            let remembered = || memory.get(&(path.clone(), build_id.clone())).cloned();
+            // Without a build-id nobody can tell whether the file is still the same.
+            let known = if build_id.is_empty() { remembered() } else { None };
+            let found = match known {
+                Some(found) => Ok(found),
+                None if path.is_absolute() => {
+                    look_up(&path, &build_id, &addresses).or_else(|why| remembered().ok_or(why))
+                }
+                None => Ok(HashMap::new()),
+            };
+            let found = found.unwrap_or_else(|why| {
+                let text = format!("{} addresses of {} have no names: {why}", addresses.len(), shown(&path));
+                names.warnings.push(Warning::new(WarningKind::Note, text));
+                HashMap::new()
+            });
+            for (inside, askers) in wanted {
+                let frames = names.intern(&path, inside, found.get(&inside));
+                for asker in askers {
+                    names.by_address.insert(asker, frames.clone());
+                }
+            }
+        }
+        names
+    }
+
+    fn intern(&mut self, path: &Path, address: u64, found: Option<&Vec<Found>>) -> Vec<FrameId> {
+        let module = shown(path);
+        let frames = match found.filter(|found| !found.is_empty()) {
+            None => vec![Frame { function: None, module, file: None, line: None, inlined: false, address }],
+            Some(found) => found
+                .iter()
+                .enumerate()
+                .map(|(index, one)| Frame {
+                    function: one.function.clone(),
+                    module: module.clone(),
+                    file: one.file.clone(),
+                    line: one.line,
+                    inlined: index + 1 < found.len(),
+                    address: if one.function.is_some() { 0 } else { address },
+                })
+                .collect(),
+        };
+        frames.into_iter().map(|frame| self.number(frame)).collect()
+    }
+
+    fn number(&mut self, frame: Frame) -> FrameId {
+        if let Some(number) = self.numbers.get(&frame) {
+            return FrameId(*number);
+        }
+        let number = self.frames.len() as u32;
+        self.frames.push(frame.clone());
+        self.numbers.insert(frame, number);
+        FrameId(number)
+    }
+
+    /// A frame.
+    pub fn frame(&self, frame: FrameId) -> &Frame {
+        &self.frames[frame.0 as usize]
+    }
+
+    /// All different frames.
+    pub fn frames(&self) -> &[Frame] {
+        &self.frames
+    }
+
+    /// The frames of an address: what was inlined first, the function that holds it last.
+    pub fn at(&self, process: ProcessId, address: Address) -> &[FrameId] {
+        self.by_address.get(&(process, address)).map_or(&[], Vec::as_slice)
+    }
+
+    /// The frames of a stack, innermost first.
+    pub fn stack(&self, heap: &Heap, stack: Option<StackId>) -> Vec<FrameId> {
+        let Some(stack) = stack else { return Vec::new() };
+        heap.stacks.frames(stack).flat_map(|address| self.at(heap.process, address)).copied().collect()
+    }
+}
+
+/// An address of the object's file, inside of the call.
+fn inside(address: Address, module: Option<&Module>) -> u64 {
+    address.pc.wrapping_sub(module.map_or(0, |module| module.bias)).wrapping_sub(1)
+}
+
+/// The addresses of a process's sites, each once.
+fn addresses(heap: &Heap) -> HashSet<Address> {
+    let mut seen = vec![false; heap.stacks.len()];
+    let mut addresses = HashSet::new();
+    for site in &heap.sites {
+        let mut at = site.stack;
+        // A stack that was seen had its callers seen too.
+        while let Some(stack) = at
+            && let Some(seen) = seen.get_mut(stack.0 as usize).filter(|seen| !**seen)
+        {
+            *seen = true;
+            addresses.extend(heap.stacks.innermost(stack));
+            at = heap.stacks.caller(stack);
+        }
+    }
+    addresses
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_description_survives_what_a_compiler_does_to_names() {
+        let frame = |function: Option<&str>| Frame {
+            function: function.map(Into::into),
+            module: "/usr/lib/libx.so.1".into(),
+            file: Some("x.c".into()),
+            line: Some(7),
+            inlined: false,
+            address: 0x10,
+        };
+        assert_eq!(frame(Some("grow.constprop.0.isra.3")).description(), "grow (libx.so.1)");
+        assert_eq!(frame(Some("grow")).description(), "grow (libx.so.1)");
+        assert_eq!(frame(None).description(), "libx.so.1+0x10 (libx.so.1)");
+        assert_eq!(frame(None).source().as_deref(), Some("x.c:7"));
+    }
+}

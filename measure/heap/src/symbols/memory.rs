@@ -1,0 +1,111 @@
+//! Names that were looked up right after a recording, beside its streams: for when the files are another build by then.
+
+use super::lookup::Found;
+use crate::stream::Reader;
+use model::{Error, Exit, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+
+const FILE: &str = "names.json";
+const SCHEMA: &str = "thaw.heap-names/1";
+
+/// `names.json`. Texts are told once and by number.
+#[derive(Debug, Serialize, Deserialize)]
+struct Document {
+    schema: String,
+    texts: Vec<String>,
+    objects: Vec<Object>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Object {
+    path: String,
+    build_id: Vec<u8>,
+    /// Address; function, file and line, inlined ones first.
+    frames: Vec<(u64, Vec<Named>)>,
+}
+
+type Named = (Option<u32>, Option<u32>, Option<u32>);
+
+/// What is remembered, by path and build-id.
+pub type Memory = HashMap<(PathBuf, Vec<u8>), HashMap<u64, Vec<Found>>>;
+
+/// Looks up all addresses of a recording and writes them beside it.
+///
+/// # Errors
+/// The recording cannot be read, the file cannot be written. Objects that cannot be read are left out.
+pub fn remember(directory: &Path) -> Result<()> {
+    let reader = Reader::open(directory)?;
+    let mut wanted: BTreeMap<(PathBuf, Vec<u8>), BTreeSet<u64>> = BTreeMap::new();
+    for process in reader.processes() {
+        let mut events = reader.events(process.id)?;
+        while events.next()?.is_some() {}
+        let (stacks, modules) = events.into_parts();
+        for address in stacks.addresses() {
+            let Some(module) = address.module.and_then(|module| modules.get(module.0 as usize)) else { continue };
+            let object = (module.path.clone(), module.build_id.clone());
+            wanted.entry(object).or_default().insert(super::inside(address, Some(module)));
+        }
+    }
+    let mut texts = Texts::default();
+    let mut objects = Vec::new();
+    for ((path, build_id), addresses) in wanted {
+        let addresses: Vec<u64> = addresses.into_iter().collect();
+        let (Some(name), true) = (path.to_str(), path.is_absolute()) else { continue };
+        let Ok(mut found) = super::look_up(&path, &build_id, &addresses) else { continue };
+        let mut named = |found: &Found| {
+            let mut number = |text: &Option<String>| text.as_ref().map(|text| texts.number(text));
+            (number(&found.function), number(&found.file), found.line)
+        };
+        let frames = addresses.iter().filter_map(|address| {
+            let found = found.remove(address)?;
+            Some((*address, found.iter().map(&mut named).collect()))
+        });
+        objects.push(Object { path: name.to_owned(), build_id, frames: frames.collect() });
+    }
+    let document = Document { schema: SCHEMA.into(), texts: texts.texts, objects };
+    os::file::write_by(&directory.join(FILE), |out| serde_json::to_writer(out, &document).map_err(Into::into))
+}
+
+#[derive(Default)]
+struct Texts {
+    texts: Vec<String>,
+    numbers: HashMap<String, u32>,
+}
+
+impl Texts {
+    fn number(&mut self, text: &str) -> u32 {
+        if let Some(number) = self.numbers.get(text) {
+            return *number;
+        }
+        let number = self.texts.len() as u32;
+        self.texts.push(text.to_owned());
+        self.numbers.insert(text.to_owned(), number);
+        number
+    }
+}
+
+/// What is remembered beside a recording; nothing if there is no such file.
+///
+/// # Errors
+/// The file is damaged.
+pub fn recall(directory: &Path) -> Result<Memory> {
+    let path = directory.join(FILE);
+    let Ok(bytes) = std::fs::read(&path) else { return Ok(Memory::new()) };
+    let bad = |cause: String| {
+        let hint = format!("functions are named without it: rm {}", model::shown(&path));
+        Error::on(Exit::Data, "the names of a heap recording are damaged", &path).because(cause).hint(hint)
+    };
+    let document: Document = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
+    if document.schema != SCHEMA {
+        return Err(bad(format!("it is {}, this thaw reads {SCHEMA}", document.schema)));
+    }
+    let text = |number: Option<u32>| document.texts.get(number? as usize).cloned();
+    let found = |named: &Named| Found { function: text(named.0), file: text(named.1), line: named.2 };
+    let objects = document.objects.iter().map(|object| {
+        let frames = object.frames.iter().map(|(address, frames)| (*address, frames.iter().map(found).collect()));
+        ((PathBuf::from(&object.path), object.build_id.clone()), frames.collect())
+    });
+    Ok(objects.collect())
+}
