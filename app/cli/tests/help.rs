@@ -8,7 +8,7 @@ const VERBS: [&str; 19] = [
 ];
 const ARCHIVE_VERBS: [&str; 4] = ["stat", "reorder", "pack", "unpack"];
 const ELF_VERBS: [&str; 5] = ["stat", "pack", "restore", "fix-relr", "verify"];
-const HEAP_VERBS: [&str; 3] = ["run", "slop", "growth"];
+const HEAP_VERBS: [&str; 6] = ["run", "report", "diff", "export", "slop", "growth"];
 const IO_VERBS: [&str; 2] = ["model", "replay"];
 const PRELOAD_VERBS: [&str; 5] = ["make", "run", "status", "install", "uninstall"];
 
