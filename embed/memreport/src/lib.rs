@@ -31,6 +31,7 @@ use marks::Marks;
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Where the memory of a report lies. The numbers are those of the file format.
@@ -196,7 +197,10 @@ pub fn report_on_free(block: *const c_void) {
 pub fn minimize() -> bool {
     let Some(_turn) = Turn::take() else { return false };
     let minimizers: Vec<Minimize> = with_state(|state| state.minimizers.values().cloned().collect());
-    minimizers.iter().for_each(|minimize| minimize());
+    for minimize in minimizers {
+        // The panic has been said by its hook; the others are called all the same.
+        let _ = catch_unwind(AssertUnwindSafe(|| minimize()));
+    }
     allocator::trim();
     true
 }
@@ -366,7 +370,10 @@ pub fn collect(reason: &str) -> Option<Collected> {
             sums: BTreeMap::new(),
             reported_heap: 0,
         };
-        collect(&mut collection);
+        // One that panics must not end the program, or the thread that answers.
+        if catch_unwind(AssertUnwindSafe(|| collect(&mut collection))).is_err() {
+            collection.broken("panicked".into());
+        }
         for (path, bytes) in std::mem::take(&mut collection.sums) {
             collection.report(&path, Kind::Heap, Units::Bytes, bytes as i64, "Blocks of this kind.");
         }

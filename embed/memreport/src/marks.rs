@@ -1,6 +1,6 @@
 //! The table of measured blocks: who reported each of them as what, and which pointers are none.
 
-use crate::{Collected, Reporter, Report, Shared, WrongPointers, allocator};
+use crate::{Collected, Report, Reporter, Shared, WrongPointers, allocator};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Name of the reporter of blocks that were marked when they were made.

@@ -102,7 +102,10 @@ pub fn diff(first: &MemoryFile, second: &MemoryFile) -> MemoryFile {
         match after.remove(&key) {
             Some(now) => {
                 if (now.report.kind, now.report.units) != (before.report.kind, before.report.units) {
-                    let text = format!("'{}' of '{}' has another kind or unit in the second file and is left out", key.1, key.0);
+                    let text = format!(
+                        "'{}' of '{}' has another kind or unit in the second file and is left out",
+                        key.1, key.0
+                    );
                     warnings.push(Warning::new(WarningKind::Note, text));
                     continue;
                 }

@@ -245,7 +245,10 @@ fn keep_the_rules(reports: Vec<Report>) -> (Vec<Report>, Vec<Warning>) {
             }
             if path.starts_with("explicit/") {
                 if report.kind == Kind::Other || report.units != Units::Bytes {
-                    complain("are below explicit/ but are not bytes of the heap or outside of it, and are left out", path);
+                    complain(
+                        "are below explicit/ but are not bytes of the heap or outside of it, and are left out",
+                        path,
+                    );
                     return false;
                 }
                 if !report.description.ends_with('.') {

@@ -149,8 +149,7 @@ impl Sprout {
             fake.leaf = Some(Node { name: FAKE_CHILD.into(), presence: Some(Presence::Added), ..leaf });
             self.kids.insert(FAKE_CHILD.into(), fake);
         }
-        let mut kids: Vec<Node> =
-            self.kids.into_iter().map(|(name, kid)| kid.grow(name, Merge::Yes, wrong)).collect();
+        let mut kids: Vec<Node> = self.kids.into_iter().map(|(name, kid)| kid.grow(name, Merge::Yes, wrong)).collect();
         if merge == Merge::Yes && kids.len() == 1 {
             let kid = kids.remove(0);
             return Node { name: format!("{name}/{}", kid.name), ..kid };
@@ -206,7 +205,8 @@ fn process(name: &str, reports: &[&Report], has_usable_size: bool, options: &Opt
     let mut grown: Vec<Node> =
         trees.into_iter().map(|(name, tree)| tree.grow(name.to_owned(), Merge::No, &mut wrong)).collect();
     if options.meaning == Meaning::State && !wrong.is_empty() {
-        let text = format!("{name}: only leaves may carry reports, but these have others below them: {}", wrong.join(", "));
+        let text =
+            format!("{name}: only leaves may carry reports, but these have others below them: {}", wrong.join(", "));
         warnings.push(Warning::new(WarningKind::Note, text));
     }
     grown.sort_by(|a, b| (a.name != "explicit").cmp(&(b.name != "explicit")).then_with(|| a.name.cmp(&b.name)));
@@ -368,17 +368,13 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_warned_of() {
-        let shown = trees(
-            vec![report("explicit/a", Kind::Heap, 10), report("explicit/a/b", Kind::Heap, 5)],
-            Detail::All,
-        );
+        let shown =
+            trees(vec![report("explicit/a", Kind::Heap, 10), report("explicit/a/b", Kind::Heap, 5)], Detail::All);
         assert_eq!(drawn(&shown[0].trees[0]), "explicit=15[a=15[(fake child)=10 b=5]]");
         let texts: Vec<&str> = shown[0].warnings.iter().map(|warning| warning.text.as_str()).collect();
         assert!(texts[0].contains("'heap-allocated' is not reported") && texts[1].contains("only leaves"), "{texts:?}");
-        let twice = trees(
-            vec![report("explicit/a", Kind::Heap, 10), report("heap-allocated", Kind::Other, 6)],
-            Detail::All,
-        );
+        let twice =
+            trees(vec![report("explicit/a", Kind::Heap, 10), report("heap-allocated", Kind::Other, 6)], Detail::All);
         assert!(twice[0].warnings[0].text.contains("reported twice"));
         assert_eq!(drawn(&twice[0].trees[0]), "explicit=6[a=10 heap-unclassified=-4]");
     }
@@ -386,14 +382,20 @@ mod tests {
     #[test]
     fn the_main_process_is_first_and_the_others_stand_by_size() {
         let of = |process: &str, amount| Report { process: process.into(), ..report("resident", Kind::Other, amount) };
-        let shown = trees(vec![of("small", 1), of("big", 9), of("Main Process (pid 7)", 2), of("also small", 1)], Detail::All);
+        let shown =
+            trees(vec![of("small", 1), of("big", 9), of("Main Process (pid 7)", 2), of("also small", 1)], Detail::All);
         let names: Vec<&str> = shown.iter().map(|process| process.name.as_str()).collect();
         assert_eq!(names, ["Main Process (pid 7)", "big", "also small", "small"]);
     }
 
     #[test]
     fn amounts_at_the_edge_do_not_overflow() {
-        let reports = vec![report("a/b", Kind::Other, i64::MAX), report("a/c", Kind::Other, i64::MAX), report("a/d", Kind::Other, i64::MIN)];
-        assert_eq!(trees(reports, Detail::Significant)[0].trees[0].kids.len(), 2);
+        let reports = vec![
+            report("a/b", Kind::Other, i64::MAX),
+            report("a/c", Kind::Other, i64::MAX),
+            report("a/d", Kind::Other, i64::MIN),
+        ];
+        let tree = &trees(reports, Detail::Significant)[0].trees[0];
+        assert_eq!((tree.amount, tree.kids.len()), (-1, 3), "of what is negative nothing is tiny");
     }
 }

@@ -103,7 +103,9 @@ pub struct Total {
 impl Sample {
     /// The sums. Hostile figures stay at the largest number.
     pub fn total(&self) -> Total {
-        let sum = |of: fn(&Resident) -> Bytes| Bytes(self.processes.iter().fold(0, |sum: u64, one| sum.saturating_add(of(one).0)));
+        let sum = |of: fn(&Resident) -> Bytes| {
+            Bytes(self.processes.iter().fold(0, |sum: u64, one| sum.saturating_add(of(one).0)))
+        };
         Total {
             processes: self.processes.len() as u64,
             rss: sum(|one| one.rss),
@@ -196,7 +198,8 @@ pub fn parse(bytes: &[u8], name: &str) -> Result<Watched> {
 /// # Errors
 /// The disk is full, or the file went away.
 pub fn append(file: &mut File, line: &impl Serialize, name: &str) -> Result<()> {
-    let mut text = serde_json::to_vec(line).map_err(|cause| Error::bug(format!("cannot make a line of JSON: {cause}")))?;
+    let mut text =
+        serde_json::to_vec(line).map_err(|cause| Error::bug(format!("cannot make a line of JSON: {cause}")))?;
     text.push(b'\n');
     file.write_all(&text).map_err(|cause| Error::new(Exit::Machine, "cannot write", name).because(cause))
 }
@@ -292,7 +295,10 @@ mod tests {
     #[test]
     fn the_kernels_text_is_read() {
         let resident = rollup(ROLLUP).unwrap();
-        assert_eq!((resident.rss, resident.pss, resident.uss, resident.swap), (Bytes(3072), Bytes(2048), Bytes(5120), Bytes(5120)));
+        assert_eq!(
+            (resident.rss, resident.pss, resident.uss, resident.swap),
+            (Bytes(3072), Bytes(2048), Bytes(5120), Bytes(5120))
+        );
         assert!(rollup(b"").is_none());
         let own = sample(Whose::Program(std::process::id()), 7);
         assert!(own.processes[0].rss >= own.processes[0].pss && own.processes[0].uss.0 > 0, "{own:?}");
@@ -302,7 +308,12 @@ mod tests {
     fn checkpoints_are_named_and_paired() {
         let watched = |pss: [u64; 3]| Watched {
             head: head(),
-            samples: vec![taken(0, 1, None), taken(1, pss[0], Some("load")), taken(2, pss[1], Some("load")), taken(3, pss[2], None)],
+            samples: vec![
+                taken(0, 1, None),
+                taken(1, pss[0], Some("load")),
+                taken(2, pss[1], Some("load")),
+                taken(3, pss[2], None),
+            ],
         };
         let (first, second) = (watched([10, 30, 20]), watched([12, 31, 22]));
         let checkpoints = first.checkpoints();

@@ -89,11 +89,8 @@ fn kids(page: &mut Page, node: &Node, total: i64, indent: &str, amounts: Amounts
     if node.below == Below::Folded {
         return;
     }
-    let figures: Vec<(String, String)> = node
-        .kids
-        .iter()
-        .map(|kid| (amount(kid.amount, kid.units, amounts), percent(kid.amount, total)))
-        .collect();
+    let figures: Vec<(String, String)> =
+        node.kids.iter().map(|kid| (amount(kid.amount, kid.units, amounts), percent(kid.amount, total))).collect();
     let widest = figures.iter().map(|(figure, _)| figure.len()).max().unwrap_or(0);
     for (number, (kid, (figure, share))) in node.kids.iter().zip(figures).enumerate() {
         let is_last = number + 1 == node.kids.len();
@@ -134,7 +131,9 @@ fn percent(part: i64, of: i64) -> String {
 fn amount(amount: i64, unit: Units, amounts: Amounts) -> String {
     let minus = if amount < 0 { "-" } else { "" };
     match (unit, amounts) {
-        (Units::Bytes, Amounts::Rounded) => format!("{minus}{:.2} MiB", amount.unsigned_abs() as f64 / f64::from(1 << 20)),
+        (Units::Bytes, Amounts::Rounded) => {
+            format!("{minus}{:.2} MiB", amount.unsigned_abs() as f64 / f64::from(1 << 20))
+        }
         (Units::Bytes, Amounts::Exact) => format!("{minus}{} B", units::count(amount.unsigned_abs())),
         (Units::Count | Units::CountCumulative, _) => format!("{minus}{}", units::count(amount.unsigned_abs())),
         (Units::Percentage, _) => format!("{:.2}%", amount as f64 / 100.0),
@@ -153,14 +152,19 @@ fn reporters(page: &mut Page, value: &Value) {
         bytes(&value["measured_bytes"]),
         units::plural(number(&value["measured_blocks"]), "block", "blocks")
     ));
-    let heads = [("reporter", Align::Left), ("measured", Align::Right), ("reported", Align::Right), ("", Align::Sentence)];
+    let heads =
+        [("reporter", Align::Left), ("measured", Align::Right), ("reported", Align::Right), ("", Align::Sentence)];
     let mut table = Table::new(heads);
     for one in list("reporters") {
         let (measured, reported) = (number(&one["measured_bytes"]), number(&one["reported_heap_bytes"]));
         let verdict = match measured {
             0 => String::new(),
-            _ if reported > measured => format!("reports {} more than it measures", units::bytes(Bytes(reported - measured))),
-            _ if reported < measured => format!("reports {} less than it measures", units::bytes(Bytes(measured - reported))),
+            _ if reported > measured => {
+                format!("reports {} more than it measures", units::bytes(Bytes(reported - measured)))
+            }
+            _ if reported < measured => {
+                format!("reports {} less than it measures", units::bytes(Bytes(measured - reported)))
+            }
             _ => String::new(),
         };
         table.row([text(&one["name"]), units::bytes(Bytes(measured)), units::bytes(Bytes(reported)), verdict]);
@@ -225,7 +229,11 @@ pub fn checkpoints(document: &WatchDocument, width: usize) -> Page {
     page.table(&table.without_empty_columns());
     if document.unseen > 0 {
         let count = units::plural(document.unseen.into(), "process", "processes");
-        page.labelled(YELLOW, "warning: ", &format!("the memory of {count} is not for us to see: they are missing in the sums"));
+        page.labelled(
+            YELLOW,
+            "warning: ",
+            &format!("the memory of {count} is not for us to see: they are missing in the sums"),
+        );
         page.labelled("", "hint: ", "watch as root, or as the user that they run as");
     }
     page.gap();

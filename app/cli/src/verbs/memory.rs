@@ -83,7 +83,9 @@ pub fn run(args: &MemoryArgs, quiet: bool) -> Result<Exit> {
 fn show(args: &ShowArgs) -> Result<Exit> {
     let content = match (&args.file, args.pid) {
         (Some(path), _) => read(path)?,
-        (None, Some(pid)) => Content::Report(ask::ask(pid, if args.minimize { First::Minimize } else { First::Nothing })?),
+        (None, Some(pid)) => {
+            Content::Report(ask::ask(pid, if args.minimize { First::Minimize } else { First::Nothing })?)
+        }
         (None, None) => return Err(Error::bug("neither a file nor a process was asked for")),
     };
     match content {
@@ -164,7 +166,9 @@ fn trees(report: &MemoryFile, meaning: Meaning, look: &LookArgs) -> Result<Exit>
     };
     let asked_for_a_part = look.process.is_some() || look.filter.is_some();
     if document.processes.is_empty() && asked_for_a_part && meaning == Meaning::State {
-        return Err(Error::new(Exit::No, "nothing in the report is like that", "").hint("try without --process and --filter"));
+        return Err(
+            Error::new(Exit::No, "nothing in the report is like that", "").hint("try without --process and --filter")
+        );
     }
     if look.json {
         output::json(&document)?;
@@ -248,7 +252,8 @@ fn watch(args: &WatchArgs, quiet: bool) -> Result<Exit> {
     os::interrupt::install()?;
     let name = shown(&args.output);
     if args.output.exists() && !args.force {
-        return Err(Error::on(Exit::Usage, "there is already a file", &args.output).hint("--force replaces it, -o names another"));
+        return Err(Error::on(Exit::Usage, "there is already a file", &args.output)
+            .hint("--force replaces it, -o names another"));
     }
     let mut watchee = Watchee::start(args)?;
     let began_ns = monotonic_ns();
@@ -287,7 +292,8 @@ fn watch(args: &WatchArgs, quiet: bool) -> Result<Exit> {
     }
     let ended = watchee.end()?;
     progress.done();
-    let bytes = std::fs::read(&args.output).map_err(|cause| Error::on(Exit::Machine, "cannot read", &args.output).because(cause))?;
+    let bytes = std::fs::read(&args.output)
+        .map_err(|cause| Error::on(Exit::Machine, "cannot read", &args.output).because(cause))?;
     checkpoints(name.clone(), &watch::parse(&bytes, &name)?, args.json)?;
     let ended_itself = !os::interrupt::requested() && args.end.is_none();
     Ok(match ended {
@@ -315,7 +321,9 @@ fn wait(at_most: Duration, watchee: &Watchee) -> Result<Vec<String>> {
     match rustix::event::poll(&mut fds, timeout.as_ref()) {
         Ok(_) | Err(rustix::io::Errno::INTR) => {}
         Err(cause) => {
-            return Err(Error::new(Exit::Machine, "cannot wait for the program", "").because(std::io::Error::from(cause)));
+            return Err(
+                Error::new(Exit::Machine, "cannot wait for the program", "").because(std::io::Error::from(cause))
+            );
         }
     }
     if typing == 0 || !fds[0].revents().contains(PollFlags::IN) {
