@@ -17,6 +17,7 @@ mod help;
 mod io;
 mod machine;
 mod made;
+mod memory;
 mod optimize;
 mod preload;
 mod record;
