@@ -102,6 +102,7 @@ pub fn build(file: &MemoryFile, options: &Options<'_>) -> Vec<Process> {
     let mut processes: Vec<_> = by_name.into_iter().filter(|(name, _)| (options.process)(name)).collect();
     processes.sort_by_cached_key(|(name, reports)| {
         let resident = reports.iter().find(|report| report.path == "resident").map_or(0, |report| report.amount);
+        let resident = if options.meaning == Meaning::Difference { resident.saturating_abs() } else { resident };
         (!name.starts_with("Main Process"), Reverse(resident), *name)
     });
     let made = processes.into_iter().map(|(name, reports)| process(name, &reports, file.has_usable_size, options));

@@ -27,9 +27,6 @@ pub fn now(total: &Total) -> String {
 /// The trees of all processes.
 pub fn trees(document: &TreesDocument, amounts: Amounts, width: usize) -> Page {
     let mut page = Page::new(width);
-    for warning in &document.warnings {
-        warn(&mut page, warning);
-    }
     for process in &document.processes {
         page.heading(&harmless(&process.name));
         for warning in &process.warnings {
@@ -42,6 +39,10 @@ pub fn trees(document: &TreesDocument, amounts: Amounts, width: usize) -> Page {
     }
     for value in &document.reporters {
         reporters(&mut page, value);
+    }
+    page.gap();
+    for warning in &document.warnings {
+        warn(&mut page, warning);
     }
     page
 }

@@ -61,6 +61,9 @@ pub struct CompareDocument {
     pub checkpoints: Vec<Pair>,
 }
 
+/// Between SIGTERM and the end of our interest; the first process is killed then.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// What a file is.
 enum Content {
     Report(MemoryFile),
@@ -237,14 +240,19 @@ impl Watchee {
         }
     }
 
-    /// Ends what was started; leaves alone what was found.
+    /// Ends what was started, all of it; leaves alone what was found.
     fn end(&mut self) -> Result<Option<Ended>> {
-        let Self::Started(running) = self else { return Ok(None) };
-        if let Some(ended) = running.try_wait()? {
-            return Ok(Some(ended));
+        if !self.ended()? && matches!(self, Self::Started(_)) {
+            for pid in os::process::descendants(std::process::id()) {
+                let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+                // One that ended meanwhile, or changed its user, is not ours to end.
+                let _ = pid.map(|pid| rustix::process::kill_process(pid, rustix::process::Signal::TERM));
+            }
         }
-        running.signal(15)?;
-        running.wait_for(Duration::from_secs(5))
+        match self {
+            Self::Started(running) => running.wait_for(PATIENCE),
+            Self::Found { .. } => Ok(None),
+        }
     }
 }
 
