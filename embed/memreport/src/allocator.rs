@@ -63,9 +63,10 @@ fn allocator() -> &'static Allocator {
             return Allocator::Glibc { mallinfo2 };
         }
         match symbol(c"mallctl") {
-            // SAFETY: jemalloc's mallctl has this signature (jemalloc.h).
             Some(address) => {
-                Allocator::Jemalloc { mallctl: unsafe { std::mem::transmute::<*mut c_void, Mallctl>(address) } }
+                // SAFETY: jemalloc's mallctl has this signature (jemalloc.h).
+                let mallctl = unsafe { std::mem::transmute::<*mut c_void, Mallctl>(address) };
+                Allocator::Jemalloc { mallctl }
             }
             None => Allocator::Other,
         }

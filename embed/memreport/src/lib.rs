@@ -92,7 +92,8 @@ struct State {
     minimizers: BTreeMap<Id, Minimize>,
     /// Blocks that were reported when they were made, with the path of each report.
     on_alloc: HashMap<usize, Vec<Arc<str>>>,
-    freed: HashSet<usize>,
+    /// Blocks that were marked when they were made and freed since, with the paths of their marks.
+    freed: HashMap<usize, Vec<Arc<str>>>,
     freed_in_order: VecDeque<usize>,
     /// Last amounts of cumulative counts.
     counts: HashMap<String, i64>,
@@ -177,10 +178,12 @@ pub fn report_on_alloc(block: *const c_void, path: &str) {
     });
 }
 
-/// Takes off the marks of a block that is about to be freed. Reporters that measure it later are told on.
+/// Takes off the marks of a block that is about to be freed. A reporter that measures it later for one of their paths is told on; for
+/// other paths it is somebody else's block by then, at the same address.
 pub fn report_on_free(block: *const c_void) {
     with_state(|state| {
-        if state.on_alloc.remove(&(block as usize)).is_none() || !state.freed.insert(block as usize) {
+        let Some(paths) = state.on_alloc.remove(&(block as usize)) else { return };
+        if state.freed.insert(block as usize, paths).is_some() {
             return;
         }
         state.freed_in_order.push_back(block as usize);

@@ -2,6 +2,7 @@
 
 use crate::{Collected, Report, Reporter, Shared, WrongPointers, allocator};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 /// Name of the reporter of blocks that were marked when they were made.
 pub(crate) const ON_ALLOC: &str = "(on alloc)";
@@ -31,7 +32,9 @@ pub(crate) struct Marks {
     names: Vec<String>,
     paths: Vec<String>,
     path_ids: HashMap<String, PathId>,
-    freed: HashSet<usize>,
+    freed: HashMap<usize, Vec<Arc<str>>>,
+    /// Marks of blocks at addresses that were freed: whether they are wrong is known when their path is.
+    suspects: Vec<(usize, Mark)>,
     heap: allocator::Heap,
 }
 
@@ -39,7 +42,7 @@ pub(crate) struct Marks {
 pub(crate) type Reported = Vec<(String, i64, HashSet<String>)>;
 
 impl Marks {
-    pub(crate) fn new(freed: HashSet<usize>) -> Self {
+    pub(crate) fn new(freed: HashMap<usize, Vec<Arc<str>>>) -> Self {
         Self {
             blocks: BTreeMap::new(),
             wrong: BTreeMap::new(),
@@ -47,6 +50,7 @@ impl Marks {
             paths: Vec::new(),
             path_ids: HashMap::new(),
             freed,
+            suspects: Vec::new(),
             heap: allocator::Heap::look(),
         }
     }
@@ -86,14 +90,15 @@ impl Marks {
             return 0;
         }
         let mark = (self.name(reporter), path);
+        if self.freed.contains_key(&address) {
+            self.suspects.push((address, mark));
+        }
         if let Some(block) = self.blocks.get_mut(&address) {
             block.marks.push(mark);
             return block.size;
         }
         let before = self.blocks.range(..address).next_back();
-        let why = if self.freed.contains(&address) {
-            FREED
-        } else if before.is_some_and(|(start, block)| address - start < block.size) {
+        let why = if before.is_some_and(|(start, block)| address - start < block.size) {
             INTERIOR
         } else {
             match self.heap.usable_size(address) {
@@ -125,6 +130,24 @@ impl Marks {
         self.wrong.entry((mark, why)).or_insert((0, address)).0 += 1;
     }
 
+    /// Takes out the marks of blocks that were freed, by the word of those who had marked them for the same path.
+    fn convict(&mut self) {
+        for (address, mark) in std::mem::take(&mut self.suspects) {
+            let path = &self.paths[mark.1.0 as usize];
+            if !self.freed[&address].iter().any(|freed| **freed == **path) {
+                continue;
+            }
+            let Some(block) = self.blocks.get_mut(&address) else { continue };
+            if let Some(at) = block.marks.iter().position(|known| *known == mark) {
+                block.marks.remove(at);
+                if block.marks.is_empty() {
+                    self.blocks.remove(&address);
+                }
+                self.blame(mark, FREED, address);
+            }
+        }
+    }
+
     fn texts(&self, (name, path): Mark) -> (String, String) {
         let path = &self.paths[path.0 as usize];
         let path = if path.is_empty() { "(measured, but not reported)" } else { path };
@@ -133,12 +156,13 @@ impl Marks {
 
     /// What the marks say about the reporters.
     pub(crate) fn judge(
-        self,
+        mut self,
         reason: &str,
         reports: Vec<Report>,
         reported: Reported,
         broken_rules: Vec<String>,
     ) -> Collected {
+        self.convict();
         let mut measured: BTreeMap<Mark, u64> = BTreeMap::new();
         let mut shared: BTreeMap<Vec<Mark>, (u64, u64)> = BTreeMap::new();
         let mut measured_bytes = 0u64;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static void *honest, *less, *more, *shared, *inside, *counted, *freed, *never, *small[100];
+static void *honest, *less, *more, *shared, *inside, *counted, *freed, *next, *never, *small[100];
 static int64_t falling = 10;
 
 static void say(thaw_collection *c, const char *path, size_t bytes)
@@ -48,9 +48,20 @@ static void wrong(thaw_collection *c, void *context)
 	sum += thaw_measure(c, &local);
 	sum += thaw_measure(c, &inside);
 	sum += thaw_measure(c, (void *)16);
-	sum += thaw_measure(c, freed);
 	sum += thaw_measure(c, NULL);
 	say(c, "explicit/wrong", sum);
+}
+
+static void hold_on(thaw_collection *c, void *context)
+{
+	(void)context;
+	say(c, "explicit/freed", thaw_measure(c, freed));
+}
+
+static void first_of(thaw_collection *c, void *context)
+{
+	(void)context;
+	say(c, "explicit/next", thaw_measure(c, next));
 }
 
 static void break_rules(thaw_collection *c, void *context)
@@ -88,6 +99,9 @@ int main(int argc, char **argv)
 	thaw_report_on_alloc(freed, "explicit/freed");
 	thaw_report_on_free(freed);
 	free(freed);
+	next = malloc(3000);
+	if (next != freed)
+		puts("another address");
 	thaw_reporter_register("honest", be_honest, &hundred);
 	thaw_reporter_register("forgets", forget, NULL);
 	thaw_reporter_register("boasts", boast, NULL);
@@ -95,6 +109,9 @@ int main(int argc, char **argv)
 	thaw_reporter_register("second", first, "explicit/second");
 	thaw_reporter_register("third", first, "explicit/third");
 	thaw_reporter_register("wrong", wrong, NULL);
+	thaw_reporter_register("stale", hold_on, NULL);
+	/* The same address is rightly somebody else's by now. */
+	thaw_reporter_register("next", first_of, NULL);
 	thaw_reporter_register("breaks", break_rules, NULL);
 	thaw_reporter_register("counter", counter, NULL);
 	gone = thaw_reporter_register("gone", boast, NULL);

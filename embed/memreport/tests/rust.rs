@@ -2,10 +2,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use thaw_memreport::{Kind, Units};
+
+/// Reporters are of the whole process: one test at a time.
+static ALONE: Mutex<()> = Mutex::new(());
 
 #[test]
 fn reporters_come_and_go_and_cannot_ask_themselves() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let called = Arc::new(AtomicUsize::new(0));
     let data = vec![7u8; 10_000];
     let (address, count) = (data.as_ptr() as usize, called.clone());
@@ -28,6 +33,7 @@ fn reporters_come_and_go_and_cannot_ask_themselves() {
 
 #[test]
 fn a_reporter_that_panics_does_not_end_reporting() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let ids =
         [thaw_memreport::on_minimize(|| panic!("planted")), thaw_memreport::register("panics", |_| panic!("planted"))];
     assert!(thaw_memreport::minimize());

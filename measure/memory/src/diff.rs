@@ -64,10 +64,10 @@ pub fn without_pid(name: &str) -> Cow<'_, str> {
 pub fn normalized(path: &str) -> String {
     let mut path = without_pid(path).into_owned();
     for rule in RULES.iter() {
-        if rule.on == Where::All || path.starts_with("address-space") {
-            if let Cow::Owned(changed) = rule.found.replacen(&path, rule.times, rule.instead) {
-                path = changed;
-            }
+        if (rule.on == Where::All || path.starts_with("address-space"))
+            && let Cow::Owned(changed) = rule.found.replacen(&path, rule.times, rule.instead)
+        {
+            path = changed;
         }
     }
     path
