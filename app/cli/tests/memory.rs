@@ -230,3 +230,65 @@ fn a_program_with_reporters_is_asked() {
     thaw(&["memory", "mark", "now", "-f", "w"]).exits(0);
     thaw(&["memory", "diff", "w", "w", "--at", "now"]).exits(0).says("Nothing has changed.");
 }
+
+#[test]
+fn firefox_writes_what_thaw_reads() {
+    if !Path::new("/usr/bin/firefox-esr").exists() {
+        testing::skip("no firefox-esr");
+        return;
+    }
+    let scratch = Scratch::new();
+    let directory = scratch.path("reports");
+    // The fifo appears when Firefox listens for the signal too, which would end it before.
+    let prefs = format!(
+        "user_pref(\"memory_info_dumper.watch_fifo.enabled\", true);\nuser_pref(\"memory_info_dumper.watch_fifo.directory\", {:?});\n",
+        directory.to_str().unwrap()
+    );
+    scratch.write("profile/user.js", prefs);
+    std::fs::create_dir(&directory).unwrap();
+    let child = Command::new("/usr/bin/firefox-esr")
+        .args(["--headless", "--no-remote", "--profile"])
+        .arg(scratch.path("profile"))
+        .arg("about:blank")
+        .env("HOME", scratch.path(""))
+        .env("TMPDIR", &directory)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut firefox = Mortal(child);
+    let mut wait_for = |end: &str| loop {
+        if let Some(name) =
+            scratch.names("reports").into_iter().find(|name| name.ends_with(end) && !name.starts_with("incomplete"))
+        {
+            return name;
+        }
+        assert!(firefox.0.try_wait().unwrap().is_none(), "Firefox ended");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    };
+    wait_for("debug_info_trigger");
+    let pid =
+        std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let directory_variable = format!("TMPDIR={}", directory.display());
+    // The first process is Firefox itself or the script that starts it.
+    let is_main = |pid: &String| {
+        let read = |name: &str| std::fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
+        let words = String::from_utf8_lossy(&read("cmdline")).into_owned();
+        String::from_utf8_lossy(&read("environ")).contains(&directory_variable)
+            && words.contains("--headless")
+            && !words.contains("-contentproc")
+            && read("comm").starts_with(b"firefox")
+    };
+    let pid = pid.into_iter().filter(|name| name.parse::<u32>().is_ok()).find(is_main).unwrap();
+    assert!(Command::new("kill").args(["-34", &pid]).status().unwrap().success());
+    let name = wait_for(".json.gz");
+    let file = format!("reports/{name}");
+    scratch
+        .thaw(["memory", "show", &file])
+        .exits(0)
+        .says(&format!("Main Process (pid {pid})"))
+        .says("(100.0%) -- explicit")
+        .says("heap-unclassified");
+    scratch.thaw(["memory", "diff", &file, &file]).exits(0).says("Nothing has changed.");
+}

@@ -206,10 +206,13 @@ enum Watchee {
 }
 
 impl Watchee {
-    fn start(args: &WatchArgs) -> Result<Self> {
+    /// What was started waits at its gate until `ready` is done: a program may set a mark at once.
+    fn start(args: &WatchArgs, ready: impl FnOnce(Whose) -> Result<()>) -> Result<Self> {
         if let Some(pid) = args.pid {
             let gone = || Error::new(Exit::Usage, "there is no process", pid);
-            return Ok(Self::Found { pid, start_ticks: os::process::start_ticks(pid).ok_or_else(gone)? });
+            let start_ticks = os::process::start_ticks(pid).ok_or_else(gone)?;
+            ready(Whose::Program(pid))?;
+            return Ok(Self::Found { pid, start_ticks });
         }
         os::spawn::become_subreaper()?;
         let mut launch = Launch::new(&args.command);
@@ -219,7 +222,9 @@ impl Watchee {
             let stderr = stderr.map_err(|cause| Error::new(Exit::Machine, "cannot share stderr", "").because(cause))?;
             launch.stdout = os::spawn::Stream::Fd(stderr);
         }
-        Ok(Self::Started(os::spawn::spawn_gated(launch)?.release()?))
+        let gated = os::spawn::spawn_gated(launch)?;
+        ready(Whose::ChildrenOf(std::process::id()))?;
+        Ok(Self::Started(gated.release()?))
     }
 
     fn whose(&self) -> Whose {
@@ -263,23 +268,24 @@ fn watch(args: &WatchArgs, quiet: bool) -> Result<Exit> {
         return Err(Error::on(Exit::Usage, "there is already a file", &args.output)
             .hint("--force replaces it, -o names another"));
     }
-    let mut watchee = Watchee::start(args)?;
     let began_ns = monotonic_ns();
+    let mut watchee = Watchee::start(args, |whose| {
+        let (Whose::Program(root) | Whose::ChildrenOf(root)) = whose;
+        let head = Head {
+            schema: watch::SCHEMA.into(),
+            thaw_version: env!("CARGO_PKG_VERSION").into(),
+            command: args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            whose,
+            start_ticks: os::process::start_ticks(root).unwrap_or(0),
+            began_ns,
+            created_unix_ns: SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64),
+        };
+        // Whole lines are appended by us and by `thaw memory mark`.
+        os::file::write_whole(&args.output, b"")?;
+        watch::append(&mut open_to_append(&args.output)?, &head, &name)
+    })?;
     let whose = watchee.whose();
-    let (Whose::Program(root) | Whose::ChildrenOf(root)) = whose;
-    let head = Head {
-        schema: watch::SCHEMA.into(),
-        thaw_version: env!("CARGO_PKG_VERSION").into(),
-        command: args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-        whose,
-        start_ticks: os::process::start_ticks(root).unwrap_or(0),
-        began_ns,
-        created_unix_ns: SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64),
-    };
-    // Whole lines are appended by us and by `thaw memory mark`.
-    os::file::write_whole(&args.output, b"")?;
     let mut file = open_to_append(&args.output)?;
-    watch::append(&mut file, &head, &name)?;
     let mut progress = Progress::new(quiet);
     let began = Instant::now();
     let mut typed = Vec::new();
