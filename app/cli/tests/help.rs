@@ -3,8 +3,8 @@
 use crate::scratch::Scratch;
 
 const VERBS: [&str; 20] = [
-    "record", "report", "compare", "gate", "heap", "counts", "memory", "memory", "io", "query", "preload", "optimize", "touch", "order",
-    "archive", "frag", "flush", "resident", "elf", "doctor", "presets",
+    "record", "report", "compare", "gate", "heap", "counts", "memory", "io", "query", "preload", "optimize", "touch",
+    "order", "archive", "frag", "flush", "resident", "elf", "doctor", "presets",
 ];
 const ARCHIVE_VERBS: [&str; 4] = ["stat", "reorder", "pack", "unpack"];
 const ELF_VERBS: [&str; 5] = ["stat", "pack", "restore", "fix-relr", "verify"];
