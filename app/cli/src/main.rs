@@ -59,6 +59,7 @@ fn run(args: Args) -> Result<Exit> {
         Verb::Order(typed) => verbs::touch::order::run(&typed),
         Verb::Heap(typed) => verbs::heap::run(&typed, args.quiet),
         Verb::Counts(typed) => verbs::counts::run(&typed),
+        Verb::Memory(typed) => verbs::memory::run(&typed, args.quiet),
         Verb::Tracer => verbs::touch::trace(),
         Verb::Io(typed) => verbs::io::run(&typed, args.quiet),
         Verb::Query(typed) => verbs::query::run(&typed),

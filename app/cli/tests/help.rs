@@ -2,14 +2,15 @@
 
 use crate::scratch::Scratch;
 
-const VERBS: [&str; 19] = [
-    "record", "report", "compare", "gate", "heap", "counts", "io", "query", "preload", "optimize", "touch", "order",
-    "archive", "frag", "flush", "resident", "elf", "doctor", "presets",
+const VERBS: [&str; 20] = [
+    "record", "report", "compare", "gate", "heap", "counts", "memory", "io", "query", "preload", "optimize", "touch",
+    "order", "archive", "frag", "flush", "resident", "elf", "doctor", "presets",
 ];
 const ARCHIVE_VERBS: [&str; 4] = ["stat", "reorder", "pack", "unpack"];
 const ELF_VERBS: [&str; 5] = ["stat", "pack", "restore", "fix-relr", "verify"];
 const HEAP_VERBS: [&str; 6] = ["run", "report", "diff", "export", "slop", "growth"];
 const IO_VERBS: [&str; 2] = ["model", "replay"];
+const MEMORY_VERBS: [&str; 4] = ["show", "diff", "watch", "mark"];
 const PRELOAD_VERBS: [&str; 5] = ["make", "run", "status", "install", "uninstall"];
 
 #[test]
@@ -22,7 +23,8 @@ fn help_begins_with_a_question_and_ends_with_three_examples() {
         .chain(below("preload", &PRELOAD_VERBS))
         .chain(below("io", &IO_VERBS))
         .chain(below("archive", &ARCHIVE_VERBS))
-        .chain(below("heap", &HEAP_VERBS));
+        .chain(below("heap", &HEAP_VERBS))
+        .chain(below("memory", &MEMORY_VERBS));
     for words in verbs {
         let help = scratch.thaw(words.iter().copied().chain(["--help"])).exits(0).out();
         let verb = words.join(" ");

@@ -18,6 +18,7 @@ mod help;
 mod io;
 mod machine;
 mod made;
+mod memory;
 mod optimize;
 mod optimize_archive;
 mod preload;

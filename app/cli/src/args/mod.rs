@@ -13,6 +13,7 @@ pub mod frag;
 pub mod heap;
 pub mod hidden;
 pub mod io;
+pub mod memory;
 pub mod optimize;
 pub mod order;
 pub mod preload;
@@ -97,6 +98,9 @@ pub enum Verb {
     /// Which lines does a text consist of, and how often does each occur?
     #[command(long_about = counts::LONG_ABOUT)]
     Counts(counts::CountsArgs),
+    /// What does a program use its memory for, and how does that change?
+    #[command(long_about = memory::LONG_ABOUT)]
+    Memory(Box<memory::MemoryArgs>),
     /// Which bytes does a start really need, and which functions does it call?
     #[command(long_about = touch::LONG_ABOUT)]
     Touch(Box<touch::TouchArgs>),

@@ -14,6 +14,7 @@ pub mod heap;
 pub mod heap_growth;
 pub mod heap_slop;
 pub mod io;
+pub mod memory;
 pub mod optimize;
 pub mod order;
 pub mod preload;

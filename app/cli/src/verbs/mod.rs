@@ -11,6 +11,7 @@ pub mod frag;
 pub mod heap;
 pub mod hidden;
 pub mod io;
+pub mod memory;
 pub mod optimize;
 pub mod preload;
 pub mod presets;

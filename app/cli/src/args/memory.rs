@@ -1,0 +1,188 @@
+//! `thaw memory`: what was typed.
+
+use super::values;
+use clap::{ArgGroup, Args, Subcommand, ValueHint};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Arguments of `thaw memory`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, arg_required_else_help = true, disable_help_subcommand = true)]
+pub struct MemoryArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: MemoryVerb,
+}
+
+/// What can be done with memory reports.
+#[derive(Debug, Subcommand)]
+pub enum MemoryVerb {
+    /// What does a program use its memory for, by its own account?
+    #[command(long_about = SHOW_ABOUT)]
+    Show(ShowArgs),
+    /// What has changed between two memory reports, or between two watches?
+    #[command(long_about = DIFF_ABOUT)]
+    Diff(DiffArgs),
+    /// How much memory does a program have over time?
+    #[command(long_about = WATCH_ABOUT)]
+    Watch(WatchArgs),
+    /// Where in a watch is the moment that I want to compare?
+    #[command(long_about = MARK_ABOUT)]
+    Mark(MarkArgs),
+}
+
+/// Which part of a report is shown, and how.
+#[derive(Debug, Args)]
+pub struct LookArgs {
+    /// All nodes in bytes, not only those with 1 % of their tree
+    #[arg(long, short)]
+    pub verbose: bool,
+    /// Only processes whose name holds this
+    #[arg(long, value_name = "NAME")]
+    pub process: Option<String>,
+    /// Only paths that hold this
+    #[arg(long, value_name = "TEXT")]
+    pub filter: Option<String>,
+    /// Print one JSON document instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `thaw memory show`.
+#[derive(Debug, Args)]
+#[command(after_help = SHOW_EXAMPLES, group = ArgGroup::new("source").required(true))]
+pub struct ShowArgs {
+    /// A saved memory report (also .gz, also of Firefox), or a watch
+    #[arg(value_name = "FILE", group = "source", value_hint = ValueHint::FilePath)]
+    pub file: Option<PathBuf>,
+    /// Ask this running program; it has thaw_memreport in it
+    #[arg(long, value_name = "PID", group = "source")]
+    pub pid: Option<u32>,
+    /// Let the program give back what it can do without first
+    #[arg(long, requires = "pid")]
+    pub minimize: bool,
+    /// Save the report too, packed if the name ends in .gz; about:memory of Firefox can load it
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub look: LookArgs,
+}
+
+/// Arguments of `thaw memory diff`.
+#[derive(Debug, Args)]
+#[command(after_help = DIFF_EXAMPLES)]
+pub struct DiffArgs {
+    /// Before: a memory report, or a watch
+    #[arg(value_name = "FIRST", value_hint = ValueHint::FilePath)]
+    pub first: PathBuf,
+    /// After: the same kind of file
+    #[arg(value_name = "SECOND", value_hint = ValueHint::FilePath)]
+    pub second: PathBuf,
+    /// Of two watches: the trees at this checkpoint
+    #[arg(long, value_name = "NAME")]
+    pub at: Option<String>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub look: LookArgs,
+}
+
+/// Arguments of `thaw memory watch`.
+#[derive(Debug, Args)]
+#[command(after_help = WATCH_EXAMPLES, group = ArgGroup::new("program").required(true))]
+pub struct WatchArgs {
+    /// A process that runs; it and all below it are watched
+    #[arg(value_name = "PID", group = "program")]
+    pub pid: Option<u32>,
+    /// Program and arguments
+    #[arg(last = true, value_name = "PROGRAM", group = "program", value_hint = ValueHint::CommandWithArguments)]
+    pub command: Vec<OsString>,
+    /// File to write
+    #[arg(short, long, value_name = "FILE", default_value = "thaw.memory", value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+    /// Replace a file that is there
+    #[arg(long)]
+    pub force: bool,
+    /// Between two looks
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::duration)]
+    pub interval: Duration,
+    /// End the watch after so long, and the program with it if it was started
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    pub end: Option<Duration>,
+    /// Print one JSON document instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `thaw memory mark`.
+#[derive(Debug, Args)]
+#[command(after_help = MARK_EXAMPLES)]
+pub struct MarkArgs {
+    /// Name of the checkpoint
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// The watch
+    #[arg(long, short, value_name = "FILE", default_value = "thaw.memory", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+}
+
+pub(super) const LONG_ABOUT: &str = "\
+What does a program use its memory for, and how does that change?
+
+Shows what a program says about its own memory, as about:memory does: Firefox, or any program with thaw_memreport in it. Compares two such reports, \
+and watches the resident memory of any program over time.";
+
+const SHOW_ABOUT: &str = "\
+What does a program use its memory for, by its own account?
+
+Prints the explicit tree, what nobody reported of the heap (heap-unclassified), and the other measurements. Reads what Firefox saves \
+(about:memory, or kill -34 PID), plain or packed. Of a program with thaw_memreport it also says which reporters count too much, too little, twice, \
+or blocks that are none. Of a watch it shows the checkpoints.";
+
+const DIFF_ABOUT: &str = "\
+What has changed between two memory reports, or between two watches?
+
+Numbers of processes and threads, addresses and what else is different in each run are taken out of the names first. [+] is only in the second, [-] only in \
+the first. Of two watches it compares the checkpoints of the same name, the peaks and the ends.";
+
+const WATCH_ABOUT: &str = "\
+How much memory does a program have over time?
+
+Writes down RSS, PSS and USS of all its processes, once per interval, until it ends or Ctrl-C. Checkpoints are set by `thaw memory mark`, or by \
+pressing Enter (a name may be typed before it); programs with thaw_memreport are asked for their trees there. Every line of the file is complete at once.";
+
+const MARK_ABOUT: &str = "\
+Where in a watch is the moment that I want to compare?
+
+Looks at the program that is being watched now, and adds a checkpoint with this name to the watch.";
+
+const EXAMPLES: &str = "\
+Examples:
+  thaw memory show memory-report.json.gz
+  thaw memory watch -- firefox-esr
+  thaw memory diff old.json.gz new.json.gz";
+
+const SHOW_EXAMPLES: &str = "\
+Examples:
+  thaw memory show --pid 4711 -o now.json.gz
+  thaw memory show unified-memory-report.json.gz --process Main --verbose
+  thaw memory show now.json.gz --filter sqlite";
+
+const DIFF_EXAMPLES: &str = "\
+Examples:
+  thaw memory diff before.json.gz after.json.gz
+  thaw memory diff v1.memory v2.memory
+  thaw memory diff v1.memory v2.memory --at loaded --verbose";
+
+const WATCH_EXAMPLES: &str = "\
+Examples:
+  thaw memory watch -o v1.memory -- firefox-esr
+  thaw memory watch 4711 --interval 100ms --end 30s
+  thaw memory watch --json -- ./server > summary.json";
+
+const MARK_EXAMPLES: &str = "\
+Examples:
+  thaw memory mark loaded
+  sleep 30; thaw memory mark '+30 s'
+  thaw memory mark closed --file v1.memory";

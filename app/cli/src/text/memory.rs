@@ -1,0 +1,271 @@
+//! `thaw memory` as text: trees as about:memory draws them, and tables of checkpoints.
+
+use super::table::{Align, Table};
+use super::{BOLD, DIM, Page, RESET, YELLOW, harmless, units};
+use crate::verbs::memory::{CompareDocument, TreesDocument, WatchDocument};
+use memory::tree::{Below, Node, Process};
+use memory::watch::Total;
+use memory::{Presence, Units};
+use model::{Bytes, Warning};
+use serde_json::Value;
+use std::fmt::Write;
+
+/// How amounts of bytes are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Amounts {
+    /// `79.20 MiB`
+    Rounded,
+    /// `83,048,448 B`
+    Exact,
+}
+
+/// `7 processes have 410.2 MB`, while watching.
+pub fn now(total: &Total) -> String {
+    format!("{}: PSS {}", units::plural(total.processes, "process", "processes"), units::bytes(total.pss))
+}
+
+/// The trees of all processes.
+pub fn trees(document: &TreesDocument, amounts: Amounts, width: usize) -> Page {
+    let mut page = Page::new(width);
+    for process in &document.processes {
+        page.heading(&harmless(&process.name));
+        for warning in &process.warnings {
+            warn(&mut page, warning);
+        }
+        one_process(&mut page, process, amounts);
+    }
+    if document.difference && document.processes.is_empty() {
+        page.line("Nothing has changed.");
+    }
+    for value in &document.reporters {
+        reporters(&mut page, value);
+    }
+    page.gap();
+    for warning in &document.warnings {
+        warn(&mut page, warning);
+    }
+    page
+}
+
+fn warn(page: &mut Page, warning: &Warning) {
+    page.labelled(YELLOW, "warning: ", &harmless(&warning.text));
+    if let Some(hint) = &warning.hint {
+        page.labelled("", "hint: ", hint);
+    }
+}
+
+fn one_process(page: &mut Page, process: &Process, amounts: Amounts) {
+    let (explicit, others): (Vec<&Node>, Vec<&Node>) = process.trees.iter().partition(|tree| tree.name == "explicit");
+    for tree in explicit {
+        page.line("Explicit Allocations");
+        page.gap();
+        draw(page, tree, amounts);
+        page.gap();
+    }
+    if others.is_empty() && process.others.is_empty() {
+        return;
+    }
+    page.line("Other Measurements");
+    page.gap();
+    for tree in others {
+        draw(page, tree, amounts);
+        page.gap();
+    }
+    let figures: Vec<String> = process.others.iter().map(|node| amount(node.amount, node.units, amounts)).collect();
+    let widest = figures.iter().map(|figure| figure.len()).max().unwrap_or(0);
+    for (node, figure) in process.others.iter().zip(figures) {
+        page.line(&format!("{figure:>widest$} {DIM}──{RESET} {}", named(node)));
+    }
+    page.gap();
+}
+
+fn draw(page: &mut Page, tree: &Node, amounts: Amounts) {
+    let figure = amount(tree.amount, tree.units, amounts);
+    // Of a change the share is that of the largest change.
+    page.line(&format!("{figure} (100.0%) {DIM}--{RESET} {BOLD}{}{RESET}", named(tree)));
+    kids(page, tree, tree.amount, "", amounts);
+}
+
+fn kids(page: &mut Page, node: &Node, total: i64, indent: &str, amounts: Amounts) {
+    if node.below == Below::Folded {
+        return;
+    }
+    let figures: Vec<(String, String)> =
+        node.kids.iter().map(|kid| (amount(kid.amount, kid.units, amounts), percent(kid.amount, total))).collect();
+    let widest = figures.iter().map(|(figure, _)| figure.len()).max().unwrap_or(0);
+    for (number, (kid, (figure, share))) in node.kids.iter().zip(figures).enumerate() {
+        let is_last = number + 1 == node.kids.len();
+        let (elbow, below) = if is_last { ("└──", "   ") } else { ("├──", "│  ") };
+        let sign = match (kid.kids.is_empty(), kid.below) {
+            (true, _) => "──",
+            (false, Below::Open) => "--",
+            (false, Below::Folded) => "++",
+        };
+        page.line(&format!("{DIM}{indent}{elbow}{RESET}{figure:>widest$} ({share}) {DIM}{sign}{RESET} {}", named(kid)));
+        kids(page, kid, total, &format!("{indent}{below}"), amounts);
+    }
+}
+
+/// The name with slashes, and what there is to say about it: `[3]` reports, `[+]`, `[-]`, `[!]`.
+fn named(node: &Node) -> String {
+    let mut name = harmless(&node.name).replace('\\', "/");
+    match node.presence {
+        Some(Presence::FirstOnly) => name.push_str(" [-]"),
+        Some(Presence::SecondOnly) => name.push_str(" [+]"),
+        Some(Presence::Added) => name.push_str(" [!]"),
+        None => {}
+    }
+    if node.reports > 1 {
+        let _ = write!(name, " [{}]", node.reports);
+    }
+    name
+}
+
+fn percent(part: i64, of: i64) -> String {
+    if of == 0 {
+        return if part == 0 { "100.0%".into() } else { "  n/a ".into() };
+    }
+    let percent = part as f64 * 100.0 / of as f64;
+    if percent >= 99.995 { format!("{percent:.1}%") } else { format!("{percent:05.2}%") }
+}
+
+fn amount(amount: i64, unit: Units, amounts: Amounts) -> String {
+    let minus = if amount < 0 { "-" } else { "" };
+    match (unit, amounts) {
+        (Units::Bytes, Amounts::Rounded) => {
+            format!("{minus}{:.2} MiB", amount.unsigned_abs() as f64 / f64::from(1 << 20))
+        }
+        (Units::Bytes, Amounts::Exact) => format!("{minus}{} B", units::count(amount.unsigned_abs())),
+        (Units::Count | Units::CountCumulative, _) => format!("{minus}{}", units::count(amount.unsigned_abs())),
+        (Units::Percentage, _) => format!("{:.2}%", amount as f64 / 100.0),
+    }
+}
+
+/// What `thaw_memreport` found out about the reporters. The value comes from a file: what is not as expected is not shown.
+fn reporters(page: &mut Page, value: &Value) {
+    let list = |key: &str| value[key].as_array().map(Vec::as_slice).unwrap_or_default();
+    let text = |value: &Value| harmless(value.as_str().unwrap_or("?"));
+    let number = |value: &Value| value.as_u64().unwrap_or(0);
+    let bytes = |value: &Value| units::bytes(Bytes(number(value)));
+    page.heading(&format!("Reporters of {}", text(&value["process"])));
+    page.line(&format!(
+        "measured: {} in {}",
+        bytes(&value["measured_bytes"]),
+        units::plural(number(&value["measured_blocks"]), "block", "blocks")
+    ));
+    let heads =
+        [("reporter", Align::Left), ("measured", Align::Right), ("reported", Align::Right), ("", Align::Sentence)];
+    let mut table = Table::new(heads);
+    for one in list("reporters") {
+        let (measured, reported) = (number(&one["measured_bytes"]), number(&one["reported_heap_bytes"]));
+        let verdict = match measured {
+            0 => String::new(),
+            _ if reported > measured => {
+                format!("reports {} more than it measures", units::bytes(Bytes(reported - measured)))
+            }
+            _ if reported < measured => {
+                format!("reports {} less than it measures", units::bytes(Bytes(measured - reported)))
+            }
+            _ => String::new(),
+        };
+        table.row([text(&one["name"]), units::bytes(Bytes(measured)), units::bytes(Bytes(reported)), verdict]);
+    }
+    if !table.is_empty() {
+        page.gap();
+        page.table(&table);
+    }
+    for group in list("reported_more_than_once") {
+        let by: Vec<String> = group["reports"]
+            .as_array()
+            .map(Vec::as_slice)
+            .unwrap_or_default()
+            .iter()
+            .map(|report| format!("{} as {}", text(&report["reporter"]), text(&report["path"])))
+            .collect();
+        page.gap();
+        let label = format!("reported {} times: ", by.len());
+        let blocks = units::plural(number(&group["blocks"]), "block", "blocks");
+        page.labelled(YELLOW, &label, &format!("{} in {blocks}, by {}", bytes(&group["bytes"]), by.join("; ")));
+    }
+    for wrong in list("wrong_pointers") {
+        page.gap();
+        page.labelled(
+            YELLOW,
+            "wrong pointer: ",
+            &format!(
+                "{} measured {} as {}: {} (such as {})",
+                text(&wrong["reporter"]),
+                units::plural(number(&wrong["count"]), "pointer", "pointers"),
+                text(&wrong["path"]),
+                text(&wrong["why"]),
+                text(&wrong["example"]),
+            ),
+        );
+    }
+    for rule in list("broken_rules") {
+        page.gap();
+        page.labelled(YELLOW, "broken rule: ", &text(rule));
+    }
+    page.gap();
+}
+
+/// The checkpoints of a watch.
+pub fn checkpoints(document: &WatchDocument, width: usize) -> Page {
+    let mut page = Page::new(width);
+    let right = ["at", "processes", "RSS", "PSS", "USS", "swap"].map(|head| (head, Align::Right));
+    let mut table = Table::new([("checkpoint", Align::Left)].into_iter().chain(right));
+    for point in &document.checkpoints {
+        let total = &point.total;
+        let swap = if total.swap.0 == 0 { String::new() } else { units::bytes(total.swap) };
+        table.row([
+            harmless(&point.name),
+            units::seconds(point.at_s),
+            units::count(total.processes),
+            units::bytes(total.rss),
+            units::bytes(total.pss),
+            units::bytes(total.uss),
+            swap,
+        ]);
+    }
+    page.table(&table.without_empty_columns());
+    if document.unseen > 0 {
+        let count = units::plural(document.unseen.into(), "process", "processes");
+        page.labelled(
+            YELLOW,
+            "warning: ",
+            &format!("the memory of {count} is not for us to see: they are missing in the sums"),
+        );
+        page.labelled("", "hint: ", "watch as root, or as the user that they run as");
+    }
+    page.gap();
+    let samples = units::plural(document.samples as u64, "sample", "samples");
+    page.line(&format!("{samples} in {}", harmless(&document.file)));
+    page
+}
+
+/// Two watches side by side.
+pub fn compare(document: &CompareDocument, width: usize) -> Page {
+    let mut page = Page::new(width);
+    let heads = ["PSS before", "after", "change", "USS before", "after", "change"].map(|head| (head, Align::Right));
+    let mut table = Table::new([("checkpoint", Align::Left)].into_iter().chain(heads));
+    for pair in &document.checkpoints {
+        let mut row = vec![harmless(&pair.name)];
+        for of in [|total: &Total| total.pss, |total: &Total| total.uss] {
+            let (first, second) = (pair.first.as_ref().map(of), pair.second.as_ref().map(of));
+            let shown = |value: Option<Bytes>| value.map_or("-".into(), units::bytes);
+            row.extend([shown(first), shown(second), change(first, second)]);
+        }
+        table.row(row);
+    }
+    page.table(&table);
+    page.gap();
+    page.remark("One run each: what differs from run to run is in the change too.");
+    page
+}
+
+fn change(first: Option<Bytes>, second: Option<Bytes>) -> String {
+    match (first, second) {
+        (Some(first), Some(second)) if first.0 > 0 => units::change(second.0 as f64 / first.0 as f64),
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,387 @@
+//! `thaw memory`: what programs say of their memory, and what the kernel says over time.
+
+use crate::args::memory::{DiffArgs, LookArgs, MarkArgs, MemoryArgs, MemoryVerb, ShowArgs, WatchArgs};
+use crate::progress::Progress;
+use crate::{output, text};
+use memory::ask::{self, First};
+use memory::file::{self, MemoryFile, Packed};
+use memory::tree::{Detail, Meaning, Options, Process};
+use memory::watch::{self, Checkpoint, Head, Pair, Whose};
+use model::{Error, Exit, Result, Warning, shown};
+use os::spawn::{Ended, Launch, Running, monotonic_ns};
+use rustix::event::{PollFd, PollFlags};
+use serde::Serialize;
+use serde_json::Value;
+use std::fs::{File, OpenOptions};
+use std::io::{IsTerminal, Read};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
+
+/// `thaw.memory/1`: trees.
+#[derive(Debug, Serialize)]
+pub struct TreesDocument {
+    /// Name and version of this document.
+    pub schema: &'static str,
+    /// Whether amounts are changes.
+    pub difference: bool,
+    /// What each process says.
+    pub processes: Vec<Process>,
+    /// What was found out about the reporters, one value for each process.
+    pub reporters: Vec<Value>,
+    /// Broken rules.
+    pub warnings: Vec<Warning>,
+}
+
+/// `thaw.memory-checkpoints/1`: one watch.
+#[derive(Debug, Serialize)]
+pub struct WatchDocument {
+    /// Name and version of this document.
+    pub schema: &'static str,
+    /// The file.
+    pub file: String,
+    /// How it began.
+    pub head: Head,
+    /// Looks at the program.
+    pub samples: usize,
+    /// Processes that could not be looked at, at most.
+    pub unseen: u32,
+    /// Named moments, the peak and the end.
+    pub checkpoints: Vec<Checkpoint>,
+}
+
+/// `thaw.memory-compare/1`: two watches.
+#[derive(Debug, Serialize)]
+pub struct CompareDocument {
+    /// Name and version of this document.
+    pub schema: &'static str,
+    /// The files.
+    pub files: [String; 2],
+    /// The checkpoints side by side.
+    pub checkpoints: Vec<Pair>,
+}
+
+/// Between SIGTERM and the end of our interest; the first process is killed then.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a file is.
+enum Content {
+    Report(MemoryFile),
+    Watch(Box<watch::Watched>),
+}
+
+/// Does what was asked.
+///
+/// # Errors
+/// Files that are no memory reports; programs that do not answer.
+pub fn run(args: &MemoryArgs, quiet: bool) -> Result<Exit> {
+    match &args.verb {
+        MemoryVerb::Show(typed) => show(typed),
+        MemoryVerb::Diff(typed) => diff(typed),
+        MemoryVerb::Watch(typed) => watch(typed, quiet),
+        MemoryVerb::Mark(typed) => mark(typed),
+    }
+}
+
+fn show(args: &ShowArgs) -> Result<Exit> {
+    let content = match (&args.file, args.pid) {
+        (Some(path), _) => read(path)?,
+        (None, Some(pid)) => {
+            Content::Report(ask::ask(pid, if args.minimize { First::Minimize } else { First::Nothing })?)
+        }
+        (None, None) => return Err(Error::bug("neither a file nor a process was asked for")),
+    };
+    match content {
+        Content::Report(report) => {
+            if let Some(path) = &args.output {
+                os::file::write_whole(path, &file::write(&report, Packed::by_name(path))?)?;
+            }
+            trees(&report, Meaning::State, &args.look)
+        }
+        Content::Watch(_) if args.output.is_some() => {
+            Err(Error::new(Exit::Usage, "a watch is no memory report; --output is not for it", ""))
+        }
+        Content::Watch(watched) => {
+            let name = args.file.as_deref().map(shown).unwrap_or_default();
+            checkpoints(name, &watched, args.look.json)
+        }
+    }
+}
+
+fn diff(args: &DiffArgs) -> Result<Exit> {
+    match (read(&args.first)?, read(&args.second)?) {
+        (Content::Report(first), Content::Report(second)) => {
+            if args.at.is_some() {
+                return Err(Error::new(Exit::Usage, "memory reports have no checkpoints; --at is for watches", ""));
+            }
+            trees(&memory::diff::diff(&first, &second), Meaning::Difference, &args.look)
+        }
+        (Content::Watch(first), Content::Watch(second)) => {
+            let (before, after) = (first.checkpoints(), second.checkpoints());
+            let Some(name) = &args.at else {
+                let document = CompareDocument {
+                    schema: "thaw.memory-compare/1",
+                    files: [shown(&args.first), shown(&args.second)],
+                    checkpoints: watch::pairs(&before, &after),
+                };
+                if args.look.json {
+                    output::json(&document)?;
+                } else {
+                    output::page(&text::memory::compare(&document, text::width::of_terminal()))?;
+                }
+                return Ok(Exit::Done);
+            };
+            let find = |among: &[Checkpoint], path: &Path| {
+                let found = among.iter().find(|checkpoint| checkpoint.name == *name);
+                found.and_then(|checkpoint| checkpoint.reports.clone()).ok_or_else(|| {
+                    Error::on(Exit::Data, format!("there are no trees at '{name}' in"), path)
+                        .hint("only marks have trees, and only if the program has thaw_memreport in it")
+                })
+            };
+            let change = memory::diff::diff(&find(&before, &args.first)?, &find(&after, &args.second)?);
+            trees(&change, Meaning::Difference, &args.look)
+        }
+        _ => Err(Error::new(Exit::Usage, "a memory report and a watch cannot be compared", "")),
+    }
+}
+
+fn read(path: &Path) -> Result<Content> {
+    let bytes = std::fs::read(path).map_err(|cause| Error::on(Exit::Usage, "cannot read", path).because(cause))?;
+    if bytes.starts_with(watch::BEGINNING) {
+        return Ok(Content::Watch(Box::new(watch::parse(&bytes, &shown(path))?)));
+    }
+    Ok(Content::Report(file::parse(&bytes, &shown(path))?))
+}
+
+fn trees(report: &MemoryFile, meaning: Meaning, look: &LookArgs) -> Result<Exit> {
+    let options = Options {
+        detail: if look.verbose || look.json { Detail::All } else { Detail::Significant },
+        meaning,
+        process: &|name| look.process.as_ref().is_none_or(|part| name.contains(part.as_str())),
+        path: &|path| look.filter.as_ref().is_none_or(|part| path.contains(part.as_str())),
+    };
+    let document = TreesDocument {
+        schema: "thaw.memory/1",
+        difference: meaning == Meaning::Difference,
+        processes: memory::tree::build(report, &options),
+        reporters: report.thaw.clone(),
+        warnings: report.warnings.clone(),
+    };
+    let asked_for_a_part = look.process.is_some() || look.filter.is_some();
+    if document.processes.is_empty() && asked_for_a_part && meaning == Meaning::State {
+        return Err(
+            Error::new(Exit::No, "nothing in the report is like that", "").hint("try without --process and --filter")
+        );
+    }
+    if look.json {
+        output::json(&document)?;
+    } else {
+        let amounts = if look.verbose { text::memory::Amounts::Exact } else { text::memory::Amounts::Rounded };
+        output::page(&text::memory::trees(&document, amounts, text::width::of_terminal()))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn checkpoints(file: String, watched: &watch::Watched, json: bool) -> Result<Exit> {
+    let document = WatchDocument {
+        schema: "thaw.memory-checkpoints/1",
+        file,
+        head: watched.head.clone(),
+        samples: watched.samples.len(),
+        unseen: watched.samples.iter().map(|sample| sample.unseen).max().unwrap_or(0),
+        checkpoints: watched.checkpoints(),
+    };
+    if json {
+        output::json(&document)?;
+    } else {
+        output::page(&text::memory::checkpoints(&document, text::width::of_terminal()))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// A program that is watched.
+enum Watchee {
+    Started(Running),
+    Found { pid: u32, start_ticks: u64 },
+}
+
+impl Watchee {
+    /// What was started waits at its gate until `ready` is done: a program may set a mark at once.
+    fn start(args: &WatchArgs, ready: impl FnOnce(Whose) -> Result<()>) -> Result<Self> {
+        if let Some(pid) = args.pid {
+            let gone = || Error::new(Exit::Usage, "there is no process", pid);
+            let start_ticks = os::process::start_ticks(pid).ok_or_else(gone)?;
+            ready(Whose::Program(pid))?;
+            return Ok(Self::Found { pid, start_ticks });
+        }
+        os::spawn::become_subreaper()?;
+        let mut launch = Launch::new(&args.command);
+        if args.json {
+            // The document has stdout for itself.
+            let stderr = std::io::stderr().as_fd().try_clone_to_owned();
+            let stderr = stderr.map_err(|cause| Error::new(Exit::Machine, "cannot share stderr", "").because(cause))?;
+            launch.stdout = os::spawn::Stream::Fd(stderr);
+        }
+        let gated = os::spawn::spawn_gated(launch)?;
+        ready(Whose::ChildrenOf(std::process::id()))?;
+        Ok(Self::Started(gated.release()?))
+    }
+
+    fn whose(&self) -> Whose {
+        match self {
+            Self::Started(_) => Whose::ChildrenOf(std::process::id()),
+            Self::Found { pid, .. } => Whose::Program(*pid),
+        }
+    }
+
+    fn ended(&mut self) -> Result<bool> {
+        match self {
+            Self::Started(running) => {
+                let ended = running.try_wait()?.is_some();
+                os::spawn::reap_all();
+                Ok(ended && os::process::descendants(std::process::id()).is_empty())
+            }
+            Self::Found { pid, start_ticks } => Ok(os::process::start_ticks(*pid) != Some(*start_ticks)),
+        }
+    }
+
+    /// Ends what was started, all of it; leaves alone what was found.
+    fn end(&mut self) -> Result<Option<Ended>> {
+        if !self.ended()? && matches!(self, Self::Started(_)) {
+            for pid in os::process::descendants(std::process::id()) {
+                let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+                // One that ended meanwhile, or changed its user, is not ours to end.
+                let _ = pid.map(|pid| rustix::process::kill_process(pid, rustix::process::Signal::TERM));
+            }
+        }
+        match self {
+            Self::Started(running) => running.wait_for(PATIENCE),
+            Self::Found { .. } => Ok(None),
+        }
+    }
+}
+
+fn watch(args: &WatchArgs, quiet: bool) -> Result<Exit> {
+    os::interrupt::install()?;
+    let name = shown(&args.output);
+    if args.output.exists() && !args.force {
+        return Err(Error::on(Exit::Usage, "there is already a file", &args.output)
+            .hint("--force replaces it, -o names another"));
+    }
+    let began_ns = monotonic_ns();
+    let mut watchee = Watchee::start(args, |whose| {
+        let (Whose::Program(root) | Whose::ChildrenOf(root)) = whose;
+        let head = Head {
+            schema: watch::SCHEMA.into(),
+            thaw_version: env!("CARGO_PKG_VERSION").into(),
+            command: args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            whose,
+            start_ticks: os::process::start_ticks(root).unwrap_or(0),
+            began_ns,
+            created_unix_ns: SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64),
+        };
+        // Whole lines are appended by us and by `thaw memory mark`.
+        os::file::write_whole(&args.output, b"")?;
+        watch::append(&mut open_to_append(&args.output)?, &head, &name)
+    })?;
+    let whose = watchee.whose();
+    let mut file = open_to_append(&args.output)?;
+    let mut progress = Progress::new(quiet);
+    let began = Instant::now();
+    let mut typed = Vec::new();
+    loop {
+        let mut sample = watch::sample(whose, monotonic_ns());
+        progress.note(&text::memory::now(&sample.total()), began.elapsed());
+        if let Some(mark) = typed.pop() {
+            add_trees(&mut sample, whose);
+            sample.mark = Some(mark);
+        }
+        watch::append(&mut file, &sample, &name)?;
+        let over = args.end.is_some_and(|end| began.elapsed() >= end);
+        if watchee.ended()? || over || os::interrupt::requested() {
+            break;
+        }
+        let left = args.end.map_or(args.interval, |end| args.interval.min(end.saturating_sub(began.elapsed())));
+        typed = wait(left, &watchee)?;
+    }
+    let ended = watchee.end()?;
+    progress.done();
+    let bytes = std::fs::read(&args.output)
+        .map_err(|cause| Error::on(Exit::Machine, "cannot read", &args.output).because(cause))?;
+    checkpoints(name.clone(), &watch::parse(&bytes, &name)?, args.json)?;
+    let ended_itself = !os::interrupt::requested() && args.end.is_none();
+    Ok(match ended {
+        Some(ended) if ended_itself && ended.code != Some(0) => Exit::Target,
+        _ => Exit::Done,
+    })
+}
+
+/// Waits for the next look, the program's end, Ctrl-C, or a line that is typed: the name of a mark.
+fn wait(at_most: Duration, watchee: &Watchee) -> Result<Vec<String>> {
+    let stdin = std::io::stdin();
+    let mut fds = Vec::new();
+    if stdin.is_terminal() {
+        fds.push(PollFd::new(&stdin, PollFlags::IN));
+    }
+    let typing = fds.len();
+    if let Watchee::Started(running) = watchee {
+        // A program that has ended while its children have not would wake us at once, again and again.
+        if os::process::stat(running.pid()).is_some_and(|stat| stat.state != 'Z') {
+            fds.push(PollFd::from_borrowed_fd(running.pidfd(), PollFlags::IN));
+        }
+    }
+    fds.extend(os::interrupt::fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+    let timeout = rustix::time::Timespec::try_from(at_most).ok();
+    match rustix::event::poll(&mut fds, timeout.as_ref()) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Err(cause) => {
+            return Err(
+                Error::new(Exit::Machine, "cannot wait for the program", "").because(std::io::Error::from(cause))
+            );
+        }
+    }
+    if typing == 0 || !fds[0].revents().contains(PollFlags::IN) {
+        return Ok(Vec::new());
+    }
+    let mut line = [0; 200];
+    let length = std::io::stdin().lock().read(&mut line).unwrap_or(0);
+    let name = String::from_utf8_lossy(&line[..length]).trim().to_owned();
+    Ok(vec![if name.is_empty() { "mark".into() } else { name }])
+}
+
+fn add_trees(sample: &mut watch::Sample, whose: Whose) {
+    for pid in watch::processes(whose) {
+        if ask::socket(pid).is_none() {
+            continue;
+        }
+        // A program may have ended since, or be stuck: its memory is in the sample all the same.
+        match ask::ask(pid, First::Nothing) {
+            Ok(report) => sample.reports.extend(report.reports),
+            Err(error) => output::complain(&text::errors::error(&error)),
+        }
+    }
+}
+
+fn mark(args: &MarkArgs) -> Result<Exit> {
+    let name = shown(&args.file);
+    let bytes = std::fs::read(&args.file).map_err(|cause| {
+        Error::on(Exit::Usage, "cannot read", &args.file).because(cause).hint("begin one: thaw memory watch -- PROGRAM")
+    })?;
+    let watched = watch::parse(&bytes, &name)?;
+    let (Whose::Program(root) | Whose::ChildrenOf(root)) = watched.head.whose;
+    if os::process::start_ticks(root) != Some(watched.head.start_ticks) {
+        return Err(Error::on(Exit::No, "what was watched has ended:", &args.file));
+    }
+    let mut sample = watch::sample(watched.head.whose, monotonic_ns());
+    // A mark that the program sets itself is not a part of it.
+    sample.processes.retain(|process| process.pid != std::process::id());
+    add_trees(&mut sample, watched.head.whose);
+    sample.mark = Some(args.name.clone());
+    watch::append(&mut open_to_append(&args.file)?, &sample, &name)?;
+    Ok(Exit::Done)
+}
+
+fn open_to_append(path: &Path) -> Result<File> {
+    let file = OpenOptions::new().append(true).open(path);
+    file.map_err(|cause| Error::on(Exit::Machine, "cannot write", path).because(cause))
+}

@@ -1,0 +1,396 @@
+//! Memory reporters for any program: each part of a program says what it has, block by block, and the library says what nobody spoke of.
+//!
+//! A reporter is called when somebody asks (a socket, a signal, the end, a threshold). It walks its own data, calls
+//! [`Collection::measure`] for each block and [`Collection::report`] for the sum. Measuring marks the block: so blocks that are reported twice, sums that are too large or too small,
+//! and pointers that are no blocks are found. The result is a memory report as Firefox saves it, which about:memory and `thaw memory show` read.
+//!
+//! ```
+//! use thaw_memreport::{Kind, Units};
+//! let cache: std::sync::Arc<Vec<u8>> = std::sync::Arc::new(vec![0; 100_000]);
+//! let mine = cache.clone();
+//! let id = thaw_memreport::register("cache", move |collection| {
+//!     let bytes = collection.measure(mine.as_ptr().cast());
+//!     collection.report("explicit/cache", Kind::Heap, Units::Bytes, bytes as i64, "Pages that were read.");
+//! });
+//! let report = thaw_memreport::collect("example").unwrap();
+//! assert!(report.json().contains("explicit/cache"));
+//! thaw_memreport::unregister(id);
+//! ```
+//!
+//! Not for finding who allocates what nobody reports: that needs stacks, and `thaw heap` has them.
+
+mod allocator;
+mod capi;
+mod json;
+mod marks;
+mod server;
+
+pub use server::{StartError, dump, start};
+
+use marks::Marks;
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Where the memory of a report lies. The numbers are those of the file format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// Not from the heap allocator.
+    NonHeap = 0,
+    /// From the heap allocator.
+    Heap = 1,
+    /// Totals, counts, memory that another report has too.
+    Other = 2,
+}
+
+/// Unit of an amount. The numbers are those of the file format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Units {
+    /// Bytes.
+    Bytes = 0,
+    /// A number of things now.
+    Count = 1,
+    /// A number of things since the start; it never falls.
+    CountCumulative = 2,
+    /// Hundredths of a per cent.
+    Percentage = 3,
+}
+
+/// One figure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// `/`-separated; a slash inside a name is written `\`.
+    pub path: String,
+    /// Where the memory lies.
+    pub kind: Kind,
+    /// Unit of the amount.
+    pub units: Units,
+    /// How much.
+    pub amount: i64,
+    /// A sentence.
+    pub description: String,
+}
+
+/// Names a reporter or a callback, for taking it out again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Id(pub(crate) u32);
+
+type Collect = Arc<dyn Fn(&mut Collection<'_>) + Send + Sync>;
+type Minimize = Arc<dyn Fn() + Send + Sync>;
+
+/// Freed pointers that are remembered: a reporter that holds a freed block is usually asked soon after.
+const MOST_FREED: usize = 1 << 16;
+
+#[derive(Default)]
+struct State {
+    last_id: u32,
+    reporters: BTreeMap<Id, (String, Collect)>,
+    minimizers: BTreeMap<Id, Minimize>,
+    /// Blocks that were reported when they were made, with the path of each report.
+    on_alloc: HashMap<usize, Vec<Arc<str>>>,
+    /// Blocks that were marked when they were made and freed since, with the paths of their marks.
+    freed: HashMap<usize, Vec<Arc<str>>>,
+    freed_in_order: VecDeque<usize>,
+    /// Last amounts of cumulative counts.
+    counts: HashMap<String, i64>,
+}
+
+static STATE: Mutex<Option<State>> = Mutex::new(None);
+/// Held while callbacks run: so that taking one out returns when it runs no more.
+static RUNNING: Mutex<()> = Mutex::new(());
+
+thread_local! {
+    static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
+}
+
+fn with_state<T>(work: impl FnOnce(&mut State) -> T) -> T {
+    // A reporter of Rust that panicked must not end reporting.
+    let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
+    work(state.get_or_insert_default())
+}
+
+/// Keeps callbacks to one thread at a time; `None`: this thread runs one already.
+struct Turn(#[allow(dead_code)] MutexGuard<'static, ()>);
+
+impl Turn {
+    fn take() -> Option<Self> {
+        if IN_CALLBACK.get() {
+            return None;
+        }
+        let guard = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+        IN_CALLBACK.set(true);
+        Some(Self(guard))
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        IN_CALLBACK.set(false);
+    }
+}
+
+impl State {
+    fn id(&mut self) -> Id {
+        self.last_id += 1;
+        Id(self.last_id)
+    }
+}
+
+/// Adds a reporter. It is called on another thread while the program runs: it must take the locks that its data needs.
+pub fn register(name: &str, collect: impl Fn(&mut Collection<'_>) + Send + Sync + 'static) -> Id {
+    with_state(|state| {
+        let id = state.id();
+        state.reporters.insert(id, (name.to_owned(), Arc::new(collect)));
+        id
+    })
+}
+
+/// Adds a callback that gives back what the program can do without.
+pub fn on_minimize(minimize: impl Fn() + Send + Sync + 'static) -> Id {
+    with_state(|state| {
+        let id = state.id();
+        state.minimizers.insert(id, Arc::new(minimize));
+        id
+    })
+}
+
+/// Takes out a reporter or a callback. When this returns it runs no more, unless it was called from a callback.
+pub fn unregister(id: Id) {
+    let taken = with_state(|state| (state.reporters.remove(&id), state.minimizers.remove(&id)));
+    // Waits for a callback that runs now; what was registered is dropped outside of the lock.
+    let _turn = Turn::take();
+    drop(taken);
+}
+
+/// Marks a block as reported under `path` until [`report_on_free`]: for reporters that only keep a counter. The counter itself is
+/// reported by a reporter as usual. Not to be called from inside malloc.
+pub fn report_on_alloc(block: *const c_void, path: &str) {
+    if block.is_null() {
+        return;
+    }
+    with_state(|state| {
+        state.freed.remove(&(block as usize));
+        state.on_alloc.entry(block as usize).or_default().push(path.into());
+    });
+}
+
+/// Takes off the marks of a block that is about to be freed. A reporter that measures it later for one of their paths is told on; for
+/// other paths it is somebody else's block by then, at the same address.
+pub fn report_on_free(block: *const c_void) {
+    with_state(|state| {
+        let Some(paths) = state.on_alloc.remove(&(block as usize)) else { return };
+        if state.freed.insert(block as usize, paths).is_some() {
+            return;
+        }
+        state.freed_in_order.push_back(block as usize);
+        if state.freed_in_order.len() > MOST_FREED
+            && let Some(oldest) = state.freed_in_order.pop_front()
+        {
+            state.freed.remove(&oldest);
+        }
+    });
+}
+
+/// Calls the callbacks of [`on_minimize`], then asks the allocator to give free pages back.
+/// `false`: called from inside a callback, nothing was done.
+pub fn minimize() -> bool {
+    let Some(_turn) = Turn::take() else { return false };
+    let minimizers: Vec<Minimize> = with_state(|state| state.minimizers.values().cloned().collect());
+    for minimize in minimizers {
+        // The panic has been said by its hook; the others are called all the same.
+        let _ = catch_unwind(AssertUnwindSafe(|| minimize()));
+    }
+    allocator::trim();
+    true
+}
+
+/// What one reporter says, while it says it.
+pub struct Collection<'a> {
+    name: &'a str,
+    marks: &'a mut Marks,
+    reports: &'a mut Vec<Report>,
+    broken: &'a mut Vec<String>,
+    /// Path of the blocks that were measured since the last report: known when the next one comes.
+    pending: Option<marks::PathId>,
+    /// Sums of [`Collection::report_block`].
+    sums: BTreeMap<String, usize>,
+    reported_heap: i64,
+}
+
+impl Collection<'_> {
+    /// Usable size of a block, which is marked as measured for the heap report that comes next. 0 for a null pointer, and
+    /// for what is no block: that is kept as a wrong pointer.
+    pub fn measure(&mut self, block: *const c_void) -> usize {
+        let path = *self.pending.get_or_insert_with(|| self.marks.new_path());
+        self.marks.measure(block as usize, self.name, path)
+    }
+
+    /// The same for a report of this path: for reporters that add up several sums before they report one.
+    pub fn measure_as(&mut self, block: *const c_void, path: &str) -> usize {
+        let path = self.marks.path(path);
+        self.marks.measure(block as usize, self.name, path)
+    }
+
+    /// Measures a block and adds it to the heap report of this path, which is made when the reporter has ended.
+    pub fn report_block(&mut self, block: *const c_void, path: &str) {
+        let bytes = self.measure_as(block, path);
+        let sum = self.sums.entry(path.to_owned()).or_default();
+        *sum = sum.saturating_add(bytes);
+    }
+
+    /// Reports a figure. One that breaks the rules of the format is left out, and said to be broken.
+    pub fn report(&mut self, path: &str, kind: Kind, units: Units, amount: i64, description: &str) {
+        if let Err(rule) = check(path, kind, units, amount, description) {
+            self.broken.push(format!("{} reports {path}: {rule}", self.name));
+            return;
+        }
+        if kind == Kind::Heap {
+            if let Some(pending) = self.pending.take() {
+                self.marks.name_path(pending, path);
+            }
+            self.reported_heap = self.reported_heap.saturating_add(amount);
+        }
+        self.reports.push(Report { path: path.into(), kind, units, amount, description: description.into() });
+    }
+
+    /// Keeps a rule that was broken before a report could be made of it.
+    pub(crate) fn broken(&mut self, rule: String) {
+        self.broken.push(format!("{} {rule}", self.name));
+    }
+}
+
+/// The rules of nsIMemoryReporter.
+fn check(path: &str, kind: Kind, units: Units, amount: i64, description: &str) -> Result<(), String> {
+    if path.is_empty() || path.split('/').any(str::is_empty) {
+        return Err("a name in the path is empty".into());
+    }
+    if path.starts_with("explicit/") {
+        if kind == Kind::Other || units != Units::Bytes {
+            return Err("below explicit/ there are only bytes, of the heap or outside of it".into());
+        }
+        if !description.ends_with('.') {
+            return Err(format!("the description is no sentence: {description:?}"));
+        }
+    } else if path == "explicit" {
+        return Err("explicit is the root of a tree".into());
+    }
+    if units != Units::Percentage && amount < 0 {
+        return Err(format!("the amount is negative: {amount}"));
+    }
+    Ok(())
+}
+
+/// What one reporter measured and what it reported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reporter {
+    /// Its name.
+    pub name: String,
+    /// Usable sizes of all that it measured, and of what was marked by [`report_on_alloc`] for its paths.
+    pub measured_bytes: u64,
+    /// Sum of its heap reports. Larger than measured: it counts what it did not measure, or twice. Smaller: it forgets.
+    pub reported_heap_bytes: i64,
+}
+
+/// Blocks that were reported more than once, all by the same reporters in the same way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shared {
+    /// (reporter, path) of each report; two or more.
+    pub reports: Vec<(String, String)>,
+    /// Blocks.
+    pub blocks: u64,
+    /// Their usable size, once.
+    pub bytes: u64,
+}
+
+/// Pointers that a reporter measured although they are no blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrongPointers {
+    /// The reporter.
+    pub reporter: String,
+    /// What it reported them as.
+    pub path: String,
+    /// What is wrong with them.
+    pub why: &'static str,
+    /// How many.
+    pub count: u64,
+    /// One of them.
+    pub example: usize,
+}
+
+/// A memory report, with what was found out about the reporters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Collected {
+    /// Name and number of the process.
+    pub process: String,
+    /// Why it was made: `socket`, `signal`, `exit`, `rss`, or what [`collect`] was told.
+    pub reason: String,
+    /// All figures: those of the reporters, and those of the library about the process.
+    pub reports: Vec<Report>,
+    /// Blocks that were measured, each once.
+    pub measured_blocks: u64,
+    /// Their usable size.
+    pub measured_bytes: u64,
+    /// In the order of registration; marks without a reporter at the end.
+    pub reporters: Vec<Reporter>,
+    /// The largest first.
+    pub shared: Vec<Shared>,
+    /// By reporter.
+    pub wrong_pointers: Vec<WrongPointers>,
+    /// Reports that were left out, and why.
+    pub broken_rules: Vec<String>,
+}
+
+/// Asks all reporters. `None`: called from inside a callback.
+pub fn collect(reason: &str) -> Option<Collected> {
+    let _turn = Turn::take()?;
+    // First: what the collection itself takes is no part of the program.
+    let mut reports = allocator::process_reports();
+    let (reporters, on_alloc, freed) = with_state(|state| {
+        let reporters: Vec<(String, Collect)> = state.reporters.values().cloned().collect();
+        (reporters, state.on_alloc.clone(), state.freed.clone())
+    });
+    let mut marks = Marks::new(freed);
+    let mut broken = Vec::new();
+    for (block, paths) in &on_alloc {
+        for path in paths {
+            let path = marks.path(path);
+            marks.measure(*block, marks::ON_ALLOC, path);
+        }
+    }
+    let mut reported = Vec::new();
+    for (name, collect) in &reporters {
+        let first = reports.len();
+        let mut collection = Collection {
+            name,
+            marks: &mut marks,
+            reports: &mut reports,
+            broken: &mut broken,
+            pending: None,
+            sums: BTreeMap::new(),
+            reported_heap: 0,
+        };
+        // One that panics must not end the program, or the thread that answers.
+        if catch_unwind(AssertUnwindSafe(|| collect(&mut collection))).is_err() {
+            collection.broken("panicked".into());
+        }
+        for (path, bytes) in std::mem::take(&mut collection.sums) {
+            collection.report(&path, Kind::Heap, Units::Bytes, bytes as i64, "Blocks of this kind.");
+        }
+        let reported_heap = collection.reported_heap;
+        let paths: HashSet<String> = reports[first..].iter().map(|report| report.path.clone()).collect();
+        reported.push((name.clone(), reported_heap, paths));
+    }
+    with_state(|state| {
+        for report in reports.iter().filter(|report| report.units == Units::CountCumulative) {
+            let last = state.counts.insert(report.path.clone(), report.amount).unwrap_or(0);
+            if report.amount < last {
+                broken.push(format!("{} is cumulative but fell from {last} to {}", report.path, report.amount));
+            }
+        }
+    });
+    Some(marks.judge(reason, reports, reported, broken))
+}

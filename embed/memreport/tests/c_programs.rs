@@ -1,0 +1,255 @@
+//! C programs with and without the library: what a user of the header sees.
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+fn here() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The directory with libthaw_memreport.so: cargo puts it beside the tests.
+fn library() -> PathBuf {
+    let directory = std::env::current_exe().unwrap().parent().unwrap().to_owned();
+    assert!(directory.join("libthaw_memreport.so").exists(), "{}", directory.display());
+    directory
+}
+
+enum Link {
+    Without,
+    Dynamic,
+    Static,
+}
+
+/// Builds a program; `None` (counted as skipped): there is no C compiler.
+fn build(home: &Path, source: &str, link: &Link) -> Option<PathBuf> {
+    if Command::new("cc").arg("--version").output().is_err() {
+        testing::skip("needs cc");
+        return None;
+    }
+    let program = home.join("program");
+    let mut cc = Command::new("cc");
+    cc.args(["-Wall", "-Wextra", "-Werror", "-g", "-pthread", "-I"]).arg(here().join("include"));
+    cc.arg(here().join(source)).arg("-o").arg(&program);
+    match link {
+        Link::Without => {}
+        Link::Dynamic => {
+            cc.arg("-L").arg(library()).args(["-Wl,--no-as-needed", "-lthaw_memreport"]);
+        }
+        Link::Static => {
+            cc.arg("-DTHAW_MEMREPORT_REQUIRED").arg(library().join("libthaw_memreport.a")).args(["-lm", "-ldl"]);
+        }
+    }
+    let output = cc.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(program)
+}
+
+/// A program that waits on its standard input.
+struct Program {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Program {
+    fn start(command: &mut Command, home: &Path) -> Self {
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).env("LD_LIBRARY_PATH", library());
+        let mut child = command.env("XDG_RUNTIME_DIR", home).env_remove("THAW_MEMREPORT").spawn().unwrap();
+        Self { stdin: child.stdin.take(), stdout: BufReader::new(child.stdout.take().unwrap()), child }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        line.trim().to_owned()
+    }
+
+    fn ask(&self, home: &Path, words: &str) -> String {
+        let socket = home.join(format!("thaw-memreport/{}.sock", self.child.id()));
+        let mut stream = UnixStream::connect(socket).unwrap();
+        stream.write_all(words.as_bytes()).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    fn end(mut self) {
+        drop(self.stdin.take());
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn reporter(found: &Value, name: &str) -> (u64, i64) {
+    let list = found["reporters"].as_array().unwrap();
+    let one = list.iter().find(|one| one["name"] == name).unwrap_or_else(|| panic!("{name} in {found:#}"));
+    (one["measured_bytes"].as_u64().unwrap(), one["reported_heap_bytes"].as_i64().unwrap())
+}
+
+fn amount(report: &Value, path: &str) -> i64 {
+    let list = report["reports"].as_array().unwrap();
+    let one = list.iter().find(|one| one["path"] == path).unwrap_or_else(|| panic!("no {path}"));
+    one["amount"].as_i64().unwrap()
+}
+
+#[test]
+fn planted_mistakes_are_found() {
+    for link in [Link::Dynamic, Link::Static] {
+        let home = tempfile::tempdir().unwrap();
+        let Some(program) = build(home.path(), "tests/planted.c", &link) else { return };
+        let mut program = Program::start(Command::new(program).arg("socket"), home.path());
+        assert_eq!(program.line(), "there");
+        let socket = home.path().join(format!("thaw-memreport/{}.sock", program.child.id()));
+        assert_eq!(socket.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(socket.parent().unwrap().metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        program.ask(home.path(), "report\n");
+        let report: Value = serde_json::from_str(&program.ask(home.path(), "report\n")).unwrap();
+        let found = &report["thaw"][0];
+        // Sums: right, too small, too large, a counter that is right.
+        let (measured, reported) = reporter(found, "honest");
+        assert!(measured >= 20_000 + 100 * 24 && reported == measured as i64, "{measured} {reported}");
+        assert!(amount(&report, "explicit/small/blocks") >= 2400);
+        let (measured, reported) = reporter(found, "forgets");
+        assert_eq!(reported, measured as i64 - 5000);
+        let (measured, reported) = reporter(found, "boasts");
+        assert_eq!(reported, measured as i64 + 7000);
+        let (measured, _) = reporter(found, "counter");
+        assert!((30_000..30_100).contains(&measured));
+        assert!(found["reporters"].as_array().unwrap().iter().all(|one| one["name"] != "gone"));
+        // The same block by three reporters.
+        let shared = found["reported_more_than_once"].as_array().unwrap();
+        assert_eq!(shared.len(), 1, "{shared:#?}");
+        let by: Vec<_> =
+            shared[0]["reports"].as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap()).collect();
+        assert_eq!(
+            (by, shared[0]["blocks"].as_u64()),
+            (vec!["explicit/first", "explicit/second", "explicit/third"], Some(1))
+        );
+        // What is no block: two interior, one freed, three that lie elsewhere.
+        let mut wrong: Vec<_> = found["wrong_pointers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| {
+                let text = |key: &str| one[key].as_str().unwrap();
+                (text("reporter"), text("path"), text("why"), one["count"].as_u64().unwrap())
+            })
+            .collect();
+        wrong.sort_unstable();
+        assert_eq!(
+            wrong,
+            [
+                ("stale", "explicit/freed", "the program said that it was freed", 1),
+                ("wrong", "explicit/wrong", "it points into a block that was measured too", 2),
+                ("wrong", "explicit/wrong", "no block begins there", 3),
+            ]
+        );
+        let (measured, reported) = reporter(found, "next");
+        assert!(measured >= 3000 && measured as i64 == reported, "what lies there now is a block");
+        assert_eq!(reporter(found, "wrong").0 as i64, amount(&report, "explicit/wrong"));
+        let broken: Vec<_> =
+            found["broken_rules"].as_array().unwrap().iter().map(|rule| rule.as_str().unwrap()).collect();
+        assert_eq!(broken.len(), 6, "{broken:?}");
+        assert!(broken[5].contains("fell from 10 to 9"), "{broken:?}");
+        // What nobody reported is the difference.
+        let heap: i64 = report["reports"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|one| one["kind"] == 1)
+            .map(|one| one["amount"].as_i64().unwrap())
+            .sum();
+        let unclassified = amount(&report, "heap-allocated") - (heap - 50_000 * 2 - 7000 + 5000);
+        assert!((400_000..800_000).contains(&unclassified), "{unclassified}");
+        assert!(program.ask(home.path(), "gimme\n").starts_with("error"));
+        program.end();
+        assert!(!socket.exists(), "the socket goes with the program");
+    }
+}
+
+#[test]
+fn a_program_without_the_library_runs_and_can_get_it_later() {
+    let home = tempfile::tempdir().unwrap();
+    let Some(program) = build(home.path(), "tests/planted.c", &Link::Without) else { return };
+    let mut without = Program::start(Command::new(&program).arg("socket"), home.path());
+    assert_eq!(without.line(), "not there");
+    without.end();
+    assert!(!home.path().join("thaw-memreport").exists());
+    let mut preloaded = Command::new(&program);
+    preloaded.arg("socket").env("LD_PRELOAD", library().join("libthaw_memreport.so"));
+    let mut preloaded = Program::start(&mut preloaded, home.path());
+    assert_eq!(preloaded.line(), "there");
+    assert!(preloaded.ask(home.path(), "report\n").contains("explicit/honest"));
+    preloaded.end();
+}
+
+/// Waits for a file in a directory, which is written whole.
+fn appears(directory: &Path) -> Value {
+    loop {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "json") {
+                return serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+            }
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_signal_the_end_and_a_threshold_write_files() {
+    let home = tempfile::tempdir().unwrap();
+    let Some(program) = build(home.path(), "tests/planted.c", &Link::Dynamic) else { return };
+    for reason in ["signal", "exit", "rss"] {
+        let files = home.path().join(reason);
+        std::fs::create_dir(&files).unwrap();
+        let option = if reason == "rss" { "rss=100K" } else { reason };
+        let option = format!("{option},dir={}", files.display());
+        let mut program = Program::start(Command::new(&program).arg(option), home.path());
+        assert_eq!(program.line(), "there");
+        match reason {
+            "signal" => {
+                let number = program.child.id().to_string();
+                assert!(Command::new("kill").args(["-34", &number]).status().unwrap().success());
+                assert_eq!(appears(&files)["thaw"][0]["reason"], "signal");
+                program.end();
+            }
+            "exit" => {
+                assert_eq!(std::fs::read_dir(&files).unwrap().count(), 0);
+                program.end();
+                assert_eq!(appears(&files)["thaw"][0]["reason"], "exit");
+            }
+            _ => {
+                assert_eq!(appears(&files)["thaw"][0]["reason"], "rss");
+                program.end();
+            }
+        }
+    }
+}
+
+#[test]
+fn the_example_gives_its_cache_back() {
+    let home = tempfile::tempdir().unwrap();
+    let Some(program) = build(home.path(), "example/cache.c", &Link::Dynamic) else { return };
+    let mut program = Program::start(&mut Command::new(program), home.path());
+    assert_eq!(program.line(), "reporting");
+    let before: Value = serde_json::from_str(&program.ask(home.path(), "report\n")).unwrap();
+    let after: Value = serde_json::from_str(&program.ask(home.path(), "minimize report\n")).unwrap();
+    assert!((4_096_000..4_200_000).contains(&amount(&before, "explicit/cache/pages")));
+    assert_eq!((amount(&before, "cache-pages"), amount(&after, "cache-pages")), (1000, 0));
+    assert!(
+        amount(&before, "heap-allocated") - amount(&after, "heap-allocated") >= 4_000_000,
+        "but for what the library keeps"
+    );
+    program.end();
+}
