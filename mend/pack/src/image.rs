@@ -7,9 +7,9 @@ use crate::refuse::{Stop, refuse};
 use crate::report::Reason;
 use elf::relr::Word;
 use object::elf::{
-    ELFDATA2LSB, EM_386, EM_AARCH64, EM_ARM, EM_X86_64, ET_CORE, ET_DYN, ET_EXEC, ET_REL, PF_W, PN_XNUM, PT_LOAD,
-    R_386_RELATIVE, R_AARCH64_RELATIVE, R_ARM_RELATIVE, R_X86_64_RELATIVE, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS,
-    SHT_NULL,
+    ELFDATA2LSB, EM_386, EM_AARCH64, EM_ARM, EM_X86_64, ET_CORE, ET_DYN, ET_EXEC, ET_REL, PF_W, PN_XNUM, PT_GNU_RELRO,
+    PT_LOAD, R_386_RELATIVE, R_AARCH64_RELATIVE, R_ARM_RELATIVE, R_X86_64_RELATIVE, SHF_ALLOC, SHF_EXECINSTR,
+    SHT_NOBITS, SHT_NULL,
 };
 use std::ops::Range;
 
@@ -388,8 +388,10 @@ fn check_segments(segments: &[Segment], len: u64, word: Word) -> Result<(), Stop
         let by_address = loads().find(|load| load.in_file().contains(&segment.vaddr));
         let by_offset = loads().find(|load| load.file_range().contains(&segment.offset));
         let fits = |load: &Segment| {
+            // Only its addresses in memory count for RELRO; BOLT gives it as many bytes of the file, which the segment has not.
+            let end = if segment.kind == PT_GNU_RELRO.0 { segment.offset } else { segment.file_range().end };
             segment.offset.wrapping_sub(load.offset) == segment.vaddr.wrapping_sub(load.vaddr)
-                && segment.file_range().end <= load.file_range().end
+                && end <= load.file_range().end
         };
         if !by_address.or(by_offset).is_some_and(fits) {
             let sentence = format!("the program header of type {:#x} is not where its address says", segment.kind);
