@@ -113,7 +113,14 @@ impl Built {
             }
             None => Command::new(program),
         };
-        let output = command.arg(self.path("plugin.so")).output().unwrap();
+        command.arg(self.path("plugin.so"));
+        let output = loop {
+            match command.output() {
+                // Another thread was about to start a program while this one's was still open for writing.
+                Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => std::thread::yield_now(),
+                output => break output.unwrap(),
+            }
+        };
         let told = String::from_utf8(output.stdout).unwrap();
         assert!(
             output.status.success(),
