@@ -945,6 +945,16 @@ unfinished_requests: number,
  */
 needed: Bytes | null, };
 
+export type TouchByteReport = { 
+/**
+ * How many.
+ */
+bytes: Bytes, 
+/**
+ * Pages that they lie on.
+ */
+pages: number, };
+
 export type TouchEngine = "page" | "probe" | "function" | "byte";
 
 export type TouchEngineReport = { 
@@ -990,6 +1000,10 @@ needed: Bytes | null,
  * As [`Totals::resident`].
  */
 resident: Bytes | null, 
+/**
+ * As [`Totals::touched`].
+ */
+touched: TouchByteReport | null, 
 /**
  * Its functions, if they were watched.
  */
@@ -1039,6 +1053,10 @@ read: Bytes | null,
  */
 needed: Bytes | null, 
 /**
+ * Bytes of it that were touched, if every byte was watched.
+ */
+touched: Bytes | null, 
+/**
  * Functions of it that were called, if they were watched.
  */
 called: number | null, };
@@ -1056,6 +1074,10 @@ needed: Bytes | null,
  * Bytes that were in the cache after a start, in whole pages.
  */
 resident: Bytes | null, 
+/**
+ * Bytes of mapped files that instructions and system calls touch.
+ */
+touched: TouchByteReport | null, 
 /**
  * Functions, and what they would take.
  */
