@@ -9,7 +9,7 @@ import { column, drawn, lines, table } from "../made.ts";
 const texts = (list: readonly string[]) => ({ count: list.length, data: deflateRawSync(list.join("\0")).toString("base64") });
 
 function report(path: string, size: number): TouchFileReport {
-  return { path, owner: "app", kind: "regular", size, read: null, needed: null, resident: null, functions: null, sections: [] };
+  return { path, owner: "app", kind: "regular", size, read: null, needed: null, resident: null, touched: null, functions: null, sections: [] };
 }
 
 const PACKED: PackedTouched = {
@@ -17,7 +17,7 @@ const PACKED: PackedTouched = {
   programs: [
     {
       variant: "app",
-      report: { version: 1, engines: [], totals: { read: null, needed: null, resident: null, functions: null }, files: [report("/a", 9), report("/b", 9), report("/c", 20_480)] },
+      report: { version: 1, engines: [], totals: { read: null, needed: null, resident: null, touched: null, functions: null }, files: [report("/a", 9), report("/b", 9), report("/c", 20_480)] },
       names: texts(["main", "naïve <b>"]),
       // Two ranges of file 0, none of 1, one of 2.
       read: table({ file: column("delta", [0, 0, 2]), offset: column("signed", [4096, 0, 8192]), len: column("plain", [4096, 4096, 8192]) }, 3),
@@ -199,7 +199,7 @@ describe("functions", () => {
 });
 
 test("sections, and what lies in none", () => {
-  const file = { ...report("/x", 1000), read: 700, needed: 300, sections: [{ name: ".a", offset: 0, size: 400, read: 400, needed: 100, called: null }, { name: ".empty", offset: 400, size: 0, read: 0, needed: 0, called: null }, { name: ".a", offset: 400, size: 100, read: 0, needed: 0, called: null }] };
+  const file = { ...report("/x", 1000), read: 700, needed: 300, sections: [{ name: ".a", offset: 0, size: 400, read: 400, needed: 100, touched: null, called: null }, { name: ".empty", offset: 400, size: 0, read: 0, needed: 0, touched: null, called: null }, { name: ".a", offset: 400, size: 100, read: 0, needed: 0, touched: null, called: null }] };
   expect(sectionLines(file).map((it) => [it.name, it.size, it.read, it.needed])).toEqual([[".a", 400, 400, 100], [".a", 100, 0, 0], ["(between sections)", 500, 300, 200]]);
   expect([sectionsOn(file, 0), sectionsOn(file, 1)]).toEqual([[".a", ".a"], []]);
   expect(sectionLines(report("/y", 10))).toEqual([{ name: "(whole file)", offset: -1, size: 10, read: null, needed: null, called: null }]);
