@@ -233,8 +233,11 @@ fn set_errno(value: c_int) {
 #[inline(always)]
 fn allocated(lane: &mut Lane, caller: Caller, kind: u16, block: Block, size: usize, extra: u8) {
     if !block.is_null() {
-        // SAFETY: the entry passed the true state of this thread.
-        unsafe { lane.event_with_stack(Event { kind, pointer: block as u64, size: size as u64, extra }, caller) };
+        // SAFETY: the block was just made, and no pool's; the entry passed the true state of this thread.
+        unsafe {
+            let slop = if kind == kind::POOL_ALLOC { 0 } else { real::slop(block, size) };
+            lane.event_with_stack(Event { kind, pointer: block as u64, size: size as u64, extra, slop }, caller);
+        }
     }
 }
 
@@ -297,13 +300,13 @@ unsafe extern "C" fn do_realloc(old: Block, size: usize, pc: u64, sp: u64, rbp: 
 #[inline(always)]
 unsafe fn reallocated(lane: &mut Lane, caller: Caller, old: Block, size: usize, call: impl FnOnce() -> Block) -> Block {
     if !old.is_null() {
-        lane.event(Event { kind: kind::REALLOC_OLD, pointer: old as u64, size: 0, extra: 0 });
+        lane.event(Event { kind: kind::REALLOC_OLD, pointer: old as u64, size: 0, extra: 0, slop: 0 });
     }
     let block = lane.outside(call);
     if !block.is_null() {
         allocated(lane, caller, kind::REALLOC_NEW, block, size, 0);
     } else if size != 0 && !old.is_null() {
-        lane.event(Event { kind: kind::REALLOC_FAILED, pointer: old as u64, size: 0, extra: 0 });
+        lane.event(Event { kind: kind::REALLOC_FAILED, pointer: old as u64, size: 0, extra: 0, slop: 0 });
     }
     lane.leave();
     block
@@ -326,7 +329,7 @@ unsafe extern "C" fn do_reallocarray(old: Block, count: usize, size: usize, pc: 
 /// `caller` is the true state of this thread.
 #[inline(always)]
 unsafe fn freed(lane: &mut Lane, caller: Caller, block: Block) {
-    let event = Event { kind: kind::FREE, pointer: block as u64, size: 0, extra: 0 };
+    let event = Event { kind: kind::FREE, pointer: block as u64, size: 0, extra: 0, slop: 0 };
     if state::free_stacks() {
         // SAFETY: the caller vouches.
         unsafe { lane.event_with_stack(event, caller) };
@@ -445,7 +448,7 @@ unsafe extern "C" fn do_pool_free(block: Block, pc: u64, sp: u64, rbp: u64) {
         return;
     }
     let Some(lane) = enter(&Caller { pc, sp, rbp }) else { return };
-    lane.event(Event { kind: kind::POOL_FREE, pointer: block as u64, size: 0, extra: 0 });
+    lane.event(Event { kind: kind::POOL_FREE, pointer: block as u64, size: 0, extra: 0, slop: 0 });
     lane.leave();
 }
 
@@ -488,13 +491,13 @@ unsafe extern "C" fn do_mmap(
 }
 
 fn mapped(lane: &mut Lane, caller: Caller, place: usize, length: usize, flags: u8) {
-    let event = Event { kind: kind::MAP, pointer: place as u64, size: length as u64, extra: flags };
+    let event = Event { kind: kind::MAP, pointer: place as u64, size: length as u64, extra: flags, slop: 0 };
     // SAFETY: the entry passed the true state of this thread.
     unsafe { lane.event_with_stack(event, caller) };
 }
 
 fn unmapped(lane: &mut Lane, place: usize, length: usize) {
-    lane.event(Event { kind: kind::UNMAP, pointer: place as u64, size: length as u64, extra: 0 });
+    lane.event(Event { kind: kind::UNMAP, pointer: place as u64, size: length as u64, extra: 0, slop: 0 });
 }
 
 unsafe extern "C" fn do_munmap(at: usize, length: usize, pc: u64, sp: u64, rbp: u64) -> c_int {

@@ -6,14 +6,14 @@
 use crate::unwind::{self, Caller, Frame, Walk};
 use crate::{file, state, sys, tls};
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*, compiler_fence};
-use heap_wire::{ChunkHeader, DICTIONARY, DICTIONARY_FRAMES, kind, meta, stack};
+use heap_wire::{ChunkHeader, DICTIONARY, DICTIONARY_FRAMES, USABLE_SIZES, kind, meta, stack};
 
 /// Room for remembered frames.
 const FRAMES: usize = 256;
 /// Its size.
 pub const FRAMES_BYTES: u64 = (FRAMES * size_of::<Frame>()) as u64;
-/// Longest record: header, three numbers, a byte, a stack of four-byte ids; META records have up to 1.2 KB.
-const RECORD_MAX: usize = 40 + 4 * FRAMES;
+/// Longest record: header, three numbers, a byte, a stack of four-byte ids, and the usable size before it; META records have up to 1.2 KB.
+const RECORD_MAX: usize = 64 + 4 * FRAMES;
 /// First chunk of a lane; later ones double.
 const CHUNK_FIRST: usize = heap_wire::PAGE;
 
@@ -60,6 +60,15 @@ pub struct Lane {
     pub frames: [Frame; FRAMES],
     pub scratch: [Frame; FRAMES],
     table: [Sequence; DICTIONARY],
+    /// What the last block of a size had beyond it.
+    slops: [Slop; USABLE_SIZES],
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Slop {
+    key: u64,
+    bytes: u32,
 }
 
 static LANES: AtomicPtr<Lane> = AtomicPtr::new(core::ptr::null_mut());
@@ -74,6 +83,8 @@ pub struct Event {
     pub pointer: u64,
     pub size: u64,
     pub extra: u8,
+    /// Bytes that the block has beyond its size.
+    pub slop: u32,
 }
 
 /// The thread's lane, its gate shut behind; `None`: this call is not to be recorded.
@@ -244,6 +255,7 @@ impl Lane {
 
     fn clear_table(&mut self) {
         self.table.iter_mut().for_each(|entry| entry.count = 0);
+        self.slops.fill(Slop { key: u64::MAX, bytes: 0 });
     }
 
     /// Makes room for a record; a new chunk if need be.
@@ -366,6 +378,9 @@ impl Lane {
             file::count_lost();
             return;
         }
+        if kind::makes_block(event.kind) {
+            self.tell_slop(event, ticks);
+        }
         let elapsed = self.elapsed(ticks);
         let spread = heap_wire::spread(event.pointer);
         let difference = heap_wire::zigzag(spread.wrapping_sub(self.pointer));
@@ -397,6 +412,35 @@ impl Lane {
             }
             at.cast::<u64>().write_unaligned(0);
             self.publish(header, at, value);
+        }
+    }
+
+    /// Writes what a block has beyond its size, where that is not expected. There is room for it.
+    #[inline(always)]
+    fn tell_slop(&mut self, event: Event, ticks: u64) {
+        let key = heap_wire::usable_key(event.size, event.extra);
+        // SAFETY: slots are below USABLE_SIZES.
+        let known = unsafe { self.slops.get_unchecked_mut(heap_wire::usable_slot(key)) };
+        let expected = if known.key == key { known.bytes } else { heap_wire::expected_slop(event.size) };
+        if expected != event.slop {
+            *known = Slop { key, bytes: event.slop };
+            self.write_slop(event.slop, ticks);
+        }
+    }
+
+    #[inline(never)]
+    fn write_slop(&mut self, slop: u32, ticks: u64) {
+        let elapsed = self.elapsed(ticks);
+        let (time_bytes, bytes) = (heap_wire::bytes_of(elapsed), heap_wire::bytes_of(slop.into()));
+        // SAFETY: `room` was made for this and for the record that follows.
+        unsafe {
+            let header = self.at;
+            header.add(2).cast::<u64>().write_unaligned(elapsed);
+            let at = header.add(2 + time_bytes);
+            at.cast::<u64>().write_unaligned(slop.into());
+            let at = at.add(bytes);
+            at.cast::<u16>().write_unaligned(0);
+            self.publish(header, at, kind::USABLE | ((time_bytes - 1) as u16) << 4 | ((bytes - 1) as u16) << 7);
         }
     }
 

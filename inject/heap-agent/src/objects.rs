@@ -184,6 +184,9 @@ pub fn take_over() {
     }
     // All real functions first: a hook that is reached must find them.
     patches.iter().flatten().for_each(|(patch, hook)| hook.real.set(patch.real));
+    if foreign {
+        real::USABLE.set(if at_home(&real::USABLE) { meaning(&real::USABLE) } else { 0 });
+    }
     let mut done = 0;
     for (patch, _) in patches.iter().flatten() {
         // SAFETY: this runs while the dynamic linker initialises this object, before other threads exist.

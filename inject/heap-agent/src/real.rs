@@ -26,7 +26,7 @@ reals! {
     POSIX_MEMALIGN = c"posix_memalign"; ALIGNED_ALLOC = c"aligned_alloc"; VALLOC = c"valloc"; PVALLOC = c"pvalloc"; CFREE = c"cfree";
     FREE_SIZED = c"free_sized"; FREE_ALIGNED_SIZED = c"free_aligned_sized"; REALLOCARRAY = c"reallocarray";
     MMAP = c"mmap"; MUNMAP = c"munmap"; MREMAP = c"mremap"; SBRK = c"sbrk"; BRK = c"brk"; FORK = c"fork"; PRCTL = c"prctl";
-    SET_NAME = c"pthread_setname_np";
+    USABLE = c"malloc_usable_size"; SET_NAME = c"pthread_setname_np";
     NEW = c"_Znwm"; NEW_ARRAY = c"_Znam"; NEW_NOTHROW = c"_ZnwmRKSt9nothrow_t"; NEW_ARRAY_NOTHROW = c"_ZnamRKSt9nothrow_t";
     NEW_ALIGNED = c"_ZnwmSt11align_val_t"; NEW_ARRAY_ALIGNED = c"_ZnamSt11align_val_t";
     NEW_ALIGNED_NOTHROW = c"_ZnwmSt11align_val_tRKSt9nothrow_t"; NEW_ARRAY_ALIGNED_NOTHROW = c"_ZnamSt11align_val_tRKSt9nothrow_t";
@@ -76,6 +76,26 @@ pub fn resolve() {
             real.set(symbols::find(real.name(), Which::Next));
         }
     }
+}
+
+/// Usable sizes are asked for only of the allocator itself: another one's function would read what is not there.
+pub fn check_usable() {
+    let home = crate::module::range_of(MALLOC.address() as u64).unwrap_or(0..0);
+    if !home.contains(&(USABLE.address() as u64)) {
+        USABLE.set(0);
+    }
+}
+
+/// How many bytes a block has beyond its size, if the allocator tells.
+///
+/// # Safety
+/// A live block of the real allocator.
+#[inline(always)]
+pub unsafe fn slop(block: *mut c_void, size: usize) -> u32 {
+    // SAFETY: its type; the caller vouches for the block.
+    let usable = unsafe { USABLE.get::<unsafe extern "C" fn(*mut c_void) -> usize>().map(|usable| usable(block)) };
+    let slop = usable.map_or(usize::MAX, |usable| usable.wrapping_sub(size));
+    u32::try_from(slop).unwrap_or(heap_wire::UNKNOWN_SLOP)
 }
 
 /// Memory for calls that come before the real functions are known (dlsym allocates when it fails). Never given back.

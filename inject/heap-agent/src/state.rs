@@ -62,6 +62,7 @@ fn begin() -> bool {
         return false;
     }
     module::FIND.store(symbols::find(c"_dl_find_object", Which::First), Relaxed);
+    real::check_usable();
     let end = symbols::find(c"__libc_stack_end", Which::First) as *const u64;
     // SAFETY: the dynamic linker's variable of this name and type.
     tls::MAIN_TOP.store(if end.is_null() { u64::MAX } else { unsafe { *end } }, Relaxed);

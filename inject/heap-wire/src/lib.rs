@@ -17,6 +17,10 @@
 //! stack nothing; nothing; keep u8, count u8, ids u16; the same with ids u32; keep u8, entry u8
 //! ```
 //!
+//! USABLE has no more than header, time and, in the place of the pointer, a plain number: how many bytes more than it asked for the next
+//! block of the lane has. It is written where this is not what both sides expect: what the last block of this size (and alignment) in a
+//! table of [`USABLE_SIZES`] entries had, else [`expected_slop`].
+//!
 //! The two header bytes are written last, so that a zero header ends a chunk even when the process was killed within a record.
 //!
 //! A stack is told by its difference to the last one of the lane: `keep` outer frames stay, new inner ones follow. Its outermost element is a
@@ -28,8 +32,8 @@
 
 /// First bytes of a stream.
 pub const MAGIC: [u8; 8] = *b"THAWHEAP";
-/// Version of this format. A reader refuses others.
-pub const VERSION: u32 = 1;
+/// Version of this format. A reader refuses later ones; 1 has no usable sizes.
+pub const VERSION: u32 = 2;
 /// Size of the file header, and what chunk sizes are a multiple of.
 pub const PAGE: usize = 4096;
 /// First bytes of a chunk: "CHNK".
@@ -42,6 +46,11 @@ pub const FRAMES_MAX: usize = 255;
 pub const DICTIONARY: usize = 256;
 /// Longest sequence in that table.
 pub const DICTIONARY_FRAMES: usize = 7;
+
+/// Entries of the table of usable sizes.
+pub const USABLE_SIZES: usize = 256;
+/// The allocator does not tell usable sizes.
+pub const UNKNOWN_SLOP: u32 = u32::MAX;
 
 /// Kinds of records.
 pub mod kind {
@@ -71,12 +80,18 @@ pub mod kind {
     pub const POOL_ALLOC: u16 = 11;
     /// A block of a pool given back.
     pub const POOL_FREE: u16 = 12;
+    /// How much larger than asked for the next block of the lane is.
+    pub const USABLE: u16 = 13;
     /// All else: u8 [`super::meta`], u16 length, payload.
     pub const META: u16 = 15;
 
     /// Whether a size follows the pointer.
     pub const fn has_size(kind: u16) -> bool {
         matches!(kind, MALLOC | CALLOC | ALIGNED | NEW | REALLOC_NEW | MAP | UNMAP | POOL_ALLOC)
+    }
+    /// Whether it makes a block of the allocator, which has a usable size.
+    pub const fn makes_block(kind: u16) -> bool {
+        matches!(kind, MALLOC | CALLOC | ALIGNED | NEW | REALLOC_NEW)
     }
     /// Whether a byte follows the size.
     pub const fn has_extra(kind: u16) -> bool {
@@ -293,6 +308,23 @@ pub const fn slot_of(hash: u32) -> usize {
     (hash.wrapping_mul(0x85eb_ca6b) >> 24) as usize
 }
 
+/// What the table of usable sizes is searched for: a size with the log2 of its alignment (0: none).
+pub const fn usable_key(size: u64, alignment: u8) -> u64 {
+    size ^ (alignment as u64) << 56
+}
+
+/// The table entry of such a key.
+pub const fn usable_slot(key: u64) -> usize {
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize
+}
+
+/// What a block has beyond its size if nothing else is known: the rule of glibc for blocks that are no mappings, 16-byte steps with a word
+/// of their own.
+pub const fn expected_slop(size: u64) -> u32 {
+    let usable = (size.wrapping_add(23) & !15).wrapping_sub(8);
+    if size < 24 { 24 - size as u32 } else { usable.wrapping_sub(size) as u32 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -308,6 +340,14 @@ mod tests {
             assert!(bytes == 1 || value >> (8 * (bytes - 1)) != 0, "{value:#x} fits into fewer than {bytes}");
         }
         assert_eq!(zigzag(1u64.wrapping_neg()), 1);
+    }
+
+    #[test]
+    fn the_rule_of_glibc() {
+        for (size, usable) in [(0, 24), (1, 24), (24, 24), (25, 40), (40, 40), (1032, 1032), (1033, 1048)] {
+            assert_eq!(size + u64::from(expected_slop(size)), usable);
+        }
+        assert!((0..10_000).all(|size| usable_slot(usable_key(size, size as u8 & 31)) < USABLE_SIZES));
     }
 
     #[test]

@@ -19,6 +19,23 @@ pub struct Block {
     pub thread: ThreadId,
     /// By which function.
     pub maker: Maker,
+    /// Bytes that the allocator gave, where that is known.
+    pub usable: Option<Bytes>,
+    /// How many blocks like this one it stands for.
+    pub count: u64,
+}
+
+impl Block {
+    /// The one that an event makes.
+    pub fn made_by(event: &Event) -> Option<Self> {
+        let What::Alloc { size, maker, usable, count, .. } = event.what else { return None };
+        Some(Self { size, stack: event.stack, at: event.at, thread: event.thread, maker, usable, count })
+    }
+
+    /// Bytes asked for, by all that it stands for.
+    pub fn bytes(&self) -> u64 {
+        self.size.saturating_mul(self.count)
+    }
 }
 
 /// What an event cannot be.
@@ -119,18 +136,20 @@ impl Ledger {
     /// Enters an event.
     pub fn enter(&mut self, event: &Event) -> Change {
         match event.what {
-            What::Alloc { ptr, size, maker } => {
-                let block = Block { size, stack: event.stack, at: event.at, thread: event.thread, maker };
+            What::Alloc { ptr, size, maker, usable, count } => {
+                let (stack, at, thread) = (event.stack, event.at, event.thread);
+                let block = Block { size, stack, at, thread, maker, usable, count };
                 if maker == Maker::Pool {
                     self.totals.pool_allocations += 1;
                     self.totals.pool_allocated += Bytes(size);
                     self.pooled.insert(ptr, block);
                     return Change::PoolCame(ptr, block);
                 }
-                self.totals.reallocs += u64::from(matches!(maker, Maker::Realloc(Some(_))));
-                self.totals.without_stack += u64::from(event.stack.is_none());
-                self.totals.allocations += 1;
-                self.totals.allocated += Bytes(size);
+                let if_so = |so: bool| if so { count } else { 0 };
+                self.totals.reallocs += if_so(matches!(maker, Maker::Realloc(Some(_))));
+                self.totals.without_stack += if_so(stack.is_none());
+                self.totals.allocations += count;
+                self.totals.allocated = Bytes(self.totals.allocated.0.saturating_add(block.bytes()));
                 self.came(ptr, block, event.at)
             }
             What::Free { ptr, by: Freer::Pool } => {
@@ -145,7 +164,7 @@ impl Ledger {
                     self.totals.frees_of_unknown += 1;
                     return Change::Wrong(Inconsistency::FreeOfUnknown);
                 };
-                self.totals.frees += 1;
+                self.totals.frees += block.count;
                 if by == Freer::Realloc {
                     self.replaced.insert(event.thread, (ptr, block));
                 }
@@ -153,7 +172,7 @@ impl Ledger {
             }
             What::Restored { ptr } => match self.replaced.remove(&event.thread).filter(|(old, _)| *old == ptr) {
                 Some((_, block)) => {
-                    self.totals.frees -= 1;
+                    self.totals.frees -= block.count;
                     self.came(ptr, block, event.at)
                 }
                 None => Change::Nothing,
@@ -169,9 +188,11 @@ impl Ledger {
 
     fn came(&mut self, ptr: Pointer, block: Block, at: Nanos) -> Change {
         let over = self.live.insert(ptr, block);
-        self.totals.live_blocks = self.live.len() as u64;
-        let before = over.map_or(0, |over| over.size);
-        self.totals.live = Bytes((self.totals.live.0 - before).saturating_add(block.size));
+        if let Some(over) = over {
+            self.gone(&over);
+        }
+        self.totals.live_blocks = self.totals.live_blocks.saturating_add(block.count);
+        self.totals.live = Bytes(self.totals.live.0.saturating_add(block.bytes()));
         if self.totals.live > self.totals.peak {
             (self.totals.peak, self.totals.peak_at) = (self.totals.live, at);
         }
@@ -184,9 +205,13 @@ impl Ledger {
 
     fn went(&mut self, ptr: Pointer) -> Option<Block> {
         let block = self.live.remove(&ptr)?;
-        self.totals.live_blocks = self.live.len() as u64;
-        self.totals.live = Bytes(self.totals.live.0 - block.size);
+        self.gone(&block);
         Some(block)
+    }
+
+    fn gone(&mut self, block: &Block) {
+        self.totals.live_blocks = self.totals.live_blocks.saturating_sub(block.count);
+        self.totals.live = Bytes(self.totals.live.0.saturating_sub(block.bytes()));
     }
 
     /// The sums so far.
@@ -222,7 +247,7 @@ mod tests {
     }
 
     fn alloc(ptr: u64, size: u64, maker: Maker) -> Event {
-        event(What::Alloc { ptr: Pointer(ptr), size, maker })
+        event(What::Alloc { ptr: Pointer(ptr), size, maker, usable: None, count: 1 })
     }
 
     fn free(ptr: u64, by: Freer) -> Event {

@@ -30,8 +30,8 @@ impl Held {
         self.blocks = self.blocks.saturating_add(other.blocks);
     }
 
-    fn one(size: u64) -> Self {
-        Self { bytes: size, blocks: 1 }
+    fn of(block: &Block) -> Self {
+        Self { bytes: block.bytes(), blocks: block.count }
     }
 
     fn remove(&mut self, other: Self) {
@@ -68,11 +68,11 @@ impl Figures {
         self.max.add(other.max);
         self.temporary.add(other.temporary);
         self.handed_over.add(other.handed_over);
-        self.lives(other.lifetime_ns);
+        self.lives(other.lifetime_ns, 1);
     }
 
-    fn lives(&mut self, time: Nanos) {
-        self.lifetime_ns = Nanos(self.lifetime_ns.0.saturating_add(time.0));
+    fn lives(&mut self, time: Nanos, blocks: u64) {
+        self.lifetime_ns = Nanos(self.lifetime_ns.0.saturating_add(time.0.saturating_mul(blocks)));
     }
 }
 
@@ -266,12 +266,12 @@ impl Books {
                     What::Free { by, .. } => by,
                     _ => Freer::Free,
                 };
-                let held = Held::one(block.size);
+                let held = Held::of(&block);
                 let temporary = by != Freer::Realloc && matches!(before, Some(Last::Made(made)) if made == ptr.0);
                 let handed_over = block.thread != event.thread;
                 let lived = event.at - block.at;
                 self.goes(&block, |figures| {
-                    figures.lives(lived);
+                    figures.lives(lived, block.count);
                     if temporary {
                         figures.temporary.add(held);
                     }
@@ -284,8 +284,7 @@ impl Books {
                 }
             }
             Change::Wrong(Inconsistency::AllocOverLive) => {
-                if let What::Alloc { size, maker, .. } = event.what {
-                    let block = Block { size, stack: event.stack, at: event.at, thread: event.thread, maker };
+                if let Some(block) = Block::made_by(event) {
                     self.comes(&block, false, None);
                 }
             }
@@ -328,13 +327,13 @@ impl Books {
     }
 
     fn comes(&mut self, block: &Block, restored: bool, before: Option<Last>) {
-        let held = Held::one(block.size);
+        let held = Held::of(block);
         let Some(site) = self.site(block) else { return };
         let figures = &mut site.figures;
         if !restored {
             figures.made.add(held);
         } else if let Some(Last::Replaced(at)) = before {
-            figures.lifetime_ns = figures.lifetime_ns - (at - block.at);
+            figures.lifetime_ns = figures.lifetime_ns - Nanos((at - block.at).0.saturating_mul(block.count));
         }
         figures.end.add(held);
         if figures.end.bytes > figures.max.bytes {
@@ -344,7 +343,7 @@ impl Books {
 
     fn goes(&mut self, block: &Block, note: impl FnOnce(&mut Figures)) {
         let Some(site) = self.site(block) else { return };
-        site.figures.end.remove(Held::one(block.size));
+        site.figures.end.remove(Held::of(block));
         note(&mut site.figures);
     }
 
@@ -361,7 +360,7 @@ impl Books {
         let last = self.last;
         for block in live {
             if let Some(site) = self.site(&block) {
-                site.figures.lives(last - block.at);
+                site.figures.lives(last - block.at, block.count);
             }
         }
         self
@@ -379,7 +378,7 @@ mod tests {
     }
 
     fn alloc(at: u64, stack: u32, ptr: u64, size: u64) -> Event {
-        event(at, 1, stack, What::Alloc { ptr: Pointer(ptr), size, maker: Maker::Malloc })
+        event(at, 1, stack, What::Alloc { ptr: Pointer(ptr), size, maker: Maker::Malloc, usable: None, count: 1 })
     }
 
     fn free(at: u64, thread: u32, ptr: u64, by: Freer) -> Event {

@@ -181,9 +181,10 @@ fn of_process(
         let (block, came) = match (ledger.enter(&event), event.what) {
             (Change::Came(_, block), _) => (block, !matches!(event.what, What::Restored { .. })),
             // It came all the same; the free of the one that it covers was missed.
-            (Change::Wrong(Inconsistency::AllocOverLive), What::Alloc { size, maker, .. }) => {
-                (Block { size, stack: event.stack, at: event.at, thread: event.thread, maker }, true)
-            }
+            (Change::Wrong(Inconsistency::AllocOverLive), _) => match Block::made_by(&event) {
+                Some(block) => (block, true),
+                None => continue,
+            },
             (Change::Went(_, block), _) => {
                 let row = row(&mut rows, &mut sites, &events, &block);
                 row.live = row.live.saturating_sub(1);

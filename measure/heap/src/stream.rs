@@ -18,14 +18,16 @@
 //! Memory is one chunk (at most 128 KiB) for each thread, the tree of stacks, and nothing that grows with the number of events.
 
 mod lane;
+mod sample;
 
 pub use crate::record::Recording;
 pub use crate::stack::{Address, End, StackId, Stacks};
+pub use sample::variance;
 
 use crate::wire::{self, Bad, Head, Meta};
 use heap_wire::{PAGE, kind, map, origin, stop, tier};
 use lane::{Lane, Taken};
-use model::{Error, Exit, Nanos, Result, Warning, WarningKind, shown};
+use model::{Bytes, Error, Exit, Nanos, Result, Warning, WarningKind, shown};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::ffi::OsString;
@@ -116,6 +118,8 @@ pub struct Process {
     pub doubt: String,
     /// Time that setting up took in the process.
     pub setup: Nanos,
+    /// Whether usable sizes are told.
+    tells_usable: bool,
     start_ticks: u64,
 }
 
@@ -189,6 +193,10 @@ pub enum What {
         size: u64,
         /// By which function.
         maker: Maker,
+        /// Bytes that the allocator gave; `None`: not known (pools; allocators that do not tell; recordings of older versions).
+        usable: Option<Bytes>,
+        /// How many blocks like this one it stands for: 1, but more in a sampled recording.
+        count: u64,
     },
     /// A block is about to be given back, or to be replaced by `realloc` (then `Alloc` with `Realloc`, or `Restored`, or nothing follows in
     /// the same thread).
@@ -439,6 +447,7 @@ fn process(id: ProcessId, file: PathBuf, head: Head, parent: Option<ProcessId>, 
         },
         doubt: String::from_utf8_lossy(&head.doubt).into_owned(),
         setup: Nanos(head.setup_ns),
+        tells_usable: head.version >= 2,
         start_ticks: head.start_ticks,
     }
 }
@@ -459,6 +468,8 @@ pub struct Events {
     warnings: Vec<Warning>,
     start_ticks: u64,
     rate: f64,
+    tells_usable: bool,
+    sample_bytes: u64,
 }
 
 impl Events {
@@ -481,6 +492,8 @@ impl Events {
             warnings: Vec::new(),
             start_ticks: process.start_ticks,
             rate,
+            tells_usable: process.tells_usable,
+            sample_bytes: process.sample_bytes,
         };
         for index in 0..events.lanes.len() {
             if let Some(ticks) = events.lanes[index].begin()? {
@@ -523,9 +536,13 @@ impl Events {
         let at = nanos(ticks.saturating_sub(self.start_ticks), self.rate);
         let event = |what| Ok(Some(Event { at, ticks, thread, stack: None, what }));
         match taken {
-            Taken::Event { kind, ptr, size, extra, stack, replaces } => {
+            Taken::Event { kind, ptr, size, extra, stack, replaces, slop } => {
+                let usable =
+                    slop.filter(|_| self.tells_usable).and_then(|slop| size.checked_add(slop.into())).map(Bytes);
+                let count =
+                    if kind == kind::POOL_ALLOC { 1 } else { sample::count(size, self.sample_bytes, ticks ^ ptr) };
                 let ptr = Pointer(ptr);
-                let made = |maker| What::Alloc { ptr, size, maker };
+                let made = |maker| What::Alloc { ptr, size, maker, usable, count };
                 let what = match kind {
                     kind::MALLOC => made(Maker::Malloc),
                     kind::CALLOC => made(Maker::Calloc),

@@ -19,6 +19,7 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 /// What the first page says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head {
+    pub version: u32,
     pub origin: u32,
     pub pid: u32,
     pub ppid: u32,
@@ -62,13 +63,14 @@ pub fn head(page: &[u8]) -> Result<Head, Bad> {
     let small = |at: usize| u32_at(page, at).unwrap_or(0);
     let large = |at: usize| u64_at(page, at).unwrap_or(0);
     let text = |at: usize, bytes: usize| until_zero(page.get(at..at + bytes).unwrap_or(&[]));
-    if small(offset_of!(FileHeader, version)) != VERSION {
+    if !(1..=VERSION).contains(&small(offset_of!(FileHeader, version))) {
         return Err(Bad::Version(small(offset_of!(FileHeader, version))));
     }
     let cmdline = page.get(offset_of!(FileHeader, cmdline)..).unwrap_or(&[]);
     let used = cmdline.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     let words = cmdline.get(..used).unwrap_or(&[]).split(|byte| *byte == 0).map(<[u8]>::to_vec).collect();
     Ok(Head {
+        version: small(offset_of!(FileHeader, version)),
         origin: small(offset_of!(FileHeader, origin)),
         pid: small(offset_of!(FileHeader, pid)),
         ppid: small(offset_of!(FileHeader, ppid)),
@@ -140,6 +142,8 @@ pub enum StackPart<'a> {
 pub enum Body<'a> {
     /// An event: difference of the pointers (zigzag), size, extra byte, stack.
     Event { difference: u64, size: u64, extra: u8, stack: StackPart<'a> },
+    /// The next block has so many bytes more than it asked for.
+    Usable(u64),
     /// META: what, payload.
     Meta(u8, &'a [u8]),
 }
@@ -186,11 +190,14 @@ pub fn record(chunk: &[u8], at: usize) -> Option<Record<'_>> {
         let payload = chunk.get(at + 3..at + 3 + bytes)?;
         return Some(Record { kind, elapsed, body: Body::Meta(what, payload), next: at + 3 + bytes });
     }
-    if kind == kind::END || kind > kind::POOL_FREE {
+    if kind == kind::END || kind > kind::USABLE {
         return None;
     }
     let difference = number(chunk, at, length(7))?;
     at += length(7);
+    if kind == kind::USABLE {
+        return Some(Record { kind, elapsed, body: Body::Usable(difference), next: at });
+    }
     let mut size = 0;
     if kind::has_size(kind) {
         size = number(chunk, at, length(10))?;

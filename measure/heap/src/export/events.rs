@@ -45,9 +45,7 @@ impl Log {
         let (went, came) = match (self.ledger.enter(&event), event.what) {
             (Change::Came(_, block), _) => (covered, Some(block)),
             (Change::Went(_, block), _) => (Some(block), None),
-            (Change::Wrong(Inconsistency::AllocOverLive), What::Alloc { size, maker, .. }) => {
-                (covered, Some(Block { size, stack: event.stack, at: event.at, thread: event.thread, maker }))
-            }
+            (Change::Wrong(Inconsistency::AllocOverLive), _) => (covered, Block::made_by(&event)),
             _ => (None, None),
         };
         let wanted = |block: &Block| block.at >= self.since;
@@ -183,7 +181,7 @@ pub fn logalloc(export: &Export, out: &mut dyn Write) -> io::Result<()> {
             }
             let pending = replaced.take();
             let line = match event.what {
-                What::Alloc { ptr, size, maker: Maker::Realloc(Some(old)) } if pending == Some((thread, old)) => {
+                What::Alloc { ptr, size, maker: Maker::Realloc(Some(old)), .. } if pending == Some((thread, old)) => {
                     writeln!(out, "{pid} {} realloc({:#x},{size})={:#x}", thread.0, old.0, ptr.0)?;
                     continue;
                 }
@@ -193,7 +191,7 @@ pub fn logalloc(export: &Export, out: &mut dyn Write) -> io::Result<()> {
                     None
                 }
                 What::Free { ptr, .. } => Some(format!("free({:#x})", ptr.0)),
-                What::Alloc { ptr, size, maker } => Some(match maker {
+                What::Alloc { ptr, size, maker, .. } => Some(match maker {
                     Maker::Calloc => format!("calloc(1,{size})={:#x}", ptr.0),
                     Maker::Aligned(alignment) => format!("memalign({alignment},{size})={:#x}", ptr.0),
                     Maker::Realloc(None) => format!("realloc(0x0,{size})={:#x}", ptr.0),

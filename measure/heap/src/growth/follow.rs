@@ -76,7 +76,7 @@ impl Follower {
         match event.what {
             // Blocks of pools lie in blocks of the heap, maybe at their very beginning.
             What::Alloc { maker: Maker::Pool, .. } | What::Free { by: Freer::Pool, .. } => {}
-            What::Alloc { ptr, size, maker } => {
+            What::Alloc { ptr, size, maker, .. } => {
                 self.allocated = self.allocated.saturating_add(size);
                 self.serial += 1;
                 let old = match maker {
@@ -198,7 +198,7 @@ mod tests {
         fn made(&mut self, thread: u32, site: u32, size: u64, maker: Maker) -> Pointer {
             self.next += 16;
             let ptr = Pointer(self.next);
-            self.event(thread, site, What::Alloc { ptr, size, maker });
+            self.event(thread, site, What::Alloc { ptr, size, maker, usable: None, count: 1 });
             ptr
         }
         fn free(&mut self, thread: u32, ptr: Pointer) {
@@ -271,7 +271,7 @@ mod tests {
     fn a_pool_in_a_block_is_not_the_block() {
         let mut story = Story::default();
         let ptr = story.alloc(1, 100);
-        story.event(1, 1, What::Alloc { ptr, size: 8, maker: Maker::Pool });
+        story.event(1, 1, What::Alloc { ptr, size: 8, maker: Maker::Pool, usable: None, count: 1 });
         story.event(1, 1, What::Free { ptr, by: Freer::Pool });
         story.realloc(1, ptr, 200);
         let grown = story.grown();

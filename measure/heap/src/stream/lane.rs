@@ -2,7 +2,7 @@
 
 use super::{StackId, Stacks, read_at};
 use crate::wire::{self, Body, Chunk, Meta, Record, StackPart};
-use heap_wire::{DICTIONARY, DICTIONARY_FRAMES, kind, mark};
+use heap_wire::{DICTIONARY, DICTIONARY_FRAMES, UNKNOWN_SLOP, USABLE_SIZES, kind, mark};
 use model::{Result, Warning, WarningKind, shown};
 use std::collections::HashMap;
 use std::fs::File;
@@ -11,7 +11,15 @@ use std::rc::Rc;
 
 /// What a record turned out to be.
 pub(super) enum Taken<'a> {
-    Event { kind: u16, ptr: u64, size: u64, extra: u8, stack: Option<StackId>, replaces: Option<u64> },
+    Event {
+        kind: u16,
+        ptr: u64,
+        size: u64,
+        extra: u8,
+        stack: Option<StackId>,
+        replaces: Option<u64>,
+        slop: Option<u32>,
+    },
     Meta(Meta<'a>),
 }
 
@@ -19,7 +27,11 @@ pub(super) enum Taken<'a> {
 enum Understood {
     Event(Taken<'static>),
     Meta,
+    Usable,
 }
+
+/// An entry of no size.
+const NO_SIZE: (u64, u32) = (u64::MAX, 0);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Sequence {
@@ -44,6 +56,10 @@ pub(super) struct Lane {
     stack: Vec<StackId>,
     table: Vec<Sequence>,
     replaces: Option<u64>,
+    /// What the next block has beyond its size, if that was told.
+    told_slop: Option<u32>,
+    /// Keys of sizes, and what the last block of each had beyond.
+    slops: Vec<(u64, u32)>,
     damaged: bool,
 }
 
@@ -62,6 +78,8 @@ impl Lane {
             stack: vec![Stacks::end(mark::ROOT)],
             table: vec![Sequence::default(); DICTIONARY],
             replaces: None,
+            told_slop: None,
+            slops: vec![NO_SIZE; USABLE_SIZES],
             damaged: false,
         }
     }
@@ -126,8 +144,9 @@ impl Lane {
             Some(Understood::Event(event)) => Some((self.ticks, self.tid, event)),
             Some(Understood::Meta) => match wire::record(&self.bytes, start)?.body {
                 Body::Meta(what, payload) => Some((self.ticks, self.tid, Taken::Meta(wire::meta(what, payload)?))),
-                Body::Event { .. } => None,
+                Body::Event { .. } | Body::Usable(_) => None,
             },
+            Some(Understood::Usable) => None,
             None => {
                 self.damaged = true;
                 self.bytes.clear();
@@ -146,8 +165,13 @@ impl Lane {
         let record = record?;
         self.at = record.next;
         self.ticks = self.ticks.saturating_add(record.elapsed);
-        let Body::Event { difference, size, extra, stack } = record.body else {
-            if let Body::Meta(what, payload) = record.body {
+        let (difference, size, extra, stack) = match record.body {
+            Body::Event { difference, size, extra, stack } => (difference, size, extra, stack),
+            Body::Usable(slop) => {
+                self.told_slop = Some(u32::try_from(slop).unwrap_or(UNKNOWN_SLOP));
+                return Some(Understood::Usable);
+            }
+            Body::Meta(what, payload) => {
                 match wire::meta(what, payload) {
                     Some(Meta::Thread(tid)) => {
                         self.tid = tid;
@@ -156,8 +180,8 @@ impl Lane {
                     Some(Meta::Reset) => self.forget(),
                     _ => {}
                 }
+                return Some(Understood::Meta);
             }
-            return Some(Understood::Meta);
         };
         self.pointer = self.pointer.wrapping_add(heap_wire::unzigzag(difference));
         let ptr = heap_wire::gather(self.pointer);
@@ -174,7 +198,23 @@ impl Lane {
                 None
             }
         };
-        Some(Understood::Event(Taken::Event { kind: record.kind, ptr, size, extra, stack, replaces }))
+        let slop = if kind::makes_block(record.kind) { self.slop(size, extra) } else { None };
+        Some(Understood::Event(Taken::Event { kind: record.kind, ptr, size, extra, stack, replaces, slop }))
+    }
+
+    /// What a new block has beyond its size.
+    fn slop(&mut self, size: u64, alignment: u8) -> Option<u32> {
+        let key = heap_wire::usable_key(size, alignment);
+        let entry = self.slops.get_mut(heap_wire::usable_slot(key))?;
+        let slop = match self.told_slop.take() {
+            Some(slop) => {
+                *entry = (key, slop);
+                slop
+            }
+            None if entry.0 == key => entry.1,
+            None => heap_wire::expected_slop(size),
+        };
+        (slop != UNKNOWN_SLOP).then_some(slop)
     }
 
     fn forget(&mut self) {
@@ -183,6 +223,8 @@ impl Lane {
         self.table.fill(Sequence::default());
         self.pointer = 0;
         self.replaces = None;
+        self.told_slop = None;
+        self.slops.fill(NO_SIZE);
     }
 
     /// The stack of a record; the outer `None`: damage.
