@@ -4,6 +4,7 @@
 //! Only instructions that compilers begin functions with are understood; at any other one the function is left alone.
 
 use crate::sys;
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// What can be done with an instruction when it moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,6 +140,23 @@ pub struct Island {
 
 const BYTES: usize = 4096;
 
+/// Where all islands are.
+static ISLANDS: [AtomicUsize; 8] = [const { AtomicUsize::new(0) }; 8];
+
+/// Whether a function begins with a jump to an island already.
+pub fn is_hooked(function: usize) -> bool {
+    let room = 4096 - (function & 4095);
+    if room < 9 {
+        return false;
+    }
+    // SAFETY: nine bytes of code of a loaded object, on one page.
+    let code = unsafe { &*(function as *const [u8; 9]) };
+    let (at, code) = if code.starts_with(&[0xf3, 0x0f, 0x1e, 0xfa]) { (4, &code[4..]) } else { (0, &code[..5]) };
+    let [0xe9, a, b, c, d] = *code else { return false };
+    let target = (function + at + 5).wrapping_add_signed(i32::from_le_bytes([a, b, c, d]) as isize);
+    ISLANDS.iter().any(|island| island.load(Relaxed) == target & !(BYTES - 1))
+}
+
 impl Island {
     /// A page within two gigabytes of `near`.
     pub fn new(near: usize) -> Option<Self> {
@@ -152,6 +170,7 @@ impl Island {
                 let flags = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_FIXED_NOREPLACE;
                 if let Ok(place) = sys::mmap_at(at, BYTES, sys::PROT_RW, flags, None) {
                     if place as usize == at {
+                        ISLANDS.iter().any(|island| island.compare_exchange(0, at, Relaxed, Relaxed).is_ok());
                         return Some(Self { start: at, used: 0 });
                     }
                     // Kernels before 4.17 take the address as a wish.
@@ -199,11 +218,12 @@ impl Island {
         }
     }
 
-    /// Makes a copy of the beginning of a function that goes on behind it; returns what to call and what to overwrite.
+    /// Makes a copy of the beginning of a function that goes on behind it; returns what to call and what to overwrite. The entry finds
+    /// `argument` in r11, if it is not 0.
     ///
     /// # Safety
     /// `function` is code, readable for 64 bytes or to the end of its page.
-    pub unsafe fn prepare(&mut self, function: usize, entry: usize) -> Option<Patch> {
+    pub unsafe fn prepare(&mut self, function: usize, entry: usize, argument: usize) -> Option<Patch> {
         // To the end of the page, where the next one may not be mapped; a function that is cut by it is not understood.
         let room = (4096 - (function & 4095)).min(64);
         // SAFETY: the caller vouches.
@@ -253,8 +273,13 @@ impl Island {
         if real == self.start + self.used || real >= self.start && real < self.start + BYTES {
             self.jump(None, (function + at) as i64)?;
         }
-        // jmp [rip + 0]; the address.
         let stub = self.here();
+        if argument != 0 {
+            // mov r11, argument.
+            self.put(&[0x49, 0xbb])?;
+            self.put(&(argument as u64).to_le_bytes())?;
+        }
+        // jmp [rip + 0]; the address.
         self.put(&[0xff, 0x25, 0, 0, 0, 0])?;
         self.put(&(entry as u64).to_le_bytes())?;
         let distance = (stub as i64).wrapping_sub(begin as i64 + 5);
@@ -365,7 +390,7 @@ mod tests {
             let function: extern "C" fn(u64) -> u64 = core::mem::transmute(page);
             assert_eq!(function(3), 8);
             let mut island = Island::new(page as usize).unwrap();
-            let patch = island.prepare(page as usize, ours as *const () as usize).unwrap();
+            let patch = island.prepare(page as usize, ours as *const () as usize, 0).unwrap();
             assert!(island.seal() && patch.apply());
             let real: extern "C" fn(u64) -> u64 = core::mem::transmute(patch.real);
             assert_eq!((function(3), real(3)), (1003, 8));

@@ -161,6 +161,16 @@ pub fn note_doubt(text: &[u8]) {
     });
 }
 
+/// Says which functions of allocators inside of the program were hooked.
+pub fn note_inside(names: &[u8]) {
+    with_header(|header| {
+        let last = header.inside.len() - 1;
+        for (place, byte) in header.inside[..last].iter_mut().zip(names) {
+            *place = *byte;
+        }
+    });
+}
+
 /// So many functions were hooked inside objects.
 pub fn note_detours(count: u32) {
     with_header(|header| header.detours = header.detours.wrapping_add(count));

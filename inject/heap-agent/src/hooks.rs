@@ -5,14 +5,15 @@
 //! A `realloc` is both: the old block goes before the call, and comes back if the call fails.
 
 use crate::lane::{Event, Lane, enter};
-use crate::real::{self, Real};
+use crate::real::{self, Real, Usable};
 use crate::unwind::Caller;
 use crate::{state, sys};
 use core::arch::naked_asm;
 use core::ffi::{c_char, c_int, c_long, c_void};
 use heap_wire::{kind, map};
 
-type Block = *mut c_void;
+/// A block.
+pub type Block = *mut c_void;
 
 /// An entry that jumps to its body; exported under the name of the function that it stands for.
 macro_rules! entry {
@@ -231,13 +232,13 @@ fn set_errno(value: c_int) {
 
 /// Records an allocation, unless it failed.
 #[inline(always)]
-fn allocated(lane: &mut Lane, caller: Caller, kind: u16, block: Block, size: usize, extra: u8) {
+pub fn allocated(lane: &mut Lane, caller: Caller, kind: u16, block: Block, size: usize, extra: u8, usable: &Usable) {
     if !block.is_null() {
-        // SAFETY: the block was just made, and no pool's; the entry passed the true state of this thread.
-        unsafe {
-            let slop = if kind == kind::POOL_ALLOC { 0 } else { real::slop(block, size) };
-            lane.event_with_stack(Event { kind, pointer: block as u64, size: size as u64, extra, slop }, caller);
-        }
+        // SAFETY: the block was just made, and no pool's. Some allocators set themselves up when they are asked.
+        let slop = if kind == kind::POOL_ALLOC { 0 } else { lane.outside(|| unsafe { usable.slop(block, size) }) };
+        let event = Event { kind, pointer: block as u64, size: size as u64, extra, slop };
+        // SAFETY: the entry passed the true state of this thread.
+        unsafe { lane.event_with_stack(event, caller) };
     }
 }
 
@@ -250,7 +251,7 @@ unsafe extern "C" fn do_malloc(size: usize, pc: u64, sp: u64, rbp: u64) -> Block
     let Some(lane) = lane else { return unsafe { real(size) } };
     // SAFETY: as above.
     let block = lane.outside(|| unsafe { real(size) });
-    allocated(lane, caller, kind::MALLOC, block, size, 0);
+    allocated(lane, caller, kind::MALLOC, block, size, 0, &real::USABLE);
     lane.leave();
     block
 }
@@ -267,7 +268,7 @@ unsafe extern "C" fn do_calloc(count: usize, size: usize, pc: u64, sp: u64, rbp:
     // SAFETY: as above.
     let block = lane.outside(|| unsafe { real(count, size) });
     // The product did not overflow, else there would be no block.
-    allocated(lane, caller, kind::CALLOC, block, count.wrapping_mul(size), 0);
+    allocated(lane, caller, kind::CALLOC, block, count.wrapping_mul(size), 0, &real::USABLE);
     lane.leave();
     block
 }
@@ -290,7 +291,7 @@ unsafe extern "C" fn do_realloc(old: Block, size: usize, pc: u64, sp: u64, rbp: 
     // SAFETY: what the program asked for.
     let Some(lane) = lane else { return unsafe { real(old, size) } };
     // SAFETY: as above.
-    unsafe { reallocated(lane, caller, old, size, || real(old, size)) }
+    unsafe { reallocated(lane, caller, old, size, || real(old, size), &real::USABLE) }
 }
 
 /// The old block goes, the new one comes; or the old one is still there.
@@ -298,13 +299,20 @@ unsafe extern "C" fn do_realloc(old: Block, size: usize, pc: u64, sp: u64, rbp: 
 /// # Safety
 /// `caller` is the true state of this thread.
 #[inline(always)]
-unsafe fn reallocated(lane: &mut Lane, caller: Caller, old: Block, size: usize, call: impl FnOnce() -> Block) -> Block {
+pub unsafe fn reallocated(
+    lane: &mut Lane,
+    caller: Caller,
+    old: Block,
+    size: usize,
+    call: impl FnOnce() -> Block,
+    usable: &Usable,
+) -> Block {
     if !old.is_null() {
         lane.event(Event { kind: kind::REALLOC_OLD, pointer: old as u64, size: 0, extra: 0, slop: 0 });
     }
     let block = lane.outside(call);
     if !block.is_null() {
-        allocated(lane, caller, kind::REALLOC_NEW, block, size, 0);
+        allocated(lane, caller, kind::REALLOC_NEW, block, size, 0, usable);
     } else if size != 0 && !old.is_null() {
         lane.event(Event { kind: kind::REALLOC_FAILED, pointer: old as u64, size: 0, extra: 0, slop: 0 });
     }
@@ -328,7 +336,7 @@ unsafe extern "C" fn do_reallocarray(old: Block, count: usize, size: usize, pc: 
 /// # Safety
 /// `caller` is the true state of this thread.
 #[inline(always)]
-unsafe fn freed(lane: &mut Lane, caller: Caller, block: Block) {
+pub unsafe fn freed(lane: &mut Lane, caller: Caller, block: Block) {
     let event = Event { kind: kind::FREE, pointer: block as u64, size: 0, extra: 0, slop: 0 };
     if state::free_stacks() {
         // SAFETY: the caller vouches.
@@ -355,7 +363,8 @@ unsafe extern "C" fn do_free(block: Block, pc: u64, sp: u64, rbp: u64) {
     lane.leave();
 }
 
-fn log2(align: usize) -> u8 {
+/// Of an alignment.
+pub fn log2(align: usize) -> u8 {
     align.checked_ilog2().unwrap_or(0) as u8
 }
 
@@ -369,7 +378,7 @@ unsafe fn aligned(function: &Real, align: usize, size: usize, caller: Caller) ->
     let Some(lane) = lane else { return unsafe { real(align, size) } };
     // SAFETY: as above.
     let block = lane.outside(|| unsafe { real(align, size) });
-    allocated(lane, caller, kind::ALIGNED, block, size, log2(align));
+    allocated(lane, caller, kind::ALIGNED, block, size, log2(align), &real::USABLE);
     lane.leave();
     block
 }
@@ -402,7 +411,7 @@ unsafe extern "C" fn do_posix_memalign(
     let result = lane.outside(|| unsafe { real(place, align, size) });
     if result == 0 {
         // SAFETY: on success the block is there.
-        allocated(lane, caller, kind::ALIGNED, unsafe { *place }, size, log2(align));
+        allocated(lane, caller, kind::ALIGNED, unsafe { *place }, size, log2(align), &real::USABLE);
     }
     lane.leave();
     result
@@ -418,7 +427,7 @@ unsafe fn paged(function: &Real, size: usize, caller: Caller) -> Block {
     let Some(lane) = lane else { return unsafe { real(size) } };
     // SAFETY: as above.
     let block = lane.outside(|| unsafe { real(size) });
-    allocated(lane, caller, kind::ALIGNED, block, size, 12);
+    allocated(lane, caller, kind::ALIGNED, block, size, 12, &real::USABLE);
     lane.leave();
     block
 }
@@ -438,7 +447,7 @@ unsafe extern "C" fn do_pool_alloc(block: Block, size: usize, pc: u64, sp: u64, 
     let caller = Caller { pc, sp, rbp };
     let Some(lane) = enter(&caller) else { return };
     crate::file::note_tier(heap_wire::tier::POOL);
-    allocated(lane, caller, kind::POOL_ALLOC, block, size, 0);
+    allocated(lane, caller, kind::POOL_ALLOC, block, size, 0, &real::USABLE);
     lane.leave();
 }
 
@@ -675,7 +684,7 @@ unsafe fn new<F: Copy>(size: usize, align: u8, caller: Caller, quiet: &Real, cal
     let Some(real) = (unsafe { quiet.get::<F>() }) else { return core::ptr::null_mut() };
     let Some(lane) = enter(&caller) else { return core::ptr::null_mut() };
     let block = lane.outside(|| call(real));
-    allocated(lane, caller, if align == 0 { kind::NEW } else { kind::ALIGNED }, block, size, align);
+    allocated(lane, caller, if align == 0 { kind::NEW } else { kind::ALIGNED }, block, size, align, &real::USABLE);
     lane.leave();
     block
 }
@@ -724,7 +733,7 @@ unsafe fn duplicated(caller: Caller, call: impl FnOnce() -> Block) -> Block {
     let block = lane.outside(call);
     // SAFETY: the caller vouches.
     let size = unsafe { crate::text::of_c(block.cast()) }.len() + 1;
-    allocated(lane, caller, kind::MALLOC, block, size, 0);
+    allocated(lane, caller, kind::MALLOC, block, size, 0, &real::USABLE);
     lane.leave();
     block
 }
@@ -737,7 +746,7 @@ unsafe extern "C" fn do_moz_malloc(arena: usize, size: usize, pc: u64, sp: u64, 
     let Some(lane) = enter(&caller) else { return unsafe { real(arena, size) } };
     // SAFETY: as above.
     let block = lane.outside(|| unsafe { real(arena, size) });
-    allocated(lane, caller, kind::MALLOC, block, size, 0);
+    allocated(lane, caller, kind::MALLOC, block, size, 0, &real::USABLE);
     lane.leave();
     block
 }
@@ -751,7 +760,7 @@ unsafe extern "C" fn do_moz_calloc(arena: usize, count: usize, size: usize, pc: 
     let Some(lane) = enter(&caller) else { return unsafe { real(arena, count, size) } };
     // SAFETY: as above.
     let block = lane.outside(|| unsafe { real(arena, count, size) });
-    allocated(lane, caller, kind::CALLOC, block, count.wrapping_mul(size), 0);
+    allocated(lane, caller, kind::CALLOC, block, count.wrapping_mul(size), 0, &real::USABLE);
     lane.leave();
     block
 }
@@ -764,7 +773,7 @@ unsafe extern "C" fn do_moz_realloc(arena: usize, old: Block, size: usize, pc: u
     // SAFETY: what the program asked for.
     let Some(lane) = enter(&caller) else { return unsafe { real(arena, old, size) } };
     // SAFETY: as above.
-    unsafe { reallocated(lane, caller, old, size, || real(arena, old, size)) }
+    unsafe { reallocated(lane, caller, old, size, || real(arena, old, size), &real::USABLE) }
 }
 
 unsafe extern "C" fn do_moz_free(arena: usize, block: Block, pc: u64, sp: u64, rbp: u64) {
@@ -791,7 +800,7 @@ unsafe extern "C" fn do_moz_memalign(arena: usize, align: usize, size: usize, pc
     let Some(lane) = enter(&caller) else { return unsafe { real(arena, align, size) } };
     // SAFETY: as above.
     let block = lane.outside(|| unsafe { real(arena, align, size) });
-    allocated(lane, caller, kind::ALIGNED, block, size, log2(align));
+    allocated(lane, caller, kind::ALIGNED, block, size, log2(align), &real::USABLE);
     lane.leave();
     block
 }

@@ -6,7 +6,8 @@
 //!
 //! The story of an event: `hooks` gets the call and the caller's registers, `lane` is the thread's place in the stream, `unwind` takes the
 //! stack (rules from `cache`, made by `cfi` for the object that `module` finds), `lane` writes the record into a chunk of `file`. `state`
-//! sets it all up, `real` knows the functions behind, `objects` hooks what the dynamic linker's choice does not reach, with `detour`.
+//! sets it all up, `real` knows the functions behind, `objects` hooks what the dynamic linker's choice does not reach, with `detour`, and `inner`
+//! what the program brings under other names.
 //!
 //! Built as `libthaw_heap.so` by `dev/agent`. x86-64 only so far; elsewhere it is empty.
 #![cfg_attr(not(test), no_std)]
@@ -23,6 +24,9 @@ mod file;
 #[cfg(target_arch = "x86_64")]
 #[cfg_attr(test, allow(dead_code, reason = "a test program does not export its hooks"))]
 mod hooks;
+#[cfg(target_arch = "x86_64")]
+#[cfg_attr(test, allow(dead_code, reason = "a test program hooks nothing"))]
+mod inner;
 #[cfg(target_arch = "x86_64")]
 mod lane;
 #[cfg(target_arch = "x86_64")]

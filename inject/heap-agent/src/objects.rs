@@ -128,11 +128,15 @@ pub fn take_over() {
     let foreign = chosen != 0 && !own.contains(&(chosen as u64));
     let allocator = if foreign { chosen } else { real::MALLOC.address() };
     let Some(home) = module::range_of(allocator as u64) else { return };
+    // Behind ours, if the dynamic linker chose ours.
+    let which = if foreign { Which::First } else { Which::Next };
+    let meaning = |real: &Real| symbols::find(real.name(), which);
     let at_home = |real: &Real| home.contains(&(meaning(real) as u64));
     let operators = at_home(&real::NEW) && at_home(&real::DELETE);
     let beside = hooks::BESIDE.iter().filter(|hook| if is_operator(hook.real) { operators } else { foreign });
-    // C libraries have no operators; theirs come from libstdc++, which calls malloc.
-    let wanted = hooks::ALLOCATOR.iter().filter(|_| foreign).chain(beside);
+    // C libraries have no operators; theirs come from libstdc++, which calls malloc. Where an allocator has, `delete` may be another name of
+    // its `free`, which it calls itself: so all of it is hooked.
+    let wanted = hooks::ALLOCATOR.iter().filter(|_| foreign || operators).chain(beside);
     let mut patches: [Option<(Patch, &Hook)>; 40] = [None; 40];
     let mut count = 0;
     let mut missed = 0;
@@ -155,7 +159,7 @@ pub fn take_over() {
         }
         let Some(place) = island.as_mut() else { break };
         // SAFETY: a function of a loaded object.
-        match unsafe { place.prepare(function, hook.entry as *const () as usize) } {
+        match unsafe { place.prepare(function, hook.entry as *const () as usize, 0) } {
             Some(patch) if count < patches.len() => {
                 patches[count] = Some((patch, hook));
                 seen[count] = function;
@@ -185,7 +189,7 @@ pub fn take_over() {
     // All real functions first: a hook that is reached must find them.
     patches.iter().flatten().for_each(|(patch, hook)| hook.real.set(patch.real));
     if foreign {
-        real::USABLE.set(if at_home(&real::USABLE) { meaning(&real::USABLE) } else { 0 });
+        real::find_usable(&home, Which::First);
     }
     let mut done = 0;
     for (patch, _) in patches.iter().flatten() {

@@ -26,7 +26,7 @@ reals! {
     POSIX_MEMALIGN = c"posix_memalign"; ALIGNED_ALLOC = c"aligned_alloc"; VALLOC = c"valloc"; PVALLOC = c"pvalloc"; CFREE = c"cfree";
     FREE_SIZED = c"free_sized"; FREE_ALIGNED_SIZED = c"free_aligned_sized"; REALLOCARRAY = c"reallocarray";
     MMAP = c"mmap"; MUNMAP = c"munmap"; MREMAP = c"mremap"; SBRK = c"sbrk"; BRK = c"brk"; FORK = c"fork"; PRCTL = c"prctl";
-    USABLE = c"malloc_usable_size"; SET_NAME = c"pthread_setname_np";
+    SET_NAME = c"pthread_setname_np";
     NEW = c"_Znwm"; NEW_ARRAY = c"_Znam"; NEW_NOTHROW = c"_ZnwmRKSt9nothrow_t"; NEW_ARRAY_NOTHROW = c"_ZnamRKSt9nothrow_t";
     NEW_ALIGNED = c"_ZnwmSt11align_val_t"; NEW_ARRAY_ALIGNED = c"_ZnamSt11align_val_t";
     NEW_ALIGNED_NOTHROW = c"_ZnwmSt11align_val_tRKSt9nothrow_t"; NEW_ARRAY_ALIGNED_NOTHROW = c"_ZnamSt11align_val_tRKSt9nothrow_t";
@@ -78,24 +78,43 @@ pub fn resolve() {
     }
 }
 
-/// Usable sizes are asked for only of the allocator itself: another one's function would read what is not there.
-pub fn check_usable() {
-    let home = crate::module::range_of(MALLOC.address() as u64).unwrap_or(0..0);
-    if !home.contains(&(USABLE.address() as u64)) {
-        USABLE.set(0);
+/// The function that tells how large a block really is.
+pub struct Usable(AtomicUsize);
+
+/// The real allocator's.
+pub static USABLE: Usable = Usable::at(0);
+
+impl Usable {
+    /// The function at this address; 0: there is none.
+    pub const fn at(address: usize) -> Self {
+        Self(AtomicUsize::new(address))
+    }
+
+    /// From now on it is this one.
+    pub fn set(&self, address: usize) {
+        self.0.store(address, Relaxed);
+    }
+
+    /// How many bytes a block has beyond its size, if the allocator tells.
+    ///
+    /// # Safety
+    /// A live block of its allocator.
+    #[inline(always)]
+    pub unsafe fn slop(&self, block: *mut c_void, size: usize) -> u32 {
+        let address = self.0.load(Relaxed);
+        if address == 0 {
+            return heap_wire::UNKNOWN_SLOP;
+        }
+        // SAFETY: all such functions have this type; the caller vouches for the block.
+        let usable = unsafe { core::mem::transmute::<usize, extern "C" fn(*mut c_void) -> usize>(address) }(block);
+        u32::try_from(usable.wrapping_sub(size)).unwrap_or(heap_wire::UNKNOWN_SLOP)
     }
 }
 
-/// How many bytes a block has beyond its size, if the allocator tells.
-///
-/// # Safety
-/// A live block of the real allocator.
-#[inline(always)]
-pub unsafe fn slop(block: *mut c_void, size: usize) -> u32 {
-    // SAFETY: its type; the caller vouches for the block.
-    let usable = unsafe { USABLE.get::<unsafe extern "C" fn(*mut c_void) -> usize>().map(|usable| usable(block)) };
-    let slop = usable.map_or(usize::MAX, |usable| usable.wrapping_sub(size));
-    u32::try_from(slop).unwrap_or(heap_wire::UNKNOWN_SLOP)
+/// Asks for usable sizes only the object that holds the allocator: another one's function would read what is not there.
+pub fn find_usable(home: &core::ops::Range<u64>, which: Which) {
+    let address = symbols::find(c"malloc_usable_size", which);
+    USABLE.set(if home.contains(&(address as u64)) { address } else { 0 });
 }
 
 /// Memory for calls that come before the real functions are known (dlsym allocates when it fails). Never given back.

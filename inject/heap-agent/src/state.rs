@@ -62,7 +62,8 @@ fn begin() -> bool {
         return false;
     }
     module::FIND.store(symbols::find(c"_dl_find_object", Which::First), Relaxed);
-    real::check_usable();
+    let home = module::range_of(real::MALLOC.address() as u64).unwrap_or(0..0);
+    real::find_usable(&home, Which::Next);
     let end = symbols::find(c"__libc_stack_end", Which::First) as *const u64;
     // SAFETY: the dynamic linker's variable of this name and type.
     tls::MAIN_TOP.store(if end.is_null() { u64::MAX } else { unsafe { *end } }, Relaxed);
@@ -194,6 +195,7 @@ pub fn check() {
         return;
     }
     crate::objects::take_over();
+    crate::inner::take_over();
     file::note_allocator(module::name_at(real::MALLOC.address() as u64));
     // What came until now is known; only what comes later must be looked at.
     module::changes();

@@ -153,6 +153,14 @@ pub fn identity(fd: Fd) -> Result<(u64, u64)> {
     Ok((stat[0], stat[1]))
 }
 
+/// Size of an open file.
+pub fn file_bytes(fd: Fd) -> Result<usize> {
+    let mut stat = [0u64; 18];
+    // SAFETY: as above; st_size is the seventh word.
+    unsafe { call(5, [fd.0 as usize, stat.as_mut_ptr() as usize, 0, 0, 0, 0]) }?;
+    Ok(stat[6] as usize)
+}
+
 /// Makes the file's blocks in a range exist.
 pub fn fallocate(fd: Fd, offset: u64, length: u64) -> Result<usize> {
     loop {

@@ -12,6 +12,7 @@ use heap_wire::mark;
 
 /// Where the program called an allocation function: its return address, its stack pointer after the return, its rbp.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
 pub struct Caller {
     pub pc: u64,
     pub sp: u64,

@@ -251,6 +251,8 @@ pub struct FileHeader {
     pub doubt: [u8; 512],
     /// The command line, words separated by zeros; may be cut.
     pub cmdline: [u8; 1024],
+    /// Functions of allocators inside of the program that were hooked, words separated by blanks, zero-terminated; may be cut.
+    pub inside: [u8; 512],
 }
 
 const _: () = assert!(size_of::<FileHeader>() <= PAGE);

@@ -31,6 +31,8 @@ pub struct ProcessReport {
     pub forked_from: Option<u32>,
     /// How the allocator was hooked.
     pub tiers: Vec<&'static str>,
+    /// Functions of allocators that the program brings under other names, where they were hooked.
+    pub inside: Vec<String>,
     /// The object that holds the allocator.
     pub allocator: String,
     /// When it began.
@@ -157,6 +159,7 @@ fn of_process(reader: &Reader, process: &Process, warnings: &mut Vec<Warning>) -
         },
         forked_from: parent.map(|parent| parent.pid),
         tiers: process.tiers.clone(),
+        inside: process.inside.clone(),
         allocator: shown(&process.allocator),
         start_ns: process.start,
         last_event_ns: last,

@@ -108,6 +108,8 @@ pub struct Process {
     pub tiers: Vec<&'static str>,
     /// Functions that were hooked inside of objects.
     pub detours: u32,
+    /// Of these, those of allocators that the program brings under other names (`_rjem_malloc`); may be cut.
+    pub inside: Vec<String>,
     /// Mean bytes between sampled allocations; 0: all are recorded.
     pub sample_bytes: u64,
     /// Events that are not in the stream.
@@ -436,6 +438,7 @@ fn process(id: ProcessId, file: PathBuf, head: Head, parent: Option<ProcessId>, 
         free_stacks: head.options & heap_wire::option::FREE_STACKS != 0,
         tiers: names.into_iter().filter(|(bit, _)| head.tiers & bit != 0).map(|(_, name)| name).collect(),
         detours: head.detours,
+        inside: String::from_utf8_lossy(&head.inside).split_whitespace().map(str::to_owned).collect(),
         sample_bytes: head.sample_bytes,
         lost: head.lost,
         stopped: match head.stopped {

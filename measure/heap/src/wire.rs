@@ -42,6 +42,7 @@ pub struct Head {
     pub allocator: Vec<u8>,
     pub doubt: Vec<u8>,
     pub cmdline: Vec<Vec<u8>>,
+    pub inside: Vec<u8>,
 }
 
 /// Why a first page is none.
@@ -66,7 +67,7 @@ pub fn head(page: &[u8]) -> Result<Head, Bad> {
     if !(1..=VERSION).contains(&small(offset_of!(FileHeader, version))) {
         return Err(Bad::Version(small(offset_of!(FileHeader, version))));
     }
-    let cmdline = page.get(offset_of!(FileHeader, cmdline)..).unwrap_or(&[]);
+    let cmdline = page.get(offset_of!(FileHeader, cmdline)..offset_of!(FileHeader, inside)).unwrap_or(&[]);
     let used = cmdline.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     let words = cmdline.get(..used).unwrap_or(&[]).split(|byte| *byte == 0).map(<[u8]>::to_vec).collect();
     Ok(Head {
@@ -92,6 +93,7 @@ pub fn head(page: &[u8]) -> Result<Head, Bad> {
         exe: text(offset_of!(FileHeader, exe), 1024),
         allocator: text(offset_of!(FileHeader, allocator), 512),
         doubt: text(offset_of!(FileHeader, doubt), 512),
+        inside: text(offset_of!(FileHeader, inside), 512),
         cmdline: if used == 0 { Vec::new() } else { words },
     })
 }

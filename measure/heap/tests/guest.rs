@@ -4,6 +4,7 @@ use heap::ledger::Ledger;
 use heap::record::{self, Existing, FreeStacks, Plan, Recording};
 use heap::report::{ProcessReport, Report};
 use heap::stream::{End, Freer, Reader, Stopped, What};
+use model::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -238,6 +239,128 @@ fn an_allocator_inside_of_the_program_is_hooked() {
     // Five of 6000 to 6008, of one stack: their mean.
     assert_eq!(recorded.leaks(5000..8000), [(6004, 5), (7000, 1)].into());
     assert_eq!((process.allocations, process.reallocs), (21, 10));
+}
+
+/// What [`inner.c`](../../../fixtures/heap/inner.c) leaves behind.
+#[track_caller]
+fn has_inner_leaks(recorded: &Recorded, hooked: &[&str]) {
+    recorded.is_consistent();
+    let process = recorded.only();
+    assert_eq!(recorded.recording.code, Some(0));
+    assert!(process.tiers.contains(&"detour"), "{:#?}", recorded.report);
+    for name in hooked {
+        assert!(process.inside.iter().any(|inside| inside == name), "{name} is not in {:?}", process.inside);
+    }
+    assert_eq!(recorded.leaks(5000..10_000), [(6001, 5), (7002, 1), (8003, 1), (9004, 1)].into());
+    // C++ libraries make and free blocks of their own.
+    assert!(process.allocations - process.leaked_blocks >= 121, "{process:#?}");
+    assert_eq!(process.reallocs, 31);
+}
+
+#[test]
+fn allocators_under_other_names_are_hooked() {
+    let Some(bench) = Bench::new() else { return };
+    for (prefix, usable) in
+        [("_rjem_", "malloc_usable_size"), ("je_", ""), ("mi_", "usable_size"), ("tc_", "malloc_size")]
+    {
+        // Position-independent and not, exported and not.
+        for flags in [&["-pie", "-fPIE"][..], &["-no-pie"], &["-rdynamic", "-s"]] {
+            let (name, usable) = (format!("-DPREFIX={prefix}"), format!("-DUSABLE={usable}"));
+            let own = ["-DBRING", &name];
+            let usable = if usable.ends_with('=') { &[][..] } else { &[usable.as_str()] };
+            let program = bench.compile("inner", &[&own[..], usable, flags].concat());
+            let recorded = bench.record(&[program]);
+            let functions =
+                ["malloc", "free", "calloc", "realloc", "posix_memalign"].map(|name| format!("{prefix}{name}"));
+            has_inner_leaks(&recorded, &functions.each_ref().map(String::as_str));
+            let process = &recorded.reader.processes()[0];
+            let (mut events, mut seen) = (recorded.reader.events(process.id).unwrap(), 0);
+            while let Some(event) = events.next().unwrap() {
+                if let What::Alloc { size: size @ (6001 | 7002 | 8003), usable: told, .. } = event.what {
+                    assert_eq!(told, (!usable.is_empty()).then(|| Bytes(size.next_multiple_of(32))));
+                    seen += 1;
+                }
+            }
+            assert_eq!(seen, 7);
+        }
+    }
+}
+
+/// A static library of Debian's, its names with another prefix.
+fn renamed(bench: &Bench, library: &str, prefix: &str) -> Option<PathBuf> {
+    let path = Path::new("/usr/lib/x86_64-linux-gnu").join(library);
+    let renamed = bench.path(library);
+    let mut objcopy = Command::new("objcopy");
+    for name in ["malloc", "free", "calloc", "realloc", "posix_memalign", "memalign", "aligned_alloc", "valloc"] {
+        objcopy.arg("--redefine-sym").arg(format!("{name}={prefix}{name}"));
+    }
+    for name in ["malloc_usable_size", "mallocx", "rallocx", "xallocx", "sallocx", "dallocx", "sdallocx", "mallctl"] {
+        objcopy.arg("--redefine-sym").arg(format!("{name}={prefix}{name}"));
+    }
+    let done = path.exists() && objcopy.arg(path).arg(&renamed).status().is_ok_and(|status| status.success());
+    done.then_some(renamed)
+}
+
+#[test]
+fn a_static_jemalloc_is_hooked() {
+    let Some(bench) = Bench::new() else { return };
+    for prefix in ["_rjem_", "je_"] {
+        let Some(library) = renamed(&bench, "libjemalloc.a", prefix) else {
+            return testing::skip("needs libjemalloc-dev and objcopy");
+        };
+        let name = format!("-DPREFIX={prefix}");
+        let program = bench.compile("inner", &[&name, library.to_str().unwrap(), "-lm", "-lstdc++"]);
+        let recorded = bench.record(&[program]);
+        has_inner_leaks(&recorded, &[&format!("{prefix}malloc"), &format!("{prefix}free")]);
+    }
+}
+
+#[test]
+fn a_static_tcmalloc_is_hooked() {
+    let Some(bench) = Bench::new() else { return };
+    if !Path::new("/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.a").exists() {
+        return testing::skip("needs libgoogle-perftools-dev");
+    }
+    let program = bench.compile("inner", &["-DPREFIX=tc_", "-l:libtcmalloc_minimal.a", "-lstdc++", "-lm"]);
+    // It is the program's malloc too, so the names of both may be of the same functions.
+    has_inner_leaks(&bench.record(&[program]), &[]);
+}
+
+#[test]
+fn what_the_allocator_gave_is_told() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("usable", &[]);
+    let mut allocators = vec![None];
+    for name in ["libjemalloc.so.2", "libmimalloc.so.2", "libmimalloc.so.2.0", "libtcmalloc_minimal.so.4"] {
+        let path = Path::new("/usr/lib/x86_64-linux-gnu").join(name);
+        allocators.extend(path.exists().then_some(Some(path)));
+    }
+    for allocator in allocators {
+        let list = bench.path("list");
+        let mut command: Vec<OsString> = Vec::new();
+        if let Some(allocator) = &allocator {
+            let preload = format!("LD_PRELOAD={}:{}", bench.agent.display(), allocator.display());
+            command.extend(["env".into(), preload.into()]);
+        }
+        command.extend([program.clone(), list.clone().into()]);
+        let recorded = bench.record(&command);
+        recorded.is_consistent();
+        let process = recorded.reader.processes().last().unwrap();
+        let (mut events, mut ledger) = (recorded.reader.events(process.id).unwrap(), Ledger::new(process.origin));
+        while let Some(event) = events.next().unwrap() {
+            ledger.enter(&event);
+        }
+        let live: BTreeMap<u64, Option<Bytes>> = ledger.live().map(|(ptr, block)| (ptr.0, block.usable)).collect();
+        let text = std::fs::read_to_string(&list).unwrap();
+        let mut lines = 0;
+        for line in text.lines() {
+            let (address, usable) = line.split_once(' ').unwrap();
+            let address = u64::from_str_radix(address.trim_start_matches("0x"), 16).unwrap();
+            assert_eq!(live.get(&address), Some(&Some(Bytes(usable.parse().unwrap()))), "{allocator:?}: {line}");
+            lines += 1;
+        }
+        assert!(lines > 4000, "{lines}");
+    }
 }
 
 #[test]
