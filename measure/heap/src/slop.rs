@@ -9,8 +9,9 @@ pub use clownshoes::{Cause, Certainty, Clownshoes, Shoe};
 pub use models::{Category, Model};
 
 use crate::ledger::{Block, Change, Inconsistency, Ledger};
-use crate::site::{Names, SiteFrame, SiteId, Sites};
+use crate::site::{self, Answer, Placed, SiteId, Sites};
 use crate::stream::{Events, Maker, Process, Reader, What};
+use crate::symbols::Frame;
 use model::{Bytes, Result, Warning, WarningKind, shown};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -102,7 +103,7 @@ pub struct SiteSlop {
     /// Different sizes asked for.
     pub sizes: u64,
     /// Where, innermost first.
-    pub site: Vec<SiteFrame>,
+    pub site: Vec<Frame>,
 }
 
 /// Requests of one size from one place.
@@ -124,12 +125,8 @@ pub const ELSE: Model = Model::Jemalloc5;
 /// # Errors
 /// A file that cannot be read.
 pub fn report(reader: &Reader, options: &Options) -> Result<Report> {
-    let mut warnings = reader.warnings().to_vec();
-    let (mut processes, mut names) = (Vec::new(), Names::default());
-    for process in reader.processes() {
-        let found = of_process(reader, process, options, &mut names, &mut warnings)?;
-        processes.extend((found.blocks > 0).then_some(found));
-    }
+    let (processes, mut warnings) =
+        site::by_process(reader, options.frames, |process, events, sites| of_process(process, events, sites, options))?;
     let unknown = processes.iter().filter(|process| process.allocator_model.is_none() && options.model.is_none());
     let unknown: BTreeSet<&str> = unknown.map(|process| process.exe.as_str()).collect();
     if !unknown.is_empty() {
@@ -164,16 +161,20 @@ pub fn requests<E>(
     Ok(Ok(()))
 }
 
+impl Placed for ProcessSlop {
+    fn places(&mut self) -> impl Iterator<Item = &mut Vec<Frame>> {
+        let sites = self.sites.iter_mut().map(|slop| &mut slop.site);
+        sites.chain(self.clownshoes.iter_mut().map(|shoes| &mut shoes.site))
+    }
+}
+
 fn of_process(
-    reader: &Reader,
     process: &Process,
+    events: &mut Events,
+    sites: &mut Sites,
     options: &Options,
-    names: &mut Names,
-    warnings: &mut Vec<Warning>,
-) -> Result<ProcessSlop> {
-    let mut events = reader.events(process.id)?;
+) -> Result<Answer<ProcessSlop>> {
     let mut ledger = Ledger::new(process.origin);
-    let mut sites = Sites::new(options.frames);
     let mut rows = Rows::new();
     let mut live = [0u64; Model::ALL.len()];
     let (mut peak, mut at_peak) = (Bytes(0), live);
@@ -186,7 +187,7 @@ fn of_process(
                 None => continue,
             },
             (Change::Went(_, block), _) => {
-                let row = row(&mut rows, &mut sites, &events, &block);
+                let row = row(&mut rows, sites, events, &block);
                 row.live = row.live.saturating_sub(1);
                 for (live, usable) in live.iter_mut().zip(row.usable) {
                     *live = live.saturating_sub(usable);
@@ -195,7 +196,7 @@ fn of_process(
             }
             _ => continue,
         };
-        let row = row(&mut rows, &mut sites, &events, &block);
+        let row = row(&mut rows, sites, events, &block);
         row.blocks += u64::from(came);
         row.live += 1;
         row.most_live = row.most_live.max(row.live);
@@ -206,28 +207,23 @@ fn of_process(
             (peak, at_peak) = (ledger.totals().live, live);
         }
     }
-    warnings.extend(events.warnings().iter().cloned());
+    let totals = ledger.totals();
+    if totals.allocations == 0 {
+        return Ok(None);
+    }
     let allocator_model = Model::of(&process.allocator, &process.exe);
     let model = options.model.or(allocator_model).unwrap_or(ELSE);
-    let totals = ledger.totals();
     let what_if = |(index, model): (usize, Model)| WhatIf {
         model,
         slop_bytes: sum(rows.iter().map(|((_, size), row)| (row.usable[index] - size).saturating_mul(row.blocks))),
         peak_slop_bytes: Bytes(at_peak[index].saturating_sub(peak.0)),
     };
-    let (_, modules) = events.into_parts();
-    let mut places = by_site(&rows, model);
-    places.truncate(options.top);
-    let described =
-        places.into_iter().map(|(site, slop)| SiteSlop { site: sites.describe(site, &modules, names), ..slop });
-    let places = described.collect();
+    let mut wasting = by_site(&rows, model);
+    wasting.truncate(options.top);
     let mut clownshoes = clownshoes::find(&rows);
     clownshoes.truncate(options.top);
-    let clownshoes = clownshoes
-        .into_iter()
-        .map(|(site, shoes)| Clownshoes { site: sites.describe(site, &modules, names), ..shoes })
-        .collect();
-    Ok(ProcessSlop {
+    let places = wasting.iter().map(|(site, _)| *site).chain(clownshoes.iter().map(|(site, _)| *site)).collect();
+    let answer = ProcessSlop {
         pid: process.pid,
         exe: shown(&process.exe),
         allocator: shown(&process.allocator),
@@ -238,9 +234,10 @@ fn of_process(
         peak_requested_bytes: totals.peak,
         what_if: Model::ALL.into_iter().enumerate().map(what_if).collect(),
         classes: by_class(&rows, model),
-        sites: places,
-        clownshoes,
-    })
+        sites: wasting.into_iter().map(|(_, slop)| slop).collect(),
+        clownshoes: clownshoes.into_iter().map(|(_, shoes)| shoes).collect(),
+    };
+    Ok(Some((answer, places)))
 }
 
 fn row<'a>(rows: &'a mut Rows, sites: &mut Sites, events: &Events, block: &Block) -> &'a mut Row {

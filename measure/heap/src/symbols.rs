@@ -88,19 +88,25 @@ pub struct Names {
 type Object = (PathBuf, Vec<u8>);
 
 impl Names {
-    /// Names the addresses of all sites. What cannot be read is looked for in `memory`; what is not there either is a
-    /// warning, and its addresses stay numbers.
+    /// Names the addresses of all sites.
     pub fn of(heaps: &[Heap], memory: &Memory) -> Self {
+        let each = heaps.iter().flat_map(|heap| addresses(heap).into_iter().map(move |address| (heap, address)));
+        Self::name(each.map(|(heap, address)| (heap.process, heap.modules.as_slice(), address)), memory)
+    }
+
+    /// Names addresses of processes, each told with the objects of its process. What cannot be read is looked for in
+    /// `memory`; what is not there either is a warning, and its addresses stay numbers.
+    pub fn name<'a>(
+        addresses: impl IntoIterator<Item = (ProcessId, &'a [Module], Address)>,
+        memory: &Memory,
+    ) -> Self {
         let mut names = Self::default();
         // By object: file address, and who asks for it.
         let mut asked: BTreeMap<Object, BTreeMap<u64, Vec<(ProcessId, Address)>>> = BTreeMap::new();
-        for heap in heaps {
-            for address in addresses(heap) {
-                let module = address.module.and_then(|ModuleId(module)| heap.modules.get(module as usize));
-                let object = module.map_or_else(Default::default, |it| (it.path.clone(), it.build_id.clone()));
-                let inside = inside(address, module);
-                asked.entry(object).or_default().entry(inside).or_default().push((heap.process, address));
-            }
+        for (process, modules, address) in addresses {
+            let module = address.module.and_then(|ModuleId(module)| modules.get(module as usize));
+            let object = module.map_or_else(Default::default, |it| (it.path.clone(), it.build_id.clone()));
+            asked.entry(object).or_default().entry(inside(address, module)).or_default().push((process, address));
         }
         for ((path, build_id), wanted) in asked {
             let addresses: Vec<u64> = wanted.keys().copied().collect();
