@@ -12,6 +12,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+pub mod debug;
 mod dynamic;
 mod image;
 mod names;

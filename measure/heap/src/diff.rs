@@ -1,7 +1,8 @@
 //! What changed between two recordings: stacks are the same if objects and functions are, whatever lines and addresses are.
 
 use crate::modes::{Held, Measure};
-use crate::named::Named;
+use crate::named::{Cut, Named};
+use crate::symbols::FrameId;
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -41,15 +42,15 @@ pub struct Difference {
     pub changes: Vec<Change>,
 }
 
-/// Compares by the innermost `frames` frames; changes of fewer than `min_bytes` bytes are left out.
-pub fn difference(before: &Named, after: &Named, measure: Measure, frames: usize, min_bytes: u64) -> Difference {
+/// Compares by this part of the stacks; changes of fewer than `min_bytes` bytes are left out.
+pub fn difference(before: &Named, after: &Named, measure: Measure, cut: Cut, min_bytes: u64) -> Difference {
     let mut stacks: HashMap<Vec<String>, (Held, Held)> = HashMap::new();
     let [mut total_before, mut total_after] = [Held::default(); 2];
-    for (stack, held) in described(before, measure, frames) {
+    for (stack, held) in described(before, measure, cut) {
         total_before.add(held);
         stacks.entry(stack).or_default().0.add(held);
     }
-    for (stack, held) in described(after, measure, frames) {
+    for (stack, held) in described(after, measure, cut) {
         total_after.add(held);
         stacks.entry(stack).or_default().1.add(held);
     }
@@ -68,10 +69,11 @@ pub fn difference(before: &Named, after: &Named, measure: Measure, frames: usize
 }
 
 /// Each site's stack by description.
-fn described(named: &Named, measure: Measure, frames: usize) -> impl Iterator<Item = (Vec<String>, Held)> {
+fn described(named: &Named, measure: Measure, cut: Cut) -> impl Iterator<Item = (Vec<String>, Held)> {
     let descriptions: Vec<String> = named.names.frames().iter().map(|frame| frame.description()).collect();
     named.sites().map(move |(_, site, stack)| {
-        let stack = stack.iter().take(frames).map(|frame| descriptions[frame.0 as usize].clone()).collect();
+        let stack = cut.of(&named.names, &stack);
+        let stack = stack.iter().map(|FrameId(frame)| descriptions[*frame as usize].clone()).collect();
         (stack, measure.of(&site.figures))
     })
 }

@@ -1,4 +1,5 @@
-//! How buffers grow: chains of `realloc`, and chains of allocating a larger block, copying and freeing; those that grow too slowly, by place.
+//! How buffers grow: chains of `realloc`, and chains of allocating a larger block, copying and freeing; those that grow too slowly, and those that
+//! become smaller and larger by turns, by place.
 //!
 //! Not proof: the second kind is seen from the order of events alone. The bytes of the blocks are not compared.
 
@@ -7,11 +8,12 @@ mod follow;
 
 pub use chain::{Chain, LEAST_STEPS, Shape, Step};
 
-use crate::site::{Names, SiteFrame, SiteId, Sites};
+use crate::site::{self, Answer, Placed, SiteId, Sites};
 use crate::slop::Model;
-use crate::stream::{Process, Reader, What};
-use follow::{Follower, Grown};
-use model::{Bytes, Result, Warning, WarningKind, shown};
+use crate::stream::{Events, Process, Reader, What};
+use crate::symbols::Frame;
+use follow::{Follower, Grown, Over, Turning};
+use model::{Bytes, Result, Warning, shown};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -46,6 +48,8 @@ pub struct ProcessGrowth {
     pub grown_buffers: u64,
     /// Places that grow buffers too slowly, the costliest first; as many as were asked for.
     pub findings: Vec<Finding>,
+    /// Places that make buffers smaller and larger by turns, most bytes first; as many as were asked for.
+    pub swings: Vec<Swing>,
 }
 
 /// How growth was seen.
@@ -90,13 +94,40 @@ pub struct Finding {
     /// The first sizes of the largest buffer.
     pub example: Vec<u64>,
     /// Where the last growth was asked for, innermost first.
-    pub site: Vec<SiteFrame>,
+    pub site: Vec<Frame>,
+}
+
+/// A place whose buffers become smaller and larger again, by `realloc`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Swing {
+    /// Buffers.
+    pub buffers: u64,
+    /// Times that one grew after it had become smaller.
+    pub turns: u64,
+    /// Calls of `realloc` from the first time on that a buffer became smaller.
+    pub calls: u64,
+    /// Bytes that these asked for.
+    pub allocated_bytes: Bytes,
+    /// What was copied: what both sizes have, of the calls that left their place.
+    pub copied_bytes: Bytes,
+    /// Smallest size.
+    pub least_bytes: Bytes,
+    /// Largest size.
+    pub most_bytes: Bytes,
+    /// Where the last growth was asked for, innermost first.
+    pub site: Vec<Frame>,
 }
 
 impl Finding {
     /// What it costs, roughly: 50 ns for a call, 10 bytes copied in a nanosecond. For the order of findings, no measurement.
     pub fn cost_ns(&self) -> u64 {
         self.copied_bytes.0 / 10 + self.steps.saturating_mul(50)
+    }
+
+    /// With what can be told when all buffers are in it.
+    fn judged(self) -> Self {
+        let spread = self.most_last_bytes.0 - self.least_last_bytes.0;
+        Self { predictable: self.buffers >= 20 && spread <= self.most_last_bytes.0 / 10, ..self }
     }
 }
 
@@ -112,73 +143,98 @@ const WORTH_IN_SMALL: u64 = 4096;
 /// # Errors
 /// A file that cannot be read.
 pub fn report(reader: &Reader, options: &Options) -> Result<Report> {
-    let mut warnings = reader.warnings().to_vec();
-    let (mut processes, mut names) = (Vec::new(), Names::default());
-    for process in reader.processes() {
-        let found = of_process(reader, process, options, &mut names, &mut warnings)?;
-        processes.extend((found.allocated_bytes.0 > 0).then_some(found));
-    }
+    let (processes, warnings) =
+        site::by_process(reader, options.frames, |process, events, sites| of_process(process, events, sites, options))?;
     Ok(Report { processes, warnings })
 }
 
+impl Placed for ProcessGrowth {
+    fn places(&mut self) -> impl Iterator<Item = &mut Vec<Frame>> {
+        let findings = self.findings.iter_mut().map(|finding| &mut finding.site);
+        findings.chain(self.swings.iter_mut().map(|swing| &mut swing.site))
+    }
+}
+
 fn of_process(
-    reader: &Reader,
     process: &Process,
+    events: &mut Events,
+    sites: &mut Sites,
     options: &Options,
-    names: &mut Names,
-    warnings: &mut Vec<Warning>,
-) -> Result<ProcessGrowth> {
-    let mut events = reader.events(process.id)?;
-    let mut sites = Sites::new(options.frames);
+) -> Result<Answer<ProcessGrowth>> {
     // Rounding is told beside the sums, it decides nothing: an unknown allocator may be taken for the plainest.
     let mut follower = Follower::new(Model::of(&process.allocator, &process.exe).unwrap_or(Model::Glibc));
     let mut groups = Groups::default();
     while let Some(event) = events.next()? {
         let maker = event.stack.filter(|_| matches!(event.what, What::Alloc { .. }));
         let site = sites.of(maker, events.stacks(), events.modules());
-        follower.enter(&event, site, &mut |grown| groups.add(grown));
+        follower.enter(&event, site, &mut |over| groups.add(&over));
     }
     let allocated = follower.allocated();
-    follower.end(&mut |grown| groups.add(grown));
-    warnings.extend(events.warnings().iter().cloned());
-    if process.lost > 0 {
-        let text = format!("process {} ({}) lost {} events", process.pid, shown(&process.exe), process.lost);
-        warnings.push(Warning::new(WarningKind::LostRecords, text));
+    if allocated == 0 {
+        return Ok(None);
     }
-    let (_, modules) = events.into_parts();
-    let mut findings = groups.bad;
-    let small = (allocated / 100).max(WORTH_IN_SMALL);
-    findings.retain(|_, finding| finding.avoidable_bytes.0 >= WORTH.min(small));
+    follower.end(&mut |over| groups.add(&over));
+    let worth = WORTH.min((allocated / 100).max(WORTH_IN_SMALL));
     let mut findings: Vec<(SiteId, Finding)> =
-        findings.into_iter().map(|((site, ..), finding)| (site, finding)).collect();
+        groups.slow.into_iter().map(|((site, ..), finding)| (site, finding)).collect();
+    findings.retain(|(_, finding)| finding.avoidable_bytes.0 >= worth);
     findings.sort_by_key(|(site, finding)| (std::cmp::Reverse(finding.cost_ns()), *site));
     findings.truncate(options.top);
-    let findings = findings
-        .into_iter()
-        .map(|(site, finding)| Finding {
-            predictable: finding.buffers >= 20
-                && finding.most_last_bytes.0 - finding.least_last_bytes.0 <= finding.most_last_bytes.0 / 10,
-            site: sites.describe(site, &modules, names),
-            ..finding
-        })
-        .collect();
-    Ok(ProcessGrowth {
+    let mut swings: Vec<(SiteId, Swing)> = groups.swings.into_iter().collect();
+    swings.retain(|(_, swing)| swing.allocated_bytes.0 >= worth);
+    swings.sort_by_key(|(site, swing)| (std::cmp::Reverse(swing.allocated_bytes), *site));
+    swings.truncate(options.top);
+    let places = findings.iter().map(|(site, _)| *site).chain(swings.iter().map(|(site, _)| *site)).collect();
+    let answer = ProcessGrowth {
         pid: process.pid,
         exe: shown(&process.exe),
         allocated_bytes: Bytes(allocated),
         grown_buffers: groups.grown,
-        findings,
-    })
+        findings: findings.into_iter().map(|(_, finding)| finding.judged()).collect(),
+        swings: swings.into_iter().map(|(_, swing)| swing).collect(),
+    };
+    Ok(Some((answer, places)))
 }
 
 #[derive(Default)]
 struct Groups {
     grown: u64,
-    bad: BTreeMap<(SiteId, How, Shape), Finding>,
+    slow: BTreeMap<(SiteId, How, Shape), Finding>,
+    swings: BTreeMap<SiteId, Swing>,
 }
 
 impl Groups {
-    fn add(&mut self, grown: &Grown) {
+    fn add(&mut self, over: &Over) {
+        match over {
+            Over::Grown(grown) => self.grew(grown),
+            Over::Turned(turning) => self.turned(turning),
+        }
+    }
+
+    fn turned(&mut self, turning: &Turning) {
+        if turning.turns < LEAST_STEPS {
+            return;
+        }
+        let swing = self.swings.entry(turning.site).or_insert_with(|| Swing {
+            buffers: 0,
+            turns: 0,
+            calls: 0,
+            allocated_bytes: Bytes(0),
+            copied_bytes: Bytes(0),
+            least_bytes: Bytes(u64::MAX),
+            most_bytes: Bytes(0),
+            site: Vec::new(),
+        });
+        swing.buffers += 1;
+        swing.turns += turning.turns;
+        swing.calls += turning.calls;
+        add(&mut swing.allocated_bytes, turning.allocated);
+        add(&mut swing.copied_bytes, turning.copied);
+        swing.least_bytes = swing.least_bytes.min(Bytes(turning.least));
+        swing.most_bytes = swing.most_bytes.max(Bytes(turning.most));
+    }
+
+    fn grew(&mut self, grown: &Grown) {
         let Grown { chain, site, how } = grown;
         let least = if *how == How::CopyAndFree { LEAST_PROBABLE_STEPS } else { LEAST_STEPS };
         if chain.steps() < least {
@@ -189,7 +245,7 @@ impl Groups {
             return;
         }
         let shape = chain.shape();
-        let finding = self.bad.entry((*site, *how, shape)).or_insert_with(|| Finding {
+        let finding = self.slow.entry((*site, *how, shape)).or_insert_with(|| Finding {
             how: *how,
             shape,
             typical_step: 0.0,
@@ -206,7 +262,6 @@ impl Groups {
             example: Vec::new(),
             site: Vec::new(),
         });
-        let add = |sum: &mut Bytes, more: u64| sum.0 = sum.0.saturating_add(more);
         finding.buffers += 1;
         finding.steps += chain.steps();
         add(&mut finding.allocated_bytes, chain.allocated());
@@ -221,4 +276,8 @@ impl Groups {
         finding.least_last_bytes = finding.least_last_bytes.min(Bytes(chain.last()));
         finding.most_last_bytes = finding.most_last_bytes.max(Bytes(chain.last()));
     }
+}
+
+fn add(sum: &mut Bytes, more: u64) {
+    sum.0 = sum.0.saturating_add(more);
 }

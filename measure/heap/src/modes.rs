@@ -9,7 +9,7 @@ pub use timeline::{Point, Timeline};
 use crate::ledger::{Block, Change, Inconsistency, Ledger, Totals};
 use crate::stack::Quick;
 use crate::stream::{Event, Freer, Module, Origin, Process, ProcessId, Reader, StackId, Stacks, ThreadId, What};
-use model::{Nanos, Result, Warning};
+use model::{Bytes, Nanos, Result, Warning};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -118,7 +118,7 @@ pub enum Split {
     Stack,
     /// The thread that made them.
     Thread,
-    /// Their size.
+    /// Their size, and what the allocator gave for it.
     Size,
 }
 
@@ -129,6 +129,8 @@ pub struct Site {
     pub stack: Option<StackId>,
     /// Thread or size.
     pub part: u64,
+    /// Split by size: what the allocator gave for it, if that was recorded.
+    pub usable: Option<Bytes>,
     /// What they add up to.
     pub figures: Figures,
     /// How many peaks there had been when the site changed last.
@@ -207,6 +209,9 @@ enum Last {
     Replaced(Nanos),
 }
 
+/// Stack, part, and what was given.
+type Key = (u32, u64, u64);
+
 /// The books while events come in.
 struct Books {
     ledger: Ledger,
@@ -214,7 +219,7 @@ struct Books {
     since: Nanos,
     until: Option<Nanos>,
     sites: Vec<Site>,
-    index: HashMap<(u32, u64), u32, BuildHasherDefault<Quick>>,
+    index: HashMap<Key, u32, BuildHasherDefault<Quick>>,
     doing: HashMap<ThreadId, Last, BuildHasherDefault<Quick>>,
     peaks: u64,
     peak: Held,
@@ -311,11 +316,13 @@ impl Books {
             Split::Thread => u64::from(block.thread.0),
             Split::Size => block.size,
         };
+        let usable = block.usable.filter(|_| self.split == Split::Size);
         let fresh = self.sites.len() as u32;
-        let at = *self.index.entry((block.stack.map_or(u32::MAX, |stack| stack.0), part)).or_insert(fresh);
+        let key = (block.stack.map_or(u32::MAX, |stack| stack.0), part, usable.map_or(u64::MAX, |usable| usable.0));
+        let at = *self.index.entry(key).or_insert(fresh);
         if at == fresh {
             let figures = Figures::default();
-            self.sites.push(Site { stack: block.stack, part, figures, seen: self.peaks });
+            self.sites.push(Site { stack: block.stack, part, usable, figures, seen: self.peaks });
         }
         let site = &mut self.sites[at as usize];
         if site.seen < self.peaks {

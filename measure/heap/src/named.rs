@@ -22,6 +22,35 @@ pub struct Filter {
     pub min_bytes: u64,
 }
 
+/// Whether functions that only hand memory on, such as `operator new`, are frames of a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wrappers {
+    /// No: a site begins with who wanted the memory.
+    Skipped,
+    /// Yes.
+    Kept,
+}
+
+/// How much of a stack tells sites apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Innermost frames.
+    pub frames: usize,
+    /// Where these begin.
+    pub wrappers: Wrappers,
+}
+
+impl Cut {
+    /// This part of a stack.
+    pub fn of<'a>(self, names: &Names, stack: &'a [FrameId]) -> &'a [FrameId] {
+        let from = match self.wrappers {
+            Wrappers::Skipped => names.wanting(stack),
+            Wrappers::Kept => stack,
+        };
+        &from[..from.len().min(self.frames)]
+    }
+}
+
 /// A recording, added up and named.
 #[derive(Debug)]
 pub struct Named {
@@ -102,12 +131,11 @@ impl Named {
         self.processes.iter().find(|process| process.id == id)
     }
 
-    /// Sites that agree in `frames` innermost frames, most first; only those with anything of the measure, and with at least `min_bytes` of it.
-    pub fn rows(&self, measure: Measure, frames: usize, min_bytes: u64) -> Vec<Row> {
+    /// Sites that agree in this part of their stacks, most first; only those with anything of the measure, and with at least `min_bytes` of it.
+    pub fn rows(&self, measure: Measure, cut: Cut, min_bytes: u64) -> Vec<Row> {
         let mut rows: HashMap<Vec<FrameId>, (Figures, u64)> = HashMap::new();
-        for (_, site, mut stack) in self.sites() {
-            stack.truncate(frames);
-            let (figures, stacks) = rows.entry(stack).or_default();
+        for (_, site, stack) in self.sites() {
+            let (figures, stacks) = rows.entry(cut.of(&self.names, &stack).to_vec()).or_default();
             figures.add(&site.figures);
             *stacks += 1;
         }

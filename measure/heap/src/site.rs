@@ -1,15 +1,13 @@
-//! Places that allocate: the innermost frames of a stack, from the first one on that is not the C++ run-time library's.
-//!
-//! Not for source lines, inlined functions and readable names of C++: [`Names`] knows what the symbol tables of the files say.
+//! Places that allocate: the innermost frames of a stack, from the first one on that is not the C++ run-time library's; and going through a
+//! recording by place, which is what slop and growth have in common.
 
 use crate::stack::{Address, Quick, StackId, Stacks};
-use crate::stream::Module;
-use elf::Image;
-use model::shown;
-use serde::Serialize;
+use crate::stream::{Events, Module, Process, ProcessId, Reader};
+use crate::symbols::{self, Frame, Names};
+use model::{Result, Warning, WarningKind, shown};
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// A place: index into [`Sites`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -22,17 +20,6 @@ pub struct Sites {
     of_stack: HashMap<u32, SiteId, BuildHasherDefault<Quick>>,
     numbers: HashMap<Vec<Address>, SiteId>,
     frames: Vec<Vec<Address>>,
-}
-
-/// A frame of a place.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct SiteFrame {
-    /// The object; `None`: code made at run time.
-    pub module: Option<String>,
-    /// Return address, as an address of the object's file.
-    pub address: u64,
-    /// The symbol that it is in, as the file spells it.
-    pub symbol: Option<String>,
 }
 
 /// Without a stack.
@@ -67,19 +54,9 @@ impl Sites {
         site
     }
 
-    /// Its frames, innermost first, with names.
-    pub fn describe(&self, site: SiteId, modules: &[Module], names: &mut Names) -> Vec<SiteFrame> {
-        let frames = self.frames.get(site.0 as usize).map_or(&[][..], Vec::as_slice);
-        let frame = |address: &Address| {
-            let module = address.module.and_then(|module| modules.get(module.0 as usize));
-            let in_file = address.pc.wrapping_sub(module.map_or(0, |module| module.bias));
-            SiteFrame {
-                module: module.map(|module| shown(&module.path)),
-                address: in_file,
-                symbol: module.and_then(|module| names.name(&module.path, &module.build_id, in_file)),
-            }
-        };
-        frames.iter().map(frame).collect()
+    /// Its return addresses, innermost first.
+    fn addresses(&self, site: SiteId) -> &[Address] {
+        self.frames.get(site.0 as usize).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -89,51 +66,62 @@ fn is_runtime(path: &Path) -> bool {
     name.starts_with("libstdc++.so") || name.starts_with("libc++.so") || name.starts_with("libc++abi.so")
 }
 
-/// Names of functions, from the symbol tables of the files as they are now. A file that was replaced since has none.
-#[derive(Debug, Default)]
-pub struct Names {
-    files: HashMap<PathBuf, Vec<Function>>,
+/// What is said of a process, with places in it.
+pub(crate) trait Placed {
+    /// Its places, to be named: as many as were told with it, in the same order.
+    fn places(&mut self) -> impl Iterator<Item = &mut Vec<Frame>>;
 }
 
-#[derive(Debug)]
-struct Function {
-    start: u64,
-    end: u64,
-    name: String,
+/// An answer about a process, and the places in it.
+pub(crate) type Answer<P> = Option<(P, Vec<SiteId>)>;
+
+/// The places of a process, as addresses.
+struct Unnamed {
+    process: ProcessId,
+    modules: Vec<Module>,
+    places: Vec<Vec<Address>>,
 }
 
-impl Names {
-    fn name(&mut self, path: &Path, build_id: &[u8], return_address: u64) -> Option<String> {
-        if !self.files.contains_key(path) {
-            self.files.insert(path.to_owned(), functions(path, build_id).unwrap_or_default());
+impl Unnamed {
+    fn addresses(&self) -> impl Iterator<Item = (ProcessId, &[Module], Address)> {
+        self.places.iter().flatten().map(|address| (self.process, self.modules.as_slice(), *address))
+    }
+}
+
+/// Asks for each process, with its events and its places (told apart by `depth` frames). All places are named together, so that each object is looked
+/// at once.
+///
+/// # Errors
+/// A file that cannot be read.
+pub(crate) fn by_process<P: Placed>(
+    reader: &Reader,
+    depth: usize,
+    mut ask: impl FnMut(&Process, &mut Events, &mut Sites) -> Result<Answer<P>>,
+) -> Result<(Vec<P>, Vec<Warning>)> {
+    let mut warnings = reader.warnings().to_vec();
+    let (mut answers, mut unnamed) = (Vec::new(), Vec::new());
+    for process in reader.processes() {
+        let (mut events, mut sites) = (reader.events(process.id)?, Sites::new(depth));
+        let answer = ask(process, &mut events, &mut sites)?;
+        warnings.extend(events.warnings().iter().cloned());
+        if process.lost > 0 {
+            let text = format!("process {} ({}) lost {} events", process.pid, shown(&process.exe), process.lost);
+            warnings.push(Warning::new(WarningKind::LostRecords, text));
         }
-        let functions = self.files.get(path)?;
-        // A return address may be behind the function that never returns.
-        let call = return_address.checked_sub(1)?;
-        let at = functions.partition_point(|function| function.start <= call).checked_sub(1)?;
-        functions.get(at).filter(|function| call < function.end).map(|function| function.name.clone())
+        if let Some((answer, places)) = answer {
+            let places: Vec<Vec<Address>> = places.iter().map(|site| sites.addresses(*site).to_vec()).collect();
+            unnamed.push(Unnamed { process: process.id, modules: events.into_parts().1, places });
+            answers.push(answer);
+        }
     }
-}
-
-fn functions(path: &Path, build_id: &[u8]) -> Option<Vec<Function>> {
-    let bytes = std::fs::read(path).ok()?;
-    let now = elf::build_id(&bytes).unwrap_or_default();
-    let then: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
-    if now != then {
-        return None;
+    let memory = symbols::recall(reader.directory())?;
+    let mut names = Names::name(unnamed.iter().flat_map(Unnamed::addresses), &memory);
+    warnings.append(&mut names.warnings);
+    for (answer, unnamed) in answers.iter_mut().zip(&unnamed) {
+        for (place, addresses) in answer.places().zip(&unnamed.places) {
+            let frames = addresses.iter().flat_map(|address| names.at(unnamed.process, *address));
+            *place = frames.map(|frame| names.frame(*frame).clone()).collect();
+        }
     }
-    let image = Image::of(bytes.as_slice()).ok()?;
-    let tables = [image.all_symbols(), image.dynamic_symbols()];
-    let symbols = tables.into_iter().flatten().flat_map(|table| table.iter());
-    let mut functions: Vec<Function> = symbols
-        .filter(|symbol| symbol.is_defined() && symbol.len > 0)
-        .map(|symbol| Function {
-            start: symbol.address,
-            end: symbol.address.saturating_add(symbol.len),
-            name: String::from_utf8_lossy(symbol.name).into_owned(),
-        })
-        .collect();
-    functions.sort_by(|a, b| (a.start, &a.name).cmp(&(b.start, &b.name)));
-    functions.dedup_by_key(|function| function.start);
-    Some(functions)
+    Ok((answers, warnings))
 }

@@ -1,6 +1,7 @@
 //! What allocators round up: bytes that were given and not asked for, by allocator, size class and place, and the places that could ask for less.
 //!
-//! A stream has what was asked for; what was given follows from a [`Model`]: that of the allocator in use, and those of others.
+//! A stream has what was asked for and what was given, as the allocator said it (`malloc_usable_size`). What others would give follows from a
+//! [`Model`]; so does what was given, where it was not recorded.
 
 mod clownshoes;
 mod models;
@@ -9,8 +10,9 @@ pub use clownshoes::{Cause, Certainty, Clownshoes, Shoe};
 pub use models::{Category, Model};
 
 use crate::ledger::{Block, Change, Inconsistency, Ledger};
-use crate::site::{Names, SiteFrame, SiteId, Sites};
+use crate::site::{self, Answer, Placed, SiteId, Sites};
 use crate::stream::{Events, Maker, Process, Reader, What};
+use crate::symbols::Frame;
 use model::{Bytes, Result, Warning, WarningKind, shown};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -18,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// What to look at.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// The allocator of the tables; `None`: that of the process.
+    /// The allocator of the tables; `None`: what was recorded, or else the model of the process's allocator.
     pub model: Option<Model>,
     /// Frames that tell places apart.
     pub frames: usize,
@@ -46,7 +48,9 @@ pub struct ProcessSlop {
     pub allocator: String,
     /// The model of that allocator, if there is one.
     pub allocator_model: Option<Model>,
-    /// The model that classes and places are computed with.
+    /// Where the sizes of blocks in the tables of classes and places come from.
+    pub given: Given,
+    /// The model of these tables; with recorded sizes, that of their categories, and of the blocks whose size was not told.
     pub model: Model,
     /// Blocks made.
     pub blocks: u64,
@@ -54,6 +58,8 @@ pub struct ProcessSlop {
     pub requested_bytes: Bytes,
     /// Most bytes asked for at a time.
     pub peak_requested_bytes: Bytes,
+    /// Given and not asked for, as recorded; `None`: it was not.
+    pub recorded: Option<Slop>,
     /// What each allocator would give for it.
     pub what_if: Vec<WhatIf>,
     /// By size class, most slop first.
@@ -64,15 +70,33 @@ pub struct ProcessSlop {
     pub clownshoes: Vec<Clownshoes>,
 }
 
+/// Where the sizes of blocks come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Given {
+    /// The allocator said them.
+    Recorded,
+    /// They follow from a model.
+    Modelled,
+}
+
+/// Bytes given and not asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Slop {
+    /// Of all blocks.
+    pub slop_bytes: Bytes,
+    /// Of what was live when most was asked for.
+    pub peak_slop_bytes: Bytes,
+}
+
 /// The same requests given to an allocator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct WhatIf {
     /// Which.
     pub model: Model,
-    /// Given and not asked for, all blocks.
-    pub slop_bytes: Bytes,
-    /// Given and not asked for, of what was live when most was asked for.
-    pub peak_slop_bytes: Bytes,
+    /// What it would waste.
+    #[serde(flatten)]
+    pub slop: Slop,
 }
 
 /// Blocks of a size class.
@@ -102,16 +126,18 @@ pub struct SiteSlop {
     /// Different sizes asked for.
     pub sizes: u64,
     /// Where, innermost first.
-    pub site: Vec<SiteFrame>,
+    pub site: Vec<Frame>,
 }
 
 /// Requests of one size from one place.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Row {
     usable: [u64; Model::ALL.len()],
     blocks: u64,
     live: u64,
     most_live: u64,
+    /// Sizes of the blocks given for them, and how many: mostly one.
+    given: Vec<(u64, u64)>,
 }
 
 type Rows = HashMap<(SiteId, u64), Row>;
@@ -124,13 +150,10 @@ pub const ELSE: Model = Model::Jemalloc5;
 /// # Errors
 /// A file that cannot be read.
 pub fn report(reader: &Reader, options: &Options) -> Result<Report> {
-    let mut warnings = reader.warnings().to_vec();
-    let (mut processes, mut names) = (Vec::new(), Names::default());
-    for process in reader.processes() {
-        let found = of_process(reader, process, options, &mut names, &mut warnings)?;
-        processes.extend((found.blocks > 0).then_some(found));
-    }
-    let unknown = processes.iter().filter(|process| process.allocator_model.is_none() && options.model.is_none());
+    let (processes, mut warnings) =
+        site::by_process(reader, options.frames, |process, events, sites| of_process(process, events, sites, options))?;
+    let guessed = |process: &&ProcessSlop| process.given == Given::Modelled && process.allocator_model.is_none();
+    let unknown = processes.iter().filter(|process| guessed(process) && options.model.is_none());
     let unknown: BTreeSet<&str> = unknown.map(|process| process.exe.as_str()).collect();
     if !unknown.is_empty() {
         let programs = Vec::from_iter(unknown).join(", ");
@@ -141,42 +164,51 @@ pub fn report(reader: &Reader, options: &Options) -> Result<Report> {
     Ok(Report { processes, warnings })
 }
 
-/// The size of every block, process by process in the order of time: what an allocator makes of it is [`Model::line`]. Ends at the first error of `each`,
-/// which is the inner result.
+/// Every block, process by process in the order of time: what was asked for and what was given, if that was recorded ([`Model::line`] makes a line of it).
+/// Ends at the first error of `each`, which is the inner result.
 ///
 /// # Errors
 /// A file that cannot be read.
 pub fn requests<E>(
     reader: &Reader,
-    mut each: impl FnMut(&Process, u64) -> std::result::Result<(), E>,
+    mut each: impl FnMut(&Process, u64, Option<Bytes>) -> std::result::Result<(), E>,
 ) -> Result<std::result::Result<(), E>> {
     for process in reader.processes() {
         let mut events = reader.events(process.id)?;
         while let Some(event) = events.next()? {
-            if let What::Alloc { size, maker, .. } = event.what
-                && maker != Maker::Pool
-                && let Err(error) = each(process, size)
-            {
-                return Ok(Err(error));
+            let What::Alloc { size, maker, usable, count, .. } = event.what else { continue };
+            if maker == Maker::Pool {
+                continue;
+            }
+            for _ in 0..count {
+                if let Err(error) = each(process, size, usable) {
+                    return Ok(Err(error));
+                }
             }
         }
     }
     Ok(Ok(()))
 }
 
+impl Placed for ProcessSlop {
+    fn places(&mut self) -> impl Iterator<Item = &mut Vec<Frame>> {
+        let sites = self.sites.iter_mut().map(|slop| &mut slop.site);
+        sites.chain(self.clownshoes.iter_mut().map(|shoes| &mut shoes.site))
+    }
+}
+
 fn of_process(
-    reader: &Reader,
     process: &Process,
+    events: &mut Events,
+    sites: &mut Sites,
     options: &Options,
-    names: &mut Names,
-    warnings: &mut Vec<Warning>,
-) -> Result<ProcessSlop> {
-    let mut events = reader.events(process.id)?;
+) -> Result<Answer<ProcessSlop>> {
+    let allocator_model = Model::of(&process.allocator, &process.exe);
+    let model = options.model.or(allocator_model).unwrap_or(ELSE);
     let mut ledger = Ledger::new(process.origin);
-    let mut sites = Sites::new(options.frames);
     let mut rows = Rows::new();
-    let mut live = [0u64; Model::ALL.len()];
-    let (mut peak, mut at_peak) = (Bytes(0), live);
+    let mut live = Live::default();
+    let (mut peak, mut at_peak, mut recorded) = (Bytes(0), live, false);
     while let Some(event) = events.next()? {
         let (block, came) = match (ledger.enter(&event), event.what) {
             (Change::Came(_, block), _) => (block, !matches!(event.what, What::Restored { .. })),
@@ -186,61 +218,61 @@ fn of_process(
                 None => continue,
             },
             (Change::Went(_, block), _) => {
-                let row = row(&mut rows, &mut sites, &events, &block);
-                row.live = row.live.saturating_sub(1);
-                for (live, usable) in live.iter_mut().zip(row.usable) {
-                    *live = live.saturating_sub(usable);
-                }
+                let row = row(&mut rows, sites, events, &block);
+                row.live = row.live.saturating_sub(block.count);
+                live.change(&block, row, model, u64::saturating_sub);
                 continue;
             }
             _ => continue,
         };
-        let row = row(&mut rows, &mut sites, &events, &block);
-        row.blocks += u64::from(came);
-        row.live += 1;
-        row.most_live = row.most_live.max(row.live);
-        for (live, usable) in live.iter_mut().zip(row.usable) {
-            *live = live.saturating_add(usable);
+        recorded |= block.usable.is_some();
+        let row = row(&mut rows, sites, events, &block);
+        if came {
+            row.came(given(&block, model), block.count);
         }
+        row.live += block.count;
+        row.most_live = row.most_live.max(row.live);
+        live.change(&block, row, model, u64::saturating_add);
         if ledger.totals().live > peak {
             (peak, at_peak) = (ledger.totals().live, live);
         }
     }
-    warnings.extend(events.warnings().iter().cloned());
-    let allocator_model = Model::of(&process.allocator, &process.exe);
-    let model = options.model.or(allocator_model).unwrap_or(ELSE);
     let totals = ledger.totals();
-    let what_if = |(index, model): (usize, Model)| WhatIf {
-        model,
-        slop_bytes: sum(rows.iter().map(|((_, size), row)| (row.usable[index] - size).saturating_mul(row.blocks))),
-        peak_slop_bytes: Bytes(at_peak[index].saturating_sub(peak.0)),
+    if totals.allocations == 0 {
+        return Ok(None);
+    }
+    let waste = |given: &dyn Fn(&Row) -> u64, at_peak: u64| {
+        let requested = |size: &u64, row: &Row| size.saturating_mul(row.blocks);
+        let slop = rows.iter().map(|((_, size), row)| given(row).saturating_sub(requested(size, row)));
+        Slop { slop_bytes: sum(slop), peak_slop_bytes: Bytes(at_peak.saturating_sub(peak.0)) }
     };
-    let (_, modules) = events.into_parts();
-    let mut places = by_site(&rows, model);
-    places.truncate(options.top);
-    let described =
-        places.into_iter().map(|(site, slop)| SiteSlop { site: sites.describe(site, &modules, names), ..slop });
-    let places = described.collect();
+    let what_if = |(index, model): (usize, Model)| {
+        let slop = waste(&|row| row.usable[index].saturating_mul(row.blocks), at_peak.models[index]);
+        WhatIf { model, slop }
+    };
+    let given = if recorded && options.model.is_none() { Given::Recorded } else { Given::Modelled };
+    let mut wasting = by_site(&rows, given, model);
+    wasting.truncate(options.top);
     let mut clownshoes = clownshoes::find(&rows);
     clownshoes.truncate(options.top);
-    let clownshoes = clownshoes
-        .into_iter()
-        .map(|(site, shoes)| Clownshoes { site: sites.describe(site, &modules, names), ..shoes })
-        .collect();
-    Ok(ProcessSlop {
+    let places = wasting.iter().map(|(site, _)| *site).chain(clownshoes.iter().map(|(site, _)| *site)).collect();
+    let answer = ProcessSlop {
         pid: process.pid,
         exe: shown(&process.exe),
         allocator: shown(&process.allocator),
         allocator_model,
+        given,
         model,
         blocks: totals.allocations,
         requested_bytes: totals.allocated,
         peak_requested_bytes: totals.peak,
+        recorded: recorded.then(|| waste(&Row::given_bytes, at_peak.given)),
         what_if: Model::ALL.into_iter().enumerate().map(what_if).collect(),
-        classes: by_class(&rows, model),
-        sites: places,
-        clownshoes,
-    })
+        classes: by_class(&rows, given, model),
+        sites: wasting.into_iter().map(|(_, slop)| slop).collect(),
+        clownshoes: clownshoes.into_iter().map(|(_, shoes)| shoes).collect(),
+    };
+    Ok(Some((answer, places)))
 }
 
 fn row<'a>(rows: &'a mut Rows, sites: &mut Sites, events: &Events, block: &Block) -> &'a mut Row {
@@ -248,9 +280,43 @@ fn row<'a>(rows: &'a mut Rows, sites: &mut Sites, events: &Events, block: &Block
     rows.entry((site, block.size)).or_insert_with(|| Row::new(block.size))
 }
 
+/// What the allocator gave for a block: as recorded, else as the model says.
+fn given(block: &Block, model: Model) -> u64 {
+    block.usable.map_or_else(|| model.usable(block.size), |usable| usable.0.max(block.size))
+}
+
+/// Bytes that are live.
+#[derive(Clone, Copy, Default)]
+struct Live {
+    given: u64,
+    models: [u64; Model::ALL.len()],
+}
+
+impl Live {
+    fn change(&mut self, block: &Block, row: &Row, model: Model, by: fn(u64, u64) -> u64) {
+        self.given = by(self.given, given(block, model).saturating_mul(block.count));
+        for (live, usable) in self.models.iter_mut().zip(row.usable) {
+            *live = by(*live, usable.saturating_mul(block.count));
+        }
+    }
+}
+
 impl Row {
     fn new(size: u64) -> Self {
-        Self { usable: Model::ALL.map(|model| model.usable(size)), blocks: 0, live: 0, most_live: 0 }
+        let usable = Model::ALL.map(|model| model.usable(size));
+        Self { usable, blocks: 0, live: 0, most_live: 0, given: Vec::new() }
+    }
+
+    fn came(&mut self, usable: u64, count: u64) {
+        self.blocks += count;
+        match self.given.iter_mut().find(|(given, _)| *given == usable) {
+            Some((_, blocks)) => *blocks += count,
+            None => self.given.push((usable, count)),
+        }
+    }
+
+    fn given_bytes(&self) -> u64 {
+        sum(self.given.iter().map(|(usable, blocks)| usable.saturating_mul(*blocks))).0
     }
 }
 
@@ -258,22 +324,32 @@ fn sum(bytes: impl Iterator<Item = u64>) -> Bytes {
     Bytes(bytes.fold(0, u64::saturating_add))
 }
 
-fn by_class(rows: &Rows, model: Model) -> Vec<ClassSlop> {
+/// Sizes of the blocks given for requests of `size`, and how many.
+fn given_for(size: u64, row: &Row, given: Given, model: Model) -> Vec<(u64, u64)> {
+    match given {
+        Given::Recorded => row.given.clone(),
+        Given::Modelled => vec![(model.usable(size), row.blocks)],
+    }
+}
+
+fn by_class(rows: &Rows, given: Given, model: Model) -> Vec<ClassSlop> {
     let mut classes: BTreeMap<u64, ClassSlop> = BTreeMap::new();
     for ((_, size), row) in rows {
-        let (usable, category) = (model.usable(*size), model.category(*size));
-        let empty = ClassSlop { category, usable, blocks: 0, requested_bytes: Bytes(0), slop_bytes: Bytes(0) };
-        let class = classes.entry(usable).or_insert(empty);
-        class.blocks += row.blocks;
-        class.requested_bytes.0 = class.requested_bytes.0.saturating_add(size.saturating_mul(row.blocks));
-        class.slop_bytes.0 = class.slop_bytes.0.saturating_add((usable - size).saturating_mul(row.blocks));
+        for (usable, blocks) in given_for(*size, row, given, model) {
+            let category = model.category(*size);
+            let empty = ClassSlop { category, usable, blocks: 0, requested_bytes: Bytes(0), slop_bytes: Bytes(0) };
+            let class = classes.entry(usable).or_insert(empty);
+            class.blocks += blocks;
+            class.requested_bytes.0 = class.requested_bytes.0.saturating_add(size.saturating_mul(blocks));
+            class.slop_bytes.0 = class.slop_bytes.0.saturating_add((usable - size).saturating_mul(blocks));
+        }
     }
     let mut classes: Vec<_> = classes.into_values().collect();
     classes.sort_by_key(|class| (std::cmp::Reverse(class.slop_bytes), class.usable));
     classes
 }
 
-fn by_site(rows: &Rows, model: Model) -> Vec<(SiteId, SiteSlop)> {
+fn by_site(rows: &Rows, given: Given, model: Model) -> Vec<(SiteId, SiteSlop)> {
     let mut sites: BTreeMap<SiteId, SiteSlop> = BTreeMap::new();
     let empty = SiteSlop { blocks: 0, requested_bytes: Bytes(0), slop_bytes: Bytes(0), sizes: 0, site: Vec::new() };
     for ((site, size), row) in rows {
@@ -281,8 +357,9 @@ fn by_site(rows: &Rows, model: Model) -> Vec<(SiteId, SiteSlop)> {
         slop.blocks += row.blocks;
         slop.sizes += 1;
         slop.requested_bytes.0 = slop.requested_bytes.0.saturating_add(size.saturating_mul(row.blocks));
-        let more = (model.usable(*size) - size).saturating_mul(row.blocks);
-        slop.slop_bytes.0 = slop.slop_bytes.0.saturating_add(more);
+        for (usable, blocks) in given_for(*size, row, given, model) {
+            slop.slop_bytes.0 = slop.slop_bytes.0.saturating_add((usable - size).saturating_mul(blocks));
+        }
     }
     let mut sites: Vec<_> = sites.into_iter().collect();
     sites.sort_by_key(|(site, slop)| (std::cmp::Reverse(slop.slop_bytes), *site));

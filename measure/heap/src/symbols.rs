@@ -62,6 +62,42 @@ impl Frame {
         Some(self.line.map_or_else(|| file.clone(), |line| format!("{file}:{line}")))
     }
 
+    /// The source, or the object's file name.
+    pub fn place(&self) -> String {
+        self.source().unwrap_or_else(|| self.object().to_owned())
+    }
+
+    /// Whether it is a function that only hands on what was asked for, such as `operator new`: it says nothing about who wanted the memory. A name of
+    /// another language or program that has `malloc`, `calloc`, `realloc` or `memalign` in its last part is one too, as in `dmd.py`.
+    pub fn allocates(&self) -> bool {
+        let Some(function) = self.function.as_deref() else { return false };
+        const BEGINNINGS: [&str; 12] = [
+            "operator new(",
+            "operator new[](",
+            "g_slice_alloc",
+            "alloc::alloc::",
+            "<alloc::alloc::Global",
+            "__rustc::__rust_alloc",
+            "__rustc::__rust_realloc",
+            "__rust_alloc",
+            "__rust_realloc",
+            "__rdl_alloc",
+            "__rdl_realloc",
+            "std::alloc::",
+        ];
+        if BEGINNINGS.iter().any(|beginning| function.starts_with(beginning)) {
+            return true;
+        }
+        let plain = plain(function);
+        let of_library =
+            ["std::allocator", "std::__new_allocator", "__gnu_cxx::new_allocator", "__gnu_cxx::__alloc_traits"];
+        let last = plain.rsplit("::").next().unwrap_or(&plain).to_ascii_lowercase();
+        if of_library.iter().any(|class| plain.starts_with(class)) {
+            return ["allocate", "_s_allocate"].contains(&last.as_str());
+        }
+        ["malloc", "calloc", "realloc", "memalign"].iter().any(|part| last.contains(part))
+    }
+
     /// What stays the same when lines shift, addresses are random, or the compiler splits a function: object and function.
     pub fn description(&self) -> String {
         let label = self.label();
@@ -72,6 +108,21 @@ impl Frame {
             .unwrap_or(label.len());
         format!("{} ({})", &label[..end], self.object())
     }
+}
+
+/// A function's name without parameters and what is in templates, which may name anything.
+fn plain(function: &str) -> String {
+    let (mut plain, mut depth) = (String::new(), 0usize);
+    for letter in function.strip_prefix("(anonymous namespace)::").unwrap_or(function).chars() {
+        match letter {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            '(' if depth == 0 => break,
+            _ if depth == 0 => plain.push(letter),
+            _ => {}
+        }
+    }
+    plain
 }
 
 /// The names of all addresses of a recording.
@@ -88,19 +139,22 @@ pub struct Names {
 type Object = (PathBuf, Vec<u8>);
 
 impl Names {
-    /// Names the addresses of all sites. What cannot be read is looked for in `memory`; what is not there either is a
-    /// warning, and its addresses stay numbers.
+    /// Names the addresses of all sites.
     pub fn of(heaps: &[Heap], memory: &Memory) -> Self {
+        let each = heaps.iter().flat_map(|heap| addresses(heap).into_iter().map(move |address| (heap, address)));
+        Self::name(each.map(|(heap, address)| (heap.process, heap.modules.as_slice(), address)), memory)
+    }
+
+    /// Names addresses of processes, each told with the objects of its process. What cannot be read is looked for in
+    /// `memory`; what is not there either is a warning, and its addresses stay numbers.
+    pub fn name<'a>(addresses: impl IntoIterator<Item = (ProcessId, &'a [Module], Address)>, memory: &Memory) -> Self {
         let mut names = Self::default();
         // By object: file address, and who asks for it.
         let mut asked: BTreeMap<Object, BTreeMap<u64, Vec<(ProcessId, Address)>>> = BTreeMap::new();
-        for heap in heaps {
-            for address in addresses(heap) {
-                let module = address.module.and_then(|ModuleId(module)| heap.modules.get(module as usize));
-                let object = module.map_or_else(Default::default, |it| (it.path.clone(), it.build_id.clone()));
-                let inside = inside(address, module);
-                asked.entry(object).or_default().entry(inside).or_default().push((heap.process, address));
-            }
+        for (process, modules, address) in addresses {
+            let module = address.module.and_then(|ModuleId(module)| modules.get(module as usize));
+            let object = module.map_or_else(Default::default, |it| (it.path.clone(), it.build_id.clone()));
+            asked.entry(object).or_default().entry(inside(address, module)).or_default().push((process, address));
         }
         for ((path, build_id), wanted) in asked {
             let addresses: Vec<u64> = wanted.keys().copied().collect();
@@ -174,6 +228,14 @@ impl Names {
         self.by_address.get(&(process, address)).map_or(&[], Vec::as_slice)
     }
 
+    /// A stack without the allocation functions at its inner end, and without what has no name between them; all of it, if there is nothing else.
+    pub fn wanting<'a>(&self, stack: &'a [FrameId]) -> &'a [FrameId] {
+        let frames = stack.iter().map(|frame| self.frame(*frame));
+        let inner = frames.take_while(|frame| frame.function.is_none() || frame.allocates()).enumerate();
+        let allocating = inner.filter(|(_, frame)| frame.allocates()).map(|(index, _)| index + 1).last().unwrap_or(0);
+        if allocating == stack.len() { stack } else { &stack[allocating..] }
+    }
+
     /// The frames of a stack, innermost first.
     pub fn stack(&self, heap: &Heap, stack: Option<StackId>) -> Vec<FrameId> {
         let Some(stack) = stack else { return Vec::new() };
@@ -222,5 +284,35 @@ mod tests {
         assert_eq!(frame(Some("grow")).description(), "grow (libx.so.1)");
         assert_eq!(frame(None).description(), "libx.so.1+0x10 (libx.so.1)");
         assert_eq!(frame(None).source().as_deref(), Some("x.c:7"));
+    }
+
+    #[test]
+    fn who_wanted_the_memory_is_behind_the_functions_that_hand_it_on() {
+        let mut names = Names::default();
+        let mut stack = |functions: &[&str]| -> Vec<FrameId> {
+            let frame = |(address, function): (u64, &&str)| Frame {
+                function: Some((*function).to_owned()).filter(|name| !name.is_empty()),
+                module: "/lib/x.so".into(),
+                file: None,
+                line: None,
+                inlined: false,
+                address,
+            };
+            (0..).zip(functions).map(|each| names.number(frame(each))).collect()
+        };
+        let stacks = [
+            stack(&[
+                "operator new(unsigned long)",
+                "std::__new_allocator<int>::allocate(unsigned long, void const*)",
+                "main",
+            ]),
+            stack(&["", "sqlite3Malloc", "sqlite3Step", "xrealloc"]),
+            stack(&["", "grow"]),
+            stack(&["llvm::SmallVectorBase<unsigned int>::mallocForGrow(unsigned long)", "f(malloc_t)"]),
+            stack(&["g_malloc"]),
+            stack(&["alloc::alloc::alloc_zeroed", "alloc::raw_vec::RawVec<T>::grow"]),
+        ];
+        let left = stacks.each_ref().map(|stack| stack.len() - names.wanting(stack).len());
+        assert_eq!(left, [2, 2, 0, 1, 0, 1]);
     }
 }

@@ -1,8 +1,9 @@
-//! Sites as a tree: from the outermost function in, from the allocating function out, or by object.
+//! Sites as a tree: from the outermost function in, from the allocating function out, or by object. Functions that only hand memory on, such as
+//! `operator new`, are left out ([`Names::wanting`]).
 
 use crate::modes::{Heap, Held, Measure};
 use crate::named::Named;
-use crate::symbols::{Frame, FrameId, Names};
+use crate::symbols::{FrameId, Names};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,7 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 pub enum Shape {
     /// From the outermost frame to the innermost: who uses memory through whom.
     Down,
-    /// From the allocating function to its callers; wrappers of `malloc` such as `operator new` are left out.
+    /// From the allocating function to its callers.
     Up,
     /// The object of the allocating function, then the function.
     Module,
@@ -33,31 +34,6 @@ pub struct Node {
     /// Most first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<Node>,
-}
-
-/// Functions whose frame says nothing about who wanted the memory.
-fn allocates(frame: &Frame) -> bool {
-    let Some(function) = frame.function.as_deref() else { return false };
-    ["operator new(", "operator new[]("].iter().any(|start| function.starts_with(start))
-        || matches!(
-            function,
-            "g_malloc"
-                | "g_malloc0"
-                | "g_realloc"
-                | "g_malloc_n"
-                | "g_malloc0_n"
-                | "g_slice_alloc"
-                | "g_slice_alloc0"
-                | "xmalloc"
-                | "xcalloc"
-                | "xrealloc"
-                | "moz_xmalloc"
-                | "moz_xcalloc"
-                | "moz_xrealloc"
-        )
-        || ["alloc::alloc::", "__rustc::__rust_alloc", "__rust_alloc", "__rust_realloc", "__rdl_alloc", "std::alloc::"]
-            .iter()
-            .any(|start| function.starts_with(start))
 }
 
 /// A node while the tree grows: object first, so that equal names of two objects are two.
@@ -96,11 +72,11 @@ pub fn of<'a>(
             continue;
         }
         let stack = names.stack(heap, site.stack);
-        let first = stack.iter().position(|frame| !allocates(names.frame(*frame))).unwrap_or(0);
+        let stack = names.wanting(&stack);
         let path: Vec<Key> = match shape {
             Shape::Down => stack.iter().rev().map(|frame| key(*frame)).collect(),
-            Shape::Up => stack[first..].iter().map(|frame| key(*frame)).collect(),
-            Shape::Module => stack.get(first).map_or_else(Vec::new, |frame| {
+            Shape::Up => stack.iter().map(|frame| key(*frame)).collect(),
+            Shape::Module => stack.first().map_or_else(Vec::new, |frame| {
                 let (object, label) = key(*frame);
                 vec![(None, object.clone().unwrap_or_default()), (object, label)]
             }),

@@ -139,6 +139,9 @@ pub struct ReportArgs {
     /// Stacks that agree in so many innermost frames are one site
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
     pub frames: u16,
+    /// Show functions that only hand memory on, such as operator new, malloc wrappers and allocators; sites begin with who wanted it otherwise
+    #[arg(long)]
+    pub alloc_functions: bool,
     /// Nodes of a tree with less than this share of all bytes are left out
     #[arg(long, value_name = "PERCENT", default_value_t = 1.0)]
     pub threshold: f64,
@@ -169,6 +172,9 @@ pub struct DiffArgs {
     /// Stacks that agree in so many innermost frames are one site
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
     pub frames: u16,
+    /// Show functions that only hand memory on, such as operator new, malloc wrappers and allocators; sites begin with who wanted it otherwise
+    #[arg(long)]
+    pub alloc_functions: bool,
     /// Print one JSON document instead of text; it has all changes
     #[arg(long)]
     pub json: bool,
@@ -249,7 +255,7 @@ pub struct SlopArgs {
     /// A heap recording
     #[arg(value_name = "DIRECTORY", default_value = "thaw.heap", value_hint = ValueHint::DirPath)]
     pub recording: PathBuf,
-    /// The allocator of the tables: glibc, moz2011, moz, jemalloc5, mimalloc, tcmalloc [default: that of the process]
+    /// The allocator of the tables: glibc, moz2011, moz, jemalloc5, mimalloc, tcmalloc [default: what was recorded]
     #[arg(long, value_name = "ALLOCATOR")]
     pub model: Option<Model>,
     /// Frames that tell places apart
@@ -299,7 +305,7 @@ Ctrl-C is passed on. Then prints a summary. What a killed or crashed process did
 const SLOP_ABOUT: &str = "\
 How many bytes does the allocator give that nobody asked for, and who could ask for fewer?
 
-Rounds every request of a recording as the allocator of the process does, and as five others would. Lists size classes and places by what they waste, and \
+Takes what the allocator said that it gave, and rounds every request as five other allocators would. Lists sizes of blocks and places by what they waste, and \
 places that ask for a little more than a power of two, with the probable cause and the size to ask for instead.";
 
 const SLOP_EXAMPLES: &str = "\
@@ -312,7 +318,8 @@ const GROWTH_ABOUT: &str = "\
 Which buffers grow too slowly, and what does that cost?
 
 Follows each buffer of a recording through its sizes: by realloc, or by allocating a larger block, copying and freeing the old one (probable: seen from the \
-order of events alone). Lists places that grow by a constant number of bytes, or by a small factor, with what doubling would avoid.";
+order of events alone). Lists places that grow by a constant number of bytes, or by a small factor, with what doubling would avoid, and places that make \
+buffers smaller and larger by turns.";
 
 const GROWTH_EXAMPLES: &str = "\
 Examples:

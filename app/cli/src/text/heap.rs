@@ -1,6 +1,7 @@
 //! `thaw heap` as text: what each process allocated, and what is missing.
 
 pub mod look;
+pub mod names;
 
 use super::table::{Align, Table};
 use super::{Page, harmless, units};

@@ -2,7 +2,7 @@
 
 use super::heap_slop::place;
 use super::{Page, harmless, units};
-use heap::growth::{Finding, How, ProcessGrowth, Report, Shape};
+use heap::growth::{Finding, How, ProcessGrowth, Report, Shape, Swing};
 use model::Bytes;
 
 /// Processes that are printed.
@@ -28,6 +28,10 @@ pub fn page(report: &Report, width: usize) -> Page {
         for found in &process.findings {
             page.gap();
             finding(&mut page, found);
+        }
+        for found in &process.swings {
+            page.gap();
+            swing(&mut page, found);
         }
     }
     if processes.len() > MOST {
@@ -79,4 +83,26 @@ fn finding(page: &mut Page, found: &Finding) {
         String::new()
     };
     page.labelled("", "  cure: ", &format!("{cure}{reserve}"));
+}
+
+fn swing(page: &mut Page, found: &Swing) {
+    page.line(&format!(
+        "smaller and larger by turns, between {} and {} (realloc)",
+        units::bytes(found.least_bytes),
+        units::bytes(found.most_bytes)
+    ));
+    page.labelled("", "  ", &place(&found.site));
+    page.labelled(
+        "",
+        "  ",
+        &format!(
+            "{}, {}: {} in {} allocated; {} copied",
+            units::plural(found.buffers, "buffer", "buffers"),
+            units::plural(found.turns, "turn", "turns"),
+            units::bytes(found.allocated_bytes),
+            units::plural(found.calls, "call", "calls"),
+            units::bytes(found.copied_bytes),
+        ),
+    );
+    page.labelled("", "  cure: ", "keep what it has, and make it smaller when it is done, or far below half full");
 }

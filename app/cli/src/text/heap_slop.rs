@@ -1,15 +1,18 @@
 //! `thaw heap slop` as text: what each allocator would waste, where, and what to ask for instead.
 
+use super::heap::names;
 use super::table::{Align, Table};
 use super::{Page, harmless, units};
-use heap::site::SiteFrame;
-use heap::slop::{Cause, Certainty, Clownshoes, ProcessSlop, Report};
+use heap::slop::{Cause, Certainty, Clownshoes, Given, ProcessSlop, Report, Slop};
+use heap::symbols::Frame;
 use model::Bytes;
 
 /// Processes that are printed.
 const MOST: usize = 3;
 /// Sizes of a place that are printed.
 const SIZES: usize = 4;
+/// Columns of a function's name in a place.
+const NAME: usize = 60;
 
 /// The answer.
 pub fn page(report: &Report, rows: usize, width: usize) -> Page {
@@ -39,10 +42,14 @@ fn one(page: &mut Page, process: &ProcessSlop, rows: usize) {
     page.gap();
     page.table(&what_if(process));
     page.gap();
-    page.line(&format!("By size class of {}:", process.model.name()));
+    let by = match process.given {
+        Given::Recorded => "as the allocator said it".to_owned(),
+        Given::Modelled => format!("as {} would give", process.model.name()),
+    };
+    page.line(&format!("By size of the block, {by}:"));
     page.table(&classes(process, rows));
     page.gap();
-    page.line(&format!("By place, with {}:", process.model.name()));
+    page.line(&format!("By place, {by}:"));
     for site in process.sites.iter().filter(|site| site.slop_bytes.0 > 0) {
         let text = format!(
             "{} wasted of {} in {}: {}",
@@ -76,15 +83,22 @@ fn what_if(process: &ProcessSlop) -> Table {
         let given = slop.0.saturating_add(of.0);
         units::percent(if given == 0 { 0.0 } else { slop.0 as f64 / given as f64 })
     };
-    for row in &process.what_if {
-        let used = if process.allocator_model == Some(row.model) { " (in use)" } else { "" };
+    let mut add = |name: String, slop: &Slop| {
         table.row([
-            format!("{}{used}", row.model.name()),
-            units::bytes(row.slop_bytes),
-            share(row.slop_bytes, process.requested_bytes),
-            units::bytes(row.peak_slop_bytes),
-            share(row.peak_slop_bytes, process.peak_requested_bytes),
+            name,
+            units::bytes(slop.slop_bytes),
+            share(slop.slop_bytes, process.requested_bytes),
+            units::bytes(slop.peak_slop_bytes),
+            share(slop.peak_slop_bytes, process.peak_requested_bytes),
         ]);
+    };
+    if let Some(recorded) = &process.recorded {
+        let file = process.allocator.rsplit('/').next().filter(|file| !file.is_empty()).unwrap_or("its own");
+        add(format!("{} (in use, recorded)", harmless(file)), recorded);
+    }
+    for row in &process.what_if {
+        let used = if process.allocator_model == Some(row.model) { " (model of the one in use)" } else { " (model)" };
+        add(format!("{}{used}", row.model.name()), &row.slop);
     }
     table
 }
@@ -140,18 +154,17 @@ fn clownshoes(page: &mut Page, shoes: &Clownshoes) {
     page.labelled("", "    ", &format!("wasted, all blocks: {}", waste.join(", ")));
 }
 
-/// A place in a line: symbols where there are some, else object and address.
-pub fn place(site: &[SiteFrame]) -> String {
+/// A place in a line: functions where they have names, else object and address. Allocation functions are told: they may be what asks for too much.
+pub fn place(site: &[Frame]) -> String {
     if site.is_empty() {
         return "(no stack)".into();
     }
-    let frame = |frame: &SiteFrame| {
-        let module = frame.module.as_deref().unwrap_or("(no file)");
-        let name = module.rsplit('/').next().unwrap_or(module);
-        match &frame.symbol {
-            Some(symbol) => format!("{} ({}+{:#x})", harmless(symbol), harmless(name), frame.address),
-            None => format!("{}+{:#x}", harmless(name), frame.address),
+    let frame = |frame: &Frame| match &frame.function {
+        Some(function) => {
+            let place = frame.place();
+            format!("{} ({})", harmless(&names::shorter(function, NAME)), harmless(&place))
         }
+        None => harmless(&frame.label()),
     };
     site.iter().map(frame).collect::<Vec<_>>().join(" < ")
 }

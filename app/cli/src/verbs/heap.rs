@@ -12,7 +12,7 @@ use heap::record::{self, Existing, FreeStacks, Phase, Plan};
 use heap::report::Report;
 use heap::slop::{self, Model};
 use heap::stream::{Process, Reader, Recording};
-use model::{Error, Exit, Result};
+use model::{Bytes, Error, Exit, Result};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -100,21 +100,19 @@ fn slop(args: &SlopArgs) -> Result<Exit> {
     }
     let options = slop::Options { model: args.model, frames: args.frames.into(), top: args.top };
     let report = slop::report(&reader, &options)?;
-    if args.json {
-        output::json(&AnswerDocument { schema: "thaw.heap-slop/1", file: args.recording.clone(), report })?;
-    } else {
-        output::page(&text::heap_slop::page(&report, args.top, text::width::of_terminal()))?;
-    }
-    Ok(Exit::Done)
+    answer("thaw.heap-slop/1", &args.recording, args.json, report, |report, width| {
+        text::heap_slop::page(report, args.top, width)
+    })
 }
 
 /// One line for each allocation.
 fn lines(args: &SlopArgs, reader: &Reader) -> Result<Exit> {
     let mut failed = None;
     output::stream(|out| {
-        let each = |process: &Process, size: u64| -> std::io::Result<()> {
+        let each = |process: &Process, size: u64, usable: Option<Bytes>| -> std::io::Result<()> {
             let model = args.model.or_else(|| Model::of(&process.allocator, &process.exe)).unwrap_or(slop::ELSE);
-            writeln!(out, "{}", model.line(size))
+            let usable = usable.filter(|_| args.model.is_none());
+            writeln!(out, "{}", model.line(size, usable.map(|usable| usable.0)))
         };
         slop::requests(reader, each).unwrap_or_else(|error| {
             failed = Some(error);
@@ -127,10 +125,21 @@ fn lines(args: &SlopArgs, reader: &Reader) -> Result<Exit> {
 fn growth(args: &GrowthArgs) -> Result<Exit> {
     let reader = Reader::open(&args.recording)?;
     let report = growth::report(&reader, &growth::Options { frames: args.frames.into(), top: args.top })?;
-    if args.json {
-        output::json(&AnswerDocument { schema: "thaw.heap-growth/1", file: args.recording.clone(), report })?;
+    answer("thaw.heap-growth/1", &args.recording, args.json, report, text::heap_growth::page)
+}
+
+/// Prints an answer: the document, or the page of it.
+fn answer<R: Serialize>(
+    schema: &'static str,
+    recording: &Path,
+    json: bool,
+    report: R,
+    page: impl Fn(&R, usize) -> text::Page,
+) -> Result<Exit> {
+    if json {
+        output::json(&AnswerDocument { schema, file: recording.to_owned(), report })?;
     } else {
-        output::page(&text::heap_growth::page(&report, text::width::of_terminal()))?;
+        output::page(&page(&report, text::width::of_terminal()))?;
     }
     Ok(Exit::Done)
 }

@@ -1,9 +1,11 @@
 //! DMD's JSON, version 5, as Mozilla's `dmd.py --no-fix-stacks` reads it: one entry for all blocks of a stack and a size.
 //!
-//! Rounding (`slop`) is not in a recording, so usable sizes are those that were asked for.
+//! Rounding (`slop`) is what the allocator gave beyond, as recorded; where it is not recorded, what the allocator's model says, if there is one. Which of
+//! them it is stands in `dmdEnvVar`, which `dmd.py` prints and nobody reads.
 
 use super::{Export, json};
 use crate::modes::Measure;
+use crate::slop::Model;
 use crate::symbols::{Frame, FrameId};
 use serde_json::json;
 use std::collections::HashMap;
@@ -15,15 +17,26 @@ pub fn write(export: &Export, out: &mut dyn Write) -> io::Result<()> {
         Measure::End | Measure::Peak => "live",
     };
     let mut traces: HashMap<Vec<FrameId>, usize> = HashMap::new();
-    let invocation = json!({ "dmdEnvVar": format!("--mode={mode} --stacks=full"), "mode": mode });
+    let recorded = export.named.heaps.iter().flat_map(|heap| &heap.sites).any(|site| site.usable.is_some());
+    let from = if recorded { "recorded" } else { "modelled" };
+    let invocation =
+        json!({ "dmdEnvVar": format!("--mode={mode} --stacks=full (slop: {from} by thaw heap)"), "mode": mode });
     write!(out, "{{\n\"version\": 5,\n\"invocation\": {invocation},\n\"blockList\": [")?;
     let mut first = true;
-    for (_, site, stack) in export.named.sites() {
+    for (heap, site, stack) in export.named.sites() {
         let blocks = export.measure.of(&site.figures).blocks;
         if blocks == 0 {
             continue;
         }
+        let modelled = || {
+            let process = export.named.process(heap.process)?;
+            Some(Model::of(&process.allocator, &process.exe)?.usable(site.part))
+        };
+        let usable = site.usable.map(|usable| usable.0).or_else(modelled).unwrap_or(0);
         let mut block = json!({ "req": site.part });
+        if usable > site.part {
+            block["slop"] = (usable - site.part).into();
+        }
         if blocks > 1 {
             block["num"] = blocks.into();
         }

@@ -1,7 +1,8 @@
 //! A processed profile of the Firefox Profiler: a memory track for each process, and its sites as native allocations.
 //!
 //! A site is told in at most three samples: what is live at the end, and what was freed as an allocation and a deallocation of the same address. So
-//! the profiler's views of all and of retained memory are right in their sums; the times of single blocks are not told.
+//! the profiler's views of all and of retained memory are right in their sums; the times of single blocks are not told. All that is made comes before all
+//! that is freed: the profiler cuts columns at a time by halving, so that one out of order hides others.
 
 use super::{Export, command, described};
 use fxprof_processed_profile::{
@@ -26,6 +27,7 @@ pub fn write(export: &Export, out: &mut dyn Write) -> io::Result<()> {
         let thread = profile.add_thread(handle, process.pid, at(0), true);
         profile.set_thread_name(thread, "heap");
         profile.set_thread_samples_weight_type(thread, WeightType::Bytes);
+        let mut freed = Vec::new();
         for site in heap.sites.iter().filter(|site| site.figures.made.blocks > 0) {
             let frames = export.named.names.stack(heap, site.stack);
             let frames = frames.iter().rev().map(|frame| FrameInfo {
@@ -41,8 +43,11 @@ pub fn write(export: &Export, out: &mut dyn Write) -> io::Result<()> {
             }
             if made > live {
                 profile.add_allocation_sample(thread, at(0), stack, address + 16, made - live);
-                profile.add_allocation_sample(thread, at(heap.last.0), stack, address + 16, live - made);
+                freed.push((stack, address + 16, live - made));
             }
+        }
+        for (stack, address, bytes) in freed {
+            profile.add_allocation_sample(thread, at(heap.last.0), stack, address, bytes);
         }
         let counter = profile.add_counter(handle, "malloc", "Memory", "Bytes that the program asked for and holds");
         let mut before = crate::modes::Point::default();

@@ -5,6 +5,7 @@ use crate::site::SiteId;
 use crate::slop::Model;
 use crate::stack::Quick;
 use crate::stream::{Event, Freer, Maker, Pointer, ThreadId, What};
+use std::cmp::Ordering;
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
 
@@ -16,6 +17,55 @@ pub(super) struct Grown {
     pub how: How,
 }
 
+/// A buffer that `realloc` made smaller, and what came after.
+pub(super) struct Turning {
+    /// Where the last growth was asked for; before there is one, where it became smaller.
+    pub site: SiteId,
+    /// Times that it grew after it had become smaller.
+    pub turns: u64,
+    pub calls: u64,
+    /// Bytes that the calls asked for.
+    pub allocated: u64,
+    pub copied: u64,
+    pub least: u64,
+    pub most: u64,
+    /// The last change.
+    last: Turn,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    Smaller,
+    Larger,
+}
+
+impl Turning {
+    fn call(&mut self, (old, new): (u64, u64), site: SiteId, step: Step) {
+        let turn = match new.cmp(&old) {
+            Ordering::Less => Turn::Smaller,
+            Ordering::Greater => Turn::Larger,
+            Ordering::Equal => self.last,
+        };
+        if turn == Turn::Larger {
+            self.turns += u64::from(self.last == Turn::Smaller);
+            self.site = site;
+        }
+        self.last = turn;
+        self.calls += 1;
+        self.allocated = self.allocated.saturating_add(new);
+        if step == Step::Moved {
+            self.copied = self.copied.saturating_add(old.min(new));
+        }
+        (self.least, self.most) = (self.least.min(new), self.most.max(new));
+    }
+}
+
+/// What is over when a buffer ends, or begins anew.
+pub(super) enum Over<'a> {
+    Grown(&'a Grown),
+    Turned(&'a Turning),
+}
+
 /// A live block.
 struct Live {
     size: u64,
@@ -24,6 +74,8 @@ struct Live {
     serial: u64,
     /// If it grew.
     grown: Option<Box<Grown>>,
+    /// If it became smaller.
+    turning: Option<Box<Turning>>,
 }
 
 /// A block that may take an older one's place.
@@ -57,7 +109,7 @@ pub(super) struct Follower {
     model: Model,
 }
 
-type Sink<'a> = &'a mut dyn FnMut(&Grown);
+type Sink<'a> = &'a mut dyn FnMut(Over);
 
 impl Follower {
     pub fn new(model: Model) -> Self {
@@ -83,10 +135,11 @@ impl Follower {
                     Maker::Realloc(Some(old)) => thread.replaced.take().filter(|(ptr, _)| *ptr == old),
                     _ => None,
                 };
-                let mut live = Live { size, site, serial: self.serial, grown: None };
+                let mut live = Live { size, site, serial: self.serial, grown: None, turning: None };
                 match old {
-                    Some((old, block)) => {
+                    Some((old, mut block)) => {
                         let step = if old == ptr { Step::InPlace } else { Step::Moved };
+                        live.turning = block.turn(size, site, step);
                         live.grown = block.become_larger(size, site, step, How::Realloc, self.model, over);
                     }
                     None => {
@@ -159,6 +212,8 @@ impl Live {
             self.ends(over);
             return None;
         }
+        // A copy is another buffer to `realloc`.
+        self.turned(over);
         let new = || Box::new(Grown { chain: Chain::new(self.size, model), site, how });
         let mut grown = self.grown.unwrap_or_else(new);
         grown.chain.grow(size, step);
@@ -168,9 +223,27 @@ impl Live {
         Some(grown)
     }
 
+    /// What `realloc` makes of its turns, if it becomes smaller or has done so before.
+    fn turn(&mut self, size: u64, site: SiteId, step: Step) -> Option<Box<Turning>> {
+        let first = || {
+            let (least, most, last) = (self.size, self.size, Turn::Larger);
+            Box::new(Turning { site, turns: 0, calls: 0, allocated: 0, copied: 0, least, most, last })
+        };
+        let mut turning = self.turning.take().or_else(|| (size < self.size).then(first))?;
+        turning.call((self.size, size), site, step);
+        Some(turning)
+    }
+
+    fn turned(&self, over: &mut dyn FnMut(Over)) {
+        if let Some(turning) = &self.turning {
+            over(Over::Turned(turning));
+        }
+    }
+
     fn ends(self, over: Sink) {
-        if let Some(grown) = self.grown {
-            over(&grown);
+        self.turned(over);
+        if let Some(grown) = &self.grown {
+            over(Over::Grown(grown));
         }
     }
 }
@@ -211,9 +284,10 @@ mod tests {
         fn grown(&self) -> Vec<Grown> {
             let mut grown = Vec::new();
             let mut follower = Follower::new(Model::Glibc);
-            let mut sink = |one: &Grown| {
-                let Grown { chain, site, how } = one;
-                grown.push(Grown { chain: chain.clone(), site: *site, how: *how });
+            let mut sink = |over: Over| {
+                if let Over::Grown(Grown { chain, site, how }) = over {
+                    grown.push(Grown { chain: chain.clone(), site: *site, how: *how });
+                }
             };
             for (event, site) in &self.events {
                 follower.enter(event, *site, &mut sink);
@@ -265,6 +339,29 @@ mod tests {
         assert_eq!(grown.len(), 1);
         let Grown { chain, how, .. } = &grown[0];
         assert_eq!((chain.steps(), *how, chain.shape()), (11, How::CopyAndFree, Shape::Linear));
+    }
+
+    #[test]
+    fn turns_are_counted_and_copies_of_what_both_sizes_have() {
+        let mut story = Story::default();
+        let mut ptr = story.alloc(1, 1000);
+        for _ in 0..3 {
+            ptr = story.realloc(2, ptr, 400);
+            ptr = story.realloc(3, ptr, 700);
+            ptr = story.realloc(3, ptr, 1000);
+        }
+        story.free(1, ptr);
+        let (mut follower, mut seen) = (Follower::new(Model::Glibc), Vec::new());
+        let mut sink = |over: Over| {
+            if let Over::Turned(it) = over {
+                seen.push((it.site, it.turns, it.calls, it.allocated, it.copied, it.least, it.most));
+            }
+        };
+        for (event, site) in &story.events {
+            follower.enter(event, *site, &mut sink);
+        }
+        follower.end(&mut sink);
+        assert_eq!(seen, [(SiteId(3), 3, 9, 3 * 2100, 3 * (400 + 400 + 700), 400, 1000)]);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Places that wanted a power of two and ask for a little more: the allocator gives nearly twice, or a page more.
 
 use super::{Model, Row, Rows, sum};
-use crate::site::{SiteFrame, SiteId};
+use crate::site::SiteId;
+use crate::symbols::Frame;
 use model::Bytes;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +21,7 @@ pub struct Clownshoes {
     /// Blocks of the place that are no such requests, of 1024 bytes and more.
     pub other_blocks: u64,
     /// Where, innermost first.
-    pub site: Vec<SiteFrame>,
+    pub site: Vec<Frame>,
 }
 
 /// Requests of one size.

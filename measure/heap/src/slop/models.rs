@@ -145,9 +145,9 @@ impl Model {
             .take_while(move |class| *class <= limit)
     }
 
-    /// `small:     24 ->     32 (     8 )`: a request, what it gets, what it wastes.
-    pub fn line(self, request: u64) -> String {
-        let usable = self.usable(request);
+    /// `small:     24 ->     32 (     8 )`: a request, what it gets (`usable`, or what the model says), what it wastes.
+    pub fn line(self, request: u64, usable: Option<u64>) -> String {
+        let usable = usable.unwrap_or_else(|| self.usable(request)).max(request);
         let category = self.category(request).name();
         format!("{category}: {request:6} -> {usable:6} ({:6} )", usable - request)
     }
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_line_is_that_of_the_log_of_2011() {
-        let lines = [24, 72, 40, 1056, 18, 15, 4095, 56, 104, 136].map(|request| Model::Moz2011.line(request));
+        let lines = [24, 72, 40, 1056, 18, 15, 4095, 56, 104, 136].map(|request| Model::Moz2011.line(request, None));
         assert_eq!(
             lines,
             [
@@ -244,6 +244,7 @@ mod tests {
                 "small:    136 ->    144 (     8 )",
             ]
         );
+        assert_eq!(Model::Glibc.line(1000, Some(1016)), "small:   1000 ->   1016 (    16 )");
     }
 
     #[test]

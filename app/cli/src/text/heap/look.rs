@@ -1,12 +1,12 @@
 //! `thaw heap report` and `thaw heap diff` as text.
 
+use super::names;
 use crate::text::table::{Align, Table};
 use crate::text::{Page, YELLOW, harmless, units};
 use crate::verbs::heap::{DiffDocument, ReportDocument};
 use heap::diff::Change;
 use heap::modes::{Figures, Held, Measure};
 use heap::named::Row;
-use heap::symbols::Frame;
 use heap::tree::Node;
 use model::{Bytes, Nanos, Warning};
 
@@ -20,10 +20,10 @@ pub fn report(document: &ReportDocument, width: usize) -> Page {
     let all = document.measure.of(&document.total);
     page.heading(&format!("{}: {}", what(document.measure), held(all)));
     match &document.tree {
-        Some(tree) => node(&mut page, tree, all, 0),
+        Some(tree) => node(&mut page, tree, all, 0, width),
         None => {
             for (number, row) in document.rows.iter().enumerate() {
-                self::row(&mut page, document.measure, number + 1, row, all);
+                self::row(&mut page, document.measure, number + 1, row, all, width);
             }
             let rest = document.sites - document.rows.len() as u64;
             if rest > 0 {
@@ -86,17 +86,17 @@ fn share(part: u64, all: u64) -> f64 {
     if all == 0 { 0.0 } else { part as f64 / all as f64 }
 }
 
-fn row(page: &mut Page, measure: Measure, number: usize, row: &Row, all: Held) {
+fn row(page: &mut Page, measure: Measure, number: usize, row: &Row, all: Held, width: usize) {
     let of = measure.of(&row.figures);
     page.gap();
     let from = if row.stacks == 1 { String::new() } else { format!(" from {} stacks", units::count(row.stacks)) };
     page.line(&format!("{number}. {} ({}){from}", held(of), units::percent(share(of.bytes, all.bytes))));
-    page.remark(&format!("   {}", history(&row.figures)));
+    page.labelled("", "   ", &history(&row.figures));
     if row.frames.is_empty() {
-        page.line("   (no stack)");
+        page.line("     (no stack)");
     }
     for frame in &row.frames {
-        page.line(&format!("   {}", self::frame(frame)));
+        page.line(&format!("     {}", names::frame(frame, width.saturating_sub(5))));
     }
 }
 
@@ -118,28 +118,25 @@ fn history(figures: &Figures) -> String {
     parts.join(", ")
 }
 
-fn frame(frame: &Frame) -> String {
-    let place = frame.source().unwrap_or_else(|| frame.object().to_owned());
-    let inlined = if frame.inlined { " (inlined)" } else { "" };
-    match &frame.function {
-        Some(function) => harmless(&format!("{function}{inlined}  {place}")),
-        None => harmless(&frame.label()),
-    }
-}
-
-fn node(page: &mut Page, node: &Node, all: Held, depth: usize) {
-    let object = node.object.as_ref().map(|object| format!("  ({object})")).unwrap_or_default();
-    page.line(&format!(
-        "{:>6}  {:>9}  {:>9}  {:indent$}{}",
+fn node(page: &mut Page, node: &Node, all: Held, depth: usize, width: usize) {
+    let figures = format!(
+        "{:>6}  {:>9}  {:>9}  {:depth$}",
         units::percent(share(node.total.bytes, all.bytes)),
         units::bytes(Bytes(node.total.bytes)),
         units::count(node.total.blocks),
         "",
-        harmless(&format!("{}{object}", node.label)),
-        indent = depth,
-    ));
+    );
+    let room = width.saturating_sub(figures.len());
+    let name = match &node.object {
+        // A name of an object and an address already has it.
+        Some(object) if !node.label.starts_with(&format!("{object}+0x")) => {
+            names::with_object(&node.label, object, room)
+        }
+        _ => harmless(&node.label),
+    };
+    page.line(&format!("{figures}{name}"));
     for child in &node.children {
-        self::node(page, child, all, depth + 1);
+        self::node(page, child, all, depth + 1, width);
     }
 }
 
@@ -160,9 +157,14 @@ pub fn diff(document: &DiffDocument, top: usize, width: usize) -> Page {
             _ => "",
         };
         page.line(&format!("{}. {}{kind}", number + 1, change(one)));
-        page.remark(&format!("   before {}, after {}", held(one.before), held(one.after)));
+        page.labelled("", "   ", &format!("before {}, after {}", held(one.before), held(one.after)));
         for frame in &one.frames {
-            page.line(&format!("   {}", harmless(frame)));
+            let (function, object) = frame.rsplit_once(" (").unwrap_or((frame, ""));
+            let name = match object.trim_end_matches(')') {
+                object if function.starts_with(&format!("{object}+0x")) => harmless(function),
+                object => names::with_object(function, object, width.saturating_sub(5)),
+            };
+            page.line(&format!("     {name}"));
         }
     }
     page.gap();

@@ -6,7 +6,7 @@ use crate::{output, text};
 use heap::diff::{self, Difference};
 use heap::export::{self, Export, Format};
 use heap::modes::{Figures, Held, Measure, Split, Timeline, Window};
-use heap::named::{Filter, Named, Row};
+use heap::named::{Cut, Filter, Named, Row, Wrappers};
 use heap::stream::Reader;
 use heap::tree::{self, Node, Shape};
 use model::{Error, Exit, Nanos, Result, Warning, shown};
@@ -138,7 +138,7 @@ impl Look {
 pub fn report(args: &ReportArgs, quiet: bool) -> Result<Exit> {
     let look = Look::of(&args.look)?;
     let (_, named) = look.read(&args.recording, Split::Stack, quiet)?;
-    let mut rows = named.rows(look.measure, usize::from(args.frames), look.filter.min_bytes);
+    let mut rows = named.rows(look.measure, cut(args.frames, args.alloc_functions), look.filter.min_bytes);
     let sites = rows.len() as u64;
     rows.truncate(args.top);
     let total = named.total();
@@ -172,6 +172,10 @@ pub fn report(args: &ReportArgs, quiet: bool) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
+fn cut(frames: u16, alloc_functions: bool) -> Cut {
+    Cut { frames: frames.into(), wrappers: if alloc_functions { Wrappers::Kept } else { Wrappers::Skipped } }
+}
+
 fn processes(named: &Named) -> Vec<Process> {
     let each = named.processes.iter().zip(&named.heaps);
     each.map(|(process, heap)| {
@@ -200,7 +204,8 @@ pub fn diff(args: &DiffArgs, quiet: bool) -> Result<Exit> {
     }
     let (_, before) = look.read(&args.before, Split::Stack, quiet)?;
     let (_, after) = look.read(&args.after, Split::Stack, quiet)?;
-    let difference = diff::difference(&before, &after, look.measure, usize::from(args.frames), look.filter.min_bytes);
+    let difference =
+        diff::difference(&before, &after, look.measure, cut(args.frames, args.alloc_functions), look.filter.min_bytes);
     let warnings = before.warnings.into_iter().chain(after.warnings).collect();
     let document = DiffDocument {
         schema: "thaw.heap-diff/1",
