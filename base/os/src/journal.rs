@@ -63,6 +63,16 @@ pub enum Undo {
         /// What it is, for people.
         what: String,
     },
+    /// Put code of a running process back that was replaced by jumps to thaw's guest in it.
+    #[cfg(target_arch = "x86_64")]
+    PutBackCode {
+        /// Its number.
+        pid: u32,
+        /// When it started, in clock ticks since boot.
+        start_ticks: u64,
+        /// The places.
+        places: Vec<crate::ptrace::Replaced>,
+    },
     /// An entry that this version of thaw cannot read.
     #[serde(other)]
     Unknown,
@@ -74,6 +84,8 @@ impl Undo {
         match self {
             Self::WriteFile { path, .. } => ["/sys", "/proc", "/dev"].iter().any(|place| path.starts_with(place)),
             Self::RemoveCgroup { .. } | Self::RemoveTracefsInstance { .. } | Self::EndProcess { .. } => true,
+            #[cfg(target_arch = "x86_64")]
+            Self::PutBackCode { .. } => true,
             Self::RestoreDirectory { .. } | Self::RemoveTree { .. } | Self::Unknown => false,
         }
     }
@@ -90,6 +102,8 @@ impl Undo {
             Self::RemoveTree { path } => crate::tree::remove(path),
             Self::RemoveTracefsInstance { name } => crate::tracefs::remove_instance(name),
             Self::EndProcess { pid, start_ticks, what } => end_process(*pid, *start_ticks, what),
+            #[cfg(target_arch = "x86_64")]
+            Self::PutBackCode { pid, start_ticks, places } => put_back_code(*pid, *start_ticks, places),
             Self::Unknown => Err(Error::new(Exit::Data, "cannot read the journal entry", "")
                 .hint("it was written by another version of thaw: run that version's `thaw doctor`")),
         }
@@ -114,6 +128,8 @@ impl fmt::Display for Undo {
             Self::RemoveTree { path } => write!(out, "remove {}", path.display()),
             Self::RemoveTracefsInstance { name } => write!(out, "remove the tracefs instance {name}"),
             Self::EndProcess { pid, what, .. } => write!(out, "end {what} (process {pid})"),
+            #[cfg(target_arch = "x86_64")]
+            Self::PutBackCode { pid, .. } => write!(out, "take the hooks of a heap recording out of process {pid}"),
             Self::Unknown => write!(out, "undo what this version of thaw cannot read"),
         }
     }
@@ -144,6 +160,22 @@ fn end_process(pid: u32, ticks: u64, what: &str) -> Result<()> {
         Ok(0) => Err(failed(rustix::io::Errno::TIMEDOUT)),
         Err(cause) if cause != rustix::io::Errno::INTR => Err(failed(cause)),
         _ => Ok(()),
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn put_back_code(pid: u32, ticks: u64, places: &[crate::ptrace::Replaced]) -> Result<()> {
+    use crate::ptrace::NotStopped;
+    if start_ticks(pid) != Some(ticks) {
+        return Ok(());
+    }
+    let failed = |cause: io::Error| {
+        Error::new(Exit::Machine, "cannot take the hooks of a heap recording out of process", pid).because(cause)
+    };
+    match crate::ptrace::put_back(pid, places) {
+        Ok(_) | Err(NotStopped::Gone) => Ok(()),
+        Err(NotStopped::Refused(cause)) => Err(failed(cause)),
+        Err(NotStopped::Stuck(tid)) => Err(failed(io::Error::other(format!("its thread {tid} does not stop")))),
     }
 }
 

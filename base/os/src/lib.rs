@@ -20,6 +20,8 @@ pub mod mounts;
 pub mod perf;
 pub mod pressure;
 pub mod process;
+#[cfg(target_arch = "x86_64")]
+pub mod ptrace;
 pub mod spawn;
 pub mod tracefs;
 pub mod tree;

@@ -303,6 +303,12 @@ pub struct Patch {
 }
 
 impl Patch {
+    /// Where it is to be written, and what.
+    pub fn code(&self) -> (usize, [u8; 5]) {
+        let [a, b, c, d] = self.offset.to_le_bytes();
+        (self.at, [0xe9, a, b, c, d])
+    }
+
     /// Writes it.
     ///
     /// # Safety
@@ -316,8 +322,7 @@ impl Patch {
             if sys::mprotect(page, length, PROT_ALL).is_err() {
                 return false;
             }
-            let [a, b, c, d] = self.offset.to_le_bytes();
-            core::ptr::copy_nonoverlapping([0xe9, a, b, c, d].as_ptr(), self.at as *mut u8, 5);
+            core::ptr::copy_nonoverlapping(self.code().1.as_ptr(), self.at as *mut u8, 5);
             let _ = sys::mprotect(page, length, sys::PROT_RX);
         }
         true

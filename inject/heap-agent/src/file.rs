@@ -23,6 +23,8 @@ static INODE: AtomicU64 = AtomicU64::new(0);
 static END: AtomicU64 = AtomicU64::new(0);
 static ALLOCATED: AtomicU64 = AtomicU64::new(0);
 static STOPPED: AtomicU32 = AtomicU32::new(stop::NO);
+/// Why a stream could not be made.
+static ERRNO: AtomicU32 = AtomicU32::new(0);
 
 /// Directory and path, zero-terminated. Written while no other thread records.
 struct Paths {
@@ -58,15 +60,21 @@ pub fn create(directory: &Text<PATH_MAX>, from: u32, ticks: u64) -> bool {
     make(from, ticks, &[])
 }
 
+/// Closes the stream of an earlier recording of this process.
+pub fn close() {
+    let fd = Fd(FD.swap(-1, Relaxed));
+    if fd.0 >= 0 && is_ours(fd) {
+        sys::close(fd);
+    }
+}
+
 /// Makes the stream of a forked child beside its parent's.
 pub fn create_for_child(fork_ticks: u64) -> bool {
     // SAFETY: called while the state is being set up.
     let paths = unsafe { &*PATHS.0.get() };
     let mut parent = Text::<64>::new();
     parent.push(paths.path.get(paths.name.0..paths.name.1).unwrap_or(&[]));
-    if FD.load(Relaxed) >= 0 && is_ours(Fd(FD.load(Relaxed))) {
-        sys::close(Fd(FD.load(Relaxed)));
-    }
+    close();
     let ticks = if fork_ticks == 0 { sys::ticks() } else { fork_ticks };
     make(origin::FORK, ticks, parent.bytes())
 }
@@ -95,7 +103,10 @@ fn make(from: u32, ticks: u64, parent: &[u8]) -> bool {
         match sys::open(terminated, sys::O_RDWR | sys::O_CREAT | sys::O_EXCL | sys::O_CLOEXEC, 0o600) {
             Ok(fd) => break sys::move_high(fd),
             Err(sys::EEXIST) if number < 100_000 => number += 1,
-            Err(_) => return false,
+            Err(errno) => {
+                ERRNO.store(errno, Relaxed);
+                return false;
+            }
         }
     };
     FD.store(fd.0, Relaxed);
@@ -125,6 +136,11 @@ fn make(from: u32, ticks: u64, parent: &[u8]) -> bool {
     fields.magic = heap_wire::MAGIC;
     HEADER.store(header, Release);
     true
+}
+
+/// Why the last stream could not be made: an error number, or 0.
+pub fn errno() -> u32 {
+    ERRNO.load(Relaxed)
 }
 
 /// Completes the header when all is set up.
@@ -234,10 +250,35 @@ fn descriptor() -> Option<Fd> {
     Some(fd)
 }
 
+/// Whether the recorder that had attached itself has died, so that nobody would ever end this recording.
+fn is_left() -> bool {
+    if !crate::attach::is_attached() {
+        return false;
+    }
+    // SAFETY: the paths do not change while events are recorded.
+    let paths = unsafe { &*PATHS.0.get() };
+    let mut path = Text::<PATH_MAX>::new();
+    path.push(paths.directory.get(..paths.directory_length).unwrap_or(&[]));
+    path.push(b"/");
+    path.push(heap_wire::attach::LOCK);
+    match sys::open(path.with_zero(), sys::O_RDONLY | sys::O_CLOEXEC, 0) {
+        Ok(fd) => {
+            let locked = sys::is_locked(fd);
+            sys::close(fd);
+            !locked
+        }
+        // A process that may not open it goes on.
+        Err(errno) => errno == sys::ENOENT,
+    }
+}
+
 /// A fresh piece of the file, mapped and zero. `None`: there is no more; the header says why.
 pub fn extend(bytes: usize) -> Option<*mut u8> {
     if STOPPED.load(Relaxed) != stop::NO {
         return None;
+    }
+    if is_left() {
+        return give_up(stop::LEFT, 0);
     }
     let Some(fd) = descriptor() else { return give_up(stop::CLOSED, sys::EBADF) };
     let start = END.fetch_add(bytes as u64, Relaxed);

@@ -551,6 +551,24 @@ pub fn forget_all() {
     SEARCH_AT.store(16, Relaxed);
 }
 
+/// There is a new stream, and no thread is in a hook: all lanes are as a fork leaves them. Those of ended threads are not used again.
+pub fn wipe_all() {
+    let mut at = LANES.swap(core::ptr::null_mut(), Relaxed);
+    while !at.is_null() {
+        // SAFETY: lanes stay mapped, and nobody is in one; zeros are valid for every field.
+        unsafe {
+            let next = (*at).next;
+            if !(*at).chunk.is_null() {
+                sys::munmap((*at).chunk, (*at).chunk_bytes);
+            }
+            core::ptr::write_bytes(at, 0, 1);
+            at = next;
+        }
+    }
+    COUNT.store(0, Relaxed);
+    SEARCH_AT.store(16, Relaxed);
+}
+
 /// A lane without a stream: what is written into it goes to a buffer.
 #[cfg(test)]
 pub fn for_tests() -> &'static mut Lane {

@@ -57,25 +57,56 @@ pub fn set_environment(environment: *const *const c_char) {
 fn begin() -> bool {
     let began = sys::monotonic_ns();
     real::resolve();
+    if real::MALLOC.address() == 0 {
+        // Loaded into a running program, behind all others: [`attach`] decides.
+        return false;
+    }
     let mut directory = Text::<{ file::PATH_MAX }>::new();
     if !configure(&mut directory) {
         return false;
     }
+    if !look_around() || !file::create(&directory, origin::EXEC, sys::ticks()) {
+        return false;
+    }
+    file::note_tier(tier::PRELOAD);
+    file::set_up(began, depth(), OPTIONS.load(Relaxed));
+    true
+}
+
+/// Sets everything up anew in a running program, in which no thread is in a hook. `false`: there is no stream, see [`file::errno`].
+pub fn attach(directory: &[u8], depth: usize, options: u32) -> bool {
+    let began = sys::monotonic_ns();
+    PHASE.store(BUSY, Relaxed);
+    file::close();
+    lane::wipe_all();
+    cache::forget(cache::Ids::Restart);
+    module::forget();
+    LANE.store(0, Relaxed);
+    DEPTH.store(depth.clamp(1, 127), Relaxed);
+    OPTIONS.store(options, Relaxed);
+    let mut text = Text::new();
+    text.push(directory);
+    let ready = look_around() && file::create(&text, origin::ATTACH, sys::ticks());
+    if ready {
+        file::note_tier(tier::DETOUR);
+        file::set_up(began, self::depth(), options);
+    }
+    PHASE.store(if ready { READY } else { OFF }, Release);
+    ready
+}
+
+/// What stacks are read with.
+fn look_around() -> bool {
     module::FIND.store(symbols::find(c"_dl_find_object", Which::First), Relaxed);
     let home = module::range_of(real::MALLOC.address() as u64).unwrap_or(0..0);
     real::find_usable(&home, Which::Next);
     let end = symbols::find(c"__libc_stack_end", Which::First) as *const u64;
     // SAFETY: the dynamic linker's variable of this name and type.
     tls::MAIN_TOP.store(if end.is_null() { u64::MAX } else { unsafe { *end } }, Relaxed);
-    if !mark_epoch() || !file::create(&directory, origin::EXEC, sys::ticks()) {
-        return false;
-    }
     let (start, bytes) = module::loader_range();
     LOADER_START.store(start, Relaxed);
     LOADER_BYTES.store(bytes, Relaxed);
-    file::note_tier(tier::PRELOAD);
-    file::set_up(began, depth(), OPTIONS.load(Relaxed));
-    true
+    mark_epoch()
 }
 
 /// This is a forked child: a stream of its own, and none of what the parent's stream knows.

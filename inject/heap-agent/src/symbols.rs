@@ -32,6 +32,8 @@ pub enum Which {
     First,
     /// The first in another object than this crate's that comes after it: what ours stand in front of.
     Next,
+    /// The first in another object than this crate's, wherever that is: what the program has without ours.
+    Other,
 }
 
 /// The address of a function; 0: nobody defines it.
@@ -40,14 +42,15 @@ pub fn find(name: &CStr, which: Which) -> usize {
         name: &'a CStr,
         /// Whether definitions count yet.
         open: bool,
+        skip_own: bool,
         found: usize,
     }
     extern "C" fn each(info: *const PhdrInfo, _: usize, data: *mut c_void) -> c_int {
         // SAFETY: the loader's record of a loaded object, and our search.
         let (info, search) = unsafe { (&*info, &mut *data.cast::<Search<'_>>()) };
         let Some(object) = Loaded::of(info) else { return 0 };
-        if !search.open {
-            search.open = object.is_own;
+        if !search.open || search.skip_own && object.is_own {
+            search.open |= object.is_own;
             return 0;
         }
         // SAFETY: a loaded object.
@@ -57,7 +60,7 @@ pub fn find(name: &CStr, which: Which) -> usize {
         }
         0
     }
-    let mut search = Search { name, open: which == Which::First, found: 0 };
+    let mut search = Search { name, open: which != Which::Next, skip_own: which == Which::Other, found: 0 };
     // SAFETY: the callback and its data are valid during the call.
     unsafe { dl_iterate_phdr(each, (&raw mut search).cast()) };
     search.found

@@ -20,10 +20,12 @@ pub unsafe fn call(number: usize, a: [usize; 6]) -> Result<usize> {
     if (-4095..0).contains(&value) { Err((-value) as u32) } else { Ok(value as usize) }
 }
 
+pub const ENOENT: u32 = 2;
 pub const EBADF: u32 = 9;
 pub const EINVAL: u32 = 22;
 pub const EEXIST: u32 = 17;
 pub const ESRCH: u32 = 3;
+pub const EAGAIN: u32 = 11;
 pub const EINTR: u32 = 4;
 pub const EFBIG: u32 = 27;
 pub const ENOMEM: i32 = 12;
@@ -181,6 +183,14 @@ pub fn pwrite(fd: Fd, buffer: &[u8], offset: u64) -> Result<usize> {
             result => return result,
         }
     }
+}
+
+/// Whether somebody has a lock on the file.
+pub fn is_locked(fd: Fd) -> bool {
+    const LOCK_SH_NB: usize = 1 | 4;
+    // SAFETY: takes numbers. A lock that is got goes when the file is closed.
+    let asked = unsafe { call(73, [fd.0 as usize, LOCK_SH_NB, 0, 0, 0, 0]) };
+    asked == Err(EAGAIN)
 }
 
 /// RLIMIT_FSIZE: growing a file beyond it brings SIGXFSZ.

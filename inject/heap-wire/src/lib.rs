@@ -179,6 +179,8 @@ pub mod stop {
     pub const MAP: u32 = 3;
     /// The program closed the file and it could not be opened again.
     pub const CLOSED: u32 = 4;
+    /// The recorder that had attached itself is gone.
+    pub const LEFT: u32 = 5;
 }
 
 /// Hook tiers, as bits.
@@ -273,6 +275,75 @@ pub struct ChunkHeader {
     pub ticks: u64,
     /// Zero.
     pub reserved: u64,
+}
+
+/// What thaw and the guest tell each other where the guest comes into a running program: the guest's exported `THAW_HEAP_ATTACH`.
+pub mod attach {
+    /// Version of this agreement.
+    pub const VERSION: u32 = 1;
+    /// Most places of code.
+    pub const PLACES: usize = 56;
+    /// In the recording's directory, locked as long as its recorder lives.
+    pub const LOCK: &[u8] = b"recorder";
+
+    /// What the guest answers.
+    pub mod answer {
+        /// Nothing yet.
+        pub const NONE: u32 = 0;
+        /// It is ready: when the places are written, it records.
+        pub const READY: u32 = 1;
+        /// It records already.
+        pub const BUSY: u32 = 2;
+        /// The beginning of an allocator's function is not understood.
+        pub const CODE: u32 = 3;
+        /// No executable page near the allocator could be made.
+        pub const PAGE: u32 = 4;
+        /// The stream could not be made: the error number says why.
+        pub const FILE: u32 = 5;
+        /// No allocator was found.
+        pub const ALLOCATOR: u32 = 6;
+    }
+
+    /// Five bytes of code that are to be replaced while no thread is inside of them.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug)]
+    pub struct Place {
+        /// Where.
+        pub at: u64,
+        /// What is there.
+        pub was: [u8; 8],
+        /// What is to be there: a jump to the guest.
+        pub is: [u8; 8],
+    }
+
+    /// Bytes of a place that count.
+    pub const BYTES: usize = 5;
+
+    /// Both sides' words.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug)]
+    pub struct Attach {
+        /// [`VERSION`].
+        pub version: u32,
+        /// thaw: 1 while the places are written.
+        pub active: u32,
+        /// thaw: depth limit.
+        pub depth: u32,
+        /// thaw: [`super::option`] bits.
+        pub options: u32,
+        /// guest: [`answer`].
+        pub answer: u32,
+        /// guest: error number of that.
+        pub errno: u32,
+        /// guest: how many places.
+        pub count: u32,
+        /// Zero.
+        pub reserved: u32,
+        /// thaw: the recording's directory, zero-terminated.
+        pub directory: [u8; 1024],
+        /// guest: the places.
+        pub places: [Place; PLACES],
+    }
 }
 
 /// A pointer with its always-zero bits turned to the top, so that differences are short.

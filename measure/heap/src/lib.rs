@@ -1,6 +1,6 @@
 //! Allocations of a program, all of them: recording and reading.
 //!
-//! [`record`] starts a program with the guest (`inject/heap-agent`) in it and its children; [`stream`] reads what the guest wrote, event by event in
+//! [`attach`] goes into a running program. [`record`] starts a program with the guest (`inject/heap-agent`) in it and its children; [`stream`] reads what the guest wrote, event by event in
 //! the order of time; [`ledger`] follows the events: what is live, what leaked, whether it adds up; [`report`] is the summary of a recording.
 //! [`modes`] adds the events up by stack, at any moment; [`symbols`] names the stacks; [`named`] is both together; [`tree`], [`diff`] and [`export`]
 //! are made from it.
@@ -8,6 +8,8 @@
 //!
 //! Not for the code inside of the recorded program (`inject/heap-agent`).
 
+#[cfg(target_arch = "x86_64")]
+pub mod attach;
 pub mod diff;
 pub mod export;
 pub mod growth;

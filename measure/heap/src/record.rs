@@ -72,8 +72,11 @@ pub struct Recording {
     pub start_ticks: u64,
     /// Its rate; `None`: not measured, because recording did not end properly.
     pub ticks_per_second: Option<f64>,
-    /// Whether all processes had ended.
+    /// Whether recording ended properly: all processes had ended, or their hooks were taken out.
     pub finished: bool,
+    /// Whether the program was running already when recording began.
+    #[serde(default)]
+    pub attached: bool,
     /// Exit code of the first process, if it exited.
     pub code: Option<i32>,
     /// The signal that ended it, if one did.
@@ -108,7 +111,7 @@ impl Recording {
         Ok(recording)
     }
 
-    fn write(&self, directory: &Path) -> Result<()> {
+    pub(crate) fn write(&self, directory: &Path) -> Result<()> {
         let text = serde_json::to_vec_pretty(self).map_err(|error| Error::bug(format!("cannot make JSON: {error}")))?;
         os::file::write_whole(&directory.join(FILE), &text)
     }
@@ -160,25 +163,10 @@ pub fn find_agent(thaw: &Path) -> Result<PathBuf> {
 /// The directory cannot be made; the program cannot be started; another machine than x86-64.
 pub fn run(plan: &Plan, version: &str, progress: &mut dyn FnMut(Phase)) -> Result<Recording> {
     let clock = Clock::start()?;
-    let directory = make_directory(plan)?;
-    let words = |words: &[OsString]| words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let created = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let mut recording = Recording {
-        schema: SCHEMA.into(),
-        thaw_version: version.into(),
-        command: words(&plan.command),
-        cwd: std::env::current_dir().map(|cwd| shown(&cwd)).unwrap_or_default(),
-        created_unix_ns: created.as_nanos() as u64,
-        start_ticks: clock.ticks,
-        ticks_per_second: None,
-        finished: false,
-        code: None,
-        signal: None,
-        cpu_s: None,
-        max_rss_bytes: None,
-        nothing: None,
-        running: Vec::new(),
-    };
+    let directory = make_directory(&plan.output, plan.existing)?;
+    let command = plan.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let cwd = std::env::current_dir().map(|cwd| shown(&cwd)).unwrap_or_default();
+    let mut recording = begin(version, command, cwd, &clock);
     recording.write(&directory)?;
     let ended = start(plan, &directory, progress).inspect_err(|_| {
         // Nothing was recorded: leave no directory that looks like a recording.
@@ -195,16 +183,42 @@ pub fn run(plan: &Plan, version: &str, progress: &mut dyn FnMut(Phase)) -> Resul
         recording.nothing = Some(why_nothing(plan));
     }
     recording.write(&directory)?;
-    let _ = fs::set_permissions(&directory, fs::Permissions::from_mode(0o755));
+    share(&directory);
     Ok(recording)
 }
 
-fn make_directory(plan: &Plan) -> Result<PathBuf> {
-    let path = &plan.output;
+/// What is known when a recording begins.
+pub(crate) fn begin(version: &str, command: Vec<String>, cwd: String, clock: &Clock) -> Recording {
+    let created = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Recording {
+        schema: SCHEMA.into(),
+        thaw_version: version.into(),
+        command,
+        cwd,
+        created_unix_ns: created.as_nanos() as u64,
+        start_ticks: clock.ticks,
+        ticks_per_second: None,
+        finished: false,
+        attached: false,
+        code: None,
+        signal: None,
+        cpu_s: None,
+        max_rss_bytes: None,
+        nothing: None,
+        running: Vec::new(),
+    }
+}
+
+/// The directory of a finished recording is its maker's.
+pub(crate) fn share(directory: &Path) {
+    let _ = fs::set_permissions(directory, fs::Permissions::from_mode(0o755));
+}
+
+pub(crate) fn make_directory(path: &Path, existing: Existing) -> Result<PathBuf> {
     let cannot = |cause: std::io::Error| Error::on(Exit::Machine, "cannot make the recording", path).because(cause);
     if path.symlink_metadata().is_ok() {
         let is_recording = path.join(FILE).exists();
-        if plan.existing == Existing::Keep || !is_recording {
+        if existing == Existing::Keep || !is_recording {
             let hint =
                 if is_recording { "replace it with --force, or write another: -o" } else { "choose another name: -o" };
             return Err(Error::on(Exit::Usage, "there is something already", path).hint(hint));
@@ -266,7 +280,7 @@ fn wait_for_descendants(progress: &mut dyn FnMut(Phase)) -> Result<Vec<u32>> {
 }
 
 /// Cuts off what the guests allocated ahead; returns how many streams there are.
-fn finish(directory: &Path, running: &[u32]) -> Result<usize> {
+pub(crate) fn finish(directory: &Path, running: &[u32]) -> Result<usize> {
     let cannot =
         |cause: std::io::Error| Error::on(Exit::Machine, "cannot finish the recording", directory).because(cause);
     let mut streams = 0;
@@ -315,13 +329,13 @@ fn why_nothing(plan: &Plan) -> String {
 }
 
 /// The time stamp counter beside CLOCK_MONOTONIC.
-struct Clock {
+pub(crate) struct Clock {
     ticks: u64,
     ns: u64,
 }
 
 impl Clock {
-    fn start() -> Result<Self> {
+    pub(crate) fn start() -> Result<Self> {
         let ticks = ticks().ok_or_else(|| {
             Error::new(Exit::Machine, "heap recording works on x86-64 only so far", std::env::consts::ARCH)
         })?;
@@ -329,7 +343,7 @@ impl Clock {
     }
 
     /// Ticks per second since the start.
-    fn rate(&self) -> f64 {
+    pub(crate) fn rate(&self) -> f64 {
         let ticks = ticks().unwrap_or(self.ticks).saturating_sub(self.ticks);
         let ns = os::spawn::monotonic_ns().saturating_sub(self.ns).max(1);
         ticks as f64 * 1e9 / ns as f64

@@ -218,6 +218,7 @@ fn doubts(process: &Process, totals: &crate::ledger::Totals) -> Vec<Warning> {
             Stopped::Map(errno) => {
                 (format!("its stream could not be mapped: {}", std::io::Error::from_raw_os_error(errno as i32)), None)
             }
+            Stopped::Left => ("the thaw that had attached itself was killed".into(), None),
             Stopped::Closed => ("it closed its stream and cannot open it again".into(), None),
         };
         say(WarningKind::LostRecords, format!("{who} is not recorded to its end: {why}"), hint);

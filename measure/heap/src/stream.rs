@@ -75,6 +75,8 @@ pub enum Stopped {
     Map(u32),
     /// The program closed the file, and it could not be opened again.
     Closed,
+    /// The recorder that had attached itself was killed.
+    Left,
 }
 
 /// One process image: from exec or fork to exec or the end.
@@ -446,6 +448,7 @@ fn process(id: ProcessId, file: PathBuf, head: Head, parent: Option<ProcessId>, 
             stop::LIMIT => Some(Stopped::SizeLimit),
             stop::MAP => Some(Stopped::Map(head.errno)),
             stop::CLOSED => Some(Stopped::Closed),
+            stop::LEFT => Some(Stopped::Left),
             _ => None,
         },
         doubt: String::from_utf8_lossy(&head.doubt).into_owned(),

@@ -20,6 +20,9 @@ pub enum HeapVerb {
     /// What does my program allocate, and what does it never free?
     #[command(long_about = RUN_ABOUT)]
     Run(Box<RunArgs>),
+    /// What does a program allocate that is running already?
+    #[command(long_about = ATTACH_ABOUT)]
+    Attach(AttachArgs),
     /// How many bytes does the allocator give that nobody asked for, and who could ask for fewer?
     #[command(long_about = SLOP_ABOUT)]
     Slop(SlopArgs),
@@ -248,6 +251,36 @@ pub struct RunArgs {
     pub json: bool,
 }
 
+/// Arguments of `thaw heap attach`.
+#[derive(Debug, Args)]
+#[command(after_help = ATTACH_EXAMPLES)]
+pub struct AttachArgs {
+    /// The process
+    #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    pub pid: u32,
+    /// Directory to make
+    #[arg(short, long, value_name = "DIRECTORY", default_value = "thaw.heap", value_hint = ValueHint::DirPath)]
+    pub output: PathBuf,
+    /// Replace a recording that is there
+    #[arg(long)]
+    pub force: bool,
+    /// Let it go after this many seconds [default: when it ends, or Ctrl-C]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub seconds: Option<f64>,
+    /// Frames of a stack that are always there; deeper ones may be cut
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=127))]
+    pub depth: u32,
+    /// Record the stacks of frees too
+    #[arg(long)]
+    pub free_stacks: bool,
+    /// Sites of leaks to print for each process
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub leaks: usize,
+    /// Print one JSON document instead of text; it has all leaks
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Arguments of `thaw heap slop`.
 #[derive(Debug, Args)]
 #[command(after_help = SLOP_EXAMPLES)]
@@ -301,6 +334,19 @@ What does my program allocate, and what does it never free?
 
 Starts the program with a small library in it that writes down every allocation and free, in its children too, until all of them have ended; \
 Ctrl-C is passed on. Then prints a summary. What a killed or crashed process did is there up to its last event.";
+
+const ATTACH_ABOUT: &str = "\
+What does a program allocate that is running already?
+
+Loads a small library into the process at a moment when that is safe, and records every allocation and free from then on, in children too that it forks. \
+Ends with the program, after --seconds or with Ctrl-C; then the program goes on as before. Blocks from before are not known; that they are freed is counted. \
+Needs the right to trace the process (root, or the same user where the system allows it). Programs with a dynamic linker and glibc only.";
+
+const ATTACH_EXAMPLES: &str = "\
+Examples:
+  thaw heap attach 1234
+  thaw heap attach --seconds 30 -o /tmp/server.heap $(pidof server)
+  thaw heap attach --free-stacks --json 1234 > heap.json";
 
 const SLOP_ABOUT: &str = "\
 How many bytes does the allocator give that nobody asked for, and who could ask for fewer?

@@ -18,6 +18,14 @@ pub fn waiting(left: u64) -> String {
     format!("{} of the program still there (Ctrl-C ends waiting)", units::plural(left, "process", "processes"))
 }
 
+/// `recording process 1234 (Ctrl-C lets it go)`
+pub fn recording(pid: u32, seconds: Option<f64>) -> String {
+    match seconds {
+        Some(seconds) => format!("recording process {pid} for {seconds} s (Ctrl-C lets it go now)"),
+        None => format!("recording process {pid} (Ctrl-C lets it go)"),
+    }
+}
+
 /// The summary of a recording.
 pub fn page(document: &RunDocument, leaks: usize, width: usize) -> Page {
     let mut page = Page::new(width);
@@ -111,6 +119,12 @@ fn frame(frame: &heap::report::Frame) -> String {
 
 fn ended(document: &RunDocument) -> String {
     let recording = &document.recording;
+    if recording.attached {
+        return match recording.running.is_empty() {
+            true => "the program has ended".into(),
+            false => "the program goes on without its hooks; what it had before is not counted".into(),
+        };
+    }
     match (recording.code, recording.signal) {
         (Some(code), _) => format!("the program exited with {code}"),
         (_, Some(signal)) => format!("the program was ended by signal {signal}"),

@@ -1,5 +1,6 @@
 //! `thaw heap`: what a program allocates.
 
+mod attach;
 mod look;
 
 pub use look::{DiffDocument, ReportDocument};
@@ -37,6 +38,7 @@ pub struct RunDocument {
 pub fn run(args: &HeapArgs, quiet: bool) -> Result<Exit> {
     match &args.verb {
         HeapVerb::Run(typed) => record(typed, quiet),
+        HeapVerb::Attach(typed) => attach::attach(typed, quiet),
         HeapVerb::Report(typed) => look::report(typed, quiet),
         HeapVerb::Diff(typed) => look::diff(typed, quiet),
         HeapVerb::Export(typed) => look::export(typed, quiet),
@@ -69,16 +71,27 @@ fn record(args: &RunArgs, quiet: bool) -> Result<Exit> {
         };
         progress.note(&what, began.elapsed());
     })?;
-    let document = summary(&plan.output)?;
-    progress.note("naming functions", began.elapsed());
-    heap::symbols::remember(&plan.output)?;
-    progress.done();
-    if args.json {
-        output::json(&document)?;
-    } else {
-        output::page(&text::heap::page(&document, args.leaks, text::width::of_terminal()))?;
-    }
+    answer(&plan.output, &mut progress, began, args.leaks, if args.json { Form::Json } else { Form::Text })?;
     Ok(verdict(&recording))
+}
+
+/// How the summary is printed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Text,
+    Json,
+}
+
+/// Prints the summary of a fresh recording, and keeps the names of its functions.
+fn answer(directory: &Path, progress: &mut Progress, began: Instant, leaks: usize, form: Form) -> Result<()> {
+    let document = summary(directory)?;
+    progress.note("naming functions", began.elapsed());
+    heap::symbols::remember(directory)?;
+    progress.done();
+    match form {
+        Form::Json => output::json(&document),
+        Form::Text => output::page(&text::heap::page(&document, leaks, text::width::of_terminal())),
+    }
 }
 
 /// `thaw.heap-slop/1` and `thaw.heap-growth/1`: what a recording says about one question.

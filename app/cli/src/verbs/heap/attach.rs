@@ -1,0 +1,48 @@
+//! `thaw heap attach`: recording a program that is running already.
+
+use crate::args::heap::AttachArgs;
+use model::{Exit, Result};
+
+/// Records until the program ends, the time is over, or Ctrl-C.
+///
+/// # Errors
+/// The process cannot be attached to: it goes on as it was.
+#[cfg(target_arch = "x86_64")]
+pub fn attach(args: &AttachArgs, quiet: bool) -> Result<Exit> {
+    use crate::progress::Progress;
+    use crate::text;
+    use heap::attach::Plan;
+    use heap::record::{self, Existing, FreeStacks, Phase};
+    use model::Error;
+    use std::time::Instant;
+
+    os::interrupt::install()?;
+    let thaw = std::env::current_exe()
+        .map_err(|cause| Error::new(Exit::Machine, "cannot find thaw's own file", "/proc/self/exe").because(cause))?;
+    let plan = Plan {
+        pid: args.pid,
+        output: args.output.clone(),
+        existing: if args.force { Existing::Replace } else { Existing::Keep },
+        seconds: args.seconds,
+        depth: args.depth,
+        frees: if args.free_stacks { FreeStacks::With } else { FreeStacks::Without },
+        agent: record::find_agent(&thaw)?,
+    };
+    let mut progress = Progress::new(quiet);
+    let began = Instant::now();
+    heap::attach::run(&plan, env!("CARGO_PKG_VERSION"), &mut |phase| {
+        let what = match phase {
+            Phase::Running(pid) => text::heap::recording(pid, args.seconds),
+            _ => "reading the recording".into(),
+        };
+        progress.note(&what, began.elapsed());
+    })?;
+    let form = if args.json { super::Form::Json } else { super::Form::Text };
+    super::answer(&plan.output, &mut progress, began, args.leaks, form)?;
+    Ok(Exit::Done)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+pub fn attach(_: &AttachArgs, _: bool) -> Result<Exit> {
+    Err(model::Error::new(Exit::Machine, "heap recording works on x86-64 only so far", std::env::consts::ARCH))
+}

@@ -1,0 +1,402 @@
+//! Stopping a running process for a moment, to look at it or to change a few bytes of it. x86-64 only.
+//!
+//! Nothing here kills: PTRACE_O_EXITKILL is never set, so a process outlives a thaw that dies at any moment. A stop is not to be seen by
+//! the program: signals that arrive meanwhile are passed on, and system calls that the kernel would end with EINTR are begun again.
+//! What a tracer of function calls needs (traps, forks, exec) is not here.
+
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+/// General registers.
+pub type Registers = libc::user_regs_struct;
+
+const SEIZE: i64 = 0x4206;
+const INTERRUPT: i64 = 0x4207;
+const GETSIGMASK: i64 = 0x420a;
+const SETSIGMASK: i64 = 0x420b;
+const GET_SYSCALL_INFO: i64 = 0x420e;
+const GET_RSEQ: i64 = 0x420f;
+const GETREGSET: i64 = 0x4204;
+const SETREGSET: i64 = 0x4205;
+const NT_X86_XSTATE: i64 = 0x202;
+const EVENT_STOP: i32 = 128;
+/// The kernel's own: begin the system call again, unless a signal handler is to run first.
+const ERESTARTNOHAND: i64 = 514;
+
+/// Why a process was not stopped.
+#[derive(Debug)]
+pub enum NotStopped {
+    /// It has ended.
+    Gone,
+    /// The kernel does not allow it.
+    Refused(io::Error),
+    /// A thread does not stop in time: the kernel holds it (state D).
+    Stuck(i32),
+}
+
+/// What a wait for a thread brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// It begins this system call.
+    Call(u64),
+    /// It ends one, with this value.
+    Returned(i64),
+    /// A signal is about to be delivered.
+    Signal(i32),
+    /// We, or a stop from the keyboard.
+    Event,
+    /// It has ended.
+    Ended,
+    /// Nothing happened in time.
+    Nothing,
+}
+
+/// A thread that is stopped and traced by the calling thread. Dropping lets it go.
+#[derive(Debug)]
+pub struct Thread {
+    /// Its number.
+    pub tid: i32,
+    /// To be delivered when it goes on.
+    signal: i32,
+    gone: bool,
+}
+
+fn ptrace(request: i64, tid: i32, address: i64, data: i64) -> io::Result<i64> {
+    // SAFETY: callers pass requests whose `data` is a number, or a pointer to memory of the size that the request uses.
+    match unsafe { libc::syscall(libc::SYS_ptrace, request, i64::from(tid), address, data) } {
+        -1 => Err(io::Error::last_os_error()),
+        value => Ok(value),
+    }
+}
+
+impl Thread {
+    /// Attaches; it goes on running until [`Thread::settle`] has seen it stop.
+    fn seize(tid: i32) -> io::Result<Self> {
+        ptrace(SEIZE, tid, 0, libc::PTRACE_O_TRACESYSGOOD.into())?;
+        ptrace(INTERRUPT, tid, 0, 0)?;
+        Ok(Self { tid, signal: 0, gone: false })
+    }
+
+    /// Waits for the stop that was asked for; `false`: not in time.
+    fn settle(&mut self, until: Instant) -> bool {
+        match self.wait(until) {
+            Stop::Nothing => return false,
+            Stop::Ended => self.gone = true,
+            Stop::Signal(signal) => self.signal = signal,
+            _ => {
+                let _ = self.hide_interruption();
+            }
+        }
+        true
+    }
+
+    /// Some system calls end with EINTR when a thread is merely stopped (signal(7)). Told so, the kernel begins them again, unless a handler runs.
+    fn hide_interruption(&self) -> io::Result<()> {
+        const RAX: i64 = 10 * 8;
+        let registers = self.registers()?;
+        if registers.rax.cast_signed() == -i64::from(libc::EINTR) && is_begun_again(registers.orig_rax.cast_signed()) {
+            ptrace(libc::PTRACE_POKEUSER.into(), self.tid, RAX, -ERESTARTNOHAND)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until it stops.
+    pub fn wait(&mut self, until: Instant) -> Stop {
+        let mut pause = Duration::from_micros(20);
+        loop {
+            let mut status = 0;
+            // SAFETY: the out-pointer is valid for writes during the call.
+            match unsafe { libc::waitpid(self.tid, &raw mut status, libc::__WALL | libc::WNOHANG) } {
+                0 if Instant::now() < until => {
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(Duration::from_millis(1));
+                }
+                0 => return Stop::Nothing,
+                -1 if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
+                -1 => {
+                    self.gone = true;
+                    return Stop::Ended;
+                }
+                _ if libc::WIFSTOPPED(status) => return self.stop(status),
+                _ => {
+                    self.gone = true;
+                    return Stop::Ended;
+                }
+            }
+        }
+    }
+
+    fn stop(&self, status: i32) -> Stop {
+        let (signal, event) = (libc::WSTOPSIG(status), status >> 16);
+        if event == EVENT_STOP {
+            return Stop::Event;
+        }
+        if signal != libc::SIGTRAP | 0x80 {
+            return Stop::Signal(signal);
+        }
+        // struct ptrace_syscall_info: operation, architecture, ip, sp, then number and arguments, or the value.
+        let mut info = [0_u64; 11];
+        let told = ptrace(GET_SYSCALL_INFO, self.tid, size_of_val(&info) as i64, info.as_mut_ptr() as i64);
+        match (told, info[0] as u8) {
+            (Ok(_), 1) => Stop::Call(info[3]),
+            (Ok(_), 2) => Stop::Returned(info[3].cast_signed()),
+            _ => Stop::Event,
+        }
+    }
+
+    /// Goes on to the next system call, or signal.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn to_system_call(&self) -> io::Result<()> {
+        ptrace(libc::PTRACE_SYSCALL.into(), self.tid, 0, 0).map(drop)
+    }
+
+    /// Whether a signal waits to be delivered to it.
+    pub fn has_signal(&self) -> bool {
+        self.signal != 0
+    }
+
+    /// Its registers.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn registers(&self) -> io::Result<Registers> {
+        let mut registers = std::mem::MaybeUninit::<Registers>::zeroed();
+        ptrace(libc::PTRACE_GETREGS.into(), self.tid, 0, registers.as_mut_ptr() as i64)?;
+        // SAFETY: the kernel filled it, and it is made of integers.
+        Ok(unsafe { registers.assume_init() })
+    }
+
+    /// Sets them, all at once.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn set_registers(&self, registers: &Registers) -> io::Result<()> {
+        ptrace(libc::PTRACE_SETREGS.into(), self.tid, 0, std::ptr::from_ref(registers) as i64).map(drop)
+    }
+
+    /// Floating point and vector registers, as XSAVE writes them.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn vectors(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; 16 << 10];
+        let mut place = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+        ptrace(GETREGSET, self.tid, NT_X86_XSTATE, (&raw mut place) as i64)?;
+        bytes.truncate(place.iov_len);
+        Ok(bytes)
+    }
+
+    /// Sets them.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn set_vectors(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut place = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        ptrace(SETREGSET, self.tid, NT_X86_XSTATE, (&raw mut place) as i64).map(drop)
+    }
+
+    /// Its blocked signals.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn signal_mask(&self) -> io::Result<u64> {
+        let mut mask = 0_u64;
+        ptrace(GETSIGMASK, self.tid, 8, (&raw mut mask) as i64)?;
+        Ok(mask)
+    }
+
+    /// Sets them.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn set_signal_mask(&self, mask: u64) -> io::Result<()> {
+        ptrace(SETSIGMASK, self.tid, 8, (&raw const mask) as i64).map(drop)
+    }
+
+    /// Where its restartable sequence is registered (`struct rseq`); `None`: nowhere, or the kernel does not say.
+    pub fn rseq(&self) -> Option<u64> {
+        let mut told = [0_u64; 3];
+        ptrace(GET_RSEQ, self.tid, size_of_val(&told) as i64, told.as_mut_ptr() as i64).ok()?;
+        (told[0] != 0).then_some(told[0])
+    }
+
+    /// Writes code, whatever its protection. Other threads must be stopped too.
+    ///
+    /// # Errors
+    /// Nothing is mapped there, or it has ended.
+    pub fn write_code(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
+        let end = address + bytes.len() as u64;
+        let mut at = address & !7;
+        while at < end {
+            let mut word = [0_u8; 8];
+            ptrace(libc::PTRACE_PEEKDATA.into(), self.tid, at.cast_signed(), word.as_mut_ptr() as i64)?;
+            for (place, byte) in (at..).zip(&mut word) {
+                if let Some(new) = place.checked_sub(address).and_then(|index| bytes.get(index as usize)) {
+                    *byte = *new;
+                }
+            }
+            ptrace(libc::PTRACE_POKEDATA.into(), self.tid, at.cast_signed(), i64::from_ne_bytes(word))?;
+            at += 8;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        if !self.gone {
+            // A thread that was killed meanwhile needs nothing.
+            let _ = ptrace(libc::PTRACE_DETACH.into(), self.tid, 0, self.signal.into());
+        }
+    }
+}
+
+/// Calls that the kernel ends with EINTR although no handler ran, and that can be begun again: epoll_wait, epoll_pwait, epoll_pwait2, semop,
+/// semtimedop, msgsnd, msgrcv, rt_sigtimedwait, io_getevents, io_pgetevents, io_uring_enter; sockets with a timeout.
+fn is_begun_again(number: i64) -> bool {
+    matches!(number, 232 | 281 | 441 | 65 | 220 | 69 | 70 | 128 | 208 | 333 | 426 | 42..=47 | 288 | 299 | 307)
+}
+
+/// Threads of a process that have not ended.
+///
+/// # Errors
+/// The process has ended.
+pub fn threads(pid: u32) -> io::Result<Vec<i32>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(format!("/proc/{pid}/task"))? {
+        let Some(tid) = entry?.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+        let text = std::fs::read(format!("/proc/{pid}/task/{tid}/stat")).unwrap_or_default();
+        if crate::process::parse_stat(&text).is_some_and(|stat| !matches!(stat.state, 'Z' | 'X')) {
+            found.push(tid);
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Does work that stops threads. A tracer is a thread: when this one ends, the kernel lets everything go that it still held, also what did not stop in time.
+pub fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| match scope.spawn(work).join() {
+        Ok(value) => value,
+        Err(panic) => std::panic::resume_unwind(panic),
+    })
+}
+
+/// To be called within [`apart`]. Stops all threads of a process but those that are stopped already, for a moment: they go on when they are dropped. New ones are found until there are none.
+///
+/// # Errors
+/// Not all could be stopped; those that were go on.
+pub fn stop(pid: u32, already: &[i32], patience: Duration) -> Result<Vec<Thread>, NotStopped> {
+    let until = Instant::now() + patience;
+    let mut stopped: Vec<Thread> = Vec::new();
+    loop {
+        let mut fresh = Vec::new();
+        for tid in threads(pid).map_err(|_| NotStopped::Gone)? {
+            if already.contains(&tid) || stopped.iter().any(|known| known.tid == tid) {
+                continue;
+            }
+            match Thread::seize(tid) {
+                Ok(thread) => fresh.push(thread),
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                Err(error) => return Err(NotStopped::Refused(error)),
+            }
+        }
+        if fresh.is_empty() {
+            break;
+        }
+        for thread in &mut fresh {
+            if !thread.settle(until) {
+                return Err(NotStopped::Stuck(thread.tid));
+            }
+        }
+        stopped.extend(fresh.into_iter().filter(|thread| !thread.gone));
+    }
+    if stopped.is_empty() && already.is_empty() { Err(NotStopped::Gone) } else { Ok(stopped) }
+}
+
+/// The memory of a process.
+#[derive(Debug)]
+pub struct Memory(File);
+
+impl Memory {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// It has ended, or the kernel does not allow it.
+    pub fn of(pid: u32) -> io::Result<Self> {
+        File::options().read(true).write(true).open(format!("/proc/{pid}/mem")).map(Self)
+    }
+
+    /// Reads exactly so much.
+    ///
+    /// # Errors
+    /// Not all of it is mapped.
+    pub fn read(&self, address: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.0.read_exact_at(buffer, address)
+    }
+
+    /// Reads eight bytes.
+    ///
+    /// # Errors
+    /// They are not mapped.
+    pub fn word(&self, address: u64) -> io::Result<u64> {
+        let mut word = [0; 8];
+        self.read(address, &mut word)?;
+        Ok(u64::from_le_bytes(word))
+    }
+
+    /// Writes data.
+    ///
+    /// # Errors
+    /// Not all of it is mapped.
+    pub fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all_at(bytes, address)
+    }
+}
+
+/// A few bytes of code that were replaced.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replaced {
+    /// Where.
+    pub address: u64,
+    /// What was there.
+    pub was: Vec<u8>,
+    /// What is there now: one instruction, so that no thread can be inside of it.
+    pub is: Vec<u8>,
+}
+
+/// Puts code back where it is as it was left; a process that has ended, or runs another program, needs nothing. Returns how many places.
+///
+/// # Errors
+/// The process cannot be stopped or written.
+pub fn put_back(pid: u32, places: &[Replaced]) -> Result<usize, NotStopped> {
+    let mut tries = 0;
+    loop {
+        match apart(|| put_back_now(pid, places)) {
+            Err(NotStopped::Gone) => return Ok(0),
+            // A parent of vfork, for one, cannot be stopped until its child calls exec.
+            Err(NotStopped::Stuck(_)) if tries < 10 => tries += 1,
+            answer => return answer,
+        }
+    }
+}
+
+fn put_back_now(pid: u32, places: &[Replaced]) -> Result<usize, NotStopped> {
+    let held = stop(pid, &[], Duration::from_secs(1))?;
+    let memory = Memory::of(pid).map_err(NotStopped::Refused)?;
+    let thread = held.first().ok_or(NotStopped::Gone)?;
+    let mut done = 0;
+    for place in places {
+        let mut now = vec![0; place.is.len()];
+        if memory.read(place.address, &mut now).is_ok() && now == place.is {
+            thread.write_code(place.address, &place.was).map_err(NotStopped::Refused)?;
+            done += 1;
+        }
+    }
+    Ok(done)
+}

@@ -1,0 +1,178 @@
+//! Whether a process can be attached to, before anything of it is touched: every refusal names its reason.
+
+use super::objects::Objects;
+use model::{Error, Exit, Result, shown};
+use os::process::status_value;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// A process that may be attached to.
+#[derive(Debug)]
+pub struct Target {
+    /// Its number.
+    pub pid: u32,
+    /// When it began: together with the number it names the process for good.
+    pub start_ticks: u64,
+    /// Its words.
+    pub command: Vec<String>,
+    /// Where it is.
+    pub cwd: String,
+    /// What it has loaded.
+    pub objects: Objects,
+    /// The C library, by its path.
+    pub library: PathBuf,
+    /// The dynamic linker, by its path.
+    pub loader: PathBuf,
+}
+
+/// What cannot be helped.
+pub fn cannot(pid: u32, cause: impl Into<String>) -> Error {
+    Error::new(Exit::Machine, "cannot attach to process", pid).because(cause.into())
+}
+
+/// The kernel said no.
+pub fn refused(pid: u32, cause: &std::io::Error) -> Error {
+    let error = cannot(pid, format!("the kernel does not allow it ({cause})"));
+    let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    match scope.trim() {
+        "3" => error.hint("/proc/sys/kernel/yama/ptrace_scope is 3: nobody may attach until the machine is started again"),
+        "2" => error.hint("/proc/sys/kernel/yama/ptrace_scope is 2: only root may attach"),
+        "1" => error.hint("/proc/sys/kernel/yama/ptrace_scope is 1: run thaw as root, or write 0 into it"),
+        _ => error.hint("run thaw as root: the process is another user's, setuid, or forbids it (PR_SET_DUMPABLE)"),
+    }
+}
+
+impl Target {
+    /// Looks at a process.
+    ///
+    /// # Errors
+    /// It cannot be attached to, and why.
+    pub fn of(pid: u32) -> Result<Self> {
+        let gone = || Error::new(Exit::Usage, "there is no process", pid);
+        let stat = os::process::stat(pid).ok_or_else(gone)?;
+        if pid == std::process::id() {
+            return Err(Error::new(Exit::Usage, "cannot attach to process", pid).because("it is thaw itself".to_owned()));
+        }
+        let value = |key| status_value(pid, key).unwrap_or_default();
+        let leader: u32 = value("Tgid").parse().map_err(|_| gone())?;
+        if leader != pid {
+            return Err(Error::new(Exit::Usage, "cannot attach to a thread", pid)
+                .hint(format!("it is one of process {leader}: thaw heap attach {leader}")));
+        }
+        if matches!(stat.state, 'Z' | 'X') {
+            return Err(cannot(pid, "it has ended, and its parent does not ask for its exit code (a zombie)"));
+        }
+        if stat.state == 'T' {
+            return Err(cannot(pid, "it is stopped").hint(format!("let it go on first: kill -CONT {pid}")));
+        }
+        let tracer: u32 = value("TracerPid").parse().unwrap_or(0);
+        if tracer != 0 {
+            let who = os::process::comm(tracer).unwrap_or_default();
+            return Err(cannot(pid, format!("it is traced already, by process {tracer} ({who})")));
+        }
+        // Kernel threads have no memory.
+        if status_value(pid, "VmSize").is_none() {
+            return Err(cannot(pid, "it is a thread of the kernel"));
+        }
+        for tid in os::ptrace::threads(pid).map_err(|_| gone())? {
+            let mode = status_value(tid.cast_unsigned(), "Seccomp").unwrap_or_default();
+            if !matches!(mode.as_str(), "" | "0") {
+                return Err(cannot(pid, "it is in a sandbox (seccomp): the guest could not open its files, or the process would be killed for it")
+                    .hint("record it from its start: thaw heap run"));
+            }
+        }
+        if value("x86_Thread_features").contains("shstk") {
+            return Err(cannot(pid, "it has a shadow stack, which a call from outside would break"));
+        }
+        check_program(pid)?;
+        let objects = Objects::of(pid).map_err(|cause| refused(pid, &cause))?;
+        if let Some(musl) = objects.named(|name| name.starts_with("ld-musl") || name.starts_with("libc.musl")) {
+            return Err(cannot(pid, format!("its C library is {}; only glibc is known", shown(&musl.path))));
+        }
+        let library = objects.named(|name| name == "libc.so.6" || name.starts_with("libc-2."));
+        let loader = objects.named(|name| name.starts_with("ld-linux-x86-64") || name.starts_with("ld-2."));
+        let (Some(library), Some(loader)) = (library, loader) else {
+            return Err(cannot(pid, "it is statically linked, or its C library is not glibc")
+                .hint("only programs with a dynamic linker can be attached to"));
+        };
+        let (library, loader) = (library.path.clone(), loader.path.clone());
+        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words = words.strip_suffix(b"\0").unwrap_or(&words);
+        Ok(Self {
+            pid,
+            start_ticks: stat.start_ticks,
+            command: words.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect(),
+            cwd: fs::read_link(format!("/proc/{pid}/cwd")).map(|cwd| shown(&cwd)).unwrap_or_default(),
+            objects,
+            library,
+            loader,
+        })
+    }
+
+    /// Whether the process sees the very same file or directory under this name.
+    ///
+    /// # Errors
+    /// It does not: a container, a chroot.
+    pub fn sees(&self, path: &Path) -> Result<()> {
+        let identity = |path: &Path| fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();
+        let mut there = OsString::from(format!("/proc/{}/root", self.pid));
+        there.push(path);
+        if identity(path) == identity(Path::new(&there)) {
+            return Ok(());
+        }
+        Err(cannot(self.pid, format!("it has another root directory (a container), in which {} is not the same", shown(path)))
+            .hint("run thaw in the container, or put its library and the recording (-o) where both see them: THAW_HEAP_AGENT"))
+    }
+
+    /// Whether the user of the process may open a file that others may open.
+    ///
+    /// # Errors
+    /// A directory above it is closed to that user.
+    pub fn reaches(&self, path: &Path) -> Result<()> {
+        let ids = |key| -> Vec<u32> {
+            let text = status_value(self.pid, key).unwrap_or_default();
+            text.split_ascii_whitespace().filter_map(|id| id.parse().ok()).collect()
+        };
+        // Effective ones are the second.
+        let (user, groups) = (ids("Uid"), [ids("Gid"), ids("Groups")].concat());
+        let Some(user) = user.get(1).copied().filter(|user| *user != 0) else { return Ok(()) };
+        for above in path.ancestors().skip(1) {
+            let Ok(meta) = fs::metadata(above) else { continue };
+            let bit = match () {
+                () if meta.uid() == user => 0o100,
+                () if groups.contains(&meta.gid()) => 0o010,
+                () => 0o001,
+            };
+            if meta.mode() & bit == 0 {
+                return Err(cannot(self.pid, format!("its user ({user}) cannot reach {}: {} is closed to it", shown(path), shown(above)))
+                    .hint("record into a directory that it reaches: -o /tmp/thaw.heap"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The program's ELF header.
+fn check_program(pid: u32) -> Result<()> {
+    let bytes = fs::File::open(format!("/proc/{pid}/exe"))
+        .and_then(|file| {
+            let mut head = vec![0; 64];
+            std::os::unix::fs::FileExt::read_exact_at(&file, &mut head, 0).map(|()| head)
+        })
+        .map_err(|cause| refused(pid, &cause))?;
+    if bytes.get(4) != Some(&2) || bytes.get(18..20) != Some(&[62, 0]) {
+        return Err(cannot(pid, "it is no x86-64 program; the guest is one"));
+    }
+    Ok(())
+}
+
+/// A path as a zero-terminated string.
+pub fn terminated(path: &Path) -> Vec<u8> {
+    let mut bytes = OsString::from(path).into_vec();
+    debug_assert!(!path.as_os_str().as_bytes().contains(&0));
+    bytes.push(0);
+    bytes
+}
