@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+const PAGE: usize = model::PAGE as usize;
+
 /// Memory of a process, shared by all its threads. It stays usable when the process changes its rights; the file belongs to
 /// the memory, not to the process.
 #[derive(Debug)]
@@ -21,6 +23,21 @@ impl Memory {
     /// Whether `/proc` helps: then other threads than the tracer's may read and write too.
     pub fn is_file(&self) -> bool {
         self.file.is_some()
+    }
+
+    /// Reads what a mapping of a file holds into `bytes`, which are those of the file: only pages that are not the file's own any
+    /// more are read. To read a page would map it, and a write would then have to unmap it again.
+    pub fn read_over(&self, tracee: Tracee, address: u64, bytes: &mut [u8]) -> io::Result<()> {
+        let pagemap = File::open(format!("/proc/{}/pagemap", tracee.0));
+        let mut entries = vec![[0; 8]; bytes.len().div_ceil(PAGE)];
+        let known = address % PAGE as u64 == 0
+            && pagemap.is_ok_and(|it| it.read_exact_at(entries.as_flattened_mut(), address / PAGE as u64 * 8).is_ok());
+        for (page, (part, entry)) in bytes.chunks_mut(PAGE).zip(entries).enumerate() {
+            if !known || is_changed(u64::from_ne_bytes(entry)) {
+                self.read(tracee, address + (page * PAGE) as u64, part)?;
+            }
+        }
+        Ok(())
     }
 
     /// Reads all of `bytes`.
@@ -55,6 +72,14 @@ impl Memory {
     }
 }
 
+/// Whether an entry of `pagemap` is not of a page of the file: one in memory that has been written to, or one that is elsewhere.
+fn is_changed(entry: u64) -> bool {
+    const PRESENT: u64 = 1 << 63;
+    const SWAPPED: u64 = 1 << 62;
+    const OF_FILE: u64 = 1 << 61;
+    entry & SWAPPED != 0 || entry & (PRESENT | OF_FILE) == PRESENT
+}
+
 /// The aligned words that hold a range, and which part of each belongs to it: a word that is not aligned could reach into a page
 /// that is not there.
 fn words(address: u64, len: usize) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> {
@@ -69,6 +94,16 @@ fn words(address: u64, len: usize) -> impl Iterator<Item = (u64, std::ops::Range
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pages_that_were_written_are_told_from_those_of_the_file() {
+        let entry = |present: u64, swapped: u64, of_file: u64| present << 63 | swapped << 62 | of_file << 61 | 0x1234;
+        assert!(is_changed(entry(1, 0, 0)));
+        assert!(is_changed(entry(0, 1, 0)));
+        assert!(is_changed(entry(0, 1, 1)));
+        assert!(!is_changed(entry(1, 0, 1)));
+        assert!(!is_changed(0));
+    }
 
     #[test]
     fn words_are_aligned_and_cover_the_range() {

@@ -3,7 +3,7 @@
 use super::ptrace::{TRAP, Tracee};
 use super::seen::SeenFile;
 use super::starts::{Function, Hooks, function_starts};
-use model::StartsFrom;
+use model::{PAGE, StartsFrom};
 use os::mapped::Mapped;
 use os::process::Mapping;
 use std::collections::HashMap;
@@ -25,6 +25,9 @@ pub struct Module {
     size: u64,
     /// By offset.
     pub functions: Vec<Function>,
+    /// For each page of the file the first function at or behind its begin, and one more: a stop asks for one function among
+    /// hundreds of thousands, and a search through all of them misses the CPU's caches at each step.
+    by_page: Vec<u32>,
     from: StartsFrom,
     /// Places that the tracer watches for itself.
     pub hooks: Hooks,
@@ -50,7 +53,10 @@ pub enum Hook {
 impl Module {
     /// The function that begins at an offset.
     pub fn function_at(&self, offset: u64) -> Option<usize> {
-        self.functions.binary_search_by_key(&offset, |function| function.offset).ok()
+        let page = usize::try_from(offset / PAGE).ok()?;
+        let (from, to) = (*self.by_page.get(page)? as usize, *self.by_page.get(page + 1)? as usize);
+        let at = self.functions[from..to].binary_search_by_key(&offset, |function| function.offset).ok()?;
+        Some(from + at)
     }
 
     /// The functions that begin in a range of offsets, as indexes.
@@ -161,6 +167,7 @@ fn look_into(tracee: Tracee, mapping: &Mapping, notes: &mut Vec<String>) -> Modu
         bytes: None,
         size: 0,
         functions: Vec::new(),
+        by_page: Vec::new(),
         from: StartsFrom::Unwind,
         hooks: Hooks::default(),
         called: Vec::new(),
@@ -180,10 +187,11 @@ fn look_into(tracee: Tracee, mapping: &Mapping, notes: &mut Vec<String>) -> Modu
     module.has_interpreter = elf::interpreter(bytes).is_some();
     module.from = starts.from;
     module.hooks = starts.hooks;
-    // A function that begins with a trap of its own cannot be told from ours.
-    let own_trap = |function: &Function| bytes.get(function.offset as usize) == Some(&TRAP);
+    // A function that begins with a trap of its own cannot be told from ours; one behind the file's end is none.
+    let can_be_watched = |function: &Function| bytes.get(function.offset as usize).is_some_and(|byte| *byte != TRAP);
     module.functions = starts.functions;
-    module.functions.retain(|function| !own_trap(function));
+    module.functions.retain(can_be_watched);
+    module.by_page = by_page(&module.functions, module.size);
     module.called = vec![false; module.functions.len()];
     match module.from {
         _ if module.functions.is_empty() => {
@@ -196,6 +204,17 @@ fn look_into(tracee: Tracee, mapping: &Mapping, notes: &mut Vec<String>) -> Modu
         StartsFrom::Symbols | StartsFrom::Unwind => {}
     }
     module
+}
+
+/// See [`Module::by_page`].
+fn by_page(functions: &[Function], size: u64) -> Vec<u32> {
+    let mut firsts = Vec::with_capacity(size.div_ceil(PAGE) as usize + 1);
+    let mut at = 0;
+    for page in 0..=size.div_ceil(PAGE) {
+        at += functions[at..].iter().take_while(|function| function.offset < page * PAGE).count();
+        firsts.push(at as u32);
+    }
+    firsts
 }
 
 /// The file behind a mapping: by the mapping itself, else by its path as the process sees it.

@@ -179,10 +179,14 @@ impl Space {
         Ok(written)
     }
 
+    fn area_of(&self, address: u64) -> Option<&Area> {
+        let after = self.areas.partition_point(|area| area.start <= address);
+        self.areas.get(after.checked_sub(1)?).filter(|area| address < area.end)
+    }
+
     /// Whether a trap at an address is one of ours.
     pub fn trap_at(&self, address: u64, library: &Library) -> Option<Trap> {
-        let after = self.areas.partition_point(|area| area.start <= address);
-        let area = self.areas.get(after.checked_sub(1)?).filter(|area| address < area.end)?;
+        let area = self.area_of(address)?;
         let offset = area.offset + (address - area.start);
         let module = library.get(area.module);
         let (function, hook) = (module.function_at(offset), module.hook_at(offset));
@@ -196,6 +200,27 @@ impl Space {
     /// Puts a byte of code back, or plants it again.
     pub fn set_byte(&self, tracee: Tracee, address: u64, byte: u8) -> io::Result<()> {
         self.memory.write(tracee, address, &[byte])
+    }
+
+    /// Takes away the other traps of a page at functions that were called already, by another process: a process that meets one
+    /// of them is likely to meet its neighbours.
+    pub fn sweep(&self, tracee: Tracee, address: u64, library: &Library) -> io::Result<()> {
+        let Some(area) = self.area_of(address) else { return Ok(()) };
+        let (start, end) = ((address & !(PAGE - 1)).max(area.start), ((address | (PAGE - 1)) + 1).min(area.end));
+        let from = area.offset + (start - area.start);
+        let module = library.get(area.module);
+        let mut page = vec![0; (end - start) as usize];
+        self.memory.read(tracee, start, &mut page)?;
+        let called = module.functions_in(from, from + (end - start)).filter(|function| module.is_called(*function));
+        for offset in called.map(|function| module.functions[function].offset) {
+            let at = start + (offset - from);
+            if page[(offset - from) as usize] == TRAP
+                && let Some(Trap { hook: None, original, .. }) = self.trap_at(at, library)
+            {
+                self.set_byte(tracee, at, original)?;
+            }
+        }
+        Ok(())
     }
 
     /// The program that was executed, if its file is mapped.
@@ -251,8 +276,9 @@ fn plant_part(
         }
         let address = area.start + (from - area.offset);
         let file = module.bytes(from, (to - from) as usize);
-        window.resize(file.len(), 0);
-        memory.read(tracee, address, &mut window)?;
+        window.clear();
+        window.extend_from_slice(file);
+        memory.read_over(tracee, address, &mut window)?;
         let mut pages = vec![false; window.len().div_ceil(PAGE as usize)];
         let starts = functions.filter(|function| !module.is_called(*function));
         let offsets = starts.map(|function| module.functions[function].offset).chain(hooks);

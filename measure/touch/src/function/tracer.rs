@@ -334,7 +334,7 @@ impl Tracer {
 
     /// A trap of ours: the byte is put back, and the thread begins the function again.
     fn hit(&mut self, tracee: Tracee, address: u64, trap: Trap) -> io::Result<()> {
-        self.note(tracee, &trap);
+        let is_first = self.note(tracee, &trap);
         match trap.hook {
             Some(Hook::Loader) => return self.loader(tracee, address, &trap),
             Some(Hook::Sigaction) => {
@@ -354,7 +354,11 @@ impl Tracer {
                     space.stepping = false;
                 }
             }
-            None => {}
+            None if is_first => {}
+            None => {
+                // It saves stops; without it each trap is met by itself.
+                let _ = self.space_of(tracee).map(|space| space.sweep(tracee, address, &self.library));
+            }
         }
         self.set_byte(tracee, address, trap.original)?;
         tracee.set_register(Register::Ip, address)?;
@@ -370,12 +374,15 @@ impl Tracer {
         let _ = self.set_byte(tracee, address, ptrace::TRAP);
     }
 
-    /// Notes the call of a function, if it is the first.
-    fn note(&mut self, tracee: Tracee, trap: &Trap) {
-        let Some(index) = trap.function else { return };
+    /// Notes the call of a function, if it is the first; `false`: it is not.
+    fn note(&mut self, tracee: Tracee, trap: &Trap) -> bool {
+        let Some(index) = trap.function else { return false };
         let module = self.library.get_mut(trap.module);
-        if !module.call(index) || !self.recording {
-            return;
+        if !module.call(index) {
+            return false;
+        }
+        if !self.recording {
+            return true;
         }
         let function = module.functions[index];
         if module.hooks.ptrace == Some(function.offset) {
@@ -391,6 +398,7 @@ impl Tracer {
             at_ns: monotonic_ns(),
             tid: tracee.0,
         });
+        true
     }
 
     /// The loader says that it has mapped something. Its function does nothing, so it is left without running it.
