@@ -146,7 +146,7 @@ fn copy<'a>(
         }
         let place = island.as_mut().ok_or(answer::PAGE)?;
         // SAFETY: a function of a loaded object.
-        let Some(patch) = (unsafe { place.prepare(function, hook.entry as *const () as usize) }) else { continue };
+        let Some(patch) = (unsafe { place.prepare(function, hook.entry as *const () as usize, 0) }) else { continue };
         let (at, is) = patch.code();
         let Some(slot) = shared.places.get_mut(*count) else { break };
         slot.at = at as u64;
