@@ -71,7 +71,7 @@ fn record(args: &RunArgs, quiet: bool) -> Result<Exit> {
         };
         progress.note(&what, began.elapsed());
     })?;
-    answer(&plan.output, &mut progress, began, args.leaks, if args.json { Form::Json } else { Form::Text })?;
+    conclude(&plan.output, &mut progress, began, args.leaks, if args.json { Form::Json } else { Form::Text })?;
     Ok(verdict(&recording))
 }
 
@@ -83,7 +83,7 @@ enum Form {
 }
 
 /// Prints the summary of a fresh recording, and keeps the names of its functions.
-fn answer(directory: &Path, progress: &mut Progress, began: Instant, leaks: usize, form: Form) -> Result<()> {
+fn conclude(directory: &Path, progress: &mut Progress, began: Instant, leaks: usize, form: Form) -> Result<()> {
     let document = summary(directory)?;
     progress.note("naming functions", began.elapsed());
     heap::symbols::remember(directory)?;
