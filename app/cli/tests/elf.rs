@@ -136,6 +136,8 @@ fn verify_says_same_or_what_differs() {
     scratch.thaw(["elf", "verify", "text", "lib.so"]).exits(5).complains("cannot take as the original 'text'");
     scratch.thaw(["elf", "verify", "lib.so", "text"]).exits(1).says("does not mean");
     scratch.thaw(["elf", "verify", "lib.so", "nowhere"]).exits(2).complains("cannot read 'nowhere'");
+    let closed = scratch.thaw(["elf", "verify", "lib.so", "lib.so", "--symbolic", "--closed-set", "nowhere"]);
+    closed.exits(2).complains("cannot look at 'nowhere'");
 }
 
 #[test]

@@ -28,12 +28,14 @@ impl Memory {
     /// Reads what a mapping of a file holds into `bytes`, which are those of the file: only pages that are not the file's own any
     /// more are read. To read a page would map it, and a write would then have to unmap it again.
     pub fn read_over(&self, tracee: Tracee, address: u64, bytes: &mut [u8]) -> io::Result<()> {
-        let pagemap = File::open(format!("/proc/{}/pagemap", tracee.0));
         let mut entries = vec![[0; 8]; bytes.len().div_ceil(PAGE)];
-        let known = address % PAGE as u64 == 0
-            && pagemap.is_ok_and(|it| it.read_exact_at(entries.as_flattened_mut(), address / PAGE as u64 * 8).is_ok());
+        let pagemap = File::open(format!("/proc/{}/pagemap", tracee.0));
+        let known = pagemap.and_then(|it| it.read_exact_at(entries.as_flattened_mut(), address / PAGE as u64 * 8));
+        if known.is_err() || !address.is_multiple_of(PAGE as u64) {
+            return self.read(tracee, address, bytes);
+        }
         for (page, (part, entry)) in bytes.chunks_mut(PAGE).zip(entries).enumerate() {
-            if !known || is_changed(u64::from_ne_bytes(entry)) {
+            if is_changed(u64::from_ne_bytes(entry)) {
                 self.read(tracee, address + (page * PAGE) as u64, part)?;
             }
         }

@@ -15,8 +15,9 @@ pub use self::verify::VerifyDocument;
 use crate::args::elf::{Backend, ElfArgs, ElfVerb, RewriteArgs, SectionType};
 use ::pack::passes::{Later, Pass};
 use ::pack::{BuildId, Copies, Options, Passes, Space, Target};
-use model::{Exit, Result, shown};
+use model::{Error, Exit, Result, shown};
 use serde::Serialize;
+use std::path::PathBuf;
 
 /// Does what was typed.
 ///
@@ -51,8 +52,16 @@ fn written(target: &Target) -> Option<Written> {
     }
 }
 
+/// Looks at each path.
+fn all_there(paths: &[PathBuf]) -> Result<()> {
+    let look = |path: &PathBuf| path.metadata().map(drop).map_err(|error| (path, error));
+    let missing = |(path, error): (&PathBuf, _)| Error::on(Exit::Usage, "cannot look at", path).because(error);
+    paths.iter().try_for_each(look).map_err(missing)
+}
+
 /// What is rewritten, and how.
-fn options(args: &RewriteArgs) -> Options {
+fn options(args: &RewriteArgs) -> Result<Options> {
+    all_there(&args.closed_set)?;
     let passes = [
         (args.align_bss, Pass::AlignBss),
         (args.dynamic_first, Pass::DynamicFirst),
@@ -60,7 +69,7 @@ fn options(args: &RewriteArgs) -> Options {
         (args.pure_virtual, Pass::PureVirtual),
         (args.symbolic, Pass::Symbolic),
     ];
-    Options {
+    Ok(Options {
         backend: match args.backend {
             Backend::Relr => ::pack::Backend::Relr,
             Backend::Init => ::pack::Backend::Init,
@@ -82,5 +91,5 @@ fn options(args: &RewriteArgs) -> Options {
             later: if args.nothing_later { Later::Nothing } else { Later::Anything },
         },
         ..Options::default()
-    }
+    })
 }

@@ -91,11 +91,9 @@ pub struct Summary {
 /// # Errors
 /// A path that is not there; two files with one target; where one file was named, what [`pack_file`] says.
 pub fn run(args: &PackArgs, quiet: bool) -> Result<Exit> {
-    for path in args.paths.iter().chain(&args.rewrite.closed_set) {
-        path.metadata().map_err(|error| Error::on(Exit::Usage, "cannot look at", path).because(error))?;
-    }
+    super::all_there(&args.paths)?;
     os::interrupt::install()?;
-    let options = options(args);
+    let options = options(args)?;
     let single = matches!(args.paths.as_slice(), [path] if !path.is_dir());
     if !single && args.debug_file.is_some() {
         return Err(Error::new(Exit::Usage, "--debug-file is for one file", "").hint("pack the files one by one"));
@@ -143,12 +141,12 @@ pub fn run(args: &PackArgs, quiet: bool) -> Result<Exit> {
     })
 }
 
-fn options(args: &PackArgs) -> Options {
-    Options {
+fn options(args: &PackArgs) -> Result<Options> {
+    Ok(Options {
         setuid: if args.setuid { Setuid::Pack } else { Setuid::Refuse },
         debug_file: args.debug_file.clone(),
-        ..super::options(&args.rewrite)
-    }
+        ..super::options(&args.rewrite)?
+    })
 }
 
 type Job = (PathBuf, Target);

@@ -40,7 +40,7 @@ pub fn run(args: &VerifyArgs) -> Result<Exit> {
         error.object = shown(&args.original);
         error
     };
-    let options = super::options(&args.rewrite);
+    let options = super::options(&args.rewrite)?;
     let expected = expected(&original, &options).map_err(on_original)?;
     let offline = verify::offline_expecting(&original, &packed, &expected).map_err(on_original)?;
     let live = match args.live {
@@ -82,6 +82,6 @@ fn expected(original: &[u8], options: &Options) -> Result<Expected> {
         (Outcome::Refused(refusal), None) => Err(Error::new(Exit::Usage, "cannot be packed with these options:", "")
             .because(refusal.sentence)
             .hint("name the options that it was packed with, or none")),
-        (Outcome::Packed(_), None) => Ok(Expected::default()),
+        (Outcome::Packed(_), None) => Err(Error::bug("packing once more said that it packed, and gave no file")),
     }
 }
