@@ -162,7 +162,8 @@ impl<'a> Borrowed<'a> {
     /// # Errors
     /// It was killed.
     pub fn give_back(self) -> io::Result<()> {
-        self.put_back(continued(&self.before))
+        self.put_back(continued(&self.before))?;
+        self.thread.into_system_call(Instant::now() + PATIENCE)
     }
 
     /// The registers last, because they take the thread out of the frame that would put all back without us.

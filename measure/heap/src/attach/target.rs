@@ -35,6 +35,9 @@ pub fn cannot(pid: u32, cause: impl Into<String>) -> Error {
 
 /// The kernel said no.
 pub fn refused(pid: u32, cause: &std::io::Error) -> Error {
+    if cause.raw_os_error() == Some(libc::ESRCH) {
+        return cannot(pid, "it has ended");
+    }
     let error = cannot(pid, format!("the kernel does not allow it ({cause})"));
     let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
     match scope.trim() {
