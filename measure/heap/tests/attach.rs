@@ -215,7 +215,8 @@ fn leaks_forks_and_blocks_from_before_are_told_apart() {
     });
     let (_, report) = teller;
     let main = report.processes.iter().find(|process| process.pid == pid).unwrap();
-    let sizes: Vec<u64> = main.leaks.iter().map(|leak| leak.bytes.0).filter(|size| (7000..8000).contains(size)).collect();
+    let sizes: Vec<u64> =
+        main.leaks.iter().map(|leak| leak.bytes.0).filter(|size| (7000..8000).contains(size)).collect();
     assert_eq!(sizes, [7003, 7001], "{main:#?}");
     assert_eq!(main.inherited_frees, 2, "one freed, one given to realloc: {main:#?}");
     let leak = main.leaks.iter().find(|leak| leak.bytes.0 == 7001).unwrap();
@@ -257,7 +258,11 @@ fn an_allocator_of_the_program_is_recorded_too() {
         void *realloc(void *p, size_t n) { void *q = malloc(n); if (p) { size_t o = *(size_t *)((char *)p - 16); memcpy(q, p, o < n ? o : n); } return q; }\n";
     let text = bench.path("own.c");
     std::fs::write(&text, source).unwrap();
-    let built = Command::new("cc").args(["-O1", "-w", "-fno-builtin", "-shared", "-fPIC", "-o"]).arg(&allocator).arg(&text).status();
+    let built = Command::new("cc")
+        .args(["-O1", "-w", "-fno-builtin", "-shared", "-fPIC", "-o"])
+        .arg(&allocator)
+        .arg(&text)
+        .status();
     assert!(built.unwrap().success());
     let program = bench.compile("later", &[]);
     let mut running = Running::start(Command::new(&program).env("LD_PRELOAD", &allocator));
@@ -389,7 +394,10 @@ fn another_root_directory_is_seen() {
     let program = bench.compile("later", &[]);
     let mut apart = Command::new("unshare");
     // Another file system where the recording is: what a container has.
-    apart.args(["-m", "sh", "-c", "exec 9<\"$1\"; mount -t tmpfs none \"$0\"; exec /proc/self/fd/9"]).arg(bench.0.path()).arg(&program);
+    apart
+        .args(["-m", "sh", "-c", "exec 9<\"$1\"; mount -t tmpfs none \"$0\"; exec /proc/self/fd/9"])
+        .arg(bench.0.path())
+        .arg(&program);
     let Ok(mut child) = apart.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() else {
         return testing::skip("needs unshare");
     };
@@ -498,4 +506,3 @@ fn code_of_malloc(pid: u32) -> [u8; 8] {
     memory.read(at, &mut bytes).unwrap_or_else(|error| panic!("{error} at {at:#x}, own {own:#x}"));
     bytes
 }
-
