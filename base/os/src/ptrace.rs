@@ -155,6 +155,16 @@ impl Thread {
         ptrace(libc::PTRACE_SYSCALL.into(), self.tid, 0, 0).map(drop)
     }
 
+    /// From the beginning of a system call into it, and to a stop there that the program does not notice: let go at its beginning, it would be interrupted.
+    ///
+    /// # Errors
+    /// It has ended, or does not stop.
+    pub fn into_system_call(&mut self, until: Instant) -> io::Result<()> {
+        ptrace(INTERRUPT, self.tid, 0, 0)?;
+        ptrace(libc::PTRACE_CONT.into(), self.tid, 0, 0)?;
+        if self.settle(until) { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ETIMEDOUT)) }
+    }
+
     /// Whether a signal waits to be delivered to it.
     pub fn has_signal(&self) -> bool {
         self.signal != 0

@@ -21,7 +21,7 @@ pub struct Shared(UnsafeCell<Attach>);
 unsafe impl Sync for Shared {}
 
 /// See [`Attach`].
-#[cfg_attr(not(test), unsafe(no_mangle))]
+#[unsafe(no_mangle)]
 pub static THAW_HEAP_ATTACH: Shared = Shared(UnsafeCell::new(Attach {
     version: VERSION,
     active: 0,
@@ -46,7 +46,7 @@ pub fn is_attached() -> bool {
 ///
 /// # Safety
 /// No other thread is in a hook or in this function.
-#[cfg_attr(not(test), unsafe(no_mangle))]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn thaw_heap_attach() {
     // SAFETY: the caller vouches.
     let shared = unsafe { &mut *THAW_HEAP_ATTACH.0.get() };
@@ -104,12 +104,9 @@ fn prepare(shared: &mut Attach) -> Result<(), u32> {
     let foreign = home != system;
     let at_home = |real: &Real| home.contains(&(meaning(real) as u64));
     let operators = at_home(&real::NEW) && at_home(&real::DELETE);
-    let beside =
-        hooks::BESIDE.iter().filter(
-            |hook| {
-                if hook.real.name().to_bytes().starts_with(b"_Z") { operators } else { foreign }
-            },
-        );
+    let beside = hooks::BESIDE
+        .iter()
+        .filter(|hook| if hook.real.name().to_bytes().starts_with(b"_Z") { operators } else { foreign });
     let mut count = 0;
     copy(hooks::ALLOCATOR.iter().chain(beside), &home, shared, &mut count)?;
     if ESSENTIAL.iter().any(|real| real.address() == 0) {

@@ -78,6 +78,7 @@ pub fn run(plan: &Plan, version: &str, progress: &mut dyn FnMut(Phase)) -> Resul
     let waited = wait(&target, plan.seconds);
     progress(Phase::Finishing);
     let ended = hooks.remove(&target);
+    leave_guest(&mut target, ended.as_deref().unwrap_or_default());
     drop(lock);
     let _ = std::fs::remove_file(directory.join(LOCK_NAME));
     waited?;
@@ -141,7 +142,8 @@ impl Hooks {
             let changed = is_target || ptrace::put_back(pid, &self.places).is_ok_and(|places| places > 0);
             if changed && os::process::stat(pid).is_some_and(|stat| !matches!(stat.state, 'Z' | 'X')) {
                 let active = 0_u32.to_le_bytes();
-                let _ = Memory::of(pid).and_then(|memory| memory.write(self.shared + offset_of!(Attach, active) as u64, &active));
+                let _ = Memory::of(pid)
+                    .and_then(|memory| memory.write(self.shared + offset_of!(Attach, active) as u64, &active));
                 had.push(pid);
             }
         }
@@ -149,9 +151,33 @@ impl Hooks {
     }
 }
 
+/// Waits until no thread is in the guest any more, so that the last events are written; not for ever.
+fn leave_guest(target: &mut Target, running: &[u32]) {
+    let until = Instant::now() + Duration::from_secs(1);
+    for pid in running {
+        while Instant::now() < until && ptrace::apart(|| is_in_guest(target, *pid)) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// A child has the same objects in the same places as the process that it was forked from.
+fn is_in_guest(target: &mut Target, pid: u32) -> bool {
+    /// Between a hook and the function behind it are a few words, pushed by a copy of the function's beginning.
+    const BEGINNING: u64 = 16;
+    let Some((_, guest)) = loaded_guest(target) else { return false };
+    let (Ok(threads), Ok(memory)) = (ptrace::stop(pid, &[], TO_STOP), Memory::of(pid)) else { return false };
+    threads.iter().any(|thread| {
+        let Ok(registers) = thread.registers() else { return false };
+        let pushed = (0..BEGINNING).filter_map(|word| memory.word(registers.rsp + 8 * word).ok());
+        let copied = target.objects.at(registers.rip).is_none() && pushed.into_iter().any(|word| guest.contains(&word));
+        copied || target.objects.walk(&memory, &registers).iter().any(|frame| guest.contains(&frame.pc))
+    })
+}
+
 /// Loads the guest and replaces the code.
 fn attach(plan: &Plan, target: &mut Target, directory: &Path) -> Result<Hooks> {
-    if ptrace::apart(|| take_leftover_out(plan, target))? {
+    if ptrace::apart(|| take_leftover_out(target))? {
         target.objects.look_again().map_err(|cause| refused(target.pid, &cause))?;
     }
     let until = Instant::now() + PATIENCE;
@@ -186,9 +212,8 @@ impl From<Error> for Attempt {
 }
 
 /// The guest that is in the process from an earlier recording, if one is.
-fn loaded_guest(plan: &Plan, target: &Target) -> Option<(PathBuf, std::ops::Range<u64>)> {
+fn loaded_guest(target: &Target) -> Option<(PathBuf, std::ops::Range<u64>)> {
     let found = target.objects.named(|name| name == record::AGENT)?;
-    let _ = plan;
     Some((found.path.clone(), found.range.clone()))
 }
 
@@ -197,14 +222,17 @@ fn guest_symbols(target: &mut Target, path: &Path) -> Result<(u64, u64)> {
     let found = target.objects.symbols(path, &["THAW_HEAP_ATTACH", "thaw_heap_attach"]);
     match found.as_slice() {
         [Some(shared), Some(function)] => Ok((shared.start, function.start)),
-        _ => Err(cannot(target.pid, format!("the guest that it has loaded, {}, is of another version of thaw", shown(path)))
-            .hint("it stays until the process ends: restart the process")),
+        _ => Err(cannot(
+            target.pid,
+            format!("the guest that it has loaded, {}, is of another version of thaw", shown(path)),
+        )
+        .hint("it stays until the process ends: restart the process")),
     }
 }
 
 /// Hooks of a thaw that was killed go first. `true`: there were some.
-fn take_leftover_out(plan: &Plan, target: &mut Target) -> Result<bool> {
-    let Some((path, _)) = loaded_guest(plan, target) else { return Ok(false) };
+fn take_leftover_out(target: &mut Target) -> Result<bool> {
+    let Some((path, _)) = loaded_guest(target) else { return Ok(false) };
     let (shared, _) = guest_symbols(target, &path)?;
     let memory = Memory::of(target.pid).map_err(|cause| refused(target.pid, &cause))?;
     let words = read_shared(&memory, shared).map_err(|cause| refused(target.pid, &cause))?;
@@ -215,7 +243,8 @@ fn take_leftover_out(plan: &Plan, target: &mut Target) -> Result<bool> {
     let directory = PathBuf::from(std::ffi::OsStr::from_bytes(&words.directory[..length]));
     let file = File::open(directory.join(LOCK_NAME));
     let held = file.is_ok_and(|file| {
-        rustix::fs::flock(file.as_fd(), rustix::fs::FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK)
+        rustix::fs::flock(file.as_fd(), rustix::fs::FlockOperation::NonBlockingLockShared)
+            == Err(rustix::io::Errno::WOULDBLOCK)
     });
     if held {
         return Err(cannot(target.pid, format!("it is being recorded already, into {}", shown(&directory))));
@@ -273,7 +302,7 @@ fn read_shared(memory: &Memory, at: u64) -> std::io::Result<Words> {
 fn attempt(plan: &Plan, target: &mut Target, directory: &Path) -> std::result::Result<Hooks, Attempt> {
     let pid = target.pid;
     let kernel = |cause: std::io::Error| Attempt::Final(refused(pid, &cause));
-    let guest = loaded_guest(plan, target);
+    let guest = loaded_guest(target);
     let code = Code::of(target, guest.as_ref().map_or(0..0, |(_, range)| range.clone()));
     let sigreturn = target.objects.code(&target.library, &call::SIGRETURN);
     let sigreturn = sigreturn.ok_or_else(|| cannot(pid, "its C library has no rt_sigreturn that is known"))?;
@@ -292,8 +321,8 @@ fn attempt(plan: &Plan, target: &mut Target, directory: &Path) -> std::result::R
     drop(threads);
     let registers = thread.registers().map_err(kernel)?;
     let errno = errno_function.and_then(|at| errno_of(&memory, at, registers.fs_base));
-    let mut borrowed =
-        Borrowed::new(&mut thread, &memory, sigreturn, errno).map_err(|failed| Attempt::Final(why_failed(pid, &failed)))?;
+    let mut borrowed = Borrowed::new(&mut thread, &memory, sigreturn, errno)
+        .map_err(|failed| Attempt::Final(why_failed(pid, &failed)))?;
     let hooks = with_thread(&mut borrowed, plan, target, directory, guest, load, &memory);
     match &hooks {
         // The thread finds its way back by itself.
@@ -376,8 +405,13 @@ fn errno_of(memory: &Memory, function: u64, fs_base: u64) -> Option<u64> {
 fn why_failed(pid: u32, failed: &Failed) -> Error {
     match failed {
         Failed::Kernel(cause) => refused(pid, cause),
-        Failed::Crashed(signal) => cannot(pid, format!("the call that loads the guest crashed (signal {signal}); the process goes on")),
-        Failed::Hangs => cannot(pid, "the call that loads the guest waits for something that the process holds; it ends by itself when it gets it"),
+        Failed::Crashed(signal) => {
+            cannot(pid, format!("the call that loads the guest crashed (signal {signal}); the process goes on"))
+        }
+        Failed::Hangs => cannot(
+            pid,
+            "the call that loads the guest waits for something that the process holds; it ends by itself when it gets it",
+        ),
     }
 }
 
@@ -399,7 +433,7 @@ fn with_thread(
             let called = borrowed.call(load, &terminated(&plan.agent), RTLD_NOW_NODELETE);
             called.map_err(|failed| Attempt::Final(why_failed(pid, &failed)))?;
             target.objects.look_again().map_err(kernel)?;
-            loaded_guest(plan, target).ok_or_else(|| not_loaded(target, plan, borrowed.refusal))?.0
+            loaded_guest(target).ok_or_else(|| not_loaded(target, plan, borrowed.refusal))?.0
         }
     };
     let (shared, function) = guest_symbols(target, &path)?;
@@ -450,7 +484,10 @@ fn write(borrowed: &Borrowed<'_>, pid: u32, memory: &Memory, shared: u64, places
 fn not_loaded(target: &Target, plan: &Plan, refusal: Option<call::Refusal>) -> Error {
     let last = match refusal {
         Some((number, error)) => {
-            format!(" (the last system call that failed: number {number}, {})", std::io::Error::from_raw_os_error(error))
+            format!(
+                " (the last system call that failed: number {number}, {})",
+                std::io::Error::from_raw_os_error(error)
+            )
         }
         None => String::new(),
     };

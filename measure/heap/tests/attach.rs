@@ -1,0 +1,508 @@
+//! Attaching to running programs: they must not notice, and what they do meanwhile must be seen.
+#![cfg(target_arch = "x86_64")]
+
+use heap::attach::{self, Plan};
+use heap::record::{self, Existing, FreeStacks, Recording};
+use heap::report::Report;
+use heap::stream::Reader;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+use tempfile::TempDir;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
+}
+
+/// The guest, built once.
+fn agent() -> &'static Path {
+    static AGENT: OnceLock<PathBuf> = OnceLock::new();
+    AGENT.get_or_init(|| {
+        let output = Command::new(root().join("dev/agent")).env("CARGO", env!("CARGO")).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+        target.join("agent").join(record::AGENT)
+    })
+}
+
+struct Bench(TempDir);
+
+impl Bench {
+    fn new() -> Option<Self> {
+        if Command::new("cc").arg("--version").output().is_err() {
+            testing::skip("needs a C compiler");
+            return None;
+        }
+        agent();
+        Some(Self(tempfile::tempdir().unwrap()))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn compile(&self, name: &str, flags: &[&str]) -> PathBuf {
+        let program = self.path(name);
+        let source = root().join(format!("fixtures/heap/{name}.c"));
+        let mut cc = Command::new("cc");
+        cc.args(["-O2", "-g", "-w", "-fno-builtin", "-o"]).arg(&program).arg(source).args(flags).arg("-lpthread");
+        let output = cc.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        program
+    }
+
+    fn plan(&self, pid: u32, seconds: f64) -> Plan {
+        Plan {
+            pid,
+            output: self.path("out.heap"),
+            existing: Existing::Replace,
+            seconds: Some(seconds),
+            depth: 64,
+            frees: FreeStacks::Without,
+            agent: agent().to_owned(),
+        }
+    }
+
+    fn attach(&self, pid: u32, seconds: f64) -> (Recording, Report) {
+        let plan = self.plan(pid, seconds);
+        let recording = attach::run(&plan, "test", &mut |_| {}).unwrap();
+        let report = heap::report::report(&Reader::open(&plan.output).unwrap()).unwrap();
+        for process in &report.processes {
+            assert_eq!((process.inconsistencies, process.lost), (0, 0), "{process:#?}");
+        }
+        (recording, report)
+    }
+}
+
+/// A program that has said "ready".
+struct Running {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Running {
+    fn start(command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        Self { stdin: child.stdin.take(), child, stdout }
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    fn say(&mut self, text: &str) {
+        self.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Its last words, after stdin has ended.
+    fn end(&mut self) -> String {
+        drop(self.stdin.take());
+        let mut rest = String::new();
+        self.stdout.read_to_string(&mut rest).unwrap();
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "{status}, {rest}");
+        rest.trim_end().to_owned()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn programs_that_allocate_hard_are_attached_to_again_and_again() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("running", &[]);
+    for threads in ["1", "8"] {
+        let mut running = Running::start(Command::new(&program).arg(threads));
+        for round in 0..20 {
+            let (recording, report) = bench.attach(running.pid(), 0.01);
+            assert_eq!((recording.running.as_slice(), report.processes.len()), ([running.pid()].as_slice(), 1));
+            let process = &report.processes[0];
+            assert_eq!((process.origin, process.tiers.as_slice()), ("attach", ["detour"].as_slice()), "{process:#?}");
+            assert!(process.allocations > 0, "{threads} threads, round {round}: {process:#?}");
+            // What they had before is at most what they have at a time.
+            let most = 64 * threads.parse::<u64>().unwrap();
+            assert!(process.inherited_frees <= most && process.leaked_blocks <= most, "{process:#?}");
+        }
+        assert_eq!(running.end(), "whole");
+    }
+}
+
+#[test]
+fn a_system_call_that_waits_does_not_notice() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("waiting", &[]);
+    // Result, error, and for those with a timeout, least time.
+    let cases = [
+        ("read", "2 0", None),
+        ("epoll", "1 0", None),
+        ("futex", "0 0", None),
+        ("nanosleep", "0 0", Some(5.0)),
+        ("poll", "0 0", Some(5.0)),
+        ("epoll-timeout", "0 0", Some(5.0)),
+        ("signal", "-1 11", Some(5.0)),
+        ("semop", "-1 11", Some(5.0)),
+        ("recv-timeout", "-1 11", Some(5.0)),
+    ];
+    for (what, expected, least) in cases {
+        let mut running = Running::start(Command::new(&program).arg(what));
+        // Those with a timeout may be over before the last time.
+        for _ in 0..if least.is_some() { 1 } else { 3 } {
+            bench.attach(running.pid(), 0.01);
+        }
+        if least.is_none() {
+            running.say("x\n");
+        }
+        let line = running.line();
+        let (result, took) = line.rsplit_once(' ').unwrap();
+        assert_eq!(result, expected, "{what}: {line}");
+        assert!(least.is_none_or(|least| took.parse::<f64>().unwrap() >= least), "{what}: {line}");
+        running.end();
+    }
+}
+
+#[test]
+fn registers_and_errno_of_a_thread_that_computes_stay() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("waiting", &[]);
+    let mut running = Running::start(Command::new(&program).arg("compute"));
+    for _ in 0..20 {
+        bench.attach(running.pid(), 0.005);
+    }
+    // SAFETY: takes numbers.
+    unsafe { libc::kill(running.pid().cast_signed(), libc::SIGUSR1) };
+    let line = running.line();
+    assert!(line.starts_with("0 0 "), "rounds with a wrong result, 0, time: {line}");
+}
+
+#[test]
+fn leaks_forks_and_blocks_from_before_are_told_apart() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("later", &[]);
+    let mut running = Running::start(&mut Command::new(&program));
+    let pid = running.pid();
+    let teller = std::thread::scope(|scope| {
+        let recorded = scope.spawn(|| bench.attach(pid, 1.0));
+        // The recording has begun when its stream is there; told that, the program works.
+        let stream = bench.path("out.heap").join(format!("{pid}-0.stream"));
+        while !stream.exists() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        for what in ["l\n", "o\n", "f\n"] {
+            running.say(what);
+            assert_eq!(running.line(), "done");
+        }
+        recorded.join().unwrap()
+    });
+    let (_, report) = teller;
+    let main = report.processes.iter().find(|process| process.pid == pid).unwrap();
+    let sizes: Vec<u64> =
+        main.leaks.iter().map(|leak| leak.bytes.0).filter(|size| (7000..8000).contains(size)).collect();
+    assert_eq!(sizes, [7003, 7001], "{main:#?}");
+    assert_eq!(main.inherited_frees, 2, "one freed, one given to realloc: {main:#?}");
+    let leak = main.leaks.iter().find(|leak| leak.bytes.0 == 7001).unwrap();
+    let own = leak.stack.iter().filter(|frame| frame.module.as_deref().is_some_and(|module| module.ends_with("later")));
+    assert!(own.count() >= 2, "leak and main: {leak:#?}");
+    let child = report.processes.iter().find(|process| process.pid != pid).unwrap();
+    assert_eq!((child.origin, child.forked_from), ("fork", Some(pid)));
+    assert!(child.leaks.iter().any(|leak| leak.bytes.0 == 7002), "{child:#?}");
+    assert_eq!(running.end(), "");
+}
+
+#[test]
+fn another_program_is_not_recorded_and_not_changed() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("later", &[]);
+    let mut running = Running::start(&mut Command::new(&program));
+    let pid = running.pid();
+    std::thread::scope(|scope| {
+        let recorded = scope.spawn(|| bench.attach(pid, 0.6));
+        std::thread::sleep(Duration::from_millis(400));
+        running.say("e\n");
+        assert_eq!(running.line(), "ready");
+        assert_eq!(recorded.join().unwrap().1.processes.len(), 1);
+    });
+    running.say("l\n");
+    assert_eq!(running.line(), "done");
+    bench.attach(pid, 0.01);
+    assert_eq!(running.end(), "");
+}
+
+#[test]
+fn an_allocator_of_the_program_is_recorded_too() {
+    let Some(bench) = Bench::new() else { return };
+    let allocator = bench.path("libown.so");
+    let source = "#include <stddef.h>\n#include <string.h>\nstatic char pool[1 << 26]; static size_t used;\n\
+        void *malloc(size_t n) { size_t at = __atomic_fetch_add(&used, (n + 31) & ~15ul, 5); *(size_t *)(pool + at) = n; return pool + at + 16; }\n\
+        void free(void *p) { if (p) *(volatile char *)p = 0; }\n\
+        void *calloc(size_t a, size_t b) { return memset(malloc(a * b), 0, a * b); }\n\
+        void *realloc(void *p, size_t n) { void *q = malloc(n); if (p) { size_t o = *(size_t *)((char *)p - 16); memcpy(q, p, o < n ? o : n); } return q; }\n";
+    let text = bench.path("own.c");
+    std::fs::write(&text, source).unwrap();
+    let built = Command::new("cc")
+        .args(["-O1", "-w", "-fno-builtin", "-shared", "-fPIC", "-o"])
+        .arg(&allocator)
+        .arg(&text)
+        .status();
+    assert!(built.unwrap().success());
+    let program = bench.compile("later", &[]);
+    let mut running = Running::start(Command::new(&program).env("LD_PRELOAD", &allocator));
+    let pid = running.pid();
+    std::thread::scope(|scope| {
+        let recorded = scope.spawn(|| bench.attach(pid, 0.6));
+        std::thread::sleep(Duration::from_millis(400));
+        running.say("l\n");
+        assert_eq!(running.line(), "done");
+        let (_, report) = recorded.join().unwrap();
+        let process = &report.processes[0];
+        assert!(process.allocator.ends_with("libown.so"), "{process:#?}");
+        assert!(process.leaks.iter().any(|leak| leak.bytes.0 == 7001), "{process:#?}");
+    });
+    assert_eq!(running.end(), "");
+}
+
+#[test]
+fn python_goes_on() {
+    let Some(bench) = Bench::new() else { return };
+    let script = "import sys\nprint('ready', flush=True)\nimport threading\nover = []\n\
+        def work():\n  while not over:\n    [bytearray(n) for n in range(600, 900)]\n\
+        t = threading.Thread(target=work)\nt.start()\nsys.stdin.read()\nover.append(1)\nt.join()\nprint('whole')\n";
+    let mut python = Command::new("python3");
+    python.args(["-c", script]);
+    if Command::new("python3").arg("--version").output().is_err() {
+        return testing::skip("needs python3");
+    }
+    let mut running = Running::start(&mut python);
+    for _ in 0..5 {
+        let (_, report) = bench.attach(running.pid(), 0.05);
+        assert!(report.processes[0].allocations > 0);
+    }
+    assert_eq!(running.end(), "whole");
+}
+
+/// What an attempt is refused with.
+fn refusal(bench: &Bench, pid: u32) -> String {
+    let error = attach::run(&bench.plan(pid, 0.01), "test", &mut |_| {}).unwrap_err();
+    assert!(!bench.path("out.heap").exists(), "no recording is left");
+    error.to_string()
+}
+
+#[test]
+fn what_cannot_be_attached_to_is_told_why() {
+    let Some(bench) = Bench::new() else { return };
+    assert!(refusal(&bench, std::process::id()).contains("thaw itself"));
+    let gone = Command::new("true").spawn().map(|mut child| (child.id(), child.wait())).unwrap().0;
+    assert!(refusal(&bench, gone).contains("there is no process"));
+    let mut zombie = Command::new("true").spawn().unwrap();
+    while os::process::stat(zombie.id()).is_some_and(|stat| stat.state != 'Z') {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(refusal(&bench, zombie.id()).contains("zombie"));
+    zombie.wait().unwrap();
+    if os::process::comm(2).as_deref() == Some("kthreadd") {
+        assert!(refusal(&bench, 2).contains("kernel"));
+    }
+    let program = bench.compile("running", &[]);
+    let mut stopped = Running::start(Command::new(&program).arg("1"));
+    let threads = os::ptrace::threads(stopped.pid()).unwrap();
+    assert!(refusal(&bench, threads[1].cast_unsigned()).contains("cannot attach to a thread"));
+    // SAFETY: takes numbers.
+    unsafe { libc::kill(stopped.pid().cast_signed(), libc::SIGSTOP) };
+    while os::process::stat(stopped.pid()).is_some_and(|stat| stat.state != 'T') {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(refusal(&bench, stopped.pid()).contains("it is stopped"));
+    // SAFETY: takes numbers.
+    unsafe { libc::kill(stopped.pid().cast_signed(), libc::SIGCONT) };
+    assert_eq!(stopped.end(), "whole");
+
+    let fixed = bench.path("fixed");
+    let source = root().join("fixtures/heap/later.c");
+    let built = Command::new("cc").args(["-w", "-static", "-o"]).arg(&fixed).arg(&source).status().unwrap();
+    if built.success() {
+        let running = Running::start(&mut Command::new(&fixed));
+        assert!(refusal(&bench, running.pid()).contains("statically linked"));
+    }
+    let narrow = bench.path("narrow");
+    let built = Command::new("i686-linux-gnu-gcc").args(["-w", "-static", "-o"]).arg(&narrow).arg(&source).status();
+    if built.is_ok_and(|status| status.success()) {
+        let running = Running::start(&mut Command::new(&narrow));
+        assert!(refusal(&bench, running.pid()).contains("no x86-64 program"));
+    }
+}
+
+#[test]
+fn sandboxes_and_tracers_are_seen() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("later", &[]);
+    let mut sandboxed = Command::new(&program);
+    // SAFETY: two system calls between fork and exec: a filter that allows everything.
+    unsafe {
+        sandboxed.pre_exec(|| {
+            let mut allow = [libc::sock_filter { code: 6, jt: 0, jf: 0, k: 0x7fff_0000 }];
+            let filter = libc::sock_fprog { len: 1, filter: allow.as_mut_ptr() };
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+            match libc::prctl(libc::PR_SET_SECCOMP, 2, &raw const filter) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            }
+        })
+    };
+    let running = Running::start(&mut sandboxed);
+    assert!(refusal(&bench, running.pid()).contains("sandbox"));
+
+    let traced = Running::start(&mut Command::new(&program));
+    let told = os::ptrace::apart(|| {
+        let held = os::ptrace::stop(traced.pid(), &[], Duration::from_secs(5)).unwrap();
+        let told = refusal(&bench, traced.pid());
+        drop(held);
+        told
+    });
+    assert!(told.contains("traced already"), "{told}");
+
+    let recorded = Running::start(
+        Command::new(&program).env("LD_PRELOAD", agent()).env("THAW_HEAP", format!("dir={}", bench.0.path().display())),
+    );
+    assert!(refusal(&bench, recorded.pid()).contains("recorded already"));
+}
+
+#[test]
+fn another_root_directory_is_seen() {
+    let Some(bench) = Bench::new() else { return };
+    if !testing::root_or_skip() {
+        return;
+    }
+    let program = bench.compile("later", &[]);
+    let mut apart = Command::new("unshare");
+    // Another file system where the recording is: what a container has.
+    apart
+        .args(["-m", "sh", "-c", "exec 9<\"$1\"; mount -t tmpfs none \"$0\"; exec /proc/self/fd/9"])
+        .arg(bench.0.path())
+        .arg(&program);
+    let Ok(mut child) = apart.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() else {
+        return testing::skip("needs unshare");
+    };
+    let mut line = String::new();
+    let _ = BufReader::new(child.stdout.take().unwrap()).read_line(&mut line);
+    if line != "ready\n" {
+        let _ = child.wait();
+        return testing::skip("needs to mount in a namespace");
+    }
+    let told = refusal(&bench, child.id());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(told.contains("container"), "{told}");
+}
+
+const VICTIM: &str = "THAW_TEST_ATTACH_TO";
+
+/// Is killed from outside.
+#[test]
+#[ignore = "run by another test, in a process of its own"]
+fn attaches_and_waits() {
+    let pid = std::env::var(VICTIM).unwrap().parse().unwrap();
+    let output = std::env::var_os("THAW_TEST_OUTPUT").unwrap().into();
+    let bench = Bench(tempfile::tempdir().unwrap());
+    let plan = Plan { output, ..bench.plan(pid, 600.0) };
+    let _ = attach::run(&plan, "test", &mut |_| {});
+}
+
+#[test]
+fn a_program_survives_that_thaw_is_killed_at_any_moment() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("running", &[]);
+    let state = bench.path("state");
+    for threads in ["1", "4"] {
+        let mut running = Running::start(Command::new(&program).arg(threads));
+        for round in 0..25_u64 {
+            let mut thaw = Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "attaches_and_waits", "--ignored"])
+                .env(VICTIM, running.pid().to_string())
+                .env("THAW_TEST_OUTPUT", bench.path("killed.heap"))
+                .env("THAW_STATE_DIR", &state)
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap();
+            std::thread::sleep(Duration::from_millis(4 + round * 7 % 97));
+            thaw.kill().unwrap();
+            thaw.wait().unwrap();
+            assert!(running.child.try_wait().unwrap().is_none(), "{threads} threads, round {round}");
+        }
+        for leftover in os::journal::Journal::at(&state).leftovers().unwrap() {
+            os::journal::mend(&leftover).unwrap();
+        }
+        let (_, report) = bench.attach(running.pid(), 0.01);
+        assert!(report.processes[0].allocations > 0);
+        assert_eq!(running.end(), "whole");
+    }
+}
+
+#[test]
+fn the_journal_takes_hooks_out() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("later", &[]);
+    let mut running = Running::start(&mut Command::new(&program));
+    let (state, output) = (bench.path("state"), bench.path("killed.heap"));
+    let code = |running: &Running| code_of_malloc(running.pid());
+    let before = code(&running);
+    let mut thaw = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "attaches_and_waits", "--ignored"])
+        .env(VICTIM, running.pid().to_string())
+        .env("THAW_TEST_OUTPUT", &output)
+        .env("THAW_STATE_DIR", &state)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    while code(&running) == before {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    running.say("l\n");
+    assert_eq!(running.line(), "done");
+    thaw.kill().unwrap();
+    thaw.wait().unwrap();
+    running.say("o\n");
+    assert_eq!(running.line(), "done", "it goes on with its hooks");
+    let leftovers = os::journal::Journal::at(&state).leftovers().unwrap();
+    let said: Vec<String> = leftovers.iter().map(|leftover| leftover.undo.to_string()).collect();
+    assert_eq!(said, [format!("take the hooks of a heap recording out of process {}", running.pid())]);
+    leftovers.iter().for_each(|leftover| os::journal::mend(leftover).unwrap());
+    assert_eq!(code(&running), before);
+    // What was recorded until then can be read.
+    let report = heap::report::report(&Reader::open(&output).unwrap()).unwrap();
+    assert!(report.processes[0].leaks.iter().any(|leak| leak.bytes.0 == 7001), "{report:#?}");
+    assert_eq!(running.end(), "");
+}
+
+/// The first bytes of malloc in the C library of a process.
+fn code_of_malloc(pid: u32) -> [u8; 8] {
+    // SAFETY: a name that the C library has. Only the address is taken; the library is the same file.
+    let own = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"malloc".as_ptr()) } as u64;
+    let library = |pid| {
+        let maps = os::process::maps(pid).unwrap();
+        maps.into_iter().find(|mapping| mapping.path.ends_with("libc.so.6")).unwrap().start
+    };
+    let mut bytes = [0; 8];
+    let memory = os::ptrace::Memory::of(pid).unwrap();
+    let at = library(pid) + (own - library(std::process::id()));
+    memory.read(at, &mut bytes).unwrap_or_else(|error| panic!("{error} at {at:#x}, own {own:#x}"));
+    bytes
+}
