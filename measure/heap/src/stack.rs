@@ -90,6 +90,21 @@ impl Stacks {
         StackId(node)
     }
 
+    /// Enters an address that is known to be new.
+    pub(crate) fn append_address(&mut self, address: Address) {
+        self.addresses.push(address);
+    }
+
+    /// Enters a stack that is known to be new.
+    pub(crate) fn append(&mut self, outer: StackId, address: u32) {
+        self.nodes.push(Node { parent: outer.0, address });
+    }
+
+    /// The caller's stack and the number of the innermost address; of an end, itself and no address.
+    pub(crate) fn node(&self, stack: StackId) -> (StackId, u32) {
+        self.nodes.get(stack.0 as usize).map_or((stack, u32::MAX), |node| (StackId(node.parent), node.address))
+    }
+
     /// All addresses, each once.
     pub fn addresses(&self) -> impl Iterator<Item = Address> + '_ {
         self.addresses.iter().copied()
