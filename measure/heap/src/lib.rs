@@ -15,6 +15,7 @@ pub mod diff;
 pub mod export;
 pub mod finish;
 pub mod growth;
+mod index;
 pub mod ledger;
 pub mod modes;
 pub mod named;

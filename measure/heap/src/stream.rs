@@ -25,6 +25,7 @@ pub use crate::stack::{Address, End, StackId, Stacks};
 pub use sample::variance;
 
 use crate::finish::{self, Blocks, Known};
+use crate::stack::Quick;
 use crate::wire::{self, Bad, Head, Meta};
 use heap_wire::{PAGE, kind, map, origin, stop, tier};
 use lane::{Lane, Taken};
@@ -33,6 +34,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::ffi::OsString;
 use std::fs::File;
+use std::hash::BuildHasherDefault;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -505,6 +507,9 @@ fn process(id: ProcessId, file: PathBuf, head: Head, parent: Option<ProcessId>, 
     }
 }
 
+/// Address numbers by the ids of the stream.
+type Addresses = HashMap<u32, u32, BuildHasherDefault<Quick>>;
+
 /// The events of one process, in the order of time. Fork and exec begin other processes.
 #[derive(Debug)]
 pub struct Events {
@@ -517,7 +522,7 @@ pub struct Events {
     stacks: Stacks,
     modules: Vec<Module>,
     /// Address numbers by the ids of the stream.
-    addresses: HashMap<u32, u32>,
+    addresses: Addresses,
     names: HashMap<ThreadId, String>,
     notes: Vec<String>,
     warnings: Vec<Warning>,
@@ -547,7 +552,7 @@ impl Events {
             current: None,
             stacks: Stacks::default(),
             modules: Vec::new(),
-            addresses: HashMap::new(),
+            addresses: HashMap::default(),
             names: HashMap::new(),
             notes: Vec::new(),
             warnings: Vec::new(),

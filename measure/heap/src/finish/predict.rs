@@ -6,10 +6,6 @@
 //!
 //! Nothing here depends on the allocator: where it does otherwise, the file is larger.
 
-use std::hash::Hasher;
-
-use crate::stack::Quick;
-
 /// Blocks that came back, remembered for each bucket.
 const RING: usize = 32;
 /// How many of these are searched.
@@ -33,7 +29,7 @@ pub mod told {
 
 /// Blocks of about this size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Bucket(u16);
+pub struct Bucket(pub u16);
 
 /// Whose blocks: pools hand out parts of blocks of the heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,82 +182,108 @@ pub mod gone {
     pub const FAR: u8 = 255;
 }
 
-/// A map from numbers that are mostly used near each other, so that neighbours lie beside each other: sixteen in a row.
+/// A map from numbers that are mostly used near each other: sixteen neighbours lie together. Groups that became empty go when it grows.
 #[derive(Debug)]
 pub struct Near<V> {
-    places: Vec<(u64, V)>,
-    used: usize,
-    /// Low bits of keys that are always zero.
+    /// Which group is where: open addressing, at most half full.
+    table: Vec<(u64, u32)>,
+    groups: Vec<Group<V>>,
+    /// Groups that are not in the table.
+    unused: Vec<u32>,
+    /// The group that was used last.
+    last: (u64, u32),
+    /// Low bits of keys that are mostly zero.
     shift: u32,
 }
 
-/// No key.
-const FREE: u64 = u64::MAX;
+#[derive(Clone, Copy, Debug, Default)]
+struct Group<V> {
+    used: u16,
+    values: [V; 16],
+}
+
+/// No group.
+const NONE: u32 = u32::MAX;
 
 impl<V: Copy + Default> Near<V> {
     /// An empty one for keys of which `shift` low bits are mostly zero.
     pub fn new(shift: u32) -> Self {
-        Self { places: vec![(FREE, V::default()); 1 << 10], used: 0, shift }
+        Self { table: vec![(0, NONE); 1 << 6], groups: Vec::new(), unused: Vec::new(), last: (0, NONE), shift }
     }
 
-    fn home(&self, key: u64) -> usize {
-        let key = key >> self.shift;
-        let mut hash = Quick::default();
-        hash.write_u64(key >> 4);
-        ((hash.finish() as usize) << 4 | (key & 15) as usize) & (self.places.len() - 1)
+    /// The key of a group, and the place in it.
+    fn split(&self, key: u64) -> (u64, usize) {
+        let key = key.rotate_right(self.shift);
+        (key >> 4, (key & 15) as usize)
     }
 
-    /// Enters a value; what was there goes. [`u64::MAX`] is not remembered.
-    pub fn insert(&mut self, key: u64, value: V) {
-        if key == FREE {
-            return;
-        }
-        if self.used * 2 >= self.places.len() {
-            let larger = vec![(FREE, V::default()); self.places.len() * 2];
-            let old = std::mem::replace(&mut self.places, larger);
-            self.used = 0;
-            old.into_iter().filter(|(key, _)| *key != FREE).for_each(|(key, value)| self.insert(key, value));
-        }
-        let mask = self.places.len() - 1;
-        let mut at = self.home(key);
-        while self.places[at].0 != FREE && self.places[at].0 != key {
+    /// The entry of a group, or the free one where it would be.
+    fn entry(&self, group: u64) -> usize {
+        let mask = self.table.len() - 1;
+        let mut at = (group.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - self.table.len().ilog2())) as usize;
+        while self.table[at].1 != NONE && self.table[at].0 != group {
             at = (at + 1) & mask;
         }
-        self.used += usize::from(self.places[at].0 == FREE);
-        self.places[at] = (key, value);
+        at
+    }
+
+    fn find(&mut self, group: u64) -> Option<&mut Group<V>> {
+        if self.last.0 != group || self.last.1 == NONE {
+            self.last = self.table[self.entry(group)];
+        }
+        self.groups.get_mut(self.last.1 as usize)
+    }
+
+    /// Enters a value; what was there goes.
+    pub fn insert(&mut self, key: u64, value: V) {
+        let (group, place) = self.split(key);
+        if self.find(group).is_none() {
+            self.add(group);
+        }
+        if let Some(group) = self.find(group) {
+            group.used |= 1 << place;
+            group.values[place] = value;
+        }
+    }
+
+    fn add(&mut self, group: u64) {
+        if (self.groups.len() - self.unused.len()) * 2 >= self.table.len() {
+            self.make_room();
+        }
+        let number = self.unused.pop().unwrap_or_else(|| {
+            self.groups.push(Group::default());
+            (self.groups.len() - 1) as u32
+        });
+        let at = self.entry(group);
+        self.table[at] = (group, number);
+    }
+
+    /// Forgets empty groups; grows if that is not enough.
+    fn make_room(&mut self) {
+        let old = std::mem::take(&mut self.table);
+        let full = |entry: &&(u64, u32)| self.groups.get(entry.1 as usize).is_some_and(|group| group.used != 0);
+        let kept: Vec<(u64, u32)> = old.iter().filter(full).copied().collect();
+        self.unused.extend(old.iter().filter(|entry| entry.1 != NONE && !full(entry)).map(|entry| entry.1));
+        let length = if kept.len() * 4 > old.len() { old.len() * 2 } else { old.len() };
+        self.table = vec![(0, NONE); length];
+        for entry in kept {
+            let at = self.entry(entry.0);
+            self.table[at] = entry;
+        }
+        self.last = (0, NONE);
     }
 
     /// Takes a value out.
     pub fn remove(&mut self, key: u64) -> Option<V> {
-        let mask = self.places.len() - 1;
-        let mut at = self.home(key);
-        while self.places[at].0 != key {
-            if self.places[at].0 == FREE {
-                return None;
-            }
-            at = (at + 1) & mask;
-        }
-        if key == FREE {
-            return None;
-        }
-        let value = self.places[at].1;
-        self.used -= 1;
-        // Those behind it that would no longer be found move up.
-        let mut hole = at;
-        loop {
-            at = (at + 1) & mask;
-            let (other, _) = self.places[at];
-            if other == FREE {
-                break;
-            }
-            let home = self.home(other);
-            if at.wrapping_sub(home) & mask >= at.wrapping_sub(hole) & mask {
-                self.places[hole] = self.places[at];
-                hole = at;
-            }
-        }
-        self.places[hole].0 = FREE;
-        Some(value)
+        let (group, place) = self.split(key);
+        let group = self.find(group).filter(|group| group.used & 1 << place != 0)?;
+        group.used &= !(1 << place);
+        Some(group.values[place])
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> u32 {
+        self.groups.iter().map(|group| group.used.count_ones()).sum()
     }
 }
 
@@ -273,10 +295,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn near_is_a_map(steps in prop::collection::vec((0u64..300, any::<bool>(), 0u32..2), 0..2000)) {
+        fn near_is_a_map(steps in prop::collection::vec((0u64..300, any::<bool>(), 0u32..3), 0..2000)) {
             let (mut near, mut map) = (Near::new(4), HashMap::new());
             for (number, (key, insert, spread)) in steps.into_iter().enumerate() {
-                let key = if spread == 1 { key << 40 } else { key * 16 };
+                let key = [key << 40, key * 16, key][spread as usize];
                 if insert {
                     near.insert(key, number);
                     map.insert(key, number);
@@ -287,7 +309,7 @@ mod tests {
             for (key, value) in map {
                 prop_assert_eq!(near.remove(key), Some(value));
             }
-            prop_assert_eq!(near.used, 0);
+            prop_assert_eq!(near.len(), 0);
         }
 
         #[test]

@@ -3,11 +3,11 @@
 use super::columns::{BLOCK, COLUMNS, Column, MAGIC, Packer, VERSION, put, put_bytes, section, section_head};
 use super::predict::{Bucket, Near, Owner, Places, bucket, gone, taken};
 use super::{Quantum, op, rest};
-use crate::stack::{Quick, StackId};
+use crate::index::{self, Index};
+use crate::stack::StackId;
 use crate::stream::{Event, Events, Freer, Maker, ThreadId, What};
 use heap_wire::{spread, zigzag};
 use std::collections::HashMap;
-use std::hash::BuildHasherDefault;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 
@@ -16,7 +16,7 @@ const NODES: usize = 1 << 20;
 const TEXTS: usize = 1 << 10;
 
 /// What allocations have in common.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Class {
     size: u64,
     /// Usable size + 1; 0: unknown.
@@ -26,11 +26,24 @@ struct Class {
     stack: u64,
 }
 
-/// What is known of a live block.
+impl Class {
+    fn hash(&self) -> u64 {
+        index::hash(self.size ^ self.stack << 32, self.usable ^ self.count << 48)
+    }
+}
+
+/// What is known of a live block, in eight bytes.
 #[derive(Clone, Copy, Debug, Default)]
-struct Live {
-    serial: u64,
-    bucket: Bucket,
+struct Live(u64);
+
+impl Live {
+    fn new(serial: u64, bucket: Bucket) -> Self {
+        Self(serial << 16 | u64::from(bucket.0))
+    }
+
+    fn parts(self) -> (u64, Bucket) {
+        (self.0 >> 16, Bucket(self.0 as u16))
+    }
 }
 
 /// What a thread did last.
@@ -51,7 +64,9 @@ pub struct Writer<'a> {
     quantum: Quantum,
     in_block: u32,
     events: u64,
-    classes: HashMap<Class, u32, BuildHasherDefault<Quick>>,
+    classes: Vec<Class>,
+    /// Their numbers.
+    index: Index,
     threads: Vec<Thread>,
     numbers: HashMap<ThreadId, usize>,
     thread: (ThreadId, usize),
@@ -87,7 +102,8 @@ impl<'a> Writer<'a> {
             quantum,
             in_block: 0,
             events: 0,
-            classes: HashMap::default(),
+            classes: Vec::new(),
+            index: Index::default(),
             threads: Vec::new(),
             numbers: HashMap::new(),
             thread: (ThreadId(u32::MAX), usize::MAX),
@@ -239,8 +255,12 @@ impl<'a> Writer<'a> {
             stack: stack.map_or(0, |stack| u64::from(stack.0) + 1),
         };
         let fresh = self.classes.len() as u32;
-        let number = *self.classes.entry(class).or_insert(fresh);
+        let classes = &self.classes;
+        let (same, hash_of) =
+            (|number: u32| classes[number as usize] == class, |number: u32| classes[number as usize].hash());
+        let number = self.index.find_or(class.hash(), fresh, same, hash_of);
         if number == fresh {
+            self.classes.push(class);
             let more = if class.usable == 0 { 0 } else { zigzag(class.usable.wrapping_sub(size)).wrapping_add(1) };
             let column = self.column(Column::NewClasses);
             [size, count, more, class.stack].into_iter().for_each(|value| put(column, value));
@@ -266,7 +286,7 @@ impl<'a> Writer<'a> {
 
     fn came(&mut self, ptr: u64, bucket: Bucket, owner: Owner) {
         self.serial += 1;
-        let live = Live { serial: self.serial, bucket };
+        let live = Live::new(self.serial, bucket);
         self.blocks(owner).insert(ptr, live);
     }
 
@@ -279,9 +299,10 @@ impl<'a> Writer<'a> {
             self.unknown = ptr;
             return Bucket::default();
         };
-        let after = self.serial - block.serial;
-        let later = block.serial.wrapping_sub(self.threads[thread].gone) as i64;
-        self.threads[thread].gone = block.serial;
+        let (serial, bucket) = block.parts();
+        let after = self.serial - serial;
+        let later = serial.wrapping_sub(self.threads[thread].gone) as i64;
+        self.threads[thread].gone = serial;
         if after < u64::from(gone::RECENT) {
             self.column(Column::Gone).push(after as u8);
         } else if gone::NEAR.contains(&later) {
@@ -290,8 +311,8 @@ impl<'a> Writer<'a> {
             self.column(Column::Gone).push(gone::FAR);
             put(self.column(Column::GoneFar), after);
         }
-        self.places.freed(ptr, block.bucket);
-        block.bucket
+        self.places.freed(ptr, bucket);
+        bucket
     }
 
     fn mapping(&mut self, at: u64, size: u64) {
