@@ -118,13 +118,17 @@ pub struct Finished {
 /// Killed at any moment, it leaves each stream or its finished file, and does the rest when it is called again.
 ///
 /// # Errors
-/// The recording cannot be read, its directory cannot be written, processes of it are still running.
+/// The recording cannot be read, its directory cannot be written, a process still writes it.
 pub fn finish(directory: &Path, progress: &mut dyn FnMut(u64)) -> Result<Finished> {
     let reader = Reader::open(directory)?;
-    if !reader.recording().running.is_empty() {
-        return Err(Error::on(Exit::Usage, "processes of this recording were still running when it ended", directory)
-            .because("their streams may still be written")
-            .hint("the recording can be read as it is"));
+    // If it ended properly, nobody is left.
+    let recording = reader.recording();
+    let over = recording.finished && recording.running.is_empty();
+    let writer = if over { None } else { writer_of(directory) };
+    if let Some(pid) = writer {
+        return Err(Error::on(Exit::Usage, "the recording is still being written", directory)
+            .because(format!("process {pid} has a stream of it open"))
+            .hint("it can be read as it is; finish it when that process has ended"));
     }
     remove_leftovers(directory)?;
     let mut done = Finished::default();
@@ -139,6 +143,19 @@ pub fn finish(directory: &Path, progress: &mut dyn FnMut(u64)) -> Result<Finishe
         }
     }
     Ok(done)
+}
+
+/// A process that has a stream of this recording open or mapped.
+fn writer_of(directory: &Path) -> Option<u32> {
+    let directory = directory.canonicalize().ok()?;
+    let is_stream =
+        |path: &Path| path.starts_with(&directory) && path.extension().is_some_and(|extension| extension == STREAM);
+    os::process::all().into_iter().find(|pid| {
+        let mapped = os::process::maps(*pid).unwrap_or_default();
+        let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        mapped.iter().any(|mapping| is_stream(&mapping.path))
+            || open.filter_map(|entry| fs::read_link(entry.path()).ok()).any(|path| is_stream(&path))
+    })
 }
 
 fn size_of(path: &Path) -> u64 {

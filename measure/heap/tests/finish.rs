@@ -249,12 +249,15 @@ fn damage_is_an_error_that_names_file_and_block() {
 }
 
 #[test]
-fn a_recording_whose_processes_still_run_stays_as_it_is() {
+fn a_recording_that_is_being_written_stays_as_it_is() {
     let home = tempfile::tempdir().unwrap();
     recording(home.path(), &[lane(0, &[])]);
-    fs::write(home.path().join("recording.json"), HEAD.replace("\"running\":[]", "\"running\":[7]")).unwrap();
+    fs::write(home.path().join("recording.json"), HEAD.replace("\"finished\":true", "\"finished\":false")).unwrap();
+    let open = fs::File::open(home.path().join("7-0.stream")).unwrap();
     assert_eq!(finish::finish(home.path(), &mut |_| {}).unwrap_err().exit, Exit::Usage);
     assert_eq!(names(home.path()), ["7-0.stream", "recording.json"]);
+    drop(open);
+    assert_eq!(finish::finish(home.path(), &mut |_| {}).unwrap().streams, 1);
 }
 
 /// Names the recording in the process that is to be killed.

@@ -459,7 +459,7 @@ impl Blocks {
         let part = u128::from(self.quantum.ticks.get()) * (2 * u128::from(read) + 1) / (2 * u128::from(events));
         self.time.read += 1;
         let begin = self.quantum.start.checked_add(quantum.checked_mul(self.quantum.ticks.get())?)?;
-        self.time.last = begin.checked_add(part as u64)?.max(last);
+        self.time.last = begin.saturating_add(part as u64).max(last);
         Some(self.time.last)
     }
 
