@@ -63,7 +63,7 @@ fn a_recording_is_finished_at_its_end_or_later() {
         return;
     }
     let scratch = Scratch::new();
-    let small = scratch.thaw(["heap", "run", "--json", "-o", "small.heap", "--", "ls"]).exits(0).json();
+    let small = scratch.thaw(["heap", "run", "--json", "-o", "small.heap", "--", "true"]).exits(0).json();
     assert_eq!(small["time_resolution_ns"], 100_000);
     let files = |name: &str, extension: &str| {
         let entries = std::fs::read_dir(scratch.path(name)).unwrap().map(|entry| entry.unwrap().path());
@@ -72,7 +72,7 @@ fn a_recording_is_finished_at_its_end_or_later() {
     assert_eq!((files("small.heap", "stream"), files("small.heap", "events")), (0, 1));
     scratch.thaw(["heap", "finish", "small.heap"]).exits(0).says("finished already");
 
-    let raw = scratch.thaw(["heap", "run", "--raw", "--json", "--", "ls"]).exits(0).json();
+    let raw = scratch.thaw(["heap", "run", "--raw", "--json", "--", "true"]).exits(0).json();
     assert_eq!(raw["time_resolution_ns"], 0);
     assert_eq!((files("thaw.heap", "stream"), files("thaw.heap", "events")), (1, 0));
     let before = scratch.thaw(["heap", "report", "--json"]).exits(0).json();

@@ -38,7 +38,7 @@ pub const STREAM: &str = "stream";
 /// Times of a finished recording are right to this.
 pub const QUANTUM: Nanos = Nanos(100_000);
 /// Of zstd: chosen by measurement.
-const LEVEL: i32 = 3;
+const LEVEL: i32 = 4;
 /// The nodes of the tree of stacks that are ends.
 const ENDS: usize = heap_wire::mark::FIRST_PC as usize;
 
