@@ -56,3 +56,42 @@ fn without_its_guest_thaw_says_how_to_get_it() {
     scratch.write("file", "text");
     scratch.thaw(["heap", "run", "--depth", "500", "--", "true"]).exits(2).complains("--depth");
 }
+
+#[test]
+fn a_recording_is_finished_at_its_end_or_later() {
+    if !guest() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let small = scratch.thaw(["heap", "run", "--json", "-o", "small.heap", "--", "true"]).exits(0).json();
+    assert_eq!(small["time_resolution_ns"], 100_000);
+    let files = |name: &str, extension: &str| {
+        let entries = std::fs::read_dir(scratch.path(name)).unwrap().map(|entry| entry.unwrap().path());
+        entries.filter(|path| path.extension().is_some_and(|other| other == extension)).count()
+    };
+    assert_eq!((files("small.heap", "stream"), files("small.heap", "events")), (0, 1));
+    scratch.thaw(["heap", "finish", "small.heap"]).exits(0).says("finished already");
+
+    let raw = scratch.thaw(["heap", "run", "--raw", "--json", "--", "true"]).exits(0).json();
+    assert_eq!(raw["time_resolution_ns"], 0);
+    assert_eq!((files("thaw.heap", "stream"), files("thaw.heap", "events")), (1, 0));
+    let before = scratch.thaw(["heap", "report", "--json"]).exits(0).json();
+    let done = scratch.thaw(["heap", "finish", "--json"]).exits(0).json();
+    assert_eq!((done["schema"].as_str(), done["streams"].as_u64()), (Some("thaw.heap-finish/1"), Some(1)));
+    assert!(done["after_bytes"].as_u64().unwrap() * 4 < done["before_bytes"].as_u64().unwrap(), "{done}");
+    let after = scratch.thaw(["heap", "report", "--json"]).exits(0).json();
+    assert_eq!(before["total"]["made"], after["total"]["made"]);
+    scratch.thaw(["heap", "finish", "no-such.heap"]).exits(5);
+
+    let events = std::fs::read_dir(scratch.path("thaw.heap")).unwrap().map(|entry| entry.unwrap().path());
+    let events = events.into_iter().find(|path| path.extension().is_some_and(|other| other == "events")).unwrap();
+    let mut bytes = std::fs::read(&events).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&events, bytes).unwrap();
+    scratch
+        .thaw(["heap", "report"])
+        .exits(5)
+        .complains("block 1")
+        .complains(events.file_name().unwrap().to_str().unwrap());
+}

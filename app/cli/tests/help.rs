@@ -8,7 +8,7 @@ const VERBS: [&str; 20] = [
 ];
 const ARCHIVE_VERBS: [&str; 4] = ["stat", "reorder", "pack", "unpack"];
 const ELF_VERBS: [&str; 5] = ["stat", "pack", "restore", "fix-relr", "verify"];
-const HEAP_VERBS: [&str; 6] = ["run", "report", "diff", "export", "slop", "growth"];
+const HEAP_VERBS: [&str; 7] = ["run", "finish", "report", "diff", "export", "slop", "growth"];
 const IO_VERBS: [&str; 2] = ["model", "replay"];
 const MEMORY_VERBS: [&str; 4] = ["show", "diff", "watch", "mark"];
 const PRELOAD_VERBS: [&str; 5] = ["make", "run", "status", "install", "uninstall"];

@@ -4,6 +4,7 @@
 //! the order of time; [`ledger`] follows the events: what is live, what leaked, whether it adds up; [`report`] is the summary of a recording.
 //! [`modes`] adds the events up by stack, at any moment; [`symbols`] names the stacks; [`named`] is both together; [`tree`], [`diff`] and [`export`]
 //! are made from it.
+//! [`finish`] rewrites the streams as small files.
 //! [`slop`] says what allocators round up, [`growth`] how buffers grow, both by [`site`].
 //!
 //! Not for the code inside of the recorded program (`inject/heap-agent`).
@@ -12,7 +13,9 @@
 pub mod attach;
 pub mod diff;
 pub mod export;
+pub mod finish;
 pub mod growth;
+mod index;
 pub mod ledger;
 pub mod modes;
 pub mod named;

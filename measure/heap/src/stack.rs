@@ -1,9 +1,10 @@
 //! Stacks as a tree: equal stacks have equal numbers, and a stack knows its caller's.
 
+use crate::index::{self, Index};
 use crate::stream::ModuleId;
 use heap_wire::mark;
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::Hasher;
 
 /// A stack of one process: a node of its tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -41,7 +42,7 @@ struct Node {
 #[derive(Debug)]
 pub struct Stacks {
     nodes: Vec<Node>,
-    children: HashMap<(u32, u32), u32, BuildHasherDefault<Quick>>,
+    children: Index,
     addresses: Vec<Address>,
     numbers: HashMap<Address, u32>,
 }
@@ -52,7 +53,7 @@ const ENDS: u32 = mark::FIRST_PC;
 impl Default for Stacks {
     fn default() -> Self {
         let nodes = (0..ENDS).map(|end| Node { parent: end, address: u32::MAX }).collect();
-        Self { nodes, children: HashMap::default(), addresses: Vec::new(), numbers: HashMap::new() }
+        Self { nodes, children: Index::default(), addresses: Vec::new(), numbers: HashMap::new() }
     }
 }
 
@@ -83,11 +84,32 @@ impl Stacks {
     /// The stack that has one more frame, inside.
     pub(crate) fn push(&mut self, outer: StackId, address: u32) -> StackId {
         let fresh = self.nodes.len() as u32;
-        let node = *self.children.entry((outer.0, address)).or_insert(fresh);
+        let nodes = &self.nodes;
+        let same = |node: u32| {
+            let node = &nodes[node as usize];
+            node.parent == outer.0 && node.address == address
+        };
+        let hash_of = |node: u32| index::hash(nodes[node as usize].parent.into(), nodes[node as usize].address.into());
+        let node = self.children.find_or(index::hash(outer.0.into(), address.into()), fresh, same, hash_of);
         if node == fresh {
             self.nodes.push(Node { parent: outer.0, address });
         }
         StackId(node)
+    }
+
+    /// Enters an address that is known to be new.
+    pub(crate) fn append_address(&mut self, address: Address) {
+        self.addresses.push(address);
+    }
+
+    /// Enters a stack that is known to be new.
+    pub(crate) fn append(&mut self, outer: StackId, address: u32) {
+        self.nodes.push(Node { parent: outer.0, address });
+    }
+
+    /// The caller's stack and the number of the innermost address; of an end, itself and no address.
+    pub(crate) fn node(&self, stack: StackId) -> (StackId, u32) {
+        self.nodes.get(stack.0 as usize).map_or((stack, u32::MAX), |node| (StackId(node.parent), node.address))
     }
 
     /// All addresses, each once.

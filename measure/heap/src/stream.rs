@@ -24,6 +24,8 @@ pub use crate::record::Recording;
 pub use crate::stack::{Address, End, StackId, Stacks};
 pub use sample::variance;
 
+use crate::finish::{self, Blocks, Known};
+use crate::stack::Quick;
 use crate::wire::{self, Bad, Head, Meta};
 use heap_wire::{PAGE, kind, map, origin, stop, tier};
 use lane::{Lane, Taken};
@@ -32,6 +34,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::ffi::OsString;
 use std::fs::File;
+use std::hash::BuildHasherDefault;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -124,7 +127,16 @@ pub struct Process {
     pub setup: Nanos,
     /// Whether usable sizes are told.
     tells_usable: bool,
+    /// Times of events are right to this; 0: exact.
+    pub resolution: Nanos,
     start_ticks: u64,
+}
+
+impl Process {
+    /// The time stamp counter when its recording began.
+    pub(crate) fn start_ticks(&self) -> u64 {
+        self.start_ticks
+    }
 }
 
 /// A loaded object.
@@ -286,8 +298,10 @@ impl Reader {
         let mut found = Vec::new();
         for entry in std::fs::read_dir(directory).map_err(cannot)? {
             let path = entry.map_err(cannot)?.path();
-            if path.extension().is_some_and(|extension| extension == "stream") {
-                match read_head(&path)? {
+            let Some(form) = form(&path) else { continue };
+            // Both are there if finishing was cut short before the stream was removed.
+            if form == Form::Finished || !path.with_extension(finish::EXTENSION).exists() {
+                match read_head(&path, form)? {
                     Ok(head) => found.push((path, head)),
                     Err(Bad::Version(version)) => {
                         return Err(Error::on(Exit::Data, format!("a stream of version {version}"), &path)
@@ -305,7 +319,9 @@ impl Reader {
         let names: HashMap<Vec<u8>, usize> = found
             .iter()
             .enumerate()
-            .filter_map(|(index, (path, _))| Some((path.file_name()?.to_owned().into_vec(), index)))
+            .filter_map(|(index, (path, _))| {
+                Some((path.with_extension(finish::STREAM).file_name()?.to_owned().into_vec(), index))
+            })
             .collect();
         let first = recording.start_ticks.min(found.first().map_or(u64::MAX, |(_, head)| head.start_ticks));
         let rate = recording.ticks_per_second.or_else(|| rate_of(found.iter().map(|(_, head)| head))).unwrap_or(1e9);
@@ -342,21 +358,52 @@ impl Reader {
     /// The events of a process.
     ///
     /// # Errors
-    /// The file cannot be read. What is damaged inside is a warning of [`Events`].
+    /// The file cannot be read. What is damaged inside of a stream is a warning of [`Events`]; a damaged finished file is an error.
     pub fn events(&self, process: ProcessId) -> Result<Events> {
         let Some(process) = self.processes.get(process.0) else {
             return Err(Error::bug(format!("the recording has no process {}", process.0)));
         };
-        Events::open(process, self.recording.ticks_per_second.unwrap_or(1e9))
+        Events::open(process, self.rate())
+    }
+
+    /// Ticks of the time stamp counter in a second.
+    pub(crate) fn rate(&self) -> f64 {
+        self.recording.ticks_per_second.unwrap_or(1e9)
     }
 }
 
-fn read_head(path: &Path) -> Result<std::result::Result<Head, Bad>> {
+/// What a file of a recording is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// As the recorded process wrote it.
+    Stream,
+    /// Rewritten: [`crate::finish`].
+    Finished,
+}
+
+fn form(path: &Path) -> Option<Form> {
+    match path.extension()?.to_str()? {
+        finish::STREAM => Some(Form::Stream),
+        finish::EXTENSION => Some(Form::Finished),
+        _ => None,
+    }
+}
+
+fn read_head(path: &Path, form: Form) -> Result<std::result::Result<Head, Bad>> {
+    let page = match form {
+        Form::Stream => first_page(path)?,
+        Form::Finished => finish::head(path)?.1,
+    };
+    Ok(wire::head(&page))
+}
+
+/// The first page of a stream, as far as there is one.
+pub(crate) fn first_page(path: &Path) -> Result<Vec<u8>> {
     let mut page = vec![0; PAGE];
     let file = open(path)?;
     let length = read_at(&file, path, &mut page, 0)?;
     page.truncate(length);
-    Ok(wire::head(&page))
+    Ok(page)
 }
 
 fn open(path: &Path) -> Result<File> {
@@ -421,6 +468,7 @@ fn nanos(ticks: u64, rate: f64) -> Nanos {
 fn process(id: ProcessId, file: PathBuf, head: Head, parent: Option<ProcessId>, start: Nanos) -> Process {
     let path = |bytes: Vec<u8>| PathBuf::from(OsString::from_vec(bytes));
     let names = [(tier::PRELOAD, "preload"), (tier::GOT, "got"), (tier::DETOUR, "detour"), (tier::POOL, "pool")];
+    let finished = form(&file) == Some(Form::Finished);
     Process {
         id,
         pid: head.pid,
@@ -454,13 +502,19 @@ fn process(id: ProcessId, file: PathBuf, head: Head, parent: Option<ProcessId>, 
         doubt: String::from_utf8_lossy(&head.doubt).into_owned(),
         setup: Nanos(head.setup_ns),
         tells_usable: head.version >= 2,
+        resolution: if finished { finish::QUANTUM } else { Nanos(0) },
         start_ticks: head.start_ticks,
     }
 }
 
+/// Address numbers by the ids of the stream.
+type Addresses = HashMap<u32, u32, BuildHasherDefault<Quick>>;
+
 /// The events of one process, in the order of time. Fork and exec begin other processes.
 #[derive(Debug)]
 pub struct Events {
+    /// Where the events come from if the stream is finished; else from lanes.
+    finished: Option<Box<Blocks>>,
     lanes: Vec<Lane>,
     /// When each lane goes on, but for the one that is being read.
     order: BinaryHeap<Reverse<(u64, usize)>>,
@@ -468,7 +522,7 @@ pub struct Events {
     stacks: Stacks,
     modules: Vec<Module>,
     /// Address numbers by the ids of the stream.
-    addresses: HashMap<u32, u32>,
+    addresses: Addresses,
     names: HashMap<ThreadId, String>,
     notes: Vec<String>,
     warnings: Vec<Warning>,
@@ -480,19 +534,25 @@ pub struct Events {
 
 impl Events {
     fn open(process: &Process, rate: f64) -> Result<Self> {
-        let file = Rc::new(open(&process.file)?);
         let mut lanes = BTreeMap::new();
-        each_chunk(&file, &process.file, |chunk, offset| {
-            let lane = lanes.entry(chunk.lane).or_insert_with(|| Lane::new(Rc::clone(&file), process.file.clone()));
-            lane.add(chunk, offset);
-        })?;
+        let mut finished = None;
+        if form(&process.file) == Some(Form::Finished) {
+            finished = Some(Box::new(Blocks::open(&process.file, process.start_ticks, rate)?));
+        } else {
+            let file = Rc::new(open(&process.file)?);
+            each_chunk(&file, &process.file, |chunk, offset| {
+                let lane = lanes.entry(chunk.lane).or_insert_with(|| Lane::new(Rc::clone(&file), process.file.clone()));
+                lane.add(chunk, offset);
+            })?;
+        }
         let mut events = Self {
+            finished,
             lanes: lanes.into_values().collect(),
             order: BinaryHeap::new(),
             current: None,
             stacks: Stacks::default(),
             modules: Vec::new(),
-            addresses: HashMap::new(),
+            addresses: HashMap::default(),
             names: HashMap::new(),
             notes: Vec::new(),
             warnings: Vec::new(),
@@ -512,9 +572,13 @@ impl Events {
     /// The next event; `None` after the last.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// The file cannot be read, or is a finished one that is damaged.
     #[expect(clippy::should_implement_trait, reason = "an iterator could not lend the stacks between two events")]
     pub fn next(&mut self) -> Result<Option<Event>> {
+        let Self { finished, stacks, modules, names, notes, warnings, .. } = self;
+        if let Some(finished) = finished {
+            return finished.next(&mut Known { stacks, modules, names, notes, warnings });
+        }
         loop {
             let Some(index) = self.current.take().or_else(|| self.order.pop().map(|Reverse((_, index))| index)) else {
                 return Ok(None);

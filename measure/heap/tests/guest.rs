@@ -1,5 +1,8 @@
 //! The guest in real programs: what it must see, what it must survive, and that its stacks are those that a debugger sees.
 
+#[path = "guest/finish.rs"]
+mod finish;
+
 use heap::ledger::Ledger;
 use heap::record::{self, Existing, FreeStacks, Plan, Recording};
 use heap::report::{ProcessReport, Report};

@@ -23,6 +23,9 @@ pub enum HeapVerb {
     /// What does a program allocate that is running already?
     #[command(long_about = ATTACH_ABOUT)]
     Attach(AttachArgs),
+    /// How do I make a recording small whose thaw was killed, or that was made with --raw?
+    #[command(long_about = FINISH_ABOUT)]
+    Finish(FinishArgs),
     /// How many bytes does the allocator give that nobody asked for, and who could ask for fewer?
     #[command(long_about = SLOP_ABOUT)]
     Slop(SlopArgs),
@@ -243,6 +246,9 @@ pub struct RunArgs {
     /// Record the stacks of frees too
     #[arg(long)]
     pub free_stacks: bool,
+    /// Leave the events as the program wrote them: exact times, many times the space
+    #[arg(long)]
+    pub raw: bool,
     /// Sites of leaks to print for each process
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub leaks: usize,
@@ -277,6 +283,18 @@ pub struct AttachArgs {
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub leaks: usize,
     /// Print one JSON document instead of text; it has all leaks
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `thaw heap finish`.
+#[derive(Debug, Args)]
+#[command(after_help = FINISH_EXAMPLES)]
+pub struct FinishArgs {
+    /// The recording
+    #[arg(value_name = "DIRECTORY", default_value = "thaw.heap", value_hint = ValueHint::DirPath)]
+    pub recording: PathBuf,
+    /// Print one JSON document instead of text
     #[arg(long)]
     pub json: bool,
 }
@@ -347,6 +365,18 @@ Examples:
   thaw heap attach 1234
   thaw heap attach --seconds 30 -o /tmp/server.heap $(pidof server)
   thaw heap attach --free-stacks --json 1234 > heap.json";
+
+const FINISH_ABOUT: &str = "\
+How do I make a recording small whose thaw was killed, or that was made with --raw?
+
+Rewrites the events of each process, as thaw heap run does at its end: their order, addresses, sizes and stacks stay, times are kept to 0.1 ms. Killed in \
+between, it leaves each process as it was or finished, and can be called again.";
+
+const FINISH_EXAMPLES: &str = "\
+Examples:
+  thaw heap finish
+  thaw heap finish ff.heap
+  thaw heap finish --json ff.heap | jq .after_bytes";
 
 const SLOP_ABOUT: &str = "\
 How many bytes does the allocator give that nobody asked for, and who could ask for fewer?

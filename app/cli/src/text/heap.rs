@@ -5,7 +5,7 @@ pub mod names;
 
 use super::table::{Align, Table};
 use super::{Page, harmless, units};
-use crate::verbs::heap::RunDocument;
+use crate::verbs::heap::{FinishDocument, RunDocument};
 use heap::report::{Leak, ProcessReport};
 
 /// Processes in the table.
@@ -24,6 +24,28 @@ pub fn recording(pid: u32, seconds: Option<f64>) -> String {
         Some(seconds) => format!("recording process {pid} for {seconds} s (Ctrl-C lets it go now)"),
         None => format!("recording process {pid} (Ctrl-C lets it go)"),
     }
+}
+
+/// `12.3M events`.
+pub fn finishing(events: u64) -> String {
+    format!("{} rewritten", units::plural(events, "event", "events"))
+}
+
+/// What rewriting a recording did.
+pub fn finished(document: &FinishDocument, width: usize) -> Page {
+    let mut page = Page::new(width);
+    let file = harmless(&model::shown(&document.file));
+    if document.streams == 0 {
+        page.line(&format!("{file} is finished already"));
+        return page;
+    }
+    let streams = units::plural(document.streams, "process", "processes");
+    let (before, after) = (units::bytes(document.before_bytes), units::bytes(document.after_bytes));
+    page.line(&format!(
+        "{file}: {} of {streams}, {before} before, {after} now",
+        units::plural(document.events, "event", "events")
+    ));
+    page
 }
 
 /// The summary of a recording.

@@ -5,7 +5,7 @@ mod look;
 
 pub use look::{DiffDocument, ReportDocument};
 
-use crate::args::heap::{GrowthArgs, HeapArgs, HeapVerb, RunArgs, SlopArgs};
+use crate::args::heap::{FinishArgs, GrowthArgs, HeapArgs, HeapVerb, RunArgs, SlopArgs};
 use crate::progress::Progress;
 use crate::{output, text};
 use heap::growth;
@@ -13,7 +13,7 @@ use heap::record::{self, Existing, FreeStacks, Phase, Plan};
 use heap::report::Report;
 use heap::slop::{self, Model};
 use heap::stream::{Process, Reader, Recording};
-use model::{Bytes, Error, Exit, Result};
+use model::{Bytes, Error, Exit, Nanos, Result};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -27,8 +27,27 @@ pub struct RunDocument {
     pub file: PathBuf,
     /// What was recorded.
     pub recording: Recording,
+    /// Times of events are kept to this; 0: exactly.
+    pub time_resolution_ns: Nanos,
     /// What it says.
     pub report: Report,
+}
+
+/// `thaw.heap-finish/1`: what rewriting a recording did.
+#[derive(Debug, Serialize)]
+pub struct FinishDocument {
+    /// Name and version of this document.
+    pub schema: &'static str,
+    /// The directory.
+    pub file: PathBuf,
+    /// Streams that were rewritten.
+    pub streams: u64,
+    /// Their events.
+    pub events: u64,
+    /// Their size.
+    pub before_bytes: Bytes,
+    /// Size of what was written in their place.
+    pub after_bytes: Bytes,
 }
 
 /// Does what was asked.
@@ -39,6 +58,7 @@ pub fn run(args: &HeapArgs, quiet: bool) -> Result<Exit> {
     match &args.verb {
         HeapVerb::Run(typed) => record(typed, quiet),
         HeapVerb::Attach(typed) => attach::attach(typed, quiet),
+        HeapVerb::Finish(typed) => finish(typed, quiet),
         HeapVerb::Report(typed) => look::report(typed, quiet),
         HeapVerb::Diff(typed) => look::diff(typed, quiet),
         HeapVerb::Export(typed) => look::export(typed, quiet),
@@ -71,7 +91,9 @@ fn record(args: &RunArgs, quiet: bool) -> Result<Exit> {
         };
         progress.note(&what, began.elapsed());
     })?;
-    conclude(&plan.output, &mut progress, began, args.leaks, if args.json { Form::Json } else { Form::Text })?;
+    let form = if args.json { Form::Json } else { Form::Text };
+    let streams = if args.raw { Streams::Stay } else { Streams::Finish };
+    conclude(&plan.output, &mut progress, began, args.leaks, form, streams)?;
     Ok(verdict(&recording))
 }
 
@@ -82,16 +104,61 @@ enum Form {
     Json,
 }
 
-/// Prints the summary of a fresh recording, and keeps the names of its functions.
-fn conclude(directory: &Path, progress: &mut Progress, began: Instant, leaks: usize, form: Form) -> Result<()> {
-    let document = summary(directory)?;
+/// What becomes of the streams.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Streams {
+    Finish,
+    Stay,
+}
+
+/// Prints the summary of a fresh recording, keeps the names of its functions, and finishes it.
+fn conclude(
+    directory: &Path,
+    progress: &mut Progress,
+    began: Instant,
+    leaks: usize,
+    form: Form,
+    streams: Streams,
+) -> Result<()> {
+    let mut document = summary(directory)?;
     progress.note("naming functions", began.elapsed());
     heap::symbols::remember(directory)?;
+    if streams == Streams::Finish && document.recording.running.is_empty() {
+        progress.note("making the recording small", began.elapsed());
+        match heap::finish::finish(directory, &mut |_| {}) {
+            Ok(_) => document.time_resolution_ns = heap::finish::QUANTUM,
+            // The program ran, and what it did is there: as large as it was.
+            Err(error) => output::complain(&text::errors::error(&error)),
+        }
+    }
     progress.done();
     match form {
         Form::Json => output::json(&document),
         Form::Text => output::page(&text::heap::page(&document, leaks, text::width::of_terminal())),
     }
+}
+
+fn finish(args: &FinishArgs, quiet: bool) -> Result<Exit> {
+    let mut progress = Progress::new(quiet);
+    let began = Instant::now();
+    let done = heap::finish::finish(&args.recording, &mut |events| {
+        progress.note(&text::heap::finishing(events), began.elapsed());
+    })?;
+    progress.done();
+    let document = FinishDocument {
+        schema: "thaw.heap-finish/1",
+        file: args.recording.clone(),
+        streams: done.streams,
+        events: done.events,
+        before_bytes: Bytes(done.before),
+        after_bytes: Bytes(done.after),
+    };
+    if args.json {
+        output::json(&document)?;
+    } else {
+        output::page(&text::heap::finished(&document, text::width::of_terminal()))?;
+    }
+    Ok(Exit::Done)
 }
 
 /// `thaw.heap-slop/1` and `thaw.heap-growth/1`: what a recording says about one question.
@@ -164,6 +231,7 @@ fn summary(directory: &Path) -> Result<RunDocument> {
         schema: "thaw.heap-run/1",
         file: directory.to_owned(),
         recording: reader.recording().clone(),
+        time_resolution_ns: Nanos(0),
         report,
     })
 }

@@ -1,10 +1,9 @@
 //! One lane of a stream: the sequence of its records, and what they refer back to.
 
-use super::{StackId, Stacks, read_at};
+use super::{Addresses, StackId, Stacks, read_at};
 use crate::wire::{self, Body, Chunk, Meta, Record, StackPart};
 use heap_wire::{DICTIONARY, DICTIONARY_FRAMES, UNKNOWN_SLOP, USABLE_SIZES, kind, mark};
 use model::{Result, Warning, WarningKind, shown};
-use std::collections::HashMap;
 use std::fs::File;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -134,7 +133,7 @@ impl Lane {
     }
 
     /// Takes the next record, with its ticks and thread; `None`: it is damaged (the lane ends), or of a kind that this version does not know.
-    pub(super) fn take(&mut self, stacks: &mut Stacks, addresses: &HashMap<u32, u32>) -> Option<(u64, u32, Taken<'_>)> {
+    pub(super) fn take(&mut self, stacks: &mut Stacks, addresses: &Addresses) -> Option<(u64, u32, Taken<'_>)> {
         // The record borrows the chunk while the lane changes: the chunk is put back right after.
         let bytes = std::mem::take(&mut self.bytes);
         let start = self.at;
@@ -160,7 +159,7 @@ impl Lane {
         &mut self,
         record: Option<Record<'_>>,
         stacks: &mut Stacks,
-        addresses: &HashMap<u32, u32>,
+        addresses: &Addresses,
     ) -> Option<Understood> {
         let record = record?;
         self.at = record.next;
@@ -228,16 +227,24 @@ impl Lane {
     }
 
     /// The stack of a record; the outer `None`: damage.
-    fn follow(
+    fn follow(&mut self, part: StackPart<'_>, stacks: &mut Stacks, addresses: &Addresses) -> Option<Option<StackId>> {
+        // Most records have none of their own, and need no space for them.
+        match part {
+            StackPart::None => Some(None),
+            StackPart::Same => Some(self.stack.last().copied()),
+            _ => self.follow_frames(part, stacks, addresses),
+        }
+    }
+
+    fn follow_frames(
         &mut self,
         part: StackPart<'_>,
         stacks: &mut Stacks,
-        addresses: &HashMap<u32, u32>,
+        addresses: &Addresses,
     ) -> Option<Option<StackId>> {
         let mut ids = [0u32; heap_wire::FRAMES_MAX];
         let (keep, count) = match part {
-            StackPart::None => return Some(None),
-            StackPart::Same => return Some(self.stack.last().copied()),
+            StackPart::None | StackPart::Same => return None,
             StackPart::Narrow(keep, bytes) => {
                 let pairs = bytes.chunks_exact(2).map(|id| u32::from(u16::from_le_bytes([id[0], id[1]])));
                 (keep, ids.iter_mut().zip(pairs).map(|(place, id)| *place = id).count())

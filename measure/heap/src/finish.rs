@@ -1,0 +1,212 @@
+//! The finished form of a recording: each stream rewritten as one small file when its program has ended.
+//!
+//! The recorded program writes what is quick to write. Later there is time to put the events of all threads into one order and to say
+//! less: a class (size, usable size, stack) once, then its number; an address as the place where the allocator mostly finds one; a block
+//! that goes by its age. Blocks of events are stored by column and packed with zstd.
+//!
+//! Nothing is lost but the exact times: events keep their order, and are told to be in the right [`QUANTUM`].
+//!
+//! ```text
+//! "THAWDONE", u32 version
+//! sections: u8 kind, u32 length, u32 CRC-32 of kind and content, content
+//!   HEAD   u64 ticks of a quantum, the first page of the stream (zstd)
+//!   BLOCK  number of events, columns: unpacked length, and if that is not 0, u8 how it is stored, length, bytes
+//!   END    number of all events, warnings
+//! ```
+//!
+//! Numbers are of seven bits a byte, the lowest first, where nothing else is said. The columns are described in `columns`.
+
+mod columns;
+mod predict;
+mod read;
+mod write;
+
+pub(crate) use read::{Blocks, Known, head};
+
+use crate::stack::{StackId, Stacks};
+use crate::stream::{Process, Reader};
+use model::{Error, Exit, Nanos, Result};
+use std::fs;
+use std::io;
+use std::num::NonZeroU64;
+use std::path::Path;
+
+/// Extension of finished files.
+pub const EXTENSION: &str = "events";
+/// Extension of streams.
+pub const STREAM: &str = "stream";
+/// Times of a finished recording are right to this.
+pub const QUANTUM: Nanos = Nanos(100_000);
+/// Of zstd: chosen by measurement.
+const LEVEL: i32 = 4;
+/// The nodes of the tree of stacks that are ends.
+const ENDS: usize = heap_wire::mark::FIRST_PC as usize;
+
+/// What an event is: one byte.
+mod op {
+    pub const MALLOC: u8 = 0;
+    pub const CALLOC: u8 = 1;
+    pub const ALIGNED: u8 = 2;
+    pub const NEW: u8 = 3;
+    /// Replaces what the thread was about to replace.
+    pub const REALLOC_NEW: u8 = 4;
+    /// Replaces nothing.
+    pub const REALLOC_NULL: u8 = 5;
+    /// Replaces what is told.
+    pub const REALLOC_OTHER: u8 = 6;
+    pub const POOL_ALLOC: u8 = 7;
+    pub const FREE: u8 = 8;
+    pub const REALLOC_OLD: u8 = 9;
+    pub const POOL_FREE: u8 = 10;
+    /// What the thread was about to replace is still there.
+    pub const RESTORED: u8 = 11;
+    /// What is told is still there.
+    pub const RESTORED_OTHER: u8 = 12;
+    pub const MAP: u8 = 13;
+    pub const UNMAP: u8 = 14;
+    /// See [`super::rest`].
+    pub const RARE: u8 = 15;
+    /// A stack is told, of an event that is no allocation.
+    pub const WITH_STACK: u8 = 16;
+}
+
+/// Bytes of the column of what is rare.
+mod rest {
+    pub const FORK: u8 = 0;
+    pub const THREAD: u8 = 1;
+    pub const NAME: u8 = 2;
+    /// In the place of the log2 of an alignment that is no power of two.
+    pub const NO_ALIGNMENT: u8 = 255;
+}
+
+/// Steps of time.
+#[derive(Clone, Copy, Debug)]
+struct Quantum {
+    start: u64,
+    ticks: NonZeroU64,
+}
+
+impl Quantum {
+    fn of(self, ticks: u64) -> u64 {
+        ticks.saturating_sub(self.start) / self.ticks
+    }
+}
+
+/// What the children of a node are told relative to: the last child of the same address.
+fn above(stacks: &Stacks, parent: StackId) -> usize {
+    match parent.0 as usize {
+        end if end < ENDS => end,
+        _ => ENDS + stacks.node(parent).1 as usize,
+    }
+}
+
+/// What finishing did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Finished {
+    /// Streams that were rewritten.
+    pub streams: u64,
+    /// Their events.
+    pub events: u64,
+    /// Their bytes.
+    pub before: u64,
+    /// Bytes of the finished files.
+    pub after: u64,
+}
+
+/// Rewrites all streams of a recording whose processes have ended, and removes them.
+///
+/// Killed at any moment, it leaves each stream or its finished file, and does the rest when it is called again.
+///
+/// # Errors
+/// The recording cannot be read, its directory cannot be written, a process still writes it.
+pub fn finish(directory: &Path, progress: &mut dyn FnMut(u64)) -> Result<Finished> {
+    let reader = Reader::open(directory)?;
+    // If it ended properly, nobody is left.
+    let recording = reader.recording();
+    let over = recording.finished && recording.running.is_empty();
+    let writer = if over { None } else { writer_of(directory) };
+    if let Some(pid) = writer {
+        return Err(Error::on(Exit::Usage, "the recording is still being written", directory)
+            .because(format!("process {pid} has a stream of it open"))
+            .hint("it can be read as it is; finish it when that process has ended"));
+    }
+    remove_leftovers(directory)?;
+    let mut done = Finished::default();
+    for process in reader.processes() {
+        if process.file.extension().is_some_and(|extension| extension == STREAM) {
+            done.before += size_of(&process.file);
+            done.events += one(&reader, process)?;
+            done.after += size_of(&process.file.with_extension(EXTENSION));
+            remove(&process.file)?;
+            done.streams += 1;
+            progress(done.events);
+        }
+    }
+    Ok(done)
+}
+
+/// A process that has a stream of this recording open or mapped.
+fn writer_of(directory: &Path) -> Option<u32> {
+    let directory = directory.canonicalize().ok()?;
+    let is_stream =
+        |path: &Path| path.starts_with(&directory) && path.extension().is_some_and(|extension| extension == STREAM);
+    os::process::all().into_iter().find(|pid| {
+        let mapped = os::process::maps(*pid).unwrap_or_default();
+        let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        mapped.iter().any(|mapping| is_stream(&mapping.path))
+            || open.filter_map(|entry| fs::read_link(entry.path()).ok()).any(|path| is_stream(&path))
+    })
+}
+
+fn size_of(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |meta| meta.len())
+}
+
+fn remove(path: &Path) -> Result<()> {
+    fs::remove_file(path).map_err(|cause| Error::on(Exit::Machine, "cannot remove", path).because(cause))
+}
+
+/// What a killed writer left, and streams whose finished files are there.
+fn remove_leftovers(directory: &Path) -> Result<()> {
+    let cannot = |cause| Error::on(Exit::Data, "cannot read the recording", directory).because(cause);
+    for entry in fs::read_dir(directory).map_err(cannot)? {
+        let path = entry.map_err(cannot)?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let half = name.ends_with(".new") && name.contains(&format!(".{EXTENSION}."));
+        let done =
+            path.extension().is_some_and(|extension| extension == STREAM) && path.with_extension(EXTENSION).exists();
+        if half || done {
+            remove(&path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes one finished file; the number of its events.
+fn one(reader: &Reader, process: &Process) -> Result<u64> {
+    let page = crate::stream::first_page(&process.file)?;
+    let mut events = reader.events(process.id)?;
+    let ticks = (QUANTUM.0 as f64 * reader.rate() / 1e9) as u64;
+    let quantum = Quantum { start: process.start_ticks(), ticks: NonZeroU64::new(ticks).unwrap_or(NonZeroU64::MIN) };
+    let mut failed = None;
+    let mut count = 0;
+    let written = os::file::write_by(&process.file.with_extension(EXTENSION), |out| {
+        let mut writer = write::Writer::new(out, &page, quantum, LEVEL)?;
+        loop {
+            match events.next() {
+                Ok(Some(event)) => writer.enter(&event, &events)?,
+                Ok(None) => break,
+                Err(error) => {
+                    failed = Some(error);
+                    return Err(io::Error::other("the stream cannot be read"));
+                }
+            }
+        }
+        count = writer.end(&events)?;
+        Ok(())
+    });
+    match failed {
+        Some(error) => Err(error),
+        None => written.map(|()| count),
+    }
+}
