@@ -124,7 +124,7 @@ pub struct Process {
     pub setup: Nanos,
     /// Whether usable sizes are told.
     tells_usable: bool,
-    start_ticks: u64,
+    pub(crate) start_ticks: u64,
 }
 
 /// A loaded object.
