@@ -167,20 +167,13 @@ impl Rule {
         let captures =
             self.function.as_ref().filter(|_| self.path.contains('$')).and_then(|regex| regex.captures(function));
         let Some(captures) = captures else { return self.path.clone() };
-        let mut path = String::new();
         // A slash of a name is no slash of the path.
         let names = self.path.split('/').map(|name| {
             let mut expanded = String::new();
             captures.expand(name, &mut expanded);
-            expanded.replace('/', "\\")
+            if expanded.is_empty() { "(no name)".to_owned() } else { expanded.replace('/', "\\") }
         });
-        for name in names.filter(|name| !name.is_empty()) {
-            if !path.is_empty() {
-                path.push('/');
-            }
-            path.push_str(&name);
-        }
-        path
+        names.collect::<Vec<_>>().join("/")
     }
 }
 
@@ -361,6 +354,7 @@ mod tests {
         assert_eq!(path(named, STACK, 1, Place::NonHeap).as_deref(), Some("explicit/prog/Parser"));
         let slash = path(named, &[("a/b::node", "/x")], 1, Place::Heap);
         assert_eq!(slash.as_deref(), Some("explicit/prog/a\\b"));
+        assert_eq!(path(named, &[("::node", "/x")], 1, Place::Heap).as_deref(), Some("explicit/prog/(no name)"));
     }
 
     #[test]
