@@ -284,7 +284,9 @@ impl Cramped {
         let version2 = enter(mounted("cgroup2", ""), "memory.high").is_some();
         let told = made.groups.last().is_some_and(|group| group.join("memory.pressure").exists());
         if !(version1 || version2) || !told {
-            testing::skip("needs a control group with a limit of memory, and the kernel's memory.pressure (PSI) of a group");
+            testing::skip(
+                "needs a control group with a limit of memory, and the kernel's memory.pressure (PSI) of a group",
+            );
             return None;
         }
         Some(made)
@@ -336,14 +338,16 @@ fn memory_pressure_calls_the_minimise_functions() {
     };
     assert_eq!(pages(), 1000, "nothing is given back without need");
     cramped.enter(program.child.id());
-    // Many read a file that does not fit, again and again, until the kernel has seen enough; then the program has been told.
-    let file = home.path().join("large");
-    std::fs::write(&file, vec![1; 60_000_000]).unwrap();
-    let read = format!("while :; do dd if={} of=/dev/null bs=256k 2> /dev/null; done", file.display());
+    // Many read files that do not fit, again and again, until the kernel has seen enough; then the program has been told. They make them
+    // themselves: pages count for the group of those who brought them in.
+    let read = "read go; head -c 20000000 /dev/zero > $1; while :; do dd if=$1 of=/dev/null bs=256k 2> /dev/null; done";
     let readers: Vec<Reader> = (0..8)
-        .map(|_| {
-            let child = Command::new("/bin/sh").args(["-c", &read]).spawn().unwrap();
+        .map(|number| {
+            let file = home.path().join(format!("large{number}"));
+            let mut reader = Command::new("/bin/sh");
+            let mut child = reader.args(["-c", read, "sh"]).arg(file).stdin(Stdio::piped()).spawn().unwrap();
             cramped.enter(child.id());
+            child.stdin.take().unwrap().write_all(b"go\n").unwrap();
             Reader(child)
         })
         .collect();
