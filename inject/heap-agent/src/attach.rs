@@ -104,12 +104,9 @@ fn prepare(shared: &mut Attach) -> Result<(), u32> {
     let foreign = home != system;
     let at_home = |real: &Real| home.contains(&(meaning(real) as u64));
     let operators = at_home(&real::NEW) && at_home(&real::DELETE);
-    let beside =
-        hooks::BESIDE.iter().filter(
-            |hook| {
-                if hook.real.name().to_bytes().starts_with(b"_Z") { operators } else { foreign }
-            },
-        );
+    let beside = hooks::BESIDE
+        .iter()
+        .filter(|hook| if hook.real.name().to_bytes().starts_with(b"_Z") { operators } else { foreign });
     let mut count = 0;
     copy(hooks::ALLOCATOR.iter().chain(beside), &home, shared, &mut count)?;
     if ESSENTIAL.iter().any(|real| real.address() == 0) {

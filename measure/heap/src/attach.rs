@@ -141,7 +141,8 @@ impl Hooks {
             let changed = is_target || ptrace::put_back(pid, &self.places).is_ok_and(|places| places > 0);
             if changed && os::process::stat(pid).is_some_and(|stat| !matches!(stat.state, 'Z' | 'X')) {
                 let active = 0_u32.to_le_bytes();
-                let _ = Memory::of(pid).and_then(|memory| memory.write(self.shared + offset_of!(Attach, active) as u64, &active));
+                let _ = Memory::of(pid)
+                    .and_then(|memory| memory.write(self.shared + offset_of!(Attach, active) as u64, &active));
                 had.push(pid);
             }
         }
@@ -197,8 +198,11 @@ fn guest_symbols(target: &mut Target, path: &Path) -> Result<(u64, u64)> {
     let found = target.objects.symbols(path, &["THAW_HEAP_ATTACH", "thaw_heap_attach"]);
     match found.as_slice() {
         [Some(shared), Some(function)] => Ok((shared.start, function.start)),
-        _ => Err(cannot(target.pid, format!("the guest that it has loaded, {}, is of another version of thaw", shown(path)))
-            .hint("it stays until the process ends: restart the process")),
+        _ => Err(cannot(
+            target.pid,
+            format!("the guest that it has loaded, {}, is of another version of thaw", shown(path)),
+        )
+        .hint("it stays until the process ends: restart the process")),
     }
 }
 
@@ -215,7 +219,8 @@ fn take_leftover_out(plan: &Plan, target: &mut Target) -> Result<bool> {
     let directory = PathBuf::from(std::ffi::OsStr::from_bytes(&words.directory[..length]));
     let file = File::open(directory.join(LOCK_NAME));
     let held = file.is_ok_and(|file| {
-        rustix::fs::flock(file.as_fd(), rustix::fs::FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK)
+        rustix::fs::flock(file.as_fd(), rustix::fs::FlockOperation::NonBlockingLockShared)
+            == Err(rustix::io::Errno::WOULDBLOCK)
     });
     if held {
         return Err(cannot(target.pid, format!("it is being recorded already, into {}", shown(&directory))));
@@ -292,8 +297,8 @@ fn attempt(plan: &Plan, target: &mut Target, directory: &Path) -> std::result::R
     drop(threads);
     let registers = thread.registers().map_err(kernel)?;
     let errno = errno_function.and_then(|at| errno_of(&memory, at, registers.fs_base));
-    let mut borrowed =
-        Borrowed::new(&mut thread, &memory, sigreturn, errno).map_err(|failed| Attempt::Final(why_failed(pid, &failed)))?;
+    let mut borrowed = Borrowed::new(&mut thread, &memory, sigreturn, errno)
+        .map_err(|failed| Attempt::Final(why_failed(pid, &failed)))?;
     let hooks = with_thread(&mut borrowed, plan, target, directory, guest, load, &memory);
     match &hooks {
         // The thread finds its way back by itself.
@@ -376,8 +381,13 @@ fn errno_of(memory: &Memory, function: u64, fs_base: u64) -> Option<u64> {
 fn why_failed(pid: u32, failed: &Failed) -> Error {
     match failed {
         Failed::Kernel(cause) => refused(pid, cause),
-        Failed::Crashed(signal) => cannot(pid, format!("the call that loads the guest crashed (signal {signal}); the process goes on")),
-        Failed::Hangs => cannot(pid, "the call that loads the guest waits for something that the process holds; it ends by itself when it gets it"),
+        Failed::Crashed(signal) => {
+            cannot(pid, format!("the call that loads the guest crashed (signal {signal}); the process goes on"))
+        }
+        Failed::Hangs => cannot(
+            pid,
+            "the call that loads the guest waits for something that the process holds; it ends by itself when it gets it",
+        ),
     }
 }
 
@@ -450,7 +460,10 @@ fn write(borrowed: &Borrowed<'_>, pid: u32, memory: &Memory, shared: u64, places
 fn not_loaded(target: &Target, plan: &Plan, refusal: Option<call::Refusal>) -> Error {
     let last = match refusal {
         Some((number, error)) => {
-            format!(" (the last system call that failed: number {number}, {})", std::io::Error::from_raw_os_error(error))
+            format!(
+                " (the last system call that failed: number {number}, {})",
+                std::io::Error::from_raw_os_error(error)
+            )
         }
         None => String::new(),
     };

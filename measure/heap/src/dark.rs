@@ -14,6 +14,7 @@ pub use marks::{Amounts, Marks, ReportedAs, Reporter};
 
 use crate::ledger::{Block, Change, Inconsistency, Ledger};
 use crate::modes::Heap;
+use crate::named::Cut;
 use crate::slop::Model;
 use crate::stack::StackId;
 use crate::stream::{Event, Origin, Process, Reader, What};
@@ -26,8 +27,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// What to look at.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Stacks that agree in so many innermost frames are one row.
-    pub frames: usize,
+    /// How much of a stack tells rows apart.
+    pub cut: Cut,
     /// Rows of each section.
     pub top: usize,
 }
@@ -44,8 +45,9 @@ pub struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, requested_bytes: u64, usable_bytes: u64) {
-        self.join(&Self { usable_bytes, requested_bytes, blocks: 1 });
+    /// A recorded block, that of a sampled recording with all that it stands for.
+    fn of(block: &Block, usable: u64) -> Self {
+        Self { usable_bytes: usable.saturating_mul(block.count), requested_bytes: block.bytes(), blocks: block.count }
     }
 
     fn join(&mut self, other: &Self) {
@@ -200,8 +202,8 @@ pub fn analyze(reader: &Reader, marks: &Marks, options: &Options) -> Result<Dark
         warnings.push(Warning::new(WarningKind::LostRecords, text));
     }
     let model = Model::of(&process.allocator, &process.exe);
-    if model.is_none() {
-        let text = "thaw has no model of this allocator: blocks that nobody measured count with what was asked for";
+    if process.sample_bytes > 0 {
+        let text = "the recording is sampled: sums of blocks are estimates, and pointers to blocks that were not sampled are not judged";
         warnings.push(Warning::new(WarningKind::Note, text));
     }
     let (stacks, modules) = events.into_parts();
@@ -248,8 +250,8 @@ struct State<'a> {
 /// A live block, and the number of its set of reports.
 struct Judged {
     stack: Option<StackId>,
-    requested: u64,
-    usable: u64,
+    size: u64,
+    sum: Sum,
     set: Option<usize>,
 }
 
@@ -351,15 +353,15 @@ impl<'a> State<'a> {
         let mut blocks = Vec::with_capacity(then.len());
         for (ptr, block) in &then {
             let found = reported.get(ptr);
-            let expected = || model.map_or(block.size, |model| model.usable(block.size));
-            let usable = found.map_or_else(expected, |(usable, _)| *usable);
-            heap.add(block.size, usable);
+            let given = || block.usable.map(|usable| usable.0).or_else(|| Some(model?.usable(block.size)));
+            let usable = found.map(|(usable, _)| *usable).or_else(given).unwrap_or(block.size);
+            let sum = Sum::of(block, usable);
+            heap.join(&sum);
             if found.is_none() && self.went.contains_key(ptr) {
-                went.add(block.size, usable);
+                went.join(&sum);
                 continue;
             }
-            let set = found.map(|(_, set)| *set);
-            blocks.push(Judged { stack: block.stack, requested: block.size, usable, set });
+            blocks.push(Judged { stack: block.stack, size: block.size, sum, set: found.map(|(_, set)| *set) });
         }
         Joined { heap, blocks, wrong, went }
     }
@@ -383,7 +385,7 @@ fn unclassified(marks: &Marks, amounts: Amounts, unreported: &Section, joined: &
     let bytes = amounts.heap_allocated.saturating_sub(amounts.reported);
     let again = joined.blocks.iter().filter_map(|block| {
         let more = marks.sets[block.set?].len() as u64 - 1;
-        Some(block.usable.saturating_mul(more))
+        Some(block.sum.usable_bytes.saturating_mul(more))
     });
     let again = again.fold(0u64, u64::saturating_add);
     let less = marks
@@ -410,9 +412,8 @@ type Key = (Option<usize>, Vec<FrameId>);
 impl Naming<'_> {
     fn stack(&self, stack: Option<StackId>, known: &mut HashMap<Option<StackId>, Vec<FrameId>>) -> Vec<FrameId> {
         let named = || {
-            let mut frames = self.names.stack(self.heap, stack);
-            frames.truncate(self.options.frames);
-            frames
+            let frames = self.names.stack(self.heap, stack);
+            self.options.cut.of(self.names, &frames).to_vec()
         };
         known.entry(stack).or_insert_with(named).clone()
     }
@@ -429,8 +430,8 @@ impl Naming<'_> {
             let reports = block.set.map_or(0, |set| self.marks.sets[set].len());
             let key = (block.set, self.stack(block.stack, &mut known));
             let (sum, sizes) = groups[reports.min(2)].entry(key).or_default();
-            sum.add(block.requested, block.usable);
-            *sizes.entry(block.requested).or_default() += 1;
+            sum.join(&block.sum);
+            *sizes.entry(block.size).or_default() += block.sum.blocks;
         }
         groups.map(|group| {
             let mut section = Section { sites: group.len() as u64, ..Section::default() };

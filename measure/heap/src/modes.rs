@@ -192,7 +192,7 @@ impl Heap {
     /// Adds sites without blocks: so their stacks get names.
     pub(crate) fn also_name(&mut self, stacks: impl Iterator<Item = Option<StackId>>) {
         let stacks: HashSet<StackId> = stacks.flatten().collect();
-        let site = |stack| Site { stack: Some(stack), part: 0, figures: Figures::default(), seen: 0 };
+        let site = |stack| Site { stack: Some(stack), part: 0, usable: None, figures: Figures::default(), seen: 0 };
         self.sites.extend(stacks.into_iter().map(site));
     }
 }

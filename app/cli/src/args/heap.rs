@@ -175,6 +175,9 @@ pub struct DarkArgs {
     /// Stacks that agree in so many innermost frames are one row
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
     pub frames: u16,
+    /// Show functions that only hand memory on, such as operator new, malloc wrappers and allocators; rows begin with who wanted it otherwise
+    #[arg(long)]
+    pub alloc_functions: bool,
     /// Print one JSON document instead of text
     #[arg(long)]
     pub json: bool,

@@ -215,8 +215,8 @@ fn context(registers: &Registers, mask: u64, vectors_at: u64) -> Vec<u8> {
     let r = registers;
     let segments = (r.cs & 0xffff) | (r.ss & 0xffff) << 48;
     let words = [
-        FLAGS, 0, 0, NO_STACK, 0, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15, r.rdi, r.rsi, r.rbp, r.rbx, r.rdx, r.rax,
-        r.rcx, r.rsp, r.rip, r.eflags, segments, 0, 0, 0, 0, vectors_at, 0, 0, 0, 0, 0, 0, 0, 0, mask,
+        FLAGS, 0, 0, NO_STACK, 0, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15, r.rdi, r.rsi, r.rbp, r.rbx,
+        r.rdx, r.rax, r.rcx, r.rsp, r.rip, r.eflags, segments, 0, 0, 0, 0, vectors_at, 0, 0, 0, 0, 0, 0, 0, 0, mask,
     ];
     const { assert!(38 * 8 == CONTEXT_BYTES) };
     words.iter().flat_map(|word: &u64| word.to_le_bytes()).collect()

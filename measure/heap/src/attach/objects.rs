@@ -2,7 +2,10 @@
 //!
 //! Everything is read from the files that are mapped, found through `/proc/PID/map_files` or the process's own root; they are hostile.
 
-use gimli::{BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, LittleEndian, Register, RegisterRule, UnwindContext, UnwindSection};
+use gimli::{
+    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, LittleEndian, Register, RegisterRule, UnwindContext,
+    UnwindSection,
+};
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object as _, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
 use os::mapped::Mapped;
@@ -71,14 +74,17 @@ impl Objects {
     pub fn look_again(&mut self) -> std::io::Result<()> {
         self.loaded.clear();
         for mapping in os::process::maps(self.pid)? {
-            match self.loaded.iter_mut().rev().find(|known| known.mapping.ino == mapping.ino && known.path == mapping.path) {
+            match self
+                .loaded
+                .iter_mut()
+                .rev()
+                .find(|known| known.mapping.ino == mapping.ino && known.path == mapping.path)
+            {
                 Some(known) => known.range.end = known.range.end.max(mapping.end),
                 // A library's first mapping has its ELF header.
-                None if mapping.offset == 0 => self.loaded.push(Loaded {
-                    path: mapping.path.clone(),
-                    range: mapping.start..mapping.end,
-                    mapping,
-                }),
+                None if mapping.offset == 0 => {
+                    self.loaded.push(Loaded { path: mapping.path.clone(), range: mapping.start..mapping.end, mapping })
+                }
                 None => {}
             }
         }
@@ -152,8 +158,22 @@ impl Objects {
     pub fn walk(&mut self, memory: &Memory, registers: &Registers) -> Vec<Frame> {
         let mut context = UnwindContext::new();
         let mut state = [
-            registers.rax, registers.rdx, registers.rcx, registers.rbx, registers.rsi, registers.rdi, registers.rbp, registers.rsp,
-            registers.r8, registers.r9, registers.r10, registers.r11, registers.r12, registers.r13, registers.r14, registers.r15,
+            registers.rax,
+            registers.rdx,
+            registers.rcx,
+            registers.rbx,
+            registers.rsi,
+            registers.rdi,
+            registers.rbp,
+            registers.rsp,
+            registers.r8,
+            registers.r9,
+            registers.r10,
+            registers.r11,
+            registers.r12,
+            registers.r13,
+            registers.r14,
+            registers.r15,
             registers.rip,
         ];
         let mut frames = vec![Frame { pc: registers.rip, interrupted: true }];
@@ -216,7 +236,9 @@ impl Objects {
                 Some(RegisterRule::Offset(offset)) => *place = memory.word(cfa.wrapping_add_signed(offset)).ok()?,
                 Some(RegisterRule::ValOffset(offset)) => *place = cfa.wrapping_add_signed(offset),
                 Some(RegisterRule::Register(other)) => *place = register(other)?,
-                Some(RegisterRule::Expression(expression)) => *place = memory.word(evaluate(expression, Some(cfa))?).ok()?,
+                Some(RegisterRule::Expression(expression)) => {
+                    *place = memory.word(evaluate(expression, Some(cfa))?).ok()?
+                }
                 Some(RegisterRule::ValExpression(expression)) => *place = evaluate(expression, Some(cfa))?,
                 Some(RegisterRule::Constant(value)) => *place = value,
                 _ => {}

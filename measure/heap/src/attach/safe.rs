@@ -12,13 +12,38 @@ use std::ops::Range;
 
 /// Functions of the C library that hold locks, or are about to change what is loaded or who runs. `malloc` to `pvalloc` stand in one piece of code.
 const HOLDERS: [&str; 12] = [
-    "pthread_create", "fork", "_Fork", "vfork", "posix_spawn", "posix_spawnp", "system", "popen", "pthread_exit", "pthread_atfork", "__cxa_finalize",
+    "pthread_create",
+    "fork",
+    "_Fork",
+    "vfork",
+    "posix_spawn",
+    "posix_spawnp",
+    "system",
+    "popen",
+    "pthread_exit",
+    "pthread_atfork",
+    "__cxa_finalize",
     "__libc_freeres",
 ];
 /// The allocator's functions, whose code lies together.
 const ALLOCATOR: [&str; 17] = [
-    "malloc", "free", "calloc", "realloc", "memalign", "aligned_alloc", "valloc", "pvalloc", "posix_memalign", "malloc_trim",
-    "malloc_usable_size", "mallinfo", "mallinfo2", "mallopt", "malloc_stats", "malloc_info", "reallocarray",
+    "malloc",
+    "free",
+    "calloc",
+    "realloc",
+    "memalign",
+    "aligned_alloc",
+    "valloc",
+    "pvalloc",
+    "posix_memalign",
+    "malloc_trim",
+    "malloc_usable_size",
+    "mallinfo",
+    "mallinfo2",
+    "mallopt",
+    "malloc_stats",
+    "malloc_info",
+    "reallocarray",
 ];
 
 /// Why a moment is not the right one.
@@ -64,12 +89,15 @@ impl Code {
     /// Looks functions up.
     pub fn of(target: &mut Target, guest: Range<u64>) -> Self {
         let objects = &mut target.objects;
-        let range = |objects: &Objects, path| objects.loaded.iter().find(|it| it.path == path).map_or(0..0, |it| it.range.clone());
+        let range = |objects: &Objects, path| {
+            objects.loaded.iter().find(|it| it.path == path).map_or(0..0, |it| it.range.clone())
+        };
         let (loader, library) = (range(objects, target.loader.clone()), range(objects, target.library.clone()));
         let debug = objects.symbols(&target.loader, &["_r_debug"])[0].as_ref().map(|symbol| symbol.start);
         let mut holders: Vec<Range<u64>> = objects.symbols(&target.library, &HOLDERS).into_iter().flatten().collect();
         // The first object that defines malloc is the one whose allocator is in use.
-        let paths: Vec<_> = objects.loaded.iter().map(|loaded| loaded.path.clone()).filter(|path| *path != target.library).collect();
+        let paths: Vec<_> =
+            objects.loaded.iter().map(|loaded| loaded.path.clone()).filter(|path| *path != target.library).collect();
         let mut home = library.clone();
         let guest_path = objects.at(guest.start).map(|loaded| loaded.path.clone());
         for path in [target.library.clone()].into_iter().chain(paths) {
@@ -77,7 +105,8 @@ impl Code {
             if found[0].is_none() || path == target.loader || Some(&path) == guest_path.as_ref() {
                 continue;
             }
-            let (start, end) = (found.iter().flatten().map(|it| it.start).min(), found.iter().flatten().map(|it| it.end).max());
+            let (start, end) =
+                (found.iter().flatten().map(|it| it.start).min(), found.iter().flatten().map(|it| it.end).max());
             if path == target.library {
                 holders.push(start.unwrap_or(0)..end.unwrap_or(0));
             } else {
@@ -126,7 +155,11 @@ impl Code {
             let waits = depth == 0 && in_call && waits(registers.orig_rax, foreign);
             let elsewhere = !self.library.contains(&frame.pc) && !(foreign && self.home.contains(&frame.pc));
             if !waits && !(elsewhere && !foreign) {
-                return Err(NotNow::Busy(if in_call { "in a system call that may hold locks" } else { "within the C library" }));
+                return Err(NotNow::Busy(if in_call {
+                    "in a system call that may hold locks"
+                } else {
+                    "within the C library"
+                }));
             }
         }
         let in_call = registers.orig_rax.cast_signed() >= 0;
@@ -140,7 +173,8 @@ impl Code {
     pub fn is_free(memory: &Memory, threads: &[Thread], places: &[Replaced]) -> std::io::Result<bool> {
         /// A signal handler's frame, and what it interrupted, is this near.
         const NEAR: usize = 64 << 10;
-        let inside = |pc: u64| places.iter().any(|place| (place.address + 1..place.address + BYTES as u64).contains(&pc));
+        let inside =
+            |pc: u64| places.iter().any(|place| (place.address + 1..place.address + BYTES as u64).contains(&pc));
         let mut stack = vec![0; NEAR];
         for thread in threads {
             let registers = thread.registers()?;

@@ -38,7 +38,9 @@ pub fn refused(pid: u32, cause: &std::io::Error) -> Error {
     let error = cannot(pid, format!("the kernel does not allow it ({cause})"));
     let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
     match scope.trim() {
-        "3" => error.hint("/proc/sys/kernel/yama/ptrace_scope is 3: nobody may attach until the machine is started again"),
+        "3" => {
+            error.hint("/proc/sys/kernel/yama/ptrace_scope is 3: nobody may attach until the machine is started again")
+        }
         "2" => error.hint("/proc/sys/kernel/yama/ptrace_scope is 2: only root may attach"),
         "1" => error.hint("/proc/sys/kernel/yama/ptrace_scope is 1: run thaw as root, or write 0 into it"),
         _ => error.hint("run thaw as root: the process is another user's, setuid, or forbids it (PR_SET_DUMPABLE)"),
@@ -54,7 +56,9 @@ impl Target {
         let gone = || Error::new(Exit::Usage, "there is no process", pid);
         let stat = os::process::stat(pid).ok_or_else(gone)?;
         if pid == std::process::id() {
-            return Err(Error::new(Exit::Usage, "cannot attach to process", pid).because("it is thaw itself".to_owned()));
+            return Err(
+                Error::new(Exit::Usage, "cannot attach to process", pid).because("it is thaw itself".to_owned())
+            );
         }
         let value = |key| status_value(pid, key).unwrap_or_default();
         let leader: u32 = value("Tgid").parse().map_err(|_| gone())?;
@@ -123,8 +127,13 @@ impl Target {
         if identity(path) == identity(Path::new(&there)) {
             return Ok(());
         }
-        Err(cannot(self.pid, format!("it has another root directory (a container), in which {} is not the same", shown(path)))
-            .hint("run thaw in the container, or put its library and the recording (-o) where both see them: THAW_HEAP_AGENT"))
+        Err(cannot(
+            self.pid,
+            format!("it has another root directory (a container), in which {} is not the same", shown(path)),
+        )
+        .hint(
+            "run thaw in the container, or put its library and the recording (-o) where both see them: THAW_HEAP_AGENT",
+        ))
     }
 
     /// Whether the user of the process may open a file that others may open.
@@ -147,8 +156,11 @@ impl Target {
                 () => 0o001,
             };
             if meta.mode() & bit == 0 {
-                return Err(cannot(self.pid, format!("its user ({user}) cannot reach {}: {} is closed to it", shown(path), shown(above)))
-                    .hint("record into a directory that it reaches: -o /tmp/thaw.heap"));
+                return Err(cannot(
+                    self.pid,
+                    format!("its user ({user}) cannot reach {}: {} is closed to it", shown(path), shown(above)),
+                )
+                .hint("record into a directory that it reaches: -o /tmp/thaw.heap"));
             }
         }
         Ok(())

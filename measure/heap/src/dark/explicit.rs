@@ -111,15 +111,17 @@ pub fn explicit(reader: &Reader, moment: Moment, sets: &[Rules]) -> Result<Trees
         trees.warnings.append(&mut names.warnings);
         let mut tree = Tree::new(process, sets.iter().map(|rules| rules.fit(names.frames())).collect(), &names);
         let model = Model::of(&process.allocator, &process.exe);
-        let mut heap_sum = Sum::default();
+        let (mut heap_sum, mut is_known) = (Sum::default(), true);
         for site in &heap.sites {
             let held = measure.of(&site.figures);
             if held.blocks == 0 {
                 continue;
             }
             // Sites are split by size.
-            let usable = model.map_or(site.part, |model| model.usable(site.part)).saturating_mul(held.blocks);
-            let sum = Sum { usable_bytes: usable, requested_bytes: held.bytes, blocks: held.blocks };
+            let given = site.usable.map(|usable| usable.0).or_else(|| Some(model?.usable(site.part)));
+            is_known &= given.is_some();
+            let usable_bytes = given.unwrap_or(site.part).saturating_mul(held.blocks);
+            let sum = Sum { usable_bytes, requested_bytes: held.bytes, blocks: held.blocks };
             heap_sum.join(&sum);
             tree.put(tree.stack(&heap, site.stack), site.part, Place::Heap, &sum);
         }
@@ -137,9 +139,9 @@ pub fn explicit(reader: &Reader, moment: Moment, sets: &[Rules]) -> Result<Trees
         if heap_sum.blocks == 0 && unclassified.blocks == 0 && tree.leaves.is_empty() {
             continue;
         }
-        if model.is_none() {
+        if !is_known {
             let text = format!(
-                "thaw has no model of the allocator of process {}: blocks count with what was asked for",
+                "the allocator of process {} does not tell what it gives: blocks count with what was asked for",
                 process.pid
             );
             trees.warnings.push(Warning::new(WarningKind::Note, text));
@@ -175,7 +177,9 @@ fn is_private_memory(flags: MapFlags) -> bool {
 
 /// A tree that is being filled.
 struct Tree<'a> {
-    process: &'a Process,
+    /// Path of the object that holds the allocator.
+    allocator: String,
+    is_own_allocator: bool,
     fitted: Vec<super::rules::Fitted<'a>>,
     names: &'a Names,
     leaves: BTreeMap<(String, Place), (String, Sum)>,
@@ -184,9 +188,11 @@ struct Tree<'a> {
 }
 
 impl<'a> Tree<'a> {
-    fn new(process: &'a Process, fitted: Vec<super::rules::Fitted<'a>>, names: &'a Names) -> Self {
+    fn new(process: &Process, fitted: Vec<super::rules::Fitted<'a>>, names: &'a Names) -> Self {
         let (leaves, caught, paths) = Default::default();
-        Self { process, fitted, names, leaves, caught, paths }
+        let is_own_allocator = process.allocator.as_os_str().is_empty();
+        let allocator = shown(if is_own_allocator { &process.exe } else { &process.allocator });
+        Self { allocator, is_own_allocator, fitted, names, leaves, caught, paths }
     }
 
     fn stack(&self, heap: &Heap, stack: Option<StackId>) -> Vec<FrameId> {
@@ -196,12 +202,12 @@ impl<'a> Tree<'a> {
     /// Whether the allocator made a mapping, to make blocks of it.
     fn is_of_allocator(&self, stack: &[FrameId]) -> bool {
         let innermost = stack.first().map(|frame| self.names.frame(*frame).module.as_str());
-        !self.process.allocator.as_os_str().is_empty() && innermost == Some(&shown(&self.process.allocator))
+        !self.is_own_allocator && innermost == Some(&self.allocator)
     }
 
     /// `false`: no rule fits.
     fn put(&mut self, stack: Vec<FrameId>, size: u64, place: Place, sum: &Sum) -> bool {
-        let found = self.fitted.iter().find_map(|fitted| fitted.of(&stack, size, place, self.process));
+        let found = self.fitted.iter().find_map(|fitted| fitted.of(&stack, size, place, &self.allocator));
         let Some((rule, frame)) = found else { return false };
         let path = self.paths.entry((std::ptr::from_ref(rule), frame));
         let path = path.or_insert_with(|| rule.path_at(self.names.frame(frame)));

@@ -4,7 +4,6 @@
 //! rules for the same frame the first one. `[[rest]]` rules come after all `[[rule]]`s: they say whose a block is if nobody says what it is. A set of rules
 //! goes before the next set as a whole: those of the user before those that are shipped.
 
-use crate::stream::Process;
 use crate::symbols::{Frame, FrameId};
 use model::{Error, Exit, Result, shown};
 use regex::Regex;
@@ -187,8 +186,8 @@ pub struct Fitted<'a> {
 }
 
 impl<'a> Fitted<'a> {
-    /// The rule for a block of this size, with the frame that it names; `None`: there is none.
-    pub fn of(&self, stack: &[FrameId], size: u64, place: Place, process: &Process) -> Option<(&'a Rule, FrameId)> {
+    /// The rule for a block of this size, with the frame that it names; `None`: there is none. `allocator` is the path of the object that holds it.
+    pub fn of(&self, stack: &[FrameId], size: u64, place: Place, allocator: &str) -> Option<(&'a Rule, FrameId)> {
         [false, true].into_iter().find_map(|is_rest| {
             stack.iter().enumerate().find_map(|(depth, frame)| {
                 let fits = self.by_frame.get(frame.0 as usize)?.iter().find(|number| {
@@ -197,7 +196,7 @@ impl<'a> Fitted<'a> {
                         && depth < rule.within
                         && rule.sizes.is_none_or(|(least, most)| (least..=most).contains(&size))
                         && rule.place.is_none_or(|only| only == place)
-                        && rule.allocator.as_ref().is_none_or(|regex| regex.is_match(&allocator(process)))
+                        && rule.allocator.as_ref().is_none_or(|regex| regex.is_match(allocator))
                         && self.called_by(**number, &stack[depth + 1..])
                 })?;
                 Some((&self.rules[*fits], *frame))
@@ -212,10 +211,6 @@ impl<'a> Fitted<'a> {
             .iter()
             .all(|caller| outer.any(|frame| caller.get(frame.0 as usize).copied().unwrap_or(false)))
     }
-}
-
-fn allocator(process: &Process) -> String {
-    shown(if process.allocator.as_os_str().is_empty() { &process.exe } else { &process.allocator })
 }
 
 fn line(text: &str, at: usize) -> usize {
@@ -301,16 +296,14 @@ mod tests {
         Frame { function, module: module.into(), file: None, line: None, inlined: false, address: 0 }
     }
 
-    fn process() -> Process {
-        Process::for_tests("/usr/bin/prog", "/lib/libc.so.6")
-    }
+    const ALLOCATOR: &str = "/lib/libc.so.6";
 
     /// The path for a stack that is given innermost first.
     fn path(rules: &str, stack: &[(&str, &str)], size: u64, place: Place) -> Option<String> {
         let rules = Rules::parse(rules, "test").unwrap();
         let frames: Vec<Frame> = stack.iter().map(|(function, module)| frame(function, module)).collect();
         let ids: Vec<FrameId> = (0..frames.len() as u32).map(FrameId).collect();
-        let found = rules.fit(&frames).of(&ids, size, place, &process());
+        let found = rules.fit(&frames).of(&ids, size, place, ALLOCATOR);
         found.map(|(rule, frame)| rule.path_at(&frames[frame.0 as usize]))
     }
 
@@ -392,7 +385,7 @@ mod tests {
         fn any_text_is_an_error_or_rules(text in "(\\[\\[(rule|rest)\\]\\]|\n|path = |'explicit/[a-z$1/]{0,9}'|function = |size = |'[ -~]{0,9}'| ){0,12}") {
             if let Ok(rules) = Rules::parse(&text, "x") {
                 let frames = [frame("a", "b"), frame("", "")];
-                let _ = rules.fit(&frames).of(&[FrameId(0), FrameId(1)], 1, Place::Heap, &process());
+                let _ = rules.fit(&frames).of(&[FrameId(0), FrameId(1)], 1, Place::Heap, ALLOCATOR);
             }
         }
     }

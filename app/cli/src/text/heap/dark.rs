@@ -1,6 +1,7 @@
 //! `thaw heap dark` as text: the sections of dmd.py.
 
 use super::look::{self, share};
+use super::names;
 use crate::text::table::{Align, Table};
 use crate::text::{Page, YELLOW, harmless, units};
 use crate::verbs::heap::DarkDocument;
@@ -15,12 +16,12 @@ const MOST_SIZES: usize = 6;
 pub fn page(document: &DarkDocument, width: usize) -> Page {
     let mut page = Page::new(width);
     for dark in &document.processes {
-        process(&mut page, dark);
+        process(&mut page, dark, width);
     }
     page
 }
 
-fn process(page: &mut Page, dark: &Dark) {
+fn process(page: &mut Page, dark: &Dark, width: usize) {
     page.heading(&harmless(&format!("Dark matter of process {} ({})", dark.pid, dark.exe)));
     page.line(&format!(
         "{} after the beginning, reporters took {}; the heap had {}",
@@ -28,12 +29,12 @@ fn process(page: &mut Page, dark: &Dark) {
         units::nanos(dark.took_ns),
         sum(&dark.heap)
     ));
-    section(page, "Reported more than once", &dark.reported_again, &dark.heap);
-    section(page, "Unreported", &dark.unreported, &dark.heap);
-    section(page, "Reported once", &dark.reported_once, &dark.heap);
+    section(page, "Reported more than once", &dark.reported_again, &dark.heap, width);
+    section(page, "Unreported", &dark.unreported, &dark.heap, width);
+    section(page, "Reported once", &dark.reported_once, &dark.heap, width);
     if !dark.wrong_pointers.is_empty() {
         page.heading("Wrong pointers");
-        dark.wrong_pointers.iter().for_each(|one| wrong(page, one));
+        dark.wrong_pointers.iter().for_each(|one| wrong(page, one, width));
     }
     summary(page, dark);
     look::warnings(page, &dark.warnings);
@@ -49,7 +50,7 @@ fn sum(sum: &Sum) -> String {
     )
 }
 
-fn section(page: &mut Page, title: &str, section: &Section, heap: &Sum) {
+fn section(page: &mut Page, title: &str, section: &Section, heap: &Sum, width: usize) {
     let of_heap = |bytes| units::percent(share(bytes, heap.usable_bytes));
     page.heading(&format!("{title}: {}, {} of the heap", sum(&section.sum), of_heap(section.sum.usable_bytes)));
     let mut so_far = 0;
@@ -76,7 +77,7 @@ fn section(page: &mut Page, title: &str, section: &Section, heap: &Sum) {
         for report in &row.reports {
             page.line(&format!("   reported by {}", reported(report)));
         }
-        stack(page, &row.frames);
+        stack(page, &row.frames, width);
     }
     let rest = section.sites - section.rows.len() as u64;
     if rest > 0 {
@@ -93,16 +94,16 @@ fn reported(report: &ReportedAs) -> String {
     harmless(&format!("{} as {}", report.reporter, report.path))
 }
 
-fn stack(page: &mut Page, frames: &[Frame]) {
+fn stack(page: &mut Page, frames: &[Frame], width: usize) {
     if frames.is_empty() {
-        page.line("   (no stack)");
+        page.line("     (no stack)");
     }
     for frame in frames {
-        page.line(&format!("   {}", look::frame(frame)));
+        page.line(&format!("     {}", names::frame(frame, width.saturating_sub(5))));
     }
 }
 
-fn wrong(page: &mut Page, wrong: &Wrong) {
+fn wrong(page: &mut Page, wrong: &Wrong, width: usize) {
     let pointers = units::plural(wrong.pointers, "pointer", "pointers");
     let what = match wrong.why {
         Why::Interior => format!("into the middle of a block ({} bytes in)", units::count(wrong.example_offset)),
@@ -116,7 +117,7 @@ fn wrong(page: &mut Page, wrong: &Wrong) {
     page.labelled(YELLOW, "wrong: ", &text);
     if !wrong.frames.is_empty() {
         page.remark("   the block was made by");
-        stack(page, &wrong.frames);
+        stack(page, &wrong.frames, width);
     }
 }
 

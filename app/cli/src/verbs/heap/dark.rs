@@ -1,5 +1,6 @@
 //! `thaw heap dark`: a recording beside what the program's own memory reporters know.
 
+use super::look;
 use crate::args::heap::DarkArgs;
 use crate::progress::Progress;
 use crate::{output, text};
@@ -46,7 +47,7 @@ pub fn dark(args: &DarkArgs, quiet: bool) -> Result<Exit> {
     let reader = Reader::open(&args.recording)?;
     let mut progress = Progress::new(quiet);
     progress.note(&format!("reading {}", shown(&args.recording)), Instant::now().elapsed());
-    let options = dark::Options { frames: args.frames.into(), top: args.top };
+    let options = dark::Options { cut: look::cut(args.frames, args.alloc_functions), top: args.top };
     let processes = marks.iter().map(|marks| dark::analyze(&reader, marks, &options)).collect::<Result<_>>()?;
     progress.done();
     let document = DarkDocument {
