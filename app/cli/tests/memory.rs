@@ -168,8 +168,8 @@ fn a_process_that_runs_is_watched_for_a_while() {
     assert!(Path::new("/proc").join(&pid).exists(), "it is left alone");
 }
 
-/// The example of `embed/memreport`; `None` (counted as skipped): no compiler, or the library is not built.
-fn reporting_program(scratch: &Scratch) -> Option<(PathBuf, PathBuf)> {
+/// A C program with `embed/memreport` in it, and where the library is; `None` (counted as skipped): no compiler, or the library is not built.
+pub fn reporting_program(scratch: &Scratch, source: &str) -> Option<(PathBuf, PathBuf)> {
     let target = Path::new(env!("CARGO_BIN_EXE_thaw")).parent().unwrap();
     let library = ["", "deps"]
         .map(|folder| target.join(folder))
@@ -179,12 +179,12 @@ fn reporting_program(scratch: &Scratch) -> Option<(PathBuf, PathBuf)> {
         testing::skip("needs libthaw_memreport.so: cargo build -p thawlab-memreport");
         return None;
     };
-    let program = scratch.path("cache");
+    let program = scratch.path(Path::new(source).file_stem().unwrap());
     let embed = root().join("embed/memreport");
     let built = Command::new("cc")
-        .args(["-Wall", "-Werror", "-pthread", "-I"])
+        .args(["-Wall", "-Werror", "-O1", "-g", "-fno-builtin", "-fno-optimize-sibling-calls", "-pthread", "-I"])
         .arg(embed.join("include"))
-        .arg(embed.join("example/cache.c"))
+        .arg(root().join(source))
         .arg("-o")
         .arg(&program)
         .arg("-L")
@@ -204,7 +204,7 @@ fn reporting_program(scratch: &Scratch) -> Option<(PathBuf, PathBuf)> {
 #[test]
 fn a_program_with_reporters_is_asked() {
     let scratch = Scratch::new();
-    let Some((program, library)) = reporting_program(&scratch) else { return };
+    let Some((program, library)) = reporting_program(&scratch, "embed/memreport/example/cache.c") else { return };
     let mut command = Command::new(program);
     command.env("LD_LIBRARY_PATH", &library).env("XDG_RUNTIME_DIR", scratch.path("run"));
     let mut program = Mortal(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());

@@ -12,6 +12,7 @@ mod files;
 mod frag;
 mod hard_programs;
 mod heap;
+mod heap_dark;
 mod heap_look;
 mod heap_waste;
 mod help;

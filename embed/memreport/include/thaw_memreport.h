@@ -53,7 +53,8 @@ static inline int thaw_memreport_is_there(void)
 	return THAW_MEMREPORT_THERE(thaw_memreport_register);
 }
 
-/* Starts answering. Options: words with commas between: socket, signal (SIGRTMIN), exit, pressure, rss=500M, dir=/path; NULL: socket.
+/* Starts answering. Options: words with commas between: socket, signal (SIGRTMIN), exit, pressure, pressure=/file, rss=500M,
+ * dir=/path, blocks; NULL: socket.
  * The environment variable THAW_MEMREPORT goes before them. 0; -1 and a line on stderr if it cannot. Without the library 0. */
 static inline int thaw_memreport_start(const char *options)
 {

@@ -38,26 +38,34 @@ fn symbol(name: &CStr) -> Option<*mut c_void> {
     (!address.is_null()).then_some(address)
 }
 
-/// Whether a function is of the C library: programs and preloaded libraries may have their own malloc.
-fn is_of_libc(address: *mut c_void) -> bool {
+/// Whether `malloc` and `malloc_usable_size` are the C library's: programs and preloaded libraries may have their own. The guest of `thaw heap` passes
+/// calls of malloc on to the allocator, and leaves the sizes to it.
+fn is_glibc() -> bool {
+    let of_libc = |file: &[u8]| file.starts_with(b"libc.so") || file.starts_with(b"libc-");
+    let malloc = symbol(c"malloc").and_then(file_of);
+    let sizes = symbol(c"malloc_usable_size").and_then(file_of);
+    sizes.is_some_and(|file| of_libc(&file)) && malloc.is_some_and(|file| of_libc(&file) || file == b"libthaw_heap.so")
+}
+
+/// The name of the file that a function is in.
+fn file_of(address: *mut c_void) -> Option<Vec<u8>> {
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: `info` is valid for writes, and zeroed bytes are a valid Dl_info.
     let found = unsafe { libc::dladdr(address, info.as_mut_ptr()) };
     // SAFETY: zeroed before, written by dladdr if it found something.
     let info = unsafe { info.assume_init() };
     if found == 0 || info.dli_fname.is_null() {
-        return false;
+        return None;
     }
     // SAFETY: dladdr gives the name of a loaded file, which stays loaded: it has a function that runs.
     let name = unsafe { CStr::from_ptr(info.dli_fname) };
-    let name = name.to_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-    name.starts_with(b"libc.so") || name.starts_with(b"libc-")
+    name.to_bytes().rsplit(|byte| *byte == b'/').next().map(<[u8]>::to_vec)
 }
 
 fn allocator() -> &'static Allocator {
     static FOUND: OnceLock<Allocator> = OnceLock::new();
     FOUND.get_or_init(|| {
-        if symbol(c"malloc").is_some_and(is_of_libc) {
+        if is_glibc() {
             // SAFETY: glibc's mallinfo2 takes nothing and returns this struct (malloc.h, glibc 2.33).
             let mallinfo2 = symbol(c"mallinfo2").map(|address| unsafe { std::mem::transmute(address) });
             return Allocator::Glibc { mallinfo2 };

@@ -17,7 +17,8 @@
 //! thaw_memreport::unregister(id);
 //! ```
 //!
-//! Not for finding who allocates what nobody reports: that needs stacks, and `thaw heap` has them.
+//! Not for finding who allocates what nobody reports: that needs stacks, and `thaw heap dark` has them: it joins a heap recording with a report
+//! that lists its blocks ([`Collected::json_with_blocks`]).
 
 mod allocator;
 mod capi;
@@ -114,7 +115,9 @@ fn with_state<T>(work: impl FnOnce(&mut State) -> T) -> T {
 }
 
 /// Keeps callbacks to one thread at a time; `None`: this thread runs one already.
-struct Turn(#[allow(dead_code)] MutexGuard<'static, ()>);
+struct Turn {
+    _guard: MutexGuard<'static, ()>,
+}
 
 impl Turn {
     fn take() -> Option<Self> {
@@ -123,7 +126,7 @@ impl Turn {
         }
         let guard = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
         IN_CALLBACK.set(true);
-        Some(Self(guard))
+        Some(Self { _guard: guard })
     }
 }
 
@@ -321,6 +324,43 @@ pub struct WrongPointers {
     pub example: usize,
 }
 
+/// A pointer that was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Where it begins.
+    pub address: usize,
+    /// Usable size; 0: it is no block.
+    pub usable_bytes: usize,
+    /// Who reported it, and as what: index into [`Collected::report_sets`].
+    pub report_set: usize,
+}
+
+/// A moment, on the clocks of recordings of the same process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// Time stamp counter, where there is one.
+    pub ticks: Option<u64>,
+    /// CLOCK_MONOTONIC.
+    pub monotonic_ns: u64,
+}
+
+impl Moment {
+    fn now() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: both instructions are in every x86-64 processor. The fence keeps the counter behind what came before.
+        let ticks = Some(unsafe {
+            std::arch::x86_64::_mm_lfence();
+            std::arch::x86_64::_rdtsc()
+        });
+        #[cfg(not(target_arch = "x86_64"))]
+        let ticks = None;
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: `time` is valid for writes; this clock is always there.
+        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+        Self { ticks, monotonic_ns: time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64 }
+    }
+}
+
 /// A memory report, with what was found out about the reporters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collected {
@@ -342,11 +382,20 @@ pub struct Collected {
     pub wrong_pointers: Vec<WrongPointers>,
     /// Reports that were left out, and why.
     pub broken_rules: Vec<String>,
+    /// Every pointer that was measured: blocks by address, then what is no block.
+    pub blocks: Vec<Block>,
+    /// Different sets of (reporter, path), each in order; one that says the same twice is in it twice.
+    pub report_sets: Vec<Vec<(String, String)>>,
+    /// Before the first reporter was asked.
+    pub began: Moment,
+    /// After the last one. What other threads did in between may or may not be in the figures.
+    pub ended: Moment,
 }
 
 /// Asks all reporters. `None`: called from inside a callback.
 pub fn collect(reason: &str) -> Option<Collected> {
     let _turn = Turn::take()?;
+    let began = Moment::now();
     // First: what the collection itself takes is no part of the program.
     let mut reports = allocator::process_reports();
     let (reporters, on_alloc, freed) = with_state(|state| {
@@ -392,5 +441,5 @@ pub fn collect(reason: &str) -> Option<Collected> {
             }
         }
     });
-    Some(marks.judge(reason, reports, reported, broken))
+    Some(marks.judge(reason, reports, reported, broken, (began, Moment::now())))
 }

@@ -1,6 +1,6 @@
 //! The table of measured blocks: who reported each of them as what, and which pointers are none.
 
-use crate::{Collected, Report, Reporter, Shared, WrongPointers, allocator};
+use crate::{Collected, Moment, Report, Reporter, Shared, WrongPointers, allocator};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -29,6 +29,8 @@ struct Block {
 pub(crate) struct Marks {
     blocks: BTreeMap<usize, Block>,
     wrong: BTreeMap<(Mark, &'static str), (u64, usize)>,
+    /// The same, one by one.
+    no_blocks: Vec<(usize, Mark)>,
     names: Vec<String>,
     paths: Vec<String>,
     path_ids: HashMap<String, PathId>,
@@ -46,6 +48,7 @@ impl Marks {
         Self {
             blocks: BTreeMap::new(),
             wrong: BTreeMap::new(),
+            no_blocks: Vec::new(),
             names: Vec::new(),
             paths: Vec::new(),
             path_ids: HashMap::new(),
@@ -128,6 +131,7 @@ impl Marks {
 
     fn blame(&mut self, mark: Mark, why: &'static str, address: usize) {
         self.wrong.entry((mark, why)).or_insert((0, address)).0 += 1;
+        self.no_blocks.push((address, mark));
     }
 
     /// Takes out the marks of blocks that were freed, by the word of those who had marked them for the same path.
@@ -161,8 +165,10 @@ impl Marks {
         reports: Vec<Report>,
         reported: Reported,
         broken_rules: Vec<String>,
+        (began, ended): (Moment, Moment),
     ) -> Collected {
         self.convict();
+        let (blocks, report_sets) = self.list();
         let mut measured: BTreeMap<Mark, u64> = BTreeMap::new();
         let mut shared: BTreeMap<Vec<Mark>, (u64, u64)> = BTreeMap::new();
         let mut measured_bytes = 0u64;
@@ -221,6 +227,40 @@ impl Marks {
             wrong_pointers: wrong.collect(),
             broken_rules,
             reports,
+            blocks,
+            report_sets,
+            began,
+            ended,
         }
+    }
+
+    /// All that was measured, with different sets of marks told once.
+    fn list(&self) -> (Vec<crate::Block>, Vec<Vec<(String, String)>>) {
+        let mut sets: Vec<Vec<(String, String)>> = Vec::new();
+        // Marks of one text are many numbers: a path is new with every report. So sets are first found by number, then by text.
+        let mut by_marks: HashMap<Vec<Mark>, usize> = HashMap::new();
+        let mut by_text: HashMap<Vec<(String, String)>, usize> = HashMap::new();
+        let mut number = |marks: Vec<Mark>| {
+            if let Some(number) = by_marks.get(&marks) {
+                return *number;
+            }
+            let mut texts: Vec<(String, String)> = marks.iter().map(|mark| self.texts(*mark)).collect();
+            texts.sort_unstable();
+            let number = *by_text.entry(texts).or_insert_with_key(|texts| {
+                sets.push(texts.clone());
+                sets.len() - 1
+            });
+            by_marks.insert(marks, number);
+            number
+        };
+        let blocks = self.blocks.iter().map(|(address, block)| (*address, block.size, block.marks.clone()));
+        let wrong = self.no_blocks.iter().map(|(address, mark)| (*address, 0, vec![*mark]));
+        let list = blocks.chain(wrong).map(|(address, usable_bytes, marks)| crate::Block {
+            address,
+            usable_bytes,
+            report_set: number(marks),
+        });
+        let list = list.collect();
+        (list, sets)
     }
 }

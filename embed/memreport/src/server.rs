@@ -4,6 +4,7 @@
 //! One thread waits for all of them; it is blocked until something comes, or looks once a second if there is a threshold.
 
 use crate::allocator;
+use crate::json::Blocks;
 use std::ffi::c_int;
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -13,7 +14,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 /// Environment variable whose value goes before what the program says.
@@ -24,6 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const REARM_PERCENT: usize = 90;
 /// Some task waits for memory for 300 ms in 2 s. The window is the one that needs no privilege.
 const PRESSURE: &[u8] = b"some 300000 2000000\0";
+/// Where the kernel tells of the pressure that all programs are under.
+const OF_THE_MACHINE: &str = "/proc/pressure/memory";
 
 /// Why reporting could not be started.
 #[derive(Debug)]
@@ -43,7 +46,7 @@ impl fmt::Display for StartError {
         match self {
             Self::Option(word) => write!(
                 out,
-                "'{word}' is no option of thaw_memreport: socket, signal, exit, pressure, rss=BYTES, dir=PATH"
+                "'{word}' is no option of thaw_memreport: socket, signal, exit, pressure, pressure=FILE, rss=BYTES, dir=PATH, blocks"
             ),
             Self::Twice => write!(out, "thaw_memreport runs already"),
             Self::SignalTaken => write!(out, "the program uses the signal SIGRTMIN itself"),
@@ -59,7 +62,9 @@ struct Options {
     socket: bool,
     signal: bool,
     exit: bool,
-    pressure: bool,
+    blocks: bool,
+    /// The file that tells of it.
+    pressure: Option<PathBuf>,
     rss: Option<usize>,
     directory: Option<PathBuf>,
 }
@@ -73,7 +78,9 @@ impl Options {
                 ("socket", "") => options.socket = true,
                 ("signal", "") => options.signal = true,
                 ("exit", "") => options.exit = true,
-                ("pressure", "") => options.pressure = true,
+                ("blocks", "") => options.blocks = true,
+                ("pressure", "") if !word.contains('=') => options.pressure = Some(OF_THE_MACHINE.into()),
+                ("pressure", path) if !path.is_empty() => options.pressure = Some(path.into()),
                 ("rss", size) => options.rss = Some(bytes(size).ok_or_else(unknown)?),
                 ("dir", path) if !path.is_empty() => options.directory = Some(path.into()),
                 _ => return Err(unknown()),
@@ -106,6 +113,13 @@ static RUNNING: Mutex<Option<Running>> = Mutex::new(None);
 /// Where the signal handler writes.
 static WAKE: AtomicI32 = AtomicI32::new(-1);
 static FILES: AtomicU32 = AtomicU32::new(0);
+/// Whether files list the blocks.
+static BLOCKS: AtomicBool = AtomicBool::new(false);
+
+/// What was asked for files.
+fn blocks() -> Blocks {
+    if BLOCKS.load(Ordering::Relaxed) { Blocks::With } else { Blocks::Without }
+}
 
 fn running() -> std::sync::MutexGuard<'static, Option<Running>> {
     RUNNING.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -130,7 +144,11 @@ pub fn start(options: &str) -> Result<(), StartError> {
         return Err(StartError::Twice);
     }
     let (wake, waker) = pipe().map_err(system("make a pipe"))?;
-    let pressure = if options.pressure { Some(pressure().map_err(system("watch memory pressure"))?) } else { None };
+    let watched = options
+        .pressure
+        .as_deref()
+        .map(|file| pressure(file).map_err(system(&format!("watch memory pressure in {}", file.display()))));
+    let pressure = watched.transpose()?;
     let listener = match options.socket {
         true => Some(listen(pid).map_err(system("make the socket"))?),
         false => None,
@@ -145,6 +163,7 @@ pub fn start(options: &str) -> Result<(), StartError> {
         Waiter { wake, _waker: waker, listener, pressure, rss: options.rss, armed: true, directory: directory.clone() };
     let thread = std::thread::Builder::new().name("thaw-memreport".into()).spawn(move || waiter.run());
     thread.map_err(system("start a thread")).inspect_err(|_| unlink(socket.as_deref()))?;
+    BLOCKS.store(options.blocks, Ordering::Relaxed);
     *running = Some(Running { pid, socket, at_exit: options.exit, directory });
     static HOOK: std::sync::Once = std::sync::Once::new();
     // SAFETY: the function takes nothing and does not unwind (extern "C").
@@ -178,7 +197,7 @@ extern "C" fn at_exit() {
 /// The file cannot be written; or this was called from a callback.
 pub fn dump(path: &Path) -> io::Result<()> {
     let report = crate::collect("dump").ok_or_else(|| io::Error::other("a reporter cannot ask for a report"))?;
-    write_whole(path, report.json().as_bytes())
+    write_whole(path, report.text(blocks()).as_bytes())
 }
 
 fn write_report(reason: &str, directory: &Path) -> io::Result<PathBuf> {
@@ -187,7 +206,7 @@ fn write_report(reason: &str, directory: &Path) -> io::Result<PathBuf> {
     let number = FILES.fetch_add(1, Ordering::Relaxed);
     let name = format!("memory-report-{seconds}-{}-{number}.json", std::process::id());
     let path = directory.join(name);
-    write_whole(&path, report.json().as_bytes()).map(|()| path)
+    write_whole(&path, report.text(blocks()).as_bytes()).map(|()| path)
 }
 
 fn write_whole(path: &Path, text: &[u8]) -> io::Result<()> {
@@ -222,9 +241,9 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
 }
 
-/// Becomes readable with POLLPRI when the machine waits for memory.
-fn pressure() -> io::Result<File> {
-    let mut file = OpenOptions::new().read(true).write(true).open("/proc/pressure/memory")?;
+/// Becomes readable with POLLPRI when the machine, or the cgroup of the file, waits for memory.
+fn pressure(file: &Path) -> io::Result<File> {
+    let mut file = OpenOptions::new().read(true).write(true).open(file)?;
     file.write_all(PRESSURE)?;
     Ok(file)
 }
@@ -355,7 +374,7 @@ fn block_signals() {
     }
 }
 
-/// One line of words from the peer; the report back if one of them is `report`.
+/// One line of words from the peer; the report back if one of them is `report`, with its blocks if it is `blocks`.
 fn answer(mut stream: UnixStream) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -369,11 +388,12 @@ fn answer(mut stream: UnixStream) -> io::Result<()> {
             "minimize" => {
                 crate::minimize();
             }
-            "report" => {
-                let report = crate::collect("socket").map(|report| report.json()).unwrap_or_default();
+            "report" | "blocks" => {
+                let blocks = if word == "blocks" { Blocks::With } else { Blocks::Without };
+                let report = crate::collect("socket").map(|report| report.text(blocks)).unwrap_or_default();
                 stream.write_all(report.as_bytes())?;
             }
-            _ => return stream.write_all(b"error: the words are minimize and report\n"),
+            _ => return stream.write_all(b"error: the words are minimize, report and blocks\n"),
         }
     }
     Ok(())
@@ -388,7 +408,10 @@ mod tests {
         let options = Options::parse("socket, exit,rss=500M,dir=/x").unwrap();
         assert_eq!((options.socket, options.exit, options.signal), (true, true, false));
         assert_eq!((options.rss, options.directory), (Some(500 << 20), Some("/x".into())));
-        for wrong in ["sokcet", "rss=", "rss=0", "rss=5T", "dir=", "exit=1", "rss=99999999999999999999G"] {
+        let options = Options::parse("pressure,blocks").unwrap();
+        assert_eq!((options.pressure, options.blocks), (Some(OF_THE_MACHINE.into()), true));
+        assert_eq!(Options::parse("pressure=/x").unwrap().pressure, Some("/x".into()));
+        for wrong in ["sokcet", "rss=", "rss=0", "rss=5T", "dir=", "exit=1", "pressure=", "rss=99999999999999999999G"] {
             assert!(Options::parse(wrong).is_err(), "{wrong}");
         }
     }

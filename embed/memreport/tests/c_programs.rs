@@ -253,3 +253,124 @@ fn the_example_gives_its_cache_back() {
     );
     program.end();
 }
+
+/// A control group with little memory, whose pressure can be read; removed at the end.
+struct Cramped {
+    /// Where processes are put; the file `memory.pressure` is in the last one.
+    groups: Vec<PathBuf>,
+}
+
+impl Cramped {
+    /// `None` (counted as skipped): this machine has no such groups, or they are not for us to make.
+    fn make() -> Option<Self> {
+        let mounts = std::fs::read_to_string("/proc/mounts").unwrap();
+        let mounted = |kind: &str, option: &str| {
+            let is = |line: &&str| {
+                let words: Vec<&str> = line.split(' ').collect();
+                words[2] == kind && (option.is_empty() || words[3].split(',').any(|one| one == option))
+            };
+            mounts.lines().find(is).map(|line| PathBuf::from(line.split(' ').nth(1).unwrap()))
+        };
+        let name = format!("thaw-memreport-test-{}", std::process::id());
+        let mut made = Self { groups: Vec::new() };
+        let mut enter = |mount: Option<PathBuf>, limit: &str| -> Option<()> {
+            let group = mount?.join(&name);
+            std::fs::create_dir(&group).ok()?;
+            made.groups.push(group.clone());
+            let limit = group.join(limit);
+            if limit.exists() { std::fs::write(limit, "24M").ok() } else { None }
+        };
+        let version1 = enter(mounted("cgroup", "memory"), "memory.limit_in_bytes").is_some();
+        let version2 = enter(mounted("cgroup2", ""), "memory.high").is_some();
+        let told = made.groups.last().is_some_and(|group| group.join("memory.pressure").exists());
+        if !(version1 || version2) || !told {
+            testing::skip(
+                "needs a control group with a limit of memory, and the kernel's memory.pressure (PSI) of a group",
+            );
+            return None;
+        }
+        Some(made)
+    }
+
+    fn pressure(&self) -> PathBuf {
+        self.groups.last().unwrap().join("memory.pressure")
+    }
+
+    /// Microseconds for which something in the group has waited for memory.
+    fn waited_us(&self) -> u64 {
+        let text = std::fs::read_to_string(self.pressure()).unwrap();
+        let total = text.lines().next().unwrap().rsplit_once("total=").unwrap().1;
+        total.parse().unwrap()
+    }
+
+    fn enter(&self, pid: u32) {
+        for group in &self.groups {
+            std::fs::write(group.join("cgroup.procs"), pid.to_string()).unwrap();
+        }
+    }
+}
+
+impl Drop for Cramped {
+    fn drop(&mut self) {
+        for group in &self.groups {
+            // A killed process leaves its group a moment later.
+            while std::fs::remove_dir(group).is_err_and(|cause| cause.kind() == std::io::ErrorKind::ResourceBusy) {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+        }
+    }
+}
+
+#[test]
+fn memory_pressure_calls_the_minimise_functions() {
+    let home = tempfile::Builder::new().tempdir_in("/var/tmp").unwrap();
+    let Some(program) = build(home.path(), "example/cache.c", &Link::Dynamic) else { return };
+    let Some(cramped) = Cramped::make() else { return };
+    let option = format!("socket,pressure={}", cramped.pressure().display());
+    let mut command = Command::new("/bin/sh");
+    // The example says `socket` itself; the variable goes before.
+    command.args(["-c", "THAW_MEMREPORT=$1 exec $2", "sh", &option]).arg(&program);
+    let mut program = Program::start(&mut command, home.path());
+    assert_eq!(program.line(), "reporting");
+    let pages = || {
+        let report: Value = serde_json::from_str(&program.ask(home.path(), "report\n")).unwrap();
+        amount(&report, "cache-pages")
+    };
+    assert_eq!(pages(), 1000, "nothing is given back without need");
+    cramped.enter(program.child.id());
+    // Many read files that do not fit, again and again, until the kernel has seen enough; then the program has been told. They make them
+    // themselves: pages count for the group of those who brought them in.
+    let read = "read go; head -c 20000000 /dev/zero > $1; while :; do dd if=$1 of=/dev/null bs=256k 2> /dev/null; done";
+    let readers: Vec<Reader> = (0..8)
+        .map(|number| {
+            let file = home.path().join(format!("large{number}"));
+            let mut reader = Command::new("/bin/sh");
+            let mut child = reader.args(["-c", read, "sh"]).arg(file).stdin(Stdio::piped()).spawn().unwrap();
+            cramped.enter(child.id());
+            child.stdin.take().unwrap().write_all(b"go\n").unwrap();
+            Reader(child)
+        })
+        .collect();
+    let mut windows = 0;
+    while pages() > 0 {
+        let before = cramped.waited_us();
+        std::thread::sleep(std::time::Duration::from_secs(4));
+        let waited = cramped.waited_us() - before;
+        windows += 1;
+        if waited < 1_500_000 && windows > 10 {
+            drop(readers);
+            return testing::skip("no memory pressure could be made here");
+        }
+        assert!(waited < 2_500_000 || pages() == 0, "{waited} us of waiting in 4 s, and nobody was told");
+    }
+}
+
+/// Ends with the test.
+struct Reader(Child);
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

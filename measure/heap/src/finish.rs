@@ -187,7 +187,7 @@ fn one(reader: &Reader, process: &Process) -> Result<u64> {
     let page = crate::stream::first_page(&process.file)?;
     let mut events = reader.events(process.id)?;
     let ticks = (QUANTUM.0 as f64 * reader.rate() / 1e9) as u64;
-    let quantum = Quantum { start: process.start_ticks(), ticks: NonZeroU64::new(ticks).unwrap_or(NonZeroU64::MIN) };
+    let quantum = Quantum { start: process.start_ticks, ticks: NonZeroU64::new(ticks).unwrap_or(NonZeroU64::MIN) };
     let mut failed = None;
     let mut count = 0;
     let written = os::file::write_by(&process.file.with_extension(EXTENSION), |out| {

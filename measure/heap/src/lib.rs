@@ -5,12 +5,14 @@
 //! [`modes`] adds the events up by stack, at any moment; [`symbols`] names the stacks; [`named`] is both together; [`tree`], [`diff`] and [`export`]
 //! are made from it.
 //! [`finish`] rewrites the streams as small files.
+//! [`dark`] says which blocks the program's own memory reporters do not know.
 //! [`slop`] says what allocators round up, [`growth`] how buffers grow, both by [`site`].
 //!
 //! Not for the code inside of the recorded program (`inject/heap-agent`).
 
 #[cfg(target_arch = "x86_64")]
 pub mod attach;
+pub mod dark;
 pub mod diff;
 pub mod export;
 pub mod finish;

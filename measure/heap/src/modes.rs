@@ -11,7 +11,7 @@ use crate::stack::Quick;
 use crate::stream::{Event, Freer, Module, Origin, Process, ProcessId, Reader, StackId, Stacks, ThreadId, What};
 use model::{Bytes, Nanos, Result, Warning};
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasherDefault;
 
 /// Blocks and their bytes.
@@ -162,6 +162,39 @@ pub struct Heap {
     pub threads: HashMap<ThreadId, String>,
     /// Damage that was met.
     pub warnings: Vec<Warning>,
+}
+
+impl Heap {
+    /// Nothing but stacks, for naming them.
+    pub(crate) fn of_stacks(
+        process: ProcessId,
+        stacks: Stacks,
+        modules: Vec<Module>,
+        used: impl Iterator<Item = Option<StackId>>,
+    ) -> Self {
+        let mut heap = Self {
+            process,
+            sites: Vec::new(),
+            stacks,
+            modules,
+            totals: Totals::default(),
+            peak: Held::default(),
+            peak_at: Nanos(0),
+            last: Nanos(0),
+            timeline: Timeline::default(),
+            threads: HashMap::new(),
+            warnings: Vec::new(),
+        };
+        heap.also_name(used);
+        heap
+    }
+
+    /// Adds sites without blocks: so their stacks get names.
+    pub(crate) fn also_name(&mut self, stacks: impl Iterator<Item = Option<StackId>>) {
+        let stacks: HashSet<StackId> = stacks.flatten().collect();
+        let site = |stack| Site { stack: Some(stack), part: 0, usable: None, figures: Figures::default(), seen: 0 };
+        self.sites.extend(stacks.into_iter().map(site));
+    }
 }
 
 /// Reads a process's events.

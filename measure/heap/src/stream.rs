@@ -129,14 +129,7 @@ pub struct Process {
     tells_usable: bool,
     /// Times of events are right to this; 0: exact.
     pub resolution: Nanos,
-    start_ticks: u64,
-}
-
-impl Process {
-    /// The time stamp counter when its recording began.
-    pub(crate) fn start_ticks(&self) -> u64 {
-        self.start_ticks
-    }
+    pub(crate) start_ticks: u64,
 }
 
 /// A loaded object.

@@ -21,6 +21,15 @@ pub enum First {
     Minimize,
 }
 
+/// What its report has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// Figures.
+    Figures,
+    /// Every block that was measured too.
+    Blocks,
+}
+
 /// Where the socket of a process may be: the directory for sockets of its user, or one below /tmp.
 pub fn places(pid: u32) -> Vec<PathBuf> {
     let Ok(user) = std::fs::metadata(format!("/proc/{pid}")).map(|data| data.uid()) else { return Vec::new() };
@@ -40,7 +49,7 @@ pub fn socket(pid: u32) -> Option<PathBuf> {
 ///
 /// # Errors
 /// It has no socket, does not answer, or answers with something else.
-pub fn ask(pid: u32, first: First) -> Result<MemoryFile> {
+pub fn ask(pid: u32, first: First, detail: Detail) -> Result<MemoryFile> {
     let Some(path) = socket(pid) else {
         return Err(Error::new(Exit::Machine, "no memory reporters in process", pid).because("it has no socket").hint(
             "the program must call thaw_memreport_start() (docs/memory.md); Firefox writes reports itself: kill -34 PID",
@@ -51,9 +60,11 @@ pub fn ask(pid: u32, first: First) -> Result<MemoryFile> {
         let mut stream = UnixStream::connect(&path)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        stream.write_all(match first {
-            First::Nothing => b"report\n",
-            First::Minimize => b"minimize report\n",
+        stream.write_all(match (first, detail) {
+            (First::Nothing, Detail::Figures) => b"report\n".as_slice(),
+            (First::Minimize, Detail::Figures) => b"minimize report\n",
+            (First::Nothing, Detail::Blocks) => b"blocks\n",
+            (First::Minimize, Detail::Blocks) => b"minimize blocks\n",
         })?;
         stream.take(MOST_BYTES).read_to_end(&mut text)?;
         Ok(())

@@ -35,6 +35,9 @@ pub enum HeapVerb {
     /// Which code allocated it, and what was live when?
     #[command(long_about = REPORT_ABOUT)]
     Report(Box<ReportArgs>),
+    /// Which blocks does no memory reporter of the program know, or more than one?
+    #[command(long_about = DARK_ABOUT)]
+    Dark(DarkArgs),
     /// What does the second recording allocate that the first did not?
     #[command(long_about = DIFF_ABOUT)]
     Diff(Box<DiffArgs>),
@@ -154,6 +157,30 @@ pub struct ReportArgs {
     /// Write folded stacks, as flame graph tools read them
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub folded: Option<PathBuf>,
+    /// Print one JSON document instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `thaw heap dark`.
+#[derive(Debug, Args)]
+#[command(after_help = DARK_EXAMPLES)]
+pub struct DarkArgs {
+    /// The recording
+    #[arg(value_name = "DIRECTORY", default_value = "thaw.heap", value_hint = ValueHint::DirPath)]
+    pub recording: PathBuf,
+    /// A memory report of the same process with its blocks: thaw memory show --pid PID --blocks -o FILE
+    #[arg(long, value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
+    pub reported: PathBuf,
+    /// Rows of each section
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub top: usize,
+    /// Stacks that agree in so many innermost frames are one row
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
+    pub frames: u16,
+    /// Show functions that only hand memory on, such as operator new, malloc wrappers and allocators; rows begin with who wanted it otherwise
+    #[arg(long)]
+    pub alloc_functions: bool,
     /// Print one JSON document instead of text
     #[arg(long)]
     pub json: bool,
@@ -426,6 +453,19 @@ Examples:
   thaw heap report
   thaw heap report build.heap --mode live --at peak --tree down
   thaw heap report ff.heap --mode leaks --module libxul --top 30";
+
+const DARK_ABOUT: &str = "\
+Which blocks does no memory reporter of the program know, or more than one?
+
+Joins a recording with a memory report of the same process (embed/memreport) that lists the blocks that were measured. Says by stack what nobody reported, what was \
+reported more than once and by whom, which reports are of freed blocks or of the middle of one, and what heap-unclassified is made of. As dmd.py does in its \
+dark-matter mode.";
+
+const DARK_EXAMPLES: &str = "\
+Examples:
+  thaw heap run -- ./server &  thaw memory show --pid $(pidof server) --blocks -o now.json.gz
+  thaw heap dark --reported now.json.gz
+  thaw heap dark server.heap --reported now.json.gz --top 30 --frames 4";
 
 const DIFF_ABOUT: &str = "\
 What does the second recording allocate that the first did not?

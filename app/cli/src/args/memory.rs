@@ -1,5 +1,6 @@
 //! `thaw memory`: what was typed.
 
+use super::heap::Moment;
 use super::values;
 use clap::{ArgGroup, Args, Subcommand, ValueHint};
 use std::ffi::OsString;
@@ -62,6 +63,18 @@ pub struct ShowArgs {
     /// Let the program give back what it can do without first
     #[arg(long, requires = "pid")]
     pub minimize: bool,
+    /// Let it list the blocks that its reporters measured, for thaw heap dark
+    #[arg(long, requires = "pid", requires = "output")]
+    pub blocks: bool,
+    /// Make a tree of a heap recording, by rules: for programs that report nothing
+    #[arg(long, value_name = "DIRECTORY", group = "source", value_hint = ValueHint::DirPath)]
+    pub from_heap: Option<PathBuf>,
+    /// Rules that go before those of thaw: what a block is for, by its stack (docs/memory.md)
+    #[arg(long, value_name = "FILE", requires = "from_heap", value_hint = ValueHint::FilePath)]
+    pub rules: Vec<PathBuf>,
+    /// Of a heap recording: peak (if nothing is said), end, or seconds since it began
+    #[arg(long, value_name = "MOMENT", requires = "from_heap")]
+    pub at: Option<Moment>,
     /// Save the report too, packed if the name ends in .gz; about:memory of Firefox can load it
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
@@ -138,7 +151,7 @@ What does a program use its memory for, by its own account?
 
 Prints the explicit tree, what nobody reported of the heap (heap-unclassified), and the other measurements. Reads what Firefox saves \
 (about:memory, or kill -34 PID), plain or packed. Of a program with thaw_memreport it also says which reporters count too much, too little, twice, \
-or blocks that are none. Of a watch it shows the checkpoints.";
+or blocks that are none. Of a watch it shows the checkpoints. Of a program that reports nothing, a heap recording and rules make such a tree.";
 
 const DIFF_ABOUT: &str = "\
 What has changed between two memory reports, or between two watches?
@@ -167,7 +180,7 @@ const SHOW_EXAMPLES: &str = "\
 Examples:
   thaw memory show --pid 4711 -o now.json.gz
   thaw memory show unified-memory-report.json.gz --process Main --verbose
-  thaw memory show now.json.gz --filter sqlite";
+  thaw memory show --from-heap thaw.heap --at peak";
 
 const DIFF_EXAMPLES: &str = "\
 Examples:

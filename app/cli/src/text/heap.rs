@@ -1,5 +1,6 @@
 //! `thaw heap` as text: what each process allocated, and what is missing.
 
+pub mod dark;
 pub mod look;
 pub mod names;
 

@@ -37,7 +37,8 @@ pub fn trees(document: &TreesDocument, amounts: Amounts, width: usize) -> Page {
     if document.difference && document.processes.is_empty() {
         page.line("Nothing has changed.");
     }
-    for value in &document.reporters {
+    let by_rules = |value: &&Value| value["schema"] == "thaw.memory-rules/1";
+    for value in document.reporters.iter().filter(|value| !by_rules(value)) {
         reporters(&mut page, value);
     }
     page.gap();

@@ -1,8 +1,10 @@
 //! `thaw heap`: what a program allocates.
 
 mod attach;
+mod dark;
 mod look;
 
+pub use dark::DarkDocument;
 pub use look::{DiffDocument, ReportDocument};
 
 use crate::args::heap::{FinishArgs, GrowthArgs, HeapArgs, HeapVerb, RunArgs, SlopArgs};
@@ -60,6 +62,7 @@ pub fn run(args: &HeapArgs, quiet: bool) -> Result<Exit> {
         HeapVerb::Attach(typed) => attach::attach(typed, quiet),
         HeapVerb::Finish(typed) => finish(typed, quiet),
         HeapVerb::Report(typed) => look::report(typed, quiet),
+        HeapVerb::Dark(typed) => dark::dark(typed, quiet),
         HeapVerb::Diff(typed) => look::diff(typed, quiet),
         HeapVerb::Export(typed) => look::export(typed, quiet),
         HeapVerb::Slop(typed) => slop(typed),

@@ -1,11 +1,13 @@
 //! `thaw memory`: what programs say of their memory, and what the kernel says over time.
 
+mod by_rules;
+
 use crate::args::memory::{DiffArgs, LookArgs, MarkArgs, MemoryArgs, MemoryVerb, ShowArgs, WatchArgs};
 use crate::progress::Progress;
 use crate::{output, text};
-use memory::ask::{self, First};
+use memory::ask::{self, Detail, First};
 use memory::file::{self, MemoryFile, Packed};
-use memory::tree::{Detail, Meaning, Options, Process};
+use memory::tree::{self, Meaning, Options, Process};
 use memory::watch::{self, Checkpoint, Head, Pair, Whose};
 use model::{Error, Exit, Result, Warning, shown};
 use os::spawn::{Ended, Launch, Running, monotonic_ns};
@@ -76,20 +78,22 @@ enum Content {
 /// Files that are no memory reports; programs that do not answer.
 pub fn run(args: &MemoryArgs, quiet: bool) -> Result<Exit> {
     match &args.verb {
-        MemoryVerb::Show(typed) => show(typed),
+        MemoryVerb::Show(typed) => show(typed, quiet),
         MemoryVerb::Diff(typed) => diff(typed),
         MemoryVerb::Watch(typed) => watch(typed, quiet),
         MemoryVerb::Mark(typed) => mark(typed),
     }
 }
 
-fn show(args: &ShowArgs) -> Result<Exit> {
-    let content = match (&args.file, args.pid) {
-        (Some(path), _) => read(path)?,
-        (None, Some(pid)) => {
-            Content::Report(ask::ask(pid, if args.minimize { First::Minimize } else { First::Nothing })?)
+fn show(args: &ShowArgs, quiet: bool) -> Result<Exit> {
+    let content = match (&args.file, args.pid, &args.from_heap) {
+        (Some(path), ..) => read(path)?,
+        (None, Some(pid), _) => {
+            let first = if args.minimize { First::Minimize } else { First::Nothing };
+            Content::Report(ask::ask(pid, first, if args.blocks { Detail::Blocks } else { Detail::Figures })?)
         }
-        (None, None) => return Err(Error::bug("neither a file nor a process was asked for")),
+        (None, None, Some(recording)) => Content::Report(by_rules::report(recording, args, quiet)?),
+        (None, None, None) => return Err(Error::bug("neither a file nor a process was asked for")),
     };
     match content {
         Content::Report(report) => {
@@ -155,7 +159,7 @@ fn read(path: &Path) -> Result<Content> {
 
 fn trees(report: &MemoryFile, meaning: Meaning, look: &LookArgs) -> Result<Exit> {
     let options = Options {
-        detail: if look.verbose || look.json { Detail::All } else { Detail::Significant },
+        detail: if look.verbose || look.json { tree::Detail::All } else { tree::Detail::Significant },
         meaning,
         process: &|name| look.process.as_ref().is_none_or(|part| name.contains(part.as_str())),
         path: &|path| look.filter.as_ref().is_none_or(|part| path.contains(part.as_str())),
@@ -163,8 +167,8 @@ fn trees(report: &MemoryFile, meaning: Meaning, look: &LookArgs) -> Result<Exit>
     let document = TreesDocument {
         schema: "thaw.memory/1",
         difference: meaning == Meaning::Difference,
-        processes: memory::tree::build(report, &options),
-        reporters: report.thaw.clone(),
+        processes: tree::build(report, &options),
+        reporters: report.thaw.iter().map(without_blocks).collect(),
         warnings: report.warnings.clone(),
     };
     let asked_for_a_part = look.process.is_some() || look.filter.is_some();
@@ -180,6 +184,13 @@ fn trees(report: &MemoryFile, meaning: Meaning, look: &LookArgs) -> Result<Exit>
         output::page(&text::memory::trees(&document, amounts, text::width::of_terminal()))?;
     }
     Ok(Exit::Done)
+}
+
+/// They are for `thaw heap dark`.
+fn without_blocks(value: &Value) -> Value {
+    let Some(object) = value.as_object() else { return value.clone() };
+    let kept = object.iter().filter(|(key, _)| *key != "blocks");
+    Value::Object(kept.map(|(key, value)| (key.clone(), value.clone())).collect())
 }
 
 fn checkpoints(file: String, watched: &watch::Watched, json: bool) -> Result<Exit> {
@@ -355,7 +366,7 @@ fn add_trees(sample: &mut watch::Sample, whose: Whose) {
             continue;
         }
         // A program may have ended since, or be stuck: its memory is in the sample all the same.
-        match ask::ask(pid, First::Nothing) {
+        match ask::ask(pid, First::Nothing, Detail::Figures) {
             Ok(report) => sample.reports.extend(report.reports),
             Err(error) => output::complain(&text::errors::error(&error)),
         }

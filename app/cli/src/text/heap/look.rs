@@ -82,7 +82,7 @@ fn held(held: Held) -> String {
     format!("{} in {}", units::bytes(Bytes(held.bytes)), units::plural(held.blocks, "block", "blocks"))
 }
 
-fn share(part: u64, all: u64) -> f64 {
+pub(super) fn share(part: u64, all: u64) -> f64 {
     if all == 0 { 0.0 } else { part as f64 / all as f64 }
 }
 

@@ -54,9 +54,10 @@ fn written(target: &Target) -> Option<Written> {
 
 /// Looks at each path.
 fn all_there(paths: &[PathBuf]) -> Result<()> {
-    let look = |path: &PathBuf| path.metadata().map(drop).map_err(|error| (path, error));
-    let missing = |(path, error): (&PathBuf, _)| Error::on(Exit::Usage, "cannot look at", path).because(error);
-    paths.iter().try_for_each(look).map_err(missing)
+    for path in paths {
+        path.metadata().map_err(|error| Error::on(Exit::Usage, "cannot look at", path).because(error))?;
+    }
+    Ok(())
 }
 
 /// What is rewritten, and how.

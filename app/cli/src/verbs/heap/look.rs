@@ -172,7 +172,7 @@ pub fn report(args: &ReportArgs, quiet: bool) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn cut(frames: u16, alloc_functions: bool) -> Cut {
+pub(super) fn cut(frames: u16, alloc_functions: bool) -> Cut {
     Cut { frames: frames.into(), wrappers: if alloc_functions { Wrappers::Kept } else { Wrappers::Skipped } }
 }
 

@@ -1,0 +1,73 @@
+//! `thaw heap dark`: a recording beside what the program's own memory reporters know.
+
+use super::look;
+use crate::args::heap::DarkArgs;
+use crate::progress::Progress;
+use crate::{output, text};
+use heap::dark::{self, Amounts, Dark, Marks};
+use heap::stream::Reader;
+use memory::file::{self, MemoryFile};
+use memory::{Kind, Units};
+use model::{Error, Exit, Result, shown};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// `thaw.heap-dark/1`.
+#[derive(Debug, Serialize)]
+pub struct DarkDocument {
+    /// Name and version of this document.
+    pub schema: &'static str,
+    /// The recording.
+    pub file: PathBuf,
+    /// The memory report.
+    pub reported: PathBuf,
+    /// Each process whose blocks are in the report.
+    pub processes: Vec<Dark>,
+}
+
+/// `thaw heap dark`.
+///
+/// # Errors
+/// The recording or the report cannot be read, or they are not of the same process.
+pub fn dark(args: &DarkArgs, quiet: bool) -> Result<Exit> {
+    let name = shown(&args.reported);
+    let bytes = std::fs::read(&args.reported)
+        .map_err(|cause| Error::on(Exit::Usage, "cannot read", &args.reported).because(cause))?;
+    let report = file::parse(&bytes, &name)?;
+    let mut marks = Vec::new();
+    for value in &report.thaw {
+        let process = value["process"].as_str().unwrap_or_default();
+        marks.extend(Marks::parse(value, amounts(&report, process), &name)?);
+    }
+    if marks.is_empty() {
+        return Err(Error::on(Exit::Data, "this memory report does not list its blocks:", &args.reported)
+            .hint("thaw memory show --pid PID --blocks -o FILE, or the word blocks in THAW_MEMREPORT (embed/memreport/README.md)"));
+    }
+    let reader = Reader::open(&args.recording)?;
+    let mut progress = Progress::new(quiet);
+    progress.note(&format!("reading {}", shown(&args.recording)), Instant::now().elapsed());
+    let options = dark::Options { cut: look::cut(args.frames, args.alloc_functions), top: args.top };
+    let processes = marks.iter().map(|marks| dark::analyze(&reader, marks, &options)).collect::<Result<_>>()?;
+    progress.done();
+    let document = DarkDocument {
+        schema: "thaw.heap-dark/1",
+        file: args.recording.clone(),
+        reported: args.reported.clone(),
+        processes,
+    };
+    if args.json {
+        output::json(&document)?;
+    } else {
+        output::page(&text::heap::dark::page(&document, text::width::of_terminal()))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// What a process says of its heap as a whole.
+fn amounts(report: &MemoryFile, process: &str) -> Option<Amounts> {
+    let of = || report.reports.iter().filter(|report| report.process == process && report.units == Units::Bytes);
+    let heap_allocated = of().find(|report| report.path == "heap-allocated")?.amount;
+    let heap = of().filter(|report| report.kind == Kind::Heap && report.path.starts_with("explicit/"));
+    Some(Amounts { heap_allocated, reported: heap.fold(0, |sum: i64, report| sum.saturating_add(report.amount)) })
+}
