@@ -78,7 +78,7 @@ impl Answers {
 }
 
 fn functions(found: &Value) -> impl Iterator<Item = &str> {
-    found["site"].as_array().unwrap().iter().map(|frame| frame["symbol"].as_str().unwrap_or("?"))
+    found["site"].as_array().unwrap().iter().map(|frame| frame["function"].as_str().unwrap_or("?"))
 }
 
 fn places(found: &Value) -> Vec<&str> {
@@ -121,7 +121,7 @@ fn clownshoes_are_found_with_their_cause() {
     assert_eq!((waste["bytes"].as_u64(), waste["most_live_bytes"].as_u64()), (Some(24 * 4088), Some(4088)));
     assert_eq!(answers.slop["allocator_model"], "glibc");
     assert_eq!(answers.slop["model"], "glibc");
-    answers.scratch.thaw(["heap", "slop"]).exits(0).says("glibc (in use)").says("a payload of 4,057");
+    answers.scratch.thaw(["heap", "slop"]).exits(0).says("libc.so.6 (in use, recorded)").says("a payload of 4,057");
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn the_containers_of_cpp_waste_nothing() {
 fn a_vector_of_cpp_that_reserves_one_more_is_found() {
     let Some(answers) = answers("c++", "containers.cpp", &["-O2"], &["slowly"]) else { return };
     assert_eq!(answers.growers().len(), 1);
-    let found = answers.growth_of("_Z13one_at_a_timev");
+    let found = answers.growth_of("one_at_a_time()");
     assert_eq!((found["how"].as_str(), found["typical_step"].as_f64()), (Some("copy-and-free"), Some(8.0)));
 }
 

@@ -13,6 +13,7 @@ mod frag;
 mod hard_programs;
 mod heap;
 mod heap_look;
+mod heap_peers;
 mod heap_waste;
 mod help;
 mod io;
