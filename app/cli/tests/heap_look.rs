@@ -60,6 +60,12 @@ fn one_recording_answers_all_modes() {
     let all = report(&scratch, &["--mode", "live"]);
     let process = &all["processes"][0];
     assert_eq!(process["peak"]["bytes"].as_u64(), Some(total(&all, "peak").0), "the sites add up to the peak");
+    for more in [&[][..], &["--frames", "1"], &["--alloc-functions"]] {
+        let report = report(&scratch, more);
+        let rows = report["rows"].as_array().unwrap().iter();
+        let made: u64 = rows.map(|row| row["figures"]["made"]["bytes"].as_u64().unwrap()).sum();
+        assert_eq!(made, total(&report, "made").0, "the rows add up to all: {more:?}");
+    }
 
     // The moment of the peak, asked for as a time.
     let peak_ns = process["peak_at_ns"].as_u64().unwrap();

@@ -98,7 +98,10 @@ const C: &[&str] = &["-O1", "-fno-builtin", "-fno-optimize-sibling-calls"];
 #[test]
 fn clownshoes_are_found_with_their_cause() {
     let Some(answers) = answers("cc", "clownshoes.c", C, &[]) else { return };
-    assert_eq!(answers.clownshoes(), ["arena_chunk", "recycled", "sized_block", "string_end", "two_byte_string", "two_words"]);
+    assert_eq!(
+        answers.clownshoes(),
+        ["arena_chunk", "recycled", "sized_block", "string_end", "two_byte_string", "two_words"]
+    );
     for (place, cause, certainty) in [
         ("two_byte_string", "terminator", "strong"),
         ("arena_chunk", "header", "strong"),
