@@ -1,14 +1,14 @@
-//! `thaw heap report`, `diff` and `export` on a program whose allocations are known, and the exports in the tools that they are for.
+//! `thaw heap report`, `diff` and `export` on a program whose allocations are known.
 
 use crate::heap::guest;
 use crate::scratch::Scratch;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
 /// Records the fixture: `modes.heap`.
-fn recorded(scratch: &Scratch, recording: &str, flags: &[&str]) -> bool {
+pub fn recorded(scratch: &Scratch, recording: &str, flags: &[&str]) -> bool {
     if !guest() {
         return false;
     }
@@ -26,13 +26,13 @@ fn recorded(scratch: &Scratch, recording: &str, flags: &[&str]) -> bool {
     true
 }
 
-fn report(scratch: &Scratch, more: &[&str]) -> Value {
+pub fn report(scratch: &Scratch, more: &[&str]) -> Value {
     let words = ["heap", "report", "modes.heap", "--json", "--top", "1000"];
     scratch.thaw(words.iter().chain(more)).exits(0).json()
 }
 
 /// Bytes and blocks of a measure, in all.
-fn total(report: &Value, measure: &str) -> (u64, u64) {
+pub fn total(report: &Value, measure: &str) -> (u64, u64) {
     let held = &report["total"][measure];
     (held["bytes"].as_u64().unwrap(), held["blocks"].as_u64().unwrap())
 }
@@ -60,6 +60,12 @@ fn one_recording_answers_all_modes() {
     let all = report(&scratch, &["--mode", "live"]);
     let process = &all["processes"][0];
     assert_eq!(process["peak"]["bytes"].as_u64(), Some(total(&all, "peak").0), "the sites add up to the peak");
+    for more in [&[][..], &["--frames", "1"], &["--alloc-functions"]] {
+        let report = report(&scratch, more);
+        let rows = report["rows"].as_array().unwrap().iter();
+        let made: u64 = rows.map(|row| row["figures"]["made"]["bytes"].as_u64().unwrap()).sum();
+        assert_eq!(made, total(&report, "made").0, "the rows add up to all: {more:?}");
+    }
 
     // The moment of the peak, asked for as a time.
     let peak_ns = process["peak_at_ns"].as_u64().unwrap();
@@ -103,7 +109,7 @@ fn frames_have_names_lines_and_inlined_functions() {
     assert_eq!(path[path.len() - 3..], ["main", "give", "inner"]);
     assert_eq!(node["own"]["bytes"], 1500);
     let text = scratch.thaw(["heap", "report", "modes.heap", "--tree", "module", "--mode", "leaks"]).exits(0);
-    text.says("leak  (modes)");
+    text.says("leak (modes)");
 
     // Without debug data, symbol tables name the functions; without any, addresses are left.
     let program = scratch.path("modes");
@@ -177,21 +183,15 @@ fn a_difference_sees_what_changed_and_not_where_lines_went() {
 }
 
 /// Exports and returns the file.
-fn exported(scratch: &Scratch, format: &str, more: &[&str]) -> PathBuf {
+pub fn exported(scratch: &Scratch, format: &str, more: &[&str]) -> PathBuf {
     let name = format!("out.{format}");
     let words = ["heap", "export", "modes.heap", "--format", format, "-o", &name];
     scratch.thaw(words.iter().chain(more)).exits(0).says(&name);
     scratch.path(name)
 }
 
-fn text(path: &Path) -> String {
+pub fn text(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()
-}
-
-#[track_caller]
-fn done(output: Output) -> String {
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
 }
 
 #[test]
@@ -238,149 +238,6 @@ fn dmd_folded_and_speedscope_have_the_sums_of_the_report() {
         assert_eq!((bytes, blocks), total(&report(&scratch, &[]), measure));
         assert_eq!(of_leak, BTreeMap::from([(1000, 10)]));
     }
-}
-
-#[test]
-fn dmd_py_reads_and_compares_the_export() {
-    let Some(script) = std::env::var_os("THAW_DMD_PY") else {
-        return testing::skip("needs Mozilla's dmd.py: set THAW_DMD_PY to its path");
-    };
-    let scratch = Scratch::new();
-    if !recorded(&scratch, "modes.heap", &[]) {
-        return;
-    }
-    let first = exported(&scratch, "dmd", &["--mode", "leaks", "--function", "leak"]);
-    let dmd = |files: &[&Path]| {
-        done(Command::new("python3").arg(&script).arg("--no-fix-stacks").args(files).output().unwrap())
-    };
-    assert!(dmd(&[&first]).contains("Total: 10,000 bytes in 10 blocks"));
-    std::fs::rename(&first, scratch.path("first")).unwrap();
-    assert!(recorded(&scratch, "modes.heap", &["-DMORE"]));
-    let second = exported(&scratch, "dmd", &["--mode", "leaks", "--function", "fresh"]);
-    assert!(dmd(&[&scratch.path("first"), &second]).contains("Total: -9,223 bytes in -3 blocks"));
-}
-
-#[test]
-fn dh_view_reads_the_export() {
-    let scratch = Scratch::new();
-    if !recorded(&scratch, "modes.heap", &[]) {
-        return;
-    }
-    let file = exported(&scratch, "dhat", &[]);
-    let dhat: Value = serde_json::from_str(&text(&file)).unwrap();
-    let points = dhat["pps"].as_array().unwrap();
-    let sum = |field: &str| points.iter().map(|point| point[field].as_u64().unwrap()).sum::<u64>();
-    let report = report(&scratch, &[]);
-    assert_eq!((sum("tb"), sum("tbk")), total(&report, "made"));
-    assert_eq!((sum("gb"), sum("gbk")), total(&report, "peak"));
-    assert_eq!((sum("eb"), sum("ebk")), total(&report, "end"));
-    let viewers = ["/usr/libexec/valgrind/dh_view.js", "/usr/lib/valgrind/dh_view.js"];
-    let Some(viewer) = viewers.iter().find(|path| Path::new(path).exists()) else {
-        return testing::skip("needs valgrind's dh_view.js");
-    };
-    // The viewer's own code builds its tree; only the page around it is made up.
-    let program = format!(
-        "globalThis.document = {{}};\n{}\nconst read = require('fs').readFileSync;\ngSelect = {{ selectedIndex: 0, childNodes: [] }};\n\
-         gSelect.childNodes.push({{}});\ngData = JSON.parse(read(process.argv[2], 'utf8'));\nbuildTree();\n\
-         console.log(gRoot._totalBytes, gRoot._totalBlocks, gRoot._atTGmaxBytes, gRoot._atTEndBytes);\n",
-        text(Path::new(viewer))
-    );
-    let program = scratch.write("view.js", program);
-    let Ok(output) = Command::new("node").arg(program).arg(&file).output() else {
-        return testing::skip("needs node");
-    };
-    let words = [total(&report, "made").0, total(&report, "made").1, total(&report, "peak").0, total(&report, "end").0];
-    assert_eq!(done(output).trim(), words.map(|word| word.to_string()).join(" "));
-}
-
-#[test]
-fn heaptrack_reads_the_export() {
-    let scratch = Scratch::new();
-    if !recorded(&scratch, "modes.heap", &[]) {
-        return;
-    }
-    let file = exported(&scratch, "heaptrack", &[]);
-    let lines = text(&file);
-    let count = |sign: &str| lines.lines().filter(|line| line.starts_with(sign)).count() as u64;
-    let report = report(&scratch, &[]);
-    assert_eq!(count("+ "), total(&report, "made").1);
-    assert_eq!(count("+ ") - count("- "), total(&report, "end").1);
-    let Ok(output) = Command::new("heaptrack_print").arg(&file).output() else {
-        return testing::skip("needs heaptrack_print");
-    };
-    let said = done(output);
-    assert!(said.contains(&format!("calls to allocation functions: {}", total(&report, "made").1)), "{said}");
-    assert!(said.contains("100 temporary allocations of 100 allocations in total (100.00%) from"), "{said}");
-    scratch
-        .thaw(["heap", "export", "modes.heap", "--format", "heaptrack", "-o", "x", "--function", "leak"])
-        .exits(2)
-        .complains("has all of them");
-}
-
-#[test]
-fn ms_print_reads_the_export() {
-    let scratch = Scratch::new();
-    if !recorded(&scratch, "modes.heap", &[]) {
-        return;
-    }
-    let file = exported(&scratch, "massif", &[]);
-    let peak = total(&report(&scratch, &[]), "peak").0;
-    assert!(text(&file).contains(&format!("mem_heap_B={peak}\n")));
-    let Ok(output) = Command::new("ms_print").arg(&file).output() else {
-        return testing::skip("needs ms_print");
-    };
-    let said = done(output);
-    assert!(said.contains("(peak)") && said.contains("hold (in modes)"), "{said}");
-}
-
-#[test]
-fn pprof_reads_the_export() {
-    let scratch = Scratch::new();
-    if !recorded(&scratch, "modes.heap", &[]) {
-        return;
-    }
-    let file = exported(&scratch, "pprof", &[]);
-    for (index, site, expected) in
-        [("alloc_space", "hold", "100000B"), ("alloc_objects", "churn", "100B"), ("inuse_space", "leak", "10000B")]
-    {
-        let mut command = Command::new("go");
-        command.args(["tool", "pprof", "-top", "-unit=B", "-nodefraction=0", "-sample_index", index]).arg(&file);
-        let Ok(output) = command.env("PPROF_TMPDIR", scratch.path("")).output() else {
-            return testing::skip("needs go tool pprof");
-        };
-        // The unit is forced on counts too; otherwise bytes would be rounded.
-        let top = done(output);
-        assert!(top.starts_with("File: modes\n"), "{top}");
-        let line = top.lines().find(|line| line.split_whitespace().last() == Some(site)).unwrap_or_default();
-        assert_eq!(line.split_whitespace().next(), Some(expected), "{top}");
-    }
-}
-
-#[test]
-fn the_firefox_profile_is_whole() {
-    let scratch = Scratch::new();
-    if !recorded(&scratch, "modes.heap", &[]) {
-        return;
-    }
-    let profile: Value = serde_json::from_str(&text(&exported(&scratch, "firefox", &[]))).unwrap();
-    let report = report(&scratch, &[]);
-    assert!(profile["meta"]["preprocessedProfileVersion"].as_u64().unwrap() >= 50);
-    assert_eq!(profile["meta"]["symbolicated"], true);
-    let thread = &profile["threads"][0];
-    let table = &thread["nativeAllocations"];
-    let column = |name: &str| table[name].as_array().unwrap().clone();
-    let (weights, stacks, addresses) = (column("weight"), column("stack"), column("memoryAddress"));
-    assert!([stacks.len(), addresses.len()].iter().all(|len| *len == weights.len() && table["length"] == *len));
-    let weights: Vec<i64> = weights.iter().map(|weight| weight.as_i64().unwrap()).collect();
-    let made: i64 = weights.iter().filter(|weight| **weight > 0).sum();
-    assert_eq!(made as u64, total(&report, "made").0);
-    assert_eq!(weights.iter().sum::<i64>() as u64, total(&report, "end").0);
-    let counter = &profile["counters"][0];
-    assert_eq!(counter["category"], "Memory");
-    let samples =
-        counter["samples"]["count"].as_array().or_else(|| counter["sampleGroups"][0]["samples"]["count"].as_array());
-    let last: f64 = samples.unwrap().iter().map(|delta| delta.as_f64().unwrap()).sum();
-    assert_eq!(last as u64, total(&report, "end").0, "the memory track ends with what is live");
 }
 
 #[test]

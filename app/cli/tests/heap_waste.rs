@@ -78,7 +78,7 @@ impl Answers {
 }
 
 fn functions(found: &Value) -> impl Iterator<Item = &str> {
-    found["site"].as_array().unwrap().iter().map(|frame| frame["symbol"].as_str().unwrap_or("?"))
+    found["site"].as_array().unwrap().iter().map(|frame| frame["function"].as_str().unwrap_or("?"))
 }
 
 fn places(found: &Value) -> Vec<&str> {
@@ -98,14 +98,23 @@ const C: &[&str] = &["-O1", "-fno-builtin", "-fno-optimize-sibling-calls"];
 #[test]
 fn clownshoes_are_found_with_their_cause() {
     let Some(answers) = answers("cc", "clownshoes.c", C, &[]) else { return };
-    assert_eq!(answers.clownshoes(), ["arena_chunk", "recycled", "sized_block", "two_byte_string"]);
+    assert_eq!(
+        answers.clownshoes(),
+        ["arena_chunk", "recycled", "sized_block", "string_end", "two_byte_string", "two_words"]
+    );
     for (place, cause, certainty) in [
         ("two_byte_string", "terminator", "strong"),
         ("arena_chunk", "header", "strong"),
         ("sized_block", "stored-word", "probable"),
         ("recycled", "stored-word", "probable"),
+        ("string_end", "terminator", "probable"),
+        ("two_words", "stored-word", "probable"),
     ] {
         let shoes = answers.shoes_of(place);
+        let size = &shoes["shoes"][0];
+        let [request, ask, payload, over] =
+            ["request", "ask", "payload", "over"].map(|field| size[field].as_u64().unwrap());
+        assert_eq!((ask + over, ask - over, ask.is_power_of_two()), (request, payload, true), "{place}");
         assert_eq!((shoes["cause"].as_str(), shoes["certainty"].as_str()), (Some(cause), Some(certainty)), "{place}");
     }
     let shoes = answers.shoes_of("arena_chunk");
@@ -121,13 +130,20 @@ fn clownshoes_are_found_with_their_cause() {
     assert_eq!((waste["bytes"].as_u64(), waste["most_live_bytes"].as_u64()), (Some(24 * 4088), Some(4088)));
     assert_eq!(answers.slop["allocator_model"], "glibc");
     assert_eq!(answers.slop["model"], "glibc");
-    answers.scratch.thaw(["heap", "slop"]).exits(0).says("glibc (in use)").says("a payload of 4,057");
+    assert_eq!(answers.slop["given"], "recorded");
+    let wasted = |rows: &Value| rows.as_array().unwrap().iter().map(|row| row["slop_bytes"].as_u64().unwrap()).sum();
+    let recorded: u64 = wasted(&answers.slop["classes"]);
+    assert_eq!(answers.slop["recorded"]["slop_bytes"].as_u64(), Some(recorded), "all classes together");
+    assert_eq!(wasted(&answers.slop["sites"]), recorded, "all places together");
+    let modelled = answers.scratch.thaw(["heap", "slop", "--json", "--model", "moz2011"]).exits(0).json();
+    assert_eq!(modelled["processes"][0]["given"], "modelled");
+    answers.scratch.thaw(["heap", "slop"]).exits(0).says("libc.so.6 (in use, recorded)").says("a payload of 4,057");
 }
 
 #[test]
 fn slow_growth_is_found_and_doubling_is_not() {
     let Some(answers) = answers("cc", "growth.c", C, &[]) else { return };
-    assert_eq!(answers.growers(), ["by_bytes", "by_eighths", "by_pages", "larger"]);
+    assert_eq!(answers.growers(), ["by_bytes", "by_eighths", "by_pages", "by_tenths", "larger", "the_same_again"]);
     let pages = answers.growth_of("by_pages");
     assert_eq!((pages["how"].as_str(), pages["shape"].as_str()), (Some("realloc"), Some("linear")));
     assert_eq!((pages["allocated_bytes"].as_u64(), pages["steps"].as_u64()), (Some(134_742_016), Some(255)));
@@ -143,8 +159,32 @@ fn slow_growth_is_found_and_doubling_is_not() {
         (copying["steps"].as_u64(), copying["copied_bytes"].as_u64()),
         (Some(99), Some(1000 * (100 * 101 / 2 - 1)))
     );
-    answers.scratch.thaw(["heap", "growth"]).exits(0).says("linear, by 4.1 kB a step").says("probable");
+    let tenths = answers.growth_of("by_tenths");
+    assert_eq!((tenths["shape"].as_str(), tenths["typical_step"].as_f64()), (Some("linear"), Some(100_000.0)));
+    let again = answers.growth_of("the_same_again");
+    assert_eq!((again["buffers"].as_u64(), again["predictable"].as_bool()), (Some(25), Some(true)));
+    assert_eq!(pages["predictable"], false, "one buffer tells nothing about others");
+    let swings = answers.growth["swings"].as_array().unwrap();
+    assert_eq!((swings.len(), functions(&swings[0]).next()), (1, Some("by_turns")));
+    assert_eq!((swings[0]["turns"].as_u64(), swings[0]["calls"].as_u64()), (Some(50), Some(100)));
+    assert_eq!((swings[0]["least_bytes"].as_u64(), swings[0]["most_bytes"].as_u64()), (Some(20_000), Some(60_000)));
+    assert_eq!(swings[0]["allocated_bytes"], 50 * 80_000);
+    let text = answers.scratch.thaw(["heap", "growth"]).exits(0);
+    text.says("linear, by 4.1 kB a step").says("probable").says("smaller and larger by turns").says("reserve 54.0 kB");
     answers.scratch.thaw(["heap", "growth", "--frames", "0"]).exits(2).complains("--frames");
+}
+
+/// The three sums of the article on growing buffers, of buffers that really grew.
+#[test]
+fn a_mib_byte_by_byte_page_by_page_and_doubled() {
+    let Some(answers) = answers("cc", "growth.c", C, &["article"]) else { return };
+    assert_eq!(answers.growers(), ["by_bytes", "by_pages"]);
+    for (place, bytes) in [("by_bytes", 549_756_338_176u64), ("by_pages", 134_742_016)] {
+        assert_eq!(answers.growth_of(place)["allocated_bytes"], bytes, "{place}");
+    }
+    let doubled = answers.scratch.thaw(["heap", "report", "--json", "--function", "by_doubling"]).exits(0).json();
+    assert_eq!(doubled["total"]["made"]["bytes"], 2_093_056);
+    assert_eq!(answers.growth["allocated_bytes"], 549_756_338_176u64 + 134_742_016 + 2_093_056);
 }
 
 #[test]
@@ -152,13 +192,14 @@ fn the_containers_of_cpp_waste_nothing() {
     let Some(answers) = answers("c++", "containers.cpp", &["-O2"], &[]) else { return };
     assert!(answers.growth["grown_buffers"].as_u64().unwrap() >= 60, "vectors and strings were followed");
     assert_eq!((answers.clownshoes(), answers.growers()), (vec![], vec![]), "{:#}", answers.growth);
+    assert_eq!(answers.growth["swings"], Value::Array(Vec::new()));
 }
 
 #[test]
 fn a_vector_of_cpp_that_reserves_one_more_is_found() {
     let Some(answers) = answers("c++", "containers.cpp", &["-O2"], &["slowly"]) else { return };
     assert_eq!(answers.growers().len(), 1);
-    let found = answers.growth_of("_Z13one_at_a_timev");
+    let found = answers.growth_of("one_at_a_time()");
     assert_eq!((found["how"].as_str(), found["typical_step"].as_f64()), (Some("copy-and-free"), Some(8.0)));
 }
 
@@ -167,6 +208,7 @@ fn the_collections_of_rust_waste_nothing() {
     let Some(answers) = answers("rustc", "containers.rs", &["--edition=2024", "-O"], &[]) else { return };
     assert!(answers.growth["grown_buffers"].as_u64().unwrap() >= 60, "vectors and strings were followed");
     assert_eq!((answers.clownshoes(), answers.growers()), (vec![], vec![]), "{:#}", answers.growth);
+    assert_eq!(answers.growth["swings"], Value::Array(Vec::new()));
 }
 
 #[test]
@@ -183,6 +225,7 @@ fn the_arrays_of_glib_waste_nothing() {
     let Some(answers) = answers("cc", "glib.c", &["-O1", "-l:libglib-2.0.so.0"], &[]) else { return };
     assert!(answers.growth["grown_buffers"].as_u64().unwrap() >= 60, "arrays and strings were followed");
     assert_eq!((answers.clownshoes(), answers.growers()), (vec![], vec![]), "{:#}", answers.growth);
+    assert_eq!(answers.growth["swings"], Value::Array(Vec::new()));
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod hard_programs;
 mod heap;
 mod heap_dark;
 mod heap_look;
+mod heap_peers;
 mod heap_waste;
 mod help;
 mod io;

@@ -50,13 +50,21 @@ pub fn write(export: &Export, out: &mut dyn Write) -> io::Result<()> {
             profile.add_allocation_sample(thread, at(heap.last.0), stack, address, bytes);
         }
         let counter = profile.add_counter(handle, "malloc", "Memory", "Bytes that the program asked for and holds");
-        let mut before = crate::modes::Point::default();
+        let mut live = 0.0;
+        let mut told = |ns: u64, bytes: u64, operations: u64| {
+            let change = bytes as f64 - live;
+            live = bytes as f64;
+            profile.add_counter_sample(counter, at(ns), change, u32::try_from(operations).unwrap_or(u32::MAX));
+        };
+        // The timeline has what was live when each step ended; the peak lies within one.
+        let (mut allocations, mut peak) = (0, Some(heap.peak_at.0));
         for (step, point) in heap.timeline.points.iter().enumerate() {
             let ended = heap.timeline.end_of(step).0.min(heap.last.0);
-            let bytes = point.live.bytes as f64 - before.live.bytes as f64;
-            let operations = point.allocations.saturating_sub(before.allocations);
-            profile.add_counter_sample(counter, at(ended), bytes, u32::try_from(operations).unwrap_or(u32::MAX));
-            before = *point;
+            if let Some(peak_at) = peak.take_if(|at| *at <= ended) {
+                told(peak_at, heap.peak.bytes, 0);
+            }
+            told(ended, point.live.bytes, point.allocations.saturating_sub(allocations));
+            allocations = point.allocations;
         }
     }
     serde_json::to_writer(out, &profile).map_err(io::Error::from)
