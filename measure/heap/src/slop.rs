@@ -30,6 +30,8 @@ pub struct Options {
 
 /// Slop of a recording.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
+#[cfg_attr(feature = "ts", ts(rename = "SlopReport"))]
 pub struct Report {
     /// Each process that allocated.
     pub processes: Vec<ProcessSlop>,
@@ -39,6 +41,7 @@ pub struct Report {
 
 /// Slop of a process.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct ProcessSlop {
     /// Its number.
     pub pid: u32,
@@ -91,6 +94,7 @@ pub struct Slop {
 
 /// The same requests given to an allocator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct WhatIf {
     /// Which.
     pub model: Model,
@@ -101,6 +105,7 @@ pub struct WhatIf {
 
 /// Blocks of a size class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct ClassSlop {
     /// How such requests are treated.
     pub category: Category,
@@ -116,6 +121,7 @@ pub struct ClassSlop {
 
 /// Blocks of a place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct SiteSlop {
     /// Blocks made.
     pub blocks: u64,

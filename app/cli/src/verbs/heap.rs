@@ -2,8 +2,10 @@
 
 mod attach;
 mod look;
+mod page;
 
 pub use look::{DiffDocument, ReportDocument};
+pub use page::whole as whole_page;
 
 use crate::args::heap::{GrowthArgs, HeapArgs, HeapVerb, RunArgs, SlopArgs};
 use crate::progress::Progress;
