@@ -78,8 +78,9 @@ struct RecordingOf<'a> {
     part: Part,
     processes: Vec<ProcessOf>,
     pruned: Pruned,
-    slop: &'a slop::Report,
-    growth: &'a growth::Report,
+    /// JSON of the judgements: places repeat themselves for megabytes.
+    slop: Texts,
+    growth: Texts,
     warnings: &'a [Warning],
 }
 
@@ -174,10 +175,16 @@ fn recording<'a>(of: &HeapOf<'a>, most: usize, frames: &mut Frames) -> Result<Re
         part: of.part,
         processes,
         pruned,
-        slop: of.slop,
-        growth: of.growth,
+        slop: packed_json(of.slop)?,
+        growth: packed_json(of.growth)?,
         warnings: &of.named.warnings,
     })
+}
+
+fn packed_json(report: &impl Serialize) -> Result<Texts> {
+    let text = serde_json::to_string(report)
+        .map_err(|error| Error::bug("cannot write a judgement of the heap into the page").because(error))?;
+    Ok(Texts::pack(std::iter::once(text.as_str())))
 }
 
 fn packed_frames(frames: &Frames) -> PackedFrames {
