@@ -6,7 +6,7 @@ import type uPlot from "uplot";
 import { Chart } from "../draw/chart.tsx";
 import { css, ground, rankColour } from "../draw/palette.ts";
 import { MODES, lineOf, type HeapProcess, type Line } from "../logic/heap.ts";
-import { bytes, commandLine, count, date, harmless, percent, plural, seconds } from "../logic/format.ts";
+import { bytes, commandLine, count, date, harmless, moment, percent, plural, seconds } from "../logic/format.ts";
 import { Choice, PathName, Section } from "../parts/bits.tsx";
 import { Table } from "../parts/table.tsx";
 import { atUs, heapAt, heapDamaged, heapMode, heapPage, heapProcess, heapRecording, mode, modeName, processLine, processName, processesInSight, recording } from "../heapstate.ts";
@@ -175,7 +175,7 @@ function Over({ processes }: { processes: readonly HeapProcess[] }): JSX.Element
           { stroke: css(live), width: 1.5 },
         ]}
         xLabel=""
-        xFormat={(value) => seconds(value)}
+        xFormat={moment}
         yFormat={(value) => bytes(value)}
         yFromZero
         over={over}
@@ -184,7 +184,7 @@ function Over({ processes }: { processes: readonly HeapProcess[] }): JSX.Element
         onHover={setAt}
       />
       <figcaption class="chartcaption">blocks</figcaption>
-      <Chart name="blocks" label="Live blocks over time" theme={shade} height={120} data={blocksData} series={[{ stroke: css(blocks), width: 1.5, fill: `${css(blocks)}22` }]} xLabel="seconds since the recording began" xFormat={(value) => seconds(value)} yFormat={(value) => count(value)} yFromZero onPick={pick} scene={[processes]} onHover={setAt} />
+      <Chart name="blocks" label="Live blocks over time" theme={shade} height={120} data={blocksData} series={[{ stroke: css(blocks), width: 1.5, fill: `${css(blocks)}22` }]} xLabel="seconds since the recording began" xFormat={moment} yFormat={(value) => count(value)} yFromZero onPick={pick} scene={[processes]} onHover={setAt} />
       {mode.value === "at" && (
         <p class="below">
           <span>T = {seconds(atUs.value / 1e6)}:</span>
@@ -219,6 +219,7 @@ export function marks(chart: uPlot, list: readonly { readonly s: number; readonl
   ctx.save();
   ctx.font = `${11 * scale}px system-ui, sans-serif`;
   ctx.textBaseline = "top";
+  ctx.textAlign = "left";
   const ends: number[] = [];
   for (const { s, text, colour } of [...list].sort((a, b) => a.s - b.s)) {
     const x = Math.round(chart.valToPos(s, "x", true)) + 0.5;

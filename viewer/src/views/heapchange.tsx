@@ -75,6 +75,7 @@ function Change({ grown }: { grown: NonNullable<typeof changeTree.value> }): JSX
           caption="Changes; arrow keys move, open and close"
           nameLabel="Function"
           rows={lines}
+          short={lines.length < 20}
           label={(line) => <Label line={line} tree={grown} names={names} />}
           title={(line) => titleOf(names, grown.label[line.node])}
           text={(line) => nameOf(names, grown.label[line.node])}

@@ -51,8 +51,8 @@ function Graph(): JSX.Element {
   const x = inside(flameRange.value);
   const total = tree.total[0];
   const all = total[0];
-  // Half a pixel of a wide screen.
-  const rows = Math.min(MOST_ROWS, useMemo(() => rowsWithin(flame, x.from, x.to, length(x) / 4000), [flame, x.from, x.to]));
+  // About a pixel.
+  const rows = Math.min(MOST_ROWS, useMemo(() => rowsWithin(flame, x.from, x.to, length(x) / 1200), [flame, x.from, x.to]));
   const colours = useMemo(() => boxColours(tree.label, names.frames.count, (label) => objectOf(names, label), (label) => found[label] === 1, searching), [tree, found, searching, shade, objectRanks.value]);
   const share = useMemo(() => (searching ? matchedShare(flame, (node) => found[tree.label[node]] === 1) : 0), [flame, found, searching]);
   if (flame.rows === 0) return <p class="none">There are no such blocks.</p>;

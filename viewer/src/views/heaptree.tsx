@@ -91,6 +91,7 @@ function TreePart(): JSX.Element {
         caption="Stacks; arrow keys move, open and close"
         nameLabel={heapShape.value === "module" ? "Object, function, callers" : "Function"}
         rows={lines}
+        short={lines.length < 12}
         label={(line) => <Label line={line} tree={grown} names={names} />}
         title={(line) => titleOf(names, grown.label[line.node])}
         text={(line) => nameOf(names, grown.label[line.node])}

@@ -4,7 +4,7 @@ use crate::columns::Column;
 use crate::events::Table;
 use ::heap::ledger::{Block, Change, Inconsistency, Ledger};
 use ::heap::modes::{Heap, Window};
-use ::heap::stream::{Process, Reader, What};
+use ::heap::stream::{Process, Reader};
 use model::{Nanos, Result};
 use std::collections::{BTreeMap, HashMap};
 
@@ -68,31 +68,26 @@ pub(super) fn read(
         let change = ledger.enter(&event);
         let came = match change {
             Change::Came(_, block) => Some(block),
-            Change::Wrong(Inconsistency::AllocOverLive) => match event.what {
-                What::Alloc { size, maker, .. } => {
-                    Some(Block { size, stack: event.stack, at: event.at, thread: event.thread, maker })
-                }
-                _ => None,
-            },
+            Change::Wrong(Inconsistency::AllocOverLive) => Block::made_by(&event),
             _ => None,
         };
         let went = match change {
             Change::Went(_, block) => Some(block),
             _ => covered,
         };
-        if let Some((node, size)) = went.and_then(|block| Some((node(&block)?, block.size))) {
-            moments.add(node, event.at, -signed(size), -1);
+        if let Some((node, block)) = went.and_then(|block| Some((node(&block)?, block))) {
+            moments.add(node, event.at, -signed(block.bytes()), -signed(block.count));
         }
-        if let Some((node, size)) = came.and_then(|block| Some((node(&block)?, block.size))) {
-            moments.add(node, event.at, signed(size), 1);
+        if let Some((node, block)) = came.and_then(|block| Some((node(&block)?, block))) {
+            moments.add(node, event.at, signed(block.bytes()), signed(block.count));
         }
     }
     moments.shorten();
     Ok(moments)
 }
 
-fn signed(size: u64) -> i64 {
-    i64::try_from(size).unwrap_or(i64::MAX)
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 impl Moments {
@@ -108,7 +103,7 @@ impl Moments {
         match steps.last_mut().filter(|last| last.step == step) {
             Some(last) => {
                 last.bytes = last.bytes.saturating_add(bytes);
-                last.blocks += blocks;
+                last.blocks = last.blocks.saturating_add(blocks);
             }
             None => steps.push(Step { step, bytes, blocks }),
         }
@@ -132,7 +127,7 @@ impl Moments {
                     let same = next.step == kept.step;
                     if same {
                         kept.bytes = kept.bytes.saturating_add(next.bytes);
-                        kept.blocks += next.blocks;
+                        kept.blocks = kept.blocks.saturating_add(next.blocks);
                     }
                     same
                 });

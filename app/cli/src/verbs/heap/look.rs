@@ -1,7 +1,7 @@
 //! `thaw heap report`, `diff` and `export`: looking at recordings.
 
-use crate::args::heap::{self as typed, DiffArgs, ExportArgs, LookArgs, Mode, Moment, ReportArgs, TreeShape};
 use super::page;
+use crate::args::heap::{self as typed, DiffArgs, ExportArgs, LookArgs, Mode, Moment, ReportArgs, TreeShape};
 use crate::progress::Progress;
 use crate::{output, text};
 use heap::diff::{self, Difference};
