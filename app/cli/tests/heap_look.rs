@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// Records the fixture: `modes.heap`.
-fn recorded(scratch: &Scratch, recording: &str, flags: &[&str]) -> bool {
+pub fn recorded(scratch: &Scratch, recording: &str, flags: &[&str]) -> bool {
     if !guest() {
         return false;
     }
