@@ -20,9 +20,9 @@ export const heapProcess = kept("proc", "");
 export const heapMode = kept("mode", "", ["", ...MODES]);
 /** Microseconds since the recording began. */
 export const heapAt = kept("at", "");
-export const heapShape = kept("shape", "down", ["down", "up", "module"]);
+export const heapShape = kept("hshape", "down", ["down", "up", "module"]);
 export const heapSort = kept("hsort", "-bytes");
-export const heapOpening = kept("open", "0.05");
+export const heapOpening = kept("hopen", "0.05", ["2", "0.2", "0.05", "0.01"]);
 export const flameSide = kept("side", "icicle", ["icicle", "flame"]);
 export const flameRange = keptRange("fz");
 export const changeShape = kept("cshape", "up", ["down", "up", "module"]);

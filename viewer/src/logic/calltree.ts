@@ -284,12 +284,11 @@ export function linesOf(tree: Tree, opening: Opening, weigh: Weigh, order: ((a: 
       const path = `${key}/${tree.label[kid]}`;
       const leaf = tree.first[kid] === tree.first[kid + 1];
       const open = !leaf && (all > 0 && weigh(tree.total, kid) >= opening.share * all) !== opening.flipped.has(path);
-      const inner = kids.length > 1 ? indent + 1 : indent;
+      const inner = node !== 0 && kids.length > 1 ? indent + 1 : indent;
       lines.push({ node: kid, key: path, depth, indent: inner, open, leaf });
       if (open) visit(kid, path, depth + 1, inner);
     }
   };
-  visit(0, "", 1, -1);
-  // A single outermost function is not indented.
+  visit(0, "", 1, 0);
   return lines;
 }

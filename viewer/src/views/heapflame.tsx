@@ -66,7 +66,7 @@ function Graph(): JSX.Element {
       title={`${modeName(mode.value)}: ${bytes(all)} in ${plural(tree.total[1][0], "block", "blocks")}`}
       note={
         <>
-          A click comes closer to a box, a double click shows all again. {count(flame.count)} boxes, {count(flame.rows)} rows{rows < flame.rows && `; rows below the ${count(rows)}th have nothing that could be seen at this zoom`}.
+          A click or Ctrl and the wheel come closer, dragging moves, a double click shows all again. {count(flame.count)} boxes, {count(flame.rows)} rows{rows < flame.rows && `; rows below the ${count(rows)}th have nothing that could be seen at this zoom`}.
           {searching && ` The filter matches ${percent(share)} of the bytes.`}
         </>
       }
@@ -108,6 +108,7 @@ function Graph(): JSX.Element {
           }}
           describe={(box) => <Tip box={box} />}
           onPick={(box) => zoomTo(box)}
+          wheel="ctrl"
         />
       </div>
       <Objects />

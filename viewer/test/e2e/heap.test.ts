@@ -64,7 +64,7 @@ heapTest("figures and trees are the report's", async () => {
   for (const [shape, word] of [["down", "down"], ["up", "up"]]) {
     for (const [mode, words] of [["made", ["--mode", "cumulative"]], ["peak", ["--mode", "live"]], ["end", ["--mode", "leaks"]], ["temporary", ["--mode", "temporary"]]] as const) {
       const tree = JSON.parse(thaw("heap", "report", "modes.heap", "--json", "--tree", word, "--threshold", "0", ...words)).tree as Node;
-      await page.evaluate((hash) => (location.hash = hash), `#tree?mode=${mode}&shape=${shape}&open=2`);
+      await page.evaluate((hash) => (location.hash = hash), `#tree?mode=${mode}&hshape=${shape}&hopen=2`);
       await address(page, new RegExp(`mode=${mode}`));
       await page.waitForFunction((text) => document.querySelector("section h2")?.textContent?.startsWith(text) === true, { made: "all made", peak: "live at peak", end: "live at end", temporary: "temporary" }[mode]);
       const first = (tree.children ?? []).map((node) => [node.label, String(node.total.bytes), String(node.total.blocks)]).sort();
@@ -76,7 +76,7 @@ heapTest("figures and trees are the report's", async () => {
 });
 
 heapTest("what is live at a moment is the report's", async () => {
-  const { page, trouble } = await open(at("modes.html"), "#tree?mode=at&shape=up&open=2");
+  const { page, trouble } = await open(at("modes.html"), "#tree?mode=at&hshape=up&hopen=2");
   // The last moment is the end.
   const report = JSON.parse(thaw("heap", "report", "modes.heap", "--json", "--mode", "leaks"));
   const sum = (await column(page, "tree", "Bytes")).reduce((all, it) => all + Number(it), 0);
@@ -92,7 +92,7 @@ heapTest("what is live at a moment is the report's", async () => {
 });
 
 heapTest("a tree is used by keys alone", async () => {
-  const { page, trouble } = await open(at("modes.html"), "#tree?open=2");
+  const { page, trouble } = await open(at("modes.html"), "#tree?hopen=2");
   const grid = page.locator("[data-table=tree] .rows");
   await grid.focus();
   await page.keyboard.press("ArrowRight");
@@ -133,7 +133,7 @@ heapTest("a flame graph comes closer, tells names and finds them", async () => {
   await page.locator("#filter").fill("function:churn");
   await page.waitForFunction(() => /The filter matches \d/.test(document.querySelector("section .note")?.textContent ?? ""));
   expect(await picture(page, "flame")).not.toBe(before);
-  await page.evaluate(() => (location.hash = "#flame?side=flame&shape=up"));
+  await page.evaluate(() => (location.hash = "#flame?side=flame&hshape=up"));
   await picture(page, "flame");
   expect(trouble).toEqual([]);
 });
@@ -155,7 +155,7 @@ heapTest("slop and growth are the reports'", async () => {
 
 heapTest("the difference of two recordings adds up", async () => {
   const diff = JSON.parse(thaw("heap", "diff", "modes.heap", "growth.heap", "--json")).difference;
-  const { page, trouble } = await open(at("change.html"), "#change?mode=made&open=2");
+  const { page, trouble } = await open(at("change.html"), "#change?mode=made&hopen=2");
   await page.waitForSelector("[data-part=change]");
   expect(await figure(page, "change", "change")).toBe(diff.after.bytes - diff.before.bytes);
   const sum = (await column(page, "change", "Change")).reduce((all, it) => all + Number(it), 0);

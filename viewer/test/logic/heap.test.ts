@@ -169,7 +169,7 @@ describe("open rows", () => {
   });
 
   test("stand in only where a tree branches", () => {
-    expect(lines(0).map((line) => [line.depth, line.indent])).toEqual([[1, -1], [2, 0], [3, 0], [2, 0], [3, 0]]);
+    expect(lines(0).map((line) => [line.depth, line.indent])).toEqual([[1, 0], [2, 1], [3, 1], [2, 1], [3, 1]]);
   });
 
   test("in another order", () => {

@@ -257,7 +257,7 @@ mod tests {
 
     /// A tree whose nodes have these parents (each before its child) and bytes.
     fn trie(nodes: &[(u32, u64)]) -> Trie {
-        let held = |bytes: u64| [Held { bytes, blocks: u64::from(bytes > 0) }; MODES];
+        let held = |bytes: u64| [Held { bytes, blocks: bytes }; MODES];
         let mut trie =
             Trie { parent: vec![0], frame: vec![0], own: vec![held(0)], weight: Vec::new(), node_of_site: Vec::new() };
         for (number, (parent, bytes)) in (1..).zip(nodes) {
