@@ -24,6 +24,8 @@ pub const HEAP_SCHEMA: &str = "thaw.heap-view/1";
 
 /// Nodes that a page holds at most, all processes together.
 const MOST_NODES: usize = 150_000;
+/// Changes over time that a page holds at most, all processes together; each has its share by the number of its sites.
+const MOST_CHANGES: usize = 800_000;
 
 /// A recording that was read, with its judgements.
 #[derive(Clone, Copy, Debug)]
@@ -137,8 +139,8 @@ struct ProcessOf {
 /// A recording cannot be read.
 pub fn heap_page(recordings: &[HeapOf<'_>], measure: Measure) -> Result<String> {
     let mut frames = Frames::default();
-    let most = MOST_NODES / recordings.len().max(1);
-    let recordings = recordings.iter().map(|of| recording(of, most, &mut frames)).collect::<Result<Vec<_>>>()?;
+    let parts = recordings.len().max(1);
+    let recordings = recordings.iter().map(|of| recording(of, parts, &mut frames)).collect::<Result<Vec<_>>>()?;
     let shown = recordings.first().map_or("", |first| first.command.first().map_or(first.name, String::as_str));
     let title = format!("What {shown} allocates · thaw");
     let document = Document { schema: HEAP_SCHEMA, measure, frames: packed_frames(&frames), recordings };
@@ -147,18 +149,21 @@ pub fn heap_page(recordings: &[HeapOf<'_>], measure: Measure) -> Result<String> 
     Ok(html::single(&title, "thaw heap report", "thaw-heap", &value))
 }
 
-fn recording<'a>(of: &HeapOf<'a>, most: usize, frames: &mut Frames) -> Result<RecordingOf<'a>> {
+/// One of so many `parts` of a page.
+fn recording<'a>(of: &HeapOf<'a>, parts: usize, frames: &mut Frames) -> Result<RecordingOf<'a>> {
     // The numbers of frames are those of one recording.
     frames.next_recording();
     let tries: Vec<Trie> = of.named.heaps.iter().map(|heap| Trie::of(heap, &of.named.names, frames)).collect();
-    let share = stacks::share(&tries, most);
+    let share = stacks::share(&tries, MOST_NODES / parts);
     let mut pruned = Pruned { share, ..Pruned::default() };
+    let sites = of.named.heaps.iter().map(|heap| heap.sites.len()).sum::<usize>().max(1);
     let mut processes = Vec::new();
     for ((heap, process), trie) in of.named.heaps.iter().zip(&of.named.processes).zip(&tries) {
         let folded = trie.fold(share, frames);
         pruned.nodes += trie.len();
         pruned.kept += folded.len();
-        let moments = moments::read(of.reader, process, heap, of.window, &folded.node_of_site)?;
+        let most = MOST_CHANGES / parts * heap.sites.len() / sites;
+        let moments = moments::read(of.reader, process, heap, of.window, &folded.node_of_site, most)?;
         processes.push(packed(process, heap, &folded, &moments));
     }
     let recording = of.reader.recording();

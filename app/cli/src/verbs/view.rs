@@ -23,7 +23,7 @@ pub fn run(args: &ViewArgs) -> Result<Exit> {
         Kind::Memory => memory::whole_page(&args.recording, since)?,
     };
     let open = if args.no_browser { Open::Nothing } else { Open::Browser };
-    view::serve(page, args.port, open, &mut |url| output::complain(&format!("{url} shows it; Ctrl-C ends it")))?;
+    view::serve(page, args.port, open, &mut |url| output::complain(&format!("{url} shows it; Ctrl-C ends it\n")))?;
     Ok(Exit::Done)
 }
 

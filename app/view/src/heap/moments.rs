@@ -10,8 +10,6 @@ use std::collections::{BTreeMap, HashMap};
 
 /// Most steps of a process.
 const MOST_STEPS: u64 = 128;
-/// Most changes of a process: beyond, steps become twice as long.
-const MOST_CHANGES: usize = 300_000;
 
 /// What came to a node in a step, less what went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +30,7 @@ pub(super) struct Moments {
     nodes: Vec<Vec<Step>>,
 }
 
-/// Reads a process. `node_of_site` is by site of `heap`.
+/// Reads a process. `node_of_site` is by site of `heap`. With more than `most` changes, steps become twice as long, and so on.
 ///
 /// # Errors
 /// The recording cannot be read.
@@ -42,6 +40,7 @@ pub(super) fn read(
     heap: &Heap,
     window: Window,
     node_of_site: &[u32],
+    most: usize,
 ) -> Result<Moments> {
     let mut moments = Moments::new(heap.last, node_of_site);
     // Sites may be split by thread: all parts of a stack that are wanted count.
@@ -82,7 +81,7 @@ pub(super) fn read(
             moments.add(node, event.at, signed(block.bytes()), signed(block.count));
         }
     }
-    moments.shorten();
+    moments.shorten(most);
     Ok(moments)
 }
 
@@ -109,14 +108,14 @@ impl Moments {
         }
     }
 
-    fn shorten(&mut self) {
+    fn shorten(&mut self, most: usize) {
         loop {
             let mut count = 0;
             for steps in &mut self.nodes {
                 steps.retain(|step| step.bytes != 0 || step.blocks != 0);
                 count += steps.len();
             }
-            if count <= MOST_CHANGES || self.steps == 1 {
+            if count <= most || self.steps == 1 {
                 return;
             }
             self.step_ns = self.step_ns.saturating_mul(2);
@@ -165,7 +164,7 @@ mod tests {
                 moments.add(node, Nanos(at), 3, 1);
             }
         }
-        moments.shorten();
+        moments.shorten(300_000);
         assert_eq!((moments.step_ns, moments.steps), (20, 64));
         assert!(moments.nodes.iter().all(|steps| steps.iter().map(|step| step.bytes).sum::<i64>() == 3 * 1280));
         assert_eq!(moments.nodes[7][1], Step { step: 1, bytes: 60, blocks: 20 });
@@ -176,7 +175,7 @@ mod tests {
         let mut moments = Moments::new(Nanos(1000), &[2]);
         moments.add(2, Nanos(500), 8, 1);
         moments.add(2, Nanos(501), -8, -1);
-        moments.shorten();
+        moments.shorten(0);
         assert!(moments.nodes.iter().all(Vec::is_empty));
         assert_eq!(Moments::new(Nanos(0), &[]).steps, 1);
     }
