@@ -203,7 +203,7 @@ fn packed_frames(frames: &Frames) -> PackedFrames {
             columns: BTreeMap::from([
                 ("object", Column::plain(&column(&|line| line.object.into()))),
                 ("source", Column::plain(&column(&|line| line.source.map_or(0, |source| u64::from(source) + 1)))),
-                ("wrapper", Column::plain(&column(&|line| line.allocates.into()))),
+                ("wrapper", Column::plain(&column(&|line| line.hands_on as u64))),
                 ("same", Column::plain(&column(&|line| line.same.into()))),
             ]),
         },
@@ -219,6 +219,7 @@ fn packed(process: &Process, heap: &Heap, folded: &Folded, moments: &Moments) ->
         Some(Stopped::SizeLimit) => "its file reached the limit of file sizes",
         Some(Stopped::Map(_)) => "its file could not be mapped",
         Some(Stopped::Closed) => "the program closed its file",
+        Some(Stopped::Left) => "the thaw that had attached itself was killed",
     };
     let doubts = [process.doubt.as_str(), why];
     ProcessOf {

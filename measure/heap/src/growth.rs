@@ -105,6 +105,7 @@ pub struct Finding {
 
 /// A place whose buffers become smaller and larger again, by `realloc`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct Swing {
     /// Buffers.
     pub buffers: u64,

@@ -75,6 +75,8 @@ pub struct ProcessSlop {
 
 /// Where the sizes of blocks come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
+#[cfg_attr(feature = "ts", ts(rename = "SlopSource"))]
 #[serde(rename_all = "kebab-case")]
 pub enum Given {
     /// The allocator said them.
@@ -85,6 +87,7 @@ pub enum Given {
 
 /// Bytes given and not asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct Slop {
     /// Of all blocks.
     pub slop_bytes: Bytes,

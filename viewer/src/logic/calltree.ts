@@ -176,14 +176,15 @@ export const LEAST_SHARE = 1 / 20000;
 /** From the allocating function out to its callers; `module`: below the object of the allocating function. Wrappers of `malloc` are left out. */
 export function upTree({ stacks, own }: Loaded, labels: Labels, shape: "up" | "module", weigh: Weigh = byBytes): Tree {
   const { frames } = labels;
-  const isWrapper = (frame: number) => frame < frames.count && frames.wrapper[frame] === 1;
+  const kind = (node: number) => (stacks.frame[node] < frames.count ? frames.wrapper[stacks.frame[node]] : 0);
   const [leaves, starts]: [number[], number[]] = [[], []];
   for (let node = 1; node < stacks.count; node++) {
     if (own.every((values) => values[node] === 0)) continue;
+    // As `Names::wanting`: without what only hands on, and what has no name between; all of it, if there is nothing else.
     let from = node;
-    while (isWrapper(stacks.frame[from]) && stacks.parent[from] !== 0) from = stacks.parent[from];
+    for (let at = node; at !== 0 && kind(at) !== 0; at = stacks.parent[at]) if (kind(at) === 1) from = stacks.parent[at];
     leaves.push(node);
-    starts.push(isWrapper(stacks.frame[from]) ? node : from);
+    starts.push(from === 0 ? node : from);
   }
   const [parent, label, cut]: [number[], number[], number[]] = [[0], [0], [0]];
   const total: number[][] = own.map((values) => [leaves.reduce((sum, leaf) => sum + values[leaf], 0)]);

@@ -21,7 +21,7 @@ export interface Frames {
   readonly object: Float64Array;
   /** By frame: number of its source file plus 1; 0: not known. */
   readonly source: Float64Array;
-  /** By frame: 1 says nothing about who wanted the memory (`operator new`). */
+  /** By frame: 1 only hands on what was asked for (`operator new`), 2 has no name. */
   readonly wrapper: Float64Array;
   /** By frame: the frame that it is compared as. */
   readonly same: Float64Array;

@@ -207,7 +207,7 @@ other_blocks: number,
 /**
  * Where, innermost first.
  */
-site: Array<SiteFrame>, };
+site: Array<HeapFrame>, };
 
 export type ClownshoesCause = "terminator" | "stored-word" | "header" | "unclear";
 
@@ -494,7 +494,7 @@ example: Array<number>,
 /**
  * Where the last growth was asked for, innermost first.
  */
-site: Array<SiteFrame>, };
+site: Array<HeapFrame>, };
 
 export type FragmentReport = { 
 /**
@@ -557,6 +557,32 @@ processes: Array<ProcessGrowth>,
 warnings: Array<Warning>, };
 
 export type GrowthShape = "linear" | "exponential";
+
+export type HeapFrame = { 
+/**
+ * The function, demangled; `None`: nothing names it.
+ */
+function: string | null, 
+/**
+ * The object's path; empty: code made at run time.
+ */
+module: string, 
+/**
+ * The source file.
+ */
+file: string | null, 
+/**
+ * The line in it, from 1.
+ */
+line: number | null, 
+/**
+ * Whether the compiler put the function into its caller.
+ */
+inlined: boolean, 
+/**
+ * Return address minus one, as an address of the object's file; 0 for named frames, whose address means nothing to another build.
+ */
+address: number, };
 
 export type Held = { 
 /**
@@ -888,7 +914,11 @@ grown_buffers: number,
 /**
  * Places that grow buffers too slowly, the costliest first; as many as were asked for.
  */
-findings: Array<Finding>, };
+findings: Array<Finding>, 
+/**
+ * Places that make buffers smaller and larger by turns, most bytes first; as many as were asked for.
+ */
+swings: Array<Swing>, };
 
 export type ProcessReport = { 
 /**
@@ -946,7 +976,11 @@ allocator: string,
  */
 allocator_model: Model | null, 
 /**
- * The model that classes and places are computed with.
+ * Where the sizes of blocks in the tables of classes and places come from.
+ */
+given: SlopSource, 
+/**
+ * The model of these tables; with recorded sizes, that of their categories, and of the blocks whose size was not told.
  */
 model: Model, 
 /**
@@ -961,6 +995,10 @@ requested_bytes: Bytes,
  * Most bytes asked for at a time.
  */
 peak_requested_bytes: Bytes, 
+/**
+ * Given and not asked for, as recorded; `None`: it was not.
+ */
+recorded: Slop | null, 
 /**
  * What each allocator would give for it.
  */
@@ -1122,20 +1160,6 @@ blocks: number,
  */
 most_live: number, };
 
-export type SiteFrame = { 
-/**
- * The object; `None`: code made at run time.
- */
-module: string | null, 
-/**
- * Return address, as an address of the object's file.
- */
-address: number, 
-/**
- * The symbol that it is in, as the file spells it.
- */
-symbol: string | null, };
-
 export type SiteSlop = { 
 /**
  * Blocks made.
@@ -1156,7 +1180,17 @@ sizes: number,
 /**
  * Where, innermost first.
  */
-site: Array<SiteFrame>, };
+site: Array<HeapFrame>, };
+
+export type Slop = { 
+/**
+ * Of all blocks.
+ */
+slop_bytes: Bytes, 
+/**
+ * Of what was live when most was asked for.
+ */
+peak_slop_bytes: Bytes, };
 
 export type SlopReport = { 
 /**
@@ -1167,6 +1201,8 @@ processes: Array<ProcessSlop>,
  * All doubts.
  */
 warnings: Array<Warning>, };
+
+export type SlopSource = "recorded" | "modelled";
 
 export type StartsFrom = "symbols" | "unwind" | "exports";
 
@@ -1246,6 +1282,40 @@ rejected: Array<Rejected>,
  * Doubts about the figures above.
  */
 warnings: Array<Warning>, };
+
+export type Swing = { 
+/**
+ * Buffers.
+ */
+buffers: number, 
+/**
+ * Times that one grew after it had become smaller.
+ */
+turns: number, 
+/**
+ * Calls of `realloc` from the first time on that a buffer became smaller.
+ */
+calls: number, 
+/**
+ * Bytes that these asked for.
+ */
+allocated_bytes: Bytes, 
+/**
+ * What was copied: what both sizes have, of the calls that left their place.
+ */
+copied_bytes: Bytes, 
+/**
+ * Smallest size.
+ */
+least_bytes: Bytes, 
+/**
+ * Largest size.
+ */
+most_bytes: Bytes, 
+/**
+ * Where the last growth was asked for, innermost first.
+ */
+site: Array<HeapFrame>, };
 
 export type SyncReport = { 
 /**
@@ -1603,11 +1673,11 @@ export type WhatIf = {
  */
 model: Model, 
 /**
- * Given and not asked for, all blocks.
+ * Of all blocks.
  */
 slop_bytes: Bytes, 
 /**
- * Given and not asked for, of what was live when most was asked for.
+ * Of what was live when most was asked for.
  */
 peak_slop_bytes: Bytes, };
 

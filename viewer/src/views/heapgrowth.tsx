@@ -5,7 +5,7 @@ import { bytes, count, harmless, plural } from "../logic/format.ts";
 import { Section } from "../parts/bits.tsx";
 import { Table } from "../parts/table.tsx";
 import { processLine, recording } from "../heapstate.ts";
-import type { Finding, ProcessGrowth } from "../types/document.ts";
+import type { Finding, ProcessGrowth, Swing } from "../types/document.ts";
 import { ProcessChoice, waiting } from "./heap.tsx";
 import { Place, placePasses } from "./heapslop.tsx";
 
@@ -20,6 +20,7 @@ export function GrowthView(): JSX.Element {
   const head = recording.value!.processes[processLine.value ?? -1]?.head;
   const shown = recording.value!.growth.processes.filter((process) => processLine.value === null || (process.pid === head?.pid && process.exe === head.exe));
   const found: Found[] = shown.flatMap((process) => process.findings.filter((finding) => placePasses(finding.site)).map((finding) => ({ process, finding })));
+  const swings = shown.flatMap((process) => process.swings.filter((swing) => placePasses(swing.site)));
   const sum = (of: (finding: Finding) => number) => found.reduce((all, it) => all + of(it.finding), 0);
   const grown = shown.reduce((all, process) => all + process.grown_buffers, 0);
   return (
@@ -53,7 +54,7 @@ export function GrowthView(): JSX.Element {
           rowKey={(_, index) => index}
           most={30}
           columns={[
-            { key: "place", label: "Place", value: (it) => it.finding.site.map((frame) => frame.symbol ?? "").join(" < "), show: (it) => <><Place site={it.finding.site} />{processLine.value === null && <span class="soft line">{harmless(it.process.exe)} {it.process.pid}</span>}</> },
+            { key: "place", label: "Place", value: (it) => it.finding.site.map((frame) => frame.function ?? "").join(" < "), show: (it) => <><Place site={it.finding.site} />{processLine.value === null && <span class="soft line">{harmless(it.process.exe)} {it.process.pid}</span>}</> },
             { key: "shape", label: "Rule", value: (it) => it.finding.shape, show: (it) => <Rule finding={it.finding} /> },
             { key: "curve", label: "First steps", wide: true, value: (it) => it.finding.example.join(" "), show: (it) => <Curve sizes={it.finding.example} /> },
             { key: "avoidable", label: "Avoidable", number: true, value: (it) => it.finding.avoidable_bytes, show: (it) => <>{bytes(it.finding.avoidable_bytes)}<br /><span class="soft">of {bytes(it.finding.allocated_bytes)}</span></> },
@@ -63,7 +64,31 @@ export function GrowthView(): JSX.Element {
           ]}
         />
       </Section>
+      {swings.length > 0 && <Swings list={swings} />}
     </>
+  );
+}
+
+function Swings({ list }: { list: readonly Swing[] }): JSX.Element {
+  return (
+    <Section title={`Places that make buffers smaller and larger by turns (${count(list.length)})`} note="Keeping the largest size, or shrinking later, would save these calls.">
+      <Table
+        name="swings"
+        caption="Places that make buffers smaller and larger by turns"
+        hideCaption
+        rows={list}
+        rowKey={(_, index) => index}
+        most={20}
+        columns={[
+          { key: "place", label: "Place", value: (it) => it.site.map((frame) => frame.function ?? "").join(" < "), show: (it) => <Place site={it.site} rows={2} /> },
+          { key: "allocated", label: "Asked for", number: true, value: (it) => it.allocated_bytes, show: (it) => bytes(it.allocated_bytes) },
+          { key: "copied", label: "Copied", number: true, value: (it) => it.copied_bytes, show: (it) => bytes(it.copied_bytes) },
+          { key: "turns", label: "Turns", number: true, value: (it) => it.turns, show: (it) => count(it.turns) },
+          { key: "calls", label: "Calls", number: true, wide: true, value: (it) => it.calls, show: (it) => count(it.calls) },
+          { key: "sizes", label: "Sizes", number: true, value: (it) => it.most_bytes, show: (it) => <span class="line">{bytes(it.least_bytes)} … {bytes(it.most_bytes)}</span> },
+        ]}
+      />
+    </Section>
   );
 }
 

@@ -6,11 +6,11 @@ import { passes } from "../logic/filter.ts";
 import { Section } from "../parts/bits.tsx";
 import { Table } from "../parts/table.tsx";
 import { heapTerms, processLine, recording } from "../heapstate.ts";
-import type { Clownshoes, ProcessSlop, SiteFrame, SiteSlop } from "../types/document.ts";
+import type { Clownshoes, ProcessSlop, HeapFrame, SiteSlop } from "../types/document.ts";
 import { ProcessChoice, waiting } from "./heap.tsx";
 
 /** A place: the innermost function in a line, its callers below. */
-export function Place({ site, rows = 3 }: { site: readonly SiteFrame[]; rows?: number }): JSX.Element {
+export function Place({ site, rows = 3 }: { site: readonly HeapFrame[]; rows?: number }): JSX.Element {
   if (site.length === 0) return <span class="soft">(no stack)</span>;
   const text = site.map(frameName).join("\n< ");
   return (
@@ -18,7 +18,7 @@ export function Place({ site, rows = 3 }: { site: readonly SiteFrame[]; rows?: n
       {site.slice(0, rows).map((frame, index) => (
         <span key={index} class={index === 0 ? "functionname" : "functionname soft"}>
           {index > 0 && "< "}
-          {harmless(frameName(frame))} <span class="soft">{harmless(moduleName(frame))}</span>
+          {harmless(frameName(frame))} <span class="soft">{harmless(placeOf(frame))}</span>
         </span>
       ))}
       {site.length > rows && <span class="soft">and {count(site.length - rows)} more callers</span>}
@@ -26,12 +26,14 @@ export function Place({ site, rows = 3 }: { site: readonly SiteFrame[]; rows?: n
   );
 }
 
-const moduleName = (frame: SiteFrame) => frame.module?.replace(/^.*\//, "") ?? "(no file)";
-const frameName = (frame: SiteFrame) => frame.symbol ?? `${moduleName(frame)}+0x${frame.address.toString(16)}`;
+const moduleName = (frame: HeapFrame) => (frame.module === "" ? "(no file)" : frame.module.replace(/^.*\//, ""));
+/** `file.c:12`, or the object. */
+const placeOf = (frame: HeapFrame) => (frame.file === null ? moduleName(frame) : `${frame.file.replace(/^.*\//, "")}${frame.line === null ? "" : `:${frame.line}`}`);
+export const frameName = (frame: HeapFrame) => frame.function ?? `${moduleName(frame)}+0x${frame.address.toString(16)}`;
 
 /** Whether a place passes the filter: some frame matches each word. */
-export function placePasses(site: readonly SiteFrame[]): boolean {
-  const subjects = site.map((frame) => ({ function: frameName(frame), file: frame.module ?? "" }));
+export function placePasses(site: readonly HeapFrame[]): boolean {
+  const subjects = site.map((frame) => ({ function: frameName(frame), file: frame.module }));
   return heapTerms.value.every((term) => subjects.some((subject) => passes([{ ...term, exclude: false }], subject)) !== term.exclude);
 }
 
@@ -62,6 +64,12 @@ export function SlopView(): JSX.Element {
 const given = (slop: number, asked: number) => (slop + asked === 0 ? 0 : slop / (slop + asked));
 const slopOf = (process: ProcessSlop) => process.classes.reduce((sum, it) => sum + it.slop_bytes, 0);
 
+/** What was recorded first, if it was, then all models. */
+function allocators(process: ProcessSlop): { readonly name: string; readonly slop_bytes: number; readonly peak_slop_bytes: number }[] {
+  const recorded = process.recorded === null ? [] : [{ ...process.recorded, name: "in use, recorded" }];
+  return [...recorded, ...process.what_if.map((it) => ({ ...it, name: it.model === process.allocator_model ? `${it.model} (model of the one in use)` : it.model }))];
+}
+
 function Several({ processes }: { processes: readonly ProcessSlop[] }): JSX.Element {
   return (
     <Section title="All processes" note="Choose one to see its size classes and places.">
@@ -75,7 +83,7 @@ function Several({ processes }: { processes: readonly ProcessSlop[] }): JSX.Elem
         columns={[
           { key: "exe", label: "Program", value: (it) => it.exe, show: (it) => harmless(it.exe) },
           { key: "pid", label: "Process", number: true, value: (it) => it.pid },
-          { key: "model", label: "Allocator", value: (it) => it.model },
+          { key: "model", label: "Sizes", value: (it) => (it.given === "recorded" ? "recorded" : it.model) },
           { key: "asked", label: "Asked for", number: true, value: (it) => it.requested_bytes, show: (it) => bytes(it.requested_bytes) },
           { key: "slop", label: "Wasted", number: true, value: slopOf, show: (it) => bytes(slopOf(it)) },
           { key: "share", label: "Share", number: true, value: (it) => given(slopOf(it), it.requested_bytes), show: (it) => percent(given(slopOf(it), it.requested_bytes)) },
@@ -87,7 +95,7 @@ function Several({ processes }: { processes: readonly ProcessSlop[] }): JSX.Elem
 }
 
 function One({ process }: { process: ProcessSlop }): JSX.Element {
-  const most = Math.max(1, ...process.what_if.map((it) => it.slop_bytes));
+  const most = Math.max(1, ...allocators(process).map((it) => it.slop_bytes));
   const mostClass = Math.max(1, ...process.classes.map((it) => it.slop_bytes));
   const shoes = process.clownshoes.filter((it) => placePasses(it.site));
   const sites = process.sites.filter((it) => it.slop_bytes > 0 && placePasses(it.site));
@@ -101,7 +109,7 @@ function One({ process }: { process: ProcessSlop }): JSX.Element {
           </dd>
         </div>
         <div>
-          <dt>wasted with {process.model}</dt>
+          <dt>{process.given === "recorded" ? "wasted, as the allocator said" : `wasted with ${process.model}`}</dt>
           <dd data-value={slopOf(process)}>
             {bytes(slopOf(process))} <small class="soft">{percent(given(slopOf(process), process.requested_bytes))} of what was given</small>
           </dd>
@@ -111,7 +119,7 @@ function One({ process }: { process: ProcessSlop }): JSX.Element {
           <dd data-value={process.peak_requested_bytes}>{bytes(process.peak_requested_bytes)}</dd>
         </div>
       </dl>
-      {process.allocator_model === null && <p class="note">There is no model of this program's allocator: the tables are what {process.model} would give.</p>}
+      {process.allocator_model === null && process.given === "modelled" && <p class="note">There is no model of this program's allocator: the tables are what {process.model} would give.</p>}
       <Section title={`A little more than a power of two (${count(shoes.length)})`} note="Such a request gets a block of nearly twice the size, or a page more. Ask for the power itself; the payload is what is left of it.">
         <Shoes list={shoes} />
       </Section>
@@ -121,17 +129,17 @@ function One({ process }: { process: ProcessSlop }): JSX.Element {
             name="whatif"
             caption="What each allocator would waste"
             hideCaption
-            rows={process.what_if}
-            rowKey={(it) => it.model}
+            rows={allocators(process)}
+            rowKey={(it) => it.name}
             columns={[
-              { key: "model", label: "Allocator", value: (it) => it.model, show: (it) => (it.model === process.allocator_model ? `${it.model} (in use)` : it.model) },
+              { key: "model", label: "Allocator", value: (it) => it.name, show: (it) => harmless(it.name) },
               { key: "slop", label: "Wasted, all blocks", number: true, value: (it) => it.slop_bytes, show: (it) => bytes(it.slop_bytes), bar: (it) => it.slop_bytes / most },
               { key: "share", label: "Share", number: true, value: (it) => given(it.slop_bytes, process.requested_bytes), show: (it) => percent(given(it.slop_bytes, process.requested_bytes)) },
               { key: "peak", label: "At the peak", number: true, value: (it) => it.peak_slop_bytes, show: (it) => bytes(it.peak_slop_bytes) },
             ]}
           />
         </Section>
-        <Section title={`Size classes of ${process.model}`}>
+        <Section title={process.given === "recorded" ? "Sizes of blocks" : `Size classes of ${process.model}`}>
           <Table
             name="classes"
             caption="Blocks by size class"
@@ -169,7 +177,7 @@ function Shoes({ list }: { list: readonly Clownshoes[] }): JSX.Element {
       rowKey={(_, index) => index}
       most={20}
       columns={[
-        { key: "place", label: "Place", value: (it) => it.site.map((frame) => frame.symbol ?? "").join(" < "), show: (it) => <Place site={it.site} /> },
+        { key: "place", label: "Place", value: (it) => it.site.map((frame) => frame.function ?? "").join(" < "), show: (it) => <Place site={it.site} /> },
         { key: "request", label: "Asks for", number: true, value: (it) => it.shoes[0]?.request ?? null, show: (it) => <Sizes shoes={it} /> },
         { key: "ask", label: "Ask instead", number: true, value: (it) => it.shoes[0]?.ask ?? null, show: (it) => <><strong>{count(it.shoes[0]?.ask)}</strong><br /><span class="soft">payload {count(it.shoes[0]?.payload)}</span></> },
         { key: "cause", label: "Probable cause", wide: true, value: (it) => it.cause, show: (it) => <>{CAUSES[it.cause]}<br /><span class="soft">{it.certainty === "strong" ? "the same excess at several sizes" : "one size only"}</span></> },
@@ -205,7 +213,7 @@ function Sites({ list }: { list: readonly SiteSlop[] }): JSX.Element {
       most={20}
       sort="-slop"
       columns={[
-        { key: "place", label: "Place", value: (it) => it.site.map((frame) => frame.symbol ?? "").join(" < "), show: (it) => <Place site={it.site} rows={2} /> },
+        { key: "place", label: "Place", value: (it) => it.site.map((frame) => frame.function ?? "").join(" < "), show: (it) => <Place site={it.site} rows={2} /> },
         { key: "slop", label: "Wasted", number: true, value: (it) => it.slop_bytes, show: (it) => bytes(it.slop_bytes), bar: (it) => it.slop_bytes / most },
         { key: "share", label: "Share", number: true, value: (it) => given(it.slop_bytes, it.requested_bytes), show: (it) => percent(given(it.slop_bytes, it.requested_bytes)) },
         { key: "blocks", label: "Blocks", number: true, value: (it) => it.blocks, show: (it) => count(it.blocks) },

@@ -4,7 +4,6 @@ use crate::columns::{Column, Texts};
 use crate::events::Table;
 use ::heap::modes::{Figures, Heap, Held};
 use ::heap::symbols::{FrameId, Names};
-use ::heap::tree::allocates;
 use std::collections::{BTreeMap, HashMap};
 
 /// What stands for folded branches.
@@ -37,6 +36,15 @@ impl Distinct {
     }
 }
 
+/// Whether a function only hands on what was asked for, as `operator new` does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HandsOn {
+    No = 0,
+    Yes = 1,
+    /// It has no name.
+    Unknown = 2,
+}
+
 /// A function of an object, whatever line or address.
 #[derive(Debug)]
 pub(super) struct FrameLine {
@@ -44,7 +52,7 @@ pub(super) struct FrameLine {
     pub object: u32,
     pub source: Option<u32>,
     /// Whether it says nothing about who wanted the memory.
-    pub allocates: bool,
+    pub hands_on: HandsOn,
     /// The first line of the same description: compilers append `.isra.0`, `.cold` and the like.
     pub same: u32,
 }
@@ -73,22 +81,27 @@ impl Frames {
         let frame = names.frame(id);
         let source = frame.file.as_deref().map(|file| self.sources.number(file));
         let object = self.objects.number(frame.object());
-        let number = self.line(object, frame.label(), source, allocates(frame), frame.description());
+        let hands_on = match (&frame.function, frame.allocates()) {
+            (_, true) => HandsOn::Yes,
+            (None, false) => HandsOn::Unknown,
+            (Some(_), false) => HandsOn::No,
+        };
+        let number = self.line(object, frame.label(), source, hands_on, frame.description());
         self.by_id.insert(id, number);
         number
     }
 
     fn made_up(&mut self, name: &str) -> u32 {
         let object = self.objects.number("");
-        self.line(object, name.to_owned(), None, false, name.to_owned())
+        self.line(object, name.to_owned(), None, HandsOn::No, name.to_owned())
     }
 
-    fn line(&mut self, object: u32, name: String, source: Option<u32>, allocates: bool, description: String) -> u32 {
+    fn line(&mut self, object: u32, name: String, source: Option<u32>, hands_on: HandsOn, description: String) -> u32 {
         let fresh = self.lines.len() as u32;
         let number = *self.numbers.entry((object, name.clone())).or_insert(fresh);
         if number == fresh {
             let same = *self.by_description.entry(description).or_insert(fresh);
-            self.lines.push(FrameLine { name, object, source, allocates, same });
+            self.lines.push(FrameLine { name, object, source, hands_on, same });
         }
         number
     }
