@@ -13,7 +13,11 @@ mkdirSync(folder, { recursive: true });
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu"] });
 for (const colorScheme of ["light", "dark"]) {
   const context = await browser.newContext({ viewport: { width: Number(width), height: Number(height) }, deviceScaleFactor: Number(scale), colorScheme });
-  for (const view of ["answer", "runs", "disk", "file", "files", "processes", "touch"]) {
+  const first = await context.newPage();
+  await first.goto(pathToFileURL(path).href);
+  const views = await first.locator("[role=tab]").evaluateAll((tabs) => tabs.map((tab) => tab.id.replace("tab-", "")));
+  await first.close();
+  for (const view of views) {
     const page = await context.newPage();
     await page.goto(`${pathToFileURL(path).href}#${view}`);
     await page.waitForTimeout(1200);

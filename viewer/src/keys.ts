@@ -1,8 +1,7 @@
 // Keys that work in every view. A plot takes those that move; the last one that was pointed at, else the first.
 
 import type { Step } from "./logic/view.ts";
-import { VIEWS } from "./logic/address.ts";
-import { filterText, toggleTheme, view } from "./state.ts";
+import { filterText, toggleTheme, view, views } from "./state.ts";
 import { signal } from "@preact/signals";
 
 interface Takes {
@@ -28,13 +27,13 @@ export function registerPlot(plot: Takes): (() => void) & { activate: () => void
 
 export const helpOpen = signal(false);
 
-/** For the help dialog. */
+/** For the help dialog, behind the numbers of the views. */
 export const HELP: readonly (readonly [string, string])[] = [
-  ["1 … 7", "Answer, Runs, Disk, File, Files, Processes, Needed bytes"],
   ["/", "to the filter box; Esc leaves it"],
   ["W  S   or   +  −", "closer, farther in time; with Shift: vertically; a map: both ways"],
   ["A  D   or   ←  →", "back, on in time"],
   ["↑  ↓", "up, down"],
+  ["↑ ↓ ← → in a tree", "move; → opens, ← closes or goes to the parent; Enter does either"],
   ["Home", "all of it"],
   ["T", "light or dark"],
   ["?", "this help"],
@@ -75,8 +74,8 @@ export function followKeys(): void {
 
 function handled(key: string, target: HTMLElement | null): boolean {
   const number = Number(key);
-  if (number >= 1 && number <= VIEWS.length) {
-    view.value = VIEWS[number - 1];
+  if (number >= 1 && number <= views.value.length) {
+    view.value = views.value[number - 1];
     return true;
   }
   switch (key) {

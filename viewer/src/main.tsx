@@ -1,12 +1,17 @@
-// The page: reads what is embedded, follows the address and the keys, and shows a view.
+// The page: reads what is embedded, follows the address and the keys, and shows a view. It is of starts of a program, of a heap recording, or of memory
+// reports and watches.
 
 import { Component, render, type ComponentChildren, type JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { VIEWS, type ViewName } from "./logic/address.ts";
+import { HEAP_VIEWS, MEMORY_VIEWS, type ViewName } from "./logic/address.ts";
 import { FIELDS } from "./logic/filter.ts";
-import { harmless } from "./logic/format.ts";
+import { harmless, splitPath } from "./logic/format.ts";
 import { HELP, followKeys, helpOpen } from "./keys.ts";
-import { drawings, filterText, followAddress, followTouched, followTrace, page, theme, toggleTheme, view, type Page } from "./state.ts";
+import { followHeap } from "./heapstate.ts";
+import { followMemory } from "./memorystate.ts";
+import { drawings, filterText, followAddress, followTouched, followTrace, page, theme, toggleTheme, view, views, type Page } from "./state.ts";
+import type { PackedHeapPage } from "./types/heap.ts";
+import type { PackedMemoryPage } from "./types/memory.ts";
 import type { Comparison, ReportDocument } from "./types/document.ts";
 import { AnswerView } from "./views/answer.tsx";
 import { RunsView } from "./views/runs.tsx";
@@ -15,6 +20,14 @@ import { FileView } from "./views/file.tsx";
 import { FilesView } from "./views/files.tsx";
 import { ProcessesView } from "./views/processes.tsx";
 import { TouchView } from "./views/touch.tsx";
+import { HeapView } from "./views/heap.tsx";
+import { HeapTreeView } from "./views/heaptree.tsx";
+import { FlameView } from "./views/heapflame.tsx";
+import { SlopView } from "./views/heapslop.tsx";
+import { GrowthView } from "./views/heapgrowth.tsx";
+import { ChangeView } from "./views/heapchange.tsx";
+import { MemoryView } from "./views/memory.tsx";
+import { TimeView } from "./views/memorytime.tsx";
 
 const TITLES: Record<ViewName, readonly [string, () => JSX.Element | null]> = {
   answer: ["Answer", AnswerView],
@@ -24,15 +37,82 @@ const TITLES: Record<ViewName, readonly [string, () => JSX.Element | null]> = {
   files: ["Files", FilesView],
   processes: ["Processes", ProcessesView],
   touch: ["Needed bytes", TouchView],
+  heap: ["Heap", HeapView],
+  tree: ["Tree", HeapTreeView],
+  flame: ["Flame graph", FlameView],
+  slop: ["Slop", SlopView],
+  growth: ["Growth", GrowthView],
+  change: ["Difference", ChangeView],
+  time: ["Over time", TimeView],
+  memory: ["Reports", MemoryView],
 };
+
+/** What a page is about, as far as its frame differs. */
+interface Kind {
+  readonly program: string;
+  readonly placeholder: string;
+  readonly fields: string;
+  readonly filter: JSX.Element;
+  /** Unpacks what is behind the first look. */
+  readonly follow: () => void;
+}
+let kind: Kind;
 
 const embedded = (id: string): string | null => document.getElementById(id)?.textContent ?? null;
 
-function load(): Page {
+function load(): Kind {
+  const [heap, memory] = [embedded("thaw-heap"), embedded("thaw-memory")];
+  if (heap !== null) return ofHeap(heap);
+  if (memory !== null) return ofMemory(memory);
+  page.value = starts();
+  return {
+    program: page.value.document.variants.map((variant) => variant.name).join(", "),
+    placeholder: "filter: file:libxul -cause:readahead",
+    fields: FIELDS.join(", "),
+    filter: START_FILTER,
+    // The events stand behind this script, so that the page is there before they are.
+    follow: () => {
+      followTrace(embedded("thaw-events"));
+      followTouched(embedded("thaw-touched"));
+    },
+  };
+}
+
+function starts(): Page {
   const report = JSON.parse(embedded("thaw-report") ?? "null") as ReportDocument | null;
   if (report?.schema !== "thaw.report/1") throw new Error("this page holds no thaw.report/1");
   return { document: report, comparison: JSON.parse(embedded("thaw-comparison") ?? "null") as Comparison | null };
 }
+
+function ofHeap(text: string): Kind {
+  const packed = JSON.parse(text) as PackedHeapPage;
+  views.value = HEAP_VIEWS.filter((name) => name !== "change" || packed.recordings.length > 1);
+  return { program: splitPath(packed.recordings[0]?.command[0] ?? "heap")[1], placeholder: "filter: function:parse file:libc -std::", fields: "function, file (the object)", filter: HEAP_FILTER, follow: () => followHeap(packed) };
+}
+
+function ofMemory(text: string): Kind {
+  const packed = JSON.parse(text) as PackedMemoryPage;
+  views.value = MEMORY_VIEWS.filter((name) => (name === "time" ? packed.watches.length > 0 : packed.trees.length > 0 || packed.watches.length === 0));
+  return { program: splitPath(packed.name)[1], placeholder: "filter: js -cached process:Main", fields: "file (the path), process", filter: MEMORY_FILTER, follow: () => followMemory(packed) };
+}
+
+const START_FILTER = (
+  <p>
+    Words are joined by “and”; <code>-</code> before a word excludes. <code>file:</code>, <code>process:</code>, <code>cause:</code> (read, fault, readahead, metadata, write), <code>owner:</code> (app, system) and <code>function:</code> look at one field, a bare word at all of them. Quotes keep
+    blanks together: <code>process:"Web Content"</code>. All views of the trace follow it, and those of the needed bytes; a word about a field that a view does not know says nothing there. The address remembers it.
+  </p>
+);
+const HEAP_FILTER = (
+  <p>
+    Words are joined by “and”; <code>-</code> before a word excludes. <code>function:</code> looks at functions, <code>file:</code> at their objects, a bare word at both. Trees and tables show the stacks that match each word in some frame, and add up these alone; the flame graph keeps all and
+    colours what matches. Quotes keep blanks together. The address remembers it.
+  </p>
+);
+const MEMORY_FILTER = (
+  <p>
+    Words are joined by “and”; <code>-</code> before a word excludes. A bare word looks at paths and names of processes, <code>file:</code> at paths, <code>process:</code> at processes. Sums and shares are of what matches. Quotes keep blanks together. The address remembers it.
+  </p>
+);
 
 function App(): JSX.Element {
   useEffect(() => {
@@ -71,7 +151,7 @@ class Guard extends Component<{ children: ComponentChildren }, { error: unknown 
 }
 
 function Bar(): JSX.Element {
-  const names = page.value?.document.variants.map((variant) => variant.name).join(", ") ?? "";
+  const names = kind.program;
   return (
     <header>
       <h1>
@@ -96,13 +176,14 @@ function Tabs(): JSX.Element {
     const by = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
     if (by === 0) return;
     event.preventDefault();
-    const next = VIEWS[(VIEWS.indexOf(view.value) + by + VIEWS.length) % VIEWS.length];
+    const all = views.value;
+    const next = all[(all.indexOf(view.value) + by + all.length) % all.length];
     view.value = next;
     document.getElementById(`tab-${next}`)?.focus();
   };
   return (
     <nav role="tablist" aria-label="Views" onKeyDown={move}>
-      {VIEWS.map((name, index) => (
+      {views.value.map((name, index) => (
         <button key={name} id={`tab-${name}`} type="button" role="tab" aria-selected={view.value === name} aria-controls={`view-${name}`} tabIndex={view.value === name ? 0 : -1} title={`${TITLES[name][0]} (${index + 1})`} onClick={() => (view.value = name)}>
           {TITLES[name][0]}
         </button>
@@ -117,8 +198,8 @@ function Filter(): JSX.Element {
       <input
         id="filter"
         type="search"
-        placeholder="filter: file:libxul -cause:readahead"
-        aria-label={`Filter of all views. Fields: ${FIELDS.join(", ")}; a minus excludes.`}
+        placeholder={kind.placeholder}
+        aria-label={`Filter of all views. Fields: ${kind.fields}; a minus excludes.`}
         value={filterText.value}
         spellcheck={false}
         autocomplete="off"
@@ -139,7 +220,7 @@ function Help(): JSX.Element | null {
     <dialog ref={dialog} aria-label="Keys and filter" onClose={() => (helpOpen.value = false)}>
       <h2>Keys</h2>
       <dl class="keys">
-        {HELP.map(([keys, what]) => (
+        {[[`1 … ${views.value.length}`, views.value.map((name) => TITLES[name][0]).join(", ")] as const, ...HELP].map(([keys, what]) => (
           <>
             <dt>{keys}</dt>
             <dd>{what}</dd>
@@ -147,10 +228,7 @@ function Help(): JSX.Element | null {
         ))}
       </dl>
       <h2>Filter</h2>
-      <p>
-        Words are joined by “and”; <code>-</code> before a word excludes. <code>file:</code>, <code>process:</code>, <code>cause:</code> (read, fault, readahead, metadata, write), <code>owner:</code> (app, system) and <code>function:</code> look at one field, a bare word at all of them. Quotes keep
-        blanks together: <code>process:"Web Content"</code>. All views of the trace follow it, and those of the needed bytes; a word about a field that a view does not know says nothing there. The address remembers it.
-      </p>
+      {kind.filter}
       <form method="dialog">
         <button type="submit">close</button>
       </form>
@@ -163,7 +241,7 @@ function start(): void {
   if (root === null) return;
   root.textContent = "";
   try {
-    page.value = load();
+    kind = load();
   } catch (error) {
     root.textContent = `This report cannot be shown: ${String(error)}`;
     return;
@@ -172,13 +250,8 @@ function start(): void {
   followAddress();
   followKeys();
   render(<App />, root);
-  // The events stand behind this script, so that the page is there before they are.
-  const follow = () => {
-    followTrace(embedded("thaw-events"));
-    followTouched(embedded("thaw-touched"));
-  };
-  if (document.readyState === "loading") addEventListener("DOMContentLoaded", follow);
-  else follow();
+  if (document.readyState === "loading") addEventListener("DOMContentLoaded", kind.follow);
+  else kind.follow();
   // For claims/viewer.
   (window as unknown as { thawDrawings: typeof drawings }).thawDrawings = drawings;
 }

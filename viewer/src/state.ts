@@ -1,7 +1,7 @@
 // What the page shows just now: signals, and the address that remembers them.
 
 import { computed, effect, signal, untracked, type Signal } from "@preact/signals";
-import { addressText, parseAddress, type ViewName } from "./logic/address.ts";
+import { VIEWS, addressText, parseAddress, type ViewName } from "./logic/address.ts";
 import { ASK_CAUSES, FILL_CAUSES, parseFilter, termsAbout, sieveOf, sieveRequests, sieveTouches, type Names, type Sieve } from "./logic/filter.ts";
 import { diskPicture, type DiskPicture } from "./logic/disk.ts";
 import type { Touches, TraceEvents, TraceTouches } from "./logic/events.ts";
@@ -23,6 +23,8 @@ export const page = signal<Page | null>(null);
 
 // ---- the address ----
 
+/** The views of this page, the first one first. */
+export const views = signal<readonly ViewName[]>(VIEWS);
 export const view = signal<ViewName>("answer");
 
 interface Remembered {
@@ -33,7 +35,7 @@ interface Remembered {
 const remembered: Remembered[] = [];
 
 /** A signal that stands in the address unless it has its first value. `allowed` are its values, if they are few. */
-function kept(name: string, first: string, allowed?: readonly string[]): Signal<string> {
+export function kept(name: string, first: string, allowed?: readonly string[]): Signal<string> {
   const value = signal(first);
   remembered.push({
     name,
@@ -46,7 +48,7 @@ function kept(name: string, first: string, allowed?: readonly string[]): Signal<
 }
 
 /** The visible range of an axis; `null`: all of it. */
-function keptRange(name: string): Signal<Range | null> {
+export function keptRange(name: string): Signal<Range | null> {
   const value = signal<Range | null>(null);
   remembered.push({
     name,
@@ -126,7 +128,7 @@ const address = computed(() =>
 );
 
 function readAddress(): void {
-  const { view: name, values } = parseAddress(location.hash);
+  const { view: name, values } = parseAddress(location.hash, views.value);
   view.value = name;
   for (const it of remembered) it.read(values[it.name]);
 }
@@ -142,13 +144,13 @@ export function followAddress(): void {
     clearTimeout(waiting);
     if (view.value !== shownView) {
       shownView = view.value;
-      if (parseAddress(location.hash).view !== view.value) {
+      if (parseAddress(location.hash, views.value).view !== view.value) {
         history.pushState(null, "", text);
         return;
       }
     }
     waiting = setTimeout(() => {
-      if (location.hash !== text && !(location.hash === "" && text === "#answer")) history.replaceState(null, "", text);
+      if (location.hash !== text && !(location.hash === "" && text === `#${views.value[0]}`)) history.replaceState(null, "", text);
     }, 120);
   });
 }
@@ -279,7 +281,7 @@ export function followTouched(text: string | null): void {
 
 // ---- the filter ----
 
-const typed = computed(() => parseFilter(filterText.value));
+export const typed = computed(() => parseFilter(filterText.value));
 export const terms = computed(() => termsAbout(typed.value, ["file", "process", "cause", "owner"]));
 export const touchTerms = computed(() => termsAbout(typed.value, ["file", "owner", "function"]));
 const sieve = computed<Sieve | null>(() => {

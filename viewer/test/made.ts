@@ -124,3 +124,8 @@ export function drawn(width: number, height: number, draw: (to: { width: number;
   draw(to);
   return Array.from({ length: height }, (_, y) => [...to.pixels.subarray(y * width, (y + 1) * width)].map((it) => (it === 0 ? "·" : String.fromCharCode(96 + it))).join(""));
 }
+
+/** Texts as app/view/src/columns.rs packs them. */
+export function texts(list: readonly string[]): { count: number; data: string } {
+  return { count: list.length, data: deflateRawSync(Buffer.from(list.join("\0"))).toString("base64") };
+}

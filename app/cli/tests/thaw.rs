@@ -23,6 +23,7 @@ mod made;
 mod memory;
 mod optimize;
 mod optimize_archive;
+mod pages;
 mod preload;
 mod record;
 mod scratch;

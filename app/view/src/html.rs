@@ -36,8 +36,10 @@ pub fn page(
         .map_err(|error| Error::bug("cannot write the events of the page").because(error))?;
     let touched = serde_json::to_value(touched::pack(touched))
         .map_err(|error| Error::bug("cannot write what was touched into the page").because(error))?;
+    let sentences = document["answer"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let sentences: Vec<&str> = sentences.iter().filter_map(Value::as_str).collect();
     let mut html = head(&title(document));
-    html.push_str(&body(document));
+    html.push_str(&body(&sentences, "thaw report"));
     html.push_str(&element("thaw-report", document));
     html.extend(comparison.map(|comparison| element("thaw-comparison", comparison)));
     html.push_str(&format!("<script>{}</script>\n", SCRIPT.trim_end()));
@@ -46,6 +48,15 @@ pub fn page(
     html.push_str(&element("thaw-touched", &touched));
     html.push_str("</body>\n</html>\n");
     Ok(html)
+}
+
+/// A page of one document.
+pub(crate) fn single(title: &str, verb: &str, id: &str, document: &Value) -> String {
+    let mut html = head(title);
+    html.push_str(&body(&[], verb));
+    html.push_str(&element(id, document));
+    html.push_str(&format!("<script>{}</script>\n</body>\n</html>\n", SCRIPT.trim_end()));
+    html
 }
 
 /// An element that holds a value.
@@ -117,14 +128,12 @@ fn head(title: &str) -> String {
     )
 }
 
-/// What is there before, or without, the script.
-fn body(document: &Value) -> String {
-    let sentences = document["answer"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let answer: String =
-        sentences.iter().filter_map(Value::as_str).map(|text| format!("<p>{}</p>", escaped(text))).collect();
+/// What is there before, or without, the script; `verb` prints the same as text.
+fn body(sentences: &[&str], verb: &str) -> String {
+    let answer: String = sentences.iter().map(|text| format!("<p>{}</p>", escaped(text))).collect();
     format!(
         "<body>\n<div id=\"thaw\"><noscript>{answer}<p>The rest of this report needs JavaScript. \
-         <code>thaw report</code> prints the same figures as text.</p></noscript></div>\n"
+         <code>{verb}</code> prints the same figures as text.</p></noscript></div>\n"
     )
 }
 

@@ -3,11 +3,14 @@
 //! [`page`] puts four things into one file: the viewer (`viewer/dist`, built from TypeScript and committed), the
 //! `thaw.report/1` document as it is, the events of the traces as columns, and what starts were seen to touch
 //! (`docs/view-format.md` draws the bytes).
+//! [`heap_page`] and [`memory_page`] make pages of heap recordings, and of memory reports and watches, with the same viewer.
 //! This crate computes no figure that the document has: the page shows the document's own.
 
 mod columns;
 mod events;
+mod heap;
 mod html;
+mod memory;
 mod requests;
 mod serve;
 mod touched;
@@ -17,7 +20,9 @@ mod touched;
 #[allow(dead_code, reason = "shared with the example, which makes more kinds")]
 mod made;
 
+pub use heap::{HEAP_SCHEMA, HeapOf, Part, heap_page};
 pub use html::page;
+pub use memory::{MEMORY_SCHEMA, MemoryOf, TreesOf, WatchOf, memory_page};
 pub use serve::{Open, serve};
 pub use touched::TOUCHED_SCHEMA;
 

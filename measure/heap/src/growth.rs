@@ -28,6 +28,8 @@ pub struct Options {
 
 /// Growth in a recording.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
+#[cfg_attr(feature = "ts", ts(rename = "GrowthReport"))]
 pub struct Report {
     /// Each process that allocated.
     pub processes: Vec<ProcessGrowth>,
@@ -37,6 +39,7 @@ pub struct Report {
 
 /// Growth in a process.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct ProcessGrowth {
     /// Its number.
     pub pid: u32,
@@ -54,6 +57,8 @@ pub struct ProcessGrowth {
 
 /// How growth was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
+#[cfg_attr(feature = "ts", ts(rename = "GrowthHow"))]
 #[serde(rename_all = "kebab-case")]
 pub enum How {
     /// `realloc` said which block became which: certain.
@@ -64,6 +69,7 @@ pub enum How {
 
 /// A place that grows buffers too slowly.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct Finding {
     /// How it was seen.
     pub how: How,
@@ -99,6 +105,7 @@ pub struct Finding {
 
 /// A place whose buffers become smaller and larger again, by `realloc`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct Swing {
     /// Buffers.
     pub buffers: u64,

@@ -16,6 +16,7 @@ use std::hash::BuildHasherDefault;
 
 /// Blocks and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct Held {
     /// Bytes asked for.
     pub bytes: u64,
@@ -42,6 +43,7 @@ impl Held {
 
 /// What the blocks of one site add up to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct Figures {
     /// Blocks made in the window.
     pub made: Held,
@@ -78,6 +80,7 @@ impl Figures {
 
 /// Which of the figures is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 #[serde(rename_all = "kebab-case")]
 pub enum Measure {
     /// All blocks made.
@@ -104,6 +107,7 @@ impl Measure {
 
 /// A part of the time of a recording, counted from its beginning. Only blocks made in it are counted; what is live is so at its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct Window {
     /// First moment.
     pub since_ns: Nanos,

@@ -30,6 +30,8 @@ pub struct Options {
 
 /// Slop of a recording.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
+#[cfg_attr(feature = "ts", ts(rename = "SlopReport"))]
 pub struct Report {
     /// Each process that allocated.
     pub processes: Vec<ProcessSlop>,
@@ -39,6 +41,7 @@ pub struct Report {
 
 /// Slop of a process.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct ProcessSlop {
     /// Its number.
     pub pid: u32,
@@ -72,6 +75,8 @@ pub struct ProcessSlop {
 
 /// Where the sizes of blocks come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
+#[cfg_attr(feature = "ts", ts(rename = "SlopSource"))]
 #[serde(rename_all = "kebab-case")]
 pub enum Given {
     /// The allocator said them.
@@ -82,6 +87,7 @@ pub enum Given {
 
 /// Bytes given and not asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct Slop {
     /// Of all blocks.
     pub slop_bytes: Bytes,
@@ -91,6 +97,7 @@ pub struct Slop {
 
 /// The same requests given to an allocator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct WhatIf {
     /// Which.
     pub model: Model,
@@ -101,6 +108,7 @@ pub struct WhatIf {
 
 /// Blocks of a size class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct ClassSlop {
     /// How such requests are treated.
     pub category: Category,
@@ -116,6 +124,7 @@ pub struct ClassSlop {
 
 /// Blocks of a place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct SiteSlop {
     /// Blocks made.
     pub blocks: u64,

@@ -24,6 +24,8 @@ pub struct FrameId(pub u32);
 
 /// A frame.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
+#[cfg_attr(feature = "ts", ts(rename = "HeapFrame"))]
 pub struct Frame {
     /// The function, demangled; `None`: nothing names it.
     pub function: Option<String>,

@@ -35,6 +35,8 @@ pub enum Kind {
 
 /// Unit of an amount. The numbers are those of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
+#[cfg_attr(feature = "ts", ts(type = "number"))]
 pub enum Units {
     /// 0: bytes.
     Bytes,
@@ -78,6 +80,8 @@ numbered!(Units { Bytes = 0, Count = 1, CountCumulative = 2, Percentage = 3 });
 
 /// In a difference: which of the two files has a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
+#[cfg_attr(feature = "ts", ts(rename = "MemoryPresence"))]
 #[serde(rename_all = "kebab-case")]
 pub enum Presence {
     /// Only the first; shown as `[-]`.

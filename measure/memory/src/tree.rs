@@ -45,6 +45,7 @@ pub struct Options<'a> {
 
 /// What lies below a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 #[serde(rename_all = "kebab-case")]
 pub enum Below {
     /// Shown.
@@ -55,6 +56,8 @@ pub enum Below {
 
 /// A node of a tree: a figure, or the sum of what is below.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
+#[cfg_attr(feature = "ts", ts(rename = "MemoryNode"))]
 pub struct Node {
     /// Its name; names of a merged chain joined by `/`. `\` in it stands for a slash.
     pub name: String,
@@ -68,6 +71,7 @@ pub struct Node {
     pub reports: usize,
     /// In differences.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "ts", ts(optional))]
     pub presence: Option<Presence>,
     /// Whether the kids are shown.
     pub below: Below,
@@ -76,11 +80,14 @@ pub struct Node {
     pub largest: u64,
     /// What it is the sum of, largest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "ts", ts(optional, as = "Option<Vec<Node>>"))]
     pub kids: Vec<Node>,
 }
 
 /// What one process says.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
+#[cfg_attr(feature = "ts", ts(rename = "MemoryProcess"))]
 pub struct Process {
     /// Its name.
     pub name: String,

@@ -19,6 +19,8 @@ pub const BEGINNING: &[u8] = b"{\"schema\":\"thaw.memory-watch/";
 
 /// Whose memory is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
+#[cfg_attr(feature = "ts", ts(rename = "WatchWhose"))]
 #[serde(rename_all = "kebab-case")]
 pub enum Whose {
     /// This process and everything below.
@@ -29,6 +31,8 @@ pub enum Whose {
 
 /// The first line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
+#[cfg_attr(feature = "ts", ts(rename = "WatchHead"))]
 pub struct Head {
     /// [`SCHEMA`].
     pub schema: String,
@@ -87,6 +91,8 @@ fn is_zero(count: &u32) -> bool {
 
 /// Sums over all processes of a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
+#[cfg_attr(feature = "ts", ts(rename = "WatchTotal"))]
 pub struct Total {
     /// Processes.
     pub processes: u64,
@@ -118,6 +124,8 @@ impl Sample {
 
 /// A named moment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
+#[cfg_attr(feature = "ts", ts(rename = "WatchCheckpoint"))]
 pub struct Checkpoint {
     /// The mark's name; the second of the same name is `NAME (2)`.
     pub name: String,
@@ -249,6 +257,8 @@ pub fn rollup(text: &[u8]) -> Option<Resident> {
 
 /// One checkpoint in two watches.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
+#[cfg_attr(feature = "ts", ts(rename = "WatchPair"))]
 pub struct Pair {
     /// Its name.
     pub name: String,

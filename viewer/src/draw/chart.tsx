@@ -19,6 +19,12 @@ export interface ChartProps {
   readonly yFromZero?: boolean;
   /** Drawn over the series: rings, lines. */
   readonly over?: (chart: uPlot) => void;
+  /** What `over` depends on beside the theme and the data. */
+  readonly scene?: readonly unknown[];
+  /** A click, at this place of the horizontal axis. */
+  readonly onPick?: (x: number) => void;
+  /** What is below the pointer, in a line above the chart. */
+  readonly onHover?: (index: number | null) => void;
 }
 
 export function Chart(props: ChartProps): JSX.Element {
@@ -29,12 +35,32 @@ export function Chart(props: ChartProps): JSX.Element {
     const chart = new uPlot(options(props, element.clientWidth), props.data, element);
     const resized = new ResizeObserver(() => chart.setSize({ width: element.clientWidth, height: props.height }));
     resized.observe(element);
+    const stop = followClicks(chart, props);
     return () => {
+      stop();
       resized.disconnect();
       chart.destroy();
     };
-  }, [props.theme, props.data]);
+  }, [props.theme, props.data, ...(props.scene ?? [])]);
   return <div class="chart" data-chart={props.name} role="img" aria-label={props.label} ref={box} style={{ minHeight: `${props.height}px` }} />;
+}
+
+/** Clicks that are no drags. */
+function followClicks(chart: uPlot, { onPick }: ChartProps): () => void {
+  if (onPick === undefined) return () => {};
+  let from = 0;
+  const press = (event: MouseEvent) => {
+    from = event.clientX;
+  };
+  const release = (event: MouseEvent) => {
+    if (Math.abs(event.clientX - from) < 4) onPick(chart.posToVal(event.clientX - chart.over.getBoundingClientRect().left, "x"));
+  };
+  chart.over.addEventListener("mousedown", press);
+  chart.over.addEventListener("mouseup", release);
+  return () => {
+    chart.over.removeEventListener("mousedown", press);
+    chart.over.removeEventListener("mouseup", release);
+  };
 }
 
 function options(props: ChartProps, width: number): uPlot.Options {
@@ -64,6 +90,9 @@ function options(props: ChartProps, width: number): uPlot.Options {
     },
     axes: [axis(props.xLabel, props.xFormat, 34), axis("", props.yFormat, 58)],
     series: [{}, ...props.series],
-    hooks: props.over === undefined ? {} : { draw: [props.over] },
+    hooks: {
+      ...(props.over === undefined ? {} : { draw: [props.over] }),
+      ...(props.onHover === undefined ? {} : { setCursor: [(chart: uPlot) => props.onHover?.(chart.cursor.idx ?? null)] }),
+    },
   };
 }

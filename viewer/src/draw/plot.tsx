@@ -46,6 +46,8 @@ export interface PlotProps {
   readonly find?: (viewport: Viewport, size: Size, x: number, y: number) => number;
   readonly describe?: (found: number) => ComponentChildren;
   readonly onPick?: (found: number) => void;
+  /** Whether the wheel zooms by itself or only with Ctrl: a picture that is higher than the window must let it scroll. */
+  readonly wheel?: "zoom" | "ctrl";
 }
 
 export interface Size {
@@ -254,6 +256,7 @@ function follow(
     setPointed(found < 0 ? null : { found, ...at });
   };
   const wheel = (event: WheelEvent) => {
+    if (painter.props.wheel === "ctrl" && !event.ctrlKey) return;
     event.preventDefault();
     activate();
     const delta = event.deltaY !== 0 ? event.deltaY : event.deltaX;

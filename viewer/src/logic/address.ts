@@ -1,21 +1,25 @@
 // The page's state as it stands behind the # of its address, so that a link shows the same again. Pure.
 
 export const VIEWS = ["answer", "runs", "disk", "file", "files", "processes", "touch"] as const;
-export type ViewName = (typeof VIEWS)[number];
+/** Of a heap recording; `change` only if there are two. */
+export const HEAP_VIEWS = ["heap", "tree", "flame", "slop", "growth", "change"] as const;
+/** Of memory reports and watches: those that the page has something for. */
+export const MEMORY_VIEWS = ["time", "memory"] as const;
+export type ViewName = (typeof VIEWS)[number] | (typeof HEAP_VIEWS)[number] | (typeof MEMORY_VIEWS)[number];
 
 export interface Address {
   readonly view: ViewName;
   readonly values: Readonly<Record<string, string>>;
 }
 
-/** `#disk?q=file:libxul&x=0~12`; anything else is the first view. */
-export function parseAddress(hash: string): Address {
+/** `#disk?q=file:libxul&x=0~12`; anything else is the first view of the page. */
+export function parseAddress(hash: string, views: readonly ViewName[] = VIEWS): Address {
   const text = hash.replace(/^#/, "");
   const question = text.indexOf("?");
   const name = question < 0 ? text : text.slice(0, question);
   const values: Record<string, string> = {};
   if (question >= 0) for (const [key, value] of new URLSearchParams(text.slice(question + 1))) values[key] = value;
-  return { view: VIEWS.find((view) => view === name) ?? VIEWS[0], values };
+  return { view: views.find((view) => view === name) ?? views[0], values };
 }
 
 /** The other way; empty values are left out, names are sorted so that one state has one address. */

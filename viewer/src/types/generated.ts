@@ -1,9 +1,13 @@
 // Generated from the Rust report types; a test of app/view keeps it fresh. Make it again with
 // `cargo run -p view --example types > viewer/src/types/generated.ts`.
 
+export type Below = "open" | "folded";
+
 export type Bytes = number;
 
 export type CacheState = "hot" | "app" | "boot" | "cold";
+
+export type Category = "small" | "large" | "huge";
 
 export type Cause = "read" | "fault" | "readahead" | "metadata" | "write" | "unknown";
 
@@ -141,6 +145,8 @@ variant_name: string,
  */
 state: CacheState, };
 
+export type Certainty = "strong" | "probable";
+
 export type ChangedFact = { 
 /**
  * `disk:vda read_ahead_kb`
@@ -154,6 +160,56 @@ before: string | null,
  * After; `None`: not recorded.
  */
 after: string | null, };
+
+export type ClassSlop = { 
+/**
+ * How such requests are treated.
+ */
+category: Category, 
+/**
+ * Bytes of a block.
+ */
+usable: number, 
+/**
+ * Blocks made.
+ */
+blocks: number, 
+/**
+ * Bytes asked for.
+ */
+requested_bytes: Bytes, 
+/**
+ * Bytes given and not asked for.
+ */
+slop_bytes: Bytes, };
+
+export type Clownshoes = { 
+/**
+ * What makes the request too large, probably.
+ */
+cause: ClownshoesCause, 
+/**
+ * How sure that is.
+ */
+certainty: Certainty, 
+/**
+ * The requests, most waste first.
+ */
+shoes: Array<Shoe>, 
+/**
+ * What the requests waste under each allocator where they waste much.
+ */
+waste: Array<Waste>, 
+/**
+ * Blocks of the place that are no such requests, of 1024 bytes and more.
+ */
+other_blocks: number, 
+/**
+ * Where, innermost first.
+ */
+site: Array<HeapFrame>, };
+
+export type ClownshoesCause = "terminator" | "stored-word" | "header" | "unclear";
 
 export type Comparison = { 
 /**
@@ -283,6 +339,36 @@ value: number | null,
  */
 interval: Interval | null, };
 
+export type Figures = { 
+/**
+ * Blocks made in the window.
+ */
+made: Held, 
+/**
+ * Of these, live at the window's end.
+ */
+end: Held, 
+/**
+ * Of these, live when the process had the most bytes live.
+ */
+peak: Held, 
+/**
+ * Most bytes of this site live at a time, and how many blocks these were.
+ */
+max: Held, 
+/**
+ * Of those made, freed by their thread's next event: they were needed for nothing else.
+ */
+temporary: Held, 
+/**
+ * Of those made, freed by another thread than their maker.
+ */
+handed_over: Held, 
+/**
+ * Sum over the blocks made: from making to freeing, or to the window's end.
+ */
+lifetime_ns: Nanos, };
+
 export type FileKind = "regular" | "metadata" | "memory" | "unnamed";
 
 export type FileReport = { 
@@ -348,6 +434,68 @@ syncs: number,
  */
 sections: Array<SectionReport>, };
 
+export type Finding = { 
+/**
+ * How it was seen.
+ */
+how: GrowthHow, 
+/**
+ * By which rule they grow.
+ */
+shape: GrowthShape, 
+/**
+ * Bytes that a step adds (linear), or the factor of a step (exponential): of the largest buffer.
+ */
+typical_step: number, 
+/**
+ * Buffers.
+ */
+buffers: number, 
+/**
+ * Their steps.
+ */
+steps: number, 
+/**
+ * Sum of all their sizes.
+ */
+allocated_bytes: Bytes, 
+/**
+ * Sum of the blocks that the allocator made of it, by its model; a growth within a block needs no new one.
+ */
+rounded_bytes: Bytes, 
+/**
+ * What doubling would not have allocated.
+ */
+avoidable_bytes: Bytes, 
+/**
+ * What was copied: old sizes of the steps that left their place.
+ */
+copied_bytes: Bytes, 
+/**
+ * Calls that doubling would not have made.
+ */
+avoidable_calls: number, 
+/**
+ * Smallest last size.
+ */
+least_last_bytes: Bytes, 
+/**
+ * Largest last size.
+ */
+most_last_bytes: Bytes, 
+/**
+ * All buffers end within 10 % of each other, and they are 20 or more: this size could be reserved at once.
+ */
+predictable: boolean, 
+/**
+ * The first sizes of the largest buffer.
+ */
+example: Array<number>, 
+/**
+ * Where the last growth was asked for, innermost first.
+ */
+site: Array<HeapFrame>, };
+
 export type FragmentReport = { 
 /**
  * Its path.
@@ -395,6 +543,56 @@ lonely_pages: number,
  * Where the starts were taken from; `None` in a sum.
  */
 starts: StartsFrom | null, };
+
+export type GrowthHow = "realloc" | "copy-and-free";
+
+export type GrowthReport = { 
+/**
+ * Each process that allocated.
+ */
+processes: Array<ProcessGrowth>, 
+/**
+ * All doubts.
+ */
+warnings: Array<Warning>, };
+
+export type GrowthShape = "linear" | "exponential";
+
+export type HeapFrame = { 
+/**
+ * The function, demangled; `None`: nothing names it.
+ */
+function: string | null, 
+/**
+ * The object's path; empty: code made at run time.
+ */
+module: string, 
+/**
+ * The source file.
+ */
+file: string | null, 
+/**
+ * The line in it, from 1.
+ */
+line: number | null, 
+/**
+ * Whether the compiler put the function into its caller.
+ */
+inlined: boolean, 
+/**
+ * Return address minus one, as an address of the object's file; 0 for named frames, whose address means nothing to another build.
+ */
+address: number, };
+
+export type Held = { 
+/**
+ * Bytes asked for.
+ */
+bytes: number, 
+/**
+ * How many.
+ */
+blocks: number, };
 
 export type Interval = { 
 /**
@@ -453,6 +651,62 @@ opened_often: Array<OpenReport>,
  */
 warnings: Array<Warning>, };
 
+export type Measure = "made" | "end" | "peak" | "temporary";
+
+export type MemoryNode = { 
+/**
+ * Its name; names of a merged chain joined by `/`. `\` in it stands for a slash.
+ */
+name: string, 
+/**
+ * In the unit of the tree.
+ */
+amount: number, 
+/**
+ * Unit of the tree.
+ */
+units: Units, 
+/**
+ * What it is.
+ */
+description: string, 
+/**
+ * Reports of this path that were added up.
+ */
+reports: number, 
+/**
+ * In differences.
+ */
+presence?: MemoryPresence, 
+/**
+ * Whether the kids are shown.
+ */
+below: Below, 
+/**
+ * What it is the sum of, largest first.
+ */
+kids?: Array<MemoryNode>, };
+
+export type MemoryPresence = "first-only" | "second-only" | "added";
+
+export type MemoryProcess = { 
+/**
+ * Its name.
+ */
+name: string, 
+/**
+ * The explicit tree first, then the others by name.
+ */
+trees: Array<MemoryNode>, 
+/**
+ * Single figures, by name.
+ */
+others: Array<MemoryNode>, 
+/**
+ * Doubts.
+ */
+warnings: Array<Warning>, };
+
 export type Method = "paired-log-ratio" | "ratio-of-medians";
 
 export type MetricChange = { 
@@ -486,6 +740,8 @@ median_s: Estimate,
  * Runs in which it fired.
  */
 runs: number, };
+
+export type Model = "glibc" | "moz2011" | "moz" | "jemalloc5" | "mimalloc" | "tcmalloc";
 
 export type Nanos = number;
 
@@ -638,6 +894,32 @@ bytes_from_disk: Bytes,
  */
 waiting: Nanos, };
 
+export type ProcessGrowth = { 
+/**
+ * Its number.
+ */
+pid: number, 
+/**
+ * The program.
+ */
+exe: string, 
+/**
+ * Bytes asked for, all blocks.
+ */
+allocated_bytes: Bytes, 
+/**
+ * Buffers that grew in [`LEAST_STEPS`] steps or more.
+ */
+grown_buffers: number, 
+/**
+ * Places that grow buffers too slowly, the costliest first; as many as were asked for.
+ */
+findings: Array<Finding>, 
+/**
+ * Places that make buffers smaller and larger by turns, most bytes first; as many as were asked for.
+ */
+swings: Array<Swing>, };
+
 export type ProcessReport = { 
 /**
  * Its number.
@@ -675,6 +957,64 @@ requests: number,
  * Its fair share of the time in which requests were in flight.
  */
 waiting: Nanos, };
+
+export type ProcessSlop = { 
+/**
+ * Its number.
+ */
+pid: number, 
+/**
+ * The program.
+ */
+exe: string, 
+/**
+ * The object that holds the allocator.
+ */
+allocator: string, 
+/**
+ * The model of that allocator, if there is one.
+ */
+allocator_model: Model | null, 
+/**
+ * Where the sizes of blocks in the tables of classes and places come from.
+ */
+given: SlopSource, 
+/**
+ * The model of these tables; with recorded sizes, that of their categories, and of the blocks whose size was not told.
+ */
+model: Model, 
+/**
+ * Blocks made.
+ */
+blocks: number, 
+/**
+ * Bytes asked for, all blocks.
+ */
+requested_bytes: Bytes, 
+/**
+ * Most bytes asked for at a time.
+ */
+peak_requested_bytes: Bytes, 
+/**
+ * Given and not asked for, as recorded; `None`: it was not.
+ */
+recorded: Slop | null, 
+/**
+ * What each allocator would give for it.
+ */
+what_if: Array<WhatIf>, 
+/**
+ * By size class, most slop first.
+ */
+classes: Array<ClassSlop>, 
+/**
+ * By place, most slop first; as many as were asked for.
+ */
+sites: Array<SiteSlop>, 
+/**
+ * Places that ask for a little more than a power of two, most waste first; as many as were asked for.
+ */
+clownshoes: Array<Clownshoes>, };
 
 export type Rejected = { 
 /**
@@ -794,6 +1134,76 @@ needed: Bytes | null,
  */
 waiting: Nanos, };
 
+export type Shoe = { 
+/**
+ * Bytes asked for.
+ */
+request: number, 
+/**
+ * Bytes to ask for instead, all in all: a power of two.
+ */
+ask: number, 
+/**
+ * The part of these for what the place keeps there, if the rest is as large as now: `ask` less `over`.
+ */
+payload: number, 
+/**
+ * Bytes too many.
+ */
+over: number, 
+/**
+ * Blocks made.
+ */
+blocks: number, 
+/**
+ * Most of them live at a time.
+ */
+most_live: number, };
+
+export type SiteSlop = { 
+/**
+ * Blocks made.
+ */
+blocks: number, 
+/**
+ * Bytes asked for.
+ */
+requested_bytes: Bytes, 
+/**
+ * Bytes given and not asked for.
+ */
+slop_bytes: Bytes, 
+/**
+ * Different sizes asked for.
+ */
+sizes: number, 
+/**
+ * Where, innermost first.
+ */
+site: Array<HeapFrame>, };
+
+export type Slop = { 
+/**
+ * Of all blocks.
+ */
+slop_bytes: Bytes, 
+/**
+ * Of what was live when most was asked for.
+ */
+peak_slop_bytes: Bytes, };
+
+export type SlopReport = { 
+/**
+ * Each process that allocated.
+ */
+processes: Array<ProcessSlop>, 
+/**
+ * All doubts.
+ */
+warnings: Array<Warning>, };
+
+export type SlopSource = "recorded" | "modelled";
+
 export type StartsFrom = "symbols" | "unwind" | "exports";
 
 export type StateComparison = { 
@@ -872,6 +1282,40 @@ rejected: Array<Rejected>,
  * Doubts about the figures above.
  */
 warnings: Array<Warning>, };
+
+export type Swing = { 
+/**
+ * Buffers.
+ */
+buffers: number, 
+/**
+ * Times that one grew after it had become smaller.
+ */
+turns: number, 
+/**
+ * Calls of `realloc` from the first time on that a buffer became smaller.
+ */
+calls: number, 
+/**
+ * Bytes that these asked for.
+ */
+allocated_bytes: Bytes, 
+/**
+ * What was copied: what both sizes have, of the calls that left their place.
+ */
+copied_bytes: Bytes, 
+/**
+ * Smallest size.
+ */
+least_bytes: Bytes, 
+/**
+ * Largest size.
+ */
+most_bytes: Bytes, 
+/**
+ * Where the last growth was asked for, innermost first.
+ */
+site: Array<HeapFrame>, };
 
 export type SyncReport = { 
 /**
@@ -1105,6 +1549,8 @@ bytes: Bytes,
  */
 cannot: Array<string>, };
 
+export type Units = number;
+
 export type Warning = { 
 /**
  * Its kind.
@@ -1124,3 +1570,123 @@ hint?: string,
 run?: RunId, };
 
 export type WarningKind = "drift" | "autocorrelation" | "outlier" | "not-in-state" | "busy-machine" | "read-ahead" | "too-few-runs" | "precision" | "lost-records" | "overhead" | "no-control" | "stays-resident" | "unattributed" | "engine" | "failed-run" | "leftover" | "note";
+
+export type Waste = { 
+/**
+ * Which.
+ */
+model: Model, 
+/**
+ * Given and not asked for, all blocks.
+ */
+bytes: Bytes, 
+/**
+ * The same of the most blocks of each size that were live at a time.
+ */
+most_live_bytes: Bytes, };
+
+export type WatchCheckpoint = { 
+/**
+ * The mark's name; the second of the same name is `NAME (2)`.
+ */
+name: string, 
+/**
+ * Seconds since the start of the watch.
+ */
+at_s: number, 
+/**
+ * The sums.
+ */
+total: WatchTotal, };
+
+export type WatchHead = { 
+/**
+ * [`SCHEMA`].
+ */
+schema: string, 
+/**
+ * Version of thaw.
+ */
+thaw_version: string, 
+/**
+ * What was started; empty: it ran already.
+ */
+command: Array<string>, 
+/**
+ * Whose memory.
+ */
+whose: WatchWhose, 
+/**
+ * When that process started, in clock ticks since boot: with its number that names it for good.
+ */
+start_ticks: number, 
+/**
+ * CLOCK_MONOTONIC at the start of the watch.
+ */
+began_ns: number, 
+/**
+ * Nanoseconds since 1970 at the same moment.
+ */
+created_unix_ns: number, };
+
+export type WatchPair = { 
+/**
+ * Its name.
+ */
+name: string, 
+/**
+ * In the first.
+ */
+first: WatchTotal | null, 
+/**
+ * In the second.
+ */
+second: WatchTotal | null, };
+
+export type WatchTotal = { 
+/**
+ * Processes.
+ */
+processes: number, 
+/**
+ * Sum of the resident sizes: shared pages count more than once.
+ */
+rss: Bytes, 
+/**
+ * Sum of the proportional sizes: what the program has of the machine's memory.
+ */
+pss: Bytes, 
+/**
+ * Sum of the unique sizes.
+ */
+uss: Bytes, 
+/**
+ * Swapped out.
+ */
+swap: Bytes, };
+
+export type WatchWhose = { "program": number } | { "children-of": number };
+
+export type WhatIf = { 
+/**
+ * Which.
+ */
+model: Model, 
+/**
+ * Of all blocks.
+ */
+slop_bytes: Bytes, 
+/**
+ * Of what was live when most was asked for.
+ */
+peak_slop_bytes: Bytes, };
+
+export type Window = { 
+/**
+ * First moment.
+ */
+since_ns: Nanos, 
+/**
+ * Last moment; `None`: the end of the recording.
+ */
+until_ns: Nanos | null, };

@@ -157,6 +157,9 @@ pub struct ReportArgs {
     /// Write folded stacks, as flame graph tools read them
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub folded: Option<PathBuf>,
+    /// Write a page for the browser instead: memory over time, trees, flame graph, slop, growth
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["json", "tree", "folded"])]
+    pub html: Option<PathBuf>,
     /// Print one JSON document instead of text
     #[arg(long)]
     pub json: bool,
@@ -208,6 +211,9 @@ pub struct DiffArgs {
     /// Show functions that only hand memory on, such as operator new, malloc wrappers and allocators; sites begin with who wanted it otherwise
     #[arg(long)]
     pub alloc_functions: bool,
+    /// Write a page for the browser instead: the difference as a tree, and both recordings
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "json")]
+    pub html: Option<PathBuf>,
     /// Print one JSON document instead of text; it has all changes
     #[arg(long)]
     pub json: bool,

@@ -48,6 +48,9 @@ pub struct LookArgs {
     /// Print one JSON document instead of text
     #[arg(long)]
     pub json: bool,
+    /// Write a page for the browser instead
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["json", "verbose"])]
+    pub html: Option<PathBuf>,
 }
 
 /// Arguments of `thaw memory show`.

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ViewArgs {
-    /// The recording
-    #[arg(value_name = "RECORDING", value_hint = ValueHint::FilePath)]
+    /// A recording of starts, a heap recording (a directory), a memory report, or a memory watch
+    #[arg(value_name = "RECORDING", value_hint = ValueHint::AnyPath)]
     pub recording: PathBuf,
-    /// Show also what changed since this recording
+    /// Show also what changed since this one, of the same kind
     #[arg(long, value_name = "BEFORE", value_hint = ValueHint::FilePath)]
     pub since: Option<PathBuf>,
     /// Port on 127.0.0.1 [default: any that is free]
@@ -25,10 +25,12 @@ pub(super) const LONG_ABOUT: &str = "\
 What does a recording look like?
 
 Serves the report as a page on 127.0.0.1, for this machine alone, and opens the browser: the answer, the runs in the order taken, \
-disk offset against time, each file's pages, all files and processes. Ctrl-C ends it. `thaw report -o FILE.html` writes the same page.";
+disk offset against time, each file's pages, all files and processes. Of a heap recording: memory over time, trees, flame graph, slop, growth; \
+of memory reports and watches: trees, their differences, and resident memory over time. Ctrl-C ends it. `thaw report -o FILE.html`, \
+`thaw heap report --html FILE` and `thaw memory show --html FILE` write the same pages.";
 
 const EXAMPLES: &str = "\
 Examples:
   thaw view ff.thaw
   thaw view after.thaw --since before.thaw
-  thaw view ff.thaw --no-browser --port 8000";
+  thaw view ff.heap --no-browser --port 8000";

@@ -3,9 +3,11 @@
 mod attach;
 mod dark;
 mod look;
+mod page;
 
 pub use dark::DarkDocument;
 pub use look::{DiffDocument, ReportDocument};
+pub use page::whole as whole_page;
 
 use crate::args::heap::{FinishArgs, GrowthArgs, HeapArgs, HeapVerb, RunArgs, SlopArgs};
 use crate::progress::Progress;

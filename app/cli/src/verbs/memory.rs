@@ -1,6 +1,7 @@
 //! `thaw memory`: what programs say of their memory, and what the kernel says over time.
 
 mod by_rules;
+mod page;
 
 use crate::args::memory::{DiffArgs, LookArgs, MarkArgs, MemoryArgs, MemoryVerb, ShowArgs, WatchArgs};
 use crate::progress::Progress;
@@ -100,13 +101,20 @@ fn show(args: &ShowArgs, quiet: bool) -> Result<Exit> {
             if let Some(path) = &args.output {
                 os::file::write_whole(path, &file::write(&report, Packed::by_name(path))?)?;
             }
-            trees(&report, Meaning::State, &args.look)
+            let name = args.file.as_deref().map_or_else(|| format!("process {}", args.pid.unwrap_or(0)), shown);
+            match &args.look.html {
+                Some(target) => write_page(target, page::of_report(&name, &report, &args.look)?),
+                None => trees(&report, Meaning::State, &args.look),
+            }
         }
         Content::Watch(_) if args.output.is_some() => {
             Err(Error::new(Exit::Usage, "a watch is no memory report; --output is not for it", ""))
         }
         Content::Watch(watched) => {
             let name = args.file.as_deref().map(shown).unwrap_or_default();
+            if let Some(target) = &args.look.html {
+                return write_page(target, page::of_watch(&name, &watched, &args.look)?);
+            }
             checkpoints(name, &watched, args.look.json)
         }
     }
@@ -118,9 +126,19 @@ fn diff(args: &DiffArgs) -> Result<Exit> {
             if args.at.is_some() {
                 return Err(Error::new(Exit::Usage, "memory reports have no checkpoints; --at is for watches", ""));
             }
-            trees(&memory::diff::diff(&first, &second), Meaning::Difference, &args.look)
+            match &args.look.html {
+                Some(target) => {
+                    let files = [(shown(&args.first), &first), (shown(&args.second), &second)];
+                    write_page(target, page::of_reports(&files, &args.look)?)
+                }
+                None => trees(&memory::diff::diff(&first, &second), Meaning::Difference, &args.look),
+            }
         }
         (Content::Watch(first), Content::Watch(second)) => {
+            if let Some(target) = &args.look.html {
+                let files = [(shown(&args.first), &*first), (shown(&args.second), &*second)];
+                return write_page(target, page::of_watches(&files, &args.look)?);
+            }
             let (before, after) = (first.checkpoints(), second.checkpoints());
             let Some(name) = &args.at else {
                 let document = CompareDocument {
@@ -149,6 +167,31 @@ fn diff(args: &DiffArgs) -> Result<Exit> {
     }
 }
 
+/// The page of a report or a watch, and what changed since another one.
+///
+/// # Errors
+/// Files that are no memory reports, or two that are of different kinds.
+pub fn whole_page(path: &Path, before: Option<&Path>) -> Result<String> {
+    let look = LookArgs { verbose: false, process: None, filter: None, json: false, html: None };
+    let name = shown(path);
+    match (read(path)?, before.map(|before| Ok((shown(before), read(before)?))).transpose()?) {
+        (Content::Report(report), None) => page::of_report(&name, &report, &look),
+        (Content::Watch(watched), None) => page::of_watch(&name, &watched, &look),
+        (Content::Report(report), Some((before, Content::Report(first)))) => {
+            page::of_reports(&[(before, &first), (name, &report)], &look)
+        }
+        (Content::Watch(watched), Some((before, Content::Watch(first)))) => {
+            page::of_watches(&[(before, &*first), (name, &*watched)], &look)
+        }
+        _ => Err(Error::new(Exit::Usage, "a memory report and a watch cannot be compared", "")),
+    }
+}
+
+fn write_page(target: &Path, page: String) -> Result<Exit> {
+    os::file::write_whole(target, page.as_bytes())?;
+    Ok(Exit::Done)
+}
+
 fn read(path: &Path) -> Result<Content> {
     let bytes = std::fs::read(path).map_err(|cause| Error::on(Exit::Usage, "cannot read", path).because(cause))?;
     if bytes.starts_with(watch::BEGINNING) {
@@ -157,17 +200,23 @@ fn read(path: &Path) -> Result<Content> {
     Ok(Content::Report(file::parse(&bytes, &shown(path))?))
 }
 
-fn trees(report: &MemoryFile, meaning: Meaning, look: &LookArgs) -> Result<Exit> {
+/// The trees of the processes and paths that were asked for.
+fn wanted(report: &MemoryFile, meaning: Meaning, detail: tree::Detail, look: &LookArgs) -> Vec<Process> {
     let options = Options {
-        detail: if look.verbose || look.json { tree::Detail::All } else { tree::Detail::Significant },
+        detail,
         meaning,
         process: &|name| look.process.as_ref().is_none_or(|part| name.contains(part.as_str())),
         path: &|path| look.filter.as_ref().is_none_or(|part| path.contains(part.as_str())),
     };
+    memory::tree::build(report, &options)
+}
+
+fn trees(report: &MemoryFile, meaning: Meaning, look: &LookArgs) -> Result<Exit> {
+    let detail = if look.verbose || look.json { tree::Detail::All } else { tree::Detail::Significant };
     let document = TreesDocument {
         schema: "thaw.memory/1",
         difference: meaning == Meaning::Difference,
-        processes: tree::build(report, &options),
+        processes: wanted(report, meaning, detail, look),
         reporters: report.thaw.iter().map(without_blocks).collect(),
         warnings: report.warnings.clone(),
     };

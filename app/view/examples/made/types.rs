@@ -16,6 +16,15 @@ pub fn typescript() -> String {
     seen.add::<io::Report>();
     seen.add::<disk::report::Report>();
     seen.add::<touch::Report>();
+    seen.add::<heap::slop::Report>();
+    seen.add::<heap::growth::Report>();
+    seen.add::<heap::modes::Figures>();
+    seen.add::<heap::modes::Window>();
+    seen.add::<heap::modes::Measure>();
+    seen.add::<memory::tree::Process>();
+    seen.add::<memory::watch::Head>();
+    seen.add::<memory::watch::Checkpoint>();
+    seen.add::<memory::watch::Pair>();
     let mut text = HEAD.to_owned();
     for declaration in seen.by_name.values() {
         text.push_str(&format!("\nexport {declaration}\n"));

@@ -5,6 +5,8 @@ use serde::Serialize;
 
 /// How a buffer grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
+#[cfg_attr(feature = "ts", ts(rename = "GrowthShape"))]
 #[serde(rename_all = "lowercase")]
 pub enum Shape {
     /// By about the same number of bytes each time: the sum of all sizes grows with the square of the last one.

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A place with such requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct Clownshoes {
     /// What makes the request too large, probably.
     pub cause: Cause,
@@ -26,6 +27,7 @@ pub struct Clownshoes {
 
 /// Requests of one size.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct Shoe {
     /// Bytes asked for.
     pub request: u64,
@@ -43,6 +45,7 @@ pub struct Shoe {
 
 /// What is wasted under an allocator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct Waste {
     /// Which.
     pub model: Model,
@@ -54,6 +57,8 @@ pub struct Waste {
 
 /// What makes a request a little too large, told by how much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
+#[cfg_attr(feature = "ts", ts(rename = "ClownshoesCause"))]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
     /// 1 or 2 bytes, 4 for wide characters: the end of a string, added after rounding.
@@ -68,6 +73,7 @@ pub enum Cause {
 
 /// How sure a cause is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 #[serde(rename_all = "lowercase")]
 pub enum Certainty {
     /// The same excess over several powers of two.

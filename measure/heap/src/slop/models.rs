@@ -7,6 +7,8 @@ use std::path::Path;
 
 /// An allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
+#[cfg_attr(feature = "ts", ts(rename_all = "lowercase"))]
 pub enum Model {
     /// glibc: 16 byte steps, less 8 for its header.
     Glibc,
@@ -24,6 +26,7 @@ pub enum Model {
 
 /// How an allocator treats a request, as old jemalloc names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 #[serde(rename_all = "lowercase")]
 pub enum Category {
     /// Blocks of one class share pages.

@@ -1,5 +1,6 @@
 //! `thaw heap report`, `diff` and `export`: looking at recordings.
 
+use super::page;
 use crate::args::heap::{self as typed, DiffArgs, ExportArgs, LookArgs, Mode, Moment, ReportArgs, TreeShape};
 use crate::progress::Progress;
 use crate::{output, text};
@@ -74,11 +75,11 @@ pub struct DiffDocument {
     pub warnings: Vec<Warning>,
 }
 
-/// What was typed, as it is meant.
-struct Look {
-    measure: Measure,
-    window: Window,
-    filter: Filter,
+/// What was typed, as it is meant; all blocks ever made if nothing was.
+pub(super) struct Look {
+    pub(super) measure: Measure,
+    pub(super) window: Window,
+    pub(super) filter: Filter,
 }
 
 impl Look {
@@ -116,7 +117,7 @@ impl Look {
         Ok(Self { measure, window, filter })
     }
 
-    fn read(&self, directory: &Path, split: Split, quiet: bool) -> Result<(Reader, Named)> {
+    pub(super) fn read(&self, directory: &Path, split: Split, quiet: bool) -> Result<(Reader, Named)> {
         let reader = Reader::open(directory)?;
         let known = |pid: &&u32| !reader.processes().iter().any(|process| process.pid == **pid);
         if let Some(pid) = self.filter.processes.iter().find(known) {
@@ -137,6 +138,10 @@ impl Look {
 /// The recording cannot be read, a file cannot be written.
 pub fn report(args: &ReportArgs, quiet: bool) -> Result<Exit> {
     let look = Look::of(&args.look)?;
+    if let Some(target) = &args.html {
+        os::file::write_whole(target, page::page(&args.recording, None, &look, quiet)?.as_bytes())?;
+        return Ok(Exit::Done);
+    }
     let (_, named) = look.read(&args.recording, Split::Stack, quiet)?;
     let mut rows = named.rows(look.measure, cut(args.frames, args.alloc_functions), look.filter.min_bytes);
     let sites = rows.len() as u64;
@@ -201,6 +206,10 @@ pub fn diff(args: &DiffArgs, quiet: bool) -> Result<Exit> {
     let look = Look::of(&args.look)?;
     if !look.filter.processes.is_empty() {
         return Err(Error::new(Exit::Usage, "processes have other numbers in another recording", "--process"));
+    }
+    if let Some(target) = &args.html {
+        os::file::write_whole(target, page::page(&args.after, Some(&args.before), &look, quiet)?.as_bytes())?;
+        return Ok(Exit::Done);
     }
     let (_, before) = look.read(&args.before, Split::Stack, quiet)?;
     let (_, after) = look.read(&args.after, Split::Stack, quiet)?;

@@ -1,0 +1,136 @@
+//! Pages of heap recordings, memory reports and watches: what they hold is what the same verb prints. How they look is tested in a browser (`viewer/test/e2e`).
+
+use crate::heap_look::recorded;
+use crate::scratch::{Mortal, Scratch};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::Stdio;
+
+/// What a page holds under an id.
+fn embedded(html: &str, id: &str) -> Value {
+    let begin = format!("<script type=\"application/json\" id=\"{id}\">");
+    let text = &html[html.find(&begin).unwrap_or_else(|| panic!("no {id}")) + begin.len()..];
+    serde_json::from_str(&text[..text.find("</script>").unwrap()]).unwrap()
+}
+
+fn page(scratch: &Scratch, name: &str) -> String {
+    let html = std::fs::read_to_string(scratch.path(name)).unwrap();
+    assert!(html.starts_with("<!doctype html>") && html.contains("default-src 'none'"));
+    html
+}
+
+fn firefox(name: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    root.join("fixtures/memory/firefox").join(name).to_string_lossy().into_owned()
+}
+
+#[test]
+fn a_heap_page_holds_what_the_report_says() {
+    let scratch = Scratch::new();
+    if !recorded(&scratch, "modes.heap", &[]) {
+        return;
+    }
+    scratch.thaw(["heap", "report", "modes.heap", "--mode", "live", "--html", "heap.html"]).exits(0);
+    let shown = embedded(&page(&scratch, "heap.html"), "thaw-heap");
+    let report = scratch.thaw(["heap", "report", "modes.heap", "--mode", "live", "--json"]).exits(0).json();
+    assert_eq!((&shown["schema"], &shown["measure"]), (&"thaw.heap-view/1".into(), &report["measure"]));
+    let [recording] = shown["recordings"].as_array().unwrap().as_slice() else { panic!("one recording: {shown}") };
+    let [process] = recording["processes"].as_array().unwrap().as_slice() else { panic!("one process: {recording}") };
+    let said = &report["processes"][0];
+    assert_eq!((&process["pid"], &process["figures"]), (&said["pid"], &said["figures"]));
+    assert_eq!(process["peak_bytes"], said["peak"]["bytes"]);
+    assert_eq!(process["timeline"]["count"].as_u64(), said["timeline"]["points"].as_array().map(|it| it.len() as u64));
+    // Nothing had to be folded, and nothing was filtered out.
+    assert_eq!(recording["pruned"]["nodes"], recording["pruned"]["kept"]);
+    assert_eq!(recording["pruned"]["kept"], process["stacks"]["count"]);
+    assert_eq!((&recording["pruned"]["share"], &recording["part"]), (&0.0.into(), &"all".into()));
+    assert!(process["changes"]["count"].as_u64().unwrap() > 0);
+
+    scratch.thaw(["heap", "report", "modes.heap", "--function", "leak", "--html", "part.html"]).exits(0);
+    let part = embedded(&page(&scratch, "part.html"), "thaw-heap");
+    assert_eq!((&part["measure"], &part["recordings"][0]["part"]), (&"made".into(), &"filtered".into()));
+    assert_eq!(part["recordings"][0]["processes"][0]["figures"]["made"]["blocks"], 10);
+    scratch.thaw(["heap", "report", "modes.heap", "--html", "x.html", "--json"]).exits(2);
+    scratch.thaw(["heap", "report", "modes.heap", "--html", "no/such/folder.html"]).exits(3);
+}
+
+#[test]
+fn two_heap_recordings_share_a_page() {
+    let scratch = Scratch::new();
+    if !recorded(&scratch, "before.heap", &[]) || !recorded(&scratch, "after.heap", &["-g3"]) {
+        return;
+    }
+    scratch.thaw(["heap", "diff", "before.heap", "after.heap", "--html", "diff.html"]).exits(0);
+    let shown = embedded(&page(&scratch, "diff.html"), "thaw-heap");
+    let names: Vec<&str> =
+        shown["recordings"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["after.heap", "before.heap"]);
+}
+
+#[test]
+fn memory_pages_hold_trees_and_watches() {
+    let scratch = Scratch::new();
+    let (start, later) = (firefox("start.json.gz"), firefox("later.json.gz"));
+    let trees = |page: &Value| -> Vec<(String, bool)> {
+        let each = page["trees"].as_array().unwrap().iter();
+        each.map(|it| (it["name"].as_str().unwrap().to_owned(), it["difference"].as_bool().unwrap())).collect()
+    };
+    scratch.thaw(["memory", "show", &start, "--html", "one.html"]).exits(0);
+    let one = embedded(&page(&scratch, "one.html"), "thaw-memory");
+    assert_eq!((&one["schema"], trees(&one)), (&"thaw.memory-view/1".into(), vec![(start.clone(), false)]));
+    scratch.thaw(["memory", "diff", &start, &later, "--html", "two.html"]).exits(0);
+    let two = embedded(&page(&scratch, "two.html"), "thaw-memory");
+    assert_eq!(trees(&two), [("difference".into(), true), (start.clone(), false), (later.clone(), false)]);
+
+    let program = scratch.script("program", "sleep 0.6");
+    let watch = |name: &str| {
+        let words = ["memory", "watch", "-o", name, "--interval", "100ms", "--", program.to_str().unwrap()];
+        scratch.thaw(words).exits(0);
+    };
+    watch("a.memory");
+    watch("b.memory");
+    scratch.thaw(["memory", "show", "a.memory", "--html", "watch.html"]).exits(0);
+    let watched = embedded(&page(&scratch, "watch.html"), "thaw-memory");
+    let said = scratch.thaw(["memory", "show", "a.memory", "--json"]).exits(0).json();
+    assert_eq!(watched["watches"][0]["checkpoints"], said["checkpoints"]);
+    assert_eq!(watched["watches"][0]["samples"]["count"], said["samples"]);
+    scratch.thaw(["memory", "diff", "a.memory", "b.memory", "--html", "watches.html"]).exits(0);
+    let both = embedded(&page(&scratch, "watches.html"), "thaw-memory");
+    assert_eq!((both["watches"].as_array().unwrap().len(), both["pairs"].as_array().unwrap().len()), (2, 2));
+    scratch.thaw(["memory", "diff", "a.memory", &start, "--html", "none.html"]).exits(2);
+    assert!(!scratch.path("none.html").exists());
+}
+
+/// What `thaw view` serves.
+fn served(scratch: &Scratch, words: &[&str]) -> String {
+    let mut command = scratch.command();
+    command.arg("view").args(words).arg("--no-browser").stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut server = Mortal(command.spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(server.0.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    let address =
+        line.split_once("http://").and_then(|(_, rest)| rest.split_once('/')).expect("an address").0.to_owned();
+    let mut stream = TcpStream::connect(&address).unwrap();
+    write!(stream, "GET / HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn view_takes_whatever_was_recorded() {
+    let scratch = Scratch::new();
+    let (start, later) = (firefox("start.json.gz"), firefox("later.json.gz"));
+    let trees = |html: &str| embedded(html, "thaw-memory")["trees"].as_array().unwrap().len();
+    assert_eq!(trees(&served(&scratch, &[&start])), 1);
+    assert_eq!(trees(&served(&scratch, &[&later, "--since", &start])), 3);
+    if recorded(&scratch, "modes.heap", &[]) {
+        let html = served(&scratch, &["modes.heap"]);
+        assert_eq!(embedded(&html, "thaw-heap")["recordings"][0]["name"], "modes.heap");
+    }
+    scratch.thaw(["view", "nothing.here", "--no-browser"]).exits(2).complains("cannot read");
+    std::fs::create_dir(scratch.path("empty")).unwrap();
+    scratch.thaw(["view", "empty", "--no-browser"]).exits(5);
+}

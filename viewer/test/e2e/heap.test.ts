@@ -1,0 +1,219 @@
+// Pages of heap recordings and of memory reports: their figures are those of the documents, and they can be used by keys alone.
+
+import { execFileSync, spawnSync } from "node:child_process";
+import { appendFileSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, inject } from "vitest";
+import type { Page } from "playwright-core";
+import { address, column, figure, head, inBrowser, picture, rows, useBrowser } from "./browser.ts";
+
+const { open } = useBrowser();
+const ROOT = join(import.meta.dirname, "../../..");
+const folder = mkdtempSync(join(tmpdir(), "thaw-heap-pages-"));
+const at = (name: string) => join(folder, name);
+const thaw = (...words: string[]) => execFileSync(join(ROOT, "target/debug/thaw"), words, { cwd: folder, encoding: "utf8", maxBuffer: 1 << 28, stdio: ["ignore", "pipe", "pipe"] });
+const FIREFOX = ["start", "later"].map((name) => join(ROOT, `fixtures/memory/firefox/${name}.json.gz`));
+/** Why there is no heap recording; empty: there is. */
+let cannot = "";
+
+interface Held {
+  readonly bytes: number;
+  readonly blocks: number;
+}
+interface Node {
+  readonly label: string;
+  readonly total: Held;
+  readonly children?: readonly Node[];
+}
+
+beforeAll(() => {
+  if (inject("cannot") !== "") return;
+  execFileSync("cargo", ["build", "--locked", "--quiet", "-p", "thawlab"], { cwd: ROOT, stdio: ["ignore", "ignore", "inherit"] });
+  thaw("memory", "show", FIREFOX[0], "--html", "report.html");
+  thaw("memory", "diff", ...FIREFOX, "--html", "reports.html");
+  thaw("memory", "watch", "-o", "w.memory", "--interval", "50ms", "--", "sh", "-c", `sleep 0.3; ${join(ROOT, "target/debug/thaw")} memory mark "a <b>mark</b>" -f w.memory; sleep 0.3`);
+  thaw("memory", "show", "w.memory", "--html", "watch.html");
+  thaw("memory", "diff", "w.memory", "w.memory", "--html", "watches.html");
+  for (const name of ["modes", "growth", "clownshoes"]) {
+    const built = spawnSync("cc", ["-O1", "-g", "-w", "-fno-builtin", "-fno-optimize-sibling-calls", "-o", at(name), join(ROOT, `fixtures/heap/${name}.c`), "-lpthread"], { encoding: "utf8" });
+    const ran = built.status === 0 ? spawnSync(join(ROOT, "target/debug/thaw"), ["heap", "run", "-o", `${name}.heap`, "--", at(name)], { cwd: folder, encoding: "utf8" }) : built;
+    if (ran.status !== 0) cannot = `${name} was not recorded: ${ran.stderr.trim().split("\n").at(-1)}`;
+    if (cannot !== "") return;
+    thaw("heap", "report", `${name}.heap`, "--html", `${name}.html`);
+  }
+  thaw("heap", "diff", "modes.heap", "growth.heap", "--html", "change.html");
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+function heapTest(name: string, run: () => Promise<void>): void {
+  inBrowser(name, async (context) => {
+    if (cannot === "") return run();
+    if (process.env.THAW_SKIP_LOG !== undefined) appendFileSync(process.env.THAW_SKIP_LOG, `viewer end to end: ${cannot}\n`);
+    return context.skip(cannot);
+  });
+}
+
+const value = async (page: Page, part: string, name: string) => figure(page, part, name);
+const active = (page: Page, table: string) => page.locator(`[data-table=${table}] tr[aria-selected=true] th`).getAttribute("data-value");
+
+heapTest("figures and trees are the report's", async () => {
+  const report = JSON.parse(thaw("heap", "report", "modes.heap", "--json"));
+  const { page, trouble } = await open(at("modes.html"), "#heap");
+  await page.waitForSelector("[data-part=head]");
+  for (const [name, measure] of [["made", "made"], ["at the peak", "peak"], ["not freed", "end"], ["temporary", "temporary"]]) expect(await value(page, "head", name), name).toBe(report.total[measure].bytes);
+  for (const [shape, word] of [["down", "down"], ["up", "up"]]) {
+    for (const [mode, words] of [["made", ["--mode", "cumulative"]], ["peak", ["--mode", "live"]], ["end", ["--mode", "leaks"]], ["temporary", ["--mode", "temporary"]]] as const) {
+      const tree = JSON.parse(thaw("heap", "report", "modes.heap", "--json", "--tree", word, "--threshold", "0", ...words)).tree as Node;
+      await page.evaluate((hash) => (location.hash = hash), `#tree?mode=${mode}&hshape=${shape}&hopen=2`);
+      await address(page, new RegExp(`mode=${mode}`));
+      await page.waitForFunction((text) => document.querySelector("section h2")?.textContent?.startsWith(text) === true, { made: "all made", peak: "live at peak", end: "live at end", temporary: "temporary" }[mode]);
+      const first = (tree.children ?? []).map((node) => [node.label, String(node.total.bytes), String(node.total.blocks)]).sort();
+      const [name, bytes, blocks] = [await column(page, "tree", "Function"), await column(page, "tree", "Bytes"), await column(page, "tree", "Blocks")];
+      expect(name.map((it, i) => [it, bytes[i], blocks[i]]).sort(), `${shape} ${mode}`).toEqual(first);
+    }
+  }
+  expect(trouble).toEqual([]);
+});
+
+heapTest("what is live at a moment is the report's", async () => {
+  const { page, trouble } = await open(at("modes.html"), "#tree?mode=at&hshape=up&hopen=2");
+  // The last moment is the end.
+  const report = JSON.parse(thaw("heap", "report", "modes.heap", "--json", "--mode", "leaks"));
+  const sum = (await column(page, "tree", "Bytes")).reduce((all, it) => all + Number(it), 0);
+  expect(sum).toBe(report.total.end.bytes);
+  // A click into the line over time chooses one.
+  await page.evaluate(() => (location.hash = "#heap"));
+  await page.locator("[data-chart=live] .u-over").click({ position: { x: 200, y: 60 } });
+  await address(page, /mode=at/);
+  await address(page, /at=\d+/);
+  await page.getByRole("button", { name: "show the tree" }).click();
+  await page.waitForSelector("[data-view=tree]");
+  expect(trouble).toEqual([]);
+});
+
+heapTest("a tree is used by keys alone", async () => {
+  const { page, trouble } = await open(at("modes.html"), "#tree?hopen=2");
+  const grid = page.locator("[data-table=tree] .rows");
+  await grid.focus();
+  await page.keyboard.press("ArrowRight");
+  expect(await active(page, "tree")).toBe((await column(page, "tree", "Function"))[0]);
+  const closed = (await rows(page, "tree")).length;
+  await page.keyboard.press("ArrowRight");
+  await page.waitForFunction((before) => document.querySelectorAll("[data-table=tree] tbody tr").length > before, closed);
+  await page.keyboard.press("ArrowDown");
+  expect(await active(page, "tree")).toBe((await column(page, "tree", "Function"))[1]);
+  await page.keyboard.press("ArrowLeft");
+  await page.keyboard.press("ArrowLeft");
+  await page.waitForFunction((before) => document.querySelectorAll("[data-table=tree] tbody tr").length === before, closed);
+  await page.keyboard.press("/");
+  await page.keyboard.type("function:leak");
+  await page.waitForFunction(() => document.querySelector("section .note")?.textContent?.includes("match the filter") === true);
+  await page.locator("[data-table=tree] thead button", { hasText: "Blocks" }).click();
+  await address(page, /hsort=-blocks/);
+  expect(trouble).toEqual([]);
+});
+
+heapTest("a flame graph comes closer, tells names and finds them", async () => {
+  const { page, trouble } = await open(at("modes.html"), "#flame?mode=made");
+  const before = await picture(page, "flame");
+  const canvas = page.locator("[data-plot=flame] canvas");
+  const box = (await canvas.boundingBox())!;
+  await canvas.hover({ position: { x: 40, y: 10 } });
+  expect(await page.locator("[data-plot=flame] .tip").textContent()).toContain("bytes");
+  // Some box of the seventh row: those above may be as wide as everything.
+  for (let x = 20; x < box.width && !(await page.evaluate(() => location.hash)).includes("fz="); x += box.width / 12) {
+    await canvas.click({ position: { x, y: 6 * 18 + 9 } });
+    await page.waitForTimeout(200);
+  }
+  await address(page, /fz=/);
+  expect(await picture(page, "flame")).not.toBe(before);
+  expect(await page.locator(".crumbs button").count()).toBeGreaterThan(1);
+  await page.locator(".crumbs button", { hasText: "all" }).first().click();
+  expect(await picture(page, "flame")).toBe(before);
+  await page.locator("#filter").fill("function:churn");
+  await page.waitForFunction(() => /The filter matches \d/.test(document.querySelector("section .note")?.textContent ?? ""));
+  expect(await picture(page, "flame")).not.toBe(before);
+  await page.evaluate(() => (location.hash = "#flame?side=flame&hshape=up"));
+  await picture(page, "flame");
+  expect(trouble).toEqual([]);
+});
+
+heapTest("slop and growth are the reports'", async () => {
+  const slop = JSON.parse(thaw("heap", "slop", "clownshoes.heap", "--json", "--top", "200", "--frames", "8")).processes[0];
+  const one = await open(at("clownshoes.html"), "#slop");
+  expect(await value(one.page, "slop", "asked for")).toBe(slop.requested_bytes);
+  expect(await column(one.page, "clownshoes", "Ask instead")).toEqual(slop.clownshoes.slice(0, 20).map((it: { shoes: { ask: number }[] }) => String(it.shoes[0].ask)));
+  expect(await column(one.page, "whatif", "Wasted, all blocks")).toEqual(slop.what_if.map((it: { slop_bytes: number }) => String(it.slop_bytes)));
+  expect(one.trouble).toEqual([]);
+  const growth = JSON.parse(thaw("heap", "growth", "growth.heap", "--json", "--top", "200", "--frames", "8")).processes[0];
+  const two = await open(at("growth.html"), "#growth");
+  expect(growth.findings.length).toBeGreaterThan(0);
+  expect(await column(two.page, "growth", "Avoidable")).toEqual(growth.findings.slice(0, 30).map((it: { avoidable_bytes: number }) => String(it.avoidable_bytes)));
+  expect(await two.page.locator("svg.curve").count()).toBe(Math.min(30, growth.findings.length));
+  expect(two.trouble).toEqual([]);
+});
+
+heapTest("the difference of two recordings adds up", async () => {
+  const diff = JSON.parse(thaw("heap", "diff", "modes.heap", "growth.heap", "--json")).difference;
+  const { page, trouble } = await open(at("change.html"), "#change?mode=made&hopen=2");
+  await page.waitForSelector("[data-part=change]");
+  expect(await figure(page, "change", "change")).toBe(diff.after.bytes - diff.before.bytes);
+  const sum = (await column(page, "change", "Change")).reduce((all, it) => all + Number(it), 0);
+  expect(sum).toBe(diff.after.bytes - diff.before.bytes);
+  expect(trouble).toEqual([]);
+});
+
+inBrowser("memory reports: trees, tiny nodes, filter, difference", async () => {
+  const { processes } = JSON.parse(thaw("memory", "show", FIREFOX[0], "--json"));
+  const { page, trouble } = await open(at("report.html"), "#memory");
+  await page.waitForSelector("details.process");
+  expect(await page.locator("details.process").count()).toBe(processes.length);
+  const tree = page.locator("details.process").first().locator("[data-table=memory-explicit]");
+  const amounts = await tree.locator("tbody tr td:nth-child(2)").evaluateAll((cells) => cells.map((cell) => cell.getAttribute("data-value")));
+  expect(amounts[0]).toBe(String(processes[0].trees[0].amount));
+  expect(await tree.textContent()).toMatch(/\(\d+ tiny\)/);
+  await page.locator(".choice[aria-label=nodes] button", { hasText: "all" }).click();
+  await page.waitForFunction(() => !/\(\d+ tiny\)/.test(document.querySelector("[data-table=memory-explicit]")?.textContent ?? ""));
+  await page.locator("#filter").fill("sqlite process:main");
+  await page.waitForFunction(() => document.querySelectorAll("details.process").length === 1);
+  expect(await page.locator("main").textContent()).toMatch(/sqlite/i);
+  expect(trouble).toEqual([]);
+  const two = await open(at("reports.html"), "#memory");
+  await two.page.waitForSelector("details.process");
+  expect(await two.page.locator("main").textContent()).toContain("[+]");
+  expect(await head(two.page, "memory-explicit")).toEqual(["Name", "Change", "Share"]);
+  expect(two.trouble).toEqual([]);
+});
+
+inBrowser("a watch: lines, marks, processes; and two of them", async () => {
+  const said = JSON.parse(thaw("memory", "show", "w.memory", "--json"));
+  const { page, trouble } = await open(at("watch.html"));
+  expect(await column(page, "checkpoints", "PSS")).toEqual(said.checkpoints.map((it: { total: { pss: number } }) => String(it.total.pss)));
+  expect(await column(page, "checkpoints", "Mark")).toContain("a <b>mark</b>");
+  expect(await page.locator("[data-chart=watch] canvas").count()).toBe(1);
+  expect(await page.locator("main b").count()).toBe(0);
+  await page.locator("[data-table=watchprocesses] tbody tr").first().click();
+  await address(page, /wproc=\d/);
+  expect(trouble).toEqual([]);
+  const two = await open(at("watches.html"), "#time?size=rss");
+  expect(await column(two.page, "pairs", "Change")).toEqual(said.checkpoints.map(() => "0"));
+  expect(two.trouble).toEqual([]);
+});
+
+inBrowser("no page is wider than a small window, whatever it shows", async () => {
+  const pages: [string, string[]][] = [["report.html", ["memory"]], ["reports.html", ["memory"]], ["watch.html", ["time"]], ["watches.html", ["time"]]];
+  if (cannot === "") pages.push(["modes.html", ["heap", "tree", "flame", "slop", "growth"]], ["clownshoes.html", ["slop"]], ["growth.html", ["growth"]], ["change.html", ["change"]]);
+  for (const [name, views] of pages) {
+    for (const width of [800, 1280]) {
+      for (const view of views) {
+        const { page, trouble } = await open(at(name), `#${view}`, { viewport: { width, height: 800 } });
+        await page.waitForTimeout(400);
+        expect(await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth), `${name} ${view} ${width}`).toBeLessThanOrEqual(0);
+        expect(await page.locator(".failed").count()).toBe(0);
+        expect(trouble).toEqual([]);
+        await page.close();
+      }
+    }
+  }
+});
