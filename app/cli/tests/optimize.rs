@@ -1,6 +1,6 @@
 //! optimize: from a recorded start to a copy that starts faster, and into the system and back.
 
-use crate::scratch::{Mortal, Scratch, alone};
+use crate::scratch::{Mortal, Said, Scratch, alone};
 use model::{
     BlockRow, Bytes, CacheState, DiskOffset, FileId, FileKind, FileOffset, FileRow, FillRow, Nanos, Owner, ProcessRow,
     RunKind, RunRow, Served, TraceInfo, TraceRows,
@@ -263,6 +263,19 @@ fn who_may_not_empty_the_caches_is_told_what_works_before_anything_is_copied() {
     assert!(!scratch.names("").iter().any(|name| name.contains("fast.thaw")), "{:?}", scratch.names(""));
 }
 
+/// A start on a slow disk, recorded and optimized into `fast`: what that said, and its document.
+pub fn optimized(scratch: &Scratch, program: &Path, requests_per_second: u32) -> (Said, Value) {
+    let disk = format!("throttle:iops={requests_per_second},bps=60M");
+    let record = ["record", "-q", "--state", "app", "--runs", "1", "--trace-runs", "1", "--needed", "no"];
+    let words = ["--disk", &disk, "--readahead", "128K", "--", program.to_str().unwrap()];
+    scratch.thaw(record.iter().chain(&words).copied()).exits(0);
+    let mut command = scratch.command();
+    command.args(["-q", "optimize", "thaw.thaw", "-o", "fast", "--runs", "2", "--json"]);
+    let said = Said::of(command);
+    let document = said.json();
+    (said, document)
+}
+
 #[test]
 fn a_program_is_copied_measured_and_kept_or_not() {
     if !testing::root_or_skip() {
@@ -272,14 +285,7 @@ fn a_program_is_copied_measured_and_kept_or_not() {
     let scratch = Scratch::new();
     let Some(program) = program(&scratch) else { return };
     let before = whole(&scratch.path("system"));
-    let disk = ["--disk", "throttle:iops=400,bps=60M", "--readahead", "128K"];
-    let record = ["record", "-q", "--state", "app", "--runs", "1", "--trace-runs", "1", "--needed", "no"];
-    let words: Vec<&str> = record.iter().chain(&disk).copied().chain(["--", program.to_str().unwrap()]).collect();
-    scratch.thaw(words).exits(0);
-    let mut command = scratch.command();
-    command.args(["-q", "optimize", "thaw.thaw", "-o", "fast", "--runs", "2", "--json"]);
-    let said = crate::scratch::Said::of(command);
-    let manifest = said.json();
+    let (said, manifest) = optimized(&scratch, &program, 400);
     // Whether it helps on a machine that does other things meanwhile is not for a test to say.
     let helped = manifest["kept"] != json!([]);
     let said = said.exits(if helped { 0 } else { 1 });

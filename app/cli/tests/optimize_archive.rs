@@ -1,7 +1,7 @@
 //! optimize: archives in the order of their use, and files in pieces.
 
-use crate::optimize::{identity, store, whole, write};
-use crate::scratch::{Said, Scratch, alone};
+use crate::optimize::{identity, optimized, store, whole, write};
+use crate::scratch::{Scratch, alone};
 use model::{
     BlockRow, Bytes, Cause, DiskOffset, FileId, FileKind, FileOffset, FileRow, FillRow, Nanos, Owner, ProcessRow,
     Served, TraceInfo, TraceRows,
@@ -368,14 +368,7 @@ fn copies_in_the_order_of_use_are_measured_and_kept_or_not() {
     let scratch = Scratch::new();
     let Some(program) = program(&scratch) else { return };
     let before = whole(&scratch.path("system"));
-    let disk = ["--disk", "throttle:iops=200,bps=60M", "--readahead", "128K"];
-    let record = ["record", "-q", "--state", "app", "--runs", "1", "--trace-runs", "1", "--needed", "no"];
-    let words: Vec<&str> = record.iter().chain(&disk).copied().chain(["--", program.to_str().unwrap()]).collect();
-    scratch.thaw(words).exits(0);
-    let mut command = scratch.command();
-    command.args(["-q", "optimize", "thaw.thaw", "-o", "fast", "--runs", "2", "--json"]);
-    let said = Said::of(command);
-    let manifest = said.json();
+    let (said, manifest) = optimized(&scratch, &program, 200);
     // Whether it helps on a machine that does other things meanwhile is not for a test to say.
     let kept = manifest["kept"].as_array().unwrap().clone();
     said.exits(if kept.is_empty() { 1 } else { 0 });

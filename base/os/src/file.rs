@@ -1,9 +1,14 @@
-//! Writing a file so that it is there whole or not at all, also after a kill or a power cut.
+//! Writing a file so that it is there whole or not at all, also after a kill or a power cut; and what a file must get that takes
+//! the place of another one.
 
 use model::{Error, Exit, Result};
-use std::fs::{self, File};
+use rustix::fs::{Timespec, Timestamps};
+use std::ffi::{CString, OsString};
+use std::fs::{self, File, Metadata};
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Writes `bytes` to `path`, replacing what is there in one step: into a new file beside it first, which is then renamed.
 ///
@@ -18,10 +23,7 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
 /// # Errors
 /// As [`write_whole`], and what `fill` says.
 pub fn write_by(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.new", std::process::id()));
-    let fresh = path.with_file_name(name);
-    let directory = path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let fresh = name_beside(path);
     let written = File::create(&fresh)
         .and_then(|file| {
             let mut file = BufWriter::new(file);
@@ -29,12 +31,61 @@ pub fn write_by(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>
             file.into_inner()?.sync_all()
         })
         .and_then(|()| fs::rename(&fresh, path))
-        .and_then(|()| File::open(directory)?.sync_all());
+        .and_then(|()| sync_directory_of(path));
     written.map_err(|cause| {
         // It may not be there at all, or have its name already.
         let _ = fs::remove_file(&fresh);
         Error::on(Exit::Machine, "cannot write", path).because(cause)
     })
+}
+
+/// A name in the directory of `target` that nobody else uses. Files of that name are hidden.
+pub fn name_beside(target: &Path) -> PathBuf {
+    static SEQUENCE: AtomicU64 = AtomicU64::new(0);
+    let mut name = OsString::from(".");
+    name.push(target.file_name().unwrap_or_default());
+    name.push(format!(".thaw-{}-{}", std::process::id(), SEQUENCE.fetch_add(1, Ordering::Relaxed)));
+    target.with_file_name(name)
+}
+
+/// The directory that a file's name is in.
+pub fn directory_of(file: &Path) -> &Path {
+    file.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Waits until the names in the directory of a file are on the disk.
+///
+/// # Errors
+/// The directory cannot be opened or written.
+pub fn sync_directory_of(file: &Path) -> io::Result<()> {
+    File::open(directory_of(file))?.sync_all()
+}
+
+/// All extended attributes of a file (access lists and capabilities among them), as far as they can be read.
+pub fn attributes(file: &File) -> Vec<(CString, Vec<u8>)> {
+    let mut names = vec![0_u8; 64 << 10];
+    let Ok(len) = rustix::fs::flistxattr(file, &mut names[..]) else { return Vec::new() };
+    let names = names[..len].split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    let value = |name: &[u8]| {
+        let name = CString::new(name).ok()?;
+        let mut value = vec![0_u8; 64 << 10];
+        let len = rustix::fs::fgetxattr(file, name.as_c_str(), &mut value[..]).ok()?;
+        value.truncate(len);
+        Some((name, value))
+    };
+    names.filter_map(value).collect()
+}
+
+/// Gives a file the times of last access and modification of another one.
+///
+/// # Errors
+/// The file belongs to somebody else.
+pub fn set_times(file: &File, about: &Metadata) -> io::Result<()> {
+    let times = Timestamps {
+        last_access: Timespec { tv_sec: about.atime(), tv_nsec: about.atime_nsec() as _ },
+        last_modification: Timespec { tv_sec: about.mtime(), tv_nsec: about.mtime_nsec() as _ },
+    };
+    Ok(rustix::fs::futimens(file, &times)?)
 }
 
 #[cfg(test)]
@@ -49,6 +100,31 @@ mod tests {
         write_whole(&path, b"second").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"second");
         assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn names_beside_a_file_are_in_its_directory_and_differ() {
+        let (one, other) = (name_beside(Path::new("/lib/a.so")), name_beside(Path::new("/lib/a.so")));
+        assert_eq!((directory_of(&one), directory_of(&other)), (Path::new("/lib"), Path::new("/lib")));
+        assert_ne!(one, other);
+        assert_eq!(directory_of(&name_beside(Path::new("a.so"))), Path::new("."));
+    }
+
+    #[test]
+    fn times_and_attributes_are_those_of_the_other_file() {
+        let home = tempfile::tempdir().unwrap();
+        let file = |name: &str| File::create(home.path().join(name)).unwrap();
+        let (old, new) = (file("old"), file("new"));
+        let time = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::new(1_000_000_000, 123_456_789);
+        old.set_times(std::fs::FileTimes::new().set_accessed(time).set_modified(time)).unwrap();
+        set_times(&new, &old.metadata().unwrap()).unwrap();
+        assert_eq!(new.metadata().unwrap().modified().unwrap(), time);
+        assert_eq!(new.metadata().unwrap().accessed().unwrap(), time);
+        if rustix::fs::fsetxattr(&old, c"user.thaw", b"value", rustix::fs::XattrFlags::empty()).is_err() {
+            return testing::skip("needs a file system with extended attributes");
+        }
+        assert!(attributes(&old).contains(&(c"user.thaw".to_owned(), b"value".to_vec())));
+        assert!(!attributes(&new).iter().any(|(name, _)| name.as_c_str() == c"user.thaw"));
     }
 
     #[test]

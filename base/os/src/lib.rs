@@ -25,3 +25,4 @@ pub mod ptrace;
 pub mod spawn;
 pub mod tracefs;
 pub mod tree;
+pub mod walk;

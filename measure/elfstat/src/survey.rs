@@ -9,10 +9,9 @@ use elf::{Image, Miss};
 use model::{Error, Exit, Result};
 use object::ReadCache;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
-use std::collections::HashSet;
-use std::fs::{File, FileType, Metadata, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirEntryExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -70,13 +69,21 @@ fn each<T: Send>(
     progress: &(dyn Fn(Progress) + Sync),
     work: impl Fn(File) -> T + Sync,
 ) -> (Vec<(PathBuf, T)>, LeftOut) {
-    let mut list = List::default();
-    for path in paths {
-        list.named(path);
-    }
-    let mut left_out = LeftOut { unreadable: list.unreadable, skipped: list.skipped, interrupted: false };
-    let (done, of) = (AtomicU64::new(0), list.files.len() as u64);
-    let worked = list.files.into_par_iter().map(|path| {
+    let walked = os::walk::files(paths);
+    let unreadable = |(path, error): (PathBuf, io::Error)| Unreadable { path, reason: error.to_string() };
+    let mut left_out = LeftOut {
+        unreadable: walked.unreadable.into_iter().map(unreadable).collect(),
+        skipped: Skipped {
+            not_elf: 0,
+            symlinks: walked.symlinks,
+            hard_links: walked.hard_links,
+            special: walked.special,
+            mount_points: walked.mount_points,
+        },
+        interrupted: false,
+    };
+    let (done, of) = (AtomicU64::new(0), walked.files.len() as u64);
+    let worked = walked.files.into_par_iter().map(|path| {
         if os::interrupt::requested() {
             return (path, Outcome::NotLookedAt);
         }
@@ -125,78 +132,5 @@ fn open(path: &Path) -> io::Result<File> {
         metadata if metadata.is_file() => Ok(file),
         metadata if metadata.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
         _ => Err(io::Error::other("not a regular file")),
-    }
-}
-
-/// Regular files to look at, each once.
-#[derive(Default)]
-struct List {
-    files: Vec<PathBuf>,
-    /// (device, inode) of files and directories.
-    seen: HashSet<(u64, u64)>,
-    unreadable: Vec<Unreadable>,
-    skipped: Skipped,
-}
-
-impl List {
-    /// A path that the user gave.
-    fn named(&mut self, path: &Path) {
-        match path.metadata() {
-            Ok(metadata) if metadata.is_dir() => self.directory(path.to_owned(), &metadata),
-            Ok(metadata) => self.file(path.to_owned(), metadata.file_type(), (metadata.dev(), metadata.ino())),
-            Err(error) => self.trouble(path, &error),
-        }
-    }
-
-    fn trouble(&mut self, path: &Path, error: &io::Error) {
-        self.unreadable.push(Unreadable { path: path.to_owned(), reason: error.to_string() });
-    }
-
-    fn file(&mut self, path: PathBuf, kind: FileType, key: (u64, u64)) {
-        if kind.is_file() {
-            match self.seen.insert(key) {
-                true => self.files.push(path),
-                false => self.skipped.hard_links += 1,
-            }
-        } else if kind.is_symlink() {
-            self.skipped.symlinks += 1;
-        } else {
-            debug_assert!(kind.is_fifo() || kind.is_socket() || kind.is_char_device() || kind.is_block_device());
-            self.skipped.special += 1;
-        }
-    }
-
-    /// A directory and all below it, by name.
-    fn directory(&mut self, path: PathBuf, metadata: &Metadata) {
-        let dev = metadata.dev();
-        let mut waiting = vec![(path, metadata.ino())];
-        while let Some((path, ino)) = waiting.pop() {
-            // A directory may be mounted into itself.
-            if os::interrupt::requested() || !self.seen.insert((dev, ino)) {
-                continue;
-            }
-            let entries = std::fs::read_dir(&path).and_then(|entries| entries.collect::<io::Result<Vec<_>>>());
-            let mut entries = match entries {
-                Ok(entries) => entries,
-                Err(error) => {
-                    self.trouble(&path, &error);
-                    continue;
-                }
-            };
-            entries.sort_by_key(std::fs::DirEntry::file_name);
-            let mut below = Vec::new();
-            for entry in entries {
-                match entry.file_type() {
-                    Ok(kind) if kind.is_dir() => match entry.metadata() {
-                        Ok(metadata) if metadata.dev() == dev => below.push((entry.path(), metadata.ino())),
-                        Ok(_) => self.skipped.mount_points += 1,
-                        Err(error) => self.trouble(&entry.path(), &error),
-                    },
-                    Ok(kind) => self.file(entry.path(), kind, (dev, entry.ino())),
-                    Err(error) => self.trouble(&entry.path(), &error),
-                }
-            }
-            waiting.extend(below.into_iter().rev());
-        }
     }
 }

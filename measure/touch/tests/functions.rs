@@ -45,6 +45,8 @@ fn watch<I: IntoIterator<Item = S>, S: Into<OsString>>(argv: I) -> Watched {
     let mut engine = Functions::new(&helper()).unwrap();
     let (mut read, write) = std::io::pipe().unwrap();
     let mut launch = Launch::new(argv);
+    // What it leaves behind, as a program with -pg does, it leaves beside itself.
+    launch.cwd = Path::new(&launch.argv[0]).parent().filter(|folder| folder.is_absolute()).map(Path::to_owned);
     launch.stderr = Stream::Fd(write.try_clone().unwrap().into());
     launch.stdout = Stream::Fd(write.into());
     let gated = spawn_gated(launch).unwrap();
@@ -264,6 +266,27 @@ fn threads_that_meet_the_same_trap_lose_no_call() {
         called.dedup();
         assert_eq!((count, called.len()), (90, 90), "each once");
     }
+}
+
+#[test]
+fn a_page_of_functions_that_were_called_elsewhere_stops_a_child_once() {
+    let Some(workshop) = Workshop::new() else { return };
+    let Some(program) = workshop.compile("after.c", "after", &[]) else { return };
+    let watched = watch([program.as_os_str()]);
+    assert_eq!(watched.printed, "4905\n4905\n", "{:?}", watched.ended);
+    let of_both = |name: &&str| name.starts_with('h') && name.len() == 3;
+    let calls: Vec<&str> = watched.calls(&program).into_iter().filter_map(|(_, name)| name).filter(of_both).collect();
+    assert_eq!(calls.len(), 90, "each once, though both called it");
+    // Without a child there is a stop for each call; with one, each of its ninety would be one more.
+    let (calls, stops) = (watched.rows.touches.len() as u64, watched.rows.info.records);
+    let others = watch([program.as_os_str(), "alone".as_ref()]);
+    let more = (stops - calls) - (others.rows.info.records - others.rows.touches.len() as u64);
+    assert!(
+        more < 60,
+        "{stops} stops of {calls} calls, alone {} of {}",
+        others.rows.info.records,
+        others.rows.touches.len()
+    );
 }
 
 #[test]

@@ -2,14 +2,13 @@
 //! a name that `thaw doctor --mend` removes.
 
 use model::{Error, Exit, Result};
+use os::file::{attributes, name_beside, set_times, sync_directory_of};
 use os::journal::{self, Undo};
-use rustix::fs::{Timespec, Timestamps, XattrFlags};
-use std::ffi::{CString, OsString};
+use rustix::fs::XattrFlags;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A new file. Dropped before it is placed, it is removed.
 pub struct Fresh {
@@ -56,11 +55,7 @@ impl Fresh {
             // Some belong to the system; they come by themselves.
             let _ = rustix::fs::fsetxattr(&self.file, name.as_c_str(), &value, XattrFlags::empty());
         }
-        let times = Timestamps {
-            last_access: Timespec { tv_sec: about.atime(), tv_nsec: about.atime_nsec() as _ },
-            last_modification: Timespec { tv_sec: about.mtime(), tv_nsec: about.mtime_nsec() as _ },
-        };
-        rustix::fs::futimens(&self.file, &times).map_err(|cause| self.failed("cannot set the times of", cause))?;
+        set_times(&self.file, &about).map_err(|cause| self.failed("cannot set the times of", cause))?;
         self.file.sync_all().map_err(|cause| self.failed("cannot write", cause))
     }
 
@@ -68,31 +63,6 @@ impl Fresh {
     pub fn place(self, target: &Path) -> Result<()> {
         let replace = |cause: io::Error| Error::on(Exit::Machine, "cannot replace", target).because(cause);
         fs::rename(&self.path, target).map_err(replace)?;
-        let directory = target.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        File::open(directory).and_then(|directory| directory.sync_all()).map_err(replace)
+        sync_directory_of(target).map_err(replace)
     }
-}
-
-/// A name in the same directory that nobody else uses.
-pub fn name_beside(target: &Path) -> PathBuf {
-    static SEQUENCE: AtomicU64 = AtomicU64::new(0);
-    let mut name = OsString::from(".");
-    name.push(target.file_name().unwrap_or_default());
-    name.push(format!(".thaw-{}-{}", std::process::id(), SEQUENCE.fetch_add(1, Ordering::Relaxed)));
-    target.with_file_name(name)
-}
-
-/// All extended attributes that can be read.
-pub fn attributes(file: &File) -> Vec<(CString, Vec<u8>)> {
-    let mut names = vec![0_u8; 64 << 10];
-    let Ok(len) = rustix::fs::flistxattr(file, &mut names[..]) else { return Vec::new() };
-    let names = names[..len].split(|byte| *byte == 0).filter(|name| !name.is_empty());
-    let value = |name: &[u8]| {
-        let name = CString::new(name).ok()?;
-        let mut value = vec![0_u8; 64 << 10];
-        let len = rustix::fs::fgetxattr(file, name.as_c_str(), &mut value[..]).ok()?;
-        value.truncate(len);
-        Some((name, value))
-    };
-    names.filter_map(value).collect()
 }

@@ -3,15 +3,14 @@
 
 use crate::canvas::Canvas;
 use model::{Error, Exit, Result};
-use rustix::fs::{FallocateFlags, Timespec, Timestamps, XattrFlags};
+use os::file::{attributes, directory_of, set_times, sync_directory_of};
+use rustix::fs::{FallocateFlags, XattrFlags};
 use rustix::io::Errno;
-use std::ffi::{CString, OsString};
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::ops::{Deref, Range};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 pub fn failed(what: &str, path: &Path, cause: impl Into<io::Error>) -> Error {
     Error::on(Exit::Machine, what, path).because(cause.into())
@@ -74,21 +73,11 @@ pub struct Fresh {
     is_placed: bool,
 }
 
-/// The name that nobody else uses, in the directory of the target.
-pub fn fresh_name(target: &Path) -> PathBuf {
-    static SEQUENCE: AtomicU64 = AtomicU64::new(0);
-    let mut name = OsString::from(".");
-    name.push(target.file_name().unwrap_or_default());
-    name.push(format!(".thaw-{}-{}", std::process::id(), SEQUENCE.fetch_add(1, Ordering::Relaxed)));
-    target.with_file_name(name)
-}
-
 impl Fresh {
     pub fn create(path: PathBuf) -> Result<Self> {
         let file = fs::OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path);
         // The caller knows the directory; the name is one for a moment.
-        let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let file = file.map_err(|cause| failed("cannot create a file in", directory, cause))?;
+        let file = file.map_err(|cause| failed("cannot create a file in", directory_of(&path), cause))?;
         Ok(Self { file, path, is_placed: false })
     }
 
@@ -131,12 +120,7 @@ impl Fresh {
             let set = rustix::fs::fsetxattr(&self.file, name.as_c_str(), &value, XattrFlags::empty());
             bear(set.map_err(io::Error::from), "cannot set the extended attributes of")?;
         }
-        let times = Timestamps {
-            last_access: Timespec { tv_sec: about.atime(), tv_nsec: about.atime_nsec() as _ },
-            last_modification: Timespec { tv_sec: about.mtime(), tv_nsec: about.mtime_nsec() as _ },
-        };
-        let timed = rustix::fs::futimens(&self.file, &times);
-        timed.map_err(|cause| failed("cannot set the times of", &self.path, cause))?;
+        set_times(&self.file, about).map_err(|cause| failed("cannot set the times of", &self.path, cause))?;
         self.file.sync_all().map_err(|cause| failed("cannot write", &self.path, cause))
     }
 
@@ -159,25 +143,7 @@ impl Drop for Fresh {
 
 /// Waits until the names in the directory of a file are on the disk.
 pub fn sync_directory(file: &Path) -> Result<()> {
-    let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let synced = File::open(directory).and_then(|directory| directory.sync_all());
-    synced.map_err(|cause| failed("cannot write the directory", directory, cause))
-}
-
-/// All extended attributes, as far as they can be read.
-pub fn attributes(file: &File) -> Vec<(CString, Vec<u8>)> {
-    let mut names = vec![0_u8; 64 << 10];
-    let Ok(len) = rustix::fs::flistxattr(file, &mut names[..]) else { return Vec::new() };
-    let names = names[..len].split(|byte| *byte == 0).filter(|name| !name.is_empty());
-    names
-        .filter_map(|name| {
-            let name = CString::new(name).ok()?;
-            let mut value = vec![0_u8; 64 << 10];
-            let len = rustix::fs::fgetxattr(file, name.as_c_str(), &mut value[..]).ok()?;
-            value.truncate(len);
-            Some((name, value))
-        })
-        .collect()
+    sync_directory_of(file).map_err(|cause| failed("cannot write the directory", directory_of(file), cause))
 }
 
 /// A copy of a file in another place; shares its blocks where the file system can.

@@ -3,7 +3,7 @@
 
 use crate::apply::Built;
 use crate::canvas::Canvas;
-use crate::files::{Dress, Fresh, Mapping, failed, fresh_name};
+use crate::files::{Dress, Fresh, Mapping, failed};
 use crate::fix::{self, Fix};
 use crate::image::Image;
 use crate::options::{Backend, Options, Space, Target};
@@ -14,6 +14,7 @@ use crate::store::{Kept, Store, Sum};
 use crate::surroundings;
 use crate::verify::{self, Expected};
 use model::{Bytes, Error, Exit, Result, shown};
+use os::file::name_beside;
 use os::journal::{self, Undo};
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -163,7 +164,7 @@ fn fresh_copy(input: &Input, to: &Path) -> Result<Fresh> {
         let error = Error::on(Exit::Usage, "the copy would replace its original", to);
         return Err(error.hint("`--in-place` does that, and keeps the original; or write to another directory"));
     }
-    Fresh::create(fresh_name(to))
+    Fresh::create(name_beside(to))
 }
 
 fn fill_plain(fresh: &Fresh, bytes: &[u8]) -> Result<Mapping> {
@@ -213,7 +214,7 @@ impl<'i> Pending<'i> {
         input: &'i Input,
         fill: impl FnOnce(&Fresh) -> std::result::Result<Mapping, Stop>,
     ) -> std::result::Result<Self, Stop> {
-        let name = fresh_name(&input.path);
+        let name = name_beside(&input.path);
         let entry = journal::hold(Undo::RemoveTree { path: name.clone() }, || Ok(()))?;
         let fresh = Fresh::create(name)?;
         let packed = Sum::of(&fill(&fresh)?);

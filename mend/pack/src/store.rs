@@ -8,9 +8,10 @@
 //!
 //! PATH is a checksum of the path, so that a file's entries are found without reading all.
 
-use crate::files::{Fresh, Mapping, copy, failed, fresh_name, sync_directory};
+use crate::files::{Fresh, Mapping, copy, failed, sync_directory};
 use crate::report::{Installed, Restored, Standing};
 use model::{Bytes, Error, Exit, Result};
+use os::file::name_beside;
 use rustix::fs::{AtFlags, FlockOperation};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -92,7 +93,7 @@ impl Store {
         let (file, about) = original;
         let kept = directory.join("original");
         // What has rights of its own must not stay startable under another name.
-        let capable = crate::files::attributes(file).iter().any(|(name, _)| name.as_bytes() == b"security.capability");
+        let capable = os::file::attributes(file).iter().any(|(name, _)| name.as_bytes() == b"security.capability");
         let may_link = about.mode() & 0o6000 == 0 && !capable;
         let name = format!("/proc/self/fd/{}", file.as_raw_fd());
         let link = || rustix::fs::linkat(rustix::fs::CWD, name, rustix::fs::CWD, &kept, AtFlags::SYMLINK_FOLLOW);
@@ -108,7 +109,7 @@ impl Store {
         };
         let text = serde_json::to_vec(&manifest).map_err(|cause| create(cause.into()))?;
         let place = directory.join("manifest.json");
-        let fresh = Fresh::create(fresh_name(&place))?;
+        let fresh = Fresh::create(name_beside(&place))?;
         let written = io::Write::write_all(&mut &fresh.file, &text).and_then(|()| fresh.file.sync_all());
         written.map_err(create)?;
         fresh.place(&place)?;
@@ -261,7 +262,7 @@ impl Kept {
         if about.nlink() == 1 && fs::rename(&kept, path).is_ok() {
             return sync_directory(path);
         }
-        let fresh = fresh_name(path);
+        let fresh = name_beside(path);
         let entry = os::journal::hold(os::journal::Undo::RemoveTree { path: fresh.clone() }, || {
             copy(&file, &about, &fresh)?;
             fs::rename(&fresh, path).map_err(|cause| failed("cannot replace", path, cause))?;

@@ -1,12 +1,12 @@
 //! What is not packed because of what lies around the bytes: who vouches for them, who else uses the file, with which
 //! rights it runs, and which loader this machine has. What the bytes themselves say is judged in `refuse`.
 
-use crate::files::attributes;
 use crate::image::{Image, part};
 use crate::options::{Options, Setuid, Target};
 use crate::refuse::{Stop, refuse, refuse_with_hint};
 use crate::report::{Loader, Reason};
 use object::elf::PT_INTERP;
+use os::file::attributes;
 use std::fs::{File, Metadata};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;

@@ -8,11 +8,12 @@
 use super::holders::holders;
 use super::measure::look;
 use super::report::Lying;
-use crate::fresh::{Fresh, attributes};
+use crate::fresh::Fresh;
 use model::{Bytes, Error, Exit, Result, shown};
 use os::extents::{Extent, ExtentKind, extents};
+use os::file::{attributes, set_times};
 use os::mounts::Mounts;
-use rustix::fs::{Advice, FallocateFlags, Timespec, Timestamps};
+use rustix::fs::{Advice, FallocateFlags};
 use serde::Serialize;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
@@ -144,7 +145,7 @@ fn fix_real(path: &Path) -> std::result::Result<Fixed, Stop> {
     match moved {
         Exchange::Done => {
             file.sync_all().map_err(failed("cannot write"))?;
-            restore_times(&file, &opened).map_err(failed("cannot set the times of"))?;
+            set_times(&file, &opened).map_err(failed("cannot set the times of"))?;
             forget_cached(&file);
             if self::sums(&file).map_err(failed("cannot read"))? != sums {
                 let what = format!("the kernel exchanged the blocks of {} and its content changed", shown(path));
@@ -307,15 +308,6 @@ fn sums(file: &File) -> io::Result<Vec<u32>> {
 fn forget_cached(file: &File) {
     // Without it the comparison is with memory, which is right too.
     let _ = rustix::fs::fadvise(file, 0, None::<NonZeroU64>, Advice::DontNeed);
-}
-
-fn restore_times(file: &File, about: &Metadata) -> io::Result<()> {
-    let time = |tv_sec, nsec: i64| Timespec { tv_sec, tv_nsec: nsec as _ };
-    let times = Timestamps {
-        last_access: time(about.atime(), about.atime_nsec()),
-        last_modification: time(about.mtime(), about.mtime_nsec()),
-    };
-    Ok(rustix::fs::futimens(file, &times)?)
 }
 
 /// Fills the donor and compares it with the file.

@@ -4,10 +4,10 @@ use super::report::{FileLayout, LeftOut, Lying, Neighbour, Survey, Unreadable};
 use model::{Bytes, DiskOffset, Nanos};
 use os::extents::{Extent, ExtentKind, extents};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
-use std::collections::{HashMap, HashSet};
-use std::fs::{File, Metadata, OpenOptions};
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirEntryExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -57,11 +57,11 @@ struct Looked {
 /// in `paths`, not inside of directories. `jump` says what it costs to go on at another place of the disk, so many bytes away. Ends early when
 /// [`os::interrupt`] says so.
 pub fn measure(paths: &[PathBuf], jump: &dyn Fn(Bytes) -> Nanos, progress: &(dyn Fn(Progress) + Sync)) -> Survey {
-    let mut list = List::default();
-    for path in paths {
-        list.named(path);
-    }
-    let List { files, mut left_out, .. } = list;
+    let os::walk::Walked { files, unreadable, symlinks, hard_links, special, mount_points, .. } =
+        os::walk::files(paths);
+    let unreadable =
+        unreadable.into_iter().map(|(path, error)| Unreadable { path, reason: error.to_string() }).collect();
+    let mut left_out = LeftOut { unreadable, symlinks, special, hard_links, mount_points, ..LeftOut::default() };
     let (done, of) = (AtomicU64::new(0), files.len() as u64);
     let looked: Vec<(PathBuf, io::Result<Option<Looked>>)> = files
         .into_par_iter()
@@ -168,73 +168,6 @@ pub fn analyze(files: Vec<(PathBuf, u64, Bytes, Lying)>, jump: &dyn Fn(Bytes) ->
 /// How far the head jumps between the pieces.
 fn jumps(pieces: &[(DiskOffset, Bytes)]) -> impl Iterator<Item = Bytes> {
     pieces.windows(2).map(|pair| Bytes(pair[1].0.0.abs_diff(pair[0].0.0.saturating_add(pair[0].1.0))))
-}
-
-/// Regular files to look at, each once.
-#[derive(Default)]
-struct List {
-    files: Vec<PathBuf>,
-    /// (device, inode) of files and directories.
-    seen: HashSet<(u64, u64)>,
-    left_out: LeftOut,
-}
-
-impl List {
-    /// A path that the user gave.
-    fn named(&mut self, path: &Path) {
-        match path.metadata() {
-            Ok(about) if about.is_dir() => self.directory(path.to_owned(), &about),
-            Ok(about) => self.file(path.to_owned(), about.file_type(), (about.dev(), about.ino())),
-            Err(error) => self.trouble(path, &error),
-        }
-    }
-
-    fn trouble(&mut self, path: &Path, error: &io::Error) {
-        self.left_out.unreadable.push(Unreadable { path: path.to_owned(), reason: error.to_string() });
-    }
-
-    fn file(&mut self, path: PathBuf, kind: std::fs::FileType, key: (u64, u64)) {
-        if kind.is_symlink() {
-            self.left_out.symlinks += 1;
-        } else if !kind.is_file() {
-            self.left_out.special += 1;
-        } else if self.seen.insert(key) {
-            self.files.push(path);
-        } else {
-            self.left_out.hard_links += 1;
-        }
-    }
-
-    /// A directory and all below it.
-    fn directory(&mut self, path: PathBuf, about: &Metadata) {
-        let dev = about.dev();
-        let mut waiting = vec![(path, about.ino())];
-        while let Some((path, ino)) = waiting.pop() {
-            // A directory may be mounted into itself.
-            if os::interrupt::requested() || !self.seen.insert((dev, ino)) {
-                continue;
-            }
-            let entries = std::fs::read_dir(&path).and_then(|entries| entries.collect::<io::Result<Vec<_>>>());
-            let entries = match entries {
-                Ok(entries) => entries,
-                Err(error) => {
-                    self.trouble(&path, &error);
-                    continue;
-                }
-            };
-            for entry in entries {
-                match entry.file_type() {
-                    Ok(kind) if kind.is_dir() => match entry.metadata() {
-                        Ok(about) if about.dev() == dev => waiting.push((entry.path(), about.ino())),
-                        Ok(_) => self.left_out.mount_points += 1,
-                        Err(error) => self.trouble(&entry.path(), &error),
-                    },
-                    Ok(kind) => self.file(entry.path(), kind, (dev, entry.ino())),
-                    Err(error) => self.trouble(&entry.path(), &error),
-                }
-            }
-        }
-    }
 }
 
 #[cfg(test)]
