@@ -70,7 +70,9 @@ fn begin(shared: &mut Attach) -> u32 {
         shared.errno = file::errno();
         return answer::FILE;
     }
-    file::note_allocator(module::name_at(meaning(&real::MALLOC) as u64));
+    let allocator = meaning(&real::MALLOC) as u64;
+    file::note_allocator(module::name_at(allocator));
+    real::find_usable(&module::range_of(allocator).unwrap_or(0..0), Which::Other);
     file::note_detours(shared.count);
     // What came until now is known; only what comes later must be looked at.
     module::changes();

@@ -166,7 +166,7 @@ fn racing_reallocs_give_no_inconsistency() {
     // One arena for all threads: blocks go from hand to hand at once.
     let arena = ["env", "MALLOC_ARENA_MAX=1"].map(OsString::from);
     let command: Vec<OsString> = arena.into_iter().chain(words(&program, ["20000"])).collect();
-    for _ in 0..5 {
+    for _ in 0..20 {
         let recorded = bench.record(&command);
         recorded.is_consistent();
         let race = recorded.report.processes.last().unwrap();
@@ -419,6 +419,21 @@ fn what_does_not_fit_is_said_and_the_program_goes_on() {
     assert_eq!(process.stopped, Some(Stopped::Space(libc::EPERM as u32)));
     assert!(process.lost > 0);
     assert!(locked.report.warnings.iter().any(|warning| warning.text.contains("not recorded to its end")));
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_leaves_the_program_alone() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("corrections", &[]);
+    let file = bench.path("file");
+    std::fs::write(&file, "").unwrap();
+    // Nobody makes files in the first one, root neither.
+    for directory in [PathBuf::from("/proc/self"), file, bench.path("nowhere")] {
+        let mut command = Command::new(&program);
+        command.arg("exit").env("LD_PRELOAD", bench.agent).env("THAW_HEAP", format!("dir={}", directory.display()));
+        let output = command.output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{}: {output:?}", directory.display());
+    }
 }
 
 #[test]
