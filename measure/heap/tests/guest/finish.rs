@@ -15,7 +15,8 @@ fn answers(directory: &Path) -> Value {
     let reader = Reader::open(directory).unwrap();
     let named = |split| Named::read(&reader, Window::default(), split, &Filter::default()).unwrap();
     let by_stack = named(Format::Dhat.split());
-    let rows = |measure| serde_json::to_value(by_stack.rows(measure, Cut { frames: 64, wrappers: Wrappers::Kept }, 0)).unwrap();
+    let whole = Cut { frames: 64, wrappers: Wrappers::Kept };
+    let rows = |measure| serde_json::to_value(by_stack.rows(measure, whole, 0)).unwrap();
     let measures = [Measure::Made, Measure::End, Measure::Peak, Measure::Temporary].map(rows);
     let heaps = by_stack.heaps.iter().map(|heap| format!("{:?} {:?} {:?}", heap.peak, heap.threads, heap.warnings));
     json!({
