@@ -148,6 +148,7 @@ pub fn set_up(began_ns: u64, depth: usize, options: u32) {
     with_header(|header| {
         header.depth = depth as u32;
         header.options = options;
+        header.sample_bytes = crate::state::sample_bytes();
         header.setup_ns = sys::monotonic_ns().wrapping_sub(began_ns);
     });
 }

@@ -6,8 +6,8 @@
 //!
 //! The story of an event: `hooks` gets the call and the caller's registers, `lane` is the thread's place in the stream, `unwind` takes the
 //! stack (rules from `cache`, made by `cfi` for the object that `module` finds), `lane` writes the record into a chunk of `file`. `state`
-//! sets it all up, `real` knows the functions behind, `objects` hooks what the dynamic linker's choice does not reach, with `detour`, and `inner`
-//! what the program brings under other names; `attach` is for programs that are running already.
+//! sets it all up, `real` knows the functions behind, `sample` chooses blocks, `objects` hooks what the dynamic linker's choice does not reach,
+//! with `detour`, and `inner` what the program brings under other names; `attach` is for programs that are running already.
 //!
 //! Built as `libthaw_heap.so` by `dev/agent`. x86-64 only so far; elsewhere it is empty.
 #![cfg_attr(not(test), no_std)]
@@ -37,6 +37,8 @@ mod module;
 mod objects;
 #[cfg(target_arch = "x86_64")]
 mod real;
+#[cfg(target_arch = "x86_64")]
+mod sample;
 #[cfg(target_arch = "x86_64")]
 mod state;
 #[cfg(target_arch = "x86_64")]
