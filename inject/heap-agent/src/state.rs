@@ -244,6 +244,7 @@ pub fn check() {
     if PHASE.load(Acquire) != READY {
         return;
     }
+    crate::partition::take_over();
     crate::objects::take_over();
     crate::inner::take_over();
     file::note_allocator(module::name_at(real::MALLOC.address() as u64));

@@ -440,6 +440,27 @@ fn a_static_program_is_no_empty_profile() {
 }
 
 #[test]
+fn another_c_library_is_no_empty_profile() {
+    let Some(bench) = Bench::new() else { return };
+    let build = |name: &str, flags: &[&str]| {
+        let (program, source) = (bench.path(name), root().join("fixtures/heap/race.c"));
+        let built = Command::new("musl-gcc").args(["-w", "-O1", "-o"]).arg(&program).arg(source).args(flags).status();
+        built.is_ok_and(|status| status.success()).then_some(OsString::from(program))
+    };
+    let (Some(fixed), Some(shared)) = (build("fixed", &["-static"]), build("shared", &[])) else {
+        return testing::skip("needs musl-gcc");
+    };
+    let recorded = bench.record(&words(&fixed, ["100"]));
+    assert_eq!((recorded.recording.code, recorded.report.processes.len()), (Some(0), 0));
+    let said = recorded.report.warnings.iter().any(|warning| warning.text.contains("statically linked"));
+    assert!(said, "{:#?}", recorded.report.warnings);
+    let recorded = bench.record(&words(&shared, ["2000"]));
+    recorded.is_consistent();
+    assert_eq!(recorded.recording.code, Some(0));
+    assert!(recorded.only().allocations >= 8000, "{:#?}", recorded.report);
+}
+
+#[test]
 fn what_does_not_fit_is_said_and_the_program_goes_on() {
     let Some(bench) = Bench::new() else { return };
     let program = bench.compile("hard", &[]);
