@@ -4,7 +4,7 @@ use super::{Bench, words};
 use heap::export::{Export, Format};
 use heap::finish::{self, QUANTUM};
 use heap::modes::{Measure, Window};
-use heap::named::{Filter, Named};
+use heap::named::{Cut, Filter, Named, Wrappers};
 use heap::stream::Reader;
 use heap::{growth, record, report, slop};
 use serde_json::{Value, json};
@@ -15,7 +15,9 @@ fn answers(directory: &Path) -> Value {
     let reader = Reader::open(directory).unwrap();
     let named = |split| Named::read(&reader, Window::default(), split, &Filter::default()).unwrap();
     let by_stack = named(Format::Dhat.split());
-    let rows = |measure| serde_json::to_value(by_stack.rows(measure, 64, 0)).unwrap();
+    let rows = |measure| {
+        serde_json::to_value(by_stack.rows(measure, Cut { frames: 64, wrappers: Wrappers::Kept }, 0)).unwrap()
+    };
     let measures = [Measure::Made, Measure::End, Measure::Peak, Measure::Temporary].map(rows);
     let heaps = by_stack.heaps.iter().map(|heap| format!("{:?} {:?} {:?}", heap.peak, heap.threads, heap.warnings));
     json!({
