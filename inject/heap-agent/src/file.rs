@@ -148,6 +148,7 @@ pub fn set_up(began_ns: u64, depth: usize, options: u32) {
     with_header(|header| {
         header.depth = depth as u32;
         header.options = options;
+        header.sample_bytes = crate::state::sample_bytes();
         header.setup_ns = sys::monotonic_ns().wrapping_sub(began_ns);
     });
 }
@@ -181,7 +182,10 @@ pub fn note_doubt(text: &[u8]) {
 pub fn note_inside(names: &[u8]) {
     with_header(|header| {
         let last = header.inside.len() - 1;
-        for (place, byte) in header.inside[..last].iter_mut().zip(names) {
+        let used = header.inside.iter().position(|byte| *byte == 0).unwrap_or(last);
+        let gap: &[u8] = if used == 0 { b"" } else { b" " };
+        let free = header.inside.get_mut(used..last).unwrap_or_default();
+        for (place, byte) in free.iter_mut().zip(gap.iter().chain(names)) {
             *place = *byte;
         }
     });

@@ -7,7 +7,7 @@
 use crate::lane::{Event, Lane, enter};
 use crate::real::{self, Real, Usable};
 use crate::unwind::Caller;
-use crate::{state, sys};
+use crate::{sample, state, sys};
 use core::arch::naked_asm;
 use core::ffi::{c_char, c_int, c_long, c_void};
 use heap_wire::{kind, map};
@@ -234,6 +234,9 @@ fn set_errno(value: c_int) {
 #[inline(always)]
 pub fn allocated(lane: &mut Lane, caller: Caller, kind: u16, block: Block, size: usize, extra: u8, usable: &Usable) {
     if !block.is_null() {
+        if lane.gap.samples() && kind != kind::POOL_ALLOC && !(lane.gap.ends_in(size) && sample::insert(block as u64)) {
+            return;
+        }
         // SAFETY: the block was just made, and no pool's. Some allocators set themselves up when they are asked.
         let slop = if kind == kind::POOL_ALLOC { 0 } else { lane.outside(|| unsafe { usable.slop(block, size) }) };
         let event = Event { kind, pointer: block as u64, size: size as u64, extra, slop };
@@ -307,13 +310,19 @@ pub unsafe fn reallocated(
     call: impl FnOnce() -> Block,
     usable: &Usable,
 ) -> Block {
-    if !old.is_null() {
+    // Where blocks are chosen, the new one is chosen anew, and the old one is told only if it was.
+    let told = !old.is_null() && (!lane.gap.samples() || sample::remove(old as u64));
+    if told {
         lane.event(Event { kind: kind::REALLOC_OLD, pointer: old as u64, size: 0, extra: 0, slop: 0 });
     }
     let block = lane.outside(call);
     if !block.is_null() {
-        allocated(lane, caller, kind::REALLOC_NEW, block, size, 0, usable);
-    } else if size != 0 && !old.is_null() {
+        let kind = if told || !lane.gap.samples() { kind::REALLOC_NEW } else { kind::MALLOC };
+        allocated(lane, caller, kind, block, size, 0, usable);
+    } else if size != 0 && told {
+        if lane.gap.samples() {
+            sample::insert(old as u64);
+        }
         lane.event(Event { kind: kind::REALLOC_FAILED, pointer: old as u64, size: 0, extra: 0, slop: 0 });
     }
     lane.leave();
@@ -337,6 +346,9 @@ unsafe extern "C" fn do_reallocarray(old: Block, count: usize, size: usize, pc: 
 /// `caller` is the true state of this thread.
 #[inline(always)]
 pub unsafe fn freed(lane: &mut Lane, caller: Caller, block: Block) {
+    if lane.gap.samples() && !sample::remove(block as u64) {
+        return;
+    }
     let event = Event { kind: kind::FREE, pointer: block as u64, size: 0, extra: 0, slop: 0 };
     if state::free_stacks() {
         // SAFETY: the caller vouches.

@@ -18,7 +18,7 @@ use heap_wire::{kind, tier};
 
 /// What a function does, and which of its arguments say so. Those of heaps have the heap before them.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Shape {
+pub enum Shape {
     /// (size), maybe zeroed.
     Size,
     Zeroed,
@@ -149,13 +149,26 @@ const MOST: usize = 48;
 const _: () = assert!(MIMALLOC.len() <= MOST && TCMALLOC.len() <= MOST && JEMALLOC.len() <= MOST);
 
 /// A hooked function.
-struct Own {
+pub struct Own {
     real: AtomicUsize,
     /// For those that throw: what returns null instead.
     quiet: AtomicUsize,
-    usable: Usable,
+    usable: &'static Usable,
     shape: Shape,
+    /// Whether a heap comes before the arguments.
     heap: bool,
+}
+
+impl Own {
+    /// One whose real function is not known yet.
+    pub fn new(shape: Shape, usable: &'static Usable) -> Self {
+        Self { real: AtomicUsize::new(0), quiet: AtomicUsize::new(0), usable, shape, heap: false }
+    }
+
+    /// What it stands in front of.
+    pub fn set_real(&self, address: usize) {
+        self.real.store(address, Relaxed);
+    }
 }
 
 /// Where the program called a function, and which.
@@ -174,7 +187,7 @@ struct Answer {
 
 /// The detour left the function's record in r11.
 #[unsafe(naked)]
-unsafe extern "C" fn enter_own() {
+pub unsafe extern "C" fn enter_own() {
     naked_asm!(
         "endbr64", "mov rax, [rsp]", "lea r10, [rsp + 8]",
         "push rdi", "push rsi", "push rdx", "push rcx", "push r11", "push rbp", "push r10", "push rax", "sub rsp, 8",
@@ -211,8 +224,7 @@ unsafe extern "C" fn do_own(a: usize, b: usize, c: usize, d: usize, call: &Call)
         Realloc | ReallocCount => {
             let size = if own.shape == Realloc { second } else { second.wrapping_mul(third) };
             // SAFETY: as above.
-            let block =
-                unsafe { reallocated(lane, call.caller, first as Block, size, || made() as Block, &own.usable) };
+            let block = unsafe { reallocated(lane, call.caller, first as Block, size, || made() as Block, own.usable) };
             return Answer { value: block as usize, jump: 0 };
         }
         Free | Usable => {
@@ -237,7 +249,7 @@ unsafe extern "C" fn do_own(a: usize, b: usize, c: usize, d: usize, call: &Call)
         Place => core::ptr::null_mut(),
         _ => value as Block,
     };
-    allocated(lane, call.caller, kind, block, size, align, &own.usable);
+    allocated(lane, call.caller, kind, block, size, align, own.usable);
     lane.leave();
     let throws = block.is_null() && matches!(own.shape, Throws(_) | ThrowsAligned(_));
     Answer { value, jump: if throws { real } else { 0 } }
@@ -404,14 +416,21 @@ fn hook(prefix: &[u8], functions: Functions, found: &[usize; MOST], hooked: &mut
     };
     let Some(first) = found.iter().copied().find(|address| *address != 0) else { return };
     let home = module::range_of(first as u64).unwrap_or(0..0);
-    let bytes = functions.len() * size_of::<Own>();
+    // One more place, for the function that tells usable sizes.
+    let bytes = functions.len() * size_of::<Own>() + size_of::<Usable>();
     let (Some(mut island), Ok(place)) =
         (Island::new(first), sys::mmap(bytes, sys::PROT_RW, sys::MAP_PRIVATE | sys::MAP_ANONYMOUS, None))
     else {
         return refused(doubt, b"*): no page near it could be made to hook it");
     };
-    let usable = functions.iter().position(|(_, shape)| *shape == Usable).map_or(0, |index| found[index]);
     let owns = place.cast::<Own>();
+    let usable = functions.iter().position(|(_, shape)| *shape == Usable).map_or(0, |index| found[index]);
+    // SAFETY: the last place of the mapping, which stays.
+    let usable = unsafe {
+        let place = owns.add(functions.len()).cast::<Usable>();
+        place.write(Usable::at(usable));
+        &*place
+    };
     let mut patches: [Option<Patch>; MOST] = [None; MOST];
     let mut missed = Text::<128>::new();
     for (index, (name, shape)) in functions.iter().enumerate() {
@@ -423,13 +442,7 @@ fn hook(prefix: &[u8], functions: Functions, found: &[usize; MOST], hooked: &mut
         if found[..index].contains(&function) || detour::is_hooked(function) {
             continue;
         }
-        let own = Own {
-            real: AtomicUsize::new(0),
-            quiet: AtomicUsize::new(0),
-            usable: Usable::at(usable),
-            shape: *shape,
-            heap: name.starts_with(b"heap_"),
-        };
+        let own = Own { heap: name.starts_with(b"heap_"), ..Own::new(*shape, usable) };
         // SAFETY: a place of the mapping, which stays; a function of the program.
         patches[index] = unsafe {
             owns.add(index).write(own);
@@ -452,7 +465,7 @@ fn hook(prefix: &[u8], functions: Functions, found: &[usize; MOST], hooked: &mut
         let Some(patch) = patches[index] else { continue };
         // SAFETY: written above.
         let own = unsafe { &*owns.add(index) };
-        own.real.store(patch.real, Relaxed);
+        own.set_real(patch.real);
         if let Throws(quiet) | ThrowsAligned(quiet) = shape {
             // Without one that does not throw it is left alone: an exception could not pass our frames.
             let Some(quiet) = real(quiet) else {

@@ -3,6 +3,7 @@
 //! Memory of lanes is never given back; a lane whose thread has ended is taken over by a new thread. In a forked child the kernel
 //! wipes all lanes (MADV_WIPEONFORK), so that the gate is shut and the child notices.
 
+use crate::sample::Gap;
 use crate::unwind::{self, Caller, Frame, Walk};
 use crate::{file, state, sys, tls};
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*, compiler_fence};
@@ -47,6 +48,8 @@ pub struct Lane {
     pub first_frame: u64,
     /// The real allocator runs: what it calls is its own business.
     in_real: u64,
+    /// Which blocks are recorded.
+    pub gap: Gap,
     /// The loader called an allocator last: objects may have come or gone.
     loader: u64,
     chunk: *mut u8,
@@ -237,6 +240,7 @@ impl Lane {
     fn begin(&mut self) {
         self.id = state::next_lane();
         self.limit = state::depth();
+        self.gap = state::gap(self.id);
         self.first_frame = self.frames.as_ptr() as u64;
         let tid = sys::tid();
         self.tid.store(u64::from(tid), Relaxed);

@@ -6,8 +6,8 @@
 //!
 //! The story of an event: `hooks` gets the call and the caller's registers, `lane` is the thread's place in the stream, `unwind` takes the
 //! stack (rules from `cache`, made by `cfi` for the object that `module` finds), `lane` writes the record into a chunk of `file`. `state`
-//! sets it all up, `real` knows the functions behind, `objects` hooks what the dynamic linker's choice does not reach, with `detour`, and `inner`
-//! what the program brings under other names; `attach` is for programs that are running already.
+//! sets it all up, `real` knows the functions behind, `sample` chooses blocks, `objects` hooks what the dynamic linker's choice does not reach,
+//! with `detour`, `inner` what the program brings under other names, `partition` what has none; `attach` is for programs that run already.
 //!
 //! Built as `libthaw_heap.so` by `dev/agent`. x86-64 only so far; elsewhere it is empty.
 #![cfg_attr(not(test), no_std)]
@@ -36,7 +36,12 @@ mod module;
 #[cfg(target_arch = "x86_64")]
 mod objects;
 #[cfg(target_arch = "x86_64")]
+#[cfg_attr(test, allow(dead_code, reason = "a test program hooks nothing"))]
+mod partition;
+#[cfg(target_arch = "x86_64")]
 mod real;
+#[cfg(target_arch = "x86_64")]
+mod sample;
 #[cfg(target_arch = "x86_64")]
 mod state;
 #[cfg(target_arch = "x86_64")]
@@ -62,7 +67,10 @@ static START: extern "C" fn(usize, usize, *const *const core::ffi::c_char) = sta
 
 #[cfg(target_arch = "x86_64")]
 extern "C" fn start(_: usize, _: usize, environment: *const *const core::ffi::c_char) {
-    state::set_environment(environment);
+    // musl passes nothing to constructors, but its list of variables is ready by then.
+    if symbols::find(c"gnu_get_libc_version", symbols::Which::First) != 0 {
+        state::set_environment(environment);
+    }
     state::ready();
     state::check();
 }

@@ -2,6 +2,7 @@
 
 use crate::lane;
 use crate::module;
+use crate::sample::Gap;
 use crate::symbols::{self, Which};
 use crate::text::{self, Text};
 use crate::{cache, file, real, sys, tls};
@@ -20,6 +21,9 @@ static EPOCH: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
 static LANE: AtomicU32 = AtomicU32::new(0);
 static DEPTH: AtomicUsize = AtomicUsize::new(64);
 static OPTIONS: AtomicU32 = AtomicU32::new(0);
+static SAMPLE_BYTES: AtomicU64 = AtomicU64::new(0);
+/// What random numbers begin with; 0: with the time.
+static SEED: AtomicU64 = AtomicU64::new(0);
 static LOADER_START: AtomicU64 = AtomicU64::new(0);
 static LOADER_BYTES: AtomicU64 = AtomicU64::new(0);
 /// When fork was called; inherited by the child.
@@ -144,7 +148,7 @@ fn mark_epoch() -> bool {
     true
 }
 
-/// Reads `THAW_HEAP`: `depth=N;frees=1;dir=PATH`, the path last. `false`: nobody wants a recording.
+/// Reads `THAW_HEAP`: `depth=N;frees=1;sample=BYTES;seed=N;dir=PATH`, the path last. `false`: nobody wants a recording.
 fn configure(directory: &mut Text<{ file::PATH_MAX }>) -> bool {
     const NAME: &[u8] = b"THAW_HEAP=";
     // SAFETY: the C library's list of zero-terminated strings, ended by a null; this early nobody changes it.
@@ -174,10 +178,11 @@ fn parse(value: &[u8], directory: &mut Text<{ file::PATH_MAX }>) -> bool {
         let (word, after) = rest.split_at(end);
         rest = after.get(1..).unwrap_or(&[]);
         if let Some(digits) = word.strip_prefix(b"depth=") {
-            let depth = digits
-                .iter()
-                .fold(0usize, |sum, digit| sum.wrapping_mul(10).wrapping_add((digit.wrapping_sub(b'0')) as usize));
-            DEPTH.store(depth.clamp(1, 127), Relaxed);
+            DEPTH.store(text::number(digits).clamp(1, 127) as usize, Relaxed);
+        } else if let Some(digits) = word.strip_prefix(b"sample=") {
+            SAMPLE_BYTES.store(text::number(digits).min(1 << 40), Relaxed);
+        } else if let Some(digits) = word.strip_prefix(b"seed=") {
+            SEED.store(text::number(digits), Relaxed);
         } else if word == b"frees=1" {
             OPTIONS.fetch_or(option::FREE_STACKS, Relaxed);
         }
@@ -193,6 +198,20 @@ pub fn depth() -> usize {
 #[inline(always)]
 pub fn free_stacks() -> bool {
     OPTIONS.load(Relaxed) & option::FREE_STACKS != 0
+}
+
+/// Mean bytes between recorded blocks; 0: all are recorded.
+pub fn sample_bytes() -> u64 {
+    SAMPLE_BYTES.load(Relaxed)
+}
+
+/// How a new lane chooses blocks.
+pub fn gap(lane: u32) -> Gap {
+    let seed = match SEED.load(Relaxed) {
+        0 => sys::ticks() ^ u64::from(sys::tid()) << 40,
+        seed => seed,
+    };
+    Gap::new(sample_bytes(), seed.wrapping_add(u64::from(lane) << 32))
 }
 
 /// Number of a new lane.
@@ -225,6 +244,7 @@ pub fn check() {
     if PHASE.load(Acquire) != READY {
         return;
     }
+    crate::partition::take_over();
     crate::objects::take_over();
     crate::inner::take_over();
     file::note_allocator(module::name_at(real::MALLOC.address() as u64));
@@ -239,9 +259,9 @@ mod tests {
     #[test]
     fn the_directory_comes_last_and_may_hold_anything() {
         let mut directory = Text::new();
-        assert!(parse(b"depth=32;frees=1;dir=/a;b=c", &mut directory));
+        assert!(parse(b"depth=32;frees=1;sample=4096;dir=/a;b=c", &mut directory));
         assert_eq!(directory.bytes(), b"/a;b=c");
-        assert_eq!((depth(), free_stacks()), (32, true));
+        assert_eq!((depth(), free_stacks(), sample_bytes()), (32, true, 4096));
         assert!(!parse(b"depth=32", &mut Text::new()));
         assert!(!parse(b"dir=", &mut Text::new()));
     }

@@ -22,6 +22,8 @@ pub struct Dynamic {
     /// Relocation tables: address, bytes.
     pub tables: [(u64, u64); 2],
     hash: u64,
+    /// The older hash table: some C libraries have no other.
+    old_hash: u64,
     versions: u64,
 }
 
@@ -99,14 +101,21 @@ impl Loaded {
         (dynamic.strings != 0 && dynamic.symbols != 0).then_some(Self { bias: info.bias, dynamic, is_own })
     }
 
-    /// The address of a function that the object defines, by its GNU hash table (all that define functions have one).
+    /// The address of a function that the object defines, by its GNU hash table, or one by one where there is none.
     ///
     /// # Safety
     /// The object stays loaded.
     unsafe fn define(&self, name: &CStr) -> Option<usize> {
         let table = self.dynamic.hash as *const u32;
         if table.is_null() {
-            return None;
+            let old = self.dynamic.old_hash as *const u32;
+            // SAFETY: the second word of the older table is the number of symbols.
+            let count = if old.is_null() { 0 } else { unsafe { *old.add(1) } };
+            // SAFETY: below that number.
+            let found = (1..count).find(|index| unsafe { self.is(*index, name) })?;
+            // SAFETY: as above.
+            let symbol = unsafe { &*(self.dynamic.symbols as *const Symbol).add(found as usize) };
+            return Some(self.bias.wrapping_add(symbol.value) as usize);
         }
         let hash =
             name.to_bytes().iter().fold(5381u32, |hash, byte| hash.wrapping_mul(33).wrapping_add(u32::from(*byte)));
@@ -174,6 +183,7 @@ unsafe fn read_dynamic(at: u64, bias: u64) -> Dynamic {
                 2 => found.tables[0].1 = value,
                 7 => found.tables[1].0 = place(value),
                 8 => found.tables[1].1 = value,
+                4 => found.old_hash = place(value),
                 0x6fff_fef5 => found.hash = place(value),
                 0x6fff_fff0 => found.versions = place(value),
                 _ => {}

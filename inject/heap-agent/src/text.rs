@@ -58,6 +58,11 @@ impl<const N: usize> Text<N> {
     }
 }
 
+/// A decimal number.
+pub fn number(digits: &[u8]) -> u64 {
+    digits.iter().fold(0, |sum: u64, digit| sum.wrapping_mul(10).wrapping_add(digit.wrapping_sub(b'0').into()))
+}
+
 /// The bytes of a C string without its zero; empty for null.
 ///
 /// # Safety

@@ -216,6 +216,7 @@ pub fn commit(lane: &mut Lane, walk: Walk) {
 mod tests {
     use super::*;
     use core::arch::naked_asm;
+    #[cfg(feature = "times")]
     use std::time::Instant;
 
     /// Calls a function with the caller's state, as the hooks do.
@@ -264,6 +265,7 @@ mod tests {
         deep(10, twice, 10);
     }
 
+    #[cfg(feature = "times")]
     extern "C" fn timed(pc: u64, sp: u64, rbp: u64, _: usize) {
         let (lane, at) = (lane(), Caller { pc, sp, rbp });
         const TIMES: u32 = 200_000;
@@ -299,9 +301,9 @@ mod tests {
         println!("{} frames: {ours:?} a stack; libunwind: {theirs:?}", lane.depth - 1);
     }
 
-    /// For `claims/heap/capture`.
+    /// Prints times, for `claims/heap/capture`.
+    #[cfg(feature = "times")]
     #[test]
-    #[ignore = "prints times"]
     fn times() {
         for depth in [10, 15, 30, 50] {
             deep(depth, timed, 0);

@@ -208,6 +208,7 @@ impl Heap {
 pub fn analyze(reader: &Reader, process: &Process, window: Window, split: Split) -> Result<Heap> {
     let mut events = reader.events(process.id)?;
     let mut books = Books::new(process.origin, process.start, window, split);
+    books.sampled = process.sample_bytes > 0;
     let mut threads = HashMap::new();
     while let Some(event) = events.next()? {
         if event.what == What::ThreadNamed
@@ -253,6 +254,8 @@ type Key = (u32, u64, u64);
 struct Books {
     ledger: Ledger,
     split: Split,
+    /// Whether a thread's next event may be missing: then nothing is known to be temporary.
+    sampled: bool,
     since: Nanos,
     until: Option<Nanos>,
     sites: Vec<Site>,
@@ -270,6 +273,7 @@ impl Books {
         Self {
             ledger: Ledger::new(origin),
             split,
+            sampled: false,
             since: window.since_ns - start,
             until: window.until_ns.map(|until| until - start),
             sites: Vec::new(),
@@ -309,7 +313,8 @@ impl Books {
                     _ => Freer::Free,
                 };
                 let held = Held::of(&block);
-                let temporary = by != Freer::Realloc && matches!(before, Some(Last::Made(made)) if made == ptr.0);
+                let temporary =
+                    !self.sampled && by != Freer::Realloc && matches!(before, Some(Last::Made(made)) if made == ptr.0);
                 let handed_over = block.thread != event.thread;
                 let lived = event.at - block.at;
                 self.goes(&block, |figures| {

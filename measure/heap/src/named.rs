@@ -85,6 +85,7 @@ impl Named {
         let mut heaps = Vec::new();
         let mut processes = Vec::new();
         let mut warnings = reader.warnings().to_vec();
+        warnings.extend(reader.sampled());
         for process in reader.processes() {
             if !filter.processes.is_empty() && !filter.processes.contains(&process.pid) {
                 continue;

@@ -33,6 +33,8 @@ pub struct Plan {
     pub depth: u32,
     /// Whether frees are recorded with their stacks.
     pub frees: FreeStacks,
+    /// Which blocks are recorded; `None`: all.
+    pub sample: Option<Sample>,
     /// The guest.
     pub agent: PathBuf,
 }
@@ -53,6 +55,15 @@ pub enum FreeStacks {
     Without,
     /// They are.
     With,
+}
+
+/// Blocks are chosen by their bytes: one of s bytes with probability 1 - exp(-s / `bytes`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Mean bytes between two.
+    pub bytes: u64,
+    /// What random numbers begin with, for runs that are to be alike; `None`: with the time.
+    pub seed: Option<u64>,
 }
 
 /// What `recording.json` says.
@@ -261,7 +272,11 @@ fn environment(plan: &Plan, directory: &Path) -> Vec<(OsString, Option<OsString>
         preload.push(others);
     }
     let frees = if plan.frees == FreeStacks::With { "frees=1;" } else { "" };
-    let mut options = OsString::from(format!("depth={};{frees}dir=", plan.depth));
+    let mut options = OsString::from(format!("depth={};{frees}", plan.depth));
+    if let Some(Sample { bytes, seed }) = plan.sample {
+        options.push(format!("sample={bytes};seed={};", seed.unwrap_or(0)));
+    }
+    options.push("dir=");
     options.push(directory);
     vec![("LD_PRELOAD".into(), Some(preload)), ("THAW_HEAP".into(), Some(options))]
 }

@@ -2,7 +2,7 @@
 
 use crate::ledger::Ledger;
 use crate::stack::Address;
-use crate::stream::{Module, Origin, Process, Reader, StackId, Stopped};
+use crate::stream::{self, Maker, Module, Origin, Process, Reader, StackId, Stopped, What};
 use model::{Bytes, Nanos, Result, Warning, WarningKind, shown};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -29,6 +29,12 @@ pub struct ProcessReport {
     pub origin: &'static str,
     /// Number of the process that it was forked from.
     pub forked_from: Option<u32>,
+    /// Mean bytes between the blocks that were recorded: then all sums are estimates. 0: all were.
+    pub sample_bytes: Bytes,
+    /// Standard error of `allocated_bytes`, where it is an estimate.
+    pub allocated_error_bytes: Option<Bytes>,
+    /// Standard error of `leaked_bytes`, where it is an estimate.
+    pub leaked_error_bytes: Option<Bytes>,
     /// How the allocator was hooked.
     pub tiers: Vec<&'static str>,
     /// Functions of allocators that the program brings under other names, where they were hooked.
@@ -101,6 +107,7 @@ pub struct Frame {
 /// A file that cannot be read.
 pub fn report(reader: &Reader) -> Result<Report> {
     let mut warnings = reader.warnings().to_vec();
+    warnings.extend(reader.sampled());
     let mut processes = Vec::new();
     for process in reader.processes() {
         processes.push(of_process(reader, process, &mut warnings)?);
@@ -118,14 +125,18 @@ fn of_process(reader: &Reader, process: &Process, warnings: &mut Vec<Warning>) -
     let mut threads = std::collections::HashSet::new();
     let (mut last, mut cut) = (Nanos(0), 0);
     let mut ends = HashMap::new();
+    let mut variance = 0.0;
+    let variance_of =
+        |size, maker| if maker == Maker::Pool { 0.0 } else { stream::variance(size, process.sample_bytes) };
     while let Some(event) = events.next()? {
         last = event.at;
-        if matches!(event.what, crate::stream::What::Alloc { .. }) {
+        if let What::Alloc { size, maker, count, .. } = event.what {
+            variance += variance_of(size, maker);
             threads.insert(event.thread);
             if let Some(stack) = event.stack {
                 let whole =
                     *ends.entry(stack).or_insert_with(|| events.stacks().ended(stack) == crate::stream::End::Root);
-                cut += u64::from(!whole);
+                cut += if whole { 0 } else { count };
             }
         }
         ledger.enter(&event);
@@ -135,7 +146,7 @@ fn of_process(reader: &Reader, process: &Process, warnings: &mut Vec<Warning>) -
     let mut sites: HashMap<Option<StackId>, (u64, u64)> = HashMap::new();
     for (_, block) in ledger.live() {
         let site = sites.entry(block.stack).or_default();
-        *site = (site.0 + 1, site.1.saturating_add(block.size));
+        *site = (site.0.saturating_add(block.count), site.1.saturating_add(block.bytes()));
     }
     let (stacks, modules) = events.into_parts();
     let frames = |stack: Option<StackId>| {
@@ -147,6 +158,8 @@ fn of_process(reader: &Reader, process: &Process, warnings: &mut Vec<Warning>) -
         .collect();
     leaks.sort_by_key(|leak| std::cmp::Reverse((leak.bytes, leak.blocks, frame_key(leak))));
     let totals = ledger.totals();
+    let error = |variance: f64| (process.sample_bytes > 0).then(|| Bytes(variance.sqrt() as u64));
+    let leaked_variance: f64 = ledger.live().map(|(_, block)| variance_of(block.size, block.maker)).sum();
     let parent = process.parent.and_then(|parent| reader.processes().get(parent.0));
     Ok(ProcessReport {
         pid: process.pid,
@@ -158,6 +171,9 @@ fn of_process(reader: &Reader, process: &Process, warnings: &mut Vec<Warning>) -
             Origin::Attach => "attach",
         },
         forked_from: parent.map(|parent| parent.pid),
+        sample_bytes: Bytes(process.sample_bytes),
+        allocated_error_bytes: error(variance),
+        leaked_error_bytes: error(leaked_variance),
         tiers: process.tiers.clone(),
         inside: process.inside.clone(),
         allocator: shown(&process.allocator),

@@ -99,6 +99,7 @@ pub(crate) fn by_process<P: Placed>(
     mut ask: impl FnMut(&Process, &mut Events, &mut Sites) -> Result<Answer<P>>,
 ) -> Result<(Vec<P>, Vec<Warning>)> {
     let mut warnings = reader.warnings().to_vec();
+    warnings.extend(reader.sampled());
     let (mut answers, mut unnamed) = (Vec::new(), Vec::new());
     for process in reader.processes() {
         let (mut events, mut sites) = (reader.events(process.id)?, Sites::new(depth));

@@ -348,6 +348,15 @@ impl Reader {
         &self.warnings
     }
 
+    /// A warning, if blocks were chosen: figures are estimates.
+    pub fn sampled(&self) -> Option<Warning> {
+        let bytes = self.processes.iter().map(|process| process.sample_bytes).max().filter(|bytes| *bytes > 0)?;
+        let text = format!(
+            "only samples were recorded, one for about {bytes} bytes: all figures are estimates; temporary blocks, realloc and growth cannot be told"
+        );
+        Some(Warning::new(WarningKind::Note, text))
+    }
+
     /// The events of a process.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 mod finish;
 
 use heap::ledger::Ledger;
-use heap::record::{self, Existing, FreeStacks, Plan, Recording};
+use heap::record::{self, Existing, FreeStacks, Plan, Recording, Sample};
 use heap::report::{ProcessReport, Report};
 use heap::stream::{End, Freer, Reader, Stopped, What};
 use model::Bytes;
@@ -84,6 +84,7 @@ impl Bench {
             existing: Existing::Replace,
             depth: 64,
             frees: FreeStacks::Without,
+            sample: None,
             agent: self.agent.to_owned(),
         }
     }
@@ -367,6 +368,43 @@ fn what_the_allocator_gave_is_told() {
 }
 
 #[test]
+fn samples_give_the_sums_on_average() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("sampled", &[]);
+    let small: u64 = 4 * (0..40_000).map(|index| 8 + index % 800).sum::<u64>();
+    let kept: u64 = 4 * (0..40_000).filter(|index| index % 50 == 0).map(|index| 8 + index % 800).sum::<u64>();
+    let (allocated, leaked) = (small + 40 * 1_000_000 + 2_500_000, kept + 20 * 1_000_000);
+    let mut sum_of_z = 0.0;
+    const SEEDS: u64 = 8;
+    for seed in 1..=SEEDS {
+        let sample = Some(Sample { bytes: 20_000, seed: Some(seed) });
+        let recorded = Recorded::of(&Plan { sample, ..bench.plan(words(&program, [])) });
+        recorded.is_consistent();
+        let process = recorded.only();
+        assert_eq!(process.sample_bytes, Bytes(20_000));
+        assert!(recorded.report.warnings.iter().any(|warning| warning.text.contains("samples")));
+        let z = |found: Bytes, error: Option<Bytes>, sum: u64| (found.0 as f64 - sum as f64) / error.unwrap().0 as f64;
+        // The C library's own blocks are not in the sums: a few KB.
+        let of_all = z(process.allocated_bytes, process.allocated_error_bytes, allocated);
+        let of_leaks = z(process.leaked_bytes, process.leaked_error_bytes, leaked);
+        assert!(of_all.abs() < 5.0 && of_leaks.abs() < 5.0, "{of_all} {of_leaks}: {process:#?}");
+        sum_of_z += of_all;
+        assert!(process.allocated_error_bytes.unwrap().0 < allocated / 20, "the error is small: {process:#?}");
+        // Every leak is one: small ones are kept by all threads, large ones are seen each (all but certainly).
+        let sizes = recorded.leaks(900_000..1_100_000);
+        assert_eq!(sizes, [(1_000_000, 20)].into());
+        assert_eq!(recorded.leaks(400_000..600_000), [].into(), "a failed realloc, then one that moved");
+        let (mut events, mut count) = (recorded.reader.events(recorded.reader.processes()[0].id).unwrap(), 0);
+        while events.next().unwrap().is_some() {
+            count += 1;
+        }
+        assert!((1000..20_000).contains(&count), "{count} events of 320,000 are recorded");
+    }
+    // Independent estimates: their mean is nearer to the truth.
+    assert!((sum_of_z / SEEDS as f64).abs() < 5.0 / (SEEDS as f64).sqrt(), "{sum_of_z}");
+}
+
+#[test]
 fn a_pool_that_tells_is_recorded_apart() {
     let Some(bench) = Bench::new() else { return };
     let program = bench.compile("pool", &["-I", root().join("inject/heap-agent/include").to_str().unwrap()]);
@@ -399,6 +437,27 @@ fn a_static_program_is_no_empty_profile() {
     assert!(recorded.report.processes.is_empty());
     let said = recorded.report.warnings.iter().any(|warning| warning.text.contains("statically linked"));
     assert!(said, "{:#?}", recorded.report.warnings);
+}
+
+#[test]
+fn another_c_library_is_no_empty_profile() {
+    let Some(bench) = Bench::new() else { return };
+    let build = |name: &str, flags: &[&str]| {
+        let (program, source) = (bench.path(name), root().join("fixtures/heap/race.c"));
+        let built = Command::new("musl-gcc").args(["-w", "-O1", "-o"]).arg(&program).arg(source).args(flags).status();
+        built.is_ok_and(|status| status.success()).then_some(OsString::from(program))
+    };
+    let (Some(fixed), Some(shared)) = (build("fixed", &["-static"]), build("shared", &[])) else {
+        return testing::skip("needs musl-gcc");
+    };
+    let recorded = bench.record(&words(&fixed, ["100"]));
+    assert_eq!((recorded.recording.code, recorded.report.processes.len()), (Some(0), 0));
+    let said = recorded.report.warnings.iter().any(|warning| warning.text.contains("statically linked"));
+    assert!(said, "{:#?}", recorded.report.warnings);
+    let recorded = bench.record(&words(&shared, ["2000"]));
+    recorded.is_consistent();
+    assert_eq!(recorded.recording.code, Some(0));
+    assert!(recorded.only().allocations >= 8000, "{:#?}", recorded.report);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use heap::slop::Model;
+use model::Bytes;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -282,6 +283,9 @@ pub struct RunArgs {
     /// Leave the events as the program wrote them: exact times, many times the space
     #[arg(long)]
     pub raw: bool,
+    /// Record one block for about so many bytes, for long runs: 512KiB. Sums are estimates then; see docs/heap.md
+    #[arg(long, value_name = "BYTES", value_parser = super::values::size)]
+    pub sample: Option<Bytes>,
     /// Sites of leaks to print for each process
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub leaks: usize,

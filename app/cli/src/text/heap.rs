@@ -8,6 +8,7 @@ use super::table::{Align, Table};
 use super::{Page, harmless, units};
 use crate::verbs::heap::{FinishDocument, RunDocument};
 use heap::report::{Leak, ProcessReport};
+use model::Bytes;
 
 /// Processes in the table.
 const MOST: usize = 20;
@@ -72,6 +73,13 @@ pub fn page(document: &RunDocument, leaks: usize, width: usize) -> Page {
     for process in largest.into_iter().take(MOST_LEAKING) {
         leaked(&mut page, process, leaks);
     }
+    for process in &report.processes {
+        if !process.inside.is_empty() {
+            let names = harmless(&process.inside.join(", "));
+            page.gap();
+            page.labelled(&format!("hooked inside of process {}", process.pid), "  ", &names);
+        }
+    }
     look::warnings(&mut page, &report.warnings);
     page.gap();
     page.line(&ended(document));
@@ -101,9 +109,9 @@ fn processes(processes: &[&ProcessReport]) -> Table {
             process.pid.to_string(),
             units::count(process.allocations),
             units::count(process.frees),
-            units::bytes(process.allocated_bytes),
+            give_or_take(process.allocated_bytes, process.allocated_error_bytes),
             units::bytes(process.peak_bytes),
-            units::bytes(process.leaked_bytes),
+            give_or_take(process.leaked_bytes, process.leaked_error_bytes),
             units::count(process.leaked_blocks),
             process.threads.to_string(),
             if_any(process.inconsistencies),
@@ -112,6 +120,14 @@ fn processes(processes: &[&ProcessReport]) -> Table {
         ]);
     }
     table.without_empty_columns()
+}
+
+/// An estimate with its standard error.
+fn give_or_take(bytes: Bytes, error: Option<Bytes>) -> String {
+    match error {
+        Some(error) => format!("{} ± {}", units::bytes(bytes), units::bytes(error)),
+        None => units::bytes(bytes),
+    }
 }
 
 fn leaked(page: &mut Page, process: &ProcessReport, most: usize) {

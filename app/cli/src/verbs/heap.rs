@@ -13,7 +13,7 @@ use crate::args::heap::{FinishArgs, GrowthArgs, HeapArgs, HeapVerb, RunArgs, Slo
 use crate::progress::Progress;
 use crate::{output, text};
 use heap::growth;
-use heap::record::{self, Existing, FreeStacks, Phase, Plan};
+use heap::record::{self, Existing, FreeStacks, Phase, Plan, Sample};
 use heap::report::Report;
 use heap::slop::{self, Model};
 use heap::stream::{Process, Reader, Recording};
@@ -83,6 +83,7 @@ fn record(args: &RunArgs, quiet: bool) -> Result<Exit> {
         existing: if args.force { Existing::Replace } else { Existing::Keep },
         depth: args.depth,
         frees: if args.free_stacks { FreeStacks::With } else { FreeStacks::Without },
+        sample: args.sample.map(|bytes| Sample { bytes: bytes.0, seed: None }),
         agent: record::find_agent(&thaw)?,
     };
     let mut progress = Progress::new(quiet);
