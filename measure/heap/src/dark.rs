@@ -410,7 +410,10 @@ struct Naming<'a> {
     options: &'a Options,
 }
 
+/// Number of a set of reports, and frames.
 type Key = (Option<usize>, Vec<FrameId>);
+/// What blocks add up to, and how many there are of each size.
+type Group = (Sum, BTreeMap<u64, u64>);
 
 impl Naming<'_> {
     fn stack(&self, stack: Option<StackId>, known: &mut HashMap<Option<StackId>, Vec<FrameId>>) -> Vec<FrameId> {
@@ -428,7 +431,7 @@ impl Naming<'_> {
     /// Unreported, reported once, reported more than once.
     fn sections(&self, blocks: &[Judged]) -> [Section; 3] {
         let mut known = HashMap::new();
-        let mut groups: [BTreeMap<Key, (Sum, BTreeMap<u64, u64>)>; 3] = Default::default();
+        let mut groups: [BTreeMap<Key, Group>; 3] = Default::default();
         for block in blocks {
             let reports = block.set.map_or(0, |set| self.marks.sets[set].len());
             let key = (block.set, self.stack(block.stack, &mut known));
