@@ -153,6 +153,7 @@ fn a_program_is_watched_marked_and_compared() {
     scratch.thaw(["memory", "watch", "-o", "small", "--", "true"]).exits(2).hints("--force");
     scratch.thaw(["memory", "diff", "small", &firefox("start.json.gz")]).exits(2).complains("cannot be compared");
     scratch.thaw(["memory", "diff", "small", "large", "--at", "loaded"]).exits(5).complains("no trees");
+    scratch.thaw(["memory", "diff", "small", "large", "--at", "later"]).exits(2).hints("loaded, closed, peak, last");
     scratch.thaw(["memory", "watch", "-o", "fails", "--", "sh", "-c", "exit 3"]).exits(4);
 }
 

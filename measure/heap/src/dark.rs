@@ -189,7 +189,7 @@ pub fn analyze(reader: &Reader, marks: &Marks, options: &Options) -> Result<Dark
             .hint("record and report the same process: thaw heap run -- PROGRAM, then thaw memory show --pid PID --blocks"));
     };
     let mut events = reader.events(process.id)?;
-    let mut state = State::new(process, marks);
+    let mut state = State::new(process, marks, (process.resolution.0 as f64 * reader.rate() / 1e9) as u64);
     while let Some(event) = events.next()? {
         if !state.enter(&event) {
             break;
@@ -211,7 +211,7 @@ pub fn analyze(reader: &Reader, marks: &Marks, options: &Options) -> Result<Dark
     let heap = Heap::of_stacks(process.id, stacks, modules, joined.stacks());
     let mut names = Names::of(std::slice::from_ref(&heap), &symbols::recall(reader.directory())?);
     warnings.append(&mut names.warnings);
-    let rate = reader.recording().ticks_per_second.unwrap_or(1e9);
+    let rate = reader.rate();
     let since = |from: u64, to: u64| Nanos((to.saturating_sub(from) as f64 * 1e9 / rate) as u64);
     let naming = Naming { names: &names, heap: &heap, marks, options };
     let [unreported, reported_once, reported_again] = naming.sections(&joined.blocks);
@@ -236,6 +236,8 @@ pub fn analyze(reader: &Reader, marks: &Marks, options: &Options) -> Result<Dark
 /// The books at the moment of the report.
 struct State<'a> {
     marks: &'a Marks,
+    /// An event may be so much later than the recording says.
+    resolution_ticks: u64,
     ledger: Ledger,
     /// Addresses that were measured, rising.
     asked: Vec<u64>,
@@ -271,12 +273,13 @@ struct Joined {
 }
 
 impl<'a> State<'a> {
-    fn new(process: &Process, marks: &'a Marks) -> Self {
+    fn new(process: &Process, marks: &'a Marks, resolution_ticks: u64) -> Self {
         let mut asked: Vec<u64> = marks.marks.iter().map(|mark| mark.address).collect();
         asked.sort_unstable();
         asked.dedup();
         Self {
             marks,
+            resolution_ticks,
             ledger: Ledger::new(process.origin),
             freed: vec![None; asked.len()],
             asked,
@@ -290,7 +293,7 @@ impl<'a> State<'a> {
         if event.ticks > self.marks.ended_ticks {
             return false;
         }
-        let meanwhile = event.ticks > self.marks.began_ticks;
+        let meanwhile = event.ticks.saturating_add(self.resolution_ticks) > self.marks.began_ticks;
         match self.ledger.enter(event) {
             Change::Came(ptr, _) if meanwhile => {
                 // A realloc that failed, or that left the block where it was, brings nothing new.
@@ -407,7 +410,10 @@ struct Naming<'a> {
     options: &'a Options,
 }
 
+/// Number of a set of reports, and frames.
 type Key = (Option<usize>, Vec<FrameId>);
+/// What blocks add up to, and how many there are of each size.
+type Group = (Sum, BTreeMap<u64, u64>);
 
 impl Naming<'_> {
     fn stack(&self, stack: Option<StackId>, known: &mut HashMap<Option<StackId>, Vec<FrameId>>) -> Vec<FrameId> {
@@ -425,7 +431,7 @@ impl Naming<'_> {
     /// Unreported, reported once, reported more than once.
     fn sections(&self, blocks: &[Judged]) -> [Section; 3] {
         let mut known = HashMap::new();
-        let mut groups: [BTreeMap<Key, (Sum, BTreeMap<u64, u64>)>; 3] = Default::default();
+        let mut groups: [BTreeMap<Key, Group>; 3] = Default::default();
         for block in blocks {
             let reports = block.set.map_or(0, |set| self.marks.sets[set].len());
             let key = (block.set, self.stack(block.stack, &mut known));

@@ -156,7 +156,8 @@ impl Watched {
             total: sample.total(),
             reports: (!sample.reports.is_empty()).then(|| MemoryFile::new(sample.reports.clone())),
         };
-        let mut seen: BTreeMap<&str, u32> = BTreeMap::new();
+        // These are always there; a mark of such a name is the second.
+        let mut seen: BTreeMap<&str, u32> = BTreeMap::from([("peak", 1), ("last", 1)]);
         let mut checkpoints = Vec::new();
         for sample in &self.samples {
             let Some(mark) = &sample.mark else { continue };
@@ -329,6 +330,9 @@ mod tests {
         let checkpoints = first.checkpoints();
         let names: Vec<_> = checkpoints.iter().map(|it| (it.name.as_str(), it.at_s, it.total.pss.0)).collect();
         assert_eq!(names, [("load", 1.0, 10), ("load (2)", 2.0, 30), ("peak", 2.0, 30), ("last", 3.0, 20)]);
+        let marked = Watched { head: head(), samples: vec![taken(0, 7, Some("peak"))] };
+        let names: Vec<_> = marked.checkpoints().into_iter().map(|it| it.name).collect();
+        assert_eq!(names, ["peak (2)", "peak", "last"]);
         let pairs = pairs(&checkpoints[1..], &second.checkpoints());
         assert_eq!(pairs[0].second.unwrap().pss, Bytes(31));
         assert_eq!((pairs[3].name.as_str(), pairs[3].first), ("load", None));

@@ -154,8 +154,12 @@ fn diff(args: &DiffArgs) -> Result<Exit> {
                 return Ok(Exit::Done);
             };
             let find = |among: &[Checkpoint], path: &Path| {
-                let found = among.iter().find(|checkpoint| checkpoint.name == *name);
-                found.and_then(|checkpoint| checkpoint.reports.clone()).ok_or_else(|| {
+                let Some(found) = among.iter().find(|checkpoint| checkpoint.name == *name) else {
+                    let names: Vec<&str> = among.iter().map(|checkpoint| checkpoint.name.as_str()).collect();
+                    return Err(Error::on(Exit::Usage, format!("there is no checkpoint '{name}' in"), path)
+                        .hint(format!("it has {}", names.join(", "))));
+                };
+                found.reports.clone().ok_or_else(|| {
                     Error::on(Exit::Data, format!("there are no trees at '{name}' in"), path)
                         .hint("only marks have trees, and only if the program has thaw_memreport in it")
                 })

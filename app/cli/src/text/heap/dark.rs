@@ -58,12 +58,13 @@ fn section(page: &mut Page, title: &str, section: &Section, heap: &Sum, width: u
         so_far += row.sum.usable_bytes;
         page.gap();
         page.line(&format!("{}. {}", number + 1, sum(&row.sum)));
-        page.remark(&format!(
-            "   {} of the heap ({} cumulative); {} of this section",
+        let shares = format!(
+            "{} of the heap ({} cumulative); {} of this section",
             of_heap(row.sum.usable_bytes),
             of_heap(so_far),
             units::percent(share(row.sum.usable_bytes, section.sum.usable_bytes)),
-        ));
+        );
+        page.labelled("", "   ", &shares);
         if row.sizes.len() > 1 || row.sum.blocks > 1 {
             let mut sizes: Vec<String> = row.sizes.iter().take(MOST_SIZES).map(sized).collect();
             if row.sizes.len() > MOST_SIZES {
@@ -72,7 +73,7 @@ fn section(page: &mut Page, title: &str, section: &Section, heap: &Sum, width: u
                     units::plural((row.sizes.len() - MOST_SIZES) as u64, "size", "sizes")
                 ));
             }
-            page.remark(&format!("   sizes: {}", sizes.join(", ")));
+            page.labelled("", "   ", &format!("sizes: {}", sizes.join(", ")));
         }
         for report in &row.reports {
             page.line(&format!("   reported by {}", reported(report)));
@@ -116,7 +117,7 @@ fn wrong(page: &mut Page, wrong: &Wrong, width: usize) {
     let text = format!("{} measured {pointers} {what} (such as {:#x})", reported(&wrong.report), wrong.example);
     page.labelled(YELLOW, "wrong: ", &text);
     if !wrong.frames.is_empty() {
-        page.remark("   the block was made by");
+        page.line("   the block was made by");
         stack(page, &wrong.frames, width);
     }
 }
