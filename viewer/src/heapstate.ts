@@ -83,7 +83,6 @@ const inSight = computed<Loaded>(() => {
 
 /** All of what is in sight, whatever is filtered. */
 export const allBytes = computed(() => inSight.value.own[0].reduce((sum, value) => sum + value, 0));
-export const allBlocks = computed(() => inSight.value.own[1].reduce((sum, value) => sum + value, 0));
 
 export const tree = computed<Tree>(() => treeOf(filtered(inSight.value, labels.value, heapTerms.value), labels.value, heapShape.value as Shape));
 

@@ -156,13 +156,13 @@ fn recording<'a>(of: &HeapOf<'a>, parts: usize, frames: &mut Frames) -> Result<R
     let tries: Vec<Trie> = of.named.heaps.iter().map(|heap| Trie::of(heap, &of.named.names, frames)).collect();
     let share = stacks::share(&tries, MOST_NODES / parts);
     let mut pruned = Pruned { share, ..Pruned::default() };
-    let sites = of.named.heaps.iter().map(|heap| heap.sites.len()).sum::<usize>().max(1);
+    let sites = tries.iter().map(Trie::sites).sum::<usize>().max(1);
     let mut processes = Vec::new();
     for ((heap, process), trie) in of.named.heaps.iter().zip(&of.named.processes).zip(&tries) {
-        let folded = trie.fold(share, frames);
+        let folded = trie.fold(share, MOST_NODES / parts / 3 * trie.sites() / sites, frames);
         pruned.nodes += trie.len();
         pruned.kept += folded.len();
-        let most = MOST_CHANGES / parts * heap.sites.len() / sites;
+        let most = MOST_CHANGES / parts * trie.sites() / sites;
         let moments = moments::read(of.reader, process, heap, of.window, &folded.node_of_site, most)?;
         processes.push(packed(process, heap, &folded, &moments));
     }

@@ -14,8 +14,8 @@ export const ROW = 18;
 export const placeOf = (row: number, side: Side): number => (side === "icicle" ? -row - 1 : row);
 export const rowAt = (y: number, side: Side): number => (side === "icicle" ? Math.floor(-y) : Math.floor(y));
 
-/** Draws all boxes in sight; those of less than a pixel share one of `small`. `colours` is by box. */
-export function paintFlame(to: Pixels, flame: Flame, viewport: Viewport, side: Side, colours: (box: number) => number, small: number, perPixel: number): void {
+/** Draws all boxes in sight. Those of less than a pixel share one; of these the first that `small` has a colour of its own for is seen. Colours are by box. */
+export function paintFlame(to: Pixels, flame: Flame, viewport: Viewport, side: Side, colours: (box: number) => number, small: (box: number) => { readonly colour: number; readonly found: boolean }, perPixel: number): void {
   const scaleX = to.width / length(viewport.x);
   const scaleY = to.height / length(viewport.y);
   const gap = Math.max(1, Math.round(perPixel));
@@ -24,12 +24,16 @@ export function paintFlame(to: Pixels, flame: Flame, viewport: Viewport, side: S
     const bottom = Math.round((viewport.y.to - place) * scaleY);
     const top = Math.round((viewport.y.to - place - 1) * scaleY);
     if (bottom <= 0 || top >= to.height) continue;
-    let drawn = -1;
+    let [drawn, seen] = [-1, false];
     for (let box = firstBehind(flame, row, viewport.x.from); box < flame.first[row + 1] && flame.x[box] < viewport.x.to; box++) {
       const left = Math.max(0, Math.round((flame.x[box] - viewport.x.from) * scaleX));
       const right = Math.min(to.width, Math.round((flame.x[box] + flame.wide[box] - viewport.x.from) * scaleX));
       if (right - left < 2) {
-        if (left > drawn) fill(to, left, top, left + 1, bottom - gap, small);
+        const { colour, found } = small(box);
+        if (left > drawn || (found && !seen)) {
+          fill(to, left, top, left + 1, bottom - gap, colour);
+          seen = found;
+        }
         drawn = left;
         continue;
       }

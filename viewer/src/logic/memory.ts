@@ -143,9 +143,3 @@ export function mostOf(watch: Watch, process: number): Record<Resident, number> 
   }
   return most;
 }
-
-/** An amount in the unit of its report. */
-export function amountText(amount: number, units: number, bytes: (value: number) => string, count: (value: number) => string): string {
-  if (units === 0) return bytes(amount);
-  return units === 3 ? `${(amount / 100).toFixed(2)} %` : count(amount);
-}

@@ -138,7 +138,7 @@ export function TreeGrid<Row extends Branch>(props: TreeGridProps<Row>): JSX.Ele
             </tr>
           </thead>
           <tbody>
-            <Space rows={from} columns={columns.length + 1} />
+            <Space rows={from} />
             {rows.slice(from, to).map((row, index) => (
               <tr
                 key={row.key}
@@ -184,7 +184,7 @@ export function TreeGrid<Row extends Branch>(props: TreeGridProps<Row>): JSX.Ele
                 })}
               </tr>
             ))}
-            <Space rows={rows.length - to} columns={columns.length + 1} />
+            <Space rows={rows.length - to} />
           </tbody>
         </table>
       </div>
@@ -193,11 +193,12 @@ export function TreeGrid<Row extends Branch>(props: TreeGridProps<Row>): JSX.Ele
 }
 
 /** Stands for rows that are not made. */
-function Space({ rows, columns }: { rows: number; columns: number }): JSX.Element | null {
+function Space({ rows }: { rows: number }): JSX.Element | null {
   if (rows === 0) return null;
   return (
     <tr class="space" aria-hidden="true">
-      <td colSpan={columns} style={{ height: `${rows * HIGH}px` }} />
+      {/* One cell: a wider one would bring columns back that a small window hides. */}
+      <td style={{ height: `${rows * HIGH}px` }} />
     </tr>
   );
 }

@@ -64,7 +64,7 @@ export function Missing({ head }: { head: RecordingHead }): JSX.Element | null {
     <p class="note">
       {part === "filtered" && "This page was made of a part of the recording only (filter, window of time, or threads). "}
       {pruned.share > 0 &&
-        `This page holds ${count(pruned.kept)} nodes for the ${count(pruned.nodes)} of the recording: branches below ${(pruned.share * 100).toPrecision(2)} % of their process, in every mode, by bytes and by blocks, are put together as “(smaller)”. No byte is left out.`}
+        `This page holds ${count(pruned.kept)} nodes for the ${count(pruned.nodes)} of the recording: branches below ${(pruned.share * 100).toPrecision(2)} % of their process, in every mode, by bytes and by blocks, are put together as “(smaller)”, and told apart only by the function that wanted the memory. No byte is left out.`}
     </p>
   );
 }
@@ -184,7 +184,7 @@ function Over({ processes }: { processes: readonly HeapProcess[] }): JSX.Element
         onHover={setAt}
       />
       <figcaption class="chartcaption">blocks</figcaption>
-      <Chart name="blocks" label="Live blocks over time" theme={shade} height={120} data={blocksData} series={[{ stroke: css(blocks), width: 1.5, fill: `${css(blocks)}22` }]} xLabel="seconds since the recording began" xFormat={moment} yFormat={(value) => count(value)} yFromZero onPick={pick} scene={[processes]} onHover={setAt} />
+      <Chart name="blocks" label="Live blocks over time" theme={shade} height={150} data={blocksData} series={[{ stroke: css(blocks), width: 1.5, fill: `${css(blocks)}22` }]} xLabel="seconds since the recording began" xFormat={moment} yFormat={(value) => count(value)} yFromZero onPick={pick} scene={[processes]} onHover={setAt} />
       {mode.value === "at" && (
         <p class="below">
           <span>T = {seconds(atUs.value / 1e6)}:</span>

@@ -99,7 +99,7 @@ function Graph(): JSX.Element {
           yTicks={null}
           axes="x"
           scene={[flame, colours, side, rows]}
-          paint={(to: Pixels, seen, perPixel) => paintFlame(to, flame, seen, side, (box) => colours.boxes[flame.node[box]], colours.small, perPixel)}
+          paint={(to: Pixels, seen, perPixel) => paintFlame(to, flame, seen, side, (box) => colours.boxes[flame.node[box]], (box) => (searching && colours.dim[flame.node[box]] === 0 ? { colour: colours.boxes[flame.node[box]], found: true } : { colour: colours.small, found: false }), perPixel)}
           write={(context, seen, size) => writeFlame(context, flame, seen, size, side, (box) => harmless(nameOf(names, labelOf(box))), (box) => css(colours.dim[flame.node[box]] === 1 ? ground(shade).faint : ground(shade).text))}
           find={(seen, size, px, py) => {
             const at = seen.x.from + (px / size.width) * length(seen.x);
@@ -201,5 +201,5 @@ function boxColours(label: Uint32Array, frames: number, objectOfLabel: (label: n
     }
     boxes[node] = colour;
   }
-  return { boxes, dim, small: pixel(mixed(otherColour(shade), paper, 0.35)) };
+  return { boxes, dim, small: pixel(mixed(otherColour(shade), paper, searching ? 0.15 : 0.35)) };
 }

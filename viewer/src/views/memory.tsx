@@ -44,6 +44,8 @@ export function MemoryView(): JSX.Element {
   const trees = treesInSight.value;
   if (trees === null) return <p class="none">No report of the program is here: thaw memory watch asks programs with thaw_memreport at its marks.</p>;
   const sets = memoryPage.value!.trees;
+  // Long names beside each other have no room.
+  const few = sets.reduce((letters, set) => letters + shortName(set.name).length, 0) < 60;
   const names = trees.processes.map((process) => process.name);
   const chosen = names.includes(memoryProcess.value) ? memoryProcess.value : "";
   const processes = trees.processes.filter((process) => chosen === "" || process.name === chosen);
@@ -51,8 +53,8 @@ export function MemoryView(): JSX.Element {
   return (
     <>
       <div class="tools">
-        {sets.length > 1 && sets.length <= 3 && <Choice label="shown" values={sets.map((set, number) => [String(number), harmless(shortName(set.name))] as const)} value={String(sets.indexOf(trees))} onChange={(value) => (treesNumber.value = value)} />}
-        {sets.length > 3 && (
+        {sets.length > 1 && few && <Choice label="shown" values={sets.map((set, number) => [String(number), harmless(shortName(set.name))] as const)} value={String(sets.indexOf(trees))} onChange={(value) => (treesNumber.value = value)} />}
+        {sets.length > 1 && !few && (
           <label class="choice">
             <span class="what">shown</span>
             <select value={String(sets.indexOf(trees))} onChange={(event) => (treesNumber.value = event.currentTarget.value)}>

@@ -101,7 +101,8 @@ fn show(args: &ShowArgs, quiet: bool) -> Result<Exit> {
             if let Some(path) = &args.output {
                 os::file::write_whole(path, &file::write(&report, Packed::by_name(path))?)?;
             }
-            let name = args.file.as_deref().map_or_else(|| format!("process {}", args.pid.unwrap_or(0)), shown);
+            let source = args.file.as_deref().or(args.from_heap.as_deref());
+            let name = source.map_or_else(|| format!("process {}", args.pid.unwrap_or(0)), shown);
             match &args.look.html {
                 Some(target) => write_page(target, page::of_report(&name, &report, &args.look)?),
                 None => trees(&report, Meaning::State, &args.look),

@@ -115,12 +115,33 @@ pub(super) struct Trie {
     own: Vec<[Held; MODES]>,
     /// By node: the largest share of a mode, by bytes or blocks.
     weight: Vec<f64>,
-    /// By site of the heap: its node.
-    node_of_site: Vec<u32>,
+    /// Of everything.
+    all: [Held; MODES],
+    sites: Vec<SiteOf>,
+}
+
+/// A site of the heap.
+#[derive(Clone, Copy, Debug)]
+struct SiteOf {
+    node: u32,
+    /// The function that wanted the memory.
+    wanted_by: u32,
+    held: [Held; MODES],
 }
 
 fn modes(figures: &Figures) -> [Held; MODES] {
     [figures.made, figures.peak, figures.end, figures.temporary]
+}
+
+fn add(sum: &mut [Held; MODES], held: &[Held; MODES]) {
+    sum.iter_mut().zip(held).for_each(|(sum, held)| sum.add(*held));
+}
+
+/// The largest share of a mode, by bytes or blocks.
+fn weight(held: &[Held; MODES], all: &[Held; MODES]) -> f64 {
+    let share = |part: u64, of: u64| if of == 0 { 0.0 } else { part as f64 / of as f64 };
+    let each = held.iter().zip(all);
+    each.map(|(it, all)| share(it.bytes, all.bytes).max(share(it.blocks, all.blocks))).fold(0.0, f64::max)
 }
 
 impl Trie {
@@ -130,14 +151,17 @@ impl Trie {
             frame: vec![0],
             own: vec![Default::default()],
             weight: Vec::new(),
-            node_of_site: Vec::with_capacity(heap.sites.len()),
+            all: Default::default(),
+            sites: Vec::with_capacity(heap.sites.len()),
         };
         let mut children: HashMap<(u32, u32), u32> = HashMap::new();
         for site in &heap.sites {
-            let mut stack: Vec<u32> =
-                names.stack(heap, site.stack).iter().rev().map(|frame| frames.number(names, *frame)).collect();
+            let inner = names.stack(heap, site.stack);
+            let wanted_by = names.wanting(&inner).first().map(|frame| frames.number(names, *frame));
+            let wanted_by = wanted_by.unwrap_or_else(|| frames.made_up(NO_STACK));
+            let mut stack: Vec<u32> = inner.iter().rev().map(|frame| frames.number(names, *frame)).collect();
             if stack.is_empty() {
-                stack.push(frames.made_up(NO_STACK));
+                stack.push(wanted_by);
             }
             let mut at = 0;
             for frame in stack {
@@ -150,10 +174,9 @@ impl Trie {
                 }
                 at = node;
             }
-            for (own, held) in trie.own[at as usize].iter_mut().zip(modes(&site.figures)) {
-                own.add(held);
-            }
-            trie.node_of_site.push(at);
+            let held = modes(&site.figures);
+            add(&mut trie.own[at as usize], &held);
+            trie.sites.push(SiteOf { node: at, wanted_by, held });
         }
         trie.weigh();
         trie
@@ -167,44 +190,58 @@ impl Trie {
         let mut total = self.own.clone();
         for node in (1..total.len()).rev() {
             let (before, rest) = total.split_at_mut(node);
-            for (sum, held) in before[self.parent[node] as usize].iter_mut().zip(rest[0]) {
-                sum.add(held);
-            }
+            add(&mut before[self.parent[node] as usize], &rest[0]);
         }
-        let all = total[0];
-        let share = |part: u64, of: u64| if of == 0 { 0.0 } else { part as f64 / of as f64 };
-        let weight = |held: &[Held; MODES]| {
-            let each = held.iter().zip(&all);
-            each.map(|(it, all)| share(it.bytes, all.bytes).max(share(it.blocks, all.blocks))).fold(0.0, f64::max)
-        };
-        self.weight = total.iter().map(weight).collect();
+        self.weight = total.iter().map(|held| weight(held, &total[0])).collect();
+        self.all = total[0];
     }
 
-    /// The tree without nodes of less than `share`; what they had themselves stands in one node beside their kept siblings.
-    pub(super) fn fold(&self, share: f64, frames: &mut Frames) -> Folded {
-        let mut folded = Folded { parent: vec![0], frame: vec![0], own: vec![self.own[0]], node_of_site: Vec::new() };
+    pub(super) fn sites(&self) -> usize {
+        self.sites.len()
+    }
+
+    /// The tree without nodes of less than `share`. What they had stands in one node beside their kept siblings, and below that by the function that
+    /// wanted it: for the `most` largest of these, so that trees from the allocating function out stay nearly whole.
+    pub(super) fn fold(&self, share: f64, most: usize, frames: &mut Frames) -> Folded {
+        let mut folded =
+            Folded { parent: vec![0], frame: vec![0], own: vec![Default::default()], node_of_site: Vec::new() };
         let mut place = vec![0u32; self.len()];
+        // By kept node: the node of its smaller branches.
         let mut smaller: HashMap<u32, u32> = HashMap::new();
+        let mut is_smaller = vec![false];
         for node in 1..self.len() {
             let parent = place[self.parent[node] as usize];
-            let is_smaller = |node: u32| smaller.get(&folded.parent[node as usize]) == Some(&node);
-            place[node] = if is_smaller(parent) {
+            place[node] = if is_smaller[parent as usize] {
                 parent
             } else if self.weight[node] >= share {
+                is_smaller.push(false);
                 folded.push(parent, self.frame[node])
-            } else if let Some(known) = smaller.get(&parent) {
-                *known
             } else {
-                let frame = frames.made_up(SMALLER);
-                let fresh = folded.push(parent, frame);
-                smaller.insert(parent, fresh);
-                fresh
+                *smaller.entry(parent).or_insert_with(|| {
+                    is_smaller.push(true);
+                    folded.push(parent, frames.made_up(SMALLER))
+                })
             };
-            for (own, held) in folded.own[place[node] as usize].iter_mut().zip(self.own[node]) {
-                own.add(held);
+        }
+        let mut wanted: BTreeMap<(u32, u32), [Held; MODES]> = BTreeMap::new();
+        for site in &self.sites {
+            let at = place[site.node as usize];
+            if is_smaller[at as usize] {
+                add(wanted.entry((at, site.wanted_by)).or_default(), &site.held);
             }
         }
-        folded.node_of_site = self.node_of_site.iter().map(|node| place[*node as usize]).collect();
+        let mut largest: Vec<((u32, u32), f64)> =
+            wanted.iter().map(|(key, held)| (*key, weight(held, &self.all))).collect();
+        largest.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        largest.truncate(most);
+        let told: HashMap<(u32, u32), u32> =
+            largest.into_iter().map(|(key, _)| (key, folded.push(key.0, key.1))).collect();
+        for site in &self.sites {
+            let at = place[site.node as usize];
+            let at = told.get(&(at, site.wanted_by)).copied().unwrap_or(at);
+            add(&mut folded.own[at as usize], &site.held);
+            folded.node_of_site.push(at);
+        }
         folded
     }
 }
@@ -215,8 +252,8 @@ pub(super) fn share(tries: &[Trie], most: usize) -> f64 {
     if weights.len() <= most {
         return 0.0;
     }
-    // Each kept node may get one that stands for its smaller children.
-    let (_, least, _) = weights.select_nth_unstable_by(most / 2, |a, b| b.total_cmp(a));
+    // Each kept node may get one that stands for its smaller children, and some below that.
+    let (_, least, _) = weights.select_nth_unstable_by(most / 3, |a, b| b.total_cmp(a));
     least.next_up()
 }
 
@@ -271,13 +308,19 @@ mod tests {
     /// A tree whose nodes have these parents (each before its child) and bytes.
     fn trie(nodes: &[(u32, u64)]) -> Trie {
         let held = |bytes: u64| [Held { bytes, blocks: bytes }; MODES];
-        let mut trie =
-            Trie { parent: vec![0], frame: vec![0], own: vec![held(0)], weight: Vec::new(), node_of_site: Vec::new() };
+        let mut trie = Trie {
+            parent: vec![0],
+            frame: vec![0],
+            own: vec![held(0)],
+            weight: Vec::new(),
+            all: Default::default(),
+            sites: Vec::new(),
+        };
         for (number, (parent, bytes)) in (1..).zip(nodes) {
             trie.parent.push(parent % number);
             trie.frame.push(number);
             trie.own.push(held(*bytes));
-            trie.node_of_site.push(number);
+            trie.sites.push(SiteOf { node: number, wanted_by: number, held: held(*bytes) });
         }
         trie.weigh();
         trie
@@ -288,12 +331,19 @@ mod tests {
         // 1 ─ 2 (90), 3 (5) ─ 4 (4), 5 (1)
         let trie = trie(&[(0, 0), (1, 90), (1, 5), (3, 4), (1, 1)]);
         let mut frames = Frames::default();
-        let folded = trie.fold(0.2, &mut frames);
+        let folded = trie.fold(0.2, 0, &mut frames);
         assert_eq!(folded.parent, [0, 0, 1, 1]);
         assert_eq!(folded.own.iter().map(|own| own[0].bytes).collect::<Vec<_>>(), [0, 0, 90, 10]);
         assert_eq!(frames.lines[folded.frame[3] as usize].name, SMALLER);
         assert_eq!(folded.node_of_site, [1, 2, 3, 3, 3]);
-        assert_eq!(trie.fold(0.0, &mut frames).len(), trie.len());
+        // Of the small ones the largest are told by the function that wanted them.
+        let told = trie.fold(0.2, 1, &mut frames);
+        assert_eq!(
+            (&told.parent[4..], &told.frame[4..], told.own[3][0].bytes, told.own[4][0].bytes),
+            (&[3][..], &[3][..], 5, 5)
+        );
+        assert_eq!(told.node_of_site, [1, 2, 4, 3, 3]);
+        assert_eq!(trie.fold(0.0, 9, &mut frames).len(), trie.len());
     }
 
     proptest! {
@@ -302,7 +352,7 @@ mod tests {
         fn folding_keeps_the_sums(nodes in prop::collection::vec((0u32..50, 0u64..1000), 0..120), most in 1usize..80) {
             let tries = [trie(&nodes)];
             let share = share(&tries, most);
-            let folded = tries[0].fold(share, &mut Frames::default());
+            let folded = tries[0].fold(share, most / 3, &mut Frames::default());
             let sum = |own: &[[Held; MODES]]| own.iter().map(|own| own[0].bytes).sum::<u64>();
             prop_assert_eq!(sum(&folded.own), sum(&tries[0].own));
             prop_assert!(folded.len() <= most.max(1) + 1, "{} nodes of {most}", folded.len());
