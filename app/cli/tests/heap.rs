@@ -86,13 +86,12 @@ fn a_recording_is_finished_at_its_end_or_later() {
     let events = std::fs::read_dir(scratch.path("thaw.heap")).unwrap().map(|entry| entry.unwrap().path());
     let events = events.into_iter().find(|path| path.extension().is_some_and(|other| other == "events")).unwrap();
     let mut bytes = std::fs::read(&events).unwrap();
-    // Before the last section, which has no more than a few bytes.
     let place = bytes.len() - 60;
     bytes[place] ^= 1;
     std::fs::write(&events, bytes).unwrap();
     scratch
         .thaw(["heap", "report"])
         .exits(5)
-        .complains("block 1")
+        .complains("is damaged")
         .complains(events.file_name().unwrap().to_str().unwrap());
 }

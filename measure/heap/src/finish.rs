@@ -172,7 +172,7 @@ fn remove_leftovers(directory: &Path) -> Result<()> {
     for entry in fs::read_dir(directory).map_err(cannot)? {
         let path = entry.map_err(cannot)?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let half = name.ends_with(".new") && name.contains(&format!(".{EXTENSION}."));
+        let half = name.starts_with('.') && name.contains(&format!(".{EXTENSION}.thaw-"));
         let done =
             path.extension().is_some_and(|extension| extension == STREAM) && path.with_extension(EXTENSION).exists();
         if half || done {
