@@ -1,5 +1,6 @@
 //! The summary of a recording: what each process allocated, what it did not give back, and what is missing from the recording.
 
+use crate::aggregate::Sums;
 use crate::ledger::Ledger;
 use crate::stack::Address;
 use crate::stream::{self, Maker, Module, Origin, Process, Reader, StackId, Stopped, What};
@@ -120,7 +121,8 @@ pub fn report(reader: &Reader) -> Result<Report> {
 }
 
 fn of_process(reader: &Reader, process: &Process, warnings: &mut Vec<Warning>) -> Result<ProcessReport> {
-    let mut events = reader.events(process.id)?;
+    let mut events = reader.places(process.id)?;
+    let sums = process.is_summed().then(|| Sums::read(&process.file)).transpose()?;
     let mut ledger = Ledger::new(process.origin);
     let mut threads = std::collections::HashSet::new();
     let (mut last, mut cut) = (Nanos(0), 0);
@@ -142,12 +144,22 @@ fn of_process(reader: &Reader, process: &Process, warnings: &mut Vec<Warning>) -
         ledger.enter(&event);
     }
     warnings.extend(events.warnings().iter().cloned());
-    warnings.extend(doubts(process, ledger.totals()));
+    let mut totals = *ledger.totals();
+    let mut threads = threads.len() as u64;
     let mut sites: HashMap<Option<StackId>, (u64, u64)> = HashMap::new();
     for (_, block) in ledger.live() {
         let site = sites.entry(block.stack).or_default();
         *site = (site.0.saturating_add(block.count), site.1.saturating_add(block.bytes()));
     }
+    if let Some(sums) = sums {
+        (totals, threads, last, cut) = (sums.totals, sums.threads, sums.last, sums.cut_stacks);
+        for site in sums.sites.iter().filter(|site| site.figures.end.blocks > 0) {
+            let sum = sites.entry(site.stack).or_default();
+            *sum = (sum.0.saturating_add(site.figures.end.blocks), sum.1.saturating_add(site.figures.end.bytes));
+        }
+        warnings.extend(sums.warnings);
+    }
+    warnings.extend(doubts(process, &totals));
     let (stacks, modules) = events.into_parts();
     let frames = |stack: Option<StackId>| {
         stack.map_or_else(Vec::new, |stack| stacks.frames(stack).map(|address| frame(address, &modules)).collect())
@@ -157,7 +169,6 @@ fn of_process(reader: &Reader, process: &Process, warnings: &mut Vec<Warning>) -
         .map(|(stack, (blocks, bytes))| Leak { blocks, bytes: Bytes(bytes), stack: frames(stack) })
         .collect();
     leaks.sort_by_key(|leak| std::cmp::Reverse((leak.bytes, leak.blocks, frame_key(leak))));
-    let totals = ledger.totals();
     let error = |variance: f64| (process.sample_bytes > 0).then(|| Bytes(variance.sqrt() as u64));
     let leaked_variance: f64 = ledger.live().map(|(_, block)| variance_of(block.size, block.maker)).sum();
     let parent = process.parent.and_then(|parent| reader.processes().get(parent.0));
@@ -179,7 +190,7 @@ fn of_process(reader: &Reader, process: &Process, warnings: &mut Vec<Warning>) -
         allocator: shown(&process.allocator),
         start_ns: process.start,
         last_event_ns: last,
-        threads: threads.len() as u64,
+        threads,
         allocations: totals.allocations,
         frees: totals.frees,
         reallocs: totals.reallocs,

@@ -13,7 +13,7 @@ use crate::args::heap::{FinishArgs, GrowthArgs, HeapArgs, HeapVerb, RunArgs, Slo
 use crate::progress::Progress;
 use crate::{output, text};
 use heap::growth;
-use heap::record::{self, Existing, FreeStacks, Phase, Plan, Sample};
+use heap::record::{self, Existing, FreeStacks, Keep, Phase, Plan, Sample};
 use heap::report::Report;
 use heap::slop::{self, Model};
 use heap::stream::{Process, Reader, Recording};
@@ -84,6 +84,7 @@ fn record(args: &RunArgs, quiet: bool) -> Result<Exit> {
         depth: args.depth,
         frees: if args.free_stacks { FreeStacks::With } else { FreeStacks::Without },
         sample: args.sample.map(|bytes| Sample { bytes: bytes.0, seed: None }),
+        keep: if args.aggregate { Keep::Sums } else { Keep::Events },
         agent: record::find_agent(&thaw)?,
     };
     let mut progress = Progress::new(quiet);
@@ -98,7 +99,7 @@ fn record(args: &RunArgs, quiet: bool) -> Result<Exit> {
         progress.note(&what, began.elapsed());
     })?;
     let form = if args.json { Form::Json } else { Form::Text };
-    let streams = if args.raw { Streams::Stay } else { Streams::Finish };
+    let streams = if args.raw || args.aggregate { Streams::Stay } else { Streams::Finish };
     conclude(&plan.output, &mut progress, began, args.leaks, form, streams)?;
     Ok(verdict(&recording))
 }

@@ -39,7 +39,7 @@ pub fn remember(directory: &Path) -> Result<()> {
     let reader = Reader::open(directory)?;
     let mut wanted: BTreeMap<(PathBuf, Vec<u8>), BTreeSet<u64>> = BTreeMap::new();
     for process in reader.processes() {
-        let mut events = reader.events(process.id)?;
+        let mut events = reader.places(process.id)?;
         while events.next()?.is_some() {}
         let (stacks, modules) = events.into_parts();
         for address in stacks.addresses() {
