@@ -45,6 +45,8 @@ const MARGIN: Duration = Duration::from_millis(500);
 /// How often sums are written, if that takes no more than a [`SHARE`]th of the time.
 const WRITE_EVERY: Duration = Duration::from_secs(10);
 const SHARE: u32 = 20;
+/// Which signal tells that somebody wants a file that is leased (`fcntl.h`).
+const F_SETSIG: libc::c_int = 10;
 /// How often it is looked whether anybody still writes a stream.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -117,10 +119,20 @@ impl Sums {
             (caller.0 as usize) < first + index && (*address as usize) < self.addresses.len()
         });
         let known = |stack: StackId| (stack.0 as usize) < first + self.nodes.len();
+        let few = |count: u64| count < 1 << 62;
+        let made = self.sites.iter().try_fold(0u64, |sum, site| sum.checked_add(site.figures.made.blocks));
+        let of_made = |site: &Site| {
+            let figures = &site.figures;
+            [figures.end, figures.peak, figures.max].iter().all(|part| part.blocks <= figures.made.blocks)
+        };
         let objects = self.addresses.iter().filter_map(|(_, object)| *object);
         nodes
             && self.sites.iter().filter_map(|site| site.stack).all(known)
             && objects.into_iter().all(|object| (object as usize) < self.objects.len())
+            && made.is_some_and(few)
+            && self.sites.iter().all(of_made)
+            && few(self.totals.allocs_over_live)
+            && few(self.totals.frees_of_unknown)
             && self.timeline.is_sound()
     }
 
@@ -212,13 +224,21 @@ impl Aggregator {
         Ok(())
     }
 
-    /// Takes all that there is; how many streams there were. Those that are still being written stay: what comes is not looked at any more.
+    /// Takes all that there is; how many streams there were. Those that are still being written, by processes that run (`running`), stay: what
+    /// comes is not looked at any more.
     ///
     /// # Errors
     /// As [`Aggregator::poll`].
-    pub(crate) fn end(mut self, clock: &Clock) -> Result<usize> {
+    pub(crate) fn end(mut self, clock: &Clock, running: &[u32]) -> Result<usize> {
         self.discover(clock.rate())?;
-        self.open.into_iter().try_for_each(Stream::end)?;
+        for stream in self.open {
+            // Asked first: what nobody writes any more is complete.
+            if !running.is_empty() && stream.is_written() {
+                stream.take_rest()?;
+            } else {
+                stream.end()?;
+            }
+        }
         Ok(self.known.len())
     }
 
@@ -312,8 +332,11 @@ impl Stream {
     /// Whether another process has it open or mapped: only what nobody else has can be leased for writing.
     fn is_written(&self) -> bool {
         let fd = self.file.as_raw_fd();
+        // Who opens it meanwhile makes the kernel tell us: by a signal that does nothing.
         // SAFETY: an open descriptor; the commands take a number.
-        let leased = unsafe { libc::fcntl(fd, libc::F_SETLEASE, libc::F_WRLCK) } == 0;
+        let leased = unsafe {
+            libc::fcntl(fd, F_SETSIG, libc::SIGURG) == 0 && libc::fcntl(fd, libc::F_SETLEASE, libc::F_WRLCK) == 0
+        };
         if leased {
             // SAFETY: as above.
             unsafe { libc::fcntl(fd, libc::F_SETLEASE, libc::F_UNLCK) };
@@ -321,10 +344,14 @@ impl Stream {
         !leased
     }
 
-    /// Takes the rest.
-    fn end(mut self) -> Result<()> {
-        // Asked first: what nobody writes any more is complete.
-        let written = self.is_written();
+    /// Takes the rest of what nobody writes any more, and removes it.
+    fn end(self) -> Result<()> {
+        let path = self.take_rest()?;
+        fs::remove_file(&path).map_err(|cause| Error::on(Exit::Machine, "cannot remove", &path).because(cause))
+    }
+
+    /// Takes all that is there; which file it is.
+    fn take_rest(mut self) -> Result<PathBuf> {
         self.events.advance(u64::MAX)?;
         while let Some(event) = self.events.next()? {
             self.enter(&event);
@@ -332,11 +359,7 @@ impl Stream {
         self.events.close();
         self.late.settle(u64::MAX, &mut self.books);
         self.write()?;
-        if !written {
-            let cannot = |cause| Error::on(Exit::Machine, "cannot remove", &self.process.file).because(cause);
-            fs::remove_file(&self.process.file).map_err(cannot)?;
-        }
-        Ok(())
+        Ok(self.process.file)
     }
 
     fn write(&mut self) -> Result<()> {
@@ -393,4 +416,56 @@ fn pack(page: &[u8], sums: &Sums) -> std::io::Result<Vec<u8>> {
     let mut packer = std::io::BufWriter::new(packer);
     serde_json::to_writer(&mut packer, sums)?;
     packer.into_inner().map_err(std::io::IntoInnerError::into_error)?.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn written(sums: &Value) -> Result<Sums> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("1-0.sums");
+        let mut raw = vec![0; PAGE];
+        raw.extend(serde_json::to_vec(sums).unwrap());
+        let packed = zstd::encode_all(&raw[..], LEVEL).unwrap();
+        let mut bytes = [&MAGIC[..], &VERSION.to_le_bytes(), &crc32fast::hash(&packed).to_le_bytes()].concat();
+        bytes.extend(packed);
+        fs::write(&path, bytes).unwrap();
+        Sums::read(&path)
+    }
+
+    #[test]
+    fn numbers_that_lead_nowhere_are_damage() {
+        let held = json!({"bytes": 8, "blocks": 1});
+        let names = ["made", "end", "peak", "max", "temporary", "handed_over"];
+        let mut figures: serde_json::Map<String, Value> =
+            names.iter().map(|name| ((*name).to_owned(), held.clone())).collect();
+        figures.insert("lifetime_ns".into(), 0.into());
+        let sound = json!({
+            "sites": [{"stack": 4, "part": 8, "usable": 24, "figures": figures}],
+            "nodes": [[0, 0]],
+            "addresses": [[4096, 0]],
+            "objects": [{"path": [47], "build_id": [], "bias": 0, "start": 0, "end": 8192}],
+            "totals": Totals::default(), "peak": held, "peak_at": 0, "last": 0, "timeline": Timeline::default(),
+            "threads": 1, "cut_stacks": 0, "warnings": []
+        });
+        let sums = written(&sound).unwrap();
+        assert_eq!(sums.places().0.innermost(StackId(4)).unwrap().pc, 4096);
+        for (place, value) in [
+            ("/sites/0/stack", json!(5)),
+            ("/nodes/0", json!([4, 0])),
+            ("/nodes/0", json!([0, 1])),
+            ("/addresses/0", json!([4096, 1])),
+            ("/sites/0/figures/end/blocks", json!(2)),
+            ("/sites/0/figures/made/blocks", json!(u64::MAX)),
+            ("/totals/frees_of_unknown", json!(u64::MAX)),
+            ("/timeline/step_ns", json!(0)),
+            ("/sites", json!(null)),
+        ] {
+            let mut damaged = sound.clone();
+            *damaged.pointer_mut(place).unwrap() = value;
+            assert_eq!(written(&damaged).unwrap_err().exit, Exit::Data, "{place}");
+        }
+    }
 }

@@ -199,7 +199,7 @@ pub fn run(plan: &Plan, version: &str, progress: &mut dyn FnMut(Phase)) -> Resul
     let ended = start(plan, &directory, progress, &mut beside).inspect_err(nothing)?;
     recording.running = wait_for_descendants(progress, &mut beside)?;
     progress(Phase::Finishing);
-    let summed = beside.end();
+    let summed = beside.end(&recording.running);
     recording.finished = recording.running.is_empty();
     recording.ticks_per_second = Some(clock.rate());
     (recording.code, recording.signal) = (ended.code, ended.signal);
@@ -238,12 +238,12 @@ impl<'a> Beside<'a> {
     }
 
     /// How many streams were added up.
-    fn end(self) -> Result<usize> {
+    fn end(self, running: &[u32]) -> Result<usize> {
         if let Some(failed) = self.failed {
             return Err(failed);
         }
         let Some(aggregator) = self.aggregator else { return Ok(0) };
-        aggregator.end(self.clock)
+        aggregator.end(self.clock, running)
     }
 }
 

@@ -111,7 +111,8 @@ fn a_damaged_file_of_sums_is_an_error() {
 fn the_disk_stays_small() {
     let Some(bench) = Bench::new() else { return };
     let program = bench.compile("churn", &[]);
-    let plan = summed(&bench, &words(&program, ["2", "600000"]));
+    // Slow enough for a reader that was not optimized.
+    let plan = summed(&bench, &words(&program, ["2", "32000", "700"]));
     let (done, most, longest) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     let recorded = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -131,7 +132,7 @@ fn the_disk_stays_small() {
     recorded.is_consistent();
     let (most, longest) = (most.load(Ordering::Relaxed), longest.load(Ordering::Relaxed));
     eprintln!("at most {most} bytes on the disk, of {longest} that were written");
-    assert!(longest > 80 << 20, "{longest}");
+    assert!(longest > 4 << 20, "{longest}");
     assert!(most < longest / 2, "{most} of {longest}");
 }
 
@@ -178,7 +179,7 @@ fn racing_threads_give_no_inconsistency() {
 fn the_last_state_is_there_while_it_runs() {
     let Some(bench) = Bench::new() else { return };
     let program = bench.compile("churn", &[]);
-    let plan = summed(&bench, &words(&program, ["1", "10", "stay"]));
+    let plan = summed(&bench, &words(&program, ["1", "10", "5", "stay"]));
     // What is on the disk when the program is killed is a whole recording, whatever became of thaw.
     let recording = heap::record::run(&plan, "test", &mut |phase| {
         if let Phase::Running(pid) = phase {
