@@ -1,8 +1,9 @@
 //! Reading a finished file: block by block, event by event, hostile until shown otherwise.
 
 use super::columns::{COLUMNS, Column, MAGIC, Numbers, SECTION_HEAD, SECTION_MAX, VERSION, checksum, section, unpack};
-use super::predict::{Bucket, Near, Owner, Places, bucket, gone, taken};
+use super::predict::{Bucket, Owner, Places, bucket, gone, taken};
 use super::{ENDS, Quantum, above, op, rest};
+use crate::near::Near;
 use crate::stack::{Address, StackId, Stacks};
 use crate::stream::{Event, Freer, Maker, MapFlags, Module, ModuleId, Pointer, ThreadId, What};
 use heap_wire::{gather, spread, unzigzag};
