@@ -56,7 +56,7 @@ pub fn conclude(reader: &Reader, streams: Streams, progress: &mut dyn FnMut(Phas
         };
         let (summary, events) = match rewritten {
             Some(both) => both,
-            None => read(reader, process)?,
+            None => report::read(reader, process)?,
         };
         wanted.add(&events);
         processes.push(summary.end(process, &events, reader));
@@ -69,13 +69,5 @@ pub fn conclude(reader: &Reader, streams: Streams, progress: &mut dyn FnMut(Phas
 fn rewrite(reader: &Reader, process: &Process, done: &mut Finished) -> Result<(Summary, Events)> {
     let mut summary = Summary::new(process);
     let events = finish::one(reader, process, done, |event, events| summary.enter(event, events.stacks()))?;
-    Ok((summary, events))
-}
-
-fn read(reader: &Reader, process: &Process) -> Result<(Summary, Events)> {
-    let (mut summary, mut events) = (Summary::new(process), reader.events(process.id)?);
-    while let Some(event) = events.next()? {
-        summary.enter(&event, events.stacks());
-    }
     Ok((summary, events))
 }

@@ -214,9 +214,10 @@ impl<B: Kept> Ledger<B> {
                     return Change::PoolCame(ptr, block);
                 }
                 let if_so = |so: bool| if so { count } else { 0 };
-                self.totals.reallocs += if_so(matches!(maker, Maker::Realloc(Some(_))));
-                self.totals.without_stack += if_so(event.stack.is_none());
-                self.totals.allocations += count;
+                self.totals.reallocs =
+                    self.totals.reallocs.saturating_add(if_so(matches!(maker, Maker::Realloc(Some(_)))));
+                self.totals.without_stack = self.totals.without_stack.saturating_add(if_so(event.stack.is_none()));
+                self.totals.allocations = self.totals.allocations.saturating_add(count);
                 self.totals.allocated = Bytes(self.totals.allocated.0.saturating_add(block.bytes()));
                 self.came(ptr, block, event.at)
             }
@@ -232,7 +233,7 @@ impl<B: Kept> Ledger<B> {
                     self.totals.frees_of_unknown += 1;
                     return Change::Wrong(Inconsistency::FreeOfUnknown);
                 };
-                self.totals.frees += block.count();
+                self.totals.frees = self.totals.frees.saturating_add(block.count());
                 if by == Freer::Realloc {
                     self.replaced.insert(event.thread, (ptr, block));
                 }
@@ -240,7 +241,7 @@ impl<B: Kept> Ledger<B> {
             }
             What::Restored { ptr } => match self.replaced.remove(&event.thread).filter(|(old, _)| *old == ptr) {
                 Some((_, block)) => {
-                    self.totals.frees -= block.count();
+                    self.totals.frees = self.totals.frees.saturating_sub(block.count());
                     self.came(ptr, block, event.at)
                 }
                 None => Change::Nothing,

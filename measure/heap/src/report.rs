@@ -8,7 +8,7 @@ use crate::stream::{
 };
 use model::{Bytes, Nanos, Result, Warning, WarningKind, shown};
 use serde::Serialize;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::hash::BuildHasherDefault;
 
 /// A recording in figures.
@@ -112,13 +112,19 @@ pub struct Frame {
 pub fn report(reader: &Reader) -> Result<Report> {
     let mut processes = Vec::new();
     for process in reader.processes() {
-        let (mut events, mut summary) = (reader.events(process.id)?, Summary::new(process));
-        while let Some(event) = events.next()? {
-            summary.enter(&event, events.stacks());
-        }
+        let (summary, events) = read(reader, process)?;
         processes.push(summary.end(process, &events, reader));
     }
     Ok(of_processes(reader, processes))
+}
+
+/// Reads the events of a process; also what gave them.
+pub(crate) fn read(reader: &Reader, process: &Process) -> Result<(Summary, Events)> {
+    let (mut summary, mut events) = (Summary::new(process), reader.events(process.id)?);
+    while let Some(event) = events.next()? {
+        summary.enter(&event, events.stacks());
+    }
+    Ok((summary, events))
 }
 
 /// The report of a recording from those of its processes, each with its doubts.
@@ -210,7 +216,7 @@ impl Summary {
             }
             self.threads.insert(event.thread);
             if event.stack.is_some_and(|stack| self.is_cut(stack, stacks)) {
-                self.cut_stacks += count;
+                self.cut_stacks = self.cut_stacks.saturating_add(count);
             }
         }
         self.ledger.enter(event);
@@ -232,7 +238,8 @@ impl Summary {
     }
 
     fn figures(self, process: &Process, events: &Events, reader: &Reader) -> ProcessReport {
-        let mut sites: HashMap<Option<StackId>, (u64, u64)> = HashMap::new();
+        // In the order of their stacks, so that what is equal otherwise has an order too.
+        let mut sites: BTreeMap<Option<StackId>, (u64, u64)> = BTreeMap::new();
         let mut leaked_variance = 0.0;
         for block in self.ledger.table().values() {
             let site = sites.entry(block.stack()).or_default();
