@@ -12,6 +12,7 @@
 
 #[cfg(target_arch = "x86_64")]
 pub mod attach;
+pub mod conclude;
 pub mod dark;
 pub mod diff;
 pub mod export;
@@ -21,6 +22,7 @@ mod index;
 pub mod ledger;
 pub mod modes;
 pub mod named;
+mod near;
 pub mod record;
 pub mod report;
 pub mod site;

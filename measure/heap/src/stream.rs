@@ -22,6 +22,7 @@ mod sample;
 
 pub use crate::record::Recording;
 pub use crate::stack::{Address, End, StackId, Stacks};
+pub(crate) use sample::SAMPLE_MAX;
 pub use sample::variance;
 
 use crate::finish::{self, Blocks, Known};
@@ -295,6 +296,10 @@ impl Reader {
             // Both are there if finishing was cut short before the stream was removed.
             if form == Form::Finished || !path.with_extension(finish::EXTENSION).exists() {
                 match read_head(&path, form)? {
+                    Ok(head) if head.sample_bytes > SAMPLE_MAX => {
+                        let why = format!("it says that samples are {} bytes apart", head.sample_bytes);
+                        return Err(Error::on(Exit::Data, "the head of a stream is damaged", &path).because(why));
+                    }
                     Ok(head) => found.push((path, head)),
                     Err(Bad::Version(version)) => {
                         return Err(Error::on(Exit::Data, format!("a stream of version {version}"), &path)
