@@ -24,7 +24,7 @@ mod write;
 pub(crate) use read::{Blocks, Known, head};
 
 use crate::stack::{StackId, Stacks};
-use crate::stream::{Process, Reader};
+use crate::stream::{Event, Events, Process, Reader};
 use model::{Error, Exit, Nanos, Result};
 use std::fs;
 use std::io;
@@ -121,6 +121,28 @@ pub struct Finished {
 /// The recording cannot be read, its directory cannot be written, a process still writes it.
 pub fn finish(directory: &Path, progress: &mut dyn FnMut(u64)) -> Result<Finished> {
     let reader = Reader::open(directory)?;
+    prepare(&reader)?;
+    let mut done = Finished::default();
+    for process in reader.processes() {
+        if is_stream(&process.file) {
+            one(&reader, process, &mut done, |_, _| {})?;
+            progress(done.events);
+        }
+    }
+    Ok(done)
+}
+
+/// Whether a file is a stream, not yet rewritten.
+pub(crate) fn is_stream(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == STREAM)
+}
+
+/// Sees that nobody writes a recording any more, and removes what finishing that was killed left.
+///
+/// # Errors
+/// A process still writes it, its directory cannot be written.
+pub(crate) fn prepare(reader: &Reader) -> Result<()> {
+    let directory = reader.directory();
     // If it ended properly, nobody is left.
     let recording = reader.recording();
     let over = recording.finished && recording.running.is_empty();
@@ -130,26 +152,13 @@ pub fn finish(directory: &Path, progress: &mut dyn FnMut(u64)) -> Result<Finishe
             .because(format!("process {pid} has a stream of it open"))
             .hint("it can be read as it is; finish it when that process has ended"));
     }
-    remove_leftovers(directory)?;
-    let mut done = Finished::default();
-    for process in reader.processes() {
-        if process.file.extension().is_some_and(|extension| extension == STREAM) {
-            done.before += size_of(&process.file);
-            done.events += one(&reader, process)?;
-            done.after += size_of(&process.file.with_extension(EXTENSION));
-            remove(&process.file)?;
-            done.streams += 1;
-            progress(done.events);
-        }
-    }
-    Ok(done)
+    remove_leftovers(directory)
 }
 
 /// A process that has a stream of this recording open or mapped.
 fn writer_of(directory: &Path) -> Option<u32> {
     let directory = directory.canonicalize().ok()?;
-    let is_stream =
-        |path: &Path| path.starts_with(&directory) && path.extension().is_some_and(|extension| extension == STREAM);
+    let is_stream = |path: &Path| path.starts_with(&directory) && is_stream(path);
     os::process::all().into_iter().find(|pid| {
         let mapped = os::process::maps(*pid).unwrap_or_default();
         let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
@@ -173,8 +182,7 @@ fn remove_leftovers(directory: &Path) -> Result<()> {
         let path = entry.map_err(cannot)?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let half = name.starts_with('.') && name.contains(&format!(".{EXTENSION}.thaw-"));
-        let done =
-            path.extension().is_some_and(|extension| extension == STREAM) && path.with_extension(EXTENSION).exists();
+        let done = is_stream(&path) && path.with_extension(EXTENSION).exists();
         if half || done {
             remove(&path)?;
         }
@@ -182,19 +190,30 @@ fn remove_leftovers(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes one finished file; the number of its events.
-fn one(reader: &Reader, process: &Process) -> Result<u64> {
+/// Rewrites one stream and removes it. `watch` sees each event on its way; returned is what gave them, after the last one.
+///
+/// # Errors
+/// The stream cannot be read or removed, its directory cannot be written.
+pub(crate) fn one(
+    reader: &Reader,
+    process: &Process,
+    done: &mut Finished,
+    mut watch: impl FnMut(&Event, &Events),
+) -> Result<Events> {
     let page = crate::stream::first_page(&process.file)?;
+    let finished = process.file.with_extension(EXTENSION);
     let mut events = reader.events(process.id)?;
     let ticks = (QUANTUM.0 as f64 * reader.rate() / 1e9) as u64;
     let quantum = Quantum { start: process.start_ticks, ticks: NonZeroU64::new(ticks).unwrap_or(NonZeroU64::MIN) };
     let mut failed = None;
-    let mut count = 0;
-    let written = os::file::write_by(&process.file.with_extension(EXTENSION), |out| {
+    let written = os::file::write_by(&finished, |out| {
         let mut writer = write::Writer::new(out, &page, quantum, LEVEL)?;
         loop {
             match events.next() {
-                Ok(Some(event)) => writer.enter(&event, &events)?,
+                Ok(Some(event)) => {
+                    watch(&event, &events);
+                    writer.enter(&event, &events)?;
+                }
                 Ok(None) => break,
                 Err(error) => {
                     failed = Some(error);
@@ -202,11 +221,13 @@ fn one(reader: &Reader, process: &Process) -> Result<u64> {
                 }
             }
         }
-        count = writer.end(&events)?;
+        done.events += writer.end(&events)?;
         Ok(())
     });
-    match failed {
-        Some(error) => Err(error),
-        None => written.map(|()| count),
-    }
+    failed.map_or(written, Err)?;
+    done.before += size_of(&process.file);
+    done.after += size_of(&finished);
+    done.streams += 1;
+    remove(&process.file)?;
+    Ok(events)
 }

@@ -1,52 +1,52 @@
-//! Numbers of things that are kept elsewhere, to be found by what they are: four bytes for each.
+//! Numbers of things, to be found by what they are.
+
+/// What can be found.
+pub(crate) trait Key: Copy + Eq + Default {
+    /// Good in its high bits.
+    fn hash(&self) -> u64;
+}
+
+/// The numbers, by open addressing, at most three quarters full. The things lie beside them, so that finding one is mostly one access to memory.
+#[derive(Debug)]
+pub(crate) struct Index<K> {
+    slots: Vec<(K, u32)>,
+    used: usize,
+}
 
 /// No number.
 const NONE: u32 = u32::MAX;
 
-/// The numbers, by open addressing, at most half full. Whoever owns the things tells their hashes and whether they are the same.
-#[derive(Debug)]
-pub(crate) struct Index {
-    slots: Vec<u32>,
-    used: usize,
-}
-
-impl Default for Index {
+impl<K: Key> Default for Index<K> {
     fn default() -> Self {
-        Self { slots: vec![NONE; 1 << 8], used: 0 }
+        Self { slots: vec![(K::default(), NONE); 1 << 8], used: 0 }
     }
 }
 
-impl Index {
-    fn slot(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> usize {
+impl<K: Key> Index<K> {
+    /// Where a thing is, or the free slot where it would be.
+    fn slot(&self, key: &K) -> usize {
         let mask = self.slots.len() - 1;
-        let mut at = (hash >> (64 - self.slots.len().ilog2())) as usize;
-        while self.slots[at] != NONE && !is_it(self.slots[at]) {
+        let mut at = (key.hash() >> (64 - self.slots.len().ilog2())) as usize;
+        while self.slots[at].1 != NONE && self.slots[at].0 != *key {
             at = (at + 1) & mask;
         }
         at
     }
 
-    /// The number of the thing with this hash; `fresh`, which is entered, if there is none.
-    pub(crate) fn find_or(
-        &mut self,
-        hash: u64,
-        fresh: u32,
-        is_it: impl Fn(u32) -> bool,
-        hash_of: impl Fn(u32) -> u64,
-    ) -> u32 {
-        let at = self.slot(hash, is_it);
-        if self.slots[at] != NONE {
-            return self.slots[at];
+    /// The number of a thing; `fresh`, which is entered, if it has none.
+    pub(crate) fn find_or(&mut self, key: K, fresh: u32) -> u32 {
+        let at = self.slot(&key);
+        if self.slots[at].1 != NONE {
+            return self.slots[at].1;
         }
-        self.slots[at] = fresh;
+        self.slots[at] = (key, fresh);
         self.used += 1;
-        if self.used * 2 > self.slots.len() {
-            let larger = vec![NONE; self.slots.len() * 2];
-            for number in std::mem::replace(&mut self.slots, larger) {
-                if number != NONE {
-                    // The one that was just entered is not with its owner yet.
-                    let at = self.slot(if number == fresh { hash } else { hash_of(number) }, |_| false);
-                    self.slots[at] = number;
+        if self.used * 4 > self.slots.len() * 3 {
+            let larger = vec![(K::default(), NONE); self.slots.len() * 2];
+            for entry in std::mem::replace(&mut self.slots, larger) {
+                if entry.1 != NONE {
+                    let at = self.slot(&entry.0);
+                    self.slots[at] = entry;
                 }
             }
         }
@@ -65,13 +65,19 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    impl Key for u64 {
+        fn hash(&self) -> u64 {
+            hash(*self, 1)
+        }
+    }
+
     proptest! {
         #[test]
         fn the_same_thing_has_one_number(things in prop::collection::vec(0u64..500, 0..3000)) {
             let mut index = Index::default();
             let mut kept: Vec<u64> = Vec::new();
             for thing in things {
-                let number = index.find_or(hash(thing, 1), kept.len() as u32, |number| kept[number as usize] == thing, |number| hash(kept[number as usize], 1));
+                let number = index.find_or(thing, kept.len() as u32);
                 if number as usize == kept.len() {
                     prop_assert!(!kept.contains(&thing));
                     kept.push(thing);

@@ -39,6 +39,50 @@ impl Block {
     }
 }
 
+/// What books keep of a block.
+pub trait Kept: Copy {
+    /// Where.
+    type Table: Table<Self>;
+    /// Of the one that an event makes.
+    fn made_by(event: &Event) -> Option<Self>;
+    /// How many blocks it stands for.
+    fn count(&self) -> u64;
+    /// Bytes asked for, by all of them.
+    fn bytes(&self) -> u64;
+}
+
+/// Blocks by address.
+pub trait Table<B>: Default {
+    /// Enters one; what was there before.
+    fn insert(&mut self, ptr: Pointer, block: B) -> Option<B>;
+    /// Takes one out.
+    fn remove(&mut self, ptr: Pointer) -> Option<B>;
+}
+
+type Blocks = HashMap<Pointer, Block, BuildHasherDefault<Quick>>;
+
+impl Kept for Block {
+    type Table = Blocks;
+    fn made_by(event: &Event) -> Option<Self> {
+        Self::made_by(event)
+    }
+    fn count(&self) -> u64 {
+        self.count
+    }
+    fn bytes(&self) -> u64 {
+        self.bytes()
+    }
+}
+
+impl Table<Block> for Blocks {
+    fn insert(&mut self, ptr: Pointer, block: Block) -> Option<Block> {
+        self.insert(ptr, block)
+    }
+    fn remove(&mut self, ptr: Pointer) -> Option<Block> {
+        self.remove(&ptr)
+    }
+}
+
 /// What an event cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inconsistency {
@@ -50,15 +94,15 @@ pub enum Inconsistency {
 
 /// What an event did to the books.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum Change<B = Block> {
     /// A block came.
-    Came(Pointer, Block),
+    Came(Pointer, B),
     /// A block went.
-    Went(Pointer, Block),
+    Went(Pointer, B),
     /// A pool of the program handed a block out. It lies in another block, maybe at its very beginning, and is counted apart.
-    PoolCame(Pointer, Block),
+    PoolCame(Pointer, B),
     /// It came back.
-    PoolWent(Pointer, Block),
+    PoolWent(Pointer, B),
     /// Nothing: no heap event, or the block of a parent or of the time before.
     Nothing,
     /// It cannot be.
@@ -67,12 +111,12 @@ pub enum Change {
 
 /// The books of one process.
 #[derive(Debug)]
-pub struct Ledger {
-    live: HashMap<Pointer, Block, BuildHasherDefault<Quick>>,
+pub struct Ledger<B: Kept = Block> {
+    live: B::Table,
     /// Blocks of pools: they lie in blocks of the heap.
-    pooled: HashMap<Pointer, Block, BuildHasherDefault<Quick>>,
+    pooled: B::Table,
     /// By thread: what `realloc` is about to replace.
-    replaced: HashMap<ThreadId, (Pointer, Block)>,
+    replaced: HashMap<ThreadId, (Pointer, B), BuildHasherDefault<Quick>>,
     /// Blocks may have been made before the stream began.
     inherits: bool,
     totals: Totals,
@@ -125,99 +169,7 @@ impl Totals {
 impl Ledger {
     /// Empty books for a process of this origin.
     pub fn new(origin: Origin) -> Self {
-        Self {
-            live: HashMap::default(),
-            pooled: HashMap::default(),
-            replaced: HashMap::new(),
-            inherits: origin != Origin::Exec,
-            totals: Totals::default(),
-        }
-    }
-
-    /// Enters an event.
-    pub fn enter(&mut self, event: &Event) -> Change {
-        match event.what {
-            What::Alloc { ptr, size, maker, usable, count } => {
-                let (stack, at, thread) = (event.stack, event.at, event.thread);
-                let block = Block { size, stack, at, thread, maker, usable, count };
-                if maker == Maker::Pool {
-                    self.totals.pool_allocations += 1;
-                    self.totals.pool_allocated += Bytes(size);
-                    self.pooled.insert(ptr, block);
-                    return Change::PoolCame(ptr, block);
-                }
-                let if_so = |so: bool| if so { count } else { 0 };
-                self.totals.reallocs += if_so(matches!(maker, Maker::Realloc(Some(_))));
-                self.totals.without_stack += if_so(stack.is_none());
-                self.totals.allocations += count;
-                self.totals.allocated = Bytes(self.totals.allocated.0.saturating_add(block.bytes()));
-                self.came(ptr, block, event.at)
-            }
-            What::Free { ptr, by: Freer::Pool } => {
-                self.pooled.remove(&ptr).map_or(Change::Nothing, |block| Change::PoolWent(ptr, block))
-            }
-            What::Free { ptr, by } => {
-                let Some(block) = self.went(ptr) else {
-                    if self.inherits {
-                        self.totals.inherited_frees += 1;
-                        return Change::Nothing;
-                    }
-                    self.totals.frees_of_unknown += 1;
-                    return Change::Wrong(Inconsistency::FreeOfUnknown);
-                };
-                self.totals.frees += block.count;
-                if by == Freer::Realloc {
-                    self.replaced.insert(event.thread, (ptr, block));
-                }
-                Change::Went(ptr, block)
-            }
-            What::Restored { ptr } => match self.replaced.remove(&event.thread).filter(|(old, _)| *old == ptr) {
-                Some((_, block)) => {
-                    self.totals.frees -= block.count;
-                    self.came(ptr, block, event.at)
-                }
-                None => Change::Nothing,
-            },
-            What::Map { size, .. } => {
-                self.totals.maps += 1;
-                self.totals.mapped += Bytes(size);
-                Change::Nothing
-            }
-            What::Unmap { .. } | What::Fork | What::ThreadBegins | What::ThreadNamed => Change::Nothing,
-        }
-    }
-
-    fn came(&mut self, ptr: Pointer, block: Block, at: Nanos) -> Change {
-        let over = self.live.insert(ptr, block);
-        if let Some(over) = over {
-            self.gone(&over);
-        }
-        self.totals.live_blocks = self.totals.live_blocks.saturating_add(block.count);
-        self.totals.live = Bytes(self.totals.live.0.saturating_add(block.bytes()));
-        if self.totals.live > self.totals.peak {
-            (self.totals.peak, self.totals.peak_at) = (self.totals.live, at);
-        }
-        if over.is_some() {
-            self.totals.allocs_over_live += 1;
-            return Change::Wrong(Inconsistency::AllocOverLive);
-        }
-        Change::Came(ptr, block)
-    }
-
-    fn went(&mut self, ptr: Pointer) -> Option<Block> {
-        let block = self.live.remove(&ptr)?;
-        self.gone(&block);
-        Some(block)
-    }
-
-    fn gone(&mut self, block: &Block) {
-        self.totals.live_blocks = self.totals.live_blocks.saturating_sub(block.count);
-        self.totals.live = Bytes(self.totals.live.0.saturating_sub(block.bytes()));
-    }
-
-    /// The sums so far.
-    pub fn totals(&self) -> &Totals {
-        &self.totals
+        Self::keeping(origin)
     }
 
     /// Blocks of pools that are handed out now, in no order.
@@ -246,6 +198,110 @@ impl Ledger {
     /// What is live now, in no order: after the last event, what leaked.
     pub fn live(&self) -> impl Iterator<Item = (Pointer, &Block)> {
         self.live.iter().map(|(ptr, block)| (*ptr, block))
+    }
+}
+
+impl<B: Kept> Ledger<B> {
+    /// Empty books that keep `B` of each block, for a process of this origin.
+    pub(crate) fn keeping(origin: Origin) -> Self {
+        Self {
+            live: B::Table::default(),
+            pooled: B::Table::default(),
+            replaced: HashMap::default(),
+            inherits: origin != Origin::Exec,
+            totals: Totals::default(),
+        }
+    }
+
+    /// Enters an event.
+    pub fn enter(&mut self, event: &Event) -> Change<B> {
+        match event.what {
+            What::Alloc { ptr, size, maker, count, .. } => {
+                let Some(block) = B::made_by(event) else { return Change::Nothing };
+                if maker == Maker::Pool {
+                    self.totals.pool_allocations += 1;
+                    self.totals.pool_allocated += Bytes(size);
+                    self.pooled.insert(ptr, block);
+                    return Change::PoolCame(ptr, block);
+                }
+                let if_so = |so: bool| if so { count } else { 0 };
+                self.totals.reallocs =
+                    self.totals.reallocs.saturating_add(if_so(matches!(maker, Maker::Realloc(Some(_)))));
+                self.totals.without_stack = self.totals.without_stack.saturating_add(if_so(event.stack.is_none()));
+                self.totals.allocations = self.totals.allocations.saturating_add(count);
+                self.totals.allocated = Bytes(self.totals.allocated.0.saturating_add(block.bytes()));
+                self.came(ptr, block, event.at)
+            }
+            What::Free { ptr, by: Freer::Pool } => {
+                self.pooled.remove(ptr).map_or(Change::Nothing, |block| Change::PoolWent(ptr, block))
+            }
+            What::Free { ptr, by } => {
+                let Some(block) = self.went(ptr) else {
+                    if self.inherits {
+                        self.totals.inherited_frees += 1;
+                        return Change::Nothing;
+                    }
+                    self.totals.frees_of_unknown += 1;
+                    return Change::Wrong(Inconsistency::FreeOfUnknown);
+                };
+                self.totals.frees = self.totals.frees.saturating_add(block.count());
+                if by == Freer::Realloc {
+                    self.replaced.insert(event.thread, (ptr, block));
+                }
+                Change::Went(ptr, block)
+            }
+            What::Restored { ptr } => match self.replaced.remove(&event.thread).filter(|(old, _)| *old == ptr) {
+                Some((_, block)) => {
+                    self.totals.frees = self.totals.frees.saturating_sub(block.count());
+                    self.came(ptr, block, event.at)
+                }
+                None => Change::Nothing,
+            },
+            What::Map { size, .. } => {
+                self.totals.maps += 1;
+                self.totals.mapped += Bytes(size);
+                Change::Nothing
+            }
+            What::Unmap { .. } | What::Fork | What::ThreadBegins | What::ThreadNamed => Change::Nothing,
+        }
+    }
+
+    fn came(&mut self, ptr: Pointer, block: B, at: Nanos) -> Change<B> {
+        let over = self.live.insert(ptr, block);
+        if let Some(over) = over {
+            self.gone(&over);
+        }
+        self.totals.live_blocks = self.totals.live_blocks.saturating_add(block.count());
+        self.totals.live = Bytes(self.totals.live.0.saturating_add(block.bytes()));
+        if self.totals.live > self.totals.peak {
+            (self.totals.peak, self.totals.peak_at) = (self.totals.live, at);
+        }
+        if over.is_some() {
+            self.totals.allocs_over_live += 1;
+            return Change::Wrong(Inconsistency::AllocOverLive);
+        }
+        Change::Came(ptr, block)
+    }
+
+    fn went(&mut self, ptr: Pointer) -> Option<B> {
+        let block = self.live.remove(ptr)?;
+        self.gone(&block);
+        Some(block)
+    }
+
+    fn gone(&mut self, block: &B) {
+        self.totals.live_blocks = self.totals.live_blocks.saturating_sub(block.count());
+        self.totals.live = Bytes(self.totals.live.0.saturating_sub(block.bytes()));
+    }
+
+    /// The sums so far.
+    pub fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    /// Where the live blocks are.
+    pub(crate) fn table(&self) -> &B::Table {
+        &self.live
     }
 }
 

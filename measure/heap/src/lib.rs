@@ -13,6 +13,7 @@
 pub mod aggregate;
 #[cfg(target_arch = "x86_64")]
 pub mod attach;
+pub mod conclude;
 pub mod dark;
 pub mod diff;
 pub mod export;
@@ -22,6 +23,7 @@ mod index;
 pub mod ledger;
 pub mod modes;
 pub mod named;
+mod near;
 pub mod record;
 pub mod report;
 pub mod site;

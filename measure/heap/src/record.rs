@@ -4,6 +4,7 @@
 //! whose thaw was killed is read as far as it goes.
 
 use crate::aggregate::Aggregator;
+use crate::stream::SAMPLE_MAX;
 use model::{Error, Exit, Result, shown};
 use os::spawn::{Ended, Launch, Stream};
 use serde::{Deserialize, Serialize};
@@ -185,6 +186,12 @@ pub fn find_agent(thaw: &Path) -> Result<PathBuf> {
 /// # Errors
 /// The directory cannot be made; the program cannot be started; another machine than x86-64.
 pub fn run(plan: &Plan, version: &str, progress: &mut dyn FnMut(Phase)) -> Result<Recording> {
+    if let Some(sample) = &plan.sample
+        && sample.bytes > SAMPLE_MAX
+    {
+        return Err(Error::new(Exit::Usage, "samples would be too far apart", format!("{} bytes", sample.bytes))
+            .hint("1GiB is the most: --sample 1GiB"));
+    }
     let clock = Clock::start()?;
     let directory = make_directory(&plan.output, plan.existing)?;
     let command = plan.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();

@@ -1,12 +1,16 @@
 //! The summary of a recording: what each process allocated, what it did not give back, and what is missing from the recording.
 
 use crate::aggregate::Sums;
-use crate::ledger::Ledger;
-use crate::stack::Address;
-use crate::stream::{self, Maker, Module, Origin, Process, Reader, StackId, Stopped, What};
+use crate::ledger::{Kept, Ledger, Table, Totals};
+use crate::near::Near;
+use crate::stack::{Address, End, Quick};
+use crate::stream::{
+    self, Event, Events, Maker, Module, Origin, Pointer, Process, Reader, StackId, Stacks, Stopped, ThreadId, What,
+};
 use model::{Bytes, Nanos, Result, Warning, WarningKind, shown};
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashSet};
+use std::hash::BuildHasherDefault;
 
 /// A recording in figures.
 #[derive(Clone, Debug, Serialize)]
@@ -107,107 +111,211 @@ pub struct Frame {
 /// # Errors
 /// A file that cannot be read.
 pub fn report(reader: &Reader) -> Result<Report> {
-    let mut warnings = reader.warnings().to_vec();
-    warnings.extend(reader.sampled());
     let mut processes = Vec::new();
     for process in reader.processes() {
-        processes.push(of_process(reader, process, &mut warnings)?);
+        let (summary, events) = read(reader, process)?;
+        processes.push(summary.end(process, &events, reader));
     }
+    Ok(of_processes(reader, processes))
+}
+
+/// Reads the events of a process, or what they were added up to; also what gave them.
+pub(crate) fn read(reader: &Reader, process: &Process) -> Result<(Summary, Events)> {
+    let (mut summary, mut events) = (Summary::new(process), reader.places(process.id)?);
+    if process.is_summed() {
+        summary.sums = Some(Sums::read(&process.file)?);
+    }
+    while let Some(event) = events.next()? {
+        summary.enter(&event, events.stacks());
+    }
+    Ok((summary, events))
+}
+
+/// The report of a recording from those of its processes, each with its doubts.
+pub(crate) fn of_processes(reader: &Reader, processes: Vec<(ProcessReport, Vec<Warning>)>) -> Report {
+    let mut warnings = reader.warnings().to_vec();
+    warnings.extend(reader.sampled());
+    let (processes, doubts): (Vec<_>, Vec<_>) = processes.into_iter().unzip();
+    warnings.extend(doubts.into_iter().flatten());
     if processes.is_empty() {
         let text = reader.recording().nothing.clone().unwrap_or_else(|| "no process was recorded".into());
         warnings.push(Warning::new(WarningKind::Note, text));
     }
-    Ok(Report { processes, warnings })
+    Report { processes, warnings }
 }
 
-fn of_process(reader: &Reader, process: &Process, warnings: &mut Vec<Warning>) -> Result<ProcessReport> {
-    let mut events = reader.places(process.id)?;
-    let sums = process.is_summed().then(|| Sums::read(&process.file)).transpose()?;
-    let mut ledger = Ledger::new(process.origin);
-    let mut threads = std::collections::HashSet::new();
-    let (mut last, mut cut) = (Nanos(0), 0);
-    let mut ends = HashMap::new();
-    let mut variance = 0.0;
-    let variance_of =
-        |size, maker| if maker == Maker::Pool { 0.0 } else { stream::variance(size, process.sample_bytes) };
-    while let Some(event) = events.next()? {
-        last = event.at;
+/// What the sums need of a block.
+#[derive(Clone, Copy, Debug, Default)]
+struct Brief {
+    size: u64,
+    count: u64,
+    /// Stack + 1; 0: none.
+    stack: u32,
+}
+
+impl Brief {
+    fn stack(&self) -> Option<StackId> {
+        self.stack.checked_sub(1).map(StackId)
+    }
+}
+
+impl Kept for Brief {
+    type Table = Near<Self>;
+    fn made_by(event: &Event) -> Option<Self> {
+        let What::Alloc { size, count, .. } = event.what else { return None };
+        // There are never as many stacks as numbers.
+        Some(Self { size, count, stack: event.stack.map_or(0, |stack| stack.0.saturating_add(1)) })
+    }
+    fn count(&self) -> u64 {
+        self.count
+    }
+    fn bytes(&self) -> u64 {
+        self.size.saturating_mul(self.count)
+    }
+}
+
+impl Table<Brief> for Near<Brief> {
+    fn insert(&mut self, ptr: Pointer, block: Brief) -> Option<Brief> {
+        self.insert(ptr.0, block)
+    }
+    fn remove(&mut self, ptr: Pointer) -> Option<Brief> {
+        self.remove(ptr.0)
+    }
+}
+
+/// The sums of a process while its events pass.
+#[derive(Debug)]
+pub(crate) struct Summary {
+    ledger: Ledger<Brief>,
+    sample_bytes: u64,
+    threads: HashSet<ThreadId, BuildHasherDefault<Quick>>,
+    /// When the last event was.
+    last: Nanos,
+    /// By stack, where it is known: whether it is cut.
+    cut: Vec<Option<bool>>,
+    cut_stacks: u64,
+    variance: f64,
+    /// In the place of events, where these were added up while the program ran.
+    sums: Option<Sums>,
+}
+
+impl Summary {
+    /// Nothing yet.
+    pub(crate) fn new(process: &Process) -> Self {
+        Self {
+            ledger: Ledger::keeping(process.origin),
+            sample_bytes: process.sample_bytes,
+            threads: HashSet::default(),
+            last: Nanos(0),
+            cut: Vec::new(),
+            cut_stacks: 0,
+            variance: 0.0,
+            sums: None,
+        }
+    }
+
+    /// Enters an event.
+    pub(crate) fn enter(&mut self, event: &Event, stacks: &Stacks) {
+        self.last = event.at;
         if let What::Alloc { size, maker, count, .. } = event.what {
-            variance += variance_of(size, maker);
-            threads.insert(event.thread);
-            if let Some(stack) = event.stack {
-                let whole =
-                    *ends.entry(stack).or_insert_with(|| events.stacks().ended(stack) == crate::stream::End::Root);
-                cut += if whole { 0 } else { count };
+            if maker != Maker::Pool {
+                self.variance += stream::variance(size, self.sample_bytes);
+            }
+            self.threads.insert(event.thread);
+            if event.stack.is_some_and(|stack| self.is_cut(stack, stacks)) {
+                self.cut_stacks = self.cut_stacks.saturating_add(count);
             }
         }
-        ledger.enter(&event);
+        self.ledger.enter(event);
     }
-    warnings.extend(events.warnings().iter().cloned());
-    let mut totals = *ledger.totals();
-    let mut threads = threads.len() as u64;
-    let mut sites: HashMap<Option<StackId>, (u64, u64)> = HashMap::new();
-    for (_, block) in ledger.live() {
-        let site = sites.entry(block.stack).or_default();
-        *site = (site.0.saturating_add(block.count), site.1.saturating_add(block.bytes()));
-    }
-    if let Some(sums) = sums {
-        (totals, threads, last, cut) = (sums.totals, sums.threads, sums.last, sums.cut_stacks);
-        for site in sums.sites.iter().filter(|site| site.figures.end.blocks > 0) {
-            let sum = sites.entry(site.stack).or_default();
-            *sum = (sum.0.saturating_add(site.figures.end.blocks), sum.1.saturating_add(site.figures.end.bytes));
+
+    fn is_cut(&mut self, stack: StackId, stacks: &Stacks) -> bool {
+        let index = stack.0 as usize;
+        if index >= self.cut.len() {
+            self.cut.resize(stacks.len().max(index + 1), None);
         }
-        warnings.extend(sums.warnings);
+        *self.cut[index].get_or_insert_with(|| stacks.ended(stack) != End::Root)
     }
-    warnings.extend(doubts(process, &totals));
-    let (stacks, modules) = events.into_parts();
-    let frames = |stack: Option<StackId>| {
-        stack.map_or_else(Vec::new, |stack| stacks.frames(stack).map(|address| frame(address, &modules)).collect())
-    };
-    let mut leaks: Vec<Leak> = sites
-        .into_iter()
-        .map(|(stack, (blocks, bytes))| Leak { blocks, bytes: Bytes(bytes), stack: frames(stack) })
-        .collect();
-    leaks.sort_by_key(|leak| std::cmp::Reverse((leak.bytes, leak.blocks, frame_key(leak))));
-    let error = |variance: f64| (process.sample_bytes > 0).then(|| Bytes(variance.sqrt() as u64));
-    let leaked_variance: f64 = ledger.live().map(|(_, block)| variance_of(block.size, block.maker)).sum();
-    let parent = process.parent.and_then(|parent| reader.processes().get(parent.0));
-    Ok(ProcessReport {
-        pid: process.pid,
-        exe: shown(&process.exe),
-        cmdline: process.cmdline.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-        origin: match process.origin {
-            Origin::Exec => "exec",
-            Origin::Fork => "fork",
-            Origin::Attach => "attach",
-        },
-        forked_from: parent.map(|parent| parent.pid),
-        sample_bytes: Bytes(process.sample_bytes),
-        allocated_error_bytes: error(variance),
-        leaked_error_bytes: error(leaked_variance),
-        tiers: process.tiers.clone(),
-        inside: process.inside.clone(),
-        allocator: shown(&process.allocator),
-        start_ns: process.start,
-        last_event_ns: last,
-        threads,
-        allocations: totals.allocations,
-        frees: totals.frees,
-        reallocs: totals.reallocs,
-        allocated_bytes: totals.allocated,
-        peak_bytes: totals.peak,
-        peak_at_ns: totals.peak_at,
-        leaked_blocks: totals.live_blocks,
-        leaked_bytes: totals.live,
-        maps: totals.maps,
-        mapped_bytes: totals.mapped,
-        inherited_frees: totals.inherited_frees,
-        stack_nodes: stacks.len() as u64,
-        cut_stacks: cut,
-        inconsistencies: totals.inconsistencies(),
-        lost: process.lost,
-        leaks,
-    })
+
+    /// The figures, and the doubts about them, after the last event.
+    pub(crate) fn end(self, process: &Process, events: &Events, reader: &Reader) -> (ProcessReport, Vec<Warning>) {
+        let mut warnings = events.warnings().to_vec();
+        warnings.extend(self.sums.iter().flat_map(|sums| sums.warnings.iter().cloned()));
+        warnings.extend(doubts(process, self.totals()));
+        (self.figures(process, events, reader), warnings)
+    }
+
+    fn totals(&self) -> &Totals {
+        self.sums.as_ref().map_or(self.ledger.totals(), |sums| &sums.totals)
+    }
+
+    fn figures(self, process: &Process, events: &Events, reader: &Reader) -> ProcessReport {
+        // In the order of their stacks, so that what is equal otherwise has an order too.
+        let mut sites: BTreeMap<Option<StackId>, (u64, u64)> = BTreeMap::new();
+        let mut leaked_variance = 0.0;
+        for block in self.ledger.table().values() {
+            let site = sites.entry(block.stack()).or_default();
+            *site = (site.0.saturating_add(block.count), site.1.saturating_add(block.bytes()));
+            leaked_variance += stream::variance(block.size, self.sample_bytes);
+        }
+        let held = self.sums.iter().flat_map(|sums| &sums.sites).filter(|site| site.figures.end.blocks > 0);
+        for (stack, end) in held.map(|site| (site.stack, site.figures.end)) {
+            let site = sites.entry(stack).or_default();
+            *site = (site.0.saturating_add(end.blocks), site.1.saturating_add(end.bytes));
+        }
+        let (last, threads, cut_stacks) = match &self.sums {
+            Some(sums) => (sums.last, sums.threads, sums.cut_stacks),
+            None => (self.last, self.threads.len() as u64, self.cut_stacks),
+        };
+        let (stacks, modules) = (events.stacks(), events.modules());
+        let frames = |stack: Option<StackId>| {
+            stack.map_or_else(Vec::new, |stack| stacks.frames(stack).map(|address| frame(address, modules)).collect())
+        };
+        let mut leaks: Vec<Leak> = sites
+            .into_iter()
+            .map(|(stack, (blocks, bytes))| Leak { blocks, bytes: Bytes(bytes), stack: frames(stack) })
+            .collect();
+        leaks.sort_by_key(|leak| std::cmp::Reverse((leak.bytes, leak.blocks, frame_key(leak))));
+        let totals = self.totals();
+        let error = |variance: f64| (process.sample_bytes > 0).then(|| Bytes(variance.sqrt() as u64));
+        let parent = process.parent.and_then(|parent| reader.processes().get(parent.0));
+        ProcessReport {
+            pid: process.pid,
+            exe: shown(&process.exe),
+            cmdline: process.cmdline.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            origin: match process.origin {
+                Origin::Exec => "exec",
+                Origin::Fork => "fork",
+                Origin::Attach => "attach",
+            },
+            forked_from: parent.map(|parent| parent.pid),
+            sample_bytes: Bytes(process.sample_bytes),
+            allocated_error_bytes: error(self.variance),
+            leaked_error_bytes: error(leaked_variance),
+            tiers: process.tiers.clone(),
+            inside: process.inside.clone(),
+            allocator: shown(&process.allocator),
+            start_ns: process.start,
+            last_event_ns: last,
+            threads,
+            allocations: totals.allocations,
+            frees: totals.frees,
+            reallocs: totals.reallocs,
+            allocated_bytes: totals.allocated,
+            peak_bytes: totals.peak,
+            peak_at_ns: totals.peak_at,
+            leaked_blocks: totals.live_blocks,
+            leaked_bytes: totals.live,
+            maps: totals.maps,
+            mapped_bytes: totals.mapped,
+            inherited_frees: totals.inherited_frees,
+            stack_nodes: stacks.len() as u64,
+            cut_stacks,
+            inconsistencies: totals.inconsistencies(),
+            lost: process.lost,
+            leaks,
+        }
+    }
 }
 
 fn frame_key(leak: &Leak) -> Option<u64> {

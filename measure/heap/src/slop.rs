@@ -276,7 +276,7 @@ fn of_events(process: &Process, events: &mut Events, sites: &mut Sites, options:
         if came {
             row.came(given(&block, model), block.count);
         }
-        row.live += block.count;
+        row.live = row.live.saturating_add(block.count);
         row.most_live = row.most_live.max(row.live);
         live.change(&block, row, model, u64::saturating_add);
         if ledger.totals().live > peak {
@@ -360,9 +360,9 @@ impl Row {
     }
 
     fn came(&mut self, usable: u64, count: u64) {
-        self.blocks += count;
+        self.blocks = self.blocks.saturating_add(count);
         match self.given.iter_mut().find(|(given, _)| *given == usable) {
-            Some((_, blocks)) => *blocks += count,
+            Some((_, blocks)) => *blocks = blocks.saturating_add(count),
             None => self.given.push((usable, count)),
         }
     }
@@ -385,19 +385,20 @@ fn given_for(size: u64, row: &Row, given: Given, model: Model) -> Vec<(u64, u64)
 }
 
 fn by_class(rows: &Rows, given: Given, model: Model) -> Vec<ClassSlop> {
-    let mut classes: BTreeMap<u64, ClassSlop> = BTreeMap::new();
+    // Requests of one category may get blocks as large as those of another one.
+    let mut classes: BTreeMap<(u64, Category), ClassSlop> = BTreeMap::new();
     for ((_, size), row) in rows {
         for (usable, blocks) in given_for(*size, row, given, model) {
             let category = model.category(*size);
             let empty = ClassSlop { category, usable, blocks: 0, requested_bytes: Bytes(0), slop_bytes: Bytes(0) };
-            let class = classes.entry(usable).or_insert(empty);
-            class.blocks += blocks;
+            let class = classes.entry((usable, category)).or_insert(empty);
+            class.blocks = class.blocks.saturating_add(blocks);
             class.requested_bytes.0 = class.requested_bytes.0.saturating_add(size.saturating_mul(blocks));
             class.slop_bytes.0 = class.slop_bytes.0.saturating_add((usable - size).saturating_mul(blocks));
         }
     }
     let mut classes: Vec<_> = classes.into_values().collect();
-    classes.sort_by_key(|class| (std::cmp::Reverse(class.slop_bytes), class.usable));
+    classes.sort_by_key(|class| (std::cmp::Reverse(class.slop_bytes), class.usable, class.category));
     classes
 }
 
@@ -406,7 +407,7 @@ fn by_site(rows: &Rows, given: Given, model: Model) -> Vec<(SiteId, SiteSlop)> {
     let empty = SiteSlop { blocks: 0, requested_bytes: Bytes(0), slop_bytes: Bytes(0), sizes: 0, site: Vec::new() };
     for ((site, size), row) in rows {
         let slop = sites.entry(*site).or_insert_with(|| empty.clone());
-        slop.blocks += row.blocks;
+        slop.blocks = slop.blocks.saturating_add(row.blocks);
         slop.sizes += 1;
         slop.requested_bytes.0 = slop.requested_bytes.0.saturating_add(size.saturating_mul(row.blocks));
         for (usable, blocks) in given_for(*size, row, given, model) {
@@ -416,4 +417,23 @@ fn by_site(rows: &Rows, given: Given, model: Model) -> Vec<(SiteId, SiteSlop)> {
     let mut sites: Vec<_> = sites.into_iter().collect();
     sites.sort_by_key(|(site, slop)| (std::cmp::Reverse(slop.slop_bytes), *site));
     sites
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_has_one_category() {
+        // Small and large by the model, but the allocator gave the same.
+        let mut rows = Rows::new();
+        for (site, size) in [(1, 100), (2, 3000), (3, 200)] {
+            let mut row = Row::new(size);
+            row.came(4096, 2);
+            rows.insert((SiteId(site), size), row);
+        }
+        let classes = by_class(&rows, Given::Recorded, Model::Moz2011);
+        let found: Vec<_> = classes.iter().map(|class| (class.category, class.usable, class.blocks)).collect();
+        assert_eq!(found, [(Category::Small, 4096, 4), (Category::Large, 4096, 2)]);
+    }
 }

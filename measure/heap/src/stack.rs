@@ -1,6 +1,6 @@
 //! Stacks as a tree: equal stacks have equal numbers, and a stack knows its caller's.
 
-use crate::index::{self, Index};
+use crate::index::{self, Index, Key};
 use crate::stream::ModuleId;
 use heap_wire::mark;
 use serde::{Deserialize, Serialize};
@@ -33,17 +33,23 @@ pub enum End {
     OutOfStack,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Node {
     parent: u32,
     address: u32,
+}
+
+impl Key for Node {
+    fn hash(&self) -> u64 {
+        index::hash(self.parent.into(), self.address.into())
+    }
 }
 
 /// All stacks of a process.
 #[derive(Debug)]
 pub struct Stacks {
     nodes: Vec<Node>,
-    children: Index,
+    children: Index<Node>,
     addresses: Vec<Address>,
     numbers: HashMap<Address, u32>,
 }
@@ -85,15 +91,10 @@ impl Stacks {
     /// The stack that has one more frame, inside.
     pub(crate) fn push(&mut self, outer: StackId, address: u32) -> StackId {
         let fresh = self.nodes.len() as u32;
-        let nodes = &self.nodes;
-        let same = |node: u32| {
-            let node = &nodes[node as usize];
-            node.parent == outer.0 && node.address == address
-        };
-        let hash_of = |node: u32| index::hash(nodes[node as usize].parent.into(), nodes[node as usize].address.into());
-        let node = self.children.find_or(index::hash(outer.0.into(), address.into()), fresh, same, hash_of);
+        let new = Node { parent: outer.0, address };
+        let node = self.children.find_or(new, fresh);
         if node == fresh {
-            self.nodes.push(Node { parent: outer.0, address });
+            self.nodes.push(new);
         }
         StackId(node)
     }

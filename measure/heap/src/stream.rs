@@ -24,6 +24,7 @@ mod sample;
 pub use crate::record::Recording;
 pub use crate::stack::{Address, End, StackId, Stacks};
 pub(crate) use follow::{process_of, punch};
+pub(crate) use sample::SAMPLE_MAX;
 pub use sample::variance;
 
 use crate::aggregate;
@@ -299,6 +300,10 @@ impl Reader {
             let rewritten = |extension| path.with_extension(extension).exists();
             if form != Form::Stream || !(rewritten(finish::EXTENSION) || rewritten(aggregate::EXTENSION)) {
                 match read_head(&path, form)? {
+                    Ok(head) if head.sample_bytes > SAMPLE_MAX => {
+                        let why = format!("it says that samples are {} bytes apart", head.sample_bytes);
+                        return Err(Error::on(Exit::Data, "the head of a stream is damaged", &path).because(why));
+                    }
                     Ok(head) => found.push((path, head)),
                     Err(Bad::Version(version)) => {
                         return Err(Error::on(Exit::Data, format!("a stream of version {version}"), &path)

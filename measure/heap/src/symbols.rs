@@ -1,14 +1,15 @@
 //! Names for addresses, after the run and without network: functions, inlined ones too, sources and lines.
 //!
 //! Debug data are in the object, below `/usr/lib/debug` by build-id, beside it by `.gnu_debuglink`, in `.dwo` and `.dwp` files; without any, the
-//! symbol tables are used. Where a file is another build by then, what was looked up right after the recording is used ([`remember`]). All addresses of an object are looked up together, so that one object at a time is in memory.
+//! symbol tables are used. Where a file is another build by then, what was looked up right after the recording is used ([`recall`]). All addresses of an object are looked up together, so that one object at a time is in memory.
 
 mod files;
 mod lookup;
 mod memory;
 
 pub use lookup::{Found, look_up};
-pub use memory::{Memory, recall, remember};
+pub use memory::{Memory, recall};
+pub(crate) use memory::{Wanted, remember};
 
 use crate::modes::Heap;
 use crate::stack::{Address, StackId};

@@ -12,6 +12,7 @@ pub use page::whole as whole_page;
 use crate::args::heap::{FinishArgs, GrowthArgs, HeapArgs, HeapVerb, RunArgs, SlopArgs};
 use crate::progress::Progress;
 use crate::{output, text};
+use heap::conclude::{self, Streams};
 use heap::growth;
 use heap::record::{self, Existing, FreeStacks, Keep, Phase, Plan, Sample};
 use heap::report::Report;
@@ -111,14 +112,7 @@ enum Form {
     Json,
 }
 
-/// What becomes of the streams.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Streams {
-    Finish,
-    Stay,
-}
-
-/// Prints the summary of a fresh recording, keeps the names of its functions, and finishes it.
+/// Names the functions of a fresh recording, finishes it, and prints its summary.
 fn conclude(
     directory: &Path,
     progress: &mut Progress,
@@ -127,17 +121,23 @@ fn conclude(
     form: Form,
     streams: Streams,
 ) -> Result<()> {
-    let mut document = summary(directory)?;
-    progress.note("naming functions", began.elapsed());
-    heap::symbols::remember(directory)?;
-    if streams == Streams::Finish && document.recording.running.is_empty() {
-        progress.note("making the recording small", began.elapsed());
-        match heap::finish::finish(directory, &mut |_| {}) {
-            Ok(_) => document.time_resolution_ns = heap::finish::QUANTUM,
-            // The program ran, and what it did is there: as large as it was.
-            Err(error) => output::complain(&text::errors::error(&error)),
-        }
+    let reader = Reader::open(directory)?;
+    let done = conclude::conclude(&reader, streams, &mut |phase| match phase {
+        conclude::Phase::Reading => progress.note("reading the recording", began.elapsed()),
+        conclude::Phase::Naming => progress.note("naming functions", began.elapsed()),
+    })?;
+    // The program ran, and what it did is there: as large as it was.
+    if let Some(error) = &done.failed {
+        output::complain(&text::errors::error(error));
     }
+    let all = done.finished.is_some() && done.failed.is_none();
+    let document = RunDocument {
+        schema: "thaw.heap-run/1",
+        file: directory.to_owned(),
+        recording: reader.recording().clone(),
+        time_resolution_ns: if all { heap::finish::QUANTUM } else { Nanos(0) },
+        report: done.report,
+    };
     progress.done();
     match form {
         Form::Json => output::json(&document),
@@ -229,18 +229,6 @@ fn answer<R: Serialize>(
         output::page(&page(&report, text::width::of_terminal()))?;
     }
     Ok(Exit::Done)
-}
-
-fn summary(directory: &Path) -> Result<RunDocument> {
-    let reader = Reader::open(directory)?;
-    let report = heap::report::report(&reader)?;
-    Ok(RunDocument {
-        schema: "thaw.heap-run/1",
-        file: directory.to_owned(),
-        recording: reader.recording().clone(),
-        time_resolution_ns: Nanos(0),
-        report,
-    })
 }
 
 /// The program's failure is said by the exit code; its recording is there all the same.

@@ -180,7 +180,7 @@ impl Packer {
             if how != Some(stored::ZSTD) {
                 self.planes.clear();
                 for plane in 0..4 {
-                    self.planes.extend(column.iter().skip(plane).step_by(4));
+                    self.planes.extend(column.chunks_exact(4).map(|word| word[plane]));
                 }
                 let planes = std::mem::take(&mut self.planes);
                 let smaller = how.is_some() || self.zstd(&planes)?.len() < out.len() - from;

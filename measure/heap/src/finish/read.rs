@@ -1,10 +1,11 @@
 //! Reading a finished file: block by block, event by event, hostile until shown otherwise.
 
 use super::columns::{COLUMNS, Column, MAGIC, Numbers, SECTION_HEAD, SECTION_MAX, VERSION, checksum, section, unpack};
-use super::predict::{Bucket, Near, Owner, Places, bucket, gone, taken};
+use super::predict::{Bucket, Owner, Places, bucket, gone, taken};
 use super::{ENDS, Quantum, above, op, rest};
+use crate::near::Near;
 use crate::stack::{Address, StackId, Stacks};
-use crate::stream::{Event, Freer, Maker, MapFlags, Module, ModuleId, Pointer, ThreadId, What};
+use crate::stream::{Event, Freer, Maker, MapFlags, Module, ModuleId, Pointer, SAMPLE_MAX, ThreadId, What};
 use heap_wire::{gather, spread, unzigzag};
 use model::{Bytes, Error, Exit, Nanos, Result, Warning, WarningKind};
 use std::collections::HashMap;
@@ -313,7 +314,7 @@ impl Blocks {
     fn new_classes(&mut self, stacks: &Stacks) -> Option<()> {
         while !self.columns[Column::NewClasses as usize].is_empty() {
             let size = self.number(Column::NewClasses)?;
-            let count = self.number(Column::NewClasses)?;
+            let count = self.number(Column::NewClasses).filter(|count| *count <= SAMPLE_MAX + 1)?;
             let more = self.number(Column::NewClasses)?;
             let usable = match more.checked_sub(1) {
                 Some(more) => Some(size.wrapping_add(unzigzag(more)).checked_sub(1)?),

@@ -1,9 +1,10 @@
 //! Writing a finished file: the events of one process, each entered into columns, blocks of them packed.
 
 use super::columns::{BLOCK, COLUMNS, Column, MAGIC, Packer, VERSION, put, put_bytes, section, section_head};
-use super::predict::{Bucket, Near, Owner, Places, bucket, gone, taken};
+use super::predict::{Bucket, Owner, Places, bucket, gone, taken};
 use super::{Quantum, op, rest};
-use crate::index::{self, Index};
+use crate::index::{self, Index, Key};
+use crate::near::Near;
 use crate::stack::StackId;
 use crate::stream::{Event, Events, Freer, Maker, ThreadId, What};
 use heap_wire::{spread, zigzag};
@@ -16,7 +17,7 @@ const NODES: usize = 1 << 20;
 const TEXTS: usize = 1 << 10;
 
 /// What allocations have in common.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Class {
     size: u64,
     /// Usable size + 1; 0: unknown.
@@ -26,7 +27,7 @@ struct Class {
     stack: u64,
 }
 
-impl Class {
+impl Key for Class {
     fn hash(&self) -> u64 {
         index::hash(self.size ^ self.stack << 32, self.usable ^ self.count << 48)
     }
@@ -64,9 +65,9 @@ pub struct Writer<'a> {
     quantum: Quantum,
     in_block: u32,
     events: u64,
-    classes: Vec<Class>,
-    /// Their numbers.
-    index: Index,
+    /// Numbers of classes, and how many there are.
+    classes: Index<Class>,
+    told_classes: u32,
     threads: Vec<Thread>,
     numbers: HashMap<ThreadId, usize>,
     thread: (ThreadId, usize),
@@ -102,8 +103,8 @@ impl<'a> Writer<'a> {
             quantum,
             in_block: 0,
             events: 0,
-            classes: Vec::new(),
-            index: Index::default(),
+            classes: Index::default(),
+            told_classes: 0,
             threads: Vec::new(),
             numbers: HashMap::new(),
             thread: (ThreadId(u32::MAX), usize::MAX),
@@ -254,13 +255,9 @@ impl<'a> Writer<'a> {
             count,
             stack: stack.map_or(0, |stack| u64::from(stack.0) + 1),
         };
-        let fresh = self.classes.len() as u32;
-        let classes = &self.classes;
-        let (same, hash_of) =
-            (|number: u32| classes[number as usize] == class, |number: u32| classes[number as usize].hash());
-        let number = self.index.find_or(class.hash(), fresh, same, hash_of);
-        if number == fresh {
-            self.classes.push(class);
+        let number = self.classes.find_or(class, self.told_classes);
+        if number == self.told_classes {
+            self.told_classes += 1;
             let more = if class.usable == 0 { 0 } else { zigzag(class.usable.wrapping_sub(size)).wrapping_add(1) };
             let column = self.column(Column::NewClasses);
             [size, count, more, class.stack].into_iter().for_each(|value| put(column, value));

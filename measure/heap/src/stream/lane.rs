@@ -295,31 +295,45 @@ impl Lane {
         stacks: &mut Stacks,
         addresses: &Addresses,
     ) -> Option<Option<StackId>> {
-        let mut ids = [0u32; heap_wire::FRAMES_MAX];
-        let (keep, count) = match part {
-            StackPart::None | StackPart::Same => return None,
+        match part {
+            StackPart::None | StackPart::Same => None,
             StackPart::Narrow(keep, bytes) => {
-                let pairs = bytes.chunks_exact(2).map(|id| u32::from(u16::from_le_bytes([id[0], id[1]])));
-                (keep, ids.iter_mut().zip(pairs).map(|(place, id)| *place = id).count())
+                let ids = bytes.chunks_exact(2).map(|id| u32::from(u16::from_le_bytes([id[0], id[1]])));
+                self.remember(ids.clone())?;
+                self.go_on(keep, ids, stacks, addresses)
             }
             StackPart::Wide(keep, bytes) => {
-                let words = bytes.chunks_exact(4).map(|id| u32::from_le_bytes([id[0], id[1], id[2], id[3]]));
-                (keep, ids.iter_mut().zip(words).map(|(place, id)| *place = id).count())
+                let ids = bytes.chunks_exact(4).map(|id| u32::from_le_bytes([id[0], id[1], id[2], id[3]]));
+                self.remember(ids.clone())?;
+                self.go_on(keep, ids, stacks, addresses)
             }
             StackPart::Known(keep, entry) => {
-                let entry = self.table.get(usize::from(entry)).filter(|entry| entry.count > 0)?;
-                let count = usize::from(entry.count);
-                ids.get_mut(..count)?.copy_from_slice(entry.ids.get(..count)?);
-                (keep, count)
+                let entry = *self.table.get(usize::from(entry)).filter(|entry| entry.count > 0)?;
+                let ids = entry.ids.get(..usize::from(entry.count))?;
+                self.go_on(keep, ids.iter().copied(), stacks, addresses)
             }
-        };
-        let ids = ids.get(..count)?;
-        if !matches!(part, StackPart::Known(..)) && (1..=DICTIONARY_FRAMES).contains(&count) {
-            let hash = ids.iter().fold(0, |hash, id| heap_wire::mix(hash, *id));
-            let entry = self.table.get_mut(heap_wire::slot_of(hash))?;
-            entry.count = count as u8;
-            entry.ids.get_mut(..count)?.copy_from_slice(ids);
         }
+    }
+
+    /// Remembers new frames, if they are few.
+    fn remember(&mut self, ids: impl ExactSizeIterator<Item = u32> + Clone) -> Option<()> {
+        let count = ids.len();
+        if (1..=DICTIONARY_FRAMES).contains(&count) {
+            let entry = self.table.get_mut(heap_wire::slot_of(ids.clone().fold(0, heap_wire::mix)))?;
+            entry.count = count as u8;
+            entry.ids.iter_mut().zip(ids).for_each(|(place, id)| *place = id);
+        }
+        Some(())
+    }
+
+    /// Of the last stack, `keep` elements stay, and these follow.
+    fn go_on(
+        &mut self,
+        keep: u8,
+        ids: impl Iterator<Item = u32>,
+        stacks: &mut Stacks,
+        addresses: &Addresses,
+    ) -> Option<Option<StackId>> {
         let keep = usize::from(keep);
         if keep > self.stack.len() {
             return None;
@@ -327,8 +341,8 @@ impl Lane {
         self.stack.truncate(keep);
         for id in ids {
             let node = match self.stack.last() {
-                None if *id < mark::FIRST_PC => Stacks::end(*id),
-                Some(outer) if *id >= mark::FIRST_PC => stacks.push(*outer, *addresses.get(id)?),
+                None if id < mark::FIRST_PC => Stacks::end(id),
+                Some(outer) if id >= mark::FIRST_PC => stacks.push(*outer, *addresses.get(&id)?),
                 _ => return None,
             };
             self.stack.push(node);

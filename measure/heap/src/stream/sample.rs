@@ -5,6 +5,9 @@
 //! Counts are whole numbers here: 1 / p is rounded up or down at random, so that the average stays what it is; the same block of the same
 //! recording is always rounded alike.
 
+/// Most mean bytes between samples: no block stands for more blocks than this and one.
+pub(crate) const SAMPLE_MAX: u64 = 1 << 30;
+
 /// The chance that a block was kept.
 fn chance(size: u64, rate: u64) -> f64 {
     -(-(size.max(1) as f64) / rate as f64).exp_m1()

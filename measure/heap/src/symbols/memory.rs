@@ -1,7 +1,7 @@
 //! Names that were looked up right after a recording, beside its streams: for when the files are another build by then.
 
 use super::lookup::Found;
-use crate::stream::Reader;
+use crate::stream::Events;
 use model::{Error, Exit, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -31,23 +31,28 @@ type Named = (Option<u32>, Option<u32>, Option<u32>);
 /// What is remembered, by path and build-id.
 pub type Memory = HashMap<(PathBuf, Vec<u8>), HashMap<u64, Vec<Found>>>;
 
-/// Looks up all addresses of a recording and writes them beside it.
-///
-/// # Errors
-/// The recording cannot be read, the file cannot be written. Objects that cannot be read are left out.
-pub fn remember(directory: &Path) -> Result<()> {
-    let reader = Reader::open(directory)?;
-    let mut wanted: BTreeMap<(PathBuf, Vec<u8>), BTreeSet<u64>> = BTreeMap::new();
-    for process in reader.processes() {
-        let mut events = reader.places(process.id)?;
-        while events.next()?.is_some() {}
-        let (stacks, modules) = events.into_parts();
-        for address in stacks.addresses() {
-            let Some(module) = address.module.and_then(|module| modules.get(module.0 as usize)) else { continue };
+/// Addresses to be looked up, by object.
+#[derive(Debug, Default)]
+pub(crate) struct Wanted(BTreeMap<(PathBuf, Vec<u8>), BTreeSet<u64>>);
+
+impl Wanted {
+    /// All that a process has, after its last event.
+    pub(crate) fn add(&mut self, events: &Events) {
+        for address in events.stacks().addresses() {
+            let Some(module) = address.module.and_then(|module| events.modules().get(module.0 as usize)) else {
+                continue;
+            };
             let object = (module.path.clone(), module.build_id.clone());
-            wanted.entry(object).or_default().insert(super::inside(address, Some(module)));
+            self.0.entry(object).or_default().insert(super::inside(address, Some(module)));
         }
     }
+}
+
+/// Looks addresses up and writes what was found beside the recording.
+///
+/// # Errors
+/// The file cannot be written. Objects that cannot be read are left out.
+pub(crate) fn remember(directory: &Path, Wanted(wanted): Wanted) -> Result<()> {
     let mut texts = Texts::default();
     let mut objects = Vec::new();
     for ((path, build_id), addresses) in wanted {

@@ -88,7 +88,7 @@ fn what_needs_events_says_so() {
         assert_eq!(error.exit, Exit::Usage);
         assert_eq!(error.hint.as_deref(), Some("record it without --aggregate"));
     }
-    heap::symbols::remember(sums.reader.directory()).unwrap();
+    heap::conclude::conclude(&sums.reader, heap::conclude::Streams::Stay, &mut |_| {}).unwrap();
 }
 
 #[test]

@@ -38,7 +38,7 @@ pub fn attach(args: &AttachArgs, quiet: bool) -> Result<Exit> {
         progress.note(&what, began.elapsed());
     })?;
     let form = if args.json { super::Form::Json } else { super::Form::Text };
-    super::conclude(&plan.output, &mut progress, began, args.leaks, form, super::Streams::Finish)?;
+    super::conclude(&plan.output, &mut progress, began, args.leaks, form, heap::conclude::Streams::Finish)?;
     Ok(Exit::Done)
 }
 

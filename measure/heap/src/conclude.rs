@@ -1,0 +1,73 @@
+//! What is done once, when a recorded program has ended: the summary, the names of its functions, the finished form. Each stream is read once.
+
+use crate::finish::{self, Finished};
+use crate::report::{self, Report, Summary};
+use crate::stream::{Events, Process, Reader};
+use crate::symbols::{self, Wanted};
+use model::{Error, Result};
+
+/// What becomes of the streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Streams {
+    /// They are rewritten, if no process of the recording runs any more ([`crate::finish`]).
+    Finish,
+    /// They stay.
+    Stay,
+}
+
+/// What is going on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Events are read, and rewritten.
+    Reading,
+    /// Functions are named.
+    Naming,
+}
+
+/// What came out.
+#[derive(Debug)]
+pub struct Conclusion {
+    /// The summary.
+    pub report: Report,
+    /// What finishing did; `None`: there was none.
+    pub finished: Option<Finished>,
+    /// Why streams stay that should have been rewritten: the recording is whole all the same.
+    pub failed: Option<Error>,
+}
+
+/// Concludes a recording.
+///
+/// # Errors
+/// The recording cannot be read, the names cannot be written.
+pub fn conclude(reader: &Reader, streams: Streams, progress: &mut dyn FnMut(Phase)) -> Result<Conclusion> {
+    progress(Phase::Reading);
+    let (mut finished, mut failed) = (None, None);
+    if streams == Streams::Finish && reader.recording().running.is_empty() {
+        match finish::prepare(reader) {
+            Ok(()) => finished = Some(Finished::default()),
+            Err(error) => failed = Some(error),
+        }
+    }
+    let (mut processes, mut wanted) = (Vec::new(), Wanted::default());
+    for process in reader.processes() {
+        let rewritten = match finished.as_mut().filter(|_| failed.is_none() && finish::is_stream(&process.file)) {
+            Some(done) => rewrite(reader, process, done).map_err(|error| failed = Some(error)).ok(),
+            None => None,
+        };
+        let (summary, events) = match rewritten {
+            Some(both) => both,
+            None => report::read(reader, process)?,
+        };
+        wanted.add(&events);
+        processes.push(summary.end(process, &events, reader));
+    }
+    progress(Phase::Naming);
+    symbols::remember(reader.directory(), wanted)?;
+    Ok(Conclusion { report: report::of_processes(reader, processes), finished, failed })
+}
+
+fn rewrite(reader: &Reader, process: &Process, done: &mut Finished) -> Result<(Summary, Events)> {
+    let mut summary = Summary::new(process);
+    let events = finish::one(reader, process, done, |event, events| summary.enter(event, events.stacks()))?;
+    Ok((summary, events))
+}
