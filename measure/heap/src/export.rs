@@ -10,6 +10,7 @@ mod massif;
 mod pprof;
 mod stacks;
 
+use crate::aggregate;
 use crate::modes::{Heap, Measure, Split, Window};
 use crate::named::Named;
 use crate::stream::{Process, Reader};
@@ -75,6 +76,10 @@ impl<'a> Export<'a> {
         let main = self.main().ok_or_else(|| {
             Error::new(Exit::Data, "nothing to export", "the recording has no process").hint("thaw heap report")
         })?;
+        if (format == Format::Dhat || format.is_log()) && self.named.processes.iter().any(Process::is_summed) {
+            let why = "this format is a log of events, or wants the most of each stack at a time";
+            return Err(aggregate::no_events(self.reader.directory(), why));
+        }
         os::file::write_by(path, |out| match format {
             Format::Dmd => dmd::write(self, out),
             Format::Dhat => dhat::write(self, main, out),

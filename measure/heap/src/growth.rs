@@ -8,6 +8,7 @@ mod follow;
 
 pub use chain::{Chain, LEAST_STEPS, Shape, Step};
 
+use crate::aggregate;
 use crate::site::{self, Answer, Placed, SiteId, Sites};
 use crate::slop::Model;
 use crate::stream::{Events, Process, Reader, What};
@@ -150,8 +151,12 @@ const WORTH_IN_SMALL: u64 = 4096;
 /// # Errors
 /// A file that cannot be read.
 pub fn report(reader: &Reader, options: &Options) -> Result<Report> {
-    let (processes, warnings) =
-        site::by_process(reader, options.frames, |process, events, sites| of_process(process, events, sites, options))?;
+    let (processes, warnings) = site::by_process(reader, options.frames, |process, events, sites| {
+        if process.is_summed() {
+            return Err(aggregate::no_events(reader.directory(), "growth is seen in the order of events"));
+        }
+        of_process(process, events, sites, options)
+    })?;
     Ok(Report { processes, warnings })
 }
 

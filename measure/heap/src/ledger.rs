@@ -3,6 +3,7 @@
 use crate::stack::{Quick, StackId};
 use crate::stream::{Event, Freer, Maker, Origin, Pointer, ThreadId, What};
 use model::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
@@ -122,7 +123,7 @@ pub struct Ledger<B: Kept = Block> {
 }
 
 /// Sums over the events so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
     /// Blocks made.
     pub allocations: u64,
@@ -182,6 +183,16 @@ impl Ledger {
             What::Alloc { ptr, maker, .. } if maker != Maker::Pool => self.live.get(&ptr).copied(),
             _ => None,
         }
+    }
+
+    /// Whether a block is live here.
+    pub fn holds(&self, ptr: Pointer) -> bool {
+        self.live.contains_key(&ptr)
+    }
+
+    /// Whether blocks may have been made before the stream began.
+    pub fn inherits(&self) -> bool {
+        self.inherits
     }
 
     /// What is live now, in no order: after the last event, what leaked.

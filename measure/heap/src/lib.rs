@@ -10,6 +10,7 @@
 //!
 //! Not for the code inside of the recorded program (`inject/heap-agent`).
 
+pub mod aggregate;
 #[cfg(target_arch = "x86_64")]
 pub mod attach;
 pub mod conclude;

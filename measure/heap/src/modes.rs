@@ -6,16 +6,17 @@ mod timeline;
 
 pub use timeline::{Point, Timeline};
 
+use crate::aggregate::{self, Sums};
 use crate::ledger::{Block, Change, Inconsistency, Ledger, Totals};
 use crate::stack::Quick;
 use crate::stream::{Event, Freer, Module, Origin, Process, ProcessId, Reader, StackId, Stacks, ThreadId, What};
 use model::{Bytes, Nanos, Result, Warning};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasherDefault;
 
 /// Blocks and their bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct Held {
     /// Bytes asked for.
@@ -42,7 +43,7 @@ impl Held {
 }
 
 /// What the blocks of one site add up to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct Figures {
     /// Blocks made in the window.
@@ -127,7 +128,7 @@ pub enum Split {
 }
 
 /// Blocks that were made by the same stack (and thread, or size: see [`Split`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Site {
     /// Where they were made; `None`: no stack was taken.
     pub stack: Option<StackId>,
@@ -138,6 +139,7 @@ pub struct Site {
     /// What they add up to.
     pub figures: Figures,
     /// How many peaks there had been when the site changed last.
+    #[serde(skip)]
     seen: u64,
 }
 
@@ -201,11 +203,14 @@ impl Heap {
     }
 }
 
-/// Reads a process's events.
+/// Reads a process's events, or its sums.
 ///
 /// # Errors
-/// The file cannot be read.
+/// The file cannot be read; it has sums only, which know nothing of windows and threads.
 pub fn analyze(reader: &Reader, process: &Process, window: Window, split: Split) -> Result<Heap> {
+    if process.is_summed() {
+        return of_sums(reader, process, window, split);
+    }
     let mut events = reader.events(process.id)?;
     let mut books = Books::new(process.origin, process.start, window, split);
     books.sampled = process.sample_bytes > 0;
@@ -222,10 +227,10 @@ pub fn analyze(reader: &Reader, process: &Process, window: Window, split: Split)
     }
     let warnings = events.warnings().to_vec();
     let (stacks, modules) = events.into_parts();
-    let books = books.close();
+    let sites = books.sites();
     Ok(Heap {
         process: process.id,
-        sites: books.sites,
+        sites,
         stacks,
         modules,
         totals: *books.ledger.totals(),
@@ -235,6 +240,44 @@ pub fn analyze(reader: &Reader, process: &Process, window: Window, split: Split)
         timeline: books.timeline,
         threads,
         warnings,
+    })
+}
+
+/// What was added up while the process ran. The most of a site at a time is an upper bound where sizes are put together.
+fn of_sums(reader: &Reader, process: &Process, window: Window, split: Split) -> Result<Heap> {
+    if window != Window::default() {
+        return Err(aggregate::no_events(reader.directory(), "moments and marks are not known"));
+    }
+    if split == Split::Thread {
+        return Err(aggregate::no_events(reader.directory(), "threads are not told apart"));
+    }
+    let sums = Sums::read(&process.file)?;
+    let (stacks, modules) = sums.places();
+    let mut sites = sums.sites;
+    if split == Split::Stack {
+        let mut index: HashMap<Option<StackId>, usize> = HashMap::new();
+        let mut whole: Vec<Site> = Vec::new();
+        for site in sites {
+            let at = *index.entry(site.stack).or_insert(whole.len());
+            match whole.get_mut(at) {
+                Some(same) => same.figures.add(&site.figures),
+                None => whole.push(Site { part: 0, usable: None, ..site }),
+            }
+        }
+        sites = whole;
+    }
+    Ok(Heap {
+        process: process.id,
+        sites,
+        stacks,
+        modules,
+        totals: sums.totals,
+        peak: sums.peak,
+        peak_at: sums.peak_at,
+        last: sums.last,
+        timeline: sums.timeline,
+        threads: HashMap::new(),
+        warnings: sums.warnings,
     })
 }
 
@@ -251,8 +294,8 @@ enum Last {
 type Key = (u32, u64, u64);
 
 /// The books while events come in.
-struct Books {
-    ledger: Ledger,
+pub(crate) struct Books {
+    pub(crate) ledger: Ledger,
     split: Split,
     /// Whether a thread's next event may be missing: then nothing is known to be temporary.
     sampled: bool,
@@ -262,14 +305,14 @@ struct Books {
     index: HashMap<Key, u32, BuildHasherDefault<Quick>>,
     doing: HashMap<ThreadId, Last, BuildHasherDefault<Quick>>,
     peaks: u64,
-    peak: Held,
-    peak_at: Nanos,
-    last: Nanos,
-    timeline: Timeline,
+    pub(crate) peak: Held,
+    pub(crate) peak_at: Nanos,
+    pub(crate) last: Nanos,
+    pub(crate) timeline: Timeline,
 }
 
 impl Books {
-    fn new(origin: Origin, start: Nanos, window: Window, split: Split) -> Self {
+    pub(crate) fn new(origin: Origin, start: Nanos, window: Window, split: Split) -> Self {
         Self {
             ledger: Ledger::new(origin),
             split,
@@ -288,7 +331,7 @@ impl Books {
     }
 
     /// Enters an event; `false`: it is behind the window.
-    fn enter(&mut self, event: &Event) -> bool {
+    pub(crate) fn enter(&mut self, event: &Event) -> bool {
         if self.until.is_some_and(|until| event.at > until) {
             return false;
         }
@@ -353,18 +396,13 @@ impl Books {
         if block.at < self.since {
             return None;
         }
-        let part = match self.split {
-            Split::Stack => 0,
-            Split::Thread => u64::from(block.thread.0),
-            Split::Size => block.size,
-        };
-        let usable = block.usable.filter(|_| self.split == Split::Size);
         let fresh = self.sites.len() as u32;
-        let key = (block.stack.map_or(u32::MAX, |stack| stack.0), part, usable.map_or(u64::MAX, |usable| usable.0));
+        let key = self.key(block);
         let at = *self.index.entry(key).or_insert(fresh);
         if at == fresh {
             let figures = Figures::default();
-            self.sites.push(Site { stack: block.stack, part, usable, figures, seen: self.peaks });
+            let usable = block.usable.filter(|_| self.split == Split::Size);
+            self.sites.push(Site { stack: block.stack, part: key.1, usable, figures, seen: self.peaks });
         }
         let site = &mut self.sites[at as usize];
         if site.seen < self.peaks {
@@ -396,8 +434,8 @@ impl Books {
         note(&mut site.figures);
     }
 
-    /// After the last event.
-    fn close(mut self) -> Self {
+    /// The sites as they are after the last event so far.
+    pub(crate) fn sites(&mut self) -> Vec<Site> {
         let peaks = self.peaks;
         for site in &mut self.sites {
             if site.seen < peaks {
@@ -405,14 +443,23 @@ impl Books {
                 site.seen = peaks;
             }
         }
-        let live: Vec<Block> = self.ledger.live().map(|(_, block)| *block).collect();
-        let last = self.last;
-        for block in live {
-            if let Some(site) = self.site(&block) {
-                site.figures.lives(last - block.at, block.count);
+        let mut sites = self.sites.clone();
+        for (_, block) in self.ledger.live().filter(|(_, block)| block.at >= self.since) {
+            if let Some(site) = self.index.get(&self.key(block)).and_then(|at| sites.get_mut(*at as usize)) {
+                site.figures.lives(self.last - block.at, block.count);
             }
         }
-        self
+        sites
+    }
+
+    fn key(&self, block: &Block) -> Key {
+        let part = match self.split {
+            Split::Stack => 0,
+            Split::Thread => u64::from(block.thread.0),
+            Split::Size => block.size,
+        };
+        let usable = block.usable.filter(|_| self.split == Split::Size);
+        (block.stack.map_or(u32::MAX, |stack| stack.0), part, usable.map_or(u64::MAX, |usable| usable.0))
     }
 }
 
@@ -441,7 +488,8 @@ mod tests {
                 break;
             }
         }
-        books.close()
+        books.sites = books.sites();
+        books
     }
 
     fn held(bytes: u64, blocks: u64) -> Held {

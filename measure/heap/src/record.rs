@@ -3,6 +3,7 @@
 //! A recording is a directory: `recording.json` and one `PID-N.stream` for each process image. The streams are complete at any moment, so a recording
 //! whose thaw was killed is read as far as it goes.
 
+use crate::aggregate::Aggregator;
 use crate::stream::SAMPLE_MAX;
 use model::{Error, Exit, Result, shown};
 use os::spawn::{Ended, Launch, Stream};
@@ -36,8 +37,19 @@ pub struct Plan {
     pub frees: FreeStacks,
     /// Which blocks are recorded; `None`: all.
     pub sample: Option<Sample>,
+    /// What is kept.
+    pub keep: Keep,
     /// The guest.
     pub agent: PathBuf,
+}
+
+/// What is kept of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// Every event.
+    Events,
+    /// Sums by site, made while the program runs: the disk holds no more than what was not read yet. See [`crate::aggregate`].
+    Sums,
 }
 
 /// What to do with a recording that is already there.
@@ -186,23 +198,60 @@ pub fn run(plan: &Plan, version: &str, progress: &mut dyn FnMut(Phase)) -> Resul
     let cwd = std::env::current_dir().map(|cwd| shown(&cwd)).unwrap_or_default();
     let mut recording = begin(version, command, cwd, &clock);
     recording.write(&directory)?;
-    let ended = start(plan, &directory, progress).inspect_err(|_| {
+    let nothing = |_: &Error| {
         // Nothing was recorded: leave no directory that looks like a recording.
         let _ = fs::remove_dir_all(&directory);
-    })?;
-    recording.running = wait_for_descendants(progress)?;
+    };
+    let mut beside = Beside::new(plan.keep, &directory, &clock).inspect_err(nothing)?;
+    let ended = start(plan, &directory, progress, &mut beside).inspect_err(nothing)?;
+    recording.running = wait_for_descendants(progress, &mut beside)?;
     progress(Phase::Finishing);
+    let summed = beside.end(&recording.running);
     recording.finished = recording.running.is_empty();
     recording.ticks_per_second = Some(clock.rate());
     (recording.code, recording.signal) = (ended.code, ended.signal);
     recording.cpu_s = Some(ended.usage.user.seconds() + ended.usage.system.seconds());
     recording.max_rss_bytes = Some(ended.usage.max_rss.0);
-    if finish(&directory, &recording.running)? == 0 {
+    let streams = finish(&directory, &recording.running)?;
+    if streams + *summed.as_ref().unwrap_or(&1) == 0 {
         recording.nothing = Some(why_nothing(plan));
     }
     recording.write(&directory)?;
     share(&directory);
-    Ok(recording)
+    summed.map(|_| recording)
+}
+
+/// What is done beside the program while it runs.
+struct Beside<'a> {
+    aggregator: Option<Aggregator>,
+    clock: &'a Clock,
+    /// The program goes on without it.
+    failed: Option<Error>,
+}
+
+impl<'a> Beside<'a> {
+    fn new(keep: Keep, directory: &Path, clock: &'a Clock) -> Result<Self> {
+        let aggregator = match keep {
+            Keep::Events => None,
+            Keep::Sums => Some(Aggregator::new(directory, clock.ticks)?),
+        };
+        Ok(Self { aggregator, clock, failed: None })
+    }
+
+    fn poll(&mut self) {
+        if let Some(aggregator) = self.aggregator.as_mut().filter(|_| self.failed.is_none()) {
+            self.failed = aggregator.poll(self.clock).err();
+        }
+    }
+
+    /// How many streams were added up.
+    fn end(self, running: &[u32]) -> Result<usize> {
+        if let Some(failed) = self.failed {
+            return Err(failed);
+        }
+        let Some(aggregator) = self.aggregator else { return Ok(0) };
+        aggregator.end(self.clock, running)
+    }
 }
 
 /// What is known when a recording begins.
@@ -252,7 +301,7 @@ pub(crate) fn make_directory(path: &Path, existing: Existing) -> Result<PathBuf>
     path.canonicalize().map_err(cannot)
 }
 
-fn start(plan: &Plan, directory: &Path, progress: &mut dyn FnMut(Phase)) -> Result<Ended> {
+fn start(plan: &Plan, directory: &Path, progress: &mut dyn FnMut(Phase), beside: &mut Beside<'_>) -> Result<Ended> {
     let mut launch = Launch::new(&plan.command);
     launch.stdin = Stream::Inherit;
     launch.env = environment(plan, directory);
@@ -263,6 +312,7 @@ fn start(plan: &Plan, directory: &Path, progress: &mut dyn FnMut(Phase)) -> Resu
         if let Some(ended) = running.wait_for(Duration::from_millis(100))? {
             return Ok(ended);
         }
+        beside.poll();
         if os::interrupt::requested() && !told {
             // What it did until then is wanted: let it end as it would from the keyboard.
             running.signal(libc::SIGINT)?;
@@ -289,7 +339,7 @@ fn environment(plan: &Plan, directory: &Path) -> Vec<(OsString, Option<OsString>
 }
 
 /// Waits until none is left, or Ctrl-C; returns those that still run.
-fn wait_for_descendants(progress: &mut dyn FnMut(Phase)) -> Result<Vec<u32>> {
+fn wait_for_descendants(progress: &mut dyn FnMut(Phase), beside: &mut Beside<'_>) -> Result<Vec<u32>> {
     loop {
         os::spawn::reap_all();
         let left = os::process::descendants(std::process::id());
@@ -297,6 +347,7 @@ fn wait_for_descendants(progress: &mut dyn FnMut(Phase)) -> Result<Vec<u32>> {
             return Ok(left);
         }
         progress(Phase::Waiting(left.len()));
+        beside.poll();
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -362,6 +413,11 @@ impl Clock {
             Error::new(Exit::Machine, "heap recording works on x86-64 only so far", std::env::consts::ARCH)
         })?;
         Ok(Self { ticks, ns: os::spawn::monotonic_ns() })
+    }
+
+    /// The counter.
+    pub(crate) fn now() -> u64 {
+        ticks().unwrap_or(0)
     }
 
     /// Ticks per second since the start.

@@ -1,6 +1,7 @@
 //! The summary of a recording: what each process allocated, what it did not give back, and what is missing from the recording.
 
-use crate::ledger::{Kept, Ledger, Table};
+use crate::aggregate::Sums;
+use crate::ledger::{Kept, Ledger, Table, Totals};
 use crate::near::Near;
 use crate::stack::{Address, End, Quick};
 use crate::stream::{
@@ -118,9 +119,12 @@ pub fn report(reader: &Reader) -> Result<Report> {
     Ok(of_processes(reader, processes))
 }
 
-/// Reads the events of a process; also what gave them.
+/// Reads the events of a process, or what they were added up to; also what gave them.
 pub(crate) fn read(reader: &Reader, process: &Process) -> Result<(Summary, Events)> {
-    let (mut summary, mut events) = (Summary::new(process), reader.events(process.id)?);
+    let (mut summary, mut events) = (Summary::new(process), reader.places(process.id)?);
+    if process.is_summed() {
+        summary.sums = Some(Sums::read(&process.file)?);
+    }
     while let Some(event) = events.next()? {
         summary.enter(&event, events.stacks());
     }
@@ -191,6 +195,8 @@ pub(crate) struct Summary {
     cut: Vec<Option<bool>>,
     cut_stacks: u64,
     variance: f64,
+    /// In the place of events, where these were added up while the program ran.
+    sums: Option<Sums>,
 }
 
 impl Summary {
@@ -204,6 +210,7 @@ impl Summary {
             cut: Vec::new(),
             cut_stacks: 0,
             variance: 0.0,
+            sums: None,
         }
     }
 
@@ -233,8 +240,13 @@ impl Summary {
     /// The figures, and the doubts about them, after the last event.
     pub(crate) fn end(self, process: &Process, events: &Events, reader: &Reader) -> (ProcessReport, Vec<Warning>) {
         let mut warnings = events.warnings().to_vec();
-        warnings.extend(doubts(process, self.ledger.totals()));
+        warnings.extend(self.sums.iter().flat_map(|sums| sums.warnings.iter().cloned()));
+        warnings.extend(doubts(process, self.totals()));
         (self.figures(process, events, reader), warnings)
+    }
+
+    fn totals(&self) -> &Totals {
+        self.sums.as_ref().map_or(self.ledger.totals(), |sums| &sums.totals)
     }
 
     fn figures(self, process: &Process, events: &Events, reader: &Reader) -> ProcessReport {
@@ -246,6 +258,15 @@ impl Summary {
             *site = (site.0.saturating_add(block.count), site.1.saturating_add(block.bytes()));
             leaked_variance += stream::variance(block.size, self.sample_bytes);
         }
+        let held = self.sums.iter().flat_map(|sums| &sums.sites).filter(|site| site.figures.end.blocks > 0);
+        for (stack, end) in held.map(|site| (site.stack, site.figures.end)) {
+            let site = sites.entry(stack).or_default();
+            *site = (site.0.saturating_add(end.blocks), site.1.saturating_add(end.bytes));
+        }
+        let (last, threads, cut_stacks) = match &self.sums {
+            Some(sums) => (sums.last, sums.threads, sums.cut_stacks),
+            None => (self.last, self.threads.len() as u64, self.cut_stacks),
+        };
         let (stacks, modules) = (events.stacks(), events.modules());
         let frames = |stack: Option<StackId>| {
             stack.map_or_else(Vec::new, |stack| stacks.frames(stack).map(|address| frame(address, modules)).collect())
@@ -255,7 +276,7 @@ impl Summary {
             .map(|(stack, (blocks, bytes))| Leak { blocks, bytes: Bytes(bytes), stack: frames(stack) })
             .collect();
         leaks.sort_by_key(|leak| std::cmp::Reverse((leak.bytes, leak.blocks, frame_key(leak))));
-        let totals = self.ledger.totals();
+        let totals = self.totals();
         let error = |variance: f64| (process.sample_bytes > 0).then(|| Bytes(variance.sqrt() as u64));
         let parent = process.parent.and_then(|parent| reader.processes().get(parent.0));
         ProcessReport {
@@ -275,8 +296,8 @@ impl Summary {
             inside: process.inside.clone(),
             allocator: shown(&process.allocator),
             start_ns: process.start,
-            last_event_ns: self.last,
-            threads: self.threads.len() as u64,
+            last_event_ns: last,
+            threads,
             allocations: totals.allocations,
             frees: totals.frees,
             reallocs: totals.reallocs,
@@ -289,7 +310,7 @@ impl Summary {
             mapped_bytes: totals.mapped,
             inherited_frees: totals.inherited_frees,
             stack_nodes: stacks.len() as u64,
-            cut_stacks: self.cut_stacks,
+            cut_stacks,
             inconsistencies: totals.inconsistencies(),
             lost: process.lost,
             leaks,

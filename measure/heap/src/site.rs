@@ -102,7 +102,7 @@ pub(crate) fn by_process<P: Placed>(
     warnings.extend(reader.sampled());
     let (mut answers, mut unnamed) = (Vec::new(), Vec::new());
     for process in reader.processes() {
-        let (mut events, mut sites) = (reader.events(process.id)?, Sites::new(depth));
+        let (mut events, mut sites) = (reader.places(process.id)?, Sites::new(depth));
         let answer = ask(process, &mut events, &mut sites)?;
         warnings.extend(events.warnings().iter().cloned());
         if process.lost > 0 {

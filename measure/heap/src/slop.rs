@@ -9,7 +9,8 @@ mod models;
 pub use clownshoes::{Cause, Certainty, Clownshoes, Shoe};
 pub use models::{Category, Model};
 
-use crate::ledger::{Block, Change, Inconsistency, Ledger};
+use crate::ledger::{self, Block, Change, Inconsistency, Ledger};
+use crate::modes::{self, Split, Window};
 use crate::site::{self, Answer, Placed, SiteId, Sites};
 use crate::stream::{Events, Maker, Process, Reader, What};
 use crate::symbols::Frame;
@@ -159,8 +160,14 @@ pub const ELSE: Model = Model::Jemalloc5;
 /// # Errors
 /// A file that cannot be read.
 pub fn report(reader: &Reader, options: &Options) -> Result<Report> {
-    let (processes, mut warnings) =
-        site::by_process(reader, options.frames, |process, events, sites| of_process(process, events, sites, options))?;
+    let (processes, mut warnings) = site::by_process(reader, options.frames, |process, events, sites| {
+        let added = if process.is_summed() {
+            of_sums(reader, process, events, sites, options)?
+        } else {
+            of_events(process, events, sites, options)?
+        };
+        Ok(of_process(process, added, options))
+    })?;
     let guessed = |process: &&ProcessSlop| process.given == Given::Modelled && process.allocator_model.is_none();
     let unknown = processes.iter().filter(|process| guessed(process) && options.model.is_none());
     let unknown: BTreeSet<&str> = unknown.map(|process| process.exe.as_str()).collect();
@@ -206,14 +213,44 @@ impl Placed for ProcessSlop {
     }
 }
 
-fn of_process(
-    process: &Process,
-    events: &mut Events,
-    sites: &mut Sites,
-    options: &Options,
-) -> Result<Answer<ProcessSlop>> {
-    let allocator_model = Model::of(&process.allocator, &process.exe);
-    let model = options.model.or(allocator_model).unwrap_or(ELSE);
+/// What a process adds up to.
+struct Added {
+    rows: Rows,
+    totals: ledger::Totals,
+    /// Most bytes live, and what was given for these.
+    peak: Bytes,
+    at_peak: Live,
+    /// Whether usable sizes were recorded.
+    recorded: bool,
+}
+
+fn model_of(process: &Process, options: &Options) -> Model {
+    options.model.or_else(|| Model::of(&process.allocator, &process.exe)).unwrap_or(ELSE)
+}
+
+/// As many blocks of a place are an upper bound of those that were live at a time.
+fn of_sums(reader: &Reader, process: &Process, events: &Events, sites: &mut Sites, options: &Options) -> Result<Added> {
+    let model = model_of(process, options);
+    let heap = modes::analyze(reader, process, Window::default(), Split::Size)?;
+    let (mut rows, mut at_peak, mut recorded) = (Rows::new(), Live::default(), false);
+    for site in &heap.sites {
+        let (figures, size) = (site.figures, site.part);
+        recorded |= site.usable.is_some();
+        let given = site.usable.map_or_else(|| model.usable(size), |usable| usable.0.max(size));
+        let place = sites.of(site.stack, events.stacks(), events.modules());
+        let row = rows.entry((place, size)).or_insert_with(|| Row::new(size));
+        row.came(given, figures.made.blocks);
+        row.most_live += figures.max.blocks;
+        at_peak.given = at_peak.given.saturating_add(given.saturating_mul(figures.peak.blocks));
+        for (live, usable) in at_peak.models.iter_mut().zip(row.usable) {
+            *live = live.saturating_add(usable.saturating_mul(figures.peak.blocks));
+        }
+    }
+    Ok(Added { rows, totals: heap.totals, peak: Bytes(heap.peak.bytes), at_peak, recorded })
+}
+
+fn of_events(process: &Process, events: &mut Events, sites: &mut Sites, options: &Options) -> Result<Added> {
+    let model = model_of(process, options);
     let mut ledger = Ledger::new(process.origin);
     let mut rows = Rows::new();
     let mut live = Live::default();
@@ -246,9 +283,15 @@ fn of_process(
             (peak, at_peak) = (ledger.totals().live, live);
         }
     }
-    let totals = ledger.totals();
+    Ok(Added { rows, totals: *ledger.totals(), peak, at_peak, recorded })
+}
+
+fn of_process(process: &Process, added: Added, options: &Options) -> Answer<ProcessSlop> {
+    let Added { rows, totals, peak, at_peak, recorded } = added;
+    let allocator_model = Model::of(&process.allocator, &process.exe);
+    let model = model_of(process, options);
     if totals.allocations == 0 {
-        return Ok(None);
+        return None;
     }
     let waste = |given: &dyn Fn(&Row) -> u64, at_peak: u64| {
         let requested = |size: &u64, row: &Row| size.saturating_mul(row.blocks);
@@ -281,7 +324,7 @@ fn of_process(
         sites: wasting.into_iter().map(|(_, slop)| slop).collect(),
         clownshoes: clownshoes.into_iter().map(|(_, shoes)| shoes).collect(),
     };
-    Ok(Some((answer, places)))
+    Some((answer, places))
 }
 
 fn row<'a>(rows: &'a mut Rows, sites: &mut Sites, events: &Events, block: &Block) -> &'a mut Row {

@@ -3,11 +3,12 @@
 use crate::index::{self, Index, Key};
 use crate::stream::ModuleId;
 use heap_wire::mark;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::hash::Hasher;
 
 /// A stack of one process: a node of its tree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct StackId(pub u32);
 
 /// A return address of one process, together with the object that was loaded there.

@@ -17,14 +17,17 @@
 //!
 //! Memory is one chunk (at most 128 KiB) for each thread, the tree of stacks, and nothing that grows with the number of events.
 
+mod follow;
 mod lane;
 mod sample;
 
 pub use crate::record::Recording;
 pub use crate::stack::{Address, End, StackId, Stacks};
+pub(crate) use follow::{process_of, punch};
 pub(crate) use sample::SAMPLE_MAX;
 pub use sample::variance;
 
+use crate::aggregate;
 use crate::finish::{self, Blocks, Known};
 use crate::stack::Quick;
 use crate::wire::{self, Bad, Head, Meta};
@@ -294,7 +297,8 @@ impl Reader {
             let path = entry.map_err(cannot)?.path();
             let Some(form) = form(&path) else { continue };
             // Both are there if finishing was cut short before the stream was removed.
-            if form == Form::Finished || !path.with_extension(finish::EXTENSION).exists() {
+            let rewritten = |extension| path.with_extension(extension).exists();
+            if form != Form::Stream || !(rewritten(finish::EXTENSION) || rewritten(aggregate::EXTENSION)) {
                 match read_head(&path, form)? {
                     Ok(head) if head.sample_bytes > SAMPLE_MAX => {
                         let why = format!("it says that samples are {} bytes apart", head.sample_bytes);
@@ -365,8 +369,17 @@ impl Reader {
     /// The events of a process.
     ///
     /// # Errors
-    /// The file cannot be read. What is damaged inside of a stream is a warning of [`Events`]; a damaged finished file is an error.
+    /// The file cannot be read, or has sums in the place of events. What is damaged inside of a stream is a warning of [`Events`]; a damaged
+    /// finished file is an error.
     pub fn events(&self, process: ProcessId) -> Result<Events> {
+        if self.processes.get(process.0).is_some_and(Process::is_summed) {
+            return Err(aggregate::no_events(&self.directory, "this needs every event"));
+        }
+        self.places(process)
+    }
+
+    /// As [`Reader::events`]; of a process that has sums only, its stacks and objects without any event.
+    pub(crate) fn places(&self, process: ProcessId) -> Result<Events> {
         let Some(process) = self.processes.get(process.0) else {
             return Err(Error::bug(format!("the recording has no process {}", process.0)));
         };
@@ -379,6 +392,13 @@ impl Reader {
     }
 }
 
+impl Process {
+    /// Whether its events were added up while it ran, and are not there any more.
+    pub fn is_summed(&self) -> bool {
+        form(&self.file) == Some(Form::Sums)
+    }
+}
+
 /// What a file of a recording is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
@@ -386,12 +406,15 @@ enum Form {
     Stream,
     /// Rewritten: [`crate::finish`].
     Finished,
+    /// Added up: [`crate::aggregate`].
+    Sums,
 }
 
 fn form(path: &Path) -> Option<Form> {
     match path.extension()?.to_str()? {
         finish::STREAM => Some(Form::Stream),
         finish::EXTENSION => Some(Form::Finished),
+        aggregate::EXTENSION => Some(Form::Sums),
         _ => None,
     }
 }
@@ -400,6 +423,7 @@ fn read_head(path: &Path, form: Form) -> Result<std::result::Result<Head, Bad>> 
     let page = match form {
         Form::Stream => first_page(path)?,
         Form::Finished => finish::head(path)?.1,
+        Form::Sums => aggregate::head(path)?,
     };
     Ok(wire::head(&page))
 }
@@ -523,6 +547,10 @@ pub struct Events {
     /// Where the events come from if the stream is finished; else from lanes.
     finished: Option<Box<Blocks>>,
     lanes: Vec<Lane>,
+    /// Of a stream that is still being written.
+    growing: Option<follow::Growing>,
+    /// Last moment to be read.
+    limit: u64,
     /// When each lane goes on, but for the one that is being read.
     order: BinaryHeap<Reverse<(u64, usize)>>,
     current: Option<usize>,
@@ -541,20 +569,36 @@ pub struct Events {
 
 impl Events {
     fn open(process: &Process, rate: f64) -> Result<Self> {
-        let mut lanes = BTreeMap::new();
-        let mut finished = None;
-        if form(&process.file) == Some(Form::Finished) {
-            finished = Some(Box::new(Blocks::open(&process.file, process.start_ticks, rate)?));
-        } else {
-            let file = Rc::new(open(&process.file)?);
-            each_chunk(&file, &process.file, |chunk, offset| {
-                let lane = lanes.entry(chunk.lane).or_insert_with(|| Lane::new(Rc::clone(&file), process.file.clone()));
-                lane.add(chunk, offset);
-            })?;
+        let mut events = Self::empty(process, rate);
+        match form(&process.file) {
+            Some(Form::Finished) => {
+                events.finished = Some(Box::new(Blocks::open(&process.file, process.start_ticks, rate)?));
+            }
+            Some(Form::Sums) => (events.stacks, events.modules) = aggregate::Sums::read(&process.file)?.places(),
+            _ => {
+                let file = Rc::new(open(&process.file)?);
+                let mut lanes = BTreeMap::new();
+                each_chunk(&file, &process.file, |chunk, offset| {
+                    let fresh = || Lane::new(Rc::clone(&file), process.file.clone());
+                    lanes.entry(chunk.lane).or_insert_with(fresh).add(chunk, offset);
+                })?;
+                events.lanes = lanes.into_values().collect();
+            }
         }
-        let mut events = Self {
-            finished,
-            lanes: lanes.into_values().collect(),
+        for index in 0..events.lanes.len() {
+            if let Some(ticks) = events.lanes[index].begin()? {
+                events.order.push(Reverse((ticks, index)));
+            }
+        }
+        Ok(events)
+    }
+
+    fn empty(process: &Process, rate: f64) -> Self {
+        Self {
+            finished: None,
+            lanes: Vec::new(),
+            growing: None,
+            limit: u64::MAX,
             order: BinaryHeap::new(),
             current: None,
             stacks: Stacks::default(),
@@ -567,13 +611,7 @@ impl Events {
             rate,
             tells_usable: process.tells_usable,
             sample_bytes: process.sample_bytes,
-        };
-        for index in 0..events.lanes.len() {
-            if let Some(ticks) = events.lanes[index].begin()? {
-                events.order.push(Reverse((ticks, index)));
-            }
         }
-        Ok(events)
     }
 
     /// The next event; `None` after the last.
@@ -587,17 +625,24 @@ impl Events {
             return finished.next(&mut Known { stacks, modules, names, notes, warnings });
         }
         loop {
-            let Some(index) = self.current.take().or_else(|| self.order.pop().map(|Reverse((_, index))| index)) else {
+            let ready = |order: &mut BinaryHeap<Reverse<(u64, usize)>>| match order.peek() {
+                Some(Reverse((ticks, _))) if *ticks <= self.limit => order.pop().map(|Reverse((_, index))| index),
+                _ => None,
+            };
+            let Some(index) = self.current.take().or_else(|| ready(&mut self.order)) else {
                 return Ok(None);
             };
             let event = self.take(index)?;
             match self.lanes[index].peek()? {
                 // The same lane goes on as long as no other one is earlier: mostly one thread allocates at a time.
-                Some(ticks) if self.order.peek().is_none_or(|Reverse(other)| (ticks, index) < *other) => {
+                Some(ticks)
+                    if ticks <= self.limit
+                        && self.order.peek().is_none_or(|Reverse(other)| (ticks, index) < *other) =>
+                {
                     self.current = Some(index);
                 }
                 Some(ticks) => self.order.push(Reverse((ticks, index))),
-                None => self.warnings.extend(self.lanes[index].damage()),
+                None => self.ended(index),
             }
             if event.is_some() {
                 return Ok(event);

@@ -1,10 +1,12 @@
 //! The guest in real programs: what it must see, what it must survive, and that its stacks are those that a debugger sees.
 
+#[path = "guest/aggregate.rs"]
+mod aggregate;
 #[path = "guest/finish.rs"]
 mod finish;
 
 use heap::ledger::Ledger;
-use heap::record::{self, Existing, FreeStacks, Plan, Recording, Sample};
+use heap::record::{self, Existing, FreeStacks, Keep, Plan, Recording, Sample};
 use heap::report::{ProcessReport, Report};
 use heap::stream::{End, Freer, Reader, Stopped, What};
 use model::Bytes;
@@ -85,6 +87,7 @@ impl Bench {
             depth: 64,
             frees: FreeStacks::Without,
             sample: None,
+            keep: Keep::Events,
             agent: self.agent.to_owned(),
         }
     }

@@ -286,6 +286,10 @@ pub struct RunArgs {
     /// Record one block for about so many bytes, for long runs: 512KiB. Sums are estimates then; see docs/heap.md
     #[arg(long, value_name = "BYTES", value_parser = super::values::size)]
     pub sample: Option<Bytes>,
+    /// Add events up while the program runs and keep sums only, for long runs: disk use stays small; moments, marks, threads, growth and logs of events
+    /// cannot be asked for afterwards
+    #[arg(long, conflicts_with_all = ["raw", "sample"])]
+    pub aggregate: bool,
     /// Sites of leaks to print for each process
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub leaks: usize,
@@ -450,6 +454,7 @@ const RUN_EXAMPLES: &str = "\
 Examples:
   thaw heap run -- python3 -c 'import json'
   thaw heap run -o ff.heap --force -- firefox-esr --headless --screenshot about:blank
+  thaw heap run --aggregate -o week.heap -- ./server --port 8080
   thaw heap run --depth 100 --json -- ./server > heap.json";
 
 const REPORT_ABOUT: &str = "\

@@ -14,7 +14,7 @@ use crate::progress::Progress;
 use crate::{output, text};
 use heap::conclude::{self, Streams};
 use heap::growth;
-use heap::record::{self, Existing, FreeStacks, Phase, Plan, Sample};
+use heap::record::{self, Existing, FreeStacks, Keep, Phase, Plan, Sample};
 use heap::report::Report;
 use heap::slop::{self, Model};
 use heap::stream::{Process, Reader, Recording};
@@ -85,6 +85,7 @@ fn record(args: &RunArgs, quiet: bool) -> Result<Exit> {
         depth: args.depth,
         frees: if args.free_stacks { FreeStacks::With } else { FreeStacks::Without },
         sample: args.sample.map(|bytes| Sample { bytes: bytes.0, seed: None }),
+        keep: if args.aggregate { Keep::Sums } else { Keep::Events },
         agent: record::find_agent(&thaw)?,
     };
     let mut progress = Progress::new(quiet);
@@ -99,7 +100,7 @@ fn record(args: &RunArgs, quiet: bool) -> Result<Exit> {
         progress.note(&what, began.elapsed());
     })?;
     let form = if args.json { Form::Json } else { Form::Text };
-    let streams = if args.raw { Streams::Stay } else { Streams::Finish };
+    let streams = if args.raw || args.aggregate { Streams::Stay } else { Streams::Finish };
     conclude(&plan.output, &mut progress, began, args.leaks, form, streams)?;
     Ok(verdict(&recording))
 }

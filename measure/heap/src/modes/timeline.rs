@@ -2,7 +2,7 @@
 
 use super::Held;
 use model::Nanos;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Most steps.
 const MOST: usize = 1024;
@@ -10,7 +10,7 @@ const MOST: usize = 1024;
 const FIRST: u64 = 1 << 10;
 
 /// One step.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Point {
     /// Live after its last event.
     pub live: Held,
@@ -23,7 +23,7 @@ pub struct Point {
 }
 
 /// Steps of equal length.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timeline {
     /// Length of a step.
     pub step_ns: Nanos,
@@ -65,6 +65,11 @@ impl Timeline {
             })
             .collect();
         self.step_ns = Nanos(self.step_ns.0 * 2);
+    }
+
+    /// Whether it can be: steps that can be made longer.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.step_ns.0.is_power_of_two() && self.step_ns.0 >= FIRST && self.points.len() <= MOST
     }
 
     /// When a step ends.

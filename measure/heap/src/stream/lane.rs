@@ -1,6 +1,6 @@
 //! One lane of a stream: the sequence of its records, and what they refer back to.
 
-use super::{Addresses, StackId, Stacks, read_at};
+use super::{Addresses, StackId, Stacks, punch, read_at};
 use crate::wire::{self, Body, Chunk, Meta, Record, StackPart};
 use heap_wire::{DICTIONARY, DICTIONARY_FRAMES, UNKNOWN_SLOP, USABLE_SIZES, kind, mark};
 use model::{Result, Warning, WarningKind, shown};
@@ -60,9 +60,16 @@ pub(super) struct Lane {
     /// Keys of sizes, and what the last block of each had beyond.
     slops: Vec<(u64, u32)>,
     damaged: bool,
+    /// Whether it is still written: what was read is freed on the disk.
+    growing: bool,
 }
 
 impl Lane {
+    /// A lane of a stream that is still being written. It begins with [`Lane::peek`].
+    pub(super) fn growing(file: Rc<File>, path: PathBuf) -> Self {
+        Self { growing: true, ..Self::new(file, path) }
+    }
+
     pub(super) fn new(file: Rc<File>, path: PathBuf) -> Self {
         Self {
             file,
@@ -80,11 +87,15 @@ impl Lane {
             told_slop: None,
             slops: vec![NO_SIZE; USABLE_SIZES],
             damaged: false,
+            growing: false,
         }
     }
 
     pub(super) fn add(&mut self, chunk: Chunk, offset: u64) {
         self.chunks.push((chunk, offset));
+        if self.growing {
+            self.chunks.sort_by_key(|(chunk, _)| chunk.sequence);
+        }
     }
 
     /// Sorts the chunks, cuts off what follows a hole, reads the first; the ticks of the first record.
@@ -116,6 +127,12 @@ impl Lane {
             if let Some(elapsed) = wire::elapsed(&self.bytes, self.at) {
                 return Ok(Some(self.ticks.saturating_add(elapsed)));
             }
+            if self.growing {
+                if !self.grow()? {
+                    return Ok(None);
+                }
+                continue;
+            }
             if self.chunk + 1 >= self.chunks.len() {
                 return Ok(None);
             }
@@ -124,12 +141,48 @@ impl Lane {
         }
     }
 
+    /// Reads what was written since; `false`: nothing, so far.
+    ///
+    /// A chunk that is followed by another one was complete before the other began, so what is there now is all of it.
+    fn grow(&mut self) -> Result<bool> {
+        let Some((chunk, offset)) = self.chunks.first().copied().filter(|_| !self.damaged) else { return Ok(false) };
+        if self.bytes.is_empty() {
+            // The first one may be told after later ones.
+            if chunk.sequence == 0 {
+                self.load()?;
+            }
+            return Ok(chunk.sequence == 0);
+        }
+        let mut header = [0; 2];
+        let there = read_at(&self.file, &self.path, &mut header, offset + self.at as u64)?;
+        if self.at + header.len() <= self.bytes.len() && there == header.len() && header != [0; 2] {
+            read_at(&self.file, &self.path, &mut self.bytes[self.at..], offset + self.at as u64)?;
+            return Ok(wire::elapsed(&self.bytes, self.at).is_some());
+        }
+        let next = chunk.sequence.wrapping_add(1);
+        if self.chunks.get(1).is_none_or(|(chunk, _)| chunk.sequence != next) {
+            return Ok(false);
+        }
+        punch(&self.file, &self.path, offset, u64::from(chunk.bytes))?;
+        self.chunks.remove(0);
+        self.load()?;
+        Ok(true)
+    }
+
+    /// Whether nothing that is known of it was left unread.
+    pub(super) fn is_read(&self) -> bool {
+        !self.damaged && self.chunks.len() == 1 && !self.bytes.is_empty()
+    }
+
     /// A warning, if the lane ended in damage.
     pub(super) fn damage(&self) -> Option<Warning> {
-        self.damaged.then(|| {
-            let text = format!("{} is damaged: events of thread {} are missing", shown(&self.path), self.tid);
-            Warning::new(WarningKind::LostRecords, text)
-        })
+        self.damaged.then(|| self.missing())
+    }
+
+    /// A warning that something is missing.
+    pub(super) fn missing(&self) -> Warning {
+        let text = format!("{} is damaged: events of thread {} are missing", shown(&self.path), self.tid);
+        Warning::new(WarningKind::LostRecords, text)
     }
 
     /// Takes the next record, with its ticks and thread; `None`: it is damaged (the lane ends), or of a kind that this version does not know.

@@ -1,0 +1,200 @@
+//! `--aggregate`: the same sums as of a whole recording, on a disk that stays small.
+
+use super::{Bench, Plan, Recorded, words};
+use heap::modes::{Figures, Split, Window};
+use heap::named::{Cut, Filter, Named, Wrappers};
+use heap::record::{Keep, Phase};
+use heap::slop;
+use heap::stream::Reader;
+use model::{Exit, Nanos};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+fn summed(bench: &Bench, command: &[OsString]) -> Plan {
+    Plan { keep: Keep::Sums, output: bench.path("sums.heap"), ..bench.plan(command.to_vec()) }
+}
+
+/// Figures of sites by the names of their functions; without times.
+fn rows(reader: &Reader) -> BTreeMap<Vec<String>, Figures> {
+    let named = Named::read(reader, Window::default(), Split::Stack, &Filter::default()).unwrap();
+    let mut rows: BTreeMap<Vec<String>, Figures> = BTreeMap::new();
+    for row in named.rows(heap::modes::Measure::Made, Cut { frames: 8, wrappers: Wrappers::Kept }, 0) {
+        let mut figures = row.figures;
+        figures.lifetime_ns = Nanos(0);
+        figures.max = Default::default();
+        rows.entry(row.frames.iter().map(|frame| frame.label()).collect()).or_default().add(&figures);
+    }
+    rows
+}
+
+fn is_clean(directory: &Path) {
+    for entry in directory.read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        assert_ne!(path.extension(), Some("stream".as_ref()), "{}", path.display());
+    }
+}
+
+#[test]
+fn sums_are_those_of_all_events() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("churn", &[]);
+    for threads in ["1", "4"] {
+        let command = words(&program, [threads, "30000"]);
+        let whole = bench.record(&command);
+        let sums = Recorded::of(&summed(&bench, &command));
+        whole.is_consistent();
+        sums.is_consistent();
+        is_clean(sums.reader.directory());
+        let (a, b) = (whole.only(), sums.only());
+        assert_eq!(
+            (a.allocations, a.frees, a.reallocs, a.allocated_bytes, a.threads, a.leaked_blocks, a.leaked_bytes),
+            (b.allocations, b.frees, b.reallocs, b.allocated_bytes, b.threads, b.leaked_blocks, b.leaked_bytes)
+        );
+        assert_eq!(a.leaks.iter().map(|leak| (leak.blocks, leak.bytes)).collect::<Vec<_>>(), {
+            b.leaks.iter().map(|leak| (leak.blocks, leak.bytes)).collect::<Vec<_>>()
+        });
+        let (mut a, mut b) = (rows(&whole.reader), rows(&sums.reader));
+        assert!(a.values().any(|figures| figures.temporary.blocks >= 30_000), "{a:#?}");
+        if threads != "1" {
+            // Which blocks are live at the peak is up to the order of threads.
+            a.values_mut().chain(b.values_mut()).for_each(|figures| figures.peak = Default::default());
+        }
+        assert_eq!(a, b);
+        let options = slop::Options { model: None, frames: 4, top: 1000 };
+        let slop =
+            [&whole, &sums].map(|recorded| slop::report(&recorded.reader, &options).unwrap().processes.remove(0));
+        assert_eq!(slop[0].requested_bytes, slop[1].requested_bytes);
+        assert_eq!(slop[0].recorded.map(|slop| slop.slop_bytes), slop[1].recorded.map(|slop| slop.slop_bytes));
+    }
+}
+
+#[test]
+fn what_needs_events_says_so() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("churn", &[]);
+    let sums = Recorded::of(&summed(&bench, &words(&program, ["1", "10"])));
+    let process = &sums.reader.processes()[0];
+    let until = Window { until_ns: Some(Nanos(5)), ..Window::default() };
+    let errors = [
+        sums.reader.events(process.id).unwrap_err(),
+        heap::modes::analyze(&sums.reader, process, until, Split::Stack).unwrap_err(),
+        heap::modes::analyze(&sums.reader, process, Window::default(), Split::Thread).unwrap_err(),
+        heap::growth::report(&sums.reader, &heap::growth::Options { frames: 4, top: 3 }).unwrap_err(),
+    ];
+    for error in errors {
+        assert_eq!(error.exit, Exit::Usage);
+        assert_eq!(error.hint.as_deref(), Some("record it without --aggregate"));
+    }
+    heap::conclude::conclude(&sums.reader, heap::conclude::Streams::Stay, &mut |_| {}).unwrap();
+}
+
+#[test]
+fn a_damaged_file_of_sums_is_an_error() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("churn", &[]);
+    let sums = Recorded::of(&summed(&bench, &words(&program, ["1", "10"])));
+    let file = &sums.reader.processes()[0].file;
+    let bytes = std::fs::read(file).unwrap();
+    for at in [9, 14, 20, bytes.len() / 2, bytes.len() - 1] {
+        let mut broken = bytes.clone();
+        broken[at] ^= 0x55;
+        std::fs::write(file, &broken).unwrap();
+        let read = Reader::open(sums.reader.directory()).and_then(|reader| heap::report::report(&reader));
+        assert_eq!(read.unwrap_err().exit, Exit::Data, "byte {at}");
+    }
+}
+
+#[test]
+fn the_disk_stays_small() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("churn", &[]);
+    // Slow enough for a reader that was not optimized.
+    let plan = summed(&bench, &words(&program, ["2", "32000", "700"]));
+    let (done, most, longest) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    let recorded = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let files = plan.output.read_dir().into_iter().flatten().flatten();
+                let metas: Vec<_> =
+                    files.filter_map(|entry| entry.metadata().ok()).filter(|meta| meta.is_file()).collect();
+                most.fetch_max(metas.iter().map(|meta| meta.blocks() * 512).sum(), Ordering::Relaxed);
+                longest.fetch_max(metas.iter().map(|meta| meta.len()).sum(), Ordering::Relaxed);
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+        });
+        let recorded = Recorded::of(&plan);
+        done.store(true, Ordering::Relaxed);
+        recorded
+    });
+    recorded.is_consistent();
+    let (most, longest) = (most.load(Ordering::Relaxed), longest.load(Ordering::Relaxed));
+    eprintln!("at most {most} bytes on the disk, of {longest} that were written");
+    assert!(longest > 4 << 20, "{longest}");
+    assert!(most < longest / 2, "{most} of {longest}");
+}
+
+#[test]
+fn children_are_added_up_each() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("tree", &[]);
+    let sums = Recorded::of(&summed(&bench, &[program]));
+    sums.is_consistent();
+    is_clean(sums.reader.directory());
+    let processes = &sums.report.processes;
+    assert_eq!(sums.leaks(2001..3000).into_keys().collect::<Vec<_>>(), Vec::from_iter(2001..=2010));
+    assert_eq!(processes.iter().map(|process| process.inherited_frees).sum::<u64>(), 1);
+    let forked = processes.iter().filter(|process| process.forked_from.is_some());
+    assert_eq!((processes.len(), forked.count()), (10, 5));
+}
+
+#[test]
+fn a_killed_program_is_added_up_to_its_end() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("corrections", &[]);
+    for end in ["kill", "segv", "_exit"] {
+        let sums = Recorded::of(&summed(&bench, &words(&program, [end])));
+        sums.is_consistent();
+        assert_eq!(sums.only().leaked_blocks, 13, "{end}");
+    }
+}
+
+#[test]
+fn racing_threads_give_no_inconsistency() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("race", &[]);
+    let arena = ["env", "MALLOC_ARENA_MAX=1"].map(OsString::from);
+    let command: Vec<OsString> = arena.into_iter().chain(words(&program, ["200000"])).collect();
+    for _ in 0..3 {
+        let sums = Recorded::of(&summed(&bench, &command));
+        sums.is_consistent();
+        let race = sums.report.processes.last().unwrap();
+        assert!(race.allocations >= 800_000 && race.threads == 5, "{race:#?}");
+    }
+}
+
+#[test]
+fn the_last_state_is_there_while_it_runs() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("churn", &[]);
+    let plan = summed(&bench, &words(&program, ["1", "10", "5", "stay"]));
+    // What is on the disk when the program is killed is a whole recording, whatever became of thaw.
+    let recording = heap::record::run(&plan, "test", &mut |phase| {
+        if let Phase::Running(pid) = phase {
+            let (directory, pid) = (plan.output.clone(), pid as i32);
+            std::thread::spawn(move || {
+                while !Reader::open(&directory)
+                    .is_ok_and(|reader| reader.processes().first().is_some_and(|process| process.is_summed()))
+                {
+                    std::thread::sleep(std::time::Duration::from_millis(10));
+                }
+                // SAFETY: a child that was just started and is not waited for before it is killed.
+                unsafe { libc::kill(pid, libc::SIGKILL) };
+            });
+        }
+    });
+    assert_eq!(recording.unwrap().signal, Some(libc::SIGKILL));
+    assert_eq!(Reader::open(&plan.output).unwrap().processes().len(), 1);
+}
