@@ -114,6 +114,27 @@ impl Manifest {
         &self.files[read.file.0 as usize]
     }
 
+    /// Forgets files, and what is read of them.
+    pub fn retain(&mut self, keep: impl Fn(&Entry) -> bool) {
+        let mut left = 0;
+        let kept = |entry: &Entry| {
+            keep(entry).then(|| {
+                left += 1;
+                FileIndex(left - 1)
+            })
+        };
+        let places: Vec<_> = self.files.iter().map(kept).collect();
+        self.reads.retain_mut(|read| match places[read.file.0 as usize] {
+            Some(place) => {
+                read.file = place;
+                true
+            }
+            None => false,
+        });
+        let mut places = places.into_iter();
+        self.files.retain(|_| places.next().flatten().is_some());
+    }
+
     /// Bytes in all reads.
     pub fn bytes(&self) -> Bytes {
         Bytes(self.reads.iter().fold(0, |sum, read| sum.saturating_add(read.len.0)))

@@ -172,3 +172,16 @@ proptest! {
         let _ = Manifest::parse(&text);
     }
 }
+
+#[test]
+fn a_file_is_forgotten_with_its_reads() {
+    let mut manifest = manifest();
+    let (first, second) = (manifest.files[0].clone(), manifest.files[1].clone());
+    manifest.retain(|entry| *entry == second);
+    assert_eq!(manifest.files, [second]);
+    assert_eq!(manifest.reads.len(), 1);
+    assert_eq!((manifest.reads[0].file, manifest.reads[0].rank), (FileIndex(0), 1));
+    assert_eq!(Manifest::parse(&manifest.to_bytes()), Ok(manifest.clone()));
+    manifest.retain(|entry| *entry == first);
+    assert!(manifest.files.is_empty() && manifest.reads.is_empty());
+}

@@ -400,7 +400,11 @@ impl<'a> Copies<'a> {
         let mut words = vec![out.join(TREE).join(&self.source.program).into_os_string()];
         if manifest.kept.contains(&Remedy::Preload) {
             let place = copy.directory.join(PRELOAD);
-            moved(Reads::read(&place)?, &copy.directory, out).write(&place)?;
+            let mut reads = Reads::read(&place)?;
+            // Files of the profiles and homes that the copies were measured with are not there later.
+            let of_measurement = |path: &Path| self.rooms.iter().any(|rooms| path.starts_with(rooms.path()));
+            reads.retain(|entry| entry.path.exists() && !of_measurement(&entry.path));
+            moved(reads, &copy.directory, out).write(&place)?;
             let reader = [
                 out.join(RUNNER).into_os_string(),
                 "preload".into(),
