@@ -62,8 +62,9 @@ pub fn conclude(reader: &Reader, streams: Streams, progress: &mut dyn FnMut(Phas
         processes.push(summary.end(process, &events, reader));
     }
     progress(Phase::Naming);
-    symbols::remember(reader.directory(), wanted)?;
-    Ok(Conclusion { report: report::of_processes(reader, processes), finished, failed })
+    let mut report = report::of_processes(reader, processes);
+    report.name(&symbols::remember(reader.directory(), wanted)?);
+    Ok(Conclusion { report, finished, failed })
 }
 
 fn rewrite(reader: &Reader, process: &Process, done: &mut Finished) -> Result<(Summary, Events)> {

@@ -7,9 +7,10 @@ use crate::stack::{Address, End, Quick};
 use crate::stream::{
     self, Event, Events, Maker, Module, Origin, Pointer, Process, Reader, StackId, Stacks, Stopped, ThreadId, What,
 };
+use crate::symbols::Memory;
 use model::{Bytes, Nanos, Result, Warning, WarningKind, shown};
 use serde::Serialize;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::BuildHasherDefault;
 
 /// A recording in figures.
@@ -97,13 +98,35 @@ pub struct Leak {
     pub stack: Vec<Frame>,
 }
 
-/// A frame, not yet named.
+/// A frame.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Frame {
+    /// Functions, inlined ones before that which they are in; none: nobody has looked them up, or nothing names them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<String>,
     /// The object; `None`: code made at run time.
     pub module: Option<String>,
     /// Return address, as an address of the object's file.
     pub address: u64,
+}
+
+impl Report {
+    /// Names the frames of leaks by what was looked up.
+    pub(crate) fn name(&mut self, memory: &Memory) {
+        let mut objects: HashMap<String, Vec<_>> = HashMap::new();
+        for ((path, _), found) in memory {
+            objects.entry(shown(path)).or_default().push(found);
+        }
+        let leaks = self.processes.iter_mut().flat_map(|process| &mut process.leaks);
+        for frame in leaks.flat_map(|leak| &mut leak.stack) {
+            let builds = frame.module.as_ref().and_then(|module| objects.get(module));
+            // Which of several builds it was is not known any more: none of them then.
+            let Some([found]) = builds.map(Vec::as_slice) else { continue };
+            // The call is before the return address.
+            let found = found.get(&frame.address.wrapping_sub(1)).into_iter().flatten();
+            frame.functions = found.filter_map(|one| one.function.clone()).collect();
+        }
+    }
 }
 
 /// Reads a whole recording.
@@ -325,6 +348,7 @@ fn frame_key(leak: &Leak) -> Option<u64> {
 fn frame(address: Address, modules: &[Module]) -> Frame {
     let module = address.module.and_then(|module| modules.get(module.0 as usize));
     Frame {
+        functions: Vec::new(),
         module: module.map(|module| shown(&module.path)),
         address: address.pc.wrapping_sub(module.map_or(0, |module| module.bias)),
     }

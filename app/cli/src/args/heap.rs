@@ -454,8 +454,7 @@ const RUN_EXAMPLES: &str = "\
 Examples:
   thaw heap run -- python3 -c 'import json'
   thaw heap run -o ff.heap --force -- firefox-esr --headless --screenshot about:blank
-  thaw heap run --aggregate -o week.heap -- ./server --port 8080
-  thaw heap run --depth 100 --json -- ./server > heap.json";
+  thaw heap run --aggregate -o week.heap -- ./server --port 8080";
 
 const REPORT_ABOUT: &str = "\
 Which code allocated it, and what was live when?

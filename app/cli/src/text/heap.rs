@@ -12,6 +12,8 @@ use model::Bytes;
 
 /// Processes in the table.
 const MOST: usize = 20;
+/// Longest name of a function in a line of several.
+const FUNCTION: usize = 40;
 /// Processes whose leaks are printed.
 const MOST_LEAKING: usize = 3;
 
@@ -144,16 +146,20 @@ fn leaked(page: &mut Page, process: &ProcessReport, most: usize) {
         units::plural(process.leaks.len() as u64, "stack", "stacks"),
     ));
     for leak in shown {
-        let frames: Vec<String> = leak.stack.iter().take(4).map(frame).collect();
+        let frames: Vec<String> = leak.stack.iter().flat_map(functions).take(4).collect();
         let blocks = units::plural(leak.blocks, "block", "blocks");
         page.labelled("", "  ", &format!("{} in {blocks}: {}", units::bytes(leak.bytes), frames.join(" < ")));
     }
 }
 
-fn frame(frame: &heap::report::Frame) -> String {
-    let module = frame.module.as_deref().unwrap_or("(no file)");
-    let name = module.rsplit('/').next().unwrap_or(module);
-    format!("{}+{:#x}", harmless(name), frame.address)
+/// What a frame is called: several functions if some are inlined, object and address if nothing names it.
+fn functions(frame: &heap::report::Frame) -> Vec<String> {
+    if frame.functions.is_empty() {
+        let module = frame.module.as_deref().unwrap_or("(no file)");
+        let name = module.rsplit('/').next().unwrap_or(module);
+        return vec![format!("{}+{:#x}", harmless(name), frame.address)];
+    }
+    frame.functions.iter().map(|function| names::shorter(&harmless(function), FUNCTION)).collect()
 }
 
 fn ended(document: &RunDocument) -> String {

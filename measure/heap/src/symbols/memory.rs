@@ -48,29 +48,31 @@ impl Wanted {
     }
 }
 
-/// Looks addresses up and writes what was found beside the recording.
+/// Looks addresses up and writes what was found beside the recording; returns it too.
 ///
 /// # Errors
 /// The file cannot be written. Objects that cannot be read are left out.
-pub(crate) fn remember(directory: &Path, Wanted(wanted): Wanted) -> Result<()> {
+pub(crate) fn remember(directory: &Path, Wanted(wanted): Wanted) -> Result<Memory> {
     let mut texts = Texts::default();
-    let mut objects = Vec::new();
+    let (mut objects, mut memory) = (Vec::new(), Memory::new());
     for ((path, build_id), addresses) in wanted {
         let addresses: Vec<u64> = addresses.into_iter().collect();
         let (Some(name), true) = (path.to_str(), path.is_absolute()) else { continue };
-        let Ok(mut found) = super::look_up(&path, &build_id, &addresses) else { continue };
+        let Ok(found) = super::look_up(&path, &build_id, &addresses) else { continue };
         let mut named = |found: &Found| {
             let mut number = |text: &Option<String>| text.as_ref().map(|text| texts.number(text));
             (number(&found.function), number(&found.file), found.line)
         };
         let frames = addresses.iter().filter_map(|address| {
-            let found = found.remove(address)?;
+            let found = found.get(address)?;
             Some((*address, found.iter().map(&mut named).collect()))
         });
-        objects.push(Object { path: name.to_owned(), build_id, frames: frames.collect() });
+        objects.push(Object { path: name.to_owned(), build_id: build_id.clone(), frames: frames.collect() });
+        memory.insert((path, build_id), found);
     }
     let document = Document { schema: SCHEMA.into(), texts: texts.texts, objects };
-    os::file::write_by(&directory.join(FILE), |out| serde_json::to_writer(out, &document).map_err(Into::into))
+    os::file::write_by(&directory.join(FILE), |out| serde_json::to_writer(out, &document).map_err(Into::into))?;
+    Ok(memory)
 }
 
 #[derive(Default)]
