@@ -1,29 +1,19 @@
 // Memory reports and watches as the page holds them: unpacked, tiny nodes put together, filtered; resident memory as lines. Pure.
 // The writer is app/view/src/memory.rs. What is tiny, and the order, are as in measure/memory/src/tree.rs.
 
-import type { PackedMemoryPage, PackedWatch } from "../types/memory.ts";
-import type { MemoryNode, MemoryProcess, Warning, WatchCheckpoint, WatchHead, WatchPair } from "../types/document.ts";
+import type { PackedMemoryPage, PackedTrees, PackedWatch } from "../types/memory.ts";
+import type { MemoryNode, MemoryProcess, WatchPair } from "../types/document.ts";
 import { unpackTable } from "./columns.ts";
 import { passes, type Term } from "./filter.ts";
 import { unpackTexts } from "./touched.ts";
 
 export const MEMORY_SCHEMA = "thaw.memory-view/1";
 
-export interface Trees {
-  readonly name: string;
-  readonly difference: boolean;
+export interface Trees extends Omit<PackedTrees, "processes" | "reporters"> {
   readonly processes: readonly MemoryProcess[];
-  readonly warnings: readonly Warning[];
 }
 
-export interface Watch {
-  readonly name: string;
-  readonly head: WatchHead;
-  readonly checkpoints: readonly WatchCheckpoint[];
-  readonly unseen: number;
-  /** Samples of the file. */
-  readonly taken: number;
-  readonly processes: readonly { readonly pid: number; readonly name: string }[];
+export interface Watch extends Omit<PackedWatch, "samples" | "residents"> {
   /** Seconds since the watch began, by sample. */
   readonly seconds: Float64Array;
   readonly residents: Readonly<Record<"sample" | "process" | Resident, Float64Array>>;

@@ -8,6 +8,20 @@ import { written, type Field } from "../logic/filter.ts";
 import { chooseFile, noEvents, page, theme, toggleWord, traceDocument, traceNumber, view } from "../state.ts";
 import type { CacheState } from "../types/document.ts";
 
+/** Names and what they are. */
+export function FactList({ rows }: { rows: readonly (readonly [string, string])[] }): JSX.Element {
+  return (
+    <dl class="facts">
+      {rows.map(([name, text]) => (
+        <>
+          <dt>{name}</dt>
+          <dd>{text}</dd>
+        </>
+      ))}
+    </dl>
+  );
+}
+
 /** A path whose last part stays readable when there is no room. */
 export function PathName({ path }: { path: string }): JSX.Element {
   const [folder, name] = splitPath(harmless(path));

@@ -26,6 +26,7 @@ export interface PackedWatch {
   readonly head: WatchHead;
   readonly checkpoints: readonly WatchCheckpoint[];
   readonly unseen: number;
+  /** Samples of the file. */
   readonly taken: number;
   readonly processes: readonly { readonly pid: number; readonly name: string }[];
   readonly samples: PackedTable;

@@ -7,7 +7,7 @@ import { Chart } from "../draw/chart.tsx";
 import { css, ground, rankColour } from "../draw/palette.ts";
 import { MODES, lineOf, type HeapProcess, type Line } from "../logic/heap.ts";
 import { bytes, commandLine, count, date, harmless, moment, percent, plural, seconds } from "../logic/format.ts";
-import { Choice, PathName, Section } from "../parts/bits.tsx";
+import { Choice, FactList, PathName, Section } from "../parts/bits.tsx";
 import { Table } from "../parts/table.tsx";
 import { atUs, heapAt, heapDamaged, heapMode, heapPage, heapProcess, heapRecording, mode, modeName, processLine, processName, processesInSight, recording } from "../heapstate.ts";
 import { theme, view } from "../state.ts";
@@ -277,14 +277,5 @@ function Facts({ head }: { head: RecordingHead }): JSX.Element {
     ["thaw", harmless(head.thaw_version)],
     ["end", ended],
   ];
-  return (
-    <dl class="facts">
-      {rows.map(([name, text]) => (
-        <>
-          <dt>{name}</dt>
-          <dd>{text}</dd>
-        </>
-      ))}
-    </dl>
-  );
+  return <FactList rows={rows} />;
 }

@@ -7,7 +7,7 @@ import { Chart } from "../draw/chart.tsx";
 import { css, ground, rankColour, type Theme } from "../draw/palette.ts";
 import { bytes, commandLine, count, date, harmless, moment, percent, seconds } from "../logic/format.ts";
 import { RESIDENTS, mostOf, watchLines, type Resident, type Watch } from "../logic/memory.ts";
-import { Choice, Dot, Section } from "../parts/bits.tsx";
+import { Choice, Dot, FactList, Section } from "../parts/bits.tsx";
 import { Table } from "../parts/table.tsx";
 import { memoryPage, treesNumber, watchInSight, watchNumber, watchProcess, watchSize } from "../memorystate.ts";
 import { theme, view } from "../state.ts";
@@ -248,14 +248,5 @@ function Facts({ watch }: { watch: Watch }): JSX.Element {
     ["samples", samples],
     ...(watch.unseen > 0 ? ([["not seen", `${count(watch.unseen)} processes of other users, at most`]] as [string, string][]) : []),
   ];
-  return (
-    <dl class="facts">
-      {rows.map(([name, text]) => (
-        <>
-          <dt>{name}</dt>
-          <dd>{text}</dd>
-        </>
-      ))}
-    </dl>
-  );
+  return <FactList rows={rows} />;
 }
