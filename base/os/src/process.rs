@@ -17,6 +17,9 @@ pub struct Stat {
     pub state: char,
     /// Its parent.
     pub parent: u32,
+    /// It runs no code of its program any more (`PF_EXITING`, or a zombie): its control group lists it no longer,
+    /// although its state may be `R` for a moment.
+    pub is_ending: bool,
     /// Start, in clock ticks since boot: together with the number it names a process for good.
     pub start_ticks: u64,
     /// CPU time in user mode, clock ticks; see [`ticks_to_ns`].
@@ -35,10 +38,13 @@ pub fn parse_stat(text: &[u8]) -> Option<Stat> {
     let rest: Vec<&str> = std::str::from_utf8(&text[close + 1..]).ok()?.split_ascii_whitespace().collect();
     // proc(5) counts from 1 and `rest` begins with field 3.
     let field = |number: usize| rest.get(number - 3).copied();
+    const PF_EXITING: u32 = 4; // include/linux/sched.h
+    let state = field(3)?.chars().next()?;
     Some(Stat {
         pid,
         comm,
-        state: field(3)?.chars().next()?,
+        state,
+        is_ending: matches!(state, 'Z' | 'X') || field(9)?.parse::<u32>().ok()? & PF_EXITING != 0,
         parent: field(4)?.parse().ok()?,
         user_ticks: field(14)?.parse().ok()?,
         system_ticks: field(15)?.parse().ok()?,
@@ -230,6 +236,8 @@ mod tests {
         let stat = parse_stat(text).unwrap();
         assert_eq!((stat.pid, stat.comm.as_str(), stat.state, stat.parent), (42, "a) b (c", 'S', 7));
         assert_eq!((stat.user_ticks, stat.system_ticks, stat.start_ticks), (11, 12, 9876));
+        assert!(!stat.is_ending);
+        assert!(parse_stat(b"42 (a) R 7 42 42 0 -1 4194308 1 0 0 0 11 12 0 0 20 0 1 0 9876 1\n").unwrap().is_ending);
         assert_eq!(parse_stat(b"42 (a S 7"), None);
         assert_eq!(parse_stat(b"42 )a( S 7"), None);
         assert_eq!(parse_stat(b"42 (a) S 7 1 2"), None, "cut off");

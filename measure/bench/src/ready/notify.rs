@@ -48,7 +48,8 @@ impl Probe for Notify {
             let Some((text, sender)) = receive(socket) else { break };
             let at_ns = monotonic_ns();
             let says_ready = text.split(|&byte| byte == b'\n').any(|line| line == b"READY=1");
-            let is_ours = |pid| os::process::stat(pid).is_none_or(|stat| stat.state == 'Z') || view.tree.contains(pid);
+            // In this order: a sender that ends between the two looks is gone at the second one.
+            let is_ours = |pid| view.tree.contains(pid) || os::process::stat(pid).is_none_or(|stat| stat.is_ending);
             // Later messages are taken too, so that nobody waits for a full socket.
             if says_ready && !self.fired && sender.is_some_and(is_ours) {
                 self.fired = true;
