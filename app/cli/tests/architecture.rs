@@ -2,7 +2,7 @@
 
 use crate::scratch::root;
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// Floor -> floors that its crates may import. `app` may import all but `inject`.

@@ -2,10 +2,6 @@
 
 use crate::optimize::{identity, optimized, store, trace_of, whole, write};
 use crate::scratch::{Scratch, alone};
-use model::{
-    BlockRow, Bytes, Cause, DiskOffset, FileId, FileKind, FileOffset, FileRow, FillRow, Nanos, Owner, ProcessRow,
-    Served, TraceInfo, TraceRows,
-};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
