@@ -12,11 +12,11 @@ demo:
 test:
 	dev/test
 
+# thaw, the guest of `thaw heap`, the Valgrind tool of `thaw touch --engine byte`.
 build:
-	cargo build --release --locked
-	dev/agent
+	dev/build
 
-# The Valgrind tool of `thaw touch --engine byte`, into target/icegrind.
+# The Valgrind tool alone, into target/icegrind.
 icegrind:
 	dev/icegrind
 

@@ -78,12 +78,15 @@ fn columns(bytes: &[u8]) -> Vec<u8> {
     let (head, mut rest) = bytes.split_at(bytes.len().min(COLUMNS + 1));
     let mut block = vec![head.first().copied().unwrap_or(0) & 127];
     for column in 0..COLUMNS {
-        let wanted = usize::from(head.get(column + 1).copied().unwrap_or(0) & 127);
+        let wanted = usize::from(head.get(column + 1).copied().unwrap_or(0));
         let (part, more) = rest.split_at(wanted.min(rest.len()));
         rest = more;
-        block.push(part.len() as u8);
+        // Two bytes are enough for a number below 256.
+        let length = [part.len() as u8 | 128, (part.len() >> 7) as u8];
+        block.extend(length);
         if !part.is_empty() {
-            block.extend([0, part.len() as u8]);
+            block.push(0);
+            block.extend(length);
             block.extend(part);
         }
     }

@@ -15,7 +15,8 @@ fuzz_target!(|bytes: &[u8]| {
     // A right beginning, so that the fuzzer works on what follows.
     let mut file = vec![0; 4096];
     file[..8].copy_from_slice(b"THAWHEAP");
-    file[8] = 1;
+    // Both versions.
+    file[8] = 1 + (bytes.first().copied().unwrap_or(0) & 1);
     let rest = bytes.len().min(file.len() - 12);
     file[12..12 + rest].copy_from_slice(&bytes[..rest]);
     for (number, part) in bytes.chunks(4000).enumerate() {

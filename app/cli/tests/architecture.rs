@@ -1,7 +1,8 @@
 //! The house rules, kept: who may import whom, and that every file says what it is for.
 
+use crate::scratch::root;
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// Floor -> floors that its crates may import. `app` may import all but `inject`.
@@ -19,10 +20,6 @@ const SHARED: [(&str, [&str; 2]); 1] = [("heap-wire", ["inject", "measure"])];
 
 /// Crates that only tests may import.
 const FOR_TESTS: [&str; 1] = ["testing"];
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
-}
 
 /// The first folder below the root: the floor.
 fn floor(path: &Path) -> String {

@@ -20,13 +20,7 @@ fn library(scratch: &Scratch, name: &str) -> Option<()> {
     scratch.write("source.c", SOURCE);
     std::fs::create_dir_all(scratch.path(name).parent().unwrap()).unwrap();
     let options = ["-shared", "-fPIC", "-nostdlib", "-ffreestanding", "-O1", "-g", "-Wl,--build-id=0x0102", "-o", name];
-    let mut compiler = Command::new("gcc");
-    let said = compiler.current_dir(scratch.path("")).args(options).arg("source.c").output();
-    if !said.is_ok_and(|said| said.status.success()) {
-        testing::skip("needs gcc");
-        return None;
-    }
-    Some(())
+    testing::compiled(Command::new("gcc").current_dir(scratch.path("")).args(options).arg("source.c")).then_some(())
 }
 
 #[test]

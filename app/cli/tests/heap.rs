@@ -1,7 +1,6 @@
 //! `thaw heap`: what a user sees. What the guest sees is tested in `measure/heap`.
 
-use crate::scratch::{Said, Scratch};
-use std::path::Path;
+use crate::scratch::{Said, Scratch, root};
 use std::process::Command;
 
 /// Builds the guest; `false` (counted as skipped) on other machines.
@@ -10,8 +9,7 @@ pub fn guest() -> bool {
         testing::skip("the guest of thaw heap is for x86-64");
         return false;
     }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
-    let built = Command::new(root.join("dev/agent")).env("CARGO", env!("CARGO")).status().unwrap();
+    let built = Command::new(root().join("dev/agent")).env("CARGO", env!("CARGO")).status().unwrap();
     assert!(built.success());
     true
 }

@@ -1,7 +1,7 @@
 //! `thaw heap report`, `diff` and `export` on a program whose allocations are known.
 
 use crate::heap::guest;
-use crate::scratch::Scratch;
+use crate::scratch::{Scratch, root};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,16 +12,13 @@ pub fn recorded(scratch: &Scratch, recording: &str, flags: &[&str]) -> bool {
     if !guest() {
         return false;
     }
-    if Command::new("cc").arg("--version").output().is_err() {
-        testing::skip("needs a C compiler");
-        return false;
-    }
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().join("fixtures/heap/modes.c");
+    let source = root().join("fixtures/heap/modes.c");
     let program = scratch.path("modes");
     let mut compiler = Command::new("cc");
     compiler.args(["-O1", "-g", "-w", "-fno-builtin", "-fno-optimize-sibling-calls", "-o"]).arg(&program);
-    let built = compiler.arg(source).args(flags).arg("-lpthread").output().unwrap();
-    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    if !testing::compiled(compiler.arg(source).args(flags).arg("-lpthread")) {
+        return false;
+    }
     scratch.thaw(["heap", "run", "--force", "-o", recording, "--", program.to_str().unwrap()]).exits(0);
     true
 }

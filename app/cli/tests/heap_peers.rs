@@ -1,7 +1,7 @@
 //! Exported heap recordings, opened in the tools that they are for: `dev/peers` and Debian's packages supply them.
 
 use crate::heap_look::{exported, recorded, report, text, total};
-use crate::scratch::Scratch;
+use crate::scratch::{Scratch, root};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -15,8 +15,7 @@ fn done(output: Output) -> String {
 
 /// A tool that `dev/peers` installs; otherwise the calling test is counted as skipped.
 fn peer(name: &str) -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let path = target.join("peers").join(name);
     if path.exists() {
         return Some(path);

@@ -1,9 +1,9 @@
 //! `thaw heap slop` and `thaw heap growth` on programs whose waste is known, and on containers that waste nothing; `thaw counts`.
 
 use crate::heap::guest;
-use crate::scratch::Scratch;
+use crate::scratch::{Scratch, root};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 /// A compiled fixture, with the symbols of its functions; `None` (counted as skipped) without its compiler or library.
@@ -12,12 +12,11 @@ fn compiled(scratch: &Scratch, compiler: &str, source: &str, flags: &[&str]) -> 
         testing::skip(&format!("needs {compiler}"));
         return None;
     }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     let program = scratch.path(format!("{source}.program"));
     let output = Command::new(compiler)
         .arg("-o")
         .arg(&program)
-        .arg(root.join("fixtures/heap").join(source))
+        .arg(root().join("fixtures/heap").join(source))
         .args(flags)
         .current_dir(scratch.path("."))
         .output()

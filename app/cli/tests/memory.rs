@@ -1,15 +1,12 @@
 //! `thaw memory`: what a user sees, with reports that Firefox wrote.
 
-use crate::scratch::{Mortal, Said, Scratch};
+use crate::scratch::{Mortal, Said, Scratch, root};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
-}
-
-fn firefox(name: &str) -> String {
+/// A report that Firefox wrote.
+pub fn firefox(name: &str) -> String {
     root().join("fixtures/memory/firefox").join(name).to_string_lossy().into_owned()
 }
 
@@ -182,24 +179,16 @@ pub fn reporting_program(scratch: &Scratch, source: &str) -> Option<(PathBuf, Pa
     };
     let program = scratch.path(Path::new(source).file_stem().unwrap());
     let embed = root().join("embed/memreport");
-    let built = Command::new("cc")
-        .args(["-Wall", "-Werror", "-O1", "-g", "-fno-builtin", "-fno-optimize-sibling-calls", "-pthread", "-I"])
+    let mut cc = Command::new("cc");
+    cc.args(["-Wall", "-Werror", "-O1", "-g", "-fno-builtin", "-fno-optimize-sibling-calls", "-pthread", "-I"])
         .arg(embed.join("include"))
         .arg(root().join(source))
         .arg("-o")
         .arg(&program)
         .arg("-L")
         .arg(&library)
-        .args(["-Wl,--no-as-needed", "-lthaw_memreport"])
-        .status();
-    match built {
-        Ok(status) => assert!(status.success()),
-        Err(_) => {
-            testing::skip("needs cc");
-            return None;
-        }
-    }
-    Some((program, library))
+        .args(["-Wl,--no-as-needed", "-lthaw_memreport"]);
+    testing::compiled(&mut cc).then_some((program, library))
 }
 
 #[test]

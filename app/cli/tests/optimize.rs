@@ -2,8 +2,8 @@
 
 use crate::scratch::{Mortal, Said, Scratch, alone};
 use model::{
-    BlockRow, Bytes, CacheState, DiskOffset, FileId, FileKind, FileOffset, FileRow, FillRow, Nanos, Owner, ProcessRow,
-    RunKind, RunRow, Served, TraceInfo, TraceRows,
+    BlockRow, Bytes, CacheState, Cause, DiskOffset, FileId, FileKind, FileOffset, FileRow, FillRow, Nanos, Owner,
+    ProcessRow, RunKind, RunRow, Served, TraceInfo, TraceRows,
 };
 use recording::{Header, Replace, Variant, Writer};
 use serde_json::{Value, json};
@@ -54,13 +54,8 @@ int main(void) {{
     let bytes: Vec<u8> = (0..NEEDED * 9 * 4096).map(|at| (at % 251) as u8).collect();
     scratch.write("system/app/data", bytes);
     let program = scratch.path("system/app/big");
-    let built = Command::new("cc").arg("-O1").args(options).arg("-o").arg(&program).arg(&source).status();
-    match built {
-        Ok(status) if status.success() => {}
-        _ => {
-            testing::skip("needs a C compiler");
-            return None;
-        }
+    if !testing::compiled(Command::new("cc").arg("-O1").args(options).arg("-o").arg(&program).arg(&source)) {
+        return None;
     }
     scratch.script("system/app/helper", "exit 0");
     std::fs::set_permissions(scratch.path("system/app/helper"), std::fs::Permissions::from_mode(0o4755)).unwrap();
@@ -101,8 +96,18 @@ fn header(scratch: &Scratch, words: &[&str]) -> Header {
 }
 
 fn trace(program: &Path) -> TraceRows {
-    let data = program.with_file_name("data");
-    let row = |path: &Path| {
+    let files = [program.to_owned(), program.with_file_name("data")];
+    let size = std::fs::metadata(program).map_or(0, |meta| meta.len());
+    let pieces = (0..size / 131_072).map(|at| (0, at * 131_072, 131_072));
+    let pieces = pieces.chain((0..NEEDED).map(|at| (1, at * 9 * 4096, 4096)));
+    let reads: Vec<_> =
+        pieces.map(|(file, offset, len)| (file, offset, len, (u64::from(file) << 32) + offset)).collect();
+    trace_of(program, &files, &reads)
+}
+
+/// A start of a program that was made by hand, and what it read: (file, offset, bytes, place on the disk).
+pub fn trace_of(program: &Path, files: &[PathBuf], reads: &[(u32, u64, u64, u64)]) -> TraceRows {
+    let row = |path: &PathBuf| {
         let meta = std::fs::metadata(path).ok();
         FileRow {
             path: path.to_owned(),
@@ -115,39 +120,29 @@ fn trace(program: &Path) -> TraceRows {
             build_id: None,
         }
     };
-    let mut rows = TraceRows { files: vec![row(program), row(&data)], ..TraceRows::default() };
+    let mut rows = TraceRows { files: files.iter().map(row).collect(), ..TraceRows::default() };
     rows.info = TraceInfo { engine: "perf".into(), ..TraceInfo::default() };
     rows.processes = vec![ProcessRow {
         pid: 7,
         parent: 1,
-        comm: "big".into(),
+        comm: program.file_name().unwrap().to_string_lossy().into_owned(),
         exe: Some(program.to_owned()),
         start_ns: Nanos(0),
         end_ns: None,
     }];
-    let size = rows.files[0].size.0;
-    let pieces = (0..size / 131_072).map(|at| (FileId(0), at * 131_072, 131_072));
-    let pieces = pieces.chain((0..NEEDED).map(|at| (FileId(1), at * 9 * 4096, 4096)));
-    for (number, (file, offset, len)) in (0..).zip(pieces) {
+    for (number, &(file, offset, len, disk)) in (0..).zip(reads) {
+        let (file, offset, len) = (FileId(file), FileOffset(offset), Bytes(len));
         let at = Nanos(number * 5_000_000);
-        rows.fills.push(FillRow {
-            at_ns: at,
-            pid: 7,
-            tid: 7,
-            file,
-            offset: FileOffset(offset),
-            len: Bytes(len),
-            cause: model::Cause::Read,
-        });
+        rows.fills.push(FillRow { at_ns: at, pid: 7, tid: 7, file, offset, len, cause: Cause::Read });
         rows.blocks.push(BlockRow {
             start_ns: Nanos(at.0 + 4_800_000),
             done_ns: Some(Nanos(at.0 + 4_900_000)),
             pid: Some(7),
             dev: 1,
-            disk: DiskOffset((u64::from(file.0) << 32) + offset),
-            len: Bytes(len),
+            disk: DiskOffset(disk),
+            len,
             write: false,
-            served: Served::File(file, FileOffset(offset)),
+            served: Served::File(file, offset),
             flags: "R".into(),
         });
     }

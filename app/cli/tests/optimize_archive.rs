@@ -1,11 +1,7 @@
 //! optimize: archives in the order of their use, and files in pieces.
 
-use crate::optimize::{identity, optimized, store, whole, write};
+use crate::optimize::{identity, optimized, store, trace_of, whole, write};
 use crate::scratch::{Scratch, alone};
-use model::{
-    BlockRow, Bytes, Cause, DiskOffset, FileId, FileKind, FileOffset, FileRow, FillRow, Nanos, Owner, ProcessRow,
-    Served, TraceInfo, TraceRows,
-};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
@@ -71,9 +67,7 @@ int main(void) {{
     }
     let program = scratch.path("system/app/reader");
     std::fs::create_dir_all(program.parent().unwrap()).unwrap();
-    let built = Command::new("cc").args(["-O1", "-no-pie", "-o"]).arg(&program).arg(&source).status();
-    if !built.is_ok_and(|status| status.success()) {
-        testing::skip("needs a C compiler");
+    if !testing::compiled(Command::new("cc").args(["-O1", "-no-pie", "-o"]).arg(&program).arg(&source)) {
         return None;
     }
     scratch.thaw(["archive", "pack", "content", "-o", "system/app/app.jar", "--store"]).exits(0);
@@ -84,50 +78,6 @@ int main(void) {{
 
 fn jar(scratch: &Scratch) -> PathBuf {
     scratch.path("system/app/app.jar")
-}
-
-/// A start of the program that was made by hand, and what it read: (file, offset, bytes, place on the disk).
-fn trace(program: &Path, files: &[PathBuf], reads: &[(u32, u64, u64, u64)]) -> TraceRows {
-    let row = |path: &PathBuf| {
-        let meta = std::fs::metadata(path).unwrap();
-        FileRow {
-            path: path.to_owned(),
-            kind: FileKind::Regular,
-            owner: Owner::App,
-            dev: 1,
-            ino: meta.ino(),
-            size: Bytes(meta.size()),
-            extents: None,
-            build_id: None,
-        }
-    };
-    let mut rows = TraceRows { files: files.iter().map(row).collect(), ..TraceRows::default() };
-    rows.info = TraceInfo { engine: "perf".into(), ..TraceInfo::default() };
-    rows.processes = vec![ProcessRow {
-        pid: 7,
-        parent: 1,
-        comm: "reader".into(),
-        exe: Some(program.to_owned()),
-        start_ns: Nanos(0),
-        end_ns: None,
-    }];
-    for (number, &(file, offset, len, disk)) in (0..).zip(reads) {
-        let (file, offset, len) = (FileId(file), FileOffset(offset), Bytes(len));
-        let at = Nanos(number * 5_000_000);
-        rows.fills.push(FillRow { at_ns: at, pid: 7, tid: 7, file, offset, len, cause: Cause::Read });
-        rows.blocks.push(BlockRow {
-            start_ns: Nanos(at.0 + 4_800_000),
-            done_ns: Some(Nanos(at.0 + 4_900_000)),
-            pid: Some(7),
-            dev: 1,
-            disk: DiskOffset(disk),
-            len,
-            write: false,
-            served: Served::File(file, offset),
-            flags: "R".into(),
-        });
-    }
-    rows
 }
 
 /// The pages of used entries, of each three requests.
@@ -151,7 +101,7 @@ fn reads_of(scratch: &Scratch, file: u32, archive: &Path) -> Vec<(u32, u64, u64,
 /// A recording of a start of the program that read its archive.
 fn recording(scratch: &Scratch, program: &Path) {
     let files = [program.to_owned(), jar(scratch)];
-    let rows = trace(program, &files, &reads_of(scratch, 1, &jar(scratch)));
+    let rows = trace_of(program, &files, &reads_of(scratch, 1, &jar(scratch)));
     store(scratch, "reader.thaw", &rows, &["thaw", "record", "--", program.to_str().unwrap()]);
 }
 
@@ -180,7 +130,7 @@ fn an_archive_whose_used_entries_lie_apart_is_planned_and_others_are_listed_with
     reads.extend(reads_of(&scratch, 2, &tidy));
     reads.extend([(3, 0, 65_536, 0)]);
     let files = [program.clone(), jar(&scratch), tidy, secret];
-    let mut rows = trace(&program, &files, &reads);
+    let mut rows = trace_of(&program, &files, &reads);
     let words = ["thaw", "record", "--", program.to_str().unwrap()];
     store(&scratch, "reader.thaw", &rows, &words);
     let before = whole(&scratch.path("system"));
@@ -323,7 +273,7 @@ fn files_in_pieces_are_told_with_the_command_that_puts_them_together() {
     };
     let words = ["thaw", "record", "--", program.to_str().unwrap()];
     let plan = |reads: &[(u32, u64, u64, u64)]| {
-        let rows = trace(&program, &[program.clone(), data.clone()], reads);
+        let rows = trace_of(&program, &[program.clone(), data.clone()], reads);
         let _ = std::fs::remove_file(scratch.path("reader.thaw"));
         store(&scratch, "reader.thaw", &rows, &words);
         scratch.thaw(["optimize", "reader.thaw", "--plan", "--disk", "laptop2010", "--json"]).exits(0).json()

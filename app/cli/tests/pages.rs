@@ -1,11 +1,11 @@
 //! Pages of heap recordings, memory reports and watches: what they hold is what the same verb prints. How they look is tested in a browser (`viewer/test/e2e`).
 
 use crate::heap_look::recorded;
+use crate::memory::firefox;
 use crate::scratch::{Mortal, Scratch};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
 use std::process::Stdio;
 
 /// What a page holds under an id.
@@ -19,11 +19,6 @@ fn page(scratch: &Scratch, name: &str) -> String {
     let html = std::fs::read_to_string(scratch.path(name)).unwrap();
     assert!(html.starts_with("<!doctype html>") && html.contains("default-src 'none'"));
     html
-}
-
-fn firefox(name: &str) -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
-    root.join("fixtures/memory/firefox").join(name).to_string_lossy().into_owned()
 }
 
 #[test]

@@ -15,6 +15,11 @@ pub fn alone() -> MutexGuard<'static, ()> {
     MACHINE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
+/// The checkout.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
+}
+
 /// A folder on a disk, removed at the end, with thaw's own directories inside.
 pub struct Scratch {
     folder: tempfile::TempDir,

@@ -1,6 +1,6 @@
 //! touch: what each engine sees of programs whose touches are known, and what is said when one cannot look.
 
-use crate::scratch::{Said, Scratch, alone};
+use crate::scratch::{Said, Scratch, alone, root};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -32,9 +32,7 @@ fn build(scratch: &Scratch, flags: &[&str]) -> Option<(PathBuf, PathBuf)> {
     let source = scratch.write("app/known.c", PROGRAM);
     let data = scratch.write("app/data", vec![b'x'; 1 << 22]);
     let program = scratch.path("app/known");
-    let built = Command::new("cc").arg("-O1").args(flags).arg(&source).arg("-o").arg(&program).status();
-    if !built.is_ok_and(|status| status.success()) {
-        testing::skip("needs a C compiler");
+    if !testing::compiled(Command::new("cc").arg("-O1").args(flags).arg(&source).arg("-o").arg(&program)) {
         return None;
     }
     Command::new("sync").arg("-f").arg(&data).status().unwrap();
@@ -174,9 +172,8 @@ fn what_cannot_be_watched_says_why() {
 
 /// Where `dev/icegrind` puts the byte engine's tool, built where needed; `None`: this machine cannot.
 fn icegrind() -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    let said = Command::new(root.join("dev/icegrind")).output().unwrap();
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let said = Command::new(root().join("dev/icegrind")).output().unwrap();
     if said.status.code() == Some(3) {
         testing::skip("needs valgrind with its headers");
         return None;

@@ -28,3 +28,16 @@ pub use warning::{Warning, WarningKind};
 pub fn shown(path: &std::path::Path) -> String {
     path.to_string_lossy().into_owned()
 }
+
+/// Spans (start, end) sorted and disjoint: those that touch or overlap are one.
+pub fn joined(mut spans: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    spans.sort_unstable();
+    spans.dedup_by(|next, kept| {
+        let joins = next.0 <= kept.1;
+        if joins {
+            kept.1 = kept.1.max(next.1);
+        }
+        joins
+    });
+    spans
+}

@@ -4,6 +4,7 @@
 //! returns, and `make test` counts the reasons at its end. Only `[dev-dependencies]` name this crate.
 
 use std::io::Write;
+use std::process::Command;
 
 /// Records that the calling test did not run, and why. `make test` sets `THAW_SKIP_LOG` and prints the list.
 pub fn skip(reason: &str) {
@@ -27,4 +28,18 @@ pub fn root_or_skip() -> bool {
         skip("needs root");
     }
     root
+}
+
+/// Runs a compiler; `false`, counted as skipped: it is not installed.
+///
+/// # Panics
+/// It fails: the message is what it said.
+pub fn compiled(compiler: &mut Command) -> bool {
+    let name = compiler.get_program().to_string_lossy().into_owned();
+    let Ok(built) = compiler.output() else {
+        skip(&format!("needs {name}"));
+        return false;
+    };
+    assert!(built.status.success(), "{name}: {}", String::from_utf8_lossy(&built.stderr));
+    true
 }

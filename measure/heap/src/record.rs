@@ -158,20 +158,19 @@ pub enum Phase {
 /// It is nowhere, or the path cannot be put into LD_PRELOAD.
 pub fn find_agent(thaw: &Path) -> Result<PathBuf> {
     let directory = thaw.parent().unwrap_or(Path::new("/"));
+    let beside = directory.parent().unwrap_or(Path::new("/"));
     let places = match std::env::var_os(AGENT_VARIABLE) {
         Some(named) => vec![PathBuf::from(named)],
-        None => vec![
-            directory.join(AGENT),
-            directory.join("../lib/thaw").join(AGENT),
-            directory.join("../agent").join(AGENT),
-        ],
+        None => [directory.to_path_buf(), beside.join("lib/thaw"), beside.join("agent")]
+            .map(|place| place.join(AGENT))
+            .to_vec(),
     };
     let found = places.iter().find_map(|place| place.canonicalize().ok());
     let Some(found) = found else {
         let names: Vec<String> = places.iter().map(|place| shown(place)).collect();
         return Err(Error::new(Exit::Machine, "cannot find the guest", AGENT)
             .because(format!("it is not at {}", names.join(", ")))
-            .hint("build it in a checkout of thaw: dev/agent"));
+            .hint("build it in a checkout of thaw: make build, or dev/agent alone"));
     };
     if found.as_os_str().as_bytes().iter().any(|byte| b" :\t\n$".contains(byte)) {
         return Err(Error::on(Exit::Machine, "the path of the guest cannot be put into LD_PRELOAD", &found)

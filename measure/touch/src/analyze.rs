@@ -202,7 +202,7 @@ fn gather<'a>(
     }
     for (id, file) in (0..).map(FileId).zip(&rows.files) {
         let on_disk = matches!(file.kind, FileKind::Regular | FileKind::Metadata);
-        let ranges = by_file.remove(&id).map(joined).unwrap_or_default();
+        let ranges = by_file.remove(&id).map(model::joined).unwrap_or_default();
         // A file that a run only mapped or opened says nothing.
         if let Some(file) = known(files, rows, id).filter(|_| on_disk) {
             *field(file) = Some(ranges);
@@ -212,18 +212,6 @@ fn gather<'a>(
 
 fn places(rows: &TraceRows) -> impl Iterator<Item = (FileId, FileOffset, Bytes)> {
     rows.touches.iter().map(|touch| (touch.file, touch.offset, touch.len))
-}
-
-fn joined(mut ranges: Ranges) -> Ranges {
-    ranges.sort_unstable();
-    ranges.dedup_by(|next, kept| {
-        let joins = next.0 <= kept.1;
-        if joins {
-            kept.1 = kept.1.max(next.1);
-        }
-        joins
-    });
-    ranges
 }
 
 fn sum(ranges: &Ranges) -> Bytes {

@@ -25,7 +25,9 @@
 //! `P` is the disk's time for all reads of the manifest, one after the other, without the program. The program starts when all of them were asked for, not when
 //! they are done: where it computes much while they come, the start is shorter.
 
-use model::{BlockRow, Bytes, CacheState, Cause, DiskOffset, FileId, FileKind, Nanos, Owner, Served, TraceRows};
+use model::{
+    BlockRow, Bytes, CacheState, Cause, DiskOffset, FileId, FileKind, Nanos, Owner, Served, TraceRows, joined,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -213,19 +215,6 @@ fn overlap(one: &Range<u64>, other: &Range<u64>) -> u64 {
 }
 
 type Span = (u64, u64);
-
-/// Sorted and disjoint.
-fn joined(mut spans: Vec<Span>) -> Vec<Span> {
-    spans.sort_unstable();
-    let mut joined: Vec<Span> = Vec::new();
-    for (from, to) in spans {
-        match joined.last_mut() {
-            Some(last) if from <= last.1 => last.1 = last.1.max(to),
-            _ => joined.push((from, to)),
-        }
-    }
-    joined
-}
 
 /// What is left of sorted, disjoint spans outside of others.
 fn without(spans: &[Span], others: &[Span]) -> Vec<Span> {

@@ -1,5 +1,6 @@
 //! `thaw archive`: what was typed, for each of its verbs.
 
+use super::RowsArgs;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum, ValueHint};
 use std::path::PathBuf;
 
@@ -87,12 +88,8 @@ pub struct StatArgs {
     pub file: PathBuf,
     #[command(flatten)]
     pub order: OrderFrom,
-    /// Rows of the table
-    #[arg(long, value_name = "N", default_value_t = 20, conflicts_with = "all")]
-    pub top: usize,
-    /// All rows of the table
-    #[arg(long)]
-    pub all: bool,
+    #[command(flatten)]
+    pub rows: RowsArgs,
     /// Print one JSON document instead of text; it has all entries
     #[arg(long)]
     pub json: bool,

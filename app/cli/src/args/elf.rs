@@ -1,5 +1,6 @@
 //! `thaw elf`: what was typed, for each of its verbs.
 
+use super::RowsArgs;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum, ValueHint};
 use std::path::PathBuf;
 
@@ -42,12 +43,8 @@ pub struct StatArgs {
     /// What the files are sorted by
     #[arg(long, value_name = "KEY", default_value = "saved")]
     pub sort: SortKey,
-    /// Rows of each table
-    #[arg(long, value_name = "N", default_value_t = 20, conflicts_with = "all")]
-    pub top: usize,
-    /// All rows of each table
-    #[arg(long)]
-    pub all: bool,
+    #[command(flatten)]
+    pub rows: RowsArgs,
     /// Print one JSON document instead of text; it has all files
     #[arg(long)]
     pub json: bool,
@@ -77,12 +74,8 @@ pub struct PackArgs {
     /// A separate debug file to keep in step; for one FILE
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub debug_file: Option<PathBuf>,
-    /// Rows of each table
-    #[arg(long, value_name = "N", default_value_t = 20, conflicts_with = "all")]
-    pub top: usize,
-    /// All rows of each table
-    #[arg(long)]
-    pub all: bool,
+    #[command(flatten)]
+    pub rows: RowsArgs,
     /// Print one JSON document instead of text; it has all files
     #[arg(long)]
     pub json: bool,

@@ -37,7 +37,7 @@ const FLUSH_EXAMPLES: &str = "\
 Examples:
   thaw flush /usr/lib/firefox-esr
   thaw flush ~/.mozilla ~/.cache/mozilla
-  thaw flush /usr/lib/x86_64-linux-gnu/libc.so.6    (it stays: every process maps it)";
+  thaw flush /usr/lib/x86_64-linux-gnu/libc.so.6    # it stays: every process maps it";
 
 pub(super) const RESIDENT_ABOUT: &str = "\
 Which files are in the page cache now?

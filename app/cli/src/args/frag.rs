@@ -1,5 +1,6 @@
 //! `thaw frag`: what was typed.
 
+use super::RowsArgs;
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
 
@@ -16,12 +17,8 @@ pub struct FragArgs {
     /// Rewrite each scattered file into fewer pieces; files that are in use are left alone
     #[arg(long)]
     pub fix: bool,
-    /// Rows of the table
-    #[arg(long, value_name = "N", default_value_t = 20, conflicts_with = "all")]
-    pub top: usize,
-    /// All rows of the table
-    #[arg(long)]
-    pub all: bool,
+    #[command(flatten)]
+    pub rows: RowsArgs,
     /// Print one JSON document instead of text; it has all files
     #[arg(long)]
     pub json: bool,

@@ -477,9 +477,9 @@ dark-matter mode.";
 
 const DARK_EXAMPLES: &str = "\
 Examples:
-  thaw heap run -- ./server &  thaw memory show --pid $(pidof server) --blocks -o now.json.gz
+  thaw heap run -- ./app & sleep 9; thaw memory show --pid $(pidof app) --blocks -o now.json.gz
   thaw heap dark --reported now.json.gz
-  thaw heap dark server.heap --reported now.json.gz --top 30 --frames 4";
+  thaw heap dark app.heap --reported now.json.gz --top 30 --frames 4";
 
 const DIFF_ABOUT: &str = "\
 What does the second recording allocate that the first did not?

@@ -7,6 +7,8 @@ pub mod archive;
 pub mod compare;
 pub mod counts;
 pub mod doctor;
+#[cfg(test)]
+mod documented;
 pub mod elf;
 pub mod files;
 pub mod frag;
@@ -137,6 +139,24 @@ pub enum Verb {
     /// Writes the man pages into a directory.
     #[command(hide = true)]
     Man(hidden::ManArgs),
+}
+
+/// How much of a long table is printed.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct RowsArgs {
+    /// Rows of each table
+    #[arg(long, value_name = "N", default_value_t = 20, conflicts_with = "all")]
+    top: usize,
+    /// All rows of each table
+    #[arg(long)]
+    all: bool,
+}
+
+impl RowsArgs {
+    /// Most rows of a table.
+    pub fn most(self) -> usize {
+        if self.all { usize::MAX } else { self.top }
+    }
 }
 
 const LONG_ABOUT: &str = "\

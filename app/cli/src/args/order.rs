@@ -63,6 +63,6 @@ symbol table; a stripped program needs the file that its symbols are in. Also li
 
 const EXAMPLES: &str = "\
 Examples:
-  thaw order start.thaw -o app.order && cc -ffunction-sections -fuse-ld=lld -Wl,--symbol-ordering-file=app.order *.o
+  thaw order start.thaw -o app.order    # then link with -Wl,--symbol-ordering-file=app.order (lld)
   thaw order first.thaw second.thaw --for ld -o order.ld
   thaw order ff.thaw --file /usr/lib/firefox-esr/libxul.so --symbols libxul.so.debug --list never";

@@ -11,9 +11,10 @@ pub fn page(document: &FragDocument, rows: usize, width: usize) -> Page {
     let mut page = Page::new(width);
     let summary = document.survey.summary;
     page.line(&format!(
-        "{} of {} lie in {}; {} in more than one, {} with others between.",
+        "{} of {} {} in {}; {} in more than one, {} with others between.",
         units::plural(summary.files, "file", "files"),
         units::bytes(summary.size),
+        if summary.files == 1 { "lies" } else { "lie" },
         units::plural(summary.pieces, "piece", "pieces"),
         units::count(summary.scattered),
         units::count(summary.interleaved)

@@ -143,8 +143,7 @@ fn stat(args: &StatArgs) -> Result<Exit> {
     if args.json {
         output::json(&document)?;
     } else {
-        let rows = if args.all { usize::MAX } else { args.top };
-        output::page(&text::archive::stat(&document, rows, text::width::of_terminal()))?;
+        output::page(&text::archive::stat(&document, args.rows.most(), text::width::of_terminal()))?;
     }
     Ok(Exit::Done)
 }

@@ -76,8 +76,7 @@ pub fn run(args: &FragArgs, quiet: bool) -> Result<Exit> {
     if args.json {
         output::json(&document)?;
     } else {
-        let rows = if args.all { usize::MAX } else { args.top };
-        output::page(&text::frag::page(&document, rows, text::width::of_terminal()))?;
+        output::page(&text::frag::page(&document, args.rows.most(), text::width::of_terminal()))?;
     }
     Ok(exit(&document))
 }

@@ -30,7 +30,7 @@ pub(super) fn vtables<'data, R: ReadRef<'data>>(facts: &Facts<'_, 'data, R>) -> 
     tables.sort_unstable();
     tables.dedup();
     found.symbols = tables.len() as u64;
-    join(&mut tables);
+    let tables = model::joined(tables);
     let inside = |address: u64| {
         let index = tables.partition_point(|(start, _)| *start <= address);
         index.checked_sub(1).is_some_and(|index| address < tables[index].1)
@@ -67,18 +67,6 @@ pub(super) fn vtables<'data, R: ReadRef<'data>>(facts: &Facts<'_, 'data, R>) -> 
         None => 0,
     };
     found
-}
-
-/// Overlapping spans become one; they are sorted.
-fn join(spans: &mut Vec<(u64, u64)>) {
-    let mut joined: Vec<(u64, u64)> = Vec::with_capacity(spans.len());
-    for (start, end) in spans.drain(..) {
-        match joined.last_mut() {
-            Some(last) if start <= last.1 => last.1 = last.1.max(end),
-            _ => joined.push((start, end)),
-        }
-    }
-    *spans = joined;
 }
 
 /// What each type means, asked once.

@@ -100,6 +100,10 @@ impl<'a> Debug<'a> {
     }
 
     fn frames(&self, address: u64) -> Vec<Found> {
+        // addr2line counts to the one behind it, which the last of all has not.
+        if address == u64::MAX {
+            return Vec::new();
+        }
         let mut result = self.context.find_frames(address);
         let found = loop {
             match result {
@@ -189,5 +193,11 @@ mod tests {
             assert_eq!(demangle(name.as_bytes(), None), expected);
         }
         assert_eq!(demangle(b"i", Some(gimli::DW_LANG_C)), "i");
+    }
+
+    #[test]
+    fn the_last_address_of_all_is_looked_up_too() {
+        let own = std::env::current_exe().unwrap();
+        assert_eq!(look_up(&own, &[], &[u64::MAX]), Ok(HashMap::new()));
     }
 }

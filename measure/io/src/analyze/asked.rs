@@ -1,6 +1,5 @@
 //! Which pages the program really asked for, as far as the trace can tell.
 
-use super::needs::join;
 use model::{FileKind, PAGE, TraceRows};
 
 /// Per file: bytes of the pages that were asked for, at least.
@@ -21,7 +20,7 @@ pub(super) fn bytes_by_file(rows: &TraceRows) -> Vec<u64> {
         let list = if fault.len.0 <= PAGE { &mut exact } else { &mut windows };
         list[fault.file.0 as usize].push(clipped(rows, fault.file.0, ends));
     }
-    exact.into_iter().zip(windows).map(|(exact, windows)| bytes(join(exact), windows)).collect()
+    exact.into_iter().zip(windows).map(|(exact, windows)| bytes(model::joined(exact), windows)).collect()
 }
 
 /// The range inside the file: a read may ask for more than there is.
@@ -65,7 +64,7 @@ mod tests {
     }
 
     fn pages(exact: &str, windows: &str) -> u64 {
-        bytes(join(ranges(exact)), ranges(windows)) / PAGE
+        bytes(model::joined(ranges(exact)), ranges(windows)) / PAGE
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! What a start needed of each file, told by another run of the same program: one that touched pages without read-ahead.
 
-use super::needs::join;
 use crate::keyed::NumberMap;
 use model::{Bytes, FileId, FileKind, FileRow, SectionRow, TouchEngine, TraceRows};
 use std::collections::HashMap;
@@ -26,7 +25,7 @@ impl Needed {
             by_file.entry(row.file.0).or_default().push((row.offset.0, row.offset.0 + row.len.0));
         }
         let by_file: NumberMap<u32, Vec<(u64, u64)>> =
-            by_file.into_iter().map(|(file, ranges)| (file, join(ranges))).collect();
+            by_file.into_iter().map(|(file, ranges)| (file, model::joined(ranges))).collect();
         let numbered = || (0_u32..).zip(&touched.files);
         let by_inode: HashMap<(u64, u64), u32> =
             numbered().map(|(number, file)| ((file.dev, file.ino), number)).collect();

@@ -18,20 +18,10 @@ pub fn needs(rows: &TraceRows) -> Vec<Need> {
             path: file.path.clone(),
             kind: file.kind,
             owner: file.owner,
-            ranges: join(ranges).into_iter().map(|(start, end)| (FileOffset(start), Bytes(end - start))).collect(),
+            ranges: model::joined(ranges)
+                .into_iter()
+                .map(|(start, end)| (FileOffset(start), Bytes(end - start)))
+                .collect(),
         })
         .collect()
-}
-
-/// Sorts ranges (start, end) and joins those that touch or overlap.
-pub(super) fn join(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
-    ranges.sort_unstable();
-    ranges.dedup_by(|next, kept| {
-        let joins = next.0 <= kept.1;
-        if joins {
-            kept.1 = kept.1.max(next.1);
-        }
-        joins
-    });
-    ranges
 }

@@ -51,7 +51,7 @@ pub(super) fn fair_shares(flights: &[Flight]) -> Vec<f64> {
 pub(super) fn union(flights: &[Flight]) -> Nanos {
     let ranges = flights.iter().filter(|flight| flight.from < flight.until);
     let ranges = ranges.map(|flight| (flight.from.0, flight.until.0)).collect();
-    super::needs::join(ranges).into_iter().map(|(from, until)| Nanos(until - from)).sum()
+    model::joined(ranges).into_iter().map(|(from, until)| Nanos(until - from)).sum()
 }
 
 /// A sum of shares as a duration.

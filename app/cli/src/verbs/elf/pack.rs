@@ -131,8 +131,7 @@ pub fn run(args: &PackArgs, quiet: bool) -> Result<Exit> {
     if args.json {
         output::json(&document)?;
     } else {
-        let rows = if args.all { usize::MAX } else { args.top };
-        output::page(&text::elf::pack(&document, rows, text::width::of_terminal()))?;
+        output::page(&text::elf::pack(&document, args.rows.most(), text::width::of_terminal()))?;
     }
     Ok(match worst {
         _ if document.left_out.interrupted || os::interrupt::requested() => Exit::Interrupted,

@@ -51,8 +51,7 @@ pub fn run(args: &StatArgs, quiet: bool) -> Result<Exit> {
     if args.json {
         output::json(&document)?;
     } else {
-        let rows = if args.all { usize::MAX } else { args.top };
-        output::page(&text::elf::stat(&document, rows, text::width::of_terminal()))?;
+        output::page(&text::elf::stat(&document, args.rows.most(), text::width::of_terminal()))?;
     }
     Ok(if document.left_out.interrupted { Exit::Interrupted } else { Exit::Done })
 }
