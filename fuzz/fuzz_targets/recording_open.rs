@@ -47,6 +47,8 @@ fn write_good(path: &Path) -> Result<()> {
         "mmaps": [{"at_ns": 1, "pid": 1, "file": 0, "offset": 0, "len": 4096, "exec": true}],
         "opens": [{"path": "/a", "count": 1}],
         "syncs": [{"at_ns": 1, "pid": 1, "file": 0}],
+        "touches": [{"file": 0, "offset": 0, "len": 64, "order": 0, "at_ns": 1, "tid": 1, "engine": "function", "name": "main"}],
+        "watched": [{"file": 0, "functions": 1, "len": 64, "starts": "symbols"}],
     });
     let run = serde_json::from_value(run).expect("a run");
     let id = writer.add_run(&run, &[], &[])?;

@@ -1,6 +1,6 @@
 //! The words of the house: nouns that two or more rooms use.
 //!
-//! Nothing in here does anything. Units are types, so that a file offset is never added to a disk
+//! Nothing in here touches the machine. Units are types, so that a file offset is never added to a disk
 //! offset; errors and warnings are values, so that the terminal, JSON and the viewer say the same.
 //! A noun that a single room needs stays in that room.
 
