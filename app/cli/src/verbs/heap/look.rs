@@ -117,7 +117,17 @@ impl Look {
         Ok(Self { measure, window, filter })
     }
 
-    pub(super) fn read(&self, directory: &Path, split: Split, quiet: bool) -> Result<(Reader, Named)> {
+    fn read(&self, directory: &Path, split: Split, quiet: bool) -> Result<(Reader, Named)> {
+        self.reading(directory, quiet, |reader| Named::read(reader, self.window, split, &self.filter))
+    }
+
+    /// Opens a recording and reads it, while the terminal says so.
+    pub(super) fn reading<T>(
+        &self,
+        directory: &Path,
+        quiet: bool,
+        read: impl FnOnce(&Reader) -> Result<T>,
+    ) -> Result<(Reader, T)> {
         let reader = Reader::open(directory)?;
         let known = |pid: &&u32| !reader.processes().iter().any(|process| process.pid == **pid);
         if let Some(pid) = self.filter.processes.iter().find(known) {
@@ -126,9 +136,9 @@ impl Look {
         }
         let mut progress = Progress::new(quiet);
         progress.note(&format!("reading {}", shown(directory)), Instant::now().elapsed());
-        let named = Named::read(&reader, self.window, split, &self.filter)?;
+        let answer = read(&reader)?;
         progress.done();
-        Ok((reader, named))
+        Ok((reader, answer))
     }
 }
 
