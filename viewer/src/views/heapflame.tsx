@@ -67,7 +67,7 @@ function Graph(): JSX.Element {
       note={
         <>
           A click or Ctrl and the wheel come closer, dragging moves, a double click shows all again. {count(flame.count)} boxes, {count(flame.rows)} rows{rows < flame.rows && `; rows below the ${count(rows)}th have nothing that could be seen at this zoom`}.
-          {searching && ` The filter matches ${percent(share)} of the bytes.`}
+          {searching && ` The filter matches ${bytes(share * all)}, ${percent(share)} of the bytes.`}
         </>
       }
     >
