@@ -85,7 +85,7 @@ fn one_reading_says_what_several_say() {
         }
         for (index, (heap, moments)) in all.named.heaps.iter().zip(&all.moments).enumerate() {
             let steps = heap.last.0 / moments.step_ns().0 + 1;
-            assert!((1..=1024).contains(&steps));
+            assert!((1..=4096).contains(&steps));
             for step in [steps / 3, steps / 2, steps] {
                 let last = Nanos((moments.step_ns().0 * step).saturating_sub(1).min(heap.last.0));
                 let until_ns = Some(all.named.processes[index].start + last);

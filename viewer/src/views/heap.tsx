@@ -165,7 +165,7 @@ function Over({ processes }: { processes: readonly HeapProcess[] }): JSX.Element
   if (line.seconds.length < 2) return <p class="none">Nothing was allocated.</p>;
   return (
     <Section title="Live over time" note={<>A click chooses the moment T for “live at”; dragging comes closer, a double click shows all again.</>}>
-      <p class="hoverline" aria-live="off">{hoverText(line, at)}</p>
+      <p class="hoverline" aria-live="off">{hoverText(line, at, "live bytes; the thin line is the most within a step")}</p>
       <Chart
         name="live"
         label="Live bytes over time"
@@ -235,7 +235,7 @@ export function Moments(): JSX.Element {
         {field("from", from, (us) => compareMoments(us, toUs.value))}
         {field("to", to, (us) => compareMoments(fromUs.value, us))}
       </div>
-      <p class="hoverline" aria-live="off">{hoverText(line, at)}</p>
+      <p class="hoverline" aria-live="off">{hoverText(line, at, "live bytes")}</p>
       <Chart name="moments" label="Live bytes over time" theme={shade} height={130} data={data} series={[{ stroke: css(live), width: 1.5, fill: `${css(live)}22` }]} xLabel="" xFormat={moment} yFormat={(value) => bytes(value)} yFromZero over={over} scene={[from, to, processes]} onRange={(a, b) => compareMoments(a * 1e6, b * 1e6)} onHover={setAt} />
     </Section>
   );
@@ -247,8 +247,8 @@ export function quantum(processes: readonly HeapProcess[]): string {
   return `what each stack held is known at steps of ${seconds(longest)}`;
 }
 
-function hoverText(line: Line, at: number | null): JSX.Element {
-  if (at === null || at >= line.seconds.length) return <span class="soft">live bytes; a thin line is the most within a step</span>;
+function hoverText(line: Line, at: number | null, nothing: string): JSX.Element {
+  if (at === null || at >= line.seconds.length) return <span class="soft">{nothing}</span>;
   return (
     <>
       {seconds(line.seconds[at])}: {bytes(line.bytes[at])} in {plural(line.blocks[at], "block", "blocks")}, at most {bytes(line.most[at])}
@@ -267,7 +267,7 @@ export function marks(chart: uPlot, list: readonly { readonly s: number; readonl
   const ends: number[] = [];
   for (const { s, text, colour } of [...list].sort((a, b) => a.s - b.s)) {
     const x = Math.round(chart.valToPos(s, "x", true)) + 0.5;
-    if (x < bbox.left || x > bbox.left + bbox.width) continue;
+    if (x < bbox.left - 1 || x > bbox.left + bbox.width + 1) continue;
     ctx.strokeStyle = colour;
     ctx.fillStyle = colour;
     ctx.lineWidth = scale;

@@ -67,7 +67,7 @@ function Change({ grown }: { grown: NonNullable<typeof changeTree.value> }): JSX
         title={moments ? "What changed between them" : `What changed: ${modeName(mode.value === "at" ? "end" : mode.value)}`}
         note={
           <>
-            {moments ? "What came in between and stayed, without what went: blocks that came and went again are not in it." : "All processes together. Functions are the same if their names and objects are, whatever lines and addresses are."} What did not change is left out.
+            {moments ? "Blocks that came in between and are still there, less older ones that went; what came and went again is not in it." : "All processes together. Functions are the same if their names and objects are, whatever lines and addresses are."} What did not change is left out.
             {heapTerms.value.length > 0 && " Only stacks that match the filter."}
             {pruned > 0 && ` Branches below ${(pruned * 100).toPrecision(2)} % of a process were put together: smaller changes may come from that.`}
           </>

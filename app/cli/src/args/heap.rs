@@ -505,5 +505,5 @@ the one that allocated most, unless --process names another.";
 const EXPORT_EXAMPLES: &str = "\
 Examples:
   thaw heap export --format dhat -o dhat.json
-  thaw heap export ff.heap --format dmd --mode live --at end -o dmd.json
+  thaw heap export ff.heap --format dmd --reported now.json.gz -o dmd.json
   thaw heap export --format pprof -o heap.pb.gz";

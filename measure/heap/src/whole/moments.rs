@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
 /// Most steps of a process. Readers want fewer; the more there are, the better these fit.
-const MOST_STEPS: u64 = 1024;
+const MOST_STEPS: u64 = 4096;
 /// Most changes of a process, 24 bytes each.
 const MOST_CHANGES: usize = 4 << 20;
 /// First length of a step, nanoseconds.
