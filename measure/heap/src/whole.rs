@@ -219,9 +219,7 @@ impl Before {
     /// `ledger` has the event by now.
     fn moved(self, ledger: &Ledger, event: &Event) -> Option<Moved> {
         match self {
-            Self::Covers(covered) => {
-                Block::made_by(event).map(|block| Moved::Came { block, how: Came::New, covered })
-            }
+            Self::Covers(covered) => Block::made_by(event).map(|block| Moved::Came { block, how: Came::New, covered }),
             Self::Holds(block) => Some(Moved::Went(block)),
             Self::Lacks(ptr) => {
                 let block = ledger.table().get(&ptr).copied()?;

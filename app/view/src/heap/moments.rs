@@ -34,7 +34,11 @@ pub(super) fn of(known: &whole::Moments, heap: &Heap, node_of_site: &[u32], most
     let joined = moments.step_ns / known.step_ns().0;
     for (site, node) in heap.sites.iter().zip(node_of_site) {
         let steps = known.of(site.stack, site.part);
-        moments.nodes[*node as usize].extend(steps.map(|it| Step { step: it.step / joined, bytes: it.bytes, blocks: it.blocks }));
+        moments.nodes[*node as usize].extend(steps.map(|it| Step {
+            step: it.step / joined,
+            bytes: it.bytes,
+            blocks: it.blocks,
+        }));
     }
     for steps in &mut moments.nodes {
         steps.sort_unstable_by_key(|step| step.step);

@@ -107,8 +107,7 @@ impl<'a> Dmd<'a> {
     }
 
     fn end(mut self, names: &Names) -> io::Result<()> {
-        let (traces, reports) =
-            (listed(std::mem::take(&mut self.traces)), listed(std::mem::take(&mut self.reports)));
+        let (traces, reports) = (listed(std::mem::take(&mut self.traces)), listed(std::mem::take(&mut self.reports)));
         write!(self.out, "\n],\n\"traceTable\": {{")?;
         self.separator = "";
         for (stack, number) in &traces {

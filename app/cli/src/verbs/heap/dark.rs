@@ -58,8 +58,7 @@ pub fn dark(args: &DarkArgs, quiet: bool) -> Result<Exit> {
 /// The report cannot be read, or does not list its blocks.
 pub(super) fn marks(path: &Path) -> Result<Vec<Marks>> {
     let name = shown(path);
-    let bytes =
-        std::fs::read(path).map_err(|cause| Error::on(Exit::Usage, "cannot read", path).because(cause))?;
+    let bytes = std::fs::read(path).map_err(|cause| Error::on(Exit::Usage, "cannot read", path).because(cause))?;
     let report = file::parse(&bytes, &name)?;
     let mut marks = Vec::new();
     for value in &report.thaw {

@@ -270,7 +270,9 @@ pub fn export(args: &ExportArgs, quiet: bool) -> Result<Exit> {
     }
     let warnings = if let Some(reported) = &args.reported {
         if format != Format::Dmd {
-            return Err(Error::new(Exit::Usage, "only DMD's format knows dark matter", "--reported").hint("--format dmd"));
+            return Err(
+                Error::new(Exit::Usage, "only DMD's format knows dark matter", "--reported").hint("--format dmd")
+            );
         }
         dark_matter(args, reported, &look, quiet)?
     } else {

@@ -29,13 +29,7 @@ impl Read {
     fn shown<'a>(&'a self, look: &Look) -> HeapOf<'a> {
         let all = Filter { processes: look.filter.processes.clone(), ..Filter::default() };
         let part = if look.filter == all && look.window == Window::default() { Part::All } else { Part::Filtered };
-        HeapOf {
-            name: &self.name,
-            reader: &self.reader,
-            whole: &self.whole,
-            window: look.window,
-            part,
-        }
+        HeapOf { name: &self.name, reader: &self.reader, whole: &self.whole, window: look.window, part }
     }
 }
 
