@@ -3,7 +3,7 @@
 import { computed, signal } from "@preact/signals";
 import { compared, downTree, filtered, joined, loaded, matchesOf, treeOf, byChange, type Labels, type Loaded, type Shape, type Tree } from "./logic/calltree.ts";
 import { termsAbout } from "./logic/filter.ts";
-import { MODES, ownOf, unpackHeap, type HeapPage, type HeapProcess, type HeapRecording, type Mode } from "./logic/heap.ts";
+import { MODES, liveAt, ownOf, unpackHeap, type HeapPage, type HeapProcess, type HeapRecording, type Mode } from "./logic/heap.ts";
 import { flameOf, type Flame } from "./logic/flame.ts";
 import { seconds, splitPath } from "./logic/format.ts";
 import { kept, keptRange, typed } from "./state.ts";
@@ -20,6 +20,9 @@ export const heapProcess = kept("proc", "");
 export const heapMode = kept("mode", "", ["", ...MODES]);
 /** Microseconds since the recording began. */
 export const heapAt = kept("at", "");
+/** Two moments that are compared, microseconds; empty: half of the time, and the end. */
+export const heapFrom = kept("from", "");
+export const heapTo = kept("to", "");
 export const heapShape = kept("hshape", "down", ["down", "up", "module"]);
 export const heapSort = kept("hsort", "-bytes");
 export const heapOpening = kept("hopen", "0.05", ["2", "0.2", "0.05", "0.01"]);
@@ -104,11 +107,29 @@ export const objectRanks = computed<readonly number[]>(() => {
   return [...sums.keys()].filter((object) => sums[object] > 0 && frames.objects[object] !== "").sort((a, b) => sums[b] - sums[a]);
 });
 
-// ---- two recordings ----
+// ---- two recordings, or two moments of one ----
+
+const lastUs = computed(() => Math.max(0, ...processesInSight.value.map(({ head }) => head.end_us)));
+const firstUs = computed(() => Math.min(lastUs.value, ...processesInSight.value.map(({ head }) => head.start_us)));
+const within = (text: string, otherwise: number): number => {
+  const number = Number(text);
+  return text !== "" && Number.isFinite(number) ? Math.min(lastUs.value, Math.max(firstUs.value, number)) : otherwise;
+};
+export const fromUs = computed(() => within(heapFrom.value, (firstUs.value + lastUs.value) / 2));
+export const toUs = computed(() => within(heapTo.value, lastUs.value));
+/** Chooses both; the earlier one first. */
+export function compareMoments(oneUs: number, otherUs: number): void {
+  heapFrom.value = String(Math.round(Math.min(oneUs, otherUs)));
+  heapTo.value = String(Math.round(Math.max(oneUs, otherUs)));
+}
 
 const changed = computed<Loaded | null>(() => {
   const page = heapPage.value;
-  if (page === null || page.recordings.length < 2) return null;
+  if (page === null) return null;
+  if (page.recordings.length < 2) {
+    const at = (us: number) => processesInSight.value.map((process) => loaded(process.stacks, liveAt(process, us)));
+    return compared(at(fromUs.value), at(toUs.value), page.frames);
+  }
   // A moment of one recording is none of the other.
   const of = mode.value === "at" ? "end" : mode.value;
   const [after, before] = page.recordings.map(({ processes }) => processes.map((process) => loaded(process.stacks, process.own[of])));

@@ -86,7 +86,7 @@ function starts(): Page {
 
 function ofHeap(text: string): Kind {
   const packed = JSON.parse(text) as PackedHeapPage;
-  views.value = HEAP_VIEWS.filter((name) => name !== "change" || packed.recordings.length > 1);
+  views.value = HEAP_VIEWS;
   return { program: splitPath(packed.recordings[0]?.command[0] ?? "heap")[1], placeholder: "filter: function:parse file:libc -std::", fields: "function, file (the object)", filter: HEAP_FILTER, follow: () => followHeap(packed) };
 }
 

@@ -158,6 +158,8 @@ fn dark_matter_is_found_to_the_byte() {
     let blocks = |dark: &Value| dark["processes"][0]["heap"]["blocks"].as_i64().unwrap();
     assert!((blocks(&afterwards) - blocks(&while_it_runs)).abs() < 20);
 
+    exported(&scratch, &afterwards);
+
     let text = scratch.thaw(["heap", "dark", "dark.heap", "--reported", "now.json.gz"]).exits(0);
     text.says("Reported more than once: 9.0 kB (9.0 kB requested / 24 B slop) in 4 blocks")
         .says("1,000 x 10, 100 x 5")
@@ -172,6 +174,72 @@ fn dark_matter_is_found_to_the_byte() {
     scratch.thaw(["heap", "run", "-o", "other.heap", "--", "true"]).exits(0);
     let other = ["heap", "dark", "other.heap", "--reported", "now.json.gz"];
     scratch.thaw(other).exits(2).complains("no process").hints("same process");
+}
+
+/// The export for DMD has the fields that its format has, and the sums of the sections.
+fn exported(scratch: &Scratch, dark: &Value) {
+    let words = ["heap", "export", "dark.heap", "--reported", "now.json.gz", "-o", "dmd.json", "--format"];
+    scratch.thaw(words.iter().chain(&["dmd"])).exits(0).says("written to dmd.json");
+    scratch.thaw(words.iter().chain(&["pprof"])).exits(2).complains("only DMD's format").hints("--format dmd");
+    scratch.thaw(words.iter().chain(&["dmd", "--at", "end"])).exits(2);
+    scratch.thaw(words.iter().chain(&["dmd", "--process", "1"])).exits(2).complains("has no process 1");
+
+    let dmd: Value = serde_json::from_str(&std::fs::read_to_string(scratch.path("dmd.json")).unwrap()).unwrap();
+    assert_eq!((&dmd["version"], &dmd["invocation"]["mode"]), (&5.into(), &"dark-matter".into()));
+    assert!(dmd["invocation"]["dmdEnvVar"].is_string());
+    let frames = |trace: &Value| -> Vec<&str> {
+        let frames = dmd["traceTable"][trace.as_str().unwrap()].as_array().expect("a stack of the table");
+        frames.iter().map(|frame| dmd["frameTable"][frame.as_str().unwrap()].as_str().unwrap()).collect()
+    };
+    // By number of reports, as dmd.py adds it up: blocks, bytes asked for, bytes given.
+    let mut sums = [(0, 0, 0); 3];
+    let mut of_thrice = Vec::new();
+    for block in dmd["blockList"].as_array().unwrap() {
+        let known = ["req", "slop", "num", "alloc", "reps"];
+        assert!(block.as_object().unwrap().keys().all(|key| known.contains(&key.as_str())), "{block}");
+        let [requested, slop, number] = ["req", "slop", "num"].map(|key| block[key].as_u64());
+        assert!(slop != Some(0) && number.is_none_or(|number| number > 1), "{block}");
+        let (requested, slop, number) = (requested.unwrap(), slop.unwrap_or(0), number.unwrap_or(1));
+        // dmd.py takes an empty list for a block that was reported twice.
+        let reports = block.get("reps").map_or(0, |reports| reports.as_array().unwrap().len());
+        assert!(reports > 0 || block.get("reps").is_none(), "{block}");
+        let sum = &mut sums[reports.min(2)];
+        *sum = (sum.0 + number, sum.1 + number * requested, sum.2 + number * (requested + slop));
+        let stack = block.get("alloc").map(frames).unwrap_or_default();
+        assert!(stack.iter().all(|frame| frame.starts_with("#00: ")), "{stack:?}");
+        if stack.iter().any(|frame| frame.contains("make_thrice")) {
+            of_thrice.extend(block["reps"].as_array().unwrap().iter().flat_map(frames));
+        }
+    }
+    for (key, sum) in ["unreported", "reported_once", "reported_again"].into_iter().zip(sums) {
+        let expected = &dark["processes"][0][key]["sum"];
+        let expected = ["blocks", "requested_bytes", "usable_bytes"].map(|field| expected[field].as_u64().unwrap());
+        assert_eq!([sum.0, sum.1, sum.2], expected, "{key}");
+    }
+    assert_eq!(
+        of_thrice,
+        [
+            "#00: explicit/first (reporter first)",
+            "#00: explicit/second (reporter second)",
+            "#00: explicit/again (reporter third)"
+        ]
+    );
+
+    let Some(script) = std::env::var_os("THAW_DMD_PY") else {
+        return testing::skip("needs Mozilla's dmd.py, which no registry has: THAW_DMD_PY names it");
+    };
+    let output = Command::new("python3").arg(script).arg("--no-fix-stacks").arg(scratch.path("dmd.json")).output();
+    let output = output.unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let again = "#01: explicit/first (reporter first)\n  }\n  Reported again at {\n    #01: explicit/second (reporter second)\n";
+    assert!(said.contains("Mode = 'dark-matter'") && said.contains(again), "{said}");
+    // Bytes without separators of thousands, as the summary has them.
+    let summary = said[said.find("Summary {").unwrap()..].replace(',', "");
+    for (name, (blocks, _, bytes)) in ["Unreported:", "Once-reported:", "Twice-reported:"].into_iter().zip(sums) {
+        let line = summary.lines().find(|line| line.trim().starts_with(name)).unwrap();
+        assert!(line.contains(&format!(" {bytes} bytes ")) && line.contains(&format!(" {blocks} blocks ")), "{line}");
+    }
 }
 
 #[test]

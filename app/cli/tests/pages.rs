@@ -3,6 +3,10 @@
 use crate::heap_look::recorded;
 use crate::memory::firefox;
 use crate::scratch::{Mortal, Scratch};
+use ::heap::modes::{self, Held, Split, Window};
+use ::heap::named::{Filter, Named};
+use ::heap::{growth, slop, stream, whole};
+use model::Nanos;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -49,6 +53,55 @@ fn a_heap_page_holds_what_the_report_says() {
     assert_eq!(part["recordings"][0]["processes"][0]["figures"]["made"]["blocks"], 10);
     scratch.thaw(["heap", "report", "modes.heap", "--html", "x.html", "--json"]).exits(2);
     scratch.thaw(["heap", "report", "modes.heap", "--html", "no/such/folder.html"]).exits(3);
+}
+
+/// A page reads the events once: slop, growth, sites, and what these held at any step, are what each verb says that reads them for itself.
+#[test]
+fn one_reading_says_what_several_say() {
+    let scratch = Scratch::new();
+    if !recorded(&scratch, "modes.heap", &[]) {
+        return;
+    }
+    let reader = stream::Reader::open(&scratch.path("modes.heap")).unwrap();
+    let process = &reader.processes()[0];
+    // The first thread has the number of its process.
+    let by_thread = Filter { threads: vec![process.pid.to_string()], ..Filter::default() };
+    let last = modes::analyze(&reader, process, Window::default(), Split::Stack).unwrap().last.0;
+    let at = |quarters: u64| process.start + Nanos(last / 4 * quarters);
+    let part = Window { since_ns: at(1), until_ns: Some(at(3)) };
+    for (window, filter) in [(Window::default(), Filter::default()), (part, Filter::default()), (part, by_thread)] {
+        let all = whole::read(&reader, window, &filter, &whole::Options { frames: 8, top: 200 }).unwrap();
+        let slop = slop::report(&reader, &slop::Options { model: None, frames: 8, top: 200 }).unwrap();
+        let growth = growth::report(&reader, &growth::Options { frames: 8, top: 200 }).unwrap();
+        assert_eq!(serde_json::to_value(&all.slop).unwrap(), serde_json::to_value(&slop).unwrap());
+        assert_eq!(serde_json::to_value(&all.growth).unwrap(), serde_json::to_value(&growth).unwrap());
+        let named = Named::read(&reader, window, Split::Stack, &filter).unwrap();
+        assert_eq!(all.named.total(), named.total());
+        assert!(all.named.total().made.blocks > 0);
+        assert_eq!(all.named.warnings, named.warnings);
+        for (one, other) in all.named.heaps.iter().zip(&named.heaps) {
+            assert_eq!((&one.sites, &one.timeline, one.totals), (&other.sites, &other.timeline, other.totals));
+            assert_eq!((one.peak, one.peak_at, one.last), (other.peak, other.peak_at, other.last));
+        }
+        for (index, (heap, moments)) in all.named.heaps.iter().zip(&all.moments).enumerate() {
+            let steps = heap.last.0 / moments.step_ns().0 + 1;
+            assert!((1..=4096).contains(&steps));
+            for step in [steps / 3, steps / 2, steps] {
+                let last = Nanos((moments.step_ns().0 * step).saturating_sub(1).min(heap.last.0));
+                let until_ns = Some(all.named.processes[index].start + last);
+                let then = Named::read(&reader, Window { until_ns, ..window }, Split::Stack, &filter).unwrap();
+                for site in &heap.sites {
+                    let mut held = Held::default();
+                    for one in moments.of(site.stack, site.part).filter(|one| one.step < step) {
+                        held.bytes = held.bytes.wrapping_add_signed(one.bytes);
+                        held.blocks = held.blocks.wrapping_add_signed(one.blocks);
+                    }
+                    let same = then.heaps[index].sites.iter().find(|it| (it.stack, it.part) == (site.stack, site.part));
+                    assert_eq!(held, same.map_or_else(Held::default, |same| same.figures.end));
+                }
+            }
+        }
+    }
 }
 
 #[test]

@@ -10,9 +10,8 @@ use crate::columns::{Column, Texts};
 use crate::events::{Table, micros};
 use crate::html;
 use ::heap::modes::{Figures, Heap, Measure, Timeline, Window};
-use ::heap::named::Named;
 use ::heap::stream::{Process, Reader, Stopped};
-use ::heap::{growth, slop};
+use ::heap::whole::Whole;
 use model::{Error, Result, Warning, shown};
 use moments::Moments;
 use serde::Serialize;
@@ -34,16 +33,12 @@ pub struct HeapOf<'a> {
     pub name: &'a str,
     /// The recording.
     pub reader: &'a Reader,
-    /// Its sites, those that are wanted, named.
-    pub named: &'a Named,
+    /// Its sites, those that are wanted, named; what they held over time; slop and growth.
+    pub whole: &'a Whole,
     /// The window that they were read with.
     pub window: Window,
     /// Whether a part of the stacks was filtered out.
     pub part: Part,
-    /// Rounding.
-    pub slop: &'a slop::Report,
-    /// Buffers that grow too slowly.
-    pub growth: &'a growth::Report,
 }
 
 /// How much of a recording is shown.
@@ -136,7 +131,7 @@ struct ProcessOf {
 /// The page of a recording, or of one and of what it is compared with (which comes second). `measure` is shown first.
 ///
 /// # Errors
-/// A recording cannot be read.
+/// It cannot be written as JSON.
 pub fn heap_page(recordings: &[HeapOf<'_>], measure: Measure) -> Result<String> {
     let mut frames = Frames::default();
     let parts = recordings.len().max(1);
@@ -153,17 +148,19 @@ pub fn heap_page(recordings: &[HeapOf<'_>], measure: Measure) -> Result<String> 
 fn recording<'a>(of: &HeapOf<'a>, parts: usize, frames: &mut Frames) -> Result<RecordingOf<'a>> {
     // The numbers of frames are those of one recording.
     frames.next_recording();
-    let tries: Vec<Trie> = of.named.heaps.iter().map(|heap| Trie::of(heap, &of.named.names, frames)).collect();
+    let named = &of.whole.named;
+    let tries: Vec<Trie> = named.heaps.iter().map(|heap| Trie::of(heap, &named.names, frames)).collect();
     let share = stacks::share(&tries, MOST_NODES / parts);
     let mut pruned = Pruned { share, ..Pruned::default() };
     let sites = tries.iter().map(Trie::sites).sum::<usize>().max(1);
     let mut processes = Vec::new();
-    for ((heap, process), trie) in of.named.heaps.iter().zip(&of.named.processes).zip(&tries) {
+    let heaps = named.heaps.iter().zip(&named.processes).zip(&of.whole.moments);
+    for (((heap, process), known), trie) in heaps.zip(&tries) {
         let folded = trie.fold(share, MOST_NODES / parts / 3 * trie.sites() / sites, frames);
         pruned.nodes += trie.len();
         pruned.kept += folded.len();
         let most = MOST_CHANGES / parts * trie.sites() / sites;
-        let moments = moments::read(of.reader, process, heap, of.window, &folded.node_of_site, most)?;
+        let moments = moments::of(known, heap, &folded.node_of_site, most);
         processes.push(packed(process, heap, &folded, &moments));
     }
     let recording = of.reader.recording();
@@ -180,9 +177,9 @@ fn recording<'a>(of: &HeapOf<'a>, parts: usize, frames: &mut Frames) -> Result<R
         part: of.part,
         processes,
         pruned,
-        slop: packed_json(of.slop)?,
-        growth: packed_json(of.growth)?,
-        warnings: &of.named.warnings,
+        slop: packed_json(&of.whole.slop)?,
+        growth: packed_json(&of.whole.growth)?,
+        warnings: &named.warnings,
     })
 }
 

@@ -5,19 +5,21 @@
 //!
 //! [`rules`] and [`explicit`] do without reporters: a file of rules says by the stack what a block is for.
 
+mod blocks;
 pub mod explicit;
 mod maps;
 mod marks;
 pub mod rules;
 
+pub use blocks::{Blocks, Reported, blocks};
 pub use marks::{Amounts, Marks, ReportedAs, Reporter};
 
 use crate::ledger::{Block, Change, Inconsistency, Ledger};
 use crate::modes::Heap;
 use crate::named::Cut;
 use crate::slop::Model;
-use crate::stack::StackId;
-use crate::stream::{Event, Origin, Process, Reader, What};
+use crate::stack::{StackId, Stacks};
+use crate::stream::{Event, Module, Origin, Process, Reader, What};
 use crate::symbols::{self, Frame, FrameId, Names};
 use model::{Error, Exit, Nanos, Result, Warning, WarningKind, shown};
 use serde::Serialize;
@@ -174,11 +176,16 @@ pub struct Dark {
     pub warnings: Vec<Warning>,
 }
 
-/// Joins what was measured in a process with the recording.
-///
-/// # Errors
-/// The process is not in the recording; a file cannot be read.
-pub fn analyze(reader: &Reader, marks: &Marks, options: &Options) -> Result<Dark> {
+/// A recording up to the moment of a report, joined with it.
+struct Read<'a> {
+    process: &'a Process,
+    joined: Joined,
+    stacks: Stacks,
+    modules: Vec<Module>,
+    warnings: Vec<Warning>,
+}
+
+fn read<'a>(reader: &'a Reader, marks: &Marks) -> Result<Read<'a>> {
     // After an exec the number is another image's.
     let images = reader.processes().iter().filter(|process| process.pid == marks.pid);
     let image =
@@ -201,13 +208,21 @@ pub fn analyze(reader: &Reader, marks: &Marks, options: &Options) -> Result<Dark
             format!("process {} lost {} events: blocks are missing, or were freed long ago", process.pid, process.lost);
         warnings.push(Warning::new(WarningKind::LostRecords, text));
     }
-    let model = Model::of(&process.allocator, &process.exe);
     if process.sample_bytes > 0 {
         let text = "the recording is sampled: sums of blocks are estimates, and pointers to blocks that were not sampled are not judged";
         warnings.push(Warning::new(WarningKind::Note, text));
     }
     let (stacks, modules) = events.into_parts();
-    let joined = state.join(model, process);
+    let joined = state.join(Model::of(&process.allocator, &process.exe), process);
+    Ok(Read { process, joined, stacks, modules, warnings })
+}
+
+/// Joins what was measured in a process with the recording.
+///
+/// # Errors
+/// The process is not in the recording; a file cannot be read.
+pub fn analyze(reader: &Reader, marks: &Marks, options: &Options) -> Result<Dark> {
+    let Read { process, joined, stacks, modules, mut warnings } = read(reader, marks)?;
     let heap = Heap::of_stacks(process.id, stacks, modules, joined.stacks());
     let mut names = Names::of(std::slice::from_ref(&heap), &symbols::recall(reader.directory())?);
     warnings.append(&mut names.warnings);

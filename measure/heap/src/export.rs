@@ -11,6 +11,7 @@ mod pprof;
 mod stacks;
 
 use crate::aggregate;
+use crate::dark::Blocks;
 use crate::modes::{Heap, Measure, Split, Window};
 use crate::named::Named;
 use crate::stream::{Process, Reader};
@@ -98,6 +99,14 @@ impl<'a> Export<'a> {
         let heaps = self.named.processes.iter().zip(&self.named.heaps);
         heaps.min_by_key(|(process, heap)| (std::cmp::Reverse(heap.totals.allocations), process.id))
     }
+}
+
+/// DMD's dark matter: live blocks at the moment of a memory report, with what was reported of them.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn dark_matter(blocks: &Blocks, path: &Path) -> Result<()> {
+    os::file::write_by(path, |out| dmd::dark_matter(blocks, out))
 }
 
 /// Folded stacks of a measure, in bytes.

@@ -11,7 +11,7 @@ pub use chain::{Chain, LEAST_STEPS, Shape, Step};
 use crate::aggregate;
 use crate::site::{self, Answer, Placed, SiteId, Sites};
 use crate::slop::Model;
-use crate::stream::{Events, Process, Reader, What};
+use crate::stream::{Event, Events, Process, Reader, What};
 use crate::symbols::Frame;
 use follow::{Follower, Grown, Over, Turning};
 use model::{Bytes, Result, Warning, shown};
@@ -173,39 +173,67 @@ fn of_process(
     sites: &mut Sites,
     options: &Options,
 ) -> Result<Answer<ProcessGrowth>> {
-    // Rounding is told beside the sums, it decides nothing: an unknown allocator may be taken for the plainest.
-    let mut follower = Follower::new(Model::of(&process.allocator, &process.exe).unwrap_or(Model::Glibc));
-    let mut groups = Groups::default();
+    let mut growing = Growing::new(process);
     while let Some(event) = events.next()? {
-        let maker = event.stack.filter(|_| matches!(event.what, What::Alloc { .. }));
-        let site = sites.of(maker, events.stacks(), events.modules());
-        follower.enter(&event, site, &mut |over| groups.add(&over));
+        let site = match event.what {
+            What::Alloc { .. } => sites.of(event.stack, events.stacks(), events.modules()),
+            _ => ELSEWHERE,
+        };
+        growing.enter(&event, site);
     }
-    let allocated = follower.allocated();
-    if allocated == 0 {
-        return Ok(None);
+    Ok(growing.ended(process, options))
+}
+
+/// The place of an event that makes no block: nobody looks at it.
+pub(crate) const ELSEWHERE: SiteId = SiteId(u32::MAX);
+
+/// Growth while events come in.
+pub(crate) struct Growing {
+    follower: Follower,
+    groups: Groups,
+}
+
+impl Growing {
+    pub(crate) fn new(process: &Process) -> Self {
+        // Rounding is told beside the sums, it decides nothing: an unknown allocator may be taken for the plainest.
+        let model = Model::of(&process.allocator, &process.exe).unwrap_or(Model::Glibc);
+        Self { follower: Follower::new(model), groups: Groups::default() }
     }
-    follower.end(&mut |over| groups.add(&over));
-    let worth = WORTH.min((allocated / 100).max(WORTH_IN_SMALL));
-    let mut findings: Vec<(SiteId, Finding)> =
-        groups.slow.into_iter().map(|((site, ..), finding)| (site, finding)).collect();
-    findings.retain(|(_, finding)| finding.avoidable_bytes.0 >= worth);
-    findings.sort_by_key(|(site, finding)| (std::cmp::Reverse(finding.cost_ns()), *site));
-    findings.truncate(options.top);
-    let mut swings: Vec<(SiteId, Swing)> = groups.swings.into_iter().collect();
-    swings.retain(|(_, swing)| swing.allocated_bytes.0 >= worth);
-    swings.sort_by_key(|(site, swing)| (std::cmp::Reverse(swing.allocated_bytes), *site));
-    swings.truncate(options.top);
-    let places = findings.iter().map(|(site, _)| *site).chain(swings.iter().map(|(site, _)| *site)).collect();
-    let answer = ProcessGrowth {
-        pid: process.pid,
-        exe: shown(&process.exe),
-        allocated_bytes: Bytes(allocated),
-        grown_buffers: groups.grown,
-        findings: findings.into_iter().map(|(_, finding)| finding.judged()).collect(),
-        swings: swings.into_iter().map(|(_, swing)| swing).collect(),
-    };
-    Ok(Some((answer, places)))
+
+    /// Enters an event; `site` is where, for those that make blocks.
+    pub(crate) fn enter(&mut self, event: &Event, site: SiteId) {
+        self.follower.enter(event, site, &mut |over| self.groups.add(&over));
+    }
+
+    /// The process is over; `None`: it allocated nothing.
+    pub(crate) fn ended(self, process: &Process, options: &Options) -> Answer<ProcessGrowth> {
+        let Self { follower, mut groups } = self;
+        let allocated = follower.allocated();
+        if allocated == 0 {
+            return None;
+        }
+        follower.end(&mut |over| groups.add(&over));
+        let worth = WORTH.min((allocated / 100).max(WORTH_IN_SMALL));
+        let mut findings: Vec<(SiteId, Finding)> =
+            groups.slow.into_iter().map(|((site, ..), finding)| (site, finding)).collect();
+        findings.retain(|(_, finding)| finding.avoidable_bytes.0 >= worth);
+        findings.sort_by_key(|(site, finding)| (std::cmp::Reverse(finding.cost_ns()), *site));
+        findings.truncate(options.top);
+        let mut swings: Vec<(SiteId, Swing)> = groups.swings.into_iter().collect();
+        swings.retain(|(_, swing)| swing.allocated_bytes.0 >= worth);
+        swings.sort_by_key(|(site, swing)| (std::cmp::Reverse(swing.allocated_bytes), *site));
+        swings.truncate(options.top);
+        let places = findings.iter().map(|(site, _)| *site).chain(swings.iter().map(|(site, _)| *site)).collect();
+        let answer = ProcessGrowth {
+            pid: process.pid,
+            exe: shown(&process.exe),
+            allocated_bytes: Bytes(allocated),
+            grown_buffers: groups.grown,
+            findings: findings.into_iter().map(|(_, finding)| finding.judged()).collect(),
+            swings: swings.into_iter().map(|(_, swing)| swing).collect(),
+        };
+        Some((answer, places))
+    }
 }
 
 #[derive(Default)]

@@ -8,6 +8,8 @@
 //! [`dark`] says which blocks the program's own memory reporters do not know.
 //! [`slop`] says what allocators round up, [`growth`] how buffers grow, both by [`site`].
 //!
+//! [`whole`] is all of that from one reading of the events, for a page.
+//!
 //! Not for the code inside of the recorded program (`inject/heap-agent`).
 
 pub mod aggregate;
@@ -32,4 +34,5 @@ pub mod stack;
 pub mod stream;
 pub mod symbols;
 pub mod tree;
+pub mod whole;
 mod wire;

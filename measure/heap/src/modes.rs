@@ -298,7 +298,7 @@ pub(crate) struct Books {
     pub(crate) ledger: Ledger,
     split: Split,
     /// Whether a thread's next event may be missing: then nothing is known to be temporary.
-    sampled: bool,
+    pub(crate) sampled: bool,
     since: Nanos,
     until: Option<Nanos>,
     sites: Vec<Site>,

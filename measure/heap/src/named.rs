@@ -82,36 +82,12 @@ impl Named {
     /// A file cannot be read.
     pub fn read(reader: &Reader, window: Window, split: Split, filter: &Filter) -> Result<Self> {
         let split = if filter.threads.is_empty() { split } else { Split::Thread };
-        let mut heaps = Vec::new();
-        let mut processes = Vec::new();
-        let mut warnings = reader.warnings().to_vec();
-        warnings.extend(reader.sampled());
-        for process in reader.processes() {
-            if !filter.processes.is_empty() && !filter.processes.contains(&process.pid) {
-                continue;
-            }
-            let mut heap = modes::analyze(reader, process, window, split)?;
-            warnings.append(&mut heap.warnings);
-            if !filter.threads.is_empty() {
-                let threads = std::mem::take(&mut heap.threads);
-                heap.sites.retain(|site| thread_fits(filter, &threads, site));
-                heap.threads = threads;
-            }
-            if process.lost > 0 {
-                let text = format!("process {} lost {} events: the figures are too small", process.pid, process.lost);
-                warnings.push(Warning::new(WarningKind::LostRecords, text));
-            }
-            heaps.push(heap);
-            processes.push(process.clone());
+        let mut unnamed = Unnamed::of(reader);
+        for process in reader.processes().iter().filter(|process| filter.wants(process)) {
+            unnamed.add(process, modes::analyze(reader, process, window, split)?, filter);
         }
-        let mut names = Names::of(&heaps, &symbols::recall(reader.directory())?);
-        warnings.append(&mut names.warnings);
-        for heap in &mut heaps {
-            let mut sites = std::mem::take(&mut heap.sites);
-            sites.retain(|site| stack_fits(filter, &names, &names.stack(heap, site.stack)));
-            heap.sites = sites;
-        }
-        Ok(Self { heaps, processes, names, warnings })
+        let names = Names::of(&unnamed.heaps, &symbols::recall(reader.directory())?);
+        Ok(unnamed.named(names, filter))
     }
 
     /// Every site with its process and its frames, innermost first.
@@ -150,6 +126,58 @@ impl Named {
 
     fn frames(&self, stack: &[FrameId]) -> Vec<Frame> {
         stack.iter().map(|frame| self.names.frame(*frame).clone()).collect()
+    }
+}
+
+/// A recording whose frames have no names yet.
+pub(crate) struct Unnamed {
+    pub(crate) heaps: Vec<Heap>,
+    processes: Vec<Process>,
+    warnings: Vec<Warning>,
+}
+
+impl Unnamed {
+    /// Of no process yet.
+    pub(crate) fn of(reader: &Reader) -> Self {
+        let warnings = reader.warnings().iter().cloned().chain(reader.sampled()).collect();
+        Self { heaps: Vec::new(), processes: Vec::new(), warnings }
+    }
+
+    /// Adds a process, without sites of threads that are not wanted.
+    pub(crate) fn add(&mut self, process: &Process, mut heap: Heap, filter: &Filter) {
+        self.warnings.append(&mut heap.warnings);
+        if !filter.threads.is_empty() {
+            let threads = std::mem::take(&mut heap.threads);
+            heap.sites.retain(|site| thread_fits(filter, &threads, site));
+            heap.threads = threads;
+        }
+        if process.lost > 0 {
+            let text = format!("process {} lost {} events: the figures are too small", process.pid, process.lost);
+            self.warnings.push(Warning::new(WarningKind::LostRecords, text));
+        }
+        self.heaps.push(heap);
+        self.processes.push(process.clone());
+    }
+
+    /// With the names of all addresses, and without sites that are not wanted.
+    pub(crate) fn named(self, mut names: Names, filter: &Filter) -> Named {
+        let Self { mut heaps, processes, mut warnings } = self;
+        warnings.append(&mut names.warnings);
+        if !(filter.modules.is_empty() && filter.functions.is_empty()) {
+            for heap in &mut heaps {
+                let mut sites = std::mem::take(&mut heap.sites);
+                sites.retain(|site| stack_fits(filter, &names, &names.stack(heap, site.stack)));
+                heap.sites = sites;
+            }
+        }
+        Named { heaps, processes, names, warnings }
+    }
+}
+
+impl Filter {
+    /// Whether a process is wanted.
+    pub(crate) fn wants(&self, process: &Process) -> bool {
+        self.processes.is_empty() || self.processes.contains(&process.pid)
     }
 }
 

@@ -1,12 +1,11 @@
 //! Places that allocate: the innermost frames of a stack, from the first one on that is not the C++ run-time library's; and going through a
 //! recording by place, which is what slop and growth have in common.
 
-use crate::stack::{Address, Quick, StackId, Stacks};
+use crate::stack::{Address, StackId, Stacks};
 use crate::stream::{Events, Module, Process, ProcessId, Reader};
 use crate::symbols::{self, Frame, Names};
 use model::{Result, Warning, WarningKind, shown};
 use std::collections::HashMap;
-use std::hash::BuildHasherDefault;
 use std::path::Path;
 
 /// A place: index into [`Sites`].
@@ -17,25 +16,27 @@ pub struct SiteId(pub u32);
 #[derive(Debug)]
 pub struct Sites {
     depth: usize,
-    of_stack: HashMap<u32, SiteId, BuildHasherDefault<Quick>>,
+    /// By number of a stack; numbers are dense.
+    of_stack: Vec<Option<SiteId>>,
+    nowhere: Option<SiteId>,
     numbers: HashMap<Vec<Address>, SiteId>,
     frames: Vec<Vec<Address>>,
 }
 
-/// Without a stack.
-const NOWHERE: u32 = u32::MAX;
-
 impl Sites {
     /// Places are told apart by this many frames.
     pub fn new(depth: usize) -> Self {
-        Self { depth, of_stack: HashMap::default(), numbers: HashMap::new(), frames: Vec::new() }
+        Self { depth, of_stack: Vec::new(), nowhere: None, numbers: HashMap::new(), frames: Vec::new() }
     }
 
     /// The place of a stack.
     pub fn of(&mut self, stack: Option<StackId>, stacks: &Stacks, modules: &[Module]) -> SiteId {
-        let key = stack.map_or(NOWHERE, |stack| stack.0);
-        if let Some(site) = self.of_stack.get(&key) {
-            return *site;
+        let known = match stack {
+            Some(stack) => self.of_stack.get(stack.0 as usize).copied().flatten(),
+            None => self.nowhere,
+        };
+        if let Some(site) = known {
+            return site;
         }
         let frames: Vec<Address> = stack.map_or_else(Vec::new, |stack| stacks.frames(stack).collect());
         let of_runtime = |address: &Address| {
@@ -50,7 +51,16 @@ impl Sites {
         if site == fresh {
             self.frames.push(frames);
         }
-        self.of_stack.insert(key, site);
+        match stack {
+            Some(StackId(stack)) => {
+                let stack = stack as usize;
+                if self.of_stack.len() <= stack {
+                    self.of_stack.resize(stack + 1, None);
+                }
+                self.of_stack[stack] = Some(site);
+            }
+            None => self.nowhere = Some(site),
+        }
         site
     }
 
@@ -76,16 +86,39 @@ pub(crate) trait Placed {
 pub(crate) type Answer<P> = Option<(P, Vec<SiteId>)>;
 
 /// The places of a process, as addresses.
-struct Unnamed {
+#[derive(Debug)]
+pub(crate) struct Unnamed {
     process: ProcessId,
-    modules: Vec<Module>,
     places: Vec<Vec<Address>>,
 }
 
 impl Unnamed {
-    fn addresses(&self) -> impl Iterator<Item = (ProcessId, &[Module], Address)> {
-        self.places.iter().flatten().map(|address| (self.process, self.modules.as_slice(), *address))
+    /// These places of a process.
+    pub(crate) fn of(process: ProcessId, sites: &Sites, places: &[SiteId]) -> Self {
+        Self { process, places: places.iter().map(|site| sites.addresses(*site).to_vec()).collect() }
     }
+
+    /// What is to be named; `modules` are those of the process.
+    pub(crate) fn addresses<'a>(
+        &'a self,
+        modules: &'a [Module],
+    ) -> impl Iterator<Item = (ProcessId, &'a [Module], Address)> {
+        self.places.iter().flatten().map(move |address| (self.process, modules, *address))
+    }
+
+    /// Writes the names into what is said of the process.
+    pub(crate) fn name(&self, answer: &mut impl Placed, names: &Names) {
+        for (place, addresses) in answer.places().zip(&self.places) {
+            let frames = addresses.iter().flat_map(|address| names.at(self.process, *address));
+            *place = frames.map(|frame| names.frame(*frame).clone()).collect();
+        }
+    }
+}
+
+/// A warning, if events of a process are missing.
+pub(crate) fn lost(process: &Process) -> Option<Warning> {
+    let text = format!("process {} ({}) lost {} events", process.pid, shown(&process.exe), process.lost);
+    (process.lost > 0).then(|| Warning::new(WarningKind::LostRecords, text))
 }
 
 /// Asks for each process, with its events and its places (told apart by `depth` frames). All places are named together, so that each object is looked
@@ -105,24 +138,17 @@ pub(crate) fn by_process<P: Placed>(
         let (mut events, mut sites) = (reader.places(process.id)?, Sites::new(depth));
         let answer = ask(process, &mut events, &mut sites)?;
         warnings.extend(events.warnings().iter().cloned());
-        if process.lost > 0 {
-            let text = format!("process {} ({}) lost {} events", process.pid, shown(&process.exe), process.lost);
-            warnings.push(Warning::new(WarningKind::LostRecords, text));
-        }
+        warnings.extend(lost(process));
         if let Some((answer, places)) = answer {
-            let places: Vec<Vec<Address>> = places.iter().map(|site| sites.addresses(*site).to_vec()).collect();
-            unnamed.push(Unnamed { process: process.id, modules: events.into_parts().1, places });
+            unnamed.push((Unnamed::of(process.id, &sites, &places), events.into_parts().1));
             answers.push(answer);
         }
     }
     let memory = symbols::recall(reader.directory())?;
-    let mut names = Names::name(unnamed.iter().flat_map(Unnamed::addresses), &memory);
+    let mut names = Names::name(unnamed.iter().flat_map(|(it, modules)| it.addresses(modules)), &memory);
     warnings.append(&mut names.warnings);
-    for (answer, unnamed) in answers.iter_mut().zip(&unnamed) {
-        for (place, addresses) in answer.places().zip(&unnamed.places) {
-            let frames = addresses.iter().flat_map(|address| names.at(unnamed.process, *address));
-            *place = frames.map(|frame| names.frame(*frame).clone()).collect();
-        }
+    for (answer, (unnamed, _)) in answers.iter_mut().zip(&unnamed) {
+        unnamed.name(answer, &names);
     }
     Ok((answers, warnings))
 }

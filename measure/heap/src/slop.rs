@@ -12,11 +12,13 @@ pub use models::{Category, Model};
 use crate::ledger::{self, Block, Change, Inconsistency, Ledger};
 use crate::modes::{self, Split, Window};
 use crate::site::{self, Answer, Placed, SiteId, Sites};
-use crate::stream::{Events, Maker, Process, Reader, What};
+use crate::stack::Quick;
+use crate::stream::{Event, Events, Maker, Process, Reader, What};
 use crate::symbols::Frame;
 use model::{Bytes, Result, Warning, WarningKind, shown};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::BuildHasherDefault;
 
 /// What to look at.
 #[derive(Clone, Copy, Debug)]
@@ -150,7 +152,7 @@ struct Row {
     given: Vec<(u64, u64)>,
 }
 
-type Rows = HashMap<(SiteId, u64), Row>;
+type Rows = HashMap<(SiteId, u64), Row, BuildHasherDefault<Quick>>;
 
 /// For the tables of an allocator without a model.
 pub const ELSE: Model = Model::Jemalloc5;
@@ -168,16 +170,22 @@ pub fn report(reader: &Reader, options: &Options) -> Result<Report> {
         };
         Ok(of_process(process, added, options))
     })?;
+    warnings.extend(guessed(&processes, options));
+    Ok(Report { processes, warnings })
+}
+
+/// A warning, if a model stands for an allocator that has none.
+pub(crate) fn guessed(processes: &[ProcessSlop], options: &Options) -> Option<Warning> {
     let guessed = |process: &&ProcessSlop| process.given == Given::Modelled && process.allocator_model.is_none();
     let unknown = processes.iter().filter(|process| guessed(process) && options.model.is_none());
     let unknown: BTreeSet<&str> = unknown.map(|process| process.exe.as_str()).collect();
-    if !unknown.is_empty() {
-        let programs = Vec::from_iter(unknown).join(", ");
-        let text =
-            format!("thaw has no model of the allocator in {programs}; its tables are what {} would give", ELSE.name());
-        warnings.push(Warning::new(WarningKind::Note, text).hint("choose another: --model"));
+    if unknown.is_empty() {
+        return None;
     }
-    Ok(Report { processes, warnings })
+    let programs = Vec::from_iter(unknown).join(", ");
+    let text =
+        format!("thaw has no model of the allocator in {programs}; its tables are what {} would give", ELSE.name());
+    Some(Warning::new(WarningKind::Note, text).hint("choose another: --model"))
 }
 
 /// Every block, process by process in the order of time: what was asked for and what was given, if that was recorded ([`Model::line`] makes a line of it).
@@ -214,7 +222,7 @@ impl Placed for ProcessSlop {
 }
 
 /// What a process adds up to.
-struct Added {
+pub(crate) struct Added {
     rows: Rows,
     totals: ledger::Totals,
     /// Most bytes live, and what was given for these.
@@ -224,7 +232,8 @@ struct Added {
     recorded: bool,
 }
 
-fn model_of(process: &Process, options: &Options) -> Model {
+/// The model of the tables.
+pub(crate) fn model_of(process: &Process, options: &Options) -> Model {
     options.model.or_else(|| Model::of(&process.allocator, &process.exe)).unwrap_or(ELSE)
 }
 
@@ -232,7 +241,7 @@ fn model_of(process: &Process, options: &Options) -> Model {
 fn of_sums(reader: &Reader, process: &Process, events: &Events, sites: &mut Sites, options: &Options) -> Result<Added> {
     let model = model_of(process, options);
     let heap = modes::analyze(reader, process, Window::default(), Split::Size)?;
-    let (mut rows, mut at_peak, mut recorded) = (Rows::new(), Live::default(), false);
+    let (mut rows, mut at_peak, mut recorded) = (Rows::default(), Live::default(), false);
     for site in &heap.sites {
         let (figures, size) = (site.figures, site.part);
         recorded |= site.usable.is_some();
@@ -252,41 +261,88 @@ fn of_sums(reader: &Reader, process: &Process, events: &Events, sites: &mut Site
 fn of_events(process: &Process, events: &mut Events, sites: &mut Sites, options: &Options) -> Result<Added> {
     let model = model_of(process, options);
     let mut ledger = Ledger::new(process.origin);
-    let mut rows = Rows::new();
-    let mut live = Live::default();
-    let (mut peak, mut at_peak, mut recorded) = (Bytes(0), live, false);
+    let mut adding = Adding::new(model);
     while let Some(event) = events.next()? {
         let (block, came) = match (ledger.enter(&event), event.what) {
-            (Change::Came(_, block), _) => (block, !matches!(event.what, What::Restored { .. })),
+            (Change::Came(_, block), _) => (block, Came::of(&event)),
             // It came all the same; the free of the one that it covers was missed.
             (Change::Wrong(Inconsistency::AllocOverLive), _) => match Block::made_by(&event) {
-                Some(block) => (block, true),
+                Some(block) => (block, Came::New),
                 None => continue,
             },
             (Change::Went(_, block), _) => {
-                let row = row(&mut rows, sites, events, &block);
-                row.live = row.live.saturating_sub(block.count);
-                live.change(&block, row, model, u64::saturating_sub);
+                adding.went(&block, sites.of(block.stack, events.stacks(), events.modules()));
                 continue;
             }
             _ => continue,
         };
-        recorded |= block.usable.is_some();
-        let row = row(&mut rows, sites, events, &block);
-        if came {
-            row.came(given(&block, model), block.count);
+        let site = sites.of(block.stack, events.stacks(), events.modules());
+        adding.came(&block, came, site, ledger.totals().live);
+    }
+    Ok(adding.added(*ledger.totals()))
+}
+
+/// How a block came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Came {
+    /// It was made.
+    New,
+    /// A `realloc` that failed left it.
+    Back,
+}
+
+impl Came {
+    pub(crate) fn of(event: &Event) -> Self {
+        if matches!(event.what, What::Restored { .. }) { Self::Back } else { Self::New }
+    }
+}
+
+/// Sums while blocks come and go.
+pub(crate) struct Adding {
+    model: Model,
+    rows: Rows,
+    live: Live,
+    /// Most bytes live, and what was given for these.
+    peak: Bytes,
+    at_peak: Live,
+    recorded: bool,
+}
+
+impl Adding {
+    pub(crate) fn new(model: Model) -> Self {
+        let (rows, live, peak) = (Rows::default(), Live::default(), Bytes(0));
+        Self { model, rows, live, peak, at_peak: live, recorded: false }
+    }
+
+    /// A block came; `live` are the bytes that are live with it.
+    pub(crate) fn came(&mut self, block: &Block, came: Came, site: SiteId, live: Bytes) {
+        self.recorded |= block.usable.is_some();
+        let row = self.rows.entry((site, block.size)).or_insert_with(|| Row::new(block.size));
+        if came == Came::New {
+            row.came(given(block, self.model), block.count);
         }
         row.live = row.live.saturating_add(block.count);
         row.most_live = row.most_live.max(row.live);
-        live.change(&block, row, model, u64::saturating_add);
-        if ledger.totals().live > peak {
-            (peak, at_peak) = (ledger.totals().live, live);
+        self.live.change(block, row, self.model, u64::saturating_add);
+        if live > self.peak {
+            (self.peak, self.at_peak) = (live, self.live);
         }
     }
-    Ok(Added { rows, totals: *ledger.totals(), peak, at_peak, recorded })
+
+    pub(crate) fn went(&mut self, block: &Block, site: SiteId) {
+        let row = self.rows.entry((site, block.size)).or_insert_with(|| Row::new(block.size));
+        row.live = row.live.saturating_sub(block.count);
+        self.live.change(block, row, self.model, u64::saturating_sub);
+    }
+
+    /// With the sums of the whole process.
+    pub(crate) fn added(self, totals: ledger::Totals) -> Added {
+        let Self { rows, peak, at_peak, recorded, .. } = self;
+        Added { rows, totals, peak, at_peak, recorded }
+    }
 }
 
-fn of_process(process: &Process, added: Added, options: &Options) -> Answer<ProcessSlop> {
+pub(crate) fn of_process(process: &Process, added: Added, options: &Options) -> Answer<ProcessSlop> {
     let Added { rows, totals, peak, at_peak, recorded } = added;
     let allocator_model = Model::of(&process.allocator, &process.exe);
     let model = model_of(process, options);
@@ -325,11 +381,6 @@ fn of_process(process: &Process, added: Added, options: &Options) -> Answer<Proc
         clownshoes: clownshoes.into_iter().map(|(_, shoes)| shoes).collect(),
     };
     Some((answer, places))
-}
-
-fn row<'a>(rows: &'a mut Rows, sites: &mut Sites, events: &Events, block: &Block) -> &'a mut Row {
-    let site = sites.of(block.stack, events.stacks(), events.modules());
-    rows.entry((site, block.size)).or_insert_with(|| Row::new(block.size))
 }
 
 /// What the allocator gave for a block: as recorded, else as the model says.
@@ -426,7 +477,7 @@ mod tests {
     #[test]
     fn a_class_has_one_category() {
         // Small and large by the model, but the allocator gave the same.
-        let mut rows = Rows::new();
+        let mut rows = Rows::default();
         for (site, size) in [(1, 100), (2, 3000), (3, 200)] {
             let mut row = Row::new(size);
             row.came(4096, 2);

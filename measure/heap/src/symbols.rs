@@ -144,8 +144,18 @@ type Object = (PathBuf, Vec<u8>);
 impl Names {
     /// Names the addresses of all sites.
     pub fn of(heaps: &[Heap], memory: &Memory) -> Self {
+        Self::with(heaps, std::iter::empty(), memory)
+    }
+
+    /// The same, and more addresses.
+    pub(crate) fn with<'a>(
+        heaps: &'a [Heap],
+        more: impl Iterator<Item = (ProcessId, &'a [Module], Address)>,
+        memory: &Memory,
+    ) -> Self {
         let each = heaps.iter().flat_map(|heap| addresses(heap).into_iter().map(move |address| (heap, address)));
-        Self::name(each.map(|(heap, address)| (heap.process, heap.modules.as_slice(), address)), memory)
+        let each = each.map(|(heap, address)| (heap.process, heap.modules.as_slice(), address));
+        Self::name(each.chain(more), memory)
     }
 
     /// Names addresses of processes, each told with the objects of its process. What cannot be read is looked for in

@@ -23,6 +23,8 @@ export interface ChartProps {
   readonly scene?: readonly unknown[];
   /** A click, at this place of the horizontal axis. */
   readonly onPick?: (x: number) => void;
+  /** A drag chooses a stretch of the horizontal axis instead of coming closer. */
+  readonly onRange?: (from: number, to: number) => void;
   /** What is below the pointer, in a line above the chart. */
   readonly onHover?: (index: number | null) => void;
 }
@@ -63,6 +65,14 @@ function followClicks(chart: uPlot, { onPick }: ChartProps): () => void {
   };
 }
 
+function dragged(chart: uPlot, { onRange }: ChartProps): void {
+  const { left, width } = chart.select;
+  if (width < 4) return;
+  const [from, to] = [chart.posToVal(left, "x"), chart.posToVal(left + width, "x")];
+  chart.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+  onRange?.(from, to);
+}
+
 function options(props: ChartProps, width: number): uPlot.Options {
   const tones = ground(props.theme);
   const axis = (label: string, format: (value: number, step: number) => string, size: number): uPlot.Axis => ({
@@ -82,7 +92,7 @@ function options(props: ChartProps, width: number): uPlot.Options {
   return {
     width,
     height: props.height,
-    cursor: { points: { size: 8 }, drag: { x: true, y: false } },
+    cursor: { points: { size: 8 }, drag: { x: true, y: false, setScale: props.onRange === undefined } },
     legend: { show: false },
     scales: {
       x: { time: false },
@@ -92,6 +102,7 @@ function options(props: ChartProps, width: number): uPlot.Options {
     series: [{}, ...props.series],
     hooks: {
       ...(props.over === undefined ? {} : { draw: [props.over] }),
+      ...(props.onRange === undefined ? {} : { setSelect: [(chart: uPlot) => dragged(chart, props)] }),
       ...(props.onHover === undefined ? {} : { setCursor: [(chart: uPlot) => props.onHover?.(chart.cursor.idx ?? null)] }),
     },
   };

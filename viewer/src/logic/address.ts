@@ -1,7 +1,7 @@
 // The page's state as it stands behind the # of its address, so that a link shows the same again. Pure.
 
 export const VIEWS = ["answer", "runs", "disk", "file", "files", "processes", "touch"] as const;
-/** Of a heap recording; `change` only if there are two. */
+/** Of a heap recording; `change` is of two recordings, or of two moments. */
 export const HEAP_VIEWS = ["heap", "tree", "flame", "slop", "growth", "change"] as const;
 /** Of memory reports and watches: those that the page has something for. */
 export const MEMORY_VIEWS = ["time", "memory"] as const;

@@ -73,7 +73,8 @@ export function change(value: number | null): string {
 export function percent(share: number | null): string {
   if (share === null || !Number.isFinite(share)) return NONE;
   const value = share * 100;
-  return `${value !== 0 && Math.abs(value) < 1 ? value.toFixed(1) : value.toFixed(0)} %`;
+  const text = value !== 0 && Math.abs(value) < 1 ? value.toFixed(1) : value.toFixed(0);
+  return `${text.replace(/^-(?=[0.]+$)/, "").replace("-", "−")} %`;
 }
 
 /** `6.2 times`, `23 times` */

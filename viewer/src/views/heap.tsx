@@ -9,7 +9,7 @@ import { MODES, lineOf, type HeapProcess, type Line } from "../logic/heap.ts";
 import { bytes, commandLine, count, date, harmless, moment, percent, plural, seconds } from "../logic/format.ts";
 import { Choice, FactList, PathName, Section } from "../parts/bits.tsx";
 import { Table } from "../parts/table.tsx";
-import { atUs, heapAt, heapDamaged, heapMode, heapPage, heapProcess, heapRecording, mode, modeName, processLine, processName, processesInSight, recording } from "../heapstate.ts";
+import { atUs, compareMoments, fromUs, heapAt, heapDamaged, heapMode, heapPage, heapProcess, heapRecording, mode, modeName, processLine, processName, processesInSight, recording, toUs } from "../heapstate.ts";
 import { theme, view } from "../state.ts";
 import type { RecordingHead } from "../types/heap.ts";
 
@@ -56,14 +56,16 @@ export function ModeChoice({ moment = true }: { moment?: boolean }): JSX.Element
   return <Choice label="blocks" values={modes.map((it) => [it, modeName(it)] as const)} value={!moment && mode.value === "at" ? "end" : mode.value} onChange={(value) => (heapMode.value = value)} />;
 }
 
-/** What was folded or filtered away, where that is so. */
-export function Missing({ head }: { head: RecordingHead }): JSX.Element | null {
+/** What was folded or filtered away, where that is so; in full once, where the recording is shown as a whole. */
+export function Missing({ head, brief = true }: { head: RecordingHead; brief?: boolean }): JSX.Element | null {
   const { pruned, part } = head;
   if (pruned.share === 0 && part === "all") return null;
   return (
     <p class="note">
       {part === "filtered" && "This page was made of a part of the recording only (filter, window of time, or threads). "}
+      {pruned.share > 0 && brief && `Branches below ${(pruned.share * 100).toPrecision(2)} % of their process are put together as “(smaller)”.`}
       {pruned.share > 0 &&
+        !brief &&
         `This page holds ${count(pruned.kept)} nodes for the ${count(pruned.nodes)} of the recording: branches below ${(pruned.share * 100).toPrecision(2)} % of their process, in every mode, by bytes and by blocks, are put together as “(smaller)”, and told apart only by the function that wanted the memory. No byte is left out.`}
     </p>
   );
@@ -79,7 +81,7 @@ export function HeapView(): JSX.Element {
       <div class="tools">
         <ProcessChoice />
       </div>
-      <Missing head={head} />
+      <Missing head={head} brief={false} />
       <Totals processes={sight} />
       <Over processes={sight} />
       <div class="columns">
@@ -163,7 +165,7 @@ function Over({ processes }: { processes: readonly HeapProcess[] }): JSX.Element
   if (line.seconds.length < 2) return <p class="none">Nothing was allocated.</p>;
   return (
     <Section title="Live over time" note={<>A click chooses the moment T for “live at”; dragging comes closer, a double click shows all again.</>}>
-      <p class="hoverline" aria-live="off">{hoverText(line, at)}</p>
+      <p class="hoverline" aria-live="off">{hoverText(line, at, "live bytes; the thin line is the most within a step")}</p>
       <Chart
         name="live"
         label="Live bytes over time"
@@ -190,9 +192,51 @@ function Over({ processes }: { processes: readonly HeapProcess[] }): JSX.Element
           <span>T = {seconds(atUs.value / 1e6)}:</span>
           <button type="button" onClick={() => (view.value = "tree")}>show the tree</button>
           <button type="button" onClick={() => (view.value = "flame")}>show the flame graph</button>
+          <button type="button" onClick={() => sinceThen(processes)}>what changed until the end</button>
           <span class="soft">{quantum(processes)}</span>
         </p>
       )}
+    </Section>
+  );
+}
+
+function sinceThen(processes: readonly HeapProcess[]): void {
+  compareMoments(atUs.value, Math.max(atUs.value, ...processes.map(({ head }) => head.end_us)));
+  view.value = "change";
+}
+
+/** The line over time, to choose two moments from. */
+export function Moments(): JSX.Element {
+  const processes = processesInSight.value;
+  const line = useMemo(() => lineOf(processes), [processes]);
+  const [at, setAt] = useState<number | null>(null);
+  const shade = theme.value;
+  const live = rankColour(0, shade);
+  const data = useMemo(() => [line.seconds, line.bytes] as unknown as uPlot.AlignedData, [line]);
+  const [from, to] = [fromUs.value / 1e6, toUs.value / 1e6];
+  const text = css(ground(shade).text);
+  const over = (chart: uPlot) => {
+    const [left, right] = [from, to].map((s) => Math.max(chart.bbox.left, Math.min(chart.bbox.left + chart.bbox.width, chart.valToPos(s, "x", true))));
+    chart.ctx.fillStyle = `${css(rankColour(1, shade))}22`;
+    chart.ctx.fillRect(left, chart.bbox.top, right - left, chart.bbox.height);
+    marks(chart, [{ s: from, text: "from", colour: text }, { s: to, text: "to", colour: text }]);
+  };
+  const field = (name: string, value: number, set: (us: number) => void) => (
+    <label class="choice">
+      <span class="what">{name}</span>
+      <input type="number" class="moment" step="any" min="0" value={Number(value.toPrecision(6))} onChange={(event) => Number.isFinite(event.currentTarget.valueAsNumber) && set(event.currentTarget.valueAsNumber * 1e6)} />
+      <span class="what">s</span>
+    </label>
+  );
+  if (line.seconds.length < 2) return <p class="none">Nothing was allocated.</p>;
+  return (
+    <Section title="Two moments" note={<>Dragging over the line chooses a stretch of time; {quantum(processes)}.</>}>
+      <div class="tools">
+        {field("from", from, (us) => compareMoments(us, toUs.value))}
+        {field("to", to, (us) => compareMoments(fromUs.value, us))}
+      </div>
+      <p class="hoverline" aria-live="off">{hoverText(line, at, "live bytes")}</p>
+      <Chart name="moments" label="Live bytes over time" theme={shade} height={130} data={data} series={[{ stroke: css(live), width: 1.5, fill: `${css(live)}22` }]} xLabel="" xFormat={moment} yFormat={(value) => bytes(value)} yFromZero over={over} scene={[from, to, processes]} onRange={(a, b) => compareMoments(a * 1e6, b * 1e6)} onHover={setAt} />
     </Section>
   );
 }
@@ -203,8 +247,8 @@ export function quantum(processes: readonly HeapProcess[]): string {
   return `what each stack held is known at steps of ${seconds(longest)}`;
 }
 
-function hoverText(line: Line, at: number | null): JSX.Element {
-  if (at === null || at >= line.seconds.length) return <span class="soft">live bytes; the thin line is the most within a step</span>;
+function hoverText(line: Line, at: number | null, nothing: string): JSX.Element {
+  if (at === null || at >= line.seconds.length) return <span class="soft">{nothing}</span>;
   return (
     <>
       {seconds(line.seconds[at])}: {bytes(line.bytes[at])} in {plural(line.blocks[at], "block", "blocks")}, at most {bytes(line.most[at])}
@@ -223,7 +267,7 @@ export function marks(chart: uPlot, list: readonly { readonly s: number; readonl
   const ends: number[] = [];
   for (const { s, text, colour } of [...list].sort((a, b) => a.s - b.s)) {
     const x = Math.round(chart.valToPos(s, "x", true)) + 0.5;
-    if (x < bbox.left || x > bbox.left + bbox.width) continue;
+    if (x < bbox.left - 1 || x > bbox.left + bbox.width + 1) continue;
     ctx.strokeStyle = colour;
     ctx.fillStyle = colour;
     ctx.lineWidth = scale;

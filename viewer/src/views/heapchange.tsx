@@ -1,13 +1,13 @@
-// Two heap recordings: what the second allocates that the first did not.
+// Two heap recordings, or two moments of one: what the second has that the first had not.
 
 import { useMemo, useState } from "preact/hooks";
 import type { JSX } from "preact";
 import { byChange, linesOf, nameOf, type TreeLine } from "../logic/calltree.ts";
-import { bytes, count, harmless, percent } from "../logic/format.ts";
+import { bytes, count, harmless, percent, seconds } from "../logic/format.ts";
 import { Choice, Section } from "../parts/bits.tsx";
 import { TreeGrid } from "../parts/treegrid.tsx";
-import { changeShape, changeTree, heapOpening, heapPage, heapTerms, labels, mode, modeName } from "../heapstate.ts";
-import { ModeChoice, waiting } from "./heap.tsx";
+import { changeShape, changeTree, fromUs, heapOpening, heapPage, heapTerms, labels, mode, modeName, toUs } from "../heapstate.ts";
+import { ModeChoice, Moments, ProcessChoice, waiting } from "./heap.tsx";
 import { Detail, Label, OPENINGS, SHAPE_NAMES, titleOf, useFlipped } from "./heaptree.tsx";
 
 export const signed = (value: number, text: (value: number) => string): string => `${value < 0 ? "−" : value > 0 ? "+" : ""}${text(Math.abs(value))}`;
@@ -16,8 +16,7 @@ export function ChangeView(): JSX.Element {
   const wait = waiting();
   if (wait !== null) return wait;
   const grown = changeTree.value;
-  if (grown === null) return <p class="none">This page has one recording only: thaw heap diff BEFORE AFTER --html FILE makes one of two.</p>;
-  return <Change grown={grown} />;
+  return grown === null ? <p class="none">There is nothing to compare.</p> : <Change grown={grown} />;
 }
 
 function Change({ grown }: { grown: NonNullable<typeof changeTree.value> }): JSX.Element {
@@ -33,24 +32,28 @@ function Change({ grown }: { grown: NonNullable<typeof changeTree.value> }): JSX
     const opening = { share: Number(heapOpening.value) || 0.05, flipped };
     return linesOf(grown, opening, byChange, sort === "-size" || value === undefined ? null : (a, b) => sign * (value(a) - value(b))).filter((line) => after[line.node] !== before[line.node] || afterBlocks[line.node] !== beforeBlocks[line.node]);
   }, [grown, flipped, sort, heapOpening.value]);
-  const [second, first] = heapPage.value!.recordings.map(({ head }) => head);
+  const heads = heapPage.value!.recordings.map(({ head }) => head);
+  const [second, first] = [heads[0], heads[1] ?? heads[0]];
+  const moments = heads.length < 2;
+  const [beforeName, afterName] = moments ? [fromUs.value, toUs.value].map((us) => `live at ${seconds(us / 1e6)}`) : [`before: ${first.name}`, `after: ${second.name}`];
   const most = Math.max(1, ...lines.map((line) => Math.abs(change(line.node))));
   const activeLine = lines.find((line) => line.key === active);
   const pruned = Math.max(first.pruned.share, second.pruned.share);
   return (
     <>
       <div class="tools">
-        <ModeChoice moment={false} />
+        {moments ? <ProcessChoice /> : <ModeChoice moment={false} />}
         <Choice label="tree" values={SHAPE_NAMES} value={changeShape.value} onChange={(value) => (changeShape.value = value)} />
         <Choice label="open from" values={OPENINGS} value={heapOpening.value} onChange={(value) => (heapOpening.value = value)} />
       </div>
+      {moments && <Moments />}
       <dl class="figures" data-part="change">
         <div>
-          <dt>before: {harmless(first.name)}</dt>
+          <dt>{harmless(beforeName)}</dt>
           <dd data-value={before[0]}>{bytes(before[0])}</dd>
         </div>
         <div>
-          <dt>after: {harmless(second.name)}</dt>
+          <dt>{harmless(afterName)}</dt>
           <dd data-value={after[0]}>{bytes(after[0])}</dd>
         </div>
         <div>
@@ -61,10 +64,10 @@ function Change({ grown }: { grown: NonNullable<typeof changeTree.value> }): JSX
         </div>
       </dl>
       <Section
-        title={`What changed: ${modeName(mode.value === "at" ? "end" : mode.value)}`}
+        title={moments ? "What changed between them" : `What changed: ${modeName(mode.value === "at" ? "end" : mode.value)}`}
         note={
           <>
-            All processes together. Functions are the same if their names and objects are, whatever lines and addresses are; what did not change is left out.
+            {moments ? "Blocks that came in between and are still there, less older ones that went; what came and went again is not in it." : "All processes together. Functions are the same if their names and objects are, whatever lines and addresses are."} What did not change is left out.
             {heapTerms.value.length > 0 && " Only stacks that match the filter."}
             {pruned > 0 && ` Branches below ${(pruned * 100).toPrecision(2)} % of a process were put together: smaller changes may come from that.`}
           </>

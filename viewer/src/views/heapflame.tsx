@@ -66,8 +66,8 @@ function Graph(): JSX.Element {
       title={`${modeName(mode.value)}: ${bytes(all)} in ${plural(tree.total[1][0], "block", "blocks")}`}
       note={
         <>
-          A click or Ctrl and the wheel come closer, dragging moves, a double click shows all again. {count(flame.count)} boxes, {count(flame.rows)} rows{rows < flame.rows && `; rows below the ${count(rows)}th have nothing that could be seen at this zoom`}.
-          {searching && ` The filter matches ${percent(share)} of the bytes.`}
+          A click or Ctrl and the wheel come closer, dragging moves, a double click shows all again. {count(flame.count)} boxes, {count(flame.rows)} rows{rows < flame.rows && `; below row ${count(rows)} there is nothing that could be seen at this zoom`}.
+          {searching && (share > 0 ? ` The filter matches ${bytes(share * all)}, ${percent(share)} of the bytes.` : " The filter matches nothing.")}
         </>
       }
     >

@@ -180,7 +180,7 @@ function Shoes({ list }: { list: readonly Clownshoes[] }): JSX.Element {
         { key: "place", label: "Place", value: (it) => it.site.map((frame) => frame.function ?? "").join(" < "), show: (it) => <Place site={it.site} /> },
         { key: "request", label: "Asks for", number: true, value: (it) => it.shoes[0]?.request ?? null, show: (it) => <Sizes shoes={it} /> },
         { key: "ask", label: "Ask instead", number: true, value: (it) => it.shoes[0]?.ask ?? null, show: (it) => <><strong>{count(it.shoes[0]?.ask)}</strong><br /><span class="soft">payload {count(it.shoes[0]?.payload)}</span></> },
-        { key: "cause", label: "Probable cause", wide: true, value: (it) => it.cause, show: (it) => <>{CAUSES[it.cause]}<br /><span class="soft">{it.certainty === "strong" ? "the same excess at several sizes" : "one size only"}</span></> },
+        { key: "cause", label: "Probable cause", wide: true, value: (it) => it.cause, show: (it) => <>{CAUSES[it.cause]}<br /><span class="soft">{it.certainty === "strong" ? "the same excess at several sizes" : it.shoes.length > 1 ? "another excess at each size" : "one size only"}</span></> },
         { key: "waste", label: "Wasted at most", number: true, value: worst, show: (it) => <span title={it.waste.map((waste) => `${waste.model} ${bytes(waste.bytes)}`).join(", ")}>{bytes(worst(it))}<br /><span class="soft">{it.waste.find((waste) => waste.bytes === worst(it))?.model}</span></span> },
       ]}
     />
@@ -192,7 +192,7 @@ function Sizes({ shoes }: { shoes: Clownshoes }): JSX.Element {
     <>
       {shoes.shoes.slice(0, 3).map((shoe) => (
         <span key={shoe.request} class="line">
-          {count(shoe.request)} <span class="soft">× {count(shoe.blocks)}, {shoe.over} over</span>
+          {count(shoe.request)} <span class="soft">× {count(shoe.blocks)}, {count(shoe.over)} over</span>
         </span>
       ))}
       {shoes.shoes.length > 3 && <span class="soft line">and {count(shoes.shoes.length - 3)} more sizes</span>}

@@ -8,7 +8,8 @@ import { bytes, count, harmless, percent, plural } from "../logic/format.ts";
 import { Choice, Dot, Section } from "../parts/bits.tsx";
 import { TreeGrid } from "../parts/treegrid.tsx";
 import { allBytes, heapOpening, heapShape, heapSort, heapTerms, labels, matches, mode, modeName, objectRanks, processesInSight, recording, tree } from "../heapstate.ts";
-import { theme } from "../state.ts";
+import { written } from "../logic/filter.ts";
+import { theme, toggleWord } from "../state.ts";
 import { Missing, ModeChoice, ProcessChoice, quantum, waiting } from "./heap.tsx";
 
 export const SHAPE_NAMES = [
@@ -148,6 +149,17 @@ export function Label({ line, tree: grown, names }: { line: TreeLine; tree: Tree
   );
 }
 
+/** Chooses the stacks of a function, or leaves them out; the same once more takes that back. */
+function Narrow({ name }: { name: string }): JSX.Element {
+  const [only, without] = [written("function", name), written("function", name, true)];
+  return (
+    <dd class="below">
+      <button type="button" onClick={() => toggleWord(only)}>only stacks with it</button>
+      <button type="button" onClick={() => toggleWord(without)}>stacks without it</button>
+    </dd>
+  );
+}
+
 /** All of a function's name, which a row may cut. */
 export function Detail({ label, names }: { label: number; names: Labels }): JSX.Element | null {
   if (label >= names.frames.count) return null;
@@ -165,6 +177,8 @@ export function Detail({ label, names }: { label: number; names: Labels }): JSX.
           <dd>{harmless(frames.sources[source - 1])}</dd>
         </>
       )}
+      <dt>filter</dt>
+      <Narrow name={frames.names[label]} />
     </dl>
   );
 }

@@ -145,12 +145,11 @@ function Checkpoints({ watch }: { watch: Watch }): JSX.Element {
           key: "change",
           label: "Since the mark before",
           number: true,
-          wide: true,
           value: (it) => (before.get(it.name) == null ? null : it.total.pss - before.get(it.name)!.total.pss),
           show: (it) => (before.get(it.name) == null ? "" : <Change value={it.total.pss - before.get(it.name)!.total.pss} />),
         },
         { key: "rss", label: "RSS", number: true, wide: true, value: (it) => it.total.rss, show: (it) => bytes(it.total.rss) },
-        { key: "uss", label: "USS", number: true, value: (it) => it.total.uss, show: (it) => bytes(it.total.uss) },
+        { key: "uss", label: "USS", number: true, wide: true, value: (it) => it.total.uss, show: (it) => bytes(it.total.uss) },
         { key: "processes", label: "Processes", number: true, wide: true, value: (it) => it.total.processes },
       ]}
     />

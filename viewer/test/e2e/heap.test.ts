@@ -92,6 +92,49 @@ heapTest("what is live at a moment is the report's", async () => {
   expect(trouble).toEqual([]);
 });
 
+heapTest("two moments of one recording are compared", async () => {
+  const report = JSON.parse(thaw("heap", "report", "modes.heap", "--json", "--mode", "leaks"));
+  const { page, trouble } = await open(at("modes.html"), "#change?from=0&hopen=2");
+  // From its beginning to its end a process comes to what it did not free.
+  await page.waitForSelector("[data-part=change]");
+  expect(await value(page, "change", "change")).toBe(report.total.end.bytes);
+  const changes = async () => (await column(page, "change", "Change")).reduce((all, it) => all + Number(it), 0);
+  expect(await changes()).toBe(report.total.end.bytes);
+  // A drag over the line chooses others.
+  const line = page.locator("[data-chart=moments] .u-over");
+  const box = (await line.boundingBox())!;
+  await page.mouse.move(box.x + box.width * 0.2, box.y + 20);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.6, box.y + 20, { steps: 5 });
+  await page.mouse.up();
+  await address(page, /from=[1-9]\d*/);
+  await address(page, /to=\d+/);
+  expect(await changes()).toBe(await value(page, "change", "change"));
+  // The fields do the same without a pointer.
+  await page.locator("input.moment").first().fill("0");
+  await page.keyboard.press("Tab");
+  await address(page, /from=0(&|$)/);
+  expect(trouble).toEqual([]);
+});
+
+heapTest("a function's stacks are chosen and left out by a button", async () => {
+  const all = JSON.parse(thaw("heap", "report", "modes.heap", "--json")).total.made.bytes;
+  const leaked = JSON.parse(thaw("heap", "report", "modes.heap", "--json", "--function", "leak")).total.made.bytes;
+  const { page, trouble } = await open(at("modes.html"), "#tree?mode=made&hshape=up&hopen=2");
+  const sum = async () => (await column(page, "tree", "Bytes")).reduce((sum, it) => sum + Number(it), 0);
+  await page.locator("[data-table=tree] tbody th", { hasText: /^\s*leak/ }).first().click();
+  await page.getByRole("button", { name: "only stacks with it" }).click();
+  await address(page, /q=function/);
+  expect(await sum()).toBe(leaked);
+  await page.locator("[data-table=tree] tbody th").first().click();
+  await page.getByRole("button", { name: "only stacks with it" }).click();
+  await page.locator("[data-table=tree] tbody th", { hasText: /^\s*leak/ }).first().click();
+  await page.getByRole("button", { name: "stacks without it" }).click();
+  await page.waitForFunction(() => document.querySelector("section .note")?.textContent?.includes("match the filter") === true);
+  expect(await sum()).toBe(all - leaked);
+  expect(trouble).toEqual([]);
+});
+
 heapTest("a tree is used by keys alone", async () => {
   const { page, trouble } = await open(at("modes.html"), "#tree?hopen=2");
   const grid = page.locator("[data-table=tree] .rows");
@@ -135,7 +178,7 @@ heapTest("a flame graph comes closer, tells names and finds them", async () => {
   await page.locator(".crumbs button", { hasText: "all" }).first().click();
   expect(await picture(page, "flame")).toBe(before);
   await page.locator("#filter").fill("function:churn");
-  await page.waitForFunction(() => /The filter matches \d/.test(document.querySelector("section .note")?.textContent ?? ""));
+  await page.waitForFunction(() => /The filter matches \d.* B, \d/.test(document.querySelector("section .note")?.textContent ?? ""));
   expect(await picture(page, "flame")).not.toBe(before);
   await page.evaluate(() => (location.hash = "#flame?side=flame&hshape=up"));
   await picture(page, "flame");

@@ -23,6 +23,7 @@ describe("figures", () => {
     expect([17, 4096, 135_200_000, 64e9, 12.5e12].map(bytes)).toEqual(["17 B", "4.1 kB", "135.2 MB", "64.00 GB", "12.50 TB"]);
     expect([0, 999, 1894, 1_234_567].map(count)).toEqual(["0", "999", "1,894", "1,234,567"]);
     expect([0, 0.004, 0.371].map(percent)).toEqual(["0 %", "0.4 %", "37 %"]);
+    expect([-0.02, -0.004, -0.0001].map(percent)).toEqual(["−2 %", "−0.4 %", "0.0 %"]);
     expect(pValue(0.0001)).toBe("p < 0.001");
     expect([plural(1, "seek", "seeks"), plural(2000, "seek", "seeks")]).toEqual(["1 seek", "2,000 seeks"]);
   });

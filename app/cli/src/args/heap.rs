@@ -256,6 +256,10 @@ pub struct ExportArgs {
     /// File to write
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
+    /// With --format dmd: DMD's dark matter, at the moment of this memory report, which lists its blocks (thaw memory show --blocks)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath,
+        conflicts_with_all = ["mode", "at", "since", "until", "module", "function", "thread", "min_bytes"])]
+    pub reported: Option<PathBuf>,
     /// What is looked at.
     #[command(flatten)]
     pub look: LookArgs,
@@ -501,5 +505,5 @@ the one that allocated most, unless --process names another.";
 const EXPORT_EXAMPLES: &str = "\
 Examples:
   thaw heap export --format dhat -o dhat.json
-  thaw heap export ff.heap --format dmd --mode live --at end -o dmd.json
+  thaw heap export ff.heap --format dmd --reported now.json.gz -o dmd.json
   thaw heap export --format pprof -o heap.pb.gz";

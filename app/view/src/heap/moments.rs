@@ -1,12 +1,10 @@
-//! What each stack held over time: one more pass over the events, in steps of equal length, so that a page can say what was live at any of them.
+//! What each node held over time, in steps of equal length, so that a page can say what was live at any of them. Pure.
 
 use crate::columns::Column;
 use crate::events::Table;
-use ::heap::ledger::{Block, Change, Inconsistency, Ledger};
-use ::heap::modes::{Heap, Window};
-use ::heap::stream::{Process, Reader};
-use model::{Nanos, Result};
-use std::collections::{BTreeMap, HashMap};
+use ::heap::modes::Heap;
+use ::heap::whole;
+use std::collections::BTreeMap;
 
 /// Most steps of a process.
 const MOST_STEPS: u64 = 128;
@@ -30,82 +28,45 @@ pub(super) struct Moments {
     nodes: Vec<Vec<Step>>,
 }
 
-/// Reads a process. `node_of_site` is by site of `heap`. With more than `most` changes, steps become twice as long, and so on.
-///
-/// # Errors
-/// The recording cannot be read.
-pub(super) fn read(
-    reader: &Reader,
-    process: &Process,
-    heap: &Heap,
-    window: Window,
-    node_of_site: &[u32],
-    most: usize,
-) -> Result<Moments> {
-    let mut moments = Moments::new(heap.last, node_of_site);
-    // Sites may be split by thread: all parts of a stack that are wanted count.
-    let parts: HashMap<(Option<u32>, u64), u32> = heap
-        .sites
-        .iter()
-        .zip(node_of_site)
-        .map(|(site, node)| ((site.stack.map(|stack| stack.0), site.part), *node))
-        .collect();
-    let by_thread = heap.sites.iter().any(|site| site.part != 0);
-    let since = window.since_ns - process.start;
-    let node = |block: &Block| {
-        let part = if by_thread { u64::from(block.thread.0) } else { 0 };
-        let node = parts.get(&(block.stack.map(|stack| stack.0), part));
-        node.copied().filter(|_| block.at >= since)
-    };
-    let mut ledger = Ledger::new(process.origin);
-    let mut events = reader.events(process.id)?;
-    while let Some(event) = events.next()? {
-        if event.at > heap.last {
-            break;
-        }
-        let covered = ledger.covered_by(&event);
-        let change = ledger.enter(&event);
-        let came = match change {
-            Change::Came(_, block) => Some(block),
-            Change::Wrong(Inconsistency::AllocOverLive) => Block::made_by(&event),
-            _ => None,
-        };
-        let went = match change {
-            Change::Went(_, block) => Some(block),
-            _ => covered,
-        };
-        if let Some((node, block)) = went.and_then(|block| Some((node(&block)?, block))) {
-            moments.add(node, event.at, -signed(block.bytes()), -signed(block.count));
-        }
-        if let Some((node, block)) = came.and_then(|block| Some((node(&block)?, block))) {
-            moments.add(node, event.at, signed(block.bytes()), signed(block.count));
-        }
+/// Of a process. `node_of_site` is by site of `heap`. With more than `most` changes, steps become twice as long, and so on.
+pub(super) fn of(known: &whole::Moments, heap: &Heap, node_of_site: &[u32], most: usize) -> Moments {
+    let mut moments = Moments::new(known.step_ns().0, heap.last.0 / known.step_ns().0 + 1, node_of_site);
+    let joined = moments.step_ns / known.step_ns().0;
+    for (site, node) in heap.sites.iter().zip(node_of_site) {
+        let steps = known.of(site.stack, site.part);
+        moments.nodes[*node as usize].extend(steps.map(|it| Step {
+            step: it.step / joined,
+            bytes: it.bytes,
+            blocks: it.blocks,
+        }));
+    }
+    for steps in &mut moments.nodes {
+        steps.sort_unstable_by_key(|step| step.step);
+        join(steps);
+        steps.shrink_to_fit();
     }
     moments.shorten(most);
-    Ok(moments)
+    moments
 }
 
-fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
+/// Puts changes of one step together.
+fn join(steps: &mut Vec<Step>) {
+    steps.dedup_by(|next, kept| {
+        let same = next.step == kept.step;
+        if same {
+            kept.bytes = kept.bytes.saturating_add(next.bytes);
+            kept.blocks = kept.blocks.saturating_add(next.blocks);
+        }
+        same
+    });
 }
 
 impl Moments {
-    fn new(last: Nanos, node_of_site: &[u32]) -> Self {
+    /// Nothing yet; of so many steps of this length as many are put together as must be.
+    fn new(step_ns: u64, steps: u64, node_of_site: &[u32]) -> Self {
         let nodes = node_of_site.iter().max().map_or(0, |node| *node as usize + 1);
-        let step_ns = (last.0 / MOST_STEPS).saturating_add(1);
-        Self { step_ns, steps: last.0 / step_ns + 1, nodes: vec![Vec::new(); nodes] }
-    }
-
-    fn add(&mut self, node: u32, at: Nanos, bytes: i64, blocks: i64) {
-        let step = at.0 / self.step_ns;
-        let steps = &mut self.nodes[node as usize];
-        match steps.last_mut().filter(|last| last.step == step) {
-            Some(last) => {
-                last.bytes = last.bytes.saturating_add(bytes);
-                last.blocks = last.blocks.saturating_add(blocks);
-            }
-            None => steps.push(Step { step, bytes, blocks }),
-        }
+        let joined = steps.div_ceil(MOST_STEPS);
+        Self { step_ns: step_ns.saturating_mul(joined), steps: steps.div_ceil(joined), nodes: vec![Vec::new(); nodes] }
     }
 
     fn shorten(&mut self, most: usize) {
@@ -122,14 +83,7 @@ impl Moments {
             self.steps = self.steps.div_ceil(2);
             for steps in &mut self.nodes {
                 steps.iter_mut().for_each(|step| step.step /= 2);
-                steps.dedup_by(|next, kept| {
-                    let same = next.step == kept.step;
-                    if same {
-                        kept.bytes = kept.bytes.saturating_add(next.bytes);
-                        kept.blocks = kept.blocks.saturating_add(next.blocks);
-                    }
-                    same
-                });
+                join(steps);
             }
         }
     }
@@ -157,26 +111,24 @@ mod tests {
     #[test]
     fn many_changes_make_longer_steps() {
         let nodes: Vec<u32> = (0..4000).collect();
-        let mut moments = Moments::new(Nanos(1279), &nodes);
-        assert_eq!((moments.step_ns, moments.steps), (10, 128));
-        for at in 0..1280 {
-            for node in 0..4000 {
-                moments.add(node, Nanos(at), 3, 1);
-            }
-        }
+        let mut moments = Moments::new(10, 1000, &nodes);
+        assert_eq!((moments.step_ns, moments.steps), (80, 125));
+        let every = |step| Step { step, bytes: 24, blocks: 8 };
+        moments.nodes.fill((0..125).map(every).collect());
         moments.shorten(300_000);
-        assert_eq!((moments.step_ns, moments.steps), (20, 64));
-        assert!(moments.nodes.iter().all(|steps| steps.iter().map(|step| step.bytes).sum::<i64>() == 3 * 1280));
-        assert_eq!(moments.nodes[7][1], Step { step: 1, bytes: 60, blocks: 20 });
+        assert_eq!((moments.step_ns, moments.steps), (160, 63));
+        assert!(moments.nodes.iter().all(|steps| steps.iter().map(|step| step.bytes).sum::<i64>() == 24 * 125));
+        assert_eq!(moments.nodes[7][1], Step { step: 1, bytes: 48, blocks: 16 });
     }
 
     #[test]
     fn what_comes_and_goes_in_a_step_is_no_change() {
-        let mut moments = Moments::new(Nanos(1000), &[2]);
-        moments.add(2, Nanos(500), 8, 1);
-        moments.add(2, Nanos(501), -8, -1);
+        let mut moments = Moments::new(1, 1, &[2]);
+        let step = |bytes| Step { step: 0, bytes, blocks: bytes.signum() };
+        moments.nodes[2] = vec![step(8), step(-8)];
+        join(&mut moments.nodes[2]);
         moments.shorten(0);
         assert!(moments.nodes.iter().all(Vec::is_empty));
-        assert_eq!(Moments::new(Nanos(0), &[]).steps, 1);
+        assert_eq!(Moments::new(5, 128, &[]).steps, 128);
     }
 }

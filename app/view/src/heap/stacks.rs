@@ -3,8 +3,10 @@
 use crate::columns::{Column, Texts};
 use crate::events::Table;
 use ::heap::modes::{Figures, Heap, Held};
+use ::heap::stack::{Quick, StackId};
 use ::heap::symbols::{FrameId, Names};
 use std::collections::{BTreeMap, HashMap};
+use std::hash::BuildHasherDefault;
 
 /// What stands for folded branches.
 const SMALLER: &str = "(smaller)";
@@ -129,6 +131,25 @@ struct SiteOf {
     held: [Held; MODES],
 }
 
+/// Nodes by parent and frame.
+type Children = HashMap<(u32, u32), u32, BuildHasherDefault<Quick>>;
+
+/// The function that wanted the memory; `None`: there is no stack.
+fn wanting(heap: &Heap, names: &Names, stack: Option<StackId>) -> Option<FrameId> {
+    let mut inner = Vec::new();
+    for address in heap.stacks.frames(stack?) {
+        for frame in names.at(heap.process, address) {
+            inner.push(*frame);
+            // What stands further out changes nothing.
+            let function = names.frame(*frame);
+            if function.function.is_some() && !function.allocates() {
+                return names.wanting(&inner).first().copied();
+            }
+        }
+    }
+    names.wanting(&inner).first().copied()
+}
+
 fn modes(figures: &Figures) -> [Held; MODES] {
     [figures.made, figures.peak, figures.end, figures.temporary]
 }
@@ -154,25 +175,15 @@ impl Trie {
             all: Default::default(),
             sites: Vec::with_capacity(heap.sites.len()),
         };
-        let mut children: HashMap<(u32, u32), u32> = HashMap::new();
+        let mut children: Children = HashMap::default();
+        // By number of a stack: where its frames end. Stacks share their outer parts.
+        let mut places: Vec<Option<u32>> = vec![None; heap.stacks.len()];
         for site in &heap.sites {
-            let inner = names.stack(heap, site.stack);
-            let wanted_by = names.wanting(&inner).first().map(|frame| frames.number(names, *frame));
+            let wanted_by = wanting(heap, names, site.stack).map(|frame| frames.number(names, frame));
             let wanted_by = wanted_by.unwrap_or_else(|| frames.made_up(NO_STACK));
-            let mut stack: Vec<u32> = inner.iter().rev().map(|frame| frames.number(names, *frame)).collect();
-            if stack.is_empty() {
-                stack.push(wanted_by);
-            }
-            let mut at = 0;
-            for frame in stack {
-                let fresh = trie.parent.len() as u32;
-                let node = *children.entry((at, frame)).or_insert(fresh);
-                if node == fresh {
-                    trie.parent.push(at);
-                    trie.frame.push(frame);
-                    trie.own.push(Default::default());
-                }
-                at = node;
+            let mut at = trie.place(heap, names, site.stack, &mut places, &mut children, frames);
+            if at == 0 {
+                at = trie.below(0, wanted_by, &mut children);
             }
             let held = modes(&site.figures);
             add(&mut trie.own[at as usize], &held);
@@ -180,6 +191,50 @@ impl Trie {
         }
         trie.weigh();
         trie
+    }
+
+    /// The node of a stack: 0 for one without frames.
+    fn place(
+        &mut self,
+        heap: &Heap,
+        names: &Names,
+        stack: Option<StackId>,
+        places: &mut [Option<u32>],
+        children: &mut Children,
+        frames: &mut Frames,
+    ) -> u32 {
+        // Inward from the innermost caller that has a place already.
+        let (mut path, mut outer, mut node) = (Vec::new(), stack, 0);
+        while let Some(stack) = outer {
+            if let Some(known) = places.get(stack.0 as usize).copied().flatten() {
+                node = known;
+                break;
+            }
+            path.push(stack);
+            outer = heap.stacks.caller(stack);
+        }
+        for stack in path.into_iter().rev() {
+            let address = heap.stacks.innermost(stack);
+            for frame in address.map_or(&[][..], |address| names.at(heap.process, address)).iter().rev() {
+                node = self.below(node, frames.number(names, *frame), children);
+            }
+            if let Some(place) = places.get_mut(stack.0 as usize) {
+                *place = Some(node);
+            }
+        }
+        node
+    }
+
+    /// The node of a frame below another one.
+    fn below(&mut self, parent: u32, frame: u32, children: &mut Children) -> u32 {
+        let fresh = self.parent.len() as u32;
+        let node = *children.entry((parent, frame)).or_insert(fresh);
+        if node == fresh {
+            self.parent.push(parent);
+            self.frame.push(frame);
+            self.own.push(Default::default());
+        }
+        node
     }
 
     pub(super) fn len(&self) -> usize {

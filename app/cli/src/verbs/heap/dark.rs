@@ -10,7 +10,7 @@ use memory::file::{self, MemoryFile};
 use memory::{Kind, Units};
 use model::{Error, Exit, Result, shown};
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// `thaw.heap-dark/1`.
@@ -31,19 +31,7 @@ pub struct DarkDocument {
 /// # Errors
 /// The recording or the report cannot be read, or they are not of the same process.
 pub fn dark(args: &DarkArgs, quiet: bool) -> Result<Exit> {
-    let name = shown(&args.reported);
-    let bytes = std::fs::read(&args.reported)
-        .map_err(|cause| Error::on(Exit::Usage, "cannot read", &args.reported).because(cause))?;
-    let report = file::parse(&bytes, &name)?;
-    let mut marks = Vec::new();
-    for value in &report.thaw {
-        let process = value["process"].as_str().unwrap_or_default();
-        marks.extend(Marks::parse(value, amounts(&report, process), &name)?);
-    }
-    if marks.is_empty() {
-        return Err(Error::on(Exit::Data, "this memory report does not list its blocks:", &args.reported)
-            .hint("thaw memory show --pid PID --blocks -o FILE, or the word blocks in THAW_MEMREPORT (embed/memreport/README.md)"));
-    }
+    let marks = marks(&args.reported)?;
     let reader = Reader::open(&args.recording)?;
     let mut progress = Progress::new(quiet);
     progress.note(&format!("reading {}", shown(&args.recording)), Instant::now().elapsed());
@@ -62,6 +50,26 @@ pub fn dark(args: &DarkArgs, quiet: bool) -> Result<Exit> {
         output::page(&text::heap::dark::page(&document, text::width::of_terminal()))?;
     }
     Ok(Exit::Done)
+}
+
+/// What reporters measured, by process.
+///
+/// # Errors
+/// The report cannot be read, or does not list its blocks.
+pub(super) fn marks(path: &Path) -> Result<Vec<Marks>> {
+    let name = shown(path);
+    let bytes = std::fs::read(path).map_err(|cause| Error::on(Exit::Usage, "cannot read", path).because(cause))?;
+    let report = file::parse(&bytes, &name)?;
+    let mut marks = Vec::new();
+    for value in &report.thaw {
+        let process = value["process"].as_str().unwrap_or_default();
+        marks.extend(Marks::parse(value, amounts(&report, process), &name)?);
+    }
+    if marks.is_empty() {
+        return Err(Error::on(Exit::Data, "this memory report does not list its blocks:", path)
+            .hint("thaw memory show --pid PID --blocks -o FILE, or the word blocks in THAW_MEMREPORT (embed/memreport/README.md)"));
+    }
+    Ok(marks)
 }
 
 /// What a process says of its heap as a whole.

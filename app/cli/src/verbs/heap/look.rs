@@ -1,6 +1,6 @@
 //! `thaw heap report`, `diff` and `export`: looking at recordings.
 
-use super::page;
+use super::{dark, page};
 use crate::args::heap::{self as typed, DiffArgs, ExportArgs, LookArgs, Mode, Moment, ReportArgs, TreeShape};
 use crate::progress::Progress;
 use crate::{output, text};
@@ -117,7 +117,17 @@ impl Look {
         Ok(Self { measure, window, filter })
     }
 
-    pub(super) fn read(&self, directory: &Path, split: Split, quiet: bool) -> Result<(Reader, Named)> {
+    fn read(&self, directory: &Path, split: Split, quiet: bool) -> Result<(Reader, Named)> {
+        self.reading(directory, quiet, |reader| Named::read(reader, self.window, split, &self.filter))
+    }
+
+    /// Opens a recording and reads it, while the terminal says so.
+    pub(super) fn reading<T>(
+        &self,
+        directory: &Path,
+        quiet: bool,
+        read: impl FnOnce(&Reader) -> Result<T>,
+    ) -> Result<(Reader, T)> {
         let reader = Reader::open(directory)?;
         let known = |pid: &&u32| !reader.processes().iter().any(|process| process.pid == **pid);
         if let Some(pid) = self.filter.processes.iter().find(known) {
@@ -126,9 +136,9 @@ impl Look {
         }
         let mut progress = Progress::new(quiet);
         progress.note(&format!("reading {}", shown(directory)), Instant::now().elapsed());
-        let named = Named::read(&reader, self.window, split, &self.filter)?;
+        let answer = read(&reader)?;
         progress.done();
-        Ok((reader, named))
+        Ok((reader, answer))
     }
 }
 
@@ -258,12 +268,35 @@ pub fn export(args: &ExportArgs, quiet: bool) -> Result<Exit> {
     if format == Format::Dmd && !filter.threads.is_empty() {
         return Err(Error::new(Exit::Usage, "DMD's format is by size, which cannot be told by thread", "--thread"));
     }
-    let (reader, named) = look.read(&args.recording, format.split(), quiet)?;
-    let window = look.window;
-    Export { reader: &reader, named: &named, measure: look.measure, window }.write(format, &args.output)?;
+    let warnings = if let Some(reported) = &args.reported {
+        if format != Format::Dmd {
+            return Err(
+                Error::new(Exit::Usage, "only DMD's format knows dark matter", "--reported").hint("--format dmd")
+            );
+        }
+        dark_matter(args, reported, &look, quiet)?
+    } else {
+        let (reader, named) = look.read(&args.recording, format.split(), quiet)?;
+        let window = look.window;
+        Export { reader: &reader, named: &named, measure: look.measure, window }.write(format, &args.output)?;
+        named.warnings
+    };
     let mut page = text::Page::new(text::width::of_terminal());
-    text::heap::look::warnings(&mut page, &named.warnings);
+    text::heap::look::warnings(&mut page, &warnings);
     page.line(&format!("written to {}", text::harmless(&shown(&args.output))));
     output::page(&page)?;
     Ok(Exit::Done)
+}
+
+/// DMD's dark matter; what is doubtful about it.
+fn dark_matter(args: &ExportArgs, reported: &Path, look: &Look, quiet: bool) -> Result<Vec<Warning>> {
+    let mut marks = dark::marks(reported)?;
+    let wanted = &look.filter.processes;
+    if let Some(pid) = wanted.iter().find(|pid| !marks.iter().any(|marks| marks.pid == **pid)) {
+        return Err(Error::on(Exit::Usage, format!("the memory report has no process {pid}"), reported));
+    }
+    marks.retain(|marks| wanted.is_empty() || wanted.contains(&marks.pid));
+    let (_, blocks) = look.reading(&args.recording, quiet, |reader| heap::dark::blocks(reader, &marks))?;
+    export::dark_matter(&blocks, &args.output)?;
+    Ok(blocks.warnings)
 }

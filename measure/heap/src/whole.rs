@@ -1,0 +1,230 @@
+//! All that a page says of a recording, from one reading of its events: sums by stack, what each stack held over time, slop, growth.
+//!
+//! Memory grows with live blocks, different stacks and sizes, and with what stacks held over time up to a bound, never with the number of events. Not for
+//! recordings that have sums in the place of events.
+
+mod moments;
+
+pub use moments::{Moments, Step};
+
+use crate::aggregate;
+use crate::growth::{self, ELSEWHERE, Growing, ProcessGrowth};
+use crate::ledger::{Block, Ledger};
+use crate::modes::{Books, Heap, Split, Window};
+use crate::named::{self, Filter, Named};
+use crate::site::{self, Answer, Placed, Sites};
+use crate::slop::{self, Adding, Came, ProcessSlop};
+use crate::stream::{Event, Freer, Maker, Pointer, Process, Reader, ThreadId, What};
+use crate::symbols::{self, Names};
+use model::{Result, Warning};
+use std::collections::HashMap;
+
+/// What to look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Frames that tell places of slop and growth apart.
+    pub frames: usize,
+    /// Places of these to describe for each process.
+    pub top: usize,
+}
+
+/// A recording, read once.
+#[derive(Debug)]
+pub struct Whole {
+    /// Its sites.
+    pub named: Named,
+    /// What each of them held over time, by process.
+    pub moments: Vec<Moments>,
+    /// Rounding, of whole processes.
+    pub slop: slop::Report,
+    /// Growth, of whole processes.
+    pub growth: growth::Report,
+}
+
+/// What is said of a process.
+struct Of {
+    heap: Heap,
+    moments: Moments,
+    sites: Sites,
+    slop: Answer<ProcessSlop>,
+    growth: Answer<ProcessGrowth>,
+    warnings: Vec<Warning>,
+}
+
+/// Reads a recording, those processes that are wanted. Slop and growth know no doubts about names: these are in `named`.
+///
+/// # Errors
+/// A file that cannot be read, or that has sums only.
+pub fn read(reader: &Reader, window: Window, filter: &Filter, options: &Options) -> Result<Whole> {
+    let split = if filter.threads.is_empty() { Split::Stack } else { Split::Thread };
+    let rounding = slop::Options { model: None, frames: options.frames, top: options.top };
+    let growing = growth::Options { frames: options.frames, top: options.top };
+    let mut unnamed = named::Unnamed::of(reader);
+    let doubts: Vec<Warning> = reader.warnings().iter().cloned().chain(reader.sampled()).collect();
+    let mut slop = slop::Report { processes: Vec::new(), warnings: doubts.clone() };
+    let mut growth = growth::Report { processes: Vec::new(), warnings: doubts };
+    let (mut moments, mut slop_places, mut growth_places) = (Vec::new(), Vec::new(), Vec::new());
+    for (index, process) in reader.processes().iter().filter(|process| filter.wants(process)).enumerate() {
+        let of = of_process(reader, process, window, split, &rounding, &growing)?;
+        moments.push(of.moments);
+        for warnings in [&mut slop.warnings, &mut growth.warnings] {
+            warnings.extend(of.warnings.iter().cloned().chain(site::lost(process)));
+        }
+        if let Some((answer, places)) = of.slop {
+            slop_places.push((index, site::Unnamed::of(process.id, &of.sites, &places)));
+            slop.processes.push(answer);
+        }
+        if let Some((answer, places)) = of.growth {
+            growth_places.push((index, site::Unnamed::of(process.id, &of.sites, &places)));
+            growth.processes.push(answer);
+        }
+        unnamed.add(process, of.heap, filter);
+    }
+    slop.warnings.extend(slop::guessed(&slop.processes, &rounding));
+    let places = slop_places.iter().chain(&growth_places);
+    let places = places.flat_map(|(index, places)| places.addresses(&unnamed.heaps[*index].modules));
+    let names = Names::with(&unnamed.heaps, places, &symbols::recall(reader.directory())?);
+    name(&mut slop.processes, &slop_places, &names);
+    name(&mut growth.processes, &growth_places, &names);
+    Ok(Whole { named: unnamed.named(names, filter), moments, slop, growth })
+}
+
+fn name(answers: &mut [impl Placed], places: &[(usize, site::Unnamed)], names: &Names) {
+    for (answer, (_, places)) in answers.iter_mut().zip(places) {
+        places.name(answer, names);
+    }
+}
+
+fn of_process(
+    reader: &Reader,
+    process: &Process,
+    window: Window,
+    split: Split,
+    rounding: &slop::Options,
+    growing: &growth::Options,
+) -> Result<Of> {
+    if process.is_summed() {
+        return Err(aggregate::no_events(reader.directory(), "growth is seen in the order of events"));
+    }
+    let mut events = reader.events(process.id)?;
+    let mut sites = Sites::new(rounding.frames);
+    let mut slop = Adding::new(slop::model_of(process, rounding));
+    let mut growth = Growing::new(process);
+    let mut moments = Moments::new(split);
+    let mut books = Books::new(process.origin, process.start, window, split);
+    books.sampled = process.sample_bytes > 0;
+    let since = window.since_ns - process.start;
+    let mut threads: HashMap<ThreadId, String> = HashMap::new();
+    // The window ends before the events do: what the books say of it.
+    let mut closed = None;
+    while let Some(event) = events.next()? {
+        let before = Before::of(&books.ledger, &event);
+        if closed.is_none() {
+            if event.what == What::ThreadNamed
+                && let Some(name) = events.thread_name(event.thread)
+            {
+                threads.insert(event.thread, name.to_owned());
+            }
+            if !books.enter(&event) {
+                closed = Some((books.sites(), *books.ledger.totals()));
+            }
+        }
+        let inside = closed.is_none();
+        if !inside {
+            books.ledger.enter(&event);
+        }
+        let moved = before.and_then(|before| before.moved(&books.ledger, &event));
+        let site = match moved {
+            Some(Moved::Went(block)) => {
+                slop.went(&block, sites.of(block.stack, events.stacks(), events.modules()));
+                ELSEWHERE
+            }
+            Some(Moved::Came { block, how, .. }) => {
+                let site = sites.of(block.stack, events.stacks(), events.modules());
+                slop.came(&block, how, site, books.ledger.totals().live);
+                site
+            }
+            // A block of a pool.
+            None => match event.what {
+                What::Alloc { .. } => sites.of(event.stack, events.stacks(), events.modules()),
+                _ => ELSEWHERE,
+            },
+        };
+        growth.enter(&event, site);
+        if let Some(moved) = moved.filter(|_| inside) {
+            let (went, came) = match moved {
+                Moved::Went(block) => (Some(block), None),
+                Moved::Came { block, covered, .. } => (covered, Some(block)),
+            };
+            for block in went.iter().filter(|block| block.at >= since) {
+                moments.goes(block, event.at);
+            }
+            for block in came.iter().filter(|block| block.at >= since) {
+                moments.comes(block, event.at);
+            }
+        }
+    }
+    let whole = *books.ledger.totals();
+    let (blocks, totals) = closed.unwrap_or_else(|| (books.sites(), whole));
+    let warnings = events.warnings().to_vec();
+    let (stacks, modules) = events.into_parts();
+    let heap = Heap {
+        process: process.id,
+        sites: blocks,
+        stacks,
+        modules,
+        totals,
+        peak: books.peak,
+        peak_at: books.peak_at,
+        last: books.last,
+        timeline: books.timeline,
+        threads,
+        warnings: warnings.clone(),
+    };
+    let slop = slop::of_process(process, slop.added(whole), rounding);
+    Ok(Of { heap, moments, sites, slop, growth: growth.ended(process, growing), warnings })
+}
+
+/// What the books held before an event, where that tells what it does.
+#[derive(Clone, Copy)]
+enum Before {
+    /// A block is made, maybe where one is.
+    Covers(Option<Block>),
+    /// This block is given back.
+    Holds(Block),
+    /// A `realloc` failed, and nothing is where its block was.
+    Lacks(Pointer),
+}
+
+/// What an event did to the heap.
+#[derive(Clone, Copy)]
+enum Moved {
+    /// A block came; the one that it covers went unseen.
+    Came { block: Block, how: Came, covered: Option<Block> },
+    /// A block went.
+    Went(Block),
+}
+
+impl Before {
+    fn of(ledger: &Ledger, event: &Event) -> Option<Self> {
+        match event.what {
+            What::Alloc { maker: Maker::Pool, .. } | What::Free { by: Freer::Pool, .. } => None,
+            What::Alloc { .. } => Some(Self::Covers(ledger.covered_by(event))),
+            What::Free { ptr, .. } => ledger.table().get(&ptr).copied().map(Self::Holds),
+            What::Restored { ptr } => (!ledger.holds(ptr)).then_some(Self::Lacks(ptr)),
+            What::Map { .. } | What::Unmap { .. } | What::Fork | What::ThreadBegins | What::ThreadNamed => None,
+        }
+    }
+
+    /// `ledger` has the event by now.
+    fn moved(self, ledger: &Ledger, event: &Event) -> Option<Moved> {
+        match self {
+            Self::Covers(covered) => Block::made_by(event).map(|block| Moved::Came { block, how: Came::New, covered }),
+            Self::Holds(block) => Some(Moved::Went(block)),
+            Self::Lacks(ptr) => {
+                let block = ledger.table().get(&ptr).copied()?;
+                Some(Moved::Came { block, how: Came::Back, covered: None })
+            }
+        }
+    }
+}
