@@ -16,5 +16,7 @@ mod walk;
 pub use change::{drop_all, evict, warm, warm_directory};
 pub use flush::{FlushReport, Kept, Skipped, Why, flush, flush_with};
 pub use holders::{Hold, Holder, who_maps};
-pub use look::{Method, PageMap, Residency, open_quietly, probe, residency, residency_of, resident_pages};
+pub use look::{
+    Method, PageMap, Residency, all_resident, open_quietly, probe, residency, residency_of, resident_pages,
+};
 pub use walk::{FileSystems, ResidentFile, ResidentReport, Walk, list_resident, list_resident_with};

@@ -16,6 +16,8 @@ mod memory;
 #[cfg(target_arch = "x86_64")]
 mod module;
 #[cfg(target_arch = "x86_64")]
+mod near;
+#[cfg(target_arch = "x86_64")]
 mod ptrace;
 mod seen;
 #[cfg(target_arch = "x86_64")]

@@ -211,10 +211,10 @@ impl Manifest {
                 Some(())
             }
             b"read" => {
-                let (file, rest) = number(rest)?;
+                let (file, rest) = number::<u32>(rest)?;
                 let (offset, rest) = number::<u64>(rest)?;
                 let (len, rank) = number::<u64>(rest)?;
-                let rank = std::str::from_utf8(rank).ok()?.parse().ok()?;
+                let rank = digits(rank)?.try_into().ok()?;
                 // A longer one would be cut by the kernel without a word.
                 let whole = (1..=LONGEST.0).contains(&len) && offset.checked_add(len)? <= i64::MAX as u64;
                 (whole && (file as usize) < self.files.len()).then_some(())?;
@@ -295,7 +295,8 @@ impl Entry {
         let (dev, rest) = number(rest)?;
         let (ino, rest) = number(rest)?;
         let (size, rest) = number(rest)?;
-        let (mtime_ns, rest) = number(rest)?;
+        let (mtime_ns, rest) = word(rest)?;
+        let mtime_ns = std::str::from_utf8(mtime_ns).ok()?.parse().ok()?;
         let (build_id, path) = word(rest)?;
         let build_id = match build_id {
             b"-" => None,
@@ -338,9 +339,19 @@ fn word(line: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&line[..at], &line[at + 1..]))
 }
 
-fn number<T: std::str::FromStr>(line: &[u8]) -> Option<(T, &[u8])> {
+/// A number and what comes after its blank.
+fn number<T: TryFrom<u64>>(line: &[u8]) -> Option<(T, &[u8])> {
     let (word, rest) = word(line)?;
-    Some((std::str::from_utf8(word).ok()?.parse().ok()?, rest))
+    Some((T::try_from(digits(word)?).ok()?, rest))
+}
+
+/// A number of decimal digits. There are thousands in a manifest, and the program waits.
+fn digits(word: &[u8]) -> Option<u64> {
+    let append = |number: u64, byte: &u8| {
+        let digit = byte.is_ascii_digit().then_some(byte & 0x0f)?;
+        number.checked_mul(10)?.checked_add(digit.into())
+    };
+    (!word.is_empty()).then(|| word.iter().try_fold(0, append)).flatten()
 }
 
 fn escape(plain: &[u8], out: &mut Vec<u8>) {

@@ -200,6 +200,9 @@ pub fn look(manifest: &Manifest) -> Report {
 
 /// Splits reads into those that are used first and fit into so many bytes, and the others, both in their order.
 fn first_ones(reads: Vec<Read>, room: Bytes) -> (Vec<Read>, Vec<Read>) {
+    if reads.iter().fold(0, |sum: u64, read| sum.saturating_add(read.len.0)) <= room.0 {
+        return (reads, Vec::new());
+    }
     let mut by_rank: Vec<(u32, u64)> = reads.iter().map(|read| (read.rank, read.len.0)).collect();
     by_rank.sort_unstable();
     let mut sum = 0_u64;
@@ -239,13 +242,14 @@ impl<'a> Opened<'a> {
             match identity::open(entry) {
                 Err(Stale::Forbidden) if entry.kind == Kind::Device => report.refused += 1,
                 Err(why) => report.stale.push(StaleFile { path: entry.shown(), why }),
-                Ok(opened) => match os::cache::residency_of(&opened, &ranges) {
-                    Ok(residency) if residency.resident == residency.pages => {
-                        report.resident += ranges.iter().map(|(_, len)| *len).sum();
-                    }
+                Ok(opened) => {
                     // Where the kernel does not tell, asking for what is there costs little.
-                    _ => *file = Some(opened),
-                },
+                    if os::cache::all_resident(&opened, &ranges).unwrap_or(false) {
+                        report.resident += ranges.iter().map(|(_, len)| *len).sum();
+                    } else {
+                        *file = Some(opened);
+                    }
+                }
             }
         }
     }

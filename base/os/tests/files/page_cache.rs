@@ -40,6 +40,34 @@ fn exactly_the_pages_that_were_warmed_are_resident() {
 }
 
 #[test]
+fn ranges_are_all_resident_where_each_of_them_is() {
+    undisturbed(|| {
+        let Some(folder) = folder() else { return };
+        let path = folder.path().join("file");
+        let file = cold_file(&path, 64);
+        // Every second page, and whole eighths: no span from the first range to the last tells by itself.
+        let warm: Vec<_> = (0..16).map(|page| range(page * 2, 1)).chain([range(40, 8), range(56, 8)]).collect();
+        cache::warm(&path, Some(&warm)).unwrap();
+        let all = |wanted: &[(FileOffset, Bytes)]| {
+            let found = cache::residency_of(&file, wanted).unwrap();
+            assert_eq!(cache::all_resident(&file, wanted).unwrap(), found.resident == found.pages, "{wanted:?}");
+            found.resident == found.pages
+        };
+        assert!(all(&warm) && all(&warm[3..9]) && all(&[range(40, 3), range(43, 5)]) && all(&[]));
+        assert!(all(&[(FileOffset(40 * PAGE + 5), Bytes(1)), (FileOffset(40 * PAGE + 9), Bytes(2 * PAGE))]));
+        for missing in
+            (0..64).filter(|page| !warm.iter().any(|at| at.0.0 <= page * PAGE && page * PAGE < at.0.0 + at.1.0))
+        {
+            let mut wanted = warm.clone();
+            wanted.push(range(missing, 1));
+            wanted.sort_unstable();
+            assert!(!all(&wanted), "page {missing} is not there");
+        }
+        assert!(!all(&[range(63, 2)]), "behind the file there is nothing");
+    });
+}
+
+#[test]
 fn the_last_page_of_a_file_counts_whole() {
     undisturbed(|| {
         let Some(folder) = folder() else { return };
@@ -257,6 +285,8 @@ fn overlayfs_does_not_make_resident_files_look_cold() {
         assert_eq!(whole(&file).resident, 0);
         cache::warm(&path, Some(&[range(4, 6)])).unwrap();
         assert_eq!(whole(&file).resident, 6);
+        assert!(cache::all_resident(&file, &[range(4, 1), range(7, 3)]).unwrap());
+        assert!(!cache::all_resident(&file, &[range(4, 1), range(9, 2)]).unwrap());
         assert_eq!(pages(&cache::resident_pages(&file, Bytes(32 * PAGE)).unwrap().ranges), [(4, 6)]);
         cache::evict(&file).unwrap();
         assert_eq!((whole(&file).resident, resident(&at("lower/file"))), (0, 0));
@@ -264,6 +294,7 @@ fn overlayfs_does_not_make_resident_files_look_cold() {
             let file = cache::open_quietly(&path).unwrap();
             let refusal = cache::residency(&file, FileOffset(0), Bytes(PAGE)).unwrap_err();
             assert_eq!(refusal.kind(), ErrorKind::PermissionDenied);
+            assert!(cache::all_resident(&file, &[range(0, 1)]).is_err());
             assert!(cache::resident_pages(&file, Bytes(PAGE)).is_err(), "no way is left to tell it truly");
         });
         // A program on an overlay has other numbers in its maps than `stat` shows.

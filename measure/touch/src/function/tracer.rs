@@ -4,6 +4,7 @@
 //! exec from any thread, vfork, and threads that end in any order are followed; nobody outlives the tracer.
 
 use super::module::{Hook, Library};
+use super::near::Near;
 use super::ptrace::{self, Register, Resume, SystemCall, Tracee, Waited};
 use super::seen::{Call, Seen, SeenProcess};
 use super::space::{Space, Trap, TrapAction};
@@ -42,6 +43,7 @@ pub struct Tracer {
     /// Processes by number; an ended one whose number is used again is moved to `seen`.
     processes: BTreeMap<i32, SeenProcess>,
     recording: bool,
+    near: Near,
 }
 
 impl Tracer {
@@ -61,6 +63,7 @@ impl Tracer {
             seen: Seen::default(),
             processes: BTreeMap::new(),
             recording: true,
+            near: Near::default(),
         };
         tracer.add_space(main, Space::new(main));
         tracer.begin_process(pid, 0);
@@ -278,6 +281,7 @@ impl Tracer {
 
     /// Plants what is new.
     fn look(&mut self, tracee: Tracee) {
+        self.near.let_go();
         let Some(space) = self.threads.get(&tracee).and_then(|thread| self.spaces.get_mut(&thread.space)) else {
             return;
         };
@@ -334,6 +338,7 @@ impl Tracer {
 
     /// A trap of ours: the byte is put back, and the thread begins the function again.
     fn hit(&mut self, tracee: Tracee, address: u64, trap: Trap) -> io::Result<()> {
+        self.near.to(tracee);
         let is_first = self.note(tracee, &trap);
         match trap.hook {
             Some(Hook::Loader) => return self.loader(tracee, address, &trap),

@@ -83,6 +83,23 @@ fn what_is_in_memory_is_not_asked_for() {
 }
 
 #[test]
+fn a_file_that_is_there_in_part_is_asked_for_whole_and_in_order() {
+    let folder = folder();
+    let path = folder.path().join("part");
+    let Some(file) = cold(&path, 64) else { return };
+    os::cache::warm(&path, Some(&[(FileOffset(0), Bytes(40 * PAGE))])).unwrap();
+    let reads = vec![read(0, 50, 2, 0), read(0, 0, 4, 1), read(0, 30, 8, 2), read(0, 8, 1, 3)];
+    let offsets = |reads: &[Read]| reads.iter().map(|read| (read.offset.0, read.len.0)).collect::<Vec<_>>();
+    let expected = offsets(&reads);
+    let manifest = manifest(vec![entry(&path, Kind::Regular)], reads);
+    let prepared = prepare(&manifest, Engine::ReadAhead, Window::All);
+    assert_eq!(prepared.calls.iter().map(|call| (call.1, call.2)).collect::<Vec<_>>(), expected);
+    prepared.ask().unwrap();
+    assert_eq!(resident(&file, 40, 24), 2);
+    assert_eq!(prepare(&manifest, Engine::ReadAhead, Window::All).calls, []);
+}
+
+#[test]
 fn files_that_changed_are_left_out_with_a_reason() {
     let folder = folder();
     let path = |name: &str| folder.path().join(name);
