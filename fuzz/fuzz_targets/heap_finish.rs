@@ -11,7 +11,7 @@ use std::path::Path;
 const HEAD: &str = r#"{"schema":"thaw.heap/1","thaw_version":"","command":[],"cwd":"","created_unix_ns":0,"start_ticks":0,
     "ticks_per_second":1e9,"finished":true,"code":null,"signal":null,"cpu_s":null,"max_rss_bytes":null,"nothing":null,"running":[]}"#;
 /// Columns of a block.
-const COLUMNS: usize = 15;
+const COLUMNS: usize = 16;
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((choice, bytes)) = bytes.split_first() else { return };

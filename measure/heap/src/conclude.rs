@@ -1,8 +1,8 @@
 //! What is done once, when a recorded program has ended: the summary, the names of its functions, the finished form. Each stream is read once.
 
 use crate::finish::{self, Finished};
-use crate::report::{self, Report, Summary};
-use crate::stream::{Events, Process, Reader};
+use crate::report::{self, Report};
+use crate::stream::Reader;
 use crate::symbols::{self, Wanted};
 use model::{Error, Result};
 
@@ -51,7 +51,7 @@ pub fn conclude(reader: &Reader, streams: Streams, progress: &mut dyn FnMut(Phas
     let (mut processes, mut wanted) = (Vec::new(), Wanted::default());
     for process in reader.processes() {
         let rewritten = match finished.as_mut().filter(|_| failed.is_none() && finish::is_stream(&process.file)) {
-            Some(done) => rewrite(reader, process, done).map_err(|error| failed = Some(error)).ok(),
+            Some(done) => finish::one(reader, process, done).map_err(|error| failed = Some(error)).ok(),
             None => None,
         };
         let (summary, events) = match rewritten {
@@ -65,10 +65,4 @@ pub fn conclude(reader: &Reader, streams: Streams, progress: &mut dyn FnMut(Phas
     let mut report = report::of_processes(reader, processes);
     report.name(&symbols::remember(reader.directory(), wanted)?);
     Ok(Conclusion { report, finished, failed })
-}
-
-fn rewrite(reader: &Reader, process: &Process, done: &mut Finished) -> Result<(Summary, Events)> {
-    let mut summary = Summary::new(process);
-    let events = finish::one(reader, process, done, |event, events| summary.enter(event, events.stacks()))?;
-    Ok((summary, events))
 }

@@ -2,7 +2,7 @@
 //!
 //! The recorded program writes what is quick to write. Later there is time to put the events of all threads into one order and to say
 //! less: a class (size, usable size, stack) once, then its number; an address as the place where the allocator mostly finds one; a block
-//! that goes by its age. Blocks of events are stored by column and packed with zstd.
+//! that goes by its place among the live ones. Blocks of events are stored by column and packed with zstd.
 //!
 //! Nothing is lost but the exact times: events keep their order, and are told to be in the right [`QUANTUM`].
 //!
@@ -21,8 +21,11 @@ mod predict;
 mod read;
 mod write;
 
+pub(crate) use predict::{Bucket, bucket, taken};
 pub(crate) use read::{Blocks, Known, head};
 
+use crate::live::Live;
+use crate::report::Summary;
 use crate::stack::{StackId, Stacks};
 use crate::stream::{Event, Events, Process, Reader};
 use model::{Error, Exit, Nanos, Result};
@@ -90,6 +93,11 @@ impl Quantum {
     fn of(self, ticks: u64) -> u64 {
         ticks.saturating_sub(self.start) / self.ticks
     }
+
+    /// The first ticks of one.
+    fn begin(self, quantum: u64) -> u64 {
+        quantum.saturating_mul(self.ticks.get()).saturating_add(self.start)
+    }
 }
 
 /// What the children of a node are told relative to: the last child of the same address.
@@ -125,7 +133,7 @@ pub fn finish(directory: &Path, progress: &mut dyn FnMut(u64)) -> Result<Finishe
     let mut done = Finished::default();
     for process in reader.processes() {
         if is_stream(&process.file) {
-            one(&reader, process, &mut done, |_, _| {})?;
+            one(&reader, process, &mut done)?;
             progress(done.events);
         }
     }
@@ -190,35 +198,34 @@ fn remove_leftovers(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Rewrites one stream and removes it. `watch` sees each event on its way; returned is what gave them, after the last one.
+/// Rewrites one stream and removes it; its sums, and what gave its events, after the last one.
 ///
 /// # Errors
 /// The stream cannot be read or removed, its directory cannot be written.
-pub(crate) fn one(
-    reader: &Reader,
-    process: &Process,
-    done: &mut Finished,
-    mut watch: impl FnMut(&Event, &Events),
-) -> Result<Events> {
+pub(crate) fn one(reader: &Reader, process: &Process, done: &mut Finished) -> Result<(Summary, Events)> {
     let page = crate::stream::first_page(&process.file)?;
     let finished = process.file.with_extension(EXTENSION);
-    let mut events = reader.events(process.id)?;
+    let (mut summary, mut events) = (Summary::new(process), reader.events(process.id)?);
     let ticks = (QUANTUM.0 as f64 * reader.rate() / 1e9) as u64;
     let quantum = Quantum { start: process.start_ticks, ticks: NonZeroU64::new(ticks).unwrap_or(NonZeroU64::MIN) };
     let mut failed = None;
     let written = os::file::write_by(&finished, |out| {
         let mut writer = write::Writer::new(out, &page, quantum, LEVEL)?;
-        loop {
-            match events.next() {
-                Ok(Some(event)) => {
-                    watch(&event, &events);
-                    writer.enter(&event, &events)?;
-                }
-                Ok(None) => break,
-                Err(error) => {
-                    failed = Some(error);
-                    return Err(io::Error::other("the stream cannot be read"));
-                }
+        let mut batch = Vec::new();
+        let mut more = |events: &mut Events, live: &Live, batch: &mut Vec<Event>| {
+            let more = events
+                .next_few(batch)
+                .and_then(|more| if live.is_full() { Err(live.full(&process.file)) } else { Ok(more) });
+            more.map_err(|error| {
+                failed = Some(error);
+                io::Error::other("the stream cannot be read")
+            })
+        };
+        while more(&mut events, summary.live(), &mut batch)? {
+            summary.live().prefetch(&batch);
+            for event in &batch {
+                let step = summary.enter(event, events.stacks());
+                writer.enter(event, step, summary.live(), &events)?;
             }
         }
         done.events += writer.end(&events)?;
@@ -229,5 +236,5 @@ pub(crate) fn one(
     done.after += size_of(&finished);
     done.streams += 1;
     remove(&process.file)?;
-    Ok(events)
+    Ok((summary, events))
 }

@@ -1,56 +1,71 @@
 //! Numbers of things, to be found by what they are.
 
-/// What can be found.
-pub(crate) trait Key: Copy + Eq + Default {
-    /// Good in its high bits.
-    fn hash(&self) -> u64;
-}
-
-/// The numbers, by open addressing, at most three quarters full. The things lie beside them, so that finding one is mostly one access to memory.
+/// The numbers, by open addressing, at most three quarters full. The things themselves are where their numbers say: a slot is only a part of a
+/// hash and a number, so that many of them are near the processor.
 #[derive(Debug)]
-pub(crate) struct Index<K> {
-    slots: Vec<(K, u32)>,
+pub(crate) struct Index {
+    /// High half of the hash, number.
+    slots: Vec<(u32, u32)>,
     used: usize,
 }
 
 /// No number.
 const NONE: u32 = u32::MAX;
 
-impl<K: Key> Default for Index<K> {
+impl Default for Index {
     fn default() -> Self {
-        Self { slots: vec![(K::default(), NONE); 1 << 8], used: 0 }
+        Self { slots: vec![(0, NONE); 1 << 8], used: 0 }
     }
 }
 
-impl<K: Key> Index<K> {
-    /// Where a thing is, or the free slot where it would be.
-    fn slot(&self, key: &K) -> usize {
-        let mask = self.slots.len() - 1;
-        let mut at = (key.hash() >> (64 - self.slots.len().ilog2())) as usize;
-        while self.slots[at].1 != NONE && self.slots[at].0 != *key {
-            at = (at + 1) & mask;
-        }
-        at
+impl Index {
+    /// Where a thing of this tag is first looked for.
+    fn place(&self, tag: u32) -> usize {
+        (u64::from(tag) << self.slots.len().ilog2() >> 32) as usize
     }
 
-    /// The number of a thing; `fresh`, which is entered, if it has none.
-    pub(crate) fn find_or(&mut self, key: K, fresh: u32) -> u32 {
-        let at = self.slot(&key);
-        if self.slots[at].1 != NONE {
-            return self.slots[at].1;
-        }
-        self.slots[at] = (key, fresh);
-        self.used += 1;
-        if self.used * 4 > self.slots.len() * 3 {
-            let larger = vec![(K::default(), NONE); self.slots.len() * 2];
-            for entry in std::mem::replace(&mut self.slots, larger) {
-                if entry.1 != NONE {
-                    let at = self.slot(&entry.0);
-                    self.slots[at] = entry;
-                }
+    /// The number of a thing with this hash, good in its high bits: the one that `is` it; `fresh`, which is entered, if there is none.
+    pub(crate) fn find_or(&mut self, hash: u64, fresh: u32, is: impl Fn(u32) -> bool) -> u32 {
+        let tag = (hash >> 32) as u32;
+        let mask = self.slots.len() - 1;
+        let mut at = self.place(tag);
+        loop {
+            match self.slots[at] {
+                (_, NONE) => break,
+                (other, number) if other == tag && is(number) => return number,
+                _ => at = (at + 1) & mask,
             }
         }
+        self.slots[at] = (tag, fresh);
+        self.used += 1;
+        if self.used * 4 > self.slots.len() * 3 {
+            self.grow();
+        }
         fresh
+    }
+
+    fn grow(&mut self) {
+        let larger = vec![(0, NONE); self.slots.len() * 2];
+        let mask = larger.len() - 1;
+        for entry in std::mem::replace(&mut self.slots, larger) {
+            if entry.1 != NONE {
+                let mut at = self.place(entry.0);
+                while self.slots[at].1 != NONE {
+                    at = (at + 1) & mask;
+                }
+                self.slots[at] = entry;
+            }
+        }
+    }
+
+    /// Whether it is larger than what is near the processor anyway.
+    pub(crate) fn is_large(&self) -> bool {
+        self.slots.len() >= 1 << 14
+    }
+
+    /// Fetches what [`Self::find_or`] will look at.
+    pub(crate) fn prefetch(&self, hash: u64) {
+        crate::near::prefetch(&self.slots[self.place((hash >> 32) as u32)]);
     }
 }
 
@@ -65,19 +80,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    impl Key for u64 {
-        fn hash(&self) -> u64 {
-            hash(*self, 1)
-        }
-    }
-
     proptest! {
         #[test]
-        fn the_same_thing_has_one_number(things in prop::collection::vec(0u64..500, 0..3000)) {
+        fn the_same_thing_has_one_number(things in prop::collection::vec(0u64..500, 0..3000), bits in 34u32..64) {
             let mut index = Index::default();
             let mut kept: Vec<u64> = Vec::new();
             for thing in things {
-                let number = index.find_or(thing, kept.len() as u32);
+                // Few bits: different things with the same hash.
+                let hash = hash(thing, 1) & u64::MAX << bits;
+                let number = index.find_or(hash, kept.len() as u32, |number| kept[number as usize] == thing);
                 if number as usize == kept.len() {
                     prop_assert!(!kept.contains(&thing));
                     kept.push(thing);

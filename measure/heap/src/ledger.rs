@@ -39,49 +39,7 @@ impl Block {
     }
 }
 
-/// What books keep of a block.
-pub trait Kept: Copy {
-    /// Where.
-    type Table: Table<Self>;
-    /// Of the one that an event makes.
-    fn made_by(event: &Event) -> Option<Self>;
-    /// How many blocks it stands for.
-    fn count(&self) -> u64;
-    /// Bytes asked for, by all of them.
-    fn bytes(&self) -> u64;
-}
-
-/// Blocks by address.
-pub trait Table<B>: Default {
-    /// Enters one; what was there before.
-    fn insert(&mut self, ptr: Pointer, block: B) -> Option<B>;
-    /// Takes one out.
-    fn remove(&mut self, ptr: Pointer) -> Option<B>;
-}
-
 type Blocks = HashMap<Pointer, Block, BuildHasherDefault<Quick>>;
-
-impl Kept for Block {
-    type Table = Blocks;
-    fn made_by(event: &Event) -> Option<Self> {
-        Self::made_by(event)
-    }
-    fn count(&self) -> u64 {
-        self.count
-    }
-    fn bytes(&self) -> u64 {
-        self.bytes()
-    }
-}
-
-impl Table<Block> for Blocks {
-    fn insert(&mut self, ptr: Pointer, block: Block) -> Option<Block> {
-        self.insert(ptr, block)
-    }
-    fn remove(&mut self, ptr: Pointer) -> Option<Block> {
-        self.remove(&ptr)
-    }
-}
 
 /// What an event cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,15 +52,15 @@ pub enum Inconsistency {
 
 /// What an event did to the books.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change<B = Block> {
+pub enum Change {
     /// A block came.
-    Came(Pointer, B),
+    Came(Pointer, Block),
     /// A block went.
-    Went(Pointer, B),
+    Went(Pointer, Block),
     /// A pool of the program handed a block out. It lies in another block, maybe at its very beginning, and is counted apart.
-    PoolCame(Pointer, B),
+    PoolCame(Pointer, Block),
     /// It came back.
-    PoolWent(Pointer, B),
+    PoolWent(Pointer, Block),
     /// Nothing: no heap event, or the block of a parent or of the time before.
     Nothing,
     /// It cannot be.
@@ -111,12 +69,12 @@ pub enum Change<B = Block> {
 
 /// The books of one process.
 #[derive(Debug)]
-pub struct Ledger<B: Kept = Block> {
-    live: B::Table,
+pub struct Ledger {
+    live: Blocks,
     /// Blocks of pools: they lie in blocks of the heap.
-    pooled: B::Table,
+    pooled: Blocks,
     /// By thread: what `realloc` is about to replace.
-    replaced: HashMap<ThreadId, (Pointer, B), BuildHasherDefault<Quick>>,
+    replaced: HashMap<ThreadId, (Pointer, Block), BuildHasherDefault<Quick>>,
     /// Blocks may have been made before the stream began.
     inherits: bool,
     totals: Totals,
@@ -164,12 +122,80 @@ impl Totals {
     pub fn inconsistencies(&self) -> u64 {
         self.allocs_over_live + self.frees_of_unknown
     }
+
+    /// A block of the heap was made: `count` of them, `bytes` in all.
+    pub(crate) fn made(&mut self, maker: Maker, stack: Option<StackId>, count: u64, bytes: u64) {
+        if matches!(maker, Maker::Realloc(Some(_))) {
+            self.reallocs = self.reallocs.saturating_add(count);
+        }
+        if stack.is_none() {
+            self.without_stack = self.without_stack.saturating_add(count);
+        }
+        self.allocations = self.allocations.saturating_add(count);
+        self.allocated = Bytes(self.allocated.0.saturating_add(bytes));
+    }
+
+    /// Blocks are live from now on, count and bytes; `over` were live where they are.
+    pub(crate) fn came(&mut self, (count, bytes): (u64, u64), over: Option<(u64, u64)>, at: Nanos) {
+        if let Some((count, bytes)) = over {
+            self.went(count, bytes);
+            self.allocs_over_live += 1;
+        }
+        self.live_blocks = self.live_blocks.saturating_add(count);
+        self.live = Bytes(self.live.0.saturating_add(bytes));
+        if self.live > self.peak {
+            (self.peak, self.peak_at) = (self.live, at);
+        }
+    }
+
+    fn went(&mut self, count: u64, bytes: u64) {
+        self.live_blocks = self.live_blocks.saturating_sub(count);
+        self.live = Bytes(self.live.0.saturating_sub(bytes));
+    }
+
+    /// Blocks were given back.
+    pub(crate) fn freed(&mut self, count: u64, bytes: u64) {
+        self.went(count, bytes);
+        self.frees = self.frees.saturating_add(count);
+    }
+
+    /// Blocks were not given back after all.
+    pub(crate) fn back(&mut self, count: u64) {
+        self.frees = self.frees.saturating_sub(count);
+    }
+
+    /// A block was given back that nobody made; that can be where blocks are inherited.
+    pub(crate) fn unknown(&mut self, inherits: bool) {
+        if inherits {
+            self.inherited_frees += 1;
+        } else {
+            self.frees_of_unknown += 1;
+        }
+    }
+
+    /// A pool handed a block out.
+    pub(crate) fn pool_made(&mut self, size: u64) {
+        self.pool_allocations += 1;
+        self.pool_allocated = Bytes(self.pool_allocated.0.saturating_add(size));
+    }
+
+    /// Memory that is no heap came.
+    pub(crate) fn mapped(&mut self, size: u64) {
+        self.maps += 1;
+        self.mapped = Bytes(self.mapped.0.saturating_add(size));
+    }
 }
 
 impl Ledger {
     /// Empty books for a process of this origin.
     pub fn new(origin: Origin) -> Self {
-        Self::keeping(origin)
+        Self {
+            live: Blocks::default(),
+            pooled: Blocks::default(),
+            replaced: HashMap::default(),
+            inherits: origin != Origin::Exec,
+            totals: Totals::default(),
+        }
     }
 
     /// Blocks of pools that are handed out now, in no order.
@@ -199,52 +225,32 @@ impl Ledger {
     pub fn live(&self) -> impl Iterator<Item = (Pointer, &Block)> {
         self.live.iter().map(|(ptr, block)| (*ptr, block))
     }
-}
-
-impl<B: Kept> Ledger<B> {
-    /// Empty books that keep `B` of each block, for a process of this origin.
-    pub(crate) fn keeping(origin: Origin) -> Self {
-        Self {
-            live: B::Table::default(),
-            pooled: B::Table::default(),
-            replaced: HashMap::default(),
-            inherits: origin != Origin::Exec,
-            totals: Totals::default(),
-        }
-    }
 
     /// Enters an event.
-    pub fn enter(&mut self, event: &Event) -> Change<B> {
+    pub fn enter(&mut self, event: &Event) -> Change {
         match event.what {
             What::Alloc { ptr, size, maker, count, .. } => {
-                let Some(block) = B::made_by(event) else { return Change::Nothing };
+                let Some(block) = Block::made_by(event) else { return Change::Nothing };
                 if maker == Maker::Pool {
-                    self.totals.pool_allocations += 1;
-                    self.totals.pool_allocated += Bytes(size);
+                    self.totals.pool_made(size);
                     self.pooled.insert(ptr, block);
                     return Change::PoolCame(ptr, block);
                 }
-                let if_so = |so: bool| if so { count } else { 0 };
-                self.totals.reallocs =
-                    self.totals.reallocs.saturating_add(if_so(matches!(maker, Maker::Realloc(Some(_)))));
-                self.totals.without_stack = self.totals.without_stack.saturating_add(if_so(event.stack.is_none()));
-                self.totals.allocations = self.totals.allocations.saturating_add(count);
-                self.totals.allocated = Bytes(self.totals.allocated.0.saturating_add(block.bytes()));
+                self.totals.made(maker, event.stack, count, block.bytes());
                 self.came(ptr, block, event.at)
             }
             What::Free { ptr, by: Freer::Pool } => {
-                self.pooled.remove(ptr).map_or(Change::Nothing, |block| Change::PoolWent(ptr, block))
+                self.pooled.remove(&ptr).map_or(Change::Nothing, |block| Change::PoolWent(ptr, block))
             }
             What::Free { ptr, by } => {
-                let Some(block) = self.went(ptr) else {
+                let Some(block) = self.live.remove(&ptr) else {
+                    self.totals.unknown(self.inherits);
                     if self.inherits {
-                        self.totals.inherited_frees += 1;
                         return Change::Nothing;
                     }
-                    self.totals.frees_of_unknown += 1;
                     return Change::Wrong(Inconsistency::FreeOfUnknown);
                 };
-                self.totals.frees = self.totals.frees.saturating_add(block.count());
+                self.totals.freed(block.count, block.bytes());
                 if by == Freer::Realloc {
                     self.replaced.insert(event.thread, (ptr, block));
                 }
@@ -252,56 +258,28 @@ impl<B: Kept> Ledger<B> {
             }
             What::Restored { ptr } => match self.replaced.remove(&event.thread).filter(|(old, _)| *old == ptr) {
                 Some((_, block)) => {
-                    self.totals.frees = self.totals.frees.saturating_sub(block.count());
+                    self.totals.back(block.count);
                     self.came(ptr, block, event.at)
                 }
                 None => Change::Nothing,
             },
             What::Map { size, .. } => {
-                self.totals.maps += 1;
-                self.totals.mapped += Bytes(size);
+                self.totals.mapped(size);
                 Change::Nothing
             }
             What::Unmap { .. } | What::Fork | What::ThreadBegins | What::ThreadNamed => Change::Nothing,
         }
     }
 
-    fn came(&mut self, ptr: Pointer, block: B, at: Nanos) -> Change<B> {
+    fn came(&mut self, ptr: Pointer, block: Block, at: Nanos) -> Change {
         let over = self.live.insert(ptr, block);
-        if let Some(over) = over {
-            self.gone(&over);
-        }
-        self.totals.live_blocks = self.totals.live_blocks.saturating_add(block.count());
-        self.totals.live = Bytes(self.totals.live.0.saturating_add(block.bytes()));
-        if self.totals.live > self.totals.peak {
-            (self.totals.peak, self.totals.peak_at) = (self.totals.live, at);
-        }
-        if over.is_some() {
-            self.totals.allocs_over_live += 1;
-            return Change::Wrong(Inconsistency::AllocOverLive);
-        }
-        Change::Came(ptr, block)
-    }
-
-    fn went(&mut self, ptr: Pointer) -> Option<B> {
-        let block = self.live.remove(ptr)?;
-        self.gone(&block);
-        Some(block)
-    }
-
-    fn gone(&mut self, block: &B) {
-        self.totals.live_blocks = self.totals.live_blocks.saturating_sub(block.count());
-        self.totals.live = Bytes(self.totals.live.0.saturating_sub(block.bytes()));
+        self.totals.came((block.count, block.bytes()), over.map(|over| (over.count, over.bytes())), at);
+        if over.is_some() { Change::Wrong(Inconsistency::AllocOverLive) } else { Change::Came(ptr, block) }
     }
 
     /// The sums so far.
     pub fn totals(&self) -> &Totals {
         &self.totals
-    }
-
-    /// Where the live blocks are.
-    pub(crate) fn table(&self) -> &B::Table {
-        &self.live
     }
 }
 

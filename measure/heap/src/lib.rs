@@ -23,6 +23,7 @@ pub mod finish;
 pub mod growth;
 mod index;
 pub mod ledger;
+mod live;
 pub mod modes;
 pub mod named;
 mod near;

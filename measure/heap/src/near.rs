@@ -3,122 +3,197 @@
 /// A map from numbers that are mostly used near each other: sixteen neighbours lie together. Groups that became empty go when it grows.
 #[derive(Debug)]
 pub(crate) struct Near<V> {
-    /// Which group is where: open addressing, at most half full.
-    table: Vec<(u64, u32)>,
-    groups: Vec<Group<V>>,
-    /// Groups that are not in the table.
+    /// Which group is where, and what is used of it: open addressing, at most half full.
+    table: Vec<Entry>,
+    groups: Vec<[V; WIDTH]>,
+    /// Groups that are in the table.
+    entered: usize,
+    /// Groups that are not.
     unused: Vec<u32>,
-    /// The group that was used last.
-    last: (u64, u32),
+    /// The entry that was used last.
+    last: usize,
     /// Low bits of keys that are mostly zero.
     shift: u32,
 }
 
-impl<V: Copy + Default> Default for Near<V> {
-    /// For addresses of blocks.
-    fn default() -> Self {
-        Self::new(4)
-    }
-}
+/// Neighbours in a group.
+const WIDTH: usize = 16;
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Group<V> {
+struct Entry {
+    key: u64,
+    /// Number of the group + 1; 0: this is none.
+    number: u32,
     used: u16,
-    values: [V; 16],
 }
 
-/// No group.
-const NONE: u32 = u32::MAX;
+impl Entry {
+    fn group(self) -> usize {
+        (self.number as usize).wrapping_sub(1)
+    }
+}
 
 impl<V: Copy + Default> Near<V> {
     /// An empty one for keys of which `shift` low bits are mostly zero.
     pub fn new(shift: u32) -> Self {
-        Self { table: vec![(0, NONE); 1 << 6], groups: Vec::new(), unused: Vec::new(), last: (0, NONE), shift }
+        Self { table: zeroed(1 << 6), groups: Vec::new(), entered: 0, unused: Vec::new(), last: 0, shift }
     }
 
     /// The key of a group, and the place in it.
     fn split(&self, key: u64) -> (u64, usize) {
         let key = key.rotate_right(self.shift);
-        (key >> 4, (key & 15) as usize)
+        (key / WIDTH as u64, (key % WIDTH as u64) as usize)
+    }
+
+    fn home(&self, group: u64) -> usize {
+        (group.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - self.table.len().ilog2())) as usize
     }
 
     /// The entry of a group, or the free one where it would be.
     fn entry(&self, group: u64) -> usize {
         let mask = self.table.len() - 1;
-        let mut at = (group.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - self.table.len().ilog2())) as usize;
-        while self.table[at].1 != NONE && self.table[at].0 != group {
+        let mut at = self.home(group);
+        while self.table[at].number != 0 && self.table[at].key != group {
             at = (at + 1) & mask;
         }
         at
     }
 
-    fn find(&mut self, group: u64) -> Option<&mut Group<V>> {
-        if self.last.0 != group || self.last.1 == NONE {
-            self.last = self.table[self.entry(group)];
+    /// As [`Self::entry`]; mostly it is that of the last key.
+    fn find(&mut self, group: u64) -> usize {
+        let last = &self.table[self.last];
+        if last.key != group || last.number == 0 {
+            self.last = self.entry(group);
         }
-        self.groups.get_mut(self.last.1 as usize)
+        self.last
     }
 
     /// Enters a value; what was there before.
     pub fn insert(&mut self, key: u64, value: V) -> Option<V> {
         let (key, place) = self.split(key);
-        let number = if self.find(key).is_some() { self.last.1 } else { self.add(key) };
-        let group = self.groups.get_mut(number as usize)?;
-        let before = (group.used & 1 << place != 0).then_some(group.values[place]);
-        group.used |= 1 << place;
-        group.values[place] = value;
+        let mut at = self.find(key);
+        if self.table[at].number == 0 {
+            at = self.add(key);
+        }
+        let entry = &mut self.table[at];
+        let group = self.groups.get_mut(entry.group())?;
+        let before = (entry.used & 1 << place != 0).then_some(group[place]);
+        entry.used |= 1 << place;
+        group[place] = value;
         before
     }
 
     /// Enters an empty group.
-    fn add(&mut self, group: u64) -> u32 {
-        if (self.groups.len() - self.unused.len()) * 2 >= self.table.len() {
+    fn add(&mut self, group: u64) -> usize {
+        if self.entered * 2 >= self.table.len() {
             self.make_room();
         }
         let number = self.unused.pop().unwrap_or_else(|| {
-            self.groups.push(Group::default());
-            (self.groups.len() - 1) as u32
+            if self.groups.len() == self.groups.capacity() {
+                self.groups.reserve(self.groups.len().max(64));
+                large(&self.groups);
+            }
+            self.groups.push([V::default(); WIDTH]);
+            self.groups.len() as u32
         });
-        let at = self.entry(group);
-        self.table[at] = (group, number);
-        self.last = (group, number);
-        number
+        self.entered += 1;
+        self.last = self.entry(group);
+        self.table[self.last] = Entry { key: group, number, used: 0 };
+        self.last
     }
 
     /// Forgets empty groups; grows if that is not enough.
     fn make_room(&mut self) {
         let old = std::mem::take(&mut self.table);
-        let full = |entry: &&(u64, u32)| self.groups.get(entry.1 as usize).is_some_and(|group| group.used != 0);
-        let kept: Vec<(u64, u32)> = old.iter().filter(full).copied().collect();
-        self.unused.extend(old.iter().filter(|entry| entry.1 != NONE && !full(entry)).map(|entry| entry.1));
+        let there = old.iter().copied().filter(|entry| entry.number != 0);
+        let (kept, empty): (Vec<Entry>, Vec<Entry>) = there.partition(|entry| entry.used != 0);
+        self.unused.extend(empty.iter().map(|entry| entry.number));
+        self.entered = kept.len();
         let length = if kept.len() * 4 > old.len() { old.len() * 2 } else { old.len() };
-        self.table = vec![(0, NONE); length];
+        drop(old);
+        self.table = zeroed(length);
         for entry in kept {
-            let at = self.entry(entry.0);
+            let at = self.entry(entry.key);
             self.table[at] = entry;
         }
-        self.last = (0, NONE);
+        self.last = 0;
     }
 
     /// Takes a value out.
     pub fn remove(&mut self, key: u64) -> Option<V> {
         let (group, place) = self.split(key);
-        let group = self.find(group).filter(|group| group.used & 1 << place != 0)?;
-        group.used &= !(1 << place);
-        Some(group.values[place])
+        let at = self.find(group);
+        let entry = &mut self.table[at];
+        if entry.used & 1 << place == 0 {
+            return None;
+        }
+        entry.used &= !(1 << place);
+        self.groups.get(entry.group()).map(|group| group[place])
+    }
+
+    /// Whether it is larger than what is near the processor anyway.
+    pub fn is_large(&self) -> bool {
+        self.table.len() >= 1 << 11
+    }
+
+    /// Fetches where [`Self::fetch`] will look.
+    pub fn prefetch(&self, key: u64) {
+        prefetch(&self.table[self.home(self.split(key).0)]);
+    }
+
+    /// Fetches the value of a key.
+    pub fn fetch(&self, key: u64) {
+        let (key, place) = self.split(key);
+        let entry = self.table[self.home(key)];
+        if let Some(group) = self.groups.get(entry.group()).filter(|_| entry.key == key) {
+            prefetch(&group[place]);
+        }
     }
 
     /// All values, in no order.
     pub fn values(&self) -> impl Iterator<Item = &V> {
-        let used = |group: &Group<V>, place: &usize| group.used & 1 << place != 0;
-        self.groups.iter().flat_map(move |group| {
-            (0..group.values.len()).filter(move |place| used(group, place)).map(|place| &group.values[place])
+        self.table.iter().flat_map(move |entry| {
+            (0..WIDTH)
+                .filter(move |place| entry.used & 1 << place != 0)
+                .filter_map(move |place| Some(&self.groups.get(entry.group())?[place]))
         })
     }
 
     #[cfg(test)]
     fn len(&self) -> u32 {
-        self.groups.iter().map(|group| group.used.count_ones()).sum()
+        self.table.iter().map(|entry| entry.used.count_ones()).sum()
+    }
+}
+
+/// Fetches memory that will be looked at soon.
+pub(crate) fn prefetch<T>(memory: &T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: it changes nothing but what is in caches; any address will do.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(memory).cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = memory;
+}
+
+/// So many zeros.
+fn zeroed(length: usize) -> Vec<Entry> {
+    let mut table = Vec::with_capacity(length);
+    large(&table);
+    table.resize(length, Entry::default());
+    table
+}
+
+/// Asks for large pages, before the memory is touched: most of these tables is used all over.
+pub(crate) fn large<T>(memory: &Vec<T>) {
+    const PAGE: usize = 2 << 20;
+    let begin = memory.as_ptr() as usize;
+    let end = (begin + memory.capacity() * size_of::<T>()) & !(PAGE - 1);
+    let begin = begin.next_multiple_of(PAGE);
+    if begin < end {
+        // SAFETY: whole pages of this vector; advice changes nothing of what is there. Where there are no large pages, it fails, and small ones do.
+        unsafe { libc::madvise(begin as *mut libc::c_void, end - begin, libc::MADV_HUGEPAGE) };
     }
 }
 

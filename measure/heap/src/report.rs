@@ -1,17 +1,16 @@
 //! The summary of a recording: what each process allocated, what it did not give back, and what is missing from the recording.
 
 use crate::aggregate::Sums;
-use crate::ledger::{Kept, Ledger, Table, Totals};
-use crate::near::Near;
-use crate::stack::{Address, End, Quick};
+use crate::ledger::Totals;
+use crate::live::{Live, Step};
+use crate::stack::{Address, End};
 use crate::stream::{
-    self, Event, Events, Maker, Module, Origin, Pointer, Process, Reader, StackId, Stacks, Stopped, ThreadId, What,
+    self, Event, Events, Freer, Maker, Module, Origin, Process, Reader, StackId, Stacks, Stopped, What,
 };
 use crate::symbols::Memory;
 use model::{Bytes, Nanos, Result, Warning, WarningKind, shown};
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::hash::BuildHasherDefault;
+use std::collections::{BTreeMap, HashMap};
 
 /// A recording in figures.
 #[derive(Clone, Debug, Serialize)]
@@ -148,8 +147,13 @@ pub(crate) fn read(reader: &Reader, process: &Process) -> Result<(Summary, Event
     if process.is_summed() {
         summary.sums = Some(Sums::read(&process.file)?);
     }
-    while let Some(event) = events.next()? {
-        summary.enter(&event, events.stacks());
+    let mut batch = Vec::new();
+    while events.next_few(&mut batch)? {
+        summary.live.prefetch(&batch);
+        batch.iter().for_each(|event| _ = summary.enter(event, events.stacks()));
+    }
+    if summary.live.is_full() {
+        return Err(summary.live.full(&process.file));
     }
     Ok((summary, events))
 }
@@ -167,51 +171,14 @@ pub(crate) fn of_processes(reader: &Reader, processes: Vec<(ProcessReport, Vec<W
     Report { processes, warnings }
 }
 
-/// What the sums need of a block.
-#[derive(Clone, Copy, Debug, Default)]
-struct Brief {
-    size: u64,
-    count: u64,
-    /// Stack + 1; 0: none.
-    stack: u32,
-}
-
-impl Brief {
-    fn stack(&self) -> Option<StackId> {
-        self.stack.checked_sub(1).map(StackId)
-    }
-}
-
-impl Kept for Brief {
-    type Table = Near<Self>;
-    fn made_by(event: &Event) -> Option<Self> {
-        let What::Alloc { size, count, .. } = event.what else { return None };
-        // There are never as many stacks as numbers.
-        Some(Self { size, count, stack: event.stack.map_or(0, |stack| stack.0.saturating_add(1)) })
-    }
-    fn count(&self) -> u64 {
-        self.count
-    }
-    fn bytes(&self) -> u64 {
-        self.size.saturating_mul(self.count)
-    }
-}
-
-impl Table<Brief> for Near<Brief> {
-    fn insert(&mut self, ptr: Pointer, block: Brief) -> Option<Brief> {
-        self.insert(ptr.0, block)
-    }
-    fn remove(&mut self, ptr: Pointer) -> Option<Brief> {
-        self.remove(ptr.0)
-    }
-}
-
 /// The sums of a process while its events pass.
 #[derive(Debug)]
 pub(crate) struct Summary {
-    ledger: Ledger<Brief>,
+    live: Live,
+    totals: Totals,
+    /// Blocks may have been made before the stream began.
+    inherits: bool,
     sample_bytes: u64,
-    threads: HashSet<ThreadId, BuildHasherDefault<Quick>>,
     /// When the last event was.
     last: Nanos,
     /// By stack, where it is known: whether it is cut.
@@ -226,9 +193,10 @@ impl Summary {
     /// Nothing yet.
     pub(crate) fn new(process: &Process) -> Self {
         Self {
-            ledger: Ledger::keeping(process.origin),
+            live: Live::default(),
+            totals: Totals::default(),
+            inherits: process.origin != Origin::Exec,
             sample_bytes: process.sample_bytes,
-            threads: HashSet::default(),
             last: Nanos(0),
             cut: Vec::new(),
             cut_stacks: 0,
@@ -237,19 +205,48 @@ impl Summary {
         }
     }
 
-    /// Enters an event.
-    pub(crate) fn enter(&mut self, event: &Event, stacks: &Stacks) {
+    /// The live blocks.
+    pub(crate) fn live(&self) -> &Live {
+        &self.live
+    }
+
+    /// Enters an event; what it did.
+    pub(crate) fn enter(&mut self, event: &Event, stacks: &Stacks) -> Step {
         self.last = event.at;
-        if let What::Alloc { size, maker, count, .. } = event.what {
-            if maker != Maker::Pool {
+        let step = self.live.enter(event);
+        let sums = |live: &Live, held| {
+            let class = live.class_of(held);
+            (class.count, class.bytes())
+        };
+        match (event.what, step) {
+            (What::Alloc { size, maker, count, .. }, Step::Made { over, .. }) => {
+                if event.stack.is_some_and(|stack| self.is_cut(stack, stacks)) {
+                    self.cut_stacks = self.cut_stacks.saturating_add(count);
+                }
+                if maker == Maker::Pool {
+                    self.totals.pool_made(size);
+                    return step;
+                }
                 self.variance += stream::variance(size, self.sample_bytes);
+                let bytes = size.saturating_mul(count);
+                self.totals.made(maker, event.stack, count, bytes);
+                self.totals.came((count, bytes), over.map(|over| sums(&self.live, over)), event.at);
             }
-            self.threads.insert(event.thread);
-            if event.stack.is_some_and(|stack| self.is_cut(stack, stacks)) {
-                self.cut_stacks = self.cut_stacks.saturating_add(count);
+            (What::Free { by: Freer::Pool, .. }, _) => {}
+            (What::Free { .. }, Step::Went(held)) => {
+                let (count, bytes) = sums(&self.live, held);
+                self.totals.freed(count, bytes);
             }
+            (What::Free { .. }, _) => self.totals.unknown(self.inherits),
+            (What::Restored { .. }, Step::Back { held, over }) => {
+                let (count, bytes) = sums(&self.live, held);
+                self.totals.back(count);
+                self.totals.came((count, bytes), over.map(|over| sums(&self.live, over)), event.at);
+            }
+            (What::Map { size, .. }, _) => self.totals.mapped(size),
+            _ => {}
         }
-        self.ledger.enter(event);
+        step
     }
 
     fn is_cut(&mut self, stack: StackId, stacks: &Stacks) -> bool {
@@ -269,17 +266,18 @@ impl Summary {
     }
 
     fn totals(&self) -> &Totals {
-        self.sums.as_ref().map_or(self.ledger.totals(), |sums| &sums.totals)
+        self.sums.as_ref().map_or(&self.totals, |sums| &sums.totals)
     }
 
     fn figures(self, process: &Process, events: &Events, reader: &Reader) -> ProcessReport {
         // In the order of their stacks, so that what is equal otherwise has an order too.
         let mut sites: BTreeMap<Option<StackId>, (u64, u64)> = BTreeMap::new();
         let mut leaked_variance = 0.0;
-        for block in self.ledger.table().values() {
-            let site = sites.entry(block.stack()).or_default();
-            *site = (site.0.saturating_add(block.count), site.1.saturating_add(block.bytes()));
-            leaked_variance += stream::variance(block.size, self.sample_bytes);
+        for held in self.live.held() {
+            let class = self.live.class_of(held);
+            let site = sites.entry(class.stack()).or_default();
+            *site = (site.0.saturating_add(class.count), site.1.saturating_add(class.bytes()));
+            leaked_variance += stream::variance(class.size, self.sample_bytes);
         }
         let held = self.sums.iter().flat_map(|sums| &sums.sites).filter(|site| site.figures.end.blocks > 0);
         for (stack, end) in held.map(|site| (site.stack, site.figures.end)) {
@@ -288,7 +286,11 @@ impl Summary {
         }
         let (last, threads, cut_stacks) = match &self.sums {
             Some(sums) => (sums.last, sums.threads, sums.cut_stacks),
-            None => (self.last, self.threads.len() as u64, self.cut_stacks),
+            None => (
+                self.last,
+                self.live.threads().iter().filter(|thread| thread.allocated).count() as u64,
+                self.cut_stacks,
+            ),
         };
         let (stacks, modules) = (events.stacks(), events.modules());
         let frames = |stack: Option<StackId>| {

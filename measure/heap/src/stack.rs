@@ -1,6 +1,6 @@
 //! Stacks as a tree: equal stacks have equal numbers, and a stack knows its caller's.
 
-use crate::index::{self, Index, Key};
+use crate::index::{self, Index};
 use crate::stream::ModuleId;
 use heap_wire::mark;
 use serde::{Deserialize, Serialize};
@@ -33,23 +33,19 @@ pub enum End {
     OutOfStack,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 struct Node {
     parent: u32,
     address: u32,
-}
-
-impl Key for Node {
-    fn hash(&self) -> u64 {
-        index::hash(self.parent.into(), self.address.into())
-    }
+    /// The stack inside of it that was asked for last: mostly there is only one. 0: none.
+    inner: u32,
 }
 
 /// All stacks of a process.
 #[derive(Debug)]
 pub struct Stacks {
     nodes: Vec<Node>,
-    children: Index<Node>,
+    children: Index,
     addresses: Vec<Address>,
     numbers: HashMap<Address, u32>,
 }
@@ -59,7 +55,7 @@ const ENDS: u32 = mark::FIRST_PC;
 
 impl Default for Stacks {
     fn default() -> Self {
-        let nodes = (0..ENDS).map(|end| Node { parent: end, address: u32::MAX }).collect();
+        let nodes = (0..ENDS).map(|end| Node { parent: end, address: u32::MAX, inner: 0 }).collect();
         Self { nodes, children: Index::default(), addresses: Vec::new(), numbers: HashMap::new() }
     }
 }
@@ -90,11 +86,21 @@ impl Stacks {
 
     /// The stack that has one more frame, inside.
     pub(crate) fn push(&mut self, outer: StackId, address: u32) -> StackId {
+        let is = |nodes: &[Node], node: u32| {
+            nodes.get(node as usize).is_some_and(|node| (node.parent, node.address) == (outer.0, address))
+        };
+        let last = self.nodes.get(outer.0 as usize).map_or(0, |outer| outer.inner);
+        if last != 0 && is(&self.nodes, last) {
+            return StackId(last);
+        }
         let fresh = self.nodes.len() as u32;
-        let new = Node { parent: outer.0, address };
-        let node = self.children.find_or(new, fresh);
+        let hash = index::hash(outer.0.into(), address.into());
+        let node = self.children.find_or(hash, fresh, |node| is(&self.nodes, node));
         if node == fresh {
-            self.nodes.push(new);
+            self.append(outer, address);
+        }
+        if let Some(outer) = self.nodes.get_mut(outer.0 as usize) {
+            outer.inner = node;
         }
         StackId(node)
     }
@@ -106,7 +112,7 @@ impl Stacks {
 
     /// Enters a stack that is known to be new.
     pub(crate) fn append(&mut self, outer: StackId, address: u32) {
-        self.nodes.push(Node { parent: outer.0, address });
+        self.nodes.push(Node { parent: outer.0, address, inner: 0 });
     }
 
     /// The caller's stack and the number of the innermost address; of an end, itself and no address.

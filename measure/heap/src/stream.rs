@@ -18,6 +18,7 @@
 //! Memory is one chunk (at most 128 KiB) for each thread, the tree of stacks, and nothing that grows with the number of events.
 
 mod follow;
+mod frames;
 mod lane;
 mod sample;
 
@@ -29,8 +30,8 @@ pub use sample::variance;
 
 use crate::aggregate;
 use crate::finish::{self, Blocks, Known};
-use crate::stack::Quick;
 use crate::wire::{self, Bad, Head, Meta};
+use frames::Frames;
 use heap_wire::{PAGE, kind, map, origin, stop, tier};
 use lane::{Lane, Taken};
 use model::{Bytes, Error, Exit, Nanos, Result, Warning, WarningKind, shown};
@@ -38,7 +39,6 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::ffi::OsString;
 use std::fs::File;
-use std::hash::BuildHasherDefault;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -538,8 +538,8 @@ fn process(id: ProcessId, file: PathBuf, head: Head, parent: Option<ProcessId>, 
     }
 }
 
-/// Address numbers by the ids of the stream.
-type Addresses = HashMap<u32, u32, BuildHasherDefault<Quick>>;
+/// Events that are read at a time where many are.
+const FEW: usize = 64;
 
 /// The events of one process, in the order of time. Fork and exec begin other processes.
 #[derive(Debug)]
@@ -556,8 +556,7 @@ pub struct Events {
     current: Option<usize>,
     stacks: Stacks,
     modules: Vec<Module>,
-    /// Address numbers by the ids of the stream.
-    addresses: Addresses,
+    frames: Frames,
     names: HashMap<ThreadId, String>,
     notes: Vec<String>,
     warnings: Vec<Warning>,
@@ -603,7 +602,7 @@ impl Events {
             current: None,
             stacks: Stacks::default(),
             modules: Vec::new(),
-            addresses: HashMap::default(),
+            frames: Frames::default(),
             names: HashMap::new(),
             notes: Vec::new(),
             warnings: Vec::new(),
@@ -625,11 +624,7 @@ impl Events {
             return finished.next(&mut Known { stacks, modules, names, notes, warnings });
         }
         loop {
-            let ready = |order: &mut BinaryHeap<Reverse<(u64, usize)>>| match order.peek() {
-                Some(Reverse((ticks, _))) if *ticks <= self.limit => order.pop().map(|Reverse((_, index))| index),
-                _ => None,
-            };
-            let Some(index) = self.current.take().or_else(|| ready(&mut self.order)) else {
+            let Some(index) = self.current.take().or_else(|| self.ready()) else {
                 return Ok(None);
             };
             let event = self.take(index)?;
@@ -650,10 +645,67 @@ impl Events {
         }
     }
 
+    /// The lane that goes on first.
+    fn ready(&mut self) -> Option<usize> {
+        let Reverse((ticks, index)) = *self.order.peek()?;
+        (ticks <= self.limit).then(|| {
+            self.order.pop();
+            index
+        })
+    }
+
+    /// The next events, in the place of those that are in `batch`; `false`: there are none. The stacks, objects and names are those after the last of them;
+    /// it is the only one that may change a name.
+    ///
+    /// # Errors
+    /// As [`Events::next`].
+    pub(crate) fn next_few(&mut self, batch: &mut Vec<Event>) -> Result<bool> {
+        batch.clear();
+        if self.finished.is_some() {
+            while batch.len() < FEW
+                && let Some(event) = self.next()?
+            {
+                batch.push(event);
+                if event.what == What::ThreadNamed {
+                    break;
+                }
+            }
+            return Ok(!batch.is_empty());
+        }
+        while let Some(index) = self.current.take().or_else(|| self.ready()) {
+            let others = self.order.peek().map(|Reverse(other)| *other);
+            let full = loop {
+                let event = self.take(index)?;
+                batch.extend(event);
+                let full = batch.len() == FEW || event.is_some_and(|event| event.what == What::ThreadNamed);
+                match self.lanes[index].peek()? {
+                    Some(ticks) if ticks <= self.limit && others.is_none_or(|other| (ticks, index) < other) => {
+                        if full {
+                            self.current = Some(index);
+                            break full;
+                        }
+                    }
+                    Some(ticks) => {
+                        self.order.push(Reverse((ticks, index)));
+                        break full;
+                    }
+                    None => {
+                        self.ended(index);
+                        break full;
+                    }
+                }
+            };
+            if full {
+                break;
+            }
+        }
+        Ok(!batch.is_empty())
+    }
+
     /// Takes the next record of a lane; `None`: it was one about the stream itself.
     fn take(&mut self, index: usize) -> Result<Option<Event>> {
         let lane = &mut self.lanes[index];
-        let Some((ticks, tid, taken)) = lane.take(&mut self.stacks, &self.addresses) else { return Ok(None) };
+        let Some((ticks, tid, taken)) = lane.take(&mut self.stacks, &mut self.frames) else { return Ok(None) };
         let thread = ThreadId(tid);
         let at = nanos(ticks.saturating_sub(self.start_ticks), self.rate);
         let event = |what| Ok(Some(Event { at, ticks, thread, stack: None, what }));
@@ -692,7 +744,7 @@ impl Events {
                 let module = self.modules.iter().rposition(|module| (module.start..module.end).contains(&inside));
                 let module = module.map(|index| ModuleId(index as u32));
                 let number = self.stacks.address(Address { pc, module });
-                self.addresses.insert(id, number);
+                self.frames.insert(id, number);
                 Ok(None)
             }
             Taken::Meta(Meta::Module { bias, start, end, build_id, path }) => {

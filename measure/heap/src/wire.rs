@@ -162,6 +162,7 @@ pub struct Record<'a> {
 }
 
 /// The ticks until the record at `at`; `None`: the chunk ends here.
+#[inline(always)]
 pub fn elapsed(chunk: &[u8], at: usize) -> Option<u64> {
     let header = u16::from_le_bytes(part(chunk, at)?);
     if header & 15 == kind::END {
@@ -171,6 +172,7 @@ pub fn elapsed(chunk: &[u8], at: usize) -> Option<u64> {
 }
 
 /// A number of 1 to 8 bytes.
+#[inline(always)]
 fn number(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
     if let Some(eight) = u64_at(bytes, at) {
         return Some(eight & (u64::MAX >> (64 - 8 * length as u32)));
@@ -180,6 +182,7 @@ fn number(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
 }
 
 /// Reads the record at `at`; `None`: it is damaged.
+#[inline(always)]
 pub fn record(chunk: &[u8], at: usize) -> Option<Record<'_>> {
     let header = u16::from_le_bytes(part(chunk, at)?);
     let kind = header & 15;

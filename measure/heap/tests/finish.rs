@@ -1,6 +1,7 @@
 //! Finished recordings say what their streams said, whatever these were; they survive kills, and tell when they are damaged.
 
 use heap::finish::{self, QUANTUM};
+use heap::ledger::Ledger;
 use heap::stream::{Event, Events, Reader};
 use heap_wire::{CHUNK_MAGIC, MAGIC, PAGE, VERSION, kind, mark, meta, spread, zigzag};
 use model::Exit;
@@ -122,6 +123,28 @@ fn assert_same(exact: &Said, mut finished: Said) {
     assert_eq!(exact, &finished);
 }
 
+/// The summary has the sums of the books.
+fn assert_summed(directory: &Path) {
+    let reader = Reader::open(directory).unwrap();
+    let mut events = reader.events(reader.processes()[0].id).unwrap();
+    let mut ledger = Ledger::new(reader.processes()[0].origin);
+    while let Some(event) = events.next().unwrap() {
+        ledger.enter(&event);
+    }
+    let (totals, report) = (ledger.totals(), &heap::report::report(&reader).unwrap().processes[0]);
+    assert_eq!(
+        (report.allocations, report.frees, report.reallocs, report.allocated_bytes, report.inherited_frees),
+        (totals.allocations, totals.frees, totals.reallocs, totals.allocated, totals.inherited_frees)
+    );
+    assert_eq!(
+        (report.peak_bytes, report.peak_at_ns, report.leaked_blocks, report.leaked_bytes, report.inconsistencies),
+        (totals.peak, totals.peak_at, totals.live_blocks, totals.live, totals.inconsistencies())
+    );
+    assert_eq!((report.maps, report.mapped_bytes), (totals.maps, totals.mapped));
+    let leaked: u64 = ledger.live().map(|(_, block)| block.count).sum();
+    assert_eq!(report.leaks.iter().map(|leak| leak.blocks).sum::<u64>(), leaked);
+}
+
 fn names(directory: &Path) -> Vec<String> {
     let mut names: Vec<String> =
         fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -171,10 +194,12 @@ proptest! {
         let lanes: Vec<Lane> = (0..).zip(&lanes).map(|(number, steps)| lane(number, steps)).collect();
         recording(home.path(), &lanes);
         let exact = said(home.path());
+        assert_summed(home.path());
         let done = finish::finish(home.path(), &mut |_| {}).unwrap();
         prop_assert_eq!((done.streams, done.events), (1, exact.events.len() as u64));
         prop_assert_eq!(names(home.path()), ["7-0.events", "recording.json"]);
         assert_same(&exact, said(home.path()));
+        assert_summed(home.path());
         prop_assert_eq!(finish::finish(home.path(), &mut |_| {}).unwrap().streams, 0);
     }
 }
@@ -209,8 +234,20 @@ fn blocks_follow_each_other() {
     let mut told = 0;
     let done = finish::finish(home.path(), &mut |events| told = events).unwrap();
     assert_eq!((done.events, told), (exact.events.len() as u64, exact.events.len() as u64));
+    assert_summed(home.path());
     assert!(done.after * 4 < done.before, "{done:?}");
     assert_same(&exact, said(home.path()));
+}
+
+#[test]
+fn the_summary_that_is_made_on_the_way_is_that_of_the_streams() {
+    let home = tempfile::tempdir().unwrap();
+    long(home.path(), 20_000);
+    let reader = Reader::open(home.path()).unwrap();
+    let exact = serde_json::to_value(heap::report::report(&reader).unwrap()).unwrap();
+    let done = heap::conclude::conclude(&reader, heap::conclude::Streams::Finish, &mut |_| {}).unwrap();
+    assert_eq!((serde_json::to_value(done.report).unwrap(), done.finished.unwrap().streams), (exact, 1));
+    assert_eq!(names(home.path()), ["7-0.events", "names.json", "recording.json"]);
 }
 
 #[test]
@@ -240,6 +277,10 @@ fn damage_is_an_error_that_names_file_and_block() {
         fails(&bytes);
         fails(&whole[..place]);
     }
+    let mut bytes = whole.clone();
+    bytes[8] = 1;
+    let text = fails(&bytes);
+    assert!(text.contains("version 1") && text.contains("reads version 2"), "{text}");
     let mut bytes = whole.clone();
     let last = whole.len() * 9 / 10;
     bytes[last] ^= 128;

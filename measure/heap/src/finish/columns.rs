@@ -6,7 +6,7 @@ use std::io;
 /// First bytes of a finished file.
 pub const MAGIC: [u8; 8] = *b"THAWDONE";
 /// Version of the format.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Events after which a block ends; at most twice as many are in one.
 pub const BLOCK: u32 = 1 << 18;
 /// A section is not larger, nor are the columns of a block when they are unpacked.
@@ -43,7 +43,9 @@ pub enum Column {
     Differences,
     /// Quanta of time that have events: number of events, twice, plus one if quanta before it have none; then how many it is after the last.
     Times,
-    /// Runs of events of one thread: events, number of the thread; a new one's tid.
+    /// Runs of events of one thread: how many.
+    Runs,
+    /// The number of its thread; a new one's tid.
     Threads,
     /// Mappings, alignments, thread names, what is rare.
     Rest,

@@ -1,7 +1,7 @@
 //! Reading a finished file: block by block, event by event, hostile until shown otherwise.
 
 use super::columns::{COLUMNS, Column, MAGIC, Numbers, SECTION_HEAD, SECTION_MAX, VERSION, checksum, section, unpack};
-use super::predict::{Bucket, Owner, Places, bucket, gone, taken};
+use super::predict::{Ages, Bucket, Owner, Places, Serials, bucket, gone, taken};
 use super::{ENDS, Quantum, above, op, rest};
 use crate::near::Near;
 use crate::stack::{Address, StackId, Stacks};
@@ -130,7 +130,10 @@ struct Live {
 #[derive(Clone, Copy, Debug)]
 struct Thread {
     id: ThreadId,
-    pending: Option<(u64, Bucket)>,
+    /// What it called `realloc` with last.
+    pending: Option<u64>,
+    /// The same, if it was a block, until that came back.
+    replaced: Option<Live>,
     gone: u64,
 }
 
@@ -163,6 +166,8 @@ pub struct Blocks {
     pools: Near<Live>,
     serial: u64,
     places: Places,
+    ages: Ages,
+    serials: Serials,
     mapping: u64,
     unknown: u64,
     children: Vec<u32>,
@@ -195,6 +200,8 @@ impl Blocks {
             pools: Near::new(0),
             serial: 0,
             places: Places::default(),
+            ages: Ages::default(),
+            serials: Serials::default(),
             mapping: 0,
             unknown: 0,
             children: vec![0; ENDS],
@@ -329,7 +336,7 @@ impl Blocks {
     fn event(&mut self, known: &mut Known<'_>) -> Option<Event> {
         let ticks = self.ticks()?;
         let thread = self.thread()?;
-        let pending = self.threads.get_mut(thread)?.pending.take();
+        let pending = self.threads.get(thread)?.pending;
         let ops = self.byte(Column::Ops)?;
         let kind = ops & !op::WITH_STACK;
         let mut told = None;
@@ -345,17 +352,22 @@ impl Blocks {
                     op::REALLOC_OLD => (Freer::Realloc, Owner::Heap),
                     _ => (Freer::Pool, Owner::Pool),
                 };
-                let (ptr, bucket) = self.goes(thread, owner)?;
+                let (ptr, block) = self.goes(thread, owner)?;
                 if by == Freer::Realloc {
-                    self.threads[thread].pending = Some((ptr, bucket));
+                    let thread = &mut self.threads[thread];
+                    thread.pending = Some(ptr);
+                    thread.replaced = block.or(thread.replaced);
                 }
                 (What::Free { ptr: Pointer(ptr), by }, told)
             }
-            op::RESTORED | op::RESTORED_OTHER => {
-                let (ptr, bucket) =
-                    if kind == op::RESTORED { pending? } else { (self.number(Column::Rest)?, Bucket::default()) };
+            op::RESTORED => {
+                let Live { ptr, bucket } = self.threads[thread].replaced.take()?;
                 self.came(ptr, bucket, Owner::Heap);
                 (What::Restored { ptr: Pointer(ptr) }, told)
+            }
+            op::RESTORED_OTHER => {
+                self.threads[thread].replaced = None;
+                (What::Restored { ptr: Pointer(self.number(Column::Rest)?) }, told)
             }
             op::MAP => {
                 let (at, size) = self.mapping()?;
@@ -366,7 +378,6 @@ impl Blocks {
                 (What::Unmap { at, size }, told)
             }
             op::RARE => {
-                self.threads[thread].pending = pending;
                 let what = match self.byte(Column::Rest)? {
                     rest::FORK => What::Fork,
                     rest::THREAD => What::ThreadBegins,
@@ -379,7 +390,7 @@ impl Blocks {
                 };
                 (what, told)
             }
-            _ => self.alloc(kind, pending.map(|(old, _)| old))?,
+            _ => self.alloc(kind, pending)?,
         };
         let since = ticks.saturating_sub(self.quantum.start);
         let at = Nanos((since as f64 * 1e9 / self.rate) as u64);
@@ -401,10 +412,11 @@ impl Blocks {
         let class = *self.classes.get(self.columns[Column::Classes as usize].word()? as usize)?;
         let owner = if maker == Maker::Pool { Owner::Pool } else { Owner::Heap };
         let taken = taken(class.size, class.usable);
-        let bucket = bucket(taken, owner);
+        let bucket = bucket(taken).of(owner);
+        let replaced = replaced.filter(|_| kind == op::REALLOC_NEW);
         let how = self.byte(Column::Told)?;
         let differences = &mut self.columns[Column::Differences as usize];
-        let ptr = self.places.find(how, || differences.number(), bucket, taken, replaced)?;
+        let ptr = self.places.find(self.thread, how, || differences.number(), bucket, taken, replaced)?;
         self.came(ptr, bucket, owner);
         let Class { size, usable, count, stack } = class;
         Some((What::Alloc { ptr: Pointer(ptr), size, maker, usable: usable.map(Bytes), count }, stack))
@@ -420,26 +432,33 @@ impl Blocks {
     fn came(&mut self, ptr: u64, bucket: Bucket, owner: Owner) {
         self.serial += 1;
         let serial = self.serial;
+        let number = self.ages.made(self.thread, serial);
+        self.serials.made(self.thread, number, serial);
         self.blocks(owner).insert(serial, Live { ptr, bucket });
     }
 
-    /// The block that goes, and its bucket.
-    fn goes(&mut self, thread: usize, owner: Owner) -> Option<(u64, Bucket)> {
+    /// Where the block is that goes, and the block if it is known.
+    fn goes(&mut self, thread: usize, owner: Owner) -> Option<(u64, Option<Live>)> {
         let how = self.byte(Column::Gone)?;
         let serial = match how {
             gone::UNKNOWN => {
                 let difference = unzigzag(self.number(Column::GoneFar)?);
                 self.unknown = gather(spread(self.unknown).wrapping_add(difference));
-                return Some((self.unknown, Bucket::default()));
+                return Some((self.unknown, None));
             }
             gone::FAR => self.serial.checked_sub(self.number(Column::GoneFar)?)?,
-            recent if recent < gone::RECENT => self.serial.checked_sub(recent.into())?,
+            gone::RANK => {
+                let rank = u32::try_from(self.number(Column::GoneFar)?).ok()?.checked_add(gone::RANKS.into())?;
+                self.serials.of(thread, self.ages.find(thread, rank)?)
+            }
+            rank if rank < gone::RANKS => self.serials.of(thread, self.ages.find(thread, rank.into())?),
             near => self.threads[thread].gone.checked_add_signed(i64::from(near) - gone::SAME)?,
         };
         self.threads[thread].gone = serial;
+        self.ages.gone(thread, serial, self.serial.checked_sub(serial)?);
         let block = self.blocks(owner).remove(serial)?;
-        self.places.freed(block.ptr, block.bucket);
-        Some((block.ptr, block.bucket))
+        self.places.freed(thread, block.ptr, block.bucket);
+        Some((block.ptr, Some(block)))
     }
 
     fn mapping(&mut self) -> Option<(Pointer, u64)> {
@@ -466,11 +485,13 @@ impl Blocks {
 
     fn thread(&mut self) -> Option<usize> {
         if self.run == 0 {
-            self.run = self.number(Column::Threads)?;
+            self.run = self.number(Column::Runs)?;
             self.thread = usize::try_from(self.number(Column::Threads)?).ok()?;
             if self.thread == self.threads.len() {
                 let id = ThreadId(u32::try_from(self.number(Column::Threads)?).ok()?);
-                self.threads.push(Thread { id, pending: None, gone: 0 });
+                self.places.add_thread();
+                self.ages.add_thread();
+                self.threads.push(Thread { id, pending: None, replaced: None, gone: 0 });
             }
         }
         self.run = self.run.checked_sub(1)?;

@@ -1,60 +1,18 @@
 //! Writing a finished file: the events of one process, each entered into columns, blocks of them packed.
 
 use super::columns::{BLOCK, COLUMNS, Column, MAGIC, Packer, VERSION, put, put_bytes, section, section_head};
-use super::predict::{Bucket, Owner, Places, bucket, gone, taken};
+use super::predict::{Ages, Bucket, Owner, Places, gone};
 use super::{Quantum, op, rest};
-use crate::index::{self, Index, Key};
-use crate::near::Near;
+use crate::live::{Class, Fresh, Held, Live, Step, Thread};
 use crate::stack::StackId;
 use crate::stream::{Event, Events, Freer, Maker, ThreadId, What};
 use heap_wire::{spread, zigzag};
-use std::collections::HashMap;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 
 /// New nodes of the tree of stacks, and new texts, after which a block ends before it is full.
 const NODES: usize = 1 << 20;
 const TEXTS: usize = 1 << 10;
-
-/// What allocations have in common.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Class {
-    size: u64,
-    /// Usable size + 1; 0: unknown.
-    usable: u64,
-    count: u64,
-    /// Stack + 1; 0: none.
-    stack: u64,
-}
-
-impl Key for Class {
-    fn hash(&self) -> u64 {
-        index::hash(self.size ^ self.stack << 32, self.usable ^ self.count << 48)
-    }
-}
-
-/// What is known of a live block, in eight bytes.
-#[derive(Clone, Copy, Debug, Default)]
-struct Live(u64);
-
-impl Live {
-    fn new(serial: u64, bucket: Bucket) -> Self {
-        Self(serial << 16 | u64::from(bucket.0))
-    }
-
-    fn parts(self) -> (u64, Bucket) {
-        (self.0 >> 16, Bucket(self.0 as u16))
-    }
-}
-
-/// What a thread did last.
-#[derive(Clone, Copy, Debug, Default)]
-struct Thread {
-    /// What `realloc` is about to replace.
-    pending: Option<(u64, Bucket)>,
-    /// The block that it gave back last.
-    gone: u64,
-}
 
 /// Enters events.
 pub struct Writer<'a> {
@@ -65,22 +23,20 @@ pub struct Writer<'a> {
     quantum: Quantum,
     in_block: u32,
     events: u64,
-    /// Numbers of classes, and how many there are.
-    classes: Index<Class>,
-    told_classes: u32,
-    threads: Vec<Thread>,
-    numbers: HashMap<ThreadId, usize>,
+    /// By thread: the block that it gave back last.
+    gone: Vec<u64>,
+    /// The thread that goes on.
     thread: (ThreadId, usize),
     told_threads: usize,
     /// Events of this thread in a row.
     run: u64,
     /// Quantum that is going on, and events in it.
     time: (u64, u64),
+    /// Ticks at which the next one begins.
+    next_quantum: u64,
     last_time: u64,
-    heap: Near<Live>,
-    pools: Near<Live>,
-    serial: u64,
     places: Places,
+    ages: Ages,
     mapping: u64,
     unknown: u64,
     nodes: usize,
@@ -103,19 +59,15 @@ impl<'a> Writer<'a> {
             quantum,
             in_block: 0,
             events: 0,
-            classes: Index::default(),
-            told_classes: 0,
-            threads: Vec::new(),
-            numbers: HashMap::new(),
+            gone: Vec::new(),
             thread: (ThreadId(u32::MAX), usize::MAX),
             told_threads: 0,
             run: 0,
             time: (0, 0),
+            next_quantum: 0,
             last_time: 0,
-            heap: Near::new(4),
-            pools: Near::new(3),
-            serial: 0,
             places: Places::default(),
+            ages: Ages::default(),
             mapping: 0,
             unknown: 0,
             nodes: super::ENDS,
@@ -142,56 +94,54 @@ impl<'a> Writer<'a> {
         &mut self.columns[column as usize]
     }
 
-    /// Enters an event; `events` is what gave it.
-    pub fn enter(&mut self, event: &Event, events: &Events) -> io::Result<()> {
-        // Blocks end between two quanta, unless one is very long.
-        if self.in_block >= 2 * BLOCK || self.in_block >= BLOCK && self.quantum.of(event.ticks) > self.time.0 {
-            self.end_block(events)?;
-        }
-        self.time(event.ticks);
-        self.thread(event.thread);
-        let number = self.thread.1;
-        let pending = self.threads[number].pending.take();
-        match event.what {
-            What::Alloc { ptr, size, maker, usable, count } => {
-                let usable = usable.map(|usable| usable.0);
-                self.alloc(event.stack, ptr.0, size, maker, usable, count, pending);
+    /// Enters an event, which did this `step`, after which these blocks are `live`; `events` is what gave it.
+    pub fn enter(&mut self, event: &Event, step: Step, live: &Live, events: &Events) -> io::Result<()> {
+        self.time(event.ticks, events)?;
+        self.thread(live.thread());
+        let Event { stack, what, .. } = *event;
+        match (what, step) {
+            (What::Alloc { ptr, maker, .. }, Step::Made { held, fresh, .. }) => {
+                self.alloc(ptr.0, maker, live.class_of(held), held, fresh, live.thread().1.pending);
             }
-            What::Free { ptr, by } => {
-                let kind = match by {
-                    Freer::Free => op::FREE,
-                    Freer::Realloc => op::REALLOC_OLD,
-                    Freer::Pool => op::POOL_FREE,
+            // Every allocation makes something.
+            (What::Alloc { .. }, _) => {}
+            (What::Free { ptr, by }, step) => {
+                let (kind, owner) = match by {
+                    Freer::Free => (op::FREE, Owner::Heap),
+                    Freer::Realloc => (op::REALLOC_OLD, Owner::Heap),
+                    Freer::Pool => (op::POOL_FREE, Owner::Pool),
                 };
-                let bucket = self.goes(ptr.0, number, if by == Freer::Pool { Owner::Pool } else { Owner::Heap });
-                if by == Freer::Realloc {
-                    self.threads[number].pending = Some((ptr.0, bucket));
+                self.op(kind, stack);
+                match step {
+                    Step::Went(held) => {
+                        self.goes(ptr.0, live.class_of(held).bucket.of(owner), held.serial(), live.serial())
+                    }
+                    _ => self.unknown(ptr.0),
                 }
-                self.op(kind, event.stack);
             }
-            What::Restored { ptr } => {
-                let expected = pending.filter(|(old, _)| *old == ptr.0);
-                self.op(if expected.is_some() { op::RESTORED } else { op::RESTORED_OTHER }, event.stack);
-                if expected.is_none() {
-                    put(self.column(Column::Rest), ptr.0);
-                }
-                let bucket = expected.map(|(_, bucket)| bucket).unwrap_or_default();
-                self.came(ptr.0, bucket, Owner::Heap);
+            (What::Restored { .. }, Step::Back { held, .. }) => {
+                self.op(op::RESTORED, stack);
+                self.ages.made(self.thread.1, held.serial());
             }
-            What::Map { at, size, flags } => {
-                self.op(op::MAP, event.stack);
+            (What::Restored { ptr }, _) => {
+                self.op(op::RESTORED_OTHER, stack);
+                put(self.column(Column::Rest), ptr.0);
+            }
+            (What::Map { at, size, flags }, _) => {
+                self.op(op::MAP, stack);
                 self.mapping(at.0, size);
                 self.column(Column::Rest).push(flags.0);
             }
-            What::Unmap { at, size } => {
-                self.op(op::UNMAP, event.stack);
+            (What::Unmap { at, size }, _) => {
+                self.op(op::UNMAP, stack);
                 self.mapping(at.0, size);
             }
-            What::Fork => self.rare(pending, event.stack, rest::FORK),
-            What::ThreadBegins => self.rare(pending, event.stack, rest::THREAD),
-            What::ThreadNamed => {
-                self.rare(pending, event.stack, rest::NAME);
-                put_bytes(self.column(Column::Rest), events.thread_name(event.thread).unwrap_or_default().as_bytes());
+            (What::Fork, _) => self.rare(stack, rest::FORK),
+            (What::ThreadBegins, _) => self.rare(stack, rest::THREAD),
+            (What::ThreadNamed, _) => {
+                self.rare(stack, rest::NAME);
+                let name = events.thread_name(event.thread).unwrap_or_default();
+                put_bytes(self.column(Column::Rest), name.as_bytes());
             }
         }
         self.in_block += 1;
@@ -203,9 +153,8 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// What is no event of the heap, and leaves a `realloc` as it is.
-    fn rare(&mut self, pending: Option<(u64, Bucket)>, stack: Option<StackId>, what: u8) {
-        self.threads[self.thread.1].pending = pending;
+    /// What is no event of the heap.
+    fn rare(&mut self, stack: Option<StackId>, what: u8) {
         self.op(op::RARE, stack);
         self.column(Column::Rest).push(what);
     }
@@ -218,25 +167,14 @@ impl<'a> Writer<'a> {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the parts of an event")]
-    fn alloc(
-        &mut self,
-        stack: Option<StackId>,
-        ptr: u64,
-        size: u64,
-        maker: Maker,
-        usable: Option<u64>,
-        count: u64,
-        pending: Option<(u64, Bucket)>,
-    ) {
-        let replaced = pending.map(|(old, _)| old);
+    fn alloc(&mut self, ptr: u64, maker: Maker, class: &Class, held: Held, fresh: Fresh, pending: Option<u64>) {
         let kind = match maker {
             Maker::Malloc => op::MALLOC,
             Maker::Calloc => op::CALLOC,
             Maker::New => op::NEW,
             Maker::Pool => op::POOL_ALLOC,
             Maker::Realloc(None) => op::REALLOC_NULL,
-            Maker::Realloc(old) if old.map(|old| old.0) == replaced => op::REALLOC_NEW,
+            Maker::Realloc(Some(old)) if pending == Some(old.0) => op::REALLOC_NEW,
             Maker::Realloc(_) => op::REALLOC_OTHER,
             Maker::Aligned(_) => op::ALIGNED,
         };
@@ -249,67 +187,52 @@ impl<'a> Writer<'a> {
             Maker::Realloc(Some(old)) if kind == op::REALLOC_OTHER => put(self.column(Column::Rest), old.0),
             _ => {}
         }
-        let class = Class {
-            size,
-            usable: usable.map_or(0, |usable| usable.saturating_add(1)),
-            count,
-            stack: stack.map_or(0, |stack| u64::from(stack.0) + 1),
-        };
-        let number = self.classes.find_or(class, self.told_classes);
-        if number == self.told_classes {
-            self.told_classes += 1;
-            let more = if class.usable == 0 { 0 } else { zigzag(class.usable.wrapping_sub(size)).wrapping_add(1) };
+        if fresh == Fresh::New {
+            let Class { size, usable, count, .. } = *class;
+            let more = if usable == 0 { 0 } else { zigzag(usable.wrapping_sub(size)).wrapping_add(1) };
+            let stack = class.stack().map_or(0, |stack| u64::from(stack.0) + 1);
             let column = self.column(Column::NewClasses);
-            [size, count, more, class.stack].into_iter().for_each(|value| put(column, value));
+            [size, count, more, stack].into_iter().for_each(|value| put(column, value));
         }
-        self.column(Column::Classes).extend_from_slice(&number.to_le_bytes());
+        self.column(Column::Classes).extend_from_slice(&held.class().to_le_bytes());
         let owner = if maker == Maker::Pool { Owner::Pool } else { Owner::Heap };
-        let taken = taken(size, usable);
-        let bucket = bucket(taken, owner);
-        let (how, difference) = self.places.tell(ptr, bucket, taken, replaced);
+        let replaced = if kind == op::REALLOC_NEW { pending } else { None };
+        let (how, difference) = self.places.tell(self.thread.1, ptr, class.bucket.of(owner), class.taken(), replaced);
         self.column(Column::Told).push(how);
         if let Some(difference) = difference {
             put(self.column(Column::Differences), difference);
         }
-        self.came(ptr, bucket, owner);
+        self.ages.made(self.thread.1, held.serial());
     }
 
-    fn blocks(&mut self, owner: Owner) -> &mut Near<Live> {
-        match owner {
-            Owner::Heap => &mut self.heap,
-            Owner::Pool => &mut self.pools,
+    /// A block goes; so many were `made`.
+    fn goes(&mut self, ptr: u64, bucket: Bucket, serial: u64, made: u64) {
+        let (thread, after) = (self.thread.1, made - serial);
+        let last = std::mem::replace(&mut self.gone[thread], serial);
+        let later = serial.wrapping_sub(last) as i64;
+        match self.ages.gone(thread, serial, after) {
+            Some(rank) if rank < gone::LAST => self.column(Column::Gone).push(rank as u8),
+            Some(_) if gone::NEXT.contains(&later) => self.column(Column::Gone).push((gone::SAME + later) as u8),
+            Some(rank) if rank < gone::RANKS.into() => self.column(Column::Gone).push(rank as u8),
+            Some(rank) => {
+                self.column(Column::Gone).push(gone::RANK);
+                put(self.column(Column::GoneFar), (rank - u32::from(gone::RANKS)).into());
+            }
+            None if gone::NEAR.contains(&later) => self.column(Column::Gone).push((gone::SAME + later) as u8),
+            None => {
+                self.column(Column::Gone).push(gone::FAR);
+                put(self.column(Column::GoneFar), after);
+            }
         }
+        self.places.freed(thread, ptr, bucket);
     }
 
-    fn came(&mut self, ptr: u64, bucket: Bucket, owner: Owner) {
-        self.serial += 1;
-        let live = Live::new(self.serial, bucket);
-        self.blocks(owner).insert(ptr, live);
-    }
-
-    /// A block goes; its bucket.
-    fn goes(&mut self, ptr: u64, thread: usize, owner: Owner) -> Bucket {
-        let Some(block) = self.blocks(owner).remove(ptr) else {
-            self.column(Column::Gone).push(gone::UNKNOWN);
-            let difference = zigzag(spread(ptr).wrapping_sub(spread(self.unknown)));
-            put(self.column(Column::GoneFar), difference);
-            self.unknown = ptr;
-            return Bucket::default();
-        };
-        let (serial, bucket) = block.parts();
-        let after = self.serial - serial;
-        let later = serial.wrapping_sub(self.threads[thread].gone) as i64;
-        self.threads[thread].gone = serial;
-        if after < u64::from(gone::RECENT) {
-            self.column(Column::Gone).push(after as u8);
-        } else if gone::NEAR.contains(&later) {
-            self.column(Column::Gone).push((gone::SAME + later) as u8);
-        } else {
-            self.column(Column::Gone).push(gone::FAR);
-            put(self.column(Column::GoneFar), after);
-        }
-        self.places.freed(ptr, bucket);
-        bucket
+    /// A block goes that nobody made.
+    fn unknown(&mut self, ptr: u64) {
+        self.column(Column::Gone).push(gone::UNKNOWN);
+        let difference = zigzag(spread(ptr).wrapping_sub(spread(self.unknown)));
+        put(self.column(Column::GoneFar), difference);
+        self.unknown = ptr;
     }
 
     fn mapping(&mut self, at: u64, size: u64) {
@@ -320,13 +243,21 @@ impl<'a> Writer<'a> {
         put(column, size);
     }
 
-    fn time(&mut self, ticks: u64) {
-        let now = self.quantum.of(ticks).max(self.time.0);
-        if now != self.time.0 {
+    fn time(&mut self, ticks: u64, events: &Events) -> io::Result<()> {
+        if ticks >= self.next_quantum {
+            let now = self.quantum.of(ticks);
+            // Blocks end between two quanta, unless one is very long.
+            if self.in_block >= BLOCK {
+                self.end_block(events)?;
+            }
             self.end_quantum();
             self.time.0 = now;
+            self.next_quantum = self.quantum.begin(now.saturating_add(1));
+        } else if self.in_block >= 2 * BLOCK {
+            self.end_block(events)?;
         }
         self.time.1 += 1;
+        Ok(())
     }
 
     fn end_quantum(&mut self) {
@@ -343,15 +274,15 @@ impl<'a> Writer<'a> {
         self.time.1 = 0;
     }
 
-    fn thread(&mut self, thread: ThreadId) {
-        if thread != self.thread.0 || self.run == 0 {
+    fn thread(&mut self, (number, thread): (usize, &Thread)) {
+        if number != self.thread.1 || self.run == 0 {
             self.end_run();
-            let fresh = self.threads.len();
-            let number = *self.numbers.entry(thread).or_insert(fresh);
-            if number == fresh {
-                self.threads.push(Thread::default());
+            if number == self.gone.len() {
+                self.gone.push(0);
+                self.places.add_thread();
+                self.ages.add_thread();
             }
-            self.thread = (thread, number);
+            self.thread = (thread.id, number);
         }
         self.run += 1;
     }
@@ -360,8 +291,8 @@ impl<'a> Writer<'a> {
         if self.run > 0 {
             let (ThreadId(tid), number) = self.thread;
             let known = self.told_threads;
+            put(&mut self.columns[Column::Runs as usize], self.run);
             let column = &mut self.columns[Column::Threads as usize];
-            put(column, self.run);
             put(column, number as u64);
             if number == known {
                 put(column, tid.into());

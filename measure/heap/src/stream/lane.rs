@@ -1,6 +1,7 @@
 //! One lane of a stream: the sequence of its records, and what they refer back to.
 
-use super::{Addresses, StackId, Stacks, punch, read_at};
+use super::frames::Frames;
+use super::{StackId, Stacks, punch, read_at};
 use crate::wire::{self, Body, Chunk, Meta, Record, StackPart};
 use heap_wire::{DICTIONARY, DICTIONARY_FRAMES, UNKNOWN_SLOP, USABLE_SIZES, kind, mark};
 use model::{Result, Warning, WarningKind, shown};
@@ -32,11 +33,18 @@ enum Understood {
 /// An entry of no size.
 const NO_SIZE: (u64, u32) = (u64::MAX, 0);
 
-#[derive(Clone, Copy, Debug, Default)]
+/// Frames that are told by the number of their entry.
+#[derive(Clone, Copy, Debug)]
 struct Sequence {
     count: u8,
     ids: [u32; DICTIONARY_FRAMES],
+    /// What they led to last: from which stack, of which generation of frames, which ones.
+    led: Option<(Option<StackId>, u32)>,
+    stacks: [StackId; DICTIONARY_FRAMES],
 }
+
+const NO_SEQUENCE: Sequence =
+    Sequence { count: 0, ids: [0; DICTIONARY_FRAMES], led: None, stacks: [StackId(0); DICTIONARY_FRAMES] };
 
 #[derive(Debug)]
 pub(super) struct Lane {
@@ -82,7 +90,7 @@ impl Lane {
             pointer: 0,
             tid: 0,
             stack: vec![Stacks::end(mark::ROOT)],
-            table: vec![Sequence::default(); DICTIONARY],
+            table: vec![NO_SEQUENCE; DICTIONARY],
             replaces: None,
             told_slop: None,
             slops: vec![NO_SIZE; USABLE_SIZES],
@@ -186,11 +194,11 @@ impl Lane {
     }
 
     /// Takes the next record, with its ticks and thread; `None`: it is damaged (the lane ends), or of a kind that this version does not know.
-    pub(super) fn take(&mut self, stacks: &mut Stacks, addresses: &Addresses) -> Option<(u64, u32, Taken<'_>)> {
+    pub(super) fn take(&mut self, stacks: &mut Stacks, frames: &mut Frames) -> Option<(u64, u32, Taken<'_>)> {
         // The record borrows the chunk while the lane changes: the chunk is put back right after.
         let bytes = std::mem::take(&mut self.bytes);
         let start = self.at;
-        let taken = self.understand(wire::record(&bytes, start), stacks, addresses);
+        let taken = self.understand(wire::record(&bytes, start), stacks, frames);
         self.bytes = bytes;
         match taken {
             Some(Understood::Event(event)) => Some((self.ticks, self.tid, event)),
@@ -212,7 +220,7 @@ impl Lane {
         &mut self,
         record: Option<Record<'_>>,
         stacks: &mut Stacks,
-        addresses: &Addresses,
+        frames: &mut Frames,
     ) -> Option<Understood> {
         let record = record?;
         self.at = record.next;
@@ -237,7 +245,7 @@ impl Lane {
         };
         self.pointer = self.pointer.wrapping_add(heap_wire::unzigzag(difference));
         let ptr = heap_wire::gather(self.pointer);
-        let stack = self.follow(stack, stacks, addresses)?;
+        let stack = self.follow(stack, stacks, frames)?;
         let replaces = match record.kind {
             kind::REALLOC_OLD => {
                 self.replaces = Some(ptr);
@@ -272,7 +280,7 @@ impl Lane {
     fn forget(&mut self) {
         self.stack.clear();
         self.stack.push(Stacks::end(mark::ROOT));
-        self.table.fill(Sequence::default());
+        self.table.fill(NO_SEQUENCE);
         self.pointer = 0;
         self.replaces = None;
         self.told_slop = None;
@@ -280,12 +288,12 @@ impl Lane {
     }
 
     /// The stack of a record; the outer `None`: damage.
-    fn follow(&mut self, part: StackPart<'_>, stacks: &mut Stacks, addresses: &Addresses) -> Option<Option<StackId>> {
+    fn follow(&mut self, part: StackPart<'_>, stacks: &mut Stacks, frames: &mut Frames) -> Option<Option<StackId>> {
         // Most records have none of their own, and need no space for them.
         match part {
             StackPart::None => Some(None),
             StackPart::Same => Some(self.stack.last().copied()),
-            _ => self.follow_frames(part, stacks, addresses),
+            _ => self.follow_frames(part, stacks, frames),
         }
     }
 
@@ -293,26 +301,19 @@ impl Lane {
         &mut self,
         part: StackPart<'_>,
         stacks: &mut Stacks,
-        addresses: &Addresses,
+        frames: &mut Frames,
     ) -> Option<Option<StackId>> {
-        match part {
-            StackPart::None | StackPart::Same => None,
-            StackPart::Narrow(keep, bytes) => {
-                let ids = bytes.chunks_exact(2).map(|id| u32::from(u16::from_le_bytes([id[0], id[1]])));
-                self.remember(ids.clone())?;
-                self.go_on(keep, ids, stacks, addresses)
-            }
-            StackPart::Wide(keep, bytes) => {
-                let ids = bytes.chunks_exact(4).map(|id| u32::from_le_bytes([id[0], id[1], id[2], id[3]]));
-                self.remember(ids.clone())?;
-                self.go_on(keep, ids, stacks, addresses)
-            }
-            StackPart::Known(keep, entry) => {
-                let entry = *self.table.get(usize::from(entry)).filter(|entry| entry.count > 0)?;
-                let ids = entry.ids.get(..usize::from(entry.count))?;
-                self.go_on(keep, ids.iter().copied(), stacks, addresses)
-            }
-        }
+        let (keep, ids, width) = match part {
+            StackPart::None | StackPart::Same => return None,
+            StackPart::Narrow(keep, ids) => (keep, ids, 2),
+            StackPart::Wide(keep, ids) => (keep, ids, 4),
+            StackPart::Known(keep, entry) => return self.go_on_known(keep, entry, stacks, frames),
+        };
+        let each = ids.chunks_exact(width);
+        self.remember(each.map(|id| id.iter().rev().fold(0, |number, byte| number << 8 | u32::from(*byte))))?;
+        self.keep(keep)?;
+        frames.follow(ids, width, &mut self.stack, stacks)?;
+        self.stack.last().map(|stack| Some(*stack))
     }
 
     /// Remembers new frames, if they are few.
@@ -320,33 +321,31 @@ impl Lane {
         let count = ids.len();
         if (1..=DICTIONARY_FRAMES).contains(&count) {
             let entry = self.table.get_mut(heap_wire::slot_of(ids.clone().fold(0, heap_wire::mix)))?;
-            entry.count = count as u8;
+            (entry.count, entry.led) = (count as u8, None);
             entry.ids.iter_mut().zip(ids).for_each(|(place, id)| *place = id);
         }
         Some(())
     }
 
-    /// Of the last stack, `keep` elements stay, and these follow.
-    fn go_on(
-        &mut self,
-        keep: u8,
-        ids: impl Iterator<Item = u32>,
-        stacks: &mut Stacks,
-        addresses: &Addresses,
-    ) -> Option<Option<StackId>> {
+    /// Of the last stack, `keep` elements stay.
+    fn keep(&mut self, keep: u8) -> Option<()> {
         let keep = usize::from(keep);
-        if keep > self.stack.len() {
-            return None;
+        (keep <= self.stack.len()).then(|| self.stack.truncate(keep))
+    }
+
+    /// Of the last stack, `keep` elements stay, and those of an entry follow.
+    fn go_on_known(&mut self, keep: u8, entry: u8, stacks: &mut Stacks, frames: &Frames) -> Option<Option<StackId>> {
+        self.keep(keep)?;
+        let entry = self.table.get_mut(usize::from(entry)).filter(|entry| entry.count > 0)?;
+        let count = usize::from(entry.count);
+        let (from, led) = (self.stack.len(), Some((self.stack.last().copied(), frames.generation)));
+        if entry.led == led {
+            self.stack.extend_from_slice(entry.stacks.get(..count)?);
+        } else {
+            frames.push(entry.ids.get(..count)?.iter().copied(), &mut self.stack, stacks)?;
+            entry.stacks.get_mut(..count)?.copy_from_slice(&self.stack[from..]);
+            entry.led = led;
         }
-        self.stack.truncate(keep);
-        for id in ids {
-            let node = match self.stack.last() {
-                None if id < mark::FIRST_PC => Stacks::end(id),
-                Some(outer) if id >= mark::FIRST_PC => stacks.push(*outer, *addresses.get(&id)?),
-                _ => return None,
-            };
-            self.stack.push(node);
-        }
-        Some(self.stack.last().copied()).filter(Option::is_some)
+        self.stack.last().map(|stack| Some(*stack))
     }
 }

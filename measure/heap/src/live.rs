@@ -1,0 +1,267 @@
+//! The live blocks of a process by address, for those who read its events: the summary and the finished file ask the same table.
+//!
+//! What blocks have in common is a class; a block is the number of its class and its own, eight bytes.
+
+use crate::finish::{Bucket, bucket, taken};
+use crate::index::{self, Index};
+use crate::near::Near;
+use crate::stack::{Quick, StackId};
+use crate::stream::{Event, Freer, Maker, Pointer, ThreadId, What};
+use model::{Error, Exit};
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+use std::path::Path;
+
+/// What blocks have in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Class {
+    /// Bytes asked for.
+    pub size: u64,
+    /// How many blocks one stands for.
+    pub count: u64,
+    /// Usable size + 1; 0: unknown.
+    pub usable: u64,
+    /// Stack + 1; 0: none.
+    stack: u32,
+    /// Where the finished file looks for blocks of the heap like these.
+    pub bucket: Bucket,
+}
+
+impl Class {
+    /// Where they were made.
+    pub fn stack(&self) -> Option<StackId> {
+        self.stack.checked_sub(1).map(StackId)
+    }
+
+    /// Bytes asked for, by all that one stands for.
+    pub fn bytes(&self) -> u64 {
+        self.size.saturating_mul(self.count)
+    }
+
+    /// What a block takes of the heap.
+    pub fn taken(&self) -> u64 {
+        taken(self.size, self.usable.checked_sub(1))
+    }
+}
+
+/// A live block: how many blocks were made before it, and its class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Held(u64);
+
+/// Bits of a class. A class takes 40 bytes of memory, so there are never as many; nor as many blocks as the other bits can tell.
+const CLASS: u32 = 28;
+
+impl Held {
+    /// The number of its class.
+    pub fn class(self) -> u32 {
+        (self.0 & ((1 << CLASS) - 1)) as u32
+    }
+
+    /// Blocks made until it was, itself among them.
+    pub fn serial(self) -> u64 {
+        self.0 >> CLASS
+    }
+}
+
+/// What an event did.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step {
+    /// A block was made, maybe where another one was live.
+    Made { held: Held, over: Option<Held>, fresh: Fresh },
+    /// A block went.
+    Went(Held),
+    /// A block went that nobody made.
+    Unknown,
+    /// The block that `realloc` was about to replace came back, maybe where another one was live.
+    Back { held: Held, over: Option<Held> },
+    /// Nothing.
+    Nothing,
+}
+
+/// Whether a class is new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fresh {
+    New,
+    Known,
+}
+
+/// What is known of a thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Thread {
+    pub id: ThreadId,
+    /// Whether it made a block.
+    pub allocated: bool,
+    /// What it called `realloc` with last.
+    pub pending: Option<u64>,
+    /// The same, if it was a block, until that came back.
+    replaced: Option<(u64, Held)>,
+}
+
+/// The live blocks.
+#[derive(Debug)]
+pub(crate) struct Live {
+    classes: Vec<Class>,
+    index: Index,
+    heap: Near<Held>,
+    pools: Near<Held>,
+    serial: u64,
+    threads: Vec<Thread>,
+    numbers: HashMap<ThreadId, usize, BuildHasherDefault<Quick>>,
+    /// The thread of the last event.
+    thread: usize,
+}
+
+impl Default for Live {
+    fn default() -> Self {
+        Self {
+            classes: Vec::new(),
+            index: Index::default(),
+            heap: Near::new(4),
+            pools: Near::new(3),
+            serial: 0,
+            threads: Vec::new(),
+            numbers: HashMap::default(),
+            thread: 0,
+        }
+    }
+}
+
+/// A class as it is looked for: size, count, usable size + 1, stack + 1.
+type Asked = (u64, u64, u64, u32);
+
+fn asked(event: &Event) -> Option<Asked> {
+    let What::Alloc { size, usable, count, .. } = event.what else { return None };
+    // There are never as many stacks as numbers.
+    let stack = event.stack.map_or(0, |stack| stack.0.saturating_add(1));
+    Some((size, count, usable.map_or(0, |usable| usable.0.saturating_add(1)), stack))
+}
+
+fn hash((size, count, usable, stack): Asked) -> u64 {
+    index::hash(size ^ u64::from(stack) << 32, usable ^ count << 48)
+}
+
+impl Live {
+    /// Fetches what [`Self::enter`] will look for: the tables are larger than what is near the processor, and events are known ahead.
+    pub fn prefetch(&self, events: &[Event]) {
+        let place = |event: &Event| match event.what {
+            What::Alloc { ptr, maker, .. } => Some((ptr.0, self.blocks(maker == Maker::Pool))),
+            What::Free { ptr, by } => Some((ptr.0, self.blocks(by == Freer::Pool))),
+            _ => None,
+        };
+        if self.index.is_large() {
+            events.iter().filter_map(asked).for_each(|asked| self.index.prefetch(hash(asked)));
+        }
+        if self.heap.is_large() || self.pools.is_large() {
+            events.iter().filter_map(place).for_each(|(ptr, blocks)| blocks.prefetch(ptr));
+            events.iter().filter_map(place).for_each(|(ptr, blocks)| blocks.fetch(ptr));
+        }
+    }
+
+    fn blocks(&self, pool: bool) -> &Near<Held> {
+        if pool { &self.pools } else { &self.heap }
+    }
+
+    /// Enters an event.
+    pub fn enter(&mut self, event: &Event) -> Step {
+        self.turn_to(event.thread);
+        match event.what {
+            What::Alloc { ptr, maker, .. } => {
+                let Some(asked) = asked(event) else { return Step::Nothing };
+                let (class, fresh) = self.class(asked);
+                self.threads[self.thread].allocated = true;
+                let (held, over) = self.came(ptr, class, maker == Maker::Pool);
+                Step::Made { held, over, fresh }
+            }
+            What::Free { ptr, by: Freer::Pool } => self.pools.remove(ptr.0).map_or(Step::Unknown, Step::Went),
+            What::Free { ptr, by } => {
+                let held = self.heap.remove(ptr.0);
+                if by == Freer::Realloc {
+                    let thread = &mut self.threads[self.thread];
+                    thread.pending = Some(ptr.0);
+                    thread.replaced = held.map(|held| (ptr.0, held)).or(thread.replaced);
+                }
+                held.map_or(Step::Unknown, Step::Went)
+            }
+            What::Restored { ptr } => {
+                let replaced = self.threads[self.thread].replaced.take();
+                match replaced.filter(|(old, _)| *old == ptr.0) {
+                    Some((_, old)) => {
+                        let (held, over) = self.came(ptr, old.class(), false);
+                        Step::Back { held, over }
+                    }
+                    None => Step::Nothing,
+                }
+            }
+            _ => Step::Nothing,
+        }
+    }
+
+    fn turn_to(&mut self, thread: ThreadId) {
+        if self.threads.get(self.thread).is_none_or(|last| last.id != thread) {
+            let fresh = self.threads.len();
+            self.thread = *self.numbers.entry(thread).or_insert(fresh);
+            if self.thread == fresh {
+                self.threads.push(Thread { id: thread, allocated: false, pending: None, replaced: None });
+            }
+        }
+    }
+
+    fn class(&mut self, asked: Asked) -> (u32, Fresh) {
+        let fresh = self.classes.len() as u32;
+        let is = |number: u32| {
+            let class = &self.classes[number as usize];
+            (class.size, class.count, class.usable, class.stack) == asked
+        };
+        let number = self.index.find_or(hash(asked), fresh, is);
+        if number != fresh {
+            return (number, Fresh::Known);
+        }
+        let (size, count, usable, stack) = asked;
+        let bucket = bucket(taken(size, usable.checked_sub(1)));
+        self.classes.push(Class { size, count, usable, stack, bucket });
+        (number, Fresh::New)
+    }
+
+    fn came(&mut self, ptr: Pointer, class: u32, pool: bool) -> (Held, Option<Held>) {
+        self.serial += 1;
+        let held = Held(self.serial << CLASS | u64::from(class));
+        let blocks = if pool { &mut self.pools } else { &mut self.heap };
+        (held, blocks.insert(ptr.0, held))
+    }
+
+    /// Whether there were more blocks or classes than can be told apart: then nothing that was said holds.
+    pub fn is_full(&self) -> bool {
+        self.serial >> (64 - CLASS) != 0 || self.classes.len() >> CLASS != 0
+    }
+
+    /// What is to be said if it is.
+    pub fn full(&self, file: &Path) -> Error {
+        let why = format!("it has more than {} blocks, or {} kinds of them", u64::MAX >> CLASS, 1 << CLASS);
+        Error::on(Exit::Machine, "cannot add up the events of a stream", file).because(why)
+    }
+
+    /// A class.
+    pub fn class_of(&self, held: Held) -> &Class {
+        &self.classes[held.class() as usize]
+    }
+
+    /// Blocks made so far.
+    pub fn serial(&self) -> u64 {
+        self.serial
+    }
+
+    /// The thread of the last event, and its number: threads are numbered as they come.
+    pub fn thread(&self) -> (usize, &Thread) {
+        (self.thread, &self.threads[self.thread])
+    }
+
+    /// All threads.
+    pub fn threads(&self) -> &[Thread] {
+        &self.threads
+    }
+
+    /// The blocks of the heap that are live now, in no order.
+    pub fn held(&self) -> impl Iterator<Item = Held> {
+        self.heap.values().copied()
+    }
+}
