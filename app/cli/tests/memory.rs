@@ -17,7 +17,7 @@ fn a_report_of_firefox_is_drawn_as_about_memory_draws_it() {
     let said =
         scratch.thaw(["memory", "show", &start]).exits(0).says("Explicit Allocations").says("Other Measurements");
     let out = said.out();
-    assert!(out.starts_with("Main Process (pid "), "{out}");
+    assert!(out.starts_with("Total resident memory (approximate) -- 373.56 MiB\n\nMain Process (pid "), "{out}");
     assert!(out.find("\nRDD (pid").unwrap() > out.find("\nprealloc (pid").unwrap(), "the larger one is first");
     // Firefox breaks two of its own rules.
     let warnings: Vec<&str> = out.lines().filter_map(|line| line.strip_prefix("warning: ")).collect();
@@ -94,19 +94,84 @@ p (pid NNN)
 Explicit Allocations
 
 8.00 MiB (100.0%) -- explicit
-├── 5.99 MiB (74.88%) ── heap-unclassified
-├── 1.00 MiB (12.50%) -- leaf
-│  ├── 5.00 MiB (62.50%) ── x [+]
+├──5.99 MiB (74.88%) ── heap-unclassified
+├──1.00 MiB (12.50%) -- leaf
+│  ├──5.00 MiB (62.50%) ── x [+]
 │  └──-4.00 MiB (-50.00%) ── (fake child) [!]
-├── 3.00 MiB (37.50%) ── kept
+├──3.00 MiB (37.50%) ── kept
 ├──-2.00 MiB (-25.00%) ── gone/pid NNN [-]
-└── 0.01 MiB (00.12%) ── tiny [+]
+└──0.01 MiB (00.12%) ── tiny [+]
 
 Other Measurements
 
 10.00 MiB ── heap-allocated
 ";
     assert_eq!(said.out().trim_end(), expected.trim_end(), "{}", said.framed());
+}
+
+/// Lines of a tree: without empty ones, and without what is drawn differently on purpose (docs/memory.md, Reading a tree).
+fn lines(text: &str) -> Vec<String> {
+    let is_drawn = |line: &&str| {
+        let left_out = ["warning: ", "[?!]: ", "Total resident memory (approximate) -- 0"];
+        !line.trim().is_empty() && !left_out.iter().any(|start| line.starts_with(start))
+    };
+    let comparable = |line: &str| {
+        let line = line.replace(" MiB", " MB").replace("(n/a)", "(100.0%)");
+        let line = line.trim_end_matches(" [+]").trim_end_matches(" [-]");
+        // Single figures stand below each other: the longer unit moves those without one.
+        line.trim_start().to_owned()
+    };
+    text.lines().filter(is_drawn).map(comparable).collect()
+}
+
+#[test]
+fn trees_are_those_of_about_memory_line_by_line() {
+    let scratch = Scratch::new();
+    let fixture = |name: &str| root().join("fixtures/memory/about-memory").join(name).to_string_lossy().into_owned();
+    let (state, before, after) = (fixture("state.json"), fixture("before.json"), fixture("after.json"));
+    let show = ["memory", "show", &state];
+    let diff = ["memory", "diff", &before, &after];
+    for (words, name) in [(&show[..], "state"), (&diff[..], "change")] {
+        for (verbose, name) in [("--color=never", format!("{name}.txt")), ("--verbose", format!("{name}.verbose.txt"))]
+        {
+            let said = scratch.thaw(words.iter().chain([&verbose])).exits(0);
+            let firefox = std::fs::read_to_string(fixture(&name)).unwrap();
+            for (number, (ours, theirs)) in lines(&said.out()).iter().zip(lines(&firefox)).enumerate() {
+                assert_eq!(*ours, theirs, "line {number} of {name}\n{}", said.framed());
+            }
+            assert_eq!(lines(&said.out()).len(), lines(&firefox).len(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn several_runs_of_two_versions_are_compared() {
+    let scratch = Scratch::new();
+    let head = r#"{"schema":"thaw.memory-watch/1","thaw_version":"","command":[],"whose":{"program":1},"start_ticks":1,"began_ns":0,"created_unix_ns":0}"#;
+    for (version, sizes) in [("old", [100, 101, 99, 102]), ("new", [120, 121, 119, 122])] {
+        for (run, size) in sizes.into_iter().enumerate() {
+            let bytes = size * 1_000_000;
+            let sample = format!(
+                r#"{{"at_ns":1000000000,"processes":[{{"pid":1,"name":"x","rss":{bytes},"pss":{bytes},"uss":{bytes},"swap":0}}],"mark":"loaded"}}"#
+            );
+            scratch.write(&format!("{version}/{run}.memory"), format!("{head}\n{sample}\n"));
+        }
+        scratch.write(&format!("{version}/notes"), "no watch");
+    }
+    let said = scratch.thaw(["memory", "diff", "old", "new"]).exits(0).says("loaded").says("4, 4").says("100.5 MB");
+    assert!(said.out().contains("+19.9 % ["), "{}", said.framed());
+    let json = scratch.thaw(["memory", "diff", "old", "new", "--json"]).exits(0).json();
+    assert_eq!(
+        (json["schema"].as_str(), json["files"][0][3].as_str()),
+        (Some("thaw.memory-runs/1"), Some("old/3.memory"))
+    );
+    assert_eq!(json["checkpoints"][0]["pss"]["after"].as_array().unwrap().len(), 4);
+    scratch.thaw(["memory", "diff", "old", "new/0.memory"]).exits(0).says("4, 1");
+    scratch.thaw(["memory", "diff", "old", "new", "--at", "loaded"]).exits(2).complains("--at");
+    scratch.thaw(["memory", "show", "old"]).exits(2).complains("one watch");
+    std::fs::create_dir(scratch.path("empty")).unwrap();
+    scratch.thaw(["memory", "diff", "old", "empty"]).exits(2).hints("one for each run");
+    scratch.thaw(["memory", "diff", "old", &firefox("start.json.gz")]).exits(2).complains("cannot be compared");
 }
 
 #[test]
@@ -164,6 +229,16 @@ fn a_process_that_runs_is_watched_for_a_while() {
     assert_eq!(json["head"]["whose"]["program"].as_u64(), Some(sleeper.0.id().into()));
     assert_eq!(json["checkpoints"][0]["total"]["processes"], 1);
     assert!(Path::new("/proc").join(&pid).exists(), "it is left alone");
+}
+
+#[test]
+fn a_process_of_somebody_else_is_not_watched_in_vain() {
+    if std::fs::read("/proc/1/smaps_rollup").is_ok() {
+        return testing::skip("needs a user who may not look at process 1");
+    }
+    let scratch = Scratch::new();
+    scratch.thaw(["memory", "watch", "1"]).exits(3).complains("not for us to see").hints("as root");
+    assert!(!scratch.path("thaw.memory").exists());
 }
 
 /// A C program with `embed/memreport` in it, and where the library is; `None` (counted as skipped): no compiler, or the library is not built.
