@@ -436,6 +436,28 @@ mod tests {
     }
 
     #[test]
+    fn what_is_unclassified_must_be_known() {
+        // Exported by areweslimyet.com: it is there already.
+        let reports = ["explicit/a", "explicit/heap-unclassified"].map(|path| report(path, Kind::Heap, 10));
+        let shown = trees([&reports[..], &[report(HEAP_ALLOCATED, Kind::Other, 99)]].concat(), Detail::All);
+        assert_eq!(drawn(&shown[0].trees[0]), "explicit=20[a=10 heap-unclassified=10]");
+        // Nothing explicit: there is no tree.
+        assert!(trees(vec![report(HEAP_ALLOCATED, Kind::Other, 99)], Detail::All)[0].trees.is_empty());
+        // In a difference: a heap of the same size, and one of which nothing is said.
+        let file = |amount, heap: Option<i64>| {
+            let heap = heap.map(|amount| report(HEAP_ALLOCATED, Kind::Other, amount));
+            MemoryFile::new(std::iter::once(report("explicit/a", Kind::Heap, amount)).chain(heap).collect())
+        };
+        let all = Options { detail: Detail::All, meaning: Meaning::Difference, process: &|_| true, path: &|_| true };
+        let of = |heap| build(&crate::diff::diff(&file(10, heap), &file(14, heap)), &all).remove(0);
+        let known = of(Some(50));
+        assert_eq!(drawn(&known.trees[0]), "explicit=0[a=4 heap-unclassified=-4]");
+        assert!(known.others.is_empty() && known.warnings.is_empty(), "{known:?}");
+        let unknown = of(None);
+        assert_eq!((drawn(&unknown.trees[0]).as_str(), unknown.warnings.len()), ("explicit=4[a=4]", 1));
+    }
+
+    #[test]
     fn the_main_process_is_first_and_the_others_stand_by_size() {
         let of = |process: &str, amount| Report { process: process.into(), ..report("resident", Kind::Other, amount) };
         let shown =

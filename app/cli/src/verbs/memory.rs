@@ -80,17 +80,20 @@ pub struct RunsDocument {
 /// Between SIGTERM and the end of our interest; the first process is killed then.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// A watch and its file.
+type NamedWatch = (String, watch::Watched);
+
 /// What a file is.
 enum Content {
     Report(MemoryFile),
     Watch(Box<watch::Watched>),
     /// A directory: a run each.
-    Watches(Vec<(String, watch::Watched)>),
+    Watches(Vec<NamedWatch>),
 }
 
 impl Content {
     /// Runs with their names, of what is a watch or several.
-    fn runs(self, path: &Path) -> Option<Vec<(String, watch::Watched)>> {
+    fn runs(self, path: &Path) -> Option<Vec<NamedWatch>> {
         match self {
             Self::Report(_) => None,
             Self::Watch(watched) => Some(vec![(shown(path), *watched)]),
@@ -202,8 +205,6 @@ fn diff(args: &DiffArgs) -> Result<Exit> {
     }
 }
 
-type NamedWatch = (String, watch::Watched);
-
 fn compare_runs(first: Vec<NamedWatch>, second: Vec<NamedWatch>, args: &DiffArgs) -> Result<Exit> {
     if args.at.is_some() || args.look.html.is_some() {
         return Err(Error::new(Exit::Usage, "--at and --html are for two watches, not for directories of them", ""));
@@ -248,11 +249,10 @@ fn write_page(target: &Path, page: String) -> Result<Exit> {
 }
 
 fn read(path: &Path) -> Result<Content> {
-    let cannot = |cause| Error::on(Exit::Usage, "cannot read", path).because(cause);
     if path.is_dir() {
         return watches(path);
     }
-    let bytes = std::fs::read(path).map_err(cannot)?;
+    let bytes = std::fs::read(path).map_err(|cause| Error::on(Exit::Usage, "cannot read", path).because(cause))?;
     if bytes.starts_with(watch::BEGINNING) {
         return Ok(Content::Watch(Box::new(watch::parse(&bytes, &shown(path))?)));
     }
