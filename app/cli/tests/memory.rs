@@ -243,8 +243,9 @@ fn a_process_that_runs_is_watched_for_a_while() {
 #[test]
 fn a_process_of_somebody_else_is_not_watched_in_vain() {
     let nobody = 65534;
+    let sleeper = Mortal(Command::new("sleep").arg("1000").spawn().unwrap());
     let mut thaw = Command::new(env!("CARGO_BIN_EXE_thaw"));
-    thaw.args(["memory", "watch", &std::process::id().to_string(), "--end", "1s"]).current_dir("/").uid(nobody);
+    thaw.args(["memory", "watch", &sleeper.0.id().to_string(), "--end", "1s"]).current_dir("/").uid(nobody);
     let Ok(output) = thaw.output() else {
         return testing::skip("needs root, and a build directory that others may read");
     };
