@@ -1,7 +1,10 @@
 //! `thaw memory`: what a user sees, with reports that Firefox wrote.
 
 use crate::scratch::{Mortal, Said, Scratch, root};
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -17,7 +20,7 @@ fn a_report_of_firefox_is_drawn_as_about_memory_draws_it() {
     let said =
         scratch.thaw(["memory", "show", &start]).exits(0).says("Explicit Allocations").says("Other Measurements");
     let out = said.out();
-    assert!(out.starts_with("Main Process (pid "), "{out}");
+    assert!(out.starts_with("Total resident memory (approximate) -- 373.56 MiB\n\nMain Process (pid "), "{out}");
     assert!(out.find("\nRDD (pid").unwrap() > out.find("\nprealloc (pid").unwrap(), "the larger one is first");
     // Firefox breaks two of its own rules.
     let warnings: Vec<&str> = out.lines().filter_map(|line| line.strip_prefix("warning: ")).collect();
@@ -56,13 +59,16 @@ fn reports_are_saved_and_compared() {
     let said = scratch.thaw(["memory", "diff", &start, &later]).exits(0).says("Main Process (pid NNN)").says(" [-]");
     assert!(said.out().contains(" [+]") && said.out().contains("heap-unclassified"), "{}", said.framed());
     // There and back is the same with the other sign.
-    let amounts = |first: &str, second: &str| -> Vec<i64> {
+    let amounts = |first: &str, second: &str| -> BTreeMap<String, i64> {
         let json = scratch.thaw(["memory", "diff", first, second, "--json"]).exits(0).json();
         assert_eq!(json["difference"], true);
-        let processes = json["processes"].as_array().unwrap();
-        processes.iter().map(|process| process["trees"][0]["amount"].as_i64().unwrap()).collect()
+        let process = |process: &Value| {
+            let name = process["name"].as_str().unwrap().to_owned();
+            (name, process["trees"][0]["amount"].as_i64().unwrap())
+        };
+        json["processes"].as_array().unwrap().iter().map(process).collect()
     };
-    let back: Vec<i64> = amounts(&later, &start).into_iter().map(|amount| -amount).collect();
+    let back: BTreeMap<_, _> = amounts(&later, &start).into_iter().map(|(name, amount)| (name, -amount)).collect();
     assert_eq!(amounts(&start, &later), back);
 }
 
@@ -94,19 +100,87 @@ p (pid NNN)
 Explicit Allocations
 
 8.00 MiB (100.0%) -- explicit
-├── 5.99 MiB (74.88%) ── heap-unclassified
-├── 1.00 MiB (12.50%) -- leaf
-│  ├── 5.00 MiB (62.50%) ── x [+]
+├──5.99 MiB (74.88%) ── heap-unclassified
+├──1.00 MiB (12.50%) -- leaf
+│  ├──5.00 MiB (62.50%) ── x [+]
 │  └──-4.00 MiB (-50.00%) ── (fake child) [!]
-├── 3.00 MiB (37.50%) ── kept
+├──3.00 MiB (37.50%) ── kept
 ├──-2.00 MiB (-25.00%) ── gone/pid NNN [-]
-└── 0.01 MiB (00.12%) ── tiny [+]
+└──0.01 MiB (00.12%) ── tiny [+]
 
 Other Measurements
 
 10.00 MiB ── heap-allocated
 ";
     assert_eq!(said.out().trim_end(), expected.trim_end(), "{}", said.framed());
+}
+
+/// Lines of a tree: without empty ones, and without what is drawn differently on purpose (docs/memory.md, Reading a tree).
+fn lines(text: &str) -> Vec<String> {
+    let mut in_warning = false;
+    let is_drawn = |line: &&str| {
+        // A long warning goes on below, indented.
+        in_warning = line.starts_with("warning: ") || in_warning && line.starts_with("         ");
+        let left_out = ["[?!]: ", "Total resident memory (approximate) -- 0"];
+        !in_warning && !line.trim().is_empty() && !left_out.iter().any(|start| line.starts_with(start))
+    };
+    let comparable = |line: &str| {
+        let line = line.replace(" MiB", " MB").replace("(n/a)", "(100.0%)");
+        let line = line.trim_end_matches(" [+]").trim_end_matches(" [-]");
+        // Single figures stand below each other: the longer unit moves those without one.
+        line.trim_start().to_owned()
+    };
+    text.lines().filter(is_drawn).map(comparable).collect()
+}
+
+#[test]
+fn trees_are_those_of_about_memory_line_by_line() {
+    let scratch = Scratch::new();
+    let fixture = |name: &str| root().join("fixtures/memory/about-memory").join(name).to_string_lossy().into_owned();
+    let (state, before, after) = (fixture("state.json"), fixture("before.json"), fixture("after.json"));
+    let show = ["memory", "show", &state];
+    let diff = ["memory", "diff", &before, &after];
+    for (words, name) in [(&show[..], "state"), (&diff[..], "change")] {
+        for (verbose, name) in [("--color=never", format!("{name}.txt")), ("--verbose", format!("{name}.verbose.txt"))]
+        {
+            let said = scratch.thaw(words.iter().chain([&verbose])).exits(0);
+            let firefox = std::fs::read_to_string(fixture(&name)).unwrap();
+            for (number, (ours, theirs)) in lines(&said.out()).iter().zip(lines(&firefox)).enumerate() {
+                assert_eq!(*ours, theirs, "line {number} of {name}\n{}", said.framed());
+            }
+            assert_eq!(lines(&said.out()).len(), lines(&firefox).len(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn several_runs_of_two_versions_are_compared() {
+    let scratch = Scratch::new();
+    let head = r#"{"schema":"thaw.memory-watch/1","thaw_version":"","command":[],"whose":{"program":1},"start_ticks":1,"began_ns":0,"created_unix_ns":0}"#;
+    for (version, sizes) in [("old", [100, 101, 99, 102]), ("new", [120, 121, 119, 122])] {
+        for (run, size) in sizes.into_iter().enumerate() {
+            let bytes = size * 1_000_000;
+            let sample = format!(
+                r#"{{"at_ns":1000000000,"processes":[{{"pid":1,"name":"x","rss":{bytes},"pss":{bytes},"uss":{bytes},"swap":0}}],"mark":"loaded"}}"#
+            );
+            scratch.write(&format!("{version}/{run}.memory"), format!("{head}\n{sample}\n"));
+        }
+        scratch.write(&format!("{version}/notes"), "no watch");
+    }
+    let said = scratch.thaw(["memory", "diff", "old", "new"]).exits(0).says("loaded").says("4, 4").says("100.5 MB");
+    assert!(said.out().contains("+19.9 % ["), "{}", said.framed());
+    let json = scratch.thaw(["memory", "diff", "old", "new", "--json"]).exits(0).json();
+    assert_eq!(
+        (json["schema"].as_str(), json["files"][0][3].as_str()),
+        (Some("thaw.memory-runs/1"), Some("old/3.memory"))
+    );
+    assert_eq!(json["checkpoints"][0]["pss"]["after"].as_array().unwrap().len(), 4);
+    scratch.thaw(["memory", "diff", "old", "new/0.memory"]).exits(0).says("4, 1");
+    scratch.thaw(["memory", "diff", "old", "new", "--at", "loaded"]).exits(2).complains("--at");
+    scratch.thaw(["memory", "show", "old"]).exits(2).complains("one watch");
+    std::fs::create_dir(scratch.path("empty")).unwrap();
+    scratch.thaw(["memory", "diff", "old", "empty"]).exits(2).hints("one for each run");
+    scratch.thaw(["memory", "diff", "old", &firefox("start.json.gz")]).exits(2).complains("cannot be compared");
 }
 
 #[test]
@@ -164,6 +238,21 @@ fn a_process_that_runs_is_watched_for_a_while() {
     assert_eq!(json["head"]["whose"]["program"].as_u64(), Some(sleeper.0.id().into()));
     assert_eq!(json["checkpoints"][0]["total"]["processes"], 1);
     assert!(Path::new("/proc").join(&pid).exists(), "it is left alone");
+}
+
+#[test]
+fn a_process_of_somebody_else_is_not_watched_in_vain() {
+    let nobody = 65534;
+    let sleeper = Mortal(Command::new("sleep").arg("1000").spawn().unwrap());
+    let mut thaw = Command::new(env!("CARGO_BIN_EXE_thaw"));
+    thaw.args(["memory", "watch", &sleeper.0.id().to_string(), "--end", "1s"]).current_dir("/").uid(nobody);
+    let Ok(output) = thaw.output() else {
+        return testing::skip("needs root, and a build directory that others may read");
+    };
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("not for us to see") && said.contains("as root"), "{said}");
+    assert!(!Path::new("/thaw.memory").exists());
 }
 
 /// A C program with `embed/memreport` in it, and where the library is; `None` (counted as skipped): no compiler, or the library is not built.

@@ -39,6 +39,22 @@ fn number_of(id: Id) -> c_int {
     c_int::try_from(id.0).unwrap_or(0)
 }
 
+/// Where a function lies, by the start and the name of its program or library; `None`: in neither (made at run time).
+///
+/// A library that is unloaded takes its functions with it, and another one may come to lie there.
+fn home(function: *const c_void) -> Option<(usize, Vec<u8>)> {
+    let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: `info` is valid for writes, and zeroed bytes are a valid Dl_info; the name is read at once.
+    unsafe {
+        if libc::dladdr(function, info.as_mut_ptr()) == 0 {
+            return None;
+        }
+        let info = info.assume_init();
+        let name = if info.dli_fname.is_null() { &[] } else { CStr::from_ptr(info.dli_fname).to_bytes() };
+        Some((info.dli_fbase as usize, name.to_vec()))
+    }
+}
+
 /// # Safety
 /// `name` ends in a zero; `collect` may be called with `context` until it is unregistered.
 #[unsafe(no_mangle)]
@@ -51,7 +67,12 @@ unsafe extern "C" fn thaw_memreport_register(
     let context = Context(context);
     // SAFETY: the caller's promise.
     let name = unsafe { text(name) };
+    let loaded = home(collect as *const c_void);
     number_of(crate::register(&name, move |collection| {
+        if home(collect as *const c_void) != loaded {
+            collection.broken("is in a library that was unloaded: unregister it before".into());
+            return;
+        }
         // SAFETY: the caller's promise; the collection lives until the function returns.
         unsafe { collect(collection, context.get()) }
     }))
@@ -70,8 +91,13 @@ extern "C" fn thaw_memreport_unregister(id: c_int) {
 unsafe extern "C" fn thaw_memreport_minimize_register(minimize: Option<MinimizeFn>, context: *mut c_void) -> c_int {
     let Some(minimize) = minimize else { return 0 };
     let context = Context(context);
-    // SAFETY: the caller's promise.
-    number_of(crate::on_minimize(move || unsafe { minimize(context.get()) }))
+    let loaded = home(minimize as *const c_void);
+    number_of(crate::on_minimize(move || {
+        if home(minimize as *const c_void) == loaded {
+            // SAFETY: the caller's promise.
+            unsafe { minimize(context.get()) }
+        }
+    }))
 }
 
 /// # Safety

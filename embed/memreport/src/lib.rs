@@ -29,11 +29,11 @@ mod server;
 pub use server::{StartError, dump, start};
 
 use marks::Marks;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
 
 /// Where the memory of a report lies. The numbers are those of the file format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,42 +98,105 @@ struct State {
     freed_in_order: VecDeque<usize>,
     /// Last amounts of cumulative counts.
     counts: HashMap<String, i64>,
+    /// The process of which a thread calls callbacks. A forked child has this too, but not the thread.
+    turn: Option<u32>,
+    /// The callback that runs.
+    running: Option<Id>,
 }
 
 static STATE: Mutex<Option<State>> = Mutex::new(None);
-/// Held while callbacks run: so that taking one out returns when it runs no more.
-static RUNNING: Mutex<()> = Mutex::new(());
+/// `turn` or `running` of the state have changed.
+static CHANGED: Condvar = Condvar::new();
+
+type Guard = MutexGuard<'static, Option<State>>;
 
 thread_local! {
     static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
+    /// The state, while this thread forks.
+    static FORKING: RefCell<Option<Guard>> = const { RefCell::new(None) };
+}
+
+fn state() -> Guard {
+    static ONCE: Once = Once::new();
+    // A child would wait forever for a thread that had the state when it was forked, and is not there.
+    // SAFETY: the functions neither unwind nor fork.
+    ONCE.call_once(|| unsafe {
+        libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork));
+    });
+    // A reporter of Rust that panicked must not end reporting.
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+unsafe extern "C" fn before_fork() {
+    // A thread that is about to end has no place for it any more.
+    let _ = FORKING.try_with(|held| *held.borrow_mut() = Some(STATE.lock().unwrap_or_else(PoisonError::into_inner)));
+}
+
+unsafe extern "C" fn after_fork() {
+    let _ = FORKING.try_with(|held| held.borrow_mut().take());
 }
 
 fn with_state<T>(work: impl FnOnce(&mut State) -> T) -> T {
-    // A reporter of Rust that panicked must not end reporting.
-    let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
-    work(state.get_or_insert_default())
+    work(state().get_or_insert_default())
+}
+
+/// Waits while this is so.
+fn wait_while(mut condition: impl FnMut(&State) -> bool) -> Guard {
+    let waited = CHANGED.wait_while(state(), |state| condition(state.get_or_insert_default()));
+    waited.unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Keeps callbacks to one thread at a time; `None`: this thread runs one already.
-struct Turn {
-    _guard: MutexGuard<'static, ()>,
-}
+struct Turn;
 
 impl Turn {
     fn take() -> Option<Self> {
         if IN_CALLBACK.get() {
             return None;
         }
-        let guard = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+        let process = std::process::id();
+        let mut state = wait_while(|state| state.turn == Some(process));
+        state.get_or_insert_default().turn = Some(process);
         IN_CALLBACK.set(true);
-        Some(Self { _guard: guard })
+        Some(Self)
+    }
+
+    /// Calls what `find` finds, if it is still there, and not after it was taken out. `Err`: it panicked; its hook has said so.
+    fn call<T>(
+        &self,
+        id: Id,
+        find: impl FnOnce(&State) -> Option<T>,
+        call: impl FnOnce(&T),
+    ) -> Option<std::thread::Result<()>> {
+        let found = with_state(|state| {
+            let found = find(state)?;
+            state.running = Some(id);
+            Some(found)
+        })?;
+        let result = catch_unwind(AssertUnwindSafe(|| call(&found)));
+        drop(found);
+        with_state(|state| state.running = None);
+        CHANGED.notify_all();
+        Some(result)
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
+        with_state(|state| state.turn = None);
+        CHANGED.notify_all();
         IN_CALLBACK.set(false);
     }
+}
+
+/// Name of the reporter that runs now.
+pub(crate) fn running() -> Option<String> {
+    with_state(|state| state.running.and_then(|id| state.reporters.get(&id)).map(|(name, _)| name.clone()))
+}
+
+/// Whether this thread is inside of a callback.
+pub(crate) fn is_in_callback() -> bool {
+    IN_CALLBACK.get()
 }
 
 impl State {
@@ -163,10 +226,12 @@ pub fn on_minimize(minimize: impl Fn() + Send + Sync + 'static) -> Id {
 
 /// Takes out a reporter or a callback. When this returns it runs no more, unless it was called from a callback.
 pub fn unregister(id: Id) {
-    let taken = with_state(|state| (state.reporters.remove(&id), state.minimizers.remove(&id)));
-    // Waits for a callback that runs now; what was registered is dropped outside of the lock.
-    let _turn = Turn::take();
-    drop(taken);
+    // What was registered is dropped outside of the lock.
+    let _taken = with_state(|state| (state.reporters.remove(&id), state.minimizers.remove(&id)));
+    if !IN_CALLBACK.get() {
+        let process = std::process::id();
+        drop(wait_while(|state| state.running == Some(id) && state.turn == Some(process)));
+    }
 }
 
 /// Marks a block as reported under `path` until [`report_on_free`]: for reporters that only keep a counter. The counter itself is
@@ -201,11 +266,11 @@ pub fn report_on_free(block: *const c_void) {
 /// Calls the callbacks of [`on_minimize`], then asks the allocator to give free pages back.
 /// `false`: called from inside a callback, nothing was done.
 pub fn minimize() -> bool {
-    let Some(_turn) = Turn::take() else { return false };
-    let minimizers: Vec<Minimize> = with_state(|state| state.minimizers.values().cloned().collect());
-    for minimize in minimizers {
-        // The panic has been said by its hook; the others are called all the same.
-        let _ = catch_unwind(AssertUnwindSafe(|| minimize()));
+    let Some(turn) = Turn::take() else { return false };
+    let ids: Vec<Id> = with_state(|state| state.minimizers.keys().copied().collect());
+    for id in ids {
+        // After one that panics the others are called all the same.
+        turn.call(id, |state| state.minimizers.get(&id).cloned(), |minimize| minimize());
     }
     allocator::trim();
     true
@@ -394,12 +459,12 @@ pub struct Collected {
 
 /// Asks all reporters. `None`: called from inside a callback.
 pub fn collect(reason: &str) -> Option<Collected> {
-    let _turn = Turn::take()?;
+    let turn = Turn::take()?;
     let began = Moment::now();
     // First: what the collection itself takes is no part of the program.
     let mut reports = allocator::process_reports();
     let (reporters, on_alloc, freed) = with_state(|state| {
-        let reporters: Vec<(String, Collect)> = state.reporters.values().cloned().collect();
+        let reporters: Vec<(Id, String)> = state.reporters.iter().map(|(id, (name, _))| (*id, name.clone())).collect();
         (reporters, state.on_alloc.clone(), state.freed.clone())
     });
     let mut marks = Marks::new(freed);
@@ -411,7 +476,7 @@ pub fn collect(reason: &str) -> Option<Collected> {
         }
     }
     let mut reported = Vec::new();
-    for (name, collect) in &reporters {
+    for (id, name) in &reporters {
         let first = reports.len();
         let mut collection = Collection {
             name,
@@ -422,9 +487,12 @@ pub fn collect(reason: &str) -> Option<Collected> {
             sums: BTreeMap::new(),
             reported_heap: 0,
         };
-        // One that panics must not end the program, or the thread that answers.
-        if catch_unwind(AssertUnwindSafe(|| collect(&mut collection))).is_err() {
-            collection.broken("panicked".into());
+        let find = |state: &State| state.reporters.get(id).map(|(_, collect)| collect.clone());
+        match turn.call(*id, find, |collect| collect(&mut collection)) {
+            Some(Ok(())) => {}
+            // It must not end the program, or the thread that answers.
+            Some(Err(_)) => collection.broken("panicked".into()),
+            None => continue,
         }
         for (path, bytes) in std::mem::take(&mut collection.sums) {
             collection.report(&path, Kind::Heap, Units::Bytes, bytes as i64, "Blocks of this kind.");

@@ -21,6 +21,8 @@ use std::time::{Duration, SystemTime};
 const VARIABLE: &str = "THAW_MEMREPORT";
 /// A peer that says nothing does not hold the others up for longer.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// A reporter that waits for longer does not keep the program from ending.
+const EXIT_PATIENCE: Duration = Duration::from_secs(5);
 /// Below this share of the threshold it is armed again.
 const REARM_PERCENT: usize = 90;
 /// Some task waits for memory for 300 ms in 2 s. The window is the one that needs no privilege.
@@ -187,8 +189,25 @@ extern "C" fn at_exit() {
     }
     unlink(running.socket.as_deref());
     if running.at_exit {
-        say(write_report("exit", &running.directory));
+        say(report_at_exit(running.directory));
     }
+}
+
+/// On a thread of its own, as always: the program may end with a lock in its hands that a reporter waits for. Then it ends without a report.
+fn report_at_exit(directory: PathBuf) -> io::Result<PathBuf> {
+    if crate::is_in_callback() {
+        return Err(io::Error::other("a reporter ended the program"));
+    }
+    let (done, written) = std::sync::mpsc::channel();
+    std::thread::Builder::new().name("thaw-memreport".into()).spawn(move || {
+        block_signals();
+        // Nobody listens when it took too long.
+        let _ = done.send(write_report("exit", &directory));
+    })?;
+    written.recv_timeout(EXIT_PATIENCE).unwrap_or_else(|_| {
+        let name = crate::running().unwrap_or_default();
+        Err(io::Error::other(format!("the reporter '{name}' has not returned for {} s", EXIT_PATIENCE.as_secs())))
+    })
 }
 
 /// Writes a report into a file of this name, whole or not at all.

@@ -254,6 +254,107 @@ fn the_example_gives_its_cache_back() {
     program.end();
 }
 
+/// Where the language of the header begins and ends, and every compiler that is here.
+#[test]
+fn the_header_is_that_of_all_languages() {
+    let home = tempfile::tempdir().unwrap();
+    let languages: [(&[&str], &str, &[&str]); 2] = [
+        (&["cc", "gcc", "clang"], "c", &["c89", "gnu89", "c99", "c11", "c17", "c2x"]),
+        (&["c++", "g++", "clang++"], "cc", &["c++98", "c++11", "c++14", "c++17", "c++20", "c++2b"]),
+    ];
+    let uses = "static void collect(thaw_collection *c, void *x) { thaw_report(c, \"a\", THAW_HEAP, THAW_BYTES, (int64_t)thaw_measure(c, x), \"A.\"); }\n\
+        int main(void) { return thaw_memreport_is_there() + thaw_reporter_register(\"a\", collect, NULL) + (thaw_memreport_minimize != NULL); }\n";
+    let mut tried = 0;
+    for (compilers, suffix, standards) in languages {
+        for (name, body) in [("unused", "int main(void) { return 0; }\n"), ("used", uses)] {
+            let source = home.path().join(format!("{name}.{suffix}"));
+            std::fs::write(&source, format!("#include \"thaw_memreport.h\"\n{body}")).unwrap();
+            for (compiler, standard) in compilers.iter().flat_map(|one| standards.iter().map(move |other| (one, other)))
+            {
+                let mut command = Command::new(compiler);
+                command.args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-fvisibility=hidden", "-O1", "-o"]);
+                command
+                    .arg(home.path().join("out"))
+                    .arg(format!("-std={standard}"))
+                    .arg("-I")
+                    .arg(here().join("include"));
+                let Ok(output) = command.arg(&source).output() else { continue };
+                let said = String::from_utf8_lossy(&output.stderr);
+                assert!(output.status.success(), "{compiler} {standard} {name}: {said}");
+                assert_eq!(
+                    Command::new(home.path().join("out")).status().unwrap().code(),
+                    Some(0),
+                    "without the library"
+                );
+                tried += 1;
+            }
+        }
+    }
+    if tried == 0 {
+        testing::skip("needs a compiler for C or C++");
+    }
+}
+
+/// Runs `tests/hard.c`; its file `name`, and what it says on stdout and stderr.
+fn run_hard(home: &Path, words: &[&str]) -> Option<(std::process::ExitStatus, String)> {
+    let program = build(home, "tests/hard.c", &Link::Dynamic)?;
+    let mut command = Command::new(program);
+    command.args(words).env("LD_LIBRARY_PATH", library()).env("TMPDIR", home).env_remove("THAW_MEMREPORT");
+    let output = command.output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    Some((output.status, String::from_utf8_lossy(&said).into_owned()))
+}
+
+fn saved(path: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+}
+
+#[test]
+fn children_do_not_wait_for_threads_that_they_do_not_have() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("report.json");
+    let Some((status, said)) = run_hard(home.path(), &["forks", file.to_str().unwrap()]) else { return };
+    assert!(status.success() && said == "all children ended\n", "{status} {said}");
+    assert_eq!(saved(&file)["version"], 1);
+}
+
+#[test]
+fn a_reporter_that_waits_forever_does_not_keep_the_program_from_ending() {
+    let home = tempfile::tempdir().unwrap();
+    let Some((status, said)) = run_hard(home.path(), &["stuck"]) else { return };
+    assert!(status.success() && said.contains("the reporter 'stuck one' has not returned"), "{status} {said}");
+}
+
+#[test]
+fn a_library_that_was_unloaded_is_not_called() {
+    let home = tempfile::tempdir().unwrap();
+    let (plugin, file) = (home.path().join("plugin.so"), home.path().join("report.json"));
+    let mut cc = Command::new("cc");
+    cc.args(["-shared", "-fPIC", "-I"]).arg(here().join("include")).arg(here().join("tests/plugin.c"));
+    match cc.arg("-o").arg(&plugin).status() {
+        Ok(status) => assert!(status.success()),
+        Err(_) => return testing::skip("needs cc"),
+    }
+    let words = ["unload", plugin.to_str().unwrap(), file.to_str().unwrap()];
+    let Some((status, said)) = run_hard(home.path(), &words) else { return };
+    assert!(status.success(), "{status} {said}");
+    let broken = saved(&file)["thaw"][0]["broken_rules"].clone();
+    assert_eq!(broken, serde_json::json!(["plugin is in a library that was unloaded: unregister it before"]));
+}
+
+#[test]
+fn ten_thousand_reports_with_odd_names_are_kept() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("report.json");
+    let Some((status, said)) = run_hard(home.path(), &["many", file.to_str().unwrap()]) else { return };
+    assert!(status.success(), "{status} {said}");
+    let report = saved(&file);
+    let many = report["reports"].as_array().unwrap().iter().filter(|one| {
+        one["path"].as_str().is_some_and(|path| path.starts_with("explicit/many/") && path.ends_with("\u{fffd}\u{1}"))
+    });
+    assert_eq!(many.count(), 10_000);
+}
+
 /// A control group with little memory, whose pressure can be read; removed at the end.
 struct Cramped {
     /// Where processes are put; the file `memory.pressure` is in the last one.

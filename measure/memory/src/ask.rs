@@ -75,7 +75,13 @@ pub fn ask(pid: u32, first: First, detail: Detail) -> Result<MemoryFile> {
             ErrorKind::ConnectionRefused => "the socket was left by a killed program: remove it",
             _ => "the program may be stopped, or wait for a lock that a reporter needs",
         };
-        Error::on(Exit::Machine, "cannot ask", &path).because(cause).hint(hint)
+        let error = Error::on(Exit::Machine, "cannot ask", &path).hint(hint);
+        match cause.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                error.because(format!("no answer within {} s", PATIENCE.as_secs()))
+            }
+            _ => error.because(cause),
+        }
     })?;
     file::parse(&text, &shown(&path))
 }

@@ -4,6 +4,7 @@
 //! The list is that of about:memory, so that both say the same of the same files.
 
 use crate::file::{MemoryFile, Presence, Report};
+use crate::tree::HEAP_ALLOCATED;
 use model::{Warning, WarningKind};
 use regex::Regex;
 use std::borrow::Cow;
@@ -73,16 +74,37 @@ pub fn normalized(path: &str) -> String {
     path
 }
 
+/// Names of content processes for one site begin so.
+const ISOLATED: &str = "webIsolated";
+/// Name of content processes for all sites.
+const SHARED: &str = "web (pid NNN)";
+
 /// All reports of one path of one process.
 struct Sum {
     report: Report,
-    reports: i64,
+    reports: usize,
 }
 
-fn sums(file: &MemoryFile) -> BTreeMap<(String, String), Sum> {
+/// Whether content processes are one for each site, or shared by all.
+fn is_isolated(file: &MemoryFile) -> bool {
+    file.reports.iter().any(|report| report.process.starts_with(ISOLATED))
+}
+
+/// Compares a browser with site isolation and one without.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Isolation {
+    Kept,
+    Forgotten,
+}
+
+fn sums(file: &MemoryFile, isolation: Isolation) -> BTreeMap<(String, String), Sum> {
     let mut sums: BTreeMap<(String, String), Sum> = BTreeMap::new();
     for report in &file.reports {
-        let key = (without_pid(&report.process).into_owned(), normalized(&report.path));
+        let process = match isolation {
+            Isolation::Forgotten if report.process.starts_with(ISOLATED) => SHARED.to_owned(),
+            _ => without_pid(&report.process).into_owned(),
+        };
+        let key = (process, normalized(&report.path));
         let sum = sums.entry(key.clone()).or_insert_with(|| Sum {
             report: Report { process: key.0, path: key.1, amount: 0, ..report.clone() },
             reports: 0,
@@ -93,12 +115,20 @@ fn sums(file: &MemoryFile) -> BTreeMap<(String, String), Sum> {
     sums
 }
 
-/// `second` minus `first`, report by report. What did not change is left out.
+/// `second` minus `first`, report by report. What did not change is left out, but for `heap-allocated`.
 pub fn diff(first: &MemoryFile, second: &MemoryFile) -> MemoryFile {
     let mut warnings = Vec::new();
-    let mut after = sums(second);
+    let isolation = if is_isolated(first) == is_isolated(second) { Isolation::Kept } else { Isolation::Forgotten };
+    let mut after = sums(second, isolation);
     let mut changes = Vec::new();
-    for (key, before) in sums(first) {
+    // The sum is in the first report of a path; the others are there to be counted. That the heap is as large as it was tells what is unclassified.
+    let mut add = |report: Report, reports: usize| {
+        if report.amount != 0 || report.path == HEAP_ALLOCATED {
+            let others = std::iter::repeat_n(Report { amount: 0, ..report.clone() }, reports - 1);
+            changes.extend(std::iter::once(report).chain(others));
+        }
+    };
+    for (key, before) in sums(first, isolation) {
         match after.remove(&key) {
             Some(now) => {
                 if (now.report.kind, now.report.units) != (before.report.kind, before.report.units) {
@@ -110,17 +140,17 @@ pub fn diff(first: &MemoryFile, second: &MemoryFile) -> MemoryFile {
                     continue;
                 }
                 let amount = now.report.amount.saturating_sub(before.report.amount);
-                changes.push(Report { amount, ..now.report });
+                add(Report { amount, ..now.report }, now.reports.max(before.reports));
             }
-            None => changes.push(Report {
-                amount: before.report.amount.saturating_neg(),
-                presence: Some(Presence::FirstOnly),
-                ..before.report
-            }),
+            None => {
+                let amount = before.report.amount.saturating_neg();
+                add(Report { amount, presence: Some(Presence::FirstOnly), ..before.report }, before.reports);
+            }
         }
     }
-    changes.extend(after.into_values().map(|now| Report { presence: Some(Presence::SecondOnly), ..now.report }));
-    changes.retain(|change| change.amount != 0);
+    for now in after.into_values() {
+        add(Report { presence: Some(Presence::SecondOnly), ..now.report }, now.reports);
+    }
     let mut file = MemoryFile::new(Vec::new());
     file.has_usable_size = first.has_usable_size && second.has_usable_size;
     file.reports = changes;
@@ -190,9 +220,17 @@ mod tests {
             [
                 ("", "gone", -3, Some(Presence::FirstOnly)),
                 ("web (pid NNN)", "a/x", 3, None),
+                // So that the tree counts two reports of this path.
+                ("web (pid NNN)", "a/x", 0, None),
                 ("", "new", 4, Some(Presence::SecondOnly)),
             ]
         );
         assert!(diff(&first, &first).reports.is_empty());
+        // A browser whose sites have processes of their own, and one whose sites share them.
+        let alone = MemoryFile::new(vec![report("webIsolated=https://a (pid 9)", "a/x", 15), report("", "gone", 3)]);
+        let names = |change: &MemoryFile| change.reports.iter().map(|one| one.process.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&diff(&first, &alone)), ["web (pid NNN)"], "of the same sum of a/x nothing is left");
+        let two = MemoryFile::new(vec![report("webIsolated=https://a (pid 2)", "a/x", 16), report("", "gone", 3)]);
+        assert_eq!(names(&diff(&alone, &two)), ["webIsolated=https://a (pid NNN)"]);
     }
 }

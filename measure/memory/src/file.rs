@@ -203,7 +203,7 @@ pub fn parse(bytes: &[u8], name: &str) -> Result<MemoryFile> {
 /// None that the caller can bring about.
 pub fn write(file: &MemoryFile, packed: Packed) -> Result<Vec<u8>> {
     let bug = |cause: std::io::Error| Error::bug(format!("cannot make a memory report: {cause}"));
-    let text = serde_json::to_vec(file).map_err(|cause| bug(cause.into()))?;
+    let text = ascii(&serde_json::to_string(file).map_err(|cause| bug(cause.into()))?);
     match packed {
         Packed::No => Ok(text),
         Packed::Gzip => {
@@ -211,6 +211,21 @@ pub fn write(file: &MemoryFile, packed: Packed) -> Result<Vec<u8>> {
             encoder.write_all(&text).and_then(|()| encoder.finish()).map_err(bug)
         }
     }
+}
+
+/// JSON with other letters than those of ASCII escaped, as Firefox writes it: about:memory takes each byte of a packed file for a letter.
+fn ascii(json: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(json.len());
+    for letter in json.chars() {
+        if letter.is_ascii() {
+            out.push(letter as u8);
+        } else {
+            for unit in letter.encode_utf16(&mut [0; 2]) {
+                out.extend_from_slice(format!("\\u{unit:04x}").as_bytes());
+            }
+        }
+    }
+    out
 }
 
 /// How a report is written.
@@ -303,6 +318,10 @@ mod tests {
         assert_eq!(plain, packed);
         let again: Value = serde_json::from_slice(&write(&plain, Packed::No).unwrap()).unwrap();
         assert_eq!(again, serde_json::from_str::<Value>(ONE).unwrap(), "nothing is added for Firefox to stumble over");
+        let letters = parse(ONE.replace("explicit/a", "explicit/— 日 🦀").as_bytes(), "x").unwrap();
+        let written = write(&letters, Packed::No).unwrap();
+        assert!(written.is_ascii());
+        assert_eq!(parse(&written, "x").unwrap(), letters);
     }
 
     #[test]

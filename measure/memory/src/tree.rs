@@ -11,6 +11,11 @@ use std::collections::BTreeMap;
 /// What has less than this share of its tree, in per cent, is tiny.
 const SIGNIFICANT_PERCENT: i128 = 1;
 const FAKE_CHILD: &str = "(fake child)";
+/// Names of the process that shows the report begin so.
+const MAIN: &str = "Main Process";
+/// Bytes in all blocks of the heap.
+pub(crate) const HEAP_ALLOCATED: &str = "heap-allocated";
+const UNCLASSIFIED_PATH: &str = "explicit/heap-unclassified";
 const HEAP_UNCLASSIFIED: &str = "Memory of the heap that no reporter measured. It holds what the allocator rounds up if reporters do not measure by usable size.";
 
 /// Which nodes are shown one by one.
@@ -75,7 +80,7 @@ pub struct Node {
     pub presence: Option<Presence>,
     /// Whether the kids are shown.
     pub below: Below,
-    /// Largest amount of any leaf below, without its sign.
+    /// Largest amount of this node and all below, without their signs.
     #[serde(skip)]
     pub largest: u64,
     /// What it is the sum of, largest first.
@@ -103,17 +108,38 @@ pub struct Process {
 pub fn build(file: &MemoryFile, options: &Options<'_>) -> Vec<Process> {
     let mut by_name: BTreeMap<&str, Vec<&Report>> = BTreeMap::new();
     for report in &file.reports {
-        let name = if report.process.is_empty() { "Main Process" } else { &report.process };
-        by_name.entry(name).or_default().push(report);
+        by_name.entry(process_name(report)).or_default().push(report);
     }
     let mut processes: Vec<_> = by_name.into_iter().filter(|(name, _)| (options.process)(name)).collect();
     processes.sort_by_cached_key(|(name, reports)| {
-        let resident = reports.iter().find(|report| report.path == "resident").map_or(0, |report| report.amount);
-        let resident = if options.meaning == Meaning::Difference { resident.saturating_abs() } else { resident };
-        (!name.starts_with("Main Process"), Reverse(resident), *name)
+        let resident = reports.iter().find(|report| report.path == "resident" && report.amount != 0);
+        let resident = resident.map_or(-1, |report| report.amount);
+        (!name.starts_with(MAIN), Reverse(resident), *name)
     });
     let made = processes.into_iter().map(|(name, reports)| process(name, &reports, file.has_usable_size, options));
     made.filter(|process| !process.trees.is_empty() || !process.others.is_empty()).collect()
+}
+
+/// Resident memory of all processes: that of the main one, and what each of the others has alone, or all if it does not say that.
+pub fn resident(file: &MemoryFile) -> Option<i64> {
+    let mut by_process: BTreeMap<&str, [Option<i64>; 2]> = BTreeMap::new();
+    for report in file.reports.iter().filter(|report| report.units == Units::Bytes) {
+        let [all, unique] = by_process.entry(process_name(report)).or_default();
+        match report.path.as_str() {
+            "resident" => *all = Some(report.amount),
+            "resident-unique" => *unique = Some(report.amount),
+            _ => {}
+        }
+    }
+    let of_each = by_process.into_iter().filter_map(|(name, [all, unique])| match name.starts_with(MAIN) {
+        true => all,
+        false => unique.or(all),
+    });
+    of_each.reduce(i64::saturating_add)
+}
+
+fn process_name(report: &Report) -> &str {
+    if report.process.is_empty() { MAIN } else { &report.process }
 }
 
 /// A node while its kids are still being found.
@@ -163,7 +189,7 @@ impl Sprout {
             return Node { name: format!("{name}/{}", kid.name), ..kid };
         }
         let amount = kids.iter().fold(0i64, |sum, kid| sum.saturating_add(kid.amount));
-        let largest = kids.iter().map(|kid| kid.largest).max().unwrap_or(0);
+        let largest = kids.iter().map(|kid| kid.largest).fold(amount.unsigned_abs(), u64::max);
         Node {
             name,
             amount,
@@ -190,6 +216,10 @@ fn process(name: &str, reports: &[&Report], has_usable_size: bool, options: &Opt
     let mut others: BTreeMap<&str, Sprout> = BTreeMap::new();
     let unclassified = unclassified(reports, has_usable_size, options.meaning, &mut warnings);
     for report in reports.iter().copied().chain(&unclassified).filter(|report| (options.path)(&report.path)) {
+        // There to say that it is known, and has not changed.
+        if options.meaning == Meaning::Difference && report.path == HEAP_ALLOCATED && report.amount == 0 {
+            continue;
+        }
         let mut names = report.path.split('/');
         let root = names.next().unwrap_or_default();
         if !report.path.contains('/') {
@@ -219,8 +249,10 @@ fn process(name: &str, reports: &[&Report], has_usable_size: bool, options: &Opt
     }
     grown.sort_by(|a, b| (a.name != "explicit").cmp(&(b.name != "explicit")).then_with(|| a.name.cmp(&b.name)));
     for tree in &mut grown {
-        let total = weight(tree, options.meaning);
-        arrange(tree, total, options);
+        arrange(tree, tree.amount.saturating_abs(), options);
+        if options.meaning == Meaning::State {
+            unfold(tree, tree.amount);
+        }
     }
     let others = others.into_iter().map(|(name, leaf)| leaf.grow(name.to_owned(), Merge::No, &mut wrong)).collect();
     Process { name: name.to_owned(), trees: grown, others, warnings }
@@ -233,25 +265,23 @@ fn unclassified(
     meaning: Meaning,
     warnings: &mut Vec<Warning>,
 ) -> Option<Report> {
+    // Reports that were exported by areweslimyet.com have it already.
+    if reports.iter().any(|report| report.path == UNCLASSIFIED_PATH) {
+        return None;
+    }
     let heap = |report: &&&Report| report.path.starts_with("explicit/") && report.kind == Kind::Heap;
     let reported = reports.iter().filter(heap).fold(0i64, |sum, report| sum.saturating_add(report.amount));
-    let explicit = reports.iter().find(|report| report.path.starts_with("explicit/"));
-    let allocated = reports.iter().find(|report| report.path == "heap-allocated" && report.units == Units::Bytes);
-    let allocated = match (allocated, meaning) {
-        (Some(report), _) => report.amount,
-        // What did not change is not in a difference.
-        (None, Meaning::Difference) if explicit.is_some() => 0,
-        (None, _) => {
-            if let Some(explicit) = explicit {
-                let text = format!(
-                    "{}: 'heap-allocated' is not reported, so 'heap-unclassified' is not known and the explicit tree is too small",
-                    explicit.process
-                );
-                warnings.push(Warning::new(WarningKind::Note, text));
-            }
-            return None;
-        }
+    let explicit = reports.iter().find(|report| report.path.starts_with("explicit/"))?;
+    let Some(allocated) = reports.iter().find(|report| report.path == HEAP_ALLOCATED && report.units == Units::Bytes)
+    else {
+        let text = format!(
+            "{}: 'heap-allocated' is not reported, so 'heap-unclassified' is not known and the explicit tree is too small",
+            explicit.process
+        );
+        warnings.push(Warning::new(WarningKind::Note, text));
+        return None;
     };
+    let allocated = allocated.amount;
     let amount = allocated.saturating_sub(reported);
     if meaning == Meaning::Difference && amount == 0 {
         return None;
@@ -268,13 +298,30 @@ fn unclassified(
     }
     Some(Report {
         process: String::new(),
-        path: "explicit/heap-unclassified".into(),
+        path: UNCLASSIFIED_PATH.into(),
         kind: Kind::Heap,
         units: Units::Bytes,
         amount,
         description: HEAP_UNCLASSIFIED.into(),
         presence: None,
     })
+}
+
+/// Whether an amount cannot be right: it is negative, or more than its whole tree. Changes may be either.
+pub fn is_doubtful(amount: i64, total: i64) -> bool {
+    !(0..=total).contains(&amount)
+}
+
+/// Opens what is folded if there is something doubtful in it; whether there is.
+fn unfold(node: &mut Node, total: i64) -> bool {
+    let mut found = is_doubtful(node.amount, total);
+    for kid in &mut node.kids {
+        found |= unfold(kid, total);
+    }
+    if found {
+        node.below = Below::Open;
+    }
+    found
 }
 
 /// What decides on the order and on being tiny.
@@ -301,15 +348,16 @@ fn arrange(node: &mut Node, total: i64, options: &Options<'_>) {
         node.below = Below::Folded;
     } else if node.kids.len() - first > 1 {
         let kids = node.kids.split_off(first);
+        let amount: i64 = kids.iter().fold(0, |sum, kid| sum.saturating_add(kid.amount));
         node.kids.push(Node {
             name: format!("({} tiny)", kids.len()),
-            amount: kids.iter().fold(0, |sum, kid| sum.saturating_add(kid.amount)),
+            amount,
             units: node.units,
             description: format!("{} sub-trees that have less than {SIGNIFICANT_PERCENT} % of their tree.", kids.len()),
             reports: 1,
             presence: None,
             below: Below::Folded,
-            largest: kids.iter().map(|kid| kid.largest).max().unwrap_or(0),
+            largest: kids.iter().map(|kid| kid.largest).fold(amount.unsigned_abs(), u64::max),
             kids,
         });
         node.kids.sort_by_cached_key(key);
@@ -385,6 +433,28 @@ mod tests {
             trees(vec![report("explicit/a", Kind::Heap, 10), report("heap-allocated", Kind::Other, 6)], Detail::All);
         assert!(twice[0].warnings[0].text.contains("reported twice"));
         assert_eq!(drawn(&twice[0].trees[0]), "explicit=6[a=10 heap-unclassified=-4]");
+    }
+
+    #[test]
+    fn what_is_unclassified_must_be_known() {
+        // Exported by areweslimyet.com: it is there already.
+        let reports = ["explicit/a", "explicit/heap-unclassified"].map(|path| report(path, Kind::Heap, 10));
+        let shown = trees([&reports[..], &[report(HEAP_ALLOCATED, Kind::Other, 99)]].concat(), Detail::All);
+        assert_eq!(drawn(&shown[0].trees[0]), "explicit=20[a=10 heap-unclassified=10]");
+        // Nothing explicit: there is no tree.
+        assert!(trees(vec![report(HEAP_ALLOCATED, Kind::Other, 99)], Detail::All)[0].trees.is_empty());
+        // In a difference: a heap of the same size, and one of which nothing is said.
+        let file = |amount, heap: Option<i64>| {
+            let heap = heap.map(|amount| report(HEAP_ALLOCATED, Kind::Other, amount));
+            MemoryFile::new(std::iter::once(report("explicit/a", Kind::Heap, amount)).chain(heap).collect())
+        };
+        let all = Options { detail: Detail::All, meaning: Meaning::Difference, process: &|_| true, path: &|_| true };
+        let of = |heap| build(&crate::diff::diff(&file(10, heap), &file(14, heap)), &all).remove(0);
+        let known = of(Some(50));
+        assert_eq!(drawn(&known.trees[0]), "explicit=0[a=4 heap-unclassified=-4]");
+        assert!(known.others.is_empty() && known.warnings.is_empty(), "{known:?}");
+        let unknown = of(None);
+        assert_eq!((drawn(&unknown.trees[0]).as_str(), unknown.warnings.len()), ("explicit=4[a=4]", 1));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::file::{MemoryFile, Report};
 use model::{Bytes, Error, Exit, Result};
 use os::process;
 use serde::{Deserialize, Serialize};
+use stats::{Estimate, Random};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
@@ -280,6 +281,70 @@ pub fn pairs(first: &[Checkpoint], second: &[Checkpoint]) -> Vec<Pair> {
         .collect()
 }
 
+/// One checkpoint in several runs of two versions of a program.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Compared {
+    /// Its name.
+    pub name: String,
+    /// Sum of the resident sizes.
+    pub rss: Runs,
+    /// Sum of the proportional sizes.
+    pub pss: Runs,
+    /// Sum of the unique sizes.
+    pub uss: Runs,
+}
+
+/// A figure in all runs that have it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Runs {
+    /// In the runs of the first version.
+    pub before: Vec<Bytes>,
+    /// In those of the second.
+    pub after: Vec<Bytes>,
+    /// Median of the first.
+    pub before_median: Option<f64>,
+    /// Median of the second.
+    pub after_median: Option<f64>,
+    /// One by the other, with its interval from three runs of each on.
+    pub ratio: Option<Estimate>,
+}
+
+impl Runs {
+    fn new(before: Vec<Bytes>, after: Vec<Bytes>, random: &mut Random) -> Self {
+        let [first, second] = [&before, &after].map(|runs| runs.iter().map(|bytes| bytes.0 as f64).collect::<Vec<_>>());
+        let median = |runs: &[f64]| (!runs.is_empty()).then(|| stats::quantile(runs, 0.5));
+        let (before_median, after_median) = (median(&first), median(&second));
+        let comparable = before_median.is_some_and(|median| median > 0.0) && after_median.is_some();
+        let ratio = comparable.then(|| stats::ratio_of_medians(&second, &first, random));
+        Self { before, after, before_median, after_median, ratio }
+    }
+}
+
+/// The checkpoints of several watches of each version, in the order of the first watch that has them.
+pub fn compare(first: &[Vec<Checkpoint>], second: &[Vec<Checkpoint>]) -> Vec<Compared> {
+    let mut names: Vec<&str> = Vec::new();
+    for checkpoint in first.iter().chain(second).flatten() {
+        if !names.contains(&checkpoint.name.as_str()) {
+            names.push(&checkpoint.name);
+        }
+    }
+    let random = &mut Random::from_seed(1);
+    let mut compared = Vec::new();
+    for name in names {
+        let in_runs = |runs: &[Vec<Checkpoint>], of: fn(&Total) -> Bytes| -> Vec<Bytes> {
+            runs.iter().filter_map(|run| run.iter().find(|it| it.name == name)).map(|it| of(&it.total)).collect()
+        };
+        let mut runs = |of| Runs::new(in_runs(first, of), in_runs(second, of), random);
+        compared.push(Compared {
+            name: name.to_owned(),
+            rss: runs(|total| total.rss),
+            pss: runs(|total| total.pss),
+            uss: runs(|total| total.uss),
+        });
+    }
+    compared
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -336,6 +401,29 @@ mod tests {
         let pairs = pairs(&checkpoints[1..], &second.checkpoints());
         assert_eq!(pairs[0].second.unwrap().pss, Bytes(31));
         assert_eq!((pairs[3].name.as_str(), pairs[3].first), ("load", None));
+    }
+
+    #[test]
+    fn runs_of_two_versions_are_compared_by_their_medians() {
+        let run = |pss: u64| {
+            Watched { head: head(), samples: vec![taken(1, pss, Some("load")), taken(2, pss / 2, None)] }.checkpoints()
+        };
+        let first: Vec<_> = [100, 104, 98, 101, 250].map(run).into();
+        let second: Vec<_> = [121, 119, 120, 122, 118].map(run).into();
+        let compared = compare(&first, &second);
+        assert_eq!(compared.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), ["load", "peak", "last"]);
+        let pss = &compared[0].pss;
+        assert_eq!((pss.before_median, pss.after_median, pss.before[4]), (Some(101.0), Some(120.0), Bytes(250)));
+        let ratio = pss.ratio.unwrap();
+        assert!(
+            (ratio.value - 120.0 / 101.0).abs() < 1e-9 && ratio.interval.unwrap().contains(ratio.value),
+            "{ratio:?}"
+        );
+        // A mark that one version has not, and too few runs.
+        let bare = Watched { head: head(), samples: vec![taken(1, 7, None)] }.checkpoints();
+        let compared = super::compare(&first[..2], &[bare]);
+        assert_eq!((compared[0].pss.after_median, compared[0].pss.ratio), (None, None));
+        assert_eq!(compared[1].pss.ratio.unwrap().interval, None);
     }
 
     #[test]

@@ -90,7 +90,7 @@ pub struct ShowArgs {
 #[derive(Debug, Args)]
 #[command(after_help = DIFF_EXAMPLES)]
 pub struct DiffArgs {
-    /// Before: a memory report, or a watch
+    /// Before: a memory report, a watch, or a directory with the watches of several runs
     #[arg(value_name = "FIRST", value_hint = ValueHint::FilePath)]
     pub first: PathBuf,
     /// After: the same kind of file
@@ -160,7 +160,7 @@ const DIFF_ABOUT: &str = "\
 What has changed between two memory reports, or between two watches?
 
 Numbers of processes and threads, addresses and what else is different in each run are taken out of the names first. [+] is only in the second, [-] only in \
-the first. Of two watches it compares the checkpoints of the same name, the peaks and the ends.";
+the first. Of two watches it compares the checkpoints of the same name, the peaks and the ends; of two directories of watches their medians.";
 
 const WATCH_ABOUT: &str = "\
 How much memory does a program have over time?
@@ -188,8 +188,8 @@ Examples:
 const DIFF_EXAMPLES: &str = "\
 Examples:
   thaw memory diff before.json.gz after.json.gz
-  thaw memory diff v1.memory v2.memory
-  thaw memory diff v1.memory v2.memory --at loaded --verbose";
+  thaw memory diff v1.memory v2.memory --at loaded --verbose
+  thaw memory diff runs-of-v1 runs-of-v2";
 
 const WATCH_EXAMPLES: &str = "\
 Examples:

@@ -2,8 +2,8 @@
 
 use super::table::{Align, Table};
 use super::{BOLD, DIM, Page, RESET, YELLOW, harmless, units};
-use crate::verbs::memory::{CompareDocument, TreesDocument, WatchDocument};
-use memory::tree::{Below, Node, Process};
+use crate::verbs::memory::{CompareDocument, RunsDocument, TreesDocument, WatchDocument};
+use memory::tree::{Below, Node, Process, is_doubtful};
 use memory::watch::Total;
 use memory::{Presence, Units};
 use model::{Bytes, Warning};
@@ -19,6 +19,14 @@ pub enum Amounts {
     Exact,
 }
 
+/// How trees are drawn.
+#[derive(Clone, Copy)]
+struct Style {
+    amounts: Amounts,
+    /// Amounts are changes: negative ones are right.
+    difference: bool,
+}
+
 /// `7 processes have 410.2 MB`, while watching.
 pub fn now(total: &Total) -> String {
     format!("{}: PSS {}", units::plural(total.processes, "process", "processes"), units::bytes(total.pss))
@@ -27,12 +35,16 @@ pub fn now(total: &Total) -> String {
 /// The trees of all processes.
 pub fn trees(document: &TreesDocument, amounts: Amounts, width: usize) -> Page {
     let mut page = Page::new(width);
+    if let Some(resident) = document.resident {
+        page.line(&format!("Total resident memory (approximate) -- {}", amount(resident, Units::Bytes, amounts)));
+        page.gap();
+    }
     for process in &document.processes {
         page.heading(&harmless(&process.name));
         for warning in &process.warnings {
             warn(&mut page, warning);
         }
-        one_process(&mut page, process, amounts);
+        one_process(&mut page, process, Style { amounts, difference: document.difference });
     }
     if document.difference && document.processes.is_empty() {
         page.line("Nothing has changed.");
@@ -55,46 +67,56 @@ fn warn(page: &mut Page, warning: &Warning) {
     }
 }
 
-fn one_process(page: &mut Page, process: &Process, amounts: Amounts) {
+fn one_process(page: &mut Page, process: &Process, style: Style) {
     let (explicit, others): (Vec<&Node>, Vec<&Node>) = process.trees.iter().partition(|tree| tree.name == "explicit");
     for tree in explicit {
         page.line("Explicit Allocations");
         page.gap();
-        draw(page, tree, amounts);
+        draw(page, tree, style);
         page.gap();
     }
-    if others.is_empty() && process.others.is_empty() {
-        return;
+    if !others.is_empty() || !process.others.is_empty() {
+        page.line("Other Measurements");
+        page.gap();
     }
-    page.line("Other Measurements");
-    page.gap();
     for tree in others {
-        draw(page, tree, amounts);
+        draw(page, tree, style);
         page.gap();
     }
-    let figures: Vec<String> = process.others.iter().map(|node| amount(node.amount, node.units, amounts)).collect();
+    let figures: Vec<String> =
+        process.others.iter().map(|node| amount(node.amount, node.units, style.amounts)).collect();
     let widest = figures.iter().map(|figure| figure.len()).max().unwrap_or(0);
     for (node, figure) in process.others.iter().zip(figures) {
-        page.line(&format!("{figure:>widest$} {DIM}──{RESET} {}", named(node)));
+        let name = named(node, node.amount, style);
+        page.line(&format!("{figure:>widest$} {DIM}──{RESET} {name}"));
     }
     page.gap();
+    if !style.difference && (process.trees.iter().any(has_doubtful) || process.others.iter().any(has_doubtful)) {
+        page.remark("[?!]: negative, or more than its whole tree. A reporter is wrong.");
+        page.gap();
+    }
 }
 
-fn draw(page: &mut Page, tree: &Node, amounts: Amounts) {
-    let figure = amount(tree.amount, tree.units, amounts);
-    // Of a change the share is that of the largest change.
-    page.line(&format!("{figure} (100.0%) {DIM}--{RESET} {BOLD}{}{RESET}", named(tree)));
-    kids(page, tree, tree.amount, "", amounts);
+fn has_doubtful(tree: &Node) -> bool {
+    fn below(node: &Node, total: i64) -> bool {
+        is_doubtful(node.amount, total) || node.kids.iter().any(|kid| below(kid, total))
+    }
+    below(tree, tree.amount)
 }
 
-fn kids(page: &mut Page, node: &Node, total: i64, indent: &str, amounts: Amounts) {
+fn draw(page: &mut Page, tree: &Node, style: Style) {
+    let figure = amount(tree.amount, tree.units, style.amounts);
+    let name = named(tree, tree.amount, style);
+    page.line(&format!("{figure} (100.0%) {DIM}--{RESET} {BOLD}{name}{RESET}"));
+    kids(page, tree, &figure, tree.amount, "", style);
+}
+
+/// Lines of the kids; `indent` is what stands before them. Figures that are narrower than `parent` are moved to the right.
+fn kids(page: &mut Page, node: &Node, parent: &str, total: i64, indent: &str, style: Style) {
     if node.below == Below::Folded {
         return;
     }
-    let figures: Vec<(String, String)> =
-        node.kids.iter().map(|kid| (amount(kid.amount, kid.units, amounts), percent(kid.amount, total))).collect();
-    let widest = figures.iter().map(|(figure, _)| figure.len()).max().unwrap_or(0);
-    for (number, (kid, (figure, share))) in node.kids.iter().zip(figures).enumerate() {
+    for (number, kid) in node.kids.iter().enumerate() {
         let is_last = number + 1 == node.kids.len();
         let (elbow, below) = if is_last { ("└──", "   ") } else { ("├──", "│  ") };
         let sign = match (kid.kids.is_empty(), kid.below) {
@@ -102,43 +124,66 @@ fn kids(page: &mut Page, node: &Node, total: i64, indent: &str, amounts: Amounts
             (false, Below::Open) => "--",
             (false, Below::Folded) => "++",
         };
-        page.line(&format!("{DIM}{indent}{elbow}{RESET}{figure:>widest$} ({share}) {DIM}{sign}{RESET} {}", named(kid)));
-        kids(page, kid, total, &format!("{indent}{below}"), amounts);
+        let figure = amount(kid.amount, kid.units, style.amounts);
+        let narrower = parent.len().saturating_sub(figure.len());
+        let (line, share, name) = ("─".repeat(narrower), share(kid.amount, total), named(kid, total, style));
+        page.line(&format!("{DIM}{indent}{elbow}{line}{RESET}{figure} ({share}) {DIM}{sign}{RESET} {name}"));
+        kids(page, kid, &figure, total, &format!("{indent}{below}{:narrower$}", ""), style);
     }
 }
 
-/// The name with slashes, and what there is to say about it: `[3]` reports, `[+]`, `[-]`, `[!]`.
-fn named(node: &Node) -> String {
+/// The name with slashes, and what there is to say about it: `[?!]` cannot be right, `[3]` reports, `[+]`, `[-]`, `[!]`.
+fn named(node: &Node, total: i64, style: Style) -> String {
     let mut name = harmless(&node.name).replace('\\', "/");
+    if !style.difference && is_doubtful(node.amount, total) {
+        name.push_str(" [?!]");
+    }
+    if node.reports > 1 {
+        let _ = write!(name, " [{}]", node.reports);
+    }
     match node.presence {
         Some(Presence::FirstOnly) => name.push_str(" [-]"),
         Some(Presence::SecondOnly) => name.push_str(" [+]"),
         Some(Presence::Added) => name.push_str(" [!]"),
         None => {}
     }
-    if node.reports > 1 {
-        let _ = write!(name, " [{}]", node.reports);
-    }
     name
 }
 
-fn percent(part: i64, of: i64) -> String {
+/// Of nothing, only nothing has a share. What rounds to 100 without being more has one digit less, for the width.
+fn share(part: i64, of: i64) -> String {
     if of == 0 {
-        return if part == 0 { "100.0%".into() } else { "  n/a ".into() };
+        return if part == 0 { "100.0%".into() } else { "n/a".into() };
     }
-    let percent = part as f64 * 100.0 / of as f64;
-    if percent >= 99.995 { format!("{percent:.1}%") } else { format!("{percent:05.2}%") }
+    let minus = if (part < 0) == (of < 0) { "" } else { "-" };
+    let (part, of) = (u128::from(part.unsigned_abs()), u128::from(of.unsigned_abs()));
+    if minus.is_empty() && part <= of && part * 100_000 >= of * 99_995 {
+        return "100.0%".into();
+    }
+    let (whole, rest) = hundredths(part * 10_000, of);
+    if whole < 10 {
+        format!("{minus}0{whole}.{rest:02}%")
+    } else {
+        format!("{minus}{}.{rest:02}%", units::count(whole))
+    }
+}
+
+/// `part / of`, rounded: the number before the point and the two digits behind it, if `part` is in hundredths.
+fn hundredths(part: u128, of: u128) -> (u64, u128) {
+    let rounded = (part + of / 2) / of;
+    (u64::try_from(rounded / 100).unwrap_or(u64::MAX), rounded % 100)
 }
 
 fn amount(amount: i64, unit: Units, amounts: Amounts) -> String {
     let minus = if amount < 0 { "-" } else { "" };
+    let size = amount.unsigned_abs();
+    let with_digits =
+        |(whole, rest): (u64, u128), unit: &str| format!("{minus}{}.{rest:02}{unit}", units::count(whole));
     match (unit, amounts) {
-        (Units::Bytes, Amounts::Rounded) => {
-            format!("{minus}{:.2} MiB", amount.unsigned_abs() as f64 / f64::from(1 << 20))
-        }
-        (Units::Bytes, Amounts::Exact) => format!("{minus}{} B", units::count(amount.unsigned_abs())),
-        (Units::Count | Units::CountCumulative, _) => format!("{minus}{}", units::count(amount.unsigned_abs())),
-        (Units::Percentage, _) => format!("{:.2}%", amount as f64 / 100.0),
+        (Units::Bytes, Amounts::Rounded) => with_digits(hundredths(u128::from(size) * 100, 1 << 20), " MiB"),
+        (Units::Bytes, Amounts::Exact) => format!("{minus}{} B", units::count(size)),
+        (Units::Count | Units::CountCumulative, _) => format!("{minus}{}", units::count(size)),
+        (Units::Percentage, _) => with_digits(hundredths(size.into(), 1), "%"),
     }
 }
 
@@ -261,6 +306,27 @@ pub fn compare(document: &CompareDocument, width: usize) -> Page {
     page.table(&table);
     page.gap();
     page.remark("One run each: what differs from run to run is in the change too.");
+    page
+}
+
+/// Two versions side by side, by the medians of their runs.
+pub fn compare_runs(document: &RunsDocument, width: usize) -> Page {
+    let mut page = Page::new(width);
+    let heads = ["runs", "PSS before", "after", "change", "USS before", "after", "change"];
+    let heads = heads.map(|head| (head, Align::Right));
+    let mut table = Table::new([("checkpoint", Align::Left)].into_iter().chain(heads));
+    for point in &document.checkpoints {
+        let mut row = vec![harmless(&point.name), format!("{}, {}", point.pss.before.len(), point.pss.after.len())];
+        for runs in [&point.pss, &point.uss] {
+            let shown = |median: Option<f64>| median.map_or("-".into(), units::bytes_f);
+            let change = runs.ratio.as_ref().map(units::change_estimate).unwrap_or_default();
+            row.extend([shown(runs.before_median), shown(runs.after_median), change]);
+        }
+        table.row(row);
+    }
+    page.table(&table);
+    page.gap();
+    page.remark("Medians, and 95 % intervals of the change from three runs of each on.");
     page
 }
 

@@ -9,7 +9,7 @@ use crate::{output, text};
 use memory::ask::{self, Detail, First};
 use memory::file::{self, MemoryFile, Packed};
 use memory::tree::{self, Meaning, Options, Process};
-use memory::watch::{self, Checkpoint, Head, Pair, Whose};
+use memory::watch::{self, Checkpoint, Compared, Head, Pair, Whose};
 use model::{Error, Exit, Result, Warning, shown};
 use os::spawn::{Ended, Launch, Running, monotonic_ns};
 use rustix::event::{PollFd, PollFlags};
@@ -28,6 +28,8 @@ pub struct TreesDocument {
     pub schema: &'static str,
     /// Whether amounts are changes.
     pub difference: bool,
+    /// Bytes of all processes together, without what they share; no process says it: `None`.
+    pub resident: Option<i64>,
     /// What each process says.
     pub processes: Vec<Process>,
     /// What was found out about the reporters, one value for each process.
@@ -64,13 +66,40 @@ pub struct CompareDocument {
     pub checkpoints: Vec<Pair>,
 }
 
+/// `thaw.memory-runs/1`: several watches of each of two versions.
+#[derive(Debug, Serialize)]
+pub struct RunsDocument {
+    /// Name and version of this document.
+    pub schema: &'static str,
+    /// The watches of each version.
+    pub files: [Vec<String>; 2],
+    /// The checkpoints side by side.
+    pub checkpoints: Vec<Compared>,
+}
+
 /// Between SIGTERM and the end of our interest; the first process is killed then.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A watch and its file.
+type NamedWatch = (String, watch::Watched);
 
 /// What a file is.
 enum Content {
     Report(MemoryFile),
     Watch(Box<watch::Watched>),
+    /// A directory: a run each.
+    Watches(Vec<NamedWatch>),
+}
+
+impl Content {
+    /// Runs with their names, of what is a watch or several.
+    fn runs(self, path: &Path) -> Option<Vec<NamedWatch>> {
+        match self {
+            Self::Report(_) => None,
+            Self::Watch(watched) => Some(vec![(shown(path), *watched)]),
+            Self::Watches(runs) => Some(runs),
+        }
+    }
 }
 
 /// Does what was asked.
@@ -108,6 +137,7 @@ fn show(args: &ShowArgs, quiet: bool) -> Result<Exit> {
                 None => trees(&report, Meaning::State, &args.look),
             }
         }
+        Content::Watches(_) => Err(Error::new(Exit::Usage, "one watch can be shown; several are for diff", "")),
         Content::Watch(_) if args.output.is_some() => {
             Err(Error::new(Exit::Usage, "a watch is no memory report; --output is not for it", ""))
         }
@@ -168,8 +198,29 @@ fn diff(args: &DiffArgs) -> Result<Exit> {
             let change = memory::diff::diff(&find(&before, &args.first)?, &find(&after, &args.second)?);
             trees(&change, Meaning::Difference, &args.look)
         }
-        _ => Err(Error::new(Exit::Usage, "a memory report and a watch cannot be compared", "")),
+        (first, second) => match (first.runs(&args.first), second.runs(&args.second)) {
+            (Some(first), Some(second)) => compare_runs(first, second, args),
+            _ => Err(Error::new(Exit::Usage, "a memory report and a watch cannot be compared", "")),
+        },
     }
+}
+
+fn compare_runs(first: Vec<NamedWatch>, second: Vec<NamedWatch>, args: &DiffArgs) -> Result<Exit> {
+    if args.at.is_some() || args.look.html.is_some() {
+        return Err(Error::new(Exit::Usage, "--at and --html are for two watches, not for directories of them", ""));
+    }
+    let checkpoints = [&first, &second].map(|runs| runs.iter().map(|(_, run)| run.checkpoints()).collect::<Vec<_>>());
+    let document = RunsDocument {
+        schema: "thaw.memory-runs/1",
+        files: [first, second].map(|runs| runs.into_iter().map(|(name, _)| name).collect()),
+        checkpoints: watch::compare(&checkpoints[0], &checkpoints[1]),
+    };
+    if args.look.json {
+        output::json(&document)?;
+    } else {
+        output::page(&text::memory::compare_runs(&document, text::width::of_terminal()))?;
+    }
+    Ok(Exit::Done)
 }
 
 /// The page of a report or a watch, and what changed since another one.
@@ -198,11 +249,39 @@ fn write_page(target: &Path, page: String) -> Result<Exit> {
 }
 
 fn read(path: &Path) -> Result<Content> {
+    if path.is_dir() {
+        return watches(path);
+    }
     let bytes = std::fs::read(path).map_err(|cause| Error::on(Exit::Usage, "cannot read", path).because(cause))?;
     if bytes.starts_with(watch::BEGINNING) {
         return Ok(Content::Watch(Box::new(watch::parse(&bytes, &shown(path))?)));
     }
     Ok(Content::Report(file::parse(&bytes, &shown(path))?))
+}
+
+/// The watches in a directory, by name; other files are left alone.
+fn watches(directory: &Path) -> Result<Content> {
+    let cannot = |cause| Error::on(Exit::Usage, "cannot read", directory).because(cause);
+    let entries =
+        std::fs::read_dir(directory).and_then(Iterator::collect::<std::io::Result<Vec<_>>>).map_err(cannot)?;
+    let mut paths: Vec<_> = entries.into_iter().map(|entry| entry.path()).filter(|path| path.is_file()).collect();
+    paths.sort();
+    let mut runs = Vec::new();
+    for path in paths {
+        let mut beginning = [0; watch::BEGINNING.len()];
+        let is_watch = File::open(&path).and_then(|mut file| file.read_exact(&mut beginning)).is_ok();
+        if is_watch
+            && beginning == watch::BEGINNING
+            && let Content::Watch(watched) = read(&path)?
+        {
+            runs.push((shown(&path), *watched));
+        }
+    }
+    if runs.is_empty() {
+        return Err(Error::on(Exit::Usage, "there are no memory watches in", directory)
+            .hint("one for each run: thaw memory watch -o DIRECTORY/1.memory -- PROGRAM"));
+    }
+    Ok(Content::Watches(runs))
 }
 
 /// The trees of the processes and paths that were asked for.
@@ -221,6 +300,7 @@ fn trees(report: &MemoryFile, meaning: Meaning, look: &LookArgs) -> Result<Exit>
     let document = TreesDocument {
         schema: "thaw.memory/1",
         difference: meaning == Meaning::Difference,
+        resident: memory::tree::resident(report),
         processes: wanted(report, meaning, detail, look),
         reporters: report.thaw.iter().map(without_blocks).collect(),
         warnings: report.warnings.clone(),
@@ -276,6 +356,11 @@ impl Watchee {
         if let Some(pid) = args.pid {
             let gone = || Error::new(Exit::Usage, "there is no process", pid);
             let start_ticks = os::process::start_ticks(pid).ok_or_else(gone)?;
+            let first = watch::sample(Whose::Program(pid), 0);
+            if first.processes.is_empty() && first.unseen > 0 {
+                return Err(Error::new(Exit::Machine, "the memory of this process is not for us to see:", pid)
+                    .hint("watch as root, or as the user that it runs as"));
+            }
             ready(Whose::Program(pid))?;
             return Ok(Self::Found { pid, start_ticks });
         }
@@ -355,6 +440,7 @@ fn watch(args: &WatchArgs, quiet: bool) -> Result<Exit> {
     let began = Instant::now();
     let mut typed = Vec::new();
     loop {
+        let looked = Instant::now();
         let mut sample = watch::sample(whose, monotonic_ns());
         progress.note(&text::memory::now(&sample.total()), began.elapsed());
         if let Some(mark) = typed.pop() {
@@ -366,7 +452,9 @@ fn watch(args: &WatchArgs, quiet: bool) -> Result<Exit> {
         if watchee.ended()? || over || os::interrupt::requested() {
             break;
         }
-        let left = args.end.map_or(args.interval, |end| args.interval.min(end.saturating_sub(began.elapsed())));
+        // The time that a look takes is a part of the interval.
+        let left = args.interval.saturating_sub(looked.elapsed());
+        let left = args.end.map_or(left, |end| left.min(end.saturating_sub(began.elapsed())));
         typed = wait(left, &watchee)?;
     }
     let ended = watchee.end()?;
@@ -435,7 +523,7 @@ fn mark(args: &MarkArgs) -> Result<Exit> {
     let watched = watch::parse(&bytes, &name)?;
     let (Whose::Program(root) | Whose::ChildrenOf(root)) = watched.head.whose;
     if os::process::start_ticks(root) != Some(watched.head.start_ticks) {
-        return Err(Error::on(Exit::No, "what was watched has ended:", &args.file));
+        return Err(Error::on(Exit::No, "the watch has ended, or what it watched:", &args.file));
     }
     let mut sample = watch::sample(watched.head.whose, monotonic_ns());
     // A mark that the program sets itself is not a part of it.
