@@ -24,7 +24,9 @@ fn a_program_is_recorded_and_summed_up() {
         .thaw(["heap", "run", "-o", "ls.heap", "--", "ls", "-l", "/"])
         .exits(0)
         .says("allocations")
-        .says("recorded in ls.heap");
+        .says("largest resident set")
+        .says("recorded in ls.heap")
+        .says("thaw heap report ls.heap --mode leaks");
     assert!(said.out().contains("usr") || said.out().contains("etc"), "the program's own output is there");
     scratch.thaw(["heap", "run", "-o", "ls.heap", "--", "ls"]).exits(2).hints("--force");
     let json = scratch.thaw(["heap", "run", "--force", "--json", "-o", "ls.heap", "--", "true"]).exits(0).json();

@@ -148,6 +148,22 @@ fn debug_data_are_found_where_they_were_split_off_to() {
 }
 
 #[test]
+fn where_debug_data_cannot_be_read_symbol_tables_name_the_functions() {
+    let scratch = Scratch::new();
+    if !recorded(&scratch, "modes.heap", &[]) {
+        return;
+    }
+    let mut command = Command::new("objcopy");
+    let packed = command.args(["--compress-debug-sections=zstd", "modes"]).current_dir(scratch.path("")).status();
+    if !packed.is_ok_and(|status| status.success()) {
+        return testing::skip("needs an objcopy that compresses with zstd");
+    }
+    std::fs::remove_file(scratch.path("modes.heap").join("names.json")).unwrap();
+    let report = scratch.thaw(["heap", "report", "modes.heap", "--top", "100"]).exits(0);
+    report.says("give").says_not("modes+0x").says("no lines and no inlined functions");
+}
+
+#[test]
 fn split_dwarf_is_read() {
     let scratch = Scratch::new();
     if !recorded(&scratch, "modes.heap", &["-gsplit-dwarf"]) {

@@ -7,7 +7,8 @@
 //! The story of an event: `hooks` gets the call and the caller's registers, `lane` is the thread's place in the stream, `unwind` takes the
 //! stack (rules from `cache`, made by `cfi` for the object that `module` finds), `lane` writes the record into a chunk of `file`. `state`
 //! sets it all up, `real` knows the functions behind, `sample` chooses blocks, `objects` hooks what the dynamic linker's choice does not reach,
-//! with `detour`, `inner` what the program brings under other names, `partition` what has none; `attach` is for programs that run already.
+//! with `detour`, `inner` what the program brings under other names, `partition` what has none; `exec` hands the recording on to programs that it
+//! executes; `attach` is for programs that run already.
 //!
 //! Built as `libthaw_heap.so` by `dev/agent`. x86-64 only so far; elsewhere it is empty.
 #![cfg_attr(not(test), no_std)]
@@ -21,6 +22,9 @@ mod cache;
 mod cfi;
 #[cfg(target_arch = "x86_64")]
 mod detour;
+#[cfg(target_arch = "x86_64")]
+#[cfg_attr(test, allow(dead_code, reason = "a test program hooks nothing"))]
+mod exec;
 #[cfg(target_arch = "x86_64")]
 mod file;
 #[cfg(target_arch = "x86_64")]
@@ -67,12 +71,12 @@ static START: extern "C" fn(usize, usize, *const *const core::ffi::c_char) = sta
 
 #[cfg(target_arch = "x86_64")]
 extern "C" fn start(_: usize, _: usize, environment: *const *const core::ffi::c_char) {
-    // musl passes nothing to constructors, but its list of variables is ready by then.
-    if symbols::find(c"gnu_get_libc_version", symbols::Which::First) != 0 {
-        state::set_environment(environment);
-    }
+    let environment = exec::environment_at_start(environment);
+    state::set_environment(environment);
     state::ready();
     state::check();
+    // SAFETY: the list of variables, which the program has not changed yet.
+    unsafe { exec::remember(environment) };
 }
 
 /// Nothing panics here; if something did, the process could not go on safely.

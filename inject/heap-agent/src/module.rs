@@ -216,11 +216,17 @@ fn tell(lane: &mut Lane, object: &Object) -> Option<()> {
                 place[16..24].copy_from_slice(&object.end.to_le_bytes());
                 let id = build_id(object);
                 place[24] = id.len() as u8;
-                let mut exe = Text::<512>::new();
+                let mut exe = Text::<1024>::new();
                 // SAFETY: the loader's names are zero-terminated.
                 let mut name = unsafe { crate::text::of_c(object.name) };
                 if name.is_empty() {
                     exe.fill(|buffer| sys::read_link(b"/proc/self/exe\0", buffer));
+                    name = exe.bytes();
+                } else if name.first() != Some(&b'/') && name.contains(&b'/') {
+                    // dlopen("./plugin.so"), LD_LIBRARY_PATH=.: who reads the recording is somewhere else.
+                    exe.fill(sys::working_directory);
+                    exe.push(b"/");
+                    exe.push(name.strip_prefix(b"./").unwrap_or(name));
                     name = exe.bytes();
                 }
                 if !lane.meta(meta::MODULE, &[&place, id, &name[..name.len().min(1000)]]) {

@@ -41,9 +41,11 @@ pub const MAP_NORESERVE: usize = 0x4000;
 pub const MAP_POPULATE: usize = 0x8000;
 pub const MADV_WIPEONFORK: usize = 18;
 pub const O_RDONLY: usize = 0;
+pub const O_WRONLY: usize = 1;
 pub const O_RDWR: usize = 2;
 pub const O_CREAT: usize = 0o100;
 pub const O_EXCL: usize = 0o200;
+pub const O_APPEND: usize = 0o2000;
 pub const O_CLOEXEC: usize = 0o2_000_000;
 const AT_FDCWD: usize = -100isize as usize;
 
@@ -124,6 +126,27 @@ pub fn read_file(path: &[u8], buffer: &mut [u8]) -> usize {
     }
     close(fd);
     filled
+}
+
+/// Writes at the end of a small file; what does not fit is lost.
+pub fn write(fd: Fd, buffer: &[u8]) {
+    // SAFETY: the buffer is valid for reads of its length.
+    let _ = unsafe { call(1, [fd.0 as usize, buffer.as_ptr() as usize, buffer.len(), 0, 0, 0]) };
+}
+
+/// Whether a zero-terminated path can be read.
+pub fn is_readable(path: &[u8]) -> bool {
+    const R_OK: usize = 4;
+    debug_assert!(path.contains(&0));
+    // SAFETY: every caller passes a zero-terminated path.
+    unsafe { call(269, [AT_FDCWD, path.as_ptr() as usize, R_OK, 0, 0, 0]) }.is_ok()
+}
+
+/// The working directory; nothing where it has none.
+pub fn working_directory(buffer: &mut [u8]) -> usize {
+    // SAFETY: the buffer is valid for writes of its length. The kernel counts the zero.
+    let length = unsafe { call(79, [buffer.as_mut_ptr() as usize, buffer.len(), 0, 0, 0, 0]) };
+    length.map_or(0, |length| length.saturating_sub(1).min(buffer.len()))
 }
 
 /// Reads a symbolic link.

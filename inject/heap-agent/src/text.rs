@@ -50,6 +50,11 @@ impl<const N: usize> Text<N> {
         self.buffer.get(..self.length).unwrap_or(&[])
     }
 
+    /// With the zero that [`Text::with_zero`] put behind it.
+    pub fn with_its_zero(&self) -> &[u8] {
+        self.buffer.get(..=self.length).unwrap_or(&[0])
+    }
+
     /// Zero-terminated; the last byte is cut off if it is full.
     pub fn with_zero(&mut self) -> &[u8] {
         let end = self.length.min(N - 1);

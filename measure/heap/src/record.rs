@@ -4,6 +4,7 @@
 //! whose thaw was killed is read as far as it goes.
 
 use crate::aggregate::Aggregator;
+use crate::executed;
 use crate::stream::SAMPLE_MAX;
 use model::{Error, Exit, Result, shown};
 use os::spawn::{Ended, Launch, Stream};
@@ -111,6 +112,9 @@ pub struct Recording {
     pub max_rss_bytes: Option<u64>,
     /// Why there is no stream.
     pub nothing: Option<String>,
+    /// Programs that recorded processes executed and that left no stream, with the reason.
+    #[serde(default)]
+    pub unrecorded: Vec<String>,
     /// Processes that were still running when recording ended.
     pub running: Vec<u32>,
 }
@@ -201,6 +205,7 @@ pub fn run(plan: &Plan, version: &str, progress: &mut dyn FnMut(Phase)) -> Resul
         // Nothing was recorded: leave no directory that looks like a recording.
         let _ = fs::remove_dir_all(&directory);
     };
+    executed::begin(&directory).inspect_err(nothing)?;
     let mut beside = Beside::new(plan.keep, &directory, &clock).inspect_err(nothing)?;
     let ended = start(plan, &directory, progress, &mut beside).inspect_err(nothing)?;
     recording.running = wait_for_descendants(progress, &mut beside)?;
@@ -216,6 +221,10 @@ pub fn run(plan: &Plan, version: &str, progress: &mut dyn FnMut(Phase)) -> Resul
         recording.nothing = Some(why_nothing(plan));
     }
     recording.write(&directory)?;
+    recording.unrecorded = executed::end(&directory, &recording.running)?;
+    if !recording.unrecorded.is_empty() {
+        recording.write(&directory)?;
+    }
     share(&directory);
     summed.map(|_| recording)
 }
@@ -271,6 +280,7 @@ pub(crate) fn begin(version: &str, command: Vec<String>, cwd: String, clock: &Cl
         cpu_s: None,
         max_rss_bytes: None,
         nothing: None,
+        unrecorded: Vec::new(),
         running: Vec::new(),
     }
 }
@@ -373,31 +383,33 @@ pub(crate) fn finish(directory: &Path, running: &[u32]) -> Result<usize> {
 
 /// Why a program left no stream.
 fn why_nothing(plan: &Plan) -> String {
-    let Some(path) = plan.command.first().and_then(|name| os::spawn::resolve_program(name).ok()) else {
-        return "no process was recorded".into();
-    };
-    let name = shown(&path);
-    let Ok(bytes) = fs::read(&path) else {
-        return format!("{name} cannot be read, so it cannot be said why no process was recorded");
+    match plan.command.first().and_then(|name| os::spawn::resolve_program(name).ok()) {
+        Some(path) => format!("{} is not recorded: {}", shown(&path), why_unrecorded(&path)),
+        None => "no process was recorded".into(),
+    }
+}
+
+/// Why a program that was started left no stream.
+pub(crate) fn why_unrecorded(path: &Path) -> String {
+    let Ok(bytes) = fs::read(path) else {
+        return "it cannot be read, so it cannot be said why".into();
     };
     if bytes.starts_with(b"#!") {
-        return format!(
-            "{name} is a script whose interpreter was not reached: it is static, or clears its environment"
-        );
+        return "it is a script whose interpreter was not reached: it is static, or clears its environment".into();
     }
-    let mode = fs::metadata(&path).map_or(0, |meta| meta.permissions().mode());
+    let mode = fs::metadata(path).map_or(0, |meta| meta.permissions().mode());
     if elf::interpreter(&bytes).is_none() {
-        return format!("{name} is statically linked: LD_PRELOAD does not reach it");
+        return "it is statically linked: LD_PRELOAD does not reach it".into();
     }
     if bytes.get(4) != Some(&2) || bytes.get(18..20) != Some(&[62, 0]) {
-        return format!("{name} is no x86-64 program; the guest is one");
+        return "it is no x86-64 program; the guest is one".into();
     }
     if mode & 0o6000 != 0 {
-        return format!("{name} is setuid or setgid: the dynamic linker ignores LD_PRELOAD there");
+        return "it is setuid or setgid: the dynamic linker ignores LD_PRELOAD there".into();
     }
-    format!(
-        "{name} was started, but the guest could not make its stream: it may not write the recording's directory, or clears its environment"
-    )
+    "it was started, but the guest could not make its stream: it may not write the recording's directory, has another root directory, \
+     clears its environment, or was ended at once"
+        .into()
 }
 
 /// The time stamp counter beside CLOCK_MONOTONIC.

@@ -164,6 +164,7 @@ pub(crate) fn of_processes(reader: &Reader, processes: Vec<(ProcessReport, Vec<W
     warnings.extend(reader.sampled());
     let (processes, doubts): (Vec<_>, Vec<_>) = processes.into_iter().unzip();
     warnings.extend(doubts.into_iter().flatten());
+    warnings.extend(cut(reader, &processes));
     if processes.is_empty() {
         let text = reader.recording().nothing.clone().unwrap_or_else(|| "no process was recorded".into());
         warnings.push(Warning::new(WarningKind::Note, text));
@@ -356,6 +357,18 @@ fn frame(address: Address, modules: &[Module]) -> Frame {
     }
 }
 
+/// Not all frames of some allocations are known.
+fn cut(reader: &Reader, processes: &[ProcessReport]) -> Option<Warning> {
+    let sum = |of: fn(&ProcessReport) -> u64| processes.iter().map(of).fold(0, u64::saturating_add);
+    let (cut, all) = (sum(|process| process.cut_stacks), sum(|process| process.allocations));
+    let depth = reader.processes().iter().map(|process| process.depth).max().unwrap_or(0);
+    let text = format!(
+        "the stacks of {cut} of {all} allocations lack their outer frames: they are deeper than {depth} frames, or come from code \
+         without unwind information (made at run time, assembly, coroutines)"
+    );
+    (cut > 0).then(|| Warning::new(WarningKind::Note, text).hint("deeper stacks: --depth, 127 at most"))
+}
+
 /// Why the figures of a process may not be all.
 fn doubts(process: &Process, totals: &crate::ledger::Totals) -> Vec<Warning> {
     let who = format!("process {} ({})", process.pid, shown(&process.exe));
@@ -402,11 +415,14 @@ fn doubts(process: &Process, totals: &crate::ledger::Totals) -> Vec<Warning> {
             "{who}: {} blocks were made where one was live, {} were freed that nobody made",
             totals.allocs_over_live, totals.frees_of_unknown
         );
-        say(
-            WarningKind::LostRecords,
-            text,
-            Some("an allocator of its own that shares memory with malloc is not hooked"),
-        );
+        // What the allocator aborts the program for is no event that was missed.
+        let hint = match totals.allocs_over_live {
+            0 => {
+                "the program frees blocks twice, or such as are none; or an allocator that shares memory with malloc is not hooked"
+            }
+            _ => "an allocator of its own that shares memory with malloc is not hooked",
+        };
+        say(WarningKind::LostRecords, text, Some(hint));
     }
     warnings
 }

@@ -29,6 +29,7 @@ pub(crate) use sample::SAMPLE_MAX;
 pub use sample::variance;
 
 use crate::aggregate;
+use crate::executed;
 use crate::finish::{self, Blocks, Known};
 use crate::wire::{self, Bad, Head, Meta};
 use frames::Frames;
@@ -280,6 +281,8 @@ pub struct Reader {
     directory: PathBuf,
     recording: Recording,
     processes: Vec<Process>,
+    /// What times are counted from.
+    first_ticks: u64,
     warnings: Vec<Warning>,
 }
 
@@ -290,7 +293,8 @@ impl Reader {
     /// No recording, one of another version, a file that cannot be read.
     pub fn open(directory: &Path) -> Result<Self> {
         let recording = Recording::read(directory)?;
-        let mut warnings = Vec::new();
+        let note = |text: &String| Warning::new(WarningKind::Note, text.clone());
+        let mut warnings: Vec<Warning> = recording.unrecorded.iter().map(note).collect();
         let cannot = |cause| Error::on(Exit::Data, "cannot read the recording", directory).because(cause);
         let mut found = Vec::new();
         for entry in std::fs::read_dir(directory).map_err(cannot)? {
@@ -334,7 +338,7 @@ impl Reader {
             process(ProcessId(index), file, head, parent, start)
         });
         let processes: Vec<Process> = processes.collect();
-        Ok(Self { directory: directory.to_owned(), recording, processes, warnings })
+        Ok(Self { directory: directory.to_owned(), recording, processes, first_ticks: first, warnings })
     }
 
     /// Where it is.
@@ -355,6 +359,12 @@ impl Reader {
     /// What is wrong with the recording as a whole.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
+    }
+
+    /// Which of the programs that were executed left no stream, by the guest's notes.
+    pub(crate) fn unrecorded(&self, notes: &[u8]) -> Vec<String> {
+        let rate = self.recording.ticks_per_second.unwrap_or(1e9);
+        executed::unrecorded(notes, &self.processes, |ticks| nanos(ticks.saturating_sub(self.first_ticks), rate))
     }
 
     /// A warning, if blocks were chosen: figures are estimates.

@@ -7,7 +7,7 @@ mod files;
 mod lookup;
 mod memory;
 
-pub use lookup::{Found, look_up};
+pub use lookup::{Found, Looked, look_up};
 pub use memory::{Memory, recall};
 pub(crate) use memory::{Wanted, remember};
 
@@ -73,32 +73,7 @@ impl Frame {
     /// Whether it is a function that only hands on what was asked for, such as `operator new`: it says nothing about who wanted the memory. A name of
     /// another language or program that has `malloc`, `calloc`, `realloc` or `memalign` in its last part is one too, as in `dmd.py`.
     pub fn allocates(&self) -> bool {
-        let Some(function) = self.function.as_deref() else { return false };
-        const BEGINNINGS: [&str; 12] = [
-            "operator new(",
-            "operator new[](",
-            "g_slice_alloc",
-            "alloc::alloc::",
-            "<alloc::alloc::Global",
-            "__rustc::__rust_alloc",
-            "__rustc::__rust_realloc",
-            "__rust_alloc",
-            "__rust_realloc",
-            "__rdl_alloc",
-            "__rdl_realloc",
-            "std::alloc::",
-        ];
-        if BEGINNINGS.iter().any(|beginning| function.starts_with(beginning)) {
-            return true;
-        }
-        let plain = plain(function);
-        let of_library =
-            ["std::allocator", "std::__new_allocator", "__gnu_cxx::new_allocator", "__gnu_cxx::__alloc_traits"];
-        let last = plain.rsplit("::").next().unwrap_or(&plain).to_ascii_lowercase();
-        if of_library.iter().any(|class| plain.starts_with(class)) {
-            return ["allocate", "_s_allocate"].contains(&last.as_str());
-        }
-        ["malloc", "calloc", "realloc", "memalign"].iter().any(|part| last.contains(part))
+        self.function.as_deref().is_some_and(allocates)
     }
 
     /// What stays the same when lines shift, addresses are random, or the compiler splits a function: object and function.
@@ -111,6 +86,35 @@ impl Frame {
             .unwrap_or(label.len());
         format!("{} ({})", &label[..end], self.object())
     }
+}
+
+/// Whether a function only hands on what was asked for: [`Frame::allocates`].
+pub fn allocates(function: &str) -> bool {
+    const BEGINNINGS: [&str; 12] = [
+        "operator new(",
+        "operator new[](",
+        "g_slice_alloc",
+        "alloc::alloc::",
+        "<alloc::alloc::Global",
+        "__rustc::__rust_alloc",
+        "__rustc::__rust_realloc",
+        "__rust_alloc",
+        "__rust_realloc",
+        "__rdl_alloc",
+        "__rdl_realloc",
+        "std::alloc::",
+    ];
+    if BEGINNINGS.iter().any(|beginning| function.starts_with(beginning)) {
+        return true;
+    }
+    let plain = plain(function);
+    let of_library =
+        ["std::allocator", "std::__new_allocator", "__gnu_cxx::new_allocator", "__gnu_cxx::__alloc_traits"];
+    let last = plain.rsplit("::").next().unwrap_or(&plain).to_ascii_lowercase();
+    if of_library.iter().any(|class| plain.starts_with(class)) {
+        return ["allocate", "_s_allocate"].contains(&last.as_str());
+    }
+    ["malloc", "calloc", "realloc", "memalign"].iter().any(|part| last.contains(part))
 }
 
 /// A function's name without parameters and what is in templates, which may name anything.
@@ -174,18 +178,22 @@ impl Names {
             let remembered = || memory.get(&(path.clone(), build_id.clone())).cloned();
             // Without a build-id nobody can tell whether the file is still the same.
             let known = if build_id.is_empty() { remembered() } else { None };
-            let found = match known {
-                Some(found) => Ok(found),
+            let with = |found| Looked { found, unread: None };
+            let looked = match known {
+                Some(found) => Ok(with(found)),
                 None if path.is_absolute() => {
-                    look_up(&path, &build_id, &addresses).or_else(|why| remembered().ok_or(why))
+                    look_up(&path, &build_id, &addresses).or_else(|why| remembered().map(with).ok_or(why))
                 }
-                None => Ok(HashMap::new()),
+                None => Ok(Looked::default()),
             };
-            let found = found.unwrap_or_else(|why| {
-                let text = format!("{} addresses of {} have no names: {why}", addresses.len(), shown(&path));
-                names.warnings.push(Warning::new(WarningKind::Note, text));
-                HashMap::new()
+            let mut note = |text| names.warnings.push(Warning::new(WarningKind::Note, text));
+            let Looked { found, unread } = looked.unwrap_or_else(|why| {
+                note(format!("{} addresses of {} have no names: {why}", addresses.len(), shown(&path)));
+                Looked::default()
             });
+            if let Some(why) = unread {
+                note(format!("names of {} have no lines and no inlined functions: {why}", shown(&path)));
+            }
             for (inside, askers) in wanted {
                 let frames = names.intern(&path, inside, found.get(&inside));
                 for asker in askers {

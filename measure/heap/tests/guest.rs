@@ -4,6 +4,8 @@
 mod aggregate;
 #[path = "guest/finish.rs"]
 mod finish;
+#[path = "guest/programs.rs"]
+mod programs;
 
 use heap::ledger::Ledger;
 use heap::record::{self, Existing, FreeStacks, Keep, Plan, Recording, Sample};
@@ -222,6 +224,8 @@ fn a_cut_stack_has_its_innermost_frames() {
     assert!((64..=128).contains(&leak.stack.len()), "{}", leak.stack.len());
     let places: BTreeSet<u64> = leak.stack.iter().map(|frame| frame.address).collect();
     assert!(places.len() <= 4, "one function calls itself: {:#?}", leak.stack);
+    let warnings = &recorded.report.warnings;
+    assert!(warnings.iter().any(|warning| warning.text.contains("lack their outer frames")), "{warnings:#?}");
 }
 
 #[test]

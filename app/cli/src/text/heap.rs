@@ -7,13 +7,17 @@ pub mod names;
 use super::table::{Align, Table};
 use super::{Page, harmless, units};
 use crate::verbs::heap::{FinishDocument, RunDocument};
-use heap::report::{Leak, ProcessReport};
+use heap::report::{Frame, Leak, ProcessReport};
+use heap::symbols;
 use model::Bytes;
+use std::collections::HashMap;
 
 /// Processes in the table.
 const MOST: usize = 20;
 /// Longest name of a function in a line of several.
 const FUNCTION: usize = 40;
+/// Functions of a stack in a line.
+const FRAMES: usize = 4;
 /// Processes whose leaks are printed.
 const MOST_LEAKING: usize = 3;
 
@@ -52,6 +56,14 @@ pub fn finished(document: &FinishDocument, width: usize) -> Page {
     page
 }
 
+/// What is asked next, and the options of `thaw heap report` that answer it.
+const NEXT: [(&str, &str); 4] = [
+    ("what was never freed", " --mode leaks"),
+    ("what was live at the peak", " --mode live"),
+    ("who allocates most", ""),
+    ("what is freed at once", " --mode temporary"),
+];
+
 /// The summary of a recording.
 pub fn page(document: &RunDocument, leaks: usize, width: usize) -> Page {
     let mut page = Page::new(width);
@@ -85,7 +97,14 @@ pub fn page(document: &RunDocument, leaks: usize, width: usize) -> Page {
     look::warnings(&mut page, &report.warnings);
     page.gap();
     page.line(&ended(document));
-    page.line(&format!("recorded in {}", harmless(&model::shown(&document.file))));
+    let file = harmless(&model::shown(&document.file));
+    page.line(&format!("recorded in {file}"));
+    if !report.processes.is_empty() {
+        page.gap();
+        for (question, options) in NEXT {
+            page.line(&format!("{question:<25}  thaw heap report {file}{options}"));
+        }
+    }
     page
 }
 
@@ -133,8 +152,7 @@ fn give_or_take(bytes: Bytes, error: Option<Bytes>) -> String {
 }
 
 fn leaked(page: &mut Page, process: &ProcessReport, most: usize) {
-    let shown: Vec<&Leak> = process.leaks.iter().take(most).collect();
-    if shown.is_empty() {
+    if process.leaks.is_empty() || most == 0 {
         return;
     }
     page.gap();
@@ -145,21 +163,97 @@ fn leaked(page: &mut Page, process: &ProcessReport, most: usize) {
         units::plural(process.leaked_blocks, "block", "blocks"),
         units::plural(process.leaks.len() as u64, "stack", "stacks"),
     ));
-    for leak in shown {
-        let frames: Vec<String> = leak.stack.iter().flat_map(functions).take(4).collect();
-        let blocks = units::plural(leak.blocks, "block", "blocks");
-        page.labelled("", "  ", &format!("{} in {blocks}: {}", units::bytes(leak.bytes), frames.join(" < ")));
+    let (kept, rest): (Vec<&Leak>, Vec<&Leak>) = process.leaks.iter().partition(|leak| is_kept(&leak.stack));
+    for (frames, held) in sites(rest).into_iter().take(most) {
+        let blocks = units::plural(held.blocks, "block", "blocks");
+        let place = if frames.is_empty() { "(no stack)".to_owned() } else { frames.join(" < ") };
+        page.labelled("", "  ", &format!("{} in {blocks}: {place}", units::bytes(held.bytes)));
+    }
+    let sum = kept.iter().fold(Sum::default(), |sum, leak| sum.and(leak));
+    if sum.blocks > 0 {
+        let (bytes, blocks) = (units::bytes(sum.bytes), units::plural(sum.blocks, "block", "blocks"));
+        page.labelled("", "  ", &format!("{bytes} in {blocks}: {KEPT}"));
     }
 }
 
-/// What a frame is called: several functions if some are inlined, object and address if nothing names it.
-fn functions(frame: &heap::report::Frame) -> Vec<String> {
+/// What is never given back to the very end, and is no leak.
+const KEPT: &str = "kept on purpose by the C and C++ libraries (buffers of stdio, locales, the reserve for exceptions)";
+
+/// Whether a stack is one of those that [`KEPT`] tells; valgrind lets the libraries give these back before it counts.
+fn is_kept(stack: &[Frame]) -> bool {
+    let object = |frame: &Frame| frame.module.as_deref().map(|path| path.rsplit('/').next().unwrap_or(path).to_owned());
+    let is = |frame: &Frame, names: &[&str]| {
+        let plain =
+            |function: &String| function.strip_prefix("__GI_").unwrap_or(function).trim_start_matches('_').to_owned();
+        frame.functions.iter().any(|function| names.contains(&plain(function).as_str()))
+    };
+    let mut frames = stack.iter();
+    // The functions of the libraries themselves; `malloc` of another allocator may be below.
+    let first = frames.by_ref().find(|frame| !frame.functions.iter().any(|function| symbols::allocates(function)));
+    let (Some(first), next) = (first, frames.next()) else { return false };
+    match object(first).as_deref() {
+        Some(object) if object.starts_with("libc.so") => {
+            is(first, &["IO_file_doallocate"]) || stack.iter().any(|frame| is(frame, &["setlocale", "nl_find_locale"]))
+        }
+        // `(anonymous namespace)::pool::pool()`, which symbol tables do not name.
+        Some(object) if object.starts_with("libstdc++.so") => next.is_some_and(|frame| is(frame, &["call_init"])),
+        _ => false,
+    }
+}
+
+/// What stacks that look the same in a line have together: most bytes first.
+fn sites<'a>(leaks: impl IntoIterator<Item = &'a Leak>) -> Vec<(Vec<String>, Sum)> {
+    let mut sites: Vec<(Vec<String>, Sum)> = Vec::new();
+    let mut index: HashMap<Vec<String>, usize> = HashMap::new();
+    for leak in leaks {
+        let frames = wanting(&leak.stack);
+        let at = *index.entry(frames.clone()).or_insert_with(|| {
+            sites.push((frames, Sum::default()));
+            sites.len() - 1
+        });
+        sites[at].1 = sites[at].1.and(leak);
+    }
+    // Of equal ones that which came first stays first.
+    sites.sort_by_key(|(_, held)| std::cmp::Reverse((held.bytes, held.blocks)));
+    sites
+}
+
+/// Blocks.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    bytes: Bytes,
+    blocks: u64,
+}
+
+impl Sum {
+    fn and(self, leak: &Leak) -> Self {
+        // As all sums of what files say: never more than fits.
+        Self {
+            bytes: Bytes(self.bytes.0.saturating_add(leak.bytes.0)),
+            blocks: self.blocks.saturating_add(leak.blocks),
+        }
+    }
+}
+
+/// The innermost functions of a stack from who wanted the memory on, as `thaw heap report` has it; all, if every one only hands it on.
+fn wanting(stack: &[Frame]) -> Vec<String> {
+    let named: Vec<(Option<&str>, String)> = stack.iter().flat_map(functions).collect();
+    let inner = named.iter().map(|(function, _)| function.map(symbols::allocates));
+    let inner = inner.take_while(|allocates| *allocates != Some(false)).enumerate();
+    let handing = inner.filter(|(_, allocates)| allocates.is_some()).map(|(index, _)| index + 1).last().unwrap_or(0);
+    let from = if handing == named.len() { 0 } else { handing };
+    named.into_iter().skip(from).take(FRAMES).map(|(_, name)| name).collect()
+}
+
+/// What a frame is called, whole and in a line: several functions if some are inlined, object and address if nothing names it.
+fn functions(frame: &Frame) -> Vec<(Option<&str>, String)> {
     if frame.functions.is_empty() {
         let module = frame.module.as_deref().unwrap_or("(no file)");
         let name = module.rsplit('/').next().unwrap_or(module);
-        return vec![format!("{}+{:#x}", harmless(name), frame.address)];
+        return vec![(None, format!("{}+{:#x}", harmless(name), frame.address))];
     }
-    frame.functions.iter().map(|function| names::shorter(&harmless(function), FUNCTION)).collect()
+    let shorter = |function: &String| names::shorter(&harmless(function), FUNCTION);
+    frame.functions.iter().map(|function| (Some(function.as_str()), shorter(function))).collect()
 }
 
 fn ended(document: &RunDocument) -> String {
@@ -171,8 +265,55 @@ fn ended(document: &RunDocument) -> String {
         };
     }
     match (recording.code, recording.signal) {
-        (Some(code), _) => format!("the program exited with {code}"),
-        (_, Some(signal)) => format!("the program was ended by signal {signal}"),
+        (Some(code), _) => format!("the program exited with {code}{}", used(recording)),
+        (_, Some(signal)) => format!("the program was ended by signal {signal}{}", used(recording)),
         _ => "the program's end was not seen".into(),
+    }
+}
+
+/// `; 1.20 s of CPU, largest resident set 5.9 MB`, recording included.
+fn used(recording: &heap::record::Recording) -> String {
+    match (recording.cpu_s, recording.max_rss_bytes) {
+        (Some(cpu), Some(rss)) => {
+            format!("; {} of CPU, largest resident set {}", units::seconds(cpu), units::bytes(Bytes(rss)))
+        }
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stacks_that_look_the_same_are_one_line_and_begin_with_who_wanted_the_memory() {
+        let frame = |functions: &[&str], address| Frame {
+            functions: functions.iter().map(|name| (*name).to_owned()).collect(),
+            module: Some("/lib/x.so".into()),
+            address,
+        };
+        let leak = |bytes, address| Leak {
+            blocks: 1,
+            bytes: Bytes(bytes),
+            stack: vec![
+                frame(&[], 7),
+                frame(&["operator new(unsigned long)"], 8),
+                frame(&["std::allocator<int>::allocate(unsigned long)", "grow"], 9),
+                frame(&["main"], address),
+            ],
+        };
+        let other = Leak { blocks: 5, bytes: Bytes(25), stack: vec![frame(&[], 0x10)] };
+        let none = Leak { blocks: 1, bytes: Bytes(1), stack: Vec::new() };
+        let sites = sites(&[other, leak(20, 1), leak(10, 2), none]);
+        let sites: Vec<_> = sites.iter().map(|(frames, sum)| (frames.join(" < "), sum.bytes.0, sum.blocks)).collect();
+        assert!(!is_kept(&[frame(&["grow"], 9), frame(&["setlocale"], 9)]), "not in the C library");
+        let of = |object: &str, functions: &[&str]| Frame { module: Some(object.into()), ..frame(functions, 1) };
+        let libc = "/lib/x86_64-linux-gnu/libc.so.6";
+        assert!(is_kept(&[of(libc, &["__GI__IO_file_doallocate"]), of(libc, &["puts"])]));
+        assert!(is_kept(&[of(libc, &["malloc"]), of(libc, &["_nl_load_locale"]), of(libc, &["__GI_setlocale"])]));
+        assert!(is_kept(&[of("/usr/lib/libstdc++.so.6", &[]), of("/lib64/ld-linux-x86-64.so.2", &["call_init"])]));
+        assert!(!is_kept(&[of(libc, &["__strdup"]), of("/bin/x", &["main"])]) && !is_kept(&[]));
+        let expected = [("grow < main", 30, 2), ("x.so+0x10", 25, 5), ("", 1, 1)];
+        assert_eq!(sites, expected.map(|(frames, bytes, blocks)| (frames.to_owned(), bytes, blocks)));
     }
 }

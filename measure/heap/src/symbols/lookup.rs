@@ -22,11 +22,20 @@ pub struct Found {
     pub line: Option<u32>,
 }
 
-/// Functions at these addresses of an object's file: inlined ones first. Addresses that nothing names are left out.
+/// What an object's file says about addresses.
+#[derive(Debug, Default)]
+pub struct Looked {
+    /// Functions by address: inlined ones first. Addresses that nothing names are left out.
+    pub found: HashMap<u64, Vec<Found>>,
+    /// Why the debug data are not used, where there are some: then names are those of the symbol tables.
+    pub unread: Option<String>,
+}
+
+/// Looks up these addresses of an object's file.
 ///
 /// # Errors
-/// The file cannot be read or is of another build than `build_id` (empty: any); its debug data are damaged as a whole.
-pub fn look_up(path: &Path, build_id: &[u8], addresses: &[u64]) -> Result<HashMap<u64, Vec<Found>>, String> {
+/// The file cannot be read or is of another build than `build_id` (empty: any).
+pub fn look_up(path: &Path, build_id: &[u8], addresses: &[u64]) -> Result<Looked, String> {
     let store = Store::default();
     let image = store.open(path)?;
     let wanted: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -38,9 +47,10 @@ pub fn look_up(path: &Path, build_id: &[u8], addresses: &[u64]) -> Result<HashMa
         None => store.split_off(&image, path),
     };
     let (debug_path, debug) = debug.as_ref().map_or((path, &image), |(path, image)| (path.as_path(), image));
-    let context = match debug.section(".debug_info") {
-        Some(_) => Some(Debug::open(&store, debug, debug_path)?),
-        None => None,
+    let context = debug.section(".debug_info").map(|_| Debug::open(&store, debug, debug_path));
+    let (context, unread) = match context.transpose() {
+        Ok(context) => (context, None),
+        Err(why) => (None, Some(why)),
     };
     let table = Table::of([&image, debug]);
     let mut found = HashMap::new();
@@ -56,7 +66,7 @@ pub fn look_up(path: &Path, build_id: &[u8], addresses: &[u64]) -> Result<HashMa
             found.insert(*address, frames);
         }
     }
-    Ok(found)
+    Ok(Looked { found, unread })
 }
 
 fn demangle(name: &[u8], language: Option<gimli::DwLang>) -> String {

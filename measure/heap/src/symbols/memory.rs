@@ -1,6 +1,6 @@
 //! Names that were looked up right after a recording, beside its streams: for when the files are another build by then.
 
-use super::lookup::Found;
+use super::lookup::{Found, Looked};
 use crate::stream::Events;
 use model::{Error, Exit, Result};
 use serde::{Deserialize, Serialize};
@@ -58,7 +58,7 @@ pub(crate) fn remember(directory: &Path, Wanted(wanted): Wanted) -> Result<Memor
     for ((path, build_id), addresses) in wanted {
         let addresses: Vec<u64> = addresses.into_iter().collect();
         let (Some(name), true) = (path.to_str(), path.is_absolute()) else { continue };
-        let Ok(found) = super::look_up(&path, &build_id, &addresses) else { continue };
+        let Ok(Looked { found, .. }) = super::look_up(&path, &build_id, &addresses) else { continue };
         let mut named = |found: &Found| {
             let mut number = |text: &Option<String>| text.as_ref().map(|text| texts.number(text));
             (number(&found.function), number(&found.file), found.line)
