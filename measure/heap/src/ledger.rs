@@ -211,6 +211,11 @@ impl Ledger {
         }
     }
 
+    /// The block that is live here.
+    pub fn at(&self, ptr: Pointer) -> Option<Block> {
+        self.live.get(&ptr).copied()
+    }
+
     /// Whether a block is live here.
     pub fn holds(&self, ptr: Pointer) -> bool {
         self.live.contains_key(&ptr)

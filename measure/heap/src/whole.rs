@@ -210,7 +210,7 @@ impl Before {
         match event.what {
             What::Alloc { maker: Maker::Pool, .. } | What::Free { by: Freer::Pool, .. } => None,
             What::Alloc { .. } => Some(Self::Covers(ledger.covered_by(event))),
-            What::Free { ptr, .. } => ledger.table().get(&ptr).copied().map(Self::Holds),
+            What::Free { ptr, .. } => ledger.at(ptr).map(Self::Holds),
             What::Restored { ptr } => (!ledger.holds(ptr)).then_some(Self::Lacks(ptr)),
             What::Map { .. } | What::Unmap { .. } | What::Fork | What::ThreadBegins | What::ThreadNamed => None,
         }
@@ -222,7 +222,7 @@ impl Before {
             Self::Covers(covered) => Block::made_by(event).map(|block| Moved::Came { block, how: Came::New, covered }),
             Self::Holds(block) => Some(Moved::Went(block)),
             Self::Lacks(ptr) => {
-                let block = ledger.table().get(&ptr).copied()?;
+                let block = ledger.at(ptr)?;
                 Some(Moved::Came { block, how: Came::Back, covered: None })
             }
         }
