@@ -359,7 +359,7 @@ fn attempt(
     let errno = ways.errno.and_then(|at| errno_of(&memory, at, registers.fs_base));
     let mut borrowed = Borrowed::new(&mut thread, &memory, ways.sigreturn, errno)
         .map_err(|failed| Attempt::Final(why_failed(pid, &failed)))?;
-    let hooks = with_thread(&mut borrowed, plan, target, directory, guest, ways.load, &memory, stopped);
+    let hooks = with_thread(&mut borrowed, plan, target, directory, ways.load, &memory, stopped);
     match &hooks {
         // The thread finds its way back by itself.
         Err(Attempt::Final(_)) if borrowed.is_lost() => {}
@@ -391,7 +391,8 @@ fn choose(
         let Some((_, registers, frames)) = stacks.iter().find(|(tid, _, _)| *tid == thread.tid) else { continue };
         if !room.is_enough(thread, registers, call::STACK) {
             if best.is_err() {
-                best = Err(NotNow::Busy("on a stack that is not its own (a coroutine, a signal handler's), or too small"));
+                best =
+                    Err(NotNow::Busy("on a stack that is not its own (a coroutine, a signal handler's), or too small"));
             }
             continue;
         }
@@ -433,7 +434,8 @@ impl Room {
         let (sp, control) = (registers.rsp, registers.fs_base);
         self.places.iter().any(|(start, end, first)| {
             let place = *start..*end;
-            let own = if *first { thread.tid.cast_unsigned() == self.pid } else { sp < control && place.contains(&control) };
+            let own =
+                if *first { thread.tid.cast_unsigned() == self.pid } else { sp < control && place.contains(&control) };
             own && place.contains(&sp) && sp - start >= if *first { GROWS.min(needed) } else { needed }
         })
     }
@@ -472,14 +474,13 @@ fn with_thread(
     plan: &Plan,
     target: &mut Target,
     directory: &Path,
-    guest: Option<(PathBuf, std::ops::Range<u64>)>,
     load: u64,
     memory: &Memory,
     stopped: &mut Stopped,
 ) -> std::result::Result<Hooks, Attempt> {
     let pid = target.pid;
     let kernel = |cause: std::io::Error| Attempt::Final(refused(pid, &cause));
-    let path = match guest {
+    let path = match loaded_guest(target) {
         Some((path, _)) => path,
         None => {
             let called = borrowed.call(load, &terminated(&plan.agent), RTLD_NOW_NODELETE);

@@ -284,6 +284,7 @@ pub(crate) fn begin(version: &str, command: Vec<String>, cwd: String, clock: &Cl
         ticks_per_second: None,
         finished: false,
         attached: false,
+        stopped: None,
         code: None,
         signal: None,
         cpu_s: None,

@@ -74,7 +74,9 @@ fn release(
         Some(words.answer == answer::NONE)
     })();
     drop(threads);
-    stopped.all(began);
+    if pid == target.pid {
+        stopped.all(began);
+    }
     done
 }
 
