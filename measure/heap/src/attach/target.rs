@@ -2,6 +2,8 @@
 
 use super::objects::Objects;
 use model::{Error, Exit, Result, shown};
+use object::{Object, ObjectSection};
+use os::mapped::Mapped;
 use os::process::status_value;
 use std::ffi::OsString;
 use std::fs;
@@ -37,6 +39,9 @@ pub fn cannot(pid: u32, cause: impl Into<String>) -> Error {
 pub fn refused(pid: u32, cause: &std::io::Error) -> Error {
     if cause.raw_os_error() == Some(libc::ESRCH) {
         return cannot(pid, "it has ended");
+    }
+    if cause.raw_os_error().is_none() {
+        return cannot(pid, cause.to_string());
     }
     let error = cannot(pid, format!("the kernel does not allow it ({cause})"));
     // Real, effective, saved, of the file system.
@@ -115,8 +120,9 @@ impl Target {
         }
         check_program(pid)?;
         let objects = Objects::of(pid).map_err(|cause| refused(pid, &cause))?;
-        if let Some(musl) = objects.named(|name| name.starts_with("ld-musl") || name.starts_with("libc.musl")) {
-            return Err(cannot(pid, format!("its C library is {}; only glibc is known", shown(&musl.path))));
+        // The file behind this name may have any other.
+        if let Some(musl) = interpreter(pid).filter(|name| name.contains("/ld-musl")) {
+            return Err(cannot(pid, format!("its C library is musl ({musl}); only glibc is known")));
         }
         let library = objects.named(|name| name == "libc.so.6" || name.starts_with("libc-2."));
         let loader = objects.named(|name| name.starts_with("ld-linux-x86-64") || name.starts_with("ld-2."));
@@ -207,13 +213,19 @@ fn check_program(pid: u32) -> Result<()> {
     Ok(())
 }
 
+/// The program's file.
+fn program(pid: u32) -> Option<Mapped> {
+    fs::File::open(format!("/proc/{pid}/exe")).ok().and_then(|file| Mapped::of(&file))
+}
+
+/// The dynamic linker that it names.
+fn interpreter(pid: u32) -> Option<String> {
+    elf::interpreter(&program(pid)?).map(|path| shown(&path))
+}
+
 /// Whether the Go tools have left their note in the program.
 fn is_go(pid: u32) -> bool {
-    use object::{Object, ObjectSection};
-    let Some(bytes) = fs::File::open(format!("/proc/{pid}/exe")).ok().and_then(|file| os::mapped::Mapped::of(&file))
-    else {
-        return false;
-    };
+    let Some(bytes) = program(pid) else { return false };
     let file: &[u8] = &bytes;
     object::File::parse(file).is_ok_and(|file| {
         file.sections().any(|section| matches!(section.name(), Ok(".note.go.buildid" | ".go.buildinfo")))
