@@ -285,7 +285,9 @@ fn read_shared(memory: &Memory, at: u64) -> std::io::Result<Words> {
     memory.read(at, &mut bytes)?;
     let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     if word(offset_of!(Attach, version)) != VERSION {
-        return Err(std::io::Error::other("the guest that it has loaded is of another version of thaw, and stays until the process ends"));
+        return Err(std::io::Error::other(
+            "the guest that it has loaded is of another version of thaw, and stays until the process ends",
+        ));
     }
     let count = (word(offset_of!(Attach, count)) as usize).min(PLACES);
     let place = |index: usize| {
