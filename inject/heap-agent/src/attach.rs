@@ -5,11 +5,12 @@
 //! once. So recording begins for all functions and threads at the same moment. It ends when thaw puts the code back: nothing of ours
 //! is reached any more then. This object stays loaded, and its copies of the replaced code stay where threads may still be in them.
 
-use crate::detour::Island;
+use crate::detour::{Island, Patch};
 use crate::hooks::{self, Hook};
+use crate::inner::{self, Told};
 use crate::real::{self, Real};
 use crate::symbols::{self, Which};
-use crate::{file, module, state};
+use crate::{file, lane, module, partition, state};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering::*};
 use heap_wire::attach::{Attach, BYTES, PLACES, Place, VERSION, answer};
@@ -35,6 +36,12 @@ pub static THAW_HEAP_ATTACH: Shared = Shared(UnsafeCell::new(Attach {
     places: [Place { at: 0, was: [0; 8], is: [0; 8] }; PLACES],
 }));
 
+/// What was hooked beside the allocator itself, for the head of each stream.
+struct Beside(UnsafeCell<Told>);
+// SAFETY: written once, by the one thread that is in [`thaw_heap_attach`].
+unsafe impl Sync for Beside {}
+static BESIDE: Beside = Beside(UnsafeCell::new(Told::new()));
+
 static ATTACHED: AtomicBool = AtomicBool::new(false);
 
 /// Whether this process, or the one that it was forked from, was running before the recorder came.
@@ -51,6 +58,24 @@ pub unsafe extern "C" fn thaw_heap_attach() {
     // SAFETY: the caller vouches.
     let shared = unsafe { &mut *THAW_HEAP_ATTACH.0.get() };
     shared.answer = begin(shared);
+}
+
+/// The recording is over, the code is as it was: gives back what the stream holds. Makes system calls only, so it can be called from wherever a thread
+/// is, outside of this object.
+///
+/// # Safety
+/// All other threads are stopped, and no hook is in place.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn thaw_heap_detach() {
+    // SAFETY: the caller vouches.
+    let shared = unsafe { &mut *THAW_HEAP_ATTACH.0.get() };
+    if !lane::is_quiet() {
+        shared.answer = answer::BUSY;
+        return;
+    }
+    lane::wipe_all();
+    file::close();
+    shared.answer = answer::NONE;
 }
 
 fn begin(shared: &mut Attach) -> u32 {
@@ -73,7 +98,10 @@ fn begin(shared: &mut Attach) -> u32 {
     let allocator = meaning(&real::MALLOC) as u64;
     file::note_allocator(module::name_at(allocator));
     real::find_usable(&module::range_of(allocator).unwrap_or(0..0), Which::Other);
-    file::note_detours(shared.count);
+    // SAFETY: no other thread is in this function.
+    let beside = unsafe { &*BESIDE.0.get() };
+    file::note_detours(shared.count - beside.count());
+    beside.note();
     // What came until now is known; only what comes later must be looked at.
     module::changes();
     answer::READY
@@ -115,6 +143,10 @@ fn prepare(shared: &mut Attach) -> Result<(), u32> {
         return Err(answer::CODE);
     }
     copy(SYSTEM.iter(), &system, shared, &mut count)?;
+    // SAFETY: no other thread is in this function.
+    let beside = unsafe { &mut *BESIDE.0.get() };
+    partition::prepare(Which::Other, beside, &mut |patch| note(patch, shared, &mut count));
+    inner::prepare(beside, &mut |patch| note(patch, shared, &mut count));
     shared.count = count as u32;
     Ok(())
 }
@@ -146,17 +178,27 @@ fn copy<'a>(
         let place = island.as_mut().ok_or(answer::PAGE)?;
         // SAFETY: a function of a loaded object.
         let Some(patch) = (unsafe { place.prepare(function, hook.entry as *const () as usize, 0) }) else { continue };
-        let (at, is) = patch.code();
-        let Some(slot) = shared.places.get_mut(*count) else { break };
-        slot.at = at as u64;
-        // SAFETY: code that was just read.
-        unsafe { core::ptr::copy_nonoverlapping(at as *const u8, slot.was.as_mut_ptr(), BYTES) };
-        slot.is[..BYTES].copy_from_slice(&is);
-        hook.real.set(patch.real);
-        *count += 1;
+        if note(&patch, shared, count) {
+            hook.real.set(patch.real);
+        }
     }
     if island.is_some_and(|island| !island.seal()) {
         return Err(answer::PAGE);
     }
     Ok(())
+}
+
+/// Notes where a jump is to be written. `false`: there is one already, or no room.
+fn note(patch: &Patch, shared: &mut Attach, count: &mut usize) -> bool {
+    let (at, is) = patch.code();
+    if shared.places.iter().take(*count).any(|place| place.at == at as u64) {
+        return false;
+    }
+    let Some(slot) = shared.places.get_mut(*count) else { return false };
+    slot.at = at as u64;
+    // SAFETY: code that was just read.
+    unsafe { core::ptr::copy_nonoverlapping(at as *const u8, slot.was.as_mut_ptr(), BYTES) };
+    slot.is[..BYTES].copy_from_slice(&is);
+    *count += 1;
+    true
 }

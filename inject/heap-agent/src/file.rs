@@ -60,8 +60,13 @@ pub fn create(directory: &Text<PATH_MAX>, from: u32, ticks: u64) -> bool {
     make(from, ticks, &[])
 }
 
-/// Closes the stream of an earlier recording of this process.
+/// Closes the stream of an earlier recording of this process, or that of the parent.
 pub fn close() {
+    let header = HEADER.swap(core::ptr::null_mut(), Relaxed);
+    if !header.is_null() {
+        // SAFETY: the mapped first page; nobody is in a hook, so nobody has it at hand.
+        unsafe { sys::munmap(header.cast(), PAGE) };
+    }
     let fd = Fd(FD.swap(-1, Relaxed));
     if fd.0 >= 0 && is_ours(fd) {
         sys::close(fd);

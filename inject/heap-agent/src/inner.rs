@@ -359,8 +359,57 @@ impl Drop for Symbols {
 /// Addresses of the functions of all families.
 type Found = [[usize; MOST]; FAMILIES.len()];
 
+/// What was hooked, and what could not be: for the stream's header.
+pub struct Told {
+    hooked: Text<512>,
+    doubt: Text<256>,
+    count: u32,
+}
+
+impl Told {
+    /// Nothing.
+    pub const fn new() -> Self {
+        Self { hooked: Text::new(), doubt: Text::new(), count: 0 }
+    }
+
+    /// How many functions.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// A function is hooked.
+    pub fn hooked(&mut self, prefix: &[u8], name: &[u8]) {
+        if self.count > 0 {
+            self.hooked.push(b" ");
+        }
+        self.hooked.push(prefix);
+        self.hooked.push(name);
+        self.count += 1;
+    }
+
+    /// Tells the stream.
+    pub fn note(&self) {
+        if self.count > 0 {
+            file::note_tier(tier::DETOUR);
+            file::note_detours(self.count);
+            file::note_inside(self.hooked.bytes());
+        }
+        if !self.doubt.bytes().is_empty() {
+            file::note_doubt(self.doubt.bytes());
+        }
+    }
+}
+
 /// Hooks what is there. To be called before other threads exist.
 pub fn take_over() {
+    let mut told = Told::new();
+    // SAFETY: this runs while the dynamic linker initialises this object, before other threads exist.
+    prepare(&mut told, &mut |patch| unsafe { patch.apply() });
+    told.note();
+}
+
+/// Makes jumps to all that is there; `put` says whether it takes one.
+pub fn prepare(told: &mut Told, put: &mut dyn FnMut(&Patch) -> bool) {
     let Some(bias) = program_bias() else { return };
     let mut found: Found = [[0; MOST]; FAMILIES.len()];
     {
@@ -374,7 +423,6 @@ pub fn take_over() {
             }
         });
     }
-    let mut hooked = Text::<512>::new();
     for ((prefix, functions), found) in FAMILIES.iter().zip(&found) {
         // Linkers leave out what is not called. One that only makes blocks or only frees them, or has no more than a `new`, is something
         // else of that name.
@@ -384,12 +432,8 @@ pub fn take_over() {
         let makes =
             |name: &[u8], shape| !matches!(shape, Free | Usable) && name.windows(5).any(|part| part == b"alloc");
         if has(makes) && has(|_, shape| shape == Free) {
-            hook(prefix, functions, found, &mut hooked);
+            hook(prefix, functions, found, told, put);
         }
-    }
-    if !hooked.bytes().is_empty() {
-        file::note_tier(tier::DETOUR);
-        file::note_inside(hooked.bytes());
     }
 }
 
@@ -406,13 +450,19 @@ fn program_bias() -> Option<u64> {
     bias
 }
 
-fn hook(prefix: &[u8], functions: Functions, found: &[usize; MOST], hooked: &mut Text<512>) {
+fn hook(
+    prefix: &[u8],
+    functions: Functions,
+    found: &[usize; MOST],
+    told: &mut Told,
+    put: &mut dyn FnMut(&Patch) -> bool,
+) {
     let mut doubt = Text::<256>::new();
     doubt.push(b"the program has an allocator of its own (");
     doubt.push(prefix);
-    let refused = |mut doubt: Text<256>, why: &[u8]| {
+    let refused = |told: &mut Told, mut doubt: Text<256>, why: &[u8]| {
         doubt.push(why);
-        file::note_doubt(doubt.bytes());
+        told.doubt = doubt;
     };
     let Some(first) = found.iter().copied().find(|address| *address != 0) else { return };
     let home = module::range_of(first as u64).unwrap_or(0..0);
@@ -421,7 +471,7 @@ fn hook(prefix: &[u8], functions: Functions, found: &[usize; MOST], hooked: &mut
     let (Some(mut island), Ok(place)) =
         (Island::new(first), sys::mmap(bytes, sys::PROT_RW, sys::MAP_PRIVATE | sys::MAP_ANONYMOUS, None))
     else {
-        return refused(doubt, b"*): no page near it could be made to hook it");
+        return refused(told, doubt, b"*): no page near it could be made to hook it");
     };
     let owns = place.cast::<Own>();
     let usable = functions.iter().position(|(_, shape)| *shape == Usable).map_or(0, |index| found[index]);
@@ -454,13 +504,12 @@ fn hook(prefix: &[u8], functions: Functions, found: &[usize; MOST], hooked: &mut
         }
     }
     if !island.seal() {
-        return refused(doubt, b"*), and this system allows no hook in it");
+        return refused(told, doubt, b"*), and this system allows no hook in it");
     }
     let real = |name: &[u8]| {
         let index = functions.iter().position(|(other, _)| *other == name)?;
         patches[index].map(|patch| patch.real).or(Some(found[index])).filter(|address| *address != 0)
     };
-    let mut count = 0;
     for (index, (name, shape)) in functions.iter().enumerate() {
         let Some(patch) = patches[index] else { continue };
         // SAFETY: written above.
@@ -475,20 +524,13 @@ fn hook(prefix: &[u8], functions: Functions, found: &[usize; MOST], hooked: &mut
             };
             own.quiet.store(quiet, Relaxed);
         }
-        // SAFETY: this runs while the dynamic linker initialises this object, before other threads exist.
-        if unsafe { patch.apply() } {
-            count += 1;
-            if !hooked.bytes().is_empty() {
-                hooked.push(b" ");
-            }
-            hooked.push(prefix);
-            hooked.push(name);
+        if put(&patch) {
+            told.hooked(prefix, name);
         }
     }
-    file::note_detours(count);
     if !missed.bytes().is_empty() {
         doubt.push(b"*), of which these functions are not hooked:");
         doubt.push(missed.bytes());
-        file::note_doubt(doubt.bytes());
+        told.doubt = doubt;
     }
 }

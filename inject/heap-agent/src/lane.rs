@@ -555,6 +555,20 @@ pub fn forget_all() {
     SEARCH_AT.store(16, Relaxed);
 }
 
+/// Whether no thread is between the beginning and the end of an event. All but the calling thread are stopped.
+pub fn is_quiet() -> bool {
+    let mut at = LANES.load(Relaxed);
+    while !at.is_null() {
+        // SAFETY: lanes stay mapped, and nobody changes one now.
+        let lane = unsafe { &*at };
+        if lane.gate.load(Relaxed) > IDLE {
+            return false;
+        }
+        at = lane.next;
+    }
+    true
+}
+
 /// There is a new stream, and no thread is in a hook: all lanes are as a fork leaves them. Those of ended threads are not used again.
 pub fn wipe_all() {
     let mut at = LANES.swap(core::ptr::null_mut(), Relaxed);

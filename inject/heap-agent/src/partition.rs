@@ -6,11 +6,9 @@
 //! `malloc` made were moved by these: 97 events of 1.1 million could not be.
 
 use crate::detour::{Island, Patch};
-use crate::inner::{Own, Shape, enter_own};
+use crate::inner::{Own, Shape, Told, enter_own};
 use crate::symbols::{self, Which};
-use crate::text::Text;
-use crate::{file, module, real, sys};
-use heap_wire::tier;
+use crate::{module, real, sys};
 
 /// Place in the table, arguments that are passed on, what it does, its name in the sources.
 const FUNCTIONS: [(u32, usize, Shape, &[u8]); 5] = [
@@ -62,8 +60,16 @@ fn read(code: &[u8; LONGEST], at: u64) -> Option<Stub> {
 
 /// Hooks what is there. To be called before `free` itself is changed, and before other threads exist.
 pub fn take_over() {
-    let free = symbols::find(c"free", Which::First);
-    let malloc = symbols::find(c"malloc", Which::First);
+    let mut told = Told::new();
+    // SAFETY: this runs before other threads exist.
+    prepare(Which::First, &mut told, &mut |patch| unsafe { patch.apply() });
+    told.note();
+}
+
+/// Makes jumps to all that is there; `put` says whether it takes one. `which` functions are the program's.
+pub fn prepare(which: Which, told: &mut Told, put: &mut dyn FnMut(&Patch) -> bool) {
+    let free = symbols::find(c"free", which);
+    let malloc = symbols::find(c"malloc", which);
     if free == 0 || module::range_of(free as u64) != module::range_of(malloc as u64) {
         return;
     }
@@ -94,23 +100,13 @@ pub fn take_over() {
     if !island.seal() {
         return;
     }
-    let (mut names, mut count) = (Text::<512>::new(), 0);
     for (index, patch) in patches.iter().enumerate() {
         let Some(patch) = patch else { continue };
-        // SAFETY: written above; this runs before other threads exist.
-        unsafe {
-            (*owns.add(index)).set_real(patch.real);
-            if patch.apply() {
-                count += 1;
-                names.push(if names.bytes().is_empty() { b"" } else { b" " });
-                names.push(FUNCTIONS[index].3);
-            }
+        // SAFETY: written above.
+        unsafe { (*owns.add(index)).set_real(patch.real) };
+        if put(patch) {
+            told.hooked(b"", FUNCTIONS[index].3);
         }
-    }
-    if count > 0 {
-        file::note_tier(tier::DETOUR);
-        file::note_detours(count);
-        file::note_inside(names.bytes());
     }
 }
 

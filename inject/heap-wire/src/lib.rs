@@ -280,9 +280,9 @@ pub struct ChunkHeader {
 /// What thaw and the guest tell each other where the guest comes into a running program: the guest's exported `THAW_HEAP_ATTACH`.
 pub mod attach {
     /// Version of this agreement.
-    pub const VERSION: u32 = 1;
-    /// Most places of code.
-    pub const PLACES: usize = 56;
+    pub const VERSION: u32 = 2;
+    /// Most places of code: the C library's, and those of allocators inside of the program.
+    pub const PLACES: usize = 160;
     /// In the recording's directory, locked as long as its recorder lives.
     pub const LOCK: &[u8] = b"recorder";
 

@@ -7,13 +7,14 @@
 
 mod call;
 mod objects;
+mod release;
 mod safe;
 mod target;
 
-use crate::record::{self, Existing, FreeStacks, Phase, Recording};
+use crate::record::{self, Existing, FreeStacks, Phase, Recording, Stopped};
 use call::{Borrowed, Failed};
 use heap_wire::attach::{Attach, BYTES, LOCK, PLACES, Place, VERSION, answer};
-use model::{Error, Exit, Result, shown};
+use model::{Error, Exit, Nanos, Result, shown};
 use objects::Frame;
 use os::journal::{self, Undo};
 use os::ptrace::{self, Memory, NotStopped, Registers, Replaced, Thread};
@@ -45,6 +46,21 @@ pub struct Plan {
     pub agent: PathBuf,
 }
 
+/// Adds up how long the threads of a process were stopped.
+impl Stopped {
+    /// They all go on again, after this time.
+    fn all(&mut self, began: Instant) {
+        let took = nanos(began);
+        self.longest_ns = self.longest_ns.max(took);
+        self.all_ns = Nanos(self.all_ns.0 + took.0);
+        self.times += 1;
+    }
+}
+
+fn nanos(began: Instant) -> Nanos {
+    Nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))
+}
+
 /// So long a right moment is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// So long all threads may take to stop.
@@ -68,25 +84,28 @@ pub fn run(plan: &Plan, version: &str, progress: &mut dyn FnMut(Phase)) -> Resul
         let mut recording = record::begin(version, target.command.clone(), target.cwd.clone(), &clock);
         recording.attached = true;
         recording.write(&directory)?;
-        Ok((lock, recording, attach(plan, &mut target, &directory)?))
+        let mut stopped = Stopped::default();
+        let hooks = attach(plan, &mut target, &directory, &mut stopped)?;
+        Ok((lock, recording, hooks, stopped))
     })();
-    let (lock, mut recording, hooks) = attached.inspect_err(|_| {
+    let (lock, mut recording, hooks, mut stopped) = attached.inspect_err(|_| {
         // Nothing was recorded: leave no directory that looks like a recording.
         let _ = std::fs::remove_dir_all(&directory);
     })?;
     progress(Phase::Running(plan.pid));
     let waited = wait(&target, plan.seconds);
     progress(Phase::Finishing);
-    let ended = hooks.remove(&target);
-    leave_guest(&mut target, ended.as_deref().unwrap_or_default());
+    let ended = hooks.remove(&target, &mut stopped);
+    let held = release::all(&mut target, ended.as_deref().unwrap_or_default(), &mut stopped);
     drop(lock);
     let _ = std::fs::remove_file(directory.join(LOCK_NAME));
     waited?;
     recording.running = ended?;
+    recording.stopped = Some(stopped);
     recording.finished = true;
     recording.ticks_per_second = Some(clock.rate());
     // A stream that a process still has mapped must not be cut.
-    record::finish(&directory, &recording.running)?;
+    record::finish(&directory, &held)?;
     recording.write(&directory)?;
     record::share(&directory);
     Ok(recording)
@@ -131,10 +150,12 @@ struct Hooks {
 
 impl Hooks {
     /// Takes them out of the process and of its children; returns which of these still run.
-    fn remove(self, target: &Target) -> Result<Vec<u32>> {
+    fn remove(self, target: &Target, stopped: &mut Stopped) -> Result<Vec<u32>> {
         let mut running = vec![target.pid];
         running.extend(os::process::descendants(target.pid));
+        let began = Instant::now();
         let undone = self.entry.undo();
+        stopped.all(began);
         let mut had = Vec::new();
         for pid in running.into_iter().filter(|pid| *pid != std::process::id()) {
             let is_target = pid == target.pid && os::process::start_ticks(pid) == Some(target.start_ticks);
@@ -151,41 +172,18 @@ impl Hooks {
     }
 }
 
-/// Waits until no thread is in the guest any more, so that the last events are written; not for ever.
-fn leave_guest(target: &mut Target, running: &[u32]) {
-    let until = Instant::now() + Duration::from_secs(1);
-    for pid in running {
-        while Instant::now() < until && ptrace::apart(|| is_in_guest(target, *pid)) {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-}
-
-/// A child has the same objects in the same places as the process that it was forked from.
-fn is_in_guest(target: &mut Target, pid: u32) -> bool {
-    /// Between a hook and the function behind it are a few words, pushed by a copy of the function's beginning.
-    const BEGINNING: u64 = 16;
-    let Some((_, guest)) = loaded_guest(target) else { return false };
-    let (Ok(threads), Ok(memory)) = (ptrace::stop(pid, &[], TO_STOP), Memory::of(pid)) else { return false };
-    threads.iter().any(|thread| {
-        let Ok(registers) = thread.registers() else { return false };
-        let pushed = (0..BEGINNING).filter_map(|word| memory.word(registers.rsp + 8 * word).ok());
-        let copied = target.objects.at(registers.rip).is_none() && pushed.into_iter().any(|word| guest.contains(&word));
-        copied || target.objects.walk(&memory, &registers).iter().any(|frame| guest.contains(&frame.pc))
-    })
-}
-
 /// Loads the guest and replaces the code.
-fn attach(plan: &Plan, target: &mut Target, directory: &Path) -> Result<Hooks> {
+fn attach(plan: &Plan, target: &mut Target, directory: &Path, stopped: &mut Stopped) -> Result<Hooks> {
     if ptrace::apart(|| take_leftover_out(target))? {
         target.objects.look_again().map_err(|cause| refused(target.pid, &cause))?;
     }
     let until = Instant::now() + PATIENCE;
+    let ways = Ways::of(target)?;
     let mut why = NotNow::Busy("busy");
     let mut pause = Duration::from_millis(1);
     while Instant::now() < until {
         os::interrupt::check()?;
-        match ptrace::apart(|| attempt(plan, target, directory)) {
+        match ptrace::apart(|| attempt(plan, target, directory, &ways, stopped)) {
             Ok(hooks) => return Ok(hooks),
             Err(Attempt::Final(error)) => return Err(error),
             Err(Attempt::NotNow(reason)) => why = reason,
@@ -217,11 +215,19 @@ fn loaded_guest(target: &Target) -> Option<(PathBuf, std::ops::Range<u64>)> {
     Some((found.path.clone(), found.range.clone()))
 }
 
-/// Where the guest's words and its function are.
-fn guest_symbols(target: &mut Target, path: &Path) -> Result<(u64, u64)> {
-    let found = target.objects.symbols(path, &["THAW_HEAP_ATTACH", "thaw_heap_attach"]);
+/// Where the guest's words and its functions are.
+struct Guest {
+    shared: u64,
+    attach: u64,
+    detach: u64,
+}
+
+fn guest_symbols(target: &mut Target, path: &Path) -> Result<Guest> {
+    let found = target.objects.symbols(path, &["THAW_HEAP_ATTACH", "thaw_heap_attach", "thaw_heap_detach"]);
     match found.as_slice() {
-        [Some(shared), Some(function)] => Ok((shared.start, function.start)),
+        [Some(shared), Some(attach), Some(detach)] => {
+            Ok(Guest { shared: shared.start, attach: attach.start, detach: detach.start })
+        }
         _ => Err(cannot(
             target.pid,
             format!("the guest that it has loaded, {}, is of another version of thaw", shown(path)),
@@ -233,7 +239,7 @@ fn guest_symbols(target: &mut Target, path: &Path) -> Result<(u64, u64)> {
 /// Hooks of a thaw that was killed go first. `true`: there were some.
 fn take_leftover_out(target: &mut Target) -> Result<bool> {
     let Some((path, _)) = loaded_guest(target) else { return Ok(false) };
-    let (shared, _) = guest_symbols(target, &path)?;
+    let shared = guest_symbols(target, &path)?.shared;
     let memory = Memory::of(target.pid).map_err(|cause| refused(target.pid, &cause))?;
     let words = read_shared(&memory, shared).map_err(|cause| refused(target.pid, &cause))?;
     if words.active == 0 {
@@ -279,7 +285,9 @@ fn read_shared(memory: &Memory, at: u64) -> std::io::Result<Words> {
     memory.read(at, &mut bytes)?;
     let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     if word(offset_of!(Attach, version)) != VERSION {
-        return Err(std::io::Error::other("the guest that it has loaded is of another version of thaw"));
+        return Err(std::io::Error::other(
+            "the guest that it has loaded is of another version of thaw, and stays until the process ends",
+        ));
     }
     let count = (word(offset_of!(Attach, count)) as usize).min(PLACES);
     let place = |index: usize| {
@@ -298,37 +306,68 @@ fn read_shared(memory: &Memory, at: u64) -> std::io::Result<Words> {
     })
 }
 
+/// Functions of the C library that calls need.
+struct Ways {
+    /// See [`call`].
+    sigreturn: u64,
+    load: u64,
+    errno: Option<u64>,
+}
+
+impl Ways {
+    fn of(target: &mut Target) -> Result<Self> {
+        let pid = target.pid;
+        let sigreturn = target.objects.code(&target.library, &call::SIGRETURN);
+        let sigreturn = sigreturn.ok_or_else(|| cannot(pid, "its C library has no rt_sigreturn that is known"))?;
+        let found = target.objects.symbols(&target.library, &["dlopen", "__libc_dlopen_mode", "__errno_location"]);
+        let start = |index: usize| found[index].as_ref().map(|symbol: &std::ops::Range<u64>| symbol.start);
+        let load = start(0).or(start(1)).ok_or_else(|| cannot(pid, "its C library has no dlopen"))?;
+        Ok(Self { sigreturn, load, errno: start(2) })
+    }
+}
+
 /// One attempt: all threads are stopped, looked at, and go on but for the one that is borrowed.
-fn attempt(plan: &Plan, target: &mut Target, directory: &Path) -> std::result::Result<Hooks, Attempt> {
+fn attempt(
+    plan: &Plan,
+    target: &mut Target,
+    directory: &Path,
+    ways: &Ways,
+    stopped: &mut Stopped,
+) -> std::result::Result<Hooks, Attempt> {
     let pid = target.pid;
     let kernel = |cause: std::io::Error| Attempt::Final(refused(pid, &cause));
     let guest = loaded_guest(target);
     let code = Code::of(target, guest.as_ref().map_or(0..0, |(_, range)| range.clone()));
-    let sigreturn = target.objects.code(&target.library, &call::SIGRETURN);
-    let sigreturn = sigreturn.ok_or_else(|| cannot(pid, "its C library has no rt_sigreturn that is known"))?;
-    let dlopen = target.objects.symbols(&target.library, &["dlopen", "__libc_dlopen_mode", "__errno_location"]);
-    let load = dlopen[0].as_ref().or(dlopen[1].as_ref()).map(|symbol| symbol.start);
-    let load = load.ok_or_else(|| cannot(pid, "its C library has no dlopen"))?;
-    let errno_function = dlopen[2].as_ref().map(|symbol| symbol.start);
     let memory = Memory::of(pid).map_err(kernel)?;
+    let began = Instant::now();
     let mut threads = match ptrace::stop(pid, &[], TO_STOP) {
         Ok(threads) => threads,
         Err(NotStopped::Stuck(_)) => return Err(Attempt::NotNow(NotNow::Busy("held by the kernel (state D)"))),
         Err(why) => return Err(Attempt::Final(not_stopped(pid, why))),
     };
-    let chosen = choose(&code, target, &memory, &threads, errno_function).map_err(Attempt::NotNow)?;
-    let mut thread = threads.swap_remove(chosen);
+    stopped.threads = threads.len();
+    let chosen = choose(&code, target, &memory, &threads, ways.errno);
+    let mut thread = match chosen {
+        Ok(index) => threads.swap_remove(index),
+        Err(why) => {
+            drop(threads);
+            stopped.all(began);
+            return Err(Attempt::NotNow(why));
+        }
+    };
     drop(threads);
+    stopped.all(began);
     let registers = thread.registers().map_err(kernel)?;
-    let errno = errno_function.and_then(|at| errno_of(&memory, at, registers.fs_base));
-    let mut borrowed = Borrowed::new(&mut thread, &memory, sigreturn, errno)
+    let errno = ways.errno.and_then(|at| errno_of(&memory, at, registers.fs_base));
+    let mut borrowed = Borrowed::new(&mut thread, &memory, ways.sigreturn, errno)
         .map_err(|failed| Attempt::Final(why_failed(pid, &failed)))?;
-    let hooks = with_thread(&mut borrowed, plan, target, directory, guest, load, &memory);
+    let hooks = with_thread(&mut borrowed, plan, target, directory, ways.load, &memory, stopped);
     match &hooks {
         // The thread finds its way back by itself.
         Err(Attempt::Final(_)) if borrowed.is_lost() => {}
         _ => borrowed.give_back().map_err(kernel)?,
     }
+    stopped.borrowed_ns = Nanos(stopped.borrowed_ns.0 + nanos(began).0);
     hooks
 }
 
@@ -352,7 +391,11 @@ fn choose(
     let mut least = u8::MAX;
     for (index, thread) in threads.iter().enumerate() {
         let Some((_, registers, frames)) = stacks.iter().find(|(tid, _, _)| *tid == thread.tid) else { continue };
-        if !room.is_enough(registers.rsp) {
+        if !room.is_enough(thread, registers, call::STACK) {
+            if best.is_err() {
+                best =
+                    Err(NotNow::Busy("on a stack that is not its own (a coroutine, a signal handler's), or too small"));
+            }
             continue;
         }
         let keeps_errno = errno_function.is_some_and(|at| errno_of(memory, at, registers.fs_base).is_some());
@@ -367,7 +410,11 @@ fn choose(
 }
 
 /// Which memory can be written, for stacks.
-struct Room(Vec<(u64, u64, bool)>);
+struct Room {
+    pid: u32,
+    /// Start, end, whether it is the first thread's stack.
+    places: Vec<(u64, u64, bool)>,
+}
 
 impl Room {
     fn of(pid: u32) -> Self {
@@ -378,13 +425,21 @@ impl Room {
             let hex = |text| u64::from_str_radix(text, 16).ok();
             rest.starts_with("rw").then_some((hex(start)?, hex(end)?, line.ends_with("[stack]")))
         };
-        Self(text.lines().filter_map(parse).collect())
+        Self { pid, places: text.lines().filter_map(parse).collect() }
     }
 
-    /// Whether the frame fits below, and the dynamic linker can work there. The main thread's stack grows by itself.
-    fn is_enough(&self, sp: u64) -> bool {
-        let needed = |grows: bool| if grows { 16 << 10 } else { call::STACK };
-        self.0.iter().any(|(start, end, grows)| (*start..*end).contains(&sp) && sp - start >= needed(*grows))
+    /// Whether so much is free below, on the thread's own stack. The first thread's grows by itself; the others have their control block at its end. Below
+    /// the stack of a coroutine (a goroutine, a fiber) there may be anything.
+    fn is_enough(&self, thread: &Thread, registers: &Registers, needed: u64) -> bool {
+        /// That stack grows, but not beyond a limit.
+        const GROWS: u64 = 16 << 10;
+        let (sp, control) = (registers.rsp, registers.fs_base);
+        self.places.iter().any(|(start, end, first)| {
+            let place = *start..*end;
+            let own =
+                if *first { thread.tid.cast_unsigned() == self.pid } else { sp < control && place.contains(&control) };
+            own && place.contains(&sp) && sp - start >= if *first { GROWS.min(needed) } else { needed }
+        })
     }
 }
 
@@ -421,13 +476,13 @@ fn with_thread(
     plan: &Plan,
     target: &mut Target,
     directory: &Path,
-    guest: Option<(PathBuf, std::ops::Range<u64>)>,
     load: u64,
     memory: &Memory,
+    stopped: &mut Stopped,
 ) -> std::result::Result<Hooks, Attempt> {
     let pid = target.pid;
     let kernel = |cause: std::io::Error| Attempt::Final(refused(pid, &cause));
-    let path = match guest {
+    let path = match loaded_guest(target) {
         Some((path, _)) => path,
         None => {
             let called = borrowed.call(load, &terminated(&plan.agent), RTLD_NOW_NODELETE);
@@ -436,7 +491,7 @@ fn with_thread(
             loaded_guest(target).ok_or_else(|| not_loaded(target, plan, borrowed.refusal))?.0
         }
     };
-    let (shared, function) = guest_symbols(target, &path)?;
+    let Guest { shared, attach: function, .. } = guest_symbols(target, &path)?;
     let words = read_shared(memory, shared).map_err(kernel)?;
     if words.active != 0 {
         return Err(cannot(pid, "it is being recorded already").into());
@@ -458,23 +513,35 @@ fn with_thread(
         return Err(not_ready(target, plan, &words).into());
     }
     let undo = Undo::PutBackCode { pid, start_ticks: target.start_ticks, places: words.places.clone() };
-    let entry = journal::hold(undo, || write(borrowed, pid, memory, shared, &words.places))?;
+    let entry = journal::hold(undo, || write(borrowed, pid, memory, shared, &words.places, stopped))?;
     Ok(Hooks { entry, places: words.places, shared })
 }
 
 /// Stops all other threads and writes the jumps, when none is in the bytes that they replace.
-fn write(borrowed: &Borrowed<'_>, pid: u32, memory: &Memory, shared: u64, places: &[Replaced]) -> Result<()> {
+fn write(
+    borrowed: &Borrowed<'_>,
+    pid: u32,
+    memory: &Memory,
+    shared: u64,
+    places: &[Replaced],
+    stopped: &mut Stopped,
+) -> Result<()> {
     let until = Instant::now() + PATIENCE;
     while Instant::now() < until {
+        let began = Instant::now();
         let others = ptrace::stop(pid, &[borrowed.tid()], TO_STOP).map_err(|why| not_stopped(pid, why))?;
         let kernel = |cause: std::io::Error| refused(pid, &cause);
         if Code::is_free(memory, &others, places).map_err(kernel)? {
             for place in places {
                 borrowed.write_code(place.address, &place.is).map_err(kernel)?;
             }
-            return memory.write(shared + offset_of!(Attach, active) as u64, &1_u32.to_le_bytes()).map_err(kernel);
+            let written = memory.write(shared + offset_of!(Attach, active) as u64, &1_u32.to_le_bytes());
+            drop(others);
+            stopped.all(began);
+            return written.map_err(kernel);
         }
         drop(others);
+        stopped.all(began);
         std::thread::sleep(Duration::from_micros(700));
     }
     Err(cannot(pid, "a thread was each time within the instructions that were to be replaced").hint("try again"))

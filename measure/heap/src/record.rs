@@ -6,7 +6,7 @@
 use crate::aggregate::Aggregator;
 use crate::executed;
 use crate::stream::SAMPLE_MAX;
-use model::{Error, Exit, Result, shown};
+use model::{Error, Exit, Nanos, Result, shown};
 use os::spawn::{Ended, Launch, Stream};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -102,6 +102,9 @@ pub struct Recording {
     /// Whether the program was running already when recording began.
     #[serde(default)]
     pub attached: bool,
+    /// How long a process that was running already was stopped for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<Stopped>,
     /// Exit code of the first process, if it exited.
     pub code: Option<i32>,
     /// The signal that ended it, if one did.
@@ -117,6 +120,21 @@ pub struct Recording {
     pub unrecorded: Vec<String>,
     /// Processes that were still running when recording ended.
     pub running: Vec<u32>,
+}
+
+/// How long the threads of a process were stopped to begin and end its recording.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stopped {
+    /// Threads that it had.
+    pub threads: usize,
+    /// How often all of them were stopped.
+    pub times: u32,
+    /// For how long together.
+    pub all_ns: Nanos,
+    /// The longest of these.
+    pub longest_ns: Nanos,
+    /// One thread alone, which loaded the guest, while the others ran.
+    pub borrowed_ns: Nanos,
 }
 
 impl Recording {
@@ -275,6 +293,7 @@ pub(crate) fn begin(version: &str, command: Vec<String>, cwd: String, clock: &Cl
         ticks_per_second: None,
         finished: false,
         attached: false,
+        stopped: None,
         code: None,
         signal: None,
         cpu_s: None,

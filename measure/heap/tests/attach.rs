@@ -2,7 +2,7 @@
 #![cfg(target_arch = "x86_64")]
 
 use heap::attach::{self, Plan};
-use heap::record::{self, Existing, FreeStacks, Recording};
+use heap::record::{self, Existing, FreeStacks, Phase, Recording};
 use heap::report::Report;
 use heap::stream::Reader;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -21,12 +21,18 @@ fn root() -> &'static Path {
 fn agent() -> &'static Path {
     static AGENT: OnceLock<PathBuf> = OnceLock::new();
     AGENT.get_or_init(|| {
+        if let Some(built) = std::env::var_os(BUILT) {
+            return built.into();
+        }
         let output = Command::new(root().join("dev/agent")).env("CARGO", env!("CARGO")).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
         target.join("agent").join(record::AGENT)
     })
 }
+
+/// Names the guest to a process that this test starts: it must not build it again.
+const BUILT: &str = "THAW_TEST_AGENT";
 
 struct Bench(TempDir);
 
@@ -67,8 +73,18 @@ impl Bench {
     }
 
     fn attach(&self, pid: u32, seconds: f64) -> (Recording, Report) {
+        self.attach_and(pid, seconds, |_| {})
+    }
+
+    /// `then` is called when recording has begun.
+    fn attach_and(&self, pid: u32, seconds: f64, mut then: impl FnMut(u32)) -> (Recording, Report) {
         let plan = self.plan(pid, seconds);
-        let recording = attach::run(&plan, "test", &mut |_| {}).unwrap();
+        let mut tell = |phase| {
+            if let Phase::Running(pid) = phase {
+                then(pid);
+            }
+        };
+        let recording = attach::run(&plan, "test", &mut tell).unwrap();
         let report = heap::report::report(&Reader::open(&plan.output).unwrap()).unwrap();
         for process in &report.processes {
             assert_eq!((process.inconsistencies, process.lost), (0, 0), "{process:#?}");
@@ -133,6 +149,12 @@ fn programs_that_allocate_hard_are_attached_to_again_and_again() {
     for threads in ["1", "8"] {
         let mut running = Running::start(Command::new(&program).arg(threads));
         for round in 0..20 {
+            if round % 5 != 4 {
+                // Reading hundreds of thousands of events takes longer than all of attaching.
+                let recording = attach::run(&bench.plan(running.pid(), 0.01), "test", &mut |_| {}).unwrap();
+                assert_eq!(recording.running, [running.pid()]);
+                continue;
+            }
             let (recording, report) = bench.attach(running.pid(), 0.01);
             assert_eq!((recording.running.as_slice(), report.processes.len()), ([running.pid()].as_slice(), 1));
             let process = &report.processes[0];
@@ -155,14 +177,15 @@ fn a_system_call_that_waits_does_not_notice() {
         ("read", "2 0", None),
         ("epoll", "1 0", None),
         ("futex", "0 0", None),
-        ("nanosleep", "0 0", Some(5.0)),
-        ("poll", "0 0", Some(5.0)),
-        ("epoll-timeout", "0 0", Some(5.0)),
-        ("signal", "-1 11", Some(5.0)),
-        ("semop", "-1 11", Some(5.0)),
-        ("recv-timeout", "-1 11", Some(5.0)),
+        ("nanosleep", "0 0", Some(3.0)),
+        ("poll", "0 0", Some(3.0)),
+        ("epoll-timeout", "0 0", Some(3.0)),
+        ("signal", "-1 11", Some(3.0)),
+        ("semop", "-1 11", Some(3.0)),
+        ("recv-timeout", "-1 11", Some(3.0)),
     ];
-    for (what, expected, least) in cases {
+    let check = |what: &str, expected: &str, least: Option<f64>| {
+        let bench = Bench(tempfile::tempdir().unwrap());
         let mut running = Running::start(Command::new(&program).arg(what));
         // Those with a timeout may be over before the last time.
         for _ in 0..if least.is_some() { 1 } else { 3 } {
@@ -176,7 +199,13 @@ fn a_system_call_that_waits_does_not_notice() {
         assert_eq!(result, expected, "{what}: {line}");
         assert!(least.is_none_or(|least| took.parse::<f64>().unwrap() >= least), "{what}: {line}");
         running.end();
-    }
+    };
+    // They do nothing but wait.
+    std::thread::scope(|scope| {
+        for (what, expected, least) in cases {
+            scope.spawn(move || check(what, expected, least));
+        }
+    });
 }
 
 #[test]
@@ -199,21 +228,12 @@ fn leaks_forks_and_blocks_from_before_are_told_apart() {
     let program = bench.compile("later", &[]);
     let mut running = Running::start(&mut Command::new(&program));
     let pid = running.pid();
-    let teller = std::thread::scope(|scope| {
-        let recorded = scope.spawn(|| bench.attach(pid, 1.0));
-        // The recording has begun when its stream is there; told that, the program works.
-        let stream = bench.path("out.heap").join(format!("{pid}-0.stream"));
-        while !stream.exists() {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        std::thread::sleep(Duration::from_millis(200));
+    let (_, report) = bench.attach_and(pid, 0.01, |_| {
         for what in ["l\n", "o\n", "f\n"] {
             running.say(what);
             assert_eq!(running.line(), "done");
         }
-        recorded.join().unwrap()
     });
-    let (_, report) = teller;
     let main = report.processes.iter().find(|process| process.pid == pid).unwrap();
     let sizes: Vec<u64> =
         main.leaks.iter().map(|leak| leak.bytes.0).filter(|size| (7000..8000).contains(size)).collect();
@@ -234,13 +254,11 @@ fn another_program_is_not_recorded_and_not_changed() {
     let program = bench.compile("later", &[]);
     let mut running = Running::start(&mut Command::new(&program));
     let pid = running.pid();
-    std::thread::scope(|scope| {
-        let recorded = scope.spawn(|| bench.attach(pid, 0.6));
-        std::thread::sleep(Duration::from_millis(400));
+    let (_, report) = bench.attach_and(pid, 0.1, |_| {
         running.say("e\n");
         assert_eq!(running.line(), "ready");
-        assert_eq!(recorded.join().unwrap().1.processes.len(), 1);
     });
+    assert_eq!(report.processes.len(), 1);
     running.say("l\n");
     assert_eq!(running.line(), "done");
     bench.attach(pid, 0.01);
@@ -267,16 +285,13 @@ fn an_allocator_of_the_program_is_recorded_too() {
     let program = bench.compile("later", &[]);
     let mut running = Running::start(Command::new(&program).env("LD_PRELOAD", &allocator));
     let pid = running.pid();
-    std::thread::scope(|scope| {
-        let recorded = scope.spawn(|| bench.attach(pid, 0.6));
-        std::thread::sleep(Duration::from_millis(400));
+    let (_, report) = bench.attach_and(pid, 0.01, |_| {
         running.say("l\n");
         assert_eq!(running.line(), "done");
-        let (_, report) = recorded.join().unwrap();
-        let process = &report.processes[0];
-        assert!(process.allocator.ends_with("libown.so"), "{process:#?}");
-        assert!(process.leaks.iter().any(|leak| leak.bytes.0 == 7001), "{process:#?}");
     });
+    let process = &report.processes[0];
+    assert!(process.allocator.ends_with("libown.so"), "{process:#?}");
+    assert!(process.leaks.iter().any(|leak| leak.bytes.0 == 7001), "{process:#?}");
     assert_eq!(running.end(), "");
 }
 
@@ -423,7 +438,58 @@ fn attaches_and_waits() {
     let output = std::env::var_os("THAW_TEST_OUTPUT").unwrap().into();
     let bench = Bench(tempfile::tempdir().unwrap());
     let plan = Plan { output, ..bench.plan(pid, 600.0) };
-    let _ = attach::run(&plan, "test", &mut |_| {});
+    os::interrupt::install().unwrap();
+    println!("\nbegins");
+    match attach::run(&plan, "test", &mut |phase| println!("\n{phase:?}")) {
+        Ok(_) => println!("\nended"),
+        Err(error) => println!("\nrefused: {error}, {}", error.hint.as_deref().unwrap_or("")),
+    }
+}
+
+/// thaw in a process of its own, with what it says.
+struct Thaw {
+    child: Child,
+    lines: std::io::Lines<BufReader<ChildStdout>>,
+}
+
+impl Thaw {
+    fn command(pid: u32, output: &Path, state: &Path) -> Command {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
+            .args(["--exact", "attaches_and_waits", "--ignored", "--nocapture"])
+            .env(VICTIM, pid.to_string())
+            .env("THAW_TEST_OUTPUT", output)
+            .env("THAW_STATE_DIR", state)
+            .env(BUILT, agent())
+            .stdout(Stdio::piped());
+        command
+    }
+
+    fn start(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    /// Waits for a line that begins so.
+    fn says(&mut self, what: &str) -> String {
+        let mut all = Vec::new();
+        for line in self.lines.by_ref() {
+            let line = line.unwrap();
+            if line.starts_with(what) {
+                return line;
+            }
+            all.push(line);
+        }
+        panic!("it did not say {what}, but {all:?}")
+    }
+}
+
+impl Drop for Thaw {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 #[test]
@@ -434,17 +500,11 @@ fn a_program_survives_that_thaw_is_killed_at_any_moment() {
     for threads in ["1", "4"] {
         let mut running = Running::start(Command::new(&program).arg(threads));
         for round in 0..25_u64 {
-            let mut thaw = Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "attaches_and_waits", "--ignored"])
-                .env(VICTIM, running.pid().to_string())
-                .env("THAW_TEST_OUTPUT", bench.path("killed.heap"))
-                .env("THAW_STATE_DIR", &state)
-                .stdout(Stdio::null())
-                .spawn()
-                .unwrap();
-            std::thread::sleep(Duration::from_millis(4 + round * 7 % 97));
-            thaw.kill().unwrap();
-            thaw.wait().unwrap();
+            let mut thaw = Thaw::start(Thaw::command(running.pid(), &bench.path("killed.heap"), &state));
+            thaw.says("begins");
+            // Attaching takes some tens of milliseconds.
+            std::thread::sleep(Duration::from_micros(500 + round * 7919 % 80_000));
+            drop(thaw);
             assert!(running.child.try_wait().unwrap().is_none(), "{threads} threads, round {round}");
         }
         for leftover in os::journal::Journal::at(&state).leftovers().unwrap() {
@@ -464,21 +524,12 @@ fn the_journal_takes_hooks_out() {
     let (state, output) = (bench.path("state"), bench.path("killed.heap"));
     let code = |running: &Running| code_of_malloc(running.pid());
     let before = code(&running);
-    let mut thaw = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "attaches_and_waits", "--ignored"])
-        .env(VICTIM, running.pid().to_string())
-        .env("THAW_TEST_OUTPUT", &output)
-        .env("THAW_STATE_DIR", &state)
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    while code(&running) == before {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let mut thaw = Thaw::start(Thaw::command(running.pid(), &output, &state));
+    thaw.says("Running");
+    assert_ne!(code(&running), before);
     running.say("l\n");
     assert_eq!(running.line(), "done");
-    thaw.kill().unwrap();
-    thaw.wait().unwrap();
+    drop(thaw);
     running.say("o\n");
     assert_eq!(running.line(), "done", "it goes on with its hooks");
     let leftovers = os::journal::Journal::at(&state).leftovers().unwrap();
@@ -509,4 +560,227 @@ fn code_of_malloc(pid: u32) -> [u8; 8] {
     let memory = os::ptrace::Memory::of(pid).unwrap();
     memory.read(at, &mut bytes).unwrap_or_else(|error| panic!("{error} at {at:#x}, own {own:#x}"));
     bytes
+}
+
+/// Mappings and descriptors of a recording's stream.
+fn holds(pid: u32) -> Vec<String> {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    let mapped = maps.lines().filter(|line| line.contains(".stream")).map(str::to_owned);
+    let open = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    let open = open.filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());
+    mapped.chain(open.map(|path| path.display().to_string()).filter(|path| path.contains(".stream"))).collect()
+}
+
+#[test]
+fn nothing_of_the_stream_stays_in_the_program() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("running", &[]);
+    let mut running = Running::start(Command::new(&program).arg("4"));
+    let mappings = |running: &Running| os::process::maps(running.pid()).unwrap().len();
+    let mut most = 0;
+    for round in 0..5 {
+        let (recording, _) = bench.attach(running.pid(), 0.02);
+        assert_eq!(holds(running.pid()), [""; 0], "round {round}");
+        assert_eq!(os::ptrace::threads(running.pid()).unwrap().len(), 5);
+        let stopped = recording.stopped.unwrap();
+        assert!(stopped.threads == 5 && stopped.times >= 4 && stopped.longest_ns <= stopped.all_ns, "{stopped:?}");
+        if round == 0 {
+            most = mappings(&running);
+        }
+    }
+    assert!(mappings(&running) <= most, "files that are mapped: the guest's, once");
+    assert_eq!(running.end(), "whole");
+}
+
+#[test]
+fn allocators_under_other_names_are_recorded_too() {
+    let Some(bench) = Bench::new() else { return };
+    for (prefix, flag) in [("_rjem_", "-pie"), ("je_", "-no-pie"), ("mi_", "-pie"), ("tc_", "-no-pie")] {
+        let program = bench.compile("inner", &["-DBRING", &format!("-DPREFIX={prefix}"), flag]);
+        let mut running = Running::start(Command::new(&program).arg("wait"));
+        // The second time by what the first one has prepared.
+        bench.attach(running.pid(), 0.01);
+        let (recording, report) = bench.attach_and(running.pid(), 600.0, |_| running.say("x\n"));
+        assert!(recording.running.is_empty());
+        let process = &report.processes[0];
+        for name in ["malloc", "free", "calloc", "realloc", "posix_memalign"] {
+            assert!(process.inside.contains(&format!("{prefix}{name}")), "{name} is not in {:?}", process.inside);
+        }
+        let mut leaks: Vec<(u64, u64)> =
+            process.leaks.iter().map(|leak| (leak.bytes.0, leak.blocks)).filter(|leak| leak.0 > 5000).collect();
+        leaks.sort_unstable();
+        assert_eq!(leaks, [(7002, 1), (8003, 1), (9004, 1), (5 * 6001, 5)], "{prefix}: {process:#?}");
+        assert_eq!(process.reallocs, 31);
+        running.end();
+    }
+}
+
+#[test]
+fn stacks_of_coroutines_are_not_written_to() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("coroutine", &[]);
+    let mut running = Running::start(&mut Command::new(&program));
+    for _ in 0..20 {
+        bench.attach(running.pid(), 0.005);
+    }
+    assert_eq!(running.end(), "whole");
+}
+
+#[test]
+fn the_end_of_the_program_ends_the_recording() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("later", &[]);
+    let mut running = Running::start(&mut Command::new(&program));
+    let (recording, report) = bench.attach_and(running.pid(), 600.0, |_| running.say("l\nx\n"));
+    assert!(recording.finished && recording.running.is_empty());
+    assert!(report.processes[0].leaks.iter().any(|leak| leak.bytes.0 == 7001), "{report:#?}");
+    assert_eq!(running.child.wait().unwrap().code(), Some(7));
+}
+
+#[test]
+fn ctrl_c_takes_the_hooks_out() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("later", &[]);
+    let mut running = Running::start(&mut Command::new(&program));
+    let before = code_of_malloc(running.pid());
+    let output = bench.path("interrupted.heap");
+    let mut thaw = Thaw::start(Thaw::command(running.pid(), &output, &bench.path("state")));
+    thaw.says("Running");
+    running.say("l\n");
+    assert_eq!(running.line(), "done");
+    // SAFETY: takes numbers.
+    unsafe { libc::kill(thaw.child.id().cast_signed(), libc::SIGINT) };
+    thaw.says("ended");
+    thaw.child.wait().unwrap();
+    assert_eq!(code_of_malloc(running.pid()), before);
+    let reader = Reader::open(&output).unwrap();
+    assert!(reader.recording().finished);
+    let report = heap::report::report(&reader).unwrap();
+    assert!(report.processes[0].leaks.iter().any(|leak| leak.bytes.0 == 7001), "{report:#?}");
+    assert_eq!(running.end(), "");
+}
+
+#[test]
+fn a_thread_that_the_kernel_holds_is_waited_for() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("later", &[]);
+    let mut running = Running::start(&mut Command::new(&program));
+    running.say("v\n");
+    assert_eq!(running.line(), "waits");
+    bench.attach(running.pid(), 0.01);
+    assert_eq!(running.line(), "done");
+    assert_eq!(running.end(), "");
+}
+
+#[test]
+fn more_is_told_about_what_cannot_be_attached_to() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("later", &[]);
+    let mut strict = Running::start(&mut Command::new(&program));
+    strict.say("s\n");
+    assert_eq!(strict.line(), "done");
+    assert!(refusal(&bench, strict.pid()).contains("strict seccomp mode"));
+
+    let source = bench.path("go.c");
+    let text = "__attribute__((section(\".note.go.buildid\"))) char id[16];\n\
+        int main(void) { char c; write(1, \"ready\\n\", 6); return read(0, &c, 1); }\n";
+    std::fs::write(&source, text).unwrap();
+    let built = Command::new("cc").args(["-w", "-static", "-o"]).arg(bench.path("go")).arg(&source).status().unwrap();
+    if built.success() {
+        let running = Running::start(&mut Command::new(bench.path("go")));
+        assert!(refusal(&bench, running.pid()).contains("a Go program"));
+    }
+    let musl = bench.path("musl");
+    let source = root().join("fixtures/heap/later.c");
+    let built = Command::new("musl-gcc").args(["-w", "-o"]).arg(&musl).arg(&source).status();
+    if built.is_ok_and(|status| status.success()) {
+        let running = Running::start(&mut Command::new(&musl));
+        let told = refusal(&bench, running.pid());
+        assert!(told.contains("only glibc is known") && told.contains("musl"), "{told}");
+    }
+}
+
+#[test]
+fn a_process_of_another_user_needs_root() {
+    const NOBODY: u32 = 65534;
+    let Some(bench) = Bench::new() else { return };
+    if !testing::root_or_skip() {
+        return;
+    }
+    let program = bench.compile("later", &[]);
+    let running = Running::start(&mut Command::new(&program));
+    let mut command = Thaw::command(running.pid(), Path::new("/tmp/thaw-test-refused.heap"), &bench.path("state"));
+    command.uid(NOBODY).gid(NOBODY);
+    let Ok(mut child) = command.spawn() else {
+        return testing::skip("needs a test program that other users reach");
+    };
+    let mut said = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    child.wait().unwrap();
+    let wanted = format!("the process is user 0's, thaw is user {NOBODY}'s: run thaw as root");
+    assert!(said.contains("the kernel does not allow it") && said.contains(&wanted), "{said}");
+}
+
+#[test]
+fn a_browser_goes_on() {
+    let Some(bench) = Bench::new() else { return };
+    let mut chromium = Command::new("chromium");
+    chromium
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0", "about:blank"])
+        .arg(format!("--user-data-dir={}", bench.path("profile").display()))
+        .env("HOME", bench.0.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let Ok(child) = chromium.spawn() else { return testing::skip("needs chromium") };
+    let mut browser = Browser(child);
+    let pid = browser.0.id();
+    let mut told = BufReader::new(browser.0.stderr.take().unwrap()).lines().map_while(std::result::Result::ok);
+    let Some(address) = told.find_map(|line| line.strip_prefix("DevTools listening on ws://").map(str::to_owned))
+    else {
+        return testing::skip("needs a chromium that starts here");
+    };
+    let address = address.split('/').next().unwrap().to_owned();
+    // Nobody else reads what it says.
+    std::thread::spawn(move || told.for_each(drop));
+    let ask = || {
+        let mut stream = std::net::TcpStream::connect(&address).unwrap();
+        write!(stream, "GET /json/version HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        let _ = BufReader::new(stream).take(15).read_to_string(&mut answer);
+        answer
+    };
+    for _ in 0..2 {
+        let (recording, report) = bench.attach_and(pid, 0.1, |_| assert_eq!(ask(), "HTTP/1.1 200 OK"));
+        let process = &report.processes[0];
+        assert!(process.allocations > 0 && process.tiers == ["detour"], "{process:#?}");
+        assert_eq!(recording.running, [pid]);
+        assert_eq!(holds(pid), [""; 0]);
+    }
+    let mut attached = 0;
+    for child in os::process::descendants(pid) {
+        let kind = std::fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap_or_default();
+        if kind.contains("--type=renderer") {
+            bench.attach(child, 0.05);
+            attached += 1;
+        }
+    }
+    assert!(attached > 0, "no renderer");
+    assert_eq!(ask(), "HTTP/1.1 200 OK");
+    assert_eq!(browser.0.try_wait().unwrap(), None);
+}
+
+/// Ends with its children.
+struct Browser(Child);
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let children = os::process::descendants(self.0.id());
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+        for child in children {
+            // SAFETY: takes numbers; those that have ended by themselves are not found.
+            unsafe { libc::kill(child.cast_signed(), libc::SIGKILL) };
+        }
+    }
 }

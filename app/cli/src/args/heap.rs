@@ -402,7 +402,7 @@ const ATTACH_ABOUT: &str = "\
 What does a program allocate that is running already?
 
 Loads a small library into the process at a moment when that is safe, and records every allocation and free from then on, in children too that it forks. \
-Ends with the program, after --seconds or with Ctrl-C; then the program goes on as before. Blocks from before are not known; that they are freed is counted. \
+Ends with the program, after --seconds or with Ctrl-C; then the program goes on as before. Says for how long it was stopped. Blocks from before are not known; that they are freed is counted. \
 Needs the right to trace the process (root, or the same user where the system allows it). Programs with a dynamic linker and glibc only.";
 
 const ATTACH_EXAMPLES: &str = "\

@@ -97,6 +97,16 @@ pub fn page(document: &RunDocument, leaks: usize, width: usize) -> Page {
     look::warnings(&mut page, &report.warnings);
     page.gap();
     page.line(&ended(document));
+    if let Some(stopped) = &document.recording.stopped {
+        page.line(&format!(
+            "stopped for it: {} together for {} ({}, {} at most), one of them for {}",
+            units::plural(stopped.threads as u64, "thread", "threads"),
+            units::nanos(stopped.all_ns),
+            units::plural(stopped.times.into(), "time", "times"),
+            units::nanos(stopped.longest_ns),
+            units::nanos(stopped.borrowed_ns),
+        ));
+    }
     let file = harmless(&model::shown(&document.file));
     page.line(&format!("recorded in {file}"));
     if !report.processes.is_empty() {

@@ -162,7 +162,7 @@ impl Code {
             }
         }
         let in_call = registers.orig_rax.cast_signed() >= 0;
-        if !in_call && (!keeps_errno || thread.rseq().is_some_and(|at| memory.word(at + 8).unwrap_or(1) != 0)) {
+        if !in_call && (!keeps_errno || is_in_sequence(thread, registers, memory)) {
             return Err(NotNow::Busy("in a restartable sequence"));
         }
         Ok(u8::from(!in_call))
@@ -196,6 +196,12 @@ impl Code {
         }
         Ok(true)
     }
+}
+
+/// Whether a thread is in a restartable sequence, which the kernel would forget when the thread is taken out of it.
+pub fn is_in_sequence(thread: &Thread, registers: &Registers, memory: &Memory) -> bool {
+    let in_call = registers.orig_rax.cast_signed() >= 0;
+    !in_call && thread.rseq().is_some_and(|at| memory.word(at + 8).unwrap_or(1) != 0)
 }
 
 /// Whether an address is behind a `syscall` instruction.

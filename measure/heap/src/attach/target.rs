@@ -2,6 +2,8 @@
 
 use super::objects::Objects;
 use model::{Error, Exit, Result, shown};
+use object::{Object, ObjectSection};
+use os::mapped::Mapped;
 use os::process::status_value;
 use std::ffi::OsString;
 use std::fs;
@@ -38,7 +40,21 @@ pub fn refused(pid: u32, cause: &std::io::Error) -> Error {
     if cause.raw_os_error() == Some(libc::ESRCH) {
         return cannot(pid, "it has ended");
     }
+    if cause.raw_os_error().is_none() {
+        return cannot(pid, cause.to_string());
+    }
     let error = cannot(pid, format!("the kernel does not allow it ({cause})"));
+    // Real, effective, saved, of the file system.
+    let users = |pid| status_value(pid, "Uid").unwrap_or_default();
+    let (theirs, ours) = (users(pid), users(std::process::id()));
+    let effective = |users: &str| users.split_ascii_whitespace().nth(1).unwrap_or("?").to_owned();
+    if effective(&theirs) != effective(&ours) {
+        return error.hint(format!(
+            "the process is user {}'s, thaw is user {}'s: run thaw as root",
+            effective(&theirs),
+            effective(&ours)
+        ));
+    }
     let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
     match scope.trim() {
         "3" => {
@@ -46,7 +62,9 @@ pub fn refused(pid: u32, cause: &std::io::Error) -> Error {
         }
         "2" => error.hint("/proc/sys/kernel/yama/ptrace_scope is 2: only root may attach"),
         "1" => error.hint("/proc/sys/kernel/yama/ptrace_scope is 1: run thaw as root, or write 0 into it"),
-        _ => error.hint("run thaw as root: the process is another user's, setuid, or forbids it (PR_SET_DUMPABLE)"),
+        _ => error.hint(
+            "run thaw as root: the process is setuid, has more rights than thaw, or forbids it (PR_SET_DUMPABLE)",
+        ),
     }
 }
 
@@ -86,6 +104,12 @@ impl Target {
         }
         for tid in os::ptrace::threads(pid).map_err(|_| gone())? {
             let mode = status_value(tid.cast_unsigned(), "Seccomp").unwrap_or_default();
+            if mode == "1" {
+                return Err(cannot(
+                    pid,
+                    "it is in strict seccomp mode, in which the kernel kills it for any system call but read, write and _exit",
+                ));
+            }
             if !matches!(mode.as_str(), "" | "0") {
                 return Err(cannot(pid, "it is in a sandbox (seccomp): the guest could not open its files, or the process would be killed for it")
                     .hint("record it from its start: thaw heap run"));
@@ -96,12 +120,17 @@ impl Target {
         }
         check_program(pid)?;
         let objects = Objects::of(pid).map_err(|cause| refused(pid, &cause))?;
-        if let Some(musl) = objects.named(|name| name.starts_with("ld-musl") || name.starts_with("libc.musl")) {
-            return Err(cannot(pid, format!("its C library is {}; only glibc is known", shown(&musl.path))));
+        // The file behind this name may have any other.
+        if let Some(musl) = interpreter(pid).filter(|name| name.contains("/ld-musl")) {
+            return Err(cannot(pid, format!("its C library is musl ({musl}); only glibc is known")));
         }
         let library = objects.named(|name| name == "libc.so.6" || name.starts_with("libc-2."));
         let loader = objects.named(|name| name.starts_with("ld-linux-x86-64") || name.starts_with("ld-2."));
         let (Some(library), Some(loader)) = (library, loader) else {
+            if is_go(pid) {
+                return Err(cannot(pid, "it is a Go program without a C library: its heap is that of the Go runtime")
+                    .hint("Go has a heap profile of its own: go tool pprof"));
+            }
             return Err(cannot(pid, "it is statically linked, or its C library is not glibc")
                 .hint("only programs with a dynamic linker can be attached to"));
         };
@@ -182,6 +211,25 @@ fn check_program(pid: u32) -> Result<()> {
         return Err(cannot(pid, "it is no x86-64 program; the guest is one"));
     }
     Ok(())
+}
+
+/// The program's file.
+fn program(pid: u32) -> Option<Mapped> {
+    fs::File::open(format!("/proc/{pid}/exe")).ok().and_then(|file| Mapped::of(&file))
+}
+
+/// The dynamic linker that it names.
+fn interpreter(pid: u32) -> Option<String> {
+    elf::interpreter(&program(pid)?).map(|path| shown(&path))
+}
+
+/// Whether the Go tools have left their note in the program.
+fn is_go(pid: u32) -> bool {
+    let Some(bytes) = program(pid) else { return false };
+    let file: &[u8] = &bytes;
+    object::File::parse(file).is_ok_and(|file| {
+        file.sections().any(|section| matches!(section.name(), Ok(".note.go.buildid" | ".go.buildinfo")))
+    })
 }
 
 /// A path as a zero-terminated string.
