@@ -16,7 +16,8 @@ use crate::modes::{Books, Held, Site, Split, Timeline, Window};
 use crate::record::Clock;
 use crate::stack::{Address, End, StackId, Stacks};
 use crate::stream::{self, Event, Events, Module, ModuleId, Process, ThreadId, What};
-use heap_wire::PAGE;
+use crate::wire;
+use heap_wire::{FileHeader, PAGE};
 use late::Late;
 use model::{Error, Exit, Nanos, Result, Warning, WarningKind, shown};
 use serde::{Deserialize, Serialize};
@@ -24,8 +25,10 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::Read;
+use std::mem::offset_of;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -49,6 +52,8 @@ const SHARE: u32 = 20;
 const F_SETSIG: libc::c_int = 10;
 /// How often it is looked whether anybody still writes a stream.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// After so many events the process is told how far it is read, if it is.
+const TELL_EVERY: u64 = 4096;
 
 /// Why a recording of sums cannot answer.
 pub(crate) fn no_events(directory: &Path, why: &str) -> Error {
@@ -104,11 +109,12 @@ impl Sums {
         let mut unpacked = unpack(packed).map_err(|cause| damaged(cause.to_string()))?;
         let mut page = [0; PAGE];
         unpacked.read_exact(&mut page).map_err(|cause| damaged(cause.to_string()))?;
-        let sums: Self =
+        let mut sums: Self =
             serde_json::from_reader(std::io::BufReader::new(unpacked)).map_err(|cause| damaged(cause.to_string()))?;
         if !sums.is_sound() {
             return Err(damaged("it names stacks that it does not have".into()));
         }
+        sums.warnings.extend(unread(path, sums.last));
         Ok(sums)
     }
 
@@ -156,8 +162,27 @@ impl Sums {
     }
 }
 
-/// The first page of the stream that a file of sums was made from.
+/// A stream beside its sums: thaw has not read it to its end.
+fn unread(path: &Path, last: Nanos) -> Option<Warning> {
+    let stream = path.with_extension(crate::finish::STREAM);
+    let bytes = fs::metadata(&stream).ok()?.blocks() * 512;
+    let text = format!(
+        "{} has what was added up until {:.1} s after its process began; {bytes} bytes of events were not, or not yet ({})",
+        shown(path),
+        last.seconds(),
+        shown(&stream)
+    );
+    Some(Warning::new(WarningKind::LostRecords, text))
+}
+
+/// The first page of the stream that a file of sums was made from: as it is now, if it is still there.
 pub(crate) fn head(path: &Path) -> Result<Vec<u8>> {
+    let stream = path.with_extension(crate::finish::STREAM);
+    if let Ok(page) = stream::first_page(&stream)
+        && wire::head(&page).is_ok()
+    {
+        return Ok(page);
+    }
     let cannot = |cause| Error::on(Exit::Data, "cannot read", path).because(cause);
     let bytes = fs::read(path).map_err(cannot)?;
     let mut page = vec![0; PAGE];
@@ -270,6 +295,8 @@ struct Stream {
     /// Whether a stack is whole.
     whole: HashMap<StackId, bool>,
     cut_stacks: u64,
+    /// What the process was told that is read.
+    consumed: u64,
     /// When sums are written next, and when it is looked next whether anybody writes.
     write_at: Instant,
     look_at: Instant,
@@ -288,6 +315,7 @@ impl Stream {
             threads: HashSet::new(),
             whole: HashMap::new(),
             cut_stacks: 0,
+            consumed: 0,
             write_at: now,
             look_at: now + LOOK_EVERY,
             process,
@@ -300,21 +328,39 @@ impl Stream {
     /// Takes the events up to this moment; `false`: nobody writes it any more.
     fn advance(&mut self, limit: u64) -> Result<bool> {
         self.events.advance(limit)?;
-        let mut any = false;
+        self.tell()?;
+        let mut count = 0u64;
         while let Some(event) = self.events.next()? {
-            any = true;
+            count += 1;
             self.enter(&event);
+            if count.is_multiple_of(TELL_EVERY) {
+                self.tell()?;
+            }
         }
+        self.tell()?;
         let now = Instant::now();
         if now >= self.write_at {
             self.late.settle(limit, &mut self.books);
             self.write()?;
         }
-        if any || now < self.look_at {
+        if count > 0 || now < self.look_at {
             return Ok(true);
         }
         self.look_at = now + LOOK_EVERY;
         Ok(self.is_written())
+    }
+
+    /// Tells the process how far its stream is read, if it was read on.
+    fn tell(&mut self) -> Result<()> {
+        let consumed = self.events.consumed();
+        if consumed > self.consumed {
+            self.consumed = consumed;
+            let place = offset_of!(FileHeader, consumed) as u64;
+            self.file
+                .write_all_at(&consumed.to_le_bytes(), place)
+                .map_err(|cause| Error::on(Exit::Machine, "cannot write", &self.process.file).because(cause))?;
+        }
+        Ok(())
     }
 
     fn enter(&mut self, event: &Event) {
@@ -362,6 +408,23 @@ impl Stream {
         Ok(self.process.file)
     }
 
+    /// Whether thaw was too slow for the process.
+    fn held_back(&self, page: &[u8]) -> Option<Warning> {
+        let head = wire::head(page).ok()?;
+        let who = format!("process {}", self.process.pid);
+        if head.restless != 0 {
+            let why = std::io::Error::from_raw_os_error(head.restless as i32);
+            let text = format!("{who} may not wait for thaw ({why}): its stream grew where thaw was too slow");
+            return Some(Warning::new(WarningKind::Note, text));
+        }
+        let waited = Duration::from_nanos(head.pauses.saturating_mul(heap_wire::follow::PAUSE_NS));
+        (head.pauses > 0).then(|| {
+            let text =
+                format!("the threads of {who} waited {waited:.1?} in all, because thaw read its events more slowly");
+            Warning::new(WarningKind::Note, text)
+        })
+    }
+
     fn write(&mut self) -> Result<()> {
         let began = Instant::now();
         let (stacks, modules) = (self.events.stacks(), self.events.modules());
@@ -373,6 +436,9 @@ impl Stream {
             );
             warnings.push(Warning::new(WarningKind::Note, text));
         }
+        // What it says of losses may have changed.
+        let page = stream::first_page(&self.process.file)?;
+        warnings.extend(self.held_back(&page));
         let object = |module: &Module| Object {
             path: module.path.as_os_str().as_bytes().to_vec(),
             build_id: module.build_id.clone(),
@@ -394,8 +460,6 @@ impl Stream {
             cut_stacks: self.cut_stacks,
             warnings,
         };
-        // What it says of losses may have changed.
-        let page = stream::first_page(&self.process.file)?;
         let target = self.process.file.with_extension(EXTENSION);
         let packed =
             pack(&page, &sums).map_err(|cause| Error::on(Exit::Machine, "cannot write", &target).because(cause))?;

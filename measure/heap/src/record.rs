@@ -5,14 +5,16 @@
 
 use crate::aggregate::Aggregator;
 use crate::stream::SAMPLE_MAX;
-use model::{Error, Exit, Result, shown};
-use os::spawn::{Ended, Launch, Stream};
+use model::{Bytes, Error, Exit, Result, shown};
+use os::spawn::{Ended, Launch, Orphan, Stream};
 use serde::{Deserialize, Serialize};
-use std::ffi::OsString;
-use std::fs;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
 /// File name of the guest.
@@ -49,7 +51,15 @@ pub enum Keep {
     /// Every event.
     Events,
     /// Sums by site, made while the program runs: the disk holds no more than what was not read yet. See [`crate::aggregate`].
-    Sums,
+    Sums {
+        /// Most bytes of a stream that may wait to be read: the process waits where it would write more.
+        ahead: Bytes,
+    },
+}
+
+impl Keep {
+    /// What [`Keep::Sums`] has if nothing is said: some seconds of a busy program.
+    pub const AHEAD: Bytes = Bytes(64 << 20);
 }
 
 /// What to do with a recording that is already there.
@@ -223,6 +233,8 @@ pub fn run(plan: &Plan, version: &str, progress: &mut dyn FnMut(Phase)) -> Resul
 /// What is done beside the program while it runs.
 struct Beside<'a> {
     aggregator: Option<Aggregator>,
+    /// Until all is read, the guests know that they are read.
+    _heart: Option<Heart>,
     clock: &'a Clock,
     /// The program goes on without it.
     failed: Option<Error>,
@@ -232,9 +244,10 @@ impl<'a> Beside<'a> {
     fn new(keep: Keep, directory: &Path, clock: &'a Clock) -> Result<Self> {
         let aggregator = match keep {
             Keep::Events => None,
-            Keep::Sums => Some(Aggregator::new(directory, clock.ticks)?),
+            Keep::Sums { .. } => Some(Aggregator::new(directory, clock.ticks)?),
         };
-        Ok(Self { aggregator, clock, failed: None })
+        let heart = aggregator.as_ref().map(|_| Heart::start(directory)).transpose()?;
+        Ok(Self { aggregator, _heart: heart, clock, failed: None })
     }
 
     fn poll(&mut self) {
@@ -244,12 +257,54 @@ impl<'a> Beside<'a> {
     }
 
     /// How many streams were added up.
-    fn end(self, running: &[u32]) -> Result<usize> {
-        if let Some(failed) = self.failed {
+    fn end(mut self, running: &[u32]) -> Result<usize> {
+        if let Some(failed) = self.failed.take() {
             return Err(failed);
         }
-        let Some(aggregator) = self.aggregator else { return Ok(0) };
+        let Some(aggregator) = self.aggregator.take() else { return Ok(0) };
         aggregator.end(self.clock, running)
+    }
+}
+
+/// Tells the guests that their reader lives: a file of the recording is locked, and counted up by a thread that does nothing else. So a thaw that
+/// works on something for long is not taken for one that stands still.
+struct Heart {
+    path: PathBuf,
+    stop: Option<mpsc::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Heart {
+    fn start(directory: &Path) -> Result<Self> {
+        let path = directory.join(OsStr::from_bytes(heap_wire::attach::LOCK));
+        let (stop, stopped) = mpsc::channel();
+        let started = File::create_new(&path).and_then(|file| {
+            file.set_permissions(fs::Permissions::from_mode(0o644))?;
+            rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
+            let every = Duration::from_nanos(heap_wire::follow::BEAT_NS);
+            std::thread::Builder::new().name("heart".into()).spawn(move || {
+                let mut beats = 0u64;
+                while let Err(mpsc::RecvTimeoutError::Timeout) = stopped.recv_timeout(every) {
+                    beats += 1;
+                    // On a full disk it stands still; streams cannot grow there either.
+                    let _ = file.write_all_at(&beats.to_le_bytes(), 0);
+                }
+            })
+        });
+        match started {
+            Ok(thread) => Ok(Self { path, stop: Some(stop), thread: Some(thread) }),
+            Err(cause) => Err(Error::on(Exit::Machine, "cannot lock the recording", &path).because(cause)),
+        }
+    }
+}
+
+impl Drop for Heart {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        let _ = fs::remove_file(&self.path);
     }
 }
 
@@ -304,6 +359,10 @@ fn start(plan: &Plan, directory: &Path, progress: &mut dyn FnMut(Phase), beside:
     let mut launch = Launch::new(&plan.command);
     launch.stdin = Stream::Inherit;
     launch.env = environment(plan, directory);
+    if plan.keep != Keep::Events {
+        // For days: what the program does is worth more than its recording.
+        launch.orphan = Orphan::GoesOn;
+    }
     let mut running = os::spawn::spawn_gated(launch)?.release()?;
     progress(Phase::Running(running.pid()));
     let mut told = false;
@@ -331,6 +390,9 @@ fn environment(plan: &Plan, directory: &Path) -> Vec<(OsString, Option<OsString>
     let mut options = OsString::from(format!("depth={};{frees}", plan.depth));
     if let Some(Sample { bytes, seed }) = plan.sample {
         options.push(format!("sample={bytes};seed={};", seed.unwrap_or(0)));
+    }
+    if let Keep::Sums { ahead } = plan.keep {
+        options.push(format!("ahead={ahead};", ahead = ahead.0));
     }
     options.push("dir=");
     options.push(directory);

@@ -82,8 +82,10 @@ pub enum Stopped {
     Map(u32),
     /// The program closed the file, and it could not be opened again.
     Closed,
-    /// The recorder that had attached itself was killed.
+    /// The recorder was killed, or had ended before the process.
     Left,
+    /// The recorder stood still, and the stream was as far ahead of it as it may be.
+    Behind,
 }
 
 /// One process image: from exec or fork to exec or the end.
@@ -528,6 +530,7 @@ fn process(id: ProcessId, file: PathBuf, head: Head, parent: Option<ProcessId>, 
             stop::MAP => Some(Stopped::Map(head.errno)),
             stop::CLOSED => Some(Stopped::Closed),
             stop::LEFT => Some(Stopped::Left),
+            stop::BEHIND => Some(Stopped::Behind),
             _ => None,
         },
         doubt: String::from_utf8_lossy(&head.doubt).into_owned(),

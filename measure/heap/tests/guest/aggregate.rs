@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 fn summed(bench: &Bench, command: &[OsString]) -> Plan {
-    Plan { keep: Keep::Sums, output: bench.path("sums.heap"), ..bench.plan(command.to_vec()) }
+    Plan { keep: Keep::Sums { ahead: Keep::AHEAD }, output: bench.path("sums.heap"), ..bench.plan(command.to_vec()) }
 }
 
 /// Figures of sites by the names of their functions; without times.
