@@ -257,6 +257,25 @@ fn descriptor() -> Option<Fd> {
     Some(fd)
 }
 
+/// Writes at the end of a file of the recording, if it is there.
+pub fn append(name: &[u8], bytes: &[u8]) {
+    if let Ok(fd) = sys::open(beside(name).with_zero(), sys::O_WRONLY | sys::O_APPEND | sys::O_CLOEXEC, 0) {
+        sys::write(fd, bytes);
+        sys::close(fd);
+    }
+}
+
+/// The path of another file of the recording.
+fn beside(name: &[u8]) -> Text<PATH_MAX> {
+    // SAFETY: the paths do not change while events are recorded.
+    let paths = unsafe { &*PATHS.0.get() };
+    let mut path = Text::new();
+    path.push(paths.directory.get(..paths.directory_length).unwrap_or(&[]));
+    path.push(b"/");
+    path.push(name);
+    path
+}
+
 /// What is known of the thaw that reads or ends this recording.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Recorder {
@@ -269,13 +288,7 @@ enum Recorder {
 }
 
 fn recorder() -> Recorder {
-    // SAFETY: the paths do not change while events are recorded.
-    let paths = unsafe { &*PATHS.0.get() };
-    let mut path = Text::<PATH_MAX>::new();
-    path.push(paths.directory.get(..paths.directory_length).unwrap_or(&[]));
-    path.push(b"/");
-    path.push(attach::LOCK);
-    match sys::open(path.with_zero(), sys::O_RDONLY | sys::O_CLOEXEC, 0) {
+    match sys::open(beside(attach::LOCK).with_zero(), sys::O_RDONLY | sys::O_CLOEXEC, 0) {
         Ok(fd) => {
             let locked = sys::is_locked(fd);
             let mut beats = [0; 8];

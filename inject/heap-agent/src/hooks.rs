@@ -7,7 +7,7 @@
 use crate::lane::{Event, Lane, enter};
 use crate::real::{self, Real, Usable};
 use crate::unwind::Caller;
-use crate::{sample, state, sys};
+use crate::{exec, sample, state, sys};
 use core::arch::naked_asm;
 use core::ffi::{c_char, c_int, c_long, c_void};
 use heap_wire::{kind, map};
@@ -88,6 +88,35 @@ wide_entry! {
     mmap64, enter_mmap64 => do_mmap;
     mremap, enter_mremap => do_mremap;
     prctl, enter_prctl => do_prctl;
+    posix_spawn, enter_spawn => exec::do_spawn;
+    posix_spawnp, enter_spawnp => exec::do_spawnp;
+}
+
+/// Functions that do not return, with any number of arguments: the body sees the first ones, and the real function gets all as they were.
+macro_rules! exec_entry {
+    ($($name:ident => $real:ident, $body:path;)*) => {$(
+        /// Exported.
+        ///
+        /// # Safety
+        /// As the function that it stands for.
+        #[cfg(not(test))]
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub unsafe extern "C" fn $name() {
+            naked_asm!(
+                "endbr64", "push rax", "push rdi", "push rsi", "push rdx", "push rcx", "push r8", "push r9", "call {body}",
+                "pop r9", "pop r8", "pop rcx", "pop rdx", "pop rsi", "pop rdi", "pop rax",
+                "mov r11, [rip + {real}]", "test r11, r11", "jz 2f", "jmp r11", "2:", "mov rax, -1", "ret",
+                body = sym $body, real = sym real::$real
+            )
+        }
+    )*};
+}
+
+exec_entry! {
+    execve => EXECVE, exec::do_execve; execv => EXECV, exec::do_execv; execl => EXECL, exec::do_execv;
+    execle => EXECLE, exec::do_execle; execvp => EXECVP, exec::do_execvp; execlp => EXECLP, exec::do_execvp;
+    execvpe => EXECVPE, exec::do_execvpe; fexecve => FEXECVE, exec::do_fexecve; execveat => EXECVEAT, exec::do_execveat;
 }
 
 /// Entries of functions that are only reached by detours: nothing is exported.
@@ -132,7 +161,8 @@ delete_entry! {
     enter_delete_array_sized => DELETE_ARRAY_SIZED; enter_delete_aligned => DELETE_ALIGNED;
     enter_delete_array_aligned => DELETE_ARRAY_ALIGNED; enter_delete_sized_aligned => DELETE_SIZED_ALIGNED;
     enter_delete_array_sized_aligned => DELETE_ARRAY_SIZED_ALIGNED; enter_delete_nothrow => DELETE_NOTHROW;
-    enter_delete_array_nothrow => DELETE_ARRAY_NOTHROW;
+    enter_delete_array_nothrow => DELETE_ARRAY_NOTHROW; enter_delete_aligned_nothrow => DELETE_ALIGNED_NOTHROW;
+    enter_delete_array_aligned_nothrow => DELETE_ARRAY_ALIGNED_NOTHROW;
 }
 
 /// `operator new` in all its forms. The body asks the form that does not throw; where it gives nothing, the real one throws without a
@@ -186,7 +216,7 @@ pub static ALLOCATOR: [Hook; 12] = [
 ];
 
 /// Functions of C++ and of Firefox: hooked by detours, where they belong to the same object as the allocator.
-pub static BESIDE: [Hook; 25] = [
+pub static BESIDE: [Hook; 27] = [
     Hook { real: &real::NEW_NOTHROW, entry: enter_new_nothrow },
     Hook { real: &real::NEW_ARRAY_NOTHROW, entry: enter_new_array_nothrow },
     Hook { real: &real::NEW_ALIGNED_NOTHROW, entry: enter_new_aligned_nothrow },
@@ -205,6 +235,8 @@ pub static BESIDE: [Hook; 25] = [
     Hook { real: &real::DELETE_ARRAY_SIZED_ALIGNED, entry: enter_delete_array_sized_aligned },
     Hook { real: &real::DELETE_NOTHROW, entry: enter_delete_nothrow },
     Hook { real: &real::DELETE_ARRAY_NOTHROW, entry: enter_delete_array_nothrow },
+    Hook { real: &real::DELETE_ALIGNED_NOTHROW, entry: enter_delete_aligned_nothrow },
+    Hook { real: &real::DELETE_ARRAY_ALIGNED_NOTHROW, entry: enter_delete_array_aligned_nothrow },
     Hook { real: &real::STRDUP, entry: enter_strdup },
     Hook { real: &real::STRNDUP, entry: enter_strndup },
     Hook { real: &real::MOZ_MALLOC, entry: enter_moz_malloc },
@@ -311,7 +343,7 @@ pub unsafe fn reallocated(
     usable: &Usable,
 ) -> Block {
     // Where blocks are chosen, the new one is chosen anew, and the old one is told only if it was.
-    let told = !old.is_null() && (!lane.gap.samples() || sample::remove(old as u64));
+    let told = !old.is_null() && (!lane.gap.watches() || sample::remove(old as u64) || !lane.gap.samples());
     if told {
         lane.event(Event { kind: kind::REALLOC_OLD, pointer: old as u64, size: 0, extra: 0, slop: 0 });
     }
@@ -346,7 +378,7 @@ unsafe extern "C" fn do_reallocarray(old: Block, count: usize, size: usize, pc: 
 /// `caller` is the true state of this thread.
 #[inline(always)]
 pub unsafe fn freed(lane: &mut Lane, caller: Caller, block: Block) {
-    if lane.gap.samples() && !sample::remove(block as u64) {
+    if lane.gap.watches() && !sample::remove(block as u64) && lane.gap.samples() {
         return;
     }
     let event = Event { kind: kind::FREE, pointer: block as u64, size: 0, extra: 0, slop: 0 };
@@ -390,7 +422,7 @@ unsafe fn aligned(function: &Real, align: usize, size: usize, caller: Caller) ->
     let Some(lane) = lane else { return unsafe { real(align, size) } };
     // SAFETY: as above.
     let block = lane.outside(|| unsafe { real(align, size) });
-    allocated(lane, caller, kind::ALIGNED, block, size, log2(align), &real::USABLE);
+    allocated(lane, caller, kind::ALIGNED, block, size, log2(align), function.usable());
     lane.leave();
     block
 }
@@ -423,7 +455,7 @@ unsafe extern "C" fn do_posix_memalign(
     let result = lane.outside(|| unsafe { real(place, align, size) });
     if result == 0 {
         // SAFETY: on success the block is there.
-        allocated(lane, caller, kind::ALIGNED, unsafe { *place }, size, log2(align), &real::USABLE);
+        allocated(lane, caller, kind::ALIGNED, unsafe { *place }, size, log2(align), real::POSIX_MEMALIGN.usable());
     }
     lane.leave();
     result
@@ -439,7 +471,7 @@ unsafe fn paged(function: &Real, size: usize, caller: Caller) -> Block {
     let Some(lane) = lane else { return unsafe { real(size) } };
     // SAFETY: as above.
     let block = lane.outside(|| unsafe { real(size) });
-    allocated(lane, caller, kind::ALIGNED, block, size, 12, &real::USABLE);
+    allocated(lane, caller, kind::ALIGNED, block, size, 12, function.usable());
     lane.leave();
     block
 }

@@ -7,7 +7,7 @@
 //! The story of an event: `hooks` gets the call and the caller's registers, `lane` is the thread's place in the stream, `unwind` takes the
 //! stack (rules from `cache`, made by `cfi` for the object that `module` finds), `lane` writes the record into a chunk of `file`. `state`
 //! sets it all up, `real` knows the functions behind, `sample` chooses blocks, `objects` hooks what the dynamic linker's choice does not reach,
-//! with `detour`, `inner` what the program brings under other names, `partition` what has none; `attach` is for programs that run already.
+//! with `detour`, `inner` what the program brings under other names, `partition` what has none; `exec` notes what is executed; `attach` is for programs that run already.
 //!
 //! Built as `libthaw_heap.so` by `dev/agent`. x86-64 only so far; elsewhere it is empty.
 #![cfg_attr(not(test), no_std)]
@@ -21,6 +21,9 @@ mod cache;
 mod cfi;
 #[cfg(target_arch = "x86_64")]
 mod detour;
+#[cfg(target_arch = "x86_64")]
+#[cfg_attr(test, allow(dead_code, reason = "a test program does not export its hooks"))]
+mod exec;
 #[cfg(target_arch = "x86_64")]
 mod file;
 #[cfg(target_arch = "x86_64")]

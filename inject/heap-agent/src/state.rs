@@ -53,6 +53,17 @@ pub fn ready() -> bool {
     }
 }
 
+/// Whether this process has a stream, or had one.
+pub fn records() -> bool {
+    PHASE.load(Acquire) == READY
+}
+
+/// The process's environment.
+pub fn environment() -> *const *const c_char {
+    // SAFETY: the C library's variable.
+    unsafe { environ }
+}
+
 /// Remembers the environment.
 pub fn set_environment(environment: *const *const c_char) {
     ENVIRONMENT.store(environment.cast_mut(), Relaxed);

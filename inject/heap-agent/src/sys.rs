@@ -46,6 +46,8 @@ pub const O_RDWR: usize = 2;
 pub const O_CREAT: usize = 0o100;
 pub const O_EXCL: usize = 0o200;
 pub const O_CLOEXEC: usize = 0o2_000_000;
+pub const O_WRONLY: usize = 1;
+pub const O_APPEND: usize = 0o2000;
 const AT_FDCWD: usize = -100isize as usize;
 
 /// An open file.
@@ -111,6 +113,27 @@ pub fn read(fd: Fd, buffer: &mut [u8]) -> usize {
             Err(_) => return 0,
         }
     }
+}
+
+/// Writes all at once.
+pub fn write(fd: Fd, buffer: &[u8]) {
+    // SAFETY: the buffer is valid for reads of its length.
+    let _ = unsafe { call(1, [fd.0 as usize, buffer.as_ptr() as usize, buffer.len(), 0, 0, 0]) };
+}
+
+/// The working directory, without a zero.
+pub fn working_directory(buffer: &mut [u8]) -> usize {
+    // SAFETY: the buffer is valid for writes of its length.
+    let length = unsafe { call(79, [buffer.as_mut_ptr() as usize, buffer.len(), 0, 0, 0, 0]) };
+    length.map_or(0, |length| length.saturating_sub(1))
+}
+
+/// Whether the file of this zero-terminated path may be executed.
+pub fn may_execute(path: &[u8]) -> bool {
+    const X_OK: usize = 1;
+    debug_assert!(path.contains(&0));
+    // SAFETY: the path is zero-terminated.
+    unsafe { call(269, [AT_FDCWD, path.as_ptr() as usize, X_OK, 0, 0, 0]) }.is_ok()
 }
 
 /// A whole small file, as far as it fits.

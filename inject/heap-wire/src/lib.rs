@@ -289,6 +289,15 @@ pub struct ChunkHeader {
     pub reserved: u64,
 }
 
+/// What processes executed, in the recording's directory: records back to back, each written at once. `PID TICKS FLAGS PATH` and a zero, numbers in
+/// decimal.
+pub mod execs {
+    /// The file's name. thaw makes it.
+    pub const FILE: &[u8] = b"execs";
+    /// Flag: the environment does not have what loads the guest.
+    pub const BARE: u64 = 1;
+}
+
 /// How a guest waits for a thaw that reads its stream meanwhile.
 pub mod follow {
     /// The first eight bytes of [`super::attach::LOCK`] are a number that changes so often while the recorder runs.
