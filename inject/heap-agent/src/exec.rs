@@ -45,7 +45,7 @@ unsafe fn flags_of(words: Words) -> u64 {
 fn absolute(path: &[u8]) -> Text<PATH_MAX> {
     let mut whole = Text::new();
     if !path.starts_with(b"/") {
-        whole.fill(|rest| sys::working_directory(rest));
+        whole.fill(sys::working_directory);
         whole.push(b"/");
     }
     whole.push(path);
@@ -162,7 +162,6 @@ pub unsafe extern "C" fn do_execveat(fd: c_int, path: *const c_char, _: Words, e
 
 type Spawn = unsafe extern "C" fn(*mut c_int, *const c_char, *const c_int, *const c_int, Words, Words) -> c_int;
 
-#[expect(clippy::too_many_arguments, reason = "those of posix_spawn, and where it was called from")]
 pub unsafe extern "C" fn do_spawn(
     place: *mut c_int,
     path: *const c_char,
@@ -186,7 +185,6 @@ pub unsafe extern "C" fn do_spawn(
     }
 }
 
-#[expect(clippy::too_many_arguments, reason = "those of posix_spawnp, and where it was called from")]
 pub unsafe extern "C" fn do_spawnp(
     place: *mut c_int,
     path: *const c_char,

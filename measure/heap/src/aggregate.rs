@@ -39,8 +39,9 @@ const MAGIC: &[u8; 8] = b"THAWSUMS";
 const VERSION: u32 = 1;
 /// Bytes before the packed part.
 const HEAD: usize = 16;
-/// Most bytes that the packed part may unpack to.
-const UNPACKED_MAX: u64 = 8 << 30;
+/// Most bytes that the packed part may unpack to: so many, and so many times its length.
+const UNPACKED_LEAST: u64 = 64 << 20;
+const UNPACKED_TIMES: u64 = 256;
 /// Of zstd.
 const LEVEL: i32 = 3;
 /// Events younger than this may still be on their way into a stream, because their thread does not run.
@@ -202,7 +203,7 @@ fn packed<'a>(bytes: &'a [u8], path: &Path) -> Result<&'a [u8]> {
 }
 
 fn unpack(packed: &[u8]) -> std::io::Result<impl Read> {
-    Ok(zstd::Decoder::new(packed)?.take(UNPACKED_MAX))
+    Ok(zstd::Decoder::new(packed)?.take(UNPACKED_LEAST + UNPACKED_TIMES * packed.len() as u64))
 }
 
 /// Adds up all streams of a recording while they grow.
@@ -485,35 +486,48 @@ fn pack(page: &[u8], sums: &Sums) -> std::io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use serde_json::{Value, json};
+
+    /// A file whose packed part are the first page of a stream and this text.
+    fn file_of(text: &[u8]) -> Vec<u8> {
+        let mut raw = vec![0; PAGE];
+        raw[..8].copy_from_slice(&heap_wire::MAGIC);
+        raw[8] = heap_wire::VERSION as u8;
+        raw.extend(text);
+        let packed = zstd::encode_all(&raw[..], LEVEL).unwrap();
+        let mut bytes = [&MAGIC[..], &VERSION.to_le_bytes(), &crc32fast::hash(&packed).to_le_bytes()].concat();
+        bytes.extend(packed);
+        bytes
+    }
 
     fn written(sums: &Value) -> Result<Sums> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("1-0.sums");
-        let mut raw = vec![0; PAGE];
-        raw.extend(serde_json::to_vec(sums).unwrap());
-        let packed = zstd::encode_all(&raw[..], LEVEL).unwrap();
-        let mut bytes = [&MAGIC[..], &VERSION.to_le_bytes(), &crc32fast::hash(&packed).to_le_bytes()].concat();
-        bytes.extend(packed);
-        fs::write(&path, bytes).unwrap();
+        fs::write(&path, file_of(&serde_json::to_vec(sums).unwrap())).unwrap();
         Sums::read(&path)
     }
 
-    #[test]
-    fn numbers_that_lead_nowhere_are_damage() {
+    /// Sums with one site.
+    fn sound() -> Value {
         let held = json!({"bytes": 8, "blocks": 1});
         let names = ["made", "end", "peak", "max", "temporary", "handed_over"];
         let mut figures: serde_json::Map<String, Value> =
             names.iter().map(|name| ((*name).to_owned(), held.clone())).collect();
         figures.insert("lifetime_ns".into(), 0.into());
-        let sound = json!({
+        json!({
             "sites": [{"stack": 4, "part": 8, "usable": 24, "figures": figures}],
             "nodes": [[0, 0]],
             "addresses": [[4096, 0]],
             "objects": [{"path": [47], "build_id": [], "bias": 0, "start": 0, "end": 8192}],
             "totals": Totals::default(), "peak": held, "peak_at": 0, "last": 0, "timeline": Timeline::default(),
             "threads": 1, "cut_stacks": 0, "warnings": []
-        });
+        })
+    }
+
+    #[test]
+    fn numbers_that_lead_nowhere_are_damage() {
+        let sound = sound();
         let sums = written(&sound).unwrap();
         assert_eq!(sums.places().0.innermost(StackId(4)).unwrap().pc, 4096);
         for (place, value) in [
@@ -530,6 +544,49 @@ mod tests {
             let mut damaged = sound.clone();
             *damaged.pointer_mut(place).unwrap() = value;
             assert_eq!(written(&damaged).unwrap_err().exit, Exit::Data, "{place}");
+        }
+    }
+
+    /// All that is made of a file of sums.
+    fn answers(file: &[u8]) -> Result<crate::report::Report> {
+        let folder = tempfile::tempdir().unwrap();
+        let head = r#"{"schema":"thaw.heap/1","thaw_version":"","command":[],"cwd":"","created_unix_ns":0,"start_ticks":0,
+            "ticks_per_second":1e9,"finished":true,"code":0,"signal":null,"cpu_s":null,"max_rss_bytes":null,"nothing":null,"running":[]}"#;
+        fs::write(folder.path().join("recording.json"), head).unwrap();
+        fs::write(folder.path().join("1-0.sums"), file).unwrap();
+        let reader = stream::Reader::open(folder.path())?;
+        crate::slop::report(&reader, &crate::slop::Options { model: None, frames: 4, top: 10 })?;
+        for split in [Split::Stack, Split::Size] {
+            for process in reader.processes() {
+                crate::modes::analyze(&reader, process, Window::default(), split)?;
+            }
+        }
+        crate::report::report(&reader)
+    }
+
+    #[test]
+    fn little_does_not_become_much() {
+        assert_eq!(answers(&file_of(&serde_json::to_vec(&sound()).unwrap())).unwrap().processes[0].leaked_blocks, 0);
+        // A few kilobytes that unpack to more than a hundred megabytes.
+        let mut text = br#"{"nodes": ["#.to_vec();
+        text.extend(b"[0,0],".repeat(20 << 20));
+        let file = file_of(&text);
+        assert!(file.len() < 1 << 20, "{}", file.len());
+        assert_eq!(answers(&file).unwrap_err().exit, Exit::Data);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_break_the_reader(bytes in prop::collection::vec(any::<u8>(), 0..200), which in 0usize..400, number: u64) {
+            let _ = answers(&bytes);
+            let _ = answers(&[&MAGIC[..], &VERSION.to_le_bytes(), &crc32fast::hash(&bytes).to_le_bytes(), &bytes].concat());
+            let _ = answers(&file_of(&bytes));
+            // Any number in the place of one of those that are there.
+            let text = serde_json::to_string(&sound()).unwrap();
+            let digits: Vec<usize> = text.char_indices().filter(|(_, letter)| letter.is_ascii_digit()).map(|(at, _)| at).collect();
+            let at = digits[which % digits.len()];
+            let changed = format!("{}{number}{}", &text[..at], &text[at + 1..]);
+            let _ = answers(&file_of(changed.as_bytes()));
         }
     }
 }

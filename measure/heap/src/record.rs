@@ -3,6 +3,11 @@
 //! A recording is a directory: `recording.json` and one `PID-N.stream` for each process image. The streams are complete at any moment, so a recording
 //! whose thaw was killed is read as far as it goes.
 
+mod unseen;
+
+pub use unseen::Unseen;
+pub(crate) use unseen::warnings as unseen_warnings;
+
 use crate::aggregate::Aggregator;
 use crate::stream::SAMPLE_MAX;
 use model::{Bytes, Error, Exit, Result, shown};
@@ -121,6 +126,9 @@ pub struct Recording {
     pub max_rss_bytes: Option<u64>,
     /// Why there is no stream.
     pub nothing: Option<String>,
+    /// Processes that were started and left none.
+    #[serde(default)]
+    pub unseen: Vec<Unseen>,
     /// Processes that were still running when recording ended.
     pub running: Vec<u32>,
 }
@@ -211,6 +219,7 @@ pub fn run(plan: &Plan, version: &str, progress: &mut dyn FnMut(Phase)) -> Resul
         // Nothing was recorded: leave no directory that looks like a recording.
         let _ = fs::remove_dir_all(&directory);
     };
+    unseen::begin(&directory).inspect_err(nothing)?;
     let mut beside = Beside::new(plan.keep, &directory, &clock).inspect_err(nothing)?;
     let ended = start(plan, &directory, progress, &mut beside).inspect_err(nothing)?;
     recording.running = wait_for_descendants(progress, &mut beside)?;
@@ -225,6 +234,7 @@ pub fn run(plan: &Plan, version: &str, progress: &mut dyn FnMut(Phase)) -> Resul
     if streams + *summed.as_ref().unwrap_or(&1) == 0 {
         recording.nothing = Some(why_nothing(plan));
     }
+    recording.unseen = unseen::end(&directory)?;
     recording.write(&directory)?;
     share(&directory);
     summed.map(|_| recording)
@@ -326,6 +336,7 @@ pub(crate) fn begin(version: &str, command: Vec<String>, cwd: String, clock: &Cl
         cpu_s: None,
         max_rss_bytes: None,
         nothing: None,
+        unseen: Vec::new(),
         running: Vec::new(),
     }
 }
@@ -363,7 +374,11 @@ fn start(plan: &Plan, directory: &Path, progress: &mut dyn FnMut(Phase), beside:
         // For days: what the program does is worth more than its recording.
         launch.orphan = Orphan::GoesOn;
     }
-    let mut running = os::spawn::spawn_gated(launch)?.release()?;
+    let gated = os::spawn::spawn_gated(launch)?;
+    if let Some(Ok(program)) = plan.command.first().map(|name| os::spawn::resolve_program(name)) {
+        unseen::note(directory, gated.pid(), Clock::now(), &program)?;
+    }
+    let mut running = gated.release()?;
     progress(Phase::Running(running.pid()));
     let mut told = false;
     loop {
@@ -438,28 +453,7 @@ fn why_nothing(plan: &Plan) -> String {
     let Some(path) = plan.command.first().and_then(|name| os::spawn::resolve_program(name).ok()) else {
         return "no process was recorded".into();
     };
-    let name = shown(&path);
-    let Ok(bytes) = fs::read(&path) else {
-        return format!("{name} cannot be read, so it cannot be said why no process was recorded");
-    };
-    if bytes.starts_with(b"#!") {
-        return format!(
-            "{name} is a script whose interpreter was not reached: it is static, or clears its environment"
-        );
-    }
-    let mode = fs::metadata(&path).map_or(0, |meta| meta.permissions().mode());
-    if elf::interpreter(&bytes).is_none() {
-        return format!("{name} is statically linked: LD_PRELOAD does not reach it");
-    }
-    if bytes.get(4) != Some(&2) || bytes.get(18..20) != Some(&[62, 0]) {
-        return format!("{name} is no x86-64 program; the guest is one");
-    }
-    if mode & 0o6000 != 0 {
-        return format!("{name} is setuid or setgid: the dynamic linker ignores LD_PRELOAD there");
-    }
-    format!(
-        "{name} was started, but the guest could not make its stream: it may not write the recording's directory, or clears its environment"
-    )
+    unseen::why(&path, 0).unwrap_or_else(|| format!("{} is neither a program nor a script", shown(&path)))
 }
 
 /// The time stamp counter beside CLOCK_MONOTONIC.

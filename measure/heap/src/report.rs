@@ -3,6 +3,7 @@
 use crate::aggregate::Sums;
 use crate::ledger::Totals;
 use crate::live::{Live, Step};
+use crate::record::unseen_warnings;
 use crate::stack::{Address, End};
 use crate::stream::{
     self, Event, Events, Freer, Maker, Module, Origin, Process, Reader, StackId, Stacks, Stopped, What,
@@ -167,6 +168,8 @@ pub(crate) fn of_processes(reader: &Reader, processes: Vec<(ProcessReport, Vec<W
     if processes.is_empty() {
         let text = reader.recording().nothing.clone().unwrap_or_else(|| "no process was recorded".into());
         warnings.push(Warning::new(WarningKind::Note, text));
+    } else {
+        warnings.extend(unseen_warnings(&reader.recording().unseen));
     }
     Report { processes, warnings }
 }
