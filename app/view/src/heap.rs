@@ -216,7 +216,8 @@ fn packed(process: &Process, heap: &Heap, folded: &Folded, moments: &Moments) ->
         Some(Stopped::SizeLimit) => "its file reached the limit of file sizes",
         Some(Stopped::Map(_)) => "its file could not be mapped",
         Some(Stopped::Closed) => "the program closed its file",
-        Some(Stopped::Left) => "the thaw that had attached itself was killed",
+        Some(Stopped::Left) => "its thaw was killed or had ended",
+        Some(Stopped::Behind) => "thaw stood still, and its file may not grow further",
     };
     let doubts = [process.doubt.as_str(), why];
     ProcessOf {

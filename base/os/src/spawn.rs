@@ -2,7 +2,7 @@
 //!
 //! The standard library starts a program at once; a measurement must first put the child into its control
 //! groups, attach counters and tracers to it, and then start the clock and let it go.
-//! The child is in its own session, has default signals, no descriptors that it was not given, and dies with thaw.
+//! The child is in its own session, has default signals, no descriptors that it was not given, and dies with thaw (unless [`Orphan`] says else).
 //! Not for thaw's own little helpers: use `std::process::Command` for these.
 
 mod child;
@@ -69,6 +69,17 @@ pub struct Launch {
     pub terminal: Option<OwnedFd>,
     /// Give up root before exec.
     pub user: Option<User>,
+    /// What becomes of it if thaw is killed.
+    pub orphan: Orphan,
+}
+
+/// What becomes of a program whose thaw is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Orphan {
+    /// It is killed too: a measurement would be of no use.
+    Ends,
+    /// It goes on.
+    GoesOn,
 }
 
 impl Launch {
@@ -85,6 +96,7 @@ impl Launch {
             cgroups: Vec::new(),
             terminal: None,
             user: None,
+            orphan: Orphan::Ends,
         }
     }
 }

@@ -141,7 +141,7 @@ pub struct Island {
 const BYTES: usize = 4096;
 
 /// Where all islands are.
-static ISLANDS: [AtomicUsize; 8] = [const { AtomicUsize::new(0) }; 8];
+static ISLANDS: [AtomicUsize; 16] = [const { AtomicUsize::new(0) }; 16];
 
 /// Whether a function begins with a jump to an island already.
 pub fn is_hooked(function: usize) -> bool {

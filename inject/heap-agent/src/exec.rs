@@ -152,7 +152,8 @@ fn note(pid: u32, ticks: u64, path: &[u8]) {
     let Some(at) = own.options.bytes().windows(4).position(|word| word == b"dir=") else { return };
     let mut name = Text::<{ file::PATH_MAX }>::new();
     name.push(own.options.bytes().get(at + 4..).unwrap_or(&[]));
-    name.push(b"/executed");
+    name.push(b"/");
+    name.push(heap_wire::execs::FILE);
     let Ok(fd) = sys::open(name.with_zero(), sys::O_WRONLY | sys::O_APPEND | sys::O_CLOEXEC, 0) else { return };
     let mut line = Text::<{ file::PATH_MAX + 64 }>::new();
     line.push_number(pid.into());

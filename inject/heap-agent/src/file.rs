@@ -6,7 +6,7 @@
 use crate::sys::{self, Fd};
 use crate::text::Text;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
-use heap_wire::{FileHeader, PAGE, origin, stop};
+use heap_wire::{FileHeader, PAGE, attach, follow, origin, stop};
 
 /// Longest path of a stream.
 pub const PATH_MAX: usize = 1024;
@@ -23,6 +23,8 @@ static INODE: AtomicU64 = AtomicU64::new(0);
 static END: AtomicU64 = AtomicU64::new(0);
 static ALLOCATED: AtomicU64 = AtomicU64::new(0);
 static STOPPED: AtomicU32 = AtomicU32::new(stop::NO);
+/// How far streams may be ahead of a thaw that reads them meanwhile; 0: none does.
+pub static AHEAD_MOST: AtomicU64 = AtomicU64::new(0);
 /// Why a stream could not be made.
 static ERRNO: AtomicU32 = AtomicU32::new(0);
 
@@ -132,6 +134,7 @@ fn make(from: u32, ticks: u64, parent: &[u8]) -> bool {
     fields.start_mono_ns = sys::monotonic_ns();
     fields.last_ticks = sys::ticks();
     fields.last_mono_ns = fields.start_mono_ns;
+    fields.ahead = AHEAD_MOST.load(Relaxed);
     for (place, byte) in fields.parent.iter_mut().zip(parent) {
         *place = *byte;
     }
@@ -259,26 +262,87 @@ fn descriptor() -> Option<Fd> {
     Some(fd)
 }
 
-/// Whether the recorder that had attached itself has died, so that nobody would ever end this recording.
-fn is_left() -> bool {
-    if !crate::attach::is_attached() {
-        return false;
-    }
+/// The path of another file of the recording.
+fn beside(name: &[u8]) -> Text<PATH_MAX> {
     // SAFETY: the paths do not change while events are recorded.
     let paths = unsafe { &*PATHS.0.get() };
-    let mut path = Text::<PATH_MAX>::new();
+    let mut path = Text::new();
     path.push(paths.directory.get(..paths.directory_length).unwrap_or(&[]));
     path.push(b"/");
-    path.push(heap_wire::attach::LOCK);
-    match sys::open(path.with_zero(), sys::O_RDONLY | sys::O_CLOEXEC, 0) {
+    path.push(name);
+    path
+}
+
+/// What is known of the thaw that reads or ends this recording.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Recorder {
+    /// It lives; a number that changes while it runs.
+    There(u64),
+    /// It was killed, or has ended: nobody would ever end this recording.
+    Gone,
+    /// This process may not look.
+    Hidden,
+}
+
+fn recorder() -> Recorder {
+    match sys::open(beside(attach::LOCK).with_zero(), sys::O_RDONLY | sys::O_CLOEXEC, 0) {
         Ok(fd) => {
             let locked = sys::is_locked(fd);
+            let mut beats = [0; 8];
+            sys::read(fd, &mut beats);
             sys::close(fd);
-            !locked
+            if locked { Recorder::There(u64::from_le_bytes(beats)) } else { Recorder::Gone }
         }
-        // A process that may not open it goes on.
-        Err(errno) => errno == sys::ENOENT,
+        Err(sys::ENOENT) => Recorder::Gone,
+        Err(_) => Recorder::Hidden,
     }
+}
+
+/// Looks for the recorder after so many pauses.
+const LOOK: u32 = 125;
+
+/// Waits while the file is too far ahead of the thaw that reads it: at most [`follow::PAUSES`] pauses. Then it grows by this piece if thaw runs,
+/// or may run. Counted are pauses, not time: no clock is needed, and signals only make it shorter.
+///
+/// # Errors
+/// Why the recording of this process ends: thaw is gone, or stood still all the time.
+fn wait_for_reader(bytes: u64) -> Result<(), u32> {
+    let header = HEADER.load(Acquire);
+    if header.is_null() {
+        return Ok(());
+    }
+    // SAFETY: aligned fields of the mapped first page, which thaw and other threads change.
+    let (most, consumed, pauses) = unsafe {
+        let field = |field| AtomicU64::from_ptr(field);
+        (field(&raw mut (*header).ahead), field(&raw mut (*header).consumed), field(&raw mut (*header).pauses))
+    };
+    let most = most.load(Relaxed);
+    let is_far = || END.load(Relaxed).saturating_add(bytes).saturating_sub(consumed.load(Relaxed)) > most;
+    if most == 0 || !is_far() {
+        return Ok(());
+    }
+    let (mut last, mut runs) = (None, false);
+    for pause in 1..=follow::PAUSES {
+        if let Err(errno) = sys::pause(follow::PAUSE_NS) {
+            with_header(|header| header.restless = errno);
+            return Ok(());
+        }
+        pauses.fetch_add(1, Relaxed);
+        if !is_far() {
+            return Ok(());
+        }
+        if pause % LOOK == 0 {
+            match recorder() {
+                Recorder::Gone => return Err(stop::LEFT),
+                Recorder::Hidden => runs = true,
+                now => {
+                    runs |= last.is_some_and(|last| last != now);
+                    last = Some(now);
+                }
+            }
+        }
+    }
+    if runs { Ok(()) } else { Err(stop::BEHIND) }
 }
 
 /// A fresh piece of the file, mapped and zero. `None`: there is no more; the header says why.
@@ -286,8 +350,15 @@ pub fn extend(bytes: usize) -> Option<*mut u8> {
     if STOPPED.load(Relaxed) != stop::NO {
         return None;
     }
-    if is_left() {
+    if crate::attach::is_attached() && recorder() == Recorder::Gone {
         return give_up(stop::LEFT, 0);
+    }
+    if let Err(why) = wait_for_reader(bytes as u64) {
+        return give_up(why, 0);
+    }
+    // Another thread may have given up meanwhile.
+    if STOPPED.load(Relaxed) != stop::NO {
+        return None;
     }
     let Some(fd) = descriptor() else { return give_up(stop::CLOSED, sys::EBADF) };
     let start = END.fetch_add(bytes as u64, Relaxed);

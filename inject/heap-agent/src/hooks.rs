@@ -132,7 +132,8 @@ delete_entry! {
     enter_delete_array_sized => DELETE_ARRAY_SIZED; enter_delete_aligned => DELETE_ALIGNED;
     enter_delete_array_aligned => DELETE_ARRAY_ALIGNED; enter_delete_sized_aligned => DELETE_SIZED_ALIGNED;
     enter_delete_array_sized_aligned => DELETE_ARRAY_SIZED_ALIGNED; enter_delete_nothrow => DELETE_NOTHROW;
-    enter_delete_array_nothrow => DELETE_ARRAY_NOTHROW;
+    enter_delete_array_nothrow => DELETE_ARRAY_NOTHROW; enter_delete_aligned_nothrow => DELETE_ALIGNED_NOTHROW;
+    enter_delete_array_aligned_nothrow => DELETE_ARRAY_ALIGNED_NOTHROW;
 }
 
 /// `operator new` in all its forms. The body asks the form that does not throw; where it gives nothing, the real one throws without a
@@ -186,7 +187,7 @@ pub static ALLOCATOR: [Hook; 12] = [
 ];
 
 /// Functions of C++ and of Firefox: hooked by detours, where they belong to the same object as the allocator.
-pub static BESIDE: [Hook; 25] = [
+pub static BESIDE: [Hook; 27] = [
     Hook { real: &real::NEW_NOTHROW, entry: enter_new_nothrow },
     Hook { real: &real::NEW_ARRAY_NOTHROW, entry: enter_new_array_nothrow },
     Hook { real: &real::NEW_ALIGNED_NOTHROW, entry: enter_new_aligned_nothrow },
@@ -205,6 +206,8 @@ pub static BESIDE: [Hook; 25] = [
     Hook { real: &real::DELETE_ARRAY_SIZED_ALIGNED, entry: enter_delete_array_sized_aligned },
     Hook { real: &real::DELETE_NOTHROW, entry: enter_delete_nothrow },
     Hook { real: &real::DELETE_ARRAY_NOTHROW, entry: enter_delete_array_nothrow },
+    Hook { real: &real::DELETE_ALIGNED_NOTHROW, entry: enter_delete_aligned_nothrow },
+    Hook { real: &real::DELETE_ARRAY_ALIGNED_NOTHROW, entry: enter_delete_array_aligned_nothrow },
     Hook { real: &real::STRDUP, entry: enter_strdup },
     Hook { real: &real::STRNDUP, entry: enter_strndup },
     Hook { real: &real::MOZ_MALLOC, entry: enter_moz_malloc },
@@ -311,7 +314,7 @@ pub unsafe fn reallocated(
     usable: &Usable,
 ) -> Block {
     // Where blocks are chosen, the new one is chosen anew, and the old one is told only if it was.
-    let told = !old.is_null() && (!lane.gap.samples() || sample::remove(old as u64));
+    let told = !old.is_null() && (!lane.gap.watches() || sample::remove(old as u64) || !lane.gap.samples());
     if told {
         lane.event(Event { kind: kind::REALLOC_OLD, pointer: old as u64, size: 0, extra: 0, slop: 0 });
     }
@@ -346,7 +349,7 @@ unsafe extern "C" fn do_reallocarray(old: Block, count: usize, size: usize, pc: 
 /// `caller` is the true state of this thread.
 #[inline(always)]
 pub unsafe fn freed(lane: &mut Lane, caller: Caller, block: Block) {
-    if lane.gap.samples() && !sample::remove(block as u64) {
+    if lane.gap.watches() && !sample::remove(block as u64) && lane.gap.samples() {
         return;
     }
     let event = Event { kind: kind::FREE, pointer: block as u64, size: 0, extra: 0, slop: 0 };
@@ -390,7 +393,7 @@ unsafe fn aligned(function: &Real, align: usize, size: usize, caller: Caller) ->
     let Some(lane) = lane else { return unsafe { real(align, size) } };
     // SAFETY: as above.
     let block = lane.outside(|| unsafe { real(align, size) });
-    allocated(lane, caller, kind::ALIGNED, block, size, log2(align), &real::USABLE);
+    allocated(lane, caller, kind::ALIGNED, block, size, log2(align), function.usable());
     lane.leave();
     block
 }
@@ -423,7 +426,7 @@ unsafe extern "C" fn do_posix_memalign(
     let result = lane.outside(|| unsafe { real(place, align, size) });
     if result == 0 {
         // SAFETY: on success the block is there.
-        allocated(lane, caller, kind::ALIGNED, unsafe { *place }, size, log2(align), &real::USABLE);
+        allocated(lane, caller, kind::ALIGNED, unsafe { *place }, size, log2(align), real::POSIX_MEMALIGN.usable());
     }
     lane.leave();
     result
@@ -439,7 +442,7 @@ unsafe fn paged(function: &Real, size: usize, caller: Caller) -> Block {
     let Some(lane) = lane else { return unsafe { real(size) } };
     // SAFETY: as above.
     let block = lane.outside(|| unsafe { real(size) });
-    allocated(lane, caller, kind::ALIGNED, block, size, 12, &real::USABLE);
+    allocated(lane, caller, kind::ALIGNED, block, size, 12, function.usable());
     lane.leave();
     block
 }

@@ -1,18 +1,21 @@
-//! Allocators inside of the program under names of their own: jemalloc of Rust programs (`_rjem_`), `je_`, mimalloc (`mi_`), tcmalloc (`tc_`).
+//! Allocators under names of their own: jemalloc of Rust programs (`_rjem_`), `je_`, mimalloc (`mi_`), tcmalloc (`tc_`), and what jemalloc has besides
+//! (`mallocx`).
 //!
-//! No dynamic linker is asked for them, so they are found in the symbol table of the program's file and hooked by detours. One entry serves
+//! No dynamic linker is asked for those inside of the program, so they are found in the symbol table of its file; those of libraries are found as the
+//! dynamic linker would. Both are hooked by detours. One entry serves
 //! all: the detour passes along which function it is of. What such a function calls in turn is not recorded again.
 
 use crate::detour::{self, Island, Patch};
 use crate::hooks::{Block, allocated, freed, log2, reallocated};
-use crate::lane::enter;
+use crate::lane::{self, Lane, enter};
 use crate::module::{self, PhdrInfo, dl_iterate_phdr};
 use crate::real::Usable;
+use crate::symbols::{self, Which};
 use crate::text::Text;
 use crate::unwind::Caller;
-use crate::{file, sys};
+use crate::{file, sample, sys};
 use core::arch::naked_asm;
-use core::ffi::{c_int, c_void};
+use core::ffi::{CStr, c_int, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering::*};
 use heap_wire::{kind, tier};
 
@@ -35,14 +38,26 @@ pub enum Shape {
     /// (size ..), throws where there is no memory; the function of this name returns null then.
     Throws(&'static [u8]),
     ThrowsAligned(&'static [u8]),
+    /// (count, size), the same.
+    ThrowsCount(&'static [u8]),
     /// (old, size ..)
     Realloc,
     /// (old, count, size)
     ReallocCount,
+    /// (count, size, alignment)
+    CountAlign,
+    /// (text ..): a copy.
+    Text,
+    /// (block, size ..): returns how large the block is then, at the same place.
+    InPlace,
+    /// (heap): all its blocks go.
+    Destroy,
     /// (block ..)
     Free,
     /// The one that tells usable sizes: not hooked.
     Usable,
+    /// Only called, not hooked.
+    Helper,
 }
 use Shape::*;
 
@@ -60,6 +75,16 @@ const JEMALLOC: Functions = &[
     (b"valloc", Size),
     (b"mallocx", Flags),
     (b"rallocx", Realloc),
+    (b"xallocx", InPlace),
+    (b"dallocx", Free),
+    (b"sdallocx", Free),
+    (b"malloc_usable_size", Usable),
+];
+/// What a jemalloc has that is the process's `malloc`.
+const JEMALLOC_BESIDE: Functions = &[
+    (b"mallocx", Flags),
+    (b"rallocx", Realloc),
+    (b"xallocx", InPlace),
     (b"dallocx", Free),
     (b"sdallocx", Free),
     (b"malloc_usable_size", Usable),
@@ -91,11 +116,14 @@ const TCMALLOC: Functions = &[
     (b"delete_sized", Free),
     (b"deletearray_sized", Free),
     (b"delete_aligned", Free),
+    (b"delete_aligned_nothrow", Free),
+    (b"deletearray_aligned_nothrow", Free),
     (b"deletearray_aligned", Free),
     (b"delete_sized_aligned", Free),
     (b"deletearray_sized_aligned", Free),
     (b"malloc_size", Usable),
 ];
+/// Without valloc, pvalloc, cfree and reallocarray: they call others of these.
 const MIMALLOC: Functions = &[
     (b"malloc", Size),
     (b"free", Free),
@@ -111,19 +139,30 @@ const MIMALLOC: Functions = &[
     (b"recalloc", ReallocCount),
     (b"malloc_aligned", SizeAlign),
     (b"zalloc_aligned", SizeAlign),
+    (b"malloc_aligned_at", SizeAlign),
+    (b"zalloc_aligned_at", SizeAlign),
+    (b"calloc_aligned", CountAlign),
+    (b"calloc_aligned_at", CountAlign),
     (b"realloc_aligned", Realloc),
+    (b"realloc_aligned_at", Realloc),
     (b"rezalloc_aligned", Realloc),
+    (b"rezalloc_aligned_at", Realloc),
+    (b"recalloc_aligned", ReallocCount),
+    (b"recalloc_aligned_at", ReallocCount),
+    (b"expand", Realloc),
+    (b"strdup", Text),
+    (b"strndup", Text),
     (b"memalign", AlignSize),
     (b"aligned_alloc", AlignSize),
     (b"posix_memalign", Place),
-    (b"valloc", Size),
-    (b"pvalloc", Size),
-    (b"cfree", Free),
     (b"free_size", Free),
     (b"free_aligned", Free),
     (b"free_size_aligned", Free),
     (b"new", Throws(b"malloc")),
     (b"new_nothrow", Size),
+    (b"new_n", ThrowsCount(b"mallocn")),
+    (b"new_realloc", Realloc),
+    (b"new_reallocn", ReallocCount),
     (b"new_aligned", ThrowsAligned(b"malloc_aligned")),
     (b"new_aligned_nothrow", SizeAlign),
     (b"heap_malloc", Size),
@@ -139,13 +178,39 @@ const MIMALLOC: Functions = &[
     (b"heap_reallocn", ReallocCount),
     (b"heap_recalloc", ReallocCount),
     (b"heap_realloc_aligned", Realloc),
+    (b"heap_malloc_aligned_at", SizeAlign),
+    (b"heap_zalloc_aligned_at", SizeAlign),
+    (b"heap_calloc_aligned", CountAlign),
+    (b"heap_calloc_aligned_at", CountAlign),
+    (b"heap_realloc_aligned_at", Realloc),
+    (b"heap_rezalloc_aligned", Realloc),
+    (b"heap_rezalloc_aligned_at", Realloc),
+    (b"heap_recalloc_aligned", ReallocCount),
+    (b"heap_recalloc_aligned_at", ReallocCount),
+    (b"heap_strdup", Text),
+    (b"heap_strndup", Text),
+    (b"heap_alloc_new", Throws(b"heap_malloc")),
+    (b"heap_alloc_new_n", ThrowsCount(b"heap_mallocn")),
+    (VISIT, Helper),
+    (BACKING, Helper),
+    (COLLECT, Helper),
+    (DESTROY, Destroy),
     (b"usable_size", Usable),
 ];
 
-const FAMILIES: [(&[u8], Functions); 4] =
-    [(b"_rjem_", JEMALLOC), (b"je_", JEMALLOC), (b"mi_", MIMALLOC), (b"tc_", TCMALLOC)];
+/// What mimalloc says of a heap that goes.
+const VISIT: &[u8] = b"heap_visit_blocks";
+const BACKING: &[u8] = b"heap_get_backing";
+const COLLECT: &[u8] = b"heap_collect";
+const DESTROY: &[u8] = b"heap_destroy";
+
+/// Prefixes; the last one is of libraries only.
+const FAMILIES: [(&[u8], Functions); 5] =
+    [(b"_rjem_", JEMALLOC), (b"je_", JEMALLOC), (b"mi_", MIMALLOC), (b"tc_", TCMALLOC), (b"", JEMALLOC_BESIDE)];
 /// Most functions of a family.
-const MOST: usize = 48;
+const MOST: usize = 80;
+/// So many functions find place in an island.
+const ISLAND: usize = 40;
 const _: () = assert!(MIMALLOC.len() <= MOST && TCMALLOC.len() <= MOST && JEMALLOC.len() <= MOST);
 
 /// A hooked function.
@@ -157,12 +222,21 @@ pub struct Own {
     shape: Shape,
     /// Whether a heap comes before the arguments.
     heap: bool,
+    /// Whether an alignment can be asked for.
+    aligns: bool,
 }
 
 impl Own {
     /// One whose real function is not known yet.
     pub fn new(shape: Shape, usable: &'static Usable) -> Self {
-        Self { real: AtomicUsize::new(0), quiet: AtomicUsize::new(0), usable, shape, heap: false }
+        Self { real: AtomicUsize::new(0), quiet: AtomicUsize::new(0), usable, shape, heap: false, aligns: false }
+    }
+
+    /// Remembers where a block with an alignment begins: see [`sample::watch_marks`].
+    fn mark(&self, lane: &Lane, block: Block) {
+        if !block.is_null() && lane.gap.watches() && !lane.gap.samples() {
+            sample::insert(block as u64);
+        }
     }
 
     /// What it stands in front of.
@@ -176,6 +250,8 @@ impl Own {
 struct Call {
     caller: Caller,
     own: &'static Own,
+    /// The last argument of the largest.
+    fifth: usize,
 }
 
 /// What a body says: return this, or (if it is not 0) jump there with the arguments of the call.
@@ -190,15 +266,15 @@ struct Answer {
 pub unsafe extern "C" fn enter_own() {
     naked_asm!(
         "endbr64", "mov rax, [rsp]", "lea r10, [rsp + 8]",
-        "push rdi", "push rsi", "push rdx", "push rcx", "push r11", "push rbp", "push r10", "push rax", "sub rsp, 8",
-        "lea r8, [rsp + 8]", "call {body}",
-        "mov r11, rdx", "add rsp, 40", "pop rcx", "pop rdx", "pop rsi", "pop rdi",
+        "push rdi", "push rsi", "push rdx", "push rcx", "push r8", "push r11", "push rbp", "push r10", "push rax",
+        "mov r8, rsp", "call {body}",
+        "mov r11, rdx", "add rsp, 32", "pop r8", "pop rcx", "pop rdx", "pop rsi", "pop rdi",
         "test r11, r11", "jnz 2f", "ret", "2:", "jmp r11",
         body = sym do_own
     )
 }
 
-type Any = unsafe extern "C" fn(usize, usize, usize, usize) -> usize;
+type Any = unsafe extern "C" fn(usize, usize, usize, usize, usize) -> usize;
 
 unsafe extern "C" fn do_own(a: usize, b: usize, c: usize, d: usize, call: &Call) -> Answer {
     let own = call.own;
@@ -208,10 +284,10 @@ unsafe extern "C" fn do_own(a: usize, b: usize, c: usize, d: usize, call: &Call)
         0 => real,
         quiet => quiet,
     };
-    // SAFETY: functions of up to four words; those that take fewer do not read the others.
+    // SAFETY: functions of up to five words; those that take fewer do not read the others.
     let function: Any = unsafe { core::mem::transmute(address) };
     // SAFETY: the program's own call.
-    let made = || unsafe { function(a, b, c, d) };
+    let made = || unsafe { function(a, b, c, d, call.fifth) };
     let (first, second, third) = if own.heap { (b, c, d) } else { (a, b, c) };
     let (kind, size, align) = match own.shape {
         Free if first != 0 => {
@@ -225,13 +301,37 @@ unsafe extern "C" fn do_own(a: usize, b: usize, c: usize, d: usize, call: &Call)
             let size = if own.shape == Realloc { second } else { second.wrapping_mul(third) };
             // SAFETY: as above.
             let block = unsafe { reallocated(lane, call.caller, first as Block, size, || made() as Block, own.usable) };
+            if own.aligns {
+                own.mark(lane, block);
+            }
             return Answer { value: block as usize, jump: 0 };
         }
-        Free | Usable => {
+        InPlace => {
+            let mut value = 0;
+            let resized = || {
+                value = made();
+                // Smaller: it could not grow to what was asked for, and is what it was.
+                if value >= second { first as Block } else { core::ptr::null_mut() }
+            };
+            // SAFETY: as above.
+            unsafe { reallocated(lane, call.caller, first as Block, second, resized, own.usable) };
+            return Answer { value, jump: 0 };
+        }
+        Destroy => {
+            empty(lane, call.caller, a);
+            lane.leave();
+            // It gives the heap itself back, which was made by functions that are hooked.
+            return Answer { value: 0, jump: real };
+        }
+        Free | Usable | Helper => {
             lane.leave();
             return Answer { value: 0, jump: real };
         }
+        // The size is known afterwards.
+        Text => (kind::MALLOC, 0, 0),
         Size | Throws(_) => (kind::MALLOC, first, 0),
+        ThrowsCount(_) => (kind::MALLOC, first.wrapping_mul(second), 0),
+        CountAlign => (kind::ALIGNED, first.wrapping_mul(second), log2(third)),
         Zeroed => (kind::CALLOC, first, 0),
         Count => (kind::CALLOC, first.wrapping_mul(second), 0),
         SizeAlign | ThrowsAligned(_) => (kind::ALIGNED, first, log2(second)),
@@ -249,10 +349,51 @@ unsafe extern "C" fn do_own(a: usize, b: usize, c: usize, d: usize, call: &Call)
         Place => core::ptr::null_mut(),
         _ => value as Block,
     };
+    // SAFETY: null, or a copy that ends with a zero.
+    let size = if own.shape == Text { unsafe { crate::text::of_c(block.cast()) }.len() + 1 } else { size };
     allocated(lane, call.caller, kind, block, size, align, own.usable);
+    if kind == kind::ALIGNED {
+        own.mark(lane, block);
+    }
     lane.leave();
-    let throws = block.is_null() && matches!(own.shape, Throws(_) | ThrowsAligned(_));
+    let throws = block.is_null() && matches!(own.shape, Throws(_) | ThrowsAligned(_) | ThrowsCount(_));
     Answer { value, jump: if throws { real } else { 0 } }
+}
+
+/// How mimalloc's heaps are looked into: see [`VISIT`], [`BACKING`], [`COLLECT`].
+static HEAPS: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
+
+/// All blocks of a heap are about to go.
+fn empty(lane: &mut Lane, caller: Caller, heap: usize) {
+    struct Visit<'a> {
+        lane: &'a mut Lane,
+        caller: Caller,
+    }
+    extern "C" fn each(_: usize, _: usize, block: usize, bytes: usize, visit: &mut Visit<'_>) -> bool {
+        if block != 0 {
+            let block = sample::first_in(block as u64, bytes as u64).unwrap_or(block as u64);
+            // SAFETY: the entry passed the true state of this thread.
+            unsafe { freed(visit.lane, visit.caller, block as Block) };
+        }
+        true
+    }
+    type Visitor = extern "C" fn(usize, usize, usize, usize, &mut Visit<'_>) -> bool;
+    let [visit, backing, collect] = HEAPS.each_ref().map(|place| place.load(Relaxed));
+    if heap == 0 || visit == 0 {
+        return;
+    }
+    // SAFETY: functions of these types, of the mimalloc that the heap is of; it is the calling thread's.
+    unsafe {
+        let backing = core::mem::transmute::<usize, extern "C" fn() -> usize>(backing);
+        // A thread's first heap stays.
+        if backing() != heap {
+            // What other threads have freed is no block any more.
+            core::mem::transmute::<usize, extern "C" fn(usize, bool)>(collect)(heap, false);
+            let visit =
+                core::mem::transmute::<usize, extern "C" fn(usize, bool, Visitor, &mut Visit<'_>) -> bool>(visit);
+            visit(heap, true, each, &mut Visit { lane, caller });
+        }
+    }
 }
 
 /// The program's file, mapped: its symbol table, or that of the dynamic linker.
@@ -412,16 +553,18 @@ pub fn take_over() {
 pub fn prepare(told: &mut Told, put: &mut dyn FnMut(&Patch) -> bool) {
     let Some(bias) = program_bias() else { return };
     let mut found: Found = [[0; MOST]; FAMILIES.len()];
-    {
-        let Some(symbols) = Symbols::open() else { return };
+    if let Some(symbols) = Symbols::open() {
         symbols.each(|name, value| {
             for ((prefix, functions), found) in FAMILIES.iter().zip(&mut found) {
-                let Some(rest) = name.strip_prefix(*prefix) else { continue };
+                let Some(rest) = name.strip_prefix(*prefix).filter(|_| !prefix.is_empty()) else { continue };
                 if let Some(index) = functions.iter().position(|(name, _)| *name == rest) {
                     found[index] = bias.wrapping_add(value) as usize;
                 }
             }
         });
+    }
+    for ((prefix, functions), found) in FAMILIES.iter().zip(&mut found).filter(|(_, found)| **found == [0; MOST]) {
+        look_in_libraries(prefix, functions, found);
     }
     for ((prefix, functions), found) in FAMILIES.iter().zip(&found) {
         // Linkers leave out what is not called. One that only makes blocks or only frees them, or has no more than a `new`, is something
@@ -429,10 +572,29 @@ pub fn prepare(told: &mut Told, put: &mut dyn FnMut(&Patch) -> bool) {
         let has = |wanted: fn(&[u8], Shape) -> bool| {
             functions.iter().zip(found).any(|((name, shape), address)| *address != 0 && wanted(name, *shape))
         };
-        let makes =
-            |name: &[u8], shape| !matches!(shape, Free | Usable) && name.windows(5).any(|part| part == b"alloc");
+        let makes = |name: &[u8], shape| {
+            !matches!(shape, Free | Usable | Helper | Destroy) && name.windows(5).any(|part| part == b"alloc")
+        };
         if has(makes) && has(|_, shape| shape == Free) {
             hook(prefix, functions, found, told, put);
+        }
+    }
+}
+
+/// Looks a family up as the dynamic linker would.
+fn look_in_libraries(prefix: &[u8], functions: Functions, found: &mut [usize; MOST]) {
+    let address = |name: &[u8]| {
+        let mut whole = Text::<48>::new();
+        whole.push(prefix);
+        whole.push(name);
+        CStr::from_bytes_until_nul(whole.with_zero()).map_or(0, |name| symbols::find(name, Which::Other))
+    };
+    // Most processes have none of them: the first one tells.
+    let first = functions.first().map_or(0, |(name, _)| address(name));
+    let home = module::range_of(first as u64).filter(|_| first != 0);
+    if let Some(home) = home {
+        for ((name, _), place) in functions.iter().zip(found) {
+            *place = Some(address(name)).filter(|address| home.contains(&(*address as u64))).unwrap_or(0);
         }
     }
 }
@@ -468,9 +630,8 @@ fn hook(
     let home = module::range_of(first as u64).unwrap_or(0..0);
     // One more place, for the function that tells usable sizes.
     let bytes = functions.len() * size_of::<Own>() + size_of::<Usable>();
-    let (Some(mut island), Ok(place)) =
-        (Island::new(first), sys::mmap(bytes, sys::PROT_RW, sys::MAP_PRIVATE | sys::MAP_ANONYMOUS, None))
-    else {
+    let place = sys::mmap(bytes, sys::PROT_RW, sys::MAP_PRIVATE | sys::MAP_ANONYMOUS, None);
+    let (Some(mut island), Ok(place)) = (Island::new(first), place) else {
         return refused(told, doubt, b"*): no page near it could be made to hook it");
     };
     let owns = place.cast::<Own>();
@@ -483,16 +644,29 @@ fn hook(
     };
     let mut patches: [Option<Patch>; MOST] = [None; MOST];
     let mut missed = Text::<128>::new();
+    let mut prepared = 0;
     for (index, (name, shape)) in functions.iter().enumerate() {
         let function = found[index];
-        if *shape == Usable || !home.contains(&(function as u64)) {
+        if matches!(shape, Usable | Helper) || !home.contains(&(function as u64)) {
             continue;
         }
+        if prepared == ISLAND {
+            // This one is full.
+            if !island.seal() {
+                return refused(told, doubt, b"*), and this system allows no hook in it");
+            }
+            let Some(next) = Island::new(first) else {
+                return refused(told, doubt, b"*): no page near it could be made to hook it");
+            };
+            (island, prepared) = (next, 0);
+        }
+        prepared += 1;
         // Another name of the same one, or of one that is hooked as malloc itself.
         if found[..index].contains(&function) || detour::is_hooked(function) {
             continue;
         }
-        let own = Own { heap: name.starts_with(b"heap_"), ..Own::new(*shape, usable) };
+        let aligns = name.windows(7).any(|part| part == b"aligned");
+        let own = Own { heap: name.starts_with(b"heap_"), aligns, ..Own::new(*shape, usable) };
         // SAFETY: a place of the mapping, which stays; a function of the program.
         patches[index] = unsafe {
             owns.add(index).write(own);
@@ -515,7 +689,18 @@ fn hook(
         // SAFETY: written above.
         let own = unsafe { &*owns.add(index) };
         own.set_real(patch.real);
-        if let Throws(quiet) | ThrowsAligned(quiet) = shape {
+        if *shape == Destroy {
+            let helpers = [VISIT, BACKING, COLLECT].map(|name| real(name).unwrap_or(0));
+            if helpers.contains(&0) {
+                missed.push(b" ");
+                missed.push(name);
+                continue;
+            }
+            HEAPS.iter().zip(helpers).for_each(|(place, helper)| place.store(helper, Relaxed));
+            sample::watch_marks();
+            lane::watch_all();
+        }
+        if let Throws(quiet) | ThrowsAligned(quiet) | ThrowsCount(quiet) = shape {
             // Without one that does not throw it is left alone: an exception could not pass our frames.
             let Some(quiet) = real(quiet) else {
                 missed.push(b" ");

@@ -547,6 +547,18 @@ fn from_arena() -> Option<*mut u8> {
     }
 }
 
+/// Lanes that are there look frees up in the map of samples from now on. To be called before other threads exist.
+pub fn watch_all() {
+    let mut at = LANES.load(Acquire);
+    while !at.is_null() {
+        // SAFETY: lanes stay mapped, and no other thread is in one.
+        unsafe {
+            (*at).gap.watch();
+            at = (*at).next;
+        }
+    }
+}
+
 /// A forked child has no threads but its own: their lanes are gone.
 pub fn forget_all() {
     ARENA.store(core::ptr::null_mut(), Relaxed);

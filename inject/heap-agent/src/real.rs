@@ -2,7 +2,7 @@
 
 use crate::symbols::{self, Which};
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 
 /// A function that we stand in front of.
 #[repr(C)]
@@ -11,11 +11,13 @@ pub struct Real {
     address: AtomicUsize,
     /// Its name.
     name: &'static core::ffi::CStr,
+    /// Another object has it than `malloc`: its blocks are of another allocator.
+    strange: AtomicBool,
 }
 
 macro_rules! reals {
     ($($id:ident = $name:literal;)*) => {
-        $(pub static $id: Real = Real { address: AtomicUsize::new(0), name: $name };)*
+        $(pub static $id: Real = Real { address: AtomicUsize::new(0), name: $name, strange: AtomicBool::new(false) };)*
         /// All of them.
         pub static ALL: &[&Real] = &[$(&$id),*];
     };
@@ -38,6 +40,7 @@ reals! {
     MOZ_MALLOC = c"moz_arena_malloc"; MOZ_CALLOC = c"moz_arena_calloc"; MOZ_REALLOC = c"moz_arena_realloc"; MOZ_FREE = c"moz_arena_free";
     MOZ_MEMALIGN = c"moz_arena_memalign";
     DELETE_SIZED_ALIGNED = c"_ZdlPvmSt11align_val_t"; DELETE_ARRAY_SIZED_ALIGNED = c"_ZdaPvmSt11align_val_t";
+    DELETE_ALIGNED_NOTHROW = c"_ZdlPvSt11align_val_tRKSt9nothrow_t"; DELETE_ARRAY_ALIGNED_NOTHROW = c"_ZdaPvSt11align_val_tRKSt9nothrow_t";
 }
 
 impl Real {
@@ -55,6 +58,12 @@ impl Real {
     /// Its name.
     pub fn name(&self) -> &'static core::ffi::CStr {
         self.name
+    }
+
+    /// What tells how large its blocks are.
+    pub fn usable(&self) -> &'static Usable {
+        static NONE: Usable = Usable::at(0);
+        if self.strange.load(Relaxed) { &NONE } else { &USABLE }
     }
 
     /// As a function of type F.
@@ -116,6 +125,10 @@ impl Usable {
 pub fn find_usable(home: &core::ops::Range<u64>, which: Which) {
     let address = symbols::find(c"malloc_usable_size", which);
     USABLE.set(if home.contains(&(address as u64)) { address } else { 0 });
+    // Not every allocator has all of them: then the C library's is reached.
+    for real in [&MEMALIGN, &POSIX_MEMALIGN, &ALIGNED_ALLOC, &VALLOC, &PVALLOC] {
+        real.strange.store(!home.contains(&(symbols::find(real.name, which) as u64)), Relaxed);
+    }
 }
 
 /// Memory for calls that come before the real functions are known (dlsym allocates when it fails). Never given back.

@@ -5,7 +5,7 @@
 //! have a bit each in a sparse map of the address space. There is no lock, and memory grows with the pages that sampled blocks lie in.
 
 use crate::sys;
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::*};
 
 /// A bit for every eight bytes of address space, in pages of 2^15 bits, in tables of 2^14 pages, in 2^15 tables: 47 bits of addresses.
 const WORDS: usize = 512;
@@ -16,6 +16,17 @@ type Page = [AtomicU64; WORDS];
 type Table = [AtomicPtr<Page>; PAGES];
 
 static MAP: [AtomicPtr<Table>; TABLES] = [const { AtomicPtr::new(core::ptr::null_mut()) }; TABLES];
+
+/// Whether the map was ever used.
+static ANY: AtomicBool = AtomicBool::new(false);
+
+/// Whether the map has marks where blocks are not chosen.
+static MARKS: AtomicBool = AtomicBool::new(false);
+
+/// Where not only some blocks are recorded, the map is free: from now on it has blocks that may begin inside of what their allocator calls a block.
+pub fn watch_marks() {
+    MARKS.store(true, Relaxed);
+}
 
 /// What is behind a pointer; makes it, if it is to be made. Zeroed memory is a valid `T`.
 fn behind<T>(place: &AtomicPtr<T>, make: Make) -> Option<&'static T> {
@@ -62,10 +73,40 @@ pub fn insert(block: u64) -> bool {
     match place(block, Make::Yes) {
         Some((word, bit)) => {
             word.fetch_or(bit, Relaxed);
+            if !any() {
+                ANY.store(true, Relaxed);
+            }
             true
         }
         None => false,
     }
+}
+
+/// Whether any block was ever remembered.
+#[inline(always)]
+pub fn any() -> bool {
+    ANY.load(Relaxed)
+}
+
+/// The first remembered block in a range.
+pub fn first_in(start: u64, bytes: u64) -> Option<u64> {
+    if !any() {
+        return None;
+    }
+    // A word has the bits of 512 bytes.
+    let (mut at, end) = (start & !7, start.saturating_add(bytes));
+    while at < end {
+        let next = (at | 511) + 1;
+        if let Some((word, bit)) = place(at, Make::No) {
+            let from = word.load(Relaxed) & bit.wrapping_neg();
+            if from != 0 {
+                let found = (at & !511) + 8 * u64::from(from.trailing_zeros());
+                return (found < end).then_some(found);
+            }
+        }
+        at = next;
+    }
+    None
 }
 
 /// The block goes; whether it was recorded.
@@ -82,6 +123,8 @@ pub fn remove(block: u64) -> bool {
 pub struct Gap {
     /// Mean bytes between samples; 0: all blocks are recorded.
     rate: u64,
+    /// Whether frees are looked up in the map.
+    watches: bool,
     left: i64,
     random: u64,
 }
@@ -89,7 +132,7 @@ pub struct Gap {
 impl Gap {
     /// Of a new thread.
     pub fn new(rate: u64, seed: u64) -> Self {
-        let mut gap = Self { rate, left: 0, random: seed };
+        let mut gap = Self { rate, watches: rate != 0 || MARKS.load(Relaxed), left: 0, random: seed };
         gap.draw();
         gap
     }
@@ -98,6 +141,17 @@ impl Gap {
     #[inline(always)]
     pub fn samples(&self) -> bool {
         self.rate != 0
+    }
+
+    /// Whether frees are looked up in the map: blocks are chosen, or some are marked.
+    #[inline(always)]
+    pub fn watches(&self) -> bool {
+        self.watches
+    }
+
+    /// From now on they are.
+    pub fn watch(&mut self) {
+        self.watches = true;
     }
 
     /// Whether a block of this size is chosen.
@@ -169,6 +223,9 @@ mod tests {
         for block in blocks {
             assert!(!remove(block) && insert(block));
         }
+        assert_eq!(first_in(0x7f00_0000_0e00, 0x400), Some(0x7f00_0000_1000));
+        assert_eq!(first_in(0x7f00_0000_1004, 0x400), Some(0x7f00_0000_1000), "the word that it begins in");
+        assert_eq!((first_in(0x7f00_0000_0e00, 0x200), first_in(0x7f00_0000_1010, 64)), (None, None));
         assert!(blocks.into_iter().all(remove) && !blocks.into_iter().any(remove));
         assert!(!insert(1 << 47) && !remove(u64::MAX), "no address of a program");
     }

@@ -148,7 +148,7 @@ fn mark_epoch() -> bool {
     true
 }
 
-/// Reads `THAW_HEAP`: `depth=N;frees=1;sample=BYTES;seed=N;dir=PATH`, the path last. `false`: nobody wants a recording.
+/// Reads `THAW_HEAP`: `depth=N;frees=1;sample=BYTES;seed=N;ahead=BYTES;dir=PATH`, the path last. `false`: nobody wants a recording.
 fn configure(directory: &mut Text<{ file::PATH_MAX }>) -> bool {
     const NAME: &[u8] = b"THAW_HEAP=";
     // SAFETY: the C library's list of zero-terminated strings, ended by a null; this early nobody changes it.
@@ -181,6 +181,8 @@ fn parse(value: &[u8], directory: &mut Text<{ file::PATH_MAX }>) -> bool {
             DEPTH.store(text::number(digits).clamp(1, 127) as usize, Relaxed);
         } else if let Some(digits) = word.strip_prefix(b"sample=") {
             SAMPLE_BYTES.store(text::number(digits).min(1 << 40), Relaxed);
+        } else if let Some(digits) = word.strip_prefix(b"ahead=") {
+            file::AHEAD_MOST.store(text::number(digits), Relaxed);
         } else if let Some(digits) = word.strip_prefix(b"seed=") {
             SEED.store(text::number(digits), Relaxed);
         } else if word == b"frees=1" {

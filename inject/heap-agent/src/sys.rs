@@ -25,6 +25,7 @@ pub const EBADF: u32 = 9;
 pub const EINVAL: u32 = 22;
 pub const EEXIST: u32 = 17;
 pub const ESRCH: u32 = 3;
+pub const ETIMEDOUT: u32 = 110;
 pub const EAGAIN: u32 = 11;
 pub const EINTR: u32 = 4;
 pub const EFBIG: u32 = 27;
@@ -233,6 +234,22 @@ pub fn monotonic_ns() -> u64 {
     // SAFETY: the buffer has room for struct timespec.
     let _ = unsafe { call(228, [1, time.as_mut_ptr() as usize, 0, 0, 0, 0]) };
     time[0].wrapping_mul(1_000_000_000).wrapping_add(time[1])
+}
+
+/// Sleeps, at most so long: a signal ends it. By the system call that every program with threads needs, so that sandboxes allow it.
+///
+/// # Errors
+/// It is forbidden.
+pub fn pause(ns: u64) -> core::result::Result<(), u32> {
+    const FUTEX_WAIT_PRIVATE: usize = 128;
+    static NOBODY_WAKES: u32 = 0;
+    let time = [0u64, ns];
+    let word = &raw const NOBODY_WAKES;
+    // SAFETY: an aligned word that stays 0, and a struct timespec.
+    match unsafe { call(202, [word as usize, FUTEX_WAIT_PRIVATE, 0, time.as_ptr() as usize, 0, 0]) } {
+        Ok(_) | Err(ETIMEDOUT | EINTR | EAGAIN) => Ok(()),
+        Err(errno) => Err(errno),
+    }
 }
 
 /// Own process id.

@@ -179,8 +179,10 @@ pub mod stop {
     pub const MAP: u32 = 3;
     /// The program closed the file and it could not be opened again.
     pub const CLOSED: u32 = 4;
-    /// The recorder that had attached itself is gone.
+    /// The recorder is gone: nobody would read or end it.
     pub const LEFT: u32 = 5;
+    /// The recorder stood still, and the file was as far ahead of it as it may be.
+    pub const BEHIND: u32 = 6;
 }
 
 /// Hook tiers, as bits.
@@ -255,6 +257,16 @@ pub struct FileHeader {
     pub cmdline: [u8; 1024],
     /// Functions of allocators inside of the program that were hooked, words separated by blanks, zero-terminated; may be cut.
     pub inside: [u8; 512],
+    /// How many bytes of chunks may be there that were not read; 0: nobody reads while this is written.
+    pub ahead: u64,
+    /// thaw: bytes of the file that are read, or that it need not read.
+    pub consumed: u64,
+    /// Pauses of [`follow::PAUSE_NS`] that threads made until thaw had read on.
+    pub pauses: u64,
+    /// Error number, if they could not pause: then the file grew.
+    pub restless: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
 const _: () = assert!(size_of::<FileHeader>() <= PAGE);
@@ -275,6 +287,23 @@ pub struct ChunkHeader {
     pub ticks: u64,
     /// Zero.
     pub reserved: u64,
+}
+
+/// What processes executed, in the recording's directory: notes back to back, each written at once. `PID TICKS PATH` and a zero, numbers in decimal.
+/// TICKS 0: what this process noted last failed. A name without a slash is one that PATH tells where to find.
+pub mod execs {
+    /// The file's name. thaw makes it.
+    pub const FILE: &[u8] = b"executed";
+}
+
+/// How a guest waits for a thaw that reads its stream meanwhile.
+pub mod follow {
+    /// The first eight bytes of [`super::attach::LOCK`] are a number that changes so often while the recorder runs.
+    pub const BEAT_NS: u64 = 100_000_000;
+    /// How long a thread sleeps before it looks again.
+    pub const PAUSE_NS: u64 = 2_000_000;
+    /// So many times at most for one piece of the file: 10 s.
+    pub const PAUSES: u32 = 5000;
 }
 
 /// What thaw and the guest tell each other where the guest comes into a running program: the guest's exported `THAW_HEAP_ATTACH`.

@@ -16,7 +16,8 @@ use crate::modes::{Books, Held, Site, Split, Timeline, Window};
 use crate::record::Clock;
 use crate::stack::{Address, End, StackId, Stacks};
 use crate::stream::{self, Event, Events, Module, ModuleId, Process, ThreadId, What};
-use heap_wire::PAGE;
+use crate::wire;
+use heap_wire::{FileHeader, PAGE};
 use late::Late;
 use model::{Error, Exit, Nanos, Result, Warning, WarningKind, shown};
 use serde::{Deserialize, Serialize};
@@ -24,8 +25,10 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::Read;
+use std::mem::offset_of;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -36,8 +39,9 @@ const MAGIC: &[u8; 8] = b"THAWSUMS";
 const VERSION: u32 = 1;
 /// Bytes before the packed part.
 const HEAD: usize = 16;
-/// Most bytes that the packed part may unpack to.
-const UNPACKED_MAX: u64 = 8 << 30;
+/// Most bytes that the packed part may unpack to: so many, and so many times its length.
+const UNPACKED_LEAST: u64 = 64 << 20;
+const UNPACKED_TIMES: u64 = 256;
 /// Of zstd.
 const LEVEL: i32 = 3;
 /// Events younger than this may still be on their way into a stream, because their thread does not run.
@@ -49,6 +53,8 @@ const SHARE: u32 = 20;
 const F_SETSIG: libc::c_int = 10;
 /// How often it is looked whether anybody still writes a stream.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// After so many events the process is told how far it is read, if it is.
+const TELL_EVERY: u64 = 4096;
 
 /// Why a recording of sums cannot answer.
 pub(crate) fn no_events(directory: &Path, why: &str) -> Error {
@@ -104,11 +110,12 @@ impl Sums {
         let mut unpacked = unpack(packed).map_err(|cause| damaged(cause.to_string()))?;
         let mut page = [0; PAGE];
         unpacked.read_exact(&mut page).map_err(|cause| damaged(cause.to_string()))?;
-        let sums: Self =
+        let mut sums: Self =
             serde_json::from_reader(std::io::BufReader::new(unpacked)).map_err(|cause| damaged(cause.to_string()))?;
         if !sums.is_sound() {
             return Err(damaged("it names stacks that it does not have".into()));
         }
+        sums.warnings.extend(unread(path, sums.last));
         Ok(sums)
     }
 
@@ -156,8 +163,27 @@ impl Sums {
     }
 }
 
-/// The first page of the stream that a file of sums was made from.
+/// A stream beside its sums: thaw has not read it to its end.
+fn unread(path: &Path, last: Nanos) -> Option<Warning> {
+    let stream = path.with_extension(crate::finish::STREAM);
+    let bytes = fs::metadata(&stream).ok()?.blocks() * 512;
+    let text = format!(
+        "{} has what was added up until {:.1} s after its process began; {bytes} bytes of events were not, or not yet ({})",
+        shown(path),
+        last.seconds(),
+        shown(&stream)
+    );
+    Some(Warning::new(WarningKind::LostRecords, text))
+}
+
+/// The first page of the stream that a file of sums was made from: as it is now, if it is still there.
 pub(crate) fn head(path: &Path) -> Result<Vec<u8>> {
+    let stream = path.with_extension(crate::finish::STREAM);
+    if let Ok(page) = stream::first_page(&stream)
+        && wire::head(&page).is_ok()
+    {
+        return Ok(page);
+    }
     let cannot = |cause| Error::on(Exit::Data, "cannot read", path).because(cause);
     let bytes = fs::read(path).map_err(cannot)?;
     let mut page = vec![0; PAGE];
@@ -177,7 +203,7 @@ fn packed<'a>(bytes: &'a [u8], path: &Path) -> Result<&'a [u8]> {
 }
 
 fn unpack(packed: &[u8]) -> std::io::Result<impl Read> {
-    Ok(zstd::Decoder::new(packed)?.take(UNPACKED_MAX))
+    Ok(zstd::Decoder::new(packed)?.take(UNPACKED_LEAST + UNPACKED_TIMES * packed.len() as u64))
 }
 
 /// Adds up all streams of a recording while they grow.
@@ -270,6 +296,8 @@ struct Stream {
     /// Whether a stack is whole.
     whole: HashMap<StackId, bool>,
     cut_stacks: u64,
+    /// What the process was told that is read.
+    consumed: u64,
     /// When sums are written next, and when it is looked next whether anybody writes.
     write_at: Instant,
     look_at: Instant,
@@ -288,6 +316,7 @@ impl Stream {
             threads: HashSet::new(),
             whole: HashMap::new(),
             cut_stacks: 0,
+            consumed: 0,
             write_at: now,
             look_at: now + LOOK_EVERY,
             process,
@@ -300,21 +329,39 @@ impl Stream {
     /// Takes the events up to this moment; `false`: nobody writes it any more.
     fn advance(&mut self, limit: u64) -> Result<bool> {
         self.events.advance(limit)?;
-        let mut any = false;
+        self.tell()?;
+        let mut count = 0u64;
         while let Some(event) = self.events.next()? {
-            any = true;
+            count += 1;
             self.enter(&event);
+            if count.is_multiple_of(TELL_EVERY) {
+                self.tell()?;
+            }
         }
+        self.tell()?;
         let now = Instant::now();
         if now >= self.write_at {
             self.late.settle(limit, &mut self.books);
             self.write()?;
         }
-        if any || now < self.look_at {
+        if count > 0 || now < self.look_at {
             return Ok(true);
         }
         self.look_at = now + LOOK_EVERY;
         Ok(self.is_written())
+    }
+
+    /// Tells the process how far its stream is read, if it was read on.
+    fn tell(&mut self) -> Result<()> {
+        let consumed = self.events.consumed();
+        if consumed > self.consumed {
+            self.consumed = consumed;
+            let place = offset_of!(FileHeader, consumed) as u64;
+            self.file
+                .write_all_at(&consumed.to_le_bytes(), place)
+                .map_err(|cause| Error::on(Exit::Machine, "cannot write", &self.process.file).because(cause))?;
+        }
+        Ok(())
     }
 
     fn enter(&mut self, event: &Event) {
@@ -362,6 +409,23 @@ impl Stream {
         Ok(self.process.file)
     }
 
+    /// Whether thaw was too slow for the process.
+    fn held_back(&self, page: &[u8]) -> Option<Warning> {
+        let head = wire::head(page).ok()?;
+        let who = format!("process {}", self.process.pid);
+        if head.restless != 0 {
+            let why = std::io::Error::from_raw_os_error(head.restless as i32);
+            let text = format!("{who} may not wait for thaw ({why}): its stream grew where thaw was too slow");
+            return Some(Warning::new(WarningKind::Note, text));
+        }
+        let waited = Duration::from_nanos(head.pauses.saturating_mul(heap_wire::follow::PAUSE_NS));
+        (head.pauses > 0).then(|| {
+            let text =
+                format!("the threads of {who} waited {waited:.1?} in all, because thaw read its events more slowly");
+            Warning::new(WarningKind::Note, text)
+        })
+    }
+
     fn write(&mut self) -> Result<()> {
         let began = Instant::now();
         let (stacks, modules) = (self.events.stacks(), self.events.modules());
@@ -373,6 +437,9 @@ impl Stream {
             );
             warnings.push(Warning::new(WarningKind::Note, text));
         }
+        // What it says of losses may have changed.
+        let page = stream::first_page(&self.process.file)?;
+        warnings.extend(self.held_back(&page));
         let object = |module: &Module| Object {
             path: module.path.as_os_str().as_bytes().to_vec(),
             build_id: module.build_id.clone(),
@@ -394,8 +461,6 @@ impl Stream {
             cut_stacks: self.cut_stacks,
             warnings,
         };
-        // What it says of losses may have changed.
-        let page = stream::first_page(&self.process.file)?;
         let target = self.process.file.with_extension(EXTENSION);
         let packed =
             pack(&page, &sums).map_err(|cause| Error::on(Exit::Machine, "cannot write", &target).because(cause))?;
@@ -421,35 +486,48 @@ fn pack(page: &[u8], sums: &Sums) -> std::io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use serde_json::{Value, json};
+
+    /// A file whose packed part are the first page of a stream and this text.
+    fn file_of(text: &[u8]) -> Vec<u8> {
+        let mut raw = vec![0; PAGE];
+        raw[..8].copy_from_slice(&heap_wire::MAGIC);
+        raw[8] = heap_wire::VERSION as u8;
+        raw.extend(text);
+        let packed = zstd::encode_all(&raw[..], LEVEL).unwrap();
+        let mut bytes = [&MAGIC[..], &VERSION.to_le_bytes(), &crc32fast::hash(&packed).to_le_bytes()].concat();
+        bytes.extend(packed);
+        bytes
+    }
 
     fn written(sums: &Value) -> Result<Sums> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("1-0.sums");
-        let mut raw = vec![0; PAGE];
-        raw.extend(serde_json::to_vec(sums).unwrap());
-        let packed = zstd::encode_all(&raw[..], LEVEL).unwrap();
-        let mut bytes = [&MAGIC[..], &VERSION.to_le_bytes(), &crc32fast::hash(&packed).to_le_bytes()].concat();
-        bytes.extend(packed);
-        fs::write(&path, bytes).unwrap();
+        fs::write(&path, file_of(&serde_json::to_vec(sums).unwrap())).unwrap();
         Sums::read(&path)
     }
 
-    #[test]
-    fn numbers_that_lead_nowhere_are_damage() {
+    /// Sums with one site.
+    fn sound() -> Value {
         let held = json!({"bytes": 8, "blocks": 1});
         let names = ["made", "end", "peak", "max", "temporary", "handed_over"];
         let mut figures: serde_json::Map<String, Value> =
             names.iter().map(|name| ((*name).to_owned(), held.clone())).collect();
         figures.insert("lifetime_ns".into(), 0.into());
-        let sound = json!({
+        json!({
             "sites": [{"stack": 4, "part": 8, "usable": 24, "figures": figures}],
             "nodes": [[0, 0]],
             "addresses": [[4096, 0]],
             "objects": [{"path": [47], "build_id": [], "bias": 0, "start": 0, "end": 8192}],
             "totals": Totals::default(), "peak": held, "peak_at": 0, "last": 0, "timeline": Timeline::default(),
             "threads": 1, "cut_stacks": 0, "warnings": []
-        });
+        })
+    }
+
+    #[test]
+    fn numbers_that_lead_nowhere_are_damage() {
+        let sound = sound();
         let sums = written(&sound).unwrap();
         assert_eq!(sums.places().0.innermost(StackId(4)).unwrap().pc, 4096);
         for (place, value) in [
@@ -466,6 +544,49 @@ mod tests {
             let mut damaged = sound.clone();
             *damaged.pointer_mut(place).unwrap() = value;
             assert_eq!(written(&damaged).unwrap_err().exit, Exit::Data, "{place}");
+        }
+    }
+
+    /// All that is made of a file of sums.
+    fn answers(file: &[u8]) -> Result<crate::report::Report> {
+        let folder = tempfile::tempdir().unwrap();
+        let head = r#"{"schema":"thaw.heap/1","thaw_version":"","command":[],"cwd":"","created_unix_ns":0,"start_ticks":0,
+            "ticks_per_second":1e9,"finished":true,"code":0,"signal":null,"cpu_s":null,"max_rss_bytes":null,"nothing":null,"running":[]}"#;
+        fs::write(folder.path().join("recording.json"), head).unwrap();
+        fs::write(folder.path().join("1-0.sums"), file).unwrap();
+        let reader = stream::Reader::open(folder.path())?;
+        crate::slop::report(&reader, &crate::slop::Options { model: None, frames: 4, top: 10 })?;
+        for split in [Split::Stack, Split::Size] {
+            for process in reader.processes() {
+                crate::modes::analyze(&reader, process, Window::default(), split)?;
+            }
+        }
+        crate::report::report(&reader)
+    }
+
+    #[test]
+    fn little_does_not_become_much() {
+        assert_eq!(answers(&file_of(&serde_json::to_vec(&sound()).unwrap())).unwrap().processes[0].leaked_blocks, 0);
+        // A few kilobytes that unpack to more than a hundred megabytes.
+        let mut text = br#"{"nodes": ["#.to_vec();
+        text.extend(b"[0,0],".repeat(20 << 20));
+        let file = file_of(&text);
+        assert!(file.len() < 1 << 20, "{}", file.len());
+        assert_eq!(answers(&file).unwrap_err().exit, Exit::Data);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_break_the_reader(bytes in prop::collection::vec(any::<u8>(), 0..200), which in 0usize..400, number: u64) {
+            let _ = answers(&bytes);
+            let _ = answers(&[&MAGIC[..], &VERSION.to_le_bytes(), &crc32fast::hash(&bytes).to_le_bytes(), &bytes].concat());
+            let _ = answers(&file_of(&bytes));
+            // Any number in the place of one of those that are there.
+            let text = serde_json::to_string(&sound()).unwrap();
+            let digits: Vec<usize> = text.char_indices().filter(|(_, letter)| letter.is_ascii_digit()).map(|(at, _)| at).collect();
+            let at = digits[which % digits.len()];
+            let changed = format!("{}{number}{}", &text[..at], &text[at + 1..]);
+            let _ = answers(&file_of(changed.as_bytes()));
         }
     }
 }

@@ -18,7 +18,6 @@ pub mod attach;
 pub mod conclude;
 pub mod dark;
 pub mod diff;
-mod executed;
 pub mod export;
 pub mod finish;
 pub mod growth;

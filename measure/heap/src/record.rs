@@ -3,17 +3,23 @@
 //! A recording is a directory: `recording.json` and one `PID-N.stream` for each process image. The streams are complete at any moment, so a recording
 //! whose thaw was killed is read as far as it goes.
 
+mod unseen;
+
+pub use unseen::Unseen;
+pub(crate) use unseen::warnings as unseen_warnings;
+
 use crate::aggregate::Aggregator;
-use crate::executed;
 use crate::stream::SAMPLE_MAX;
-use model::{Error, Exit, Nanos, Result, shown};
-use os::spawn::{Ended, Launch, Stream};
+use model::{Bytes, Error, Exit, Nanos, Result, shown};
+use os::spawn::{Ended, Launch, Orphan, Stream};
 use serde::{Deserialize, Serialize};
-use std::ffi::OsString;
-use std::fs;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
 /// File name of the guest.
@@ -50,7 +56,15 @@ pub enum Keep {
     /// Every event.
     Events,
     /// Sums by site, made while the program runs: the disk holds no more than what was not read yet. See [`crate::aggregate`].
-    Sums,
+    Sums {
+        /// Most bytes of a stream that may wait to be read: the process waits where it would write more.
+        ahead: Bytes,
+    },
+}
+
+impl Keep {
+    /// What [`Keep::Sums`] has if nothing is said: some seconds of a busy program.
+    pub const AHEAD: Bytes = Bytes(64 << 20);
 }
 
 /// What to do with a recording that is already there.
@@ -115,9 +129,9 @@ pub struct Recording {
     pub max_rss_bytes: Option<u64>,
     /// Why there is no stream.
     pub nothing: Option<String>,
-    /// Programs that recorded processes executed and that left no stream, with the reason.
+    /// Processes that were started and left none.
     #[serde(default)]
-    pub unrecorded: Vec<String>,
+    pub unseen: Vec<Unseen>,
     /// Processes that were still running when recording ended.
     pub running: Vec<u32>,
 }
@@ -223,7 +237,7 @@ pub fn run(plan: &Plan, version: &str, progress: &mut dyn FnMut(Phase)) -> Resul
         // Nothing was recorded: leave no directory that looks like a recording.
         let _ = fs::remove_dir_all(&directory);
     };
-    executed::begin(&directory).inspect_err(nothing)?;
+    unseen::begin(&directory).inspect_err(nothing)?;
     let mut beside = Beside::new(plan.keep, &directory, &clock).inspect_err(nothing)?;
     let ended = start(plan, &directory, progress, &mut beside).inspect_err(nothing)?;
     recording.running = wait_for_descendants(progress, &mut beside)?;
@@ -238,11 +252,8 @@ pub fn run(plan: &Plan, version: &str, progress: &mut dyn FnMut(Phase)) -> Resul
     if streams + *summed.as_ref().unwrap_or(&1) == 0 {
         recording.nothing = Some(why_nothing(plan));
     }
+    recording.unseen = unseen::end(&directory, &recording.running)?;
     recording.write(&directory)?;
-    recording.unrecorded = executed::end(&directory, &recording.running)?;
-    if !recording.unrecorded.is_empty() {
-        recording.write(&directory)?;
-    }
     share(&directory);
     summed.map(|_| recording)
 }
@@ -250,6 +261,8 @@ pub fn run(plan: &Plan, version: &str, progress: &mut dyn FnMut(Phase)) -> Resul
 /// What is done beside the program while it runs.
 struct Beside<'a> {
     aggregator: Option<Aggregator>,
+    /// Until all is read, the guests know that they are read.
+    _heart: Option<Heart>,
     clock: &'a Clock,
     /// The program goes on without it.
     failed: Option<Error>,
@@ -259,9 +272,10 @@ impl<'a> Beside<'a> {
     fn new(keep: Keep, directory: &Path, clock: &'a Clock) -> Result<Self> {
         let aggregator = match keep {
             Keep::Events => None,
-            Keep::Sums => Some(Aggregator::new(directory, clock.ticks)?),
+            Keep::Sums { .. } => Some(Aggregator::new(directory, clock.ticks)?),
         };
-        Ok(Self { aggregator, clock, failed: None })
+        let heart = aggregator.as_ref().map(|_| Heart::start(directory)).transpose()?;
+        Ok(Self { aggregator, _heart: heart, clock, failed: None })
     }
 
     fn poll(&mut self) {
@@ -271,12 +285,54 @@ impl<'a> Beside<'a> {
     }
 
     /// How many streams were added up.
-    fn end(self, running: &[u32]) -> Result<usize> {
-        if let Some(failed) = self.failed {
+    fn end(mut self, running: &[u32]) -> Result<usize> {
+        if let Some(failed) = self.failed.take() {
             return Err(failed);
         }
-        let Some(aggregator) = self.aggregator else { return Ok(0) };
+        let Some(aggregator) = self.aggregator.take() else { return Ok(0) };
         aggregator.end(self.clock, running)
+    }
+}
+
+/// Tells the guests that their reader lives: a file of the recording is locked, and counted up by a thread that does nothing else. So a thaw that
+/// works on something for long is not taken for one that stands still.
+struct Heart {
+    path: PathBuf,
+    stop: Option<mpsc::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Heart {
+    fn start(directory: &Path) -> Result<Self> {
+        let path = directory.join(OsStr::from_bytes(heap_wire::attach::LOCK));
+        let (stop, stopped) = mpsc::channel();
+        let started = File::create_new(&path).and_then(|file| {
+            file.set_permissions(fs::Permissions::from_mode(0o644))?;
+            rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
+            let every = Duration::from_nanos(heap_wire::follow::BEAT_NS);
+            std::thread::Builder::new().name("heart".into()).spawn(move || {
+                let mut beats = 0u64;
+                while let Err(mpsc::RecvTimeoutError::Timeout) = stopped.recv_timeout(every) {
+                    beats += 1;
+                    // On a full disk it stands still; streams cannot grow there either.
+                    let _ = file.write_all_at(&beats.to_le_bytes(), 0);
+                }
+            })
+        });
+        match started {
+            Ok(thread) => Ok(Self { path, stop: Some(stop), thread: Some(thread) }),
+            Err(cause) => Err(Error::on(Exit::Machine, "cannot lock the recording", &path).because(cause)),
+        }
+    }
+}
+
+impl Drop for Heart {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        let _ = fs::remove_file(&self.path);
     }
 }
 
@@ -299,7 +355,7 @@ pub(crate) fn begin(version: &str, command: Vec<String>, cwd: String, clock: &Cl
         cpu_s: None,
         max_rss_bytes: None,
         nothing: None,
-        unrecorded: Vec::new(),
+        unseen: Vec::new(),
         running: Vec::new(),
     }
 }
@@ -333,7 +389,15 @@ fn start(plan: &Plan, directory: &Path, progress: &mut dyn FnMut(Phase), beside:
     let mut launch = Launch::new(&plan.command);
     launch.stdin = Stream::Inherit;
     launch.env = environment(plan, directory);
-    let mut running = os::spawn::spawn_gated(launch)?.release()?;
+    if plan.keep != Keep::Events {
+        // For days: what the program does is worth more than its recording.
+        launch.orphan = Orphan::GoesOn;
+    }
+    let gated = os::spawn::spawn_gated(launch)?;
+    if let Some(Ok(program)) = plan.command.first().map(|name| os::spawn::resolve_program(name)) {
+        unseen::note(directory, gated.pid(), Clock::now(), &program)?;
+    }
+    let mut running = gated.release()?;
     progress(Phase::Running(running.pid()));
     let mut told = false;
     loop {
@@ -360,6 +424,9 @@ fn environment(plan: &Plan, directory: &Path) -> Vec<(OsString, Option<OsString>
     let mut options = OsString::from(format!("depth={};{frees}", plan.depth));
     if let Some(Sample { bytes, seed }) = plan.sample {
         options.push(format!("sample={bytes};seed={};", seed.unwrap_or(0)));
+    }
+    if let Keep::Sums { ahead } = plan.keep {
+        options.push(format!("ahead={ahead};", ahead = ahead.0));
     }
     options.push("dir=");
     options.push(directory);
@@ -402,33 +469,10 @@ pub(crate) fn finish(directory: &Path, running: &[u32]) -> Result<usize> {
 
 /// Why a program left no stream.
 fn why_nothing(plan: &Plan) -> String {
-    match plan.command.first().and_then(|name| os::spawn::resolve_program(name).ok()) {
-        Some(path) => format!("{} is not recorded: {}", shown(&path), why_unrecorded(&path)),
-        None => "no process was recorded".into(),
-    }
-}
-
-/// Why a program that was started left no stream.
-pub(crate) fn why_unrecorded(path: &Path) -> String {
-    let Ok(bytes) = fs::read(path) else {
-        return "it cannot be read, so it cannot be said why".into();
+    let Some(path) = plan.command.first().and_then(|name| os::spawn::resolve_program(name).ok()) else {
+        return "no process was recorded".into();
     };
-    if bytes.starts_with(b"#!") {
-        return "it is a script whose interpreter was not reached: it is static, or clears its environment".into();
-    }
-    let mode = fs::metadata(path).map_or(0, |meta| meta.permissions().mode());
-    if elf::interpreter(&bytes).is_none() {
-        return "it is statically linked: LD_PRELOAD does not reach it".into();
-    }
-    if bytes.get(4) != Some(&2) || bytes.get(18..20) != Some(&[62, 0]) {
-        return "it is no x86-64 program; the guest is one".into();
-    }
-    if mode & 0o6000 != 0 {
-        return "it is setuid or setgid: the dynamic linker ignores LD_PRELOAD there".into();
-    }
-    "it was started, but the guest could not make its stream: it may not write the recording's directory, has another root directory, \
-     clears its environment, or was ended at once"
-        .into()
+    unseen::why(&path).unwrap_or_else(|| format!("{} is neither a program nor a script", shown(&path)))
 }
 
 /// The time stamp counter beside CLOCK_MONOTONIC.

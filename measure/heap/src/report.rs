@@ -392,7 +392,10 @@ fn doubts(process: &Process, totals: &crate::ledger::Totals) -> Vec<Warning> {
             Stopped::Map(errno) => {
                 (format!("its stream could not be mapped: {}", std::io::Error::from_raw_os_error(errno as i32)), None)
             }
-            Stopped::Left => ("the thaw that had attached itself was killed".into(), None),
+            Stopped::Left => ("its thaw was killed or had ended".into(), None),
+            Stopped::Behind => {
+                ("thaw stood still for 10 s (a signal, the machine), and the stream may not grow further".into(), None)
+            }
             Stopped::Closed => ("it closed its stream and cannot open it again".into(), None),
         };
         say(WarningKind::LostRecords, format!("{who} is not recorded to its end: {why}"), hint);

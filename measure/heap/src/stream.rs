@@ -29,8 +29,8 @@ pub(crate) use sample::SAMPLE_MAX;
 pub use sample::variance;
 
 use crate::aggregate;
-use crate::executed;
 use crate::finish::{self, Blocks, Known};
+use crate::record::unseen_warnings;
 use crate::wire::{self, Bad, Head, Meta};
 use frames::Frames;
 use heap_wire::{PAGE, kind, map, origin, stop, tier};
@@ -83,8 +83,10 @@ pub enum Stopped {
     Map(u32),
     /// The program closed the file, and it could not be opened again.
     Closed,
-    /// The recorder that had attached itself was killed.
+    /// The recorder was killed, or had ended before the process.
     Left,
+    /// The recorder stood still, and the stream was as far ahead of it as it may be.
+    Behind,
 }
 
 /// One process image: from exec or fork to exec or the end.
@@ -281,8 +283,6 @@ pub struct Reader {
     directory: PathBuf,
     recording: Recording,
     processes: Vec<Process>,
-    /// What times are counted from.
-    first_ticks: u64,
     warnings: Vec<Warning>,
 }
 
@@ -293,8 +293,9 @@ impl Reader {
     /// No recording, one of another version, a file that cannot be read.
     pub fn open(directory: &Path) -> Result<Self> {
         let recording = Recording::read(directory)?;
-        let note = |text: &String| Warning::new(WarningKind::Note, text.clone());
-        let mut warnings: Vec<Warning> = recording.unrecorded.iter().map(note).collect();
+        // Where nothing was recorded, one reason is enough.
+        let unseen = if recording.nothing.is_none() { &recording.unseen[..] } else { &[] };
+        let mut warnings = unseen_warnings(unseen);
         let cannot = |cause| Error::on(Exit::Data, "cannot read the recording", directory).because(cause);
         let mut found = Vec::new();
         for entry in std::fs::read_dir(directory).map_err(cannot)? {
@@ -338,7 +339,7 @@ impl Reader {
             process(ProcessId(index), file, head, parent, start)
         });
         let processes: Vec<Process> = processes.collect();
-        Ok(Self { directory: directory.to_owned(), recording, processes, first_ticks: first, warnings })
+        Ok(Self { directory: directory.to_owned(), recording, processes, warnings })
     }
 
     /// Where it is.
@@ -359,12 +360,6 @@ impl Reader {
     /// What is wrong with the recording as a whole.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
-    }
-
-    /// Which of the programs that were executed left no stream, by the guest's notes.
-    pub(crate) fn unrecorded(&self, notes: &[u8]) -> Vec<String> {
-        let rate = self.recording.ticks_per_second.unwrap_or(1e9);
-        executed::unrecorded(notes, &self.processes, |ticks| nanos(ticks.saturating_sub(self.first_ticks), rate))
     }
 
     /// A warning, if blocks were chosen: figures are estimates.
@@ -538,6 +533,7 @@ fn process(id: ProcessId, file: PathBuf, head: Head, parent: Option<ProcessId>, 
             stop::MAP => Some(Stopped::Map(head.errno)),
             stop::CLOSED => Some(Stopped::Closed),
             stop::LEFT => Some(Stopped::Left),
+            stop::BEHIND => Some(Stopped::Behind),
             _ => None,
         },
         doubt: String::from_utf8_lossy(&head.doubt).into_owned(),

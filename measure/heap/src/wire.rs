@@ -43,6 +43,8 @@ pub struct Head {
     pub doubt: Vec<u8>,
     pub cmdline: Vec<Vec<u8>>,
     pub inside: Vec<u8>,
+    pub pauses: u64,
+    pub restless: u32,
 }
 
 /// Why a first page is none.
@@ -94,6 +96,8 @@ pub fn head(page: &[u8]) -> Result<Head, Bad> {
         allocator: text(offset_of!(FileHeader, allocator), 512),
         doubt: text(offset_of!(FileHeader, doubt), 512),
         inside: text(offset_of!(FileHeader, inside), 512),
+        pauses: large(offset_of!(FileHeader, pauses)),
+        restless: small(offset_of!(FileHeader, restless)),
         cmdline: if used == 0 { Vec::new() } else { words },
     })
 }

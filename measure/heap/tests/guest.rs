@@ -2,10 +2,14 @@
 
 #[path = "guest/aggregate.rs"]
 mod aggregate;
+#[path = "guest/allocators.rs"]
+mod allocators;
 #[path = "guest/finish.rs"]
 mod finish;
 #[path = "guest/programs.rs"]
 mod programs;
+#[path = "guest/unseen.rs"]
+mod unseen;
 
 use heap::ledger::Ledger;
 use heap::record::{self, Existing, FreeStacks, Keep, Plan, Recording, Sample};
@@ -465,6 +469,21 @@ fn another_c_library_is_no_empty_profile() {
     recorded.is_consistent();
     assert_eq!(recorded.recording.code, Some(0));
     assert!(recorded.only().allocations >= 8000, "{:#?}", recorded.report);
+    // The same leaks as with glibc, but that `realloc` to nothing leaves a block, and that there is no valloc.
+    let exact = bench.path("exact");
+    let built = Command::new("musl-gcc")
+        .args(["-w", "-fno-builtin", "-Dvalloc=malloc", "-Dpvalloc=malloc", "-o"])
+        .arg(&exact)
+        .arg(root().join("fixtures/heap/corrections.c"))
+        .status();
+    assert!(built.unwrap().success());
+    let once = [20, 1003, 1004, 1005, 1006, 1008, 1009, 1011, 1012, 1024].map(|size| (size, 1));
+    let expected: BTreeMap<u64, u64> = once.into_iter().chain([(0, 2), (1001, 2)]).collect();
+    for end in ["exit", "kill", "segv"] {
+        let recorded = bench.record(&words(&exact.clone().into(), [end]));
+        recorded.is_consistent();
+        assert_eq!(recorded.leaks(0..2000), expected, "{end}");
+    }
 }
 
 #[test]

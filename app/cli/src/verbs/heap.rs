@@ -85,7 +85,7 @@ fn record(args: &RunArgs, quiet: bool) -> Result<Exit> {
         depth: args.depth,
         frees: if args.free_stacks { FreeStacks::With } else { FreeStacks::Without },
         sample: args.sample.map(|bytes| Sample { bytes: bytes.0, seed: None }),
-        keep: if args.aggregate { Keep::Sums } else { Keep::Events },
+        keep: if args.aggregate { Keep::Sums { ahead: Keep::AHEAD } } else { Keep::Events },
         agent: record::find_agent(&thaw)?,
     };
     let mut progress = Progress::new(quiet);

@@ -5,7 +5,7 @@
 //! back before the clock starts: a program's largest resident set would otherwise never be below thaw's own
 //! (the kernel keeps the high-water mark across exec), and exec would spend measured time on freeing it.
 
-use super::{Launch, Stream, ours, reap};
+use super::{Launch, Orphan, Stream, ours, reap};
 use model::{Error, Exit};
 use rustix::process::{Pid, PidfdFlags};
 use std::cell::Cell;
@@ -181,6 +181,7 @@ pub(super) struct Prepared<'a> {
     spare: &'a [(usize, usize)],
     /// Who may attach although it is no ancestor; 0: nobody.
     tracer: u32,
+    orphan: Orphan,
 }
 
 /// An arena that is large enough for this launch.
@@ -270,6 +271,7 @@ pub(super) fn prepare<'a>(
         gate,
         report,
         spare: arena.put(&spare_memory())?,
+        orphan: launch.orphan,
         tracer: super::TRACER.load(std::sync::atomic::Ordering::Acquire),
     };
     Ok((prepared, lifted))
@@ -426,6 +428,9 @@ unsafe fn child(prepared: &Prepared<'_>) -> ! {
                 // thaw thought better of it.
                 _ => libc::_exit(127),
             }
+        }
+        if prepared.orphan == Orphan::GoesOn {
+            libc::prctl(libc::PR_SET_PDEATHSIG, 0, 0, 0, 0);
         }
         libc::execve(prepared.program, prepared.argv, prepared.envp);
         die(Stage::Exec)

@@ -18,6 +18,8 @@ pub(super) struct Growing {
     path: PathBuf,
     /// All chunks before this place are known.
     known: u64,
+    /// Where the last chunk that is known ends.
+    reached: u64,
     /// Chunks behind it, by place: their bytes. Before them is one whose header was not there yet.
     beyond: BTreeMap<u64, u64>,
     /// Lanes by their numbers.
@@ -47,7 +49,15 @@ impl Events {
     /// Events of a stream that is being written. There are none before [`Events::advance`].
     pub(crate) fn follow(process: &Process, file: Rc<File>, rate: f64) -> Self {
         let (path, known) = (process.file.clone(), PAGE as u64);
-        let growing = Growing { file, path, known, beyond: BTreeMap::new(), numbers: HashMap::new(), idle: Vec::new() };
+        let growing = Growing {
+            file,
+            path,
+            known,
+            reached: known,
+            beyond: BTreeMap::new(),
+            numbers: HashMap::new(),
+            idle: Vec::new(),
+        };
         Self { growing: Some(growing), ..Self::empty(process, rate) }
     }
 
@@ -83,6 +93,7 @@ impl Events {
                 growing.known = offset + bytes;
             }
             offset += bytes;
+            growing.reached = growing.reached.max(offset);
         }
         for index in std::mem::take(&mut growing.idle) {
             match self.lanes[index].peek()? {
@@ -91,6 +102,12 @@ impl Events {
             }
         }
         Ok(())
+    }
+
+    /// Bytes of the stream that the reader has behind it: all that are known but the chunks that wait for the one before them in their lane.
+    pub(crate) fn consumed(&self) -> u64 {
+        let waiting: u64 = self.lanes.iter().map(Lane::waiting).sum();
+        self.growing.as_ref().map_or(0, |growing| growing.reached.saturating_sub(waiting))
     }
 
     /// A lane has no further record, or none so far.

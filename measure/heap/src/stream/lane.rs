@@ -182,6 +182,12 @@ impl Lane {
         !self.damaged && self.chunks.len() == 1 && !self.bytes.is_empty()
     }
 
+    /// Bytes of chunks that are complete and not read to their end: the last one is still written. Of a damaged lane nothing more is read.
+    pub(super) fn waiting(&self) -> u64 {
+        let complete = if self.damaged { 0 } else { self.chunks.len().saturating_sub(1) };
+        self.chunks.iter().take(complete).map(|(chunk, _)| u64::from(chunk.bytes)).sum()
+    }
+
     /// A warning, if the lane ended in damage.
     pub(super) fn damage(&self) -> Option<Warning> {
         self.damaged.then(|| self.missing())

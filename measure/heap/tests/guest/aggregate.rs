@@ -5,16 +5,17 @@ use heap::modes::{Figures, Split, Window};
 use heap::named::{Cut, Filter, Named, Wrappers};
 use heap::record::{Keep, Phase};
 use heap::slop;
-use heap::stream::Reader;
-use model::{Exit, Nanos};
+use heap::stream::{Reader, Stopped};
+use model::{Bytes, Exit, Nanos};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 fn summed(bench: &Bench, command: &[OsString]) -> Plan {
-    Plan { keep: Keep::Sums, output: bench.path("sums.heap"), ..bench.plan(command.to_vec()) }
+    Plan { keep: Keep::Sums { ahead: Keep::AHEAD }, output: bench.path("sums.heap"), ..bench.plan(command.to_vec()) }
 }
 
 /// Figures of sites by the names of their functions; without times.
@@ -197,4 +198,166 @@ fn the_last_state_is_there_while_it_runs() {
     });
     assert_eq!(recording.unwrap().signal, Some(libc::SIGKILL));
     assert_eq!(Reader::open(&plan.output).unwrap().processes().len(), 1);
+}
+
+/// Little, so that a program is far ahead soon.
+const AHEAD: u64 = 1 << 20;
+/// Beyond that: what a guest allocates ahead, a chunk for each of a few threads, the first page, the files of sums.
+const BESIDE: u64 = 2 << 20;
+
+/// Bytes on the disk of the files of a directory, and how long they are.
+fn size_of(directory: &Path) -> (u64, u64) {
+    let files = directory.read_dir().into_iter().flatten().flatten();
+    let metas = files.filter_map(|entry| entry.metadata().ok()).filter(|meta| meta.is_file());
+    metas.fold((0, 0), |(blocks, length), meta| (blocks + meta.blocks() * 512, length + meta.len()))
+}
+
+/// Looks until it is so.
+fn until(mut is_so: impl FnMut() -> bool) {
+    while !is_so() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_program_that_is_too_fast_waits() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("churn", &[]);
+    let command = words(&program, ["2", "60000", "0"]);
+    let plan = Plan { keep: Keep::Sums { ahead: Bytes(AHEAD) }, ..summed(&bench, &command) };
+    let (done, most, longest) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    let sums = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let (blocks, length) = size_of(&plan.output);
+                most.fetch_max(blocks, Ordering::Relaxed);
+                longest.fetch_max(length, Ordering::Relaxed);
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+        });
+        let sums = Recorded::of(&plan);
+        done.store(true, Ordering::Relaxed);
+        sums
+    });
+    sums.is_consistent();
+    let (most, longest) = (most.load(Ordering::Relaxed), longest.load(Ordering::Relaxed));
+    eprintln!("at most {most} bytes on the disk, of {longest} that were written");
+    assert!(longest > 2 * (AHEAD + BESIDE) && most < AHEAD + BESIDE, "{most} of {longest}");
+    assert!(sums.report.warnings.iter().any(|warning| warning.text.contains("waited")), "{:#?}", sums.report.warnings);
+    let whole = bench.record(&command);
+    let counts = |recorded: &Recorded| {
+        let process = recorded.only();
+        (process.allocations, process.frees, process.allocated_bytes, process.leaked_blocks, process.leaked_bytes)
+    };
+    assert_eq!(counts(&whole), counts(&sums));
+    assert!(!plan.output.join("recorder").exists());
+}
+
+/// Not a test of its own: a thaw that another test stops or kills.
+#[test]
+#[ignore = "started by other tests"]
+fn a_thaw_of_its_own() {
+    let [command, output, agent] =
+        ["COMMAND", "OUTPUT", "AGENT"].map(|name| std::env::var_os(format!("TEST_{name}")).unwrap());
+    os::spawn::become_subreaper().unwrap();
+    let plan = Plan {
+        command: ["sh".into(), "-c".into(), command].into(),
+        output: output.into(),
+        existing: heap::record::Existing::Keep,
+        depth: 64,
+        frees: heap::record::FreeStacks::Without,
+        sample: None,
+        keep: Keep::Sums { ahead: Bytes(AHEAD) },
+        agent: agent.into(),
+    };
+    heap::record::run(&plan, "test", &mut |_| {}).unwrap();
+}
+
+/// Starts a thaw that records a shell command, and waits until the program has written more than it may be ahead.
+fn thaw_of_its_own(bench: &Bench, command: &str, output: &Path) -> Child {
+    let thaw = Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "aggregate::a_thaw_of_its_own"])
+        .env("TEST_COMMAND", command)
+        .env("TEST_OUTPUT", output)
+        .env("TEST_AGENT", bench.agent)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    until(|| {
+        let sums =
+            Reader::open(output).is_ok_and(|reader| reader.processes().iter().any(|process| process.is_summed()));
+        sums && size_of(output).1 > 2 * AHEAD
+    });
+    thaw
+}
+
+fn signal(process: &Child, signal: i32) {
+    // SAFETY: a child that is not waited for yet.
+    assert_eq!(unsafe { libc::kill(process.id() as i32, signal) }, 0);
+}
+
+/// A command that leaves the program's exit code in a file.
+fn long_churn(bench: &Bench) -> (String, PathBuf) {
+    let (program, code) = (bench.compile("churn", &[]), bench.path("code"));
+    (
+        format!(
+            "{} 2 300000 0; echo $? > {}.new; mv {}.new {}",
+            program.display(),
+            code.display(),
+            code.display(),
+            code.display()
+        ),
+        code,
+    )
+}
+
+#[test]
+fn a_killed_thaw_leaves_a_program_that_ends_and_a_recording_that_says_so() {
+    let Some(bench) = Bench::new() else { return };
+    let ((command, code), output) = (long_churn(&bench), bench.path("killed.heap"));
+    let mut thaw = thaw_of_its_own(&bench, &command, &output);
+    signal(&thaw, libc::SIGKILL);
+    thaw.wait().unwrap();
+    assert!(!code.exists(), "the program has ended before thaw was killed");
+    until(|| code.exists());
+    assert_eq!(std::fs::read_to_string(&code).unwrap(), "0\n");
+    until(|| {
+        os::spawn::reap_all();
+        os::process::descendants(std::process::id()).is_empty()
+    });
+    let (most, longest) = size_of(&output);
+    eprintln!("{most} bytes on the disk, of {longest}");
+    assert!(most < AHEAD + 2 * BESIDE, "{most} of {longest}");
+    let reader = Reader::open(&output).unwrap();
+    let churn = reader.processes().iter().find(|process| process.exe.ends_with("churn")).unwrap();
+    assert_eq!(churn.stopped, Some(Stopped::Left));
+    assert!(churn.lost > 1000 && churn.is_summed(), "{churn:#?}");
+    let report = heap::report::report(&reader).unwrap();
+    for said in ["its thaw was killed", "lost", "bytes of events were not"] {
+        assert!(report.warnings.iter().any(|warning| warning.text.contains(said)), "{said}: {:#?}", report.warnings);
+    }
+    heap::finish::finish(&output, &mut |_| {}).unwrap();
+    heap::report::report(&Reader::open(&output).unwrap()).unwrap();
+}
+
+#[test]
+fn a_stopped_thaw_holds_no_program_for_ever() {
+    let Some(bench) = Bench::new() else { return };
+    let ((command, code), output) = (long_churn(&bench), bench.path("stopped.heap"));
+    let mut thaw = thaw_of_its_own(&bench, &command, &output);
+    signal(&thaw, libc::SIGSTOP);
+    until(|| code.exists());
+    assert_eq!(std::fs::read_to_string(&code).unwrap(), "0\n");
+    let (most, longest) = size_of(&output);
+    eprintln!("{most} bytes on the disk, of {longest}");
+    assert!(most < AHEAD + 2 * BESIDE, "{most} of {longest}");
+    signal(&thaw, libc::SIGCONT);
+    assert!(thaw.wait().unwrap().success());
+    is_clean(&output);
+    let reader = Reader::open(&output).unwrap();
+    let churn = reader.processes().iter().find(|process| process.exe.ends_with("churn")).unwrap();
+    assert_eq!(churn.stopped, Some(Stopped::Behind));
+    assert!(churn.lost > 1000, "{churn:#?}");
+    let report = heap::report::report(&reader).unwrap();
+    assert!(report.warnings.iter().any(|warning| warning.text.contains("stood still")), "{:#?}", report.warnings);
 }

@@ -1,0 +1,144 @@
+//! Programs that the dynamic linker does not serve, among the children of a recorded one: each is named, with the reason.
+
+use super::{Bench, Recorded, root};
+use heap::record::Keep;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Compiles a program that allocates and ends with 0.
+fn build(compiler: &str, program: &Path, flags: &[&str]) -> bool {
+    let source = program.with_extension("c");
+    std::fs::write(&source, "#include <stdlib.h>\nint main(void) { free(malloc(1)); return 0; }\n").unwrap();
+    let built = Command::new(compiler).args(["-w", "-o"]).arg(program).arg(&source).args(flags).output();
+    built.is_ok_and(|output| output.status.success())
+}
+
+fn build_go(program: &Path) -> bool {
+    let source = program.with_extension("go");
+    std::fs::write(&source, "package main\nfunc main() {}\n").unwrap();
+    let mut go = Command::new("go");
+    go.env("CGO_ENABLED", "0").env("GOTOOLCHAIN", "local").env("GO111MODULE", "off");
+    go.env("GOCACHE", program.with_extension("cache")).args(["build", "-o"]).arg(program).arg(&source);
+    go.output().is_ok_and(|output| output.status.success())
+}
+
+/// Programs and a part of the reason why they are not recorded; `None`: they are.
+fn programs(bench: &Bench) -> Vec<(PathBuf, Option<&'static str>)> {
+    const STATIC: Option<&str> = Some("is statically linked");
+    let mut all = Vec::new();
+    let mut add = |name: &str, why, made: &dyn Fn(&Path) -> bool, needs: &str| {
+        let path = bench.path(name);
+        if made(&path) {
+            all.push((path, why));
+        } else {
+            testing::skip(needs);
+        }
+    };
+    let flags =
+        |compiler: &'static str, flags: &'static [&'static str]| move |path: &Path| build(compiler, path, flags);
+    add("dynamic", None, &flags("cc", &[]), "needs a C compiler");
+    add("glibc", STATIC, &flags("cc", &["-static"]), "needs a static C library");
+    add("musl", STATIC, &flags("musl-gcc", &["-static"]), "needs musl-tools");
+    add("musl-shared", None, &flags("musl-gcc", &[]), "needs musl-tools");
+    add("go", STATIC, &build_go, "needs a Go toolchain");
+    let small = |path: &Path| build("cc", path, &["-m32"]) || build("i686-linux-gnu-gcc", path, &[]);
+    add("small", Some("no x86-64 program"), &small, "needs a 32-bit compiler");
+    if testing::root_or_skip() {
+        let setuid = |path: &Path| {
+            build("cc", path, &[])
+                && std::os::unix::fs::chown(path, Some(65534), Some(65534)).is_ok()
+                && std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o4755)).is_ok()
+        };
+        add("setuid", Some("setuid"), &setuid, "needs a file of another user");
+    }
+    let script = |path: &Path| {
+        std::fs::write(path, format!("#!{}\n", path.with_file_name("glibc").display())).unwrap();
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).is_ok()
+    };
+    add("script", STATIC, &script, "needs to write files");
+    all
+}
+
+/// Names of files and reasons.
+fn unseen(recorded: &Recorded) -> BTreeMap<String, Vec<&str>> {
+    let mut all: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for process in &recorded.recording.unseen {
+        let name = Path::new(&process.file).file_name().unwrap().to_string_lossy().into_owned();
+        all.entry(name).or_default().push(&process.why);
+    }
+    all
+}
+
+#[track_caller]
+fn is_told(name: &str, why: &[&str], expected: &str) {
+    assert!(!why.is_empty() && why.iter().all(|why| why.contains(expected)), "{name}: {why:?}");
+}
+
+#[test]
+fn children_of_a_shell_are_told() {
+    let Some(bench) = Bench::new() else { return };
+    let programs = programs(&bench);
+    let script: Vec<String> = programs.iter().map(|(path, _)| path.display().to_string()).collect();
+    let command: Vec<OsString> = ["sh", "-c", &format!("{}; true", script.join("; "))].map(OsString::from).into();
+    for keep in [Keep::Events, Keep::Sums { ahead: Keep::AHEAD }] {
+        let recorded = Recorded::of(&super::Plan { keep, ..bench.plan(command.clone()) });
+        let told = unseen(&recorded);
+        for (path, why) in &programs {
+            let name = path.file_name().unwrap().to_str().unwrap();
+            match why {
+                Some(expected) => is_told(name, told.get(name).map_or(&[][..], Vec::as_slice), expected),
+                None => assert_eq!(told.get(name), None, "{name} was recorded"),
+            }
+        }
+        assert_eq!(told.len(), programs.iter().filter(|(_, why)| why.is_some()).count(), "{told:#?}");
+        for process in &recorded.recording.unseen {
+            let said = |text: &str| text.contains(&process.why) && text.contains(&process.pid.to_string());
+            assert!(recorded.report.warnings.iter().any(|warning| said(&warning.text)), "{process:#?}");
+        }
+        assert!(!bench.path("out.heap").join("executed").exists());
+    }
+}
+
+#[test]
+fn a_shell_that_becomes_a_static_program_is_told() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.path("static");
+    if !build("cc", &program, &["-static"]) {
+        return testing::skip("needs a static C library");
+    }
+    let command = ["sh".into(), "-c".into(), format!("exec {}", program.display()).into()];
+    let recorded = bench.record(&command);
+    assert_eq!(recorded.report.processes.len(), 1, "the shell has a stream");
+    let told = &recorded.recording.unseen;
+    assert_eq!((told.len(), told[0].pid), (1, recorded.report.processes[0].pid), "{told:#?}");
+}
+
+#[test]
+fn every_way_to_execute_is_seen() {
+    let Some(bench) = Bench::new() else { return };
+    let (fixed, shared) = (bench.path("fixed"), bench.path("shared"));
+    if !build("cc", &fixed, &["-static"]) {
+        return testing::skip("needs a static C library");
+    }
+    assert!(build("cc", &shared, &[]));
+    let spawn = bench.compile("spawn", &[]);
+    let all = |program: &Path| {
+        std::iter::once(spawn.clone()).chain(std::iter::repeat_n(program.into(), 7)).collect::<Vec<_>>()
+    };
+    let recorded = bench.record(&all(&fixed));
+    assert_eq!(recorded.recording.code, Some(0));
+    let told = unseen(&recorded);
+    is_told("fixed", &told["fixed"], "statically linked");
+    assert_eq!((told.len(), told["fixed"].len()), (1, 7));
+    // One is started without an environment: the guest adds what loads it.
+    let recorded = bench.record(&all(&shared));
+    assert_eq!(recorded.recording.unseen, []);
+    let shared = recorded.report.processes.iter().filter(|process| process.exe.ends_with("shared"));
+    assert_eq!(shared.count(), 7);
+    // Nothing is told of what could not be executed.
+    let recorded = bench.record(&["sh".into(), "-c".into(), format!("{}/nothing; true", root().display()).into()]);
+    assert_eq!(recorded.recording.unseen, []);
+}
