@@ -5,7 +5,7 @@ use heap::modes::{Figures, Split, Window};
 use heap::named::{Cut, Filter, Named, Wrappers};
 use heap::record::{Keep, Phase};
 use heap::slop;
-use heap::stream::{Reader, Stopped};
+use heap::stream::{Process, Reader, Stopped};
 use model::{Bytes, Exit, Nanos};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -284,8 +284,8 @@ fn thaw_of_its_own(bench: &Bench, command: &str, output: &Path) -> Child {
         .spawn()
         .unwrap();
     until(|| {
-        let sums =
-            Reader::open(output).is_ok_and(|reader| reader.processes().iter().any(|process| process.is_summed()));
+        let is_summed = |process: &Process| process.exe.ends_with("churn") && process.is_summed();
+        let sums = Reader::open(output).is_ok_and(|reader| reader.processes().iter().any(is_summed));
         sums && size_of(output).1 > 2 * AHEAD
     });
     thaw
