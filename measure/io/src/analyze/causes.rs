@@ -64,10 +64,24 @@ fn around<'a>(asks: &'a NumberMap<u32, Vec<Ask>>, fill: &RawFill) -> (Option<&'a
     (fault, read)
 }
 
+/// For each fill: when its first page came in again.
+fn came_again(raw: &RawTrace, files: &Files) -> Vec<Option<Nanos>> {
+    let mut later: NumberMap<u64, Nanos> = NumberMap::default();
+    let mut order: Vec<usize> = (0..raw.fills.len()).collect();
+    order.sort_by_key(|index| raw.fills[*index].at);
+    let mut again = vec![None; raw.fills.len()];
+    for index in order.into_iter().rev() {
+        let fill = &raw.fills[index];
+        again[index] = later.insert(page_key(files.index(fill.inode), fill.span.first), fill.at);
+    }
+    again
+}
+
 /// The cause of each fill.
 pub(super) fn of_fills(raw: &RawTrace, files: &Files, served: &ServedBlocks) -> Vec<Cause> {
     let asks = asks(raw);
-    let cause = |(fill, from_disk): (&RawFill, &bool)| {
+    let again = came_again(raw, files);
+    let cause = |((fill, from_disk), again): ((&RawFill, &bool), &Option<Nanos>)| {
         let file = files.get(files.index(fill.inode));
         match file.row.kind {
             FileKind::Metadata => return Cause::Metadata,
@@ -77,7 +91,10 @@ pub(super) fn of_fills(raw: &RawTrace, files: &Files, served: &ServedBlocks) -> 
         let (fault, read) = around(&asks, fill);
         match (fault, read) {
             (Some(fault), _) if fault.span.overlaps(fill.span) => Cause::Fault,
-            (_, Some(read)) if read.span.overlaps(fill.span) => Cause::Read,
+            // What a program wrote, evicted and then read came in twice: the read is that of the second time.
+            (_, Some(read)) if read.span.overlaps(fill.span) && again.is_none_or(|again| again > read.at) => {
+                Cause::Read
+            }
             _ if *from_disk && raw.sees.asks => Cause::ReadAhead,
             _ if *from_disk || !raw.sees.blocks => Cause::Unknown,
             // Its place on disk is known and was not read: the program wrote it, and it reached the disk later.
@@ -87,7 +104,7 @@ pub(super) fn of_fills(raw: &RawTrace, files: &Files, served: &ServedBlocks) -> 
             _ => Cause::ReadAhead,
         }
     };
-    raw.fills.iter().zip(&served.from_disk).map(cause).collect()
+    raw.fills.iter().zip(&served.from_disk).zip(&again).map(cause).collect()
 }
 
 /// For each fault: whether its page was not there, because it came in for this fault or was still on its way.

@@ -95,6 +95,22 @@ fn what_the_program_writes_is_not_read() {
 }
 
 #[test]
+fn what_was_written_evicted_and_read_came_in_twice() {
+    let mut scene = Scene::usual();
+    scene.play(
+        "
+        prog    b |####     |
+        kworker b |WWWW     |
+        prog    b |####     |
+        prog    b |RRRR     |
+        prog    b |rrrr     |
+        ",
+    );
+    let causes = |cause| scene.rows().fills.iter().filter(|fill| fill.cause == cause).count();
+    assert_eq!((causes(Cause::Write), causes(Cause::Read)), (4, 4));
+}
+
+#[test]
 fn a_page_written_between_two_reads_of_its_file_is_no_read_ahead() {
     let mut scene = Scene::usual();
     scene.play(
