@@ -186,7 +186,7 @@ function Over({ processes }: { processes: readonly HeapProcess[] }): JSX.Element
         onHover={setAt}
       />
       <figcaption class="chartcaption">blocks</figcaption>
-      <Chart name="blocks" label="Live blocks over time" theme={shade} height={150} data={blocksData} series={[{ stroke: css(blocks), width: 1.5, fill: `${css(blocks)}22` }]} xLabel="seconds since the recording began" xFormat={moment} yFormat={(value) => count(value)} yFromZero onPick={pick} scene={[processes]} onHover={setAt} />
+      <Chart name="blocks" label="Live blocks over time" theme={shade} height={150} data={blocksData} series={[{ stroke: css(blocks), width: 1.5, fill: `${css(blocks)}22` }]} xLabel="time since the recording began" xFormat={moment} yFormat={(value) => count(value)} yFromZero onPick={pick} scene={[processes]} onHover={setAt} />
       {mode.value === "at" && (
         <p class="below">
           <span>T = {seconds(atUs.value / 1e6)}:</span>

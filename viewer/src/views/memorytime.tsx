@@ -82,7 +82,7 @@ function One({ watch }: { watch: Watch }): JSX.Element {
       </div>
       <Section title={process === null ? "Memory over time" : `Memory over time: ${harmless(watch.processes[process].name)} ${watch.processes[process].pid}`}>
         <p class="hoverline">{at === null ? <span class="soft">Dragging comes closer, a double click shows all again.</span> : `${seconds(watch.seconds[at])}: ${shown.map((it) => `${it.toUpperCase()} ${bytes(lines[it][at])}`).join(", ")}`}</p>
-        <Chart name="watch" label="Resident memory over time" theme={shade} height={300} data={data} series={shown.map((it) => ({ stroke: colourOf(it, shade), width: it === "pss" ? 2 : 1.3, spanGaps: false, points: { show: watch.seconds.length < 60, size: 4 } }))} xLabel="seconds since the watch began" xFormat={moment} yFormat={(value) => bytes(value)} yFromZero over={over} onHover={setAt} />
+        <Chart name="watch" label="Resident memory over time" theme={shade} height={300} data={data} series={shown.map((it) => ({ stroke: colourOf(it, shade), width: it === "pss" ? 2 : 1.3, spanGaps: false, points: { show: watch.seconds.length < 60, size: 4 } }))} xLabel="time since the watch began" xFormat={moment} yFormat={(value) => bytes(value)} yFromZero over={over} onHover={setAt} />
       </Section>
       <div class="columns">
         <Section title="Checkpoints">
@@ -184,7 +184,7 @@ function Both({ watches }: { watches: readonly Watch[] }): JSX.Element {
         </ul>
       </div>
       <Section title={`${size.toUpperCase()} over time: ${MEANING[size]}`}>
-        <Chart name="watches" label="Resident memory of both over time" theme={shade} height={300} data={data} series={colours.map((stroke) => ({ stroke, width: 1.6, spanGaps: true, points: { show: false } }))} xLabel="seconds since each watch began" xFormat={moment} yFormat={(value) => bytes(value)} yFromZero over={over} />
+        <Chart name="watches" label="Resident memory of both over time" theme={shade} height={300} data={data} series={colours.map((stroke) => ({ stroke, width: 1.6, spanGaps: true, points: { show: false } }))} xLabel="time since each watch began" xFormat={moment} yFormat={(value) => bytes(value)} yFromZero over={over} />
       </Section>
     </>
   );
