@@ -36,6 +36,38 @@ fn a_program_is_recorded_and_summed_up() {
 }
 
 #[test]
+fn a_program_that_runs_already_is_recorded_and_goes_on() {
+    if !guest() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let source =
+        "#include <stdlib.h>\n#include <unistd.h>\nint main(void) { for (;;) { free(malloc(1000)); usleep(1000); } }\n";
+    scratch.write("churn.c", source);
+    let (program, source) = (scratch.path("churn"), scratch.path("churn.c"));
+    if !testing::compiled(Command::new("cc").arg("-o").arg(&program).arg(&source)) {
+        return;
+    }
+    let mut running = Command::new(&program).spawn().unwrap();
+    let pid = running.id().to_string();
+    for _ in 0..2 {
+        let words = ["heap", "attach", "--force", "--seconds", "0.3", "--json", &pid];
+        let said = scratch.thaw(words).exits(0).json();
+        assert_eq!(said["recording"]["attached"], true);
+        assert!(said["report"]["processes"][0]["allocations"].as_u64().unwrap() > 0, "{said}");
+        // The program is out of its stream: that was rewritten as after `heap run`.
+        let mut files = std::fs::read_dir(scratch.path("thaw.heap")).unwrap().map(|entry| entry.unwrap().path());
+        assert!(files.all(|path| path.extension().is_none_or(|extension| extension != "stream")));
+        assert!(running.try_wait().unwrap().is_none(), "it goes on");
+    }
+    scratch.thaw(["heap", "report"]).exits(0).says("churn");
+    running.kill().unwrap();
+    running.wait().unwrap();
+    scratch.thaw(["heap", "attach", "-o", "none.heap", &pid]).exits(2).complains(&pid);
+    assert!(!scratch.path("none.heap").exists());
+}
+
+#[test]
 fn a_program_that_fails_is_recorded_too() {
     if !guest() {
         return;

@@ -9,7 +9,7 @@ use model::{Error, Result};
 /// What becomes of the streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Streams {
-    /// They are rewritten, if no process of the recording runs any more ([`crate::finish`]).
+    /// They are rewritten, if no process of the recording writes any more ([`crate::finish`]).
     Finish,
     /// They stay.
     Stay,
@@ -42,7 +42,9 @@ pub struct Conclusion {
 pub fn conclude(reader: &Reader, streams: Streams, progress: &mut dyn FnMut(Phase)) -> Result<Conclusion> {
     progress(Phase::Reading);
     let (mut finished, mut failed) = (None, None);
-    if streams == Streams::Finish && reader.recording().running.is_empty() {
+    // A program that was attached to goes on, without the stream; finishing looks whether anybody still has it.
+    let recording = reader.recording();
+    if streams == Streams::Finish && (recording.running.is_empty() || recording.attached) {
         match finish::prepare(reader) {
             Ok(()) => finished = Some(Finished::default()),
             Err(error) => failed = Some(error),
