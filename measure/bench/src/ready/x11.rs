@@ -13,7 +13,7 @@ use x11rb::connection::{Connection, RequestConnection};
 use x11rb::protocol::Event;
 use x11rb::protocol::res::{self, ClientIdMask, ClientIdSpec, ConnectionExt as _};
 use x11rb::protocol::xproto::ConnectionExt as _;
-use x11rb::protocol::xproto::{Atom, AtomEnum, ChangeWindowAttributesAux, EventMask, Window, WindowClass};
+use x11rb::protocol::xproto::{Atom, AtomEnum, ChangeWindowAttributesAux, EventMask, MapState, Window, WindowClass};
 use x11rb::rust_connection::RustConnection;
 
 /// See the file.
@@ -93,13 +93,18 @@ impl Server {
         while let Some(event) = self.connection.poll_for_event()? {
             match event {
                 Event::CreateNotify(created) => {
-                    // If a window manager takes the window off the root, we hear of its mapping from itself.
+                    // If a window manager takes the window off the root, we hear of its mapping from itself; unless both have happened already.
                     let watch = ChangeWindowAttributesAux::new().event_mask(EventMask::STRUCTURE_NOTIFY);
                     self.connection.change_window_attributes(created.window, &watch)?.ignore_error();
-                    self.connection.flush()?;
+                    let state = self.map_state(created.window)?;
+                    if state.is_some_and(|state| state != MapState::UNMAPPED)
+                        && self.pid_of(created.window)?.is_some_and(&ours)
+                    {
+                        return Ok(true);
+                    }
                 }
                 Event::MapNotify(mapped)
-                    if self.is_seen(mapped.window)? && self.pid_of(mapped.window)?.is_some_and(&ours) =>
+                    if self.map_state(mapped.window)?.is_some() && self.pid_of(mapped.window)?.is_some_and(&ours) =>
                 {
                     return Ok(true);
                 }
@@ -109,10 +114,11 @@ impl Server {
         Ok(false)
     }
 
-    /// Whether a window can show anything (or is gone already, which no reply tells).
-    fn is_seen(&self, window: Window) -> std::result::Result<bool, Fault> {
+    /// `None`: the window can never show anything, or is gone already, which no reply tells.
+    fn map_state(&self, window: Window) -> std::result::Result<Option<MapState>, Fault> {
         let attributes = self.connection.get_window_attributes(window)?.reply();
-        Ok(attributes.is_ok_and(|attributes| attributes.class == WindowClass::INPUT_OUTPUT))
+        let seen = attributes.ok().filter(|attributes| attributes.class == WindowClass::INPUT_OUTPUT);
+        Ok(seen.map(|attributes| attributes.map_state))
     }
 
     fn pid_of(&self, window: Window) -> std::result::Result<Option<u32>, Fault> {
