@@ -62,6 +62,11 @@ fn file_of(address: *mut c_void) -> Option<Vec<u8>> {
     name.to_bytes().rsplit(|byte| *byte == b'/').next().map(<[u8]>::to_vec)
 }
 
+/// Finds out which allocator there is.
+pub(crate) fn look_up() {
+    allocator();
+}
+
 fn allocator() -> &'static Allocator {
     static FOUND: OnceLock<Allocator> = OnceLock::new();
     FOUND.get_or_init(|| {

@@ -33,7 +33,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Where the memory of a report lies. The numbers are those of the file format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,13 +116,22 @@ thread_local! {
     static FORKING: RefCell<Option<Guard>> = const { RefCell::new(None) };
 }
 
-fn state() -> Guard {
-    static ONCE: Once = Once::new();
-    // A child would wait forever for a thread that had the state when it was forked, and is not there.
+/// Called when the library is loaded: a child that is forked while another thread makes something at its first use would wait forever for that
+/// thread, which is not there.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEGIN: extern "C" fn() = begin;
+
+extern "C" fn begin() {
+    // The state too goes to children only while no other thread has it.
     // SAFETY: the functions neither unwind nor fork.
-    ONCE.call_once(|| unsafe {
-        libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork));
-    });
+    unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork)) };
+    allocator::look_up();
+}
+
+fn state() -> Guard {
+    // Linkers leave out what nobody names.
+    std::hint::black_box(&BEGIN);
     // A reporter of Rust that panicked must not end reporting.
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -39,7 +39,7 @@ pub const PAGE: usize = 4096;
 /// First bytes of a chunk: "CHNK".
 pub const CHUNK_MAGIC: u32 = 0x4b4e_4843;
 /// Largest chunk.
-pub const CHUNK_MAX: usize = 64 << 10;
+pub const CHUNK_MAX: usize = 32 << 10;
 /// Most frames of a stack in a stream, the mark included.
 pub const FRAMES_MAX: usize = 255;
 /// Entries of the table of repeated frame sequences.

@@ -15,7 +15,7 @@
 //! # Ok::<(), model::Error>(())
 //! ```
 //!
-//! Memory is one chunk (at most 64 KiB) for each thread, the tree of stacks, and nothing that grows with the number of events.
+//! Memory is one chunk (at most 32 KiB) for each thread, the tree of stacks, and nothing that grows with the number of events.
 
 mod follow;
 mod frames;
