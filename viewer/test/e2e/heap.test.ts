@@ -178,7 +178,7 @@ heapTest("a flame graph comes closer, tells names and finds them", async () => {
   await page.locator(".crumbs button", { hasText: "all" }).first().click();
   expect(await picture(page, "flame")).toBe(before);
   await page.locator("#filter").fill("function:churn");
-  await page.waitForFunction(() => /The filter matches \d.* B, \d/.test(document.querySelector("section .note")?.textContent ?? ""));
+  await page.waitForFunction(() => /The filter matches \d.*B, \d/.test(document.querySelector("section .note")?.textContent ?? ""));
   expect(await picture(page, "flame")).not.toBe(before);
   await page.evaluate(() => (location.hash = "#flame?side=flame&hshape=up"));
   await picture(page, "flame");
