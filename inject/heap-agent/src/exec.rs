@@ -5,7 +5,6 @@
 //! this happens in the parent's memory.
 
 use crate::real::{self, Real};
-use crate::symbols::{self, Which};
 use crate::text::{self, Text};
 use crate::{file, module, sys};
 use core::arch::naked_asm;
@@ -369,13 +368,4 @@ exported! {
     posix_spawnp(
         pid: *mut c_int, path: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: Words, environment: Words
     ) => spawn(&real::SPAWNP, pid, path, actions, attributes, arguments, environment);
-}
-
-/// The environment that a constructor gets (glibc), or that is there by then (musl, which passes nothing).
-pub fn environment_at_start(passed: Words) -> Words {
-    if symbols::find(c"gnu_get_libc_version", Which::First) != 0 {
-        return passed;
-    }
-    // SAFETY: the C library's variable; its constructors come first.
-    unsafe { environ }
 }

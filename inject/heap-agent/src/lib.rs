@@ -71,8 +71,7 @@ static START: extern "C" fn(usize, usize, *const *const core::ffi::c_char) = sta
 
 #[cfg(target_arch = "x86_64")]
 extern "C" fn start(_: usize, _: usize, environment: *const *const core::ffi::c_char) {
-    let environment = exec::environment_at_start(environment);
-    state::set_environment(environment);
+    let environment = state::set_environment(environment);
     state::ready();
     state::check();
     // SAFETY: the list of variables, which the program has not changed yet.

@@ -53,9 +53,13 @@ pub fn ready() -> bool {
     }
 }
 
-/// Remembers the environment.
-pub fn set_environment(environment: *const *const c_char) {
+/// Remembers and returns the environment: what a constructor gets; with musl, which passes nothing, the C library's, which is ready by then.
+pub fn set_environment(passed: *const *const c_char) -> *const *const c_char {
+    let is_glibc = symbols::find(c"gnu_get_libc_version", Which::First) != 0;
+    // SAFETY: the C library's variable.
+    let environment = if is_glibc { passed } else { unsafe { environ } };
     ENVIRONMENT.store(environment.cast_mut(), Relaxed);
+    environment
 }
 
 fn begin() -> bool {

@@ -39,7 +39,7 @@ pub fn write(export: &Export, out: &mut dyn Write) -> io::Result<()> {
 
 /// The mode `dark-matter`.
 pub fn dark_matter(blocks: &Blocks, out: &mut dyn Write) -> io::Result<()> {
-    let mut file = Dmd::begin(out, "dark-matter", "recorded")?;
+    let mut file = Dmd::begin(out, "dark-matter", "measured, recorded or modelled")?;
     for (block, number) in &blocks.blocks {
         file.blocks(*number, (block.requested, block.usable), block.stack.clone(), &block.reports)?;
     }
