@@ -400,14 +400,23 @@ mod tests {
     fn a_buffer_that_is_too_small_says_how_much_it_lost() {
         let Some(tracefs) = open() else { return };
         let Some(system) = points(&tracefs, &[("raw_syscalls", "sys_enter")]) else { return };
-        let thread = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        // A thread of its own: readers that the traced thread started would be traced too, and never run out of events.
+        let (tell, told) = std::sync::mpsc::channel();
+        let (go, may_go) = std::sync::mpsc::channel();
+        let traced = std::thread::spawn(move || {
+            tell.send(rustix::thread::gettid().as_raw_nonzero().get() as u32).unwrap();
+            may_go.recv().unwrap();
+            for _ in 0..50_000 {
+                let _ = rustix::process::getppid();
+            }
+        });
+        let thread = told.recv().unwrap();
         let buffer = Buffer::start(&tracefs, "small", Some(thread), &system, Bytes(64 << 10)).unwrap();
         // The reader is stopped first, so that the buffer must overflow.
         let Buffer { mut reader, tracefs, directory, layout, entry } = buffer;
         reader.finish();
-        for _ in 0..50_000 {
-            let _ = rustix::process::getppid();
-        }
+        go.send(()).unwrap();
+        traced.join().unwrap();
         let buffer =
             Buffer { reader: Reader::start(&tracefs, &directory, layout).unwrap(), tracefs, directory, layout, entry };
         let mut log = InstanceLog::default();
