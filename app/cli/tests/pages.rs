@@ -3,9 +3,10 @@
 use crate::heap_look::recorded;
 use crate::memory::firefox;
 use crate::scratch::{Mortal, Scratch};
-use ::heap::modes::{self, Held, Split, Window};
+use ::heap::modes::{Held, Split, Window};
 use ::heap::named::{Filter, Named};
-use ::heap::{growth, slop, stream, whole};
+use ::heap::stream::{self, What};
+use ::heap::{growth, slop, whole};
 use model::Nanos;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -66,9 +67,15 @@ fn one_reading_says_what_several_say() {
     let process = &reader.processes()[0];
     // The first thread has the number of its process.
     let by_thread = Filter { threads: vec![process.pid.to_string()], ..Filter::default() };
-    let last = modes::analyze(&reader, process, Window::default(), Split::Stack).unwrap().last.0;
-    let at = |quarters: u64| process.start + Nanos(last / 4 * quarters);
-    let part = Window { since_ns: at(1), until_ns: Some(at(3)) };
+    // From one allocation of this thread to a later one: by the clock, all might be in one quarter on a busy machine.
+    let mut events = reader.events(process.id).unwrap();
+    let mut made = Vec::new();
+    while let Some(event) = events.next().unwrap() {
+        if event.thread.0 == process.pid && matches!(event.what, What::Alloc { .. }) {
+            made.push(process.start + event.at);
+        }
+    }
+    let part = Window { since_ns: made[made.len() / 4], until_ns: Some(made[made.len() * 3 / 4]) };
     for (window, filter) in [(Window::default(), Filter::default()), (part, Filter::default()), (part, by_thread)] {
         let all = whole::read(&reader, window, &filter, &whole::Options { frames: 8, top: 200 }).unwrap();
         let slop = slop::report(&reader, &slop::Options { model: None, frames: 8, top: 200 }).unwrap();
