@@ -21,7 +21,7 @@ fn flush_names_who_keeps_a_file() {
     let _machine = alone();
     let scratch = Scratch::new();
     let program = scratch.path("sleeper");
-    std::fs::copy("/bin/sleep", &program).unwrap();
+    testing::copy_program("/bin/sleep", &program);
     let child = Mortal(std::process::Command::new(&program).arg("600").spawn().unwrap());
     let pid = child.0.id();
     // It maps its file once it has executed it.

@@ -51,7 +51,7 @@ fn a_recorded_start_becomes_a_manifest_that_reads_what_it_needs() {
     scratch.write("app/data", vec![b'x'; 2 << 20]);
     std::process::Command::new("sync").arg(scratch.path("app/data")).status().unwrap();
     let program = scratch.path("app/reader");
-    std::fs::copy("/bin/cat", &program).unwrap();
+    testing::copy_program("/bin/cat", &program);
     let program = program.to_str().unwrap();
     let record = ["record", "-q", "--state", "cold", "--runs", "1", "--trace-runs", "1", "--readahead", "0"];
     scratch.thaw(words(&record, &["--", program, "app/data"])).exits(0);
@@ -204,7 +204,8 @@ fn signals_are_as_they_were() {
                     use rustix::process::Signal;
                     block(Signal::USR1);
                     // SIGINT too: a shell without job control lets what it runs in the background ignore it.
-                    [libc::SIGPIPE, libc::SIGINT].map(|signal| dispose(signal, ignored));
+                    dispose(libc::SIGPIPE, ignored);
+                    dispose(libc::SIGINT, ignored);
                     Ok(())
                 });
             }

@@ -8,7 +8,7 @@ fn reader(scratch: &Scratch) -> std::path::PathBuf {
     scratch.write("app/data", vec![b'x'; 2 << 20]);
     std::process::Command::new("sync").arg(scratch.path("app/data")).status().unwrap();
     let program = scratch.path("app/reader");
-    std::fs::copy("/bin/cat", &program).unwrap();
+    testing::copy_program("/bin/cat", &program);
     program
 }
 
@@ -209,7 +209,7 @@ fn a_start_without_read_ahead_tells_what_is_needed() {
     let data = scratch.write("app/data", vec![b'x'; 8 << 20]);
     std::process::Command::new("sync").arg(&data).status().unwrap();
     let program = scratch.path("app/part");
-    std::fs::copy("/bin/dd", &program).unwrap();
+    testing::copy_program("/bin/dd", &program);
     let read_ahead = || {
         let disk = os::disk::Disk::of_path(&scratch.path("app")).unwrap();
         std::fs::read_to_string(disk.read_ahead_file).unwrap()

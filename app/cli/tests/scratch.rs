@@ -50,8 +50,9 @@ impl Scratch {
 
     /// Writes a shell script that can be run.
     pub fn script(&self, name: &str, body: &str) -> PathBuf {
-        let path = self.write(name, format!("#!/bin/sh\n{body}\n"));
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        testing::write_script(&path, &format!("#!/bin/sh\n{body}\n"));
         path
     }
 
@@ -100,7 +101,7 @@ impl Scratch {
         }
         let copy = self.path("thaw-for-all");
         if !copy.exists() {
-            std::fs::copy(env!("CARGO_BIN_EXE_thaw"), &copy).unwrap();
+            testing::copy_program(env!("CARGO_BIN_EXE_thaw"), &copy);
             for (path, mode) in
                 [("thaw-for-all", 0o755), ("run", 0o777), ("state", 0o777), ("config", 0o755), ("", 0o777)]
             {

@@ -304,7 +304,7 @@ fn programs_that_fail_or_cannot_be_watched_to_the_byte_say_why() {
     Said::of(command).exits(3).complains("valgrind").hints("install");
     thaw(&["--", "/no/such/program"]).exits(2);
     let with_rights = scratch.path("with-rights");
-    std::fs::copy("/bin/true", &with_rights).unwrap();
+    testing::copy_program("/bin/true", &with_rights);
     std::fs::set_permissions(&with_rights, std::os::unix::fs::PermissionsExt::from_mode(0o4755)).unwrap();
     thaw(&["--", with_rights.to_str().unwrap()]).exits(3).complains("set-user-ID").hints("--engine page");
     assert!(!scratch.path("x.thaw").exists());
@@ -316,12 +316,12 @@ fn programs_that_fail_or_cannot_be_watched_to_the_byte_say_why() {
     let copy = scratch.path("tool");
     std::fs::create_dir(&copy).unwrap();
     for entry in std::fs::read_dir(&tool).unwrap().map(Result::unwrap) {
-        std::fs::copy(entry.path(), copy.join(entry.file_name())).unwrap();
+        testing::copy_program(entry.path(), copy.join(entry.file_name()));
     }
     std::fs::create_dir(scratch.path("libexec")).unwrap();
     std::fs::create_dir(scratch.path("bin")).unwrap();
     std::fs::rename(&copy, scratch.path("libexec/thaw")).unwrap();
-    std::fs::copy(env!("CARGO_BIN_EXE_thaw"), scratch.path("bin/thaw")).unwrap();
+    testing::copy_program(env!("CARGO_BIN_EXE_thaw"), scratch.path("bin/thaw"));
     let mut installed = scratch.command_of(&scratch.path("bin/thaw"));
     installed
         .args(["touch", "--engine", "byte", "-o", "installed.thaw", "--", "/bin/true"])

@@ -583,8 +583,7 @@ mod tests {
     #[test]
     fn the_program_is_found_in_the_path_that_it_gets() {
         let home = tempfile::tempdir().unwrap();
-        fs::write(home.path().join("only-here"), "#!/bin/sh\necho found\n").unwrap();
-        fs::set_permissions(home.path().join("only-here"), fs::Permissions::from_mode(0o755)).unwrap();
+        testing::write_script(home.path().join("only-here"), "#!/bin/sh\necho found\n");
         let path = home.path().as_os_str().to_owned();
         let (text, _) = output(|launch| launch.env = vec![("PATH".into(), Some(path))], &["only-here"]);
         assert_eq!(text, "found\n");

@@ -4,7 +4,8 @@
 //! returns, and `make test` counts the reasons at its end. Only `[dev-dependencies]` name this crate.
 
 use std::io::Write;
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 /// Records that the calling test did not run, and why. `make test` sets `THAW_SKIP_LOG` and prints the list.
 pub fn skip(reason: &str) {
@@ -42,4 +43,26 @@ pub fn compiled(compiler: &mut Command) -> bool {
     };
     assert!(built.status.success(), "{name}: {}", String::from_utf8_lossy(&built.stderr));
     true
+}
+
+/// Copies a program that is to be run. Another process writes it: whoever another thread starts holds, until its exec, what this process has
+/// open, and a program that somebody has open for writing is "text file busy".
+///
+/// # Panics
+/// It cannot be copied.
+pub fn copy_program(from: impl AsRef<Path>, to: impl AsRef<Path>) {
+    let (from, to) = (from.as_ref(), to.as_ref());
+    let status = Command::new("cp").arg("--").args([from, to]).status().unwrap();
+    assert!(status.success(), "cp {} {}", from.display(), to.display());
+}
+
+/// Writes a script that is to be run, in the way of [`copy_program`].
+///
+/// # Panics
+/// It cannot be written.
+pub fn write_script(path: impl AsRef<Path>, text: &str) {
+    let mut command = Command::new("install");
+    let mut child = command.args(["-m", "755", "/dev/stdin"]).arg(path.as_ref()).stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success(), "install {}", path.as_ref().display());
 }

@@ -188,8 +188,7 @@ fn children_of_children_and_scripts_belong_to_the_tree() {
         let path = directory.path().join(engine.name());
         let pages = cold_file(&path, 5);
         let script = directory.path().join(format!("{}.sh", engine.name()));
-        std::fs::write(&script, format!("#!/bin/sh\nsh -c 'cat {}; true'\ntrue\n", path.display())).unwrap();
-        std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        testing::write_script(&script, &format!("#!/bin/sh\nsh -c 'cat {}; true'\ntrue\n", path.display()));
         let rows = trace(engine.as_mut(), &[script.to_str().unwrap()], None);
         assert_eq!(fills(&rows, &path).len() as u64, pages);
         let names: Vec<&str> = rows.processes.iter().map(|process| process.comm.as_str()).collect();
@@ -319,7 +318,7 @@ fn the_probe_engine_works_for_nobody() {
     std::fs::set_permissions(directory.path(), PermissionsExt::from_mode(0o755)).unwrap();
     let (path, program) = (directory.path().join("file"), directory.path().join("program"));
     cold_file(&path, 600);
-    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    testing::copy_program(std::env::current_exe().unwrap(), &program);
     const NOBODY: u32 = 65534;
     let mut command = std::process::Command::new(&program);
     command.args(["--exact", "guest", "--nocapture"]).env(GUEST, format!("probe {}", path.display()));

@@ -391,7 +391,7 @@ fn what_valgrind_does_not_start_is_refused_or_said() {
     let argv = [OsString::from("x")];
     let directory = shop.folder.path();
     let copy = shop.path("with-rights");
-    std::fs::copy("/bin/true", &copy).unwrap();
+    testing::copy_program("/bin/true", &copy);
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o4755);
     std::fs::set_permissions(&copy, mode).unwrap();
     let refused = shop.tool.command(directory, &copy, &argv).unwrap_err();

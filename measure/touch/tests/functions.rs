@@ -357,7 +357,7 @@ fn a_program_without_rights_is_watched_without_rights() {
     std::fs::set_permissions(workshop.folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     // This test again, as nobody, from a place that nobody may read.
     let copy = workshop.path("tests");
-    std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+    testing::copy_program(std::env::current_exe().unwrap(), &copy);
     let output = Command::new("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"])
         .arg(&copy)
