@@ -143,8 +143,7 @@ fn a_program_that_cannot_be_started_is_as_for_env() {
     run("./plain").exits(126).complains("ermission denied");
     run("/").exits(126);
     // A script without a first line is the shell's.
-    let script = scratch.script("script", "");
-    std::fs::write(&script, "echo shell $1\n").unwrap();
+    testing::write_script(scratch.path("script"), "echo shell $1\n");
     scratch.thaw(["preload", "run", "a.preload", "--", "./script", "one"]).exits(0).says("shell one");
     // The same where the manifest is none.
     scratch.thaw(["preload", "run", "missing", "--", "no-such-program-at-all"]).exits(127);
