@@ -169,6 +169,9 @@ fn the_program_takes_the_process_its_input_and_its_files() {
             }
         };
         command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        // So low that thaw raises it for itself.
+        // SAFETY: setrlimit is a plain system call.
+        unsafe { command.pre_exec(|| limit_open_files(40)) };
         command
     };
     let run = |through_thaw: bool| {
@@ -185,6 +188,12 @@ fn the_program_takes_the_process_its_input_and_its_files() {
     };
     // No more open files, the same limit, the same input.
     assert_eq!(run(true), run(false));
+}
+
+fn limit_open_files(most: u64) -> std::io::Result<()> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = Rlimit { current: Some(most), ..getrlimit(Resource::Nofile) };
+    Ok(setrlimit(Resource::Nofile, limit)?)
 }
 
 #[test]

@@ -92,7 +92,7 @@ fn a_file_that_is_there_in_part_is_asked_for_whole_and_in_order() {
     let offsets = |reads: &[Read]| reads.iter().map(|read| (read.offset.0, read.len.0)).collect::<Vec<_>>();
     let expected = offsets(&reads);
     let manifest = manifest(vec![entry(&path, Kind::Regular)], reads);
-    let prepared = prepare(&manifest, Engine::ReadAhead, Window::All);
+    let mut prepared = prepare(&manifest, Engine::ReadAhead, Window::All);
     assert_eq!(prepared.calls.iter().map(|call| (call.1, call.2)).collect::<Vec<_>>(), expected);
     prepared.ask().unwrap();
     assert_eq!(resident(&file, 40, 24), 2);

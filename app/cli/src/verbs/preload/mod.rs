@@ -141,16 +141,16 @@ fn make(args: &MakeArgs) -> Result<Exit> {
 pub fn start(args: &RunArgs) -> Result<Exit> {
     if args.command.is_empty() {
         let manifest = Manifest::read(&args.manifest)?;
-        let prepared = prepare(args, &manifest);
-        ask(&prepared);
+        let mut prepared = prepare(args, &manifest);
+        ask(&mut prepared);
         return Ok(if prepared.report.nothing_fits() { Exit::No } else { Exit::Done });
     }
     let program = Program::find(&args.command).unwrap_or_else(|failed| no_program(args, failed));
     // Even a bug of ours must not keep the program from starting.
     let failed = std::panic::catch_unwind(|| match Manifest::read(&args.manifest) {
         Ok(manifest) => {
-            let prepared = prepare(args, &manifest);
-            program.start(|| ask(&prepared))
+            let mut prepared = prepare(args, &manifest);
+            program.start(|| ask(&mut prepared))
         }
         Err(error) => {
             output::complain(&text::preload::started_without(&error));
@@ -195,7 +195,7 @@ fn prepare<'a>(args: &RunArgs, manifest: &'a Manifest) -> Prepared<'a> {
     prepared
 }
 
-fn ask(prepared: &Prepared<'_>) {
+fn ask(prepared: &mut Prepared<'_>) {
     if let Err(error) = prepared.ask() {
         output::complain(&text::preload::other_engine(&error));
     }
