@@ -255,8 +255,7 @@ impl Manifest {
             return Err(Error::on(Exit::Usage, "will not replace what is not a preload manifest:", path)
                 .hint("choose another name with -o"));
         }
-        crate::write::whole(path, &self.to_bytes())
-            .map_err(|cause| Error::on(Exit::Machine, "cannot write the preload manifest", path).because(cause))
+        os::file::write_whole(path, &self.to_bytes())
     }
 }
 

@@ -56,7 +56,7 @@ fn every_engine_reads_what_is_listed_and_nothing_else() {
         let path = folder.path().join(format!("{engine:?}"));
         let Some(file) = cold(&path, 1024) else { return };
         let manifest = manifest(vec![entry(&path, Kind::Regular)], vec![read(0, 512, 128, 0), read(0, 3, 1, 1)]);
-        let prepared = prepare(&manifest, engine, Window::All);
+        let mut prepared = prepare(&manifest, engine, Window::All);
         assert_eq!((prepared.report.calls, prepared.report.asked), (2, Bytes(129 * PAGE)));
         match prepared.ask() {
             Err(error) if engine == Engine::IoUring && error.raw_os_error() == Some(libc::EPERM) => {

@@ -10,7 +10,7 @@ use crate::args::preload::{
 use crate::{output, text};
 use model::{Bytes, Error, Exit, Result, shown};
 use preload::exec::{NoProgram, Program};
-use preload::install::{Installation, Scope, Subject};
+use preload::install::{Scope, Subject};
 use preload::manifest::{About, Manifest};
 use preload::plan::{Gap, Order, Plan};
 use preload::run::{Engine, Prepared, Report, Window};
@@ -252,7 +252,11 @@ fn install(args: &InstallArgs) -> Result<Exit> {
 /// # Errors
 /// It is not installed, or a file cannot be removed.
 fn uninstall(args: &UninstallArgs) -> Result<Exit> {
-    let installation: Installation = preload::install::find(&subject(&args.place), scope(args.system))?;
+    let subject = subject(&args.place);
+    let installation = preload::install::find(&subject, scope(args.system))?.ok_or_else(|| {
+        Error::new(Exit::Usage, "thaw has not installed", subject.name())
+            .hint("`thaw doctor` lists what is installed; --system for what is for all users")
+    })?;
     let kept = preload::install::uninstall(&installation)?;
     output::page(&text::preload::uninstalled(&installation, &kept, text::width::of_terminal()))?;
     Ok(if kept.is_empty() { Exit::Done } else { Exit::No })

@@ -8,8 +8,7 @@ use recording::Reader;
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use touch::function::{Names, function_starts};
 use touch::order::{self, Placed};
 
@@ -73,7 +72,7 @@ pub fn run(args: &OrderArgs) -> Result<Exit> {
     let order = order::order_file(&names, linker);
     match &args.output {
         Some(target) => {
-            put(target, &order)?;
+            os::file::write_whole(target, order.as_bytes())?;
             output::page(&text::order::page(&document, target, args.linker, text::width::of_terminal()))?;
         }
         None => output::bytes(order.as_bytes())?,
@@ -260,25 +259,5 @@ pub fn listed(document: &OrderDocument, list: List) -> Result<Vec<&FunctionDocum
                     .hint("run this where the program is, or give its unstripped copy with --symbols"));
             }
         },
-    })
-}
-
-/// Writes a file in one step: beside its target, synced, renamed.
-fn put(target: &Path, text: &str) -> Result<()> {
-    let cannot = |cause: std::io::Error| Error::on(Exit::Usage, "cannot write the order file", target).because(cause);
-    let name = target.file_name().unwrap_or_default().to_string_lossy();
-    let beside: PathBuf = target.with_file_name(format!(".{name}.{}.new", std::process::id()));
-    let write = || {
-        let mut file = File::create(&beside)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&beside, target)?;
-        let directory = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        File::open(directory)?.sync_all()
-    };
-    write().map_err(|cause| {
-        // What is half written is in nobody's way.
-        let _ = std::fs::remove_file(&beside);
-        cannot(cause)
     })
 }
