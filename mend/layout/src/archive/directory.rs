@@ -8,7 +8,7 @@ use super::verify::verify;
 use super::zip::{CENTRAL, END, EntryId, LOCAL, Zip, parse, wrong_name};
 use crate::fresh::Fresh;
 use model::{Bytes, Error, Exit, Result};
-use os::file::name_beside;
+use os::file::{name_beside, sync_directory_of};
 use os::journal::{self, Undo};
 use serde::Serialize;
 use std::ffi::OsStr;
@@ -73,11 +73,10 @@ pub fn pack(directory: &Path, names: &[&str], options: &Options, target: Target<
     let plan: Plan = plan(&zip, &uses, &Options { compression: kept, ..*options })?;
     let fresh = Fresh::beside(target.path())?;
     write(&fresh, |out| build(&zip, &plan, out))?;
-    let bytes = fs::read(&fresh.path).map_err(|cause| fresh.failed("cannot read again", cause))?;
-    verify(&zip, &parse(&bytes)?)?;
+    verify(&zip, &parse(&fresh.content()?)?)?;
     let public = rustix::fs::fchmod(&fresh.file, rustix::fs::Mode::from_raw_mode(0o644));
     public.map_err(|cause| fresh.failed("cannot set the mode of", cause))?;
-    fresh.place(target.path())?;
+    fresh.place()?;
     let (size, hint, used) = (plan.len, plan.hint, plan.used as u64);
     Ok(Packed { entries: zip.entries.len() as u64, content, size, hint, used, unknown: uses.unknown })
 }
@@ -228,9 +227,8 @@ pub fn unpack(zip: &Zip<'_>, directory: &Path) -> Result<Unpacked> {
     }
     let synced = File::open(&fresh).and_then(|file| Ok(rustix::fs::syncfs(&file)?));
     synced.map_err(|cause| failed("cannot write", &fresh, cause))?;
-    fs::rename(&fresh, directory).map_err(|cause| failed("cannot create", directory, cause))?;
-    let above = directory.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(above).and_then(|above| above.sync_all()).map_err(|cause| failed("cannot write", above, cause))?;
+    let placed = fs::rename(&fresh, directory).and_then(|()| sync_directory_of(directory));
+    placed.map_err(|cause| failed("cannot create", directory, cause))?;
     Ok(unpacked)
 }
 
