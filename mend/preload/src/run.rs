@@ -10,7 +10,7 @@
 
 use crate::identity::{self, Stale};
 use crate::manifest::{FileIndex, Kind, Manifest, Read};
-use crate::memory::{Short, budget};
+use crate::memory::{Short, budget, is_stalled};
 use crate::uring::{self, Call};
 use model::{Bytes, FileOffset};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -156,10 +156,14 @@ impl Prepared<'_> {
         ask(rest, self.engine)
     }
 
-    /// Asks for the calls from `asked` on, as earlier ones are done; ends with the program.
+    /// Asks for the calls from `asked` on, as earlier ones are done; ends with the program, or when others wait for memory.
     fn follow(&self, mut asked: usize, program: RawFd) {
         let mut done = 0;
         while asked < self.calls.len() && !has_ended(program) {
+            // A look takes longer than most reads take from memory.
+            if done % CALLS_AT_ONCE == 0 && is_stalled() {
+                return;
+            }
             wait_for(self.calls[done]);
             done += 1;
             let more = (done + self.window.fits(&self.calls[done..])).max(asked);
