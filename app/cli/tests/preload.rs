@@ -316,6 +316,11 @@ fn a_launcher_is_installed_listed_and_taken_away() {
         .says("undo: thaw preload uninstall --desktop tool.desktop");
     let json = at_home(&scratch, &["doctor", "--json"]).json();
     assert_eq!(json["installed"][0]["files"].as_array().unwrap().len(), 2);
+    // A record that cannot be read is no reason to forget what it stands for.
+    scratch.write("state/installed/preload-user-unit-other.json", "{");
+    at_home(&scratch, &["doctor"]).exits(1).says("undo: thaw preload").says("preload-user-unit-other.json");
+    at_home(&scratch, &["preload", "uninstall", "--unit", "other"]).exits(5).complains("damaged");
+    std::fs::remove_file(scratch.path("state/installed/preload-user-unit-other.json")).unwrap();
 
     let uninstall = ["preload", "uninstall", "--desktop", "tool.desktop"];
     at_home(&scratch, &uninstall).exits(0);
@@ -360,6 +365,14 @@ fn what_cannot_be_installed_changes_nothing() {
     install("../tool.desktop").exits(2).complains("no name");
     at_home(&scratch, &["preload", "install", "missing", "--desktop", "tool.desktop"]).exits(5);
     at_home(&scratch, &["preload", "install", "a.preload"]).exits(2).complains("--desktop");
+    if rustix::process::geteuid().is_root() {
+        // As sudo leaves it: the home of another user.
+        std::fs::create_dir(scratch.path("home")).unwrap();
+        std::os::unix::fs::chown(scratch.path("home"), Some(65_534), None).unwrap();
+        install("tool.desktop").exits(2).complains("another user").hints("--system");
+        assert_eq!(scratch.names("home"), Vec::<String>::new());
+        std::fs::remove_dir(scratch.path("home")).unwrap();
+    }
     // A file where a directory has to be made.
     scratch.write("home/.local/share", "in the way");
     install("tool.desktop").exits(3).complains("cannot write");

@@ -166,7 +166,10 @@ mod tests {
         fs::write(at("other"), "other").unwrap();
         std::os::unix::fs::symlink(at("other"), at("link")).unwrap();
         write_whole(&at("link"), b"text").unwrap();
-        assert_eq!((fs::read(at("link")).unwrap(), fs::read(at("other")).unwrap()), (b"text".to_vec(), b"other".to_vec()));
+        assert_eq!(
+            (fs::read(at("link")).unwrap(), fs::read(at("other")).unwrap()),
+            (b"text".to_vec(), b"other".to_vec())
+        );
     }
 
     #[test]

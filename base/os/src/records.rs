@@ -41,9 +41,9 @@ impl Records {
     /// The state directory cannot be written; what is to be written is no JSON.
     pub fn write<T: Serialize>(&self, name: &str, record: &T) -> Result<()> {
         let cannot = |cause: io::Error| {
-            Error::on(Exit::Machine, "cannot write down what will be changed in", &self.directory)
-                .because(cause)
-                .hint("nothing is changed that could not be undone: set THAW_STATE_DIR to a directory that you can write")
+            Error::on(Exit::Machine, "cannot write down what will be changed in", &self.directory).because(cause).hint(
+                "nothing is changed that could not be undone: set THAW_STATE_DIR to a directory that you can write",
+            )
         };
         let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(&self.directory);
         let mut bytes = serde_json::to_vec_pretty(record).map_err(|cause| cannot(cause.into()))?;
@@ -74,8 +74,9 @@ impl Records {
     /// # Errors
     /// The directory is there and cannot be listed.
     pub fn list<T: DeserializeOwned>(&self) -> Result<(Vec<T>, Vec<Error>)> {
-        let unreadable =
-            |cause: io::Error| Error::on(Exit::Machine, "cannot list what is changed in", &self.directory).because(cause);
+        let unreadable = |cause: io::Error| {
+            Error::on(Exit::Machine, "cannot list what is changed in", &self.directory).because(cause)
+        };
         let entries = match fs::read_dir(&self.directory) {
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), Vec::new())),
             entries => entries.map_err(unreadable)?,
@@ -103,8 +104,8 @@ impl Records {
 }
 
 fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
-    let bytes =
-        fs::read(path).map_err(|cause| Error::on(Exit::Machine, "cannot read what was changed from", path).because(cause))?;
+    let bytes = fs::read(path)
+        .map_err(|cause| Error::on(Exit::Machine, "cannot read what was changed from", path).because(cause))?;
     serde_json::from_slice(&bytes).map_err(|cause| {
         Error::on(Exit::Data, "cannot read what was changed from", path)
             .because(cause)

@@ -209,8 +209,12 @@ pub fn install(manifest: &Manifest, subject: &Subject, scope: Scope) -> Result<I
         std::env::current_exe().map_err(|cause| Error::new(Exit::Machine, "cannot find", "thaw").because(cause))?;
     let copy = places.manifests.join(format!("{}.preload", subject.name()));
     if scope == Scope::System && !is_of_root(&thaw) {
-        return Err(Error::on(Exit::Usage, "what all users start must be a file that only root can change, not", &thaw)
-            .hint("install thaw first, say to /usr/local/bin, and run that one"));
+        return Err(Error::on(
+            Exit::Usage,
+            "what all users start must be a file that only root can change, not",
+            &thaw,
+        )
+        .hint("install thaw first, say to /usr/local/bin, and run that one"));
     }
     let (Some(thaw), Some(copy_text)) = (thaw.to_str(), copy.to_str()) else {
         return Err(Error::on(Exit::Machine, "launchers and units can only name paths in UTF-8, not", &copy));
