@@ -216,8 +216,12 @@ pub fn install(manifest: &Manifest, subject: &Subject, scope: Scope) -> Result<I
         )
         .hint("install thaw first, say to /usr/local/bin, and run that one"));
     }
-    let (Some(thaw), Some(copy_text)) = (thaw.to_str(), copy.to_str()) else {
-        return Err(Error::on(Exit::Machine, "launchers and units can only name paths in UTF-8, not", &copy));
+    let (Some(thaw), Some(copy_text)) = (one_line(&thaw), one_line(&copy)) else {
+        return Err(Error::on(
+            Exit::Machine,
+            "launchers and units can only name paths in UTF-8 on one line, not",
+            &copy,
+        ));
     };
     let mut notes = Vec::new();
     let mut changes = vec![(copy.clone(), Content::Bytes(manifest.to_bytes()))];
@@ -289,6 +293,10 @@ pub fn uninstall(installation: &Installation) -> Result<Vec<Kept>> {
     }
     records()?.forget(&record_of(&installation.subject, installation.scope))?;
     Ok(kept)
+}
+
+fn one_line(path: &Path) -> Option<&str> {
+    path.to_str().filter(|path| !path.contains(char::is_control))
 }
 
 fn is_root() -> bool {
@@ -387,8 +395,6 @@ fn unit_word(word: &str) -> String {
         match letter {
             '"' | '\\' => out.extend(['\\', letter]),
             '%' | '$' => out.extend([letter, letter]),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
             other => out.push(other),
         }
     }
