@@ -13,7 +13,7 @@ use os::journal::{self, Undo};
 use serde::Serialize;
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
-use std::io::Write;
+use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ pub struct Unpacked {
     pub content: Bytes,
 }
 
-fn failed(what: &str, path: &Path, cause: std::io::Error) -> Error {
+fn failed(what: &str, path: &Path, cause: io::Error) -> Error {
     Error::on(Exit::Machine, what, path).because(cause)
 }
 
@@ -88,8 +88,22 @@ struct Found {
     about: Metadata,
 }
 
+impl Found {
+    /// Its bytes. Who may write there must not have put a link to something else in its place since.
+    fn read(&self) -> io::Result<Vec<u8>> {
+        let mut file = os::cache::open_quietly(&self.path)?;
+        let now = file.metadata()?;
+        if (now.dev(), now.ino()) != (self.about.dev(), self.about.ino()) {
+            return Err(io::Error::other("another file took its name meanwhile"));
+        }
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+}
+
 fn list(directory: &Path, prefix: &mut Vec<u8>, omit: Option<&Path>, found: &mut Vec<Found>) -> Result<()> {
-    let entries = fs::read_dir(directory).and_then(|entries| entries.collect::<std::io::Result<Vec<_>>>());
+    let entries = fs::read_dir(directory).and_then(|entries| entries.collect::<io::Result<Vec<_>>>());
     let mut entries = entries.map_err(|cause| failed("cannot list", directory, cause))?;
     entries.sort_by_key(fs::DirEntry::file_name);
     for entry in entries {
@@ -126,7 +140,7 @@ fn plain(files: &[Found], store: bool) -> Result<(Vec<u8>, Bytes)> {
         let data = if file.about.is_dir() {
             Vec::new()
         } else {
-            fs::read(&file.path).map_err(|cause| failed("cannot read", &file.path, cause))?
+            file.read().map_err(|cause| failed("cannot read", &file.path, cause))?
         };
         content += Bytes(data.len() as u64);
         let packed = if store { None } else { Some(deflate(&data)).filter(|packed| packed.len() < data.len()) };
