@@ -19,6 +19,7 @@ use crate::args::values;
 use crate::document;
 use crate::plan::command_line;
 use crate::rundir::RunDir;
+use crate::text;
 use crate::verbs::preload::{needed, target};
 use crate::verbs::view;
 use bench::conduct::Host;
@@ -43,9 +44,6 @@ pub const TREE: &str = "tree";
 const RUNNER: &str = "thaw";
 /// What it reads.
 pub const PRELOAD: &str = "start.preload";
-/// The recording of the comparison.
-const COMPARISON: &str = "comparison.thaw";
-
 /// A copy.
 pub struct Copy {
     /// What it has.
@@ -68,6 +66,8 @@ pub struct Copies<'a> {
     pub work: PathBuf,
     all: Vec<Copy>,
     survey: Survey,
+    /// How often copies were measured.
+    rounds: u32,
     rooms: Option<RunDir>,
     _entry: Entry,
 }
@@ -110,7 +110,7 @@ impl<'a> Copies<'a> {
         let read_ahead_kib = args.readahead.map(|size| size.0 / 1024).or(recorded);
         let disk = source.disk(args);
         let mut copies =
-            Self { source, plan, disk, read_ahead_kib, work, all: Vec::new(), survey, rooms, _entry: entry };
+            Self { source, plan, disk, read_ahead_kib, work, all: Vec::new(), survey, rounds: 0, rooms, _entry: entry };
         copies.add(&Set::new())?;
         Ok(copies)
     }
@@ -340,9 +340,10 @@ impl<'a> Copies<'a> {
             .hint("wait until it is installed, and begin again"))
     }
 
-    /// Where the recording of the comparison goes.
-    pub fn comparison(&self) -> PathBuf {
-        self.work.join(COMPARISON)
+    /// Where the recording of the next comparison goes.
+    pub fn next_comparison(&mut self) -> PathBuf {
+        self.rounds += 1;
+        self.work.join(format!("comparison{}.thaw", suffix(self.rounds)))
     }
 
     /// Makes DIR of the copy that is kept: with a script that starts it, the report, the recording and the manifest.
@@ -364,10 +365,13 @@ impl<'a> Copies<'a> {
             }
             false => self.keep(manifest, out)?,
         };
-        let comparison = self.comparison();
-        view::write(&comparison, &document::report(&comparison)?, None, &last.join("report.html"))?;
         let cannot = |cause: std::io::Error| Error::on(Exit::Machine, "cannot write", out).because(cause);
-        fs::rename(&comparison, last.join(COMPARISON)).map_err(cannot)?;
+        for suffix in (1..=self.rounds).map(suffix) {
+            let (name, page) = (format!("comparison{suffix}.thaw"), last.join(format!("report{suffix}.html")));
+            let comparison = self.work.join(&name);
+            view::write(&comparison, &document::report(&comparison)?, None, &page)?;
+            fs::rename(&comparison, last.join(name)).map_err(cannot)?;
+        }
         os::file::write_whole(&last.join(NAME), &manifest.to_bytes()?)?;
         let directory = fs::File::open(&last).map_err(cannot)?;
         rustix::fs::syncfs(&directory).map_err(|cause| cannot(cause.into()))?;
@@ -417,13 +421,18 @@ impl<'a> Copies<'a> {
         let run = copy.directory.join("run");
         let text = format!(
             "#!/bin/sh\n# Starts the copy that `thaw optimize` made of {}.\nexec {} \"$@\"\n",
-            shown(&self.source.root),
+            text::harmless(&shown(&self.source.root)),
             command_line(&words)
         );
         os::file::write_whole(&run, text.as_bytes())?;
         fs::set_permissions(&run, fs::Permissions::from_mode(0o755)).map_err(|cause| cannot(&run, cause))?;
         Ok(copy.directory.clone())
     }
+}
+
+/// What the files of a round have in their names.
+fn suffix(round: u32) -> String {
+    if round > 1 { format!("-{round}") } else { String::new() }
 }
 
 /// A preload manifest whose files have moved with their directory.

@@ -78,11 +78,14 @@ fn optimize(
         copies.check(args.check.as_deref())?;
         let with_preload: Vec<&Set> = sets.iter().filter(|set| set.contains(&Remedy::Preload)).collect();
         copies.learn(&with_preload, quiet)?;
-        measured.extend(measure::measure(&copies, &sets, args.runs, quiet)?);
+        measured.extend(measure::measure(&mut copies, &sets, args.runs, quiet)?);
         let kept = choose::choose(&measured);
         if kept.is_empty() || measured.iter().any(|(set, _)| *set == kept) {
             break kept;
         }
+        manifest
+            .notes
+            .push(format!("{} was measured in a round of its own: comparison-2.thaw, report-2.html", name_of(&kept)));
         sets = vec![kept];
     };
     copies.check_untouched()?;
