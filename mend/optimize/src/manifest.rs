@@ -150,11 +150,6 @@ pub fn this_machine() -> String {
     format!("{:08x}", crc32fast::hash(&[b"thaw optimize ", id.trim_ascii()].concat()))
 }
 
-/// This machine's name for people.
-pub fn this_host() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
 impl Manifest {
     /// As a file.
     ///
@@ -227,7 +222,7 @@ impl Manifest {
             return Ok(());
         }
         Err(Error::new(Exit::Data, "this was measured on another machine:", &self.host)
-            .because(format!("this is {}", this_host()))
+            .because(format!("this is {}", os::machine::host()))
             .hint(
                 "what helps there need not help here: record the program here, then `thaw optimize RECORDING -o DIR`",
             ))
@@ -245,7 +240,7 @@ mod tests {
             thaw: "0.1.0".into(),
             made_unix_ns: 1,
             machine: this_machine(),
-            host: this_host(),
+            host: os::machine::host(),
             recording: "/tmp/a.thaw".into(),
             root: "/opt/app".into(),
             program: "bin/app".into(),

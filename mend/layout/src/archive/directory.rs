@@ -1,8 +1,8 @@
 //! Directories and archives: many small files into one, and back. Nothing is written outside of the target.
 
 use super::apply::{Target, build, write};
-use super::entry::{content, deflate};
-use super::plan::{Compression, Options, Plan, plan};
+use super::entry::{content, deflate, inflate_rate};
+use super::plan::{Compression, Costs, Options, Plan, plan};
 use super::usage::used_by_names;
 use super::verify::verify;
 use super::zip::{CENTRAL, END, EntryId, LOCAL, Zip, parse, wrong_name};
@@ -49,7 +49,8 @@ fn failed(what: &str, path: &Path, cause: io::Error) -> Error {
 }
 
 /// Makes an archive of all that is below a directory; what `names` says first, the rest by name. With [`Compression::Keep`] and
-/// [`Compression::Deflate`] files are deflated where that makes them smaller. Links and special files are refused: an archive cannot hold them so that
+/// [`Compression::Deflate`] files are deflated where that makes them smaller; with [`Compression::Auto`] what is used only where that is read and inflated
+/// faster, by this machine's rate, which is measured on the archive. Links and special files are refused: an archive cannot hold them so that
 /// every reader understands them.
 ///
 /// # Errors
@@ -66,11 +67,14 @@ pub fn pack(directory: &Path, names: &[&str], options: &Options, target: Target<
     let (plain, content) = plain(&files, options.compression == Compression::Store)?;
     let zip = parse(&plain)?;
     let uses = used_by_names(&zip, names.iter().copied());
-    let kept = match options.compression {
-        Compression::Auto(_) => options.compression,
+    let compression = match options.compression {
+        Compression::Auto(costs) => {
+            let inflate_rate = inflate_rate(&zip)?.unwrap_or(costs.inflate_rate);
+            Compression::Auto(Costs { inflate_rate, ..costs })
+        }
         _ => Compression::Keep,
     };
-    let plan: Plan = plan(&zip, &uses, &Options { compression: kept, ..*options })?;
+    let plan: Plan = plan(&zip, &uses, &Options { compression, ..*options })?;
     let fresh = Fresh::beside(target.path())?;
     write(&fresh, |out| build(&zip, &plan, out))?;
     verify(&zip, &parse(&fresh.content()?)?)?;

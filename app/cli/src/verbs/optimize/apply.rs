@@ -85,7 +85,7 @@ pub fn apply(args: &OptimizeArgs, directory: &Path) -> Result<Exit> {
         schema: SCHEMA.into(),
         directory: directory.clone(),
         root: manifest.root.clone(),
-        made_unix_ns: super::now(),
+        made_unix_ns: os::machine::now_unix_ns(),
         packed: files(Remedy::Pack).collect(),
         reordered: reordered.collect::<Result<_>>()?,
         preload: preload.transpose()?,

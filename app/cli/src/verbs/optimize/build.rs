@@ -30,7 +30,7 @@ use optimize::remedy::{Remedy, Set, name_of};
 use optimize::tree::{self, Survey};
 use os::journal::{Entry, Undo, hold};
 use pack::{Options, Outcome, Target, pack_file};
-use preload::manifest::{About, Manifest as Reads};
+use preload::manifest::Manifest as Reads;
 use preload::plan::Gap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -298,7 +298,6 @@ impl<'a> Copies<'a> {
         measure::learn(self, &recording, &commands, quiet)?;
         for copy in copies {
             let needed = needed::of(std::slice::from_ref(&recording), Some(&name_of(&copy.set)))?;
-            let source = needed.source.name().to_owned();
             let (wanted, _) = preload::make::look(needed.files);
             let tree = copy.tree();
             if !wanted.iter().any(|file| file.entry.path.starts_with(&tree)) {
@@ -307,22 +306,8 @@ impl<'a> Copies<'a> {
                     .hint("--root DIR names the directory of the program itself, not that of its launch script"));
             }
             let disk = &self.plan.disk;
-            let about = About {
-                made_unix_ns: super::now(),
-                thaw: env!("CARGO_PKG_VERSION").into(),
-                host: optimize::manifest::this_host(),
-                recording: shown(&self.source.recording),
-                source,
-                disk: disk.name.clone(),
-                ..About::default()
-            };
-            let plan = preload::plan::plan(
-                wanted,
-                Gap::Fastest,
-                target::order(disk),
-                &|reads| target::time(disk, reads),
-                about,
-            );
+            let about = target::about(shown(&self.source.recording), needed.source, disk);
+            let plan = target::plan(wanted, Gap::Fastest, target::order(disk), disk, about);
             plan.manifest.write(&copy.directory.join(PRELOAD))?;
         }
         Ok(())

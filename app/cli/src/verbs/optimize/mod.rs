@@ -17,7 +17,7 @@ use crate::{output, text};
 use build::Copies;
 use model::{Error, Exit, Result};
 use optimize::choose::{self, verdict};
-use optimize::manifest::{Manifest, NAME, SCHEMA, Tried, this_host, this_machine};
+use optimize::manifest::{Manifest, NAME, SCHEMA, Tried, this_machine};
 use optimize::remedy::{Remedy, Set, name_of};
 use optimize::tree;
 use plan::Plan;
@@ -128,9 +128,9 @@ fn manifest(source: &Source, plan: &Plan, args: &OptimizeArgs) -> Manifest {
     Manifest {
         schema: SCHEMA.into(),
         thaw: env!("CARGO_PKG_VERSION").into(),
-        made_unix_ns: now(),
+        made_unix_ns: os::machine::now_unix_ns(),
         machine: this_machine(),
-        host: this_host(),
+        host: os::machine::host(),
         recording: source.recording.clone(),
         root: source.root.clone(),
         program: source.program.clone(),
@@ -173,8 +173,4 @@ fn check_place(source: &Source, out: &Path, args: &OptimizeArgs) -> Result<()> {
 /// The name of a set as a part of a path.
 fn folder(set: &Set) -> PathBuf {
     name_of(set).into()
-}
-
-fn now() -> u64 {
-    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }

@@ -104,17 +104,8 @@ fn make(args: &MakeArgs) -> Result<Exit> {
         GapChoice::Auto => Gap::Fastest,
         GapChoice::UpTo(size) => Gap::UpTo(size),
     };
-    let about = About {
-        made_unix_ns: now(),
-        thaw: env!("CARGO_PKG_VERSION").into(),
-        host: host(),
-        recording: recordings.join(", "),
-        source: needed.source.name().into(),
-        disk: disk.name.clone(),
-        ..About::default()
-    };
-    let Plan { manifest, needed, time } =
-        preload::plan::plan(wanted, gap, order, &|reads| target::time(&disk, reads), about);
+    let about = target::about(recordings.join(", "), needed.source, &disk);
+    let Plan { manifest, needed, time } = target::plan(wanted, gap, order, &disk, about);
     manifest.write(&args.output)?;
     let document = PlanDocument {
         schema: "thaw.preload-plan/1",
@@ -186,7 +177,9 @@ fn prepare<'a>(args: &RunArgs, manifest: &'a Manifest) -> Prepared<'a> {
         WindowChoice::Auto => Window::Of(WINDOW),
     };
     let prepared = preload::run::prepare(manifest, engine, window);
-    if let Some(warning) = text::preload::misfit(&args.manifest, &manifest.about, &host(), &prepared.report) {
+    if let Some(warning) =
+        text::preload::misfit(&args.manifest, &manifest.about, &os::machine::host(), &prepared.report)
+    {
         output::complain(&warning);
     }
     if args.verbose {
@@ -213,7 +206,7 @@ fn status(args: &StatusArgs) -> Result<Exit> {
         schema: "thaw.preload/1",
         manifest: shown(&args.manifest),
         about: manifest.about,
-        host: host(),
+        host: os::machine::host(),
         reads: manifest.reads.len(),
         report,
     };
@@ -260,13 +253,4 @@ fn uninstall(args: &UninstallArgs) -> Result<Exit> {
     let kept = preload::install::uninstall(&installation)?;
     output::page(&text::preload::uninstalled(&installation, &kept, text::width::of_terminal()))?;
     Ok(if kept.is_empty() { Exit::Done } else { Exit::No })
-}
-
-/// This machine's name.
-fn host() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
-fn now() -> u64 {
-    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }
