@@ -110,7 +110,9 @@ impl Places {
             return Err(Error::new(Exit::Machine, "this user has no home: HOME is not set", "").hint("set HOME"));
         };
         // sudo may leave HOME as it was: its owner could neither change what root writes there nor be kept from leading root elsewhere.
-        if let Some(theirs) = [&data, &config].into_iter().find(|path| !is_of_root(path)).filter(|_| is_root()) {
+        if rustix::process::geteuid().is_root()
+            && let Some(theirs) = [&data, &config].into_iter().find(|path| !is_of_root(path))
+        {
             return Err(Error::on(Exit::Usage, "root does not install for another user:", theirs)
                 .hint("run it as that user, or for all users with --system"));
         }
@@ -297,10 +299,6 @@ pub fn uninstall(installation: &Installation) -> Result<Vec<Kept>> {
 
 fn one_line(path: &Path) -> Option<&str> {
     path.to_str().filter(|path| !path.contains(char::is_control))
-}
-
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
 }
 
 /// Whether a path, as far as it is there, and all directories above it belong to root, and not everybody may put something else in their place.

@@ -319,7 +319,8 @@ fn detached(calls: &[Call], work: impl FnOnce(RawFd)) -> bool {
                     next = fd + 1;
                 }
                 libc::syscall(libc::SYS_close_range, next, libc::c_uint::MAX, 0);
-                work(program);
+                // A bug of ours must not come back from here: the program would be started twice.
+                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(program)));
             }
             libc::_exit(i32::from(grandchild < 0));
         }

@@ -51,7 +51,7 @@ pub struct OrderArgs {
     /// Print a list of functions or object files instead, with their sizes
     #[arg(long, value_name = "WHICH", conflicts_with = "output")]
     pub list: Option<List>,
-    /// Print one JSON document instead of text; it has all functions and object files
+    /// Print one JSON document instead of text; it has all functions
     #[arg(long)]
     pub json: bool,
 }

@@ -70,7 +70,7 @@ pub fn functions<'d>(functions: impl IntoIterator<Item = &'d FunctionDocument>, 
 }
 
 /// Object files: how much of each is called.
-pub fn objects(objects: &[ObjectDocument], width: usize) -> Page {
+pub fn objects<'d>(objects: impl IntoIterator<Item = &'d ObjectDocument>, width: usize) -> Page {
     let mut page = Page::new(width);
     let mut table = Table::new([
         ("called", Align::Right),

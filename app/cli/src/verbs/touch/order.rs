@@ -25,7 +25,8 @@ pub struct OrderDocument {
     pub order: Vec<FunctionDocument>,
     /// What nobody called; `None`: the file is not here, so that nobody knows what else it has.
     pub never: Option<Vec<FunctionDocument>>,
-    /// Object files, in the order of the first call into each, those that nobody calls last; `None`: there are no debug data, or the file is not here.
+    /// With `--list objects`: in the order of the first call into each, those that nobody calls last.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub objects: Option<Vec<ObjectDocument>>,
     /// Called functions without a name: no linker can be told of them.
     pub unnamed: u64,
@@ -89,7 +90,7 @@ pub fn run(args: &OrderArgs) -> Result<Exit> {
             List::Hot => text::order::functions(called(true), width),
             List::Cold => text::order::functions(called(false), width),
             List::Never => text::order::functions(never(&document)?, width),
-            List::Objects => text::order::objects(objects(&document)?, width),
+            List::Objects => text::order::objects(document.objects.iter().flatten(), width),
         })?;
         return Ok(Exit::Done);
     }
@@ -159,7 +160,8 @@ fn document(args: &OrderArgs) -> Result<OrderDocument> {
     let order: Vec<FunctionDocument> = order::balanced(&calls).into_iter().map(line).collect();
     let pages: HashSet<u64> = order.iter().flat_map(|function| pages_of(function.offset, function.bytes)).collect();
     let never = program.never(&order, &known);
-    let objects = never.as_ref().map(|never| program.objects(&order, never)).transpose()?.flatten();
+    // The debug data of a browser take a while, and who wants an order file need not have any.
+    let objects = (args.list == Some(List::Objects)).then(|| program.objects(&order, never.as_deref())).transpose()?;
     let bytes: u64 = order.iter().fold(0, |sum: u64, function| sum.saturating_add(function.bytes));
     Ok(OrderDocument {
         schema: "thaw.order/1",
@@ -277,11 +279,17 @@ impl Program {
     }
 
     /// What each object file has of them.
-    fn objects(&self, order: &[FunctionDocument], never: &[FunctionDocument]) -> Result<Option<Vec<ObjectDocument>>> {
-        let Some((path, best, bytes)) = self.described() else { return Ok(None) };
-        let units = Units::of(best, path, bytes)
-            .map_err(|why| Error::on(Exit::Data, "cannot read the debug data of", path).because(why))?;
-        let Some(units) = units else { return Ok(None) };
+    fn objects(&self, order: &[FunctionDocument], never: Option<&[FunctionDocument]>) -> Result<Vec<ObjectDocument>> {
+        let unknown = |why: String| {
+            Error::on(Exit::Data, "nobody knows which object files there are in", &self.path)
+                .because(why)
+                .hint("compile it with -g, or give its unstripped copy with --symbols")
+        };
+        let (Some((path, best, bytes)), Some(never)) = (self.described(), never) else {
+            return Err(unknown(NOT_HERE.into()));
+        };
+        let units = Units::of(best, path, bytes).map_err(unknown)?;
+        let units = units.ok_or_else(|| unknown("it has no debug data".into()))?;
         let mut places: HashMap<Option<&Path>, usize> = HashMap::new();
         let mut objects: Vec<ObjectDocument> = Vec::new();
         for function in order.iter().chain(never) {
@@ -299,20 +307,8 @@ impl Program {
                 object.called_bytes = object.called_bytes.saturating_add(function.bytes);
             }
         }
-        Ok(Some(objects))
+        Ok(objects)
     }
-}
-
-/// The object files.
-///
-/// # Errors
-/// Nobody knows them.
-fn objects(document: &OrderDocument) -> Result<&[ObjectDocument]> {
-    document.objects.as_deref().ok_or_else(|| {
-        Error::new(Exit::Data, "nobody knows which object files there are in", &document.file)
-            .because(if document.never.is_some() { "it has no debug data" } else { NOT_HERE })
-            .hint("compile it with -g, or give its unstripped copy with --symbols")
-    })
 }
 
 /// Why what nobody called is not known.
