@@ -1,8 +1,9 @@
-//! Bytes to everything that finds functions in ELF files.
+//! Bytes to everything that finds functions in ELF files, and the object files that they are from.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use touch::function::{Names, function_starts};
+use std::path::Path;
+use touch::function::{Names, Units, function_starts};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(starts) = function_starts(bytes) {
@@ -12,4 +13,7 @@ fuzz_target!(|bytes: &[u8]| {
     let names = Names::of(bytes);
     (0..64).for_each(|offset| drop(names.get(offset)));
     assert!(names.count() <= bytes.len());
+    if let Ok(Some(units)) = Units::of(bytes, Path::new("/nowhere"), bytes) {
+        (0..64).for_each(|offset| drop(units.get(offset).map(Path::to_path_buf)));
+    }
 });

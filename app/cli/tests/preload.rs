@@ -169,6 +169,9 @@ fn the_program_takes_the_process_its_input_and_its_files() {
             }
         };
         command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        // So low that thaw raises it for itself.
+        // SAFETY: setrlimit is a plain system call.
+        unsafe { command.pre_exec(|| limit_open_files(40)) };
         command
     };
     let run = |through_thaw: bool| {
@@ -185,6 +188,12 @@ fn the_program_takes_the_process_its_input_and_its_files() {
     };
     // No more open files, the same limit, the same input.
     assert_eq!(run(true), run(false));
+}
+
+fn limit_open_files(most: u64) -> std::io::Result<()> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = Rlimit { current: Some(most), ..getrlimit(Resource::Nofile) };
+    Ok(setrlimit(Resource::Nofile, limit)?)
 }
 
 #[test]
@@ -307,6 +316,11 @@ fn a_launcher_is_installed_listed_and_taken_away() {
         .says("undo: thaw preload uninstall --desktop tool.desktop");
     let json = at_home(&scratch, &["doctor", "--json"]).json();
     assert_eq!(json["installed"][0]["files"].as_array().unwrap().len(), 2);
+    // A record that cannot be read is no reason to forget what it stands for.
+    scratch.write("state/installed/preload-user-unit-other.json", "{");
+    at_home(&scratch, &["doctor"]).exits(1).says("undo: thaw preload").says("preload-user-unit-other.json");
+    at_home(&scratch, &["preload", "uninstall", "--unit", "other"]).exits(5).complains("damaged");
+    std::fs::remove_file(scratch.path("state/installed/preload-user-unit-other.json")).unwrap();
 
     let uninstall = ["preload", "uninstall", "--desktop", "tool.desktop"];
     at_home(&scratch, &uninstall).exits(0);
@@ -351,6 +365,14 @@ fn what_cannot_be_installed_changes_nothing() {
     install("../tool.desktop").exits(2).complains("no name");
     at_home(&scratch, &["preload", "install", "missing", "--desktop", "tool.desktop"]).exits(5);
     at_home(&scratch, &["preload", "install", "a.preload"]).exits(2).complains("--desktop");
+    if rustix::process::geteuid().is_root() {
+        // As sudo leaves it: the home of another user.
+        std::fs::create_dir(scratch.path("home")).unwrap();
+        std::os::unix::fs::chown(scratch.path("home"), Some(65_534), None).unwrap();
+        install("tool.desktop").exits(2).complains("another user").hints("--system");
+        assert_eq!(scratch.names("home"), Vec::<String>::new());
+        std::fs::remove_dir(scratch.path("home")).unwrap();
+    }
     // A file where a directory has to be made.
     scratch.write("home/.local/share", "in the way");
     install("tool.desktop").exits(3).complains("cannot write");

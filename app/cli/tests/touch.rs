@@ -404,7 +404,9 @@ fn linkers_lay_functions_out_in_the_order_of_the_file() {
     scratch.thaw(["order", "a.thaw", "b.thaw", "--list", "never"]).exits(0).says("never_one").says("never_two");
     let cold = scratch.thaw(["order", "a.thaw", "b.thaw", "--list", "cold"]).exits(0).says("only_with_a");
     assert!(!cold.out().contains("first"));
+    scratch.thaw(["order", "a.thaw", "--list", "objects"]).exits(5).complains("no debug data").hints("-g");
     let json = scratch.thaw(["order", "a.thaw", "--json"]).exits(0).json();
+    assert!(json["objects"].is_null(), "only if they are asked for");
     assert_eq!(json["schema"], "thaw.order/1");
     let names: Vec<&str> = json["order"].as_array().unwrap().iter().filter_map(|it| it["name"].as_str()).collect();
     let own: Vec<&&str> = names.iter().filter(|name| both.contains(name) || name.starts_with("only")).collect();
@@ -426,4 +428,51 @@ fn linkers_lay_functions_out_in_the_order_of_the_file() {
     scratch.thaw(["order", "bare.thaw", "--symbols", "other"]).exits(5).complains("another build");
     scratch.thaw(["order", "a.thaw", "bare.thaw"]).exits(2).complains("bare.thaw");
     scratch.nothing_left();
+}
+
+#[test]
+fn object_files_are_told_by_the_first_call_into_each() {
+    if cfg!(not(target_arch = "x86_64")) {
+        return testing::skip("the function engine is for x86-64");
+    }
+    let _machine = alone();
+    let scratch = Scratch::new();
+    for (name, text) in [
+        ("late.c", "int late(int x) { return x + 1; }\nint never(int x) { return x; }\n"),
+        ("early.c", "int early(int x) { return x; }\n"),
+        ("unused.c", "int unused(int x) { return x * 3; }\n"),
+        ("main.c", "int early(int), late(int);\nint main(int n, char **v) { return late(early(0)) - 1; }\n"),
+    ] {
+        scratch.write(name, text);
+    }
+    let sources = ["late.c", "early.c", "unused.c", "main.c"].map(|name| scratch.path(name));
+    let mut cc = Command::new("cc");
+    cc.args(["-O1", "-g", "-fno-inline"]).args(&sources).arg("-o").arg(scratch.path("app"));
+    if !cc.output().is_ok_and(|said| said.status.success()) {
+        return testing::skip("needs a C compiler");
+    }
+    let app = scratch.path("app");
+    let app = app.to_str().unwrap();
+    scratch.thaw(["touch", "--engine", "function", "-o", "a.thaw", "--", app]).exits(0);
+    let json = scratch.thaw(["order", "a.thaw", "--list", "objects", "--json"]).exits(0).json();
+    let own: Vec<(String, u64, u64)> = json["objects"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|it| {
+            let source = it["source"].as_str()?.rsplit('/').next()?.to_owned();
+            Some((source, it["called"].as_u64()?, it["functions"].as_u64()?))
+        })
+        .filter(|(source, ..)| sources.iter().any(|path| path.ends_with(source)))
+        .collect();
+    let expected = [("main.c", 1, 1), ("early.c", 1, 1), ("late.c", 1, 2), ("unused.c", 0, 1)];
+    assert_eq!(own, expected.map(|(source, called, all)| (source.to_owned(), called, all)));
+    scratch.thaw(["order", "a.thaw", "--list", "objects"]).exits(0).says("unused.c").says("no debug data");
+    // Debug data that were split off are found by the program's build-id only where distributions put them; given, they are taken.
+    for words in [["--only-keep-debug", "app", "app.debug"], ["--strip-debug", "app", "app"]] {
+        Command::new("objcopy").current_dir(scratch.path("")).args(words).status().unwrap();
+    }
+    scratch.thaw(["touch", "--engine", "function", "-o", "b.thaw", "--", app]).exits(0);
+    scratch.thaw(["order", "b.thaw", "--list", "objects"]).exits(5).complains("no debug data");
+    scratch.thaw(["order", "b.thaw", "--list", "objects", "--symbols", "app.debug"]).exits(0).says("unused.c");
 }

@@ -1,11 +1,12 @@
 //! Debug data: where the file is that they were split off to, and their bytes out of compressed sections.
 //!
-//! Not for what they say. Files are opened by the caller, in the way that it keeps them: a recording or a damaged object may name anything.
+//! Not for what they say. [`with_dwarf`] opens what it needs; who keeps files open in a way of its own finds and decompresses with the rest.
 
-use crate::Image;
+use crate::{Image, Order};
 use flate2::read::ZlibDecoder;
-use object::ReadRef;
+use gimli::{DwarfSections, EndianSlice, RunTimeEndian};
 use object::elf::ELFCOMPRESS_ZLIB;
+use object::{ReadCache, ReadRef};
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -19,6 +20,58 @@ const DEBUG_ROOT: &str = "/usr/lib/debug";
 const LINK: u64 = 4096 + 64;
 /// zlib makes nothing smaller than by this factor: what claims more is damaged.
 const ZLIB_FACTOR: u64 = 1100;
+
+/// Bytes of debug data.
+pub type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
+
+/// What `work` makes of the debug data of an ELF file: its own, or those that were split off from it. `None`: there are none.
+///
+/// # Errors
+/// They cannot be read, or what `work` says.
+pub fn with_dwarf<'data, R: ReadRef<'data>, T>(
+    image: &Image<R>,
+    path: &Path,
+    work: impl FnOnce(&gimli::Dwarf<Slice<'_>>) -> gimli::Result<T>,
+) -> Result<Option<T>, String> {
+    if image.section(".debug_info").is_some() {
+        return lend(image, path, work).map(Some);
+    }
+    let opened = |path: &Path| {
+        let cache = opened(path)?;
+        let build_id = Image::of(&cache).ok()?.build_id;
+        Some((cache, build_id))
+    };
+    let Some((file, cache)) = split_off(image, path, opened) else { return Ok(None) };
+    let image = Image::of(&cache).map_err(|miss| miss.to_string())?;
+    lend(&image, &file, work).map(Some)
+}
+
+fn lend<'data, R: ReadRef<'data>, T>(
+    image: &Image<R>,
+    path: &Path,
+    work: impl FnOnce(&gimli::Dwarf<Slice<'_>>) -> gimli::Result<T>,
+) -> Result<T, String> {
+    let sections = DwarfSections::load(|id| section(image, id.name()))?;
+    let common = common(image, path, opened);
+    let common = match &common {
+        Some(cache) => {
+            let image = Image::of(cache).map_err(|miss| miss.to_string())?;
+            Some(DwarfSections::load(|id| section(&image, id.name()))?)
+        }
+        None => None,
+    };
+    let endian = match image.order {
+        Order::Little => RunTimeEndian::Little,
+        Order::Big => RunTimeEndian::Big,
+    };
+    let dwarf = sections.borrow_with_sup(common.as_ref(), |section| EndianSlice::new(section, endian));
+    work(&dwarf).map_err(|error| error.to_string())
+}
+
+fn opened(path: &Path) -> Option<ReadCache<File>> {
+    // Opening a pipe would wait for ever.
+    Some(ReadCache::new(File::open(Some(path).filter(|path| path.is_file())?).ok()?))
+}
 
 /// The file of debug data that belongs to an object: below `/usr/lib/debug` by build-id, or by `.gnu_debuglink` beside it, in `.debug` and below
 /// `/usr/lib/debug`. `open` gives an ELF file and its build-id. The build-id decides whether it is the right one; without one in the object, the link's

@@ -23,20 +23,34 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
 /// # Errors
 /// As [`write_whole`], and what `fill` says.
 pub fn write_by(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
-    let fresh = name_beside(path);
-    let written = File::create(&fresh)
-        .and_then(|file| {
-            let mut file = BufWriter::new(file);
-            fill(&mut file)?;
-            file.into_inner()?.sync_all()
-        })
+    let cannot = |cause: io::Error| Error::on(Exit::Machine, "cannot write", path).because(cause);
+    // The rename would take the name of a device or a pipe away from everybody, as with `-o /dev/stdout` by root.
+    let is_stream = fs::read_link(path).is_ok_and(|target| target.starts_with("/proc"));
+    if is_stream || fs::metadata(path).is_ok_and(|about| !about.is_file()) {
+        return Err(cannot(io::Error::other("it is no regular file")));
+    }
+    let (fresh, file) = create_beside(path).map_err(cannot)?;
+    let mut file = BufWriter::new(file);
+    let written = fill(&mut file)
+        .and_then(|()| file.into_inner()?.sync_all())
         .and_then(|()| fs::rename(&fresh, path))
         .and_then(|()| sync_directory_of(path));
     written.map_err(|cause| {
-        // It may not be there at all, or have its name already.
+        // It may have its name already.
         let _ = fs::remove_file(&fresh);
-        Error::on(Exit::Machine, "cannot write", path).because(cause)
+        cannot(cause)
     })
+}
+
+/// A new file beside `target`. Where others may write too, a name that can be guessed may be theirs, and a link to anywhere: such a name is not taken.
+fn create_beside(target: &Path) -> io::Result<(PathBuf, File)> {
+    loop {
+        let fresh = name_beside(target);
+        match File::create_new(&fresh) {
+            Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
+            created => return created.map(|file| (fresh, file)),
+        }
+    }
 }
 
 /// A name in the directory of `target` that nobody else uses. Files of that name are hidden.
@@ -135,5 +149,44 @@ mod tests {
         assert_eq!(write_whole(&path, b"text").unwrap_err().exit, Exit::Machine);
         assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1);
         assert!(write_whole(&home.path().join("no/such/place"), b"text").is_err());
+    }
+
+    #[test]
+    fn devices_pipes_and_streams_keep_their_names() {
+        let home = tempfile::tempdir().unwrap();
+        let at = |name: &str| home.path().join(name);
+        std::os::unix::fs::symlink("/dev/null", at("device")).unwrap();
+        std::os::unix::fs::symlink("/proc/self/fd/1", at("stdout")).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, at("pipe"), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        for name in ["device", "stdout", "pipe"] {
+            assert!(write_whole(&at(name), b"text").unwrap_err().to_string().contains("no regular file"), "{name}");
+            assert!(!at(name).symlink_metadata().unwrap().is_file());
+        }
+        // A link to a file is replaced, and what it leads to stays as it is.
+        fs::write(at("other"), "other").unwrap();
+        std::os::unix::fs::symlink(at("other"), at("link")).unwrap();
+        write_whole(&at("link"), b"text").unwrap();
+        assert_eq!(
+            (fs::read(at("link")).unwrap(), fs::read(at("other")).unwrap()),
+            (b"text".to_vec(), b"other".to_vec())
+        );
+    }
+
+    #[test]
+    fn a_name_that_is_taken_is_not_written_through() {
+        let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join("theirs"), "theirs").unwrap();
+        let path = home.path().join("mine");
+        // Whatever number the next names have, these links are there first.
+        let next = name_beside(&path).to_string_lossy().rsplit('-').next().unwrap().parse::<u64>().unwrap();
+        let (start, _) = path.to_str().unwrap().rsplit_once('/').unwrap();
+        for number in next..next + 50 {
+            let name = format!("{start}/.mine.thaw-{}-{number}", std::process::id());
+            std::os::unix::fs::symlink(home.path().join("theirs"), name).unwrap();
+        }
+        write_whole(&path, b"mine").unwrap();
+        assert_eq!(fs::read(home.path().join("theirs")).unwrap(), b"theirs");
+        assert_eq!(fs::read(&path).unwrap(), b"mine");
+        assert!(path.symlink_metadata().unwrap().is_file());
     }
 }

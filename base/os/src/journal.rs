@@ -12,7 +12,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// How a change is undone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -441,7 +441,7 @@ impl Journal {
         static SEQUENCE: AtomicU64 = AtomicU64::new(0);
         fs::create_dir_all(&self.directory)?;
         let pid = std::process::id();
-        let created_unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
+        let created_unix_ns = crate::machine::now_unix_ns();
         let stored = Stored {
             boot_id: boot_id(),
             pid,

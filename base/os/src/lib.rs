@@ -22,6 +22,7 @@ pub mod pressure;
 pub mod process;
 #[cfg(target_arch = "x86_64")]
 pub mod ptrace;
+pub mod records;
 pub mod spawn;
 pub mod tracefs;
 pub mod tree;

@@ -1,11 +1,22 @@
-//! Facts of the machine as a whole: what two recordings must share to be compared.
+//! The machine as a whole: its name, its clock, and what two recordings must share to be compared.
 
 use crate::disk::active;
 use crate::mounts::read_value;
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Subject (`machine`, `cpu`, `disk:vda`, `filesystem:/`), key, value.
 pub type Fact = (String, String, String);
+
+/// Its name, for people.
+pub fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// Nanoseconds since 1970; 0 where the clock is before that.
+pub fn now_unix_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}
 
 /// Kernel, distribution, memory, virtualisation, and settings that change how programs start. What cannot be read
 /// is left out.

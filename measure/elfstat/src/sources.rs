@@ -3,12 +3,11 @@
 //! A file without debug data has initializers without sources. Not for inlined calls or demangled names.
 
 use crate::report::FileReport;
-use elf::{Image, Order, debug};
-use gimli::{EndianSlice, RunTimeEndian};
+use elf::Image;
+use elf::debug::{self, Slice};
 use model::{Warning, WarningKind};
-use object::{ReadCache, ReadRef};
+use object::ReadRef;
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// Adds source and line to each initializer, as far as debug data tell.
@@ -20,18 +19,10 @@ pub(crate) fn add<'data, R: ReadRef<'data>>(image: &Image<R>, path: &Path, repor
     if wanted.is_empty() {
         return;
     }
-    let found = if image.section(".debug_info").is_some() {
-        located(image, path, &wanted)
-    } else {
-        match debug::split_off(image, path, opened) {
-            Some((file, cache)) => {
-                Image::of(&cache).map_err(|miss| miss.to_string()).and_then(|image| located(&image, &file, &wanted))
-            }
-            None => return,
-        }
-    };
+    let found = debug::with_dwarf(image, path, |dwarf| search(dwarf, &wanted));
     match found {
-        Ok(found) => functions
+        Ok(None) => {}
+        Ok(Some(found)) => functions
             .iter_mut()
             .for_each(|function| function.source = function.address.and_then(|address| found.get(&address).cloned())),
         Err(why) => {
@@ -40,42 +31,9 @@ pub(crate) fn add<'data, R: ReadRef<'data>>(image: &Image<R>, path: &Path, repor
     }
 }
 
-/// Source and line of these addresses, which are sorted.
-fn located<'data, R: ReadRef<'data>>(
-    image: &Image<R>,
-    path: &Path,
-    wanted: &[u64],
-) -> Result<BTreeMap<u64, String>, String> {
-    let sections = gimli::DwarfSections::load(|id| debug::section(image, id.name()))?;
-    let common = debug::common(image, path, |path| Some(ReadCache::new(File::open(path).ok()?)));
-    let common = match &common {
-        Some(cache) => {
-            let image = Image::of(cache).map_err(|miss| miss.to_string())?;
-            Some(gimli::DwarfSections::load(|id| debug::section(&image, id.name()))?)
-        }
-        None => None,
-    };
-    let endian = match image.order {
-        Order::Little => RunTimeEndian::Little,
-        Order::Big => RunTimeEndian::Big,
-    };
-    let dwarf = sections.borrow_with_sup(common.as_ref(), |section| EndianSlice::new(section, endian));
+/// Source and line of these addresses, which are sorted: goes through the compilation units until each is found.
+fn search(dwarf: &gimli::Dwarf<Slice>, wanted: &[u64]) -> gimli::Result<BTreeMap<u64, String>> {
     let mut found = BTreeMap::new();
-    search(&dwarf, wanted, &mut found).map_err(|error| error.to_string())?;
-    Ok(found)
-}
-
-/// A file of debug data, and its build-id.
-fn opened(path: &Path) -> Option<(ReadCache<File>, Option<String>)> {
-    let cache = ReadCache::new(File::open(path).ok()?);
-    let build_id = Image::of(&cache).ok()?.build_id;
-    Some((cache, build_id))
-}
-
-type Reader<'a> = EndianSlice<'a, RunTimeEndian>;
-
-/// Goes through the compilation units until each address is found.
-fn search(dwarf: &gimli::Dwarf<Reader>, wanted: &[u64], found: &mut BTreeMap<u64, String>) -> gimli::Result<()> {
     let mut headers = dwarf.units();
     while found.len() < wanted.len()
         && let Some(header) = headers.next()?
@@ -93,11 +51,11 @@ fn search(dwarf: &gimli::Dwarf<Reader>, wanted: &[u64], found: &mut BTreeMap<u64
             }
         }
     }
-    Ok(())
+    Ok(found)
 }
 
 /// `dir/file.cpp:12` by the unit's line table; without one, the unit's own name.
-fn source_of(dwarf: &gimli::Dwarf<Reader>, unit: &gimli::Unit<Reader>, address: u64) -> gimli::Result<Option<String>> {
+fn source_of(dwarf: &gimli::Dwarf<Slice>, unit: &gimli::Unit<Slice>, address: u64) -> gimli::Result<Option<String>> {
     let directory = unit.comp_dir.map(|directory| text(&directory));
     if let Some(program) = unit.line_program.clone() {
         let mut rows = program.rows();
@@ -126,6 +84,6 @@ fn source_of(dwarf: &gimli::Dwarf<Reader>, unit: &gimli::Unit<Reader>, address: 
     Ok(unit.name.map(|name| model::shown(&Path::new(&directory.unwrap_or_default()).join(text(&name)))))
 }
 
-fn text(reader: &Reader) -> String {
+fn text(reader: &Slice) -> String {
     String::from_utf8_lossy(reader.slice()).into_owned()
 }

@@ -11,6 +11,7 @@ pub use tool::Tool;
 
 use crate::engine::{Engine, Trace};
 use model::{Error, Exit, Result, TouchEngine, TraceRows};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// The byte engine: what a program that was started by [`Tool::command`] wrote into a directory. Who starts it sees to that.
@@ -38,7 +39,7 @@ impl Written {
         let mut images = Vec::new();
         for entry in std::fs::read_dir(&self.directory).map_err(|cause| cannot(&self.directory, cause))? {
             let path = entry.map_err(|cause| cannot(&self.directory, cause))?.path();
-            let bytes = std::fs::read(&path).map_err(|cause| cannot(&path, cause))?;
+            let Some(bytes) = read(&path).map_err(|cause| cannot(&path, cause))? else { continue };
             // A program that was killed before its first byte was written.
             if bytes.is_empty() {
                 continue;
@@ -52,6 +53,16 @@ impl Written {
         images.sort_by_key(|image| image.start_ns);
         Ok(images)
     }
+}
+
+/// The bytes of a regular file; `None`: it is something else. Where the programs of the tree may be of several users, others may leave pipes and links.
+fn read(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
+    if !path.symlink_metadata()?.is_file() {
+        return Ok(None);
+    }
+    let mut bytes = Vec::new();
+    os::cache::open_quietly(path)?.read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
 }
 
 impl Engine for Written {
@@ -77,5 +88,23 @@ impl Trace for Written {
             .hint("its own words are in the program's output: run `valgrind --tool=none PROGRAM` by hand"));
         }
         Ok(rows(&images, &self.foreign, t0_monotonic_ns))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_leave_beside_the_output_is_not_waited_for() {
+        let home = tempfile::tempdir().unwrap();
+        let pipe = home.path().join("icegrind.1.0");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", home.path().join("icegrind.2.0")).unwrap();
+        std::fs::write(home.path().join("icegrind.3.0"), "").unwrap();
+        let engine = Written { directory: home.path().to_owned(), foreign: Vec::new() };
+        assert!(engine.images().unwrap().is_empty());
+        std::fs::write(home.path().join("icegrind.3.0"), "dear diary").unwrap();
+        assert_eq!(engine.images().unwrap_err().exit, Exit::Data);
     }
 }

@@ -7,6 +7,7 @@
 
 mod engine;
 mod starts;
+mod units;
 mod unwind;
 
 #[cfg(target_arch = "x86_64")]
@@ -30,3 +31,4 @@ pub use engine::{Functions, Helper};
 #[cfg(target_arch = "x86_64")]
 pub use helper::serve;
 pub use starts::{Function, Hooks, Names, Starts, function_starts};
+pub use units::Units;

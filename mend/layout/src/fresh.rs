@@ -2,18 +2,22 @@
 //! a name that `thaw doctor --mend` removes.
 
 use model::{Error, Exit, Result};
-use os::file::{attributes, name_beside, set_times, sync_directory_of};
+use os::file::{attributes, directory_of, name_beside, set_times};
 use os::journal::{self, Undo};
-use rustix::fs::XattrFlags;
+use rustix::fs::{Mode, OFlags, XattrFlags};
+use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::io::{self, Read, Seek};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// A new file. Dropped before it is placed, it is removed.
 pub struct Fresh {
     pub file: File,
     pub path: PathBuf,
+    /// Names are looked up in here: nobody who may change the directories above can lead the new file elsewhere.
+    directory: File,
+    target: OsString,
     /// Removes the file; the last to go.
     _entry: journal::Entry,
 }
@@ -21,17 +25,30 @@ pub struct Fresh {
 impl Fresh {
     /// Creates one in the directory of `target`, open for reading and writing, for its owner alone.
     pub fn beside(target: &Path) -> Result<Self> {
-        let path = std::path::absolute(name_beside(target))
-            .map_err(|cause| Error::on(Exit::Machine, "cannot write to", target).because(cause))?;
+        let cannot = |cause: io::Error| Error::on(Exit::Machine, "cannot write to", target).because(cause);
+        let name = target.file_name().ok_or_else(|| cannot(io::ErrorKind::IsADirectory.into()))?;
+        let path = std::path::absolute(name_beside(target)).map_err(cannot)?;
+        let directory = File::open(directory_of(&path)).map_err(cannot)?;
         let mut made = None;
         let entry = journal::hold(Undo::RemoveTree { path: path.clone() }, || {
-            let open = fs::OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path);
-            let file = open.map_err(|cause| Error::on(Exit::Machine, "cannot create", &path).because(cause))?;
-            made = Some(file);
+            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+            let own = path.file_name().unwrap_or_default();
+            let opened = rustix::fs::openat(&directory, own, flags, Mode::RUSR | Mode::WUSR);
+            let opened = opened.map_err(|cause| Error::on(Exit::Machine, "cannot create", &path).because(cause))?;
+            made = Some(File::from(opened));
             Ok(())
         })?;
         let file = made.ok_or_else(|| Error::bug("the journal made no change"))?;
-        Ok(Self { file, path, _entry: entry })
+        Ok(Self { file, path, directory, target: name.to_owned(), _entry: entry })
+    }
+
+    /// What was written, as a reader will see it.
+    pub fn content(&self) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let mut file = &self.file;
+        let read = file.rewind().and_then(|()| file.read_to_end(&mut bytes));
+        read.map_err(|cause| self.failed("cannot read again", cause))?;
+        Ok(bytes)
     }
 
     /// An error about this file.
@@ -60,9 +77,11 @@ impl Fresh {
     }
 
     /// Takes the name of the target.
-    pub fn place(self, target: &Path) -> Result<()> {
-        let replace = |cause: io::Error| Error::on(Exit::Machine, "cannot replace", target).because(cause);
-        fs::rename(&self.path, target).map_err(replace)?;
-        sync_directory_of(target).map_err(replace)
+    pub fn place(self) -> Result<()> {
+        let own = self.path.file_name().unwrap_or_default();
+        let placed = rustix::fs::renameat(&self.directory, own, &self.directory, &self.target);
+        placed.map_err(io::Error::from).and_then(|()| self.directory.sync_all()).map_err(|cause| {
+            Error::on(Exit::Machine, "cannot replace", &self.path.with_file_name(&self.target)).because(cause)
+        })
     }
 }

@@ -4,8 +4,8 @@ mod common;
 
 use common::{Entry, archive, end, text};
 use layout::archive::{
-    Compression, Costs, DirectoryPlace, EntryId, ObstacleKind, Options, Signed, Target, Touched, Uses, Zip, apply,
-    build, pack, parse, plan, reads_now, reads_planned, stat, unpack, used_by_names, used_by_pages, verify,
+    Compression, Costs, DirectoryPlace, EntryId, Method, ObstacleKind, Options, Signed, Target, Touched, Uses, Zip,
+    apply, build, pack, parse, plan, reads_now, reads_planned, stat, unpack, used_by_names, used_by_pages, verify,
 };
 use model::{Bytes, Exit, FileOffset};
 use proptest::prelude::*;
@@ -344,6 +344,14 @@ fn a_directory_and_its_archive_are_the_same() {
     let bytes = fs::read(&archive).unwrap();
     let zip = parse(&bytes).unwrap();
     assert_eq!(names(&zip), ["three", "a/b/one", "a/two", "void/"]);
+    for (disk_rate, used) in [(1.0, Method::Deflated), (1e18, Method::Stored)] {
+        let compression = Compression::Auto(Costs { disk_rate, inflate_rate: f64::INFINITY });
+        let by_time = home.path().join(format!("{used:?}.zip"));
+        pack(&tree, &["three"], &Options { compression, ..Options::default() }, Target::New(&by_time)).unwrap();
+        let bytes = fs::read(&by_time).unwrap();
+        let methods: Vec<Method> = parse(&bytes).unwrap().entries.iter().map(|entry| entry.method).collect();
+        assert_eq!(methods[..2], [used, Method::Deflated], "what is not used is as small as it can be");
+    }
     let back = home.path().join("back");
     assert_eq!(unpack(&zip, &back).unwrap().files, 3);
     let diff = Command::new("diff").arg("-r").args([&tree, &back]).output().unwrap();

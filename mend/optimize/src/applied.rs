@@ -4,9 +4,9 @@
 //! to `pack`, and how a launcher is taken away to `preload`; here stands which of them belong together.
 
 use crate::manifest::{Identity, SCHEMA};
-use model::{Error, Exit, Result};
+use model::{Error, Exit, Result, shown};
+use os::records::{Records, remove};
 use serde::{Deserialize, Serialize};
-use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -90,8 +90,8 @@ impl AppliedFile {
     }
 }
 
-fn records() -> Result<PathBuf> {
-    Ok(os::journal::state_dir()?.join("optimized"))
+fn records() -> Result<Records> {
+    Records::of("optimized")
 }
 
 /// The name of what belongs to a copy, without ending.
@@ -99,16 +99,12 @@ fn key(directory: &Path) -> String {
     format!("{:08x}", crc32fast::hash(directory.as_os_str().as_bytes()))
 }
 
-fn record_of(directory: &Path) -> Result<PathBuf> {
-    Ok(records()?.join(key(directory) + ".json"))
-}
-
 /// Where the originals of the archives of an applied copy are kept: that of the archive with this number.
 ///
 /// # Errors
 /// There is no state directory.
 pub fn kept_original(directory: &Path, number: usize) -> Result<PathBuf> {
-    Ok(records()?.join(format!("{}.{number}.original", key(directory))))
+    Ok(records()?.beside(&format!("{}.{number}.original", key(directory))))
 }
 
 /// Where the preload manifest of an applied copy is kept.
@@ -116,7 +112,7 @@ pub fn kept_original(directory: &Path, number: usize) -> Result<PathBuf> {
 /// # Errors
 /// There is no state directory.
 pub fn preload_manifest(directory: &Path) -> Result<PathBuf> {
-    Ok(records()?.join(key(directory) + ".preload"))
+    Ok(records()?.beside(&(key(directory) + ".preload")))
 }
 
 impl Applied {
@@ -130,44 +126,22 @@ impl Applied {
     /// # Errors
     /// The state directory cannot be written.
     pub fn write(&self) -> Result<()> {
-        let directory = records()?;
-        fs::create_dir_all(&directory).map_err(|cause| {
-            Error::on(Exit::Machine, "cannot write down what will be changed in", &directory).because(cause).hint(
-                "nothing is changed that could not be undone: set THAW_STATE_DIR to a directory that you can write",
-            )
-        })?;
-        let mut bytes = serde_json::to_vec_pretty(self)
-            .map_err(|cause| Error::on(Exit::Usage, "cannot name what lies in", &self.root).because(cause))?;
-        bytes.push(b'\n');
-        os::file::write_whole(&record_of(&self.directory)?, &bytes)
+        records()?.write(&key(&self.directory), self)
     }
 
-    /// What was applied from this copy.
+    /// What was applied from this copy; `None`: nothing.
     ///
     /// # Errors
-    /// Nothing was, or the record is damaged.
-    pub fn read(directory: &Path) -> Result<Self> {
-        let path = record_of(directory)?;
-        let bytes = fs::read(&path).map_err(|cause| match cause.kind() {
-            io::ErrorKind::NotFound => {
-                Error::on(Exit::Usage, "thaw has not applied", directory).hint("`thaw doctor` lists what is applied")
-            }
-            _ => Error::on(Exit::Machine, "cannot read", &path).because(cause),
-        })?;
-        let damaged = |cause: String| Error::on(Exit::Data, "cannot read what was applied from", &path).because(cause);
-        let applied: Self = serde_json::from_slice(&bytes).map_err(|cause| damaged(cause.to_string()))?;
+    /// The record is damaged, of another version of thaw, or of another copy whose name has the same checksum.
+    pub fn read(directory: &Path) -> Result<Option<Self>> {
+        let Some(applied) = records()?.read::<Self>(&key(directory))? else { return Ok(None) };
+        let damaged =
+            |cause: String| Error::on(Exit::Data, "cannot read what was applied from", directory).because(cause);
         match applied.schema == SCHEMA {
-            true => Ok(applied),
+            true if applied.directory == directory => Ok(Some(applied)),
+            true => Err(damaged(format!("the record is of {}", shown(&applied.directory)))),
             false => Err(damaged(format!("it is of the version {:?}", applied.schema))),
         }
-    }
-
-    /// Whether something was applied from this copy.
-    ///
-    /// # Errors
-    /// There is no state directory.
-    pub fn is_there(directory: &Path) -> Result<bool> {
-        Ok(record_of(directory)?.exists())
     }
 
     /// Forgets it, when everything is as it was.
@@ -175,33 +149,17 @@ impl Applied {
     /// # Errors
     /// The record cannot be removed.
     pub fn forget(&self) -> Result<()> {
-        let gone = |path: PathBuf| match fs::remove_file(&path) {
-            Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
-                Err(Error::on(Exit::Machine, "cannot remove", &path).because(cause))
-            }
-            _ => Ok(()),
-        };
         // The record last: as long as it is there, `--undo` can be repeated.
-        self.reordered.iter().try_for_each(|archive| gone(archive.original.clone()))?;
-        self.preload.iter().try_for_each(|preload| gone(preload.manifest.clone()))?;
-        gone(record_of(&self.directory)?)
+        self.reordered.iter().try_for_each(|archive| remove(&archive.original))?;
+        self.preload.iter().try_for_each(|preload| remove(&preload.manifest))?;
+        records()?.forget(&key(&self.directory))
     }
 }
 
-/// Everything that is applied. A record that cannot be read is left out: it is of another version of thaw.
+/// Everything that is applied, and an error for each record of it that cannot be read.
 ///
 /// # Errors
 /// The records are there and cannot be listed.
-pub fn list() -> Result<Vec<Applied>> {
-    let directory = records()?;
-    let unreadable =
-        |cause: io::Error| Error::on(Exit::Machine, "cannot list what is applied in", &directory).because(cause);
-    let entries = match fs::read_dir(&directory) {
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(unreadable)?,
-    };
-    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>().map_err(unreadable)?;
-    paths.sort();
-    let records = paths.iter().filter(|path| path.extension().is_some_and(|ending| ending == "json"));
-    Ok(records.filter_map(|path| serde_json::from_slice(&fs::read(path).ok()?).ok()).collect())
+pub fn list() -> Result<(Vec<Applied>, Vec<Error>)> {
+    records()?.list()
 }

@@ -3,6 +3,7 @@
 
 use crate::manifest::Identity;
 use model::{Error, Exit, Result};
+use os::file::{name_beside, sync_directory_of};
 use os::journal::{Undo, hold};
 use std::fs::{self, File};
 use std::io;
@@ -22,7 +23,7 @@ pub fn keep(path: &Path, expected: Identity, original: &Path) -> Result<()> {
         os::tree::copy(path, original)?;
         File::open(original).and_then(|file| file.sync_all()).map_err(cannot)?;
     }
-    sync_above(original).map_err(cannot)?;
+    sync_directory_of(original).map_err(cannot)?;
     check(original, expected)
 }
 
@@ -35,16 +36,13 @@ pub fn put_back(path: &Path, expected: Identity, original: &Path) -> Result<()> 
     let cannot = |cause: io::Error| Error::on(Exit::Machine, "cannot put the original back:", path).because(cause);
     match fs::rename(original, path) {
         Err(cause) if cause.kind() == io::ErrorKind::CrossesDevices => {}
-        renamed => return renamed.and_then(|()| sync_above(path)).map_err(cannot),
+        renamed => return renamed.and_then(|()| sync_directory_of(path)).map_err(cannot),
     }
-    let mut name = std::ffi::OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(format!(".thaw-{}", std::process::id()));
-    let fresh = path.with_file_name(name);
+    let fresh = name_beside(path);
     let entry = hold(Undo::RemoveTree { path: fresh.clone() }, || {
         os::tree::copy(original, &fresh)?;
         let synced = File::open(&fresh).and_then(|file| file.sync_all());
-        synced.and_then(|()| fs::rename(&fresh, path)).and_then(|()| sync_above(path)).map_err(cannot)
+        synced.and_then(|()| fs::rename(&fresh, path)).and_then(|()| sync_directory_of(path)).map_err(cannot)
     })?;
     entry.undo()
 }
@@ -56,10 +54,6 @@ fn check(original: &Path, expected: Identity) -> Result<()> {
         true => Ok(()),
         false => Err(Error::on(Exit::Data, "the kept original is another file than was kept:", original)),
     }
-}
-
-fn sync_above(path: &Path) -> io::Result<()> {
-    File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
 }
 
 #[cfg(test)]

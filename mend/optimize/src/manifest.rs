@@ -8,9 +8,9 @@ use crate::remedy::{Remedy, Set};
 use model::{CacheState, Error, Exit, Result};
 use serde::{Deserialize, Serialize};
 use stats::Estimate;
-use std::fs::{self, File};
-use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 
 /// The manifest's name in the directory of the copy.
@@ -113,17 +113,17 @@ impl Identity {
         Self { size: bytes.len() as u64, crc32: crc32fast::hash(bytes) }
     }
 
-    /// Of a file as it is now.
+    /// Of a regular file as it is now.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// It cannot be read, or is something else.
     pub fn of(path: &Path) -> io::Result<Self> {
-        let mut file = File::open(path)?;
+        let mut file = open(path)?;
         let mut sum = crc32fast::Hasher::new();
         let mut size = 0;
         let mut piece = vec![0; 1 << 20];
         loop {
-            match io::Read::read(&mut file, &mut piece)? {
+            match file.read(&mut piece)? {
                 0 => return Ok(Self { size, crc32: sum.finalize() }),
                 len => {
                     sum.update(&piece[..len]);
@@ -134,16 +134,20 @@ impl Identity {
     }
 }
 
+/// A manifest may name anything: a pipe is not waited for.
+fn open(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("it is no regular file")),
+    }
+}
+
 /// A name for this machine that stays the same over boots, and tells nothing else.
 pub fn this_machine() -> String {
     let id = fs::read("/etc/machine-id").ok().filter(|id| !id.trim_ascii().is_empty());
     let id = id.unwrap_or_else(|| rustix::system::uname().nodename().to_bytes().to_vec());
     format!("{:08x}", crc32fast::hash(&[b"thaw optimize ", id.trim_ascii()].concat()))
-}
-
-/// This machine's name for people.
-pub fn this_host() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 impl Manifest {
@@ -200,11 +204,12 @@ impl Manifest {
             Error::on(Exit::Data, "cannot read the manifest", &path)
                 .hint("`thaw optimize RECORDING -o DIR` makes a directory with one")
         };
-        let size = fs::metadata(&path).map_err(|cause| wrong().because(cause))?.size();
-        if size > LARGEST {
+        let mut bytes = Vec::new();
+        let read = open(&path).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes));
+        read.map_err(|cause| wrong().because(cause))?;
+        if bytes.len() as u64 > LARGEST {
             return Err(wrong().because("it is too large to be one"));
         }
-        let bytes = fs::read(&path).map_err(|cause| wrong().because(cause))?;
         Self::parse(&bytes).map_err(|cause| wrong().because(cause))
     }
 
@@ -217,7 +222,7 @@ impl Manifest {
             return Ok(());
         }
         Err(Error::new(Exit::Data, "this was measured on another machine:", &self.host)
-            .because(format!("this is {}", this_host()))
+            .because(format!("this is {}", os::machine::host()))
             .hint(
                 "what helps there need not help here: record the program here, then `thaw optimize RECORDING -o DIR`",
             ))
@@ -235,7 +240,7 @@ mod tests {
             thaw: "0.1.0".into(),
             made_unix_ns: 1,
             machine: this_machine(),
-            host: this_host(),
+            host: os::machine::host(),
             recording: "/tmp/a.thaw".into(),
             root: "/opt/app".into(),
             program: "bin/app".into(),
@@ -276,6 +281,10 @@ mod tests {
         }
         let home = tempfile::tempdir().unwrap();
         assert_eq!(Manifest::read(home.path()).unwrap_err().exit, Exit::Data);
+        let pipe = home.path().join(NAME);
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        assert!(Manifest::read(home.path()).unwrap_err().to_string().contains("no regular file"));
+        assert!(Identity::of(&pipe).is_err());
     }
 
     #[test]

@@ -21,7 +21,6 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What a file was, by length and checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,7 +85,7 @@ impl Store {
         original: (&File, &Metadata),
         sums: (Sum, Sum),
     ) -> Result<Kept> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
+        let now = os::machine::now_unix_ns();
         let directory = self.directory.join(format!("{}{now:020}-{}", prefix(path), std::process::id()));
         let create = |cause| failed("cannot keep the original in", &directory, cause);
         fs::DirBuilder::new().mode(0o700).create(&directory).map_err(create)?;

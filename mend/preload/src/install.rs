@@ -5,11 +5,13 @@
 
 use crate::desktop;
 use crate::manifest::Manifest;
-use crate::write::whole;
 use model::{Error, Exit, Result, shown};
+use os::file::{name_beside, sync_directory_of, write_whole};
+use os::records::{self, Records};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -107,6 +109,13 @@ impl Places {
         else {
             return Err(Error::new(Exit::Machine, "this user has no home: HOME is not set", "").hint("set HOME"));
         };
+        // sudo may leave HOME as it was: its owner could neither change what root writes there nor be kept from leading root elsewhere.
+        if rustix::process::geteuid().is_root()
+            && let Some(theirs) = [&data, &config].into_iter().find(|path| !is_of_root(path))
+        {
+            return Err(Error::on(Exit::Usage, "root does not install for another user:", theirs)
+                .hint("run it as that user, or for all users with --system"));
+        }
         let applications = data.join("applications");
         Ok(Self {
             entries: std::iter::once(applications.clone()).chain(shared).collect(),
@@ -119,7 +128,8 @@ impl Places {
 }
 
 impl Subject {
-    fn name(&self) -> &str {
+    /// What was typed.
+    pub fn name(&self) -> &str {
         match self {
             Self::Launcher(name) | Self::Unit(name) => name,
         }
@@ -158,50 +168,31 @@ impl Installation {
     }
 }
 
-fn records() -> Result<PathBuf> {
-    Ok(os::journal::state_dir()?.join("installed"))
+fn records() -> Result<Records> {
+    Records::of("installed")
 }
 
-fn record_of(subject: &Subject, scope: Scope) -> Result<PathBuf> {
+fn record_of(subject: &Subject, scope: Scope) -> String {
     let kind = if matches!(subject, Subject::Launcher(_)) { "launcher" } else { "unit" };
     let scope = if scope == Scope::System { "system" } else { "user" };
-    Ok(records()?.join(format!("preload-{scope}-{kind}-{}.json", subject.name())))
+    format!("preload-{scope}-{kind}-{}", subject.name())
 }
 
-/// Everything that is installed. A record that cannot be read is left out: it is of another version of thaw.
+/// Everything that is installed, and an error for each record of it that cannot be read.
 ///
 /// # Errors
 /// The records are there and cannot be listed.
-pub fn list() -> Result<Vec<Installation>> {
-    let directory = records()?;
-    let unreadable =
-        |cause: io::Error| Error::on(Exit::Machine, "cannot list what is installed in", &directory).because(cause);
-    let entries = match fs::read_dir(&directory) {
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(unreadable)?,
-    };
-    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>().map_err(unreadable)?;
-    paths.sort();
-    Ok(paths.iter().filter_map(|path| serde_json::from_slice(&fs::read(path).ok()?).ok()).collect())
+pub fn list() -> Result<(Vec<Installation>, Vec<Error>)> {
+    records()?.list()
 }
 
-/// What is installed under this name.
+/// What is installed under this name; `None`: nothing.
 ///
 /// # Errors
-/// Nothing is.
-pub fn find(subject: &Subject, scope: Scope) -> Result<Installation> {
+/// This is no name for it; the record cannot be read.
+pub fn find(subject: &Subject, scope: Scope) -> Result<Option<Installation>> {
     subject.check()?;
-    let record = record_of(subject, scope)?;
-    let bytes = fs::read(&record).map_err(|cause| match cause.kind() {
-        io::ErrorKind::NotFound => Error::new(Exit::Usage, "thaw has not installed", subject.name())
-            .hint("`thaw doctor` lists what is installed; --system for what is for all users"),
-        _ => Error::on(Exit::Machine, "cannot read", &record).because(cause),
-    })?;
-    serde_json::from_slice(&bytes).map_err(|cause| {
-        Error::on(Exit::Data, "cannot read what was installed from", &record)
-            .because(cause)
-            .hint("it is damaged or of another version of thaw")
-    })
+    records()?.read(&record_of(subject, scope))
 }
 
 /// Installs a manifest.
@@ -210,8 +201,8 @@ pub fn find(subject: &Subject, scope: Scope) -> Result<Installation> {
 /// There is no such desktop entry or it starts no program; it is installed already; a file cannot be written. Nothing is changed then.
 pub fn install(manifest: &Manifest, subject: &Subject, scope: Scope) -> Result<Installation> {
     subject.check()?;
-    let record = record_of(subject, scope)?;
-    if record.exists() {
+    let (records, record) = (records()?, record_of(subject, scope));
+    if records.has(&record) {
         return Err(Error::new(Exit::Usage, "it is installed already:", subject.name())
             .hint("`thaw preload uninstall` it first; `thaw doctor` lists what is installed"));
     }
@@ -219,8 +210,20 @@ pub fn install(manifest: &Manifest, subject: &Subject, scope: Scope) -> Result<I
     let thaw =
         std::env::current_exe().map_err(|cause| Error::new(Exit::Machine, "cannot find", "thaw").because(cause))?;
     let copy = places.manifests.join(format!("{}.preload", subject.name()));
-    let (Some(thaw), Some(copy_text)) = (thaw.to_str(), copy.to_str()) else {
-        return Err(Error::on(Exit::Machine, "launchers and units can only name paths in UTF-8, not", &copy));
+    if scope == Scope::System && !is_of_root(&thaw) {
+        return Err(Error::on(
+            Exit::Usage,
+            "what all users start must be a file that only root can change, not",
+            &thaw,
+        )
+        .hint("install thaw first, say to /usr/local/bin, and run that one"));
+    }
+    let (Some(thaw), Some(copy_text)) = (one_line(&thaw), one_line(&copy)) else {
+        return Err(Error::on(
+            Exit::Machine,
+            "launchers and units can only name paths in UTF-8 on one line, not",
+            &copy,
+        ));
     };
     let mut notes = Vec::new();
     let mut changes = vec![(copy.clone(), Content::Bytes(manifest.to_bytes()))];
@@ -252,18 +255,13 @@ pub fn install(manifest: &Manifest, subject: &Subject, scope: Scope) -> Result<I
         .map_err(|cause| Error::new(Exit::Machine, "cannot look at what is there", subject.name()).because(cause))?;
     let made = changes.iter().filter_map(|change| change.path.parent()).flat_map(missing).collect();
     let mut installation = Installation { subject: subject.clone(), scope, changes, made, notes };
-    let text =
-        serde_json::to_vec_pretty(&installation).map_err(|cause| Error::bug("cannot make JSON").because(cause))?;
-    let cannot = |path: &Path, cause: io::Error| {
-        let hint = if scope == Scope::System { "run as root" } else { "is it a directory of this user?" };
-        Error::on(Exit::Machine, "cannot write", path).because(cause).hint(hint)
-    };
-    fs::create_dir_all(records()?).and_then(|()| whole(&record, &text)).map_err(|cause| cannot(&record, cause))?;
+    records.write(&record, &installation)?;
     for change in &installation.changes {
-        if let Err(cause) = put(&change.path, &change.after) {
+        if let Err(error) = put(&change.path, &change.after) {
             // Its own error says more than one of the way back, and the record stays if that fails.
             let _ = uninstall(&installation);
-            return Err(cannot(&change.path, cause));
+            let hint = if scope == Scope::System { "run as root" } else { "is it a directory of this user?" };
+            return Err(error.hint(hint));
         }
     }
     installation.notes.extend(verified(&installation));
@@ -287,20 +285,29 @@ pub fn uninstall(installation: &Installation) -> Result<Vec<Kept>> {
             continue;
         }
         match before {
-            Some(before) => put(path, before),
-            None => fs::remove_file(path),
+            Some(before) => put(path, before)?,
+            None => records::remove(path)?,
         }
-        .map_err(|cause| cannot(path, cause))?;
     }
     for directory in installation.made.iter().rev() {
         // One that somebody else uses by now stays.
         let _ = fs::remove_dir(directory);
     }
-    let record = record_of(&installation.subject, installation.scope)?;
-    match fs::remove_file(&record) {
-        Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(cannot(&record, cause)),
-        _ => Ok(kept),
-    }
+    records()?.forget(&record_of(&installation.subject, installation.scope))?;
+    Ok(kept)
+}
+
+fn one_line(path: &Path) -> Option<&str> {
+    path.to_str().filter(|path| !path.contains(char::is_control))
+}
+
+/// Whether a path, as far as it is there, and all directories above it belong to root, and not everybody may put something else in their place.
+fn is_of_root(path: &Path) -> bool {
+    path.ancestors().all(|part| match fs::metadata(part) {
+        // In a sticky directory others can only remove what is theirs.
+        Ok(about) => about.uid() == 0 && (about.mode() & 0o002 == 0 || about.is_dir() && about.mode() & 0o1000 != 0),
+        Err(_) => true,
+    })
 }
 
 /// Directories that are not there yet, the outermost first.
@@ -331,18 +338,16 @@ fn content(path: &Path) -> io::Result<Option<Content>> {
     }))
 }
 
-fn put(path: &Path, content: &Content) -> io::Result<()> {
-    if let Some(directory) = path.parent() {
-        fs::create_dir_all(directory)?;
-    }
+fn put(path: &Path, content: &Content) -> Result<()> {
+    let cannot = |cause: io::Error| Error::on(Exit::Machine, "cannot write", path).because(cause);
+    fs::create_dir_all(os::file::directory_of(path)).map_err(cannot)?;
     match content {
-        Content::Text(text) => whole(path, text.as_bytes()),
-        Content::Bytes(bytes) => whole(path, bytes),
+        Content::Text(text) => write_whole(path, text.as_bytes()),
+        Content::Bytes(bytes) => write_whole(path, bytes),
         Content::Link(target) => {
-            if path.symlink_metadata().is_ok() {
-                fs::remove_file(path)?;
-            }
-            std::os::unix::fs::symlink(target, path)
+            let fresh = name_beside(path);
+            let linked = std::os::unix::fs::symlink(target, &fresh).and_then(|()| fs::rename(&fresh, path));
+            linked.and_then(|()| sync_directory_of(path)).map_err(cannot)
         }
     }
 }
@@ -388,8 +393,6 @@ fn unit_word(word: &str) -> String {
         match letter {
             '"' | '\\' => out.extend(['\\', letter]),
             '%' | '$' => out.extend([letter, letter]),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
             other => out.push(other),
         }
     }

@@ -20,6 +20,5 @@ mod desktop;
 mod identity;
 mod memory;
 mod uring;
-mod write;
 
 pub use identity::Stale;

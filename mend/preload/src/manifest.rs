@@ -18,6 +18,8 @@ use model::{Bytes, Error, Exit, FileOffset, Result, shown};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Read as _;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -248,15 +250,16 @@ impl Manifest {
     /// # Errors
     /// Something else than a manifest is in the way, or the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<()> {
-        if let Ok(before) = std::fs::read(path)
-            && !before.is_empty()
-            && !before.starts_with(HEAD)
-        {
-            return Err(Error::on(Exit::Usage, "will not replace what is not a preload manifest:", path)
-                .hint("choose another name with -o"));
+        // What is no file is refused when it is written; reading a pipe would wait for ever.
+        if path.is_file() {
+            let mut begin = Vec::new();
+            let read = File::open(path).and_then(|file| file.take(HEAD.len() as u64).read_to_end(&mut begin));
+            if read.is_err() || !begin.is_empty() && begin != HEAD {
+                return Err(Error::on(Exit::Usage, "will not replace what is not a preload manifest:", path)
+                    .hint("choose another name with -o"));
+            }
         }
-        crate::write::whole(path, &self.to_bytes())
-            .map_err(|cause| Error::on(Exit::Machine, "cannot write the preload manifest", path).because(cause))
+        os::file::write_whole(path, &self.to_bytes())
     }
 }
 

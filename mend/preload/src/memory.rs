@@ -3,7 +3,6 @@
 use model::Bytes;
 use serde::Serialize;
 use std::fmt;
-use std::path::Path;
 
 /// Share of the last ten seconds in which somebody waited for memory, above which nothing is read.
 const STALLED: f64 = 0.10;
@@ -35,10 +34,19 @@ impl fmt::Display for Short {
     }
 }
 
+/// Whether processes wait for memory now.
+pub(crate) fn is_stalled() -> bool {
+    text("/proc/pressure/memory").is_some_and(|text| stalled(&text).is_some_and(|share| share > STALLED))
+}
+
 /// What may be read, and why that is less than everything. A kernel that does not tell sets no limit.
 pub(crate) fn budget(wanted: Bytes) -> (Bytes, Option<Short>) {
-    let text = |path: &str| std::fs::read_to_string(Path::new(path)).unwrap_or_default();
-    decide(wanted, stalled(&text("/proc/pressure/memory")), available(&text("/proc/meminfo")))
+    let stalled = text("/proc/pressure/memory").and_then(|text| stalled(&text));
+    decide(wanted, stalled, text("/proc/meminfo").and_then(|text| available(&text)))
+}
+
+fn text(path: &str) -> Option<String> {
+    std::fs::read_to_string(path).ok()
 }
 
 fn decide(wanted: Bytes, stalled: Option<f64>, available: Option<Bytes>) -> (Bytes, Option<Short>) {

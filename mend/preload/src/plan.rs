@@ -185,15 +185,15 @@ fn place(file: &Wanted) -> Vec<Placed> {
     let mut placed = Vec::new();
     for (start, end, first) in joined {
         let mut at = start;
-        let mut extents =
-            &file.extents[file.extents.partition_point(|extent| extent.offset.0 + extent.len.0 <= start)..];
+        // Extents of a recording may be anything.
+        let end_of = |extent: &Extent| extent.offset.0.saturating_add(extent.len.0);
+        let mut extents = &file.extents[file.extents.partition_point(|extent| end_of(extent) <= start)..];
         while at < end {
             let (until, disk) = match extents.first() {
                 Some(extent) if extent.offset.0 <= at => {
-                    let disk = DiskOffset(extent.disk.0 + (at - extent.offset.0));
-                    let until = extent.offset.0 + extent.len.0;
+                    let disk = DiskOffset(extent.disk.0.saturating_add(at - extent.offset.0));
                     extents = &extents[1..];
-                    (until, Some(disk))
+                    (end_of(extent), Some(disk))
                 }
                 Some(extent) => (extent.offset.0, None),
                 None => (end, None),
@@ -216,7 +216,7 @@ fn ordered(wanted: &[Wanted], placed: &[Vec<Placed>], gap: Bytes, order: Order) 
             let mut at = 0;
             while at < whole.len.0 {
                 let len = Bytes((whole.len.0 - at).min(LONGEST.0));
-                let disk = whole.disk.map(|disk| DiskOffset(disk.0 + at));
+                let disk = whole.disk.map(|disk| DiskOffset(disk.0.saturating_add(at)));
                 let part = Placed { offset: FileOffset(whole.offset.0 + at), len, disk, first: whole.first };
                 reads.push(Planned { file, placed: part, first: first_use(placed, &part) });
                 at += len.0;
@@ -311,8 +311,8 @@ fn time(wanted: &[Wanted], reads: &[Planned], cost: &Cost<'_>) -> Nanos {
         // Devices on one disk lie far from each other; where the place is not told, each file from every other one.
         let next = devices.len() as u64;
         let device = *devices.entry(file.entry.dev).or_insert(next);
-        let elsewhere = || DiskOffset((u64::from(read.file.0) << 40) + read.placed.offset.0);
-        let disk = DiskOffset((device << 48) + read.placed.disk.unwrap_or_else(elsewhere).0);
+        let elsewhere = || DiskOffset((u64::from(read.file.0) << 40).saturating_add(read.placed.offset.0));
+        let disk = DiskOffset((device << 48).saturating_add(read.placed.disk.unwrap_or_else(elsewhere).0));
         disks.entry(file.disk).or_default().push(DiskRead { disk, len: read.placed.len });
     }
     disks.values().map(|reads| cost(reads)).max().unwrap_or_default()

@@ -10,7 +10,7 @@
 
 use crate::identity::{self, Stale};
 use crate::manifest::{FileIndex, Kind, Manifest, Read};
-use crate::memory::{Short, budget};
+use crate::memory::{Short, budget, is_stalled};
 use crate::uring::{self, Call};
 use model::{Bytes, FileOffset};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -108,7 +108,7 @@ pub struct Prepared<'a> {
     window: Window,
     calls: Vec<Call>,
     /// The calls name files by number: they must stay open.
-    _opened: Opened<'a>,
+    opened: Opened<'a>,
 }
 
 /// Has metadata read, opens the files, and finds out what is not in memory. Never fails: what cannot be read is in the report, and the
@@ -129,7 +129,7 @@ pub fn prepare(manifest: &Manifest, engine: Engine, window: Window) -> Prepared<
     opened.open(|kind| kind != Kind::Device, &data, &mut report);
     let calls = opened.calls(&data);
     report.count(&calls);
-    Prepared { report, engine, window, calls, _opened: opened }
+    Prepared { report, engine, window, calls, opened }
 }
 
 impl Prepared<'_> {
@@ -137,7 +137,14 @@ impl Prepared<'_> {
     ///
     /// # Errors
     /// The engine does not work here, and another one took its place.
-    pub fn ask(&self) -> io::Result<()> {
+    pub fn ask(&mut self) -> io::Result<()> {
+        let outcome = self.ask_all();
+        // Nothing is dropped by the program that takes our place.
+        self.opened.limit.give_back();
+        outcome
+    }
+
+    fn ask_all(&self) -> io::Result<()> {
         // The code that comes after the last call is in memory after this.
         let _ = ask(&[], self.engine);
         let (first, rest) = self.calls.split_at(self.window.fits(&self.calls));
@@ -149,10 +156,14 @@ impl Prepared<'_> {
         ask(rest, self.engine)
     }
 
-    /// Asks for the calls from `asked` on, as earlier ones are done; ends with the program.
+    /// Asks for the calls from `asked` on, as earlier ones are done; ends with the program, or when others wait for memory.
     fn follow(&self, mut asked: usize, program: RawFd) {
         let mut done = 0;
         while asked < self.calls.len() && !has_ended(program) {
+            // A look takes longer than most reads take from memory.
+            if done % CALLS_AT_ONCE == 0 && is_stalled() {
+                return;
+            }
             wait_for(self.calls[done]);
             done += 1;
             let more = (done + self.window.fits(&self.calls[done..])).max(asked);
@@ -220,13 +231,13 @@ fn first_ones(reads: Vec<Read>, room: Bytes) -> (Vec<Read>, Vec<Read>) {
 struct Opened<'a> {
     manifest: &'a Manifest,
     files: Vec<Option<File>>,
-    _allowed: MoreFiles,
+    limit: MoreFiles,
 }
 
 impl<'a> Opened<'a> {
     fn new(manifest: &'a Manifest) -> Self {
-        let _allowed = MoreFiles::allow(manifest.files.len() as u64);
-        Self { manifest, files: manifest.files.iter().map(|_| None).collect(), _allowed }
+        let limit = MoreFiles::allow(manifest.files.len() as u64);
+        Self { manifest, files: manifest.files.iter().map(|_| None).collect(), limit }
     }
 
     /// Opens the files of these kinds and closes those again that are in memory as far as `reads` goes.
@@ -308,7 +319,8 @@ fn detached(calls: &[Call], work: impl FnOnce(RawFd)) -> bool {
                     next = fd + 1;
                 }
                 libc::syscall(libc::SYS_close_range, next, libc::c_uint::MAX, 0);
-                work(program);
+                // A bug of ours must not come back from here: the program would be started twice.
+                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(program)));
             }
             libc::_exit(i32::from(grandchild < 0));
         }
@@ -338,14 +350,18 @@ impl MoreFiles {
         let raised = Rlimit { current: before.maximum, ..before };
         Self(setrlimit(Resource::Nofile, raised).is_ok().then_some(before))
     }
-}
 
-impl Drop for MoreFiles {
-    fn drop(&mut self) {
+    fn give_back(&mut self) {
         if let Some(before) = self.0.take() {
             // Lowering to what it was is always allowed.
             let _ = setrlimit(Resource::Nofile, before);
         }
+    }
+}
+
+impl Drop for MoreFiles {
+    fn drop(&mut self) {
+        self.give_back();
     }
 }
 

@@ -16,7 +16,7 @@ pub enum Linker {
     Mold,
 }
 
-/// A list of functions.
+/// A list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum List {
     /// Called by every workload.
@@ -25,6 +25,8 @@ pub enum List {
     Cold,
     /// Called by none: candidates of dead code.
     Never,
+    /// Object files by the first call into each, with how much of them is called (needs debug data)
+    Objects,
 }
 
 /// Arguments of `thaw order`.
@@ -46,7 +48,7 @@ pub struct OrderArgs {
     /// Write the order file here and print what it would bring; without it the order file is printed
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
-    /// Print a list of functions instead, with their sizes
+    /// Print a list of functions or object files instead, with their sizes
     #[arg(long, value_name = "WHICH", conflicts_with = "output")]
     pub list: Option<List>,
     /// Print one JSON document instead of text; it has all functions
@@ -59,7 +61,8 @@ In which order should the linker lay my functions out?
 
 From the first calls that `thaw touch --engine function` saw: functions that every workload calls come first, in the order of their \
 first call, then those of some workloads, neighbours with neighbours. A start then touches few pages of code. Names are those of the \
-symbol table; a stripped program needs the file that its symbols are in. Also lists what is called by all, by some and by none.";
+symbol table; a stripped program needs the file that its symbols are in. Also lists what is called by all, by some and by none, and which object files \
+that is in.";
 
 const EXAMPLES: &str = "\
 Examples:

@@ -17,8 +17,11 @@ pub fn page(document: &DoctorDocument, width: usize) -> Page {
     for leftover in &document.leftovers {
         left(&mut page, leftover);
     }
-    if !document.installed.is_empty() {
+    if !document.installed.is_empty() || !document.unreadable.is_empty() {
         page.heading("What was installed");
+    }
+    for problem in &document.unreadable {
+        page.labelled(RED, "unknown  ", &without_numbers(&harmless(problem)));
     }
     for installed in &document.installed {
         page.labelled(GREEN, "ok       ", &harmless(&installed.files.join(", ")));

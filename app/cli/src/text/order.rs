@@ -2,9 +2,9 @@
 
 use super::table::{Align, Table};
 use super::{Page, harmless, units};
-use crate::args::order::{Linker, List};
-use crate::verbs::touch::order::{OrderDocument, listed};
-use model::{Bytes, PAGE, Result, shown};
+use crate::args::order::Linker;
+use crate::verbs::touch::order::{FunctionDocument, ObjectDocument, OrderDocument};
+use model::{Bytes, PAGE, shown};
 use std::path::Path;
 
 /// What was written, and how to use it.
@@ -48,11 +48,8 @@ pub fn page(document: &OrderDocument, target: &Path, linker: Linker, width: usiz
     page
 }
 
-/// A list: bytes, workloads, name.
-///
-/// # Errors
-/// What nobody calls may not be known.
-pub fn list(document: &OrderDocument, list: List, width: usize) -> Result<Page> {
+/// Functions: bytes, how many workloads call each, place, name.
+pub fn functions<'d>(functions: impl IntoIterator<Item = &'d FunctionDocument>, width: usize) -> Page {
     let mut page = Page::new(width);
     let mut table = Table::new([
         ("bytes", Align::Right),
@@ -60,14 +57,37 @@ pub fn list(document: &OrderDocument, list: List, width: usize) -> Result<Page> 
         ("offset", Align::Right),
         ("function", Align::Elastic),
     ]);
-    for function in listed(document, list)? {
+    for function in functions {
         table.row([
             units::count(function.bytes),
-            if list == List::Cold { function.workloads.to_string() } else { String::new() },
+            units::count(function.workloads.into()),
             format!("{:#x}", function.offset),
             function.name.as_deref().map(harmless).unwrap_or_else(|| "(no name)".into()),
         ]);
     }
-    page.table(&table.without_empty_columns());
-    Ok(page)
+    page.table(&table);
+    page
+}
+
+/// Object files: how much of each is called.
+pub fn objects<'d>(objects: impl IntoIterator<Item = &'d ObjectDocument>, width: usize) -> Page {
+    let mut page = Page::new(width);
+    let mut table = Table::new([
+        ("called", Align::Right),
+        ("of functions", Align::Right),
+        ("called bytes", Align::Right),
+        ("of bytes", Align::Right),
+        ("compiled from", Align::Elastic),
+    ]);
+    for object in objects {
+        table.row([
+            units::count(object.called),
+            units::count(object.functions),
+            units::count(object.called_bytes),
+            units::count(object.bytes),
+            object.source.as_deref().map(harmless).unwrap_or_else(|| "(no debug data)".into()),
+        ]);
+    }
+    page.table(&table);
+    page
 }

@@ -169,7 +169,7 @@ fn costs(disk: &str, zip: Option<&Zip<'_>>) -> Result<Costs> {
     let presets = Presets::builtin();
     let disk_rate = presets.get(disk)?.model.rate_at(DiskOffset(0));
     let measured = zip.map(archive::inflate_rate).transpose()?.flatten();
-    // Without anything to inflate it does not matter.
+    // Without anything to inflate it does not matter; what is packed measures for itself.
     Ok(Costs { disk_rate, inflate_rate: measured.unwrap_or(f64::INFINITY) })
 }
 
@@ -243,10 +243,6 @@ fn pack(args: &PackArgs) -> Result<Exit> {
         (None, None) => (Vec::new(), Vec::new()),
     };
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    if args.shape.auto {
-        return Err(Error::new(Exit::Usage, "nothing can be measured before there is an archive: --auto", "")
-            .hint("pack, then `thaw archive reorder --auto`"));
-    }
     let options = options(&args.shape, false, None)?;
     let packed = archive::pack(&args.tree, &names, &options, target(&args.output, args.force))?;
     let (directory, output_path) = (shown(&args.tree), shown(&args.output));

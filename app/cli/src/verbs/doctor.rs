@@ -28,6 +28,8 @@ pub struct DoctorDocument {
     pub packed: Vec<pack::Installed>,
     /// What `thaw optimize --apply` changed.
     pub optimized: Vec<optimize::applied::Applied>,
+    /// Records of what is installed or applied that cannot be read, and why: so it cannot be taken away by thaw.
+    pub unreadable: Vec<String>,
 }
 
 /// What `thaw preload install` installed.
@@ -69,20 +71,24 @@ pub struct Leftover {
     pub problem: Option<String>,
 }
 
-/// Says what works and what is left; [`Exit::No`] if something is left.
+/// Says what works and what is left; [`Exit::No`] if something is left, or nobody knows what.
 ///
 /// # Errors
 /// The journal or the list of packed files cannot be read.
 pub fn run(args: &DoctorArgs) -> Result<Exit> {
     // Leftovers first: what the survey makes and removes again is not among them.
     let leftovers = leftovers(args.mend)?;
+    let (installations, mut unreadable) = preload::install::list()?;
+    let (optimized, more) = optimize::applied::list()?;
+    unreadable.extend(more);
     let document = DoctorDocument {
         schema: "thaw.doctor/1",
         abilities: abilities(),
         leftovers,
-        installed: installed()?,
+        installed: installations.iter().map(installed).collect(),
         packed: pack::installed()?,
-        optimized: optimize::applied::list()?,
+        optimized,
+        unreadable: unreadable.iter().map(Error::to_string).collect(),
     };
     if args.json {
         output::json(&document)?;
@@ -90,16 +96,11 @@ pub fn run(args: &DoctorArgs) -> Result<Exit> {
         output::page(&text::doctor::page(&document, text::width::of_terminal()))?;
     }
     let all_well = document.leftovers.iter().all(|leftover| leftover.mended);
-    Ok(if all_well { Exit::Done } else { Exit::No })
+    Ok(if all_well && document.unreadable.is_empty() { Exit::Done } else { Exit::No })
 }
 
-fn installed() -> Result<Vec<Installed>> {
-    let installed = preload::install::list()?.into_iter();
-    let named = |it: preload::install::Installation| Installed {
-        files: it.paths().map(|path| model::shown(path)).collect(),
-        undo: it.undo_command(),
-    };
-    Ok(installed.map(named).collect())
+fn installed(it: &preload::install::Installation) -> Installed {
+    Installed { files: it.paths().map(|path| model::shown(path)).collect(), undo: it.undo_command() }
 }
 
 fn leftovers(mend: bool) -> Result<Vec<Leftover>> {

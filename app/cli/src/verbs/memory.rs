@@ -19,7 +19,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal, Read};
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// `thaw.memory/1`: trees.
 #[derive(Debug, Serialize)]
@@ -428,7 +428,7 @@ fn watch(args: &WatchArgs, quiet: bool) -> Result<Exit> {
             whose,
             start_ticks: os::process::start_ticks(root).unwrap_or(0),
             began_ns,
-            created_unix_ns: SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64),
+            created_unix_ns: os::machine::now_unix_ns(),
         };
         // Whole lines are appended by us and by `thaw memory mark`.
         os::file::write_whole(&args.output, b"")?;

@@ -53,15 +53,7 @@ fn kind(path: &Path) -> Result<Kind> {
 /// # Errors
 /// As [`run`], or the file cannot be written.
 pub fn write(recording: &Path, document: &ReportDocument, since: Option<&Path>, target: &Path) -> Result<()> {
-    let page = page(recording, document, since)?;
-    let mut name = target.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.new", std::process::id()));
-    let beside = target.with_file_name(name);
-    std::fs::write(&beside, page).and_then(|()| std::fs::rename(&beside, target)).map_err(|error| {
-        // Nothing half-written is left; that it may not be there at all is no second error.
-        let _ = std::fs::remove_file(&beside);
-        Error::on(Exit::Machine, "cannot write the page", target).because(error)
-    })
+    os::file::write_whole(target, page(recording, document, since)?.as_bytes())
 }
 
 fn page(recording: &Path, document: &ReportDocument, since: Option<&Path>) -> Result<String> {

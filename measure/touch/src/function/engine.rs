@@ -58,7 +58,7 @@ impl Functions {
     /// Always.
     #[cfg(not(target_arch = "x86_64"))]
     pub fn new(_helper: &Helper) -> Result<Self> {
-        Err(Error::new(
+        Err(model::Error::new(
             model::Exit::Machine,
             "the function engine does not know this processor",
             std::env::consts::ARCH,

@@ -73,11 +73,7 @@ impl<'a> Names<'a> {
 
     /// The same for a stripped program whose symbols are in a file of their own (an unstripped copy, or a `.debug` file).
     pub fn of_symbols(symbols: &'a [u8], program: &[u8]) -> Self {
-        let texts = match program.get(4) {
-            Some(1) => open::<FileHeader32<Endianness>>(program).map(|opened| opened.texts),
-            _ => open::<FileHeader64<Endianness>>(program).map(|opened| opened.texts),
-        };
-        let mut names = Self { best: HashMap::new(), texts: texts.unwrap_or_default() };
+        let mut names = Self { best: HashMap::new(), texts: Texts::of(program) };
         match symbols.get(4) {
             Some(1) => names.take::<FileHeader32<Endianness>>(symbols),
             _ => names.take::<FileHeader64<Endianness>>(symbols),
@@ -129,9 +125,18 @@ struct Text {
 
 /// What lies in the file at which address, of executable segments only.
 #[derive(Debug, Default)]
-struct Texts(Vec<Text>);
+pub(super) struct Texts(Vec<Text>);
 
 impl Texts {
+    /// Of an ELF file; nothing of anything else.
+    pub(super) fn of(program: &[u8]) -> Self {
+        let texts = match program.get(4) {
+            Some(1) => open::<FileHeader32<Endianness>>(program).map(|opened| opened.texts),
+            _ => open::<FileHeader64<Endianness>>(program).map(|opened| opened.texts),
+        };
+        texts.unwrap_or_default()
+    }
+
     fn offset_of(&self, address: u64) -> Option<u64> {
         self.0.iter().find_map(|text| {
             let inside = address.checked_sub(text.address)?;
@@ -139,7 +144,7 @@ impl Texts {
         })
     }
 
-    fn address_of(&self, offset: u64) -> Option<u64> {
+    pub(super) fn address_of(&self, offset: u64) -> Option<u64> {
         self.0.iter().find_map(|text| {
             let inside = offset.checked_sub(text.offset)?;
             (inside < text.len).then(|| text.address.checked_add(inside)).flatten()

@@ -131,8 +131,7 @@ impl Tracer {
         }
         self.seen.stops += 1;
         let (signal, event) = (libc::WSTOPSIG(status), status >> 16);
-        // An error means that the thread was killed meanwhile: its end is the next that we hear of it.
-        let _ = match event {
+        let answered = match event {
             EVENT_STOP => self.stopped(tracee, signal),
             libc::PTRACE_EVENT_CLONE | libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK => self.cloned(tracee, event),
             libc::PTRACE_EVENT_EXEC => self.executed(tracee),
@@ -141,6 +140,20 @@ impl Tracer {
             0 => self.resume(tracee, signal),
             _ => self.resume(tracee, 0),
         };
+        match answered {
+            // It was killed meanwhile: its end is the next that we hear of it.
+            Err(error) if error.raw_os_error() != Some(libc::ESRCH) => self.let_go(tracee, signal, event, &error),
+            _ => {}
+        }
+    }
+
+    /// What cannot be answered must not stay stopped, with everybody who waits for it: a trap that cannot be taken away ends its program as any would.
+    fn let_go(&mut self, tracee: Tracee, signal: i32, event: i32, error: &io::Error) {
+        let comm = os::process::comm(tracee.0.cast_unsigned()).unwrap_or_default();
+        self.seen.notes.push(format!("what {comm} did after a stop that could not be answered ({error})"));
+        let signal = if signal == libc::SIGTRAP && event == 0 { signal } else { 0 };
+        // Its end, or nothing more, is what we hear of it.
+        let _ = tracee.resume(Resume::Continue, signal);
     }
 
     fn resume(&self, tracee: Tracee, signal: i32) -> io::Result<()> {
@@ -426,7 +439,7 @@ impl Tracer {
             space.memory().read(tracee, sp, &mut word[..width])?;
         }
         tracee.set_register(Register::Ip, u64::from_le_bytes(word))?;
-        tracee.set_register(Register::Sp, sp + width as u64)?;
+        tracee.set_register(Register::Sp, sp.wrapping_add(width as u64))?;
         self.resume(tracee, 0)
     }
 
@@ -437,7 +450,7 @@ impl Tracer {
         let mut word = [0; 8];
         let (signal, action, width) = if space.is_32 {
             let sp = tracee.register(Register::Sp)?;
-            space.memory().read(tracee, sp + 4, &mut word)?;
+            space.memory().read(tracee, sp.wrapping_add(4), &mut word)?;
             let [a, b, c, d, e, f, g, h] = word;
             (u64::from(u32::from_le_bytes([a, b, c, d])), u64::from(u32::from_le_bytes([e, f, g, h])), 4)
         } else {
@@ -489,7 +502,7 @@ impl Tracer {
         }
         let call = space.system_call_instruction(&self.library).ok_or_else(lost)?;
         let saved = tracee.registers()?;
-        let place = (saved.rsp - RED_ZONE - ACTION as u64) & !15;
+        let place = saved.rsp.wrapping_sub(RED_ZONE + ACTION as u64) & !15;
         let mut before = [0; ACTION];
         space.memory().read(tracee, place, &mut before)?;
         let set = |new: u64, old: u64| libc::user_regs_struct {
@@ -527,7 +540,7 @@ fn step(tracee: Tracee, registers: &libc::user_regs_struct) -> io::Result<Vec<i3
         tracee.resume(Resume::Step, 0)?;
         let status = ptrace::wait_for(tracee)?;
         if !libc::WIFSTOPPED(status) {
-            return Err(io::Error::other("it ended"));
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
         let (signal, event) = (libc::WSTOPSIG(status), status >> 16);
         if signal == libc::SIGTRAP && event == 0 && is_step(tracee.signal_code()?) {

@@ -175,7 +175,7 @@ pub fn apply(zip: &Zip<'_>, plan: &Plan, original: &Path, target: Target<'_>) ->
     write(&fresh, |out| build(zip, plan, out))?;
     let verified = prove(zip, &fresh)?;
     fresh.dress(&file)?;
-    fresh.place(target.path())?;
+    fresh.place()?;
     Ok(verified)
 }
 
@@ -188,7 +188,7 @@ pub(super) fn write(fresh: &Fresh, fill: impl FnOnce(&mut BufWriter<&File>) -> R
 
 /// Reads what was written and compares it.
 fn prove(zip: &Zip<'_>, fresh: &Fresh) -> Result<Verified> {
-    let bytes = fs::read(&fresh.path).map_err(|cause| fresh.failed("cannot read again", cause))?;
+    let bytes = fresh.content()?;
     let again = parse(&bytes).map_err(|error| Error::bug(format!("the new archive is none: {error}")))?;
     verify(zip, &again)
 }

@@ -1,19 +1,19 @@
 //! Directories and archives: many small files into one, and back. Nothing is written outside of the target.
 
 use super::apply::{Target, build, write};
-use super::entry::{content, deflate};
-use super::plan::{Compression, Options, Plan, plan};
+use super::entry::{content, deflate, inflate_rate};
+use super::plan::{Compression, Costs, Options, Plan, plan};
 use super::usage::used_by_names;
 use super::verify::verify;
 use super::zip::{CENTRAL, END, EntryId, LOCAL, Zip, parse, wrong_name};
 use crate::fresh::Fresh;
 use model::{Bytes, Error, Exit, Result};
-use os::file::name_beside;
+use os::file::{name_beside, sync_directory_of};
 use os::journal::{self, Undo};
 use serde::Serialize;
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
-use std::io::Write;
+use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -44,12 +44,13 @@ pub struct Unpacked {
     pub content: Bytes,
 }
 
-fn failed(what: &str, path: &Path, cause: std::io::Error) -> Error {
+fn failed(what: &str, path: &Path, cause: io::Error) -> Error {
     Error::on(Exit::Machine, what, path).because(cause)
 }
 
 /// Makes an archive of all that is below a directory; what `names` says first, the rest by name. With [`Compression::Keep`] and
-/// [`Compression::Deflate`] files are deflated where that makes them smaller. Links and special files are refused: an archive cannot hold them so that
+/// [`Compression::Deflate`] files are deflated where that makes them smaller; with [`Compression::Auto`] what is used only where that is read and inflated
+/// faster, by this machine's rate, which is measured on the archive. Links and special files are refused: an archive cannot hold them so that
 /// every reader understands them.
 ///
 /// # Errors
@@ -66,18 +67,20 @@ pub fn pack(directory: &Path, names: &[&str], options: &Options, target: Target<
     let (plain, content) = plain(&files, options.compression == Compression::Store)?;
     let zip = parse(&plain)?;
     let uses = used_by_names(&zip, names.iter().copied());
-    let kept = match options.compression {
-        Compression::Auto(_) => options.compression,
+    let compression = match options.compression {
+        Compression::Auto(costs) => {
+            let inflate_rate = inflate_rate(&zip)?.unwrap_or(costs.inflate_rate);
+            Compression::Auto(Costs { inflate_rate, ..costs })
+        }
         _ => Compression::Keep,
     };
-    let plan: Plan = plan(&zip, &uses, &Options { compression: kept, ..*options })?;
+    let plan: Plan = plan(&zip, &uses, &Options { compression, ..*options })?;
     let fresh = Fresh::beside(target.path())?;
     write(&fresh, |out| build(&zip, &plan, out))?;
-    let bytes = fs::read(&fresh.path).map_err(|cause| fresh.failed("cannot read again", cause))?;
-    verify(&zip, &parse(&bytes)?)?;
+    verify(&zip, &parse(&fresh.content()?)?)?;
     let public = rustix::fs::fchmod(&fresh.file, rustix::fs::Mode::from_raw_mode(0o644));
     public.map_err(|cause| fresh.failed("cannot set the mode of", cause))?;
-    fresh.place(target.path())?;
+    fresh.place()?;
     let (size, hint, used) = (plan.len, plan.hint, plan.used as u64);
     Ok(Packed { entries: zip.entries.len() as u64, content, size, hint, used, unknown: uses.unknown })
 }
@@ -89,8 +92,22 @@ struct Found {
     about: Metadata,
 }
 
+impl Found {
+    /// Its bytes. Who may write there must not have put a link to something else in its place since.
+    fn read(&self) -> io::Result<Vec<u8>> {
+        let mut file = os::cache::open_quietly(&self.path)?;
+        let now = file.metadata()?;
+        if (now.dev(), now.ino()) != (self.about.dev(), self.about.ino()) {
+            return Err(io::Error::other("another file took its name meanwhile"));
+        }
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+}
+
 fn list(directory: &Path, prefix: &mut Vec<u8>, omit: Option<&Path>, found: &mut Vec<Found>) -> Result<()> {
-    let entries = fs::read_dir(directory).and_then(|entries| entries.collect::<std::io::Result<Vec<_>>>());
+    let entries = fs::read_dir(directory).and_then(|entries| entries.collect::<io::Result<Vec<_>>>());
     let mut entries = entries.map_err(|cause| failed("cannot list", directory, cause))?;
     entries.sort_by_key(fs::DirEntry::file_name);
     for entry in entries {
@@ -127,7 +144,7 @@ fn plain(files: &[Found], store: bool) -> Result<(Vec<u8>, Bytes)> {
         let data = if file.about.is_dir() {
             Vec::new()
         } else {
-            fs::read(&file.path).map_err(|cause| failed("cannot read", &file.path, cause))?
+            file.read().map_err(|cause| failed("cannot read", &file.path, cause))?
         };
         content += Bytes(data.len() as u64);
         let packed = if store { None } else { Some(deflate(&data)).filter(|packed| packed.len() < data.len()) };
@@ -228,9 +245,8 @@ pub fn unpack(zip: &Zip<'_>, directory: &Path) -> Result<Unpacked> {
     }
     let synced = File::open(&fresh).and_then(|file| Ok(rustix::fs::syncfs(&file)?));
     synced.map_err(|cause| failed("cannot write", &fresh, cause))?;
-    fs::rename(&fresh, directory).map_err(|cause| failed("cannot create", directory, cause))?;
-    let above = directory.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(above).and_then(|above| above.sync_all()).map_err(|cause| failed("cannot write", above, cause))?;
+    let placed = fs::rename(&fresh, directory).and_then(|()| sync_directory_of(directory));
+    placed.map_err(|cause| failed("cannot create", directory, cause))?;
     Ok(unpacked)
 }
 

@@ -172,7 +172,7 @@ fn fix_real(path: &Path) -> std::result::Result<Fixed, Stop> {
             if !lease.is_held() {
                 return refuse(Refused::InUse, WANTED);
             }
-            donor.place(path)?;
+            donor.place()?;
             Ok(fixed(path, size, &before, &after, Way::Copied))
         }
     }

@@ -217,3 +217,13 @@ fn short_reads_go_along_with_long_ones() {
     assert_eq!(reads(&plan(Order::FirstUse)), "1:0+24 2:0+1 3:0+1 1:28+24 4:0+1 5:0+1");
     assert_eq!(reads(&plan(Order::Disk)), "1:0+24 1:28+24 2:0+1 3:0+1 4:0+1 5:0+1");
 }
+
+#[test]
+fn extents_of_a_damaged_recording_do_no_harm() {
+    let mut damaged = file(1, 0, "a.b");
+    let extent = |offset, disk, len| Extent { offset: FileOffset(offset), disk: DiskOffset(disk), len: Bytes(len) };
+    damaged.extents = vec![extent(0, u64::MAX, u64::MAX), extent(u64::MAX, 1, 1), extent(PAGE, u64::MAX, u64::MAX)];
+    for order in [Order::Disk, Order::FirstUse] {
+        assert_eq!(planned(vec![damaged.clone()], 0, order).bytes(), Bytes(2 * PAGE), "{order:?}");
+    }
+}

@@ -56,7 +56,7 @@ fn every_engine_reads_what_is_listed_and_nothing_else() {
         let path = folder.path().join(format!("{engine:?}"));
         let Some(file) = cold(&path, 1024) else { return };
         let manifest = manifest(vec![entry(&path, Kind::Regular)], vec![read(0, 512, 128, 0), read(0, 3, 1, 1)]);
-        let prepared = prepare(&manifest, engine, Window::All);
+        let mut prepared = prepare(&manifest, engine, Window::All);
         assert_eq!((prepared.report.calls, prepared.report.asked), (2, Bytes(129 * PAGE)));
         match prepared.ask() {
             Err(error) if engine == Engine::IoUring && error.raw_os_error() == Some(libc::EPERM) => {
@@ -92,7 +92,7 @@ fn a_file_that_is_there_in_part_is_asked_for_whole_and_in_order() {
     let offsets = |reads: &[Read]| reads.iter().map(|read| (read.offset.0, read.len.0)).collect::<Vec<_>>();
     let expected = offsets(&reads);
     let manifest = manifest(vec![entry(&path, Kind::Regular)], reads);
-    let prepared = prepare(&manifest, Engine::ReadAhead, Window::All);
+    let mut prepared = prepare(&manifest, Engine::ReadAhead, Window::All);
     assert_eq!(prepared.calls.iter().map(|call| (call.1, call.2)).collect::<Vec<_>>(), expected);
     prepared.ask().unwrap();
     assert_eq!(resident(&file, 40, 24), 2);

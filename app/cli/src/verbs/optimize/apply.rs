@@ -46,7 +46,7 @@ pub fn apply(args: &OptimizeArgs, directory: &Path) -> Result<Exit> {
     if manifest.kept.is_empty() {
         return Err(Error::on(Exit::No, "nothing helped, so there is nothing to apply from", &directory));
     }
-    if Applied::is_there(&directory)? {
+    if Applied::read(&directory)?.is_some() {
         return Err(Error::on(Exit::Usage, "it is applied already:", &directory)
             .hint(format!("thaw optimize --undo {}", shown(&directory))));
     }
@@ -61,7 +61,7 @@ pub fn apply(args: &OptimizeArgs, directory: &Path) -> Result<Exit> {
     }
     // Taking back what was begun must not take away what somebody else installed.
     if let Some(name) = desktop
-        && preload::install::find(&Subject::Launcher(name.into()), scope_of(args.system)).is_ok()
+        && preload::install::find(&Subject::Launcher(name.into()), scope_of(args.system))?.is_some()
     {
         return Err(Error::new(Exit::Usage, "this launcher reads something ahead already:", name)
             .hint(format!("thaw preload uninstall --desktop {name}")));
@@ -85,7 +85,7 @@ pub fn apply(args: &OptimizeArgs, directory: &Path) -> Result<Exit> {
         schema: SCHEMA.into(),
         directory: directory.clone(),
         root: manifest.root.clone(),
-        made_unix_ns: super::now(),
+        made_unix_ns: os::machine::now_unix_ns(),
         packed: files(Remedy::Pack).collect(),
         reordered: reordered.collect::<Result<_>>()?,
         preload: preload.transpose()?,
@@ -181,7 +181,9 @@ pub fn undo(args: &OptimizeArgs, directory: &Path) -> Result<Exit> {
     // The copy itself, and what it lay in, may be gone.
     let typed = || std::path::absolute(directory);
     let directory = tree::absolute(directory).or_else(|error| typed().map_err(|_| error))?;
-    let applied = Applied::read(&directory)?;
+    let applied = Applied::read(&directory)?.ok_or_else(|| {
+        Error::on(Exit::Usage, "thaw has not applied", &directory).hint("`thaw doctor` lists what is applied")
+    })?;
     let changed: Vec<&AppliedFile> =
         applied.files().filter(|file| matches!(file.standing(), Standing::Changed | Standing::Gone)).collect();
     if let Some(file) = changed.first().filter(|_| !args.force) {
@@ -209,9 +211,7 @@ fn take_back(applied: &Applied) -> Result<Vec<String>> {
         && let Some(name) = &preload.desktop
     {
         let subject = Subject::Launcher(name.clone());
-        let is_ours =
-            |it: &preload::install::Installation| it.subject == subject && it.scope == scope_of(preload.system);
-        for installation in preload::install::list()?.into_iter().filter(is_ours) {
+        if let Some(installation) = preload::install::find(&subject, scope_of(preload.system))? {
             kept.extend(preload::install::uninstall(&installation)?.into_iter().map(|kept| shown(&kept.path)));
         }
     }

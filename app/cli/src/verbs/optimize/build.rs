@@ -19,6 +19,7 @@ use crate::args::values;
 use crate::document;
 use crate::plan::command_line;
 use crate::rundir::RunDir;
+use crate::text;
 use crate::verbs::preload::{needed, target};
 use crate::verbs::view;
 use bench::conduct::Host;
@@ -29,7 +30,7 @@ use optimize::remedy::{Remedy, Set, name_of};
 use optimize::tree::{self, Survey};
 use os::journal::{Entry, Undo, hold};
 use pack::{Options, Outcome, Target, pack_file};
-use preload::manifest::{About, Manifest as Reads};
+use preload::manifest::Manifest as Reads;
 use preload::plan::Gap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -43,9 +44,6 @@ pub const TREE: &str = "tree";
 const RUNNER: &str = "thaw";
 /// What it reads.
 pub const PRELOAD: &str = "start.preload";
-/// The recording of the comparison.
-const COMPARISON: &str = "comparison.thaw";
-
 /// A copy.
 pub struct Copy {
     /// What it has.
@@ -68,6 +66,8 @@ pub struct Copies<'a> {
     pub work: PathBuf,
     all: Vec<Copy>,
     survey: Survey,
+    /// How often copies were measured.
+    rounds: u32,
     rooms: Option<RunDir>,
     _entry: Entry,
 }
@@ -110,7 +110,7 @@ impl<'a> Copies<'a> {
         let read_ahead_kib = args.readahead.map(|size| size.0 / 1024).or(recorded);
         let disk = source.disk(args);
         let mut copies =
-            Self { source, plan, disk, read_ahead_kib, work, all: Vec::new(), survey, rooms, _entry: entry };
+            Self { source, plan, disk, read_ahead_kib, work, all: Vec::new(), survey, rounds: 0, rooms, _entry: entry };
         copies.add(&Set::new())?;
         Ok(copies)
     }
@@ -298,7 +298,6 @@ impl<'a> Copies<'a> {
         measure::learn(self, &recording, &commands, quiet)?;
         for copy in copies {
             let needed = needed::of(std::slice::from_ref(&recording), Some(&name_of(&copy.set)))?;
-            let source = needed.source.name().to_owned();
             let (wanted, _) = preload::make::look(needed.files);
             let tree = copy.tree();
             if !wanted.iter().any(|file| file.entry.path.starts_with(&tree)) {
@@ -307,22 +306,8 @@ impl<'a> Copies<'a> {
                     .hint("--root DIR names the directory of the program itself, not that of its launch script"));
             }
             let disk = &self.plan.disk;
-            let about = About {
-                made_unix_ns: super::now(),
-                thaw: env!("CARGO_PKG_VERSION").into(),
-                host: optimize::manifest::this_host(),
-                recording: shown(&self.source.recording),
-                source,
-                disk: disk.name.clone(),
-                ..About::default()
-            };
-            let plan = preload::plan::plan(
-                wanted,
-                Gap::Fastest,
-                target::order(disk),
-                &|reads| target::time(disk, reads),
-                about,
-            );
+            let about = target::about(shown(&self.source.recording), needed.source, disk);
+            let plan = target::plan(wanted, Gap::Fastest, target::order(disk), disk, about);
             plan.manifest.write(&copy.directory.join(PRELOAD))?;
         }
         Ok(())
@@ -340,9 +325,10 @@ impl<'a> Copies<'a> {
             .hint("wait until it is installed, and begin again"))
     }
 
-    /// Where the recording of the comparison goes.
-    pub fn comparison(&self) -> PathBuf {
-        self.work.join(COMPARISON)
+    /// Where the recording of the next comparison goes.
+    pub fn next_comparison(&mut self) -> PathBuf {
+        self.rounds += 1;
+        self.work.join(format!("comparison{}.thaw", suffix(self.rounds)))
     }
 
     /// Makes DIR of the copy that is kept: with a script that starts it, the report, the recording and the manifest.
@@ -364,10 +350,13 @@ impl<'a> Copies<'a> {
             }
             false => self.keep(manifest, out)?,
         };
-        let comparison = self.comparison();
-        view::write(&comparison, &document::report(&comparison)?, None, &last.join("report.html"))?;
         let cannot = |cause: std::io::Error| Error::on(Exit::Machine, "cannot write", out).because(cause);
-        fs::rename(&comparison, last.join(COMPARISON)).map_err(cannot)?;
+        for suffix in (1..=self.rounds).map(suffix) {
+            let (name, page) = (format!("comparison{suffix}.thaw"), last.join(format!("report{suffix}.html")));
+            let comparison = self.work.join(&name);
+            view::write(&comparison, &document::report(&comparison)?, None, &page)?;
+            fs::rename(&comparison, last.join(name)).map_err(cannot)?;
+        }
         os::file::write_whole(&last.join(NAME), &manifest.to_bytes()?)?;
         let directory = fs::File::open(&last).map_err(cannot)?;
         rustix::fs::syncfs(&directory).map_err(|cause| cannot(cause.into()))?;
@@ -417,13 +406,18 @@ impl<'a> Copies<'a> {
         let run = copy.directory.join("run");
         let text = format!(
             "#!/bin/sh\n# Starts the copy that `thaw optimize` made of {}.\nexec {} \"$@\"\n",
-            shown(&self.source.root),
+            text::harmless(&shown(&self.source.root)),
             command_line(&words)
         );
         os::file::write_whole(&run, text.as_bytes())?;
         fs::set_permissions(&run, fs::Permissions::from_mode(0o755)).map_err(|cause| cannot(&run, cause))?;
         Ok(copy.directory.clone())
     }
+}
+
+/// What the files of a round have in their names.
+fn suffix(round: u32) -> String {
+    if round > 1 { format!("-{round}") } else { String::new() }
 }
 
 /// A preload manifest whose files have moved with their directory.

@@ -38,7 +38,8 @@ fn included(copies: &Copies<'_>) -> impl Iterator<Item = OsString> {
 ///
 /// # Errors
 /// See [`record`].
-pub fn measure(copies: &Copies<'_>, sets: &[Set], runs: u32, quiet: bool) -> Result<Vec<(Set, Estimate)>> {
+pub fn measure(copies: &mut Copies<'_>, sets: &[Set], runs: u32, quiet: bool) -> Result<Vec<(Set, Estimate)>> {
+    let recording = copies.next_comparison();
     let mut options: Vec<OsString> = ["--trace-runs", "1", "--needed", "no"].map(Into::into).into();
     options.extend(["--runs".into(), runs.to_string().into()]);
     if let Some(disk) = &copies.disk {
@@ -52,7 +53,6 @@ pub fn measure(copies: &Copies<'_>, sets: &[Set], runs: u32, quiet: bool) -> Res
     }
     let chosen = copies.all().iter().filter(|copy| copy.set.is_empty() || sets.contains(&copy.set));
     let commands: Vec<_> = chosen.map(|copy| (name_of(&copy.set), copies.command(copy))).collect();
-    let recording = copies.comparison();
     record(copies, &recording, options, &commands, quiet)?;
     let report = document::report(&recording)?;
     let ratio = |set: &Set| {

@@ -17,7 +17,7 @@ use crate::{output, text};
 use build::Copies;
 use model::{Error, Exit, Result};
 use optimize::choose::{self, verdict};
-use optimize::manifest::{Manifest, NAME, SCHEMA, Tried, this_host, this_machine};
+use optimize::manifest::{Manifest, NAME, SCHEMA, Tried, this_machine};
 use optimize::remedy::{Remedy, Set, name_of};
 use optimize::tree;
 use plan::Plan;
@@ -78,11 +78,14 @@ fn optimize(
         copies.check(args.check.as_deref())?;
         let with_preload: Vec<&Set> = sets.iter().filter(|set| set.contains(&Remedy::Preload)).collect();
         copies.learn(&with_preload, quiet)?;
-        measured.extend(measure::measure(&copies, &sets, args.runs, quiet)?);
+        measured.extend(measure::measure(&mut copies, &sets, args.runs, quiet)?);
         let kept = choose::choose(&measured);
         if kept.is_empty() || measured.iter().any(|(set, _)| *set == kept) {
             break kept;
         }
+        manifest
+            .notes
+            .push(format!("{} was measured in a round of its own: comparison-2.thaw, report-2.html", name_of(&kept)));
         sets = vec![kept];
     };
     copies.check_untouched()?;
@@ -125,9 +128,9 @@ fn manifest(source: &Source, plan: &Plan, args: &OptimizeArgs) -> Manifest {
     Manifest {
         schema: SCHEMA.into(),
         thaw: env!("CARGO_PKG_VERSION").into(),
-        made_unix_ns: now(),
+        made_unix_ns: os::machine::now_unix_ns(),
         machine: this_machine(),
-        host: this_host(),
+        host: os::machine::host(),
         recording: source.recording.clone(),
         root: source.root.clone(),
         program: source.program.clone(),
@@ -170,8 +173,4 @@ fn check_place(source: &Source, out: &Path, args: &OptimizeArgs) -> Result<()> {
 /// The name of a set as a part of a path.
 fn folder(set: &Set) -> PathBuf {
     name_of(set).into()
-}
-
-fn now() -> u64 {
-    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }

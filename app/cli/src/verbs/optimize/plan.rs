@@ -319,14 +319,7 @@ impl Plan {
         let metadata =
             wanted.iter().filter(|file| file.entry.kind == Kind::Device).map(|file| file.entry.dev).collect();
         let order = target::order(&self.disk);
-        let time = preload::plan::plan(
-            wanted.clone(),
-            Gap::Fastest,
-            order,
-            &|reads| target::time(&self.disk, reads),
-            About::default(),
-        )
-        .time;
+        let time = target::plan(wanted.clone(), Gap::Fastest, order, &self.disk, About::default()).time;
         Preloaded { files: ids, metadata, time }
     }
 

@@ -10,7 +10,7 @@ use crate::args::preload::{
 use crate::{output, text};
 use model::{Bytes, Error, Exit, Result, shown};
 use preload::exec::{NoProgram, Program};
-use preload::install::{Installation, Scope, Subject};
+use preload::install::{Scope, Subject};
 use preload::manifest::{About, Manifest};
 use preload::plan::{Gap, Order, Plan};
 use preload::run::{Engine, Prepared, Report, Window};
@@ -104,17 +104,8 @@ fn make(args: &MakeArgs) -> Result<Exit> {
         GapChoice::Auto => Gap::Fastest,
         GapChoice::UpTo(size) => Gap::UpTo(size),
     };
-    let about = About {
-        made_unix_ns: now(),
-        thaw: env!("CARGO_PKG_VERSION").into(),
-        host: host(),
-        recording: recordings.join(", "),
-        source: needed.source.name().into(),
-        disk: disk.name.clone(),
-        ..About::default()
-    };
-    let Plan { manifest, needed, time } =
-        preload::plan::plan(wanted, gap, order, &|reads| target::time(&disk, reads), about);
+    let about = target::about(recordings.join(", "), needed.source, &disk);
+    let Plan { manifest, needed, time } = target::plan(wanted, gap, order, &disk, about);
     manifest.write(&args.output)?;
     let document = PlanDocument {
         schema: "thaw.preload-plan/1",
@@ -141,16 +132,16 @@ fn make(args: &MakeArgs) -> Result<Exit> {
 pub fn start(args: &RunArgs) -> Result<Exit> {
     if args.command.is_empty() {
         let manifest = Manifest::read(&args.manifest)?;
-        let prepared = prepare(args, &manifest);
-        ask(&prepared);
+        let mut prepared = prepare(args, &manifest);
+        ask(&mut prepared);
         return Ok(if prepared.report.nothing_fits() { Exit::No } else { Exit::Done });
     }
     let program = Program::find(&args.command).unwrap_or_else(|failed| no_program(args, failed));
     // Even a bug of ours must not keep the program from starting.
     let failed = std::panic::catch_unwind(|| match Manifest::read(&args.manifest) {
         Ok(manifest) => {
-            let prepared = prepare(args, &manifest);
-            program.start(|| ask(&prepared))
+            let mut prepared = prepare(args, &manifest);
+            program.start(|| ask(&mut prepared))
         }
         Err(error) => {
             output::complain(&text::preload::started_without(&error));
@@ -186,7 +177,9 @@ fn prepare<'a>(args: &RunArgs, manifest: &'a Manifest) -> Prepared<'a> {
         WindowChoice::Auto => Window::Of(WINDOW),
     };
     let prepared = preload::run::prepare(manifest, engine, window);
-    if let Some(warning) = text::preload::misfit(&args.manifest, &manifest.about, &host(), &prepared.report) {
+    if let Some(warning) =
+        text::preload::misfit(&args.manifest, &manifest.about, &os::machine::host(), &prepared.report)
+    {
         output::complain(&warning);
     }
     if args.verbose {
@@ -195,7 +188,7 @@ fn prepare<'a>(args: &RunArgs, manifest: &'a Manifest) -> Prepared<'a> {
     prepared
 }
 
-fn ask(prepared: &Prepared<'_>) {
+fn ask(prepared: &mut Prepared<'_>) {
     if let Err(error) = prepared.ask() {
         output::complain(&text::preload::other_engine(&error));
     }
@@ -213,7 +206,7 @@ fn status(args: &StatusArgs) -> Result<Exit> {
         schema: "thaw.preload/1",
         manifest: shown(&args.manifest),
         about: manifest.about,
-        host: host(),
+        host: os::machine::host(),
         reads: manifest.reads.len(),
         report,
     };
@@ -252,17 +245,12 @@ fn install(args: &InstallArgs) -> Result<Exit> {
 /// # Errors
 /// It is not installed, or a file cannot be removed.
 fn uninstall(args: &UninstallArgs) -> Result<Exit> {
-    let installation: Installation = preload::install::find(&subject(&args.place), scope(args.system))?;
+    let subject = subject(&args.place);
+    let installation = preload::install::find(&subject, scope(args.system))?.ok_or_else(|| {
+        Error::new(Exit::Usage, "thaw has not installed", subject.name())
+            .hint("`thaw doctor` lists what is installed; --system for what is for all users")
+    })?;
     let kept = preload::install::uninstall(&installation)?;
     output::page(&text::preload::uninstalled(&installation, &kept, text::width::of_terminal()))?;
     Ok(if kept.is_empty() { Exit::Done } else { Exit::No })
-}
-
-/// This machine's name.
-fn host() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
-fn now() -> u64 {
-    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }

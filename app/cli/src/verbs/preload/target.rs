@@ -1,11 +1,12 @@
 //! The disk that a manifest is planned for.
 
 use crate::args::values::{self, DiskLimit};
-use crate::verbs::preload::needed::Needed;
+use crate::verbs::preload::needed::{Needed, Source};
 use disk::model::{Ask, Direction, Drive, Flash, Kind, Model, Zone};
 use disk::preset::Presets;
 use model::{Bytes, Error, Exit, Nanos, Result};
-use preload::plan::{DiskRead, Order};
+use preload::manifest::About;
+use preload::plan::{DiskRead, Gap, Order, Plan, Wanted};
 use std::path::Path;
 
 /// What was typed; else the disk or the limit that was chosen for the recording; else a disk that is as fast as the one of the recording; else one of
@@ -83,6 +84,24 @@ pub fn order(disk: &Model) -> Order {
         Kind::Rotating(_) => Order::Disk,
         Kind::Flash(_) => Order::FirstUse,
     }
+}
+
+/// What a manifest of these recordings says of itself.
+pub fn about(recording: String, source: Source, disk: &Model) -> About {
+    About {
+        made_unix_ns: os::machine::now_unix_ns(),
+        thaw: env!("CARGO_PKG_VERSION").into(),
+        host: os::machine::host(),
+        recording,
+        source: source.name().into(),
+        disk: disk.name.clone(),
+        ..About::default()
+    }
+}
+
+/// The reads of these files that are fastest on a disk.
+pub fn plan(wanted: Vec<Wanted>, gap: Gap, order: Order, disk: &Model, about: About) -> Plan {
+    preload::plan::plan(wanted, gap, order, &|reads| time(disk, reads), about)
 }
 
 /// How long a disk takes for reads that are all asked for at once.

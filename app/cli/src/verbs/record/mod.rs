@@ -20,7 +20,7 @@ use recording::{Header, Replace, Variant, Writer};
 use sink::{EngineTracer, Recorder};
 use stage::Stage;
 use std::ffi::OsString;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// Rows of the tables of files in the answer that follows a recording.
 const TOP: usize = 10;
@@ -161,7 +161,7 @@ pub fn header(plan: &RecordPlan, stage: &Stage) -> Result<Header> {
         stage.programs.first().map(|it| it.env.clone()).unwrap_or_default();
     Ok(Header {
         thaw_version: env!("CARGO_PKG_VERSION").to_owned(),
-        created_unix_ns: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64),
+        created_unix_ns: os::machine::now_unix_ns(),
         command_line: std::env::args_os().collect(),
         cwd: std::env::current_dir().unwrap_or_default(),
         environment: facts::environment(&changes),

@@ -48,9 +48,10 @@ impl Inside {
         let mut program = Program { argv, ..first.clone() };
         program.env.extend(tool.environment());
         let make = || {
-            // A program of the tree may have become another user: everybody may add a file, nobody may list or remove them.
+            // Of root's programs one may have become another user: then everybody may add a file, nobody list or remove them.
+            let mode = if rustix::process::geteuid().is_root() { 0o1733 } else { 0o700 };
             std::fs::create_dir(&directory)
-                .and_then(|()| std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o1733)))
+                .and_then(|()| std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(mode)))
                 .map_err(|cause| {
                     Error::on(Exit::Machine, "cannot make a directory for the byte engine:", &directory)
                         .because(cause)

@@ -8,9 +8,8 @@ use recording::Reader;
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use touch::function::{Names, function_starts};
+use touch::function::{Names, Units, function_starts};
 use touch::order::{self, Placed};
 
 /// `thaw.order/1`
@@ -26,6 +25,9 @@ pub struct OrderDocument {
     pub order: Vec<FunctionDocument>,
     /// What nobody called; `None`: the file is not here, so that nobody knows what else it has.
     pub never: Option<Vec<FunctionDocument>>,
+    /// With `--list objects`: in the order of the first call into each, those that nobody calls last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub objects: Option<Vec<ObjectDocument>>,
     /// Called functions without a name: no linker can be told of them.
     pub unnamed: u64,
     /// Pages that the called functions lie on now.
@@ -47,6 +49,21 @@ pub struct FunctionDocument {
     pub workloads: u32,
 }
 
+/// What was linked from one object file.
+#[derive(Clone, Debug, Serialize)]
+pub struct ObjectDocument {
+    /// The source that it was compiled from; `None`: functions without debug data.
+    pub source: Option<String>,
+    /// Functions.
+    pub functions: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Of them, called by some workload.
+    pub called: u64,
+    /// Their bytes.
+    pub called_bytes: u64,
+}
+
 /// Prints or writes the order file, or a list.
 ///
 /// # Errors
@@ -66,14 +83,22 @@ pub fn run(args: &OrderArgs) -> Result<Exit> {
         return output::json(&document).map(|()| Exit::Done);
     }
     if let Some(list) = args.list {
-        output::page(&text::order::list(&document, list, text::width::of_terminal())?)?;
+        let width = text::width::of_terminal();
+        let all = document.workloads.len() as u32;
+        let called = |by_all: bool| document.order.iter().filter(move |function| (function.workloads >= all) == by_all);
+        output::page(&match list {
+            List::Hot => text::order::functions(called(true), width),
+            List::Cold => text::order::functions(called(false), width),
+            List::Never => text::order::functions(never(&document)?, width),
+            List::Objects => text::order::objects(document.objects.iter().flatten(), width),
+        })?;
         return Ok(Exit::Done);
     }
     let names = names(&document)?;
     let order = order::order_file(&names, linker);
     match &args.output {
         Some(target) => {
-            put(target, &order)?;
+            os::file::write_whole(target, order.as_bytes())?;
             output::page(&text::order::page(&document, target, args.linker, text::width::of_terminal()))?;
         }
         None => output::bytes(order.as_bytes())?,
@@ -134,12 +159,16 @@ fn document(args: &OrderArgs) -> Result<OrderDocument> {
     };
     let order: Vec<FunctionDocument> = order::balanced(&calls).into_iter().map(line).collect();
     let pages: HashSet<u64> = order.iter().flat_map(|function| pages_of(function.offset, function.bytes)).collect();
+    let never = program.never(&order, &known);
+    // The debug data of a browser take a while, and who wants an order file need not have any.
+    let objects = (args.list == Some(List::Objects)).then(|| program.objects(&order, never.as_deref())).transpose()?;
     let bytes: u64 = order.iter().fold(0, |sum: u64, function| sum.saturating_add(function.bytes));
     Ok(OrderDocument {
         schema: "thaw.order/1",
         file: model::shown(&first.file.path),
         workloads: workloads.iter().map(|workload| workload.recording.clone()).collect(),
-        never: program.never(&order, &known),
+        never,
+        objects,
         unnamed: order.iter().filter(|function| function.name.is_none()).count() as u64,
         pages: pages.len() as u64,
         packed_pages: bytes.div_ceil(model::PAGE),
@@ -196,8 +225,9 @@ fn workload(recording: &Path, rows: &TraceRows, wanted: Option<&Path>) -> Result
 
 /// The file and its symbols, as far as they are here and of the build that ran.
 struct Program {
+    path: PathBuf,
     bytes: Option<Mapped>,
-    symbols: Option<Mapped>,
+    symbols: Option<(PathBuf, Mapped)>,
 }
 
 impl Program {
@@ -205,7 +235,8 @@ impl Program {
         let map = |path: &Path| File::open(path).ok().and_then(|file| Mapped::of(&file));
         let bytes =
             map(&row.path).filter(|bytes| bytes.len() as u64 == row.size.0 && elf::build_id(bytes) == row.build_id);
-        let Some(path) = symbols else { return Ok(Self { bytes, symbols: None }) };
+        let program = Self { path: row.path.clone(), bytes, symbols: None };
+        let Some(path) = symbols else { return Ok(program) };
         let file = map(path).ok_or_else(|| Error::on(Exit::Usage, "cannot read the symbols in", path))?;
         let other = elf::build_id(&file).filter(|id| row.build_id.as_ref().is_some_and(|ours| ours != id));
         if let Some(other) = other {
@@ -217,20 +248,25 @@ impl Program {
         if Names::of(&file).count() == 0 {
             return Err(Error::on(Exit::Data, "there are no symbols of functions in", path));
         }
-        Ok(Self { bytes, symbols: Some(file) })
+        Ok(Self { symbols: Some((path.to_owned(), file)), ..program })
+    }
+
+    /// The file that says most of the functions, its path, and the one that says where they lie.
+    fn described(&self) -> Option<(&Path, &[u8], &[u8])> {
+        let bytes = self.bytes.as_deref().map(|bytes| (&*self.path, bytes));
+        let symbols = self.symbols.as_ref().map(|(path, symbols)| (&**path, &**symbols));
+        let (path, best) = symbols.or(bytes)?;
+        Some((path, best, bytes.map_or(best, |(_, bytes)| bytes)))
     }
 
     fn names(&self) -> Names<'_> {
-        match (&self.symbols, &self.bytes) {
-            (Some(symbols), Some(bytes)) => Names::of_symbols(symbols, bytes),
-            (Some(only), None) | (None, Some(only)) => Names::of(only),
-            (None, None) => Names::default(),
-        }
+        self.described().map_or_else(Names::default, |(_, best, bytes)| Names::of_symbols(best, bytes))
     }
 
     /// All functions without those that were called.
     fn never(&self, order: &[FunctionDocument], names: &Names<'_>) -> Option<Vec<FunctionDocument>> {
-        let starts = function_starts(self.bytes.as_deref().or(self.symbols.as_deref())?).ok()?;
+        let (_, _, bytes) = self.described()?;
+        let starts = function_starts(bytes).ok()?;
         let called: HashSet<u64> = order.iter().map(|function| function.offset).collect();
         let never = starts.functions.into_iter().filter(|function| !called.contains(&function.offset));
         let line = |function: touch::function::Function| FunctionDocument {
@@ -241,44 +277,51 @@ impl Program {
         };
         Some(never.map(line).collect())
     }
+
+    /// What each object file has of them.
+    fn objects(&self, order: &[FunctionDocument], never: Option<&[FunctionDocument]>) -> Result<Vec<ObjectDocument>> {
+        let unknown = |why: String| {
+            Error::on(Exit::Data, "nobody knows which object files there are in", &self.path)
+                .because(why)
+                .hint("compile it with -g, or give its unstripped copy with --symbols")
+        };
+        let (Some((path, best, bytes)), Some(never)) = (self.described(), never) else {
+            return Err(unknown(NOT_HERE.into()));
+        };
+        let units = Units::of(best, path, bytes).map_err(unknown)?;
+        let units = units.ok_or_else(|| unknown("it has no debug data".into()))?;
+        let mut places: HashMap<Option<&Path>, usize> = HashMap::new();
+        let mut objects: Vec<ObjectDocument> = Vec::new();
+        for function in order.iter().chain(never) {
+            let source = units.get(function.offset);
+            let place = *places.entry(source).or_insert_with(|| {
+                let source = source.map(model::shown);
+                objects.push(ObjectDocument { source, functions: 0, bytes: 0, called: 0, called_bytes: 0 });
+                objects.len() - 1
+            });
+            let object = &mut objects[place];
+            object.functions += 1;
+            object.bytes = object.bytes.saturating_add(function.bytes);
+            if function.workloads > 0 {
+                object.called += 1;
+                object.called_bytes = object.called_bytes.saturating_add(function.bytes);
+            }
+        }
+        Ok(objects)
+    }
 }
 
-/// The functions of a list.
+/// Why what nobody called is not known.
+const NOT_HERE: &str = "the file that was recorded is not here";
+
+/// The functions that nobody calls.
 ///
 /// # Errors
-/// What nobody calls is known only where the file itself is here.
-pub fn listed(document: &OrderDocument, list: List) -> Result<Vec<&FunctionDocument>> {
-    let all = document.workloads.len() as u32;
-    Ok(match list {
-        List::Hot => document.order.iter().filter(|function| function.workloads >= all).collect(),
-        List::Cold => document.order.iter().filter(|function| function.workloads < all).collect(),
-        List::Never => match &document.never {
-            Some(never) => never.iter().collect(),
-            None => {
-                return Err(Error::new(Exit::Data, "nobody knows which other functions there are in", &document.file)
-                    .because("the file that was recorded is not here")
-                    .hint("run this where the program is, or give its unstripped copy with --symbols"));
-            }
-        },
-    })
-}
-
-/// Writes a file in one step: beside its target, synced, renamed.
-fn put(target: &Path, text: &str) -> Result<()> {
-    let cannot = |cause: std::io::Error| Error::on(Exit::Usage, "cannot write the order file", target).because(cause);
-    let name = target.file_name().unwrap_or_default().to_string_lossy();
-    let beside: PathBuf = target.with_file_name(format!(".{name}.{}.new", std::process::id()));
-    let write = || {
-        let mut file = File::create(&beside)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&beside, target)?;
-        let directory = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        File::open(directory)?.sync_all()
-    };
-    write().map_err(|cause| {
-        // What is half written is in nobody's way.
-        let _ = std::fs::remove_file(&beside);
-        cannot(cause)
+/// The file itself is not here.
+fn never(document: &OrderDocument) -> Result<&[FunctionDocument]> {
+    document.never.as_deref().ok_or_else(|| {
+        Error::new(Exit::Data, "nobody knows which other functions there are in", &document.file)
+            .because(NOT_HERE)
+            .hint("run this where the program is, or give its unstripped copy with --symbols")
     })
 }

@@ -1,0 +1,159 @@
+//! Records of what was changed on purpose and stays: one JSON file for each in thaw's state directory, written before the first change and
+//! removed when it is taken back. Not for what must not outlive its process: that is the [`crate::journal`].
+
+use crate::file::{sync_directory_of, write_whole};
+use crate::journal::state_dir;
+use model::{Error, Exit, Result};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// The records of one kind.
+#[derive(Clone, Debug)]
+pub struct Records {
+    directory: PathBuf,
+}
+
+impl Records {
+    /// Of this kind, which is the name of their directory; nothing is made yet.
+    ///
+    /// # Errors
+    /// There is no state directory.
+    pub fn of(kind: &str) -> Result<Self> {
+        Ok(Self { directory: state_dir()?.join(kind) })
+    }
+
+    /// The place of another file that belongs to a record.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(format!("{name}.json"))
+    }
+
+    /// Writes one down. On the disk when this returns.
+    ///
+    /// # Errors
+    /// The state directory cannot be written; what is to be written is no JSON.
+    pub fn write<T: Serialize>(&self, name: &str, record: &T) -> Result<()> {
+        let cannot = |cause: io::Error| {
+            Error::on(Exit::Machine, "cannot write down what will be changed in", &self.directory).because(cause).hint(
+                "nothing is changed that could not be undone: set THAW_STATE_DIR to a directory that you can write",
+            )
+        };
+        let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(&self.directory);
+        let mut bytes = serde_json::to_vec_pretty(record).map_err(|cause| cannot(cause.into()))?;
+        bytes.push(b'\n');
+        made.map_err(cannot)?;
+        write_whole(&self.path(name), &bytes)
+    }
+
+    /// Whether there is one of this name, readable or not.
+    pub fn has(&self, name: &str) -> bool {
+        self.path(name).symlink_metadata().is_ok()
+    }
+
+    /// The one of this name; `None`: there is none.
+    ///
+    /// # Errors
+    /// It cannot be read, or is damaged or of another version of thaw.
+    pub fn read<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
+        let path = self.path(name);
+        match self.has(name) {
+            true => read(&path).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// All of them by name, and an error for each that cannot be read: what it stands for is not forgotten.
+    ///
+    /// # Errors
+    /// The directory is there and cannot be listed.
+    pub fn list<T: DeserializeOwned>(&self) -> Result<(Vec<T>, Vec<Error>)> {
+        let unreadable = |cause: io::Error| {
+            Error::on(Exit::Machine, "cannot list what is changed in", &self.directory).because(cause)
+        };
+        let entries = match fs::read_dir(&self.directory) {
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), Vec::new())),
+            entries => entries.map_err(unreadable)?,
+        };
+        let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>().map_err(unreadable)?;
+        paths.retain(|path| path.extension().is_some_and(|ending| ending == "json"));
+        paths.sort();
+        let (mut known, mut unknown) = (Vec::new(), Vec::new());
+        for path in &paths {
+            match read(path) {
+                Ok(record) => known.push(record),
+                Err(error) => unknown.push(error),
+            }
+        }
+        Ok((known, unknown))
+    }
+
+    /// Forgets the one of this name, when everything is as it was.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn forget(&self, name: &str) -> Result<()> {
+        remove(&self.path(name))
+    }
+}
+
+fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    let bytes = fs::read(path)
+        .map_err(|cause| Error::on(Exit::Machine, "cannot read what was changed from", path).because(cause))?;
+    serde_json::from_slice(&bytes).map_err(|cause| {
+        Error::on(Exit::Data, "cannot read what was changed from", path)
+            .because(cause)
+            .hint("it is damaged or of another version of thaw")
+    })
+}
+
+/// Removes a file, if it is there, and waits until its name is off the disk.
+///
+/// # Errors
+/// It cannot be removed.
+pub fn remove(path: &Path) -> Result<()> {
+    let removed = match fs::remove_file(path) {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(()),
+        removed => removed.and_then(|()| sync_directory_of(path)),
+    };
+    removed.map_err(|cause| Error::on(Exit::Machine, "cannot remove", path).because(cause))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_kept_listed_and_forgotten_and_damaged_ones_are_told() {
+        let home = tempfile::tempdir().unwrap();
+        let records = Records { directory: home.path().join("state/kind") };
+        assert_eq!(records.read::<String>("a").unwrap(), None);
+        assert!(records.list::<String>().unwrap().0.is_empty());
+        records.write("b", &"second").unwrap();
+        records.write("a", &"first").unwrap();
+        fs::write(records.beside("b.original"), "no record").unwrap();
+        fs::write(records.beside("c.json"), "dear diary").unwrap();
+        assert_eq!(records.read::<String>("b").unwrap().as_deref(), Some("second"));
+        let (known, unknown) = records.list::<String>().unwrap();
+        assert_eq!(known, ["first", "second"]);
+        assert!(unknown.len() == 1 && unknown[0].to_string().contains("c.json"), "{unknown:?}");
+        assert_eq!(records.read::<String>("c").unwrap_err().exit, Exit::Data);
+        records.forget("a").unwrap();
+        records.forget("a").unwrap();
+        assert!(!records.has("a") && records.has("b") && records.beside("b.original").exists());
+    }
+
+    #[test]
+    fn where_nothing_can_be_written_down_nothing_is_to_be_changed() {
+        let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join("file"), "").unwrap();
+        let error = Records { directory: home.path().join("file/kind") }.write("a", &1).unwrap_err();
+        assert!(error.exit == Exit::Machine && error.hint.is_some(), "{error}");
+    }
+}
