@@ -6,7 +6,8 @@ import { signal } from "@preact/signals";
 
 interface Takes {
   readonly name: string;
-  take(by: Step): void;
+  /** Whether there was anything to move. */
+  take(by: Step): boolean;
 }
 const plots: Takes[] = [];
 let active: Takes | null = null;
@@ -101,6 +102,5 @@ function handled(key: string, target: HTMLElement | null): boolean {
   const elsewhere = target?.closest("[role=tablist], .scroll, .rows, details") != null;
   const by = STEPS[key];
   if (plot === undefined || by === undefined || (scrolls && elsewhere)) return false;
-  plot.take(by);
-  return true;
+  return plot.take(by) || !scrolls;
 }

@@ -6,7 +6,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Tick } from "../logic/ticks.ts";
-import { length, step, type Step, type Viewport } from "../logic/view.ts";
+import { length, step, type Range, type Step, type Viewport } from "../logic/view.ts";
 import { timed } from "../state.ts";
 import { registerPlot } from "../keys.ts";
 import { css, ground, pixel, type Theme } from "./palette.ts";
@@ -218,13 +218,20 @@ function inPixels(lengths: Readonly<Record<string, number>>): Record<string, str
   return Object.fromEntries(Object.entries(lengths).map(([name, value]) => [name, `${value}px`]));
 }
 
-function take(props: PlotProps, by: Step): void {
+/** Whether that showed another part. */
+function take(props: PlotProps, by: Step): boolean {
   const only = props.axes === "x";
   let allowed = by;
   if (by.kind === "zoom") allowed = { ...by, axis: only ? "x" : props.axes === "map" ? "both" : by.axis };
   else if (by.kind === "pan" && only) allowed = { ...by, y: 0 };
-  props.onView(step(props.viewport, props.whole, props.smallest, allowed));
+  const { viewport } = props;
+  const next = step(viewport, props.whole, props.smallest, allowed);
+  if (same(next.x, viewport.x) && same(next.y, viewport.y)) return false;
+  props.onView(next);
+  return true;
 }
+
+const same = (a: Range, b: Range) => a.from === b.from && a.to === b.to;
 
 /** Wheel, drag, pinch, double click, and what the pointer is over. Returns how to stop. */
 function follow(
@@ -264,6 +271,8 @@ function follow(
     else take(painter.props, { kind: "zoom", axis: event.shiftKey || event.ctrlKey ? "y" : "x", factor: Math.exp(Math.max(-120, Math.min(120, delta)) / 300), at: share(place(event)) });
   };
   const press = (event: PointerEvent) => {
+    // The other buttons are the browser's.
+    if (event.button !== 0) return;
     activate();
     down.set(event.pointerId, place(event));
     moved = 0;
