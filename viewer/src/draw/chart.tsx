@@ -74,11 +74,11 @@ function dragged(chart: uPlot, { onRange }: ChartProps): void {
 }
 
 const FONT = "11px system-ui, sans-serif";
-/** Room for an axis at the left: as much as its longest label takes, and rarely another one while one comes closer. */
+/** Room for an axis at the left: for its longest label, and the same for charts below each other as long as these fit. */
 function widthOf(chart: uPlot, labels: readonly string[] | null): number {
   chart.ctx.font = FONT;
   const widest = Math.max(0, ...(labels ?? []).map((label) => chart.ctx.measureText(label).width));
-  return Math.max(58, Math.ceil(widest) + 14);
+  return Math.max(66, Math.ceil(widest) + 14);
 }
 
 function options(props: ChartProps, width: number): uPlot.Options {

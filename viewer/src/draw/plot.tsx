@@ -189,6 +189,9 @@ export function Plot(props: PlotProps): JSX.Element {
     };
   }, []);
 
+  const words = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => keepInside(words.current));
+
   const { describe } = props;
   const tip = pointed !== null && pointed.found >= 0 && describe !== undefined ? describe(pointed.found) : null;
   const size = canvas.current === null ? { width: 0, height: 0 } : painter.current.size();
@@ -199,7 +202,7 @@ export function Plot(props: PlotProps): JSX.Element {
         <div class="zoombox" style={inPixels({ left: Math.min(box.x0, box.x1), top: Math.min(box.y0, box.y1), width: Math.abs(box.x1 - box.x0), height: Math.abs(box.y1 - box.y0) })} />
       )}
       {tip !== null && pointed !== null && (
-        <div class="tip" role="status" style={tipPlace(pointed, margins, size)}>
+        <div class="tip" role="status" ref={words} style={tipPlace(pointed, margins, size)}>
           {tip}
         </div>
       )}
@@ -212,6 +215,17 @@ function tipPlace(at: Pointed, margins: Margins, size: Size): Record<string, str
   const left = at.x < size.width / 2 ? { left: x + 14 } : { right: size.width + margins.left + margins.right - x + 14 };
   const top = at.y < size.height / 2 ? { top: y + 10 } : { bottom: size.height + margins.top + margins.bottom - y + 10 };
   return inPixels({ ...left, ...top });
+}
+
+/** Moves what would leave the window back into it. */
+function keepInside(tip: HTMLElement | null): void {
+  if (tip === null) return;
+  tip.style.translate = "";
+  const { left, right, top, bottom } = tip.getBoundingClientRect();
+  const { clientWidth, clientHeight } = document.documentElement;
+  const by = (from: number, to: number, room: number) => Math.max(4 - from, Math.min(0, room - 4 - to));
+  const [x, y] = [by(left, right, clientWidth), by(top, bottom, clientHeight)];
+  if (x !== 0 || y !== 0) tip.style.translate = `${x}px ${y}px`;
 }
 
 function inPixels(lengths: Readonly<Record<string, number>>): Record<string, string> {

@@ -229,8 +229,11 @@ function Warnings({ warnings }: { warnings: readonly Warning[] }): JSX.Element {
   );
 }
 
-/** A fact as it was written down; bytes as they are read. */
-const factText = (key: string, value: string): string => (key.endsWith("_bytes") && /^\d+$/.test(value) ? bytes(Number(value)) : harmless(value));
+/** A fact as it was written down; a size that is no round figure of a device as sizes are read. */
+function factOf(key: string, value: string): readonly [string, string] {
+  const size = key.endsWith("_bytes") && /^\d+$/.test(value) ? Number(value) : 0;
+  return size >= 1e6 ? [key.replace(/_bytes$/, ""), bytes(size)] : [key, value];
+}
 
 function Recording({ document }: { document: ReportDocument }): JSX.Element {
   const { recording, variants, binaries, facts } = document;
@@ -259,9 +262,9 @@ function Recording({ document }: { document: ReportDocument }): JSX.Element {
           <>
             <dt>{harmless(subject)}</dt>
             <dd>
-              {Object.entries(pairs).map(([key, value]) => (
+              {Object.entries(pairs).map(([key, value]) => factOf(key, value)).map(([key, value]) => (
                 <span class="fact" key={key}>
-                  <span class="what">{harmless(key.replace(/_bytes$/, ""))}</span> {factText(key, value)}
+                  <span class="what">{harmless(key)}</span> {harmless(value)}
                 </span>
               ))}
             </dd>
