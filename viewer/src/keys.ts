@@ -66,7 +66,11 @@ export function followKeys(): void {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     const target = event.target instanceof HTMLElement ? event.target : null;
     if (target !== null && /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) {
-      if (event.key === "Escape") target.blur();
+      if (event.key === "Escape") {
+        // The browser would empty a box for searching.
+        event.preventDefault();
+        target.blur();
+      }
       return;
     }
     if (handled(event.key, target)) event.preventDefault();
