@@ -196,7 +196,7 @@ inBrowser("nothing runs off a small screen, or off a page that is drawn twice as
 
 inBrowser("a path never covers the figures beside it, in a small window either", async () => {
   const { page } = await open("laptop", "", { viewport: { width: 600, height: 800 } });
-  for (const view of ["answer", "file", "files?shape=table", "processes", "touch"]) {
+  for (const view of ["answer", "file", "files?shape=table", "processes", `touch?file=${LIBRARY}`]) {
     await go(page, `#${view}`);
     const over = await page.$$eval("main td, main th", (cells) =>
       cells.flatMap((cell) => {
