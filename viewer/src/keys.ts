@@ -30,7 +30,7 @@ export const helpOpen = signal(false);
 
 /** For the help dialog, behind the numbers of the views. */
 export const HELP: readonly (readonly [string, string])[] = [
-  ["/", "to the filter box; Esc leaves it"],
+  ["/", "to the filter box; Esc leaves it, once more empties it"],
   ["W  S   or   +  −", "closer, farther in time; with Shift: vertically; a map: both ways"],
   ["A  D   or   ←  →", "back, on in time"],
   ["↑  ↓", "up, down"],
