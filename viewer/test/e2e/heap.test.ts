@@ -235,3 +235,12 @@ inBrowser("no page is wider than a small window, whatever it shows", async () =>
     }
   }
 });
+
+inBrowser("trees print as far as they are made, and nothing lies on what follows them", async () => {
+  const { page } = await open(at("report.html"), "#memory");
+  await settled(page, "memory");
+  await page.emulateMedia({ media: "print" });
+  const boxes = await page.$$eval("main .rows", (list) => list.map((it) => it.scrollHeight - it.clientHeight));
+  expect(boxes.length).toBeGreaterThan(2);
+  for (const hidden of boxes) expect(hidden).toBeLessThanOrEqual(1);
+});
