@@ -6,7 +6,8 @@ import { signal } from "@preact/signals";
 
 interface Takes {
   readonly name: string;
-  take(by: Step): void;
+  /** Whether there was anything to move. */
+  take(by: Step): boolean;
 }
 const plots: Takes[] = [];
 let active: Takes | null = null;
@@ -29,7 +30,7 @@ export const helpOpen = signal(false);
 
 /** For the help dialog, behind the numbers of the views. */
 export const HELP: readonly (readonly [string, string])[] = [
-  ["/", "to the filter box; Esc leaves it"],
+  ["/", "to the filter box; Esc leaves it, once more empties it"],
   ["W  S   or   +  −", "closer, farther in time; with Shift: vertically; a map: both ways"],
   ["A  D   or   ←  →", "back, on in time"],
   ["↑  ↓", "up, down"],
@@ -65,7 +66,11 @@ export function followKeys(): void {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     const target = event.target instanceof HTMLElement ? event.target : null;
     if (target !== null && /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) {
-      if (event.key === "Escape") target.blur();
+      if (event.key === "Escape") {
+        // The browser would empty a box for searching.
+        event.preventDefault();
+        target.blur();
+      }
       return;
     }
     if (handled(event.key, target)) event.preventDefault();
@@ -101,6 +106,5 @@ function handled(key: string, target: HTMLElement | null): boolean {
   const elsewhere = target?.closest("[role=tablist], .scroll, .rows, details") != null;
   const by = STEPS[key];
   if (plot === undefined || by === undefined || (scrolls && elsewhere)) return false;
-  plot.take(by);
-  return true;
+  return plot.take(by) || !scrolls;
 }

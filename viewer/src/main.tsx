@@ -173,11 +173,12 @@ function Bar(): JSX.Element {
 
 function Tabs(): JSX.Element {
   const move = (event: KeyboardEvent) => {
-    const by = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
-    if (by === 0) return;
-    event.preventDefault();
     const all = views.value;
-    const next = all[(all.indexOf(view.value) + by + all.length) % all.length];
+    const at = all.indexOf(view.value);
+    const to: Readonly<Record<string, number>> = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: -1 };
+    if (to[event.key] === undefined) return;
+    event.preventDefault();
+    const next = all[(to[event.key] + all.length) % all.length];
     view.value = next;
     document.getElementById(`tab-${next}`)?.focus();
   };

@@ -73,11 +73,19 @@ function dragged(chart: uPlot, { onRange }: ChartProps): void {
   onRange?.(from, to);
 }
 
+const FONT = "11px system-ui, sans-serif";
+/** Room for an axis at the left: for its longest label, and the same for charts below each other as long as these fit. */
+function widthOf(chart: uPlot, labels: readonly string[] | null): number {
+  chart.ctx.font = FONT;
+  const widest = Math.max(0, ...(labels ?? []).map((label) => chart.ctx.measureText(label).width));
+  return Math.max(66, Math.ceil(widest) + 14);
+}
+
 function options(props: ChartProps, width: number): uPlot.Options {
   const tones = ground(props.theme);
-  const axis = (label: string, format: (value: number, step: number) => string, size: number): uPlot.Axis => ({
-    ...(label === "" ? {} : { label, labelSize: 18, labelFont: "11px system-ui, sans-serif" }),
-    font: "11px system-ui, sans-serif",
+  const axis = (label: string, format: (value: number, step: number) => string, size: uPlot.Axis.Size): uPlot.Axis => ({
+    ...(label === "" ? {} : { label, labelSize: 18, labelFont: FONT }),
+    font: FONT,
     stroke: css(tones.faint),
     size,
     grid: { stroke: css(tones.grid), width: 1 },
@@ -98,7 +106,7 @@ function options(props: ChartProps, width: number): uPlot.Options {
       x: { time: false },
       y: { range: (_, low, high) => (props.yFromZero === true ? [0, (most(props.data) || 1) * 1.06] : [low, high]) },
     },
-    axes: [axis(props.xLabel, props.xFormat, 34), axis("", props.yFormat, 58)],
+    axes: [axis(props.xLabel, props.xFormat, 34), axis("", props.yFormat, widthOf)],
     series: [{}, ...props.series],
     hooks: {
       ...(props.over === undefined ? {} : { draw: [props.over] }),

@@ -43,6 +43,14 @@ export function paintFlame(to: Pixels, flame: Flame, viewport: Viewport, side: S
   }
 }
 
+/** As much of a name as has room. Of a place without a name, `object+0x…`, the end tells it from others. */
+export function fitting(name: string, letters: number): string {
+  if (name.length <= letters) return name;
+  const place = /\+0x[0-9a-f]+$/.exec(name)?.[0];
+  if (place === undefined) return `${name.slice(0, letters - 1)}…`;
+  return place.length <= letters ? place : `…${place.slice(1 - letters)}`;
+}
+
 /** Writes the names of boxes that have room for some letters. */
 export function writeFlame(context: CanvasRenderingContext2D, flame: Flame, viewport: Viewport, size: { readonly width: number; readonly height: number }, side: Side, nameOf: (box: number) => string, colourOf: (box: number) => string): void {
   context.font = "11px ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace";
@@ -62,7 +70,7 @@ export function writeFlame(context: CanvasRenderingContext2D, flame: Flame, view
       if (letters < 3) continue;
       const name = nameOf(box);
       context.fillStyle = colourOf(box);
-      context.fillText(name.length <= letters ? name : `${name.slice(0, letters - 1)}…`, left + 4, middle - 0.5);
+      context.fillText(fitting(name, letters), left + 4, middle - 0.5);
     }
   }
 }

@@ -6,7 +6,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Tick } from "../logic/ticks.ts";
-import { length, step, type Step, type Viewport } from "../logic/view.ts";
+import { length, step, type Range, type Step, type Viewport } from "../logic/view.ts";
 import { timed } from "../state.ts";
 import { registerPlot } from "../keys.ts";
 import { css, ground, pixel, type Theme } from "./palette.ts";
@@ -189,6 +189,9 @@ export function Plot(props: PlotProps): JSX.Element {
     };
   }, []);
 
+  const words = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => keepInside(words.current));
+
   const { describe } = props;
   const tip = pointed !== null && pointed.found >= 0 && describe !== undefined ? describe(pointed.found) : null;
   const size = canvas.current === null ? { width: 0, height: 0 } : painter.current.size();
@@ -199,7 +202,7 @@ export function Plot(props: PlotProps): JSX.Element {
         <div class="zoombox" style={inPixels({ left: Math.min(box.x0, box.x1), top: Math.min(box.y0, box.y1), width: Math.abs(box.x1 - box.x0), height: Math.abs(box.y1 - box.y0) })} />
       )}
       {tip !== null && pointed !== null && (
-        <div class="tip" role="status" style={tipPlace(pointed, margins, size)}>
+        <div class="tip" role="status" ref={words} style={tipPlace(pointed, margins, size)}>
           {tip}
         </div>
       )}
@@ -214,17 +217,35 @@ function tipPlace(at: Pointed, margins: Margins, size: Size): Record<string, str
   return inPixels({ ...left, ...top });
 }
 
+/** Moves what would leave the window back into it. */
+function keepInside(tip: HTMLElement | null): void {
+  if (tip === null) return;
+  tip.style.translate = "";
+  const { left, right, top, bottom } = tip.getBoundingClientRect();
+  const { clientWidth, clientHeight } = document.documentElement;
+  const by = (from: number, to: number, room: number) => Math.max(4 - from, Math.min(0, room - 4 - to));
+  const [x, y] = [by(left, right, clientWidth), by(top, bottom, clientHeight)];
+  if (x !== 0 || y !== 0) tip.style.translate = `${x}px ${y}px`;
+}
+
 function inPixels(lengths: Readonly<Record<string, number>>): Record<string, string> {
   return Object.fromEntries(Object.entries(lengths).map(([name, value]) => [name, `${value}px`]));
 }
 
-function take(props: PlotProps, by: Step): void {
+/** Whether that showed another part. */
+function take(props: PlotProps, by: Step): boolean {
   const only = props.axes === "x";
   let allowed = by;
   if (by.kind === "zoom") allowed = { ...by, axis: only ? "x" : props.axes === "map" ? "both" : by.axis };
   else if (by.kind === "pan" && only) allowed = { ...by, y: 0 };
-  props.onView(step(props.viewport, props.whole, props.smallest, allowed));
+  const { viewport } = props;
+  const next = step(viewport, props.whole, props.smallest, allowed);
+  if (same(next.x, viewport.x) && same(next.y, viewport.y)) return false;
+  props.onView(next);
+  return true;
 }
+
+const same = (a: Range, b: Range) => a.from === b.from && a.to === b.to;
 
 /** Wheel, drag, pinch, double click, and what the pointer is over. Returns how to stop. */
 function follow(
@@ -264,6 +285,8 @@ function follow(
     else take(painter.props, { kind: "zoom", axis: event.shiftKey || event.ctrlKey ? "y" : "x", factor: Math.exp(Math.max(-120, Math.min(120, delta)) / 300), at: share(place(event)) });
   };
   const press = (event: PointerEvent) => {
+    // The other buttons are the browser's.
+    if (event.button !== 0) return;
     activate();
     down.set(event.pointerId, place(event));
     moved = 0;

@@ -23,9 +23,6 @@ export function seconds(value: number | null | undefined): string {
   return `${digits(value * scale)} ${unit}`;
 }
 
-/** A moment on an axis: `5.5 ms`, without zeros that say nothing. */
-export const moment = (value: number): string => seconds(value).replace(/(\.\d*?)0+ /, "$1 ").replace(". ", " ");
-
 export const nanos = (value: number | null | undefined) => seconds(value == null ? null : value / 1e9);
 export const micros = (value: number | null | undefined) => seconds(value == null ? null : value / 1e6);
 

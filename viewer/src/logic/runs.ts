@@ -40,14 +40,17 @@ export function byRun(cells: readonly Cell[], name: MetricName): { readonly runs
   return { runs, values };
 }
 
-/** The share of runs at or below each value, one row per cell over the values of all: steps. */
+/** The share of runs at or below each value, one row per cell over the values of all: steps, each from 0 at a first point of its own. */
 export function cumulative(cells: readonly Cell[], name: MetricName): { readonly x: number[]; readonly shares: (number | null)[][] } {
   const own = cells.map((cell) => cell.samples.map((sample) => metricOf(sample, name)).filter((value) => value !== null).sort((a, b) => a - b));
-  const x = [...new Set(own.flat())].sort((a, b) => a - b);
+  const firsts = new Set(own.flatMap((values) => values.slice(0, 1)));
+  const x = [...new Set(own.flat()), ...firsts].sort((a, b) => a - b);
   const shares = own.map((values) => {
     let below = 0;
-    return x.map((value) => {
+    return x.map((value, i) => {
       const before = below;
+      // The first of two equal places: what is there before the run at it.
+      if (x[i + 1] === value) return value === values[0] ? 0 : before === 0 || before === values.length ? null : before / values.length;
       while (below < values.length && values[below] <= value) below++;
       // A line begins at its first run and ends at its last.
       return below === 0 || (before === values.length && values.length > 0) ? null : below / values.length;

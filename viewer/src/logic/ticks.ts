@@ -31,6 +31,9 @@ export function bytesLabel(value: number, step: number): string {
   return `${(value / scale).toFixed(Math.min(digits, 6))} ${unit}`;
 }
 
+/** Seconds, in the unit that fits the step: one for the whole axis. */
+export const sinceLabel = (value: number, step: number): string => timeLabel(value * 1e6, Math.round(step * 1e6));
+
 /** Seconds, plainly. */
 export function secondsLabel(value: number, step: number): string {
   const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));

@@ -73,7 +73,7 @@ export function Choice<Value extends string>(props: {
   onChange: (value: Value) => void;
 }): JSX.Element {
   return (
-    <span class="choice" role="group" aria-label={props.label}>
+    <span class="choice" role="group" aria-label={props.label || undefined}>
       <span class="what">{props.label}</span>
       {props.values.map(([value, text]) => (
         <button key={value} type="button" aria-pressed={value === props.value} onClick={() => props.onChange(value)}>
@@ -97,7 +97,7 @@ export function Switches<Value extends string>(props: {
     props.onChange(next);
   };
   return (
-    <span class="choice" role="group" aria-label={props.label}>
+    <span class="choice" role="group" aria-label={props.label || undefined}>
       <span class="what">{props.label}</span>
       {props.values.map(([value, text]) => (
         <button key={value} type="button" aria-pressed={props.value.has(value)} onClick={() => flip(value)}>

@@ -42,7 +42,7 @@ export function Rows(props: RowsProps): JSX.Element {
   const table = { columns, ...(props.selected === undefined ? {} : { selected: props.selected }) };
   return (
     <div class="table" data-table={props.name}>
-      <div class="rows" ref={box} tabIndex={0} role="region" aria-label={caption} onScroll={scrolled}>
+      <div class="rows" ref={box} tabIndex={0} role="group" aria-label={caption} onScroll={scrolled}>
         <table aria-rowcount={order.length + 1}>
           <caption class="unseen">{caption}</caption>
           <colgroup>
@@ -58,11 +58,11 @@ export function Rows(props: RowsProps): JSX.Element {
             </tr>
           </thead>
           <tbody>
-            <Space rows={from} columns={columns.length} />
+            <Space rows={from} />
             {[...order.subarray(from, to)].map((row, index) => (
               <Row key={row} row={row} table={table} place={from + index + 2} />
             ))}
-            <Space rows={order.length - to} columns={columns.length} />
+            <Space rows={order.length - to} />
           </tbody>
         </table>
       </div>
@@ -74,11 +74,12 @@ export function Rows(props: RowsProps): JSX.Element {
 }
 
 /** Stands for rows that are not made. */
-function Space({ rows, columns }: { rows: number; columns: number }): JSX.Element | null {
+function Space({ rows }: { rows: number }): JSX.Element | null {
   if (rows === 0) return null;
   return (
     <tr class="space" aria-hidden="true">
-      <td colSpan={columns} style={{ height: `${rows * HIGH}px` }} />
+      {/* One cell: a wider one would bring columns back that a small window hides. */}
+      <td style={{ height: `${rows * HIGH}px` }} />
     </tr>
   );
 }

@@ -77,10 +77,10 @@ export function Table<Row>(props: TableProps<Row>): JSX.Element {
   if (rows.length === 0) return <p class="none">{props.none ?? "Nothing to show."}</p>;
   return (
     <div class="table" data-table={props.name}>
-      <div class="scroll" tabIndex={0} role="region" aria-label={caption}>
+      <div class="scroll">
         <table>
           <caption class={props.hideCaption === true ? "unseen" : ""}>{caption}</caption>
-          <thead class={columns.every((column) => column.label === "") ? "unseen" : ""}>
+          <thead>
             <tr>
               {columns.map((column) => (
                 <Head key={column.key} column={column} sort={sort} onSort={() => setSort(column.key, column.number === true)} />
@@ -134,7 +134,7 @@ export function Row<Row>({ row, table, place }: { row: Row; table: Pick<TablePro
         const content = (
           <>
             {bar !== undefined && <span class="bar" aria-hidden="true" style={{ width: `${Math.max(0, Math.min(1, bar)) * 100}%` }} />}
-            <span class="on">{inner}</span>
+            <span class="on">{index === 0 && onRow !== undefined ? <Picked chosen={chosen}>{inner}</Picked> : inner}</span>
           </>
         );
         return index === 0 ? (
@@ -148,6 +148,15 @@ export function Row<Row>({ row, table, place }: { row: Row; table: Pick<TablePro
         );
       })}
     </tr>
+  );
+}
+
+/** What a click on the row does, for those without a pointer: the row hears the click. */
+function Picked({ chosen, children }: { chosen: boolean; children: ComponentChildren }): JSX.Element {
+  return (
+    <button type="button" class="plain" aria-pressed={chosen}>
+      {children}
+    </button>
   );
 }
 

@@ -1,7 +1,7 @@
 // A tree as a table: rows open and close, any number of them, by mouse and by keys. Only the rows in sight are in the page.
 
 import type { ComponentChildren, JSX } from "preact";
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Head, nextSort, type Column } from "./table.tsx";
 
 /** What a row needs to be a row of a tree. */
@@ -45,6 +45,8 @@ const MOST_INDENT = 24;
 export function TreeGrid<Row extends Branch>(props: TreeGridProps<Row>): JSX.Element {
   const { rows, columns, caption } = props;
   const box = useRef<HTMLDivElement>(null);
+  // Several trees of one name may be in a page.
+  const own = useId();
   const [first, setFirst] = useState(0);
   const at = rows.findIndex((row) => row.key === props.active);
   useLayoutEffect(() => {
@@ -111,12 +113,12 @@ export function TreeGrid<Row extends Branch>(props: TreeGridProps<Row>): JSX.Ele
     }
     event.preventDefault();
   };
-  const id = (index: number) => `${props.name}-${index}`;
+  const id = (index: number) => `${own}-${index}`;
   const sort = props.sort ?? null;
   return (
     <div class="table" data-table={props.name}>
-      <div class={`rows tree ${props.short === true ? "short" : ""}`} ref={box} tabIndex={0} role="treegrid" aria-label={caption} aria-activedescendant={at >= 0 ? id(at) : undefined} onScroll={scrolled} onKeyDown={keys}>
-        <table aria-rowcount={rows.length + 1} role="presentation">
+      <div class={`rows tree ${props.short === true ? "short" : ""}`} ref={box} tabIndex={0} role="treegrid" aria-label={caption} aria-rowcount={rows.length + 1} aria-activedescendant={at >= 0 ? id(at) : undefined} onScroll={scrolled} onKeyDown={keys}>
+        <table role="presentation">
           <colgroup>
             <col />
             {columns.map((column) => (

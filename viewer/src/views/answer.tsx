@@ -171,8 +171,8 @@ function Costs(): JSX.Element | null {
       <div class="columns">
         <Table name="costs" caption="Files by waiting time" hideCaption columns={columns} rows={files} rowKey={(_, index) => index} none="No file passes the filter." />
         <div class="narrow">
-          <Shares title="Why pages came" rows={report.by_cause.map((it) => ({ name: it.cause, value: it.filled, text: bytes(it.filled) }))} />
-          <Shares title="Whose files were waited for" rows={report.by_owner.map((it) => ({ name: it.owner === "app" ? "the program's own" : "the system's", value: it.waiting, text: nanos(it.waiting) }))} />
+          <Shares title="Why pages came" what="Cause" figure="Came in" rows={report.by_cause.map((it) => ({ name: it.cause, value: it.filled, text: bytes(it.filled) }))} />
+          <Shares title="Whose files were waited for" what="Owner" figure="Waited" rows={report.by_owner.map((it) => ({ name: it.owner === "app" ? "the program's own" : "the system's", value: it.waiting, text: nanos(it.waiting) }))} />
         </div>
       </div>
       <TraceLine />
@@ -192,7 +192,7 @@ function OnOtherDisks({ trace }: { trace: TraceDocument }): JSX.Element | null {
   );
 }
 
-function Shares({ title, rows }: { title: string; rows: readonly { name: string; value: number; text: string }[] }): JSX.Element {
+function Shares({ title, what, figure, rows }: { title: string; what: string; figure: string; rows: readonly { name: string; value: number; text: string }[] }): JSX.Element {
   const sum = rows.reduce((total, row) => total + row.value, 0) || 1;
   return (
     <Table
@@ -200,9 +200,9 @@ function Shares({ title, rows }: { title: string; rows: readonly { name: string;
       caption={title}
       copy={false}
       columns={[
-        { key: "name", label: "", value: (row) => row.name },
-        { key: "value", label: "", number: true, value: (row) => row.value, show: (row) => row.text, bar: (row) => row.value / sum },
-        { key: "share", label: "", number: true, value: (row) => row.value / sum, show: (row) => percent(row.value / sum) },
+        { key: "name", label: what, value: (row) => row.name },
+        { key: "value", label: figure, number: true, value: (row) => row.value, show: (row) => row.text, bar: (row) => row.value / sum },
+        { key: "share", label: "Share", number: true, value: (row) => row.value / sum, show: (row) => percent(row.value / sum) },
       ]}
       rows={rows}
       rowKey={(row) => row.name}
@@ -227,6 +227,12 @@ function Warnings({ warnings }: { warnings: readonly Warning[] }): JSX.Element {
       )}
     </Section>
   );
+}
+
+/** A fact as it was written down; a size that is no round figure of a device as sizes are read. */
+function factOf(key: string, value: string): readonly [string, string] {
+  const size = key.endsWith("_bytes") && /^\d+$/.test(value) ? Number(value) : 0;
+  return size >= 1e6 ? [key.replace(/_bytes$/, ""), bytes(size)] : [key, value];
 }
 
 function Recording({ document }: { document: ReportDocument }): JSX.Element {
@@ -256,7 +262,7 @@ function Recording({ document }: { document: ReportDocument }): JSX.Element {
           <>
             <dt>{harmless(subject)}</dt>
             <dd>
-              {Object.entries(pairs).map(([key, value]) => (
+              {Object.entries(pairs).map(([key, value]) => factOf(key, value)).map(([key, value]) => (
                 <span class="fact" key={key}>
                   <span class="what">{harmless(key)}</span> {harmless(value)}
                 </span>

@@ -228,7 +228,7 @@ function TreeTable({ columns, rows, sort, all }: { columns: readonly Column<Tree
   };
   return (
     <div class="table" data-table="tree">
-      <div class="scroll" tabIndex={0} role="region" aria-label="Folders">
+      <div class="scroll">
         <table>
           <caption class="unseen">Folders and files, the largest first</caption>
           <thead>

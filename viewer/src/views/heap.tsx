@@ -6,7 +6,8 @@ import type uPlot from "uplot";
 import { Chart } from "../draw/chart.tsx";
 import { css, ground, rankColour } from "../draw/palette.ts";
 import { MODES, lineOf, type HeapProcess, type Line } from "../logic/heap.ts";
-import { bytes, commandLine, count, date, harmless, moment, percent, plural, seconds } from "../logic/format.ts";
+import { bytes, commandLine, count, date, harmless, percent, plural, seconds } from "../logic/format.ts";
+import { bytesLabel, sinceLabel } from "../logic/ticks.ts";
 import { Choice, FactList, PathName, Section } from "../parts/bits.tsx";
 import { Table } from "../parts/table.tsx";
 import { atUs, compareMoments, fromUs, heapAt, heapDamaged, heapMode, heapPage, heapProcess, heapRecording, mode, modeName, processLine, processName, processesInSight, recording, toUs } from "../heapstate.ts";
@@ -53,7 +54,23 @@ export function ProcessChoice({ all = true }: { all?: boolean }): JSX.Element {
 /** Which blocks. */
 export function ModeChoice({ moment = true }: { moment?: boolean }): JSX.Element {
   const modes = MODES.filter((it) => moment || it !== "at");
-  return <Choice label="blocks" values={modes.map((it) => [it, modeName(it)] as const)} value={!moment && mode.value === "at" ? "end" : mode.value} onChange={(value) => (heapMode.value = value)} />;
+  return (
+    <>
+      <Choice label="blocks" values={modes.map((it) => [it, modeName(it)] as const)} value={!moment && mode.value === "at" ? "end" : mode.value} onChange={(value) => (heapMode.value = value)} />
+      {moment && mode.value === "at" && <MomentField name="T" us={atUs.value} onChange={(us) => (heapAt.value = String(Math.max(0, Math.round(us))))} />}
+    </>
+  );
+}
+
+/** A moment to be typed, in seconds since the recording began. */
+function MomentField({ name, us, onChange }: { name: string; us: number; onChange: (us: number) => void }): JSX.Element {
+  return (
+    <label class="choice">
+      <span class="what">{name}</span>
+      <input type="number" class="moment" step="any" min="0" value={Number((us / 1e6).toPrecision(6))} onChange={(event) => Number.isFinite(event.currentTarget.valueAsNumber) && onChange(event.currentTarget.valueAsNumber * 1e6)} />
+      <span class="what unit">s</span>
+    </label>
+  );
 }
 
 /** What was folded or filtered away, where that is so; in full once, where the recording is shown as a whole. */
@@ -177,8 +194,8 @@ function Over({ processes }: { processes: readonly HeapProcess[] }): JSX.Element
           { stroke: css(live), width: 1.5 },
         ]}
         xLabel=""
-        xFormat={moment}
-        yFormat={(value) => bytes(value)}
+        xFormat={sinceLabel}
+        yFormat={bytesLabel}
         yFromZero
         over={over}
         scene={[chosen, processes]}
@@ -186,7 +203,7 @@ function Over({ processes }: { processes: readonly HeapProcess[] }): JSX.Element
         onHover={setAt}
       />
       <figcaption class="chartcaption">blocks</figcaption>
-      <Chart name="blocks" label="Live blocks over time" theme={shade} height={150} data={blocksData} series={[{ stroke: css(blocks), width: 1.5, fill: `${css(blocks)}22` }]} xLabel="time since the recording began" xFormat={moment} yFormat={(value) => count(value)} yFromZero onPick={pick} scene={[processes]} onHover={setAt} />
+      <Chart name="blocks" label="Live blocks over time" theme={shade} height={150} data={blocksData} series={[{ stroke: css(blocks), width: 1.5, fill: `${css(blocks)}22` }]} xLabel="time since the recording began" xFormat={sinceLabel} yFormat={(value) => count(value)} yFromZero onPick={pick} scene={[processes]} onHover={setAt} />
       {mode.value === "at" && (
         <p class="below">
           <span>T = {seconds(atUs.value / 1e6)}:</span>
@@ -221,22 +238,15 @@ export function Moments(): JSX.Element {
     chart.ctx.fillRect(left, chart.bbox.top, right - left, chart.bbox.height);
     marks(chart, [{ s: from, text: "from", colour: text }, { s: to, text: "to", colour: text }]);
   };
-  const field = (name: string, value: number, set: (us: number) => void) => (
-    <label class="choice">
-      <span class="what">{name}</span>
-      <input type="number" class="moment" step="any" min="0" value={Number(value.toPrecision(6))} onChange={(event) => Number.isFinite(event.currentTarget.valueAsNumber) && set(event.currentTarget.valueAsNumber * 1e6)} />
-      <span class="what">s</span>
-    </label>
-  );
   if (line.seconds.length < 2) return <p class="none">Nothing was allocated.</p>;
   return (
     <Section title="Two moments" note={<>Dragging over the line chooses a stretch of time; {quantum(processes)}.</>}>
       <div class="tools">
-        {field("from", from, (us) => compareMoments(us, toUs.value))}
-        {field("to", to, (us) => compareMoments(fromUs.value, us))}
+        <MomentField name="from" us={fromUs.value} onChange={(us) => compareMoments(us, toUs.value)} />
+        <MomentField name="to" us={toUs.value} onChange={(us) => compareMoments(fromUs.value, us)} />
       </div>
       <p class="hoverline" aria-live="off">{hoverText(line, at, "live bytes")}</p>
-      <Chart name="moments" label="Live bytes over time" theme={shade} height={130} data={data} series={[{ stroke: css(live), width: 1.5, fill: `${css(live)}22` }]} xLabel="" xFormat={moment} yFormat={(value) => bytes(value)} yFromZero over={over} scene={[from, to, processes]} onRange={(a, b) => compareMoments(a * 1e6, b * 1e6)} onHover={setAt} />
+      <Chart name="moments" label="Live bytes over time" theme={shade} height={130} data={data} series={[{ stroke: css(live), width: 1.5, fill: `${css(live)}22` }]} xLabel="" xFormat={sinceLabel} yFormat={bytesLabel} yFromZero over={over} scene={[from, to, processes]} onRange={(a, b) => compareMoments(a * 1e6, b * 1e6)} onHover={setAt} />
     </Section>
   );
 }

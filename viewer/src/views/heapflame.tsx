@@ -84,6 +84,7 @@ function Graph(): JSX.Element {
           </>
         ))}
       </p>
+      <Objects />
       <div class="flame" style={{ height: `${Math.max(6, rows) * ROW + 2}px` }}>
         <Plot
           key={side}
@@ -111,7 +112,6 @@ function Graph(): JSX.Element {
           wheel="ctrl"
         />
       </div>
-      <Objects />
     </Section>
   );
 

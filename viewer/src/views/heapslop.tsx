@@ -150,7 +150,7 @@ function One({ process }: { process: ProcessSlop }): JSX.Element {
             sort="-slop"
             columns={[
               { key: "usable", label: "Class", number: true, value: (it) => it.usable, show: (it) => count(it.usable) },
-              { key: "kind", label: "", value: (it) => it.category, show: (it) => <span class="soft">{it.category}</span> },
+              { key: "kind", label: "Kind", value: (it) => it.category, show: (it) => <span class="soft">{it.category}</span> },
               { key: "blocks", label: "Blocks", number: true, value: (it) => it.blocks, show: (it) => count(it.blocks) },
               { key: "asked", label: "Asked for", number: true, wide: true, value: (it) => it.requested_bytes, show: (it) => bytes(it.requested_bytes) },
               { key: "slop", label: "Wasted", number: true, value: (it) => it.slop_bytes, show: (it) => bytes(it.slop_bytes), bar: (it) => it.slop_bytes / mostClass },

@@ -140,11 +140,13 @@ export function Label({ line, tree: grown, names }: { line: TreeLine; tree: Tree
   const id = grown.label[line.node];
   const object = objectOf(names, id);
   const isFrame = id < names.frames.count;
+  const name = nameOf(names, id);
+  const file = object >= 0 ? names.frames.objects[object] : "";
   return (
     <span class={`treename ${matches.value[id] === 1 ? "match" : ""}`}>
-      {object >= 0 && <Dot colour={objectColour(object)} />} {harmless(nameOf(names, id))}
+      {object >= 0 && <Dot colour={objectColour(object)} />} {harmless(name)}
       {grown.cut[line.node] === 1 && " …"}
-      {isFrame && object >= 0 && names.frames.objects[object] !== "" && <span class="soft of"> {harmless(names.frames.objects[object])}</span>}
+      {isFrame && file !== "" && !name.startsWith(`${file}+0x`) && <span class="soft of"> {harmless(file)}</span>}
     </span>
   );
 }

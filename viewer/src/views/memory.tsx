@@ -134,7 +134,7 @@ function ProcessPart({ process, difference, open }: { process: MemoryProcess; di
         <Section title={`Other measurements (${count(others.length)})`}>
           <Table
             name="others"
-            caption="Single figures"
+            caption={`Single figures of ${harmless(process.name)}`}
             hideCaption
             rows={others}
             rowKey={(node) => node.name}
@@ -170,7 +170,7 @@ function TreePart({ tree, difference }: { tree: MemoryNode; difference: boolean 
     <Section title={`${nodeName(tree)}: ${amount(tree, difference)}`}>
       <TreeGrid
         name={`memory-${tree.name.replaceAll(/[^a-z0-9]+/gi, "-")}`}
-        caption={`Tree of ${tree.name}; arrow keys move, open and close`}
+        caption={`Tree of ${nodeName(tree)}; arrow keys move, open and close`}
         nameLabel="Name"
         rows={lines}
         short={lines.length < 40}

@@ -5,8 +5,9 @@ import type { JSX } from "preact";
 import type uPlot from "uplot";
 import { Chart } from "../draw/chart.tsx";
 import { css, ground, rankColour, type Theme } from "../draw/palette.ts";
-import { bytes, commandLine, count, date, harmless, moment, percent, seconds } from "../logic/format.ts";
+import { bytes, commandLine, count, date, harmless, percent, seconds } from "../logic/format.ts";
 import { RESIDENTS, mostOf, watchLines, type Resident, type Watch } from "../logic/memory.ts";
+import { bytesLabel, sinceLabel } from "../logic/ticks.ts";
 import { Choice, Dot, FactList, Section } from "../parts/bits.tsx";
 import { Table } from "../parts/table.tsx";
 import { memoryPage, treesNumber, watchInSight, watchNumber, watchProcess, watchSize } from "../memorystate.ts";
@@ -82,7 +83,7 @@ function One({ watch }: { watch: Watch }): JSX.Element {
       </div>
       <Section title={process === null ? "Memory over time" : `Memory over time: ${harmless(watch.processes[process].name)} ${watch.processes[process].pid}`}>
         <p class="hoverline">{at === null ? <span class="soft">Dragging comes closer, a double click shows all again.</span> : `${seconds(watch.seconds[at])}: ${shown.map((it) => `${it.toUpperCase()} ${bytes(lines[it][at])}`).join(", ")}`}</p>
-        <Chart name="watch" label="Resident memory over time" theme={shade} height={300} data={data} series={shown.map((it) => ({ stroke: colourOf(it, shade), width: it === "pss" ? 2 : 1.3, spanGaps: false, points: { show: watch.seconds.length < 60, size: 4 } }))} xLabel="time since the watch began" xFormat={moment} yFormat={(value) => bytes(value)} yFromZero over={over} onHover={setAt} />
+        <Chart name="watch" label="Resident memory over time" theme={shade} height={300} data={data} series={shown.map((it) => ({ stroke: colourOf(it, shade), width: it === "pss" ? 2 : 1.3, spanGaps: false, points: { show: watch.seconds.length < 60, size: 4 } }))} xLabel="time since the watch began" xFormat={sinceLabel} yFormat={bytesLabel} yFromZero over={over} onHover={setAt} />
       </Section>
       <div class="columns">
         <Section title="Checkpoints">
@@ -184,7 +185,7 @@ function Both({ watches }: { watches: readonly Watch[] }): JSX.Element {
         </ul>
       </div>
       <Section title={`${size.toUpperCase()} over time: ${MEANING[size]}`}>
-        <Chart name="watches" label="Resident memory of both over time" theme={shade} height={300} data={data} series={colours.map((stroke) => ({ stroke, width: 1.6, spanGaps: true, points: { show: false } }))} xLabel="time since each watch began" xFormat={moment} yFormat={(value) => bytes(value)} yFromZero over={over} />
+        <Chart name="watches" label="Resident memory of both over time" theme={shade} height={300} data={data} series={colours.map((stroke) => ({ stroke, width: 1.6, spanGaps: true, points: { show: false } }))} xLabel="time since each watch began" xFormat={sinceLabel} yFormat={bytesLabel} yFromZero over={over} />
       </Section>
     </>
   );
@@ -221,7 +222,7 @@ function Pairs(): JSX.Element {
         { key: "first", label: `First ${size.toUpperCase()}`, number: true, value: (it) => of(it.first), show: (it) => bytes(of(it.first)) },
         { key: "second", label: `Second ${size.toUpperCase()}`, number: true, value: (it) => of(it.second), show: (it) => bytes(of(it.second)) },
         { key: "change", label: "Change", number: true, value: (it) => change(it.first, it.second), show: (it) => (change(it.first, it.second) === null ? "" : <Change value={change(it.first, it.second)!} />) },
-        { key: "share", label: "", number: true, value: (it) => (change(it.first, it.second) === null || of(it.first) === 0 ? null : change(it.first, it.second)! / of(it.first)!), show: (it) => (change(it.first, it.second) === null || of(it.first) === 0 ? "" : signed(change(it.first, it.second)! / of(it.first)!, percent)) },
+        { key: "share", label: "Of the first", number: true, value: (it) => (change(it.first, it.second) === null || of(it.first) === 0 ? null : change(it.first, it.second)! / of(it.first)!), show: (it) => (change(it.first, it.second) === null || of(it.first) === 0 ? "" : signed(change(it.first, it.second)! / of(it.first)!, percent)) },
       ]}
     />
   );
@@ -231,7 +232,7 @@ function WatchFacts(): JSX.Element {
   const { watches } = memoryPage.value!;
   return (
     <Section title={watches.length > 1 ? "The watches" : "The watch"}>
-      {watches.length > 1 && <Choice label="watch" values={watches.map((watch, k) => [String(k), harmless(watch.name)] as const)} value={watchNumber.value} onChange={(value) => (watchNumber.value = value)} />}
+      {watches.length > 1 && <div class="tools"><Choice label="watch" values={watches.map((watch, k) => [String(k), harmless(watch.name)] as const)} value={watchNumber.value} onChange={(value) => (watchNumber.value = value)} /></div>}
       <Facts watch={watchInSight.value!} />
     </Section>
   );

@@ -8,7 +8,7 @@ import { drawMarks, fill, type Pixels } from "../draw/raster.ts";
 import { causeName, ownReads, weights } from "../logic/disk.ts";
 import { gather } from "../logic/columns.ts";
 import { CAUSES, type Touches } from "../logic/events.ts";
-import { bytes, count, harmless, micros, nanos, plural, seconds, splitPath } from "../logic/format.ts";
+import { bytes, count, harmless, micros, nanos, plural, seconds } from "../logic/format.ts";
 import { written } from "../logic/filter.ts";
 import { inFlightAt, laneMarks, lanes, type Lane } from "../logic/lanes.ts";
 import type { Marks } from "../logic/marks.ts";
@@ -87,7 +87,7 @@ function useColours(trace: Opened): { colours: Uint32Array; key: "file" | "cause
     const legend = bySize.slice(0, RANK_COUNT).map((weight): LegendItem => {
       const path = trace.names.files[weight.category - 1].path;
       const abgr = colours[weight.category];
-      return { colour: css(((abgr & 255) << 16) | (abgr & 0xff00) | ((abgr >> 16) & 255)), name: splitPath(path)[1], figure: bytes(weight.bytes), word: { field: "file", text: path } };
+      return { colour: css(((abgr & 255) << 16) | (abgr & 0xff00) | ((abgr >> 16) & 255)), name: path, figure: bytes(weight.bytes), word: { field: "file", text: path } };
     });
     if (bySize.length > RANK_COUNT) legend.push({ colour: css(otherColour(shade)), name: plural(bySize.length - RANK_COUNT, "other file", "other files"), figure: "", word: null });
     return { colours, key, legend };
@@ -270,10 +270,8 @@ function ProcessTable({ rows, chosen }: { rows: readonly Row[]; chosen: Row }): 
       label: "Process",
       value: (row) => row.process.comm,
       show: (row) => (
-        <span style={{ paddingLeft: `${row.depth * 1.1}em` }}>
-          <button type="button" class="plain" aria-pressed={row === chosen} onClick={() => (chosenProcess.value = String(row.process.pid))} title={harmless(row.process.exe ?? "")}>
-            {harmless(row.process.comm)}
-          </button>
+        <span style={{ paddingLeft: `${row.depth * 1.1}em` }} title={harmless(row.process.exe ?? "")}>
+          {harmless(row.process.comm)}
         </span>
       ),
     },

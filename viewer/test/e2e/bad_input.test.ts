@@ -2,15 +2,14 @@
 
 import { expect } from "vitest";
 import { VIEWS } from "../../src/logic/address.ts";
-import { documentOf, inBrowser, useBrowser } from "./browser.ts";
+import { documentOf, go, inBrowser, settled, useBrowser } from "./browser.ts";
 
 const { open } = useBrowser();
 
 inBrowser("names are shown and never executed", async () => {
   const { page, trouble } = await open("hostile");
   for (const view of [...VIEWS, "files?shape=table", "files?q=script", "touch?tfsort=name&q=function:script", `touch?by=function&file=${encodeURIComponent(documentOf("hostile").traces[0].report.files[1].path)}`]) {
-    await page.evaluate((hash) => (location.hash = hash), `#${view}`);
-    await page.waitForTimeout(250);
+    await go(page, `#${view}`);
     expect(await page.evaluate(() => "hurt" in window), view).toBe(false);
     expect(await page.locator("main script, main img, main b, main i").count(), view).toBe(0);
   }
@@ -42,7 +41,7 @@ inBrowser("an odd name can be filtered for, chosen and kept in the address", asy
 inBrowser.each([["empty"], ["no-trace"]])("%s: every view says what is missing", async (name) => {
   for (const view of VIEWS) {
     const { page, trouble } = await open(name, `#${view}`);
-    await page.waitForTimeout(150);
+    await settled(page, view);
     const text = (await page.locator("main").textContent()) ?? "";
     expect(text.length, view).toBeGreaterThan(20);
     expect(await page.locator(".failed").count(), view).toBe(0);
@@ -56,7 +55,7 @@ inBrowser.each([["empty"], ["no-trace"]])("%s: every view says what is missing",
 inBrowser("an address that makes no sense shows a view all the same", async () => {
   for (const hash of ["#%%%", "#disk?x=1e999~2&y=~&colour=none&device=9:9&show=", "#files?sort=nothing&open=%00", "#file?file=/does/not/exist&fx=5~1", "#processes?process=-1&pcolour=x&trace=99", "#runs?metric=none", "#touch?by=x&page=-7&tlist=page&tfsort=nothing&tsort=&tx=5~6&ty=1~2&program=9&file=%00", "#touch?page=1e99&tlist=lonely&by=function&file=/usr/lib/firefox-esr/libxul.so"]) {
     const { page, trouble } = await open("laptop", hash);
-    await page.waitForTimeout(200);
+    await settled(page, /^#([a-z]+)/.exec(hash)?.[1] ?? "answer");
     expect(await page.locator(".failed").count(), hash).toBe(0);
     expect(trouble, hash).toEqual([]);
   }

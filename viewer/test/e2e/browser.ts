@@ -15,6 +15,13 @@ const cannot = inject("cannot");
 export const inBrowser = cannot === "" ? test : test.skip;
 if (cannot !== "" && process.env.THAW_SKIP_LOG !== undefined) appendFileSync(process.env.THAW_SKIP_LOG, `viewer end to end: ${cannot}\n`);
 
+/** A test that needs a heap recording too. */
+export function heapTest(name: string, run: () => Promise<void>): void {
+  const reason = inject("noHeap");
+  if (reason !== "" && process.env.THAW_SKIP_LOG !== undefined) appendFileSync(process.env.THAW_SKIP_LOG, `viewer end to end: ${reason}\n`);
+  (reason === "" ? inBrowser : inBrowser.skip)(name, run);
+}
+
 export interface Opened {
   readonly page: Page;
   /** Everything that went wrong in it, and everything that it asked the network for. */
@@ -121,6 +128,26 @@ export async function allDisks(page: Page): Promise<{ requests: number; bytes: n
     sum.seeks += await figure(page, "head", "as read");
   }
   return sum;
+}
+
+/** Waits until a view is there with all that it unpacks, and was drawn. */
+export async function settled(page: Page, view: string): Promise<void> {
+  await page.waitForSelector(`[data-view=${view}]`);
+  await page.waitForFunction(() => !/^Unpacking/m.test(document.querySelector<HTMLElement>("main")?.innerText ?? "") && document.querySelector("main [aria-busy=true]") === null);
+  await page.evaluate(() => new Promise((frame) => requestAnimationFrame(() => requestAnimationFrame(frame))));
+}
+
+/** Shows another view, or another part of one: by the address, as the links of a page do. */
+export async function go(page: Page, hash: string): Promise<void> {
+  await page.evaluate((to) => (location.hash = to), hash);
+  await settled(page, hash.replace(/^#/, "").split("?")[0]);
+}
+
+/** Opens the tables behind the pictures of the view in sight. */
+export async function openTables(page: Page, view: string): Promise<void> {
+  await page.$$eval("details.astable:not([open]) > summary", (list) => list.forEach((it) => (it as HTMLElement).click()));
+  await page.waitForFunction(() => [...document.querySelectorAll("details.astable")].every((it) => it.children.length > 1));
+  await settled(page, view.split("?")[0]);
 }
 
 /** Waits until a plot was drawn and stands still; the picture as text. */

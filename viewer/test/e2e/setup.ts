@@ -1,11 +1,12 @@
 // Makes the pages that the end-to-end tests open, into a folder that goes again:
+// - pages of heap recordings and memory reports (VIEWER_HEAP_PAGES names a folder that has them already);
 // - pages of made-up recordings, with the `made` example of app/view (VIEWER_PAGES names a folder that has them already);
 // - pages of real cold starts, recorded here: NAME.html (`thaw report -o`) beside NAME.json (`thaw report --json`).
 //   THAW_REPORTS names a folder that has them already; else those of `make demo` are taken, if there are any.
 // Without a browser, or without what a recording takes, tests are skipped with the reason.
 
 import { execFileSync, spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestProject } from "vitest/node";
@@ -18,6 +19,10 @@ declare module "vitest" {
     reports: string;
     /** Real ones that could not be made, with the reason. */
     missing: readonly string[];
+    /** Folder of heap and memory pages, with what they were made of. */
+    heap: string;
+    /** Why it has no heap recordings; empty: it has them. */
+    noHeap: string;
     /** Why nothing can be tested; empty: it can. */
     cannot: string;
   }
@@ -26,12 +31,15 @@ declare module "vitest" {
 /** App presets that are recorded: those of the seed's talk. */
 const APPS = ["firefox-esr", "chromium"];
 const ROOT = join(import.meta.dirname, "../../..");
+const THAW = join(ROOT, "target/debug/thaw");
 
 export default function setup(project: TestProject): (() => void) | undefined {
   const browser = process.env.CHROMIUM ?? "/usr/bin/chromium";
   project.provide("pages", "");
   project.provide("reports", "");
   project.provide("missing", []);
+  project.provide("heap", "");
+  project.provide("noHeap", "");
   project.provide("cannot", "");
   if (!existsSync(browser)) {
     project.provide("cannot", `no browser at ${browser}`);
@@ -41,6 +49,9 @@ export default function setup(project: TestProject): (() => void) | undefined {
   const clean = () => rmSync(folder, { recursive: true });
   try {
     project.provide("pages", process.env.VIEWER_PAGES ?? made(join(folder, "made")));
+    const heap = process.env.VIEWER_HEAP_PAGES ?? join(folder, "heap");
+    project.provide("heap", heap);
+    project.provide("noHeap", process.env.VIEWER_HEAP_PAGES === undefined ? heapAndMemory(heap) : "");
     const { reports, missing } = real(folder);
     project.provide("reports", reports);
     project.provide("missing", missing);
@@ -56,12 +67,37 @@ function made(folder: string): string {
   return folder;
 }
 
+/** Pages of small programs' heaps, of reports of Firefox, and of watches. Returns why there are no heaps. */
+function heapAndMemory(folder: string): string {
+  mkdirSync(folder);
+  build();
+  const thaw = (...words: string[]) => execFileSync(THAW, words, { cwd: folder, stdio: ["ignore", "ignore", "pipe"] });
+  const reports = ["start", "later"].map((name) => join(ROOT, `fixtures/memory/firefox/${name}.json.gz`));
+  thaw("memory", "show", reports[0], "--html", "report.html");
+  thaw("memory", "diff", ...reports, "--html", "reports.html");
+  thaw("memory", "watch", "-o", "w.memory", "--interval", "50ms", "--", "sh", "-c", `sleep 0.3; ${THAW} memory mark "a <b>mark</b>" -f w.memory; sleep 0.3`);
+  thaw("memory", "show", "w.memory", "--html", "watch.html");
+  thaw("memory", "diff", "w.memory", "w.memory", "--html", "watches.html");
+  for (const name of ["modes", "growth", "clownshoes"]) {
+    const built = spawnSync("cc", ["-O1", "-g", "-w", "-fno-builtin", "-fno-optimize-sibling-calls", "-o", join(folder, name), join(ROOT, `fixtures/heap/${name}.c`), "-lpthread"], { encoding: "utf8" });
+    const ran = built.status === 0 ? spawnSync(THAW, ["heap", "run", "-o", `${name}.heap`, "--", join(folder, name)], { cwd: folder, encoding: "utf8" }) : built;
+    if (ran.status !== 0) return `${name} was not recorded: ${ran.stderr?.trim().split("\n").at(-1) ?? String(ran.error)}`;
+    thaw("heap", "report", `${name}.heap`, "--html", `${name}.html`);
+  }
+  thaw("heap", "diff", "modes.heap", "growth.heap", "--html", "change.html");
+  return "";
+}
+
+function build(): void {
+  execFileSync("cargo", ["build", "--locked", "--quiet", "-p", "thawlab"], { cwd: ROOT, stdio: ["ignore", "ignore", "inherit"] });
+}
+
 function real(folder: string): { reports: string; missing: string[] } {
   const has = (path: string) => existsSync(path) && readdirSync(path).some((name) => name.endsWith(".html") && existsSync(join(path, name.replace(/html$/, "json"))));
   const there = process.env.THAW_REPORTS ?? join(ROOT, "demo");
   if (has(there)) return { reports: there, missing: [] };
   if (process.getuid?.() !== 0) return { reports: "", missing: ["a cold start can only be recorded as root (or give THAW_REPORTS, or run make demo)"] };
-  execFileSync("cargo", ["build", "--locked", "--quiet", "-p", "thawlab"], { cwd: ROOT, stdio: ["ignore", "ignore", "inherit"] });
+  build();
   return { reports: folder, missing: APPS.flatMap((app) => record(folder, app) ?? []) };
 }
 
@@ -70,13 +106,12 @@ const [CANNOT, PROGRAM_FAILED] = [3, 4];
 
 /** Records a cold start and writes its page and document. Why not, if this machine cannot. */
 function record(folder: string, app: string): string | null {
-  const thaw = join(ROOT, "target/debug/thaw");
   const recording = join(folder, `${app}.thaw`);
-  const recorded = spawnSync(thaw, ["record", "-o", recording, "--app", app, "--state", "cold", "--runs", "1", "--trace-runs", "1"], { encoding: "utf8" });
+  const recorded = spawnSync(THAW, ["record", "-o", recording, "--app", app, "--state", "cold", "--runs", "1", "--trace-runs", "1"], { encoding: "utf8" });
   const reason = `${app} was not recorded: ${recorded.stderr?.trim().split("\n").at(-1) ?? String(recorded.error)}`;
   if (recorded.status === CANNOT || recorded.status === PROGRAM_FAILED) return reason;
   if (recorded.status !== 0) throw new Error(`${reason}\n${recorded.stderr}`);
-  execFileSync(thaw, ["report", recording, "-o", join(folder, `${app}.html`)], { stdio: "ignore" });
-  writeFileSync(join(folder, `${app}.json`), execFileSync(thaw, ["report", recording, "--json"], { maxBuffer: 1 << 28 }));
+  execFileSync(THAW, ["report", recording, "-o", join(folder, `${app}.html`)], { stdio: "ignore" });
+  writeFileSync(join(folder, `${app}.json`), execFileSync(THAW, ["report", recording, "--json"], { maxBuffer: 1 << 28 }));
   return null;
 }

@@ -3,7 +3,7 @@
 import { expect } from "vitest";
 import { VIEWS } from "../../src/logic/address.ts";
 import { usefulOf } from "../../src/logic/tree.ts";
-import { address, column, documentOf, figure, inBrowser, picture, rows, useBrowser } from "./browser.ts";
+import { address, column, documentOf, figure, go, inBrowser, picture, rows, settled, useBrowser } from "./browser.ts";
 
 const { open } = useBrowser();
 const LIBRARY = "/usr/lib/firefox-esr/libxul.so";
@@ -177,13 +177,84 @@ inBrowser("every picture has words and a table", async () => {
   }
 });
 
-inBrowser("nothing runs off a phone's screen", async () => {
-  for (const view of VIEWS) {
-    const { page, trouble } = await open("comparison", `#${view}`, { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true });
-    await page.waitForTimeout(300);
-    expect(await page.evaluate(() => document.documentElement.scrollWidth), view).toBeLessThanOrEqual(390);
-    expect(trouble, view).toEqual([]);
+inBrowser("nothing runs off a small screen, or off a page that is drawn twice as large", async () => {
+  const phone = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true };
+  const window = { viewport: { width: 600, height: 800 } };
+  const twice = { viewport: { width: 640, height: 400 }, deviceScaleFactor: 2 };
+  for (const screen of [phone, window, twice]) {
+    const { page, trouble } = await open("comparison", "", screen);
+    for (const view of VIEWS) {
+      await go(page, `#${view}`);
+      expect(await page.evaluate(() => document.documentElement.scrollWidth), `${view} ${screen.viewport.width}`).toBeLessThanOrEqual(screen.viewport.width);
+    }
+    // Where a window is low, the bar does not take half of it.
+    if (screen === twice) expect(await page.evaluate(() => getComputedStyle(document.querySelector("header")!).position)).toBe("static");
+    expect(trouble).toEqual([]);
+    await page.close();
   }
+});
+
+inBrowser("a path never covers the figures beside it, in a small window either", async () => {
+  const { page } = await open("laptop", "", { viewport: { width: 600, height: 800 } });
+  for (const view of ["answer", "file", "files?shape=table", "processes", `touch?file=${LIBRARY}`]) {
+    await go(page, `#${view}`);
+    const over = await page.$$eval("main td, main th", (cells) =>
+      cells.flatMap((cell) => {
+        const right = cell.getBoundingClientRect().right;
+        return [...cell.querySelectorAll(".base, .treename, .functionname, .figure")].filter((part) => part.getBoundingClientRect().right > right + 1).map((part) => part.textContent);
+      }),
+    );
+    expect(over, view).toEqual([]);
+  }
+  // Columns that a small window leaves out are left out of the list's head as well.
+  const columns = await page.$$eval("[data-table=functions] thead th", (heads) => heads.map((it) => it.getBoundingClientRect()).filter((it) => it.width > 0));
+  const box = await page.$eval("[data-table=functions] .rows", (it) => it.getBoundingClientRect());
+  expect(columns.at(-1)!.right).toBeGreaterThan(box.right - 30);
+});
+
+inBrowser("words at the pointer stay in the window", async () => {
+  const { page, trouble } = await open("laptop", "", { viewport: { width: 640, height: 420 } });
+  for (const view of ["disk", "file", "processes", "touch"]) {
+    await go(page, `#${view}`);
+    const canvas = page.locator(`[data-plot=${view}] canvas`);
+    await picture(page, view);
+    await canvas.evaluate((it) => it.scrollIntoView({ block: "center" }));
+    const box = (await canvas.boundingBox())!;
+    let seen = 0;
+    for (let i = 0; i < 8; i++) {
+      for (let j = 0; j < 8; j++) {
+        const [x, y] = [box.x + ((i + 0.5) / 8) * box.width, box.y + ((j + 0.5) / 8) * box.height];
+        if (y < 0 || y > 420) continue;
+        await page.mouse.move(x, y);
+        const tip = await page.evaluate(() => document.querySelector(".tip")?.getBoundingClientRect().toJSON() as DOMRect | undefined);
+        if (tip === undefined) continue;
+        seen++;
+        expect(Math.min(tip.left, tip.top, 640 - tip.right, 420 - tip.bottom), `${view} ${i} ${j}`).toBeGreaterThanOrEqual(0);
+      }
+    }
+    expect(seen, view).toBeGreaterThan(3);
+  }
+  expect(trouble).toEqual([]);
+});
+
+inBrowser("back leads to where one came from, as it was", async () => {
+  const { page, trouble } = await open("laptop", "#disk?ways=0&q=file:libxul");
+  await picture(page, "disk");
+  await page.keyboard.press("w");
+  const hash = await address(page, /[?&]x=/);
+  const near = await picture(page, "disk");
+  await page.keyboard.press("5");
+  await settled(page, "files");
+  await page.locator("[data-table=tree] .treename.leaf a").first().click();
+  await settled(page, "file");
+  await page.goBack();
+  await settled(page, "files");
+  await page.goBack();
+  await settled(page, "disk");
+  expect(await page.evaluate(() => location.hash)).toBe(hash);
+  expect(await page.locator("#filter").inputValue()).toBe("file:libxul");
+  expect(await picture(page, "disk")).toBe(near);
+  expect(trouble).toEqual([]);
 });
 
 inBrowser("it prints on white paper", async () => {
@@ -194,6 +265,11 @@ inBrowser("it prints on white paper", async () => {
   await page.emulateMedia({ media: "print" });
   await page.waitForFunction(() => document.documentElement.dataset.theme === "light");
   expect(await page.locator("nav").isVisible()).toBe(false);
+  for (const view of VIEWS) {
+    await go(page, `#${view}`);
+    expect(await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth), view).toBeLessThanOrEqual(0);
+    expect(await page.locator("header nav, .filter input, .below button").filter({ visible: true }).count(), view).toBe(0);
+  }
   expect((await page.pdf()).length).toBeGreaterThan(10_000);
   await page.evaluate(() => dispatchEvent(new Event("afterprint")));
   await page.waitForFunction(() => document.documentElement.dataset.theme === "dark");

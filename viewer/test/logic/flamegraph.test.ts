@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { paintFlame, placeOf, rowAt } from "../../src/draw/flamegraph.ts";
+import { fitting, paintFlame, placeOf, rowAt } from "../../src/draw/flamegraph.ts";
 import type { Flame } from "../../src/logic/flame.ts";
 
 /** Three rows: all; a wide one and one of a fifth; many of next to nothing. */
@@ -38,4 +38,12 @@ describe("a flame graph", () => {
   test("knows rows by their place", () => {
     for (const side of ["icicle", "flame"] as const) for (const row of [0, 1, 7]) expect(rowAt(placeOf(row, side) + 0.5, side)).toBe(row);
   });
+});
+
+test("of a name that has no room its beginning stays, of a place without a name its end", () => {
+  expect(fitting("parse", 5)).toBe("parse");
+  expect(fitting("parse_header", 6)).toBe("parse…");
+  expect(fitting("libxul.so+0x79d8ff0", 19)).toBe("libxul.so+0x79d8ff0");
+  expect(fitting("libxul.so+0x79d8ff0", 12)).toBe("+0x79d8ff0");
+  expect(fitting("libxul.so+0x79d8ff0", 5)).toBe("…8ff0");
 });

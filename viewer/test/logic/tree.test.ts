@@ -89,7 +89,7 @@ describe("runs", () => {
     expect(byRun(cells, "wall_s")).toEqual({ runs: [2, 3, 4, 5], values: [[1, null, null, 2], [null, 9, 7, null]] });
   });
   test("as shares at or below", () => {
-    expect(cumulative(cells, "wall_s")).toEqual({ x: [1, 2, 7, 9], shares: [[0.5, 1, null, null], [null, null, 0.5, 1]] });
+    expect(cumulative(cells, "wall_s")).toEqual({ x: [1, 1, 2, 7, 7, 9], shares: [[0, 0.5, 1, null, null, null], [null, null, null, 0, 0.5, 1]] });
   });
   test("quantiles of type 7", () => {
     expect(quantile([4, 1, 3, 2], 0.5)).toBe(2.5);

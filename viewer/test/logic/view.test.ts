@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { addressText, parseAddress } from "../../src/logic/address.ts";
-import { bytesLabel, secondsLabel, ticks, timeLabel } from "../../src/logic/ticks.ts";
+import { bytesLabel, secondsLabel, sinceLabel, ticks, timeLabel } from "../../src/logic/ticks.ts";
 import { clampInto, pan, parseRange, rangeText, step, zoom } from "../../src/logic/view.ts";
 
 describe("viewport", () => {
@@ -56,4 +56,9 @@ describe("ticks", () => {
     expect(bytesLabel(0, 1)).toBe("0");
     expect(secondsLabel(0.25, 0.05)).toBe("0.25 s");
   });
+});
+
+test("an axis of seconds has one unit, whatever its step", () => {
+  expect([0.9, 1, 1.1].map((value) => sinceLabel(value, 1.1 - 1))).toEqual(["0.9 s", "1.0 s", "1.1 s"]);
+  expect([0.95, 1, 1.05].map((value) => sinceLabel(value, 0.05))).toEqual(["950 ms", "1000 ms", "1050 ms"]);
 });
