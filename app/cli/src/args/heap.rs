@@ -401,7 +401,7 @@ const RUN_ABOUT: &str = "\
 What does my program allocate, and what does it never free?
 
 Starts the program with a small library in it that writes down every allocation and free, in its children too, until all of them have ended; \
-Ctrl-C is passed on. Then prints a summary. What a killed or crashed process did is there up to its last event.";
+Ctrl-C and SIGTERM are passed on. Then prints a summary. What a killed or crashed process did is there up to its last event.";
 
 const ATTACH_ABOUT: &str = "\
 What does a program allocate that is running already?
