@@ -1,7 +1,7 @@
 //! `thaw heap`: what a user sees. What the guest sees is tested in `measure/heap`.
 
 use crate::scratch::{Said, Scratch, root};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// Builds the guest; `false` (counted as skipped) on other machines.
 pub fn guest() -> bool {
@@ -74,9 +74,75 @@ fn a_program_that_fails_is_recorded_too() {
     }
     let scratch = Scratch::new();
     scratch.thaw(["heap", "run", "--", "sh", "-c", "exit 3"]).exits(4).says("exited with 3");
-    scratch.thaw(["heap", "run", "--force", "--", "sh", "-c", "kill -9 $$"]).exits(4).says("ended by signal 9");
+    scratch
+        .thaw(["heap", "run", "--force", "--", "sh", "-c", "kill -9 $$"])
+        .exits(4)
+        .says("ended by signal 9 (SIGKILL)");
     scratch.thaw(["heap", "run", "-o", "none.heap", "--", "no-such-program"]).exits(2).complains("no-such-program");
     assert!(!scratch.path("none.heap").exists());
+}
+
+#[test]
+fn a_signal_to_thaw_is_passed_on_as_it_is() {
+    if !guest() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let script = "trap 'exit 7' TERM; echo > ready; while :; do sleep 0.02; done";
+    let thaw =
+        scratch.command().args(["heap", "run", "--", "sh", "-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+    while !scratch.path("ready").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert!(Command::new("kill").args(["-TERM", &thaw.id().to_string()]).status().unwrap().success());
+    let said = thaw.wait_with_output().unwrap();
+    let text = String::from_utf8(said.stdout).unwrap();
+    assert!(text.contains("exited with 7") && said.status.code() == Some(4), "{text}");
+}
+
+#[test]
+fn what_is_no_heap_recording_is_told_with_what_reads_it() {
+    let scratch = Scratch::new();
+    scratch.write("a.thaw", b"SQLite format 3\0 and more");
+    scratch.write("text", "text");
+    for verb in ["report", "slop", "growth"] {
+        scratch.thaw(["heap", verb, "a.thaw"]).exits(5).complains("a recording of starts").hints("thaw report a.thaw");
+        scratch.thaw(["heap", verb, "text"]).exits(5).complains("directories").hints("thaw heap run");
+        scratch.thaw(["heap", verb, "missing"]).exits(5).complains("No such file").hints("thaw heap run");
+    }
+}
+
+#[test]
+fn a_recording_of_nothing_or_without_its_end_says_so_in_every_answer() {
+    if !guest() {
+        return;
+    }
+    let scratch = Scratch::new();
+    scratch.thaw(["heap", "run", "--", "ls"]).exits(0).says_not("did not end");
+    let head = scratch.path("thaw.heap/recording.json");
+    let text = std::fs::read_to_string(&head).unwrap();
+    std::fs::write(&head, text.replace("\"finished\": true", "\"finished\": false")).unwrap();
+    for verb in ["report", "slop", "growth"] {
+        scratch.thaw(["heap", verb]).exits(0).says("recording did not end").says_not("no process was recorded");
+    }
+    for file in scratch.names("thaw.heap").iter().filter(|name| name.ends_with(".events")) {
+        std::fs::remove_file(scratch.path("thaw.heap").join(file)).unwrap();
+    }
+    for verb in ["report", "slop", "growth"] {
+        scratch.thaw(["heap", verb]).exits(0).says("no process was recorded");
+    }
+    scratch.thaw(["heap", "slop", "--lines"]).exits(0).complains("no process was recorded");
+}
+
+#[test]
+fn many_processes_are_counted() {
+    if !guest() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let script = "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22; do /bin/echo; done";
+    scratch.thaw(["heap", "run", "--", "sh", "-c", script]).exits(0).says("that allocated less (--json)");
+    scratch.thaw(["heap", "report"]).exits(0).says("that allocated less (--json)");
 }
 
 #[test]

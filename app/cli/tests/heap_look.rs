@@ -83,6 +83,24 @@ fn one_recording_answers_all_modes() {
 }
 
 #[test]
+fn what_nothing_fits_is_said() {
+    let scratch = Scratch::new();
+    if !recorded(&scratch, "modes.heap", &[]) {
+        return;
+    }
+    let report = |words: &[&str]| scratch.thaw(["heap", "report", "modes.heap"].iter().chain(words));
+    report(&["--module", "libnone"]).exits(0).says("no block fits --module libnone").says("--tree module");
+    report(&["--function", "no_such", "--since", "100"]).exits(0).says("--function no_such, --since 100");
+    report(&["--since", "100"]).exits(0).says("All blocks that were made after 100.0 s: 0 B");
+    report(&["--mode", "live", "--at", "100"]).exits(0).says("Live after 100.0 s").says_not("no block fits");
+    report(&["--min-bytes", "1GiB"]).exits(0).says("no site has as many bytes");
+    report(&["--min-bytes", "50kB"]).exits(0).says("1. 100.0 kB in 50 blocks").says_not("\n2. ");
+    for percent in ["nan", "101"] {
+        report(&["--tree", "down", "--threshold", percent]).exits(2).complains("not between 0 and 100");
+    }
+}
+
+#[test]
 fn frames_have_names_lines_and_inlined_functions() {
     let scratch = Scratch::new();
     if !recorded(&scratch, "modes.heap", &[]) {
@@ -192,6 +210,12 @@ fn a_difference_sees_what_changed_and_not_where_lines_went() {
     assert_eq!(found, [("leak (modes)", (10_000, 10), (12_000, 12)), ("fresh (modes)", (0, 0), (777, 7))]);
     let text = scratch.thaw(["heap", "diff", "modes.heap", "more.heap", "--mode", "leaks"]).exits(0);
     text.says("+2.0 kB in +2 blocks").says("new");
+    // The same program under another name is no other one.
+    std::fs::copy(scratch.path("modes"), scratch.path("modes.new")).unwrap();
+    let program = scratch.path("modes.new");
+    scratch.thaw(["heap", "run", "-o", "renamed.heap", "--", program.to_str().unwrap()]).exits(0);
+    let renamed = scratch.thaw(["heap", "diff", "more.heap", "renamed.heap", "--json"]).exits(0).json();
+    assert_eq!(renamed["difference"]["changes"], serde_json::json!([]));
     scratch.thaw(["heap", "diff", "modes.heap", "modes.heap"]).exits(0).says("+0 B in +0 blocks");
 }
 

@@ -13,6 +13,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
+/// The first signal that came; 0 before.
+static SIGNAL: AtomicI32 = AtomicI32::new(0);
 /// For the handler, which may touch nothing but atomics; -1 before [`install`].
 static BELL: AtomicI32 = AtomicI32::new(-1);
 static INSTALLED: OnceLock<std::result::Result<OwnedFd, rustix::io::Errno>> = OnceLock::new();
@@ -57,10 +59,11 @@ fn catch(signal: i32) {
     }
 }
 
-extern "C" fn handler(_signal: i32) {
+extern "C" fn handler(signal: i32) {
     // SAFETY: errno is of this thread; what was interrupted must find it as it was.
     unsafe {
         let errno = *libc::__errno_location();
+        let _ = SIGNAL.compare_exchange(0, signal, Ordering::AcqRel, Ordering::Acquire);
         request();
         *libc::__errno_location() = errno;
     }
@@ -79,6 +82,12 @@ fn ring() {
 /// Whether a signal came (or [`request`] was called).
 pub fn requested() -> bool {
     REQUESTED.load(Ordering::Acquire)
+}
+
+/// The first signal that came; SIGINT if [`request`] was called instead. `None`: nothing came yet.
+pub fn signal() -> Option<i32> {
+    let signal = SIGNAL.load(Ordering::Acquire);
+    requested().then_some(if signal == 0 { libc::SIGINT } else { signal })
 }
 
 /// For use between steps with `?`.

@@ -224,6 +224,28 @@ pub fn ticks_to_ns(ticks: u64) -> u64 {
     ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second().max(1))
 }
 
+/// What a signal that ends programs is called: `SIGSEGV`. `None`: another one.
+pub fn signal_name(signal: i32) -> Option<&'static str> {
+    const NAMES: [(i32, &str); 15] = [
+        (libc::SIGHUP, "SIGHUP"),
+        (libc::SIGINT, "SIGINT"),
+        (libc::SIGQUIT, "SIGQUIT"),
+        (libc::SIGILL, "SIGILL"),
+        (libc::SIGTRAP, "SIGTRAP"),
+        (libc::SIGABRT, "SIGABRT"),
+        (libc::SIGBUS, "SIGBUS"),
+        (libc::SIGFPE, "SIGFPE"),
+        (libc::SIGKILL, "SIGKILL"),
+        (libc::SIGSEGV, "SIGSEGV"),
+        (libc::SIGPIPE, "SIGPIPE"),
+        (libc::SIGALRM, "SIGALRM"),
+        (libc::SIGTERM, "SIGTERM"),
+        (libc::SIGXCPU, "SIGXCPU"),
+        (libc::SIGSYS, "SIGSYS"),
+    ];
+    NAMES.iter().find(|(number, _)| *number == signal).map(|(_, name)| *name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,8 @@
 
 use crate::modes::{Held, Measure};
 use crate::named::{Cut, Named};
-use crate::symbols::FrameId;
+use crate::symbols::{Frame, FrameId};
+use model::shown;
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -46,11 +47,12 @@ pub struct Difference {
 pub fn difference(before: &Named, after: &Named, measure: Measure, cut: Cut, min_bytes: u64) -> Difference {
     let mut stacks: HashMap<Vec<String>, (Held, Held)> = HashMap::new();
     let [mut total_before, mut total_after] = [Held::default(); 2];
-    for (stack, held) in described(before, measure, cut) {
+    let [program_before, program_after] = [before, after].map(|named| named.processes.first().map(|it| shown(&it.exe)));
+    for (stack, held) in described(before, measure, cut, None) {
         total_before.add(held);
         stacks.entry(stack).or_default().0.add(held);
     }
-    for (stack, held) in described(after, measure, cut) {
+    for (stack, held) in described(after, measure, cut, program_after.as_deref().zip(program_before.as_deref())) {
         total_after.add(held);
         stacks.entry(stack).or_default().1.add(held);
     }
@@ -68,9 +70,18 @@ pub fn difference(before: &Named, after: &Named, measure: Measure, cut: Cut, min
     Difference { before: total_before, after: total_after, same: same.len() as u64, changes }
 }
 
-/// Each site's stack by description.
-fn described(named: &Named, measure: Measure, cut: Cut) -> impl Iterator<Item = (Vec<String>, Held)> {
-    let descriptions: Vec<String> = named.names.frames().iter().map(|frame| frame.description()).collect();
+/// Each site's stack by description. The program itself may have another name (`app.new`): its frames are described as those of the first one's.
+fn described<'a>(
+    named: &'a Named,
+    measure: Measure,
+    cut: Cut,
+    program: Option<(&str, &str)>,
+) -> impl Iterator<Item = (Vec<String>, Held)> + use<'a> {
+    let describe = |frame: &Frame| match program.filter(|(own, _)| *own == frame.module) {
+        Some((_, other)) => Frame { module: other.to_owned(), ..frame.clone() }.description(),
+        None => frame.description(),
+    };
+    let descriptions: Vec<String> = named.names.frames().iter().map(describe).collect();
     named.sites().map(move |(_, site, stack)| {
         let stack = cut.of(&named.names, &stack);
         let stack = stack.iter().map(|FrameId(frame)| descriptions[*frame as usize].clone()).collect();

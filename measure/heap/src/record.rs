@@ -158,15 +158,16 @@ impl Recording {
     /// No recording, or of another version.
     pub fn read(directory: &Path) -> Result<Self> {
         let path = directory.join(FILE);
-        let text = fs::read(&path).map_err(|cause| {
-            Error::on(Exit::Data, "no heap recording", directory)
+        let text = fs::read(&path).map_err(|cause| none(directory, cause))?;
+        let bad = |cause: String| {
+            Error::on(Exit::Data, "not the head of a heap recording", &path)
                 .because(cause)
-                .hint("make one: thaw heap run -- PROGRAM")
-        })?;
-        let bad = |cause: String| Error::on(Exit::Data, "not the head of a heap recording", &path).because(cause);
+                .hint("record it again, or copy it again if it is a copy")
+        };
         let recording: Self = serde_json::from_slice(&text).map_err(|cause| bad(cause.to_string()))?;
         if recording.schema != SCHEMA {
-            return Err(bad(format!("it is {}, this thaw reads {SCHEMA}", recording.schema)));
+            let why = format!("it is {}, this thaw reads {SCHEMA}", recording.schema);
+            return Err(bad(why).hint("the thaw that made it reads it"));
         }
         Ok(recording)
     }
@@ -175,6 +176,20 @@ impl Recording {
         let text = serde_json::to_vec_pretty(self).map_err(|error| Error::bug(format!("cannot make JSON: {error}")))?;
         os::file::write_whole(&directory.join(FILE), &text)
     }
+}
+
+/// Why there is no heap recording at a path, and what reads what is there instead.
+fn none(path: &Path, cause: std::io::Error) -> Error {
+    let error = Error::on(Exit::Data, "no heap recording", path);
+    if !path.is_file() {
+        return error.because(cause).hint("make one: thaw heap run -- PROGRAM");
+    }
+    let mut start = [0; 16];
+    let start_recording = File::open(path).is_ok_and(|file| file.read_exact_at(&mut start, 0).is_ok());
+    if start_recording && start == *b"SQLite format 3\0" {
+        return error.because("it is a recording of starts").hint(format!("thaw report {}", shown(path)));
+    }
+    error.because("it is a file; heap recordings are directories").hint("make one: thaw heap run -- PROGRAM")
 }
 
 /// What recording is doing.
@@ -405,9 +420,9 @@ fn start(plan: &Plan, directory: &Path, progress: &mut dyn FnMut(Phase), beside:
             return Ok(ended);
         }
         beside.poll();
-        if os::interrupt::requested() && !told {
-            // What it did until then is wanted: let it end as it would from the keyboard.
-            running.signal(libc::SIGINT)?;
+        if let Some(signal) = os::interrupt::signal().filter(|_| !told) {
+            // What it did until then is wanted: let it end as it would if the signal had been its own.
+            running.signal(signal)?;
             told = true;
         }
     }

@@ -165,10 +165,6 @@ pub(crate) fn of_processes(reader: &Reader, processes: Vec<(ProcessReport, Vec<W
     let (processes, doubts): (Vec<_>, Vec<_>) = processes.into_iter().unzip();
     warnings.extend(doubts.into_iter().flatten());
     warnings.extend(cut(reader, &processes));
-    if processes.is_empty() {
-        let text = reader.recording().nothing.clone().unwrap_or_else(|| "no process was recorded".into());
-        warnings.push(Warning::new(WarningKind::Note, text));
-    }
     Report { processes, warnings }
 }
 
@@ -420,6 +416,7 @@ fn doubts(process: &Process, totals: &crate::ledger::Totals) -> Vec<Warning> {
         );
         // What the allocator aborts the program for is no event that was missed.
         let hint = match totals.allocs_over_live {
+            _ if process.lost > 0 || process.stopped.is_some() => "what is missing from the recording looks like that",
             0 => {
                 "the program frees blocks twice, or such as are none; or an allocator that shares memory with malloc is not hooked"
             }

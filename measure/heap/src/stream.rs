@@ -315,8 +315,10 @@ impl Reader {
                             .hint("record it again with this thaw"));
                     }
                     Err(Bad::NoStream) => {
-                        let text =
-                            format!("{} has no beginning: its process was killed while it was set up", shown(&path));
+                        let text = format!(
+                            "{} has no beginning: its process was killed while it was set up, or the disk was full",
+                            shown(&path)
+                        );
                         warnings.push(Warning::new(WarningKind::LostRecords, text));
                     }
                 }
@@ -339,6 +341,25 @@ impl Reader {
             process(ProcessId(index), file, head, parent, start)
         });
         let processes: Vec<Process> = processes.collect();
+        if !recording.finished {
+            let running: Vec<String> = recording.running.iter().map(u32::to_string).collect();
+            let text = match running.is_empty() {
+                true => {
+                    "the recording did not end: its thaw was killed, or still records; it is read as far as it goes"
+                        .into()
+                }
+                false => format!(
+                    "recording ended while processes were running, whose later events are not in it: {}",
+                    running.join(", ")
+                ),
+            };
+            warnings.push(Warning::new(WarningKind::Note, text));
+        }
+        if processes.is_empty() {
+            // Every answer says it, not only the summary: without it all of them are of 0 blocks.
+            let text = recording.nothing.clone().unwrap_or_else(|| "no process was recorded".into());
+            warnings.push(Warning::new(WarningKind::Note, text));
+        }
         Ok(Self { directory: directory.to_owned(), recording, processes, warnings })
     }
 

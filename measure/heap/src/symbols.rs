@@ -90,12 +90,15 @@ impl Frame {
 
 /// Whether a function only hands on what was asked for: [`Frame::allocates`].
 pub fn allocates(function: &str) -> bool {
-    const BEGINNINGS: [&str; 12] = [
+    const BEGINNINGS: [&str; 15] = [
         "operator new(",
         "operator new[](",
         "g_slice_alloc",
         "alloc::alloc::",
         "<alloc::alloc::Global",
+        "alloc::boxed::box_new",
+        "alloc::raw_vec::",
+        "<alloc::raw_vec::",
         "__rustc::__rust_alloc",
         "__rustc::__rust_realloc",
         "__rust_alloc",
@@ -104,7 +107,9 @@ pub fn allocates(function: &str) -> bool {
         "__rdl_realloc",
         "std::alloc::",
     ];
-    if BEGINNINGS.iter().any(|beginning| function.starts_with(beginning)) {
+    // The allocator that a Rust program chose.
+    let chosen = function.starts_with('<') && function.contains("GlobalAlloc>::");
+    if chosen || BEGINNINGS.iter().any(|beginning| function.starts_with(beginning)) {
         return true;
     }
     let plain = plain(function);
@@ -331,9 +336,17 @@ mod tests {
             stack(&["", "grow"]),
             stack(&["llvm::SmallVectorBase<unsigned int>::mallocForGrow(unsigned long)", "f(malloc_t)"]),
             stack(&["g_malloc"]),
-            stack(&["alloc::alloc::alloc_zeroed", "alloc::raw_vec::RawVec<T>::grow"]),
+            stack(&["alloc::alloc::alloc_zeroed", "alloc::raw_vec::RawVec<T>::grow", "alloc::vec::Vec<T>::push"]),
+            stack(&[
+                "<tikv_jemallocator::Jemalloc as core::alloc::global::GlobalAlloc>::alloc",
+                "__rustc::__rust_alloc",
+                "alloc::alloc::Global::alloc_impl_runtime",
+                "<alloc::raw_vec::RawVecInner>::finish_grow",
+                "alloc::boxed::box_new_uninit",
+                "alloc::boxed::Box<T>::new",
+            ]),
         ];
         let left = stacks.each_ref().map(|stack| stack.len() - names.wanting(stack).len());
-        assert_eq!(left, [2, 2, 0, 1, 0, 1]);
+        assert_eq!(left, [2, 2, 0, 1, 0, 2, 5]);
     }
 }

@@ -87,6 +87,11 @@ fn seconds(text: &str) -> Result<f64, String> {
     (0.0..1e9).contains(&number).then_some(number).ok_or_else(|| "not a time within a recording".into())
 }
 
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim_end_matches('%').parse().map_err(|_| "not a number of percent")?;
+    (0.0..=100.0).contains(&number).then_some(number).ok_or_else(|| "not between 0 and 100".into())
+}
+
 /// What of a recording is looked at.
 #[derive(Debug, Args)]
 pub struct LookArgs {
@@ -115,8 +120,8 @@ pub struct LookArgs {
     #[arg(long, value_name = "PID")]
     pub process: Vec<u32>,
     /// Only sites with at least so many bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 0)]
-    pub min_bytes: u64,
+    #[arg(long, value_name = "BYTES", default_value = "0", value_parser = super::values::size)]
+    pub min_bytes: Bytes,
 }
 
 /// A tree.
@@ -153,7 +158,7 @@ pub struct ReportArgs {
     #[arg(long)]
     pub alloc_functions: bool,
     /// Nodes of a tree with less than this share of all bytes are left out
-    #[arg(long, value_name = "PERCENT", default_value_t = 1.0)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percent)]
     pub threshold: f64,
     /// Write folded stacks, as flame graph tools read them
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -396,7 +401,7 @@ const RUN_ABOUT: &str = "\
 What does my program allocate, and what does it never free?
 
 Starts the program with a small library in it that writes down every allocation and free, in its children too, until all of them have ended; \
-Ctrl-C is passed on. Then prints a summary. What a killed or crashed process did is there up to its last event.";
+Ctrl-C and SIGTERM are passed on. Then prints a summary. What a killed or crashed process did is there up to its last event.";
 
 const ATTACH_ABOUT: &str = "\
 What does a program allocate that is running already?

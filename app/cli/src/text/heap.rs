@@ -56,13 +56,16 @@ pub fn finished(document: &FinishDocument, width: usize) -> Page {
     page
 }
 
-/// What is asked next, and the options of `thaw heap report` that answer it.
-const NEXT: [(&str, &str); 4] = [
-    ("what was never freed", " --mode leaks"),
-    ("what was live at the peak", " --mode live"),
-    ("who allocates most", ""),
-    ("what is freed at once", " --mode temporary"),
+/// What is asked next, and the verb and options of `thaw heap` that answer it.
+const NEXT: [(&str, &str, &str); 5] = [
+    ("what was never freed", "report", " --mode leaks"),
+    ("what was live at the peak", "report", " --mode live"),
+    ("who allocates most", "report", ""),
+    ("what is freed at once", "report", " --mode temporary"),
+    ("what the allocator wastes", "slop", ""),
 ];
+/// What only events can answer.
+const NEXT_OF_EVENTS: (&str, &str, &str) = ("what grows too slowly", "growth", "");
 
 /// The summary of a recording.
 pub fn page(document: &RunDocument, leaks: usize, width: usize) -> Page {
@@ -111,8 +114,9 @@ pub fn page(document: &RunDocument, leaks: usize, width: usize) -> Page {
     page.line(&format!("recorded in {file}"));
     if !report.processes.is_empty() {
         page.gap();
-        for (question, options) in NEXT {
-            page.line(&format!("{question:<25}  thaw heap report {file}{options}"));
+        let of_events = Some(NEXT_OF_EVENTS).filter(|_| !document.summed);
+        for (question, verb, options) in NEXT.into_iter().chain(of_events) {
+            page.line(&format!("{question:<25}  thaw heap {verb} {file}{options}"));
         }
     }
     page
@@ -166,18 +170,28 @@ fn leaked(page: &mut Page, process: &ProcessReport, most: usize) {
         return;
     }
     page.gap();
+    let program = process.exe.rsplit('/').next().unwrap_or(&process.exe);
     page.line(&format!(
-        "Not freed by process {}: {} in {} from {}",
+        "Not freed by process {} ({}): {} in {} from {}",
         process.pid,
+        harmless(program),
         units::bytes(process.leaked_bytes),
         units::plural(process.leaked_blocks, "block", "blocks"),
         units::plural(process.leaks.len() as u64, "stack", "stacks"),
     ));
     let (kept, rest): (Vec<&Leak>, Vec<&Leak>) = process.leaks.iter().partition(|leak| is_kept(&leak.stack));
-    for (frames, held) in sites(rest).into_iter().take(most) {
+    let mut sites = sites(rest);
+    let others = sites.split_off(most.min(sites.len()));
+    for (frames, held) in sites {
         let blocks = units::plural(held.blocks, "block", "blocks");
         let place = if frames.is_empty() { "(no stack)".to_owned() } else { frames.join(" < ") };
         page.labelled("", "  ", &format!("{} in {blocks}: {place}", units::bytes(held.bytes)));
+    }
+    if !others.is_empty() {
+        let sum = others.iter().fold(Sum::default(), |sum, (_, held)| sum.plus(*held));
+        let places = units::plural(others.len() as u64, "other place", "other places");
+        let blocks = units::plural(sum.blocks, "block", "blocks");
+        page.labelled("", "  ", &format!("{} in {blocks}: {places} (--leaks)", units::bytes(sum.bytes)));
     }
     let sum = kept.iter().fold(Sum::default(), |sum, leak| sum.and(leak));
     if sum.blocks > 0 {
@@ -237,10 +251,14 @@ struct Sum {
 
 impl Sum {
     fn and(self, leak: &Leak) -> Self {
+        self.plus(Self { bytes: leak.bytes, blocks: leak.blocks })
+    }
+
+    fn plus(self, other: Self) -> Self {
         // As all sums of what files say: never more than fits.
         Self {
-            bytes: Bytes(self.bytes.0.saturating_add(leak.bytes.0)),
-            blocks: self.blocks.saturating_add(leak.blocks),
+            bytes: Bytes(self.bytes.0.saturating_add(other.bytes.0)),
+            blocks: self.blocks.saturating_add(other.blocks),
         }
     }
 }
@@ -276,7 +294,10 @@ fn ended(document: &RunDocument) -> String {
     }
     match (recording.code, recording.signal) {
         (Some(code), _) => format!("the program exited with {code}{}", used(recording)),
-        (_, Some(signal)) => format!("the program was ended by signal {signal}{}", used(recording)),
+        (_, Some(signal)) => {
+            let name = os::process::signal_name(signal).map(|name| format!(" ({name})")).unwrap_or_default();
+            format!("the program was ended by signal {signal}{name}{}", used(recording))
+        }
         _ => "the program's end was not seen".into(),
     }
 }

@@ -34,6 +34,8 @@ pub struct RunDocument {
     pub recording: Recording,
     /// Times of events are kept to this; 0: exactly.
     pub time_resolution_ns: Nanos,
+    /// Whether it has sums in the place of events.
+    pub summed: bool,
     /// What it says.
     pub report: Report,
 }
@@ -136,6 +138,7 @@ fn conclude(
         file: directory.to_owned(),
         recording: reader.recording().clone(),
         time_resolution_ns: if all { heap::finish::QUANTUM } else { Nanos(0) },
+        summed: reader.processes().iter().any(Process::is_summed),
         report: done.report,
     };
     progress.done();
@@ -194,6 +197,9 @@ fn slop(args: &SlopArgs) -> Result<Exit> {
 
 /// One line for each allocation.
 fn lines(args: &SlopArgs, reader: &Reader) -> Result<Exit> {
+    for warning in reader.warnings().iter().cloned().chain(reader.sampled()) {
+        output::complain(&text::errors::warning_line(&warning.text, warning.hint.as_deref()));
+    }
     let mut failed = None;
     output::stream(|out| {
         let each = |process: &Process, size: u64, usable: Option<Bytes>| -> std::io::Result<()> {

@@ -169,7 +169,7 @@ fn of_program(path: &Path, bytes: &[u8]) -> &'static str {
     } else if capable {
         "has capabilities: the dynamic linker ignores LD_PRELOAD there"
     } else {
-        "was started, but the guest could not make its stream: it may not write the recording's directory, has another root directory, or was ended at once"
+        "was started, but the guest could not make its stream: it may not write the recording's directory, the disk is full, it has another root directory, or was ended at once"
     }
 }
 

@@ -74,12 +74,30 @@ fn demangle(name: &[u8], language: Option<gimli::DwLang>) -> String {
     // Without the prefix, the C function `a` would be the C++ type `signed char`.
     let mangled = ["_Z", "__Z", "_R"].iter().any(|prefix| text.starts_with(prefix));
     let name = if mangled { addr2line::demangle_auto(text, language) } else { text };
-    let name = name.into_owned();
+    let name = outline(&name).unwrap_or_else(|| name.into_owned());
     // Rust names end with a hash that changes with every build.
     match name.rsplit_once("::h") {
         Some((rest, hash)) if hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) => rest.to_owned(),
         _ => name,
     }
+}
+
+/// What can be told of a C++ name that the demangler does not understand (`std::make_shared`, whose type has an expression in it): its first names.
+fn outline(mangled: &str) -> Option<String> {
+    let mut rest = mangled.strip_prefix("_Z")?;
+    rest = rest.strip_prefix('N').unwrap_or(rest).trim_start_matches(['r', 'V', 'K', 'R', 'O']);
+    let mut names = Vec::new();
+    if let Some(after) = rest.strip_prefix("St") {
+        names.push("std");
+        rest = after;
+    }
+    while let Some(digits) = rest.find(|letter: char| !letter.is_ascii_digit()).filter(|digits| *digits > 0) {
+        let (name, after) = rest[digits..].split_at_checked(rest[..digits].parse().ok()?)?;
+        names.push(name);
+        rest = after;
+    }
+    let more = if rest.starts_with('I') { "<…>" } else { "" };
+    (names.last()? != &"std").then(|| format!("{}{more}(…)", names.join("::")))
 }
 
 /// The debug data of an object.
@@ -199,6 +217,13 @@ mod tests {
             ("_ZN3foo3barEi", "foo::bar(int)"),
             ("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE", "core::fmt::Write::write_fmt"),
             ("_RNvC6_123foo3bar", "123foo::bar"),
+            (
+                "_ZSt11make_sharedIiJEESt10shared_ptrINSt9enable_ifIXntsrSt8is_arrayIT_E5valueES2_E4typeEEDpOT0_",
+                "std::make_shared<…>(…)",
+            ),
+            ("_ZNK3foo3barXX", "foo::bar(…)"),
+            ("_Z99", "_Z99"),
+            ("_ZL", "_ZL"),
         ] {
             assert_eq!(demangle(name.as_bytes(), None), expected);
         }

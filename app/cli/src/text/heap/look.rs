@@ -5,7 +5,7 @@ use crate::text::table::{Align, Table};
 use crate::text::{Page, YELLOW, harmless, units};
 use crate::verbs::heap::{DiffDocument, ReportDocument};
 use heap::diff::Change;
-use heap::modes::{Figures, Held, Measure};
+use heap::modes::{Figures, Held, Measure, Window};
 use heap::named::Row;
 use heap::tree::Node;
 use model::{Bytes, Nanos, Warning};
@@ -17,13 +17,20 @@ const MOST: usize = 20;
 pub fn report(document: &ReportDocument, width: usize) -> Page {
     let mut page = Page::new(width);
     page.table(&processes(document));
+    let rest = document.processes.len().saturating_sub(MOST) as u64;
+    if rest > 0 {
+        page.remark(&format!("and {} that allocated less (--json)", units::plural(rest, "process", "processes")));
+    }
     let all = document.measure.of(&document.total);
-    page.heading(&format!("{}: {}", what(document.measure), held(all)));
+    page.heading(&format!("{}: {}", what(document.measure, document.window), held(all)));
     match &document.tree {
         Some(tree) => node(&mut page, tree, all, 0, width),
         None => {
             for (number, row) in document.rows.iter().enumerate() {
                 self::row(&mut page, document.measure, number + 1, row, all, width);
+            }
+            if document.sites == 0 && all.blocks > 0 {
+                page.remark("no site has as many bytes as --min-bytes asks for");
             }
             let rest = document.sites - document.rows.len() as u64;
             if rest > 0 {
@@ -69,13 +76,23 @@ fn processes(document: &ReportDocument) -> Table {
     table.without_empty_columns()
 }
 
-fn what(measure: Measure) -> &'static str {
-    match measure {
-        Measure::Made => "All blocks that were made",
-        Measure::End => "Live at the end",
-        Measure::Peak => "Live at the peak",
-        Measure::Temporary => "Freed by the next thing that their thread did",
+/// Which blocks, and of which time.
+fn what(measure: Measure, window: Window) -> String {
+    let mut what = match (measure, window.until_ns) {
+        (Measure::Made, _) => "All blocks that were made".into(),
+        (Measure::End, Some(until)) => format!("Live after {}", units::nanos(until)),
+        (Measure::End, None) => "Live at the end".into(),
+        (Measure::Peak, _) => "Live at the peak".into(),
+        (Measure::Temporary, _) => "Freed by the next thing that their thread did".into(),
+    };
+    if window.since_ns.0 > 0 {
+        let made = if measure == Measure::Made { "" } else { ", made" };
+        what.push_str(&format!("{made} after {}", units::nanos(window.since_ns)));
     }
+    if let Some(until) = window.until_ns.filter(|_| measure != Measure::End) {
+        what.push_str(&format!(", until {}", units::nanos(until)));
+    }
+    what
 }
 
 fn held(held: Held) -> String {
@@ -144,7 +161,7 @@ fn node(page: &mut Page, node: &Node, all: Held, depth: usize, width: usize) {
 pub fn diff(document: &DiffDocument, top: usize, width: usize) -> Page {
     let mut page = Page::new(width);
     let difference = &document.difference;
-    page.heading(what(document.measure));
+    page.heading(&what(document.measure, document.window));
     page.line(&format!("before  {}", held(difference.before)));
     page.line(&format!("after   {}", held(difference.after)));
     let all = Change { before: difference.before, after: difference.after, frames: Vec::new() };

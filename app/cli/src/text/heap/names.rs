@@ -27,7 +27,8 @@ pub fn with_object(function: &str, object: &str, room: usize) -> String {
     format!("{} ({object})", shorter(&harmless(function), left))
 }
 
-/// A name in `room` columns (but at least [`LEAST`]): what is in the innermost brackets of templates and parameters goes first.
+/// A name in `room` columns (but at least [`LEAST`]): what is in the innermost brackets of templates and parameters goes first, then the outermost
+/// namespaces.
 pub fn shorter(name: &str, room: usize) -> String {
     let room = room.max(LEAST);
     if width::columns(name) <= room {
@@ -40,7 +41,31 @@ pub fn shorter(name: &str, room: usize) -> String {
             return without;
         }
     }
-    width::shorten(if without.is_empty() { name } else { &without }, room)
+    let name = if without.is_empty() { name } else { &without };
+    let shorter = inner(name).into_iter().find(|shorter| width::columns(shorter) <= room);
+    shorter.unwrap_or_else(|| width::shorten(name, room))
+}
+
+/// A name without its first namespace, its first two, and so on: `…::grow(…)`, `<…::Vec<…>>::grow`.
+fn inner(name: &str) -> Vec<String> {
+    let (mut shorter, mut at, mut depth) = (Vec::new(), 0, 0usize);
+    let mut first = if name.starts_with('<') { "<" } else { "" };
+    for part in parts(name) {
+        let (Part::Text(text) | Part::Open(text) | Part::Close(text)) = part;
+        match part {
+            Part::Open(_) => depth += 1,
+            // The end of the type that the name begins with.
+            Part::Close(_) if depth == 0 => first = "",
+            Part::Close(_) => depth -= 1,
+            Part::Text(_) if depth > 0 => {}
+            Part::Text(_) => {
+                let ends = text.match_indices("::").map(|(sign, _)| at + sign);
+                shorter.extend(ends.filter(|end| *end > 0).map(|end| format!("{first}…{}", &name[end..])));
+            }
+        }
+        at += text.len();
+    }
+    shorter
 }
 
 /// What a name is made of.
@@ -50,11 +75,17 @@ enum Part<'a> {
     Close(&'a str),
 }
 
-/// Splits a name at its brackets; those of operators and of `(anonymous namespace)` are none.
+/// Splits a name at its brackets; those of operators and of `(anonymous namespace)` are none, nor those that a Rust name may begin with: what is in
+/// them is whose function it is.
 fn parts(name: &str) -> impl Iterator<Item = Part<'_>> {
     const SIGNS: &[char] = &['<', '>', '=', '-', '(', ')'];
     let mut rest = name;
     std::iter::from_fn(move || {
+        if rest.len() == name.len() && rest.starts_with('<') {
+            let (first, after) = rest.split_at(1);
+            rest = after;
+            return Some(Part::Text(first));
+        }
         let atom = ["(anonymous namespace)", "operator()", "->"].into_iter().find(|atom| rest.starts_with(atom));
         let operator = rest.strip_prefix("operator").map(|signs| {
             let signs = signs.len() - signs.trim_start_matches(['<', '>', '=', '-']).len();
@@ -68,7 +99,7 @@ fn parts(name: &str) -> impl Iterator<Item = Part<'_>> {
                 _ => rest
                     .find(SIGNS)
                     .into_iter()
-                    .chain(rest[1..].find("operator").map(|at| at + 1))
+                    .chain(rest.match_indices("operator").map(|(at, _)| at).find(|at| *at > 0))
                     .min()
                     .unwrap_or(rest.len()),
             },
@@ -136,7 +167,22 @@ mod tests {
         let shorter_by_one = "std::vector<std::pair<…>, std::allocator<…> >::push_back(std::pair<…>&&)";
         assert_eq!(shorter(name, 90), shorter_by_one);
         assert_eq!(shorter(name, 40), "std::vector<…>::push_back(…)");
-        assert_eq!(shorter("a::very::long::name::without::any::brackets", 30).chars().count(), 30);
+        assert_eq!(shorter("a::very::long::name::without::any::brackets", 30), "…::without::any::brackets");
+        assert_eq!(shorter("a_function_of_c_whose_name_is_long", 30).chars().count(), 30);
+    }
+
+    #[test]
+    fn whose_function_it_is_stays_longer_than_where_that_lies() {
+        for (name, expected) in [
+            ("<alloc::raw_vec::RawVecInner<A>>::finish_grow::<T>", "<…::RawVecInner<…>>::finish_grow::<…>"),
+            ("<jemallocator::Jemalloc as core::alloc::GlobalAlloc>::alloc", "<…::alloc::GlobalAlloc>::alloc"),
+            ("<alloc::vec::a_type_whose_name_is_long_and_longer>::grow", "…::grow"),
+            ("std::__cxx11::basic_string<char, int>::_M_construct(char)", "…::basic_string<…>::_M_construct(…)"),
+            ("größe::über<ärger, öl>::éa(ünfug, öd, und, so, weiter)", "größe::über<…>::éa(…)"),
+            ("void std::_Construct<char, std::string>(std::string, int)", "void std::_Construct<…>(…)"),
+        ] {
+            assert_eq!(shorter(name, 40), expected);
+        }
     }
 
     #[test]

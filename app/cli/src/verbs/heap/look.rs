@@ -10,7 +10,7 @@ use heap::modes::{Figures, Held, Measure, Split, Timeline, Window};
 use heap::named::{Cut, Filter, Named, Row, Wrappers};
 use heap::stream::Reader;
 use heap::tree::{self, Node, Shape};
-use model::{Error, Exit, Nanos, Result, Warning, shown};
+use model::{Error, Exit, Nanos, Result, Warning, WarningKind, shown};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -69,6 +69,8 @@ pub struct DiffDocument {
     pub after: PathBuf,
     /// Which blocks.
     pub measure: Measure,
+    /// Which time.
+    pub window: Window,
     /// What changed.
     pub difference: Difference,
     /// All doubts.
@@ -112,13 +114,47 @@ impl Look {
             functions: args.function.clone(),
             threads: args.thread.clone(),
             processes: args.process.clone(),
-            min_bytes: args.min_bytes,
+            min_bytes: args.min_bytes.0,
         };
         Ok(Self { measure, window, filter })
     }
 
     fn read(&self, directory: &Path, split: Split, quiet: bool) -> Result<(Reader, Named)> {
-        self.reading(directory, quiet, |reader| Named::read(reader, self.window, split, &self.filter))
+        let read = |reader: &Reader| Named::read(reader, self.window, split, &self.filter);
+        let (reader, mut named) = self.reading(directory, quiet, read)?;
+        let nothing = self.nothing(&named, directory);
+        named.warnings.extend(nothing);
+        Ok((reader, named))
+    }
+
+    /// Why there is nothing to look at in a recording that has something.
+    fn nothing(&self, named: &Named, directory: &Path) -> Option<Warning> {
+        let is_recorded = named.heaps.iter().any(|heap| heap.timeline.points.iter().any(|point| point.allocations > 0));
+        if !is_recorded || named.total().made.blocks > 0 {
+            return None;
+        }
+        let Filter { modules, functions, threads, .. } = &self.filter;
+        let option =
+            |name: &str, values: &[String]| values.iter().map(move |value| format!("--{name} {value}")).collect();
+        let mut asked: Vec<String> = [("module", modules), ("function", functions), ("thread", threads)]
+            .into_iter()
+            .flat_map(|(name, values)| -> Vec<String> { option(name, values) })
+            .collect();
+        let time = |name: &str, at: Nanos| format!("{name} {}", at.seconds());
+        asked.extend((self.window.since_ns.0 > 0).then(|| time("--since", self.window.since_ns)));
+        asked.extend(self.window.until_ns.map(|until| time("--until", until)));
+        let warning = Warning::new(WarningKind::Note, format!("no block fits {}", asked.join(", ")));
+        let mut known: Vec<&str> =
+            named.heaps.iter().flat_map(|heap| heap.threads.values()).map(String::as_str).collect();
+        known.sort_unstable();
+        known.dedup();
+        let all = format!("thaw heap report {}", shown(directory));
+        Some(match () {
+            () if !modules.is_empty() => warning.hint(format!("objects: {all} --tree module")),
+            () if !functions.is_empty() => warning.hint(format!("functions: {all} --tree up")),
+            () if !threads.is_empty() && !known.is_empty() => warning.hint(format!("threads: {}", known.join(", "))),
+            () => warning.hint(format!("without it: {all}")),
+        })
     }
 
     /// Opens a recording and reads it, while the terminal says so.
@@ -231,6 +267,7 @@ pub fn diff(args: &DiffArgs, quiet: bool) -> Result<Exit> {
         before: args.before.clone(),
         after: args.after.clone(),
         measure: look.measure,
+        window: look.window,
         difference,
         warnings,
     };
