@@ -43,6 +43,13 @@ fn a_report_of_firefox_is_drawn_as_about_memory_draws_it() {
     }
     scratch.thaw(["memory", "show", &start, "--process", "RDD", "--verbose"]).exits(0).says(" B (").says_not("tiny");
     scratch.thaw(["memory", "show", &start, "--filter", "sqlite"]).exits(0).says("sqlite").says_not("js-main");
+    let fits = |pattern: &str| scratch.thaw(["memory", "show", &start, "--verbose", "--regex", pattern]);
+    fits("^explicit/(network|storage/sqlite)/").exits(0).says("sqlite").says("network").says_not("js-main").says_not("Other");
+    fits("(?i)^explicit/STORAGE/").exits(0).says("sqlite").says_not("network");
+    fits("^storage").exits(1).complains("nothing in the report").hints("--regex");
+    fits("(").exits(2).complains("unclosed group");
+    let both = ["memory", "show", &start, "--verbose", "--filter", "storage", "--regex", "^explicit/[^/]+/sqlite/other$"];
+    scratch.thaw(both).exits(0).says("storage/sqlite/other");
     scratch.thaw(["memory", "show", &start, "--process", "Thunderbird"]).exits(1).complains("nothing in the report");
 }
 
@@ -220,6 +227,8 @@ fn a_program_is_watched_marked_and_compared() {
     assert!(pss("second") > pss("first") + 40_000_000, "{json:#}");
     scratch.thaw(["memory", "diff", "small", "large"]).exits(0).says("PSS before").says("closed");
     scratch.thaw(["memory", "show", "large"]).exits(0).says("loaded");
+    scratch.thaw(["memory", "show", "large", "--filter", "heap"]).exits(2).complains("have no parts");
+    scratch.thaw(["memory", "diff", "small", "large", "--regex", "heap"]).exits(2).hints("--at NAME");
     scratch.thaw(["memory", "mark", "late", "-f", "large"]).exits(1).complains("has ended");
     scratch.thaw(["memory", "watch", "-o", "small", "--", "true"]).exits(2).hints("--force");
     scratch.thaw(["memory", "diff", "small", &firefox("start.json.gz")]).exits(2).complains("cannot be compared");

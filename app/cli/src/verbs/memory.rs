@@ -146,6 +146,7 @@ fn show(args: &ShowArgs, quiet: bool) -> Result<Exit> {
             if let Some(target) = &args.look.html {
                 return write_page(target, page::of_watch(&name, &watched, &args.look)?);
             }
+            refuse_parts(&args.look)?;
             checkpoints(name, &watched, args.look.json)
         }
     }
@@ -172,6 +173,7 @@ fn diff(args: &DiffArgs) -> Result<Exit> {
             }
             let (before, after) = (first.checkpoints(), second.checkpoints());
             let Some(name) = &args.at else {
+                refuse_parts(&args.look)?;
                 let document = CompareDocument {
                     schema: "thaw.memory-compare/1",
                     files: [shown(&args.first), shown(&args.second)],
@@ -209,6 +211,7 @@ fn compare_runs(first: Vec<NamedWatch>, second: Vec<NamedWatch>, args: &DiffArgs
     if args.at.is_some() || args.look.html.is_some() {
         return Err(Error::new(Exit::Usage, "--at and --html are for two watches, not for directories of them", ""));
     }
+    refuse_parts(&args.look)?;
     let checkpoints = [&first, &second].map(|runs| runs.iter().map(|(_, run)| run.checkpoints()).collect::<Vec<_>>());
     let document = RunsDocument {
         schema: "thaw.memory-runs/1",
@@ -228,7 +231,7 @@ fn compare_runs(first: Vec<NamedWatch>, second: Vec<NamedWatch>, args: &DiffArgs
 /// # Errors
 /// Files that are no memory reports, or two that are of different kinds.
 pub fn whole_page(path: &Path, before: Option<&Path>) -> Result<String> {
-    let look = LookArgs { verbose: false, process: None, filter: None, json: false, html: None };
+    let look = LookArgs { verbose: false, process: None, filter: None, regex: None, json: false, html: None };
     let name = shown(path);
     match (read(path)?, before.map(|before| Ok((shown(before), read(before)?))).transpose()?) {
         (Content::Report(report), None) => page::of_report(&name, &report, &look),
@@ -290,9 +293,25 @@ fn wanted(report: &MemoryFile, meaning: Meaning, detail: tree::Detail, look: &Lo
         detail,
         meaning,
         process: &|name| look.process.as_ref().is_none_or(|part| name.contains(part.as_str())),
-        path: &|path| look.filter.as_ref().is_none_or(|part| path.contains(part.as_str())),
+        path: &|path| {
+            look.filter.as_ref().is_none_or(|part| path.contains(part.as_str()))
+                && look.regex.as_ref().is_none_or(|pattern| pattern.is_match(path))
+        },
     };
     memory::tree::build(report, &options)
+}
+
+fn of_a_part(look: &LookArgs) -> bool {
+    look.process.is_some() || look.filter.is_some() || look.regex.is_some()
+}
+
+/// Checkpoints are sums of all processes.
+fn refuse_parts(look: &LookArgs) -> Result<()> {
+    if of_a_part(look) {
+        return Err(Error::new(Exit::Usage, "checkpoints have no parts; --process, --filter and --regex are for trees", "")
+            .hint("compare the trees at a mark: thaw memory diff A B --at NAME"));
+    }
+    Ok(())
 }
 
 fn trees(report: &MemoryFile, meaning: Meaning, look: &LookArgs) -> Result<Exit> {
@@ -305,11 +324,9 @@ fn trees(report: &MemoryFile, meaning: Meaning, look: &LookArgs) -> Result<Exit>
         reporters: report.thaw.iter().map(without_blocks).collect(),
         warnings: report.warnings.clone(),
     };
-    let asked_for_a_part = look.process.is_some() || look.filter.is_some();
-    if document.processes.is_empty() && asked_for_a_part && meaning == Meaning::State {
-        return Err(
-            Error::new(Exit::No, "nothing in the report is like that", "").hint("try without --process and --filter")
-        );
+    if document.processes.is_empty() && of_a_part(look) && meaning == Meaning::State {
+        return Err(Error::new(Exit::No, "nothing in the report is like that", "")
+            .hint("try without --process, --filter and --regex"));
     }
     if look.json {
         output::json(&document)?;
