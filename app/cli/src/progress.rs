@@ -204,6 +204,9 @@ mod tests {
         progress.files(3, 12, "read");
         progress.note("storing", Duration::ZERO);
         let counted = std::mem::take(&mut *paper.0.lock().unwrap());
-        assert!(counted.contains("3/12") && counted.contains("files read") && counted.contains("storing"), "{counted:?}");
+        assert!(
+            counted.contains("3/12") && counted.contains("files read") && counted.contains("storing"),
+            "{counted:?}"
+        );
     }
 }

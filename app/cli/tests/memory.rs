@@ -44,11 +44,17 @@ fn a_report_of_firefox_is_drawn_as_about_memory_draws_it() {
     scratch.thaw(["memory", "show", &start, "--process", "RDD", "--verbose"]).exits(0).says(" B (").says_not("tiny");
     scratch.thaw(["memory", "show", &start, "--filter", "sqlite"]).exits(0).says("sqlite").says_not("js-main");
     let fits = |pattern: &str| scratch.thaw(["memory", "show", &start, "--verbose", "--regex", pattern]);
-    fits("^explicit/(network|storage/sqlite)/").exits(0).says("sqlite").says("network").says_not("js-main").says_not("Other");
+    fits("^explicit/(network|storage/sqlite)/")
+        .exits(0)
+        .says("sqlite")
+        .says("network")
+        .says_not("js-main")
+        .says_not("Other");
     fits("(?i)^explicit/STORAGE/").exits(0).says("sqlite").says_not("network");
     fits("^storage").exits(1).complains("nothing in the report").hints("--regex");
     fits("(").exits(2).complains("unclosed group");
-    let both = ["memory", "show", &start, "--verbose", "--filter", "storage", "--regex", "^explicit/[^/]+/sqlite/other$"];
+    let both =
+        ["memory", "show", &start, "--verbose", "--filter", "storage", "--regex", "^explicit/[^/]+/sqlite/other$"];
     scratch.thaw(both).exits(0).says("storage/sqlite/other");
     scratch.thaw(["memory", "show", &start, "--process", "Thunderbird"]).exits(1).complains("nothing in the report");
 }
