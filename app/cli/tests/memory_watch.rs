@@ -163,6 +163,7 @@ fn a_watch_in_the_background_leaves_the_terminal_alone() {
     }
     let scratch = Scratch::new();
     let thaw = env!("CARGO_BIN_EXE_thaw");
+    scratch.script("marked", "echo type; until grep -q '\"mark\"' front; do sleep 0.01; done");
     let shell = scratch.write(
         "shell",
         format!(
@@ -178,7 +179,7 @@ read typed
 echo \"for the shell: $typed\"
 touch enough
 wait
-{thaw} memory watch -o front --quiet -- sh -c 'echo type; until grep -q mark front; do sleep 0.01; done'
+{thaw} memory watch -o front --quiet -- ./marked
 "
         ),
     );
