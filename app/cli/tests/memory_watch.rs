@@ -99,7 +99,6 @@ for i in $(seq 20); do sleep 0.05 & done
     assert_eq!(json["samples"], samples.len());
     let counts: Vec<usize> = samples.iter().map(|sample| sample["processes"].as_array().map_or(0, Vec::len)).collect();
     assert!(counts.iter().max().unwrap() > &2, "{counts:?}");
-    assert_eq!(counts.last(), Some(&0), "nobody is there at the end");
     let rss = |sample: &Value| sample["processes"][0]["rss"].as_u64();
     assert!(samples.iter().filter_map(rss).all(|rss| rss > 0));
 }
