@@ -67,6 +67,14 @@ fn reports_are_saved_and_compared() {
         scratch.thaw(["memory", "show", &start, "-o", copy]).exits(0);
         scratch.thaw(["memory", "diff", &start, copy]).exits(0).says("Nothing has changed.");
     }
+    // A pipe can be read once.
+    let mut piped = scratch.command();
+    piped.args(["memory", "show", "/dev/stdin"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut piped = piped.spawn().unwrap();
+    std::io::copy(&mut std::fs::File::open(scratch.path("copy.json")).unwrap(), &mut piped.stdin.take().unwrap())
+        .unwrap();
+    let shown = piped.wait_with_output().unwrap();
+    assert!(shown.status.success() && shown.stdout.starts_with(b"Total resident memory"), "{shown:?}");
     let packed = std::fs::read(scratch.path("copy.json.gz")).unwrap();
     assert!(packed.starts_with(&[0x1f, 0x8b]));
     let said = scratch.thaw(["memory", "diff", &start, &later]).exits(0).says("Main Process (pid NNN)").says(" [-]");

@@ -248,10 +248,16 @@ fn read(path: &Path) -> Result<Content> {
     if path.is_dir() {
         return watches(path);
     }
-    if is_watch(path) {
-        return Ok(Content::Watch(Box::new(read_watch(path)?)));
+    let cannot = |cause| Error::on(Exit::Usage, "cannot read", path).because(cause);
+    let mut file = File::open(path).map_err(cannot)?;
+    // It may be a pipe: what was read of it is not there again.
+    let mut bytes = Vec::new();
+    Read::by_ref(&mut file).take(watch::BEGINNING.len() as u64).read_to_end(&mut bytes).map_err(cannot)?;
+    if bytes == watch::BEGINNING {
+        let whole = BufReader::new(watch::BEGINNING.chain(file));
+        return Ok(Content::Watch(Box::new(watch::parse(whole, &shown(path))?)));
     }
-    let bytes = std::fs::read(path).map_err(|cause| Error::on(Exit::Usage, "cannot read", path).because(cause))?;
+    file.read_to_end(&mut bytes).map_err(cannot)?;
     Ok(Content::Report(file::parse(&bytes, &shown(path))?))
 }
 
