@@ -110,7 +110,7 @@ const HEAP_FILTER = (
 );
 const MEMORY_FILTER = (
   <p>
-    Words are joined by “and”; <code>-</code> before a word excludes. A bare word looks at paths and names of processes, <code>file:</code> at paths, <code>process:</code> at processes. Sums and shares are of what matches. Quotes keep blanks together. The address remembers it.
+    Words are joined by “and”; <code>-</code> before a word excludes. A bare word looks at paths and names of processes, <code>file:</code> at paths, <code>process:</code> at processes. Quotes keep blanks together. As a regular expression (in the page's head) it looks at paths, and upper and lower case differ. Sums and shares are of what matches. The address remembers it.
   </p>
 );
 

@@ -2,8 +2,8 @@
 
 import { computed, signal } from "@preact/signals";
 import { termsAbout } from "./logic/filter.ts";
-import { unpackMemory, type MemoryPage, type Trees, type Watch } from "./logic/memory.ts";
-import { kept, typed } from "./state.ts";
+import { unpackMemory, wantedByPattern, wantedByWords, type MemoryPage, type Trees, type Watch } from "./logic/memory.ts";
+import { filterText, kept, typed } from "./state.ts";
 import type { PackedMemoryPage } from "./types/memory.ts";
 
 /** `null`: not unpacked yet. */
@@ -14,6 +14,8 @@ export const treesNumber = kept("trees", "0");
 /** A process's name; empty: all. */
 export const memoryProcess = kept("mproc", "");
 export const memoryVerbose = kept("verbose", "0", ["0", "1"]);
+/** Whether the filter is one regular expression, instead of words. */
+export const memoryPattern = kept("regex", "0", ["0", "1"]);
 export const watchNumber = kept("watch", "0");
 /** A process's line; empty: all together. */
 export const watchProcess = kept("wproc", "");
@@ -29,4 +31,4 @@ export function followMemory(packed: PackedMemoryPage): void {
 
 export const treesInSight = computed<Trees | null>(() => memoryPage.value?.trees[Number(treesNumber.value)] ?? memoryPage.value?.trees[0] ?? null);
 export const watchInSight = computed<Watch | null>(() => memoryPage.value?.watches[Number(watchNumber.value)] ?? memoryPage.value?.watches[0] ?? null);
-export const memoryTerms = computed(() => termsAbout(typed.value, ["file", "process"]));
+export const memoryWanted = computed(() => (memoryPattern.value === "1" ? wantedByPattern(filterText.value) : { wanted: wantedByWords(termsAbout(typed.value, ["file", "process"])), wrong: null }));

@@ -34,7 +34,7 @@ impl Progress {
         let shown = if quiet {
             Shown::Nothing
         } else if std::io::stderr().is_terminal() {
-            Shown::Bar(bar())
+            Shown::Bar(bar(ProgressDrawTarget::stderr()))
         } else {
             Shown::Lines(Lines { last: None })
         };
@@ -61,8 +61,7 @@ impl Progress {
             Shown::Nothing => {}
             Shown::Lines(lines) => lines.show(now, names),
             Shown::Bar(bar) => {
-                bar.set_length(now.planned.into());
-                bar.set_position(now.done.into());
+                count(bar, now.done.into(), now.planned.into());
                 bar.set_message(format!("{}{}", step(now, names), so_far(now.in_step)));
             }
         }
@@ -79,8 +78,7 @@ impl Progress {
                 }
             }
             Shown::Bar(bar) => {
-                bar.set_length(of);
-                bar.set_position(done);
+                count(bar, done, of);
                 bar.set_message(format!("files {what}"));
             }
         }
@@ -127,9 +125,88 @@ fn so_far(in_step: Duration) -> String {
     if in_step.as_secs() < 1 { String::new() } else { format!(", {}", elapsed(in_step)) }
 }
 
-fn bar() -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    let style = ProgressStyle::with_template("{bar:24} {pos}/{len}  {elapsed}  {wide_msg}");
-    bar.set_style(style.expect("the template is a constant and right"));
+/// Without a length: what is only noted has no end that is known.
+fn bar(target: ProgressDrawTarget) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, target);
+    bar.set_style(style("{wide_msg}"));
     bar
+}
+
+/// From the first count on there is a bar.
+fn count(bar: &ProgressBar, done: u64, of: u64) {
+    if bar.length().is_none() {
+        bar.set_style(style("{bar:24} {pos}/{len}  {elapsed}  {wide_msg}"));
+    }
+    bar.set_length(of);
+    bar.set_position(done);
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("the template is a constant and right")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use indicatif::TermLike;
+    use std::sync::{Arc, Mutex};
+
+    /// Keeps what is drawn.
+    #[derive(Clone, Debug, Default)]
+    struct Paper(Arc<Mutex<String>>);
+
+    impl Paper {
+        fn add(&self, text: &str) -> std::io::Result<()> {
+            self.0.lock().unwrap().push_str(text);
+            Ok(())
+        }
+    }
+
+    impl TermLike for Paper {
+        fn width(&self) -> u16 {
+            100
+        }
+        fn move_cursor_up(&self, _: usize) -> std::io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_down(&self, _: usize) -> std::io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_right(&self, _: usize) -> std::io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_left(&self, _: usize) -> std::io::Result<()> {
+            Ok(())
+        }
+        fn write_line(&self, text: &str) -> std::io::Result<()> {
+            self.add(text)
+        }
+        fn write_str(&self, text: &str) -> std::io::Result<()> {
+            self.add(text)
+        }
+        fn clear_line(&self) -> std::io::Result<()> {
+            self.add("\n")
+        }
+        fn flush(&self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn there_is_a_bar_once_something_is_counted() {
+        let paper = Paper::default();
+        let target = ProgressDrawTarget::term_like_with_hz(Box::new(paper.clone()), 255);
+        let mut progress = Progress { shown: Shown::Bar(bar(target)) };
+        progress.note("2 processes: PSS 4 MB", Duration::from_secs(7));
+        let noted = std::mem::take(&mut *paper.0.lock().unwrap());
+        assert!(noted.contains("2 processes: PSS 4 MB, 7 s"), "{noted:?}");
+        assert!(!noted.contains("0/0") && !noted.contains('░'), "{noted:?}");
+        progress.files(3, 12, "read");
+        progress.note("storing", Duration::ZERO);
+        let counted = std::mem::take(&mut *paper.0.lock().unwrap());
+        assert!(
+            counted.contains("3/12") && counted.contains("files read") && counted.contains("storing"),
+            "{counted:?}"
+        );
+    }
 }

@@ -188,10 +188,10 @@ fn an_unreadable_recording_is_named() {
 }
 
 /// A tiny file system; unmounted when dropped.
-struct TinyDisk(PathBuf);
+pub struct TinyDisk(PathBuf);
 
 impl TinyDisk {
-    fn new(path: PathBuf, bytes: u64) -> Option<Self> {
+    pub fn new(path: PathBuf, bytes: u64) -> Option<Self> {
         if !testing::root_or_skip() {
             return None;
         }

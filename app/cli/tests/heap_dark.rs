@@ -366,22 +366,75 @@ fn every_shipped_rule_is_good_for_something() {
         ("streams.heap", &[program.to_str().unwrap()], "", &["libstdcxx.toml"]),
     ];
     assert!(built.is_ok_and(|status| status.success()) || !program.exists());
-    let mut missing: BTreeSet<(String, usize)> = BTreeSet::new();
-    let (mut seen, mut proven) = (BTreeSet::new(), BTreeSet::<&str>::new());
     for (name, command, input, files) in programs {
         if record(&scratch, name, command, input) {
-            seen.extend(caught(&tree(&scratch, name, &[])));
-            seen.extend(caught(&tree(&scratch, name, &["--at", "end"])));
-            proven.extend(files);
+            all_catch_something(&scratch, name, files);
         }
     }
-    for rule in Rules::shipped().unwrap().iter() {
-        let place = (rule.file.clone(), rule.line);
-        if proven.contains(rule.file.as_str()) && !seen.contains(&place) {
-            missing.insert(place);
-        }
-    }
+}
+
+/// Every rule of these files catches something in the recording.
+fn all_catch_something(scratch: &Scratch, recording: &str, files: &[&str]) {
+    let mut seen = caught(&tree(scratch, recording, &[]));
+    seen.extend(caught(&tree(scratch, recording, &["--at", "end"])));
+    let rules = Rules::shipped().unwrap();
+    let of_files = rules.iter().filter(|rule| files.contains(&rule.file.as_str()));
+    let missing: Vec<_> =
+        of_files.map(|rule| (rule.file.clone(), rule.line)).filter(|place| !seen.contains(place)).collect();
     assert!(missing.is_empty(), "these rules caught nothing: {missing:?}");
+}
+
+/// Widgets, text, models, scenes, pictures and JSON of Qt, without a screen.
+const QT: &str = r#"
+import os
+os.environ["QT_QPA_PLATFORM"] = "offscreen"
+from PyQt5 import QtCore, QtGui, QtWidgets
+app = QtWidgets.QApplication(["x"])
+app.setStyleSheet("QPushButton { color: red; padding: 3px }")
+window = QtWidgets.QWidget()
+box = QtWidgets.QVBoxLayout(window)
+for i in range(100):
+    button = QtWidgets.QPushButton(f"button {i}", window)
+    button.clicked.connect(window.close)
+    box.addWidget(button)
+text = QtWidgets.QTextEdit("<p>some <b>bold</b> text</p>" * 500, window)
+model = QtGui.QStandardItemModel(300, 2)
+for row in range(300):
+    model.setItem(row, 0, QtGui.QStandardItem(f"row {row}"))
+scene = QtWidgets.QGraphicsScene()
+for i in range(300):
+    scene.addRect(i, i, 5, 5)
+json = QtCore.QJsonDocument.fromJson(b'[' + b'{"a": "text"},' * 999 + b'1]')
+image = QtGui.QImage(800, 600, QtGui.QImage.Format_ARGB32)
+painter = QtGui.QPainter(image)
+path = QtGui.QPainterPath()
+for i in range(500):
+    path.cubicTo(i, 5, 600 - i, i * 3 % 500, i % 37, i)
+painter.drawPath(path)
+painter.drawText(10, 50, "text in a picture")
+painter.end()
+window.show()
+app.processEvents()
+window.grab()
+"#;
+
+#[test]
+fn the_rules_of_qt_say_what_a_program_with_windows_has() {
+    if !Path::new("/usr/lib/python3/dist-packages/PyQt5/QtWidgets.abi3.so").exists() {
+        return testing::skip("needs python3-pyqt5");
+    }
+    let scratch = Scratch::new();
+    if !guest() || !record(&scratch, "qt.heap", &["/usr/bin/python3", "-c", QT], "") {
+        return;
+    }
+    all_catch_something(&scratch, "qt.heap", &["qt.toml"]);
+    let tree = tree(&scratch, "qt.heap", &[]);
+    // 800 x 600 pixels of four bytes, and as much again for the window.
+    assert!(under(&tree, "explicit/qt/images") >= 1_920_000, "{tree:#}");
+    // 300 items and their private parts.
+    assert!(under(&tree, "explicit/qt/item-models") >= 300 * 100, "{tree:#}");
+    // What Qt has fontconfig read stays fontconfig's.
+    assert!(under(&tree, "explicit/fontconfig") > 10_000, "{tree:#}");
 }
 
 #[test]

@@ -43,6 +43,19 @@ fn a_report_of_firefox_is_drawn_as_about_memory_draws_it() {
     }
     scratch.thaw(["memory", "show", &start, "--process", "RDD", "--verbose"]).exits(0).says(" B (").says_not("tiny");
     scratch.thaw(["memory", "show", &start, "--filter", "sqlite"]).exits(0).says("sqlite").says_not("js-main");
+    let fits = |pattern: &str| scratch.thaw(["memory", "show", &start, "--verbose", "--regex", pattern]);
+    fits("^explicit/(network|storage/sqlite)/")
+        .exits(0)
+        .says("sqlite")
+        .says("network")
+        .says_not("js-main")
+        .says_not("Other");
+    fits("(?i)^explicit/STORAGE/").exits(0).says("sqlite").says_not("network");
+    fits("^storage").exits(1).complains("nothing in the report").hints("--regex");
+    fits("(").exits(2).complains("unclosed group");
+    let both =
+        ["memory", "show", &start, "--verbose", "--filter", "storage", "--regex", "^explicit/[^/]+/sqlite/other$"];
+    scratch.thaw(both).exits(0).says("storage/sqlite/other");
     scratch.thaw(["memory", "show", &start, "--process", "Thunderbird"]).exits(1).complains("nothing in the report");
 }
 
@@ -54,6 +67,14 @@ fn reports_are_saved_and_compared() {
         scratch.thaw(["memory", "show", &start, "-o", copy]).exits(0);
         scratch.thaw(["memory", "diff", &start, copy]).exits(0).says("Nothing has changed.");
     }
+    // A pipe can be read once.
+    let mut piped = scratch.command();
+    piped.args(["memory", "show", "/dev/stdin"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut piped = piped.spawn().unwrap();
+    std::io::copy(&mut std::fs::File::open(scratch.path("copy.json")).unwrap(), &mut piped.stdin.take().unwrap())
+        .unwrap();
+    let shown = piped.wait_with_output().unwrap();
+    assert!(shown.status.success() && shown.stdout.starts_with(b"Total resident memory"), "{shown:?}");
     let packed = std::fs::read(scratch.path("copy.json.gz")).unwrap();
     assert!(packed.starts_with(&[0x1f, 0x8b]));
     let said = scratch.thaw(["memory", "diff", &start, &later]).exits(0).says("Main Process (pid NNN)").says(" [-]");
@@ -220,6 +241,8 @@ fn a_program_is_watched_marked_and_compared() {
     assert!(pss("second") > pss("first") + 40_000_000, "{json:#}");
     scratch.thaw(["memory", "diff", "small", "large"]).exits(0).says("PSS before").says("closed");
     scratch.thaw(["memory", "show", "large"]).exits(0).says("loaded");
+    scratch.thaw(["memory", "show", "large", "--filter", "heap"]).exits(2).complains("have no parts");
+    scratch.thaw(["memory", "diff", "small", "large", "--regex", "heap"]).exits(2).hints("--at NAME");
     scratch.thaw(["memory", "mark", "late", "-f", "large"]).exits(1).complains("has ended");
     scratch.thaw(["memory", "watch", "-o", "small", "--", "true"]).exits(2).hints("--force");
     scratch.thaw(["memory", "diff", "small", &firefox("start.json.gz")]).exits(2).complains("cannot be compared");

@@ -21,6 +21,7 @@ mod io;
 mod machine;
 mod made;
 mod memory;
+mod memory_watch;
 mod optimize;
 mod optimize_archive;
 mod pages;

@@ -1,7 +1,7 @@
 /* A cache that reports itself. Build it with or without the library:
  *   cc -I include example/cache.c -o cache
  *   cc -I include example/cache.c -o cache -L DIR -Wl,--no-as-needed -lthaw_memreport
- * Then: ./cache & thaw memory show --pid $!
+ * Then: sleep 1000 | ./cache & sleep 1; thaw memory show --pid $!   (it ends when its input does)
  */
 #include "thaw_memreport.h"
 #include <pthread.h>

@@ -246,7 +246,7 @@ pub fn unregister(id: Id) {
 /// Marks a block as reported under `path` until [`report_on_free`]: for reporters that only keep a counter. The counter itself is
 /// reported by a reporter as usual. Not to be called from inside malloc.
 pub fn report_on_alloc(block: *const c_void, path: &str) {
-    if block.is_null() {
+    if marks::is_nothing(block as usize) {
         return;
     }
     with_state(|state| {
@@ -299,8 +299,8 @@ pub struct Collection<'a> {
 }
 
 impl Collection<'_> {
-    /// Usable size of a block, which is marked as measured for the heap report that comes next. 0 for a null pointer, and
-    /// for what is no block: that is kept as a wrong pointer.
+    /// Usable size of a block, which is marked as measured for the heap report that comes next. 0 for a null pointer, for that of
+    /// an empty vector, and for what is no block: that is kept as a wrong pointer.
     pub fn measure(&mut self, block: *const c_void) -> usize {
         let path = *self.pending.get_or_insert_with(|| self.marks.new_path());
         self.marks.measure(block as usize, self.name, path)

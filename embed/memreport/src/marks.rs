@@ -7,6 +7,11 @@ use std::sync::Arc;
 /// Name of the reporter of blocks that were marked when they were made.
 pub(crate) const ON_ALLOC: &str = "(on alloc)";
 
+/// A null pointer, or that of an empty vector of Rust, which is its alignment. Nobody maps the first page.
+pub(crate) fn is_nothing(address: usize) -> bool {
+    address == 0 || address <= 4096 && address.is_power_of_two()
+}
+
 const INTERIOR: &str = "it points into a block that was measured too";
 const FREED: &str = "the program said that it was freed";
 const NONE: &str = "no block begins there";
@@ -89,7 +94,7 @@ impl Marks {
 
     /// Usable size of a block; 0 if it is none.
     pub(crate) fn measure(&mut self, address: usize, reporter: &str, path: PathId) -> usize {
-        if address == 0 {
+        if is_nothing(address) {
             return 0;
         }
         let mark = (self.name(reporter), path);

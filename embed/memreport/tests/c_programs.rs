@@ -254,6 +254,50 @@ fn the_example_gives_its_cache_back() {
     program.end();
 }
 
+/// A block of docs/memory.md in this language, without what stands around it.
+fn in_docs(language: &str) -> String {
+    let docs = std::fs::read_to_string(here().join("../../docs/memory.md")).unwrap();
+    let begin = docs.find(&format!("```{language}\n")).unwrap() + language.len() + 4;
+    docs[begin..].split("```").next().unwrap().to_owned()
+}
+
+#[test]
+fn the_programs_of_the_documentation_report_themselves() {
+    let example = |name: &str| std::fs::read_to_string(here().join("example").join(name)).unwrap();
+    assert!(example("pages.cpp").ends_with(&in_docs("cpp")) && example("pages.rs").ends_with(&in_docs("rust")));
+    let home = tempfile::tempdir().unwrap();
+    // Words as they stand there, but for the directory of the library.
+    let session = in_docs("sh");
+    let compile = session.split_once("c++ ").unwrap().1.split_once("\n./pages").unwrap().0;
+    let compile = compile.replace("\\\n", " ").replace("$PWD/target/release", "DIR").replace("target/release", "DIR");
+    let compile = compile.replace("-o pages", &format!("-o {}", home.path().join("pages").display()));
+    let mut cpp = Command::new("c++");
+    cpp.args(compile.replace("DIR", library().to_str().unwrap()).split_whitespace());
+    let mut programs = vec![library().parent().unwrap().join("examples/pages")];
+    if testing::compiled(cpp.args(["-Wall", "-Wextra", "-Werror", "-pthread"]).current_dir(here().join("../.."))) {
+        programs.push(home.path().join("pages"));
+    }
+    for program in programs {
+        let mut program = Program::start(&mut Command::new(program), home.path());
+        assert_eq!(program.line(), "reporting");
+        let report: Value = serde_json::from_str(&program.ask(home.path(), "report\n")).unwrap();
+        assert!((4_096_000..4_200_000).contains(&amount(&report, "explicit/cache/pages")), "{report:#}");
+        assert_eq!(amount(&report, "cache-pages"), 1000);
+        let found = &report["thaw"][0];
+        let (measured, reported) = reporter(found, "cache");
+        assert_eq!(measured as i64, reported);
+        for list in ["wrong_pointers", "broken_rules", "reported_more_than_once"] {
+            assert_eq!(found[list], Value::Array(Vec::new()), "{list}");
+        }
+    }
+    let mut without = Command::new("c++");
+    without.arg("-I").arg(here().join("include")).arg(here().join("example/pages.cpp")).arg("-o");
+    if testing::compiled(without.arg(home.path().join("pages")).arg("-pthread")) {
+        let mut program = Program::start(&mut Command::new(home.path().join("pages")), home.path());
+        assert_eq!(program.line(), "no library");
+    }
+}
+
 /// Where the language of the header begins and ends, and every compiler that is here.
 #[test]
 fn the_header_is_that_of_all_languages() {

@@ -47,7 +47,7 @@ static void wrong(thaw_collection *c, void *context)
 	sum += thaw_measure(c, (char *)inside + 8);
 	sum += thaw_measure(c, &local);
 	sum += thaw_measure(c, &inside);
-	sum += thaw_measure(c, (void *)16);
+	sum += thaw_measure(c, (void *)24);
 	sum += thaw_measure(c, NULL);
 	say(c, "explicit/wrong", sum);
 }

@@ -41,3 +41,15 @@ fn a_reporter_that_panics_does_not_end_reporting() {
     assert!(report.broken_rules.contains(&"panics panicked".to_owned()), "{:?}", report.broken_rules);
     ids.into_iter().for_each(thaw_memreport::unregister);
 }
+
+#[test]
+fn an_empty_vector_is_no_wrong_pointer() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let id = thaw_memreport::register("empty", |collection| {
+        let bytes = collection.measure(Vec::<u64>::new().as_ptr().cast()) + collection.measure(std::ptr::null());
+        collection.report("explicit/empty", Kind::Heap, Units::Bytes, bytes as i64, "Nothing.");
+    });
+    let report = thaw_memreport::collect("test").unwrap();
+    thaw_memreport::unregister(id);
+    assert!(report.wrong_pointers.is_empty(), "{:?}", report.wrong_pointers);
+}

@@ -1,8 +1,7 @@
 //! Resident memory of a process tree over time, as JSON lines, with named checkpoints that can be compared between two versions of a program.
 //!
-//! The first line is the [`Head`], each other line a [`Sample`]; a sample with a `mark` is a checkpoint. Lines are appended whole, so that
-//! another process may add a checkpoint, and a killed watch is read as far as it goes. Amounts are in bytes and come
-//! from `/proc/PID/smaps_rollup`.
+//! The first line is the [`Head`], each other line a [`Sample`]; a sample with a `mark` is a checkpoint. Amounts are in bytes and come
+//! from `/proc/PID/smaps_rollup`. Writing the file is `log`'s.
 
 use crate::file::{MemoryFile, Report};
 use model::{Bytes, Error, Exit, Result};
@@ -10,8 +9,7 @@ use os::process;
 use serde::{Deserialize, Serialize};
 use stats::{Estimate, Random};
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Write;
+use std::io::BufRead;
 
 /// Name and version of the format: the value of `schema` in the first line.
 pub const SCHEMA: &str = "thaw.memory-watch/1";
@@ -179,39 +177,35 @@ impl Watched {
 /// Reads a watch. A last line that is cut is left out: the watch was killed, or still writes.
 ///
 /// # Errors
-/// Another line is not what it should be.
-pub fn parse(bytes: &[u8], name: &str) -> Result<Watched> {
-    let wrong = |line: usize, cause: serde_json::Error| {
-        Error::new(Exit::Data, format!("line {} of this memory watch is damaged:", line + 1), name).because(cause)
+/// Another line is not what it should be, or the text cannot be read.
+pub fn parse(mut text: impl BufRead, name: &str) -> Result<Watched> {
+    let mut line = Vec::new();
+    let mut number = 0;
+    let mut next = |line: &mut Vec<u8>| {
+        line.clear();
+        number += 1;
+        let read = text.read_until(b'\n', line);
+        read.map_err(|cause| Error::new(Exit::Machine, "cannot read", name).because(cause)).map(|_| number)
     };
-    let mut lines = bytes.split_inclusive(|byte| *byte == b'\n').enumerate();
-    let head: Head = match lines.next() {
-        Some((line, text)) => serde_json::from_slice(text).map_err(|cause| wrong(line, cause))?,
-        None => return Err(Error::new(Exit::Data, "this memory watch is empty:", name)),
+    let wrong = |number: usize, cause: serde_json::Error| {
+        Error::new(Exit::Data, format!("line {number} of this memory watch is damaged:"), name).because(cause)
     };
+    let first = next(&mut line)?;
+    if line.is_empty() {
+        return Err(Error::new(Exit::Data, "this memory watch is empty:", name));
+    }
+    let head: Head = serde_json::from_slice(&line).map_err(|cause| wrong(first, cause))?;
     if head.schema != SCHEMA {
         return Err(Error::new(Exit::Data, format!("this is not {SCHEMA}, but {}:", head.schema), name));
     }
     let mut samples = Vec::new();
-    for (line, text) in lines {
-        match serde_json::from_slice(text) {
-            Ok(sample) => samples.push(sample),
-            Err(_) if !text.ends_with(b"\n") => break,
-            Err(cause) => return Err(wrong(line, cause)),
+    loop {
+        let number = next(&mut line)?;
+        if !line.ends_with(b"\n") {
+            return Ok(Watched { head, samples });
         }
+        samples.push(serde_json::from_slice(&line).map_err(|cause| wrong(number, cause))?);
     }
-    Ok(Watched { head, samples })
-}
-
-/// Appends one value as a line, in one write.
-///
-/// # Errors
-/// The disk is full, or the file went away.
-pub fn append(file: &mut File, line: &impl Serialize, name: &str) -> Result<()> {
-    let mut text =
-        serde_json::to_vec(line).map_err(|cause| Error::bug(format!("cannot make a line of JSON: {cause}")))?;
-    text.push(b'\n');
-    file.write_all(&text).map_err(|cause| Error::new(Exit::Machine, "cannot write", name).because(cause))
 }
 
 /// The processes now, parents first. Those that ended meanwhile are left out.
@@ -424,25 +418,5 @@ mod tests {
         let compared = super::compare(&first[..2], &[bare]);
         assert_eq!((compared[0].pss.after_median, compared[0].pss.ratio), (None, None));
         assert_eq!(compared[1].pss.ratio.unwrap().interval, None);
-    }
-
-    #[test]
-    fn a_killed_watch_is_read_as_far_as_it_goes() {
-        let home = tempfile::tempdir().unwrap();
-        let path = home.path().join("watch");
-        let mut file = File::create(&path).unwrap();
-        append(&mut file, &head(), "watch").unwrap();
-        append(&mut file, &taken(1, 5, Some("a")), "watch").unwrap();
-        let whole = std::fs::read(&path).unwrap();
-        assert!(whole.starts_with(BEGINNING));
-        let read = parse(&whole, "watch").unwrap();
-        assert_eq!(read.samples, [taken(1, 5, Some("a"))]);
-        assert_eq!(parse(&whole[..whole.len() - 2], "watch").unwrap().samples, []);
-        let mut damaged = whole.clone();
-        damaged.extend_from_slice(b"x\n{}");
-        assert_eq!(parse(&damaged, "watch").unwrap_err().exit, Exit::Data);
-        for length in 0..whole.len() {
-            let _ = parse(&whole[..length], "watch");
-        }
     }
 }

@@ -1,5 +1,6 @@
 // Memory reports and watches as the page holds them: unpacked, tiny nodes put together, filtered; resident memory as lines. Pure.
-// The writer is app/view/src/memory.rs. What is tiny, and the order, are as in measure/memory/src/tree.rs.
+// The writer is app/view/src/memory.rs. What is tiny or doubtful, and the order, are as in measure/memory/src/tree.rs: what a
+// filter leaves is judged anew, there as here.
 
 import type { PackedMemoryPage, PackedTrees, PackedWatch } from "../types/memory.ts";
 import type { MemoryNode, MemoryProcess, WatchPair } from "../types/document.ts";
@@ -56,6 +57,8 @@ export interface MemoryLine {
   readonly depth: number;
   readonly open: boolean;
   readonly leaf: boolean;
+  /** It cannot be right. */
+  readonly doubtful: boolean;
   /** Of its tree; null where the tree has nothing to share. */
   readonly share: number | null;
 }
@@ -63,9 +66,19 @@ export interface MemoryLine {
 /** What has less than this share of its tree is tiny. */
 const TINY = 0.01;
 
-/** The largest amount of any leaf below, without its sign. */
+/** The largest amount of this node and all below, without its sign. */
 export function largest(node: MemoryNode): number {
-  return node.kids === undefined ? Math.abs(node.amount) : node.kids.reduce((most, kid) => Math.max(most, largest(kid)), 0);
+  return (node.kids ?? []).reduce((most, kid) => Math.max(most, largest(kid)), Math.abs(node.amount));
+}
+
+/** Whether an amount cannot be right: it is negative, or more than its whole tree. Changes may be either. */
+export function isDoubtful(amount: number, total: number): boolean {
+  return amount < 0 || amount > total;
+}
+
+/** Whether something doubtful is in this part of a tree. */
+export function hasDoubtful(node: MemoryNode, total: number): boolean {
+  return isDoubtful(node.amount, total) || (node.kids ?? []).some((kid) => hasDoubtful(kid, total));
 }
 
 /** Kids as they are shown: tiny ones put together as `(N tiny)`, unless they are all that there is, or only one. */
@@ -85,28 +98,50 @@ export function folded(kids: readonly MemoryNode[], total: number, weight: (node
   return [...kids.filter((kid) => !isTiny(kid)), sum].sort((a, b) => weight(b) - weight(a));
 }
 
-/** A tree with only the leaves whose path passes; sums are of these. `null`: none does. */
-export function sifted(node: MemoryNode, terms: readonly Term[], process: string, above = ""): MemoryNode | null {
-  if (terms.length === 0) return node;
+/** Whether a leaf is wanted, by its path and its process. */
+export type Wanted = (path: string, process: string) => boolean;
+
+/** By the words of the filter box; `null`: all are wanted. */
+export function wantedByWords(terms: readonly Term[]): Wanted | null {
+  return terms.length === 0 ? null : (path, process) => passes(terms, { file: path, process });
+}
+
+/** By one regular expression for paths, as in about:memory: upper and lower case differ. What is none wants nothing. */
+export function wantedByPattern(pattern: string): { readonly wanted: Wanted | null; readonly wrong: string | null } {
+  if (pattern === "") return { wanted: null, wrong: null };
+  try {
+    const fits = new RegExp(pattern);
+    return { wanted: (path) => fits.test(path), wrong: null };
+  } catch (error) {
+    return { wanted: () => false, wrong: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+/** A tree with only the leaves that are wanted; sums are of these. `null`: none is. */
+export function sifted(node: MemoryNode, wanted: Wanted | null, process: string, above = ""): MemoryNode | null {
+  if (wanted === null) return node;
   const path = above === "" ? node.name : `${above}/${node.name}`;
-  if (node.kids === undefined) return passes(terms, { file: path, process }) ? node : null;
-  const kids = node.kids.flatMap((kid) => sifted(kid, terms, process, path) ?? []);
+  if (node.kids === undefined) return wanted(path, process) ? node : null;
+  const kids = node.kids.flatMap((kid) => sifted(kid, wanted, process, path) ?? []);
   return kids.length === 0 ? null : { ...node, kids, amount: kids.reduce((sum, kid) => sum + kid.amount, 0) };
 }
 
 /** The visible rows of a tree. `flipped`: nodes that are open if they would be closed, and the other way round. */
 export function memoryLines(root: MemoryNode, options: { readonly difference: boolean; readonly verbose: boolean; readonly flipped: ReadonlySet<string> }): MemoryLine[] {
   const weight = (node: MemoryNode) => (options.difference ? largest(node) : node.amount);
-  const total = weight(root);
+  const total = Math.abs(root.amount);
+  const isDoubt = (node: MemoryNode) => !options.difference && isDoubtful(node.amount, root.amount);
+  const hasDoubt = (node: MemoryNode) => !options.difference && hasDoubtful(node, root.amount);
   const lines: MemoryLine[] = [];
   const visit = (node: MemoryNode, key: string, depth: number) => {
     const leaf = node.kids === undefined;
-    const kids = node.kids ?? [];
+    // A filter may have changed the order.
+    const kids = [...(node.kids ?? [])].sort((a, b) => weight(b) - weight(a));
     const shown = options.verbose ? kids : folded(kids, total, weight);
     const allTiny = kids.length > 0 && total > 0 && kids.every((kid) => weight(kid) < TINY * total);
-    const closed = !options.verbose && (node.below === "folded" || (allTiny && depth > 0));
+    const closed = !options.verbose && (node.below === "folded" || (allTiny && depth > 0)) && !hasDoubt(node);
     const open = !leaf && closed === options.flipped.has(key);
-    lines.push({ node, key, depth, open, leaf, share: root.amount === 0 ? null : node.amount / root.amount });
+    lines.push({ node, key, depth, open, leaf, doubtful: isDoubt(node), share: root.amount === 0 ? null : node.amount / root.amount });
     if (open) for (const kid of shown) visit(kid, `${key}/${kid.name}`, depth + 1);
   };
   visit(root, root.name, 0);

@@ -3,12 +3,11 @@
 import { useMemo, useState } from "preact/hooks";
 import type { JSX } from "preact";
 import { bytes, count, harmless, percent, plural } from "../logic/format.ts";
-import { passes } from "../logic/filter.ts";
-import { memoryLines, sifted, type MemoryLine } from "../logic/memory.ts";
+import { hasDoubtful, isDoubtful, memoryLines, sifted, type MemoryLine } from "../logic/memory.ts";
 import { Choice, Section } from "../parts/bits.tsx";
 import { Table } from "../parts/table.tsx";
 import { TreeGrid } from "../parts/treegrid.tsx";
-import { memoryDamaged, memoryPage, memoryProcess, memoryTerms, memoryVerbose, treesInSight, treesNumber } from "../memorystate.ts";
+import { memoryDamaged, memoryPage, memoryPattern, memoryProcess, memoryVerbose, memoryWanted, treesInSight, treesNumber } from "../memorystate.ts";
 import type { MemoryNode, MemoryProcess } from "../types/document.ts";
 import { signed } from "./heapchange.tsx";
 
@@ -38,6 +37,12 @@ const PRESENCE: Record<string, [string, string]> = {
   added: ["[!]", "a leaf in one, a tree in the other"],
 };
 
+const DOUBTFUL = "negative, or more than its whole tree: a reporter is wrong";
+
+function Doubt(): JSX.Element {
+  return <span class="more" title={DOUBTFUL}> [?!]</span>;
+}
+
 export function MemoryView(): JSX.Element {
   const wait = memoryWaiting();
   if (wait !== null) return wait;
@@ -49,6 +54,7 @@ export function MemoryView(): JSX.Element {
   const names = trees.processes.map((process) => process.name);
   const chosen = names.includes(memoryProcess.value) ? memoryProcess.value : "";
   const processes = trees.processes.filter((process) => chosen === "" || process.name === chosen);
+  const { wanted, wrong } = memoryWanted.value;
   const warnings = [...trees.warnings, ...trees.processes.flatMap((process) => process.warnings)];
   return (
     <>
@@ -76,8 +82,10 @@ export function MemoryView(): JSX.Element {
           </label>
         )}
         <Choice label="nodes" values={[["0", "from 1 %"], ["1", "all"]] as const} value={memoryVerbose.value} onChange={(value) => (memoryVerbose.value = value)} />
+        <Choice label="filter is" values={[["0", "words"], ["1", "a regular expression"]] as const} value={memoryPattern.value} onChange={(value) => (memoryPattern.value = value)} />
       </div>
-      <p class="note">{harmless(trees.name)}{trees.difference && ": the second less the first; what did not change is left out"}.{memoryTerms.value.length > 0 && " Only paths that match the filter; shares and sums are of these."}</p>
+      <p class="note">{harmless(trees.name)}{trees.difference && ": the second less the first; what did not change is left out"}.{wanted !== null && wrong === null && " Only paths that match the filter; shares and sums are of these."}</p>
+      {wrong !== null && <p class="note" role="alert">The filter is no regular expression, so nothing matches it: {wrong}.</p>}
       {warnings.length > 0 && (
         <ul class="warnings">
           {warnings.slice(0, 8).map((warning, index) => (
@@ -97,17 +105,18 @@ export function MemoryView(): JSX.Element {
 const shortName = (name: string): string => (name.includes("/") && !name.includes("→") ? name.replace(/^.*\//, "") : name);
 
 function ProcessPart({ process, difference, open }: { process: MemoryProcess; difference: boolean; open: boolean }): JSX.Element | null {
-  const terms = memoryTerms.value;
+  const { wanted: passing } = memoryWanted.value;
   const [wanted, setWanted] = useState<ReadonlySet<string> | null>(null);
-  const trees = useMemo(() => process.trees.flatMap((tree) => sifted(tree, terms, process.name) ?? []), [process, terms]);
-  const others = useMemo(() => process.others.filter((node) => terms.length === 0 || passes(terms, { file: node.name, process: process.name })), [process, terms]);
+  const trees = useMemo(() => process.trees.flatMap((tree) => sifted(tree, passing, process.name) ?? []), [process, passing]);
+  const others = useMemo(() => process.others.filter((node) => passing === null || passing(node.name, process.name)), [process, passing]);
   if (trees.length === 0 && others.length === 0) return null;
+  const doubtful = !difference && (trees.some((tree) => hasDoubtful(tree, tree.amount)) || others.some((node) => isDoubtful(node.amount, node.amount)));
   const explicit = trees.find((tree) => tree.name === "explicit");
   const resident = others.find((node) => node.name === "resident");
-  const isOpen = (tree: MemoryNode, index: number) => (wanted === null ? index < FIRST_TREES || terms.length > 0 : wanted.has(tree.name));
+  const isOpen = (tree: MemoryNode, index: number) => (wanted === null ? index < FIRST_TREES || passing !== null : wanted.has(tree.name));
   const figures = [explicit, resident].flatMap((node) => (node === undefined ? [] : [`${node.name} ${amount(node, difference)}`]));
   return (
-    <details class="process" open={open || terms.length > 0}>
+    <details class="process" open={open || passing !== null}>
       <summary>
         <strong>{harmless(process.name)}</strong> <span class="soft">{figures.join(", ")}</span>
       </summary>
@@ -140,13 +149,14 @@ function ProcessPart({ process, difference, open }: { process: MemoryProcess; di
             rowKey={(node) => node.name}
             most={14}
             columns={[
-              { key: "name", label: "Name", value: (node) => node.name, show: (node) => <span class="treename" title={harmless(node.description)}>{nodeName(node)}</span> },
+              { key: "name", label: "Name", value: (node) => node.name, show: (node) => <span class="treename" title={harmless(node.description)}>{nodeName(node)}{!difference && isDoubtful(node.amount, node.amount) && <Doubt />}{node.reports > 1 && <span class="soft"> [{count(node.reports)}]</span>}</span> },
               { key: "amount", label: difference ? "Change" : "Amount", number: true, value: (node) => node.amount, show: (node) => amount(node, difference) },
               { key: "what", label: "What it is", wide: true, value: (node) => node.description, show: (node) => <span class="soft clamp" title={harmless(node.description)}>{harmless(node.description)}</span> },
             ]}
           />
         </Section>
       )}
+      {doubtful && <p class="note">[?!]: {DOUBTFUL}.</p>}
     </details>
   );
 }
@@ -177,6 +187,7 @@ function TreePart({ tree, difference }: { tree: MemoryNode; difference: boolean 
         label={(it) => (
           <span class="treename">
             {nodeName(it.node)}
+            {it.doubtful && <Doubt />}
             {it.node.reports > 1 && <span class="soft"> [{count(it.node.reports)}]</span>}
             {it.node.presence !== undefined && <span class="presence" title={PRESENCE[it.node.presence][1]}> {PRESENCE[it.node.presence][0]}</span>}
           </span>

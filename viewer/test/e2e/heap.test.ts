@@ -12,6 +12,8 @@ const folder = inject("heap");
 const at = (name: string) => join(folder, name);
 const thaw = (...words: string[]) => execFileSync(join(ROOT, "target/debug/thaw"), words, { cwd: folder, encoding: "utf8", maxBuffer: 1 << 28, stdio: ["ignore", "pipe", "pipe"] });
 const FIREFOX = ["start", "later"].map((name) => join(ROOT, `fixtures/memory/firefox/${name}.json.gz`));
+/** A report with amounts that cannot be right. */
+const WRONG = join(ROOT, "fixtures/memory/about-memory/state.json");
 
 interface Held {
   readonly bytes: number;
@@ -196,12 +198,37 @@ inBrowser("memory reports: trees, tiny nodes, filter, difference", async () => {
   await page.locator("#filter").fill("sqlite process:main");
   await page.waitForFunction(() => document.querySelectorAll("details.process").length === 1);
   expect(await page.locator("main").textContent()).toMatch(/sqlite/i);
+  await page.locator(".choice[aria-label='filter is'] button", { hasText: "regular" }).click();
+  await page.waitForFunction(() => document.querySelectorAll("details.process").length === 0);
+  const pattern = "^explicit/(network|storage/sqlite)/";
+  await page.locator("#filter").fill(pattern);
+  const fitting = JSON.parse(thaw("memory", "show", FIREFOX[0], "--regex", pattern, "--json")).processes;
+  await page.waitForFunction((count) => document.querySelectorAll("details.process").length === count, fitting.length);
+  const sum = await tree.locator("tbody tr td:nth-child(2)").first().getAttribute("data-value");
+  expect(sum).toBe(String(fitting[0].trees[0].amount));
+  await page.locator("#filter").fill("(");
+  await page.waitForSelector("p[role=alert]");
+  expect(await page.locator("details.process").count()).toBe(0);
+  await address(page, /regex=1/);
   expect(trouble).toEqual([]);
   const two = await open(at("reports.html"), "#memory");
   await two.page.waitForSelector("details.process");
   expect(await two.page.locator("[data-table=memory-explicit]").first().textContent()).toMatch(/[+−]\d/);
   expect((await head(two.page, "memory-explicit")).slice(0, 3)).toEqual(["Name", "Change", "Share"]);
   expect(two.trouble).toEqual([]);
+});
+
+inBrowser("memory reports: what cannot be right has the marks of the terminal", async () => {
+  thaw("memory", "show", WRONG, "--html", "wrong.html");
+  for (const pattern of ["", "^explicit/|^n", "huge|fine"]) {
+    const text = thaw("memory", "show", WRONG, "--process", "wrong", "--color=never", ...(pattern === "" ? [] : ["--regex", pattern]));
+    const marked = [...text.matchAll(/(?:──|--|\+\+) (.*?)( \[\?!\])?$/gm)].map(([, name, mark]) => name + (mark ?? "")).sort();
+    const { page, trouble } = await open(at("wrong.html"), `#memory?mproc=${encodeURIComponent("wrong (pid 9)")}&regex=1&q=${encodeURIComponent(pattern)}`);
+    await page.waitForSelector("details.process[open]");
+    const names = await page.locator("details.process .treename").allTextContents();
+    expect(names.map((name) => name.trim()).sort(), pattern).toEqual(marked);
+    expect(trouble).toEqual([]);
+  }
 });
 
 inBrowser("a watch: lines, marks, processes; and two of them", async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { parseFilter } from "../../src/logic/filter.ts";
-import { memoryLines, mostOf, sifted, unpackMemory, watchLines, type MemoryLine } from "../../src/logic/memory.ts";
+import { hasDoubtful, memoryLines, mostOf, sifted, unpackMemory, wantedByPattern, wantedByWords, watchLines, type MemoryLine } from "../../src/logic/memory.ts";
 import type { MemoryNode } from "../../src/types/document.ts";
 import type { PackedMemoryPage } from "../../src/types/memory.ts";
 import { column, table, texts } from "../made.ts";
@@ -11,7 +11,7 @@ const inner = (name: string, ...kids: MemoryNode[]): MemoryNode => ({ ...leaf(na
 /** The same tree as in measure/memory/src/tree.rs, where the terminal's trees are tested. */
 const TREE = inner("explicit", leaf("a/b/c", 500), inner("d", leaf("x", 300), leaf("y", 5), leaf("z", 4)), leaf("e", 101), leaf("heap-unclassified", 80), inner("f", leaf("s", 4), leaf("t", 3)));
 
-const drawn = (lines: readonly MemoryLine[]) => lines.map((line) => `${"  ".repeat(line.depth)}${line.node.name}=${line.node.amount}${line.leaf || line.open ? "" : "*"}`);
+const drawn = (lines: readonly MemoryLine[]) => lines.map((line) => `${"  ".repeat(line.depth)}${line.node.name}=${line.node.amount}${line.doubtful ? "?" : ""}${line.leaf || line.open ? "" : "*"}`);
 const rows = (root: MemoryNode, options: Partial<Parameters<typeof memoryLines>[1]> = {}) => drawn(memoryLines(root, { difference: false, verbose: false, flipped: new Set(), ...options }));
 
 describe("a tree of reports", () => {
@@ -30,19 +30,54 @@ describe("a tree of reports", () => {
   });
 
   test("of a difference weighs by the largest change below, whatever its sign", () => {
-    const change = inner("explicit", inner("up", leaf("x", 500), leaf("y", -490)), leaf("small", 3), leaf("less", -200), leaf("tiny", 2));
-    expect(rows(change, { difference: true })).toEqual(["explicit=-185", "  up=10", "    x=500", "    y=-490", "  less=-200", "  (2 tiny)=5*"]);
+    const change = inner("explicit", inner("up", leaf("x", 500), leaf("y", -490)), leaf("less", -200), leaf("small", 3), leaf("tiny", 1), leaf("other", -1));
+    expect(rows(change, { difference: true })).toEqual(["explicit=-187", "  up=10", "    x=500", "    y=-490", "  less=-200", "  small=3", "  (2 tiny)=0*"]);
+    // Tiny is what has less than 1 % of the sum, and nothing of no sum.
+    const even = inner("explicit", leaf("more", 500), leaf("less", -500), leaf("a", 1), leaf("b", -1));
+    expect(rows(even, { difference: true })).toEqual(["explicit=0", "  more=500", "  less=-500", "  a=1", "  b=-1"]);
+  });
+
+  test("marks what cannot be right, and never folds it", () => {
+    const wrong = inner("explicit", leaf("huge", 130), leaf("fine", 4), inner("part", leaf("x", 5), leaf("y", -5)), leaf("less", -3), leaf("heap-unclassified", -54));
+    const marked = ["explicit=77", "  huge=130?", "  fine=4", "  (3 tiny)=-57?", "    part=0", "      x=5", "      y=-5?", "    less=-3?", "    heap-unclassified=-54?"];
+    expect(rows(wrong)).toEqual(marked);
+    expect(rows(wrong, { verbose: true })).toEqual(marked.filter((line) => !line.includes("tiny")).map((line) => line.replace(/^ {4}/, "  ").replace(/^ {4}([xy])/, "    $1")));
+    expect(hasDoubtful(wrong, wrong.amount)).toBe(true);
+    expect(hasDoubtful(TREE, TREE.amount)).toBe(false);
+    // Changes may be negative.
+    expect(rows(wrong, { difference: true }).join()).not.toContain("?");
+    // What a filter leaves is judged by its own sum, as in the terminal.
+    expect(drawn(memoryLines(sifted(wrong, wantedByPattern("huge|fine").wanted, "")!, { difference: false, verbose: true, flipped: new Set() }))).toEqual(["explicit=134", "  huge=130", "  fine=4"]);
   });
 
   test("is filtered by path and process, with sums of what is left", () => {
     const left = (typed: string) => {
-      const node = sifted(TREE, parseFilter(typed), "Web Content (pid 7)");
+      const node = sifted(TREE, wantedByWords(parseFilter(typed)), "Web Content (pid 7)");
       return node === null ? null : rows(node, { verbose: true });
     };
     expect(left("file:d/")).toEqual(["explicit=309", "  d=309", "    x=300", "    y=5", "    z=4"]);
     expect(left("-d/x -a/b heap")).toEqual(["explicit=80", "  heap-unclassified=80"]);
     expect(left("process:web f/s")).toEqual(["explicit=4", "  f=4", "    s=4"]);
     expect(left("process:gpu")).toBeNull();
+  });
+
+  test("is filtered by one regular expression of paths", () => {
+    const left = (pattern: string) => {
+      const node = sifted(TREE, wantedByPattern(pattern).wanted, "Web Content (pid 7)");
+      return node === null ? null : rows(node, { verbose: true });
+    };
+    expect(left("^explicit/(d/x|f/.)$")).toEqual(["explicit=307", "  d=300", "    x=300", "  f=7", "    s=4", "    t=3"]);
+    expect(left("")).toEqual(rows(TREE, { verbose: true }));
+    // Upper and lower case differ, and processes are not looked at.
+    expect(left("HEAP")).toBeNull();
+    expect(left("Web")).toBeNull();
+    const { wanted, wrong } = wantedByPattern("(");
+    expect([sifted(TREE, wanted, ""), wrong]).toEqual([null, expect.stringContaining("egular expression")]);
+  });
+
+  test("is in order again when it was filtered", () => {
+    const tree = inner("explicit", inner("first", leaf("a", 50), leaf("b", 1)), inner("second", leaf("a", 5), leaf("b", 30)));
+    expect(rows(sifted(tree, wantedByWords(parseFilter("b")), "")!)).toEqual(["explicit=31", "  second=30", "    b=30", "  first=1", "    b=1"]);
   });
 });
 

@@ -3,6 +3,7 @@
 use super::heap::Moment;
 use super::values;
 use clap::{ArgGroup, Args, Subcommand, ValueHint};
+use regex::Regex;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -45,6 +46,9 @@ pub struct LookArgs {
     /// Only paths that hold this
     #[arg(long, value_name = "TEXT")]
     pub filter: Option<String>,
+    /// Only paths that this regular expression fits somewhere
+    #[arg(long, value_name = "PATTERN")]
+    pub regex: Option<Regex>,
     /// Print one JSON document instead of text
     #[arg(long)]
     pub json: bool,

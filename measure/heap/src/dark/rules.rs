@@ -18,6 +18,7 @@ const SHIPPED: &[(&str, &str)] = &[
     ("gecko.toml", include_str!("rules/gecko.toml")),
     ("glib.toml", include_str!("rules/glib.toml")),
     ("libstdcxx.toml", include_str!("rules/libstdcxx.toml")),
+    ("qt.toml", include_str!("rules/qt.toml")),
     ("sqlite.toml", include_str!("rules/sqlite.toml")),
     ("v8.toml", include_str!("rules/v8.toml")),
 ];
