@@ -1,8 +1,9 @@
 //! One lane of a stream: the sequence of its records, and what they refer back to.
 
+use super::brief::{Brief, Deed};
 use super::frames::Frames;
-use super::{StackId, Stacks, punch, read_at};
-use crate::wire::{self, Body, Chunk, Meta, Record, StackPart};
+use super::{StackId, Stacks, ThreadId, punch, read_at};
+use crate::wire::{self, Body, Chunk, Meta, StackPart};
 use heap_wire::{DICTIONARY, DICTIONARY_FRAMES, UNKNOWN_SLOP, USABLE_SIZES, kind, mark};
 use model::{Result, Warning, WarningKind, shown};
 use std::fs::File;
@@ -11,23 +12,25 @@ use std::rc::Rc;
 
 /// What a record turned out to be.
 pub(super) enum Taken<'a> {
-    Event {
-        kind: u16,
-        ptr: u64,
-        size: u64,
-        extra: u8,
-        stack: Option<StackId>,
-        replaces: Option<u64>,
-        slop: Option<u32>,
-    },
-    Meta(Meta<'a>),
+    Event(Brief),
+    /// About the stream itself, or rare: with its ticks and thread.
+    Meta(u64, ThreadId, Meta<'a>),
 }
 
-/// A record whose effect on the lane is done.
-enum Understood {
-    Event(Taken<'static>),
-    Meta,
-    Usable,
+/// What all events of a stream have in common.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Common {
+    pub tells_usable: bool,
+    pub sample_bytes: u64,
+}
+
+/// The fields of an event as they are in the stream.
+struct Fields<'a> {
+    kind: u16,
+    difference: u64,
+    size: u64,
+    extra: u8,
+    stack: StackPart<'a>,
 }
 
 /// An entry of no size.
@@ -199,43 +202,68 @@ impl Lane {
         Warning::new(WarningKind::LostRecords, text)
     }
 
-    /// Takes the next record, with its ticks and thread; `None`: it is damaged (the lane ends), or of a kind that this version does not know.
-    pub(super) fn take(&mut self, stacks: &mut Stacks, frames: &mut Frames) -> Option<(u64, u32, Taken<'_>)> {
-        // The record borrows the chunk while the lane changes: the chunk is put back right after.
+    /// Takes the events that follow, up to `last` ticks and to the next record that is none: so many that `batch` has `full`.
+    pub(super) fn take_many(
+        &mut self,
+        last: u64,
+        full: usize,
+        batch: &mut Vec<Brief>,
+        common: Common,
+        stacks: &mut Stacks,
+        frames: &mut Frames,
+    ) {
+        // The records borrow the chunk while the lane changes: the chunk is put back right after.
         let bytes = std::mem::take(&mut self.bytes);
-        let start = self.at;
-        let taken = self.understand(wire::record(&bytes, start), stacks, frames);
-        self.bytes = bytes;
-        match taken {
-            Some(Understood::Event(event)) => Some((self.ticks, self.tid, event)),
-            Some(Understood::Meta) => match wire::record(&self.bytes, start)?.body {
-                Body::Meta(what, payload) => Some((self.ticks, self.tid, Taken::Meta(wire::meta(what, payload)?))),
-                Body::Event { .. } | Body::Usable(_) => None,
-            },
-            Some(Understood::Usable) => None,
-            None => {
-                self.damaged = true;
-                self.bytes.clear();
-                self.chunk = self.chunks.len();
-                None
+        let mut whole = true;
+        while batch.len() < full
+            && let Some(record) = wire::record(&bytes, self.at)
+        {
+            let ticks = self.ticks.saturating_add(record.elapsed);
+            if ticks > last {
+                break;
             }
+            match record.body {
+                Body::Event { difference, size, extra, stack } => {
+                    let fields = Fields { kind: record.kind, difference, size, extra, stack };
+                    let Some(event) = self.event(ticks, fields, common, stacks, frames) else {
+                        whole = false;
+                        break;
+                    };
+                    batch.push(event);
+                }
+                Body::Usable(slop) => self.usable(slop),
+                Body::Meta(..) => break,
+            }
+            (self.at, self.ticks) = (record.next, ticks);
+        }
+        self.bytes = bytes;
+        if !whole {
+            self.end();
         }
     }
 
-    fn understand(
-        &mut self,
-        record: Option<Record<'_>>,
-        stacks: &mut Stacks,
-        frames: &mut Frames,
-    ) -> Option<Understood> {
-        let record = record?;
-        self.at = record.next;
-        self.ticks = self.ticks.saturating_add(record.elapsed);
-        let (difference, size, extra, stack) = match record.body {
-            Body::Event { difference, size, extra, stack } => (difference, size, extra, stack),
+    /// Takes the next record; `None`: it is damaged (the lane ends), of a kind that this version does not know, or only says what the next one means.
+    pub(super) fn take(&mut self, common: Common, stacks: &mut Stacks, frames: &mut Frames) -> Option<Taken<'_>> {
+        let bytes = std::mem::take(&mut self.bytes);
+        let Some(record) = wire::record(&bytes, self.at) else {
+            self.end();
+            return None;
+        };
+        let start = self.at;
+        (self.at, self.ticks) = (record.next, self.ticks.saturating_add(record.elapsed));
+        let taken = match record.body {
+            Body::Event { difference, size, extra, stack } => {
+                let fields = Fields { kind: record.kind, difference, size, extra, stack };
+                let event = self.event(self.ticks, fields, common, stacks, frames);
+                self.bytes = bytes;
+                if event.is_none() {
+                    self.end();
+                }
+                return event.map(Taken::Event);
+            }
             Body::Usable(slop) => {
-                self.told_slop = Some(u32::try_from(slop).unwrap_or(UNKNOWN_SLOP));
-                return Some(Understood::Usable);
+                self.usable(slop);
+                None
             }
             Body::Meta(what, payload) => {
                 match wire::meta(what, payload) {
@@ -246,26 +274,77 @@ impl Lane {
                     Some(Meta::Reset) => self.forget(),
                     _ => {}
                 }
-                return Some(Understood::Meta);
+                Some(start)
             }
         };
+        self.bytes = bytes;
+        match wire::record(&self.bytes, taken?)?.body {
+            Body::Meta(what, payload) => Some(Taken::Meta(self.ticks, ThreadId(self.tid), wire::meta(what, payload)?)),
+            Body::Event { .. } | Body::Usable(_) => None,
+        }
+    }
+
+    /// What follows is damaged.
+    #[cold]
+    fn end(&mut self) {
+        self.damaged = true;
+        self.bytes.clear();
+        self.chunk = self.chunks.len();
+    }
+
+    fn usable(&mut self, slop: u64) {
+        self.told_slop = Some(u32::try_from(slop).unwrap_or(UNKNOWN_SLOP));
+    }
+
+    /// An event; `None`: it is damaged.
+    #[inline(always)]
+    fn event(
+        &mut self,
+        ticks: u64,
+        fields: Fields<'_>,
+        common: Common,
+        stacks: &mut Stacks,
+        frames: &mut Frames,
+    ) -> Option<Brief> {
+        let Fields { kind, difference, size, extra, stack } = fields;
         self.pointer = self.pointer.wrapping_add(heap_wire::unzigzag(difference));
         let ptr = heap_wire::gather(self.pointer);
         let stack = self.follow(stack, stacks, frames)?;
-        let replaces = match record.kind {
+        // `realloc(p, 0)` that freed is followed by neither of those that take it.
+        let before = std::mem::take(&mut self.replaces);
+        let deed = match kind {
+            kind::MALLOC => Deed::Malloc,
+            kind::CALLOC => Deed::Calloc,
+            kind::ALIGNED => Deed::Aligned,
+            kind::NEW => Deed::New,
+            kind::REALLOC_NEW if before.is_some() => Deed::Realloc,
+            kind::REALLOC_NEW => Deed::ReallocNull,
+            kind::POOL_ALLOC => Deed::PoolAlloc,
+            kind::FREE => Deed::Free,
             kind::REALLOC_OLD => {
                 self.replaces = Some(ptr);
-                None
+                Deed::ReallocOld
             }
-            kind::REALLOC_NEW | kind::REALLOC_FAILED => self.replaces.take(),
-            // `realloc(p, 0)` that freed is followed by neither.
-            _ => {
-                self.replaces = None;
-                None
-            }
+            kind::POOL_FREE => Deed::PoolFree,
+            kind::REALLOC_FAILED => Deed::Restored,
+            kind::MAP => Deed::Map,
+            _ => Deed::Unmap,
         };
-        let slop = if kind::makes_block(record.kind) { self.slop(size, extra) } else { None };
-        Some(Understood::Event(Taken::Event { kind: record.kind, ptr, size, extra, stack, replaces, slop }))
+        let (mut usable, mut count) = (0, 1);
+        if kind::makes_block(kind) {
+            let slop = self.slop(size, extra);
+            if common.tells_usable
+                && let Some(slop) = slop
+            {
+                // 0 if there is no such number.
+                usable = size.saturating_add(slop.into()).wrapping_add(1);
+            }
+            count = super::sample::count(size, common.sample_bytes, ticks ^ ptr);
+        }
+        let (thread, replaces) = (ThreadId(self.tid), before.unwrap_or(0));
+        // There are never as many stacks as numbers.
+        let stack = stack.map_or(0, |stack| stack.0.saturating_add(1));
+        Some(Brief { ticks, ptr, size, usable, replaces, count, thread, stack, deed, extra })
     }
 
     /// What a new block has beyond its size.
@@ -294,6 +373,7 @@ impl Lane {
     }
 
     /// The stack of a record; the outer `None`: damage.
+    #[inline(always)]
     fn follow(&mut self, part: StackPart<'_>, stacks: &mut Stacks, frames: &mut Frames) -> Option<Option<StackId>> {
         // Most records have none of their own, and need no space for them.
         match part {
