@@ -150,17 +150,22 @@ fn came(blocks: &mut Near<Held>, serial: &mut u64, ptr: u64, class: u32) -> (Hel
 impl Live {
     /// Fetches what [`Self::enter`] will look for: the tables are larger than what is near the processor, and events are known ahead.
     pub fn prefetch(&self, events: &[Brief]) {
-        if self.index.is_large() {
-            let made = events.iter().filter(|event| event.deed.makes());
-            made.for_each(|event| self.index.prefetch(hash(asked(event))));
+        let classes = self.index.is_large();
+        let blocks = self.heap.is_large() || self.pools.is_large();
+        for event in events {
+            if classes && event.deed.makes() {
+                self.index.prefetch(hash(asked(event)));
+            }
+            if blocks {
+                self.blocks(event).prefetch(event.ptr);
+            }
         }
-        let moves = |event: &&Brief| event.deed <= Deed::PoolFree;
-        if self.heap.is_large() || self.pools.is_large() {
-            events.iter().filter(moves).for_each(|event| self.blocks(event).prefetch(event.ptr));
-            events.iter().filter(moves).for_each(|event| self.blocks(event).fetch(event.ptr));
+        if blocks {
+            events.iter().for_each(|event| self.blocks(event).fetch(event.ptr));
         }
     }
 
+    #[inline(always)]
     fn blocks(&self, event: &Brief) -> &Near<Held> {
         if matches!(event.deed, Deed::PoolAlloc | Deed::PoolFree) { &self.pools } else { &self.heap }
     }

@@ -256,20 +256,29 @@ impl<'a> Writer<'a> {
         put(column, size);
     }
 
+    #[inline(always)]
     fn time(&mut self, ticks: u64, events: &Events) -> io::Result<()> {
-        if ticks >= self.next_quantum {
-            let now = self.quantum.of(ticks);
-            // Blocks end between two quanta, unless one is very long.
-            if self.in_block >= BLOCK {
-                self.end_block(events)?;
-            }
-            self.end_quantum();
-            self.time.0 = now;
-            self.next_quantum = self.quantum.begin(now.saturating_add(1));
-        } else if self.in_block >= 2 * BLOCK {
-            self.end_block(events)?;
+        if ticks >= self.next_quantum || self.in_block >= 2 * BLOCK {
+            self.go_on(ticks, events)?;
         }
         self.time.1 += 1;
+        Ok(())
+    }
+
+    /// A quantum or a block ends.
+    #[inline(never)]
+    fn go_on(&mut self, ticks: u64, events: &Events) -> io::Result<()> {
+        if ticks < self.next_quantum {
+            return self.end_block(events);
+        }
+        let now = self.quantum.of(ticks);
+        // Blocks end between two quanta, unless one is very long.
+        if self.in_block >= BLOCK {
+            self.end_block(events)?;
+        }
+        self.end_quantum();
+        self.time.0 = now;
+        self.next_quantum = self.quantum.begin(now.saturating_add(1));
         Ok(())
     }
 
@@ -287,17 +296,23 @@ impl<'a> Writer<'a> {
         self.time.1 = 0;
     }
 
+    #[inline(always)]
     fn thread(&mut self, (number, thread): (usize, &Thread)) {
         if number != self.thread.1 || self.run == 0 {
-            self.end_run();
-            if number == self.gone.len() {
-                self.gone.push(0);
-                self.places.add_thread();
-                self.ages.add_thread();
-            }
-            self.thread = (thread.id, number);
+            self.turn_to(number, thread.id);
         }
         self.run += 1;
+    }
+
+    #[inline(never)]
+    fn turn_to(&mut self, number: usize, id: ThreadId) {
+        self.end_run();
+        if number == self.gone.len() {
+            self.gone.push(0);
+            self.places.add_thread();
+            self.ages.add_thread();
+        }
+        self.thread = (id, number);
     }
 
     fn end_run(&mut self) {

@@ -3,7 +3,7 @@
 use super::brief::{Brief, Deed};
 use super::frames::Frames;
 use super::{StackId, Stacks, ThreadId, punch, read_at};
-use crate::wire::{self, Body, Chunk, Meta, StackPart};
+use crate::wire::{self, Body, Chunk, Fields, Meta, StackPart};
 use heap_wire::{DICTIONARY, DICTIONARY_FRAMES, UNKNOWN_SLOP, USABLE_SIZES, kind, mark};
 use model::{Result, Warning, WarningKind, shown};
 use std::fs::File;
@@ -24,14 +24,26 @@ pub(super) struct Common {
     pub sample_bytes: u64,
 }
 
-/// The fields of an event as they are in the stream.
-struct Fields<'a> {
-    kind: u16,
-    difference: u64,
-    size: u64,
-    extra: u8,
-    stack: StackPart<'a>,
-}
+/// Kinds that are no events of the program: the end, what tells about the next one, what is unknown or rare.
+const NO_EVENTS: u16 = 1 << kind::END | 1 << kind::USABLE | 1 << (kind::USABLE + 1) | 1 << kind::META;
+
+/// What an event is, by its kind; a `realloc` may have replaced nothing.
+const DEEDS: [Deed; 16] = {
+    let mut deeds = [Deed::Fork; 16];
+    deeds[kind::MALLOC as usize] = Deed::Malloc;
+    deeds[kind::CALLOC as usize] = Deed::Calloc;
+    deeds[kind::ALIGNED as usize] = Deed::Aligned;
+    deeds[kind::NEW as usize] = Deed::New;
+    deeds[kind::FREE as usize] = Deed::Free;
+    deeds[kind::REALLOC_OLD as usize] = Deed::ReallocOld;
+    deeds[kind::REALLOC_NEW as usize] = Deed::Realloc;
+    deeds[kind::REALLOC_FAILED as usize] = Deed::Restored;
+    deeds[kind::MAP as usize] = Deed::Map;
+    deeds[kind::UNMAP as usize] = Deed::Unmap;
+    deeds[kind::POOL_ALLOC as usize] = Deed::PoolAlloc;
+    deeds[kind::POOL_FREE as usize] = Deed::PoolFree;
+    deeds
+};
 
 /// An entry of no size.
 const NO_SIZE: (u64, u32) = (u64::MAX, 0);
@@ -216,25 +228,28 @@ impl Lane {
         let bytes = std::mem::take(&mut self.bytes);
         let mut whole = true;
         while batch.len() < full
-            && let Some(record) = wire::record(&bytes, self.at)
+            && let Some(fields) = wire::fields(&bytes, self.at)
         {
-            let ticks = self.ticks.saturating_add(record.elapsed);
+            let ticks = self.ticks.saturating_add(fields.elapsed);
             if ticks > last {
                 break;
             }
-            match record.body {
-                Body::Event { difference, size, extra, stack } => {
-                    let fields = Fields { kind: record.kind, difference, size, extra, stack };
-                    let Some(event) = self.event(ticks, fields, common, stacks, frames) else {
-                        whole = false;
-                        break;
-                    };
-                    batch.push(event);
+            if NO_EVENTS >> fields.kind & 1 != 0 {
+                if fields.kind != kind::USABLE {
+                    break;
                 }
-                Body::Usable(slop) => self.usable(slop),
-                Body::Meta(..) => break,
+                self.usable(fields.difference);
+                (self.at, self.ticks) = (fields.next, ticks);
+                continue;
             }
-            (self.at, self.ticks) = (record.next, ticks);
+            let event = wire::stack(&bytes, &fields)
+                .and_then(|(stack, next)| Some((self.event(ticks, &fields, stack, common, stacks, frames)?, next)));
+            let Some((event, next)) = event else {
+                whole = false;
+                break;
+            };
+            batch.push(event);
+            (self.at, self.ticks) = (next, ticks);
         }
         self.bytes = bytes;
         if !whole {
@@ -252,9 +267,8 @@ impl Lane {
         let start = self.at;
         (self.at, self.ticks) = (record.next, self.ticks.saturating_add(record.elapsed));
         let taken = match record.body {
-            Body::Event { difference, size, extra, stack } => {
-                let fields = Fields { kind: record.kind, difference, size, extra, stack };
-                let event = self.event(self.ticks, fields, common, stacks, frames);
+            Body::Event(fields, stack) => {
+                let event = self.event(self.ticks, &fields, stack, common, stacks, frames);
                 self.bytes = bytes;
                 if event.is_none() {
                     self.end();
@@ -301,34 +315,25 @@ impl Lane {
     fn event(
         &mut self,
         ticks: u64,
-        fields: Fields<'_>,
+        fields: &Fields,
+        stack: StackPart<'_>,
         common: Common,
         stacks: &mut Stacks,
         frames: &mut Frames,
     ) -> Option<Brief> {
-        let Fields { kind, difference, size, extra, stack } = fields;
+        let Fields { kind, difference, size, extra, .. } = *fields;
         self.pointer = self.pointer.wrapping_add(heap_wire::unzigzag(difference));
         let ptr = heap_wire::gather(self.pointer);
         let stack = self.follow(stack, stacks, frames)?;
         // `realloc(p, 0)` that freed is followed by neither of those that take it.
         let before = std::mem::take(&mut self.replaces);
-        let deed = match kind {
-            kind::MALLOC => Deed::Malloc,
-            kind::CALLOC => Deed::Calloc,
-            kind::ALIGNED => Deed::Aligned,
-            kind::NEW => Deed::New,
-            kind::REALLOC_NEW if before.is_some() => Deed::Realloc,
-            kind::REALLOC_NEW => Deed::ReallocNull,
-            kind::POOL_ALLOC => Deed::PoolAlloc,
-            kind::FREE => Deed::Free,
-            kind::REALLOC_OLD => {
+        let deed = match DEEDS[usize::from(kind & 15)] {
+            Deed::Realloc if before.is_none() => Deed::ReallocNull,
+            Deed::ReallocOld => {
                 self.replaces = Some(ptr);
                 Deed::ReallocOld
             }
-            kind::POOL_FREE => Deed::PoolFree,
-            kind::REALLOC_FAILED => Deed::Restored,
-            kind::MAP => Deed::Map,
-            _ => Deed::Unmap,
+            deed => deed,
         };
         let (mut usable, mut count) = (0, 1);
         if kind::makes_block(kind) {
