@@ -222,7 +222,7 @@ pub(crate) fn one(reader: &Reader, process: &Process, done: &mut Finished) -> Re
             })
         };
         while more(&mut events, summary.live(), &mut batch)? {
-            summary.live().prefetch(&batch);
+            summary.begin(&batch);
             for event in &batch {
                 let step = summary.enter(event, events.stacks());
                 writer.enter(event, step, summary.live(), &events)?;

@@ -23,6 +23,8 @@ pub(crate) struct Class {
     pub usable: u64,
     /// Stack + 1; 0: none.
     stack: u32,
+    /// What a block takes of the heap.
+    pub taken: u64,
     /// Where the finished file looks for blocks of the heap like these.
     pub bucket: Bucket,
     /// Whether outer frames of the stack are missing.
@@ -38,11 +40,6 @@ impl Class {
     /// Bytes asked for, by all that one stands for.
     pub fn bytes(&self) -> u64 {
         self.size.saturating_mul(self.count)
-    }
-
-    /// What a block takes of the heap.
-    pub fn taken(&self) -> u64 {
-        taken(self.size, self.usable.checked_sub(1))
     }
 }
 
@@ -150,24 +147,15 @@ fn came(blocks: &mut Near<Held>, serial: &mut u64, ptr: u64, class: u32) -> (Hel
 impl Live {
     /// Fetches what [`Self::enter`] will look for: the tables are larger than what is near the processor, and events are known ahead.
     pub fn prefetch(&self, events: &[Brief]) {
-        let classes = self.index.is_large();
-        let blocks = self.heap.is_large() || self.pools.is_large();
-        for event in events {
-            if classes && event.deed.makes() {
-                self.index.prefetch(hash(asked(event)));
-            }
-            if blocks {
-                self.blocks(event).prefetch(event.ptr);
-            }
+        if self.index.is_large() {
+            let made = events.iter().filter(|event| event.deed.makes());
+            made.for_each(|event| self.index.prefetch(hash(asked(event))));
         }
-        if blocks {
-            events.iter().for_each(|event| self.blocks(event).fetch(event.ptr));
+        // Pools are small beside the heap, and what is fetched in vain does no harm.
+        if self.heap.is_large() {
+            events.iter().for_each(|event| self.heap.prefetch(event.ptr));
+            events.iter().for_each(|event| self.heap.fetch(event.ptr));
         }
-    }
-
-    #[inline(always)]
-    fn blocks(&self, event: &Brief) -> &Near<Held> {
-        if matches!(event.deed, Deed::PoolAlloc | Deed::PoolFree) { &self.pools } else { &self.heap }
     }
 
     /// Enters an event.
@@ -232,9 +220,10 @@ impl Live {
             return (number, Fresh::Known);
         }
         let (size, count, usable, stack) = asked;
-        let bucket = bucket(taken(size, usable.checked_sub(1)));
+        let taken = taken(size, usable.checked_sub(1));
+        let bucket = bucket(taken);
         let cut = stack.checked_sub(1).is_some_and(|stack| stacks.ended(StackId(stack)) != End::Root);
-        self.classes.push(Class { size, count, usable, stack, bucket, cut });
+        self.classes.push(Class { size, count, usable, stack, taken, bucket, cut });
         (number, Fresh::New)
     }
 
@@ -257,6 +246,11 @@ impl Live {
     /// Blocks made so far.
     pub fn serial(&self) -> u64 {
         self.serial
+    }
+
+    /// The number of the thread of the last event.
+    pub fn turned(&self) -> usize {
+        self.thread
     }
 
     /// The thread of the last event, and its number: threads are numbered as they come.

@@ -147,7 +147,7 @@ pub(crate) fn read(reader: &Reader, process: &Process) -> Result<(Summary, Event
     }
     let mut batch = Vec::new();
     while events.next_few(&mut batch)? {
-        summary.live.prefetch(&batch);
+        summary.begin(&batch);
         batch.iter().for_each(|event| _ = summary.enter(event, events.stacks()));
     }
     if summary.live.is_full() {
@@ -209,10 +209,15 @@ impl Summary {
         &self.live
     }
 
+    /// These events will be entered now.
+    pub(crate) fn begin(&mut self, batch: &[Brief]) {
+        self.last = batch.last().map(|event| event.ticks).or(self.last);
+        self.live.prefetch(batch);
+    }
+
     /// Enters an event; what it did.
     #[inline(always)]
     pub(crate) fn enter(&mut self, event: &Brief, stacks: &Stacks) -> Step {
-        self.last = Some(event.ticks);
         let step = self.live.enter(event, stacks);
         let sums = |live: &Live, held| {
             let class = live.class_of(held);
@@ -228,7 +233,9 @@ impl Summary {
                     self.totals.pool_made(event.size);
                     return step;
                 }
-                self.variance += stream::variance(event.size, self.sample_bytes);
+                if self.sample_bytes > 0 {
+                    self.variance += stream::variance(event.size, self.sample_bytes);
+                }
                 let made = (class.count, class.bytes());
                 if deed == Deed::Realloc {
                     self.totals.replaced(made.0);

@@ -28,10 +28,10 @@ pub struct Writer<'a> {
     /// The thread that goes on.
     thread: (ThreadId, usize),
     told_threads: usize,
-    /// Events of this thread in a row.
-    run: u64,
-    /// Quantum that is going on, and events in it.
-    time: (u64, u64),
+    /// Events of the block before it went on.
+    run: u32,
+    /// Quantum that is going on, and events of the block before it began.
+    time: (u64, u32),
     /// Ticks at which the next one begins.
     next_quantum: u64,
     last_time: u64,
@@ -97,13 +97,15 @@ impl<'a> Writer<'a> {
     /// Enters an event, which did this `step`, after which these blocks are `live`; `events` is what gave it.
     #[inline(always)]
     pub fn enter(&mut self, event: &Brief, step: Step, live: &Live, events: &Events) -> io::Result<()> {
-        self.time(event.ticks, events)?;
-        self.thread(live.thread());
+        if event.ticks >= self.next_quantum || self.in_block >= 2 * BLOCK {
+            self.go_on(event.ticks, events)?;
+        }
+        if live.turned() != self.thread.1 {
+            self.turn_to(live.thread());
+        }
         let stack = event.stack();
         match (step, event.deed) {
-            (Step::Made { held, fresh, .. }, _) => {
-                self.alloc(event, live.class_of(held), held, fresh, live.thread().1.pending)
-            }
+            (Step::Made { held, fresh, .. }, _) => self.alloc(event, live, held, fresh),
             (step, deed @ (Deed::Free | Deed::ReallocOld | Deed::PoolFree)) => {
                 let (kind, owner) = match deed {
                     Deed::Free => (op::FREE, Owner::Heap),
@@ -180,8 +182,9 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn alloc(&mut self, event: &Brief, class: &Class, held: Held, fresh: Fresh, pending: Option<u64>) {
-        let again = event.deed == Deed::Realloc && pending == Some(event.replaces);
+    fn alloc(&mut self, event: &Brief, live: &Live, held: Held, fresh: Fresh) {
+        let class = live.class_of(held);
+        let again = event.deed == Deed::Realloc && live.thread().1.pending == Some(event.replaces);
         let kind = match event.deed {
             Deed::Calloc => op::CALLOC,
             Deed::Aligned => op::ALIGNED,
@@ -208,9 +211,9 @@ impl<'a> Writer<'a> {
         }
         self.column(Column::Classes).extend_from_slice(&held.class().to_le_bytes());
         let owner = if event.deed == Deed::PoolAlloc { Owner::Pool } else { Owner::Heap };
-        let replaced = pending.filter(|_| again);
+        let replaced = again.then_some(event.replaces);
         let (how, difference) =
-            self.places.tell(self.thread.1, event.ptr, class.bucket.of(owner), class.taken(), replaced);
+            self.places.tell(self.thread.1, event.ptr, class.bucket.of(owner), class.taken, replaced);
         self.column(Column::Told).push(how);
         if let Some(difference) = difference {
             put(self.column(Column::Differences), difference);
@@ -256,15 +259,6 @@ impl<'a> Writer<'a> {
         put(column, size);
     }
 
-    #[inline(always)]
-    fn time(&mut self, ticks: u64, events: &Events) -> io::Result<()> {
-        if ticks >= self.next_quantum || self.in_block >= 2 * BLOCK {
-            self.go_on(ticks, events)?;
-        }
-        self.time.1 += 1;
-        Ok(())
-    }
-
     /// A quantum or a block ends.
     #[inline(never)]
     fn go_on(&mut self, ticks: u64, events: &Events) -> io::Result<()> {
@@ -277,13 +271,14 @@ impl<'a> Writer<'a> {
             self.end_block(events)?;
         }
         self.end_quantum();
-        self.time.0 = now;
+        self.time = (now, self.in_block);
         self.next_quantum = self.quantum.begin(now.saturating_add(1));
         Ok(())
     }
 
     fn end_quantum(&mut self) {
-        let (now, events) = self.time;
+        let (now, before) = self.time;
+        let events = u64::from(self.in_block - before);
         if events > 0 {
             let ahead = now - self.last_time;
             let column = &mut self.columns[Column::Times as usize];
@@ -293,40 +288,31 @@ impl<'a> Writer<'a> {
             }
             self.last_time = now;
         }
-        self.time.1 = 0;
     }
 
-    #[inline(always)]
-    fn thread(&mut self, (number, thread): (usize, &Thread)) {
-        if number != self.thread.1 || self.run == 0 {
-            self.turn_to(number, thread.id);
-        }
-        self.run += 1;
-    }
-
+    /// Another thread goes on.
     #[inline(never)]
-    fn turn_to(&mut self, number: usize, id: ThreadId) {
+    fn turn_to(&mut self, (number, thread): (usize, &Thread)) {
         self.end_run();
         if number == self.gone.len() {
             self.gone.push(0);
             self.places.add_thread();
             self.ages.add_thread();
         }
-        self.thread = (id, number);
+        (self.thread, self.run) = ((thread.id, number), self.in_block);
     }
 
     fn end_run(&mut self) {
-        if self.run > 0 {
+        if self.in_block > self.run {
             let (ThreadId(tid), number) = self.thread;
             let known = self.told_threads;
-            put(&mut self.columns[Column::Runs as usize], self.run);
+            put(&mut self.columns[Column::Runs as usize], (self.in_block - self.run).into());
             let column = &mut self.columns[Column::Threads as usize];
             put(column, number as u64);
             if number == known {
                 put(column, tid.into());
                 self.told_threads += 1;
             }
-            self.run = 0;
         }
     }
 
@@ -341,7 +327,7 @@ impl<'a> Writer<'a> {
         let block = std::mem::take(&mut self.block);
         self.section(section::BLOCK, &block)?;
         self.block = block;
-        self.in_block = 0;
+        (self.in_block, self.run, self.time.1) = (0, 0, 0);
         Ok(())
     }
 
