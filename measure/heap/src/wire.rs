@@ -224,7 +224,17 @@ fn pad(rest: &[u8]) -> [u8; WINDOW] {
 /// A number of 0 to 8 bytes.
 #[inline(always)]
 fn number(window: &[u8; WINDOW], at: usize, length: usize) -> Option<u64> {
-    const MASKS: [u64; 9] = [0, 0xff, 0xffff, 0xff_ffff, 0xffff_ffff, 0xff << 32 | 0xffff_ffff, 0xffff << 32 | 0xffff_ffff, u64::MAX >> 8, u64::MAX];
+    const MASKS: [u64; 9] = [
+        0,
+        0xff,
+        0xffff,
+        0xff_ffff,
+        0xffff_ffff,
+        0xff << 32 | 0xffff_ffff,
+        0xffff << 32 | 0xffff_ffff,
+        u64::MAX >> 8,
+        u64::MAX,
+    ];
     let eight = u64::from_le_bytes(*window.get(at..at + 8)?.first_chunk()?);
     Some(eight & MASKS.get(length)?)
 }
