@@ -239,9 +239,11 @@ fn number(window: &[u8; WINDOW], at: usize, length: usize) -> Option<u64> {
     Some(eight & MASKS.get(length)?)
 }
 
-/// The ticks until the record at `at`; `None`: the chunk ends here.
+/// The ticks until the record at `at`, even if it reaches beyond the end; `None`: the chunk ends here.
 pub fn elapsed(chunk: &[u8], at: usize) -> Option<u64> {
-    fields(chunk, at).filter(|fields| fields.kind != kind::END).map(|fields| fields.elapsed)
+    let header = u16::from_le_bytes(part(chunk, at)?);
+    let time = chunk.get(at + 2..at + 3 + usize::from(header >> 4 & 7))?;
+    (header & 15 != kind::END).then(|| time.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
 }
 
 /// The stack of an event whose fields these are, and where it ends; `None`: it reaches beyond the end.
@@ -345,7 +347,8 @@ mod tests {
         let free = [header[0], header[1], 1, 2, 3, 4, 5];
         let fields = fields(&free, 0).unwrap();
         assert_eq!((fields.elapsed, fields.difference, fields.size, fields.next), (0x0201, 0x05_0403, 0, 7));
-        assert!(super::fields(&free[..6], 0).is_none());
+        // What is cut is damage, not the end.
+        assert_eq!((super::fields(&free[..6], 0).is_none(), elapsed(&free[..6], 0)), (true, Some(0x0201)));
         assert_eq!(elapsed(&[0, 0, 0, 0], 0), None);
     }
 }
