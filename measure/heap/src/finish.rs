@@ -27,7 +27,7 @@ pub(crate) use read::{Blocks, Known, head};
 use crate::live::Live;
 use crate::report::Summary;
 use crate::stack::{StackId, Stacks};
-use crate::stream::{Event, Events, Process, Reader};
+use crate::stream::{Brief, Events, Process, Reader};
 use model::{Error, Exit, Nanos, Result};
 use std::fs;
 use std::io;
@@ -212,7 +212,7 @@ pub(crate) fn one(reader: &Reader, process: &Process, done: &mut Finished) -> Re
     let written = os::file::write_by(&finished, |out| {
         let mut writer = write::Writer::new(out, &page, quantum, LEVEL)?;
         let mut batch = Vec::new();
-        let mut more = |events: &mut Events, live: &Live, batch: &mut Vec<Event>| {
+        let mut more = |events: &mut Events, live: &Live, batch: &mut Vec<Brief>| {
             let more = events
                 .next_few(batch)
                 .and_then(|more| if live.is_full() { Err(live.full(&process.file)) } else { Ok(more) });
@@ -222,11 +222,12 @@ pub(crate) fn one(reader: &Reader, process: &Process, done: &mut Finished) -> Re
             })
         };
         while more(&mut events, summary.live(), &mut batch)? {
-            summary.live().prefetch(&batch);
+            summary.begin(&batch);
             for event in &batch {
                 let step = summary.enter(event, events.stacks());
                 writer.enter(event, step, summary.live(), &events)?;
             }
+            writer.between(&events)?;
         }
         done.events += writer.end(&events)?;
         Ok(())

@@ -124,10 +124,7 @@ impl Totals {
     }
 
     /// A block of the heap was made: `count` of them, `bytes` in all.
-    pub(crate) fn made(&mut self, maker: Maker, stack: Option<StackId>, count: u64, bytes: u64) {
-        if matches!(maker, Maker::Realloc(Some(_))) {
-            self.reallocs = self.reallocs.saturating_add(count);
-        }
+    pub(crate) fn made(&mut self, stack: Option<StackId>, count: u64, bytes: u64) {
         if stack.is_none() {
             self.without_stack = self.without_stack.saturating_add(count);
         }
@@ -135,17 +132,23 @@ impl Totals {
         self.allocated = Bytes(self.allocated.0.saturating_add(bytes));
     }
 
-    /// Blocks are live from now on, count and bytes; `over` were live where they are.
-    pub(crate) fn came(&mut self, (count, bytes): (u64, u64), over: Option<(u64, u64)>, at: Nanos) {
+    /// Blocks were made by `realloc`, in the place of others.
+    pub(crate) fn replaced(&mut self, count: u64) {
+        self.reallocs = self.reallocs.saturating_add(count);
+    }
+
+    /// Blocks are live from now on, count and bytes; `over` were live where they are. Whether that is more than ever: then `peak_at` is now.
+    #[must_use]
+    pub(crate) fn came(&mut self, (count, bytes): (u64, u64), over: Option<(u64, u64)>) -> bool {
         if let Some((count, bytes)) = over {
             self.went(count, bytes);
             self.allocs_over_live += 1;
         }
         self.live_blocks = self.live_blocks.saturating_add(count);
         self.live = Bytes(self.live.0.saturating_add(bytes));
-        if self.live > self.peak {
-            (self.peak, self.peak_at) = (self.live, at);
-        }
+        let more = self.live > self.peak;
+        self.peak = self.peak.max(self.live);
+        more
     }
 
     fn went(&mut self, count: u64, bytes: u64) {
@@ -241,7 +244,10 @@ impl Ledger {
                     self.pooled.insert(ptr, block);
                     return Change::PoolCame(ptr, block);
                 }
-                self.totals.made(maker, event.stack, count, block.bytes());
+                if matches!(maker, Maker::Realloc(Some(_))) {
+                    self.totals.replaced(count);
+                }
+                self.totals.made(event.stack, count, block.bytes());
                 self.came(ptr, block, event.at)
             }
             What::Free { ptr, by: Freer::Pool } => {
@@ -278,7 +284,9 @@ impl Ledger {
 
     fn came(&mut self, ptr: Pointer, block: Block, at: Nanos) -> Change {
         let over = self.live.insert(ptr, block);
-        self.totals.came((block.count, block.bytes()), over.map(|over| (over.count, over.bytes())), at);
+        if self.totals.came((block.count, block.bytes()), over.map(|over| (over.count, over.bytes()))) {
+            self.totals.peak_at = at;
+        }
         if over.is_some() { Change::Wrong(Inconsistency::AllocOverLive) } else { Change::Came(ptr, block) }
     }
 

@@ -5,8 +5,8 @@
 use crate::finish::{Bucket, bucket, taken};
 use crate::index::{self, Index};
 use crate::near::Near;
-use crate::stack::{Quick, StackId};
-use crate::stream::{Event, Freer, Maker, Pointer, ThreadId, What};
+use crate::stack::{End, Quick, StackId, Stacks};
+use crate::stream::{Brief, Deed, ThreadId};
 use model::{Error, Exit};
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -23,8 +23,12 @@ pub(crate) struct Class {
     pub usable: u64,
     /// Stack + 1; 0: none.
     stack: u32,
+    /// What a block takes of the heap.
+    pub taken: u64,
     /// Where the finished file looks for blocks of the heap like these.
     pub bucket: Bucket,
+    /// Whether outer frames of the stack are missing.
+    pub cut: bool,
 }
 
 impl Class {
@@ -36,11 +40,6 @@ impl Class {
     /// Bytes asked for, by all that one stands for.
     pub fn bytes(&self) -> u64 {
         self.size.saturating_mul(self.count)
-    }
-
-    /// What a block takes of the heap.
-    pub fn taken(&self) -> u64 {
-        taken(self.size, self.usable.checked_sub(1))
     }
 }
 
@@ -129,64 +128,68 @@ impl Default for Live {
 /// A class as it is looked for: size, count, usable size + 1, stack + 1.
 type Asked = (u64, u64, u64, u32);
 
-fn asked(event: &Event) -> Option<Asked> {
-    let What::Alloc { size, usable, count, .. } = event.what else { return None };
-    // There are never as many stacks as numbers.
-    let stack = event.stack.map_or(0, |stack| stack.0.saturating_add(1));
-    Some((size, count, usable.map_or(0, |usable| usable.0.saturating_add(1)), stack))
+fn asked(event: &Brief) -> Asked {
+    (event.size, event.count.into(), event.usable, event.stack)
 }
 
 fn hash((size, count, usable, stack): Asked) -> u64 {
     index::hash(size ^ u64::from(stack) << 32, usable ^ count << 48)
 }
 
+/// A block is made; what was live where it is.
+#[inline(always)]
+fn came(blocks: &mut Near<Held>, serial: &mut u64, ptr: u64, class: u32) -> (Held, Option<Held>) {
+    *serial += 1;
+    let held = Held(*serial << CLASS | u64::from(class));
+    (held, blocks.insert(ptr, held))
+}
+
 impl Live {
     /// Fetches what [`Self::enter`] will look for: the tables are larger than what is near the processor, and events are known ahead.
-    pub fn prefetch(&self, events: &[Event]) {
-        let place = |event: &Event| match event.what {
-            What::Alloc { ptr, maker, .. } => Some((ptr.0, self.blocks(maker == Maker::Pool))),
-            What::Free { ptr, by } => Some((ptr.0, self.blocks(by == Freer::Pool))),
-            _ => None,
-        };
+    pub fn prefetch(&self, events: &[Brief]) {
         if self.index.is_large() {
-            events.iter().filter_map(asked).for_each(|asked| self.index.prefetch(hash(asked)));
+            let made = events.iter().filter(|event| event.deed.makes());
+            made.for_each(|event| self.index.prefetch(hash(asked(event))));
         }
-        if self.heap.is_large() || self.pools.is_large() {
-            events.iter().filter_map(place).for_each(|(ptr, blocks)| blocks.prefetch(ptr));
-            events.iter().filter_map(place).for_each(|(ptr, blocks)| blocks.fetch(ptr));
+        // Pools are small beside the heap, and what is fetched in vain does no harm.
+        if self.heap.is_large() {
+            events.iter().for_each(|event| self.heap.prefetch(event.ptr));
+            events.iter().for_each(|event| self.heap.fetch(event.ptr));
         }
-    }
-
-    fn blocks(&self, pool: bool) -> &Near<Held> {
-        if pool { &self.pools } else { &self.heap }
     }
 
     /// Enters an event.
-    pub fn enter(&mut self, event: &Event) -> Step {
+    #[inline(always)]
+    pub fn enter(&mut self, event: &Brief, stacks: &Stacks) -> Step {
         self.turn_to(event.thread);
-        match event.what {
-            What::Alloc { ptr, maker, .. } => {
-                let Some(asked) = asked(event) else { return Step::Nothing };
-                let (class, fresh) = self.class(asked);
+        let ptr = event.ptr;
+        match event.deed {
+            Deed::PoolAlloc => {
+                let (class, fresh) = self.class(asked(event), stacks);
                 self.threads[self.thread].allocated = true;
-                let (held, over) = self.came(ptr, class, maker == Maker::Pool);
+                let (held, over) = came(&mut self.pools, &mut self.serial, ptr, class);
                 Step::Made { held, over, fresh }
             }
-            What::Free { ptr, by: Freer::Pool } => self.pools.remove(ptr.0).map_or(Step::Unknown, Step::Went),
-            What::Free { ptr, by } => {
-                let held = self.heap.remove(ptr.0);
-                if by == Freer::Realloc {
-                    let thread = &mut self.threads[self.thread];
-                    thread.pending = Some(ptr.0);
-                    thread.replaced = held.map(|held| (ptr.0, held)).or(thread.replaced);
-                }
+            deed if deed.makes() => {
+                let (class, fresh) = self.class(asked(event), stacks);
+                self.threads[self.thread].allocated = true;
+                let (held, over) = came(&mut self.heap, &mut self.serial, ptr, class);
+                Step::Made { held, over, fresh }
+            }
+            Deed::Free => self.heap.remove(ptr).map_or(Step::Unknown, Step::Went),
+            Deed::ReallocOld => {
+                let held = self.heap.remove(ptr);
+                let thread = &mut self.threads[self.thread];
+                thread.pending = Some(ptr);
+                thread.replaced = held.map(|held| (ptr, held)).or(thread.replaced);
                 held.map_or(Step::Unknown, Step::Went)
             }
-            What::Restored { ptr } => {
+            Deed::PoolFree => self.pools.remove(ptr).map_or(Step::Unknown, Step::Went),
+            Deed::Restored => {
                 let replaced = self.threads[self.thread].replaced.take();
-                match replaced.filter(|(old, _)| *old == ptr.0) {
+                match replaced.filter(|(old, _)| *old == ptr) {
                     Some((_, old)) => {
-                        let (held, over) = self.came(ptr, old.class(), false);
+                        let (held, over) = came(&mut self.heap, &mut self.serial, ptr, old.class());
                         Step::Back { held, over }
                     }
                     None => Step::Nothing,
@@ -206,7 +209,7 @@ impl Live {
         }
     }
 
-    fn class(&mut self, asked: Asked) -> (u32, Fresh) {
+    fn class(&mut self, asked: Asked, stacks: &Stacks) -> (u32, Fresh) {
         let fresh = self.classes.len() as u32;
         let is = |number: u32| {
             let class = &self.classes[number as usize];
@@ -217,16 +220,11 @@ impl Live {
             return (number, Fresh::Known);
         }
         let (size, count, usable, stack) = asked;
-        let bucket = bucket(taken(size, usable.checked_sub(1)));
-        self.classes.push(Class { size, count, usable, stack, bucket });
+        let taken = taken(size, usable.checked_sub(1));
+        let bucket = bucket(taken);
+        let cut = stack.checked_sub(1).is_some_and(|stack| stacks.ended(StackId(stack)) != End::Root);
+        self.classes.push(Class { size, count, usable, stack, taken, bucket, cut });
         (number, Fresh::New)
-    }
-
-    fn came(&mut self, ptr: Pointer, class: u32, pool: bool) -> (Held, Option<Held>) {
-        self.serial += 1;
-        let held = Held(self.serial << CLASS | u64::from(class));
-        let blocks = if pool { &mut self.pools } else { &mut self.heap };
-        (held, blocks.insert(ptr.0, held))
     }
 
     /// Whether there were more blocks or classes than can be told apart: then nothing that was said holds.
@@ -248,6 +246,11 @@ impl Live {
     /// Blocks made so far.
     pub fn serial(&self) -> u64 {
         self.serial
+    }
+
+    /// The number of the thread of the last event.
+    pub fn turned(&self) -> usize {
+        self.thread
     }
 
     /// The thread of the last event, and its number: threads are numbered as they come.

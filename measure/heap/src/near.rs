@@ -14,6 +14,8 @@ pub(crate) struct Near<V> {
     last: usize,
     /// Low bits of keys that are mostly zero.
     shift: u32,
+    /// Bits of a hash that are too many to tell four entries of the table.
+    surplus: u32,
 }
 
 /// Neighbours in a group.
@@ -36,7 +38,9 @@ impl Entry {
 impl<V: Copy + Default> Near<V> {
     /// An empty one for keys of which `shift` low bits are mostly zero.
     pub fn new(shift: u32) -> Self {
-        Self { table: zeroed(1 << 6), groups: Vec::new(), entered: 0, unused: Vec::new(), last: 0, shift }
+        let table = zeroed(1 << 6);
+        let surplus = surplus(&table);
+        Self { table, groups: Vec::new(), entered: 0, unused: Vec::new(), last: 0, shift, surplus }
     }
 
     /// The key of a group, and the place in it.
@@ -45,8 +49,10 @@ impl<V: Copy + Default> Near<V> {
         (key / WIDTH as u64, (key % WIDTH as u64) as usize)
     }
 
+    /// Where a group is first looked for: four that follow each other are beside each other, in one line of the processor's cache.
+    #[inline(always)]
     fn home(&self, group: u64) -> usize {
-        (group.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - self.table.len().ilog2())) as usize
+        (((group >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.surplus) as usize) << 2 | (group & 3) as usize
     }
 
     /// The entry of a group, or the free one where it would be.
@@ -69,6 +75,7 @@ impl<V: Copy + Default> Near<V> {
     }
 
     /// Enters a value; what was there before.
+    #[inline]
     pub fn insert(&mut self, key: u64, value: V) -> Option<V> {
         let (key, place) = self.split(key);
         let mut at = self.find(key);
@@ -112,6 +119,7 @@ impl<V: Copy + Default> Near<V> {
         let length = if kept.len() * 4 > old.len() { old.len() * 2 } else { old.len() };
         drop(old);
         self.table = zeroed(length);
+        self.surplus = surplus(&self.table);
         for entry in kept {
             let at = self.entry(entry.key);
             self.table[at] = entry;
@@ -175,6 +183,11 @@ pub(crate) fn prefetch<T>(memory: &T) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = memory;
+}
+
+/// Bits of a hash without those that tell four entries of a table.
+fn surplus(table: &[Entry]) -> u32 {
+    64 - (table.len() / 4).ilog2()
 }
 
 /// So many zeros.

@@ -3,10 +3,8 @@
 use crate::aggregate::Sums;
 use crate::ledger::Totals;
 use crate::live::{Live, Step};
-use crate::stack::{Address, End};
-use crate::stream::{
-    self, Event, Events, Freer, Maker, Module, Origin, Process, Reader, StackId, Stacks, Stopped, What,
-};
+use crate::stack::Address;
+use crate::stream::{self, Brief, Deed, Events, Module, Origin, Process, Reader, StackId, Stacks, Stopped};
 use crate::symbols::Memory;
 use model::{Bytes, Nanos, Result, Warning, WarningKind, shown};
 use serde::Serialize;
@@ -149,7 +147,7 @@ pub(crate) fn read(reader: &Reader, process: &Process) -> Result<(Summary, Event
     }
     let mut batch = Vec::new();
     while events.next_few(&mut batch)? {
-        summary.live.prefetch(&batch);
+        summary.begin(&batch);
         batch.iter().for_each(|event| _ = summary.enter(event, events.stacks()));
     }
     if summary.live.is_full() {
@@ -176,10 +174,10 @@ pub(crate) struct Summary {
     /// Blocks may have been made before the stream began.
     inherits: bool,
     sample_bytes: u64,
-    /// When the last event was.
-    last: Nanos,
-    /// By stack, where it is known: whether it is cut.
-    cut: Vec<Option<bool>>,
+    /// Ticks of the last event.
+    last: Option<u64>,
+    /// Ticks at which most was live.
+    peak_at: Option<u64>,
     cut_stacks: u64,
     variance: f64,
     /// In the place of events, where these were added up while the program ran.
@@ -194,8 +192,8 @@ impl Summary {
             totals: Totals::default(),
             inherits: process.origin != Origin::Exec,
             sample_bytes: process.sample_bytes,
-            last: Nanos(0),
-            cut: Vec::new(),
+            last: None,
+            peak_at: None,
             cut_stacks: 0,
             variance: 0.0,
             sums: None,
@@ -207,55 +205,64 @@ impl Summary {
         &self.live
     }
 
+    /// These events will be entered now.
+    pub(crate) fn begin(&mut self, batch: &[Brief]) {
+        self.last = batch.last().map(|event| event.ticks).or(self.last);
+        self.live.prefetch(batch);
+    }
+
     /// Enters an event; what it did.
-    pub(crate) fn enter(&mut self, event: &Event, stacks: &Stacks) -> Step {
-        self.last = event.at;
-        let step = self.live.enter(event);
+    #[inline(always)]
+    pub(crate) fn enter(&mut self, event: &Brief, stacks: &Stacks) -> Step {
+        let step = self.live.enter(event, stacks);
         let sums = |live: &Live, held| {
             let class = live.class_of(held);
             (class.count, class.bytes())
         };
-        match (event.what, step) {
-            (What::Alloc { size, maker, count, .. }, Step::Made { over, .. }) => {
-                if event.stack.is_some_and(|stack| self.is_cut(stack, stacks)) {
-                    self.cut_stacks = self.cut_stacks.saturating_add(count);
+        match (step, event.deed) {
+            (Step::Made { held, over, .. }, deed) => {
+                let class = self.live.class_of(held);
+                if class.cut {
+                    self.cut_stacks = self.cut_stacks.saturating_add(class.count);
                 }
-                if maker == Maker::Pool {
-                    self.totals.pool_made(size);
+                if deed == Deed::PoolAlloc {
+                    self.totals.pool_made(event.size);
                     return step;
                 }
-                self.variance += stream::variance(size, self.sample_bytes);
-                let bytes = size.saturating_mul(count);
-                self.totals.made(maker, event.stack, count, bytes);
-                self.totals.came((count, bytes), over.map(|over| sums(&self.live, over)), event.at);
+                if self.sample_bytes > 0 {
+                    self.variance += stream::variance(event.size, self.sample_bytes);
+                }
+                let made = (class.count, class.bytes());
+                if deed == Deed::Realloc {
+                    self.totals.replaced(made.0);
+                }
+                self.totals.made(event.stack(), made.0, made.1);
+                if self.totals.came(made, over.map(|over| sums(&self.live, over))) {
+                    self.peak_at = Some(event.ticks);
+                }
             }
-            (What::Free { by: Freer::Pool, .. }, _) => {}
-            (What::Free { .. }, Step::Went(held)) => {
+            (_, Deed::PoolFree) => {}
+            (Step::Went(held), _) => {
                 let (count, bytes) = sums(&self.live, held);
                 self.totals.freed(count, bytes);
             }
-            (What::Free { .. }, _) => self.totals.unknown(self.inherits),
-            (What::Restored { .. }, Step::Back { held, over }) => {
-                let (count, bytes) = sums(&self.live, held);
-                self.totals.back(count);
-                self.totals.came((count, bytes), over.map(|over| sums(&self.live, over)), event.at);
+            (_, Deed::Free | Deed::ReallocOld) => self.totals.unknown(self.inherits),
+            (Step::Back { held, over }, _) => {
+                let back = sums(&self.live, held);
+                self.totals.back(back.0);
+                if self.totals.came(back, over.map(|over| sums(&self.live, over))) {
+                    self.peak_at = Some(event.ticks);
+                }
             }
-            (What::Map { size, .. }, _) => self.totals.mapped(size),
+            (_, Deed::Map) => self.totals.mapped(event.size),
             _ => {}
         }
         step
     }
 
-    fn is_cut(&mut self, stack: StackId, stacks: &Stacks) -> bool {
-        let index = stack.0 as usize;
-        if index >= self.cut.len() {
-            self.cut.resize(stacks.len().max(index + 1), None);
-        }
-        *self.cut[index].get_or_insert_with(|| stacks.ended(stack) != End::Root)
-    }
-
     /// The figures, and the doubts about them, after the last event.
-    pub(crate) fn end(self, process: &Process, events: &Events, reader: &Reader) -> (ProcessReport, Vec<Warning>) {
+    pub(crate) fn end(mut self, process: &Process, events: &Events, reader: &Reader) -> (ProcessReport, Vec<Warning>) {
+        self.totals.peak_at = self.peak_at.map_or(Nanos(0), |ticks| events.at(ticks));
         let mut warnings = events.warnings().to_vec();
         warnings.extend(self.sums.iter().flat_map(|sums| sums.warnings.iter().cloned()));
         warnings.extend(doubts(process, self.totals()));
@@ -284,7 +291,7 @@ impl Summary {
         let (last, threads, cut_stacks) = match &self.sums {
             Some(sums) => (sums.last, sums.threads, sums.cut_stacks),
             None => (
-                self.last,
+                self.last.map_or(Nanos(0), |ticks| events.at(ticks)),
                 self.live.threads().iter().filter(|thread| thread.allocated).count() as u64,
                 self.cut_stacks,
             ),

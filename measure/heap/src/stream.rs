@@ -17,6 +17,7 @@
 //!
 //! Memory is one chunk (at most 32 KiB) for each thread, the tree of stacks, and nothing that grows with the number of events.
 
+mod brief;
 mod follow;
 mod frames;
 mod lane;
@@ -24,6 +25,7 @@ mod sample;
 
 pub use crate::record::Recording;
 pub use crate::stack::{Address, End, StackId, Stacks};
+pub(crate) use brief::{Brief, Deed};
 pub(crate) use follow::{process_of, punch};
 pub(crate) use sample::SAMPLE_MAX;
 pub use sample::variance;
@@ -33,8 +35,8 @@ use crate::finish::{self, Blocks, Known};
 use crate::record::unseen_warnings;
 use crate::wire::{self, Bad, Head, Meta};
 use frames::Frames;
-use heap_wire::{PAGE, kind, map, origin, stop, tier};
-use lane::{Lane, Taken};
+use heap_wire::{PAGE, map, origin, stop, tier};
+use lane::{Common, Lane, Taken};
 use model::{Bytes, Error, Exit, Nanos, Result, Warning, WarningKind, shown};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
@@ -589,8 +591,7 @@ pub struct Events {
     warnings: Vec<Warning>,
     start_ticks: u64,
     rate: f64,
-    tells_usable: bool,
-    sample_bytes: u64,
+    common: Common,
 }
 
 impl Events {
@@ -635,8 +636,7 @@ impl Events {
             warnings: Vec::new(),
             start_ticks: process.start_ticks,
             rate,
-            tells_usable: process.tells_usable,
-            sample_bytes: process.sample_bytes,
+            common: Common { tells_usable: process.tells_usable, sample_bytes: process.sample_bytes },
         }
     }
 
@@ -666,8 +666,8 @@ impl Events {
                 Some(ticks) => self.order.push(Reverse((ticks, index))),
                 None => self.ended(index),
             }
-            if event.is_some() {
-                return Ok(event);
+            if let Some(event) = event {
+                return Ok(Some(event.event(self.at(event.ticks))));
             }
         }
     }
@@ -686,13 +686,13 @@ impl Events {
     ///
     /// # Errors
     /// As [`Events::next`].
-    pub(crate) fn next_few(&mut self, batch: &mut Vec<Event>) -> Result<bool> {
+    pub(crate) fn next_few(&mut self, batch: &mut Vec<Brief>) -> Result<bool> {
         batch.clear();
         if self.finished.is_some() {
             while batch.len() < FEW
                 && let Some(event) = self.next()?
             {
-                batch.push(event);
+                batch.push(Brief::of(&event));
                 if event.what == What::ThreadNamed {
                     break;
                 }
@@ -700,28 +700,31 @@ impl Events {
             return Ok(!batch.is_empty());
         }
         while let Some(index) = self.current.take().or_else(|| self.ready()) {
-            let others = self.order.peek().map(|Reverse(other)| *other);
-            let full = loop {
-                let event = self.take(index)?;
-                batch.extend(event);
-                let full = batch.len() == FEW || event.is_some_and(|event| event.what == What::ThreadNamed);
-                match self.lanes[index].peek()? {
-                    Some(ticks) if ticks <= self.limit && others.is_none_or(|other| (ticks, index) < other) => {
-                        if full {
-                            self.current = Some(index);
-                            break full;
-                        }
-                    }
-                    Some(ticks) => {
-                        self.order.push(Reverse((ticks, index)));
-                        break full;
-                    }
-                    None => {
-                        self.ended(index);
-                        break full;
-                    }
-                }
+            // Until when none of the others goes on.
+            let last = match self.order.peek() {
+                Some(Reverse((ticks, other))) if index < *other => *ticks,
+                Some(Reverse((ticks, _))) => ticks.saturating_sub(1),
+                None => u64::MAX,
             };
+            let (last, mut full) = (last.min(self.limit), false);
+            loop {
+                if !full {
+                    self.lanes[index].take_many(last, FEW, batch, self.common, &mut self.stacks, &mut self.frames);
+                    full = batch.len() >= FEW;
+                }
+                match self.lanes[index].peek()? {
+                    Some(ticks) if ticks <= last && full => self.current = Some(index),
+                    Some(ticks) if ticks <= last => {
+                        let event = self.take(index)?;
+                        batch.extend(event);
+                        full = event.is_some_and(|event| event.deed == Deed::ThreadNamed);
+                        continue;
+                    }
+                    Some(ticks) => self.order.push(Reverse((ticks, index))),
+                    None => self.ended(index),
+                }
+                break;
+            }
             if full {
                 break;
             }
@@ -729,44 +732,29 @@ impl Events {
         Ok(!batch.is_empty())
     }
 
+    /// When an event was, by its ticks.
+    pub(crate) fn at(&self, ticks: u64) -> Nanos {
+        nanos(ticks.saturating_sub(self.start_ticks), self.rate)
+    }
+
     /// Takes the next record of a lane; `None`: it was one about the stream itself.
-    fn take(&mut self, index: usize) -> Result<Option<Event>> {
-        let lane = &mut self.lanes[index];
-        let Some((ticks, tid, taken)) = lane.take(&mut self.stacks, &mut self.frames) else { return Ok(None) };
-        let thread = ThreadId(tid);
-        let at = nanos(ticks.saturating_sub(self.start_ticks), self.rate);
-        let event = |what| Ok(Some(Event { at, ticks, thread, stack: None, what }));
-        match taken {
-            Taken::Event { kind, ptr, size, extra, stack, replaces, slop } => {
-                let usable =
-                    slop.filter(|_| self.tells_usable).and_then(|slop| size.checked_add(slop.into())).map(Bytes);
-                let count =
-                    if kind == kind::POOL_ALLOC { 1 } else { sample::count(size, self.sample_bytes, ticks ^ ptr) };
-                let ptr = Pointer(ptr);
-                let made = |maker| What::Alloc { ptr, size, maker, usable, count };
-                let what = match kind {
-                    kind::MALLOC => made(Maker::Malloc),
-                    kind::CALLOC => made(Maker::Calloc),
-                    kind::ALIGNED => made(Maker::Aligned(1u64.checked_shl(u32::from(extra)).unwrap_or(0))),
-                    kind::NEW => made(Maker::New),
-                    kind::REALLOC_NEW => made(Maker::Realloc(replaces.map(Pointer))),
-                    kind::POOL_ALLOC => made(Maker::Pool),
-                    kind::FREE => What::Free { ptr, by: Freer::Free },
-                    kind::REALLOC_OLD => What::Free { ptr, by: Freer::Realloc },
-                    kind::POOL_FREE => What::Free { ptr, by: Freer::Pool },
-                    kind::REALLOC_FAILED => What::Restored { ptr },
-                    kind::MAP => What::Map { at: ptr, size, flags: MapFlags(extra) },
-                    _ => What::Unmap { at: ptr, size },
-                };
-                Ok(Some(Event { at, ticks, thread, stack, what }))
-            }
-            Taken::Meta(Meta::Thread(_)) => event(What::ThreadBegins),
-            Taken::Meta(Meta::Fork) => event(What::Fork),
-            Taken::Meta(Meta::Name(tid, name)) => {
+    fn take(&mut self, index: usize) -> Result<Option<Brief>> {
+        let Some(taken) = self.lanes[index].take(self.common, &mut self.stacks, &mut self.frames) else {
+            return Ok(None);
+        };
+        let (ticks, thread, meta) = match taken {
+            Taken::Event(event) => return Ok(Some(event)),
+            Taken::Meta(ticks, thread, meta) => (ticks, thread, meta),
+        };
+        let rare = |deed, thread| Ok(Some(Brief::rare(deed, ticks, thread)));
+        match meta {
+            Meta::Thread(_) => rare(Deed::ThreadBegins, thread),
+            Meta::Fork => rare(Deed::Fork, thread),
+            Meta::Name(tid, name) => {
                 self.names.insert(ThreadId(tid), String::from_utf8_lossy(name).into_owned());
-                Ok(Some(Event { at, ticks, thread: ThreadId(tid), stack: None, what: What::ThreadNamed }))
+                rare(Deed::ThreadNamed, ThreadId(tid))
             }
-            Taken::Meta(Meta::Pc(id, pc)) => {
+            Meta::Pc(id, pc) => {
                 let inside = pc.wrapping_sub(1);
                 let module = self.modules.iter().rposition(|module| (module.start..module.end).contains(&inside));
                 let module = module.map(|index| ModuleId(index as u32));
@@ -774,7 +762,7 @@ impl Events {
                 self.frames.insert(id, number);
                 Ok(None)
             }
-            Taken::Meta(Meta::Module { bias, start, end, build_id, path }) => {
+            Meta::Module { bias, start, end, build_id, path } => {
                 let path = PathBuf::from(OsString::from_vec(path.to_vec()));
                 let module = Module { path, build_id: build_id.to_vec(), bias, start, end };
                 if self.modules.last() != Some(&module) {
@@ -782,11 +770,11 @@ impl Events {
                 }
                 Ok(None)
             }
-            Taken::Meta(Meta::Note(text)) => {
+            Meta::Note(text) => {
                 self.notes.push(String::from_utf8_lossy(text).into_owned());
                 Ok(None)
             }
-            Taken::Meta(Meta::Reset) => Ok(None),
+            Meta::Reset => Ok(None),
         }
     }
 

@@ -144,10 +144,10 @@ pub enum StackPart<'a> {
 }
 
 /// What a record is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub enum Body<'a> {
-    /// An event: difference of the pointers (zigzag), size, extra byte, stack.
-    Event { difference: u64, size: u64, extra: u8, stack: StackPart<'a> },
+    /// An event, and its stack.
+    Event(Fields, StackPart<'a>),
     /// The next block has so many bytes more than it asked for.
     Usable(u64),
     /// META: what, payload.
@@ -155,9 +155,8 @@ pub enum Body<'a> {
 }
 
 /// A record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
-    pub kind: u16,
     /// Ticks since the last one.
     pub elapsed: u64,
     pub body: Body<'a>,
@@ -165,77 +164,128 @@ pub struct Record<'a> {
     pub next: usize,
 }
 
-/// The ticks until the record at `at`; `None`: the chunk ends here.
+/// Bytes of a record's fixed part at most, and of the last number as it is read.
+const WINDOW: usize = 40;
+
+/// What a record says before its stack or payload: numbers alone, so that all of it is in registers.
+#[derive(Clone, Copy, Debug)]
+pub struct Fields {
+    pub kind: u16,
+    pub elapsed: u64,
+    pub difference: u64,
+    pub size: u64,
+    pub extra: u8,
+    /// [`stack`].
+    pub code: u16,
+    /// Where the stack or the payload begins.
+    pub next: usize,
+}
+
+/// Reads the fields of the record at `at`; `None`: it reaches beyond the end.
 #[inline(always)]
+pub fn fields(chunk: &[u8], at: usize) -> Option<Fields> {
+    let rest = chunk.get(at..)?;
+    let padded;
+    let window = match rest.first_chunk::<WINDOW>() {
+        Some(window) => window,
+        None => {
+            padded = pad(rest);
+            &padded
+        }
+    };
+    let header = u16::from_le_bytes([window[0], window[1]]);
+    let kind = header & 15;
+    let length = |shift: u16| usize::from(header >> shift & 7) + 1;
+    let elapsed = number(window, 2, length(4))?;
+    let mut here = 2 + length(4);
+    let (mut difference, mut size, mut extra) = (0, 0, 0);
+    if kind != kind::META && kind != kind::END {
+        difference = number(window, here, length(7))?;
+        here += length(7);
+        let bytes = if kind::has_size(kind) { length(10) } else { 0 };
+        size = number(window, here, bytes)?;
+        here += bytes;
+        if kind::has_extra(kind) {
+            extra = *window.get(here)?;
+            here += 1;
+        }
+    }
+    let next = at + here;
+    (next <= chunk.len()).then_some(Fields { kind, elapsed, difference, size, extra, code: header >> 13, next })
+}
+
+#[cold]
+fn pad(rest: &[u8]) -> [u8; WINDOW] {
+    let mut window = [0; WINDOW];
+    window.iter_mut().zip(rest).for_each(|(place, byte)| *place = *byte);
+    window
+}
+
+/// A number of 0 to 8 bytes.
+#[inline(always)]
+fn number(window: &[u8; WINDOW], at: usize, length: usize) -> Option<u64> {
+    const MASKS: [u64; 9] = [
+        0,
+        0xff,
+        0xffff,
+        0xff_ffff,
+        0xffff_ffff,
+        0xff << 32 | 0xffff_ffff,
+        0xffff << 32 | 0xffff_ffff,
+        u64::MAX >> 8,
+        u64::MAX,
+    ];
+    let eight = u64::from_le_bytes(*window.get(at..at + 8)?.first_chunk()?);
+    Some(eight & MASKS.get(length)?)
+}
+
+/// The ticks until the record at `at`, even if it reaches beyond the end; `None`: the chunk ends here.
 pub fn elapsed(chunk: &[u8], at: usize) -> Option<u64> {
     let header = u16::from_le_bytes(part(chunk, at)?);
-    if header & 15 == kind::END {
-        return None;
-    }
-    number(chunk, at + 2, (header >> 4 & 7) as usize + 1)
+    let time = chunk.get(at + 2..at + 3 + usize::from(header >> 4 & 7))?;
+    (header & 15 != kind::END).then(|| time.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
 }
 
-/// A number of 1 to 8 bytes.
+/// The stack of an event whose fields these are, and where it ends; `None`: it reaches beyond the end.
 #[inline(always)]
-fn number(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
-    if let Some(eight) = u64_at(bytes, at) {
-        return Some(eight & (u64::MAX >> (64 - 8 * length as u32)));
-    }
-    let part = bytes.get(at..at.checked_add(length)?)?;
-    Some(part.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
-}
-
-/// Reads the record at `at`; `None`: it is damaged.
-#[inline(always)]
-pub fn record(chunk: &[u8], at: usize) -> Option<Record<'_>> {
-    let header = u16::from_le_bytes(part(chunk, at)?);
-    let kind = header & 15;
-    let length = |shift: u16| (header >> shift & 7) as usize + 1;
-    let elapsed = number(chunk, at + 2, length(4))?;
-    let mut at = at + 2 + length(4);
-    if kind == kind::META {
-        let what = *chunk.get(at)?;
-        let bytes = usize::from(u16::from_le_bytes(part(chunk, at + 1)?));
-        let payload = chunk.get(at + 3..at + 3 + bytes)?;
-        return Some(Record { kind, elapsed, body: Body::Meta(what, payload), next: at + 3 + bytes });
-    }
-    if kind == kind::END || kind > kind::USABLE {
-        return None;
-    }
-    let difference = number(chunk, at, length(7))?;
-    at += length(7);
-    if kind == kind::USABLE {
-        return Some(Record { kind, elapsed, body: Body::Usable(difference), next: at });
-    }
-    let mut size = 0;
-    if kind::has_size(kind) {
-        size = number(chunk, at, length(10))?;
-        at += length(10);
-    }
-    let mut extra = 0;
-    if kind::has_extra(kind) {
-        extra = *chunk.get(at)?;
-        at += 1;
-    }
-    let code = header >> 13;
-    let stack = match code {
-        stack::NONE => StackPart::None,
-        stack::SAME => StackPart::Same,
+pub fn stack<'a>(chunk: &'a [u8], fields: &Fields) -> Option<(StackPart<'a>, usize)> {
+    let at = fields.next;
+    Some(match fields.code {
+        stack::NONE => (StackPart::None, at),
+        stack::SAME => (StackPart::Same, at),
         stack::NARROW | stack::WIDE => {
             let [keep, count] = part(chunk, at)?;
-            let width = if code == stack::NARROW { 2 } else { 4 };
+            let width = if fields.code == stack::NARROW { 2 } else { 4 };
             let ids = chunk.get(at + 2..at + 2 + width * usize::from(count))?;
-            at += 2 + ids.len();
-            if code == stack::NARROW { StackPart::Narrow(keep, ids) } else { StackPart::Wide(keep, ids) }
+            let next = at + 2 + ids.len();
+            (if width == 2 { StackPart::Narrow(keep, ids) } else { StackPart::Wide(keep, ids) }, next)
         }
         stack::KNOWN => {
             let [keep, entry] = part(chunk, at)?;
-            at += 2;
-            StackPart::Known(keep, entry)
+            (StackPart::Known(keep, entry), at + 2)
         }
         _ => return None,
+    })
+}
+
+/// Reads the record at `at`; `None`: it is damaged.
+pub fn record(chunk: &[u8], at: usize) -> Option<Record<'_>> {
+    let fields = fields(chunk, at)?;
+    let Fields { kind, elapsed, difference, next: at, .. } = fields;
+    let (body, next) = match kind {
+        kind::META => {
+            let what = *chunk.get(at)?;
+            let bytes = usize::from(u16::from_le_bytes(part(chunk, at + 1)?));
+            (Body::Meta(what, chunk.get(at + 3..at + 3 + bytes)?), at + 3 + bytes)
+        }
+        kind::USABLE => (Body::Usable(difference), at),
+        kind if kind == kind::END || kind > kind::USABLE => return None,
+        _ => {
+            let (stack, next) = stack(chunk, &fields)?;
+            (Body::Event(fields, stack), next)
+        }
     };
-    Some(Record { kind, elapsed, body: Body::Event { difference, size, extra, stack }, next: at })
+    Some(Record { elapsed, body, next })
 }
 
 /// What a META record tells.
@@ -293,9 +343,12 @@ mod tests {
 
     #[test]
     fn numbers_at_the_end_of_a_chunk_are_read() {
-        assert_eq!(number(&[1, 2, 3], 1, 2), Some(0x0302));
-        assert_eq!(number(&[1, 2, 3, 4, 5, 6, 7, 8, 9], 0, 3), Some(0x03_0201));
-        assert_eq!(number(&[1, 2, 3], 2, 2), None);
+        let header = (kind::FREE | 1 << 4 | 2 << 7).to_le_bytes();
+        let free = [header[0], header[1], 1, 2, 3, 4, 5];
+        let fields = fields(&free, 0).unwrap();
+        assert_eq!((fields.elapsed, fields.difference, fields.size, fields.next), (0x0201, 0x05_0403, 0, 7));
+        // What is cut is damage, not the end.
+        assert_eq!((super::fields(&free[..6], 0).is_none(), elapsed(&free[..6], 0)), (true, Some(0x0201)));
         assert_eq!(elapsed(&[0, 0, 0, 0], 0), None);
     }
 }

@@ -5,7 +5,7 @@ use super::predict::{Ages, Bucket, Owner, Places, gone};
 use super::{Quantum, op, rest};
 use crate::live::{Class, Fresh, Held, Live, Step, Thread};
 use crate::stack::StackId;
-use crate::stream::{Event, Events, Freer, Maker, ThreadId, What};
+use crate::stream::{Brief, Deed, Events, ThreadId};
 use heap_wire::{spread, zigzag};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -28,10 +28,10 @@ pub struct Writer<'a> {
     /// The thread that goes on.
     thread: (ThreadId, usize),
     told_threads: usize,
-    /// Events of this thread in a row.
-    run: u64,
-    /// Quantum that is going on, and events in it.
-    time: (u64, u64),
+    /// Events of the block before it went on.
+    run: u32,
+    /// Quantum that is going on, and events of the block before it began.
+    time: (u64, u32),
     /// Ticks at which the next one begins.
     next_quantum: u64,
     last_time: u64,
@@ -95,57 +95,72 @@ impl<'a> Writer<'a> {
     }
 
     /// Enters an event, which did this `step`, after which these blocks are `live`; `events` is what gave it.
-    pub fn enter(&mut self, event: &Event, step: Step, live: &Live, events: &Events) -> io::Result<()> {
-        self.time(event.ticks, events)?;
-        self.thread(live.thread());
-        let Event { stack, what, .. } = *event;
-        match (what, step) {
-            (What::Alloc { ptr, maker, .. }, Step::Made { held, fresh, .. }) => {
-                self.alloc(ptr.0, maker, live.class_of(held), held, fresh, live.thread().1.pending);
-            }
-            // Every allocation makes something.
-            (What::Alloc { .. }, _) => {}
-            (What::Free { ptr, by }, step) => {
-                let (kind, owner) = match by {
-                    Freer::Free => (op::FREE, Owner::Heap),
-                    Freer::Realloc => (op::REALLOC_OLD, Owner::Heap),
-                    Freer::Pool => (op::POOL_FREE, Owner::Pool),
+    #[inline(always)]
+    pub fn enter(&mut self, event: &Brief, step: Step, live: &Live, events: &Events) -> io::Result<()> {
+        if event.ticks >= self.next_quantum || self.in_block >= 2 * BLOCK {
+            self.go_on(event.ticks, events)?;
+        }
+        if live.turned() != self.thread.1 {
+            self.turn_to(live.thread());
+        }
+        let stack = event.stack();
+        match (step, event.deed) {
+            (Step::Made { held, fresh, .. }, _) => self.alloc(event, live, held, fresh),
+            (step, deed @ (Deed::Free | Deed::ReallocOld | Deed::PoolFree)) => {
+                let (kind, owner) = match deed {
+                    Deed::Free => (op::FREE, Owner::Heap),
+                    Deed::ReallocOld => (op::REALLOC_OLD, Owner::Heap),
+                    _ => (op::POOL_FREE, Owner::Pool),
                 };
                 self.op(kind, stack);
                 match step {
                     Step::Went(held) => {
-                        self.goes(ptr.0, live.class_of(held).bucket.of(owner), held.serial(), live.serial())
+                        self.goes(event.ptr, live.class_of(held).bucket.of(owner), held.serial(), live.serial())
                     }
-                    _ => self.unknown(ptr.0),
+                    _ => self.unknown(event.ptr),
                 }
             }
-            (What::Restored { .. }, Step::Back { held, .. }) => {
+            (Step::Back { held, .. }, _) => {
                 self.op(op::RESTORED, stack);
                 self.ages.made(self.thread.1, held.serial());
             }
-            (What::Restored { ptr }, _) => {
-                self.op(op::RESTORED_OTHER, stack);
-                put(self.column(Column::Rest), ptr.0);
-            }
-            (What::Map { at, size, flags }, _) => {
+            (_, deed) => self.other(deed, event, events),
+        }
+        self.in_block += 1;
+        Ok(())
+    }
+
+    /// What makes no block and gives none back.
+    #[cold]
+    fn other(&mut self, deed: Deed, event: &Brief, events: &Events) {
+        let stack = event.stack();
+        match deed {
+            Deed::Map => {
                 self.op(op::MAP, stack);
-                self.mapping(at.0, size);
-                self.column(Column::Rest).push(flags.0);
+                self.mapping(event.ptr, event.size);
+                self.column(Column::Rest).push(event.extra);
             }
-            (What::Unmap { at, size }, _) => {
+            Deed::Unmap => {
                 self.op(op::UNMAP, stack);
-                self.mapping(at.0, size);
+                self.mapping(event.ptr, event.size);
             }
-            (What::Fork, _) => self.rare(stack, rest::FORK),
-            (What::ThreadBegins, _) => self.rare(stack, rest::THREAD),
-            (What::ThreadNamed, _) => {
+            Deed::Fork => self.rare(stack, rest::FORK),
+            Deed::ThreadBegins => self.rare(stack, rest::THREAD),
+            Deed::ThreadNamed => {
                 self.rare(stack, rest::NAME);
                 let name = events.thread_name(event.thread).unwrap_or_default();
                 put_bytes(self.column(Column::Rest), name.as_bytes());
             }
+            // A block that came back although nobody was about to replace it.
+            _ => {
+                self.op(op::RESTORED_OTHER, stack);
+                put(self.column(Column::Rest), event.ptr);
+            }
         }
-        self.in_block += 1;
-        self.events += 1;
+    }
+
+    /// Between two batches of events, the last of which `events` gave: a block with many new stacks or texts ends.
+    pub fn between(&mut self, events: &Events) -> io::Result<()> {
         let texts = events.modules().len() - self.modules + events.notes().len() - self.notes;
         if events.stacks().len() - self.nodes >= NODES || texts >= TEXTS {
             self.end_block(events)?;
@@ -167,25 +182,25 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn alloc(&mut self, ptr: u64, maker: Maker, class: &Class, held: Held, fresh: Fresh, pending: Option<u64>) {
-        let kind = match maker {
-            Maker::Malloc => op::MALLOC,
-            Maker::Calloc => op::CALLOC,
-            Maker::New => op::NEW,
-            Maker::Pool => op::POOL_ALLOC,
-            Maker::Realloc(None) => op::REALLOC_NULL,
-            Maker::Realloc(Some(old)) if pending == Some(old.0) => op::REALLOC_NEW,
-            Maker::Realloc(_) => op::REALLOC_OTHER,
-            Maker::Aligned(_) => op::ALIGNED,
+    fn alloc(&mut self, event: &Brief, live: &Live, held: Held, fresh: Fresh) {
+        let class = live.class_of(held);
+        let again = event.deed == Deed::Realloc && live.thread().1.pending == Some(event.replaces);
+        let kind = match event.deed {
+            Deed::Calloc => op::CALLOC,
+            Deed::Aligned => op::ALIGNED,
+            Deed::New => op::NEW,
+            Deed::PoolAlloc => op::POOL_ALLOC,
+            Deed::ReallocNull => op::REALLOC_NULL,
+            Deed::Realloc if again => op::REALLOC_NEW,
+            Deed::Realloc => op::REALLOC_OTHER,
+            _ => op::MALLOC,
         };
         self.column(Column::Ops).push(kind);
-        match maker {
-            Maker::Aligned(alignment) => {
-                let log = if alignment == 0 { rest::NO_ALIGNMENT } else { alignment.trailing_zeros() as u8 };
-                self.column(Column::Rest).push(log);
-            }
-            Maker::Realloc(Some(old)) if kind == op::REALLOC_OTHER => put(self.column(Column::Rest), old.0),
-            _ => {}
+        if kind == op::ALIGNED {
+            let log = if event.extra < 64 { event.extra } else { rest::NO_ALIGNMENT };
+            self.column(Column::Rest).push(log);
+        } else if kind == op::REALLOC_OTHER {
+            put(self.column(Column::Rest), event.replaces);
         }
         if fresh == Fresh::New {
             let Class { size, usable, count, .. } = *class;
@@ -195,9 +210,10 @@ impl<'a> Writer<'a> {
             [size, count, more, stack].into_iter().for_each(|value| put(column, value));
         }
         self.column(Column::Classes).extend_from_slice(&held.class().to_le_bytes());
-        let owner = if maker == Maker::Pool { Owner::Pool } else { Owner::Heap };
-        let replaced = if kind == op::REALLOC_NEW { pending } else { None };
-        let (how, difference) = self.places.tell(self.thread.1, ptr, class.bucket.of(owner), class.taken(), replaced);
+        let owner = if event.deed == Deed::PoolAlloc { Owner::Pool } else { Owner::Heap };
+        let replaced = again.then_some(event.replaces);
+        let (how, difference) =
+            self.places.tell(self.thread.1, event.ptr, class.bucket.of(owner), class.taken, replaced);
         self.column(Column::Told).push(how);
         if let Some(difference) = difference {
             put(self.column(Column::Differences), difference);
@@ -243,25 +259,26 @@ impl<'a> Writer<'a> {
         put(column, size);
     }
 
-    fn time(&mut self, ticks: u64, events: &Events) -> io::Result<()> {
-        if ticks >= self.next_quantum {
-            let now = self.quantum.of(ticks);
-            // Blocks end between two quanta, unless one is very long.
-            if self.in_block >= BLOCK {
-                self.end_block(events)?;
-            }
-            self.end_quantum();
-            self.time.0 = now;
-            self.next_quantum = self.quantum.begin(now.saturating_add(1));
-        } else if self.in_block >= 2 * BLOCK {
+    /// A quantum or a block ends.
+    #[inline(never)]
+    fn go_on(&mut self, ticks: u64, events: &Events) -> io::Result<()> {
+        if ticks < self.next_quantum {
+            return self.end_block(events);
+        }
+        let now = self.quantum.of(ticks);
+        // Blocks end between two quanta, unless one is very long.
+        if self.in_block >= BLOCK {
             self.end_block(events)?;
         }
-        self.time.1 += 1;
+        self.end_quantum();
+        self.time = (now, self.in_block);
+        self.next_quantum = self.quantum.begin(now.saturating_add(1));
         Ok(())
     }
 
     fn end_quantum(&mut self) {
-        let (now, events) = self.time;
+        let (now, before) = self.time;
+        let events = u64::from(self.in_block - before);
         if events > 0 {
             let ahead = now - self.last_time;
             let column = &mut self.columns[Column::Times as usize];
@@ -271,34 +288,31 @@ impl<'a> Writer<'a> {
             }
             self.last_time = now;
         }
-        self.time.1 = 0;
     }
 
-    fn thread(&mut self, (number, thread): (usize, &Thread)) {
-        if number != self.thread.1 || self.run == 0 {
-            self.end_run();
-            if number == self.gone.len() {
-                self.gone.push(0);
-                self.places.add_thread();
-                self.ages.add_thread();
-            }
-            self.thread = (thread.id, number);
+    /// Another thread goes on.
+    #[inline(never)]
+    fn turn_to(&mut self, (number, thread): (usize, &Thread)) {
+        self.end_run();
+        if number == self.gone.len() {
+            self.gone.push(0);
+            self.places.add_thread();
+            self.ages.add_thread();
         }
-        self.run += 1;
+        (self.thread, self.run) = ((thread.id, number), self.in_block);
     }
 
     fn end_run(&mut self) {
-        if self.run > 0 {
+        if self.in_block > self.run {
             let (ThreadId(tid), number) = self.thread;
             let known = self.told_threads;
-            put(&mut self.columns[Column::Runs as usize], self.run);
+            put(&mut self.columns[Column::Runs as usize], (self.in_block - self.run).into());
             let column = &mut self.columns[Column::Threads as usize];
             put(column, number as u64);
             if number == known {
                 put(column, tid.into());
                 self.told_threads += 1;
             }
-            self.run = 0;
         }
     }
 
@@ -308,11 +322,12 @@ impl<'a> Writer<'a> {
         self.tree(events);
         self.block.clear();
         put(&mut self.block, self.in_block.into());
+        self.events += u64::from(self.in_block);
         self.packer.pack(&mut self.columns, &mut self.block)?;
         let block = std::mem::take(&mut self.block);
         self.section(section::BLOCK, &block)?;
         self.block = block;
-        self.in_block = 0;
+        (self.in_block, self.run, self.time.1) = (0, 0, 0);
         Ok(())
     }
 

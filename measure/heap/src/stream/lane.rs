@@ -1,8 +1,9 @@
 //! One lane of a stream: the sequence of its records, and what they refer back to.
 
+use super::brief::{Brief, Deed};
 use super::frames::Frames;
-use super::{StackId, Stacks, punch, read_at};
-use crate::wire::{self, Body, Chunk, Meta, Record, StackPart};
+use super::{StackId, Stacks, ThreadId, punch, read_at};
+use crate::wire::{self, Body, Chunk, Fields, Meta, StackPart};
 use heap_wire::{DICTIONARY, DICTIONARY_FRAMES, UNKNOWN_SLOP, USABLE_SIZES, kind, mark};
 use model::{Result, Warning, WarningKind, shown};
 use std::fs::File;
@@ -11,24 +12,38 @@ use std::rc::Rc;
 
 /// What a record turned out to be.
 pub(super) enum Taken<'a> {
-    Event {
-        kind: u16,
-        ptr: u64,
-        size: u64,
-        extra: u8,
-        stack: Option<StackId>,
-        replaces: Option<u64>,
-        slop: Option<u32>,
-    },
-    Meta(Meta<'a>),
+    Event(Brief),
+    /// About the stream itself, or rare: with its ticks and thread.
+    Meta(u64, ThreadId, Meta<'a>),
 }
 
-/// A record whose effect on the lane is done.
-enum Understood {
-    Event(Taken<'static>),
-    Meta,
-    Usable,
+/// What all events of a stream have in common.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Common {
+    pub tells_usable: bool,
+    pub sample_bytes: u64,
 }
+
+/// Kinds that are no events of the program: the end, what tells about the next one, what is unknown or rare.
+const NO_EVENTS: u16 = 1 << kind::END | 1 << kind::USABLE | 1 << (kind::USABLE + 1) | 1 << kind::META;
+
+/// What an event is, by its kind; a `realloc` may have replaced nothing.
+const DEEDS: [Deed; 16] = {
+    let mut deeds = [Deed::Fork; 16];
+    deeds[kind::MALLOC as usize] = Deed::Malloc;
+    deeds[kind::CALLOC as usize] = Deed::Calloc;
+    deeds[kind::ALIGNED as usize] = Deed::Aligned;
+    deeds[kind::NEW as usize] = Deed::New;
+    deeds[kind::FREE as usize] = Deed::Free;
+    deeds[kind::REALLOC_OLD as usize] = Deed::ReallocOld;
+    deeds[kind::REALLOC_NEW as usize] = Deed::Realloc;
+    deeds[kind::REALLOC_FAILED as usize] = Deed::Restored;
+    deeds[kind::MAP as usize] = Deed::Map;
+    deeds[kind::UNMAP as usize] = Deed::Unmap;
+    deeds[kind::POOL_ALLOC as usize] = Deed::PoolAlloc;
+    deeds[kind::POOL_FREE as usize] = Deed::PoolFree;
+    deeds
+};
 
 /// An entry of no size.
 const NO_SIZE: (u64, u32) = (u64::MAX, 0);
@@ -199,43 +214,70 @@ impl Lane {
         Warning::new(WarningKind::LostRecords, text)
     }
 
-    /// Takes the next record, with its ticks and thread; `None`: it is damaged (the lane ends), or of a kind that this version does not know.
-    pub(super) fn take(&mut self, stacks: &mut Stacks, frames: &mut Frames) -> Option<(u64, u32, Taken<'_>)> {
-        // The record borrows the chunk while the lane changes: the chunk is put back right after.
+    /// Takes the events that follow, up to `last` ticks and to the next record that is none: so many that `batch` has `full`.
+    pub(super) fn take_many(
+        &mut self,
+        last: u64,
+        full: usize,
+        batch: &mut Vec<Brief>,
+        common: Common,
+        stacks: &mut Stacks,
+        frames: &mut Frames,
+    ) {
+        // The records borrow the chunk while the lane changes: the chunk is put back right after.
         let bytes = std::mem::take(&mut self.bytes);
-        let start = self.at;
-        let taken = self.understand(wire::record(&bytes, start), stacks, frames);
-        self.bytes = bytes;
-        match taken {
-            Some(Understood::Event(event)) => Some((self.ticks, self.tid, event)),
-            Some(Understood::Meta) => match wire::record(&self.bytes, start)?.body {
-                Body::Meta(what, payload) => Some((self.ticks, self.tid, Taken::Meta(wire::meta(what, payload)?))),
-                Body::Event { .. } | Body::Usable(_) => None,
-            },
-            Some(Understood::Usable) => None,
-            None => {
-                self.damaged = true;
-                self.bytes.clear();
-                self.chunk = self.chunks.len();
-                None
+        let mut whole = true;
+        while batch.len() < full
+            && let Some(fields) = wire::fields(&bytes, self.at)
+        {
+            let ticks = self.ticks.saturating_add(fields.elapsed);
+            if ticks > last {
+                break;
             }
+            if NO_EVENTS >> fields.kind & 1 != 0 {
+                if fields.kind != kind::USABLE {
+                    break;
+                }
+                self.usable(fields.difference);
+                (self.at, self.ticks) = (fields.next, ticks);
+                continue;
+            }
+            let event = wire::stack(&bytes, &fields)
+                .and_then(|(stack, next)| Some((self.event(ticks, &fields, stack, common, stacks, frames)?, next)));
+            let Some((event, next)) = event else {
+                whole = false;
+                break;
+            };
+            batch.push(event);
+            (self.at, self.ticks) = (next, ticks);
+        }
+        self.bytes = bytes;
+        if !whole {
+            self.end();
         }
     }
 
-    fn understand(
-        &mut self,
-        record: Option<Record<'_>>,
-        stacks: &mut Stacks,
-        frames: &mut Frames,
-    ) -> Option<Understood> {
-        let record = record?;
-        self.at = record.next;
-        self.ticks = self.ticks.saturating_add(record.elapsed);
-        let (difference, size, extra, stack) = match record.body {
-            Body::Event { difference, size, extra, stack } => (difference, size, extra, stack),
+    /// Takes the next record; `None`: it is damaged (the lane ends), of a kind that this version does not know, or only says what the next one means.
+    pub(super) fn take(&mut self, common: Common, stacks: &mut Stacks, frames: &mut Frames) -> Option<Taken<'_>> {
+        let bytes = std::mem::take(&mut self.bytes);
+        let Some(record) = wire::record(&bytes, self.at) else {
+            self.end();
+            return None;
+        };
+        let start = self.at;
+        (self.at, self.ticks) = (record.next, self.ticks.saturating_add(record.elapsed));
+        let taken = match record.body {
+            Body::Event(fields, stack) => {
+                let event = self.event(self.ticks, &fields, stack, common, stacks, frames);
+                self.bytes = bytes;
+                if event.is_none() {
+                    self.end();
+                }
+                return event.map(Taken::Event);
+            }
             Body::Usable(slop) => {
-                self.told_slop = Some(u32::try_from(slop).unwrap_or(UNKNOWN_SLOP));
-                return Some(Understood::Usable);
+                self.usable(slop);
+                None
             }
             Body::Meta(what, payload) => {
                 match wire::meta(what, payload) {
@@ -246,26 +288,68 @@ impl Lane {
                     Some(Meta::Reset) => self.forget(),
                     _ => {}
                 }
-                return Some(Understood::Meta);
+                Some(start)
             }
         };
+        self.bytes = bytes;
+        match wire::record(&self.bytes, taken?)?.body {
+            Body::Meta(what, payload) => Some(Taken::Meta(self.ticks, ThreadId(self.tid), wire::meta(what, payload)?)),
+            Body::Event { .. } | Body::Usable(_) => None,
+        }
+    }
+
+    /// What follows is damaged.
+    #[cold]
+    fn end(&mut self) {
+        self.damaged = true;
+        self.bytes.clear();
+        self.chunk = self.chunks.len();
+    }
+
+    fn usable(&mut self, slop: u64) {
+        self.told_slop = Some(u32::try_from(slop).unwrap_or(UNKNOWN_SLOP));
+    }
+
+    /// An event; `None`: it is damaged.
+    #[inline(always)]
+    fn event(
+        &mut self,
+        ticks: u64,
+        fields: &Fields,
+        stack: StackPart<'_>,
+        common: Common,
+        stacks: &mut Stacks,
+        frames: &mut Frames,
+    ) -> Option<Brief> {
+        let Fields { kind, difference, size, extra, .. } = *fields;
         self.pointer = self.pointer.wrapping_add(heap_wire::unzigzag(difference));
         let ptr = heap_wire::gather(self.pointer);
         let stack = self.follow(stack, stacks, frames)?;
-        let replaces = match record.kind {
-            kind::REALLOC_OLD => {
+        // `realloc(p, 0)` that freed is followed by neither of those that take it.
+        let before = std::mem::take(&mut self.replaces);
+        let deed = match DEEDS[usize::from(kind & 15)] {
+            Deed::Realloc if before.is_none() => Deed::ReallocNull,
+            Deed::ReallocOld => {
                 self.replaces = Some(ptr);
-                None
+                Deed::ReallocOld
             }
-            kind::REALLOC_NEW | kind::REALLOC_FAILED => self.replaces.take(),
-            // `realloc(p, 0)` that freed is followed by neither.
-            _ => {
-                self.replaces = None;
-                None
-            }
+            deed => deed,
         };
-        let slop = if kind::makes_block(record.kind) { self.slop(size, extra) } else { None };
-        Some(Understood::Event(Taken::Event { kind: record.kind, ptr, size, extra, stack, replaces, slop }))
+        let (mut usable, mut count) = (0, 1);
+        if kind::makes_block(kind) {
+            let slop = self.slop(size, extra);
+            if common.tells_usable
+                && let Some(slop) = slop
+            {
+                // 0 if there is no such number.
+                usable = size.saturating_add(slop.into()).wrapping_add(1);
+            }
+            count = super::sample::count(size, common.sample_bytes, ticks ^ ptr);
+        }
+        let (thread, replaces) = (ThreadId(self.tid), before.unwrap_or(0));
+        // There are never as many stacks as numbers.
+        let stack = stack.map_or(0, |stack| stack.0.saturating_add(1));
+        Some(Brief { ticks, ptr, size, usable, replaces, count, thread, stack, deed, extra })
     }
 
     /// What a new block has beyond its size.
@@ -294,6 +378,7 @@ impl Lane {
     }
 
     /// The stack of a record; the outer `None`: damage.
+    #[inline(always)]
     fn follow(&mut self, part: StackPart<'_>, stacks: &mut Stacks, frames: &mut Frames) -> Option<Option<StackId>> {
         // Most records have none of their own, and need no space for them.
         match part {

@@ -14,7 +14,7 @@ fn chance(size: u64, rate: u64) -> f64 {
 }
 
 /// How many blocks a kept one of `size` bytes stands for, at `rate` mean bytes between samples (0: all are kept). `seed` decides about rounding.
-pub(super) fn count(size: u64, rate: u64, seed: u64) -> u64 {
+pub(super) fn count(size: u64, rate: u64, seed: u64) -> u32 {
     if rate == 0 {
         return 1;
     }
@@ -22,7 +22,7 @@ pub(super) fn count(size: u64, rate: u64, seed: u64) -> u64 {
     let mut mixed = (seed ^ seed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     let random = (mixed >> 11) as f64 / (1u64 << 53) as f64;
-    weight.floor() as u64 + u64::from(random < weight.fract())
+    weight.floor() as u32 + u32::from(random < weight.fract())
 }
 
 /// What a kept block of `size` bytes adds to the variance of a sum of bytes: that of the choice (Horvitz and Thompson's estimate for independent
@@ -43,7 +43,7 @@ mod tests {
     #[test]
     fn rounding_keeps_the_average() {
         for (size, rate) in [(1, 512), (24, 512), (512, 512), (700, 512), (4096, 512), (1 << 20, 512)] {
-            let sum: u64 = (0..100_000).map(|seed| count(size, rate, seed * 48)).sum();
+            let sum: u64 = (0..100_000).map(|seed| u64::from(count(size, rate, seed * 48))).sum();
             let weight = 1.0 / (1.0 - (-(size as f64) / rate as f64).exp());
             assert!((sum as f64 / 100_000.0 - weight).abs() < 0.01, "{size}: {sum} {weight}");
         }

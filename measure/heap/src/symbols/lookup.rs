@@ -3,7 +3,7 @@
 use super::files::{Slice, Store};
 use addr2line::{Context, LookupContinuation, LookupResult, SplitDwarfLoad};
 use elf::Image;
-use gimli::{Dwarf, DwarfPackage, Reader as _, RunTimeEndian};
+use gimli::{Dwarf, DwarfPackage, Reader as _, RunTimeEndian, SectionId};
 use object::elf::{STT_FUNC, STT_GNU_IFUNC};
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -100,6 +100,17 @@ fn outline(mangled: &str) -> Option<String> {
     (names.last()? != &"std").then(|| format!("{}{more}(…)", names.join("::")))
 }
 
+/// Whether names and lines are in a section: decompressing is most of the work, and no one asks here where variables are, or about macros.
+fn is_needed(id: SectionId) -> bool {
+    use SectionId::{DebugLoc, DebugLocLists, DebugMacinfo, DebugMacro};
+    !matches!(id, DebugLoc | DebugLocLists | DebugMacinfo | DebugMacro)
+}
+
+/// A section that is not there.
+fn nothing<'a>() -> Slice<'a> {
+    Slice::new(&[], RunTimeEndian::Little)
+}
+
 /// The debug data of an object.
 struct Debug<'a> {
     store: &'a Store,
@@ -109,20 +120,24 @@ struct Debug<'a> {
 
 impl<'a> Debug<'a> {
     fn open(store: &'a Store, image: &Image<&'a [u8]>, path: &Path) -> Result<Self, String> {
-        let mut dwarf = Dwarf::load(|id| store.section(image, id.name()))?;
+        let section = |image: &Image<&'a [u8]>, id: SectionId| match is_needed(id) {
+            true => store.section(image, id.name()),
+            false => Ok(nothing()),
+        };
+        let mut dwarf = Dwarf::load(|id| section(image, id))?;
         if let Some(common) = store.common(image, path) {
-            dwarf.load_sup(|id| store.section(&common, id.name()))?;
+            dwarf.load_sup(|id| section(&common, id))?;
         }
         let context = Context::from_dwarf(dwarf).map_err(|error| error.to_string())?;
         let mut name = path.as_os_str().to_owned();
         name.push(".dwp");
         let package = store.open(Path::new(&name)).ok().and_then(|image| {
-            let empty = Slice::new(&[], RunTimeEndian::Little);
-            let load = |id: gimli::SectionId| {
+            let load = |id: SectionId| {
                 // What cannot be read is as if it were not there.
-                Ok(store.section(&image, id.dwo_name().unwrap_or("(none)")).unwrap_or(empty))
+                let name = id.dwo_name().filter(|_| is_needed(id));
+                Ok(store.section(&image, name.unwrap_or("(none)")).unwrap_or(nothing()))
             };
-            DwarfPackage::load::<_, gimli::Error>(load, empty).ok()
+            DwarfPackage::load::<_, gimli::Error>(load, nothing()).ok()
         });
         Ok(Self { store, context, package })
     }
@@ -169,7 +184,8 @@ impl<'a> Debug<'a> {
         let part = |name: &Slice<'a>| PathBuf::from(OsStr::from_bytes(name.slice()));
         let path = load.comp_dir.as_ref().map(part).unwrap_or_default().join(load.path.as_ref().map(part)?);
         let image = self.store.open(&path).ok()?;
-        let section = |id: gimli::SectionId| self.store.section(&image, id.dwo_name().unwrap_or("(none)"));
+        let section =
+            |id: SectionId| self.store.section(&image, id.dwo_name().filter(|_| is_needed(id)).unwrap_or("(none)"));
         let mut dwarf = Dwarf::load(section).ok()?;
         let head = dwarf.units().next().ok()??;
         let unit = dwarf.unit(head).ok()?;
