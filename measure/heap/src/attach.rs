@@ -410,7 +410,9 @@ fn choose(
             continue;
         }
         let errno = errno_function.and_then(|at| errno_of(memory, at, registers.fs_base));
-        match code.may_borrow(thread, registers, frames, memory, errno.is_some()) {
+        // The first thread is often the one that answers the user.
+        let first = u8::from(thread.tid.cast_unsigned() == target.pid);
+        match code.may_borrow(thread, registers, frames, memory, errno.is_some()).map(|rank| 2 * rank + first) {
             Ok(rank) if rank < least => (best, least) = (Ok((index, errno)), rank),
             Ok(_) => {}
             Err(why) if best.is_err() => best = Err(why),

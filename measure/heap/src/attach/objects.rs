@@ -111,23 +111,23 @@ impl Contents {
         Some(Self { bytes, segments, rules })
     }
 
-    /// The bias of an object one of whose pieces of code is mapped so, and where all of it is then.
-    fn place(&self, mapping: &Mapping) -> Option<(u64, Range<u64>)> {
-        let page = |address: u64| address & !(PAGE - 1);
-        let code = self.segments.iter().filter(|segment| segment.is_executable());
-        let begun = code.filter(|segment| page(segment.offset) <= mapping.offset);
-        let segment = begun.max_by_key(|segment| segment.offset)?;
-        let begin = page(segment.address).wrapping_add(mapping.offset - page(segment.offset));
-        let bias = mapping.start.wrapping_sub(begin);
-        let start = self.segments.iter().map(|segment| page(segment.address)).min()?;
-        let end = self.segments.iter().map(|segment| segment.address.saturating_add(segment.memory_len)).max()?;
-        let range = start.wrapping_add(bias)..end.checked_next_multiple_of(PAGE)?.wrapping_add(bias);
-        range.contains(&mapping.start).then_some((bias, range))
-    }
-
     fn slice(&self, section: &Section) -> Bytes<'_> {
         Bytes::new(self.bytes.get(section.bytes.clone()).unwrap_or_default(), LittleEndian)
     }
+}
+
+/// The bias of an object one of whose pieces of code is mapped so, and where all of it is then.
+fn place(segments: &[Segment], mapping: &Mapping) -> Option<(u64, Range<u64>)> {
+    let page = |address: u64| address & !(PAGE - 1);
+    let code = segments.iter().filter(|segment| segment.is_executable());
+    let begun = code.filter(|segment| page(segment.offset) <= mapping.offset);
+    let segment = begun.max_by_key(|segment| segment.offset)?;
+    let begin = page(segment.address).wrapping_add(mapping.offset - page(segment.offset));
+    let bias = mapping.start.wrapping_sub(begin);
+    let start = segments.iter().map(|segment| page(segment.address)).min()?;
+    let end = segments.iter().map(|segment| segment.address.saturating_add(segment.memory_len)).max()?;
+    let range = start.wrapping_add(bias)..end.checked_next_multiple_of(PAGE)?.wrapping_add(bias);
+    range.contains(&mapping.start).then_some((bias, range))
 }
 
 impl Section {
@@ -208,7 +208,7 @@ impl Objects {
             }
             let key = (mapping.path.clone(), mapping.ino);
             let contents = self.files.entry(key).or_insert_with(|| Contents::of(self.pid, &mapping).map(Arc::new));
-            let place = contents.as_ref().and_then(|contents| contents.place(&mapping));
+            let place = contents.as_ref().and_then(|contents| place(&contents.segments, &mapping));
             let (bias, range) = place.unwrap_or((mapping.start, mapping.start..mapping.end));
             let contents = contents.clone();
             self.loaded.push(Loaded { path: mapping.path, range, ino: mapping.ino, bias, contents });
@@ -397,4 +397,72 @@ fn after_signal(memory: &Still<'_>, sp: u64) -> Option<[u64; REGISTERS]> {
         state[number] = u64::from_le_bytes(word.try_into().ok()?);
     }
     Some(state)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use object::elf::{PF_R, PF_X, PT_LOAD};
+    use os::ptrace;
+    use std::process::{Command, Stdio};
+    use std::time::Duration;
+
+    #[test]
+    fn code_tells_where_an_object_is() {
+        let segment = |offset, address, len, flags| Segment {
+            kind: PT_LOAD,
+            flags,
+            offset,
+            address,
+            file_len: len,
+            memory_len: len,
+            align: PAGE,
+        };
+        // As lld has it: two segments share a page of the file.
+        let segments = [
+            segment(0, 0, 0x1800, PF_R),
+            segment(0x1800, 0x2800, 0x1d00, PF_R | PF_X),
+            segment(0x3500, 0x5500, 0x100, PF_R | PF_X),
+        ];
+        let mapped = |start: u64, len: u64, offset| {
+            let (permissions, path) = ("r-xp".to_owned(), PathBuf::from("/lib/some.so"));
+            let mapping =
+                Mapping { start, end: start + len, permissions, offset, dev: 0, ino: 1, path, deleted: false };
+            place(&segments, &mapping)
+        };
+        let there = Some((0x7f00_0000, 0x7f00_0000..0x7f00_6000));
+        assert_eq!(mapped(0x7f00_2000, 0x3000, 0x1000), there);
+        assert_eq!(mapped(0x7f00_5000, 0x1000, 0x3000), there);
+        assert_eq!(mapped(0x7f00_3000, 0x1000, 0x2000), there, "a part with a protection of its own");
+        assert_eq!(mapped(0x7f00_0000, 0x1000, 0), None);
+    }
+
+    #[test]
+    fn pages_are_read_once_and_nothing_is_parsed_while_threads_stand_still() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let pid = child.id();
+        // It waits for its input.
+        while os::process::comm(pid).as_deref() != Some("cat") || os::process::stat(pid).unwrap().state != 'S' {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let objects = Objects::of(pid).unwrap();
+        ptrace::apart(|| {
+            let threads = ptrace::stop(pid, &[], Duration::from_secs(5)).unwrap();
+            let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap();
+            assert!(objects.are_all(&maps));
+            let (memory, registers) = (Memory::of(pid).unwrap(), threads[0].registers().unwrap());
+            let still = Still::new(&memory);
+            let frames = objects.walk(&still, &registers);
+            let read = still.pages.borrow().len();
+            // Of read: main, two of the C library's, _start.
+            assert!(frames.len() >= 4, "{frames:x?}");
+            assert!(read <= frames.len() + 4, "{read} pages for {} frames", frames.len());
+            for _ in 0..100 {
+                assert_eq!(objects.walk(&still, &registers), frames);
+            }
+            assert_eq!(still.pages.borrow().len(), read);
+        });
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
 }

@@ -90,7 +90,7 @@ fn is_in_guest(target: &Target, memory: &Still<'_>, guest: &Range<u64>, thread: 
     /// Between a hook and the function behind it are a few words, pushed by a copy of the function's beginning.
     const BEGINNING: u64 = 16;
     let Ok(registers) = thread.registers() else { return false };
-    let mut pushed = (0..BEGINNING).filter_map(|word| memory.word(registers.rsp + 8 * word));
+    let mut pushed = (0..BEGINNING).filter_map(|word| memory.word(registers.rsp.wrapping_add(8 * word)));
     let copied = target.objects.at(registers.rip).is_none() && pushed.any(|word| guest.contains(&word));
     copied || target.objects.walk(memory, &registers).iter().any(|frame| guest.contains(&frame.pc))
 }
