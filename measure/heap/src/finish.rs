@@ -24,6 +24,7 @@ mod write;
 pub(crate) use predict::{Bucket, bucket, taken};
 pub(crate) use read::{Blocks, Known, head};
 
+use crate::aggregate;
 use crate::live::Live;
 use crate::report::Summary;
 use crate::stack::{StackId, Stacks};
@@ -119,9 +120,16 @@ pub struct Finished {
     pub before: u64,
     /// Bytes of the finished files.
     pub after: u64,
+    /// Processes that have sums in the place of events.
+    pub sums: u64,
+    /// Those of them whose sums do not have all events.
+    pub cut: u64,
+    /// Bytes of events that were not added up before thaw was killed, and cannot be any more: removed.
+    pub left_out: u64,
 }
 
-/// Rewrites all streams of a recording whose processes have ended, and removes them.
+/// Rewrites all streams of a recording whose processes have ended, and removes them; also those beside sums, of which nothing can be read without what
+/// was before.
 ///
 /// Killed at any moment, it leaves each stream or its finished file, and does the rest when it is called again.
 ///
@@ -135,6 +143,11 @@ pub fn finish(directory: &Path, progress: &mut dyn FnMut(u64)) -> Result<Finishe
         if is_stream(&process.file) {
             one(&reader, process, &mut done)?;
             progress(done.events);
+        } else if process.is_summed() {
+            let sums = aggregate::finish(process)?;
+            done.sums += 1;
+            done.cut += u64::from(!sums.whole);
+            done.left_out += sums.left_out;
         }
     }
     Ok(done)
@@ -189,9 +202,9 @@ fn remove_leftovers(directory: &Path) -> Result<()> {
     for entry in fs::read_dir(directory).map_err(cannot)? {
         let path = entry.map_err(cannot)?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let half = name.starts_with('.') && name.contains(&format!(".{EXTENSION}.thaw-"));
+        let half = |extension| name.starts_with('.') && name.contains(&format!(".{extension}.thaw-"));
         let done = is_stream(&path) && path.with_extension(EXTENSION).exists();
-        if half || done {
+        if half(EXTENSION) || half(aggregate::EXTENSION) || done {
             remove(&path)?;
         }
     }
