@@ -28,7 +28,7 @@ use crate::aggregate;
 use crate::live::Live;
 use crate::report::Summary;
 use crate::stack::{StackId, Stacks};
-use crate::stream::{Event, Events, Process, Reader};
+use crate::stream::{Event, Events, Process, Reader, is_whole};
 use model::{Error, Exit, Nanos, Result};
 use std::fs;
 use std::io;
@@ -128,16 +128,29 @@ pub struct Finished {
     pub left_out: u64,
 }
 
-/// Rewrites all streams of a recording whose processes have ended, and removes them; also those beside sums, of which nothing can be read without what
-/// was before.
+/// Rewrites all streams of a recording whose processes have ended, and removes them; also those beside sums that a killed thaw left: if a part of the
+/// stream was freed, the rest cannot be read without it.
 ///
 /// Killed at any moment, it leaves each stream or its finished file, and does the rest when it is called again.
 ///
 /// # Errors
 /// The recording cannot be read, its directory cannot be written, a process still writes it.
 pub fn finish(directory: &Path, progress: &mut dyn FnMut(u64)) -> Result<Finished> {
-    let reader = Reader::open(directory)?;
+    let mut reader = Reader::open(directory)?;
     prepare(&reader)?;
+    // Where thaw was killed early, the stream still has everything, and more than the sums.
+    let summed = reader.processes().iter().filter(|process| process.is_summed());
+    let mut again = false;
+    for sums in summed.map(|process| &process.file) {
+        let stream = sums.with_extension(STREAM);
+        if stream.exists() && is_whole(&stream)? {
+            remove(sums)?;
+            again = true;
+        }
+    }
+    if again {
+        reader = Reader::open(directory)?;
+    }
     let mut done = Finished::default();
     for process in reader.processes() {
         if is_stream(&process.file) {
