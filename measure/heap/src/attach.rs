@@ -263,7 +263,8 @@ fn take_leftover_out(target: &Target) -> Result<bool> {
             == Err(rustix::io::Errno::WOULDBLOCK)
     });
     if held {
-        return Err(cannot(target.pid, format!("it is being recorded already, into {}", shown(&directory))));
+        return Err(cannot(target.pid, format!("it is being recorded already, into {}", shown(&directory)))
+            .hint("end that recording first: Ctrl-C where thaw heap attach runs"));
     }
     let failed = |why| not_stopped(target.pid, why);
     ptrace::put_back(target.pid, &words.places).map_err(failed)?;

@@ -367,15 +367,24 @@ impl Thaw {
 
     /// Waits for a line that begins so.
     fn says(&mut self, what: &str) -> String {
+        self.says_one_of(&[what])
+    }
+
+    /// That it records, or why it does not.
+    fn began(&mut self) -> String {
+        self.says_one_of(&["Running", "refused"])
+    }
+
+    fn says_one_of(&mut self, what: &[&str]) -> String {
         let mut all = Vec::new();
         for line in self.lines.by_ref() {
             let line = line.unwrap();
-            if line.starts_with(what) {
+            if what.iter().any(|what| line.starts_with(what)) {
                 return line;
             }
             all.push(line);
         }
-        panic!("it did not say {what}, but {all:?}")
+        panic!("it did not say {what:?}, but {all:?}")
     }
 }
 

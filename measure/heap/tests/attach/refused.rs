@@ -164,3 +164,62 @@ fn a_process_of_another_user_needs_root() {
     let wanted = format!("the process is user 0's, thaw is user {NOBODY}'s: run thaw as root");
     assert!(said.contains("the kernel does not allow it") && said.contains(&wanted), "{said}");
 }
+
+#[test]
+fn of_two_thaws_at_once_one_is_told_about_the_other() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("running", &[]);
+    let mut running = Running::start(Command::new(&program).arg("8"));
+    for round in 0..10 {
+        let start = |name: &str| Thaw::start(Thaw::command(running.pid(), &bench.path(name), &bench.path("state")));
+        let mut both = [start("one.heap"), start("two.heap")];
+        let said: Vec<String> = both.iter_mut().map(Thaw::began).collect();
+        let recording = said.iter().filter(|line| line.starts_with("Running")).count();
+        assert!(recording < 2, "round {round}: {said:?}");
+        for line in said.iter().filter(|line| line.starts_with("refused")) {
+            let known = [
+                "traced already",
+                "being recorded already",
+                "another process that traced it at that moment",
+                "is recorded already",
+            ];
+            assert!(known.iter().any(|known| line.contains(known)), "round {round}: {line}");
+        }
+        for (thaw, said) in both.iter_mut().zip(&said) {
+            if said.starts_with("Running") {
+                // SAFETY: takes numbers.
+                unsafe { libc::kill(thaw.child.id().cast_signed(), libc::SIGINT) };
+                thaw.says("ended");
+            }
+            thaw.child.wait().unwrap();
+        }
+    }
+    let (_, report) = bench.attach(running.pid(), 0.01);
+    assert!(report.processes[0].allocations > 0);
+    assert_eq!(running.end(), "whole");
+}
+
+#[test]
+fn a_tracer_of_one_thread_is_named() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("running", &[]);
+    let mut running = Running::start(Command::new(&program).arg("1"));
+    let other = os::ptrace::threads(running.pid()).unwrap()[1];
+    let Ok(mut strace) = Command::new("strace").args(["-qq", "-o", "/dev/null", "-p", &other.to_string()]).spawn()
+    else {
+        return testing::skip("needs strace");
+    };
+    let traced = || os::process::status_value(other.cast_unsigned(), "TracerPid").is_some_and(|tracer| tracer != "0");
+    while !traced() {
+        if strace.try_wait().unwrap().is_some() {
+            return testing::skip("needs a strace that may trace");
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let told = refusal(&bench, running.pid());
+    // SAFETY: takes numbers.
+    unsafe { libc::kill(strace.id().cast_signed(), libc::SIGTERM) };
+    strace.wait().unwrap();
+    assert!(told.contains("traced already") && told.contains("strace"), "{told}");
+    assert_eq!(running.end(), "whole");
+}
