@@ -35,17 +35,16 @@ pub fn cannot(pid: u32, cause: impl Into<String>) -> Error {
     Error::new(Exit::Machine, "cannot attach to process", pid).because(cause.into())
 }
 
-/// Who traces one of its threads already.
-fn traced(pid: u32) -> Option<Error> {
-    let threads = os::ptrace::threads(pid).ok()?;
-    let tracer =
-        |tid: i32| status_value(tid.cast_unsigned(), "TracerPid")?.parse().ok().filter(|tracer: &u32| *tracer != 0);
-    let tracer = threads.into_iter().find_map(tracer).filter(|tracer| *tracer != std::process::id())?;
+/// Who traces one of its threads.
+fn tracer(pid: u32) -> Option<u32> {
+    let tracer = |tid: i32| status_value(tid.cast_unsigned(), "TracerPid")?.parse().ok().filter(|tracer| *tracer != 0);
+    os::ptrace::threads(pid).ok()?.into_iter().find_map(tracer)
+}
+
+fn traced(pid: u32, tracer: u32) -> Error {
     let who = os::process::comm(tracer).unwrap_or_default();
-    let error = cannot(pid, format!("it is traced already, by process {tracer} ({who})"));
-    Some(
-        error.hint(format!("a process has one tracer: end that first (kill {tracer}), or try again when it has ended")),
-    )
+    cannot(pid, format!("it is traced already, by process {tracer} ({who})"))
+        .hint("a process has one tracer: end that first, or try again when it has ended")
 }
 
 /// The kernel said no.
@@ -56,8 +55,10 @@ pub fn refused(pid: u32, cause: &std::io::Error) -> Error {
     if cause.raw_os_error().is_none() {
         return cannot(pid, cause.to_string());
     }
-    if let Some(error) = traced(pid) {
-        return error;
+    // What a thread of ours traces is refused for another reason.
+    let is_ours = |tracer: &u32| Path::new(&format!("/proc/self/task/{tracer}")).exists();
+    if let Some(tracer) = tracer(pid).filter(|tracer| !is_ours(tracer)) {
+        return traced(pid, tracer);
     }
     let error = cannot(pid, format!("the kernel does not allow it ({cause})"));
     // Real, effective, saved, of the file system.
@@ -115,8 +116,8 @@ impl Target {
         if stat.state == 'T' {
             return Err(cannot(pid, "it is stopped").hint(format!("let it go on first: kill -CONT {pid}")));
         }
-        if let Some(error) = traced(pid) {
-            return Err(error);
+        if let Some(tracer) = tracer(pid) {
+            return Err(traced(pid, tracer));
         }
         // Kernel threads have no memory.
         if status_value(pid, "VmSize").is_none() {
