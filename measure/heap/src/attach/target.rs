@@ -37,7 +37,8 @@ pub fn cannot(pid: u32, cause: impl Into<String>) -> Error {
 
 /// Who traces one of its threads.
 fn tracer(pid: u32) -> Option<u32> {
-    let tracer = |tid: i32| status_value(tid.cast_unsigned(), "TracerPid")?.parse().ok().filter(|tracer| *tracer != 0);
+    let tracer =
+        |tid: i32| status_value(tid.cast_unsigned(), "TracerPid")?.parse::<u32>().ok().filter(|tracer| *tracer != 0);
     os::ptrace::threads(pid).ok()?.into_iter().find_map(tracer)
 }
 
@@ -65,17 +66,17 @@ pub fn refused(pid: u32, cause: &std::io::Error) -> Error {
     let users = |pid| status_value(pid, "Uid").unwrap_or_default();
     let (theirs, ours) = (users(pid), users(std::process::id()));
     let effective = |users: &str| users.split_ascii_whitespace().nth(1).unwrap_or("?").to_owned();
+    if effective(&ours) == "0" {
+        return error.hint(
+            "thaw is root, and something stronger forbids it: no CAP_SYS_PTRACE (a container), a security module, or another process that traced it at that moment: then try again",
+        );
+    }
     if effective(&theirs) != effective(&ours) {
         return error.hint(format!(
             "the process is user {}'s, thaw is user {}'s: run thaw as root",
             effective(&theirs),
             effective(&ours)
         ));
-    }
-    if effective(&ours) == "0" {
-        return error.hint(
-            "thaw is root, and something stronger forbids it: no CAP_SYS_PTRACE (a container), a security module, or another process that traced it at that moment: then try again",
-        );
     }
     let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
     match scope.trim() {
