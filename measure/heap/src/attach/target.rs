@@ -66,19 +66,19 @@ pub fn refused(pid: u32, cause: &std::io::Error) -> Error {
     let users = |pid| status_value(pid, "Uid").unwrap_or_default();
     let (theirs, ours) = (users(pid), users(std::process::id()));
     let effective = |users: &str| users.split_ascii_whitespace().nth(1).unwrap_or("?").to_owned();
-    if effective(&ours) == "0" {
+    let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    if effective(&ours) == "0" && scope.trim() != "3" {
         return error.hint(
             "thaw is root, and something stronger forbids it: no CAP_SYS_PTRACE (a container), a security module, or another process that traced it at that moment: then try again",
         );
     }
-    if effective(&theirs) != effective(&ours) {
+    if effective(&ours) != "0" && effective(&theirs) != effective(&ours) {
         return error.hint(format!(
             "the process is user {}'s, thaw is user {}'s: run thaw as root",
             effective(&theirs),
             effective(&ours)
         ));
     }
-    let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
     match scope.trim() {
         "3" => {
             error.hint("/proc/sys/kernel/yama/ptrace_scope is 3: nobody may attach until the machine is started again")
