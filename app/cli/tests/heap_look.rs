@@ -166,7 +166,7 @@ fn debug_data_are_found_where_they_were_split_off_to() {
 }
 
 #[test]
-fn where_debug_data_cannot_be_read_symbol_tables_name_the_functions() {
+fn debug_data_packed_with_zstd_are_read_and_where_they_are_damaged_symbol_tables_name_the_functions() {
     let scratch = Scratch::new();
     if !recorded(&scratch, "modes.heap", &[]) {
         return;
@@ -177,6 +177,15 @@ fn where_debug_data_cannot_be_read_symbol_tables_name_the_functions() {
         return testing::skip("needs an objcopy that compresses with zstd");
     }
     std::fs::remove_file(scratch.path("modes.heap").join("names.json")).unwrap();
+    let inlined = report(&scratch, &["--function", "inner"]);
+    assert_eq!(total(&inlined, "made"), (1500, 5), "an inlined function is known from debug data alone");
+
+    const FRAME: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+    let mut bytes = std::fs::read(scratch.path("modes")).unwrap();
+    let frames: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(&FRAME)).collect();
+    assert!(!frames.is_empty(), "nothing was packed");
+    frames.into_iter().for_each(|at| bytes[at..at + 4].fill(0));
+    std::fs::write(scratch.path("modes"), bytes).unwrap();
     let report = scratch.thaw(["heap", "report", "modes.heap", "--top", "100"]).exits(0);
     report.says("give").says_not("modes+0x").says("no lines and no inlined functions");
 }

@@ -5,7 +5,7 @@
 use crate::{Image, Order};
 use flate2::read::ZlibDecoder;
 use gimli::{DwarfSections, EndianSlice, RunTimeEndian};
-use object::elf::ELFCOMPRESS_ZLIB;
+use object::elf::{ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD};
 use object::{ReadCache, ReadRef};
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -18,8 +18,10 @@ use std::path::{Path, PathBuf};
 const DEBUG_ROOT: &str = "/usr/lib/debug";
 /// Most bytes of a link: a file name, padding and a build-id.
 const LINK: u64 = 4096 + 64;
-/// zlib makes nothing smaller than by this factor: what claims more is damaged.
-const ZLIB_FACTOR: u64 = 1100;
+/// Most bytes that a section may unpack to: so many, and so many times its length. zlib makes nothing smaller than by this factor; zstd does, but not debug
+/// data.
+const UNPACKED_LEAST: u64 = 64 << 20;
+const UNPACKED_TIMES: u64 = 1100;
 
 /// Bytes of debug data.
 pub type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
@@ -117,7 +119,7 @@ pub fn common<'data, R: ReadRef<'data>, T>(
 /// The bytes of a section, decompressed; empty if there is none.
 ///
 /// # Errors
-/// It is outside the file, damaged, or not compressed with zlib.
+/// It is outside the file, damaged, or compressed with neither zlib nor zstd.
 pub fn section<'data, R: ReadRef<'data>>(image: &Image<R>, name: &str) -> Result<Cow<'data, [u8]>, String> {
     let Some(section) = image.section(name).filter(|section| section.in_file()) else {
         return Ok(Cow::Borrowed(&[]));
@@ -125,14 +127,18 @@ pub fn section<'data, R: ReadRef<'data>>(image: &Image<R>, name: &str) -> Result
     let Some((kind, len, bytes)) = image.compressed(section) else {
         return image.bytes_of(section).map(Cow::Borrowed).ok_or_else(|| format!("{name} is outside the file"));
     };
-    if kind != ELFCOMPRESS_ZLIB {
-        return Err(format!("{name} is compressed in a way that thaw does not know (not zlib)"));
-    }
-    if len > bytes.len() as u64 * ZLIB_FACTOR {
+    if len > UNPACKED_LEAST.max((bytes.len() as u64).saturating_mul(UNPACKED_TIMES)) {
         return Err(format!("{name} claims to be larger than it can be"));
     }
     let mut out = Vec::new();
-    match ZlibDecoder::new(bytes).take(len).read_to_end(&mut out) {
+    let read = match kind {
+        ELFCOMPRESS_ZLIB => ZlibDecoder::new(bytes).take(len).read_to_end(&mut out),
+        ELFCOMPRESS_ZSTD => {
+            zstd::Decoder::with_buffer(bytes).and_then(|decoder| decoder.take(len).read_to_end(&mut out))
+        }
+        _ => return Err(format!("{name} is compressed in a way that thaw does not know (neither zlib nor zstd)")),
+    };
+    match read {
         Ok(read) if read as u64 == len => Ok(Cow::Owned(out)),
         _ => Err(format!("{name} cannot be decompressed")),
     }

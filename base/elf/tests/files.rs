@@ -397,3 +397,91 @@ fn the_odd_order_of_mips_is_known() {
     let found: Vec<Relocation> = tables.iter().flat_map(Relocations::iter).collect();
     assert_eq!(found, [Relocation { offset: 0x1000, kind: 0x1203, symbol: 5, addend: -8 }]);
 }
+
+#[test]
+fn compressed_debug_data_are_what_they_were() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = (0..200).map(|i| format!("int function_{i}(int a) {{ return a + {i}; }}\n")).collect::<String>();
+    std::fs::write(folder.path().join("many.c"), source).unwrap();
+    let mut cc = Command::new("cc");
+    if !testing::compiled(cc.args(["-g", "-c", "-o", "many.o", "many.c"]).current_dir(folder.path())) {
+        return;
+    }
+    for kind in ["zlib", "zstd"] {
+        let mut objcopy = Command::new("objcopy");
+        objcopy.arg(format!("--compress-debug-sections={kind}")).args(["many.o", kind]).current_dir(folder.path());
+        if !objcopy.output().is_ok_and(|done| done.status.success()) {
+            testing::skip(&format!("needs an objcopy that compresses with {kind}"));
+            continue;
+        }
+        let (plain, mut packed) = (folder.path().join("many.o"), std::fs::read(folder.path().join(kind)).unwrap());
+        let plain = std::fs::read(plain).unwrap();
+        let (plain, image) = (Image::of(&plain[..]).unwrap(), Image::of(&packed[..]).unwrap());
+        let section = image.section(".debug_info").unwrap().clone();
+        assert!(image.compressed(&section).is_some());
+        let wanted = elf::debug::section(&plain, ".debug_info").unwrap();
+        assert_eq!(elf::debug::section(&image, ".debug_info").unwrap(), wanted, "{kind}");
+
+        // `Elf64_Chdr`: kind and padding, then the length of what was packed.
+        let (at, len) = (usize::try_from(section.offset).unwrap(), usize::try_from(section.len).unwrap());
+        let claims = |packed: &mut Vec<u8>, claimed: u64| {
+            packed[at + 8..at + 16].copy_from_slice(&claimed.to_le_bytes());
+            elf::debug::section(&Image::of(&packed[..]).unwrap(), ".debug_info").map(|bytes| bytes.len())
+        };
+        assert!(claims(&mut packed, u64::MAX).unwrap_err().contains("claims to be larger"), "{kind}");
+        assert!(claims(&mut packed, wanted.len() as u64 + 1).unwrap_err().contains("cannot be decompressed"), "{kind}");
+        for place in at + 24..at + len {
+            let was = packed[place];
+            packed[place] ^= 0x55;
+            // An error, or other bytes: never more than it says.
+            if let Ok(read) = claims(&mut packed, wanted.len() as u64) {
+                assert_eq!(read, wanted.len());
+            }
+            packed[place] = was;
+        }
+        packed[at + 24..at + 28].fill(0);
+        assert!(claims(&mut packed, wanted.len() as u64).is_err(), "{kind}");
+    }
+}
+
+/// A section of a few bytes that says it is, and is, a gigabyte: more than debug data ever were.
+#[test]
+fn little_does_not_become_much() {
+    let packed = {
+        // One block of a repeated byte after the other, each of 128 kB in four bytes.
+        let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x58];
+        (0..8192).for_each(|block| {
+            frame.extend(
+                &(u32::from(block == 8191) | 1 << 1 | 0x2_0000 << 3).to_le_bytes()[..3]
+                    .iter()
+                    .copied()
+                    .chain([7])
+                    .collect::<Vec<u8>>(),
+            )
+        });
+        frame
+    };
+    let mut section = [2_u32.to_le_bytes(), 0_u32.to_le_bytes()].concat();
+    section.extend((1_u64 << 30).to_le_bytes());
+    section.extend(1_u64.to_le_bytes());
+    section.extend(packed);
+    let mut file = vec![0; 64];
+    file[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+    let names = b"\0.debug_info\0.shstrtab\0";
+    let (section_at, names_at) = (64, 64 + section.len());
+    let table_at = names_at + names.len();
+    file[16..24].copy_from_slice(&[1, 0, 62, 0, 1, 0, 0, 0]);
+    file[40..48].copy_from_slice(&(table_at as u64).to_le_bytes());
+    file[52..64].copy_from_slice(&[64, 0, 0, 0, 0, 0, 64, 0, 3, 0, 2, 0]);
+    file.extend(&section);
+    file.extend(names);
+    file.extend([0; 64]);
+    let mut compressed = Vec::new();
+    SHAPES[0].section_header(&mut compressed, 1, 1, (section_at as u64, section.len() as u64));
+    compressed[8..16].copy_from_slice(&0x800_u64.to_le_bytes());
+    file.extend(compressed);
+    SHAPES[0].section_header(&mut file, 13, 3, (names_at as u64, names.len() as u64));
+    let image = Image::of(&file[..]).unwrap();
+    assert!(image.compressed(image.section(".debug_info").unwrap()).is_some());
+    assert!(elf::debug::section(&image, ".debug_info").unwrap_err().contains("claims to be larger"));
+}

@@ -1,7 +1,12 @@
 //! A file as bytes in memory, for looking at a few places of large ELF files.
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
-use std::{fs::File, ops::Deref, os::fd::AsFd, ptr::NonNull};
+use std::{
+    fs::File,
+    ops::{Deref, Range},
+    os::fd::AsFd,
+    ptr::NonNull,
+};
 
 /// A private read-only mapping that is read page by page, without read-ahead: looking must not change
 /// what is in the page cache more than it has to.
@@ -23,6 +28,17 @@ impl Mapped {
         // SAFETY: the range was just mapped; the advice changes no content. Without it, reading is only slower.
         let _ = unsafe { madvise(address.as_ptr(), len, Advice::Random) };
         Some(Self { address, len })
+    }
+
+    /// Brings a part of the file into memory, so that looking at it later waits for no disk.
+    pub fn bring(&self, part: Range<usize>) {
+        let Some(bytes) = self.get(part).filter(|bytes| !bytes.is_empty()) else { return };
+        let skip = bytes.as_ptr().addr() % rustix::param::page_size();
+        for advice in [Advice::WillNeed, Advice::LinuxPopulateRead] {
+            // SAFETY: whole pages of the mapping, which begins at one; neither advice changes content. If the kernel does not know one, reading is
+            // only slower.
+            let _ = unsafe { madvise(bytes.as_ptr().sub(skip).cast_mut().cast(), bytes.len() + skip, advice) };
+        }
     }
 }
 

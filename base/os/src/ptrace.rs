@@ -350,6 +350,18 @@ impl Memory {
         self.0.read_exact_at(buffer, address)
     }
 
+    /// Reads as much as is mapped from there on without a gap; returns how much.
+    pub fn read_mapped(&self, address: u64, buffer: &mut [u8]) -> usize {
+        let mut done = 0;
+        while done < buffer.len() {
+            match self.0.read_at(&mut buffer[done..], address.saturating_add(done as u64)) {
+                Ok(read) if read > 0 => done += read,
+                _ => break,
+            }
+        }
+        done
+    }
+
     /// Reads eight bytes.
     ///
     /// # Errors

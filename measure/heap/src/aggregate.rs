@@ -83,6 +83,9 @@ pub(crate) struct Sums {
     /// Allocations whose stack is cut.
     pub cut_stacks: u64,
     pub warnings: Vec<Warning>,
+    /// The stream was read to its end, and nobody wrote it any more.
+    #[serde(default)]
+    whole: bool,
 }
 
 /// A loaded object; its path may be no text.
@@ -115,8 +118,23 @@ impl Sums {
         if !sums.is_sound() {
             return Err(damaged("it names stacks that it does not have".into()));
         }
-        sums.warnings.extend(unread(path, sums.last));
+        let bytes = sums.unread(path);
+        if bytes > 0 {
+            let text = sums.until(path, &format!("{bytes} bytes of events were not, or not yet"));
+            sums.warnings.push(Warning::new(WarningKind::LostRecords, text));
+        }
         Ok(sums)
+    }
+
+    /// Bytes of the stream beside the sums: thaw has not read it to its end.
+    fn unread(&self, path: &Path) -> u64 {
+        let stream = fs::metadata(path.with_extension(crate::finish::STREAM));
+        stream.map_or(0, |meta| if self.whole { 0 } else { meta.blocks() * 512 })
+    }
+
+    fn until(&self, path: &Path, what: &str) -> String {
+        let (file, last) = (shown(path), self.last.seconds());
+        format!("{file} has what was added up until {last:.1} s after its process began; {what}")
     }
 
     /// Whether all numbers lead somewhere.
@@ -143,6 +161,18 @@ impl Sums {
             && self.timeline.is_sound()
     }
 
+    /// Writes a file of them and of the first page of their stream.
+    fn write(&self, target: &Path, page: &[u8]) -> Result<()> {
+        let packed =
+            pack(page, self).map_err(|cause| Error::on(Exit::Machine, "cannot write", target).because(cause))?;
+        os::file::write_by(target, |out| {
+            out.write_all(MAGIC)?;
+            out.write_all(&VERSION.to_le_bytes())?;
+            out.write_all(&crc32fast::hash(&packed).to_le_bytes())?;
+            out.write_all(&packed)
+        })
+    }
+
     /// Its stacks and objects.
     pub(crate) fn places(&self) -> (Stacks, Vec<Module>) {
         let mut stacks = Stacks::default();
@@ -163,17 +193,34 @@ impl Sums {
     }
 }
 
-/// A stream beside its sums: thaw has not read it to its end.
-fn unread(path: &Path, last: Nanos) -> Option<Warning> {
-    let stream = path.with_extension(crate::finish::STREAM);
-    let bytes = fs::metadata(&stream).ok()?.blocks() * 512;
-    let text = format!(
-        "{} has what was added up until {:.1} s after its process began; {bytes} bytes of events were not, or not yet ({})",
-        shown(path),
-        last.seconds(),
-        shown(&stream)
-    );
-    Some(Warning::new(WarningKind::LostRecords, text))
+/// What finishing did with sums.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Finished {
+    /// Bytes of the stream that were not added up, and cannot be any more: which blocks were live before them is not known.
+    pub left_out: u64,
+    /// Whether the sums have all events of the process.
+    pub whole: bool,
+}
+
+/// Removes the stream beside the sums of a process that has ended. What it says of losses, and what was not read of it, is kept with the sums.
+///
+/// # Errors
+/// The sums cannot be read or written, the stream cannot be removed.
+pub(crate) fn finish(process: &Process) -> Result<Finished> {
+    let (path, stream) = (&process.file, process.file.with_extension(crate::finish::STREAM));
+    let mut sums = Sums::read(path)?;
+    let left_out = sums.unread(path);
+    if left_out > 0 {
+        sums.warnings.pop();
+        let text = sums.until(path, &format!("{left_out} bytes of events were not before its thaw was killed"));
+        sums.warnings.push(Warning::new(WarningKind::LostRecords, text));
+    }
+    if stream.exists() {
+        sums.write(path, &head(path)?)?;
+        fs::remove_file(&stream).map_err(|cause| Error::on(Exit::Machine, "cannot remove", &stream).because(cause))?;
+    }
+    let lost = |warning: &Warning| warning.kind == WarningKind::LostRecords;
+    Ok(Finished { left_out, whole: process.lost == 0 && !sums.warnings.iter().any(lost) })
 }
 
 /// The first page of the stream that a file of sums was made from: as it is now, if it is still there.
@@ -260,7 +307,7 @@ impl Aggregator {
         for stream in self.open {
             // Asked first: what nobody writes any more is complete.
             if !running.is_empty() && stream.is_written() {
-                stream.take_rest()?;
+                stream.take_rest(Whole::No)?;
             } else {
                 stream.end()?;
             }
@@ -283,6 +330,13 @@ impl Aggregator {
         }
         Ok(())
     }
+}
+
+/// Whether sums have all events of their stream.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whole {
+    Yes,
+    No,
 }
 
 /// One stream that is being added up.
@@ -322,7 +376,7 @@ impl Stream {
             process,
             file,
         };
-        stream.write()?;
+        stream.write(Whole::No)?;
         Ok(stream)
     }
 
@@ -342,7 +396,7 @@ impl Stream {
         let now = Instant::now();
         if now >= self.write_at {
             self.late.settle(limit, &mut self.books);
-            self.write()?;
+            self.write(Whole::No)?;
         }
         if count > 0 || now < self.look_at {
             return Ok(true);
@@ -393,19 +447,19 @@ impl Stream {
 
     /// Takes the rest of what nobody writes any more, and removes it.
     fn end(self) -> Result<()> {
-        let path = self.take_rest()?;
+        let path = self.take_rest(Whole::Yes)?;
         fs::remove_file(&path).map_err(|cause| Error::on(Exit::Machine, "cannot remove", &path).because(cause))
     }
 
     /// Takes all that is there; which file it is.
-    fn take_rest(mut self) -> Result<PathBuf> {
+    fn take_rest(mut self, whole: Whole) -> Result<PathBuf> {
         self.events.advance(u64::MAX)?;
         while let Some(event) = self.events.next()? {
             self.enter(&event);
         }
         self.events.close();
         self.late.settle(u64::MAX, &mut self.books);
-        self.write()?;
+        self.write(whole)?;
         Ok(self.process.file)
     }
 
@@ -426,7 +480,7 @@ impl Stream {
         })
     }
 
-    fn write(&mut self) -> Result<()> {
+    fn write(&mut self, whole: Whole) -> Result<()> {
         let began = Instant::now();
         let (stacks, modules) = (self.events.stacks(), self.events.modules());
         let mut warnings = self.events.warnings().to_vec();
@@ -460,16 +514,9 @@ impl Stream {
             threads: self.threads.len() as u64,
             cut_stacks: self.cut_stacks,
             warnings,
+            whole: whole == Whole::Yes,
         };
-        let target = self.process.file.with_extension(EXTENSION);
-        let packed =
-            pack(&page, &sums).map_err(|cause| Error::on(Exit::Machine, "cannot write", &target).because(cause))?;
-        os::file::write_by(&target, |out| {
-            out.write_all(MAGIC)?;
-            out.write_all(&VERSION.to_le_bytes())?;
-            out.write_all(&crc32fast::hash(&packed).to_le_bytes())?;
-            out.write_all(&packed)
-        })?;
+        sums.write(&self.process.file.with_extension(EXTENSION), &page)?;
         self.write_at = Instant::now() + WRITE_EVERY.max(began.elapsed() * SHARE);
         Ok(())
     }

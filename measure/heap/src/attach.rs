@@ -15,7 +15,7 @@ use crate::record::{self, Existing, FreeStacks, Phase, Recording, Stopped};
 use call::{Borrowed, Failed};
 use heap_wire::attach::{Attach, BYTES, LOCK, PLACES, Place, VERSION, answer};
 use model::{Error, Exit, Nanos, Result, shown};
-use objects::Frame;
+use objects::{Frame, Still};
 use os::journal::{self, Undo};
 use os::ptrace::{self, Memory, NotStopped, Registers, Replaced, Thread};
 use safe::{Code, NotNow};
@@ -179,14 +179,19 @@ fn attach(plan: &Plan, target: &mut Target, directory: &Path, stopped: &mut Stop
     }
     let until = Instant::now() + PATIENCE;
     let ways = Ways::of(target)?;
+    let mut code = code_of(target);
     let mut why = NotNow::Busy("busy");
     let mut pause = Duration::from_millis(1);
     while Instant::now() < until {
         os::interrupt::check()?;
-        match ptrace::apart(|| attempt(plan, target, directory, &ways, stopped)) {
+        match ptrace::apart(|| attempt(plan, target, directory, &code, &ways, stopped)) {
             Ok(hooks) => return Ok(hooks),
             Err(Attempt::Final(error)) => return Err(error),
             Err(Attempt::NotNow(reason)) => why = reason,
+        }
+        if why == NotNow::Changing {
+            target.objects.look_again().map_err(|cause| refused(target.pid, &cause))?;
+            code = code_of(target);
         }
         std::thread::sleep(pause);
         // Not in step with what the program does.
@@ -215,6 +220,11 @@ fn loaded_guest(target: &Target) -> Option<(PathBuf, std::ops::Range<u64>)> {
     Some((found.path.clone(), found.range.clone()))
 }
 
+/// What is known of its code.
+fn code_of(target: &Target) -> Code {
+    Code::of(target, loaded_guest(target).map_or(0..0, |(_, range)| range))
+}
+
 /// Where the guest's words and its functions are.
 struct Guest {
     shared: u64,
@@ -222,7 +232,7 @@ struct Guest {
     detach: u64,
 }
 
-fn guest_symbols(target: &mut Target, path: &Path) -> Result<Guest> {
+fn guest_symbols(target: &Target, path: &Path) -> Result<Guest> {
     let found = target.objects.symbols(path, &["THAW_HEAP_ATTACH", "thaw_heap_attach", "thaw_heap_detach"]);
     match found.as_slice() {
         [Some(shared), Some(attach), Some(detach)] => {
@@ -237,7 +247,7 @@ fn guest_symbols(target: &mut Target, path: &Path) -> Result<Guest> {
 }
 
 /// Hooks of a thaw that was killed go first. `true`: there were some.
-fn take_leftover_out(target: &mut Target) -> Result<bool> {
+fn take_leftover_out(target: &Target) -> Result<bool> {
     let Some((path, _)) = loaded_guest(target) else { return Ok(false) };
     let shared = guest_symbols(target, &path)?.shared;
     let memory = Memory::of(target.pid).map_err(|cause| refused(target.pid, &cause))?;
@@ -253,7 +263,8 @@ fn take_leftover_out(target: &mut Target) -> Result<bool> {
             == Err(rustix::io::Errno::WOULDBLOCK)
     });
     if held {
-        return Err(cannot(target.pid, format!("it is being recorded already, into {}", shown(&directory))));
+        return Err(cannot(target.pid, format!("it is being recorded already, into {}", shown(&directory)))
+            .hint("end that recording first: Ctrl-C where thaw heap attach runs"));
     }
     let failed = |why| not_stopped(target.pid, why);
     ptrace::put_back(target.pid, &words.places).map_err(failed)?;
@@ -315,7 +326,7 @@ struct Ways {
 }
 
 impl Ways {
-    fn of(target: &mut Target) -> Result<Self> {
+    fn of(target: &Target) -> Result<Self> {
         let pid = target.pid;
         let sigreturn = target.objects.code(&target.library, &call::SIGRETURN);
         let sigreturn = sigreturn.ok_or_else(|| cannot(pid, "its C library has no rt_sigreturn that is known"))?;
@@ -331,13 +342,12 @@ fn attempt(
     plan: &Plan,
     target: &mut Target,
     directory: &Path,
+    code: &Code,
     ways: &Ways,
     stopped: &mut Stopped,
 ) -> std::result::Result<Hooks, Attempt> {
     let pid = target.pid;
     let kernel = |cause: std::io::Error| Attempt::Final(refused(pid, &cause));
-    let guest = loaded_guest(target);
-    let code = Code::of(target, guest.as_ref().map_or(0..0, |(_, range)| range.clone()));
     let memory = Memory::of(pid).map_err(kernel)?;
     let began = Instant::now();
     let mut threads = match ptrace::stop(pid, &[], TO_STOP) {
@@ -346,9 +356,9 @@ fn attempt(
         Err(why) => return Err(Attempt::Final(not_stopped(pid, why))),
     };
     stopped.threads = threads.len();
-    let chosen = choose(&code, target, &memory, &threads, ways.errno);
-    let mut thread = match chosen {
-        Ok(index) => threads.swap_remove(index),
+    let chosen = choose(code, target, &Still::new(&memory), &threads, ways.errno);
+    let (mut thread, errno) = match chosen {
+        Ok((index, errno)) => (threads.swap_remove(index), errno),
         Err(why) => {
             drop(threads);
             stopped.all(began);
@@ -357,8 +367,6 @@ fn attempt(
     };
     drop(threads);
     stopped.all(began);
-    let registers = thread.registers().map_err(kernel)?;
-    let errno = ways.errno.and_then(|at| errno_of(&memory, at, registers.fs_base));
     let mut borrowed = Borrowed::new(&mut thread, &memory, ways.sigreturn, errno)
         .map_err(|failed| Attempt::Final(why_failed(pid, &failed)))?;
     let hooks = with_thread(&mut borrowed, plan, target, directory, ways.load, &memory, stopped);
@@ -371,14 +379,18 @@ fn attempt(
     hooks
 }
 
-/// The best thread to borrow.
+/// The best thread to borrow, and where its errno is.
 fn choose(
     code: &Code,
-    target: &mut Target,
-    memory: &Memory,
+    target: &Target,
+    memory: &Still<'_>,
     threads: &[Thread],
     errno_function: Option<u64>,
-) -> std::result::Result<usize, NotNow> {
+) -> std::result::Result<(usize, Option<u64>), NotNow> {
+    let maps = std::fs::read(format!("/proc/{}/maps", target.pid)).unwrap_or_default();
+    if !target.objects.are_all(&maps) {
+        return Err(NotNow::Changing);
+    }
     let mut stacks: Vec<(i32, Registers, Vec<Frame>)> = Vec::new();
     for thread in threads {
         let Ok(registers) = thread.registers() else { continue };
@@ -386,7 +398,7 @@ fn choose(
         stacks.push((thread.tid, registers, frames));
     }
     code.is_quiet(memory, &stacks)?;
-    let room = Room::of(target.pid);
+    let room = Room::of(target.pid, &maps);
     let mut best = Err(NotNow::Busy("ending"));
     let mut least = u8::MAX;
     for (index, thread) in threads.iter().enumerate() {
@@ -398,9 +410,11 @@ fn choose(
             }
             continue;
         }
-        let keeps_errno = errno_function.is_some_and(|at| errno_of(memory, at, registers.fs_base).is_some());
-        match code.may_borrow(thread, registers, frames, memory, keeps_errno) {
-            Ok(rank) if rank < least => (best, least) = (Ok(index), rank),
+        let errno = errno_function.and_then(|at| errno_of(memory, at, registers.fs_base));
+        // The first thread is often the one that answers the user.
+        let first = u8::from(thread.tid.cast_unsigned() == target.pid);
+        match code.may_borrow(thread, registers, frames, memory, errno.is_some()).map(|rank| 2 * rank + first) {
+            Ok(rank) if rank < least => (best, least) = (Ok((index, errno)), rank),
             Ok(_) => {}
             Err(why) if best.is_err() => best = Err(why),
             Err(_) => {}
@@ -417,8 +431,9 @@ struct Room {
 }
 
 impl Room {
-    fn of(pid: u32) -> Self {
-        let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    /// By the text of the process's maps.
+    fn of(pid: u32, maps: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(maps);
         let parse = |line: &str| {
             let (start, rest) = line.split_once('-')?;
             let (end, rest) = rest.split_once(' ')?;
@@ -444,9 +459,9 @@ impl Room {
 }
 
 /// Where a thread's errno is, if the C library's function is the usual one: `mov rax, [rip + n]; add rax, fs:0`.
-fn errno_of(memory: &Memory, function: u64, fs_base: u64) -> Option<u64> {
+fn errno_of(memory: &Still<'_>, function: u64, fs_base: u64) -> Option<u64> {
     let mut code = [0; 20];
-    memory.read(function, &mut code).ok()?;
+    memory.read(function, &mut code)?;
     let skip = if code.starts_with(&[0xf3, 0x0f, 0x1e, 0xfa]) { 4 } else { 0 };
     let code = &code[skip..];
     if !code.starts_with(&[0x48, 0x8b, 0x05]) || code[7..16] != [0x64, 0x48, 0x03, 0x04, 0x25, 0, 0, 0, 0] {
@@ -454,7 +469,7 @@ fn errno_of(memory: &Memory, function: u64, fs_base: u64) -> Option<u64> {
     }
     let distance = i32::from_le_bytes(code[3..7].try_into().ok()?);
     let slot = (function + skip as u64 + 7).wrapping_add_signed(distance.into());
-    Some(fs_base.wrapping_add(memory.word(slot).ok()?))
+    Some(fs_base.wrapping_add(memory.word(slot)?))
 }
 
 fn why_failed(pid: u32, failed: &Failed) -> Error {

@@ -24,10 +24,11 @@ mod write;
 pub(crate) use predict::{Bucket, bucket, taken};
 pub(crate) use read::{Blocks, Known, head};
 
+use crate::aggregate;
 use crate::live::Live;
 use crate::report::Summary;
 use crate::stack::{StackId, Stacks};
-use crate::stream::{Brief, Events, Process, Reader};
+use crate::stream::{Brief, Events, Process, Reader, is_whole};
 use model::{Error, Exit, Nanos, Result};
 use std::fs;
 use std::io;
@@ -119,22 +120,47 @@ pub struct Finished {
     pub before: u64,
     /// Bytes of the finished files.
     pub after: u64,
+    /// Processes that have sums in the place of events.
+    pub sums: u64,
+    /// Those of them whose sums do not have all events.
+    pub cut: u64,
+    /// Bytes of events that were not added up before thaw was killed, and cannot be any more: removed.
+    pub left_out: u64,
 }
 
-/// Rewrites all streams of a recording whose processes have ended, and removes them.
+/// Rewrites all streams of a recording whose processes have ended, and removes them; also those beside sums that a killed thaw left: if a part of the
+/// stream was freed, the rest cannot be read without it.
 ///
 /// Killed at any moment, it leaves each stream or its finished file, and does the rest when it is called again.
 ///
 /// # Errors
 /// The recording cannot be read, its directory cannot be written, a process still writes it.
 pub fn finish(directory: &Path, progress: &mut dyn FnMut(u64)) -> Result<Finished> {
-    let reader = Reader::open(directory)?;
+    let mut reader = Reader::open(directory)?;
     prepare(&reader)?;
+    // Where thaw was killed early, the stream still has everything, and more than the sums.
+    let summed = reader.processes().iter().filter(|process| process.is_summed());
+    let mut again = false;
+    for sums in summed.map(|process| &process.file) {
+        let stream = sums.with_extension(STREAM);
+        if stream.exists() && is_whole(&stream)? {
+            remove(sums)?;
+            again = true;
+        }
+    }
+    if again {
+        reader = Reader::open(directory)?;
+    }
     let mut done = Finished::default();
     for process in reader.processes() {
         if is_stream(&process.file) {
             one(&reader, process, &mut done)?;
             progress(done.events);
+        } else if process.is_summed() {
+            let sums = aggregate::finish(process)?;
+            done.sums += 1;
+            done.cut += u64::from(!sums.whole);
+            done.left_out += sums.left_out;
         }
     }
     Ok(done)
@@ -189,9 +215,9 @@ fn remove_leftovers(directory: &Path) -> Result<()> {
     for entry in fs::read_dir(directory).map_err(cannot)? {
         let path = entry.map_err(cannot)?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let half = name.starts_with('.') && name.contains(&format!(".{EXTENSION}.thaw-"));
+        let half = |extension| name.starts_with('.') && name.contains(&format!(".{extension}.thaw-"));
         let done = is_stream(&path) && path.with_extension(EXTENSION).exists();
-        if half || done {
+        if half(EXTENSION) || half(aggregate::EXTENSION) || done {
             remove(&path)?;
         }
     }

@@ -39,7 +39,7 @@ use heap_wire::{PAGE, map, origin, stop, tier};
 use lane::{Common, Lane, Taken};
 use model::{Bytes, Error, Exit, Nanos, Result, Warning, WarningKind, shown};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::ffi::OsStringExt;
@@ -503,6 +503,29 @@ fn each_chunk(file: &File, path: &Path, mut visit: impl FnMut(wire::Chunk, u64))
 /// Where the chunks of a stream end: what follows was only allocated ahead.
 pub(crate) fn end_of(file: &File, path: &Path) -> Result<u64> {
     each_chunk(file, path, |_, _| {})
+}
+
+/// Whether nothing of a stream was freed while it was followed: of each lane the first chunk is still there.
+pub(crate) fn is_whole(path: &Path) -> Result<bool> {
+    let file = open(path)?;
+    let mut begun = HashSet::new();
+    let mut offset = PAGE as u64;
+    let mut header = [0; size_of::<heap_wire::ChunkHeader>()];
+    while read_at(&file, path, &mut header, offset)? == header.len() {
+        match wire::chunk(&header) {
+            Some(chunk) if chunk.sequence > 0 && !begun.contains(&chunk.lane) => return Ok(false),
+            Some(chunk) => {
+                begun.insert(chunk.lane);
+                offset += u64::from(chunk.bytes);
+            }
+            // What was freed may be long.
+            None => match rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(offset + PAGE as u64)) {
+                Ok(data) => offset = data & !(PAGE as u64 - 1),
+                Err(_) => break,
+            },
+        }
+    }
+    Ok(true)
 }
 
 /// Ticks per second from the longest-lived process: good to a few millionths after a second.

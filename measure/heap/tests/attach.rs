@@ -1,6 +1,11 @@
 //! Attaching to running programs: they must not notice, and what they do meanwhile must be seen.
 #![cfg(target_arch = "x86_64")]
 
+#[path = "attach/browsers.rs"]
+mod browsers;
+#[path = "attach/refused.rs"]
+mod refused;
+
 use heap::attach::{self, Plan};
 use heap::record::{self, Existing, FreeStacks, Phase, Recording};
 use heap::report::Report;
@@ -298,7 +303,10 @@ fn an_allocator_of_the_program_is_recorded_too() {
 #[test]
 fn python_goes_on() {
     let Some(bench) = Bench::new() else { return };
-    let script = "import sys\nprint('ready', flush=True)\nimport threading\nover = []\n\
+    // It maps its C library a second time, to read in it, as those do that name addresses.
+    let script = "import sys, mmap, threading\nover = []\n\
+        path = [line.split()[5] for line in open('/proc/self/maps') if '/libc' in line][0]\n\
+        file = open(path, 'rb')\nkept = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)\nprint('ready', flush=True)\n\
         def work():\n  while not over:\n    [bytearray(n) for n in range(600, 900)]\n\
         t = threading.Thread(target=work)\nt.start()\nsys.stdin.read()\nover.append(1)\nt.join()\nprint('whole')\n";
     let mut python = Command::new("python3");
@@ -312,120 +320,6 @@ fn python_goes_on() {
         assert!(report.processes[0].allocations > 0);
     }
     assert_eq!(running.end(), "whole");
-}
-
-/// What an attempt is refused with.
-fn refusal(bench: &Bench, pid: u32) -> String {
-    let error = attach::run(&bench.plan(pid, 0.01), "test", &mut |_| {}).unwrap_err();
-    assert!(!bench.path("out.heap").exists(), "no recording is left");
-    error.to_string()
-}
-
-#[test]
-fn what_cannot_be_attached_to_is_told_why() {
-    let Some(bench) = Bench::new() else { return };
-    assert!(refusal(&bench, std::process::id()).contains("thaw itself"));
-    let gone = Command::new("true").spawn().map(|mut child| (child.id(), child.wait())).unwrap().0;
-    assert!(refusal(&bench, gone).contains("there is no process"));
-    let mut zombie = Command::new("true").spawn().unwrap();
-    while os::process::stat(zombie.id()).is_some_and(|stat| stat.state != 'Z') {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    assert!(refusal(&bench, zombie.id()).contains("zombie"));
-    zombie.wait().unwrap();
-    if os::process::comm(2).as_deref() == Some("kthreadd") {
-        assert!(refusal(&bench, 2).contains("kernel"));
-    }
-    let program = bench.compile("running", &[]);
-    let mut stopped = Running::start(Command::new(&program).arg("1"));
-    let threads = os::ptrace::threads(stopped.pid()).unwrap();
-    assert!(refusal(&bench, threads[1].cast_unsigned()).contains("cannot attach to a thread"));
-    // SAFETY: takes numbers.
-    unsafe { libc::kill(stopped.pid().cast_signed(), libc::SIGSTOP) };
-    while os::process::stat(stopped.pid()).is_some_and(|stat| stat.state != 'T') {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    assert!(refusal(&bench, stopped.pid()).contains("it is stopped"));
-    // SAFETY: takes numbers.
-    unsafe { libc::kill(stopped.pid().cast_signed(), libc::SIGCONT) };
-    assert_eq!(stopped.end(), "whole");
-
-    let fixed = bench.path("fixed");
-    let source = root().join("fixtures/heap/later.c");
-    let built = Command::new("cc").args(["-w", "-static", "-o"]).arg(&fixed).arg(&source).status().unwrap();
-    if built.success() {
-        let running = Running::start(&mut Command::new(&fixed));
-        assert!(refusal(&bench, running.pid()).contains("statically linked"));
-    }
-    let narrow = bench.path("narrow");
-    let built = Command::new("i686-linux-gnu-gcc").args(["-w", "-static", "-o"]).arg(&narrow).arg(&source).status();
-    if built.is_ok_and(|status| status.success()) {
-        let running = Running::start(&mut Command::new(&narrow));
-        assert!(refusal(&bench, running.pid()).contains("no x86-64 program"));
-    }
-}
-
-#[test]
-fn sandboxes_and_tracers_are_seen() {
-    let Some(bench) = Bench::new() else { return };
-    let program = bench.compile("later", &[]);
-    let mut sandboxed = Command::new(&program);
-    // SAFETY: two system calls between fork and exec: a filter that allows everything.
-    unsafe {
-        sandboxed.pre_exec(|| {
-            let mut allow = [libc::sock_filter { code: 6, jt: 0, jf: 0, k: 0x7fff_0000 }];
-            let filter = libc::sock_fprog { len: 1, filter: allow.as_mut_ptr() };
-            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-            match libc::prctl(libc::PR_SET_SECCOMP, 2, &raw const filter) {
-                0 => Ok(()),
-                _ => Err(std::io::Error::last_os_error()),
-            }
-        })
-    };
-    let running = Running::start(&mut sandboxed);
-    assert!(refusal(&bench, running.pid()).contains("sandbox"));
-
-    let traced = Running::start(&mut Command::new(&program));
-    let told = os::ptrace::apart(|| {
-        let held = os::ptrace::stop(traced.pid(), &[], Duration::from_secs(5)).unwrap();
-        let told = refusal(&bench, traced.pid());
-        drop(held);
-        told
-    });
-    assert!(told.contains("traced already"), "{told}");
-
-    let recorded = Running::start(
-        Command::new(&program).env("LD_PRELOAD", agent()).env("THAW_HEAP", format!("dir={}", bench.0.path().display())),
-    );
-    assert!(refusal(&bench, recorded.pid()).contains("recorded already"));
-}
-
-#[test]
-fn another_root_directory_is_seen() {
-    let Some(bench) = Bench::new() else { return };
-    if !testing::root_or_skip() {
-        return;
-    }
-    let program = bench.compile("later", &[]);
-    let mut apart = Command::new("unshare");
-    // Another file system where the recording is: what a container has.
-    apart
-        .args(["-m", "sh", "-c", "exec 9<\"$1\"; mount -t tmpfs none \"$0\"; exec /proc/self/fd/9"])
-        .arg(bench.0.path())
-        .arg(&program);
-    let Ok(mut child) = apart.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() else {
-        return testing::skip("needs unshare");
-    };
-    let mut line = String::new();
-    let _ = BufReader::new(child.stdout.take().unwrap()).read_line(&mut line);
-    if line != "ready\n" {
-        let _ = child.wait();
-        return testing::skip("needs to mount in a namespace");
-    }
-    let told = refusal(&bench, child.id());
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert!(told.contains("container"), "{told}");
 }
 
 const VICTIM: &str = "THAW_TEST_ATTACH_TO";
@@ -473,15 +367,24 @@ impl Thaw {
 
     /// Waits for a line that begins so.
     fn says(&mut self, what: &str) -> String {
+        self.says_one_of(&[what])
+    }
+
+    /// That it records, or why it does not.
+    fn began(&mut self) -> String {
+        self.says_one_of(&["Running", "refused"])
+    }
+
+    fn says_one_of(&mut self, what: &[&str]) -> String {
         let mut all = Vec::new();
         for line in self.lines.by_ref() {
             let line = line.unwrap();
-            if line.starts_with(what) {
+            if what.iter().any(|what| line.starts_with(what)) {
                 return line;
             }
             all.push(line);
         }
-        panic!("it did not say {what}, but {all:?}")
+        panic!("it did not say {what:?}, but {all:?}")
     }
 }
 
@@ -670,117 +573,4 @@ fn a_thread_that_the_kernel_holds_is_waited_for() {
     bench.attach(running.pid(), 0.01);
     assert_eq!(running.line(), "done");
     assert_eq!(running.end(), "");
-}
-
-#[test]
-fn more_is_told_about_what_cannot_be_attached_to() {
-    let Some(bench) = Bench::new() else { return };
-    let program = bench.compile("later", &[]);
-    let mut strict = Running::start(&mut Command::new(&program));
-    strict.say("s\n");
-    assert_eq!(strict.line(), "done");
-    assert!(refusal(&bench, strict.pid()).contains("strict seccomp mode"));
-
-    let source = bench.path("go.c");
-    let text = "__attribute__((section(\".note.go.buildid\"))) char id[16];\n\
-        int main(void) { char c; write(1, \"ready\\n\", 6); return read(0, &c, 1); }\n";
-    std::fs::write(&source, text).unwrap();
-    let built = Command::new("cc").args(["-w", "-static", "-o"]).arg(bench.path("go")).arg(&source).status().unwrap();
-    if built.success() {
-        let running = Running::start(&mut Command::new(bench.path("go")));
-        assert!(refusal(&bench, running.pid()).contains("a Go program"));
-    }
-    let musl = bench.path("musl");
-    let source = root().join("fixtures/heap/later.c");
-    let built = Command::new("musl-gcc").args(["-w", "-o"]).arg(&musl).arg(&source).status();
-    if built.is_ok_and(|status| status.success()) {
-        let running = Running::start(&mut Command::new(&musl));
-        let told = refusal(&bench, running.pid());
-        assert!(told.contains("only glibc is known") && told.contains("musl"), "{told}");
-    }
-}
-
-#[test]
-fn a_process_of_another_user_needs_root() {
-    const NOBODY: u32 = 65534;
-    let Some(bench) = Bench::new() else { return };
-    if !testing::root_or_skip() {
-        return;
-    }
-    let program = bench.compile("later", &[]);
-    let running = Running::start(&mut Command::new(&program));
-    let mut command = Thaw::command(running.pid(), Path::new("/tmp/thaw-test-refused.heap"), &bench.path("state"));
-    command.uid(NOBODY).gid(NOBODY);
-    let Ok(mut child) = command.spawn() else {
-        return testing::skip("needs a test program that other users reach");
-    };
-    let mut said = String::new();
-    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
-    child.wait().unwrap();
-    let wanted = format!("the process is user 0's, thaw is user {NOBODY}'s: run thaw as root");
-    assert!(said.contains("the kernel does not allow it") && said.contains(&wanted), "{said}");
-}
-
-#[test]
-fn a_browser_goes_on() {
-    let Some(bench) = Bench::new() else { return };
-    let mut chromium = Command::new("chromium");
-    chromium
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0", "about:blank"])
-        .arg(format!("--user-data-dir={}", bench.path("profile").display()))
-        .env("HOME", bench.0.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
-    let Ok(child) = chromium.spawn() else { return testing::skip("needs chromium") };
-    let mut browser = Browser(child);
-    let pid = browser.0.id();
-    let mut told = BufReader::new(browser.0.stderr.take().unwrap()).lines().map_while(std::result::Result::ok);
-    let Some(address) = told.find_map(|line| line.strip_prefix("DevTools listening on ws://").map(str::to_owned))
-    else {
-        return testing::skip("needs a chromium that starts here");
-    };
-    let address = address.split('/').next().unwrap().to_owned();
-    // Nobody else reads what it says.
-    std::thread::spawn(move || told.for_each(drop));
-    let ask = || {
-        let mut stream = std::net::TcpStream::connect(&address).unwrap();
-        write!(stream, "GET /json/version HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        let _ = BufReader::new(stream).take(15).read_to_string(&mut answer);
-        answer
-    };
-    for _ in 0..2 {
-        let (recording, report) = bench.attach_and(pid, 0.1, |_| assert_eq!(ask(), "HTTP/1.1 200 OK"));
-        let process = &report.processes[0];
-        assert!(process.allocations > 0 && process.tiers == ["detour"], "{process:#?}");
-        assert_eq!(recording.running, [pid]);
-        assert_eq!(holds(pid), [""; 0]);
-    }
-    let mut attached = 0;
-    for child in os::process::descendants(pid) {
-        let kind = std::fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap_or_default();
-        if kind.contains("--type=renderer") {
-            bench.attach(child, 0.05);
-            attached += 1;
-        }
-    }
-    assert!(attached > 0, "no renderer");
-    assert_eq!(ask(), "HTTP/1.1 200 OK");
-    assert_eq!(browser.0.try_wait().unwrap(), None);
-}
-
-/// Ends with its children.
-struct Browser(Child);
-
-impl Drop for Browser {
-    fn drop(&mut self) {
-        let children = os::process::descendants(self.0.id());
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-        for child in children {
-            // SAFETY: takes numbers; those that have ended by themselves are not found.
-            unsafe { libc::kill(child.cast_signed(), libc::SIGKILL) };
-        }
-    }
 }

@@ -377,3 +377,20 @@ fn a_finisher_killed_at_any_system_call_leaves_the_stream_or_the_finished_file()
     assert!(ended, "the victim has fewer system calls than that");
     assert_eq!(seen, [true; 3], "kills before the file, between file and removal, after");
 }
+
+#[test]
+fn a_stream_of_which_nothing_was_freed_has_more_than_the_sums_beside_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut lane = Lane::new(0, 7);
+    (1..=5).for_each(|index| lane.event(kind::MALLOC, 10, 4096 * index, 16, None));
+    recording(folder.path(), &[lane]);
+    let stream = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    let stream = stream.into_iter().find(|path| path.extension().is_some_and(|extension| extension == "stream"));
+    fs::write(stream.unwrap().with_extension("sums"), "of nothing").unwrap();
+    assert!(Reader::open(folder.path()).unwrap().processes()[0].is_summed());
+    let done = finish::finish(folder.path(), &mut |_| {}).unwrap();
+    assert_eq!((done.streams, done.sums, done.left_out), (1, 0, 0));
+    let reader = Reader::open(folder.path()).unwrap();
+    assert!(!reader.processes()[0].is_summed());
+    assert_eq!(heap::report::report(&reader).unwrap().processes[0].allocations, 5);
+}

@@ -43,16 +43,30 @@ pub fn finishing(events: u64) -> String {
 pub fn finished(document: &FinishDocument, width: usize) -> Page {
     let mut page = Page::new(width);
     let file = harmless(&model::shown(&document.file));
-    if document.streams == 0 {
+    if document.streams == 0 && document.sums == 0 {
         page.line(&format!("{file} is finished already"));
-        return page;
     }
-    let streams = units::plural(document.streams, "process", "processes");
-    let (before, after) = (units::bytes(document.before_bytes), units::bytes(document.after_bytes));
-    page.line(&format!(
-        "{file}: {} of {streams}, {before} before, {after} now",
-        units::plural(document.events, "event", "events")
-    ));
+    if document.streams > 0 {
+        let streams = units::plural(document.streams, "process", "processes");
+        let (before, after) = (units::bytes(document.before_bytes), units::bytes(document.after_bytes));
+        let events = units::plural(document.events, "event", "events");
+        page.line(&format!("{file}: {events} of {streams}, {before} before, {after} now"));
+    }
+    if document.sums > 0 {
+        let sums = units::plural(document.sums, "process", "processes");
+        let state = match document.cut {
+            0 => "they are complete".to_owned(),
+            _ => format!("those of {} do not have all events", document.cut),
+        };
+        page.line(&format!("{file}: sums of {sums} in the place of events, which stay as they are; {state}"));
+        if document.left_out_bytes.0 > 0 {
+            let left_out = units::bytes(document.left_out_bytes);
+            page.line(&format!("removed: {left_out} of events that were not added up before thaw was killed; without what was before them they say nothing"));
+        }
+        if document.cut > 0 {
+            page.line(&format!("what is missing: thaw heap report {file}"));
+        }
+    }
     page
 }
 

@@ -55,6 +55,12 @@ pub struct FinishDocument {
     pub before_bytes: Bytes,
     /// Size of what was written in their place.
     pub after_bytes: Bytes,
+    /// Processes that have sums in the place of events.
+    pub sums: u64,
+    /// Those of them whose sums do not have all events.
+    pub cut: u64,
+    /// Size of events that were not added up before thaw was killed, and cannot be any more: removed.
+    pub left_out_bytes: Bytes,
 }
 
 /// Does what was asked.
@@ -162,6 +168,9 @@ fn finish(args: &FinishArgs, quiet: bool) -> Result<Exit> {
         events: done.events,
         before_bytes: Bytes(done.before),
         after_bytes: Bytes(done.after),
+        sums: done.sums,
+        cut: done.cut,
+        left_out_bytes: Bytes(done.left_out),
     };
     if args.json {
         output::json(&document)?;

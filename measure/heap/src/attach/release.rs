@@ -3,6 +3,7 @@
 //! That makes system calls only, so any thread may be borrowed for it, and the others stay stopped meanwhile: some tenths of a millisecond.
 
 use super::call::Borrowed;
+use super::objects::Still;
 use super::safe::is_in_sequence;
 use super::target::Target;
 use super::{Guest, Room, TO_STOP, Ways, guest_symbols, loaded_guest, read_shared};
@@ -19,6 +20,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Does it for the process and its children; returns those that still hold their streams.
 pub fn all(target: &mut Target, running: &[u32], stopped: &mut Stopped) -> Vec<u32> {
+    // Libraries that came meanwhile are on its stacks too.
+    if target.objects.look_again().is_err() {
+        return running.to_vec();
+    }
     let Ok(ways) = Ways::of(target) else { return running.to_vec() };
     let Some((path, range)) = loaded_guest(target) else { return running.to_vec() };
     let Ok(guest) = guest_symbols(target, &path) else { return running.to_vec() };
@@ -41,7 +46,7 @@ pub fn all(target: &mut Target, running: &[u32], stopped: &mut Stopped) -> Vec<u
 
 /// `Some(false)`: another moment may do; `None`: none will. A child has the same objects in the same places as the process that it was forked from.
 fn release(
-    target: &mut Target,
+    target: &Target,
     pid: u32,
     guest: &Guest,
     range: &Range<u64>,
@@ -52,14 +57,15 @@ fn release(
     let began = Instant::now();
     let mut threads = ptrace::stop(pid, &[], TO_STOP).ok()?;
     let done = (|| {
-        if threads.iter().any(|thread| is_in_guest(target, &memory, range, thread)) {
+        let still = Still::new(&memory);
+        if threads.iter().any(|thread| is_in_guest(target, &still, range, thread)) {
             return Some(false);
         }
-        let room = Room::of(pid);
+        let room = Room::of(pid, &std::fs::read(format!("/proc/{pid}/maps")).ok()?);
         let fits = |thread: &Thread| {
             let registers = thread.registers().ok()?;
             let fits = !thread.has_signal()
-                && !is_in_sequence(thread, &registers, &memory)
+                && !is_in_sequence(thread, &registers, &still)
                 && room.is_enough(thread, &registers, STACK);
             fits.then_some(())
         };
@@ -80,11 +86,11 @@ fn release(
     done
 }
 
-fn is_in_guest(target: &mut Target, memory: &Memory, guest: &Range<u64>, thread: &Thread) -> bool {
+fn is_in_guest(target: &Target, memory: &Still<'_>, guest: &Range<u64>, thread: &Thread) -> bool {
     /// Between a hook and the function behind it are a few words, pushed by a copy of the function's beginning.
     const BEGINNING: u64 = 16;
     let Ok(registers) = thread.registers() else { return false };
-    let pushed = (0..BEGINNING).filter_map(|word| memory.word(registers.rsp + 8 * word).ok());
-    let copied = target.objects.at(registers.rip).is_none() && pushed.into_iter().any(|word| guest.contains(&word));
+    let mut pushed = (0..BEGINNING).filter_map(|word| memory.word(registers.rsp.wrapping_add(8 * word)));
+    let copied = target.objects.at(registers.rip).is_none() && pushed.any(|word| guest.contains(&word));
     copied || target.objects.walk(memory, &registers).iter().any(|frame| guest.contains(&frame.pc))
 }

@@ -4,7 +4,7 @@
 //! So only the borrowed thread must hold nothing: it is in code outside of the C library, or waits in a system call that neither the
 //! allocator nor the dynamic linker makes, and none of its callers is one of these, also not behind a signal handler.
 
-use super::objects::{Frame, Objects};
+use super::objects::{Frame, Objects, Still};
 use super::target::Target;
 use heap_wire::attach::BYTES;
 use os::ptrace::{Memory, Registers, Replaced, Thread};
@@ -87,8 +87,8 @@ pub struct Code {
 
 impl Code {
     /// Looks functions up.
-    pub fn of(target: &mut Target, guest: Range<u64>) -> Self {
-        let objects = &mut target.objects;
+    pub fn of(target: &Target, guest: Range<u64>) -> Self {
+        let objects = &target.objects;
         let range = |objects: &Objects, path| {
             objects.loaded.iter().find(|it| it.path == path).map_or(0..0, |it| it.range.clone())
         };
@@ -118,9 +118,9 @@ impl Code {
     }
 
     /// Whether the process may be changed now at all.
-    pub fn is_quiet(&self, memory: &Memory, stacks: &[(i32, Registers, Vec<Frame>)]) -> Result<(), NotNow> {
+    pub fn is_quiet(&self, memory: &Still<'_>, stacks: &[(i32, Registers, Vec<Frame>)]) -> Result<(), NotNow> {
         // struct r_debug: version, list, function, state; 0: consistent.
-        if self.debug.is_some_and(|at| memory.word(at + 24).is_ok_and(|state| state & 0xffff_ffff != 0)) {
+        if self.debug.is_some_and(|at| memory.word(at + 24).is_some_and(|state| state & 0xffff_ffff != 0)) {
             return Err(NotNow::Changing);
         }
         for (_, _, frames) in stacks {
@@ -140,7 +140,7 @@ impl Code {
         thread: &Thread,
         registers: &Registers,
         frames: &[Frame],
-        memory: &Memory,
+        memory: &Still<'_>,
         keeps_errno: bool,
     ) -> Result<u8, NotNow> {
         if thread.has_signal() {
@@ -172,25 +172,18 @@ impl Code {
     pub fn is_free(memory: &Memory, threads: &[Thread], places: &[Replaced]) -> std::io::Result<bool> {
         /// A signal handler's frame, and what it interrupted, is this near.
         const NEAR: usize = 64 << 10;
-        let inside =
-            |pc: u64| places.iter().any(|place| (place.address + 1..place.address + BYTES as u64).contains(&pc));
+        let mut starts: Vec<u64> = places.iter().map(|place| place.address).collect();
+        starts.sort_unstable();
+        let inside = |pc: u64| {
+            let before = starts.partition_point(|start| *start < pc);
+            before > 0 && pc - starts[before - 1] < BYTES as u64
+        };
         let mut stack = vec![0; NEAR];
         for thread in threads {
             let registers = thread.registers()?;
-            if inside(registers.rip) {
-                return Ok(false);
-            }
-            let mut read = 0;
-            while read < NEAR && memory.read(registers.rsp + read as u64, &mut stack[read..read + 4096]).is_ok() {
-                read += 4096;
-            }
-            // Pages end at multiples of their size, not where this reading stopped.
-            let rest = (4096 - (registers.rsp as usize + read) % 4096) % 4096;
-            if read < NEAR && memory.read(registers.rsp + read as u64, &mut stack[read..read + rest]).is_ok() {
-                read += rest;
-            }
+            let read = memory.read_mapped(registers.rsp, &mut stack);
             let words = stack[..read].chunks_exact(8).filter_map(|word| word.try_into().ok()).map(u64::from_le_bytes);
-            if words.into_iter().any(inside) {
+            if inside(registers.rip) || words.into_iter().any(inside) {
                 return Ok(false);
             }
         }
@@ -199,15 +192,15 @@ impl Code {
 }
 
 /// Whether a thread is in a restartable sequence, which the kernel would forget when the thread is taken out of it.
-pub fn is_in_sequence(thread: &Thread, registers: &Registers, memory: &Memory) -> bool {
+pub fn is_in_sequence(thread: &Thread, registers: &Registers, memory: &Still<'_>) -> bool {
     let in_call = registers.orig_rax.cast_signed() >= 0;
     !in_call && thread.rseq().is_some_and(|at| memory.word(at + 8).unwrap_or(1) != 0)
 }
 
 /// Whether an address is behind a `syscall` instruction.
-fn is_after_call(memory: &Memory, pc: u64) -> bool {
+fn is_after_call(memory: &Still<'_>, pc: u64) -> bool {
     let mut code = [0; 2];
-    memory.read(pc.wrapping_sub(2), &mut code).is_ok() && code == [0x0f, 0x05]
+    memory.read(pc.wrapping_sub(2), &mut code).is_some() && code == [0x0f, 0x05]
 }
 
 /// System calls in which a program waits for something. An allocator of its own may wait for its lock by futex.

@@ -35,6 +35,19 @@ pub fn cannot(pid: u32, cause: impl Into<String>) -> Error {
     Error::new(Exit::Machine, "cannot attach to process", pid).because(cause.into())
 }
 
+/// Who traces one of its threads.
+fn tracer(pid: u32) -> Option<u32> {
+    let tracer =
+        |tid: i32| status_value(tid.cast_unsigned(), "TracerPid")?.parse::<u32>().ok().filter(|tracer| *tracer != 0);
+    os::ptrace::threads(pid).ok()?.into_iter().find_map(tracer)
+}
+
+fn traced(pid: u32, tracer: u32) -> Error {
+    let who = os::process::comm(tracer).unwrap_or_default();
+    cannot(pid, format!("it is traced already, by process {tracer} ({who})"))
+        .hint("a process has one tracer: end that first, or try again when it has ended")
+}
+
 /// The kernel said no.
 pub fn refused(pid: u32, cause: &std::io::Error) -> Error {
     if cause.raw_os_error() == Some(libc::ESRCH) {
@@ -43,19 +56,29 @@ pub fn refused(pid: u32, cause: &std::io::Error) -> Error {
     if cause.raw_os_error().is_none() {
         return cannot(pid, cause.to_string());
     }
+    // What a thread of ours traces is refused for another reason.
+    let is_ours = |tracer: &u32| Path::new(&format!("/proc/self/task/{tracer}")).exists();
+    if let Some(tracer) = tracer(pid).filter(|tracer| !is_ours(tracer)) {
+        return traced(pid, tracer);
+    }
     let error = cannot(pid, format!("the kernel does not allow it ({cause})"));
     // Real, effective, saved, of the file system.
     let users = |pid| status_value(pid, "Uid").unwrap_or_default();
     let (theirs, ours) = (users(pid), users(std::process::id()));
     let effective = |users: &str| users.split_ascii_whitespace().nth(1).unwrap_or("?").to_owned();
-    if effective(&theirs) != effective(&ours) {
+    let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    if effective(&ours) == "0" && scope.trim() != "3" {
+        return error.hint(
+            "thaw is root, and something stronger forbids it: no CAP_SYS_PTRACE (a container), a security module, or another process that traced it at that moment: then try again",
+        );
+    }
+    if effective(&ours) != "0" && effective(&theirs) != effective(&ours) {
         return error.hint(format!(
             "the process is user {}'s, thaw is user {}'s: run thaw as root",
             effective(&theirs),
             effective(&ours)
         ));
     }
-    let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
     match scope.trim() {
         "3" => {
             error.hint("/proc/sys/kernel/yama/ptrace_scope is 3: nobody may attach until the machine is started again")
@@ -74,7 +97,8 @@ impl Target {
     /// # Errors
     /// It cannot be attached to, and why.
     pub fn of(pid: u32) -> Result<Self> {
-        let gone = || Error::new(Exit::Usage, "there is no process", pid);
+        let gone =
+            || Error::new(Exit::Usage, "there is no process", pid).hint("its number, by its name: pgrep -a NAME");
         let stat = os::process::stat(pid).ok_or_else(gone)?;
         if pid == std::process::id() {
             return Err(
@@ -93,14 +117,12 @@ impl Target {
         if stat.state == 'T' {
             return Err(cannot(pid, "it is stopped").hint(format!("let it go on first: kill -CONT {pid}")));
         }
-        let tracer: u32 = value("TracerPid").parse().unwrap_or(0);
-        if tracer != 0 {
-            let who = os::process::comm(tracer).unwrap_or_default();
-            return Err(cannot(pid, format!("it is traced already, by process {tracer} ({who})")));
+        if let Some(tracer) = tracer(pid) {
+            return Err(traced(pid, tracer));
         }
         // Kernel threads have no memory.
         if status_value(pid, "VmSize").is_none() {
-            return Err(cannot(pid, "it is a thread of the kernel"));
+            return Err(cannot(pid, "it is a thread of the kernel").hint("only programs can be recorded"));
         }
         for tid in os::ptrace::threads(pid).map_err(|_| gone())? {
             let mode = status_value(tid.cast_unsigned(), "Seccomp").unwrap_or_default();
@@ -108,7 +130,8 @@ impl Target {
                 return Err(cannot(
                     pid,
                     "it is in strict seccomp mode, in which the kernel kills it for any system call but read, write and _exit",
-                ));
+                )
+                .hint("record it from its start: thaw heap run"));
             }
             if !matches!(mode.as_str(), "" | "0") {
                 return Err(cannot(pid, "it is in a sandbox (seccomp): the guest could not open its files, or the process would be killed for it")
@@ -122,7 +145,8 @@ impl Target {
         let objects = Objects::of(pid).map_err(|cause| refused(pid, &cause))?;
         // The file behind this name may have any other.
         if let Some(musl) = interpreter(pid).filter(|name| name.contains("/ld-musl")) {
-            return Err(cannot(pid, format!("its C library is musl ({musl}); only glibc is known")));
+            return Err(cannot(pid, format!("its C library is musl ({musl}); only glibc is known"))
+                .hint("build it for glibc to record it"));
         }
         let library = objects.named(|name| name == "libc.so.6" || name.starts_with("libc-2."));
         let loader = objects.named(|name| name.starts_with("ld-linux-x86-64") || name.starts_with("ld-2."));

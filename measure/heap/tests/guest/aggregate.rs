@@ -336,8 +336,21 @@ fn a_killed_thaw_leaves_a_program_that_ends_and_a_recording_that_says_so() {
     for said in ["its thaw was killed", "lost", "bytes of events were not"] {
         assert!(report.warnings.iter().any(|warning| warning.text.contains(said)), "{said}: {:#?}", report.warnings);
     }
-    heap::finish::finish(&output, &mut |_| {}).unwrap();
-    heap::report::report(&Reader::open(&output).unwrap()).unwrap();
+    // What is in the stream cannot be added any more: the sums say so, and have what it said.
+    let blocks = |report: &heap::report::Report| report.processes.iter().map(|it| it.allocations).collect::<Vec<_>>();
+    let done = heap::finish::finish(&output, &mut |_| {}).unwrap();
+    assert!(done.sums > 0 && done.cut > 0 && done.left_out > 0, "{done:?}");
+    let is_stream = |path: &Path| path.extension().is_some_and(|extension| extension == "stream");
+    assert!(!output.read_dir().unwrap().any(|entry| is_stream(&entry.unwrap().path())));
+    for _ in 0..2 {
+        let finished = heap::report::report(&Reader::open(&output).unwrap()).unwrap();
+        assert_eq!(blocks(&finished), blocks(&report));
+        for said in ["its thaw was killed", "lost", "bytes of events were not before its thaw was killed"] {
+            assert!(finished.warnings.iter().any(|it| it.text.contains(said)), "{said}: {:#?}", finished.warnings);
+        }
+        let again = heap::finish::finish(&output, &mut |_| {}).unwrap();
+        assert_eq!((again.sums, again.cut, again.left_out, again.streams), (done.sums, done.cut, 0, 0));
+    }
 }
 
 #[test]
