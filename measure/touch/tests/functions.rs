@@ -194,6 +194,18 @@ fn a_stripped_program_has_the_same_calls_without_names() {
 }
 
 #[test]
+fn a_path_may_hold_any_bytes() {
+    use std::os::unix::ffi::OsStrExt;
+    let Some(workshop) = Workshop::new() else { return };
+    let Some(program) = workshop.compile("plug.c", "plain", &["-Dnever_called=main"]) else { return };
+    let odd = workshop.folder.path().join(std::ffi::OsStr::from_bytes(b"not \xff UTF-8"));
+    std::fs::rename(program, &odd).unwrap();
+    let watched = watch([odd.as_os_str()]);
+    assert!(watched.calls(&odd).iter().any(|(_, name)| *name == Some("main")), "{:?}", watched.calls(&odd));
+    assert_eq!(watched.rows.processes[0].exe.as_deref(), Some(&*odd.canonicalize().unwrap()));
+}
+
+#[test]
 fn a_static_program_is_watched_and_what_it_opens_is_said_not_to_be() {
     let Some(workshop) = Workshop::new() else { return };
     let Some(program) = workshop.compile("exact.c", "static", &["-static"]) else { return };

@@ -145,7 +145,7 @@ fn rows(seen: &Seen, t0_ns: u64) -> TraceRows {
             pid: process.pid.cast_unsigned(),
             parent: process.parent.cast_unsigned(),
             comm: process.comm.clone(),
-            exe: process.exe.clone(),
+            exe: process.exe.clone().map(Into::into),
             start_ns: since(process.start_ns),
             end_ns: process.end_ns.map(since),
         })
@@ -155,7 +155,7 @@ fn rows(seen: &Seen, t0_ns: u64) -> TraceRows {
 
 fn file_row(file: &SeenFile, bytes: &[u8]) -> FileRow {
     FileRow {
-        path: file.path.clone(),
+        path: file.path.clone().into(),
         kind: FileKind::Regular,
         owner: Owner::System,
         dev: file.dev,

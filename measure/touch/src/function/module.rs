@@ -106,7 +106,7 @@ impl Module {
 
     fn seen(&self, (dev, ino): (u64, u64)) -> SeenFile {
         SeenFile {
-            path: self.path.clone(),
+            path: self.path.clone().into(),
             dev,
             ino,
             size: self.size,

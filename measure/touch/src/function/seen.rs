@@ -1,8 +1,8 @@
-//! What the tracer saw, on its way from the process that traces to thaw.
+//! What the tracer saw, on its way from the process that traces to thaw. Paths may hold any bytes: they travel as `OsString`.
 
 use model::StartsFrom;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::ffi::OsString;
 
 /// All of it. Times are CLOCK_MONOTONIC.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ pub struct Seen {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SeenFile {
     /// As its process named it.
-    pub path: PathBuf,
+    pub path: OsString,
     /// Where it could be opened when it was mapped.
     pub dev: u64,
     /// Inode number.
@@ -67,7 +67,7 @@ pub struct SeenProcess {
     /// Its last name.
     pub comm: String,
     /// What it executed last.
-    pub exe: Option<PathBuf>,
+    pub exe: Option<OsString>,
     /// When it began.
     pub start_ns: u64,
     /// When it ended.

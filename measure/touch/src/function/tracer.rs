@@ -246,7 +246,7 @@ impl Tracer {
         let exe = os::process::exe(pid);
         if let Some(process) = self.processes.get_mut(&tracee.0) {
             process.comm = os::process::comm(pid).unwrap_or_default();
-            process.exe = exe.clone();
+            process.exe = exe.clone().map(Into::into);
         }
         let mut space = Space::new(tracee);
         let ignored = os::process::status_value(pid, "SigIgn").and_then(|mask| u64::from_str_radix(&mask, 16).ok());
