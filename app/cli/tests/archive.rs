@@ -173,6 +173,30 @@ fn a_killed_reorder_leaves_no_half_archive() {
 }
 
 #[test]
+fn an_interrupted_reorder_ends_and_leaves_nothing() {
+    let scratch = Scratch::new();
+    archive(&scratch);
+    let large: Vec<u8> = (0..24_u32 << 20).map(|at| (at.wrapping_mul(at >> 3) >> 7) as u8).collect();
+    scratch.write("tree/large", large);
+    scratch.thaw(["archive", "pack", "tree", "-o", "app.jar", "--store", "--force"]).exits(0);
+    scratch.write("list", "large\n");
+    let mut command = scratch.command();
+    command.args(["archive", "reorder", "app.jar", "--log", "list", "-o", "new.jar", "--deflate"]);
+    let mut child = Mortal(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    let pid = child.0.id();
+    let interrupt = 1_u64 << (rustix::process::Signal::INT.as_raw() - 1);
+    let caught = || u64::from_str_radix(&os::process::status_value(pid, "SigCgt").unwrap(), 16).unwrap();
+    while caught() & interrupt == 0 {
+        std::thread::yield_now();
+    }
+    let process = rustix::process::Pid::from_child(&child.0);
+    rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+    assert_eq!(child.0.wait().unwrap().code(), Some(130));
+    assert!(!scratch.path("new.jar").exists());
+    scratch.nothing_left();
+}
+
+#[test]
 fn the_new_archive_is_on_the_disk_before_it_has_its_name() {
     let scratch = Scratch::new();
     archive(&scratch);

@@ -46,7 +46,7 @@ fn files_in_memory_are_told_and_mistakes_are_named() {
     scratch.thaw(["frag"]).exits(2).complains("required");
     scratch.write("data/empty", "");
     scratch.thaw(["frag", "data", "--disk", "floppy"]).exits(2).complains("floppy");
-    scratch.thaw(["frag", "data"]).exits(0).says("0 files");
+    scratch.thaw(["frag", "data"]).exits(0).says("0 files").says("1 file without a place on the disk");
     if std::path::Path::new("/dev/shm").is_dir() {
         let file = tempfile::NamedTempFile::new_in("/dev/shm").unwrap();
         std::fs::write(file.path(), "x").unwrap();

@@ -22,10 +22,26 @@ pub struct Fresh {
     _entry: journal::Entry,
 }
 
+/// Nothing can be made beside a target. The hidden name would tell nobody what is wrong.
+pub fn no_place(target: &Path, cause: io::Error) -> Error {
+    let missing = cause.kind() == io::ErrorKind::NotFound;
+    let exit = if missing { Exit::Usage } else { Exit::Machine };
+    let error = Error::on(exit, "cannot write to", target).because(cause);
+    match missing {
+        true => error.hint(format!("the directory must exist: mkdir -p '{}'", model::shown(directory_of(target)))),
+        false => error,
+    }
+}
+
 impl Fresh {
     /// Creates one in the directory of `target`, open for reading and writing, for its owner alone.
     pub fn beside(target: &Path) -> Result<Self> {
-        let cannot = |cause: io::Error| Error::on(Exit::Machine, "cannot write to", target).because(cause);
+        let cannot = |cause: io::Error| no_place(target, cause);
+        // The rename would take the name of a device or a pipe away from everybody.
+        let is_stream = fs::read_link(target).is_ok_and(|leads_to| leads_to.starts_with("/proc"));
+        if is_stream || fs::metadata(target).is_ok_and(|about| !about.is_file()) {
+            return Err(cannot(io::Error::other("it is no regular file")));
+        }
         let name = target.file_name().ok_or_else(|| cannot(io::ErrorKind::IsADirectory.into()))?;
         let path = std::path::absolute(name_beside(target)).map_err(cannot)?;
         let directory = File::open(directory_of(&path)).map_err(cannot)?;
@@ -34,8 +50,7 @@ impl Fresh {
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
             let own = path.file_name().unwrap_or_default();
             let opened = rustix::fs::openat(&directory, own, flags, Mode::RUSR | Mode::WUSR);
-            let opened = opened.map_err(|cause| Error::on(Exit::Machine, "cannot create", &path).because(cause))?;
-            made = Some(File::from(opened));
+            made = Some(File::from(opened.map_err(|cause| cannot(cause.into()))?));
             Ok(())
         })?;
         let file = made.ok_or_else(|| Error::bug("the journal made no change"))?;

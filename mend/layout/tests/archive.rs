@@ -268,6 +268,32 @@ fn targets_are_not_replaced_by_accident() {
     let about = fs::metadata(&target).unwrap();
     assert_eq!(about.permissions().mode() & 0o7777, 0o640);
     assert_eq!(about.modified().unwrap(), fs::metadata(&original).unwrap().modified().unwrap());
+    // Devices, pipes and the names of streams stay what they are.
+    let (device, stream) = (home.path().join("device"), home.path().join("stream"));
+    std::os::unix::fs::symlink("/dev/null", &device).unwrap();
+    std::os::unix::fs::symlink("/proc/self/fd/1", &stream).unwrap();
+    for target in [&device, &stream] {
+        let refused = apply(&zip, &plan, &original, Target::Replace(target)).unwrap_err();
+        assert!(refused.to_string().contains("no regular file"), "{refused}");
+        assert!(target.is_symlink());
+    }
+    let nowhere = home.path().join("missing/b.zip");
+    let refused = apply(&zip, &plan, &original, Target::New(&nowhere)).unwrap_err();
+    assert!(refused.exit == Exit::Usage && refused.to_string().contains("missing/b.zip"), "{refused}");
+    assert!(refused.hint.is_some_and(|hint| hint.contains("mkdir -p") && hint.ends_with("missing'")));
+}
+
+#[test]
+fn a_packed_archive_is_as_private_as_other_new_files() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = tempfile::tempdir().unwrap();
+    fs::create_dir(home.path().join("tree")).unwrap();
+    fs::write(home.path().join("tree/file"), "content").unwrap();
+    let (usual, target) = (home.path().join("usual"), home.path().join("a.zip"));
+    fs::write(&usual, "").unwrap();
+    pack(&home.path().join("tree"), &[], &Options::default(), Target::New(&target)).unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
+    assert_eq!(mode(&target), mode(&usual));
 }
 
 #[test]

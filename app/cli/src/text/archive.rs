@@ -19,9 +19,10 @@ pub fn stat(document: &StatDocument, rows: usize, width: usize) -> Page {
     ));
     page.line(&compression(archive));
     page.line(&format!(
-        "directory: {} of {}{}",
+        "directory: {}, {}{}{}",
         place(archive.directory),
         units::bytes(archive.directory_size),
+        if archive.directory == DirectoryPlace::Both { " each" } else { "" },
         archive.hint.map(|hint| format!("; read-ahead hint {}", units::bytes(hint))).unwrap_or_default()
     ));
     if let (Some(used), Some(seen)) = (&archive.used, &document.order) {
@@ -56,9 +57,9 @@ fn compression(archive: &Stat) -> String {
 
 fn place(place: DirectoryPlace) -> &'static str {
     match place {
-        DirectoryPlace::End => "at the end,",
-        DirectoryPlace::Front => "in front (as Mozilla's packager writes it; unzip warns),",
-        DirectoryPlace::Both => "in front and at the end, each",
+        DirectoryPlace::End => "at the end",
+        DirectoryPlace::Front => "in front (as Mozilla's packager writes it; unzip warns)",
+        DirectoryPlace::Both => "in front and at the end",
     }
 }
 
@@ -153,11 +154,14 @@ pub fn reorder(document: &ReorderDocument, width: usize) -> Page {
         source(&document.order)
     ));
     page.line(&format!(
-        "{} -> {}; directory {} read-ahead hint {}",
+        "{} -> {}; directory {}{}",
         units::bytes(document.size_before),
         units::bytes(document.size_after),
         place(document.directory),
-        units::bytes(document.hint)
+        match document.directory {
+            DirectoryPlace::End => String::new(),
+            _ => format!("; read-ahead hint {}", units::bytes(document.hint)),
+        }
     ));
     if let Some(costs) = document.costs {
         page.line(&format!(

@@ -10,7 +10,7 @@ use model::{Bytes, shown};
 pub fn page(document: &FragDocument, rows: usize, width: usize) -> Page {
     let mut page = Page::new(width);
     let summary = document.survey.summary;
-    page.line(&format!(
+    page.paragraph(&format!(
         "{} of {} {} in {}; {} in more than one, {} with others between.",
         units::plural(summary.files, "file", "files"),
         units::bytes(summary.size),
@@ -27,8 +27,10 @@ pub fn page(document: &FragDocument, rows: usize, width: usize) -> Page {
         ));
     }
     files(&mut page, &document.survey.files, rows);
-    if let Some(outcomes) = &document.fixed {
-        fixed(&mut page, outcomes);
+    match &document.fixed {
+        Some(outcomes) => fixed(&mut page, outcomes),
+        None if summary.scattered > 0 => page.remark("thaw frag --fix PATH puts together what is in pieces."),
+        None => {}
     }
     left_out(&mut page, &document.survey.left_out, rows);
     page
@@ -97,6 +99,11 @@ fn left_out(page: &mut Page, left_out: &LeftOut, rows: usize) {
         (left_out.special, "device, pipe or socket", "devices, pipes and sockets"),
         (left_out.mount_points, "directory with another file system", "directories with other file systems"),
         (left_out.untold, "file whose file system does not tell", "files whose file system does not tell"),
+        (
+            left_out.nowhere,
+            "file without a place on the disk (empty, or not written yet: sync)",
+            "files without a place on the disk (empty, or not written yet: sync)",
+        ),
     ]
     .into_iter()
     .filter(|(count, ..)| *count > 0)
@@ -104,7 +111,7 @@ fn left_out(page: &mut Page, left_out: &LeftOut, rows: usize) {
     .collect();
     if !parts.is_empty() {
         page.gap();
-        page.remark(&format!("Not looked at: {}.", parts.join(", ")));
+        page.remark(&format!("Not counted: {}.", parts.join(", ")));
     }
     for unreadable in left_out.unreadable.iter().take(rows) {
         let reason = without_numbers(&harmless(&unreadable.reason));

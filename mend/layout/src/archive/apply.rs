@@ -149,6 +149,7 @@ pub fn build(zip: &Zip<'_>, plan: &Plan, out: &mut impl Write) -> Result<()> {
         put(out, &end_record(zip, plan, super::zip::FRONT, &[]))?;
     }
     for placed in &plan.entries {
+        os::interrupt::check()?;
         local(zip, plan, placed, out)?;
     }
     if plan.directory != DirectoryPlace::Front {

@@ -6,7 +6,7 @@ use super::plan::{Compression, Costs, Options, Plan, plan};
 use super::usage::used_by_names;
 use super::verify::verify;
 use super::zip::{CENTRAL, END, EntryId, LOCAL, Zip, parse, wrong_name};
-use crate::fresh::Fresh;
+use crate::fresh::{Fresh, no_place};
 use model::{Bytes, Error, Exit, Result};
 use os::file::{name_beside, sync_directory_of};
 use os::journal::{self, Undo};
@@ -57,6 +57,9 @@ fn failed(what: &str, path: &Path, cause: io::Error) -> Error {
 /// A file that cannot be read, or is of another kind; more than a zip archive holds; the target.
 pub fn pack(directory: &Path, names: &[&str], options: &Options, target: Target<'_>) -> Result<Packed> {
     target.check()?;
+    if let Some(cause) = fs::read_dir(directory).err() {
+        return Err(Error::on(Exit::Usage, "cannot list", directory).because(cause));
+    }
     let mut files = Vec::new();
     // A target inside of the directory is not packed into itself.
     let omit = fs::canonicalize(target.path()).ok();
@@ -78,8 +81,11 @@ pub fn pack(directory: &Path, names: &[&str], options: &Options, target: Target<
     let fresh = Fresh::beside(target.path())?;
     write(&fresh, |out| build(&zip, &plan, out))?;
     verify(&zip, &parse(&fresh.content()?)?)?;
-    let public = rustix::fs::fchmod(&fresh.file, rustix::fs::Mode::from_raw_mode(0o644));
-    public.map_err(|cause| fresh.failed("cannot set the mode of", cause))?;
+    // As any program makes a file: what others may read is the user's to say.
+    let umask = os::process::status_value(std::process::id(), "Umask");
+    let umask = umask.and_then(|mask| u32::from_str_radix(&mask, 8).ok()).unwrap_or(0o077);
+    let usual = rustix::fs::fchmod(&fresh.file, rustix::fs::Mode::from_raw_mode(0o666 & !umask));
+    usual.map_err(|cause| fresh.failed("cannot set the mode of", cause))?;
     fresh.place()?;
     let (size, hint, used) = (plan.len, plan.hint, plan.used as u64);
     Ok(Packed { entries: zip.entries.len() as u64, content, size, hint, used, unknown: uses.unknown })
@@ -128,8 +134,11 @@ fn list(directory: &Path, prefix: &mut Vec<u8>, omit: Option<&Path>, found: &mut
         } else if about.is_file() {
             found.push(Found { name: prefix.clone(), path, about });
         } else {
-            return Err(Error::on(Exit::Usage, "an archive cannot hold what is no regular file:", &path)
-                .hint("replace the link by what it leads to, or leave it out"));
+            let hint = match about.is_symlink() {
+                true => "replace the link by what it leads to, or leave it out",
+                false => "leave it out",
+            };
+            return Err(Error::on(Exit::Usage, "an archive cannot hold what is no regular file:", &path).hint(hint));
         }
         prefix.truncate(before);
     }
@@ -237,7 +246,7 @@ pub fn unpack(zip: &Zip<'_>, directory: &Path) -> Result<Unpacked> {
         std::path::absolute(name_beside(directory)).map_err(|cause| failed("cannot write to", directory, cause))?;
     let mut unpacked = Unpacked::default();
     let _guard = journal::hold(Undo::RemoveTree { path: fresh.clone() }, || {
-        fs::create_dir(&fresh).map_err(|cause| failed("cannot create", &fresh, cause))
+        fs::create_dir(&fresh).map_err(|cause| no_place(directory, cause))
     })?;
     for id in zip.ids() {
         os::interrupt::check()?;

@@ -143,6 +143,7 @@ pub fn plan(zip: &Zip<'_>, uses: &Uses, options: &Options) -> Result<Plan> {
     let mut at = front;
     let (mut hint, mut used) = (0, 0);
     for (id, is_used) in order(zip, uses) {
+        os::interrupt::check()?;
         let form = form(zip, id, is_used, options.compression)?;
         let (header, data, descriptor) = lengths(zip, id, &form, options.align);
         let pad = padding(zip, id, &form, at + header, options.align);

@@ -31,6 +31,7 @@ pub fn verify(original: &Zip<'_>, fresh: &Zip<'_>) -> Result<Verified> {
     let by_name: HashMap<&[u8], &Entry<'_>> = fresh.entries.iter().map(|entry| (entry.name, entry)).collect();
     let mut verified = Verified::default();
     for entry in &original.entries {
+        os::interrupt::check()?;
         let of_entry = |what: &str| differs(format!("the entry '{}' {what}", entry.shown()));
         let twin = by_name.get(entry.name).ok_or_else(|| of_entry("is missing"))?;
         if (twin.crc, twin.size) != (entry.crc, entry.size) {

@@ -81,7 +81,9 @@ pub fn measure(paths: &[PathBuf], jump: &dyn Fn(Bytes) -> Nanos, progress: &(dyn
     }
     left_out.interrupted = os::interrupt::requested();
     let files = known.into_iter().map(|it| (it.path, it.dev, it.size, it.lying)).collect();
-    Survey { left_out, ..analyze(files, jump) }
+    let survey = analyze(files, jump);
+    left_out.nowhere = survey.left_out.nowhere;
+    Survey { left_out, ..survey }
 }
 
 fn look_at(path: &Path) -> io::Result<Looked> {
@@ -118,7 +120,10 @@ pub fn analyze(files: Vec<(PathBuf, u64, Bytes, Lying)>, jump: &dyn Fn(Bytes) ->
     }
     let mut survey = Survey::default();
     for (number, (path, dev, size, lying)) in files.iter().enumerate() {
-        let Some(low) = lying.pieces.iter().map(|(start, _)| start.0).min() else { continue };
+        let Some(low) = lying.pieces.iter().map(|(start, _)| start.0).min() else {
+            survey.left_out.nowhere += 1;
+            continue;
+        };
         let high = lying.pieces.iter().map(|(start, len)| start.0.saturating_add(len.0)).max().unwrap_or(low);
         let first = all.partition_point(|(at, start, ..)| (*at, *start) < (*dev, low));
         let last = all.partition_point(|(at, start, ..)| (*at, *start) < (*dev, high)).max(first);
@@ -225,5 +230,12 @@ mod tests {
             ("y".into(), 2, Bytes(10), lying(vec![at(50)])),
         ];
         assert_eq!(analyze(files, &|_| Nanos(1)).summary.interleaved, 0);
+    }
+
+    #[test]
+    fn a_file_without_a_place_is_counted_as_such() {
+        let delayed = Lying { delayed: Bytes(4096), ..Lying::default() };
+        let survey = analyze(vec![("x".into(), 1, Bytes(4096), delayed)], &|_| Nanos(1));
+        assert_eq!((survey.summary.files, survey.left_out.nowhere), (0, 1));
     }
 }

@@ -98,6 +98,8 @@ pub struct LeftOut {
     pub mount_points: u64,
     /// Files of file systems that do not tell where their files lie.
     pub untold: u64,
+    /// Files without a byte that has a place: empty, only holes, inside of metadata, or not written to the disk yet.
+    pub nowhere: u64,
     /// The work was stopped.
     pub interrupted: bool,
 }
