@@ -3,7 +3,7 @@
 use crate::scratch::{Mortal, Said, Scratch, alone};
 use model::{
     BlockRow, Bytes, CacheState, Cause, DiskOffset, FileId, FileKind, FileOffset, FileRow, FillRow, Nanos, Owner,
-    ProcessRow, RunKind, RunRow, Served, TraceInfo, TraceRows,
+    ProcessRow, RunKind, RunRow, SectionRow, Served, TraceInfo, TraceRows,
 };
 use recording::{Header, Replace, Variant, Writer};
 use serde_json::{Value, json};
@@ -201,6 +201,25 @@ fn result(scratch: &Scratch, program: &Path) -> Value {
 
 pub fn write(scratch: &Scratch, manifest: &Value) {
     scratch.write("fast/thaw-optimize.json", serde_json::to_vec(manifest).unwrap());
+}
+
+#[test]
+fn a_recording_of_touch_is_planned_and_thaw_itself_is_no_part_of_the_start() {
+    let scratch = Scratch::new();
+    let Some(program) = program(&scratch) else { return };
+    // Between fork and exec the program is thaw, whose pages may be cold too.
+    let own = env!("CARGO_BIN_EXE_thaw");
+    let files = [program.clone(), program.with_file_name("data"), own.into()];
+    let reads = [(0, 0, 131_072, 0), (1, 0, 4096, 1 << 32), (1, 9 * 4096, 4096, 2 << 32), (2, 0, 131_072, 3 << 32)];
+    let mut rows = trace_of(&program, &files, &reads);
+    let (offset, len) = (FileOffset(0), Bytes(1 << 20));
+    rows.sections.push(SectionRow { file: FileId(2), name: ".rela.dyn".into(), offset, len });
+    store(&scratch, "t.thaw", &rows, &["thaw", "touch", "-o", "t.thaw", "--", program.to_str().unwrap()]);
+    let plan = scratch.thaw(["optimize", "t.thaw", "--plan", "--disk", "laptop2010"]).exits(0);
+    plan.says("Build and measure it: thaw optimize").says_not("thaw elf pack --in-place");
+    scratch.thaw(["preload", "make", "t.thaw", "-o", "t.preload"]).exits(0).says("thaw preload run t.preload");
+    let manifest = String::from_utf8(std::fs::read(scratch.path("t.preload")).unwrap()).unwrap();
+    assert!(manifest.contains("system/app/data") && !manifest.contains(own), "{manifest}");
 }
 
 #[test]

@@ -102,7 +102,11 @@ fn the_function_engine_names_what_was_called_and_runs_are_added() {
     let Some((program, data)) = build(&scratch, &[]) else { return };
     let look = ["touch", "--engine", "function", "-o", "f.thaw"];
     let said = scratch.thaw(words(&look, &program, &data)).exits(0);
-    said.says("It calls").says("app/known");
+    said.says("It calls")
+        .says("app/known")
+        .says("thaw order f.thaw -o")
+        .says_not("thaw preload make")
+        .says_not(".rodata");
     let path = program.to_str().unwrap();
     scratch.thaw(["touch", "f.thaw", "--file", path, "--top", "100"]).exits(0).says("used_once").says("main");
     let json = scratch.thaw(["touch", "f.thaw", "--file", path, "--json"]).exits(0).json();
@@ -114,6 +118,8 @@ fn the_function_engine_names_what_was_called_and_runs_are_added() {
     let functions = &file(&json, &program)["functions"];
     assert_eq!(functions["lonely_pages"], alone);
     assert!(calls.iter().all(|call| call["read"].is_null() && call["needed"].is_null()), "nobody looked");
+    let made = scratch.thaw(["preload", "make", "f.thaw", "-o", "f.preload"]).exits(2);
+    made.complains("no traced, cold start").hints("--state cold");
     let said = scratch.thaw(["touch", "f.thaw"]).exits(0);
     said.says("side by side").says("lonely").says("a single one of them lies alone");
     assert_eq!(functions["starts"], "symbols");
@@ -149,6 +155,9 @@ fn without_rights_pages_are_probed_and_functions_are_watched() {
 fn what_cannot_be_watched_says_why() {
     let scratch = Scratch::new();
     scratch.thaw(["touch", "none.thaw"]).exits(5).complains("none.thaw");
+    scratch.thaw(["touch"]).exits(2).hints("thaw touch -o FILE -- PROGRAM");
+    scratch.write("text", "no recording");
+    scratch.thaw(["touch", "--engine", "function", "-o", "text", "--", "true"]).exits(5).hints("another file");
     scratch.thaw(["touch", "--engine", "function", "--", "/no/such/program"]).exits(2);
     assert!(!scratch.path("thaw.thaw").exists());
     scratch.thaw(["touch", "--engine", "bytes", "--", "true"]).exits(2).complains("bytes");
@@ -404,6 +413,14 @@ fn linkers_lay_functions_out_in_the_order_of_the_file() {
     scratch.thaw(["order", "a.thaw", "b.thaw", "--list", "never"]).exits(0).says("never_one").says("never_two");
     let cold = scratch.thaw(["order", "a.thaw", "b.thaw", "--list", "cold"]).exits(0).says("only_with_a");
     assert!(!cold.out().contains("first"));
+    scratch.thaw(["order", "a.thaw", "--list", "cold"]).exits(0).says("No function.");
+    // What the order is made from is not replaced by it.
+    for source in ["a.thaw", app] {
+        scratch.thaw(["order", "a.thaw", "-o", source]).exits(2).complains("made from").hints("another name");
+    }
+    let both_ways = scratch.thaw(["order", "a.thaw", "--json", "-o", "written"]).exits(0).json();
+    assert_eq!(both_ways["schema"], "thaw.order/1");
+    assert_eq!(std::fs::read(scratch.path("written")).unwrap(), scratch.thaw(["order", "a.thaw"]).out().into_bytes());
     scratch.thaw(["order", "a.thaw", "--list", "objects"]).exits(5).complains("no debug data").hints("-g");
     let json = scratch.thaw(["order", "a.thaw", "--json"]).exits(0).json();
     assert!(json["objects"].is_null(), "only if they are asked for");
@@ -426,6 +443,7 @@ fn linkers_lay_functions_out_in_the_order_of_the_file() {
     assert_eq!(by_debug, printed);
     assert!(compile(&["-Wl,--build-id=0x1234".to_owned()], "other"));
     scratch.thaw(["order", "bare.thaw", "--symbols", "other"]).exits(5).complains("another build");
+    scratch.thaw(["order", "bare.thaw", "--symbols", "missing"]).exits(2).complains("No such file");
     scratch.thaw(["order", "a.thaw", "bare.thaw"]).exits(2).complains("bare.thaw");
     scratch.nothing_left();
 }

@@ -1,7 +1,7 @@
 //! Looks at the files of a recording as they are now, so that they can be planned for.
 
 use crate::identity::{self, Stale};
-use crate::manifest::{Entry, Kind};
+use crate::manifest::{Entry, Kind, shown};
 use crate::plan::{Extent, Piece, Wanted};
 use model::Bytes;
 use os::disk::Disk;
@@ -34,8 +34,8 @@ pub struct Recorded {
 /// A recorded file that cannot be planned for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
-    /// Where it was.
-    pub path: PathBuf,
+    /// What it was, for people: its path, or the metadata of a file system.
+    pub shown: String,
     /// What happened to it.
     pub why: Stale,
 }
@@ -46,11 +46,11 @@ pub fn look(recorded: Vec<Recorded>) -> (Vec<Wanted>, Vec<Lost>) {
     let mut lost = Vec::new();
     let mut bearers: BTreeMap<u64, u64> = BTreeMap::new();
     for file in recorded {
-        let path = file.path.clone();
+        let shown = shown(file.kind, &file.path);
         let disk = *bearers.entry(file.dev).or_insert_with(|| Disk::bearer(file.dev));
         match found(file, disk) {
             Ok(found) => wanted.push(found),
-            Err(why) => lost.push(Lost { path, why }),
+            Err(why) => lost.push(Lost { shown, why }),
         }
     }
     (wanted, lost)

@@ -14,7 +14,7 @@
 //! finds cut and damaged files, not forged ones. A manifest needs no trust: all it can do is to have files read that its reader may read.
 
 use crate::plan::{LONGEST, Order};
-use model::{Bytes, Error, Exit, FileOffset, Result, shown};
+use model::{Bytes, Error, Exit, FileOffset, Result};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -313,9 +313,17 @@ impl Entry {
         Some(Self { kind, dev, ino, size: Bytes(size), mtime_ns, build_id, path })
     }
 
-    /// Its path for people.
+    /// What it is, for people.
     pub fn shown(&self) -> String {
-        shown(&self.path)
+        shown(self.kind, &self.path)
+    }
+}
+
+/// Its path; a file that stands for its file system is not what is read.
+pub(crate) fn shown(kind: Kind, path: &Path) -> String {
+    match kind {
+        Kind::Device => format!("metadata on the disk of {}", model::shown(path)),
+        Kind::Regular | Kind::Changing => model::shown(path),
     }
 }
 

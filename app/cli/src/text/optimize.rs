@@ -2,6 +2,7 @@
 
 use super::table::{Align, Table};
 use super::{GREEN, Page, YELLOW, harmless, units, without_numbers};
+use crate::plan::command_line;
 use crate::verbs::optimize::apply::AppliedDocument;
 use model::shown;
 use optimize::applied::Applied;
@@ -52,6 +53,17 @@ pub fn plan(manifest: &Manifest, width: usize) -> Page {
         tried.changes.iter().for_each(|change| page.line(&harmless(change)));
     }
     rest(&mut page, manifest);
+    page
+}
+
+/// The same, and how to go on.
+pub fn plan_alone(manifest: &Manifest, width: usize) -> Page {
+    let mut page = plan(manifest, width);
+    if !manifest.tried.is_empty() {
+        let recording = command_line(&[manifest.recording.clone().into()]);
+        page.gap();
+        page.line(&format!("Build and measure it: thaw optimize {} -o DIR", harmless(&recording)));
+    }
     page
 }
 

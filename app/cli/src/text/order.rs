@@ -12,13 +12,13 @@ pub fn page(document: &OrderDocument, target: &Path, linker: Linker, width: usiz
     let mut page = Page::new(width);
     let called = document.order.len() as u64;
     page.paragraph(&format!(
-        "{} of {} are called by {}.",
-        units::plural(called, "function", "functions"),
+        "{} {} of the functions of {}.",
+        units::plural(document.workloads.len() as u64, "workload calls", "workloads call"),
+        units::count(called),
         harmless(&document.file),
-        units::plural(document.workloads.len() as u64, "workload", "workloads"),
     ));
     page.paragraph(&format!(
-        "They lie on {} now; side by side they take {} ({}).",
+        "Now they lie on {}; side by side they take {} ({}).",
         units::plural(document.pages, "page", "pages"),
         units::count(document.packed_pages),
         units::bytes(Bytes(document.packed_pages.saturating_mul(PAGE))),
@@ -26,15 +26,15 @@ pub fn page(document: &OrderDocument, target: &Path, linker: Linker, width: usiz
     if let Some(never) = &document.never {
         let bytes = never.iter().fold(0, |sum: u64, function| sum.saturating_add(function.bytes));
         page.paragraph(&format!(
-            "{} ({}) are called by none (--list never).",
-            units::plural(never.len() as u64, "other function", "other functions"),
+            "{} never called, {} in all (--list never).",
+            units::plural(never.len() as u64, "other function is", "other functions are"),
             units::bytes(Bytes(bytes))
         ));
     }
     if document.unnamed > 0 {
         page.paragraph(&format!(
-            "{} have no name and are not in the order (--symbols FILE).",
-            units::plural(document.unnamed, "called function", "called functions")
+            "{} not in the order for want of a name (--symbols FILE).",
+            units::plural(document.unnamed, "called function is", "called functions are")
         ));
     }
     let file = harmless(&shown(target));
@@ -64,6 +64,9 @@ pub fn functions<'d>(functions: impl IntoIterator<Item = &'d FunctionDocument>, 
             format!("{:#x}", function.offset),
             function.name.as_deref().map(harmless).unwrap_or_else(|| "(no name)".into()),
         ]);
+    }
+    if table.is_empty() {
+        page.remark("No function.");
     }
     page.table(&table);
     page

@@ -2,6 +2,7 @@
 
 use super::table::{Align, Table};
 use super::{Page, YELLOW, errors, harmless, units, without_numbers};
+use crate::plan::command_line;
 use crate::verbs::preload::{PlanDocument, StatusDocument};
 use model::{Error, shown};
 use preload::install::{Installation, Kept};
@@ -16,14 +17,17 @@ const SHOWN: usize = 20;
 pub fn plan(document: &PlanDocument, width: usize) -> Page {
     let mut page = Page::new(width);
     let about = &document.about;
+    let (needed, gap) = (units::bytes(document.needed), units::bytes(about.gap));
+    let what = match document.needed == document.bytes {
+        true => "all of it is needed".to_owned(),
+        false => format!("{needed} of it are needed, the rest are gaps of up to {gap} that cost less than a request"),
+    };
     page.paragraph(&format!(
-        "{}: {} in {} of {}; {} of them are needed, the rest are gaps of up to {} that cost less than a request.",
+        "{}: {} in {} of {}; {what}.",
         harmless(&document.manifest),
         units::bytes(document.bytes),
         units::plural(document.reads as u64, "read", "reads"),
         units::plural(document.files as u64, "file", "files"),
-        units::bytes(document.needed),
-        units::bytes(about.gap),
     ));
     page.paragraph(&format!(
         "Order: {}. Planned for the disk {}, which takes {} for all of it.",
@@ -41,12 +45,15 @@ pub fn plan(document: &PlanDocument, width: usize) -> Page {
     if !document.lost.is_empty() {
         page.gap();
         page.paragraph(&format!(
-            "{} of the recording are not in it:",
+            "Not in it: {} of the recording.",
             units::plural(document.lost.len() as u64, "file", "files")
         ));
         let lost = document.lost.iter().map(|lost| (lost.path.as_str(), lost.why.to_string()));
         list(&mut page, lost.collect());
     }
+    page.gap();
+    let manifest = command_line(&[document.manifest.clone().into()]);
+    page.line(&format!("Start it so: thaw preload run {} -- PROGRAM", harmless(&manifest)));
     page
 }
 
@@ -64,9 +71,9 @@ pub fn status(document: &StatusDocument, width: usize) -> Page {
         harmless(&document.about.recording),
     ));
     page.paragraph(&format!("In memory now: at least {} of it.", units::bytes(report.resident)));
-    if let Some((what, hint)) = fits(Path::new(&document.manifest), &document.about, &document.host, report) {
+    if let Some((what, hint)) = fits(&document.about, &document.host, report) {
         page.labelled(YELLOW, "warning: ", &harmless(&what));
-        page.labelled("", "   hint: ", &harmless(&hint));
+        page.labelled("", "   hint: ", hint);
         list(&mut page, report.stale.iter().map(|stale| (stale.path.as_str(), stale.why.to_string())).collect());
     }
     page
@@ -84,28 +91,29 @@ fn list(page: &mut Page, files: Vec<(&str, String)>) {
 }
 
 /// What does not fit, and what to do.
-fn fits(manifest: &Path, about: &About, host: &str, report: &Report) -> Option<(String, String)> {
+fn fits(about: &About, host: &str, report: &Report) -> Option<(String, &'static str)> {
     let stale = report.stale.len();
     if stale == 0 {
         return None;
     }
-    let again = "record the start again, then `thaw preload make`".to_owned();
-    if !report.nothing_fits() {
-        let text = format!("{stale} of {} files are not read", report.files);
-        return Some((text, format!("`thaw preload status {}` says why; {again}", shown(manifest))));
-    }
-    let text = match about.host == host {
-        true => format!("none of the {stale} files is as it was when the manifest was made: everything was upgraded?"),
-        false => {
-            format!("none of the {stale} files is as it was: the manifest was made on {}, this is {host}", about.host)
-        }
+    let text = if !report.nothing_fits() {
+        format!("{stale} of {} files {} not read", report.files, if stale == 1 { "is" } else { "are" })
+    } else if about.host == host {
+        "no file of it is as it was when the manifest was made: everything was upgraded?".to_owned()
+    } else {
+        format!("no file of it is as it was: the manifest was made on {}, this is {host}", about.host)
     };
-    Some((text, again))
+    Some((text, "record the start again, then `thaw preload make`"))
 }
 
 /// A line on files that are left out.
 pub fn misfit(manifest: &Path, about: &About, host: &str, report: &Report) -> Option<String> {
-    fits(manifest, about, host, report).map(|(text, hint)| errors::warning_line(&text, Some(&hint)))
+    let (text, hint) = fits(about, host, report)?;
+    let hint = match report.nothing_fits() {
+        true => hint.to_owned(),
+        false => format!("`thaw preload status {}` says why; {hint}", shown(manifest)),
+    };
+    Some(errors::warning_line(&text, Some(&hint)))
 }
 
 /// The engine that was chosen does not work.
@@ -142,7 +150,8 @@ pub fn installed(installation: &Installation, width: usize) -> Page {
         page.line(&format!("  {}", harmless(&shown(path))));
     }
     for note in &installation.notes {
-        page.labelled("", "note: ", &harmless(note));
+        let lines: Vec<String> = note.lines().map(harmless).collect();
+        page.labelled("", "note: ", &lines.join("; "));
     }
     page.paragraph(&format!("`{}` takes it away.", harmless(&installation.undo_command())));
     page
@@ -158,6 +167,13 @@ pub fn uninstalled(installation: &Installation, kept: &[Kept], width: usize) -> 
     }
     for kept in kept {
         page.labelled(YELLOW, "kept: ", &format!("{}: {}", harmless(&shown(&kept.path)), harmless(&kept.why)));
+    }
+    if !kept.is_empty() {
+        page.labelled(
+            "",
+            "hint: ",
+            "what is kept is yours now; where it calls `thaw preload run`, the manifest is gone",
+        );
     }
     page
 }

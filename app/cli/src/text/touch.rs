@@ -2,6 +2,7 @@
 
 use super::table::{Align, Table};
 use super::{Page, harmless, units};
+use crate::plan::command_line;
 use crate::verbs::touch::{ProgramDocument, TouchDocument};
 use model::{Bytes, FileKind, PAGE};
 use touch::{ByteReport, CallReport, FileReport, FunctionReport, Report, Totals};
@@ -13,7 +14,10 @@ pub fn page(document: &TouchDocument, top: usize, width: usize) -> Page {
         page.heading(&format!("What a start of {} touches", harmless(&program.variant)));
         match &program.calls {
             Some(calls) => one_file(&mut page, program, calls, top),
-            None => all_files(&mut page, &program.report, top),
+            None => {
+                all_files(&mut page, &program.report, top);
+                next(&mut page, &program.report.totals, &document.recording.file);
+            }
         }
         limits(&mut page, &program.report);
     }
@@ -67,7 +71,7 @@ fn all_files(page: &mut Page, report: &Report, top: usize) {
     page.gap();
     page.table(&table.without_empty_columns());
     and_more(page, files.len(), top);
-    if let Some(file) = files.iter().find(|file| file.sections.len() > 1) {
+    if let Some(file) = files.iter().find(|file| file.sections.iter().any(is_used)) {
         page.gap();
         page.line(&format!("ELF sections of {}:", harmless(&file.path)));
         sections(page, file, WORTH_A_LINE);
@@ -80,6 +84,29 @@ fn says_something(file: &FileReport) -> bool {
     let called = file.functions.is_some_and(|functions| functions.called > 0);
     let touched = file.touched.map(|touched| touched.bytes);
     some(file.read) || some(file.needed) || some(file.resident) || some(touched) || called
+}
+
+/// What the recording is good for now.
+fn next(page: &mut Page, totals: &Totals, recording: &str) {
+    let recording = harmless(&command_line(&[recording.into()]));
+    let mut table = Table::new([("next", Align::Left), ("", Align::Sentence)]);
+    table.row([format!("thaw touch {recording} --file PATH"), "one file: all its sections, its functions".into()]);
+    if totals.functions.is_some_and(|functions| functions.called > 0) {
+        table.row([format!("thaw order {recording} -o app.order"), "the order for the linker".into()]);
+    }
+    if totals.needed.is_some() || totals.resident.is_some() {
+        let what = "reads it before the program asks";
+        table.row([format!("thaw preload make {recording} -o app.preload"), what.into()]);
+    }
+    table.row([format!("thaw report {recording} -o app.html"), "a map of each file".into()]);
+    page.gap();
+    page.table(&table);
+}
+
+/// Whether a section was read, needed, touched or called.
+fn is_used(section: &touch::SectionReport) -> bool {
+    let some = |bytes: Option<Bytes>| bytes.is_some_and(|bytes| bytes.0 > 0);
+    some(section.read) || some(section.needed) || some(section.touched) || section.called.is_some_and(|count| count > 0)
 }
 
 /// Whether there is anything to say about pages.
@@ -114,9 +141,12 @@ fn of_bytes(touched: &ByteReport) -> String {
 }
 
 fn of_functions(functions: &FunctionReport) -> String {
+    let lonely = match functions.lonely_pages {
+        0 => String::new(),
+        pages => format!("; on {} a single one of them lies alone", units::plural(pages, "page", "pages")),
+    };
     format!(
-        "It calls {} of {} functions: {} of {}. They lie on {} ({}) and would take {} ({}) side by side; on {} a single one of \
-         them lies alone.",
+        "It calls {} of {} functions: {} of {}. They lie on {} ({}) and would take {} ({}) side by side{lonely}.",
         units::count(functions.called),
         units::count(functions.total),
         units::bytes(functions.called_bytes),
@@ -125,7 +155,6 @@ fn of_functions(functions: &FunctionReport) -> String {
         pages(functions.pages),
         units::count(functions.packed_pages),
         pages(functions.packed_pages),
-        units::plural(functions.lonely_pages, "page", "pages"),
     )
 }
 
@@ -150,7 +179,8 @@ fn sections(page: &mut Page, file: &FileReport, worth: f64) {
         section.needed.or(section.read).or(section.touched).unwrap_or(section.size).0 as f64
     };
     let all: f64 = file.sections.iter().map(weight).sum();
-    for section in file.sections.iter().filter(|section| weight(section) >= worth * all) {
+    let is_worth = |section: &&touch::SectionReport| worth == 0.0 || is_used(section) && weight(section) >= worth * all;
+    for section in file.sections.iter().filter(is_worth) {
         let share = |needed: Bytes| units::percent(needed.0 as f64 / section.size.0.max(1) as f64);
         table.row([
             units::bytes(section.size),

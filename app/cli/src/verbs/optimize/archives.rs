@@ -116,7 +116,12 @@ fn look(
     if let Some(ratio) = ratio.filter(|ratio| *ratio >= 1.0) {
         return Ok(Looked::LeftAlone(format!("no gain predicted, {ratio:.2} of the time: {figures}")));
     }
-    let change = format!("{}: {} of {} entries come first; {figures}", shown(path), plan.used, zip.entries.len());
+    let change = format!(
+        "{}: {} of {} entries come first; {figures}",
+        shown(path),
+        units::count(plan.used as u64),
+        units::count(zip.entries.len() as u64)
+    );
     let end = plan.entries[..plan.used].last().map_or(0, |placed| placed.end.0);
     let tail = plan.entries.last().map_or(0, |placed| placed.end.0)..plan.len.0;
     let needed = match plan.directory {

@@ -45,7 +45,10 @@ pub fn run(args: &OptimizeArgs, quiet: bool) -> Result<Exit> {
     let plan = Plan::of(&source, args)?;
     let mut manifest = manifest(&source, &plan, args);
     let Some(out) = out else {
-        say(&manifest, None, args.json)?;
+        match args.json {
+            true => output::json(&manifest)?,
+            false => output::page(&text::optimize::plan_alone(&manifest, text::width::of_terminal()))?,
+        }
         return Ok(Exit::Done);
     };
     let is_nothing = plan.remedies.is_empty();

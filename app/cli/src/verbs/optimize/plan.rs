@@ -196,10 +196,11 @@ impl Plan {
     /// Libraries of the system whose tables the start read: they are not copied.
     fn libraries(&mut self, source: &Source) {
         let rows = &source.rows;
+        // Between fork and exec the program is thaw.
+        let own = std::env::current_exe().ok();
         let outside = |id: FileId| {
-            rows.files
-                .get(id.0 as usize)
-                .filter(|file| file.kind == FileKind::Regular && !file.path.starts_with(&source.root))
+            let file = rows.files.get(id.0 as usize).filter(|file| Some(&file.path) != own.as_ref());
+            file.filter(|file| file.kind == FileKind::Regular && !file.path.starts_with(&source.root))
         };
         let mut tables: Vec<(Bytes, &Path)> = rows
             .sections
@@ -215,11 +216,9 @@ impl Plan {
                 shown(path),
                 units::bytes(len)
             );
-            self.advice.push(Advice {
-                what,
-                command: format!("thaw elf pack --in-place {}", shown(path)),
-                predicted: None,
-            });
+            let words = ["thaw", "elf", "pack", "--in-place"].map(OsString::from);
+            let command = command_line(&[&words[..], &[path.into()]].concat());
+            self.advice.push(Advice { what, command, predicted: None });
         }
     }
 

@@ -4,6 +4,7 @@ use crate::args::optimize::OptimizeArgs;
 use crate::args::{Args, Verb};
 use crate::document::{self, Loaded};
 use crate::plan::{self, RecordPlan};
+use crate::verbs::touch;
 use bench::record::{Output, Program, Success};
 use clap::Parser;
 use model::{CacheState, Error, Exit, FileKind, Nanos, ProcessRow, Result, RunKind, TouchEngine, TraceRows, shown};
@@ -151,7 +152,8 @@ fn planned(recording: &Path, header: &Header) -> Result<RecordPlan> {
     let args = Args::try_parse_from(&header.command_line).map_err(|error| wrong(error.kind().to_string()))?;
     match args.verb {
         Verb::Record(args) => plan::record(*args),
-        _ => Err(wrong("it is not one of `thaw record`".into())),
+        Verb::Touch(args) => plan::record(touch::as_record(*args)?),
+        _ => Err(wrong("it is not one of `thaw record` or `thaw touch`".into())),
     }
 }
 

@@ -42,7 +42,7 @@ pub struct PlanDocument {
 /// A file of the recording that is not in the manifest.
 #[derive(Debug, Serialize)]
 pub struct LostDocument {
-    /// Its path.
+    /// Its path, or that it is metadata.
     pub path: String,
     /// Why.
     #[serde(flatten)]
@@ -116,7 +116,7 @@ fn make(args: &MakeArgs) -> Result<Exit> {
         about: manifest.about,
         needed,
         disk_s: time.seconds(),
-        lost: lost.into_iter().map(|lost| LostDocument { path: shown(&lost.path), why: lost.why }).collect(),
+        lost: lost.into_iter().map(|lost| LostDocument { path: lost.shown, why: lost.why }).collect(),
     };
     match args.json {
         true => output::json(&document)?,

@@ -3,7 +3,7 @@
 use crate::document::Loaded;
 use crate::plan::Asked;
 use model::{
-    Bytes, CacheState, Cause, Error, Exit, FileId, FileKind, FileOffset, Nanos, Result, RunId, RunKind, RunRow,
+    Bytes, CacheState, Cause, Error, Exit, FileId, FileKind, FileOffset, FileRow, Nanos, Result, RunKind, RunRow,
     TouchEngine, TouchRow, TraceRows,
 };
 use preload::make::Recorded;
@@ -68,7 +68,6 @@ pub fn of(recordings: &[PathBuf], variant: Option<&str>) -> Result<Needed> {
         let reader = Reader::open(path)?;
         let loaded = Loaded::of(path, &reader)?;
         let starts = starts(&reader, &loaded, variant)?;
-        let starts = starts.into_iter().map(|run| reader.trace(run)).collect::<Result<Vec<TraceRows>>>()?;
         let touched = starts.iter().any(|rows| touched_pages(rows).next().is_some());
         for rows in starts {
             small_reads.extend(small_reads_of(&rows));
@@ -109,8 +108,8 @@ pub fn of(recordings: &[PathBuf], variant: Option<&str>) -> Result<Needed> {
     Ok(needed)
 }
 
-/// The starts of a variant that tell what is needed.
-fn starts(reader: &Reader, loaded: &Loaded, variant: Option<&str>) -> Result<Vec<RunId>> {
+/// The starts of a variant that tell what is needed: not those of which only first calls are known, or that ran inside Valgrind.
+fn starts(reader: &Reader, loaded: &Loaded, variant: Option<&str>) -> Result<Vec<TraceRows>> {
     let variant = match variant {
         None => 0,
         Some(name) => loaded.names.iter().position(|known| known == name).ok_or_else(|| {
@@ -126,9 +125,11 @@ fn starts(reader: &Reader, loaded: &Loaded, variant: Option<&str>) -> Result<Vec
         RunKind::Timed | RunKind::Warmup => false,
     };
     let of_variant = loaded.runs.iter().map(|(run, _)| run).filter(|run| run.variant as usize == variant);
-    let runs: Vec<RunId> = of_variant.filter(tells).map(|run| run.id).filter(|run| traced.contains(run)).collect();
-    match runs.is_empty() {
-        false => Ok(runs),
+    let runs = of_variant.filter(tells).map(|run| run.id).filter(|run| traced.contains(run));
+    let mut starts = runs.map(|run| reader.trace(run)).collect::<Result<Vec<TraceRows>>>()?;
+    starts.retain(|rows| !matches!(touch::engine_of(rows), Some(TouchEngine::Function | TouchEngine::Byte)));
+    match starts.is_empty() {
+        false => Ok(starts),
         true => Err(Error::new(Exit::Usage, "it holds no traced, cold start:", &loaded.source.file).hint(
             "thaw record -o FILE --state cold --runs 3 --readahead 0 -- PROGRAM (or --state app, which needs no root)",
         )),
@@ -192,10 +193,13 @@ fn of_start(rows: &TraceRows, knows: Knows) -> Vec<Recorded> {
         extents[row.file.0 as usize].push(Extent { offset: row.offset, disk: row.disk, len: row.len });
     }
     let mut files = Vec::new();
-    for ((row, pieces), extents) in rows.files.iter().zip(needed).zip(extents) {
+    // Between fork and exec the program is thaw: that is no need of the program's.
+    let own = std::env::current_exe().ok();
+    let of_program = |row: &FileRow| Some(&row.path) != own.as_ref();
+    for ((row, pieces), extents) in rows.files.iter().zip(needed).zip(extents).filter(|((row, _), _)| of_program(row)) {
         let (path, ino, kind) = match row.kind {
             FileKind::Regular => (row.path.clone(), row.ino, Kind::Regular),
-            FileKind::Metadata => match witness(rows, row.dev) {
+            FileKind::Metadata => match witness(rows.files.iter().filter(|row| of_program(row)), row.dev) {
                 Some((path, ino)) => (path.to_owned(), ino, Kind::Device),
                 None => continue,
             },
@@ -210,7 +214,7 @@ fn of_start(rows: &TraceRows, knows: Knows) -> Vec<Recorded> {
 }
 
 /// The file that stands for the file system on a device: the largest one that the start used.
-fn witness(rows: &TraceRows, dev: u64) -> Option<(&Path, u64)> {
-    let on_it = rows.files.iter().filter(|file| file.kind == FileKind::Regular && file.dev == dev);
+fn witness<'a>(files: impl Iterator<Item = &'a FileRow>, dev: u64) -> Option<(&'a Path, u64)> {
+    let on_it = files.filter(|file| file.kind == FileKind::Regular && file.dev == dev);
     on_it.max_by_key(|file| (file.size, &file.path)).map(|file| (&*file.path, file.ino))
 }

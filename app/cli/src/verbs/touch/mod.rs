@@ -33,7 +33,14 @@ pub fn run(args: TouchArgs, quiet: bool) -> Result<Exit> {
     let (file, json, top) = (args.file.clone(), args.json, args.top);
     let recording = match (&args.recording, args.command.is_empty() && args.app.is_none()) {
         (Some(recording), _) => recording.clone(),
-        (None, true) => args.output.clone().unwrap_or_else(default_output),
+        (None, true) => {
+            let usual = args.output.clone().unwrap_or_else(default_output);
+            if !usual.exists() {
+                return Err(Error::on(Exit::Usage, "there is no program to watch, and no recording", &usual)
+                    .hint("thaw touch -o FILE -- PROGRAM ARGS, or thaw touch RECORDING"));
+            }
+            usual
+        }
         (None, false) => look(args, quiet)?,
     };
     let document = document::read(&recording, file.as_deref())?;
@@ -125,7 +132,10 @@ fn look(args: TouchArgs, quiet: bool) -> Result<PathBuf> {
 }
 
 /// The arguments of `thaw record` that say the same.
-fn as_record(args: TouchArgs) -> Result<RecordArgs> {
+///
+/// # Errors
+/// The usual ones of `thaw record` cannot be made: a bug.
+pub fn as_record(args: TouchArgs) -> Result<RecordArgs> {
     Ok(RecordArgs {
         command: args.command,
         output: args.output.unwrap_or_else(default_output),
@@ -286,7 +296,8 @@ fn add_to(plan: &RecordPlan) -> Result<(Writer, u32)> {
 }
 
 fn variant_named(path: &Path, name: &str) -> Result<u32> {
-    let variants = Reader::open(path)?.variants()?;
+    let elsewhere = "write to another file with -o FILE";
+    let variants = Reader::open(path).map_err(|error| error.hint(elsewhere))?.variants()?;
     if let Some(variant) = variants.iter().find(|variant| variant.name == name) {
         return Ok(variant.index);
     }

@@ -79,31 +79,40 @@ pub fn run(args: &OrderArgs) -> Result<Exit> {
         }
     };
     let document = document(args)?;
-    if args.json {
-        return output::json(&document).map(|()| Exit::Done);
+    let order = || Ok(order::order_file(&names(&document)?, linker));
+    if let Some(target) = &args.output {
+        check_is_no_source(target, args, &document)?;
+        os::file::write_whole(target, order()?.as_bytes())?;
     }
-    if let Some(list) = args.list {
-        let width = text::width::of_terminal();
-        let all = document.workloads.len() as u32;
-        let called = |by_all: bool| document.order.iter().filter(move |function| (function.workloads >= all) == by_all);
-        output::page(&match list {
-            List::Hot => text::order::functions(called(true), width),
-            List::Cold => text::order::functions(called(false), width),
-            List::Never => text::order::functions(never(&document)?, width),
-            List::Objects => text::order::objects(document.objects.iter().flatten(), width),
-        })?;
-        return Ok(Exit::Done);
-    }
-    let names = names(&document)?;
-    let order = order::order_file(&names, linker);
-    match &args.output {
-        Some(target) => {
-            os::file::write_whole(target, order.as_bytes())?;
-            output::page(&text::order::page(&document, target, args.linker, text::width::of_terminal()))?;
+    let width = text::width::of_terminal();
+    match (args.json, args.list, &args.output) {
+        (true, ..) => output::json(&document)?,
+        (false, Some(list), _) => {
+            let all = document.workloads.len() as u32;
+            let called =
+                |by_all: bool| document.order.iter().filter(move |function| (function.workloads >= all) == by_all);
+            output::page(&match list {
+                List::Hot => text::order::functions(called(true), width),
+                List::Cold => text::order::functions(called(false), width),
+                List::Never => text::order::functions(never(&document)?, width),
+                List::Objects => text::order::objects(document.objects.iter().flatten(), width),
+            })?;
         }
-        None => output::bytes(order.as_bytes())?,
+        (false, None, Some(target)) => output::page(&text::order::page(&document, target, args.linker, width))?,
+        (false, None, None) => output::bytes(order()?.as_bytes())?,
     }
     Ok(Exit::Done)
+}
+
+/// The order file must not take the place of what it is made from.
+fn check_is_no_source(target: &Path, args: &OrderArgs, document: &OrderDocument) -> Result<()> {
+    let Ok(target) = target.canonicalize() else { return Ok(()) };
+    let sources = args.recordings.iter().chain(&args.symbols).map(PathBuf::as_path);
+    match sources.chain([Path::new(&document.file)]).any(|source| source.canonicalize().is_ok_and(|it| it == target)) {
+        false => Ok(()),
+        true => Err(Error::on(Exit::Usage, "the order file would replace what it is made from:", &target)
+            .hint("choose another name with -o")),
+    }
 }
 
 /// The names in their order, each once: two static functions of one name cannot be told apart by a linker.
@@ -237,7 +246,9 @@ impl Program {
             map(&row.path).filter(|bytes| bytes.len() as u64 == row.size.0 && elf::build_id(bytes) == row.build_id);
         let program = Self { path: row.path.clone(), bytes, symbols: None };
         let Some(path) = symbols else { return Ok(program) };
-        let file = map(path).ok_or_else(|| Error::on(Exit::Usage, "cannot read the symbols in", path))?;
+        let cannot = || Error::on(Exit::Usage, "cannot read the symbols in", path);
+        let file = File::open(path).map_err(|cause| cannot().because(cause))?;
+        let file = Mapped::of(&file).ok_or_else(|| cannot().because("it is no regular file, or empty"))?;
         let other = elf::build_id(&file).filter(|id| row.build_id.as_ref().is_some_and(|ours| ours != id));
         if let Some(other) = other {
             return Err(Error::on(Exit::Data, "these are symbols of another build:", path).because(format!(
