@@ -420,6 +420,7 @@ impl Journal {
     /// # Errors
     /// The journal cannot be written (then nothing was changed), or the change's own error.
     pub fn hold(&self, undo: Undo, change: impl FnOnce() -> Result<()>) -> Result<Entry> {
+        let undo = self.to_the_first(undo);
         let (file, lock) = self.write(&undo).map_err(|cause| {
             Error::on(Exit::Machine, "cannot write the journal in", &self.directory).because(cause).hint(
                 "thaw changes nothing that it could not put back: set THAW_STATE_DIR to a directory that you can write",
@@ -434,6 +435,26 @@ impl Journal {
                 Err(error)
             }
         }
+    }
+
+    /// What a setting was before any thaw changed it: the value that is there now may be that of another one, which lives or was killed.
+    fn to_the_first(&self, undo: Undo) -> Undo {
+        let Undo::WriteFile { path, .. } = &undo else { return undo };
+        let mut entries: Vec<_> = fs::read_dir(&self.directory)
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|entry| entry.extension().is_some_and(|extension| extension == "json"))
+            .collect();
+        entries.sort();
+        let boot = boot_id();
+        let of_others = |entry: &PathBuf| {
+            let stored: Stored = serde_json::from_slice(&fs::read(entry).ok()?).ok()?;
+            // Changes of one process lie in one another: the inner one goes back to the outer one's.
+            let same = matches!(&stored.undo, Undo::WriteFile { path: other, .. } if other == path);
+            (same && stored.boot_id == boot && stored.pid != std::process::id()).then_some(stored.undo)
+        };
+        entries.iter().find_map(of_others).unwrap_or(undo)
     }
 
     /// The entry under its final name, locked, and safe on disk.
@@ -593,6 +614,36 @@ mod tests {
         drop(entry);
         assert_eq!(fs::read_to_string(&path).unwrap(), "8192\n");
         assert_eq!(fs::read_dir(home.path().join("journal")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_setting_goes_back_to_what_it_was_before_any_thaw_changed_it() {
+        let (home, journal) = journal();
+        let path = setting(home.path(), "8192");
+        let hold = |text: &str| {
+            let undo = Undo::WriteFile { path: path.clone(), text: fs::read_to_string(&path).unwrap() };
+            let change = || {
+                fs::write(&path, text).unwrap();
+                Ok(())
+            };
+            journal.hold(undo, change).unwrap()
+        };
+        // Two of one process.
+        let outer = hold("256");
+        hold("0").undo().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "256");
+        // The outer one is another process's.
+        let mut stored: Stored = serde_json::from_slice(&fs::read(&outer.file).unwrap()).unwrap();
+        stored.pid += 1;
+        fs::write(&outer.file, serde_json::to_vec(&stored).unwrap()).unwrap();
+        hold("0").undo().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "8192");
+        // It is from before a reboot.
+        stored.boot_id.push('x');
+        fs::write(&outer.file, serde_json::to_vec(&stored).unwrap()).unwrap();
+        fs::write(&path, "128").unwrap();
+        hold("0").undo().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "128");
     }
 
     #[test]
