@@ -185,7 +185,7 @@ function Tabs(): JSX.Element {
   return (
     <nav role="tablist" aria-label="Views" onKeyDown={move}>
       {views.value.map((name, index) => (
-        <button key={name} id={`tab-${name}`} type="button" role="tab" aria-selected={view.value === name} aria-controls={`view-${name}`} tabIndex={view.value === name ? 0 : -1} title={`${TITLES[name][0]} (${index + 1})`} onClick={() => (view.value = name)}>
+        <button key={name} id={`tab-${name}`} type="button" role="tab" aria-selected={view.value === name} aria-controls={view.value === name ? `view-${name}` : undefined} tabIndex={view.value === name ? 0 : -1} title={`${TITLES[name][0]} (${index + 1})`} onClick={() => (view.value = name)}>
           {TITLES[name][0]}
         </button>
       ))}

@@ -117,8 +117,9 @@ export function TreeGrid<Row extends Branch>(props: TreeGridProps<Row>): JSX.Ele
   const sort = props.sort ?? null;
   return (
     <div class="table" data-table={props.name}>
-      <div class={`rows tree ${props.short === true ? "short" : ""}`} ref={box} tabIndex={0} role="treegrid" aria-label={caption} aria-rowcount={rows.length + 1} aria-activedescendant={at >= 0 ? id(at) : undefined} onScroll={scrolled} onKeyDown={keys}>
-        <table role="presentation">
+      <div class={`rows tree ${props.short === true ? "short" : ""}`} ref={box} tabIndex={-1} onScroll={scrolled}>
+        {/* The table itself has the role: else its cells would have none. */}
+        <table role="treegrid" tabIndex={0} aria-label={caption} aria-rowcount={rows.length + 1} aria-activedescendant={at >= 0 ? id(at) : undefined} onKeyDown={keys}>
           <colgroup>
             <col />
             {columns.map((column) => (
@@ -126,7 +127,7 @@ export function TreeGrid<Row extends Branch>(props: TreeGridProps<Row>): JSX.Ele
             ))}
           </colgroup>
           <thead>
-            <tr role="row" aria-rowindex={1}>
+            <tr aria-rowindex={1}>
               <th scope="col">{props.nameLabel}</th>
               {columns.map((column) =>
                 props.onSort === undefined ? (
@@ -145,7 +146,6 @@ export function TreeGrid<Row extends Branch>(props: TreeGridProps<Row>): JSX.Ele
               <tr
                 key={row.key}
                 id={id(from + index)}
-                role="row"
                 aria-level={row.depth}
                 aria-expanded={row.leaf ? undefined : row.open}
                 aria-rowindex={from + index + 2}

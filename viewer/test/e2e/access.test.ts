@@ -9,64 +9,117 @@ import { HEAP_VIEWS, VIEWS } from "../../src/logic/address.ts";
 import { address, go, heapTest, inBrowser, openTables, settled, useBrowser } from "./browser.ts";
 
 const { open } = useBrowser();
-const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const ACE = readFileSync(createRequire(import.meta.url).resolve("accessibility-checker-engine/ace.js"), "utf8");
 
-/** What axe-core finds wrong with what is shown, by all of its rules or by some; one line each. */
-async function violations(page: Page, rules: readonly string[] | null): Promise<string[]> {
-  return page.evaluate(async (only) => {
-    interface Result {
-      readonly violations: readonly { readonly id: string; readonly nodes: readonly { readonly html: string; readonly any: readonly { readonly message: string }[] }[] }[];
-    }
-    const { axe } = window as unknown as { axe: { run: (of: Document, options: object) => Promise<Result> } };
-    const { violations } = await axe.run(document, { resultTypes: ["violations"], ...(only === null ? {} : { runOnly: only }) });
-    return violations.flatMap(({ id, nodes }) => nodes.map(({ html, any }) => `${id}: ${html.slice(0, 160)}: ${any[0]?.message ?? ""}`));
-  }, rules);
+/** All rules, or those that other colours can break. */
+type Rules = "WCAG_2_2" | "colours";
+
+/** A page that can be checked: its own policy lets no other script in. */
+async function checkable(path: string): Promise<Page> {
+  const { page } = await open(path, "", { colorScheme: "light", bypassCSP: true, reducedMotion: "reduce" });
+  await page.evaluate(`${ACE}; globalThis.ace = ace;`);
+  return page;
 }
 
-async function checked(path: string, views: readonly string[]): Promise<void> {
-  for (const colorScheme of ["light", "dark"] as const) {
-    // Only colours differ where it is dark.
-    const rules = colorScheme === "light" ? null : ["color-contrast"];
-    // The page's own policy lets no other script in.
-    const { page } = await open(path, "", { colorScheme, bypassCSP: true, reducedMotion: "reduce" });
-    await page.evaluate(AXE);
-    for (const view of views) {
-      await go(page, `#${view}`);
-      await openTables(page, view);
-      expect(await violations(page, rules), `${path} ${view} ${colorScheme}`).toEqual([]);
-      expect(await page.evaluate(() => document.getAnimations().length), view).toBe(0);
-    }
+/** What IBM's checker finds wrong for certain with what is shown, or with a part of it; one line each. */
+async function violations(page: Page, rules: Rules, part = "html"): Promise<string[]> {
+  return page.evaluate(
+    async ([rules, part]) => {
+      interface Result {
+        readonly ruleId: string;
+        readonly value: readonly [string, string];
+        readonly node: Element;
+        readonly message: string;
+        readonly snippet: string;
+      }
+      interface Checker {
+        readonly addGuideline: (guideline: object) => void;
+        readonly check: (of: Element, guideline: string) => Promise<{ readonly results: readonly Result[] }>;
+      }
+      const checker = new (globalThis as unknown as { ace: { Checker: new () => Checker } }).ace.Checker();
+      checker.addGuideline({ id: "colours", category: "Accessibility", checkpoints: [{ rules: [{ id: "text_contrast_sufficient", level: "VIOLATION" }] }] });
+      const { results } = await checker.check(document.querySelector(part)!, rules);
+      return results
+        .filter(({ value }) => value[0] === "VIOLATION" && value[1] === "FAIL")
+        // Areas of files are as large as what came in; the tree and the table below them do the same.
+        .filter(({ ruleId, node }) => ruleId !== "target_spacing_sufficient" || node.closest(".treemap[aria-hidden=true]") === null)
+        .map(({ ruleId, message, snippet }) => `${ruleId}: ${message}: ${snippet.slice(0, 160)}`);
+    },
+    [rules, part] as const,
+  );
+}
+
+/** Shows the page in the other colours, all drawn again. */
+async function coloured(page: Page, view: string, colorScheme: "light" | "dark"): Promise<void> {
+  await page.emulateMedia({ colorScheme });
+  await settled(page, view.split("?")[0]);
+}
+
+async function checked(path: string, views: readonly string[], help = false): Promise<void> {
+  const page = await checkable(path);
+  for (const view of views) {
+    await go(page, `#${view}`);
+    await openTables(page, view);
+    expect(await violations(page, "WCAG_2_2"), `${path} ${view}`).toEqual([]);
+    await coloured(page, view, "dark");
+    expect(await violations(page, "colours"), `${path} ${view} dark`).toEqual([]);
+    expect(await page.evaluate(() => document.getAnimations().length), view).toBe(0);
+    await coloured(page, view, "light");
+  }
+  if (help) {
     await page.keyboard.press("?");
     await page.waitForSelector("dialog[open]");
-    expect(await violations(page, rules), "help").toEqual([]);
-    await page.close();
+    expect(await violations(page, "WCAG_2_2", "dialog"), `${path} help`).toEqual([]);
+    await coloured(page, views.at(-1)!, "dark");
+    expect(await violations(page, "colours", "dialog"), `${path} help dark`).toEqual([]);
   }
+  await page.close();
 }
 
+inBrowser("the checker finds what is wrong, in light and dark", async () => {
+  const rulesOf = (lines: readonly string[]) => [...new Set(lines.map((line) => line.split(":")[0]))];
+  const page = await checkable("no-trace");
+  await page.$eval("header .buttons button", (it) => {
+    it.replaceChildren();
+    for (const name of it.getAttributeNames()) it.removeAttribute(name);
+  });
+  await page.addStyleTag({ content: "main p { color: light-dark(#000, #444) !important; background: light-dark(#fff, #333) !important }" });
+  expect(rulesOf(await violations(page, "WCAG_2_2"))).toEqual(["input_label_exists"]);
+  await coloured(page, "answer", "dark");
+  expect(rulesOf(await violations(page, "colours"))).toEqual(["text_contrast_sufficient"]);
+  await page.close();
+});
+
 inBrowser("views of starts have names, roles and contrast", async () => {
-  await checked("laptop", [...VIEWS, "files?shape=table", "disk?q=file:libxul"]);
+  // Some files are enough of a table.
+  await checked("laptop", [...VIEWS, "files?shape=table&q=lib/x86", "disk?q=file:libxul"], true);
   await checked("comparison", ["answer", "runs"]);
-  await checked("no-trace", VIEWS);
+  // Runs are the same with a trace and without.
+  await checked("no-trace", VIEWS.filter((view) => view !== "runs"));
 });
 
 heapTest("so have views of heaps", async () => {
-  await checked(join(inject("heap"), "modes.html"), [...HEAP_VIEWS, "heap?mode=at", "tree?mode=at&q=leak", "flame?q=leak"]);
+  await checked(join(inject("heap"), "modes.html"), [...HEAP_VIEWS, "heap?mode=at", "tree?mode=at&q=leak", "flame?q=leak"], true);
   await checked(join(inject("heap"), "growth.html"), ["growth"]);
   await checked(join(inject("heap"), "clownshoes.html"), ["slop"]);
   await checked(join(inject("heap"), "change.html"), ["change?mode=made"]);
 });
 
 inBrowser("so have views of memory", async () => {
-  for (const name of ["report", "reports"]) await checked(join(inject("heap"), `${name}.html`), ["memory"]);
-  for (const name of ["watch", "watches"]) await checked(join(inject("heap"), `${name}.html`), ["time"]);
+  await checked(join(inject("heap"), "report.html"), ["memory"], true);
+  await checked(join(inject("heap"), "reports.html"), ["memory"]);
+  await checked(join(inject("heap"), "watch.html"), ["time"], true);
+  await checked(join(inject("heap"), "watches.html"), ["time"]);
 });
 
 /** What has the focus, and whether one sees that. */
 async function focused(page: Page): Promise<{ name: string; seen: boolean; place: string }> {
   return page.evaluate(() => {
     const it = document.activeElement as HTMLElement;
-    const { width, height } = it.getBoundingClientRect();
-    const style = getComputedStyle(it);
+    // A table that is scrolled is outlined where it is seen.
+    const shown = it.closest("table") === it ? it.closest(".rows")! : it;
+    const { width, height } = shown.getBoundingClientRect();
+    const style = getComputedStyle(shown);
     const name = it.getAttribute("aria-label") ?? it.textContent ?? "";
     const outlined = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0;
     return { name: `${it.tagName.toLowerCase()} ${name.trim().slice(0, 40)}`, seen: outlined && width > 0 && height > 0, place: it.closest("header") !== null ? "header" : it.closest("main") !== null ? "main" : "" };
@@ -90,6 +143,14 @@ inBrowser("Tab goes through the bar and the view, and one sees where it is", asy
     expect(new Set(stops.slice(4)), view).toEqual(new Set(["main"]));
     await page.close();
   }
+});
+
+heapTest("a tree that has the focus is outlined where it is seen", async () => {
+  const { page } = await open(join(inject("heap"), "modes.html"), "#tree");
+  await settled(page, "tree");
+  await page.locator("[role=treegrid]").focus();
+  expect(await focused(page)).toEqual({ name: "table Stacks; arrow keys move, open and close", seen: true, place: "main" });
+  await page.close();
 });
 
 inBrowser("tabs, help and filter by keys: arrows, Escape, Enter", async () => {

@@ -109,7 +109,7 @@ heapTest("a function's stacks are chosen and left out by a button", async () => 
 
 heapTest("a tree is used by keys alone", async () => {
   const { page, trouble } = await open(at("modes.html"), "#tree?hopen=2");
-  const grid = page.locator("[data-table=tree] .rows");
+  const grid = page.locator("[data-table=tree] [role=treegrid]");
   await grid.focus();
   await page.keyboard.press("ArrowRight");
   expect(await active(page, "tree")).toBe((await column(page, "tree", "Function"))[0]);
