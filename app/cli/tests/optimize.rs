@@ -364,8 +364,8 @@ fn places_and_recordings_that_make_no_sense_are_refused_before_anything_is_writt
     recording(&scratch, "gone.thaw", Path::new("/opt/gone/app"), &["thaw", "record", "--", "/opt/gone/app"]);
     let said = scratch.thaw(["optimize", "gone.thaw", "--plan"]).exits(5);
     said.complains("not on this machine").hints("record the program here");
-    recording(&scratch, "touch.thaw", &program, &["thaw", "touch", "--", typed]);
-    scratch.thaw(["optimize", "touch.thaw", "--plan"]).exits(5).complains("command line").hints("thaw record");
+    recording(&scratch, "other.thaw", &program, &["thaw", "flush", typed]);
+    scratch.thaw(["optimize", "other.thaw", "--plan"]).exits(5).complains("command line").hints("thaw record");
     let mut writer = Writer::create(scratch.path("empty.thaw"), &header(&scratch, &["thaw"]), Replace::Never).unwrap();
     writer.finish().unwrap();
     scratch.thaw(["optimize", "empty.thaw", "--plan"]).exits(5).complains("no program").hints("thaw record");

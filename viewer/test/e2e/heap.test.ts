@@ -222,7 +222,9 @@ inBrowser("memory reports: what cannot be right has the marks of the terminal", 
   thaw("memory", "show", WRONG, "--html", "wrong.html");
   for (const pattern of ["", "^explicit/|^n", "huge|fine"]) {
     const text = thaw("memory", "show", WRONG, "--process", "wrong", "--color=never", ...(pattern === "" ? [] : ["--regex", pattern]));
-    const marked = [...text.matchAll(/(?:──|--|\+\+) (.*?)( \[\?!\])?$/gm)].map(([, name, mark]) => name + (mark ?? "")).sort();
+    // The line on resident memory is no row of a tree.
+    const rows = text.replace(/^Total .*$/gm, "");
+    const marked = [...rows.matchAll(/(?:──|--|\+\+) (.*?)( \[\?!\])?$/gm)].map(([, name, mark]) => name + (mark ?? "")).sort();
     const { page, trouble } = await open(at("wrong.html"), `#memory?mproc=${encodeURIComponent("wrong (pid 9)")}&regex=1&q=${encodeURIComponent(pattern)}`);
     await page.waitForSelector("details.process[open]");
     const names = await page.locator("details.process .treename").allTextContents();

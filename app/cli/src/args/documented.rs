@@ -133,7 +133,7 @@ fn parse(words: &[String], written: Written, place: &str) {
     assert!(fine, "{place}\n{error}");
 }
 
-/// The commands of thaw in a line for the shell, as words. What `$(…)` gives is taken to be a number, a list of one.
+/// The commands of thaw in a line for the shell, as words. What `$(…)` and `$!` give is taken to be a number, a list of one.
 fn typed(line: &str) -> Vec<Vec<String>> {
     let mut commands = vec![Vec::new()];
     let mut word: Option<String> = None;
@@ -164,6 +164,7 @@ fn typed(line: &str) -> Vec<Vec<String>> {
                 commands.splice(0..0, typed(&within));
                 word.get_or_insert_default().push('1');
             }
+            '$' if rest.next_if_eq(&'!').is_some() => word.get_or_insert_default().push('1'),
             '\\' => word.get_or_insert_default().extend(rest.next()),
             _ => word.get_or_insert_default().push(letter),
         }
@@ -191,5 +192,6 @@ fn lines_are_split_as_a_shell_splits_them() {
         words("thaw heap run -- ./server &  thaw heap attach $(pidof server)"),
         ["thaw_heap_run_--_./server", "thaw_heap_attach_1"]
     );
+    assert_eq!(words("./pages & sleep 1; thaw memory show --pid $!"), ["thaw_memory_show_--pid_1"]);
     assert_eq!(words("a thaw of snow"), [""; 0]);
 }
