@@ -20,7 +20,7 @@ use recording::Replace;
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// How long `--precision` goes on without a `--budget`.
 const DEFAULT_BUDGET: Duration = Duration::from_secs(600);
@@ -401,7 +401,7 @@ fn positive(time: Duration, option: &str) -> Result<Duration> {
 
 /// Any number will do; it is recorded, so that the order can be had again.
 pub fn seed_of_clock() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64)
+    os::machine::now_unix_ns()
 }
 
 /// The word that a placeholder-free command line shows: for messages.

@@ -24,11 +24,7 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
 /// As [`write_whole`], and what `fill` says.
 pub fn write_by(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let cannot = |cause: io::Error| Error::on(Exit::Machine, "cannot write", path).because(cause);
-    // The rename would take the name of a device or a pipe away from everybody, as with `-o /dev/stdout` by root.
-    let is_stream = fs::read_link(path).is_ok_and(|target| target.starts_with("/proc"));
-    if is_stream || fs::metadata(path).is_ok_and(|about| !about.is_file()) {
-        return Err(cannot(io::Error::other("it is no regular file")));
-    }
+    check_replaceable(path).map_err(cannot)?;
     let (fresh, file) = create_beside(path).map_err(cannot)?;
     let mut file = BufWriter::new(file);
     let written = fill(&mut file)
@@ -40,6 +36,19 @@ pub fn write_by(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>
         let _ = fs::remove_file(&fresh);
         cannot(cause)
     })
+}
+
+/// Whether a new file may take this name: it is free, or a regular file's. The rename would take the name of a device or a pipe away from everybody, as
+/// with `-o /dev/stdout` by root.
+///
+/// # Errors
+/// It may not.
+pub fn check_replaceable(path: &Path) -> io::Result<()> {
+    let is_stream = fs::read_link(path).is_ok_and(|target| target.starts_with("/proc"));
+    match is_stream || fs::metadata(path).is_ok_and(|about| !about.is_file()) {
+        true => Err(io::Error::other("it is no regular file")),
+        false => Ok(()),
+    }
 }
 
 /// A new file beside `target`. Where others may write too, a name that can be guessed may be theirs, and a link to anywhere: such a name is not taken.

@@ -445,22 +445,7 @@ fn refuse(program: &Program, stop: Stop, row: &RunRow, ended: Option<&Ended>) ->
 }
 
 fn signal_name(signal: i32) -> String {
-    match signal {
-        libc::SIGABRT => "SIGABRT",
-        libc::SIGBUS => "SIGBUS",
-        libc::SIGFPE => "SIGFPE",
-        libc::SIGHUP => "SIGHUP",
-        libc::SIGILL => "SIGILL",
-        libc::SIGINT => "SIGINT",
-        libc::SIGKILL => "SIGKILL",
-        libc::SIGPIPE => "SIGPIPE",
-        libc::SIGSEGV => "SIGSEGV",
-        libc::SIGSYS => "SIGSYS",
-        libc::SIGTERM => "SIGTERM",
-        libc::SIGTRAP => "SIGTRAP",
-        _ => return format!("SIG{signal}"),
-    }
-    .to_owned()
+    os::process::signal_name(signal).map_or_else(|| format!("SIG{signal}"), str::to_owned)
 }
 
 fn warnings(program: &Program, stop: Stop, row: &RunRow, milestones: &[Milestone], killed: usize) -> Vec<Warning> {

@@ -20,7 +20,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// File name of the guest.
 pub const AGENT: &str = "libthaw_heap.so";
@@ -353,13 +353,12 @@ impl Drop for Heart {
 
 /// What is known when a recording begins.
 pub(crate) fn begin(version: &str, command: Vec<String>, cwd: String, clock: &Clock) -> Recording {
-    let created = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Recording {
         schema: SCHEMA.into(),
         thaw_version: version.into(),
         command,
         cwd,
-        created_unix_ns: created.as_nanos() as u64,
+        created_unix_ns: os::machine::now_unix_ns(),
         start_ticks: clock.ticks,
         ticks_per_second: None,
         finished: false,

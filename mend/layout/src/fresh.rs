@@ -2,7 +2,7 @@
 //! a name that `thaw doctor --mend` removes.
 
 use model::{Error, Exit, Result};
-use os::file::{attributes, directory_of, name_beside, set_times};
+use os::file::{attributes, check_replaceable, directory_of, name_beside, set_times};
 use os::journal::{self, Undo};
 use rustix::fs::{Mode, OFlags, XattrFlags};
 use std::ffi::OsString;
@@ -37,11 +37,7 @@ impl Fresh {
     /// Creates one in the directory of `target`, open for reading and writing, for its owner alone.
     pub fn beside(target: &Path) -> Result<Self> {
         let cannot = |cause: io::Error| no_place(target, cause);
-        // The rename would take the name of a device or a pipe away from everybody.
-        let is_stream = fs::read_link(target).is_ok_and(|leads_to| leads_to.starts_with("/proc"));
-        if is_stream || fs::metadata(target).is_ok_and(|about| !about.is_file()) {
-            return Err(cannot(io::Error::other("it is no regular file")));
-        }
+        check_replaceable(target).map_err(cannot)?;
         let name = target.file_name().ok_or_else(|| cannot(io::ErrorKind::IsADirectory.into()))?;
         let path = std::path::absolute(name_beside(target)).map_err(cannot)?;
         let directory = File::open(directory_of(&path)).map_err(cannot)?;

@@ -44,6 +44,7 @@ pub const TREE: &str = "tree";
 const RUNNER: &str = "thaw";
 /// What it reads.
 pub const PRELOAD: &str = "start.preload";
+
 /// A copy.
 pub struct Copy {
     /// What it has.
@@ -327,8 +328,14 @@ impl<'a> Copies<'a> {
 
     /// Where the recording of the next comparison goes.
     pub fn next_comparison(&mut self) -> PathBuf {
+        let (recording, _) = self.next_files();
         self.rounds += 1;
-        self.work.join(format!("comparison{}.thaw", suffix(self.rounds)))
+        self.work.join(recording)
+    }
+
+    /// Names of the recording and the page of the next comparison.
+    pub fn next_files(&self) -> (String, String) {
+        files(self.rounds + 1)
     }
 
     /// Makes DIR of the copy that is kept: with a script that starts it, the report, the recording and the manifest.
@@ -351,11 +358,10 @@ impl<'a> Copies<'a> {
             false => self.keep(manifest, out)?,
         };
         let cannot = |cause: std::io::Error| Error::on(Exit::Machine, "cannot write", out).because(cause);
-        for suffix in (1..=self.rounds).map(suffix) {
-            let (name, page) = (format!("comparison{suffix}.thaw"), last.join(format!("report{suffix}.html")));
-            let comparison = self.work.join(&name);
-            view::write(&comparison, &document::report(&comparison)?, None, &page)?;
-            fs::rename(&comparison, last.join(name)).map_err(cannot)?;
+        for (recording, page) in (1..=self.rounds).map(files) {
+            let comparison = self.work.join(&recording);
+            view::write(&comparison, &document::report(&comparison)?, None, &last.join(page))?;
+            fs::rename(&comparison, last.join(recording)).map_err(cannot)?;
         }
         os::file::write_whole(&last.join(NAME), &manifest.to_bytes()?)?;
         let directory = fs::File::open(&last).map_err(cannot)?;
@@ -415,9 +421,10 @@ impl<'a> Copies<'a> {
     }
 }
 
-/// What the files of a round have in their names.
-fn suffix(round: u32) -> String {
-    if round > 1 { format!("-{round}") } else { String::new() }
+/// Names of the recording and the page of a round.
+fn files(round: u32) -> (String, String) {
+    let suffix = if round > 1 { format!("-{round}") } else { String::new() };
+    (format!("comparison{suffix}.thaw"), format!("report{suffix}.html"))
 }
 
 /// A preload manifest whose files have moved with their directory.

@@ -86,9 +86,8 @@ fn optimize(
         if kept.is_empty() || measured.iter().any(|(set, _)| *set == kept) {
             break kept;
         }
-        manifest
-            .notes
-            .push(format!("{} was measured in a round of its own: comparison-2.thaw, report-2.html", name_of(&kept)));
+        let (recording, page) = copies.next_files();
+        manifest.notes.push(format!("{} was measured in a round of its own: {recording}, {page}", name_of(&kept)));
         sets = vec![kept];
     };
     copies.check_untouched()?;
