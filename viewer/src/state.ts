@@ -127,10 +127,21 @@ const address = computed(() =>
   addressText({ view: view.value, values: Object.fromEntries(remembered.map((it) => [it.name, it.write()])) }),
 );
 
+/** The address as it was last read or written here. */
+let known = "";
+
 function readAddress(): void {
+  known = location.hash;
   const { view: name, values } = parseAddress(location.hash, views.value);
   view.value = name;
   for (const it of remembered) it.read(values[it.name]);
+}
+
+/** Writes the address, but never over one that was set and not yet read: "hashchange" comes later than the change. */
+function writeAddress(text: string, way: "pushState" | "replaceState"): void {
+  if (location.hash !== known) return;
+  history[way](null, "", text);
+  known = location.hash;
 }
 
 /** Follows the address, and writes it: at once for another view (so that "back" works), else when things are quiet. */
@@ -145,12 +156,12 @@ export function followAddress(): void {
     if (view.value !== shownView) {
       shownView = view.value;
       if (parseAddress(location.hash, views.value).view !== view.value) {
-        history.pushState(null, "", text);
+        writeAddress(text, "pushState");
         return;
       }
     }
     waiting = setTimeout(() => {
-      if (location.hash !== text && !(location.hash === "" && text === `#${views.value[0]}`)) history.replaceState(null, "", text);
+      if (location.hash !== text && !(location.hash === "" && text === `#${views.value[0]}`)) writeAddress(text, "replaceState");
     }, 120);
   });
 }

@@ -257,6 +257,29 @@ inBrowser("back leads to where one came from, as it was", async () => {
   expect(trouble).toEqual([]);
 });
 
+inBrowser("an address that is given while the page is about to write its own is not lost", async () => {
+  const { page, trouble } = await open("laptop", "#disk");
+  await picture(page, "disk");
+  // What the page puts off is done when the test says so.
+  await page.evaluate(() => {
+    const put: (() => void)[] = [];
+    Object.assign(window, { put, setTimeout: (what: () => void) => put.push(what) });
+  });
+  await page.keyboard.press("w");
+  await page.evaluate(() => new Promise((frame) => requestAnimationFrame(() => requestAnimationFrame(frame))));
+  const written = await page.evaluate(() => {
+    const { put } = window as unknown as { put: (() => void)[] };
+    location.hash = "#files";
+    // In the same task: "hashchange" has not come yet.
+    for (const what of put) what();
+    return put.length;
+  });
+  expect(written).toBeGreaterThan(0);
+  await settled(page, "files");
+  expect(await page.evaluate(() => location.hash)).toBe("#files");
+  expect(trouble).toEqual([]);
+});
+
 inBrowser("it prints on white paper", async () => {
   const { page, trouble } = await open("laptop", "#disk", { colorScheme: "dark" });
   await picture(page, "disk");
