@@ -23,7 +23,7 @@ fn a_program_that_ends_has_started_then() {
     assert_eq!(row.wall_ns, row.exit_ns);
     assert_eq!(row.wall_ns.unwrap().0, at(&outcome, "exit"));
     assert!(row.wall_ns.unwrap().0 >= 30_000_000);
-    assert!(row.user_ns.0 + row.system_ns.0 >= 10_000_000, "it computed for 30 ms, less what others took: {row:?}");
+    assert!(row.user_ns.0 + row.system_ns.0 >= 25_000_000, "it computed for 30 ms; the counts are coarse: {row:?}");
     assert!(row.max_rss.0 > 100_000 && row.minor_faults > 10, "{row:?}");
     assert!(row.started_unix_ns > 1_600_000_000_000_000_000);
 }
@@ -264,8 +264,8 @@ fn a_program_has_settled_when_it_rests() {
         return;
     }
     let outcome = once(acts(&["spin", "300", "print", "done", "stay"], &["settled", "line:done"]));
-    // The readings are 20 ms apart, and the last but one before `done` may be the last that saw it busy.
-    assert!(at(&outcome, "settled") + 40_000_000 >= at(&outcome, "line:done"), "{outcome:?}");
+    // Readings are 20 ms apart, and on a busy machine the last ones before `done` may find that it waits for a CPU.
+    assert!(at(&outcome, "settled") + 200_000_000 >= at(&outcome, "line:done"), "{outcome:?}");
     assert_eq!(outcome.row.wall_ns.unwrap().0, at(&outcome, "settled"));
 }
 

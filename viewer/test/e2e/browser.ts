@@ -28,6 +28,8 @@ export interface Opened {
   readonly trouble: string[];
 }
 
+const pathOf = (name: string): string => (name.endsWith(".html") ? name : join(inject("pages"), `${name}.html`));
+
 /** `open` takes the name of a made page, or the path of any. */
 export function useBrowser(): { open: (name: string, hash?: string, options?: BrowserContextOptions) => Promise<Opened> } {
   let browser: Browser | undefined;
@@ -43,7 +45,7 @@ export function useBrowser(): { open: (name: string, hash?: string, options?: Br
       context.setDefaultTimeout(0);
       const page = await context.newPage();
       const trouble: string[] = [];
-      const url = pathToFileURL(name.endsWith(".html") ? name : join(inject("pages"), `${name}.html`)).href;
+      const url = pathToFileURL(pathOf(name)).href;
       page.on("console", (message) => {
         if (message.type() === "error" || message.type() === "warning") trouble.push(message.text());
       });
@@ -63,9 +65,9 @@ export function useBrowser(): { open: (name: string, hash?: string, options?: Br
   };
 }
 
-/** What is embedded in a page, as the page itself was given it. */
+/** What is embedded in a page (named as `open` takes it), as the page itself was given it. */
 export function embedded(name: string): { document: ReportDocument; events: PackedEvents; comparison: Comparison | null } {
-  const html = readFileSync(join(inject("pages"), `${name}.html`), "utf8");
+  const html = readFileSync(pathOf(name), "utf8");
   const part = (id: string) => {
     const text = html.match(new RegExp(`<script type="application/json" id="${id}">(.*?)</script>`, "s"))?.[1];
     return text === undefined ? null : JSON.parse(text);
