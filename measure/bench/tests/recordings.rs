@@ -4,6 +4,7 @@ mod common;
 
 use bench::conduct::{End, Host, Plan, Progress, Sink, Tracer, conduct};
 use bench::record::{Lab, LabOptions};
+use bench::states::{OWN_LIMIT, WARM_LIMIT};
 use common::{acts, alone, lab, scratch, start};
 use model::{Bytes, CacheState, FileKind, FileOffset, Milestone, Need, Owner, ResidencyRow, Result};
 use model::{RunId, RunKind, RunRow, Warning};
@@ -92,18 +93,20 @@ fn four_states_in_random_blocks_are_all_proven() {
     let summary = conduct(&plan, &mut lab, &mut book, Some(&mut spy)).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((summary.end, summary.blocks, summary.timed, summary.traced), (End::Done, 2, 8, 1));
     for (run, residency) in book.runs.iter().filter(|(run, _)| run.kind == RunKind::Timed && run.accepted) {
-        let shares = (run.own_resident_share.unwrap(), run.system_resident_share.unwrap());
-        let expected = match run.state {
-            CacheState::Cold => (0.0, 0.0),
-            CacheState::Boot | CacheState::App => (0.0, 1.0),
-            CacheState::Hot => (1.0, 1.0),
+        let (own, system) = (run.own_resident_share.unwrap(), run.system_resident_share.unwrap());
+        // Within the states' own limits: a machine that is short of memory takes single pages at any time.
+        let (gone, there) = (0.0..=OWN_LIMIT, WARM_LIMIT..=1.0);
+        let (own_is, system_is) = match run.state {
+            CacheState::Cold => (&gone, &gone),
+            CacheState::Boot | CacheState::App => (&gone, &there),
+            CacheState::Hot => (&there, &there),
         };
-        assert_eq!(shares, expected, "{run:?}");
+        assert!(own_is.contains(&own) && system_is.contains(&system), "{run:?}");
         assert_eq!(residency.len(), 2);
         let read = run.read_bytes.unwrap().0;
         let least =
             [0, 4 << 20, 4 << 20, 6 << 20][CacheState::ALL.iter().position(|state| *state == run.state).unwrap()];
-        assert!(read >= least, "{} read {read} bytes", run.state);
+        assert!(read as f64 >= (1.0 - OWN_LIMIT) * f64::from(least), "{} read {read} bytes", run.state);
     }
 }
 
