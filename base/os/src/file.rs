@@ -2,7 +2,7 @@
 //! the place of another one.
 
 use model::{Error, Exit, Result};
-use rustix::fs::{Timespec, Timestamps};
+use rustix::fs::{Mode, OFlags, Timespec, Timestamps};
 use std::ffi::{CString, OsString};
 use std::fs::{self, File, Metadata};
 use std::io::{self, BufWriter, Write};
@@ -46,7 +46,7 @@ pub fn write_by(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>
 pub fn check_replaceable(path: &Path) -> io::Result<()> {
     let is_stream = fs::read_link(path).is_ok_and(|target| target.starts_with("/proc"));
     match is_stream || fs::metadata(path).is_ok_and(|about| !about.is_file()) {
-        true => Err(io::Error::other("it is no regular file")),
+        true => Err(not_regular()),
         false => Ok(()),
     }
 }
@@ -82,6 +82,22 @@ pub fn directory_of(file: &Path) -> &Path {
 /// The directory cannot be opened or written.
 pub fn sync_directory_of(file: &Path) -> io::Result<()> {
     File::open(directory_of(file))?.sync_all()
+}
+
+/// Opens a regular file for reading, through links. What became a pipe since it was named is not waited for.
+///
+/// # Errors
+/// It cannot be read, or is something else.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let file = File::from(rustix::fs::open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?);
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(not_regular()),
+    }
+}
+
+fn not_regular() -> io::Error {
+    io::Error::other("it is no regular file")
 }
 
 /// All extended attributes of a file (access lists and capabilities among them), as far as they can be read.

@@ -8,10 +8,11 @@ use crate::{Depth, analyze, sources};
 use elf::{Image, Miss};
 use model::{Error, Exit, Result};
 use object::ReadCache;
+use os::file::open_regular;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -29,7 +30,7 @@ pub struct Progress {
 /// # Errors
 /// It cannot be read ([`Exit::Machine`]), or is not an ELF file that makes sense ([`Exit::Data`]).
 pub fn look(path: &Path) -> Result<FileReport> {
-    let file = open(path).map_err(|cause| Error::on(Exit::Machine, "cannot read", path).because(cause))?;
+    let file = open_regular(path).map_err(|cause| Error::on(Exit::Machine, "cannot read", path).because(cause))?;
     let cache = ReadCache::new(file);
     let bad = |miss: Miss| Error::on(Exit::Data, "cannot look into", path).because(miss);
     let image = Image::of(&cache).map_err(bad)?;
@@ -87,7 +88,7 @@ fn each<T: Send>(
         if os::interrupt::requested() {
             return (path, Outcome::NotLookedAt);
         }
-        let outcome = match open(&path).and_then(|file| Ok(is_elf(&file)?.then_some(file))) {
+        let outcome = match open_regular(&path).and_then(|file| Ok(is_elf(&file)?.then_some(file))) {
             Ok(Some(file)) => Outcome::Elf(work(file)),
             Ok(None) => Outcome::NotElf,
             Err(error) => Outcome::Unreadable(error.to_string()),
@@ -122,15 +123,5 @@ fn is_elf(file: &File) -> io::Result<bool> {
         Ok(()) => Ok(magic == object::elf::ELFMAG),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
         Err(error) => Err(error),
-    }
-}
-
-/// Opens a regular file. What became a pipe since it was listed must not make us wait.
-fn open(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    match file.metadata()? {
-        metadata if metadata.is_file() => Ok(file),
-        metadata if metadata.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
-        _ => Err(io::Error::other("not a regular file")),
     }
 }

@@ -6,11 +6,11 @@ use crate::choose::Verdict;
 use crate::predict::Prediction;
 use crate::remedy::{Remedy, Set};
 use model::{CacheState, Error, Exit, Result};
+use os::file::open_regular;
 use serde::{Deserialize, Serialize};
 use stats::Estimate;
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 
 /// The manifest's name in the directory of the copy.
@@ -118,7 +118,7 @@ impl Identity {
     /// # Errors
     /// It cannot be read, or is something else.
     pub fn of(path: &Path) -> io::Result<Self> {
-        let mut file = open(path)?;
+        let mut file = open_regular(path)?;
         let mut sum = crc32fast::Hasher::new();
         let mut size = 0;
         let mut piece = vec![0; 1 << 20];
@@ -131,15 +131,6 @@ impl Identity {
                 }
             }
         }
-    }
-}
-
-/// A manifest may name anything: a pipe is not waited for.
-fn open(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().read(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32).open(path)?;
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::other("it is no regular file")),
     }
 }
 
@@ -205,7 +196,7 @@ impl Manifest {
                 .hint("`thaw optimize RECORDING -o DIR` makes a directory with one")
         };
         let mut bytes = Vec::new();
-        let read = open(&path).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes));
+        let read = open_regular(&path).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes));
         read.map_err(|cause| wrong().because(cause))?;
         if bytes.len() as u64 > LARGEST {
             return Err(wrong().because("it is too large to be one"));
