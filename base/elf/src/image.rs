@@ -230,8 +230,6 @@ pub struct Image<R> {
 
 /// Longest path that the kernel takes.
 const PATH_LIMIT: u64 = 4096;
-/// Notes that are looked through for a build-id: a damaged file may name thousands, each as long as the file.
-const NOTES_LIMIT: u64 = 1 << 20;
 
 impl<'data, R: ReadRef<'data>> Image<R> {
     /// Looks at the headers.
@@ -275,7 +273,7 @@ impl<'data, R: ReadRef<'data>> Image<R> {
             order: if header.is_little_endian() { Order::Little } else { Order::Big },
             machine: header.e_machine(endian),
             kind: header.e_type(endian),
-            build_id: notes::build_id_of::<Elf, R>(data, NOTES_LIMIT).map(notes::hex),
+            build_id: notes::build_id_of::<Elf, R>(data, notes::NOTES_LIMIT).map(notes::hex),
             interpreter: interpreter.map(|path| String::from_utf8_lossy(path).into_owned()),
             segments,
             sections,

@@ -14,6 +14,7 @@
 
 pub mod debug;
 mod dynamic;
+mod identity;
 mod image;
 mod names;
 mod notes;
@@ -23,6 +24,7 @@ mod symbol;
 mod version;
 
 pub use dynamic::{RunPaths, interpreter, needed, run_paths};
+pub use identity::Identity;
 pub use image::{Class, Dynamic, Image, Order, SectionHead, Segment};
 pub use names::{Meaning, machine_name, meaning, relative_type, relocation_name};
 pub use notes::build_id;

@@ -7,6 +7,8 @@ use object::{Endianness, ReadRef};
 
 /// Longest build-id that is believed; those of today's linkers have 8 to 20 bytes.
 const LIMIT: usize = 64;
+/// Notes that are looked through for a build-id: a damaged file may name thousands, each as long as the file.
+pub(crate) const NOTES_LIMIT: u64 = 1 << 20;
 
 /// The GNU build-id in lower-case hex, if the file has one.
 pub fn build_id(bytes: &[u8]) -> Option<String> {

@@ -1,12 +1,13 @@
 //! Whether a file is still the one that was planned for.
 
 use crate::manifest::{Entry, Kind};
+use elf::Identity;
 use model::Bytes;
-use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::fs::{Advice, FileType, Mode, OFlags, Stat};
 use serde::Serialize;
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
 /// Why a file of a manifest is not read.
@@ -31,10 +32,12 @@ pub enum Stale {
         /// As it is.
         is: Bytes,
     },
-    /// The same size, but written later, and no build-id says that it is the same.
+    /// The same size, but written since, and the manifest does not tell its content.
     Date,
     /// The same size, but of another build.
     Build,
+    /// The same size, but another content.
+    Content,
 }
 
 impl fmt::Display for Stale {
@@ -47,11 +50,20 @@ impl fmt::Display for Stale {
             Self::Size { was, is } => write!(out, "its size was {was} and is {is}"),
             Self::Date => out.write_str("it was written since"),
             Self::Build => out.write_str("it is of another build"),
+            Self::Content => out.write_str("its content is another one"),
         }
     }
 }
 
 impl Stale {
+    /// A file that is known by something else now.
+    pub(crate) fn other(known: &Identity, now: &Identity) -> Self {
+        match (known, now) {
+            (Identity::Sample(_), Identity::Sample(_)) => Self::Content,
+            _ => Self::Build,
+        }
+    }
+
     fn of_open(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Self::Gone,
@@ -78,7 +90,7 @@ pub(crate) fn size(stat: &Stat) -> Bytes {
 }
 
 /// Opens what an entry means, if it still is what was planned for: never waits for a pipe, follows no link, leaves no access time
-/// where that is allowed. Reads of the file only what a build-id needs, and that only where the date alone differs.
+/// where that is allowed. Reads of the file only what its identity needs, and that only where the date alone differs.
 pub(crate) fn open(entry: &Entry) -> Result<File, Stale> {
     if entry.kind == Kind::Device {
         return open_device(entry);
@@ -95,11 +107,13 @@ pub(crate) fn open(entry: &Entry) -> Result<File, Stale> {
     if is != entry.size {
         return Err(Stale::Size { was: entry.size, is });
     }
-    match &entry.build_id {
+    match &entry.identity {
         _ if mtime_ns(&stat) == entry.mtime_ns => Ok(file),
         None => Err(Stale::Date),
-        known if build_id(&file) == *known => Ok(file),
-        Some(_) => Err(Stale::Build),
+        Some(known) => match of(&file)? {
+            now if now == *known => Ok(file),
+            now => Err(Stale::other(known, &now)),
+        },
     }
 }
 
@@ -122,10 +136,10 @@ fn open_device(entry: &Entry) -> Result<File, Stale> {
     }
 }
 
-/// The build-id, from the beginning of the file, where linkers put it.
-pub(crate) fn build_id(file: &File) -> Option<String> {
-    const BEGINNING: u64 = 64 << 10;
-    let mut bytes = Vec::new();
-    file.take(BEGINNING).read_to_end(&mut bytes).ok()?;
-    elf::build_id(&bytes)
+/// What a file is known by where its date says nothing. Reads single pages, and nothing ahead of them: the disk has other things to do at a start.
+pub(crate) fn of(file: &File) -> io::Result<Identity> {
+    let _ = rustix::fs::fadvise(file, 0, None, Advice::Random);
+    let identity = Identity::of(file);
+    let _ = rustix::fs::fadvise(file, 0, None, Advice::Normal);
+    identity
 }

@@ -3,6 +3,7 @@
 use crate::identity::{self, Stale};
 use crate::manifest::{Entry, Kind, shown};
 use crate::plan::{Extent, Piece, Wanted};
+use elf::Identity;
 use model::Bytes;
 use os::disk::Disk;
 use rustix::fs::FileType;
@@ -58,7 +59,7 @@ pub fn look(recorded: Vec<Recorded>) -> (Vec<Wanted>, Vec<Lost>) {
 
 fn found(recorded: Recorded, disk: u64) -> Result<Wanted, Stale> {
     let Recorded { path, kind, dev, ino, size, build_id, pieces, extents } = recorded;
-    let planned = Entry { kind, dev, ino, size, mtime_ns: 0, build_id, path };
+    let planned = Entry { kind, dev, ino, size, mtime_ns: 0, identity: None, path };
     if kind == Kind::Device {
         // One that may not be read now is not read by this user later either. Else nothing of it is looked at: the file
         // system may be one that is mounted for a recording only.
@@ -76,8 +77,13 @@ fn found(recorded: Recorded, disk: u64) -> Result<Wanted, Stale> {
     if kind == Kind::Regular && is != size {
         return Err(Stale::Size { was: size, is });
     }
-    if kind == Kind::Regular && planned.build_id.is_some() && identity::build_id(&file) != planned.build_id {
+    let identity = if kind == Kind::Regular { Some(identity::of(&file)?) } else { None };
+    let known = build_id.map(Identity::BuildId);
+    if let (Some(known), Some(now)) = (&known, &identity)
+        && known != now
+    {
         return Err(Stale::Build);
     }
-    Ok(Wanted { entry: Entry { size: is, mtime_ns: identity::mtime_ns(&stat), ..planned }, pieces, extents, disk })
+    let entry = Entry { size: is, mtime_ns: identity::mtime_ns(&stat), identity, ..planned };
+    Ok(Wanted { entry, pieces, extents, disk })
 }

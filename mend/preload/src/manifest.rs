@@ -14,8 +14,9 @@
 //! finds cut and damaged files, not forged ones. A manifest needs no trust: all it can do is to have files read that its reader may read.
 
 use crate::plan::{LONGEST, Order};
+use elf::Identity;
 use model::{Bytes, Error, Exit, FileOffset, Result};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -86,8 +87,9 @@ pub struct Entry {
     pub size: Bytes,
     /// Date of the last change, nanoseconds since 1970.
     pub mtime_ns: i64,
-    /// GNU build-id in hex: decides where only the date differs.
-    pub build_id: Option<String>,
+    /// What it is known by where only the date differs. `None`: the file changes, or the manifest is of a version that did not know.
+    #[serde(serialize_with = "as_text")]
+    pub identity: Option<Identity>,
     /// Where it is; absolute.
     pub path: PathBuf,
 }
@@ -162,9 +164,9 @@ impl Manifest {
             out.push(b'\n');
         }
         for file in &self.files {
-            let build_id = file.build_id.as_deref().unwrap_or("-");
+            let identity = file.identity.as_ref().map_or_else(|| "-".to_owned(), Identity::to_string);
             let Entry { dev, ino, size, mtime_ns, .. } = file;
-            let fields = format!("file {} {dev} {ino} {} {mtime_ns} {build_id} ", file.kind.name(), size.0);
+            let fields = format!("file {} {dev} {ino} {} {mtime_ns} {identity} ", file.kind.name(), size.0);
             out.extend_from_slice(fields.as_bytes());
             escape(file.path.as_os_str().as_bytes(), &mut out);
             out.push(b'\n');
@@ -263,6 +265,10 @@ impl Manifest {
     }
 }
 
+fn as_text<S: Serializer>(identity: &Option<Identity>, to: S) -> std::result::Result<S::Ok, S::Error> {
+    identity.as_ref().map(Identity::to_string).serialize(to)
+}
+
 impl About {
     /// Keys that this version does not know are for later ones.
     fn set(&mut self, key: &[u8], value: String) -> Option<()> {
@@ -300,17 +306,17 @@ impl Entry {
         let (size, rest) = number(rest)?;
         let (mtime_ns, rest) = word(rest)?;
         let mtime_ns = std::str::from_utf8(mtime_ns).ok()?.parse().ok()?;
-        let (build_id, path) = word(rest)?;
-        let build_id = match build_id {
+        let (identity, path) = word(rest)?;
+        let identity = match identity {
             b"-" => None,
-            id => Some(std::str::from_utf8(id).ok().filter(|id| !id.is_empty())?.to_owned()),
+            text => Some(std::str::from_utf8(text).ok()?.parse().ok()?),
         };
         let path = unescape(path)?;
         if !path.starts_with(b"/") || path.contains(&0) {
             return None;
         }
         let path = OsString::from_vec(path).into();
-        Some(Self { kind, dev, ino, size: Bytes(size), mtime_ns, build_id, path })
+        Some(Self { kind, dev, ino, size: Bytes(size), mtime_ns, identity, path })
     }
 
     /// What it is, for people.

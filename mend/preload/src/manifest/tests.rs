@@ -10,7 +10,7 @@ fn entry(path: &[u8]) -> Entry {
         ino: 7,
         size: Bytes(1 << 20),
         mtime_ns: -5,
-        build_id: Some("ab12".into()),
+        identity: Some("ab12".parse().unwrap()),
         path: OsString::from_vec(path.to_vec()).into(),
     }
 }
@@ -27,7 +27,7 @@ fn manifest() -> Manifest {
             gap: Bytes(8192),
             order: Order::Disk,
         },
-        files: vec![entry(b"/usr/lib/a b.so"), Entry { build_id: None, kind: Kind::Device, ..entry(b"/\n\\\xff") }],
+        files: vec![entry(b"/usr/lib/a b.so"), Entry { identity: None, kind: Kind::Device, ..entry(b"/\n\\\xff") }],
         reads: vec![
             Read { file: FileIndex(1), offset: FileOffset(0), len: Bytes(4096), rank: 1 },
             Read { file: FileIndex(0), offset: FileOffset(8192), len: LONGEST, rank: 0 },

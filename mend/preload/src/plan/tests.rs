@@ -19,7 +19,7 @@ fn file(ino: u64, disk_page: u64, picture: &str) -> Wanted {
             ino,
             size: len,
             mtime_ns: 0,
-            build_id: None,
+            identity: None,
             path: format!("/{ino}").into(),
         },
         pieces: pieces.collect(),

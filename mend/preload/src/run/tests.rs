@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::manifest::{About, Entry};
+use elf::Identity;
 use model::PAGE;
 use std::path::Path;
 
@@ -18,7 +19,7 @@ fn entry(path: &Path, kind: Kind) -> Entry {
         ino: stat.st_ino,
         size: identity::size(&stat),
         mtime_ns: identity::mtime_ns(&stat),
-        build_id: None,
+        identity: None,
         path: path.to_owned(),
     }
 }
@@ -131,15 +132,41 @@ fn the_build_id_decides_where_only_the_date_differs() {
     let folder = folder();
     let path = folder.path().join("program");
     std::fs::copy(std::env::current_exe().unwrap(), &path).unwrap();
-    let build_id = identity::build_id(&File::open(&path).unwrap());
-    let Some(_) = &build_id else { return testing::skip("this linker writes no build-id") };
-    let of_date = Entry { build_id, mtime_ns: 5, ..entry(&path, Kind::Regular) };
-    let of_build = Entry { build_id: Some("00".into()), ..of_date.clone() };
+    let identity = Identity::of(&File::open(&path).unwrap()).unwrap();
+    let Identity::BuildId(_) = &identity else { return testing::skip("this linker writes no build-id") };
+    let of_date = Entry { identity: Some(identity), mtime_ns: 5, ..entry(&path, Kind::Regular) };
+    let of_build = Entry { identity: Some(Identity::BuildId("00".into())), ..of_date.clone() };
     let report = look(&manifest(vec![of_date], vec![read(0, 0, 1, 0)]));
     assert_eq!(report.stale, []);
     let report = look(&manifest(vec![of_build], vec![read(0, 0, 1, 0)]));
     assert_eq!(report.stale[0].why, Stale::Build);
     assert!(report.nothing_fits());
+}
+
+#[test]
+fn the_content_decides_of_a_file_without_a_build_id() {
+    let folder = folder();
+    let path = folder.path().join("archive");
+    std::fs::write(&path, vec![7; 100_000]).unwrap();
+    let recorded = |build_id| crate::make::Recorded {
+        path: path.clone(),
+        kind: Kind::Regular,
+        dev: 1,
+        ino: 1,
+        size: Bytes(100_000),
+        build_id,
+        pieces: Vec::new(),
+        extents: Vec::new(),
+    };
+    let (wanted, _) = crate::make::look(vec![recorded(None)]);
+    // As a package that is installed again leaves it: another date, the same bytes.
+    let of_date = || Entry { mtime_ns: 5, ..wanted[0].entry.clone() };
+    assert_eq!(look(&manifest(vec![of_date()], vec![read(0, 0, 1, 0)])).stale, []);
+    std::fs::write(&path, vec![8; 100_000]).unwrap();
+    let report = look(&manifest(vec![of_date()], vec![read(0, 0, 1, 0)]));
+    assert_eq!(report.stale[0].why, Stale::Content);
+    let (wanted, lost) = crate::make::look(vec![recorded(Some("deadbeef".into()))]);
+    assert_eq!((wanted.len(), &lost[0].why), (0, &Stale::Build), "it had a build-id when it was recorded");
 }
 
 #[test]
@@ -186,4 +213,46 @@ fn no_manifest_is_too_long_for_the_files_that_may_be_open() {
     setrlimit(Resource::Nofile, limit).unwrap();
     assert_eq!(report.stale, []);
     assert_eq!(after, Some(128), "the program gets the limit that was there");
+}
+
+/// An ELF file with nothing but a build-id (deadbeef) behind so many bytes of other content.
+fn elf_with_note_at(at: u64) -> Vec<u8> {
+    let mut bytes = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
+    bytes.extend([3_u16.to_le_bytes(), 62_u16.to_le_bytes()].concat());
+    bytes.extend(1_u32.to_le_bytes());
+    bytes.extend([0_u64, 64, 0].map(u64::to_le_bytes).concat());
+    bytes.extend(0_u32.to_le_bytes());
+    bytes.extend([64_u16, 56, 1, 64, 0, 0].map(u16::to_le_bytes).concat());
+    bytes.extend([4_u32, 4].map(u32::to_le_bytes).concat());
+    bytes.extend([at, at, at, 20, 20, 4].map(u64::to_le_bytes).concat());
+    bytes.resize(at as usize, 7);
+    bytes.extend([4_u32, 4, 3].map(u32::to_le_bytes).concat());
+    bytes.extend(b"GNU\0\xde\xad\xbe\xef");
+    bytes
+}
+
+#[test]
+fn a_library_whose_note_lies_far_behind_its_head_is_known_by_it() {
+    let folder = folder();
+    // As patchelf leaves it: the notes are moved behind everything else.
+    for at in [120, 1 << 20] {
+        let path = folder.path().join("library.so");
+        std::fs::write(&path, elf_with_note_at(at)).unwrap();
+        let stat = rustix::fs::stat(&path).unwrap();
+        let recorded = crate::make::Recorded {
+            path: path.clone(),
+            kind: Kind::Regular,
+            dev: stat.st_dev,
+            ino: stat.st_ino,
+            size: identity::size(&stat),
+            build_id: Some("deadbeef".into()),
+            pieces: Vec::new(),
+            extents: Vec::new(),
+        };
+        let (wanted, lost) = crate::make::look(vec![recorded]);
+        assert_eq!((wanted.len(), lost), (1, vec![]), "note at {at}");
+        let of_date = Entry { mtime_ns: 5, ..wanted[0].entry.clone() };
+        let report = look(&manifest(vec![of_date], vec![read(0, 0, 1, 0)]));
+        assert_eq!(report.stale, [], "note at {at}");
+    }
 }
