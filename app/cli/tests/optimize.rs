@@ -70,16 +70,23 @@ pub fn recording(scratch: &Scratch, name: &str, program: &Path, words: &[&str]) 
 }
 
 pub fn store(scratch: &Scratch, name: &str, rows: &TraceRows, words: &[&str]) {
+    store_starts(scratch, name, std::slice::from_ref(rows), words);
+}
+
+/// A recording of several traced starts.
+fn store_starts(scratch: &Scratch, name: &str, starts: &[TraceRows], words: &[&str]) {
     let mut writer = Writer::create(scratch.path(name), &header(scratch, words), Replace::Never).unwrap();
     let argv = words.iter().skip_while(|word| **word != "--").skip(1).map(Into::into).collect();
     writer.add_variant(&Variant { index: 0, name: "big".into(), argv }).unwrap();
-    let row = RunRow {
-        kind: RunKind::Trace,
-        wall_ns: Some(Nanos(2_000_000_000)),
-        ..crate::made::run(CacheState::Cold, 0, 2_000)
-    };
-    let id = writer.add_run(&row, &[], &[]).unwrap();
-    writer.add_trace(id, rows).unwrap();
+    for rows in starts {
+        let row = RunRow {
+            kind: RunKind::Trace,
+            wall_ns: Some(Nanos(2_000_000_000)),
+            ..crate::made::run(CacheState::Cold, 0, 2_000)
+        };
+        let id = writer.add_run(&row, &[], &[]).unwrap();
+        writer.add_trace(id, rows).unwrap();
+    }
     writer.finish().unwrap();
 }
 
@@ -242,6 +249,36 @@ fn a_plan_tells_what_each_remedy_would_gain_and_writes_nothing() {
     text.says("pack+preload").says("on the disk laptop2010 (--disk names").says("What pack would change");
     assert_eq!(whole(&scratch.path("system")), before);
     scratch.nothing_left();
+}
+
+#[test]
+fn what_several_starts_needed_is_counted_once_and_as_the_preload_plan_has_it() {
+    let scratch = Scratch::new();
+    let Some(program) = program(&scratch) else { return };
+    let words = ["thaw", "record", "--", program.to_str().unwrap()];
+    let files = [program.clone(), program.with_file_name("data")];
+    // Two starts need the same page, and each another one, with a gap that is worth reading.
+    let start = |other: u64| {
+        let reads = [(1, 0, 4096, 1 << 32), (1, other * 4096, 4096, (1 << 32) + other * 4096)];
+        trace_of(&program, &files, &reads)
+    };
+    store_starts(&scratch, "twice.thaw", &[start(4), start(6)], &words);
+    let plan = scratch.thaw(["optimize", "twice.thaw", "--plan", "--json"]).exits(0).json();
+    let made = scratch.thaw(["preload", "make", "twice.thaw", "-o", "x.preload", "--json"]).exits(0).json();
+    assert_eq!((&made["needed"], &made["files"], &made["starts"]), (&json!(3 * 4096), &json!(1), &json!(2)));
+    let text = scratch.thaw(["preload", "make", "twice.thaw", "-o", "x.preload"]).exits(0);
+    text.says("by 2 recorded starts");
+    let tried = plan["tried"].as_array().unwrap().iter().find(|tried| tried["set"] == json!(["preload"])).unwrap();
+    assert_eq!(
+        tried["reads"],
+        json!({
+            "bytes": made["bytes"], "needed": made["needed"], "files": made["files"], "reads": made["reads"],
+            "starts": made["starts"],
+        })
+    );
+    let bytes = made["bytes"].as_u64().unwrap() as f64 / 1e3;
+    let change = tried["changes"][0].as_str().unwrap();
+    assert!(change.contains(&format!("{bytes:.1} kB of 1 file")) && change.contains("2 recorded starts"), "{change}");
 }
 
 #[test]

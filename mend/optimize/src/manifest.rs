@@ -5,7 +5,7 @@
 use crate::choose::Verdict;
 use crate::predict::Prediction;
 use crate::remedy::{Remedy, Set};
-use model::{CacheState, Error, Exit, Result};
+use model::{Bytes, CacheState, Error, Exit, Result};
 use os::file::open_regular;
 use serde::{Deserialize, Serialize};
 use stats::Estimate;
@@ -72,6 +72,24 @@ pub struct Tried {
     pub verdict: Option<Verdict>,
     /// What it changes here, one sentence each.
     pub changes: Vec<String>,
+    /// What is read before the start; of the set with nothing but that.
+    #[serde(default)]
+    pub reads: Option<ReadAhead>,
+}
+
+/// What a preload plan reads: what any of several starts needed, each byte counted once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadAhead {
+    /// Bytes of all reads.
+    pub bytes: Bytes,
+    /// Of those, needed by any of the recorded starts; the rest are gaps.
+    pub needed: Bytes,
+    /// Files, and devices for metadata.
+    pub files: usize,
+    /// Reads.
+    pub reads: usize,
+    /// Recorded starts that tell what is needed.
+    pub starts: usize,
 }
 
 /// A remedy that cannot be had in a copy.

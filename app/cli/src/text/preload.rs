@@ -18,9 +18,12 @@ pub fn plan(document: &PlanDocument, width: usize) -> Page {
     let mut page = Page::new(width);
     let about = &document.about;
     let (needed, gap) = (units::bytes(document.needed), units::bytes(about.gap));
+    let by = units::plural(document.starts as u64, "recorded start", "recorded starts");
     let what = match document.needed == document.bytes {
-        true => "all of it is needed".to_owned(),
-        false => format!("{needed} of it are needed, the rest are gaps of up to {gap} that cost less than a request"),
+        true => format!("all of it was needed by {by}"),
+        false => format!(
+            "{needed} of it were needed by {by}, the rest are gaps of up to {gap} that cost less than a request"
+        ),
     };
     page.paragraph(&format!(
         "{}: {} in {} of {}; {what}.",

@@ -96,7 +96,14 @@ fn optimize(
         let Some(tried) = known else {
             let predicted = plan.predict(source, &set);
             let verdict = Some(verdict(&ratio));
-            manifest.tried.push(Tried { changes: Vec::new(), measured: has_value(ratio), verdict, predicted, set });
+            manifest.tried.push(Tried {
+                changes: Vec::new(),
+                reads: None,
+                measured: has_value(ratio),
+                verdict,
+                predicted,
+                set,
+            });
             continue;
         };
         tried.verdict = Some(verdict(&ratio));

@@ -10,13 +10,13 @@ use disk::model::Model;
 use disk::simulate;
 use layout::frag::FileLayout;
 use model::{Bytes, CacheState, DiskOffset, FileId, FileKind, Nanos, Owner, Result, Served, TouchEngine, shown};
-use optimize::manifest::{Advice, Tried};
+use optimize::manifest::{Advice, ReadAhead, Tried};
 use optimize::predict::{Change, Prediction, Preloaded, Start, predict};
 use optimize::remedy::{Remedy, Set};
 use pack::{Options, Outcome, Target, pack_file};
 use preload::make::Recorded;
 use preload::manifest::{About, Kind};
-use preload::plan::{DiskRead, Gap};
+use preload::plan::{DiskRead, Gap, Piece, Wanted};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::ops::Range;
@@ -49,7 +49,9 @@ pub struct Plan {
     pub notes: Vec<String>,
     start: Start,
     cut: BTreeMap<FileId, Vec<Range<u64>>>,
-    needed: Vec<Recorded>,
+    /// What the recorded starts needed, of files that are still as recorded.
+    wanted: Vec<Wanted>,
+    reads: Option<ReadAhead>,
     changes: BTreeMap<Remedy, Vec<String>>,
 }
 
@@ -63,6 +65,8 @@ impl Plan {
         let files = needed.files.iter().map(|file| &*file.path);
         let disk = target::disk(source.disk(args).as_deref(), &needed, files)?;
         let start = Start::of(&source.rows, source.length, source.state);
+        let starts = needed.starts;
+        let (wanted, _) = preload::make::look(in_state(source, needed.files));
         let mut plan = Self {
             disk,
             remedies: Vec::new(),
@@ -72,7 +76,8 @@ impl Plan {
             notes: Vec::new(),
             start,
             cut: BTreeMap::new(),
-            needed: in_state(source, needed.files),
+            wanted,
+            reads: None,
             changes: BTreeMap::new(),
         };
         if source.rows.blocks.is_empty() {
@@ -82,16 +87,7 @@ impl Plan {
         }
         plan.packable(source)?;
         plan.archives(source)?;
-        if !plan.needed.is_empty() {
-            plan.remedies.push(Remedy::Preload);
-            let bytes: Bytes = plan.needed.iter().flat_map(|file| &file.pieces).map(|piece| piece.len).sum();
-            let what = format!(
-                "{} of {} are read before the start",
-                units::bytes(bytes),
-                units::plural(plan.needed.len() as u64, "file", "files")
-            );
-            plan.changes.insert(Remedy::Preload, vec![what]);
-        }
+        plan.read_ahead(starts);
         plan.libraries(source);
         plan.relinking(source);
         plan.scattered(source)?;
@@ -191,6 +187,35 @@ impl Plan {
         }
         self.advice.push(Advice { what, command: command_line(&words), predicted });
         Ok(())
+    }
+
+    /// What would be read before the start, as `thaw preload make` of the recording has it.
+    fn read_ahead(&mut self, starts: usize) {
+        let plan = self.reads_of(self.wanted.clone());
+        let reads = ReadAhead {
+            bytes: plan.manifest.bytes(),
+            needed: plan.needed,
+            files: plan.manifest.files.len(),
+            reads: plan.manifest.reads.len(),
+            starts,
+        };
+        if reads.reads == 0 {
+            return;
+        }
+        let what = format!(
+            "{} of {} are read before the start, in {}: what {} needed",
+            units::bytes(reads.bytes),
+            units::plural(reads.files as u64, "file", "files"),
+            units::plural(reads.reads as u64, "read", "reads"),
+            units::plural(starts as u64, "recorded start", "recorded starts")
+        );
+        self.reads = Some(reads);
+        self.remedies.push(Remedy::Preload);
+        self.changes.insert(Remedy::Preload, vec![what]);
+    }
+
+    fn reads_of(&self, wanted: Vec<Wanted>) -> preload::plan::Plan {
+        target::plan(wanted, Gap::Fastest, target::order(&self.disk), &self.disk, About::default())
     }
 
     /// Libraries of the system whose tables the start read: they are not copied.
@@ -298,28 +323,25 @@ impl Plan {
     }
 
     fn preloaded(&self, source: &Source, cut: &BTreeMap<FileId, Vec<Range<u64>>>, archives: &[Found]) -> Preloaded {
-        let mut files = self.needed.clone();
+        let mut wanted = self.wanted.clone();
+        let of_file = |wanted: &mut Vec<Wanted>, id: FileId, change: &dyn Fn(&mut Vec<Piece>)| {
+            let path = &source.rows.files[id.0 as usize].path;
+            let is = |file: &&mut Wanted| file.entry.kind != Kind::Device && file.entry.path == *path;
+            wanted.iter_mut().filter(is).for_each(|file| change(&mut file.pieces));
+        };
         for archive in archives {
-            let path = &source.rows.files[archive.id.0 as usize].path;
-            let of_file = files.iter_mut().filter(|file| file.kind != Kind::Device && file.path == *path);
-            of_file.for_each(|file| file.pieces = archive.pieces(&file.pieces));
+            of_file(&mut wanted, archive.id, &|pieces| *pieces = archive.pieces(pieces));
         }
         for (id, ranges) in cut {
-            let path = &source.rows.files[id.0 as usize].path;
-            let of_file = files.iter_mut().filter(|file| file.kind != Kind::Device && file.path == *path);
-            of_file.for_each(|file| {
-                file.pieces.retain(|piece| !ranges.iter().any(|range| range.contains(&piece.offset.0)))
-            });
+            let is_gone = |piece: &Piece| ranges.iter().any(|range| range.contains(&piece.offset.0));
+            of_file(&mut wanted, *id, &|pieces| pieces.retain(|piece| !is_gone(piece)));
         }
-        let (wanted, _) = preload::make::look(files);
         let paths: BTreeSet<&Path> =
             wanted.iter().filter(|file| file.entry.kind != Kind::Device).map(|file| &*file.entry.path).collect();
         let ids = optimize::predict::files_at(&source.rows, |path| paths.contains(path)).collect();
         let metadata =
             wanted.iter().filter(|file| file.entry.kind == Kind::Device).map(|file| file.entry.dev).collect();
-        let order = target::order(&self.disk);
-        let time = target::plan(wanted.clone(), Gap::Fastest, order, &self.disk, About::default()).time;
-        Preloaded { files: ids, metadata, time }
+        Preloaded { files: ids, metadata, time: self.reads_of(wanted.clone()).time }
     }
 
     /// Each set that will be measured, with what is predicted.
@@ -338,6 +360,7 @@ impl Plan {
             measured: None,
             verdict: None,
             changes: changes(&set),
+            reads: self.reads.filter(|_| set == Set::from([Remedy::Preload])),
             set,
         };
         sets.into_iter().map(tried).collect()

@@ -31,8 +31,10 @@ pub struct PlanDocument {
     pub reads: usize,
     /// Bytes of all reads.
     pub bytes: Bytes,
-    /// Of those, needed.
+    /// Of those, needed by any of the recorded starts.
     pub needed: Bytes,
+    /// How many recorded starts tell what is needed.
+    pub starts: usize,
     /// How long the disk takes for all of it, seconds.
     pub disk_s: f64,
     /// Files of the recording that are not in the manifest.
@@ -105,6 +107,7 @@ fn make(args: &MakeArgs) -> Result<Exit> {
         GapChoice::UpTo(size) => Gap::UpTo(size),
     };
     let about = target::about(recordings.join(", "), needed.source, &disk);
+    let starts = needed.starts;
     let Plan { manifest, needed, time } = target::plan(wanted, gap, order, &disk, about);
     manifest.write(&args.output)?;
     let document = PlanDocument {
@@ -115,6 +118,7 @@ fn make(args: &MakeArgs) -> Result<Exit> {
         bytes: manifest.bytes(),
         about: manifest.about,
         needed,
+        starts,
         disk_s: time.seconds(),
         lost: lost.into_iter().map(|lost| LostDocument { path: lost.shown, why: lost.why }).collect(),
     };

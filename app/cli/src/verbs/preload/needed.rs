@@ -45,8 +45,10 @@ const ENOUGH: usize = 50;
 pub struct Needed {
     /// The least exact way in which some of it is known.
     pub source: Source,
-    /// The files.
+    /// The files, each with what any of the starts needed of it.
     pub files: Vec<Recorded>,
+    /// How many recorded starts tell of it.
+    pub starts: usize,
     /// How the first recording was made.
     pub asked: Asked,
     /// Median time that a small read took on the disk; `None`: too few were seen.
@@ -59,7 +61,8 @@ pub struct Needed {
 /// # Errors
 /// There is no such variant, or a recording holds no such start.
 pub fn of(recordings: &[PathBuf], variant: Option<&str>) -> Result<Needed> {
-    let mut needed = Needed { source: Source::Exact, files: Vec::new(), asked: Asked::default(), small_read: None };
+    let mut needed =
+        Needed { source: Source::Exact, files: Vec::new(), starts: 0, asked: Asked::default(), small_read: None };
     let mut small_reads = Vec::new();
     let mut written = BTreeSet::new();
     // A file can stand for its file system too.
@@ -68,6 +71,7 @@ pub fn of(recordings: &[PathBuf], variant: Option<&str>) -> Result<Needed> {
         let reader = Reader::open(path)?;
         let loaded = Loaded::of(path, &reader)?;
         let starts = starts(&reader, &loaded, variant)?;
+        needed.starts += starts.len();
         let touched = starts.iter().any(|rows| touched_pages(rows).next().is_some());
         for rows in starts {
             small_reads.extend(small_reads_of(&rows));
