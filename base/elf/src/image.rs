@@ -7,8 +7,8 @@ use crate::relr::Word;
 use crate::{Miss, class, damaged, head, notes, text_at};
 use object::elf::{
     CompressionType, DynamicTag, EM_MIPS, FileHeader32, FileHeader64, FileType, Machine, PF_W, PF_X, PT_DYNAMIC,
-    PT_LOAD, ProgramFlags, ProgramType, SHF_ALLOC, SHF_COMPRESSED, SHF_TLS, SHF_WRITE, SHT_NOBITS, SectionFlags,
-    SectionType,
+    PT_LOAD, ProgramFlags, ProgramType, SHF_ALLOC, SHF_COMPRESSED, SHF_EXECINSTR, SHF_TLS, SHF_WRITE, SHT_NOBITS,
+    SectionFlags, SectionType,
 };
 use object::read::elf::{CompressionHeader, Dyn, FileHeader, ProgramHeader, SectionHeader};
 use object::{Endianness, ReadRef};
@@ -90,6 +90,8 @@ pub struct Segment {
     pub offset: u64,
     /// Where it is in memory, before the load bias.
     pub address: u64,
+    /// p_paddr, which nothing reads but firmware: for those that write headers back.
+    pub physical: u64,
     /// Its bytes in the file.
     pub file_len: u64,
     /// Its bytes in memory; those beyond `file_len` are zero.
@@ -131,6 +133,8 @@ impl Segment {
 pub struct SectionHead {
     /// `.text`; `[7]` where section 7 has no name. At most 255 bytes.
     pub name: String,
+    /// Where its name is in the table of section names.
+    pub name_at: u32,
     /// SHT_PROGBITS, SHT_NOBITS, ...
     pub kind: SectionType,
     /// SHF_ALLOC, ...
@@ -143,6 +147,12 @@ pub struct SectionHead {
     pub len: u64,
     /// The section that belongs to it: the names of a symbol table.
     pub link: u32,
+    /// sh_info: the meaning depends on the kind.
+    pub info: u32,
+    /// Alignment of its address.
+    pub align: u64,
+    /// Bytes of an entry, for sections that are tables.
+    pub entry_len: u64,
 }
 
 impl SectionHead {
@@ -214,6 +224,12 @@ pub struct Image<R> {
     pub machine: Machine,
     /// ET_DYN, ET_EXEC, ...
     pub kind: FileType,
+    /// Where the program headers are in the file.
+    pub segments_at: u64,
+    /// Where the section headers are in the file; 0 where there are none.
+    pub sections_at: u64,
+    /// The section that holds the names of sections; 0 where there is none.
+    pub names_index: u32,
     /// Program headers.
     pub segments: Vec<Segment>,
     /// Section headers; the first one, which is always empty, included. Empty without a section table.
@@ -252,11 +268,13 @@ impl<'data, R: ReadRef<'data>> Image<R> {
             Ok(sections) => (sections, None),
             Err(miss) => (Vec::new(), Some(miss)),
         };
-        // In a file of debug data only, the segments point to bytes that were taken out.
+        // In a file of debug data only, the segments point to bytes that were taken out. A template without bytes (.tbss)
+        // takes no room in memory, so that the dynamic table may lie at its very address.
         let taken_out = |segment: &Segment| {
-            sections
-                .iter()
-                .any(|section| !section.in_file() && section.is_loaded() && section.address == segment.address)
+            sections.iter().any(|section| {
+                let has_room = section.is_loaded() && !section.is_thread_local();
+                has_room && !section.in_file() && section.covers(segment.address)
+            })
         };
         let dynamic = match headers.iter().zip(&segments).find(|(_, segment)| segment.kind == PT_DYNAMIC) {
             Some((header, segment)) if !taken_out(segment) => Some(dynamic::<Elf, R>(header, endian, data)?),
@@ -273,6 +291,9 @@ impl<'data, R: ReadRef<'data>> Image<R> {
             order: if header.is_little_endian() { Order::Little } else { Order::Big },
             machine: header.e_machine(endian),
             kind: header.e_type(endian),
+            segments_at: header.e_phoff(endian).into(),
+            sections_at: header.e_shoff(endian).into(),
+            names_index: header.shstrndx(endian, data).unwrap_or_default(),
             build_id: notes::build_id_of::<Elf, R>(data, notes::NOTES_LIMIT).map(notes::hex),
             interpreter: interpreter.map(|path| String::from_utf8_lossy(path).into_owned()),
             segments,
@@ -280,6 +301,14 @@ impl<'data, R: ReadRef<'data>> Image<R> {
             sections_damaged,
             dynamic,
         })
+    }
+
+    /// It holds the debug data of another file, whose headers it has, and whose code and tables were taken out.
+    pub fn is_debug_data(&self) -> bool {
+        let emptied =
+            |section: &SectionHead| section.is_loaded() && section.flags.contains(SHF_EXECINSTR) && !section.in_file();
+        let has_dynamic = self.segments.iter().any(|segment| segment.kind == PT_DYNAMIC);
+        self.sections.iter().any(emptied) || has_dynamic && self.dynamic.is_none()
     }
 
     /// Segments that are mapped.
@@ -374,6 +403,7 @@ fn segment<Header: ProgramHeader<Endian = Endianness>>(header: &Header, endian: 
         flags: header.p_flags(endian),
         offset: header.p_offset(endian).into(),
         address: header.p_vaddr(endian).into(),
+        physical: header.p_paddr(endian).into(),
         file_len: header.p_filesz(endian).into(),
         memory_len: header.p_memsz(endian).into(),
         align: header.p_align(endian).into(),
@@ -389,12 +419,16 @@ fn sections<'data, Elf: FileHeader<Endian = Endianness>, R: ReadRef<'data>>(
     let names = crate::section_names(header, endian, data, table);
     let head = |(index, section): (usize, &Elf::SectionHeader)| SectionHead {
         name: crate::section_name(names, section.sh_name(endian), index),
+        name_at: section.sh_name(endian),
         kind: section.sh_type(endian),
         flags: section.sh_flags(endian),
         address: section.sh_addr(endian).into(),
         offset: section.sh_offset(endian).into(),
         len: section.sh_size(endian).into(),
         link: section.sh_link(endian),
+        info: section.sh_info(endian),
+        align: section.sh_addralign(endian).into(),
+        entry_len: section.sh_entsize(endian).into(),
     };
     Ok(table.iter().enumerate().map(head).collect())
 }

@@ -1,11 +1,11 @@
 //! The dynamic section: its entries in order, where the loader keeps them, and edits to them.
 
-use crate::image::{Image, push_word, text_at, word_at};
+use crate::image::{Image, push_word, text_at};
 use crate::refuse::{Stop, refuse};
 use crate::report::{DynamicEdit, Reason};
 use elf::relr::Word;
 use object::elf::{
-    DT_DEBUG, DT_GNU_HASH, DT_HASH, DT_INIT, DT_JMPREL, DT_NEEDED, DT_NULL, DT_PLTREL, DT_PLTRELSZ, DT_PREINIT_ARRAY,
+    DT_DEBUG, DT_GNU_HASH, DT_HASH, DT_INIT, DT_JMPREL, DT_NEEDED, DT_PLTREL, DT_PLTRELSZ, DT_PREINIT_ARRAY,
     DT_PREINIT_ARRAYSZ, DT_REL, DT_RELA, DT_RELACOUNT, DT_RELAENT, DT_RELASZ, DT_RELCOUNT, DT_RELENT, DT_RELR,
     DT_RELRENT, DT_RELRSZ, DT_RELSZ, DT_SONAME, DT_STRSZ, DT_STRTAB, DT_SYMTAB, DT_VERDEF, DT_VERNEED, DT_VERNEEDNUM,
     DT_VERSYM, DynamicTag, PT_DYNAMIC,
@@ -39,20 +39,8 @@ impl Dynamic {
         if image.offset_of(segment.vaddr) != Some(segment.offset) {
             return Err(damaged("is at two places"));
         }
-        let len = entry_len(image.word);
-        let capacity = raw.len() / len as usize;
-        let mut entries = Vec::new();
-        for chunk in raw.chunks_exact(len as usize) {
-            // The chunk holds both numbers.
-            let tag = match image.word {
-                Word::Four => i64::from(word_at(chunk, 0, Word::Four).unwrap_or_default() as u32 as i32),
-                Word::Eight => word_at(chunk, 0, Word::Eight).unwrap_or_default() as i64,
-            };
-            if tag == DT_NULL.0 {
-                break;
-            }
-            entries.push((DynamicTag(tag), word_at(chunk, image.word.bytes(), image.word).unwrap_or_default()));
-        }
+        let capacity = raw.len() / entry_len(image.word) as usize;
+        let entries = image.dynamic.as_ref().map(|found| found.entries.clone()).unwrap_or_default();
         if entries.len() >= capacity {
             return Err(damaged("has no end"));
         }

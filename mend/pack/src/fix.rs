@@ -146,7 +146,6 @@ fn decide(facts: &Facts<'_, '_>, moves: Moves) -> Result<Draft, Stop> {
         loads,
         headers: Vec::new(),
         slots: slots.used,
-        gap: slots.gap,
         edits,
         moved: stack.moved,
         relr: 0..0,

@@ -1,15 +1,14 @@
-//! The raw file: header, program headers, section headers as they stand, and the bytes behind an address. Reads and
-//! writes the numbers of both classes, little endian. Decides nothing.
-//!
-//! Unlike `elf`, which answers questions, this keeps everything that has to be written back.
+//! The raw file: program headers and section headers in the form in which they are written back, and the bytes behind an
+//! address. Headers are read by `elf`, as everywhere in thaw; numbers are written here, for both classes, little endian.
+//! Decides only whether the headers are those of a file that may be packed.
 
 use crate::refuse::{Stop, refuse};
 use crate::report::Reason;
 use elf::relr::Word;
+use elf::{Class, Miss, Order};
 use object::elf::{
-    ELFDATA2LSB, EM_386, EM_AARCH64, EM_ARM, EM_X86_64, ET_CORE, ET_DYN, ET_EXEC, ET_REL, PF_W, PN_XNUM, PT_GNU_RELRO,
-    PT_LOAD, R_386_RELATIVE, R_AARCH64_RELATIVE, R_ARM_RELATIVE, R_X86_64_RELATIVE, SHF_ALLOC, SHF_EXECINSTR,
-    SHT_NOBITS, SHT_NULL,
+    EM_386, EM_AARCH64, EM_ARM, EM_X86_64, ET_CORE, ET_DYN, ET_EXEC, ET_REL, PF_W, PN_XNUM, PT_GNU_RELRO, PT_LOAD,
+    R_386_RELATIVE, R_AARCH64_RELATIVE, R_ARM_RELATIVE, R_X86_64_RELATIVE, SHF_ALLOC, SHT_NOBITS, SHT_NULL,
 };
 use std::ops::Range;
 
@@ -53,6 +52,18 @@ pub struct Segment {
 }
 
 impl Segment {
+    fn of(found: &elf::Segment) -> Self {
+        Self {
+            kind: found.kind.0,
+            flags: found.flags.0,
+            offset: found.offset,
+            vaddr: found.address,
+            paddr: found.physical,
+            filesz: found.file_len,
+            memsz: found.memory_len,
+            align: found.align,
+        }
+    }
     pub fn is_load(&self) -> bool {
         self.kind == PT_LOAD.0
     }
@@ -89,6 +100,20 @@ pub struct Section {
 }
 
 impl Section {
+    fn of(found: &elf::SectionHead) -> Self {
+        Self {
+            name_at: found.name_at,
+            kind: found.kind.0,
+            flags: found.flags.0,
+            addr: found.address,
+            offset: found.offset,
+            size: found.len,
+            link: found.link,
+            info: found.info,
+            align: found.align,
+            entsize: found.entry_len,
+        }
+    }
     pub fn is_loaded(&self) -> bool {
         self.flags & SHF_ALLOC.0 != 0 && self.kind != SHT_NULL.0
     }
@@ -104,7 +129,6 @@ impl Section {
 /// The parts of the file header that matter here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    pub kind: u16,
     pub phoff: u64,
     pub shoff: u64,
     pub shstrndx: u32,
@@ -120,12 +144,13 @@ pub struct Image<'a> {
     pub segments: Vec<Segment>,
     /// Empty where the file has no section table. The first is the null section.
     pub sections: Vec<Section>,
+    /// Its code and tables were taken out.
+    pub is_debug_data: bool,
+    /// What PT_DYNAMIC holds.
+    pub dynamic: Option<elf::Dynamic>,
 }
 
 /// Sizes of the on-disk structures.
-pub fn header_len(word: Word) -> u64 {
-    by(word, 52, 64)
-}
 pub fn segment_len(word: Word) -> u64 {
     by(word, 32, 56)
 }
@@ -198,8 +223,7 @@ impl<'a> Image<'a> {
     /// all their bytes in the file.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Stop> {
         let image = Self::read(bytes)?;
-        let emptied = |section: &Section| section.flags & SHF_EXECINSTR.0 != 0 && !section.has_bytes();
-        if image.sections.iter().any(|section| section.is_loaded() && emptied(section)) {
+        if image.is_debug_data {
             return Err(refuse(Reason::DebugFile, "it holds the debug information of another file, and no code"));
         }
         check_segments(&image.segments, bytes.len() as u64, image.word)?;
@@ -208,93 +232,46 @@ impl<'a> Image<'a> {
 
     /// Reads the headers. Sections have their bytes in the file; segments can be anything.
     pub fn read(bytes: &'a [u8]) -> Result<Self, Stop> {
-        let damaged = |part: &str| refuse(Reason::Damaged, format!("its {part} cannot be right"));
-        if !bytes.starts_with(b"\x7fELF") {
-            return Err(refuse(Reason::NotElf, "it is not an ELF file"));
-        }
-        let word = match bytes.get(4) {
-            Some(1) => Word::Four,
-            Some(2) => Word::Eight,
-            _ => return Err(damaged("class")),
-        };
-        if bytes.get(5) != Some(&ELFDATA2LSB.0) {
+        let found = elf::Image::of(bytes).map_err(|miss| match miss {
+            Miss::NotElf => refuse(Reason::NotElf, "it is not an ELF file"),
+            Miss::Damaged(part) => damaged(&part),
+        })?;
+        if found.order != Order::Little {
             return Err(refuse(Reason::Class, "its byte order is big endian, which thaw does not rewrite"));
         }
-        if (bytes.len() as u64) < header_len(word) {
-            return Err(damaged("header"));
+        check_kind(&found)?;
+        let machine = machine(&found)?;
+        if found.segments.len() >= usize::from(PN_XNUM) {
+            let sentence = "it has so many segments that they are counted elsewhere (PN_XNUM)";
+            return Err(refuse(Reason::SegmentCount, sentence));
         }
-        // Everything up to here is as long as a header, so that the reads below succeed.
-        let half = |offset| u16_at(bytes, offset).unwrap_or_default();
-        let (kind, machine) = (half(16), half(18));
-        if kind != ET_DYN.0 {
-            return Err(match kind {
-                kind if kind == ET_EXEC.0 => {
-                    refuse(Reason::NotShared, "it is an executable at a fixed address: it has no relative relocations")
-                }
-                kind if kind == ET_REL.0 && is_module(bytes) => {
-                    refuse(Reason::KernelModule, "it is a module of the Linux kernel")
-                }
-                kind if kind == ET_REL.0 => refuse(Reason::NotShared, "it is an object file, not linked yet"),
-                kind if kind == ET_CORE.0 => refuse(Reason::NotShared, "it is a core dump"),
-                _ => refuse(Reason::NotShared, "it is neither a library nor a position-independent executable"),
-            });
+        if found.segments.is_empty() {
+            return Err(damaged("it has no program headers"));
         }
-        let machine = match (machine, word) {
-            (machine, Word::Eight) if machine == EM_X86_64.0 => Machine::X86_64,
-            (machine, Word::Four) if machine == EM_386.0 => Machine::I386,
-            (machine, Word::Eight) if machine == EM_AARCH64.0 => Machine::Aarch64,
-            (machine, Word::Four) if machine == EM_ARM.0 => Machine::Arm,
-            (machine, _) => {
-                return Err(refuse(
-                    Reason::Machine,
-                    format!("it is for processor {machine} (ELF e_machine), which thaw does not rewrite"),
-                ));
-            }
-        };
-        let at = |four, eight| word_at(bytes, by(word, four, eight), word).unwrap_or_default();
-        let (phoff, shoff) = (at(28, 32), at(32, 40));
-        let counts = by(word, 42, 54);
-        let (phentsize, phnum, shentsize) = (half(counts), half(counts + 2), half(counts + 4));
-        let (mut shnum, mut shstrndx) = (u64::from(half(counts + 6)), u32::from(half(counts + 8)));
-        if phnum == PN_XNUM {
-            return Err(refuse(
-                Reason::SegmentCount,
-                "it has so many segments that they are counted elsewhere (PN_XNUM)",
-            ));
+        if let Some(Miss::Damaged(part)) = &found.sections_damaged {
+            return Err(damaged(part));
         }
-        if u64::from(phentsize) != segment_len(word) || phnum == 0 {
-            return Err(damaged("table of program headers"));
-        }
-        let table = part(bytes, phoff, u64::from(phnum) * segment_len(word));
-        let table = table.ok_or_else(|| damaged("table of program headers"))?;
-        let segments: Vec<_> = table.chunks_exact(segment_len(word) as usize).map(|raw| segment(raw, word)).collect();
-        let mut sections = Vec::new();
-        if shoff != 0 {
-            let first = part(bytes, shoff, section_len(word)).map(|raw| section(raw, word));
-            let first = first.filter(|_| u64::from(shentsize) == section_len(word));
-            let first = first.ok_or_else(|| damaged("section table"))?;
-            // Counts that do not fit the header are in the first section.
-            if shnum == 0 {
-                shnum = first.size;
-            }
-            if shstrndx == 0xffff {
-                shstrndx = first.link;
-            }
-            let table = shnum.checked_mul(section_len(word)).and_then(|len| part(bytes, shoff, len));
-            let table = table.ok_or_else(|| damaged("section table"))?;
-            sections = table.chunks_exact(section_len(word) as usize).map(|raw| section(raw, word)).collect();
-            for section in &sections {
-                let bounded = section.addr.checked_add(section.size).is_some()
-                    && (!section.has_bytes() || part(bytes, section.offset, section.size).is_some());
-                if !bounded {
-                    return Err(damaged("section table"));
-                }
-            }
-            if sections.get(shstrndx as usize).is_none() {
-                return Err(damaged("table of section names"));
+        let sections: Vec<Section> = found.sections.iter().map(Section::of).collect();
+        for (index, section) in sections.iter().enumerate() {
+            let bounded = section.addr.checked_add(section.size).is_some()
+                && (!section.has_bytes() || part(bytes, section.offset, section.size).is_some());
+            if !bounded {
+                return Err(damaged(&format!("section {index} ends outside the file")));
             }
         }
-        Ok(Self { bytes, word, machine, header: Header { kind, phoff, shoff, shstrndx }, segments, sections })
+        if !sections.is_empty() && sections.get(found.names_index as usize).is_none() {
+            return Err(damaged("its table of section names is missing"));
+        }
+        Ok(Self {
+            bytes,
+            word: found.class.word(),
+            machine,
+            header: Header { phoff: found.segments_at, shoff: found.sections_at, shstrndx: found.names_index },
+            segments: found.segments.iter().map(Segment::of).collect(),
+            sections,
+            is_debug_data: found.is_debug_data(),
+            dynamic: found.dynamic,
+        })
     }
 
     pub fn loads(&self) -> impl Iterator<Item = &Segment> {
@@ -348,10 +325,35 @@ pub fn text_at(table: &[u8], offset: u64) -> Option<&[u8]> {
     rest.iter().position(|byte| *byte == 0).map(|end| &rest[..end])
 }
 
-fn is_module(bytes: &[u8]) -> bool {
-    elf::sections(bytes).is_ok_and(|sections| {
-        sections.iter().any(|section| matches!(section.name.as_str(), ".modinfo" | ".gnu.linkonce.this_module"))
-    })
+fn damaged(part: &str) -> Stop {
+    refuse(Reason::Damaged, format!("it is a damaged ELF file ({part})"))
+}
+
+/// Refuses what is neither a library nor a position-independent program.
+fn check_kind(found: &elf::Image<&[u8]>) -> Result<(), Stop> {
+    let is_module = || [".modinfo", ".gnu.linkonce.this_module"].iter().any(|name| found.section(name).is_some());
+    let sentence = match found.kind {
+        ET_DYN => return Ok(()),
+        ET_EXEC => "it is an executable at a fixed address: it has no relative relocations",
+        ET_REL if is_module() => return Err(refuse(Reason::KernelModule, "it is a module of the Linux kernel")),
+        ET_REL => "it is an object file, not linked yet",
+        ET_CORE => "it is a core dump",
+        _ => "it is neither a library nor a position-independent executable",
+    };
+    Err(refuse(Reason::NotShared, sentence))
+}
+
+fn machine(found: &elf::Image<&[u8]>) -> Result<Machine, Stop> {
+    match (found.machine, found.class) {
+        (EM_X86_64, Class::Elf64) => Ok(Machine::X86_64),
+        (EM_386, Class::Elf32) => Ok(Machine::I386),
+        (EM_AARCH64, Class::Elf64) => Ok(Machine::Aarch64),
+        (EM_ARM, Class::Elf32) => Ok(Machine::Arm),
+        (machine, _) => {
+            let sentence = format!("it is for processor {} (ELF e_machine), which thaw does not rewrite", machine.0);
+            Err(refuse(Reason::Machine, sentence))
+        }
+    }
 }
 
 fn check_segments(segments: &[Segment], len: u64, word: Word) -> Result<(), Stop> {
@@ -388,10 +390,11 @@ fn check_segments(segments: &[Segment], len: u64, word: Word) -> Result<(), Stop
         let by_address = loads().find(|load| load.in_file().contains(&segment.vaddr));
         let by_offset = loads().find(|load| load.file_range().contains(&segment.offset));
         let fits = |load: &Segment| {
-            // Only its addresses in memory count for RELRO; BOLT gives it as many bytes of the file, which the segment has not.
-            let end = if segment.kind == PT_GNU_RELRO.0 { segment.offset } else { segment.file_range().end };
-            segment.offset.wrapping_sub(load.offset) == segment.vaddr.wrapping_sub(load.vaddr)
-                && end <= load.file_range().end
+            // Only its addresses in memory count for RELRO. BOLT gives it bytes that the segment has not; mold gives it the
+            // offset of its first section, which is 0 where that is .tbss.
+            segment.kind == PT_GNU_RELRO.0
+                || segment.offset.wrapping_sub(load.offset) == segment.vaddr.wrapping_sub(load.vaddr)
+                    && segment.file_range().end <= load.file_range().end
         };
         if !by_address.or(by_offset).is_some_and(fits) {
             let sentence = format!("the program header of type {:#x} is not where its address says", segment.kind);
@@ -399,22 +402,6 @@ fn check_segments(segments: &[Segment], len: u64, word: Word) -> Result<(), Stop
         }
     }
     Ok(())
-}
-
-fn segment(raw: &[u8], word: Word) -> Segment {
-    // The chunk is as long as a program header, so that every read succeeds.
-    let four = |offset| u32_at(raw, offset).unwrap_or_default();
-    let wide = |four, eight| word_at(raw, by(word, four, eight), word).unwrap_or_default();
-    Segment {
-        kind: four(0),
-        flags: four(by(word, 24, 4)),
-        offset: wide(4, 8),
-        vaddr: wide(8, 16),
-        paddr: wide(12, 24),
-        filesz: wide(16, 32),
-        memsz: wide(20, 40),
-        align: wide(28, 48),
-    }
 }
 
 pub fn push_segment(out: &mut Vec<u8>, segment: &Segment, word: Word) {
@@ -429,23 +416,6 @@ pub fn push_segment(out: &mut Vec<u8>, segment: &Segment, word: Word) {
         out.extend(segment.flags.to_le_bytes());
     }
     push_word(out, segment.align, word);
-}
-
-fn section(raw: &[u8], word: Word) -> Section {
-    let four = |offset| u32_at(raw, offset).unwrap_or_default();
-    let wide = |four, eight| word_at(raw, by(word, four, eight), word).unwrap_or_default();
-    Section {
-        name_at: four(0),
-        kind: four(4),
-        flags: wide(8, 8),
-        addr: wide(12, 16),
-        offset: wide(16, 24),
-        size: wide(20, 32),
-        link: four(by(word, 24, 40)),
-        info: four(by(word, 28, 44)),
-        align: wide(32, 48),
-        entsize: wide(36, 56),
-    }
 }
 
 pub fn push_section(out: &mut Vec<u8>, section: &Section, word: Word) {

@@ -9,7 +9,7 @@ use crate::layout::{self, Load};
 use crate::options::{Backend, Options};
 use crate::refuse::{self, Stop, refuse};
 use crate::relocations::{Partition, Places, partition};
-use crate::report::{DynamicPlace, HeaderSlot, Loader, Reason, VersionNeed};
+use crate::report::{DynamicPlace, HeaderSlot, Loader, Reason, Refusal, VersionNeed};
 use crate::slots::{self, Neighbour};
 use crate::tables::{self, Kind, Run, Table};
 use crate::versions::{self, Needs};
@@ -49,7 +49,7 @@ pub enum Moves {
 pub enum Front {
     /// It shall, if there is room.
     Wanted,
-    /// It goes there when there is no other room.
+    /// It stays writable.
     NotWanted,
 }
 
@@ -77,8 +77,6 @@ pub struct Draft {
     /// The new program headers; offsets are open.
     pub headers: Vec<Segment>,
     pub slots: Vec<HeaderSlot>,
-    /// Alignment before the loader's tables that holds something now.
-    pub gap: Range<u64>,
     /// New bytes, in the order in which they are put down.
     pub edits: Vec<(u64, Fill)>,
     pub moved: Vec<Moved>,
@@ -253,8 +251,9 @@ pub fn decide(facts: &Facts<'_, '_>, moves: Moves, front: Front) -> Result<Draft
     let places: &[DynamicPlace] = if facts.dynamic_room(&facts.entries()) <= facts.dynamic.capacity {
         &[DynamicPlace::Stays]
     } else {
-        use DynamicPlace::{NewSegment, ReadOnly, SegmentHead, SegmentTail};
-        &[SegmentTail, SegmentHead, NewSegment, ReadOnly]
+        // Read-only among the loader's tables, which some tools do not expect, it goes only where that is asked for.
+        use DynamicPlace::{NewSegment, SegmentHead, SegmentTail};
+        &[SegmentTail, SegmentHead, NewSegment]
     };
     let mut first = None;
     for place in places {
@@ -270,7 +269,14 @@ pub fn decide(facts: &Facts<'_, '_>, moves: Moves, front: Front) -> Result<Draft
             }
         }
     }
-    Err(first.unwrap_or_else(|| refuse(Reason::NoDynamicSlot, "there is no room for its dynamic section")))
+    Err(match first {
+        Some(Stop::Refused(refusal)) if refusal.reason == Reason::NoDynamicSlot && !facts.is_program() => {
+            let hint = "`--dynamic-first` puts it among the loader's tables, read-only".to_owned();
+            Stop::Refused(Refusal { hint: Some(hint), ..refusal })
+        }
+        Some(stop) => stop,
+        None => no_room(),
+    })
 }
 
 /// What one place for the dynamic section asks for.
@@ -535,7 +541,6 @@ fn attempt(facts: &Facts<'_, '_>, moves: Moves, place: DynamicPlace) -> Result<D
         loads,
         headers: Vec::new(),
         slots: slots.used,
-        gap: slots.gap,
         edits,
         moved,
         relr,

@@ -6,7 +6,6 @@ use crate::plan::{Facts, Fill, Moves};
 use crate::refuse::{Stop, notes, refuse_with_hint};
 use crate::report::{HeaderSlot, Reason};
 use object::elf::{NT_GNU_ABI_TAG, NT_GNU_BUILD_ID, NT_GNU_PROPERTY_TYPE_0, PT_INTERP, PT_NULL, PT_PHDR};
-use std::ops::Range;
 
 /// Where headers find room.
 #[derive(Clone, Debug, Default)]
@@ -16,8 +15,6 @@ pub struct Slots {
     pub neighbours: Vec<Neighbour>,
     /// Where the first of them goes; the loader's tables follow the last.
     pub neighbours_to: Option<u64>,
-    /// Alignment that the first of them may take, before the loader's tables.
-    pub gap: Range<u64>,
 }
 
 /// Something behind the table of program headers that may lie anywhere: only headers lead to it.
@@ -133,7 +130,6 @@ fn evict(facts: &Facts<'_, '_>, len: u64, pinned: Pinned, slots: &mut Slots) -> 
     slots.used.push(HeaderSlot::MovesNeighbours);
     slots.neighbours = neighbours;
     slots.neighbours_to = Some(to);
-    slots.gap = to..facts.run.range().start.max(to);
     true
 }
 

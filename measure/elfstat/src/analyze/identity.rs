@@ -4,9 +4,7 @@ use super::Facts;
 use crate::report::{Identity, Kind};
 use elf::Image;
 use object::ReadRef;
-use object::elf::{
-    DF_1_PIE, DT_FLAGS_1, DT_SONAME, ET_CORE, ET_DYN, ET_EXEC, ET_REL, PT_DYNAMIC, SHF_EXECINSTR, SHT_SYMTAB,
-};
+use object::elf::{DF_1_PIE, DT_FLAGS_1, DT_SONAME, ET_CORE, ET_DYN, ET_EXEC, ET_REL, SHT_SYMTAB};
 
 /// Longest `.comment` that is read; object files of many compilers leave some hundred bytes.
 const COMMENT_LIMIT: u64 = 1 << 16;
@@ -41,9 +39,7 @@ pub(super) fn identity<'data, R: ReadRef<'data>>(facts: &Facts<'_, 'data, R>) ->
 }
 
 fn kind<'data, R: ReadRef<'data>>(image: &Image<R>) -> Kind {
-    let emptied = image.sections.iter().any(|section| section.flags.contains(SHF_EXECINSTR) && !section.in_file());
-    let has_dynamic = image.segments.iter().any(|segment| segment.kind == PT_DYNAMIC);
-    if emptied || has_dynamic && image.dynamic.is_none() {
+    if image.is_debug_data() {
         return Kind::DebugData;
     }
     let Some(dynamic) = &image.dynamic else {

@@ -26,9 +26,13 @@ pub(super) fn movable(old: &Elf, tables: &Tables, new: &Elf) -> Spans {
     }
     let kept = notes(new);
     ranges.extend(notes(old).iter().filter(|note| !kept.iter().any(|kept| kept.at == note.at)).map(Note::range));
-    let tight = Spans::new(ranges);
+    let tight = Spans::new(ranges.clone());
+    // What stays ends the padding of what moves, too.
+    ranges.extend(old.segment(PT_INTERP).map(|segment| (segment.at, segment.mem_len)));
+    ranges.extend(notes(old).iter().map(Note::range));
+    let known = Spans::new(ranges);
     let loose = tight.ranges().iter().map(|(start, end)| {
-        let (start, end) = (start - padding_before(old, *start), end + padding_behind(old, &tight, *end));
+        let (start, end) = (start - padding_before(old, &known, *start), end + padding_behind(old, &known, *end));
         (start, end - start)
     });
     Spans::new(loose.collect::<Vec<_>>())
@@ -37,26 +41,28 @@ pub(super) fn movable(old: &Elf, tables: &Tables, new: &Elf) -> Spans {
 /// Padding only aligns what comes next: it is short, zero, and of no section.
 const MOST_PADDING: u64 = 64;
 
-fn padding_behind(elf: &Elf, movable: &Spans, end: u64) -> u64 {
+fn padding_behind(elf: &Elf, known: &Spans, end: u64) -> u64 {
     let rest = elf.rest(end).unwrap_or(b"");
     let zeros = rest.iter().take(MOST_PADDING as usize).take_while(|byte| **byte == 0).count();
     let limit = end.saturating_add(zeros as u64);
     if elf.sections.is_empty() {
-        // Nothing says what the bytes belong to, unless another movable table follows.
-        let next = movable.ranges().iter().map(|range| range.0).find(|start| *start >= end);
+        // Nothing says what the bytes belong to, unless another known table follows.
+        let next = known.ranges().iter().map(|range| range.0).find(|start| *start >= end);
         return next.filter(|start| *start <= limit).map_or(0, |start| start - end);
     }
     let next = elf.loaded_sections().filter(|section| section.end() > end).map(|section| section.at).min();
     next.map_or(limit, |next| next.clamp(end, limit)) - end
 }
 
-fn padding_before(elf: &Elf, start: u64) -> u64 {
-    if elf.sections.is_empty() {
-        return 0;
-    }
+fn padding_before(elf: &Elf, known: &Spans, start: u64) -> u64 {
     let first = elf.load_at(start).map_or(start, |load| load.at.max(start.saturating_sub(MOST_PADDING)));
     let bytes = elf.slice(first, start - first).unwrap_or(b"");
     let limit = start - bytes.iter().rev().take_while(|byte| **byte == 0).count() as u64;
+    if elf.sections.is_empty() {
+        // As behind: only between two known tables.
+        let before = known.ranges().iter().map(|range| range.1).filter(|end| *end <= start).max();
+        return before.filter(|end| *end >= limit).map_or(0, |end| start - end);
+    }
     let last = elf.loaded_sections().filter(|section| section.at < start).map(Section::end).max();
     start - last.unwrap_or(limit).clamp(limit, start)
 }

@@ -1,0 +1,106 @@
+//! Files of every linker, with and without thread-local data, bound late or at once, stripped in three ways: all are packed,
+//! by all back-ends and passes, do what they did, and what was packed without further options is proven by
+//! [`verify::offline`] alone.
+
+use pack::passes::Pass;
+use pack::{Backend, Options, Outcome, Passes, Reason, Rewritten, Space, rewrite, verify};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+const SOURCE: &str = "
+    #include <stdio.h>
+    static const char word[] = \"word\";
+    const char *words[2000] = { [0 ... 1999] = word };
+    #ifdef TLS_EMPTY
+    __thread int counter;
+    #elif defined(TLS_FULL)
+    __thread int counter, full = 7;
+    #else
+    int counter;
+    #endif
+    int main(void) { counter += 1; return printf(\"%s %d\\n\", words[counter], counter) < 0; }
+";
+
+/// Ways to strip.
+const STRIPS: [&[&str]; 3] = [&[], &["strip"], &["llvm-strip", "--strip-sections"]];
+
+fn run(path: &Path, bytes: &[u8]) -> String {
+    let _ = std::fs::remove_file(path);
+    std::fs::write(path, bytes).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let said = Command::new("sh").args(["-c", "exec \"$0\""]).arg(path).output().unwrap();
+    format!("{} {}", said.status, String::from_utf8_lossy(&said.stdout))
+}
+
+fn wanted(space: Space, backend: Backend, passes: &[Pass]) -> Options {
+    let passes = Passes { wanted: passes.iter().copied().collect(), ..Passes::default() };
+    Options { space, backend, passes, ..Options::default() }
+}
+
+/// Packs in all ways; gives what was refused.
+fn check(home: &Path, original: &[u8], what: &str) -> Vec<Reason> {
+    let path = home.join("program");
+    let right = run(&path, original);
+    assert!(right.contains("word 1"), "{what}: {right}");
+    let passes = [Pass::AlignBss, Pass::DynamicFirst, Pass::Ctors, Pass::PureVirtual];
+    let mut refused = Vec::new();
+    for options in [
+        wanted(Space::Shrink, Backend::Relr, &[]),
+        wanted(Space::Keep, Backend::Relr, &[]),
+        wanted(Space::Shrink, Backend::Init, &[]),
+        wanted(Space::Shrink, Backend::Relr, &passes),
+    ] {
+        let what = format!("{what}, {:?} {:?} {:?}", options.space, options.backend, options.passes.wanted);
+        let outcome = rewrite(original, &options).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let Rewritten { bytes, expected } = match outcome {
+            (_, Some(rewritten)) => rewritten,
+            (Outcome::Refused(refusal), None) => {
+                refused.push(refusal.reason);
+                println!("{what}: {refusal}");
+                continue;
+            }
+            (packed, None) => panic!("{what}: {packed:?}"),
+        };
+        assert_eq!(run(&path, &bytes), right, "{what}");
+        if options.backend == Backend::Relr && options.passes.wanted.is_empty() {
+            assert_eq!(expected.allowed, [], "{what}");
+            let verdict = verify::offline(original, &bytes).unwrap();
+            assert!(verdict.agrees(), "{what}: {:#?}", verdict.differences);
+        }
+    }
+    refused
+}
+
+#[test]
+fn programs_of_every_linker_are_packed_in_every_way() {
+    let home = tempfile::tempdir().unwrap();
+    let source = home.path().join("source.c");
+    std::fs::write(&source, SOURCE).unwrap();
+    let file = home.path().join("linked");
+    let (mut programs, mut refused) = (0, Vec::new());
+    for linker in ["bfd", "gold", "lld", "mold"] {
+        for thread_local in ["-UTLS", "-DTLS_EMPTY", "-DTLS_FULL"] {
+            for binding in ["-Wl,-z,lazy", "-Wl,-z,now"] {
+                for strip in STRIPS {
+                    let mut link = Command::new("gcc");
+                    link.args(["-O1", "-fPIE", "-pie", &format!("-fuse-ld={linker}"), thread_local, binding, "-o"]);
+                    if !testing::compiled(link.arg(&file).arg(&source)) {
+                        continue;
+                    }
+                    if let [command, options @ ..] = strip
+                        && !testing::compiled(Command::new(command).args(options).arg(&file))
+                    {
+                        continue;
+                    }
+                    let what = format!("{linker} {thread_local} {binding} {strip:?}");
+                    let original = std::fs::read(&file).unwrap();
+                    refused.extend(check(home.path(), &original, &what));
+                    programs += 1;
+                }
+            }
+        }
+    }
+    println!("{programs} programs, refused: {refused:?}");
+    assert!(programs > 0 && refused.is_empty(), "{refused:?}");
+}
