@@ -2,7 +2,9 @@
 APP ?= firefox-esr
 RUNS ?= 10
 
-.PHONY: demo test build icegrind lint fuzz clean
+PREFIX ?= /usr/local
+
+.PHONY: demo test build dist install icegrind lint fuzz clean
 
 # Installs what is missing, builds, records a real browser (cold and hot), prints the answer, writes the report into demo/.
 demo:
@@ -15,6 +17,14 @@ test:
 # thaw, the guest of `thaw heap`, the Valgrind tool of `thaw touch --engine byte`.
 build:
 	dev/build
+
+# What is shipped, in dist/: the stripped program, its debug data apart, man pages, completions, licences, a bill of materials.
+dist:
+	dev/dist
+
+# That, below PREFIX; DESTDIR for packagers.
+install: dist
+	dev/install-thaw $(PREFIX)
 
 # The Valgrind tool alone, into target/icegrind.
 icegrind:
@@ -30,4 +40,4 @@ fuzz:
 
 clean:
 	cargo clean
-	rm -rf demo
+	rm -rf demo dist
