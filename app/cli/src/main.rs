@@ -7,12 +7,15 @@ mod args;
 mod document;
 mod export;
 mod facts;
+mod meant;
 mod output;
 mod ownership;
+mod parameters;
 mod plan;
 mod preset;
 mod progress;
 mod rundir;
+mod shell;
 mod text;
 mod verbs;
 
@@ -25,6 +28,10 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     if let Some(args) = args::preload::quick(std::env::args_os()) {
         return verdict(verbs::preload::start(&args));
+    }
+    // Another thaw starts it; it is no verb that anybody types.
+    if std::env::args_os().nth(1).is_some_and(|verb| verb == args::TRACER) {
+        return verdict(verbs::touch::trace());
     }
     let args = match Args::try_parse() {
         Ok(args) => args,
@@ -42,6 +49,8 @@ fn main() -> ExitCode {
 /// Says what went wrong.
 fn verdict(outcome: Result<Exit>) -> ExitCode {
     let exit = outcome.unwrap_or_else(|error| {
+        let typed: Vec<_> = std::env::args_os().collect();
+        let error = meant::said(error, &typed);
         output::complain(&text::errors::error(&error));
         error.exit
     });
@@ -60,7 +69,6 @@ fn run(args: Args) -> Result<Exit> {
         Verb::Heap(typed) => verbs::heap::run(&typed, args.quiet),
         Verb::Counts(typed) => verbs::counts::run(&typed),
         Verb::Memory(typed) => verbs::memory::run(&typed, args.quiet),
-        Verb::Tracer => verbs::touch::trace(),
         Verb::Io(typed) => verbs::io::run(&typed, args.quiet),
         Verb::Query(typed) => verbs::query::run(&typed),
         Verb::Preload(typed) => verbs::preload::run(&typed),
@@ -72,8 +80,8 @@ fn run(args: Args) -> Result<Exit> {
         Verb::Elf(typed) => verbs::elf::run(&typed, args.quiet),
         Verb::Doctor(typed) => verbs::doctor::run(&typed),
         Verb::Presets(typed) => verbs::presets::run(&typed),
-        Verb::Completions(typed) => verbs::hidden::completions(&typed),
-        Verb::Man(typed) => verbs::hidden::man(&typed),
+        Verb::Completions(typed) => verbs::packaging::completions(&typed),
+        Verb::Man(typed) => verbs::packaging::man(&typed),
     }
 }
 
@@ -84,7 +92,9 @@ fn wrong_arguments(error: &clap::Error) -> ExitCode {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error.print().map_or(Exit::Done, |()| Exit::Done),
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.print().map_or(Exit::Usage, |()| Exit::Usage),
         _ => {
-            output::complain(&text::errors::usage(&error.render().to_string()));
+            let typed: Vec<_> = std::env::args_os().collect();
+            let hint = args::mistakes::hint(error, &typed);
+            output::complain(&text::errors::usage(&error.render().to_string(), hint.as_deref()));
             Exit::Usage
         }
     };

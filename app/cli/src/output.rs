@@ -29,10 +29,23 @@ pub fn page(page: &Page) -> Result<()> {
 /// # Errors
 /// As [`page`].
 pub fn json(document: &impl Serialize) -> Result<()> {
+    bytes(&json_text(document)?)
+}
+
+/// A value as one indented JSON document, with a line end.
+///
+/// # Errors
+/// A value that is no JSON: a bug.
+pub fn json_text(document: &impl Serialize) -> Result<Vec<u8>> {
     let mut text =
         serde_json::to_vec_pretty(document).map_err(|error| Error::bug(format!("cannot make JSON: {error}")))?;
     text.push(b'\n');
-    bytes(&text)
+    Ok(text)
+}
+
+/// A page without colours, for a file.
+pub fn plain(page: &Page) -> String {
+    anstream::adapter::strip_str(page.text()).to_string()
 }
 
 /// Prints bytes as they are.

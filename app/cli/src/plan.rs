@@ -5,6 +5,7 @@
 
 use crate::args::record::{Cpu, Engine, ExportArgs, Needed, RecordArgs};
 use crate::args::values::{DiskChoice, DiskLimit};
+use crate::parameters;
 use crate::preset::{self, Preset};
 use crate::rundir;
 use crate::text::files::parse_base_list;
@@ -18,7 +19,7 @@ use model::{Bytes, CacheState, Error, Exit, PAGE, Result, shown};
 use os::cgroup::Throttle;
 use recording::Replace;
 use serde::{Deserialize, Serialize};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -217,7 +218,11 @@ fn choose(args: &RecordArgs, beacon: bool) -> Result<Chosen> {
 /// Names and words of all variants; names differ.
 fn commands(args: &RecordArgs, chosen: &Chosen) -> Result<Vec<(String, Vec<OsString>)>> {
     let mut commands: Vec<(String, Vec<OsString>)> = chosen.first.iter().cloned().collect();
+    if let (Some(first), Some(name)) = (commands.first_mut(), &args.name) {
+        first.0.clone_from(name);
+    }
     commands.extend(args.variant.iter().map(|variant| (variant.name.clone(), variant.argv.clone())));
+    let mut commands = parameters::expanded(commands, &args.parameter)?;
     let Some(first) = commands.first().cloned() else {
         return Err(Error::new(Exit::Usage, "no program is named", "")
             .hint("thaw record -- PROGRAM ARGS, or thaw record --app NAME (see `thaw presets`)"));
@@ -227,8 +232,9 @@ fn commands(args: &RecordArgs, chosen: &Chosen) -> Result<Vec<(String, Vec<OsStr
     }
     for (index, (name, _)) in commands.iter().enumerate() {
         if commands[..index].iter().any(|(earlier, _)| earlier == name) {
-            return Err(Error::new(Exit::Usage, "two variants have the same name", name)
-                .hint("the program after -- has the name of its file; give the variant another one"));
+            return Err(Error::new(Exit::Usage, "two variants have the same name", name).hint(
+                "the program after -- has the name of its file, or that of --name; give the variant another one",
+            ));
         }
     }
     Ok(commands)
@@ -404,22 +410,6 @@ pub fn seed_of_clock() -> u64 {
     os::machine::now_unix_ns()
 }
 
-/// The word that a placeholder-free command line shows: for messages.
-pub fn command_line(argv: &[OsString]) -> String {
-    argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
-}
-
-/// A word as a shell would read it back.
-fn quoted(word: &OsStr) -> String {
-    let text = word.to_string_lossy();
-    let plain = |letter: char| letter.is_alphanumeric() || "-_./:=,@%+{}".contains(letter);
-    if !text.is_empty() && text.chars().all(plain) {
-        text.into_owned()
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -501,10 +491,5 @@ mod tests {
     fn a_plan_of_another_version_is_read_with_defaults() {
         let asked: Asked = serde_json::from_str(r#"{"runs": 7, "from_the_future": true}"#).unwrap();
         assert_eq!(asked.runs, 7);
-    }
-
-    #[test]
-    fn command_lines_are_quoted_for_a_shell() {
-        assert_eq!(command_line(&["sh".into(), "-c".into(), "it's".into()]), r"sh -c 'it'\''s'");
     }
 }

@@ -3,10 +3,11 @@
 //! One per recording, on a disk and not in memory (a profile in a tmpfs would never be cold), removed at the
 //! end; `thaw doctor --mend` removes what a killed run left.
 
+use crate::shell::replaced;
 use model::{Error, Exit, Result};
 use os::journal::{Entry, Undo, hold};
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Placeholders that become directories of the run directory.
@@ -45,15 +46,9 @@ impl RunDir {
 
     /// Replaces {profile}, {tmp} and {home} in a text.
     pub fn fill(&self, text: &OsStr) -> OsString {
-        let mut bytes = text.as_bytes().to_vec();
-        for name in DIRECTORIES {
-            let placeholder = format!("{{{name}}}");
-            let directory = self.path.join(name);
-            while let Some(at) = find(&bytes, placeholder.as_bytes()) {
-                bytes.splice(at..at + placeholder.len(), directory.as_os_str().as_bytes().iter().copied());
-            }
-        }
-        OsString::from_vec(bytes)
+        DIRECTORIES.iter().fold(text.to_owned(), |text, name| {
+            replaced(&text, &format!("{{{name}}}"), self.path.join(name).as_os_str())
+        })
     }
 
     /// All of it.

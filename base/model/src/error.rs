@@ -24,6 +24,16 @@ pub enum Exit {
     Interrupted = 130,
 }
 
+impl Exit {
+    /// For a file that the user named and that cannot be read: one that is not there was mistyped, everything else is bad data.
+    pub fn of_unreadable(cause: &std::io::Error) -> Self {
+        match cause.kind() {
+            std::io::ErrorKind::NotFound => Self::Usage,
+            _ => Self::Data,
+        }
+    }
+}
+
 /// `Result` with [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 

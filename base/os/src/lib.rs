@@ -14,6 +14,7 @@ pub mod handle;
 pub mod install;
 pub mod interrupt;
 pub mod journal;
+pub mod kind;
 pub mod machine;
 pub mod mapped;
 pub mod mounts;

@@ -25,7 +25,9 @@ impl Reader {
     /// access. A file that is not a recording, or of another schema version, is refused.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let refuse = |cause: std::io::Error| Error::on(Exit::Data, "cannot open the recording", path).because(cause);
+        let refuse = |cause: std::io::Error| {
+            Error::on(Exit::of_unreadable(&cause), "cannot open the recording", path).because(cause)
+        };
         let meta = std::fs::metadata(path).map_err(|error| {
             refuse(error).hint("make a recording with `thaw record -o FILE -- PROGRAM`, or check the name")
         })?;

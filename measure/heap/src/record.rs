@@ -180,16 +180,13 @@ impl Recording {
 
 /// Why there is no heap recording at a path, and what reads what is there instead.
 fn none(path: &Path, cause: std::io::Error) -> Error {
-    let error = Error::on(Exit::Data, "no heap recording", path);
-    if !path.is_file() {
-        return error.because(cause).hint("make one: thaw heap run -- PROGRAM");
-    }
-    let mut start = [0; 16];
-    let start_recording = File::open(path).is_ok_and(|file| file.read_exact_at(&mut start, 0).is_ok());
-    if start_recording && start == *b"SQLite format 3\0" {
-        return error.because("it is a recording of starts").hint(format!("thaw report {}", shown(path)));
-    }
-    error.because("it is a file; heap recordings are directories").hint("make one: thaw heap run -- PROGRAM")
+    let error = Error::on(Exit::of_unreadable(&cause), "no heap recording", path);
+    let error = if path.is_file() {
+        error.because("it is a file; heap recordings are directories")
+    } else {
+        error.because(cause)
+    };
+    error.hint("make one: thaw heap run -- PROGRAM")
 }
 
 /// What recording is doing.

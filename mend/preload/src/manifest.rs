@@ -232,18 +232,19 @@ impl Manifest {
     /// Reads a manifest.
     ///
     /// # Errors
-    /// [`Exit::Data`]: the file is not there or is no good manifest.
+    /// [`Exit::Usage`]: the file is not there. [`Exit::Data`]: it is no good manifest.
     pub fn read(path: &Path) -> Result<Self> {
         let bad = |cause: Box<dyn std::error::Error + Send + Sync>| {
             Error::on(Exit::Data, "cannot read the preload manifest", path)
                 .because(cause)
                 .hint("make one with `thaw preload make RECORDING -o FILE`")
         };
-        let meta = std::fs::metadata(path).map_err(|error| bad(error.into()))?;
+        let unreadable = |cause: std::io::Error| Error { exit: Exit::of_unreadable(&cause), ..bad(cause.into()) };
+        let meta = std::fs::metadata(path).map_err(unreadable)?;
         if !meta.is_file() || meta.len() > LARGEST {
             return Err(bad("it is not a preload manifest".into()));
         }
-        let bytes = std::fs::read(path).map_err(|error| bad(error.into()))?;
+        let bytes = std::fs::read(path).map_err(unreadable)?;
         Self::parse(&bytes).map_err(|why| bad(why.into()))
     }
 

@@ -307,13 +307,24 @@ pub struct RunArgs {
     pub json: bool,
 }
 
+impl AttachArgs {
+    /// The process.
+    pub fn pid(&self) -> u32 {
+        self.pid.or(self.pid_option).expect("the parser wants one of them")
+    }
+}
+
 /// Arguments of `thaw heap attach`.
 #[derive(Debug, Args)]
 #[command(after_help = ATTACH_EXAMPLES)]
 pub struct AttachArgs {
     /// The process
-    #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
-    pub pid: u32,
+    #[arg(value_name = "PID", required_unless_present = "pid_option", conflicts_with = "pid_option")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pid: Option<u32>,
+    /// The process; as --pid of other verbs
+    #[arg(long = "pid", value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    pid_option: Option<u32>,
     /// Directory to make
     #[arg(short, long, value_name = "DIRECTORY", default_value = "thaw.heap", value_hint = ValueHint::DirPath)]
     pub output: PathBuf,

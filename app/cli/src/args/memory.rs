@@ -61,7 +61,7 @@ pub struct LookArgs {
 #[derive(Debug, Args)]
 #[command(after_help = SHOW_EXAMPLES, group = ArgGroup::new("source").required(true))]
 pub struct ShowArgs {
-    /// A saved memory report (also .gz, also of Firefox), or a watch
+    /// A saved memory report (also .gz, also of Firefox), or a watch; a number that names no file is a process
     #[arg(value_name = "FILE", group = "source", value_hint = ValueHint::FilePath)]
     pub file: Option<PathBuf>,
     /// Ask this running program; it has thaw_memreport in it
@@ -90,6 +90,17 @@ pub struct ShowArgs {
     pub look: LookArgs,
 }
 
+impl ShowArgs {
+    /// The program to ask, if there is no file to read.
+    pub fn pid(&self) -> Option<u32> {
+        let number = || {
+            let file = self.file.as_deref().filter(|file| !file.exists())?;
+            file.to_str()?.parse().ok()
+        };
+        self.pid.or_else(number)
+    }
+}
+
 /// Arguments of `thaw memory diff`.
 #[derive(Debug, Args)]
 #[command(after_help = DIFF_EXAMPLES)]
@@ -114,7 +125,10 @@ pub struct DiffArgs {
 pub struct WatchArgs {
     /// A process that runs; it and all below it are watched
     #[arg(value_name = "PID", group = "program")]
-    pub pid: Option<u32>,
+    pid: Option<u32>,
+    /// The same; as --pid of other verbs
+    #[arg(long = "pid", value_name = "PID", group = "program")]
+    pid_option: Option<u32>,
     /// Program and arguments
     #[arg(last = true, value_name = "PROGRAM", group = "program", value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
@@ -133,6 +147,13 @@ pub struct WatchArgs {
     /// Print one JSON document instead of text
     #[arg(long)]
     pub json: bool,
+}
+
+impl WatchArgs {
+    /// The process, if none is to be started.
+    pub fn pid(&self) -> Option<u32> {
+        self.pid.or(self.pid_option)
+    }
 }
 
 /// Arguments of `thaw memory mark`.

@@ -5,6 +5,7 @@
 
 pub mod archive;
 pub mod compare;
+mod completed;
 pub mod counts;
 pub mod doctor;
 #[cfg(test)]
@@ -13,11 +14,12 @@ pub mod elf;
 pub mod files;
 pub mod frag;
 pub mod heap;
-pub mod hidden;
 pub mod io;
 pub mod memory;
+pub mod mistakes;
 pub mod optimize;
 pub mod order;
+pub mod packaging;
 pub mod preload;
 pub mod presets;
 pub mod query;
@@ -29,6 +31,9 @@ pub mod view;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+/// The word with which thaw starts itself as a tracer for another thaw.
+pub const TRACER: &str = "__tracer";
+
 /// Why does my program start slowly, and what makes it start fast?
 #[derive(Debug, Parser)]
 #[command(
@@ -37,7 +42,6 @@ use clap::{Parser, Subcommand, ValueEnum};
     long_about = LONG_ABOUT,
     after_help = AFTER_HELP,
     arg_required_else_help = true,
-    disable_help_subcommand = true,
     max_term_width = 100
 )]
 pub struct Args {
@@ -130,15 +134,12 @@ pub enum Verb {
     /// Which programs does thaw know how to start?
     #[command(long_about = presets::LONG_ABOUT)]
     Presets(presets::PresetsArgs),
-    /// Prints the completions of a shell.
-    #[command(hide = true)]
-    Completions(hidden::CompletionsArgs),
-    /// Traces for another thaw.
-    #[command(hide = true)]
-    Tracer,
-    /// Writes the man pages into a directory.
-    #[command(hide = true)]
-    Man(hidden::ManArgs),
+    /// How does my shell complete thaw's words? (prints its completions)
+    #[command(long_about = packaging::COMPLETIONS_ABOUT)]
+    Completions(packaging::CompletionsArgs),
+    /// How do I get the man pages? (writes them into a directory)
+    #[command(long_about = packaging::MAN_ABOUT)]
+    Man(packaging::ManArgs),
 }
 
 /// How much of a long table is printed.

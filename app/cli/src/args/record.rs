@@ -1,7 +1,8 @@
 //! `thaw record`: what was typed.
 
-use super::values::{self, DiskChoice, EnvChange, NamedCommand};
-use clap::builder::{OsStringValueParser, TypedValueParser};
+use super::completed::completed;
+use super::values::{self, DiskChoice, EnvChange, NamedCommand, Parameter};
+use clap::builder::{OsStringValueParser, StringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
 use model::{Bytes, CacheState};
 use std::ffi::OsString;
@@ -67,11 +68,12 @@ pub struct RecordArgs {
     #[arg(long, help_heading = "What to record")]
     pub force: bool,
     /// Start a program that thaw knows (see `thaw presets`); words after `--` are added to its arguments
-    #[arg(long, value_name = "NAME", help_heading = "What to record")]
+    #[arg(long, value_name = "NAME", value_parser = app_parser(), hide_possible_values = true)]
+    #[arg(help_heading = "What to record")]
     pub app: Option<String>,
     /// Cache states to start in: cold, boot, app, hot
-    #[arg(long, alias = "states", value_name = "STATES", default_value = "cold,hot", value_parser = parse_states)]
-    #[arg(help_heading = "What to record")]
+    #[arg(long, alias = "states", value_name = "STATES", default_value = "cold,hot", value_parser = states_parser())]
+    #[arg(hide_possible_values = true, help_heading = "What to record")]
     pub state: States,
     /// Runs of each state and variant, in random blocks
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -86,6 +88,14 @@ pub struct RecordArgs {
     /// Another command line to measure beside the first, in the same random blocks
     #[arg(long, value_name = "NAME=COMMANDLINE", value_parser = values::named_command, help_heading = "What to record")]
     pub variant: Vec<NamedCommand>,
+    /// Name of the program after -- in the report [default: the name of its file]
+    #[arg(long, value_name = "NAME", help_heading = "What to record")]
+    pub name: Option<String>,
+    /// One variant for each value of a parameter, in the place of {NAME} in the program's words: threads=1..8, theme=dark,light;
+    /// given again: all combinations
+    #[arg(long, alias = "parameter-scan", alias = "parameter-list", value_name = "NAME=VALUES")]
+    #[arg(value_parser = values::parameter, conflicts_with = "aa", help_heading = "What to record")]
+    pub parameter: Vec<Parameter>,
     /// Measure the program against itself: the noise floor of this machine
     #[arg(long, conflicts_with = "variant", help_heading = "What to record")]
     pub aa: bool,
@@ -135,7 +145,8 @@ pub struct RecordArgs {
 
     /// Start from a simulated disk, such as laptop2010 (see `thaw io model --list`; quick:laptop2010 is the same without
     /// delays), or slow the machine's own down: throttle:iops=200,bps=30M
-    #[arg(long, value_name = "DISK", value_parser = values::disk_choice, help_heading = "The disk")]
+    #[arg(long, value_name = "DISK", value_parser = disk_parser(), hide_possible_values = true)]
+    #[arg(help_heading = "The disk")]
     pub disk: Option<DiskChoice>,
     /// More disks to choose from: a file like the one of `thaw io model --list`
     #[arg(long, value_name = "FILE", requires = "disk", value_hint = ValueHint::FilePath, help_heading = "The disk")]
@@ -193,8 +204,20 @@ impl RecordArgs {
     }
 }
 
-fn parse_states(text: &str) -> Result<States, String> {
-    values::states(text).map(States)
+/// Cache states, for every verb that starts programs in them.
+pub fn states_parser() -> impl TypedValueParser<Value = States> {
+    let parser = StringValueParser::new().try_map(|text| values::states(&text).map(States));
+    completed(parser, super::completed::states)
+}
+
+/// The name of a preset.
+pub fn app_parser() -> impl TypedValueParser<Value = String> {
+    completed(StringValueParser::new(), super::completed::apps)
+}
+
+fn disk_parser() -> impl TypedValueParser<Value = DiskChoice> {
+    let parser = StringValueParser::new().try_map(|text| values::disk_choice(&text));
+    completed(parser, super::completed::disks)
 }
 
 fn parse_exit_codes(text: &str) -> Result<ExitCodes, String> {

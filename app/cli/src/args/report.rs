@@ -11,8 +11,8 @@ pub struct ReportArgs {
     /// The recording
     #[arg(value_name = "RECORDING", value_hint = ValueHint::FilePath)]
     pub recording: PathBuf,
-    /// Write it as one HTML file that shows why the start is slow; it needs no network
-    #[arg(short, long, value_name = "FILE.html", value_hint = ValueHint::FilePath, conflicts_with = "json")]
+    /// Write it into a file; the ending chooses the form: .html (a page that needs no network), .json or .txt
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "json")]
     pub output: Option<PathBuf>,
     /// In the HTML file, show also what changed since this recording
     #[arg(long, value_name = "BEFORE", value_hint = ValueHint::FilePath, requires = "output")]

@@ -1,5 +1,6 @@
 //! `thaw touch`: what was typed.
 
+use super::record::app_parser;
 use super::values::{self, EnvChange};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
@@ -49,7 +50,8 @@ pub struct TouchArgs {
     #[arg(long, help_heading = "What to look at")]
     pub force: bool,
     /// Start a program that thaw knows (see `thaw presets`); words after `--` are added to its arguments
-    #[arg(long, value_name = "NAME", help_heading = "What to look at")]
+    #[arg(long, value_name = "NAME", value_parser = app_parser(), hide_possible_values = true)]
+    #[arg(help_heading = "What to look at")]
     pub app: Option<String>,
 
     /// When has it started? As `thaw record --ready` [default: exit]

@@ -196,6 +196,64 @@ pub fn named_command(text: &str) -> Result<NamedCommand, String> {
     Ok(NamedCommand { name: name.trim().to_owned(), argv: argv.into_iter().map(OsString::from).collect() })
 }
 
+/// A parameter and its values: `NAME=a,b,c` (a list) or `NAME=FROM..TO` with `NAME=FROM..TO..STEP` (numbers, both ends included).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// `{NAME}` stands for a value in the words of the program.
+    pub name: String,
+    /// Values in the order given; at least one, each once.
+    pub values: Vec<String>,
+}
+
+/// Most values of a parameter.
+const MOST_VALUES: usize = 1000;
+
+/// Parses a [`Parameter`].
+pub fn parameter(text: &str) -> Result<Parameter, String> {
+    let wrong = |why: &str| format!("'{text}': {why}; write NAME=a,b,c or NAME=1..8 or NAME=0..1..0.25");
+    let (name, values) = text.split_once('=').ok_or_else(|| wrong("a parameter needs a name and values"))?;
+    let is_name = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '-';
+    if name.is_empty() || !name.chars().all(is_name) {
+        return Err(wrong("a name is made of letters, digits, _ and -"));
+    }
+    let parts: Vec<&str> = values.split("..").collect();
+    let values = match parts.as_slice() {
+        // A path such as ../a is a value like any other.
+        [first, ..] if values.contains(',') || first.parse::<f64>().is_err() => {
+            values.split(',').map(str::to_owned).collect()
+        }
+        [_] => vec![values.to_owned()],
+        [from, to] => range(from, to, "1").map_err(wrong)?,
+        [from, to, step] => range(from, to, step).map_err(wrong)?,
+        _ => return Err(wrong("a range has two ends and a step")),
+    };
+    if values.iter().enumerate().any(|(index, value)| value.is_empty() || values[..index].contains(value)) {
+        return Err(wrong("each value is there once and not empty"));
+    }
+    Ok(Parameter { name: name.to_owned(), values })
+}
+
+/// Numbers from one to another. They have as many decimals as the longest of the three, so that 0.1 added ten times is 1.0.
+fn range(from: &str, to: &str, step: &str) -> Result<Vec<String>, &'static str> {
+    const NUMBERS: &str = "the ends and the step of a range are numbers";
+    let decimals = |text: &str| text.split_once('.').map_or(0, |(_, digits)| digits.len());
+    let places = [from, to, step].into_iter().map(decimals).max().unwrap_or(0);
+    let unit = 10_f64.powi(i32::try_from(places).map_err(|_| NUMBERS)?);
+    let units = |text: &str| {
+        let value = text.trim().parse::<f64>().ok().map(|value| (value * unit).round());
+        value.filter(|units| units.abs() < 1e15).map(|units| units as i64).ok_or(NUMBERS)
+    };
+    let (first, last, step) = (units(from)?, units(to)?, units(step)?);
+    if step <= 0 || last < first {
+        return Err("a range goes up, by a step above 0");
+    }
+    if (last - first) / step >= MOST_VALUES as i64 {
+        return Err("a parameter has at most 1000 values");
+    }
+    let shown = |units: i64| format!("{:.places$}", units as f64 / unit);
+    Ok((0..=(last - first) / step).map(|index| shown(first + index * step)).collect())
+}
+
 /// Splits a command line as a shell does: blanks, '…', "…" and backslash. No variables, no globs.
 pub fn words(line: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
@@ -309,6 +367,24 @@ mod tests {
         assert_eq!(env_change("A=".into()).unwrap().value, Some("".into()));
         assert_eq!(env_change("A".into()).unwrap().value, None);
         assert!(env_change("=x".into()).is_err());
+    }
+
+    #[test]
+    fn parameters_are_lists_or_ranges_of_numbers() {
+        let values = |text: &str| parameter(text).unwrap().values.join(" ");
+        assert_eq!(parameter("threads=1..4").unwrap().name, "threads");
+        assert_eq!(values("threads=1..4"), "1 2 3 4");
+        assert_eq!(values("share=0..1..0.25"), "0.00 0.25 0.50 0.75 1.00");
+        assert_eq!(values("x=0.1..0.3..0.1"), "0.1 0.2 0.3");
+        assert_eq!(values("x=-2..2..2"), "-2 0 2");
+        assert_eq!(values("theme=dark,light"), "dark light");
+        assert_eq!(values("profile=../a,../b"), "../a ../b");
+        assert_eq!(values("x=5"), "5");
+        for wrong in
+            ["x", "=1", "x=", "x=a,,b", "x=a,a", "x=4..1", "x=1..2..0", "x=1..b", "x=1..2..3..4", "a b=1", "x=1..9999"]
+        {
+            assert!(parameter(wrong).unwrap_err().contains("write NAME="), "{wrong}");
+        }
     }
 
     #[test]

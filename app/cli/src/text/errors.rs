@@ -42,19 +42,22 @@ pub fn warning_line(text: &str, hint: Option<&str>) -> String {
     format!("{YELLOW}warning:{RESET} {}\n{hint}", harmless(text))
 }
 
-/// A mistake on the command line, from the parser's own words: its tips become hints, its usage line stays.
-pub fn usage(rendered: &str) -> String {
+/// A mistake on the command line, from the parser's own words: its tips become hints, its usage line stays. What we know better
+/// goes in the place of its tips.
+pub fn usage(rendered: &str, better: Option<&str>) -> String {
     let mut out = String::new();
     for line in rendered.lines().filter(|line| !line.trim().is_empty()) {
         let text = line.trim();
         match (text.strip_prefix("error: "), text.strip_prefix("tip: ")) {
             (Some(error), _) => out.push_str(&format!("{RED}thaw:{RESET} {error}\n")),
+            (_, Some(_)) if better.is_some() => {}
             (_, Some(tip)) => out.push_str(&format!("{YELLOW}hint:{RESET} {tip}\n")),
             _ if text.starts_with("For more information") => {}
             _ => out.push_str(&format!("{}\n", line.trim_end())),
         }
     }
-    out.push_str(&format!("{YELLOW}hint:{RESET} --help explains every option\n"));
+    let last = better.unwrap_or("--help explains every option");
+    out.push_str(&format!("{YELLOW}hint:{RESET} {}\n", harmless(last)));
     out
 }
 

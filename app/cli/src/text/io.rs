@@ -2,7 +2,6 @@
 
 use super::table::{Align, Table};
 use super::{Page, errors, harmless, units};
-use crate::plan;
 use crate::verbs::io::{DisksDocument, ModelDocument, ModelledStart, ReplayDocument};
 use disk::replay::{Passes, Through};
 use std::path::{Path, PathBuf};
@@ -163,7 +162,7 @@ pub fn fio(log: &Path, devices: &[PathBuf], width: usize) -> Page {
     ));
     let option = format!("--read_iolog={}", log.display());
     let words = ["fio", "--name=start", &option, "--ioengine=libaio", "--direct=1", "--iodepth=1", "--readonly"];
-    page.line(&harmless(&plan::command_line(&words.map(Into::into))));
+    page.line(&harmless(&crate::shell::command_line(&words.map(Into::into))));
     page.remark("To read from another disk: --replay_redirect=/dev/DISK. Without the pauses: --replay_no_stall=1.");
     page
 }

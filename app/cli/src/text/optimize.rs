@@ -2,7 +2,7 @@
 
 use super::table::{Align, Table};
 use super::{GREEN, Page, YELLOW, harmless, units, without_numbers};
-use crate::plan::command_line;
+use crate::shell::command_line;
 use crate::verbs::optimize::apply::AppliedDocument;
 use model::shown;
 use optimize::applied::Applied;

@@ -2,7 +2,7 @@
 
 use super::table::{Align, Table};
 use super::{Page, YELLOW, errors, harmless, units, without_numbers};
-use crate::plan::command_line;
+use crate::shell::command_line;
 use crate::verbs::preload::{PlanDocument, StatusDocument};
 use model::{Error, shown};
 use preload::install::{Installation, Kept};

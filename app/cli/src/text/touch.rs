@@ -2,7 +2,7 @@
 
 use super::table::{Align, Table};
 use super::{Page, harmless, units};
-use crate::plan::command_line;
+use crate::shell::command_line;
 use crate::verbs::touch::{ProgramDocument, TouchDocument};
 use model::{Bytes, FileKind, PAGE};
 use touch::{ByteReport, CallReport, FileReport, FunctionReport, Report, Totals};

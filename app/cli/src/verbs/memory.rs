@@ -109,9 +109,10 @@ pub fn run(args: &MemoryArgs, quiet: bool) -> Result<Exit> {
 }
 
 fn show(args: &ShowArgs, quiet: bool) -> Result<Exit> {
-    let content = match (&args.file, args.pid, &args.from_heap) {
-        (Some(path), ..) => read(path)?,
-        (None, Some(pid), _) => {
+    let pid = args.pid();
+    let content = match (pid, &args.file, &args.from_heap) {
+        (None, Some(path), _) => read(path)?,
+        (Some(pid), ..) => {
             let first = if args.minimize { First::Minimize } else { First::Nothing };
             Content::Report(ask::ask(pid, first, if args.blocks { Detail::Blocks } else { Detail::Figures })?)
         }
@@ -124,7 +125,10 @@ fn show(args: &ShowArgs, quiet: bool) -> Result<Exit> {
                 os::file::write_whole(path, &file::write(&report, Packed::by_name(path))?)?;
             }
             let source = args.file.as_deref().or(args.from_heap.as_deref());
-            let name = source.map_or_else(|| format!("process {}", args.pid.unwrap_or(0)), shown);
+            let name = match (pid, source) {
+                (None, Some(source)) => shown(source),
+                _ => format!("process {}", pid.unwrap_or(0)),
+            };
             match &args.look.html {
                 Some(target) => write_page(target, page::of_report(&name, &report, &args.look)?),
                 None => trees(&report, Meaning::State, &args.look),

@@ -1,19 +1,21 @@
 //! `thaw report`: what does a recording say?
 
 use crate::args::report::ReportArgs;
-use crate::document;
+use crate::document::{self, ReportDocument};
 use crate::verbs::view;
 use crate::{export, output, text};
-use model::{Exit, Result};
+use model::{Error, Exit, Result};
+use std::path::Path;
 
 /// Prints the answer and writes the exports.
 ///
 /// # Errors
 /// A file that is no recording, or an export that cannot be written.
 pub fn run(args: &ReportArgs) -> Result<Exit> {
+    let target = args.output.as_deref().map(|target| Ok((Form::of(target)?, target))).transpose()?;
     let document = document::report(&args.recording)?;
-    if let Some(target) = &args.output {
-        view::write(&args.recording, &document, args.since.as_deref(), target)?;
+    if let Some((form, target)) = target {
+        write(args, &document, form, target)?;
     } else if args.json {
         output::json(&document)?;
     } else {
@@ -21,4 +23,40 @@ pub fn run(args: &ReportArgs) -> Result<Exit> {
     }
     export::write(&document, &args.export)?;
     Ok(Exit::Done)
+}
+
+/// What a file is written as.
+#[derive(Clone, Copy)]
+enum Form {
+    Page,
+    Json,
+    Text,
+}
+
+impl Form {
+    /// By the ending of its name.
+    fn of(target: &Path) -> Result<Self> {
+        match target.extension().and_then(|ending| ending.to_str()) {
+            Some("html" | "htm") => Ok(Self::Page),
+            Some("json") => Ok(Self::Json),
+            Some("txt") => Ok(Self::Text),
+            _ => Err(Error::on(Exit::Usage, "the ending does not say what to write:", target)
+                .hint("name it .html for the page, .json or .txt; tables in Markdown and CSV: --export-markdown, --export-csv")),
+        }
+    }
+}
+
+fn write(args: &ReportArgs, document: &ReportDocument, form: Form, target: &Path) -> Result<()> {
+    match form {
+        Form::Page => view::write(&args.recording, document, args.since.as_deref(), target),
+        _ if args.since.is_some() => {
+            Err(Error::new(Exit::Usage, "only the page shows what changed:", "--since")
+                .hint("thaw compare BEFORE AFTER"))
+        }
+        Form::Json => os::file::write_whole(target, &output::json_text(document)?),
+        Form::Text => {
+            let page = text::report::page(document, args.top, text::width::of_file());
+            os::file::write_whole(target, output::plain(&page).as_bytes())
+        }
+    }
 }

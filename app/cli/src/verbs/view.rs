@@ -5,9 +5,8 @@ use crate::document::{self, Loaded, ReportDocument};
 use crate::output;
 use crate::verbs::{compare, heap, memory, touch as touched};
 use model::{Error, Exit, Result, RunId, TraceRows};
+use os::kind::{self, Kind};
 use recording::Reader;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 use view::{Open, TouchOf, TraceOf};
 
@@ -17,35 +16,14 @@ use view::{Open, TouchOf, TraceOf};
 /// A file that is no recording, or a port that is taken.
 pub fn run(args: &ViewArgs) -> Result<Exit> {
     let since = args.since.as_deref();
-    let page = match kind(&args.recording)? {
-        Kind::Starts => page(&args.recording, &document::report(&args.recording)?, since)?,
-        Kind::Heap => heap::whole_page(&args.recording, since)?,
-        Kind::Memory => memory::whole_page(&args.recording, since)?,
+    let page = match kind::of(&args.recording) {
+        Some(Kind::Heap) => heap::whole_page(&args.recording, since)?,
+        Some(Kind::MemoryReport | Kind::MemoryWatch) => memory::whole_page(&args.recording, since)?,
+        _ => page(&args.recording, &document::report(&args.recording)?, since)?,
     };
     let open = if args.no_browser { Open::Nothing } else { Open::Browser };
     view::serve(page, args.port, open, &mut |url| output::complain(&format!("{url} shows it; Ctrl-C ends it\n")))?;
     Ok(Exit::Done)
-}
-
-/// What can be looked at.
-enum Kind {
-    /// Starts of a program: one file.
-    Starts,
-    /// Allocations: a directory.
-    Heap,
-    /// A memory report, packed or plain, or a watch.
-    Memory,
-}
-
-fn kind(path: &Path) -> Result<Kind> {
-    if path.is_dir() {
-        return Ok(Kind::Heap);
-    }
-    let mut begin = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(2).read_to_end(&mut begin));
-    read.map_err(|cause| Error::on(Exit::Usage, "cannot read", path).because(cause))?;
-    let memory = begin.starts_with(b"{") || begin.starts_with(&[0x1f, 0x8b]);
-    Ok(if memory { Kind::Memory } else { Kind::Starts })
 }
 
 /// Writes the page beside its target and renames it, so that no half page is ever there.

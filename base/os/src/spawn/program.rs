@@ -1,5 +1,6 @@
 //! Which file a program name means.
 
+use crate::kind::{self, Kind};
 use model::{Error, Exit, Result};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -62,10 +63,21 @@ fn runnable(path: &Path) -> std::result::Result<(), Unrunnable> {
         return Err(Unrunnable::Other(usage("cannot run a directory").hint("give the program inside it")));
     }
     if meta.permissions().mode() & 0o111 == 0 {
-        let hint = format!("`chmod +x {}`", path.display());
-        return Err(Unrunnable::Other(usage("not an executable file").hint(hint)));
+        return Err(Unrunnable::Other(usage("not an executable file").hint(why_not_executable(path))));
     }
     Ok(())
+}
+
+/// What to type for a file without the right to be executed: it may be a program all the same, or data.
+fn why_not_executable(path: &Path) -> String {
+    let shown = path.display();
+    match kind::of(path) {
+        Some(Kind::Elf | Kind::Script) => format!("`chmod +x {shown}`"),
+        Some(Kind::Archive) if path.extension().is_some_and(|ending| ending == "jar") => {
+            format!("it is an archive for Java: `-- java -jar {shown}`")
+        }
+        _ => "it is data, neither an ELF program nor a script with #!: name the program that opens it".to_owned(),
+    }
 }
 
 /// Names in PATH that one or two typing errors turn into this one, the nearest first, three at most.
@@ -105,6 +117,21 @@ fn typing_errors(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_could_be_a_program_is_to_be_made_executable() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("it");
+        for (content, hint) in [("#!/bin/sh\n", "chmod +x"), ("\x7fELF", "chmod +x"), ("root:x:0:0\n", "it is data")] {
+            std::fs::write(&path, content).unwrap();
+            let error = resolve(path.as_os_str()).unwrap_err();
+            assert!(error.hint.as_deref().unwrap().contains(hint), "{content}: {error:?}");
+        }
+        std::fs::rename(&path, home.path().join("it.jar")).unwrap();
+        std::fs::write(home.path().join("it.jar"), b"PK\x03\x04").unwrap();
+        let error = resolve(home.path().join("it.jar").as_os_str()).unwrap_err();
+        assert!(error.hint.as_deref().unwrap().contains("java -jar"), "{error:?}");
+    }
 
     #[test]
     fn typing_errors_are_counted() {

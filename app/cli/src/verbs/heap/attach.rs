@@ -20,7 +20,7 @@ pub fn attach(args: &AttachArgs, quiet: bool) -> Result<Exit> {
     let thaw = std::env::current_exe()
         .map_err(|cause| Error::new(Exit::Machine, "cannot find thaw's own file", "/proc/self/exe").because(cause))?;
     let plan = Plan {
-        pid: args.pid,
+        pid: args.pid(),
         output: args.output.clone(),
         existing: if args.force { Existing::Replace } else { Existing::Keep },
         seconds: args.seconds,

@@ -29,7 +29,7 @@ enum Watchee {
 impl Watchee {
     /// What was started waits at its gate until `ready` is done: a program may set a mark at once.
     fn start(args: &WatchArgs, ready: impl FnOnce(Whose) -> Result<Log>) -> Result<(Self, Log)> {
-        if let Some(pid) = args.pid {
+        if let Some(pid) = args.pid() {
             let gone = |cause| Error::new(Exit::Usage, "there is no process", pid).because(cause);
             let number =
                 i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(|| gone(rustix::io::Errno::SRCH))?;
@@ -154,7 +154,7 @@ pub(super) fn watch(args: &WatchArgs, quiet: bool) -> Result<Exit> {
         let looked = Instant::now();
         let mut sample = watch::sample(whose, monotonic_ns());
         let ended = watchee.ended()?;
-        if ended && args.pid.is_some() {
+        if ended && args.pid().is_some() {
             // Its number may be somebody else's already.
             sample.processes.clear();
         }

@@ -2,7 +2,7 @@
 
 use super::build::Copies;
 use crate::document;
-use crate::plan::command_line;
+use crate::shell::command_line;
 use model::{CacheState, Error, Exit, Result};
 use optimize::remedy::{Set, name_of};
 use rustix::event::{PollFd, PollFlags};

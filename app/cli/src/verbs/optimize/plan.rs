@@ -3,7 +3,7 @@
 use super::archives::{self, Found};
 use super::source::{Source, files_below};
 use crate::args::optimize::OptimizeArgs;
-use crate::plan::command_line;
+use crate::shell::command_line;
 use crate::text::units;
 use crate::verbs::preload::{needed, target};
 use disk::model::Model;

@@ -9,7 +9,7 @@ pub mod sink;
 pub mod stage;
 
 use self::disk::RunDisk;
-use crate::plan::{self, RecordPlan};
+use crate::plan::RecordPlan;
 use crate::progress::Progress;
 use crate::{document, export, facts, output, text};
 use bench::conduct::{End, Host, Summary, conduct};
@@ -131,7 +131,7 @@ pub fn warm_up(stage: &Stage, progress: &mut Progress) -> Result<()> {
         let outcome = lab.start(variant, CacheState::Hot, RunKind::Warmup, None, &mut tick)?;
         if !outcome.row.accepted {
             let because = outcome.row.rejected_because.unwrap_or_else(|| "it failed".into());
-            let argv = plan::command_line(&stage.programs[variant as usize].argv);
+            let argv = crate::shell::command_line(&stage.programs[variant as usize].argv);
             return Err(Error::new(Exit::Target, "the program did not start in its fresh profile", argv)
                 .because(with_tail(because, &outcome.output_tail)));
         }

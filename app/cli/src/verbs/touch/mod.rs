@@ -279,7 +279,7 @@ pub fn exact_pages(
 fn tracing_thaw() -> Result<Helper> {
     let program = std::env::current_exe()
         .map_err(|cause| Error::new(Exit::Machine, "cannot find thaw's own file", "/proc/self/exe").because(cause))?;
-    Ok(Helper { program, arguments: vec!["tracer".into()], environment: Vec::new() })
+    Ok(Helper { program, arguments: vec![crate::args::TRACER.into()], environment: Vec::new() })
 }
 
 fn make(plan: &RecordPlan, stage: &Stage, warnings: &[Warning]) -> Result<Writer> {

@@ -1,4 +1,4 @@
-//! Verbs for packagers: completions and man pages, made from the same definitions as `--help`.
+//! Completions and man pages, made from the same definitions as `--help`.
 
 use clap::{Args, ValueHint};
 use clap_complete::Shell;
@@ -28,3 +28,15 @@ pub struct ManArgs {
     #[arg(value_hint = ValueHint::DirPath)]
     pub dir: PathBuf,
 }
+
+pub(super) const COMPLETIONS_ABOUT: &str = "\
+How does my shell complete thaw's words?
+
+Prints the completions of a shell: verbs, options and the values that an option knows. Save them where the shell looks \
+for them; `make install` does so for bash, zsh and fish.";
+
+pub(super) const MAN_ABOUT: &str = "\
+How do I get the man pages?
+
+Writes thaw.1 and one page for each verb into a directory, made when it is missing; `make install` does so. They say what \
+--help says.";

@@ -1,7 +1,7 @@
 //! `thaw completions` and `thaw man`, for packagers.
 
 use crate::args::Args;
-use crate::args::hidden::{CompletionsArgs, ManArgs};
+use crate::args::packaging::{CompletionsArgs, ManArgs};
 use crate::output;
 use clap::CommandFactory;
 use model::{Error, Exit, Result};

@@ -1,0 +1,62 @@
+//! What a user probably meant who gave a verb something that it cannot use: the verb that can, or the program that lacks its `--`.
+
+use crate::args::mistakes;
+use crate::shell::command_line;
+use model::{Error, Exit};
+use os::kind::{self, Kind};
+use std::ffi::OsString;
+use std::path::Path;
+
+/// Verbs that read a kind of file, and the one to look at it with.
+struct Readers {
+    verbs: &'static [&'static str],
+    what: &'static str,
+    look: &'static str,
+}
+
+fn readers(kind: Kind) -> Readers {
+    let (verbs, what, look): (&[&str], _, _) = match kind {
+        Kind::Recording => (
+            &["record", "report", "view", "compare", "gate", "io", "query", "preload", "optimize", "touch", "order"],
+            "a recording of starts",
+            "thaw report",
+        ),
+        Kind::Heap => (&["heap", "view"], "a heap recording", "thaw heap report"),
+        Kind::MemoryReport => (&["memory", "view"], "a memory report", "thaw memory show"),
+        Kind::MemoryWatch => (&["memory", "view"], "a memory watch", "thaw memory show"),
+        Kind::PreloadManifest => (&["preload"], "a preload manifest", "thaw preload status"),
+        Kind::Archive => (&["archive"], "an archive", "thaw archive stat"),
+        Kind::Elf => (&["elf", "record"], "an ELF file", "thaw elf stat"),
+        Kind::Script => (&["record"], "a script", "thaw record --"),
+    };
+    Readers { verbs, what, look }
+}
+
+/// The error with a better hint, where there is one. `typed` is the command line, the program's name first.
+pub fn said(error: Error, typed: &[OsString]) -> Error {
+    if !matches!(error.exit, Exit::Usage | Exit::Data) || error.object.is_empty() {
+        return error;
+    }
+    let path = Path::new(&error.object);
+    let better = match path.symlink_metadata().is_ok() {
+        true => other_verb(path, typed),
+        false => program_without_dashes(&error.object, typed),
+    };
+    match better {
+        Some(hint) => error.hint(hint),
+        None => error,
+    }
+}
+
+fn other_verb(path: &Path, typed: &[OsString]) -> Option<String> {
+    let verb = typed.get(1)?.to_str()?;
+    let readers = readers(kind::of(path)?);
+    (!readers.verbs.contains(&verb))
+        .then(|| format!("it is {}: {} {}", readers.what, readers.look, command_line(&[path.into()])))
+}
+
+/// `thaw touch firefox`: no file of that name, but a program.
+fn program_without_dashes(word: &str, typed: &[OsString]) -> Option<String> {
+    os::spawn::resolve_program(word.as_ref()).ok()?;
+    mistakes::forgotten_dashes(word, typed)
+}
