@@ -343,3 +343,94 @@ fn a_directory_that_may_not_be_read_is_named() {
     let Some(said) = said else { return };
     said.exits(0).says("tree/true").says("tree/closed").says("Permission denied");
 }
+
+/// A program of many pointers for musl; `None`: it cannot be made here, or its musl applies DT_RELR.
+fn of_an_old_musl(scratch: &Scratch) -> Option<()> {
+    scratch.write(
+        "source.c",
+        "#include <stdio.h>\nstatic const char word[] = \"word\";\nconst char *words[4000] = { [0 ... 3999] = word };\n\
+         int main(void) { return puts(words[7]) < 0; }\n",
+    );
+    let mut compiler = Command::new("musl-gcc");
+    compiler.current_dir(scratch.path("")).args(["-O1", "-fPIE", "-pie", "-o", "program", "source.c"]);
+    if !testing::compiled(&mut compiler) {
+        return None;
+    }
+    let loader = Command::new("/lib/ld-musl-x86_64.so.1").output().ok()?;
+    let said = String::from_utf8_lossy(&loader.stderr).into_owned();
+    let version = said.lines().find_map(|line| line.strip_prefix("Version ")).expect("musl says its version");
+    if version.split('.').map(|number| number.parse::<u32>().unwrap_or(0)).ge([1, 2, 4]) {
+        testing::skip("this machine's musl applies DT_RELR");
+        return None;
+    }
+    Some(())
+}
+
+#[test]
+fn the_loader_that_will_run_a_file_decides() {
+    let scratch = Scratch::new();
+    if of_an_old_musl(&scratch).is_none() {
+        return;
+    }
+    let runs = |name: &str| {
+        let said = Command::new(scratch.path(name)).output().unwrap();
+        said.status.success() && said.stdout == b"word\n"
+    };
+    assert!(runs("program"));
+    for target in [&["-o", "packed"][..], &["--in-place"], &["--plan"]] {
+        let said = scratch.thaw([&["elf", "pack", "program"], target].concat()).exits(1);
+        said.says("(old-loader)").says("musl 1.2.").says("--backend init");
+        assert!(!scratch.path("packed").exists() && runs("program"), "{target:?}");
+    }
+    // Code in the file applies the table where the loader does not.
+    scratch.thaw(["elf", "pack", "program", "-o", "init", "--backend", "init"]).exits(0);
+    assert!(runs("init"));
+    // What runs elsewhere is judged by what is there.
+    let said = scratch.thaw(["elf", "pack", "program", "-o", "packed", "--for", "musl:1.2.4"]).exits(0);
+    said.says("older than 1.2.4");
+    assert!(!runs("packed"), "this test's musl does not apply DT_RELR");
+    scratch.thaw(["elf", "pack", "program", "-o", "packed", "--for", "any"]).exits(0);
+    scratch.thaw(["elf", "pack", "program", "-o", "packed", "--for", "musl:1.2.3"]).exits(1).says("musl 1.2.3");
+    scratch.thaw(["elf", "pack", "program", "-o", "packed", "--for", "glibc:2.36"]).exits(1).says("(unknown-loader)");
+    scratch.thaw(["elf", "pack", "program", "-o", "packed", "--for", "uclibc"]).exits(2).complains("musl:VERSION");
+    // In a root, links stay below it.
+    let root = |version: &str| {
+        scratch.write("root/usr/lib/libc.so", format!("musl libc (x86_64)\0{version}\0"));
+        let link = scratch.path("root/lib/ld-musl-x86_64.so.1");
+        std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink("/usr/lib/libc.so", link).unwrap();
+    };
+    let pack = || scratch.thaw(["elf", "pack", "program", "-o", "packed", "--root", "root"]);
+    root("1.2.5");
+    pack().exits(0);
+    root("1.1.24");
+    pack().exits(1).says("musl 1.1.24");
+    root("none");
+    pack().exits(1).says("unknown");
+    std::fs::remove_file(scratch.path("root/lib/ld-musl-x86_64.so.1")).unwrap();
+    pack().exits(1).says("it is not in root");
+}
+
+#[test]
+fn a_glibc_without_packed_relocations_is_refused_for_copies_too() {
+    let scratch = Scratch::new();
+    scratch.write("source.c", "#include <stdio.h>\nconst char *words[4000] = { [0 ... 3999] = \"word\" };\nint main(void) { return puts(words[7]) < 0; }\n");
+    let options = ["-O1", "-fPIE", "-pie", "-o", "program", "source.c"];
+    if !testing::compiled(Command::new("gcc").current_dir(scratch.path("")).args(options)) {
+        return;
+    }
+    let loader = elf::interpreter(&std::fs::read(scratch.path("program")).unwrap()).unwrap();
+    let loader = format!("root{}", loader.display());
+    let pack = || scratch.thaw(["elf", "pack", "program", "-o", "packed", "--root", "root"]);
+    scratch.write(&loader, "GLIBC_2.2.5\0ld.so (GNU libc) stable release version 2.31.\n");
+    pack().exits(1).says("glibc 2.31").says("(old-loader)");
+    scratch.write(&loader, "GLIBC_2.2.5\0GLIBC_ABI_DT_RELR\0stable release version 2.36.\n");
+    pack().exits(0);
+    scratch.write(&loader, "somebody else's");
+    pack().exits(1).says("(unknown-loader)");
+    // Where it is not there, the version need keeps an older one from running the file.
+    std::fs::remove_file(scratch.path(&loader)).unwrap();
+    pack().exits(0);
+    scratch.thaw(["elf", "pack", "program", "-o", "packed", "--for", "glibc:2.35"]).exits(1).says("glibc 2.35");
+}

@@ -6,6 +6,7 @@ use crate::canvas::Canvas;
 use crate::files::{Dress, Fresh, Mapping, failed};
 use crate::fix::{self, Fix};
 use crate::image::Image;
+use crate::loaders;
 use crate::options::{Backend, Options, Space, Target};
 use crate::packing;
 use crate::refuse::{Stop, refuse_with_hint};
@@ -75,8 +76,8 @@ fn pack_input(input: &Input, target: &Target, options: &Options) -> std::result:
     let debug_bytes = debug.as_ref().map(|debug| (debug.path.as_path(), &*debug.bytes));
     let prepared = packing::prepare(&input.bytes, options)?;
     let (packed, built) = prepared.pack(options, debug_bytes)?;
-    if *target == Target::InPlace && options.backend == Backend::Relr {
-        surroundings::judge_loader(&Image::parse(&input.bytes)?, packed.loader)?;
+    if options.backend == Backend::Relr {
+        loaders::judge(&Image::parse(&input.bytes)?, packed.loader, packed.version_need, &options.home)?;
     }
     write(input, debug.as_ref(), &built, target, options)?;
     Ok(packed)

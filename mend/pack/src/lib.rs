@@ -28,6 +28,7 @@ mod image;
 pub mod init;
 mod install;
 mod layout;
+mod loaders;
 mod options;
 mod packing;
 pub mod passes;
@@ -43,6 +44,7 @@ mod tables;
 pub mod verify;
 mod versions;
 
+pub use loaders::{Home, Version};
 pub use options::{Backend, BuildId, Copies, Options, Passes, SectionType, Setuid, Space, Target};
 pub use report::{
     BlobMove, DynamicEdit, DynamicPlace, Fixed, HeaderSlot, Installed, Kept, Loader, Outcome, Packed, Plan, Reason,

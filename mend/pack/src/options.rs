@@ -1,5 +1,6 @@
 //! What the caller chooses. Every choice has a name; nothing is a bare bool.
 
+use crate::loaders::Home;
 use crate::passes::{Later, Pass};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -105,6 +106,8 @@ pub struct Options {
     pub debug_file: Option<PathBuf>,
     /// The section header of the table.
     pub section_type: SectionType,
+    /// Where the packed file will run: with [`Backend::Relr`], its loader must apply DT_RELR. Files only, not bytes.
+    pub home: Home,
 }
 
 /// Where the packed file goes.

@@ -6,7 +6,7 @@ use crate::options::{Backend, Options, Space};
 use crate::passes::{self, ClosedSet, Member, Outcome, Pass, Report, dynamic_first};
 use crate::plan::{Draft, Facts, Front, Moves};
 use crate::refuse::{self, Stop, refuse};
-use crate::report::{BlobMove, DynamicPlace, Packed, Plan, Reason, Relocations, SegmentMove};
+use crate::report::{BlobMove, DynamicPlace, Loader, Packed, Plan, Reason, Relocations, SegmentMove, VersionNeed};
 use crate::verify::Expected;
 use model::{Bytes, Error, Exit, FileOffset, PAGE};
 use std::borrow::Cow;
@@ -80,11 +80,15 @@ fn pack<'a>(
 fn report(facts: &Facts<'_, '_>, draft: &Draft, options: &Options, after: u64, freed: u64) -> Packed {
     let partition = &facts.partition;
     let mut notes = Vec::new();
-    if options.backend == Backend::Relr
-        && facts.version_need() == crate::report::VersionNeed::NotNeeded
-        && facts.loader != crate::report::Loader::Musl
-    {
-        notes.push("it needs no version of libc, so that a glibc older than 2.36 loads it and crashes".to_owned());
+    if options.backend == Backend::Relr && facts.version_need() == VersionNeed::NotNeeded {
+        let older = match facts.loader {
+            Loader::Glibc => "it needs no version of libc, so that a glibc older than 2.36 loads it and crashes",
+            Loader::Musl => "musl has no version needs, so that one older than 1.2.4 loads it and crashes",
+            Loader::Either => {
+                "it needs no C library, so that a glibc older than 2.36 or a musl older than 1.2.4 loads it and crashes"
+            }
+        };
+        notes.push(older.to_owned());
     }
     Packed {
         backend: options.backend,

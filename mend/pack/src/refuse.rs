@@ -97,12 +97,16 @@ fn is_loader(dynamic: &Dynamic) -> bool {
 /// # Errors
 /// [`Reason::UnknownLoader`].
 pub fn loader(image: &Image<'_>, dynamic: &Dynamic) -> Result<Loader, Stop> {
+    let needs = |prefix: &[u8]| dynamic.needed.iter().any(|(name, _)| name.starts_with(prefix));
     if let Some(interpreter) = image.segment(PT_INTERP) {
         let path = crate::image::part(image.bytes, interpreter.offset, interpreter.filesz).unwrap_or_default();
         let path = path.strip_suffix(b"\0").unwrap_or(path);
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
         return match name {
             name if name.starts_with(b"ld-linux") || name.starts_with(b"ld64.so") => Ok(Loader::Glibc),
+            name if name.starts_with(b"ld-musl-") && needs(b"libc.so.") => {
+                Err(refuse(Reason::UnknownLoader, "its loader is musl's and its C library glibc's"))
+            }
             name if name.starts_with(b"ld-musl-") => Ok(Loader::Musl),
             _ => {
                 let path = String::from_utf8_lossy(path);
@@ -113,7 +117,6 @@ pub fn loader(image: &Image<'_>, dynamic: &Dynamic) -> Result<Loader, Stop> {
     if notes(image).any(|note| note.owner == b"Android") {
         return Err(refuse(Reason::UnknownLoader, "it is for Android's loader"));
     }
-    let needs = |prefix: &[u8]| dynamic.needed.iter().any(|(name, _)| name.starts_with(prefix));
     // glibc's name is libc.so.6; musl's is libc.musl-ARCH.so.1 in distributions, and libc.so as its authors build it.
     Ok(if needs(b"libc.so.") || needs(b"ld-linux") {
         Loader::Glibc

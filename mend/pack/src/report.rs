@@ -43,7 +43,7 @@ pub enum Reason {
     Loader,
     /// Its loader is none that is known to read packed tables.
     UnknownLoader,
-    /// This machine's loader does not read packed tables.
+    /// The loader where it will run does not read packed tables, or nobody knows whether it does.
     OldLoader,
     /// It relocates its code.
     TextRelocations,

@@ -1,11 +1,9 @@
-//! What is not packed because of what lies around the bytes: who vouches for them, who else uses the file, with which
-//! rights it runs, and which loader this machine has. What the bytes themselves say is judged in `refuse`.
+//! What is not packed because of what lies around the bytes: who vouches for them, who else uses the file, and with which
+//! rights it runs. What the bytes themselves say is judged in `refuse`, their loader in `loaders`.
 
-use crate::image::{Image, part};
 use crate::options::{Options, Setuid, Target};
 use crate::refuse::{Stop, refuse, refuse_with_hint};
-use crate::report::{Loader, Reason};
-use object::elf::PT_INTERP;
+use crate::report::Reason;
 use os::file::attributes;
 use std::fs::{File, Metadata};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -63,21 +61,4 @@ fn checksum(path: &Path) -> Option<String> {
     ];
     let sum = sums.into_iter().find(|sum| sum.symlink_metadata().is_ok())?;
     Some(sum.display().to_string())
-}
-
-/// Refuses what this machine's own loader could not start any more. A loader that is not here is not asked.
-///
-/// # Errors
-/// A refusal.
-pub fn judge_loader(image: &Image<'_>, loader: Loader) -> Result<(), Stop> {
-    let (Loader::Glibc, Some(interpreter)) = (loader, image.segment(PT_INTERP)) else { return Ok(()) };
-    let path = part(image.bytes, interpreter.offset, interpreter.filesz).unwrap_or_default();
-    let path = Path::new(std::ffi::OsStr::from_bytes(path.strip_suffix(b"\0").unwrap_or(path)));
-    let Ok(loader) = std::fs::read(path) else { return Ok(()) };
-    // It names the version need in its error message, if it knows it.
-    if memchr::memmem::find(&loader, crate::versions::NAME).is_none() {
-        let sentence = format!("this machine's loader '{}' does not read DT_RELR (glibc before 2.36)", path.display());
-        return Err(refuse_with_hint(Reason::OldLoader, sentence, "`--backend init` packs for such loaders"));
-    }
-    Ok(())
 }

@@ -68,6 +68,12 @@ pub struct PackArgs {
     pub plan: bool,
     #[command(flatten)]
     pub rewrite: RewriteArgs,
+    /// The system that the file will run on, whose loader decides whether it can be packed; this machine without it
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub root: Option<PathBuf>,
+    /// The C library that the file will run under, if no system is at hand: glibc:2.36, musl:1.2.4, or any (not checked)
+    #[arg(long = "for", value_name = "LIBC", conflicts_with = "root")]
+    pub home: Option<pack::Home>,
     /// Also pack programs with rights of their own (set-user-id, set-group-id, file capabilities); they keep them
     #[arg(long)]
     pub setuid: bool,

@@ -14,6 +14,8 @@
 //!   initialiser of any library, as libraries may call into the program (an `operator new` that it replaces). DT_INIT
 //!   would not do: the loader leaves the program's own to its start-up code, and that, up to glibc 2.33, is linked into
 //!   the program and calls `_init` by its symbol.
+//! * A position-independent program of musl, whose loader knows no DT_PREINIT_ARRAY, through DT_INIT: the loader calls it
+//!   after those of the libraries. Where it needs others than libc, it must export nothing that they could use.
 //!
 //! Either runs exactly once per load, and a `dlclose` followed by a `dlopen` loads anew, so no flag is kept.
 //!

@@ -121,6 +121,22 @@ impl Call {
                 let sentence = "it can be both started and loaded as a library: no initialiser is called both ways";
                 Err(refuse(Reason::ProgramAndLibrary, sentence))
             }
+            // musl calls the program's DT_INIT itself, after those of its libraries; it has no DT_PREINIT_ARRAY.
+            (true, true) if loader == Loader::Musl => {
+                let libc = |name: &[u8]| name == b"libc.so" || name.starts_with(b"libc.musl-");
+                let alone = dynamic.needed.iter().all(|(name, _)| libc(name));
+                let own = |symbol: &Symbol<'_>| ![&b"_init"[..], b"_fini"].contains(&symbol.name);
+                match exported(image, tables).find(own) {
+                    Some(symbol) if !alone => {
+                        let name = String::from_utf8_lossy(symbol.name);
+                        let sentence = format!(
+                            "its libraries, which musl initialises before it, may use what it exports ('{name}')"
+                        );
+                        Err(refuse(Reason::UnknownLoader, sentence))
+                    }
+                    _ => Ok(Self::Library { original: dynamic.get(DT_INIT).filter(|original| *original != 0) }),
+                }
+            }
             (true, true) if loader != Loader::Glibc => {
                 Err(refuse(Reason::UnknownLoader, "its loader does not call DT_PREINIT_ARRAY, as glibc's does"))
             }

@@ -6,7 +6,7 @@ use crate::progress::Progress;
 use crate::{output, text};
 use elfstat::report::LeftOut;
 use model::{Bytes, Error, Exit, Result, shown};
-use pack::{Options, Outcome, Packed, Reason, Setuid, Target, Why, pack_file};
+use pack::{Home, Options, Outcome, Packed, Reason, Setuid, Target, Why, pack_file};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -92,6 +92,7 @@ pub struct Summary {
 /// A path that is not there; two files with one target; where one file was named, what [`pack_file`] says.
 pub fn run(args: &PackArgs, quiet: bool) -> Result<Exit> {
     super::all_there(&args.paths)?;
+    super::all_there(args.root.as_slice())?;
     os::interrupt::install()?;
     let options = options(args)?;
     let single = matches!(args.paths.as_slice(), [path] if !path.is_dir());
@@ -144,6 +145,11 @@ fn options(args: &PackArgs) -> Result<Options> {
     Ok(Options {
         setuid: if args.setuid { Setuid::Pack } else { Setuid::Refuse },
         debug_file: args.debug_file.clone(),
+        home: match (&args.home, &args.root) {
+            (Some(home), _) => home.clone(),
+            (None, Some(root)) => Home::Root(root.clone()),
+            (None, None) => Home::default(),
+        },
         ..super::options(&args.rewrite)?
     })
 }

@@ -1,0 +1,251 @@
+//! Which loader will run a packed file, and whether it applies DT_RELR. The loader that a file names decides, read in the
+//! root of the system that the file is for; glibc says by itself what it knows, and locks other files out; musl has no
+//! such lock, so that an older one runs the file with words that nobody relocated.
+
+use crate::image::{Image, Machine, part};
+use crate::refuse::{Stop, refuse, refuse_with_hint};
+use crate::report::{Loader, Reason, VersionNeed};
+use object::elf::PT_INTERP;
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// Version of a C library; its last number is 0 where it has two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Version(pub u32, pub u32, pub u32);
+
+/// The first glibc that applies DT_RELR.
+pub const GLIBC: Version = Version(2, 36, 0);
+/// The first musl that applies DT_RELR.
+pub const MUSL: Version = Version(1, 2, 4);
+
+impl fmt::Display for Version {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self(major, minor, 0) => write!(out, "{major}.{minor}"),
+            Self(major, minor, patch) => write!(out, "{major}.{minor}.{patch}"),
+        }
+    }
+}
+
+impl FromStr for Version {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let mut numbers = text.split('.').map(|number| number.parse().map_err(drop));
+        let version = Self(numbers.next().ok_or(())??, numbers.next().ok_or(())??, numbers.next().unwrap_or(Ok(0))?);
+        if numbers.next().is_some() { Err(()) } else { Ok(version) }
+    }
+}
+
+/// Where a packed file will run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Home {
+    /// On the system below this directory: its loader is read there.
+    Root(PathBuf),
+    /// Under glibc of this version or a newer one.
+    Glibc(Version),
+    /// Under musl of this version or a newer one.
+    Musl(Version),
+    /// Whoever packs the file knows that its loader applies DT_RELR.
+    Any,
+}
+
+impl Default for Home {
+    fn default() -> Self {
+        Self::Root(PathBuf::from("/"))
+    }
+}
+
+impl FromStr for Home {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let version = |text: &str| Version::from_str(text).map_err(|()| format!("'{text}' is no version"));
+        match text.split_once(':') {
+            None if text == "any" => Ok(Self::Any),
+            Some(("glibc", text)) => Ok(Self::Glibc(version(text)?)),
+            Some(("musl", text)) => Ok(Self::Musl(version(text)?)),
+            _ => Err("it is glibc:VERSION, musl:VERSION or any".to_owned()),
+        }
+    }
+}
+
+/// What the file of a loader says about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Found {
+    Glibc { version: Option<String>, applies: bool },
+    Musl(Option<Version>),
+    Unknown,
+}
+
+const INIT: &str = "`--backend init` packs for such loaders";
+
+/// Refuses what the loader at its home could not start, or would start wrongly.
+///
+/// # Errors
+/// A refusal: [`Reason::OldLoader`], [`Reason::UnknownLoader`].
+pub fn judge(image: &Image<'_>, loader: Loader, need: VersionNeed, home: &Home) -> Result<(), Stop> {
+    let foreign = |own: &str, other: &str| {
+        Err(refuse(Reason::UnknownLoader, format!("its loader is {own}'s, and `--for` names {other}")))
+    };
+    match home {
+        Home::Any => Ok(()),
+        Home::Glibc(_) if loader == Loader::Musl => foreign("musl", "glibc"),
+        Home::Musl(_) if loader == Loader::Glibc => foreign("glibc", "musl"),
+        Home::Glibc(version) if *version < GLIBC => Err(too_old("glibc", version, GLIBC)),
+        Home::Musl(version) if *version < MUSL => Err(too_old("musl", version, MUSL)),
+        Home::Glibc(_) | Home::Musl(_) => Ok(()),
+        Home::Root(root) => judge_in(root, image, loader, need),
+    }
+}
+
+fn too_old(name: &str, version: &Version, first: Version) -> Stop {
+    let sentence = format!("{name} {version} does not apply DT_RELR ({name} does from {first} on)");
+    refuse_with_hint(Reason::OldLoader, sentence, INIT)
+}
+
+fn judge_in(root: &Path, image: &Image<'_>, loader: Loader, need: VersionNeed) -> Result<(), Stop> {
+    let paths = paths(image, loader);
+    let Some((path, bytes)) = paths.iter().find_map(|path| Some((path, read_in(root, path)?))) else {
+        // An older glibc refuses the file by its version need; nothing keeps another loader from running it.
+        if loader == Loader::Glibc && need != VersionNeed::NotNeeded {
+            return Ok(());
+        }
+        let path = paths.first().map_or_else(String::new, |path| format!(" '{}'", path.display()));
+        let sentence = format!("whether its loader{path} applies DT_RELR is unknown: it is not in {}", root.display());
+        let hint = "`--root DIR` names the system that it is for, `--for musl:1.2.4` or `--for glibc:2.36` its loader; \
+                    `--backend init` packs for any";
+        return Err(refuse_with_hint(Reason::OldLoader, sentence, hint));
+    };
+    let shown = root.join(path.strip_prefix("/").unwrap_or(path));
+    let shown = shown.display();
+    match recognise(&bytes) {
+        Found::Glibc { applies: true, .. } => Ok(()),
+        Found::Musl(Some(version)) if version >= MUSL => Ok(()),
+        Found::Glibc { version, .. } => {
+            let version = version.map_or_else(|| "before 2.36".to_owned(), |version| version.to_string());
+            let sentence = format!("its loader '{shown}' does not apply DT_RELR (glibc {version})");
+            Err(refuse_with_hint(Reason::OldLoader, sentence, INIT))
+        }
+        Found::Musl(Some(version)) => {
+            let sentence =
+                format!("its loader '{shown}' does not apply DT_RELR (musl {version}; it does from 1.2.4 on)");
+            Err(refuse_with_hint(Reason::OldLoader, sentence, INIT))
+        }
+        Found::Musl(None) => {
+            let sentence =
+                format!("whether its loader '{shown}' applies DT_RELR is unknown: it is a musl of no known version");
+            Err(refuse_with_hint(Reason::OldLoader, sentence, format!("`--for musl:1.2.4` if it does; {INIT}")))
+        }
+        Found::Unknown => {
+            let sentence = format!("its loader '{shown}' is neither glibc's nor musl's");
+            Err(refuse_with_hint(Reason::UnknownLoader, sentence, "`--for any` if it applies DT_RELR"))
+        }
+    }
+}
+
+/// Where the loader lies: as the file says, else where the C library that it is for puts it.
+fn paths(image: &Image<'_>, loader: Loader) -> Vec<PathBuf> {
+    if let Some(interpreter) = image.segment(PT_INTERP) {
+        let path = part(image.bytes, interpreter.offset, interpreter.filesz).unwrap_or_default();
+        let path = path.strip_suffix(b"\0").unwrap_or(path);
+        return vec![PathBuf::from(std::ffi::OsStr::from_bytes(path))];
+    }
+    let (glibc, musl): (&[&str], &[&str]) = match image.machine {
+        Machine::X86_64 => (&["/lib64/ld-linux-x86-64.so.2"], &["/lib/ld-musl-x86_64.so.1"]),
+        Machine::I386 => (&["/lib/ld-linux.so.2"], &["/lib/ld-musl-i386.so.1"]),
+        Machine::Aarch64 => (&["/lib/ld-linux-aarch64.so.1"], &["/lib/ld-musl-aarch64.so.1"]),
+        Machine::Arm => {
+            (&["/lib/ld-linux-armhf.so.3", "/lib/ld-linux.so.3"], &["/lib/ld-musl-armhf.so.1", "/lib/ld-musl-arm.so.1"])
+        }
+    };
+    let both = [glibc, musl];
+    let own: &[&[&str]] = match loader {
+        Loader::Glibc => &both[..1],
+        Loader::Musl => &both[1..],
+        // The system's own comes first: a library that needs no C library does not say whose it is.
+        Loader::Either => &both,
+    };
+    own.iter().flat_map(|paths| paths.iter().map(PathBuf::from)).collect()
+}
+
+/// Longest loader that is read; musl's, which is all of its C library, has less than a megabyte.
+const MOST: u64 = 64 << 20;
+
+/// A file of the system below a root, whose absolute links stay below it.
+fn read_in(root: &Path, path: &Path) -> Option<Vec<u8>> {
+    let flags = OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let root = rustix::fs::open(root, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let file = rustix::fs::openat2(root, path, OFlags::RDONLY | flags, Mode::empty(), ResolveFlags::IN_ROOT).ok()?;
+    let file = File::from(file);
+    file.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    let mut bytes = Vec::new();
+    file.take(MOST).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+fn recognise(loader: &[u8]) -> Found {
+    let has = |text: &[u8]| memchr::memmem::find(loader, text);
+    if has(b"musl libc (").is_some() {
+        let texts = loader.split(|byte| *byte == 0).filter_map(|text| std::str::from_utf8(text).ok());
+        // A build from its repository calls itself 1.2.3-git-12-gabcdef: that is after 1.2.3, and may have it or not.
+        let mut versions: Vec<Version> = texts
+            .map(|text| text.split_once("-git-").map_or(text, |(release, _)| release))
+            .filter(|text| text.split('.').count() == 3)
+            .filter_map(|text| text.parse().ok())
+            .collect();
+        versions.sort_unstable();
+        versions.dedup();
+        return Found::Musl(if let [version] = versions[..] { Some(version) } else { None });
+    }
+    // It names the version need in its error message, if it knows it; distributions have it in older versions, too.
+    let applies = has(crate::versions::NAME).is_some();
+    let version = [&b"stable release version "[..], b"development release version "].iter().find_map(|mark| {
+        let after = &loader[has(mark)? + mark.len()..];
+        let end = after.iter().position(|byte| !byte.is_ascii_digit() && *byte != b'.')?;
+        std::str::from_utf8(&after[..end]).ok().map(|text| text.trim_end_matches('.').to_owned())
+    });
+    match version {
+        None if has(b"GLIBC_").is_none() => Found::Unknown,
+        version => Found::Glibc { version, applies },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn homes_are_read() {
+        assert_eq!("glibc:2.36".parse(), Ok(Home::Glibc(GLIBC)));
+        assert_eq!("musl:1.2.4".parse(), Ok(Home::Musl(MUSL)));
+        assert_eq!("any".parse(), Ok(Home::Any));
+        for wrong in ["", "glibc", "glibc:", "musl:1", "glibc:2.36.1.1", "glibc:2.x", "uclibc:1.0"] {
+            assert!(wrong.parse::<Home>().is_err(), "{wrong}");
+        }
+        assert!(Version(2, 4, 0) < GLIBC && Version(1, 2, 3) < MUSL && Version(1, 10, 0) > MUSL);
+    }
+
+    #[test]
+    fn loaders_say_who_they_are() {
+        let musl = |version: &str| recognise(format!("\0x\0musl libc (x86_64)\nVersion %s\0{version}\0y\0").as_bytes());
+        assert_eq!(musl("1.2.3"), Found::Musl(Some(Version(1, 2, 3))));
+        assert_eq!(musl("1.2.3-git-20-gabcdef0"), Found::Musl(Some(Version(1, 2, 3))));
+        assert_eq!(musl("1.2.5"), Found::Musl(Some(Version(1, 2, 5))));
+        assert_eq!(musl("1.2.3\x001.2.5"), Found::Musl(None));
+        assert_eq!(musl("none"), Found::Musl(None));
+        let glibc = |text: &str| recognise(format!("GLIBC_2.2.5\0{text}").as_bytes());
+        let old = glibc("ld.so (GNU libc) stable release version 2.31.\n");
+        assert_eq!(old, Found::Glibc { version: Some("2.31".to_owned()), applies: false });
+        let backported = glibc("stable release version 2.34.\0GLIBC_ABI_DT_RELR\0");
+        assert_eq!(backported, Found::Glibc { version: Some("2.34".to_owned()), applies: true });
+        assert_eq!(recognise(b"something else"), Found::Unknown);
+    }
+}
