@@ -3,6 +3,7 @@
 //! JSON has base units (seconds, bytes) whatever the screen shows, and a `schema` field; a field is never renamed or
 //! given another meaning under the same schema.
 
+use crate::next::{self, Next};
 use crate::plan::Asked;
 use crate::text;
 use bench::analyze::{Input, Options};
@@ -35,8 +36,10 @@ pub struct ReportDocument {
     pub facts: BTreeMap<String, BTreeMap<String, String>>,
     /// The binaries that ran.
     pub binaries: Vec<BinaryDocument>,
-    /// All doubts.
+    /// What makes the figures less certain.
     pub warnings: Vec<Warning>,
+    /// What to type next.
+    pub next: Vec<Next>,
     /// Every run, counted or not: for CSV. JSON has the counted ones in `statistics.cells[].samples`.
     #[serde(skip)]
     pub runs: Vec<(RunRow, Vec<Milestone>)>,
@@ -194,8 +197,9 @@ pub fn report(path: &Path) -> Result<ReportDocument> {
     let facts = nested(&loaded.facts);
     let disk = simulated_disk(&facts);
     let answer = text::answer::sentences(&statistics, &traces, disk.as_deref());
-    Ok(ReportDocument {
+    let mut document = ReportDocument {
         schema: "thaw.report/1",
+        next: Vec::new(),
         answer,
         statistics,
         traces,
@@ -206,7 +210,9 @@ pub fn report(path: &Path) -> Result<ReportDocument> {
         asked: loaded.asked,
         variants: loaded.variants,
         runs: loaded.runs,
-    })
+    };
+    document.next = next::after(&document);
+    Ok(document)
 }
 
 /// `laptop2010 (laptop disk of 2010: ...)`, if the recording was made on a simulated disk.

@@ -8,6 +8,7 @@ mod document;
 mod export;
 mod facts;
 mod meant;
+mod next;
 mod output;
 mod ownership;
 mod parameters;
@@ -24,6 +25,7 @@ use clap::Parser;
 use clap::error::ErrorKind;
 use model::{Exit, Result};
 use std::process::ExitCode;
+use text::errors::Detail;
 
 fn main() -> ExitCode {
     if let Some(args) = args::preload::quick(std::env::args_os()) {
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
         Err(error) => return wrong_arguments(&error),
     };
     output::set_color(args.color);
+    text::errors::set_detail(if args.verbose { Detail::Whole } else { Detail::Folded });
     std::panic::set_hook(Box::new(|panic| output::complain(&text::errors::bug(&panic.to_string()))));
     // Unwinding lets the guards give the machine back before the end.
     match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(args))) {

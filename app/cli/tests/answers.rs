@@ -80,10 +80,9 @@ fn the_report_document_is_versioned_and_in_base_units() {
     assert_eq!(cold["read_bytes"], 135_200_000.0);
     assert_eq!(json["facts"]["disk:vda"]["read_ahead_kb"], "128");
     assert_eq!(json["asked"]["runs"], 10);
-    let top =
-        ["answer", "asked", "binaries", "facts", "recording", "schema", "statistics", "traces", "variants", "warnings"];
+    let top = "answer asked binaries facts next recording schema statistics traces variants warnings";
     let keys: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
-    assert_eq!(keys, top, "a field of thaw.report/1 is never renamed or removed");
+    assert_eq!(keys.join(" "), top, "a field of thaw.report/1 is never renamed or removed");
 }
 
 /// The made trace reads 40 MB in order: a disk of 30 MB/s needs 1.4 s for them, and no order is better.

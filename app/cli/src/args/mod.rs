@@ -52,6 +52,9 @@ pub struct Args {
     /// No progress on stderr; errors and warnings are still printed.
     #[arg(long, short, global = true, help_heading = "For every verb")]
     pub quiet: bool,
+    /// Warnings whole, with what to do about each, in the place of one line each
+    #[arg(long, short, global = true, help_heading = "For every verb")]
+    pub verbose: bool,
     /// What to do.
     #[command(subcommand)]
     pub verb: Verb,

@@ -28,6 +28,10 @@ pub fn page(document: &ReportDocument, top: usize, width: usize) -> Page {
         page.gap();
         errors::warnings(&mut page, &document.warnings);
     }
+    page.gap();
+    for next in &document.next {
+        page.next(&harmless(&next.command), &next.why);
+    }
     page
 }
 
