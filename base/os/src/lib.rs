@@ -27,4 +27,5 @@ pub mod records;
 pub mod spawn;
 pub mod tracefs;
 pub mod tree;
+pub mod user;
 pub mod walk;

@@ -103,6 +103,8 @@ pub struct RunArgs {
     /// Say on stderr what is done
     #[arg(long, short)]
     pub verbose: bool,
+    #[command(flatten)]
+    pub run_as: super::user::UserArgs,
 }
 
 /// `--engine`
@@ -214,7 +216,7 @@ pub fn quick(words: impl IntoIterator<Item = OsString>) -> Option<RunArgs> {
             _ => return None,
         }
     }
-    Some(RunArgs { manifest: manifest?, command, engine, window, verbose })
+    Some(RunArgs { manifest: manifest?, command, engine, window, verbose, run_as: Default::default() })
 }
 
 fn gap(text: &str) -> Result<GapChoice, String> {
