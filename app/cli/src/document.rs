@@ -177,6 +177,7 @@ impl Loaded {
             budget_s: self.asked.budget_s,
             same_program: self.asked.aa,
             restores: !self.asked.restore.is_empty(),
+            user: self.asked.user.clone(),
             steady_cpu: self.asked.steady_cpu,
             throttled: self.asked.throttle_iops.is_some() || self.asked.throttle_bps.is_some(),
         };

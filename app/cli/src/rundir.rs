@@ -6,6 +6,7 @@
 use crate::shell::replaced;
 use model::{Error, Exit, Result};
 use os::journal::{Entry, Undo, hold};
+use os::user::Account;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -27,18 +28,21 @@ pub struct RunDir {
 }
 
 impl RunDir {
-    /// Makes them below `$THAW_RUN_DIR`, or `/var/tmp`.
+    /// Makes them below `$THAW_RUN_DIR`, or `/var/tmp`; they are the user's whose program will use them.
     ///
     /// # Errors
     /// The directory cannot be written.
-    pub fn create() -> Result<Self> {
+    pub fn create(user: Option<&Account>) -> Result<Self> {
         let path = base().join(format!("thaw-{}-{:x}", std::process::id(), os::spawn::monotonic_ns()));
         let make = || -> Result<()> {
             for name in DIRECTORIES {
                 let directory = path.join(name);
                 std::fs::create_dir_all(&directory).map_err(|error| cannot(&directory).because(error))?;
             }
-            private(&path)
+            private(&path)?;
+            let Some(user) = user else { return Ok(()) };
+            DIRECTORIES.iter().try_for_each(|name| user.take_over(&path.join(name)))?;
+            user.take_over(&path)
         };
         let entry = hold(Undo::RemoveTree { path: path.clone() }, make)?;
         Ok(Self { path, _entry: entry })

@@ -4,6 +4,7 @@ use rustix::fs::{Mode, OFlags, Timespec, Timestamps};
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -48,12 +49,61 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     }
 }
 
+/// What a file is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// To be read.
+    Read,
+    /// To be read and written.
+    Write,
+}
+
+/// Opens a regular file of one name, not through a link: in a directory that others may have written too, a link or a further name leads to what is
+/// not meant. What became a pipe is not waited for.
+///
+/// # Errors
+/// It cannot be opened, or is something else: the text says what.
+pub fn open_unlinked(path: &Path, access: Access) -> io::Result<File> {
+    let wanted = if access == Access::Write { OFlags::RDWR } else { OFlags::RDONLY };
+    let flags = wanted | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(file) => File::from(file),
+        Err(rustix::io::Errno::LOOP) => return Err(io::Error::other("it is a symbolic link")),
+        Err(cause) => return Err(cause.into()),
+    };
+    let about = file.metadata()?;
+    match (about.is_file(), about.nlink()) {
+        (true, 0 | 1) => Ok(file),
+        (true, names) => Err(io::Error::other(format!("it has {names} names (hard links)"))),
+        (false, _) if about.is_dir() => Err(io::Error::other("it is a directory")),
+        (false, _) => Err(not_regular()),
+    }
+}
+
+/// A new file that nobody else may open.
+///
+/// # Errors
+/// The name is taken, or the directory cannot be written.
+pub fn create_private(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?))
+}
+
+/// A new directory that nobody else may enter, whatever the umask.
+///
+/// # Errors
+/// The name is taken, or the directory above cannot be written.
+pub fn create_private_directory(path: &Path) -> io::Result<()> {
+    Ok(rustix::fs::mkdir(path, Mode::RWXU)?)
+}
+
 pub(crate) fn not_regular() -> io::Error {
     io::Error::other("it is no regular file")
 }
 
 /// All extended attributes of a file (access lists and capabilities among them), as far as they can be read.
-pub fn attributes(file: &File) -> Vec<(CString, Vec<u8>)> {
+pub fn attributes(file: impl AsFd) -> Vec<(CString, Vec<u8>)> {
+    let file = file.as_fd();
     let mut names = vec![0_u8; 64 << 10];
     let Ok(len) = rustix::fs::flistxattr(file, &mut names[..]) else { return Vec::new() };
     let names = names[..len].split(|byte| *byte == 0).filter(|name| !name.is_empty());

@@ -28,4 +28,5 @@ pub mod replace;
 pub mod spawn;
 pub mod tracefs;
 pub mod tree;
+pub mod user;
 pub mod walk;

@@ -6,7 +6,7 @@
 
 use crate::real::{self, Real};
 use crate::text::{self, Text};
-use crate::{file, module, sys};
+use crate::{desk, file, module, sys};
 use core::arch::naked_asm;
 use core::cell::UnsafeCell;
 use core::ffi::{c_char, c_int, c_void};
@@ -149,11 +149,15 @@ unsafe fn with_environment<R>(list: Words, go: impl FnOnce(Words) -> R) -> R {
 fn note(pid: u32, ticks: u64, path: &[u8]) {
     let Some(own) = own() else { return };
     let Some(at) = own.options.bytes().windows(4).position(|word| word == b"dir=") else { return };
+    let directory = own.options.bytes().get(at + 4..).unwrap_or(&[]);
     let mut name = Text::<{ file::PATH_MAX }>::new();
-    name.push(own.options.bytes().get(at + 4..).unwrap_or(&[]));
+    name.push(directory);
     name.push(b"/");
     name.push(heap_wire::execs::FILE);
-    let Ok(fd) = sys::open(name.with_zero(), sys::O_WRONLY | sys::O_APPEND | sys::O_CLOEXEC, 0) else { return };
+    let opened = sys::open(name.with_zero(), sys::O_WRONLY | sys::O_APPEND | sys::O_NOFOLLOW | sys::O_CLOEXEC, 0);
+    if opened.is_err_and(|errno| !desk::may_help(errno)) {
+        return;
+    }
     let mut line = Text::<{ file::PATH_MAX + 64 }>::new();
     line.push_number(pid.into());
     line.push(b" ");
@@ -165,8 +169,14 @@ fn note(pid: u32, ticks: u64, path: &[u8]) {
     }
     line.push(path);
     // The zero ends it: paths may hold anything else. One call, so that lines of several processes do not mix.
-    sys::write(fd, line.with_zero());
-    sys::close(fd);
+    match opened {
+        Ok(fd) => {
+            sys::write(fd, line.with_zero());
+            sys::close(fd);
+        }
+        // Where thaw cannot be reached, nothing is noted, as where the directory is gone.
+        Err(_) => drop(desk::ask(directory, heap_wire::desk::NOTE, 0, line.with_zero())),
+    }
 }
 
 /// A call that ends in another program, or comes back because it failed.

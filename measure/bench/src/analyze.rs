@@ -35,6 +35,8 @@ pub struct Options {
     pub same_program: bool,
     /// `--restore DIR` was given.
     pub restores: bool,
+    /// Name of the user as whom the program ran; `None`: not recorded.
+    pub user: Option<String>,
     /// `--cpu steady` was given.
     pub steady_cpu: bool,
     /// `--disk throttle:...` was given.
@@ -50,6 +52,7 @@ impl Default for Options {
             budget_s: None,
             same_program: false,
             restores: false,
+            user: None,
             steady_cpu: false,
             throttled: false,
         }

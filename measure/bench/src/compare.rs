@@ -34,6 +34,7 @@ pub fn compare(before: &Input, after: &Input) -> Comparison {
     warnings.extend(read_ahead(&changed));
     warnings.extend(other_machine(&changed));
     warnings.extend(set_up_differently(before, after));
+    warnings.extend(other_user(before, after));
     warnings.extend(doubts("before", before));
     warnings.extend(doubts("after", after));
     Comparison {
@@ -200,6 +201,13 @@ fn set_up_differently(before: &Input, after: &Input) -> Vec<Warning> {
         Warning::new(WarningKind::Note, text).hint("record both in the same way")
     })
     .collect()
+}
+
+/// A program has another sandbox, another home and other limits as another user.
+fn other_user(before: &Input, after: &Input) -> Option<Warning> {
+    let (old, new) = (before.options.user.as_ref()?, after.options.user.as_ref()?);
+    let text = format!("the program ran as user {old} before and as user {new} after");
+    (old != new).then(|| Warning::new(WarningKind::Note, text).hint("record both in the same way: --user"))
 }
 
 fn nothing_in_common(old: &[Group], new: &[Group]) -> Warning {

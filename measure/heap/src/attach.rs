@@ -11,7 +11,7 @@ mod release;
 mod safe;
 mod target;
 
-use crate::record::{self, Existing, FreeStacks, Phase, Recording, Stopped};
+use crate::record::{self, Asker, Desk, Existing, FreeStacks, Made, Phase, Recording, Stopped};
 use call::{Borrowed, Failed};
 use heap_wire::attach::{Attach, BYTES, LOCK, PLACES, Place, VERSION, answer};
 use model::{Error, Exit, Nanos, Result, shown};
@@ -74,29 +74,43 @@ const RTLD_NOW_NODELETE: u64 = 2 | 0x1000;
 pub fn run(plan: &Plan, version: &str, progress: &mut dyn FnMut(Phase)) -> Result<Recording> {
     let mut target = Target::of(plan.pid)?;
     let clock = record::Clock::start()?;
-    let directory = record::make_directory(&plan.output, plan.existing)?;
+    let made = Made::new(&plan.output, plan.existing)?;
+    recorded(plan, version, &made, &mut target, &clock, progress).map_err(|error| made.named(error))
+}
+
+fn recorded(
+    plan: &Plan,
+    version: &str,
+    made: &Made,
+    target: &mut Target,
+    clock: &record::Clock,
+    progress: &mut dyn FnMut(Phase),
+) -> Result<Recording> {
+    let (directory, real) = (made.path(), &made.real);
     let attached = (|| {
         target.sees(&plan.agent)?;
-        target.sees(&directory)?;
+        target.sees(real)?;
         target.reaches(&plan.agent)?;
-        target.reaches(&directory.join(LOCK_NAME))?;
-        let lock = lock(&directory)?;
-        let mut recording = record::begin(version, target.command.clone(), target.cwd.clone(), &clock);
+        target.reaches(&real.join(LOCK_NAME))?;
+        let lock = lock(directory)?;
+        let desk = Desk::open(made, Asker::Like(plan.pid))?;
+        let mut recording = record::begin(version, target.command.clone(), target.cwd.clone(), clock);
         recording.attached = true;
-        recording.write(&directory)?;
+        recording.write(directory)?;
         let mut stopped = Stopped::default();
-        let hooks = attach(plan, &mut target, &directory, &mut stopped)?;
-        Ok((lock, recording, hooks, stopped))
+        let hooks = attach(plan, target, real, &mut stopped)?;
+        Ok((lock, desk, recording, hooks, stopped))
     })();
-    let (lock, mut recording, hooks, mut stopped) = attached.inspect_err(|_| {
+    let (lock, desk, mut recording, hooks, mut stopped) = attached.inspect_err(|_| {
         // Nothing was recorded: leave no directory that looks like a recording.
-        let _ = std::fs::remove_dir_all(&directory);
+        let _ = os::tree::remove(real);
     })?;
     progress(Phase::Running(plan.pid));
-    let waited = wait(&target, plan.seconds);
+    let waited = wait(target, plan.seconds);
     progress(Phase::Finishing);
-    let ended = hooks.remove(&target, &mut stopped);
-    let held = release::all(&mut target, ended.as_deref().unwrap_or_default(), &mut stopped);
+    let ended = hooks.remove(target, &mut stopped);
+    let held = release::all(target, ended.as_deref().unwrap_or_default(), &mut stopped);
+    drop(desk);
     drop(lock);
     let _ = std::fs::remove_file(directory.join(LOCK_NAME));
     waited?;
@@ -105,9 +119,9 @@ pub fn run(plan: &Plan, version: &str, progress: &mut dyn FnMut(Phase)) -> Resul
     recording.finished = true;
     recording.ticks_per_second = Some(clock.rate());
     // A stream that a process still has mapped must not be cut.
-    record::finish(&directory, &held)?;
-    recording.write(&directory)?;
-    record::share(&directory);
+    record::finish(directory, &held)?;
+    recording.write(directory)?;
+    record::close(directory);
     Ok(recording)
 }
 

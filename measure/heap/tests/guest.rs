@@ -10,6 +10,8 @@ mod finish;
 mod programs;
 #[path = "guest/unseen.rs"]
 mod unseen;
+#[path = "guest/users.rs"]
+mod users;
 
 use heap::ledger::Ledger;
 use heap::record::{self, Existing, FreeStacks, Keep, Plan, Recording, Sample};
@@ -95,6 +97,7 @@ impl Bench {
             sample: None,
             keep: Keep::Events,
             agent: self.agent.to_owned(),
+            user: None,
         }
     }
 

@@ -315,6 +315,8 @@ pub struct RunArgs {
     /// Print one JSON document instead of text; it has all leaks
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub run_as: super::user::UserArgs,
 }
 
 impl AttachArgs {

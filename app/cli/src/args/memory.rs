@@ -148,6 +148,8 @@ pub struct WatchArgs {
     /// End the watch after so long, and the program with it if it was started
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub end: Option<Duration>,
+    #[command(flatten)]
+    pub run_as: super::user::UserArgs,
     /// Print one JSON document instead of text
     #[arg(long)]
     pub json: bool,

@@ -26,6 +26,7 @@ pub mod query;
 pub mod record;
 pub mod report;
 pub mod touch;
+pub mod user;
 pub mod values;
 pub mod view;
 

@@ -107,6 +107,8 @@ pub struct RunArgs {
     /// Say on stderr what is done
     #[arg(long, short)]
     pub verbose: bool,
+    #[command(flatten)]
+    pub run_as: super::user::UserArgs,
 }
 
 /// `--engine`
@@ -218,7 +220,7 @@ pub fn quick(words: impl IntoIterator<Item = OsString>) -> Option<RunArgs> {
             _ => return None,
         }
     }
-    Some(RunArgs { manifest: manifest?, command, engine, window, verbose })
+    Some(RunArgs { manifest: manifest?, command, engine, window, verbose, run_as: Default::default() })
 }
 
 fn gap(text: &str) -> Result<GapChoice, String> {

@@ -1,6 +1,7 @@
 //! `thaw record`: what was typed.
 
 use super::completed::completed;
+use super::user::UserArgs;
 use super::values::{self, DiskChoice, EnvChange, NamedCommand, Parameter};
 use clap::builder::{OsStringValueParser, StringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
@@ -132,6 +133,8 @@ pub struct RecordArgs {
     /// Give it a terminal instead of pipes
     #[arg(long, help_heading = "The program's world")]
     pub pty: bool,
+    #[command(flatten)]
+    pub run_as: UserArgs,
 
     /// Read-ahead of the disk while recording, such as 128K; put back afterwards [default of a simulated disk: 128K]
     #[arg(long, value_name = "SIZE", value_parser = values::size, help_heading = "The machine")]

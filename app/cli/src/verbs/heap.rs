@@ -95,6 +95,7 @@ fn record(args: &RunArgs, quiet: bool) -> Result<Exit> {
         sample: args.sample.map(|bytes| Sample { bytes: bytes.0, seed: None }),
         keep: if args.aggregate { Keep::Sums { ahead: Keep::AHEAD } } else { Keep::Events },
         agent: record::find_agent(&thaw)?,
+        user: args.run_as.choice().account()?,
     };
     let mut progress = Progress::new(quiet);
     let began = Instant::now();
@@ -110,7 +111,18 @@ fn record(args: &RunArgs, quiet: bool) -> Result<Exit> {
     let form = if args.json { Form::Json } else { Form::Text };
     let streams = if args.raw || args.aggregate { Streams::Stay } else { Streams::Finish };
     conclude(&plan.output, &mut progress, began, args.leaks, form, streams)?;
+    hand_over(&plan.output)?;
     Ok(verdict(&recording))
+}
+
+/// What root recorded for the caller of sudo becomes the caller's: the files first, while nobody else can enter the directory.
+fn hand_over(directory: &Path) -> Result<()> {
+    let Some(caller) = os::user::caller()? else { return Ok(()) };
+    let cannot = |cause| Error::on(Exit::Machine, "cannot list", directory).because(cause);
+    for entry in std::fs::read_dir(directory).map_err(cannot)? {
+        caller.take_over(&entry.map_err(cannot)?.path())?;
+    }
+    caller.take_over(directory)
 }
 
 /// How the summary is printed.

@@ -269,6 +269,7 @@ fn a_thaw_of_its_own() {
         sample: None,
         keep: Keep::Sums { ahead: Bytes(AHEAD) },
         agent: agent.into(),
+        user: None,
     };
     heap::record::run(&plan, "test", &mut |_| {}).unwrap();
 }

@@ -39,6 +39,7 @@ pub fn attach(args: &AttachArgs, quiet: bool) -> Result<Exit> {
     })?;
     let form = if args.json { super::Form::Json } else { super::Form::Text };
     super::conclude(&plan.output, &mut progress, began, args.leaks, form, heap::conclude::Streams::Finish)?;
+    super::hand_over(&plan.output)?;
     Ok(Exit::Done)
 }
 

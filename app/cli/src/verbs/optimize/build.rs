@@ -106,7 +106,7 @@ impl<'a> Copies<'a> {
             })
         };
         let entry = hold(Undo::RemoveTree { path: work.clone() }, make)?;
-        let rooms = source.plan.needs_run_dir.then(RunDir::create).transpose()?;
+        let rooms = source.plan.needs_run_dir.then(|| RunDir::create(source.plan.user.as_ref())).transpose()?;
         let recorded = source.loaded.asked.readahead_kib.filter(|kib| *kib > 0);
         let read_ahead_kib = args.readahead.map(|size| size.0 / 1024).or(recorded);
         let disk = source.disk(args);

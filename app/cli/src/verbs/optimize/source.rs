@@ -119,6 +119,10 @@ impl Source {
         if let Some(cwd) = &program.cwd {
             option("--cwd", cwd.as_os_str());
         }
+        match &program.user {
+            Some(user) => option("--user", user.uid.to_string().as_ref()),
+            None => words.push("--as-root".into()),
+        }
         if program.output == Output::Pty {
             words.push("--pty".into());
         }

@@ -46,6 +46,7 @@ pub fn run(plan: RecordPlan, quiet: bool) -> Result<Exit> {
     let (engine, engine_warnings) = open_engine(&plan, &stage)?;
     warnings.extend(engine_warnings);
     let mut writer = Writer::create(&plan.output, &header(&plan, &stage)?, plan.replace)?;
+    warnings.extend(plan.warnings.iter().cloned());
     write_head(&mut writer, &stage, &warnings)?;
 
     let (mut tracer, seen) = EngineTracer::new(engine);
@@ -67,12 +68,24 @@ pub fn run(plan: RecordPlan, quiet: bool) -> Result<Exit> {
     let counted = recorder.counted();
     let finished = needed.is_ok() && matches!(&conducted, Ok(summary) if summary.end != End::Interrupted);
     let ended = recorder.add_facts(&facts).and_then(|()| recorder.end(&stays, finished));
+    hand_over(&plan.output)?;
     // Why the runs ended tells more than why the recording could not be ended.
     let summary = conducted.map_err(|error| explained(&plan, counted, error))?;
     needed.map_err(|error| explained(&plan, counted, error))?;
     ended?;
     drop(stage);
     answer(&plan, &summary, counted)
+}
+
+/// What root wrote for the caller of sudo becomes the caller's.
+///
+/// # Errors
+/// The caller is no user; somebody else put something into its place.
+pub fn hand_over(made: &std::path::Path) -> Result<()> {
+    match os::user::caller()? {
+        Some(caller) if made.exists() => caller.take_over(made),
+        _ => Ok(()),
+    }
 }
 
 /// Before anything has a second thread: it would stay outside.

@@ -34,7 +34,7 @@ impl Stage {
     /// An unknown program; a run directory that cannot be made.
     pub fn set(plan: &RecordPlan) -> Result<Self> {
         let program_files = plan.programs.iter().map(program_file).collect::<Result<Vec<_>>>()?;
-        let run_dir = plan.needs_run_dir.then(RunDir::create).transpose()?;
+        let run_dir = plan.needs_run_dir.then(|| RunDir::create(plan.user.as_ref())).transpose()?;
         let fill = |word: &OsStr| run_dir.as_ref().map_or_else(|| word.to_owned(), |directory| directory.fill(word));
         let own: Vec<PathBuf> = plan.own.iter().map(|word| fill(word).into()).collect();
         let both = plan.programs.iter().zip(&program_files);
@@ -42,7 +42,7 @@ impl Stage {
         let ownership: Vec<Ownership> =
             programs.iter().zip(&program_files).map(|(program, file)| ownership(program, file, &own)).collect();
         for (program, ownership) in programs.iter_mut().zip(&ownership) {
-            program.dirs = install_and_profile(ownership);
+            program.dirs = install_and_profile(ownership, plan.user.as_ref().map(|user| user.home.as_path()));
         }
         let paths = disk_paths(&programs, &program_files, run_dir.as_ref());
         let on_disks = paths.iter().filter(|path| os::disk::Disk::of_path(path).is_ok()).cloned().collect();
@@ -107,8 +107,8 @@ fn ownership(program: &Program, file: &Path, own: &[PathBuf]) -> Ownership {
 }
 
 /// What is the program's and small enough to be looked through: not the whole $HOME, not all of /tmp.
-fn install_and_profile(ownership: &Ownership) -> Vec<PathBuf> {
-    let home = std::env::var_os("HOME").map(PathBuf::from);
+fn install_and_profile(ownership: &Ownership, home: Option<&Path>) -> Vec<PathBuf> {
+    let home = home.map(Path::to_owned).or_else(|| std::env::var_os("HOME").map(PathBuf::from));
     let shared = |path: &&PathBuf| {
         ["/tmp", "/var/tmp"].iter().any(|shared| path.as_path() == Path::new(shared)) || home.as_ref() == Some(*path)
     };

@@ -147,6 +147,7 @@ pub fn as_record(args: TouchArgs) -> Result<RecordArgs> {
         restore: args.restore,
         env: args.env,
         cwd: args.cwd,
+        run_as: args.run_as,
         ..RecordArgs::usual()?
     })
 }
