@@ -9,7 +9,6 @@ mod export;
 mod facts;
 mod meant;
 mod output;
-mod ownership;
 mod parameters;
 mod plan;
 mod preset;
