@@ -10,7 +10,6 @@ mod facts;
 mod meant;
 mod next;
 mod output;
-mod ownership;
 mod parameters;
 mod plan;
 mod preset;

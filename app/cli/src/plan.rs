@@ -15,7 +15,7 @@ use bench::schedule::Plan as Schedule;
 use disk::preset::{Preset as Disk, Presets};
 use disk::simulated::{Image, Pace};
 use io::EngineChoice;
-use model::{Bytes, CacheState, Error, Exit, PAGE, Result, Warning, WarningKind, shown};
+use model::{Bytes, CacheState, Error, Exit, OwnerRule, PAGE, Result, Warning, WarningKind, shown};
 use os::cgroup::Throttle;
 use os::user::Account;
 use recording::Replace;
@@ -43,7 +43,7 @@ pub struct RecordPlan {
     /// The programs; {profile}, {tmp} and {home} are not filled in yet.
     pub programs: Vec<Program>,
     /// Directories of the preset that belong to the program, placeholders unfilled.
-    pub own: Vec<OsString>,
+    pub own: Vec<(OsString, OwnerRule)>,
     /// A placeholder asks for directories that thaw makes.
     pub needs_run_dir: bool,
     /// What is run, in which order.
@@ -162,8 +162,13 @@ pub fn record(args: RecordArgs) -> Result<RecordPlan> {
     for (name, argv) in commands(&args, &chosen)? {
         programs.push(Program { name, argv, ..template.clone() });
     }
-    let own =
-        chosen.words(|preset| preset.fields.own.as_ref()).chain(chosen.typed_own.iter().map(Into::into)).collect();
+    let own = chosen.words(|preset| preset.fields.own.as_ref()).chain(chosen.typed_own.iter().map(Into::into));
+    let own = args
+        .own
+        .iter()
+        .map(|path| (path.clone().into_os_string(), OwnerRule::Option))
+        .chain(own.map(|word| (word, OwnerRule::Preset)))
+        .collect();
     let words = programs
         .iter()
         .flat_map(|program| program.argv.iter().chain(program.env.iter().filter_map(|(_, value)| value.as_ref())));
@@ -461,7 +466,7 @@ mod tests {
         assert_eq!(program.argv.last().unwrap(), "https://example.org");
         assert!(program.env.contains(&("MOZ_HEADLESS".into(), Some("0".into()))), "what is typed wins");
         assert!(plan.needs_run_dir);
-        assert!(plan.own.contains(&OsString::from("/usr/lib/firefox-esr")));
+        assert!(plan.own.contains(&("/usr/lib/firefox-esr".into(), OwnerRule::Preset)));
         assert_eq!(program.restore.len(), 3);
     }
 
@@ -470,7 +475,7 @@ mod tests {
         let plan = plan(&["--", "/usr/bin/chromium", "about:blank"]).unwrap();
         assert_eq!(plan.programs[0].argv, ["/usr/bin/chromium", "about:blank"]);
         assert_eq!(plan.programs[0].name, "chromium");
-        assert!(plan.own.contains(&OsString::from("/usr/lib/chromium")), "the preset says what is its own");
+        assert!(plan.own.contains(&("/usr/lib/chromium".into(), OwnerRule::Preset)), "the preset says what is its own");
         assert!(!plan.needs_run_dir);
     }
 

@@ -25,6 +25,7 @@ mod memory;
 mod memory_watch;
 mod optimize;
 mod optimize_archive;
+mod ownership;
 mod pages;
 mod preload;
 mod record;

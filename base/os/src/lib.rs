@@ -18,6 +18,7 @@ pub mod kind;
 pub mod machine;
 pub mod mapped;
 pub mod mounts;
+pub mod packages;
 pub mod perf;
 pub mod pressure;
 pub mod process;

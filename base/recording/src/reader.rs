@@ -3,7 +3,7 @@
 use crate::failure::{self, Failure, Kind, kind_of};
 use crate::nouns::{Binary, Fact, Header, Table, Variant};
 use crate::rows::{self, ArgumentRow, CommandLineRow, EnvironmentRow, HeaderRow, Stored, VariantRow};
-use crate::{APPLICATION_ID, SCHEMA_VERSION, query, store, trace};
+use crate::{APPLICATION_ID, OLDEST_VERSION, SCHEMA_VERSION, query, store, trace};
 use model::{Error, Exit, Milestone, ResidencyRow, Result, RunId, RunRow, TraceRows, Warning};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
@@ -211,7 +211,7 @@ fn connect(path: &Path) -> std::result::Result<Opened, Failure> {
         return Ok(Opened::Foreign);
     }
     let version = number("user_version")?;
-    if version != SCHEMA_VERSION {
+    if !(OLDEST_VERSION..=SCHEMA_VERSION).contains(&version) {
         return Ok(Opened::OtherVersion(version));
     }
     // SQLite reads the missing end of a last page as zeros. A file that is longer is being written to.

@@ -4,7 +4,7 @@ use crate::failure::{self, Failure};
 use crate::nouns::{Binary, Fact, Header, Replace, Variant};
 use crate::rows::{self, ArgumentRow, CommandLineRow, EndingRow, EnvironmentRow, HeaderRow, VariantRow};
 use crate::store::{self, Claim, Place};
-use crate::{APPLICATION_ID, SCHEMA, SCHEMA_VERSION, trace};
+use crate::{APPLICATION_ID, OLDEST_VERSION, SCHEMA, SCHEMA_VERSION, SINCE_3, trace};
 use model::{Error, Exit, Milestone, ResidencyRow, Result, RunId, RunRow, TraceRows, Warning};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use std::path::{Path, PathBuf};
@@ -47,12 +47,13 @@ impl Writer {
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let (target, claim) = store::claim(path.as_ref())?;
         let explain = |failure| failure::reading(&target, failure);
-        let connection = store::connect_to_write(&target).map_err(explain)?;
-        let version: i32 = connection
-            .pragma_query_value(None, "user_version", |row| row.get(0))
-            .map_err(|error| explain(error.into()))?;
-        if version != SCHEMA_VERSION {
+        let mut connection = store::connect_to_write(&target).map_err(explain)?;
+        let version = rows::version_of(&connection).map_err(|error| explain(error.into()))?;
+        if !(OLDEST_VERSION..=SCHEMA_VERSION).contains(&version) {
             return Err(failure::other_version(&target, version));
+        }
+        if version < SCHEMA_VERSION {
+            upgrade(&mut connection).map_err(explain)?;
         }
         Ok(Self { connection, path: target, _claim: Some(claim) })
     }
@@ -142,6 +143,15 @@ impl Writer {
         let runs = runs.map(i64::cast_unsigned);
         failure::writing(&self.path, "cannot write to the recording", failure, os_error, runs)
     }
+}
+
+/// Makes a recording of an older version one of this version, in one transaction: what was added are tables.
+fn upgrade(connection: &mut Connection) -> std::result::Result<(), Failure> {
+    let transaction = connection.transaction()?;
+    transaction.execute_batch(SINCE_3)?;
+    transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;
+    transaction.commit()?;
+    Ok(())
 }
 
 /// Makes the schema and the header in an empty file.

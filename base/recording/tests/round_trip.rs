@@ -290,6 +290,7 @@ fn any_trace() -> impl Strategy<Value = TraceRows> {
                     syncs,
                     touches: touched.0,
                     watched: touched.1,
+                    ..TraceRows::default()
                 }
             })
     })

@@ -381,6 +381,10 @@ path: string,
  */
 owner: Owner, 
 /**
+ * How that is known; `None`: the recording does not tell.
+ */
+owned_by: OwnedBy | null, 
+/**
  * What it is.
  */
 kind: FileKind, 
@@ -866,6 +870,20 @@ timed_runs: number,
  */
 method: Method, };
 
+export type OwnedBy = { 
+/**
+ * By which rule.
+ */
+rule: OwnerRule, 
+/**
+ * The package or directory that the rule found.
+ */
+what: string | null, 
+/**
+ * Why that package is the program's.
+ */
+because: string | null, };
+
 export type Owner = "app" | "system";
 
 export type OwnerReport = { 
@@ -892,7 +910,13 @@ bytes_from_disk: Bytes,
 /**
  * Share of the waiting time.
  */
-waiting: Nanos, };
+waiting: Nanos, 
+/**
+ * How that is known, the most bytes first; empty where the recording does not tell.
+ */
+rules: Array<RuleReport>, };
+
+export type OwnerRule = "program" | "argument" | "option" | "preset" | "restored" | "package" | "directory" | "home" | "temporary" | "metadata" | "other" | "unknown";
 
 export type ProcessGrowth = { 
 /**
@@ -1041,6 +1065,20 @@ attempt: number,
  * Why it does not count.
  */
 because: string, };
+
+export type RuleReport = { 
+/**
+ * The rule, and what it found.
+ */
+by: OwnedBy, 
+/**
+ * Number of files.
+ */
+files: number, 
+/**
+ * Bytes that came into the cache.
+ */
+filled: Bytes, };
 
 export type RunId = number;
 

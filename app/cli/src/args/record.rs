@@ -124,6 +124,9 @@ pub struct RecordArgs {
     /// Put this directory back to its first state before every run (a profile)
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "The program's world")]
     pub restore: Vec<PathBuf>,
+    /// This directory or file is the program's own: the states app and boot keep it out of memory (docs/ownership.md)
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::AnyPath, help_heading = "The program's world")]
+    pub own: Vec<PathBuf>,
     /// Set a variable for the program; NAME alone removes it
     #[arg(long, value_name = "NAME=VALUE", value_parser = env_parser(), help_heading = "The program's world")]
     pub env: Vec<EnvChange>,

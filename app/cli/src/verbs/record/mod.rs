@@ -57,9 +57,7 @@ pub fn run(plan: RecordPlan, quiet: bool) -> Result<Exit> {
     }
     let conducted = conduct(&plan.schedule, &mut lab, &mut recorder, Some(&mut tracer));
     let needed = match &conducted {
-        Ok(summary) if summary.end != End::Interrupted => {
-            needed::take(&plan, &stage, &mut lab, &mut recorder, &mut tracer)
-        }
+        Ok(summary) if summary.end != End::Interrupted => needed::take(&plan, &mut lab, &mut recorder, &mut tracer),
         _ => Ok(()),
     };
     let mut stays = lab.close();

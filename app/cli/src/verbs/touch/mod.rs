@@ -195,7 +195,6 @@ fn look_with(
     variant: u32,
 ) -> Result<()> {
     let options = EngineOptions { program: stage.program_files.first().cloned(), app_dirs: stage.app_dirs() };
-    let own = &stage.ownership[0];
     let place = |state| Place { program: 0, inside: None, variant, state, kind: RunKind::Touch };
     match engine {
         model::TouchEngine::Function => {
@@ -206,15 +205,15 @@ fn look_with(
             let mut tracer = fill_tracer(&options)?;
             if !has_usual_trace(&plan.output, variant)? {
                 let usual = Place { kind: RunKind::Trace, ..place(CacheState::Cold) };
-                let mut trace = FillTracer::new(tracer.as_mut(), own);
+                let mut trace = FillTracer::new(tracer.as_mut());
                 watch(plan, lab, recorder, usual, "a cold start with read-ahead", &mut trace)?;
                 recorder.warn_all(trace.warnings)?;
             }
-            exact_pages(plan, lab, recorder, place(CacheState::Cold), FillTracer::new(tracer.as_mut(), own))
+            exact_pages(plan, lab, recorder, place(CacheState::Cold), FillTracer::new(tracer.as_mut()))
         }
         model::TouchEngine::Probe => {
             let (mut tracer, _) = io::open_engine(EngineChoice::Probe, &options)?;
-            let mut engine = touch::Probed(FillTracer::new(tracer.as_mut(), own));
+            let mut engine = touch::Probed(FillTracer::new(tracer.as_mut()));
             watch(plan, lab, recorder, place(CacheState::App), "a start, page cache probed", &mut engine)?;
             recorder.warn_all(engine.0.warnings)
         }
