@@ -35,13 +35,17 @@ mod nouns;
 mod query;
 mod reader;
 mod rows;
+mod shape;
+mod starts;
 mod store;
 mod trace;
 mod words;
 mod writer;
 
 pub use nouns::{Binary, Fact, Header, Replace, Table, Value, Variant};
+pub use query::Limits;
 pub use reader::Reader;
+pub use starts::Starts;
 pub use writer::Writer;
 
 /// SQLite application id of a recording: "thaw" in ASCII. `file` and other tools can tell a recording by it.
@@ -56,7 +60,10 @@ pub const SCHEMA_VERSION: i32 = 3;
 /// The oldest version that this thaw still reads and adds to: later ones only added tables.
 pub const OLDEST_VERSION: i32 = 2;
 
-/// The statements that make the tables, indexes and views.
+/// The statements that make the tables, indexes and views of the oldest version.
+const SCHEMA_2: &str = include_str!("schema.sql");
+
+/// Those of this version.
 const SCHEMA: &str = concat!(include_str!("schema.sql"), "\n", include_str!("since_3.sql"));
 
 /// The statements that make version 3 of a recording of version 2.

@@ -4,7 +4,7 @@ use crate::failure::{self, Failure};
 use crate::nouns::{Binary, Fact, Header, Replace, Variant};
 use crate::rows::{self, ArgumentRow, CommandLineRow, EndingRow, EnvironmentRow, HeaderRow, VariantRow};
 use crate::store::{self, Claim, Place};
-use crate::{APPLICATION_ID, OLDEST_VERSION, SCHEMA, SCHEMA_VERSION, SINCE_3, trace};
+use crate::{APPLICATION_ID, OLDEST_VERSION, SCHEMA, SCHEMA_VERSION, SINCE_3, shape, trace};
 use model::{Error, Exit, Milestone, ResidencyRow, Result, RunId, RunRow, TraceRows, Warning};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use std::path::{Path, PathBuf};
@@ -52,6 +52,7 @@ impl Writer {
         if !(OLDEST_VERSION..=SCHEMA_VERSION).contains(&version) {
             return Err(failure::other_version(&target, version));
         }
+        shape::check(&connection, version).map_err(explain)?;
         if version < SCHEMA_VERSION {
             upgrade(&mut connection).map_err(explain)?;
         }

@@ -81,7 +81,7 @@ pub struct RecordArgs {
     #[arg(help_heading = "What to record")]
     pub runs: u32,
     /// Go on until the 95 % interval of each median is this narrow (half width), or the budget ends
-    #[arg(long, value_name = "SHARE", value_parser = values::share, help_heading = "What to record")]
+    #[arg(long, value_name = "SHARE", value_parser = values::positive_share, help_heading = "What to record")]
     pub precision: Option<f64>,
     /// Start no new run after this time [default with --precision: 10m]
     #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = "What to record")]
@@ -194,6 +194,15 @@ pub struct ExportArgs {
     /// Also write a table in Markdown
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "The answer")]
     pub export_markdown: Option<PathBuf>,
+    /// Also write the table in AsciiDoc
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "The answer")]
+    pub export_asciidoc: Option<PathBuf>,
+    /// Also write the table for Emacs' Org mode
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "The answer")]
+    pub export_orgmode: Option<PathBuf>,
+    /// In the exported tables, ratios are to this variant in the same state [default: to the fastest row]
+    #[arg(long, value_name = "NAME", help_heading = "The answer")]
+    pub reference: Option<String>,
 }
 
 impl RecordArgs {

@@ -18,7 +18,7 @@ pub fn run(args: &ReportArgs) -> Result<Exit> {
     if let Some((_, target)) = target {
         os::replace::check(target, existing)?;
     }
-    let document = document::report(&args.recording)?;
+    let document = document::report_within(&args.recording, args.time_limit)?;
     if let Some((form, target)) = target {
         write(args, &document, form, target)?;
     } else if args.json {
