@@ -8,34 +8,44 @@ use crate::text::compare::markdown_cell;
 use crate::text::query::csv_line;
 use crate::text::units;
 use bench::report::{Cell, Sample};
-use model::{Bytes, Error, Exit, Milestone, Result, RunRow};
+use model::{Bytes, Error, Milestone, Result, RunRow};
+use os::replace::{Existing, Rights};
 use serde_json::{Value, json};
 use std::path::Path;
+
+/// Whether the files that are asked for can be written: found out before the program is measured, not after.
+///
+/// # Errors
+/// One is there and may not be replaced.
+pub fn check(wanted: &ExportArgs, existing: Existing) -> Result<()> {
+    let paths = [&wanted.export_json, &wanted.export_csv, &wanted.export_markdown];
+    let files = paths.into_iter().flatten().filter(|path| !os::replace::is_sent_to(path));
+    files.into_iter().try_for_each(|path| os::replace::check(path, existing))
+}
 
 /// Writes the files that were asked for.
 ///
 /// # Errors
 /// A file that cannot be written; the hint says how to write it later.
-pub fn write(document: &ReportDocument, wanted: &ExportArgs) -> Result<()> {
+pub fn write(document: &ReportDocument, wanted: &ExportArgs, existing: Existing) -> Result<()> {
     if let Some(path) = &wanted.export_json {
         let text = serde_json::to_string_pretty(&hyperfine(document)).map_err(|error| Error::bug(error.to_string()))?;
-        put(path, &format!("{text}\n"), document)?;
+        put(path, &format!("{text}\n"), document, existing)?;
     }
     if let Some(path) = &wanted.export_csv {
-        put(path, &csv(&document.runs, document), document)?;
+        put(path, &csv(&document.runs, document), document, existing)?;
     }
     if let Some(path) = &wanted.export_markdown {
-        put(path, &markdown(document), document)?;
+        put(path, &markdown(document), document, existing)?;
     }
     Ok(())
 }
 
-fn put(path: &Path, text: &str, document: &ReportDocument) -> Result<()> {
-    std::fs::write(path, text).map_err(|error| {
-        Error::on(Exit::Machine, "cannot write the export", path).because(error).hint(format!(
-            "the recording is safe: `thaw report {} --export-...` writes it again",
-            document.recording.file
-        ))
+fn put(path: &Path, text: &str, document: &ReportDocument, existing: Existing) -> Result<()> {
+    os::replace::write_or_send(path, text.as_bytes(), Rights::Usual, existing).map_err(|error| {
+        let again = format!("the recording is safe: `thaw report {} --export-...` writes it", document.recording.file);
+        let hint = error.hint.as_ref().map_or(again.clone(), |hint| format!("{hint}; {again}"));
+        error.hint(hint)
     })
 }
 

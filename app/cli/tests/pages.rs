@@ -53,7 +53,7 @@ fn a_heap_page_holds_what_the_report_says() {
     assert_eq!((&part["measure"], &part["recordings"][0]["part"]), (&"made".into(), &"filtered".into()));
     assert_eq!(part["recordings"][0]["processes"][0]["figures"]["made"]["blocks"], 10);
     scratch.thaw(["heap", "report", "modes.heap", "--html", "x.html", "--json"]).exits(2);
-    scratch.thaw(["heap", "report", "modes.heap", "--html", "no/such/folder.html"]).exits(3);
+    scratch.thaw(["heap", "report", "modes.heap", "--html", "no/such/folder.html"]).exits(2);
 }
 
 /// A page reads the events once: slop, growth, sites, and what these held at any step, are what each verb says that reads them for itself.

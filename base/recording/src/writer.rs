@@ -3,7 +3,7 @@
 use crate::failure::{self, Failure};
 use crate::nouns::{Binary, Fact, Header, Replace, Variant};
 use crate::rows::{self, ArgumentRow, CommandLineRow, EndingRow, EnvironmentRow, HeaderRow, VariantRow};
-use crate::store::{self, Claim, Fresh, Place};
+use crate::store::{self, Claim, Place};
 use crate::{APPLICATION_ID, SCHEMA, SCHEMA_VERSION, trace};
 use model::{Error, Exit, Milestone, ResidencyRow, Result, RunId, RunRow, TraceRows, Warning};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
@@ -30,11 +30,13 @@ impl Writer {
         let place = Place::take(path.as_ref(), replace)?;
         let target = place.target().to_path_buf();
         let explain = |failure| failure::writing(&target, "cannot create the recording", failure, 0, None);
-        let fresh = Fresh::beside(&target)?;
+        let fresh = place.fresh()?;
         write_head(fresh.path(), header).map_err(explain)?;
         let claim = Claim::take(fresh.path())
             .map_err(|error| Error::on(Exit::Usage, "cannot create the recording", &target).because(error))?;
-        place.put(fresh)?;
+        fresh.place()?;
+        // From here on the old recording is gone.
+        drop(place);
         let connection = store::connect_to_write(&target).map_err(explain)?;
         Ok(Self { connection, path: target, _claim: claim })
     }
@@ -145,6 +147,8 @@ impl Writer {
 /// Makes the schema and the header in an empty file.
 fn write_head(path: &Path, header: &Header) -> std::result::Result<(), Failure> {
     let mut connection = store::connect_to_write(path)?;
+    // Nobody else knows the file: a journal beside it would only be one more thing that a kill leaves.
+    connection.pragma_update(None, "journal_mode", "MEMORY")?;
     let transaction = connection.transaction()?;
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;

@@ -20,6 +20,7 @@ use crate::wire;
 use heap_wire::{FileHeader, PAGE};
 use late::Late;
 use model::{Error, Exit, Nanos, Result, Warning, WarningKind, shown};
+use os::replace::{Existing, Rights};
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -165,7 +166,7 @@ impl Sums {
     fn write(&self, target: &Path, page: &[u8]) -> Result<()> {
         let packed =
             pack(page, self).map_err(|cause| Error::on(Exit::Machine, "cannot write", target).because(cause))?;
-        os::file::write_by(target, |out| {
+        os::replace::write_by(target, Rights::Private, Existing::Replace, |out| {
             out.write_all(MAGIC)?;
             out.write_all(&VERSION.to_le_bytes())?;
             out.write_all(&crc32fast::hash(&packed).to_le_bytes())?;

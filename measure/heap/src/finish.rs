@@ -30,6 +30,7 @@ use crate::report::Summary;
 use crate::stack::{StackId, Stacks};
 use crate::stream::{Brief, Events, Process, Reader, is_whole};
 use model::{Error, Exit, Nanos, Result};
+use os::replace::{Existing, Rights};
 use std::fs;
 use std::io;
 use std::num::NonZeroU64;
@@ -235,7 +236,7 @@ pub(crate) fn one(reader: &Reader, process: &Process, done: &mut Finished) -> Re
     let ticks = (QUANTUM.0 as f64 * reader.rate() / 1e9) as u64;
     let quantum = Quantum { start: process.start_ticks, ticks: NonZeroU64::new(ticks).unwrap_or(NonZeroU64::MIN) };
     let mut failed = None;
-    let written = os::file::write_by(&finished, |out| {
+    let written = os::replace::write_by(&finished, Rights::Private, Existing::Replace, |out| {
         let mut writer = write::Writer::new(out, &page, quantum, LEVEL)?;
         let mut batch = Vec::new();
         let mut more = |events: &mut Events, live: &Live, batch: &mut Vec<Brief>| {

@@ -11,6 +11,8 @@ pub(crate) use unseen::warnings as unseen_warnings;
 use crate::aggregate::Aggregator;
 use crate::stream::SAMPLE_MAX;
 use model::{Bytes, Error, Exit, Nanos, Result, shown};
+pub use os::replace::Existing;
+use os::replace::Rights;
 use os::spawn::{Ended, Launch, Orphan, Stream};
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
@@ -65,15 +67,6 @@ pub enum Keep {
 impl Keep {
     /// What [`Keep::Sums`] has if nothing is said: some seconds of a busy program.
     pub const AHEAD: Bytes = Bytes(64 << 20);
-}
-
-/// What to do with a recording that is already there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Existing {
-    /// Refuse.
-    Keep,
-    /// Remove it, if it is a recording.
-    Replace,
 }
 
 /// Whether frees are recorded with their stacks.
@@ -174,7 +167,7 @@ impl Recording {
 
     pub(crate) fn write(&self, directory: &Path) -> Result<()> {
         let text = serde_json::to_vec_pretty(self).map_err(|error| Error::bug(format!("cannot make JSON: {error}")))?;
-        os::file::write_whole(&directory.join(FILE), &text)
+        os::replace::write_whole(&directory.join(FILE), &text, Rights::Private, Existing::Replace)
     }
 }
 

@@ -6,8 +6,8 @@
 use crate::desktop;
 use crate::manifest::Manifest;
 use model::{Error, Exit, Result, shown};
-use os::file::{name_beside, sync_directory_of, write_whole};
 use os::records::{self, Records};
+use os::replace::{Existing, Rights, write_link, write_whole};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
@@ -340,15 +340,11 @@ fn content(path: &Path) -> io::Result<Option<Content>> {
 
 fn put(path: &Path, content: &Content) -> Result<()> {
     let cannot = |cause: io::Error| Error::on(Exit::Machine, "cannot write", path).because(cause);
-    fs::create_dir_all(os::file::directory_of(path)).map_err(cannot)?;
+    os::replace::make_directory(os::file::directory_of(path), 0o755).map_err(cannot)?;
     match content {
-        Content::Text(text) => write_whole(path, text.as_bytes()),
-        Content::Bytes(bytes) => write_whole(path, bytes),
-        Content::Link(target) => {
-            let fresh = name_beside(path);
-            let linked = std::os::unix::fs::symlink(target, &fresh).and_then(|()| fs::rename(&fresh, path));
-            linked.and_then(|()| sync_directory_of(path)).map_err(cannot)
-        }
+        Content::Text(text) => write_whole(path, text.as_bytes(), Rights::Usual, Existing::Replace),
+        Content::Bytes(bytes) => write_whole(path, bytes, Rights::Usual, Existing::Replace),
+        Content::Link(target) => write_link(path, target),
     }
 }
 

@@ -1,5 +1,6 @@
 //! `thaw memory`: what was typed.
 
+use super::ForceArg;
 use super::heap::Moment;
 use super::values;
 use clap::{ArgGroup, Args, Subcommand, ValueHint};
@@ -55,6 +56,9 @@ pub struct LookArgs {
     /// Write a page for the browser instead
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["json", "verbose"])]
     pub html: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub force: ForceArg,
 }
 
 /// Arguments of `thaw memory show`.

@@ -30,6 +30,7 @@ pub mod values;
 pub mod view;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use os::replace::Existing;
 
 /// The word with which thaw starts itself as a tracer for another thaw.
 pub const TRACER: &str = "__tracer";
@@ -55,6 +56,21 @@ pub struct Args {
     /// What to do.
     #[command(subcommand)]
     pub verb: Verb,
+}
+
+/// Whether files that are named, and are there, may be replaced.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct ForceArg {
+    /// Replace the files to be written, if they are there
+    #[arg(long)]
+    force: bool,
+}
+
+impl ForceArg {
+    /// What it means.
+    pub fn existing(self) -> Existing {
+        Existing::forced(self.force)
+    }
 }
 
 /// When to colour.

@@ -1,5 +1,6 @@
 //! `thaw report`: what was typed.
 
+use super::ForceArg;
 use super::record::ExportArgs;
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
@@ -14,6 +15,9 @@ pub struct ReportArgs {
     /// Write it into a file; the ending chooses the form: .html (a page that needs no network), .json or .txt
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "json")]
     pub output: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub force: ForceArg,
     /// In the HTML file, show also what changed since this recording
     #[arg(long, value_name = "BEFORE", value_hint = ValueHint::FilePath, requires = "output")]
     pub since: Option<PathBuf>,

@@ -109,7 +109,7 @@ fn make(args: &MakeArgs) -> Result<Exit> {
     let about = target::about(recordings.join(", "), needed.source, &disk);
     let starts = needed.starts;
     let Plan { manifest, needed, time } = target::plan(wanted, gap, order, &disk, about);
-    manifest.write(&args.output)?;
+    manifest.write(&args.output, args.force.existing())?;
     let document = PlanDocument {
         schema: "thaw.preload-plan/1",
         manifest: shown(&args.output),

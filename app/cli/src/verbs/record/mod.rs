@@ -16,6 +16,7 @@ use bench::conduct::{End, Host, Summary, conduct};
 use bench::record::{Lab, LabOptions};
 use io::{Engine, EngineOptions};
 use model::{CacheState, Error, Exit, Result, RunKind, Warning};
+use os::replace::Existing;
 use recording::{Header, Replace, Variant, Writer};
 use sink::{EngineTracer, Recorder};
 use stage::Stage;
@@ -96,7 +97,7 @@ fn check_output(plan: &RecordPlan) -> Result<()> {
         return Err(Error::on(Exit::Usage, "the recording is already there", &plan.output)
             .hint("--force replaces it, -o FILE writes another one"));
     }
-    Ok(())
+    export::check(&plan.export, Existing::forced(plan.replace == Replace::Recording))
 }
 
 /// Only root may drop the machine's caches.
@@ -216,6 +217,6 @@ fn answer(plan: &RecordPlan, summary: &Summary, counted: u32) -> Result<Exit> {
     } else {
         output::page(&text::report::page(&document, TOP, text::width::of_terminal()))?;
     }
-    export::write(&document, &plan.export)?;
+    export::write(&document, &plan.export, Existing::forced(plan.replace == Replace::Recording))?;
     Ok(if interrupted { Exit::Interrupted } else { Exit::Done })
 }

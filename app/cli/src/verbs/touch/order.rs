@@ -82,7 +82,7 @@ pub fn run(args: &OrderArgs) -> Result<Exit> {
     let order = || Ok(order::order_file(&names(&document)?, linker));
     if let Some(target) = &args.output {
         check_is_no_source(target, args, &document)?;
-        os::file::write_whole(target, order()?.as_bytes())?;
+        output::file(target, order()?.as_bytes(), args.force.existing())?;
     }
     let width = text::width::of_terminal();
     match (args.json, args.list, &args.output) {
