@@ -31,4 +31,6 @@ mod pages;
 mod preload;
 mod record;
 mod scratch;
+mod second_user;
 mod touch;
+mod user;

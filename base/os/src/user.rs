@@ -27,7 +27,7 @@ pub fn who_else_changes(path: &Path) -> Option<(PathBuf, String)> {
         if let Some(who) = who_changes(&about) {
             return Some((at, who));
         }
-        let Some(name) = rest.pop() else { return None };
+        let name = rest.pop()?;
         if name == ".." {
             at.pop();
         } else {

@@ -405,9 +405,9 @@ pub(crate) fn close(directory: &Path) {
 /// The directory of a recording that is being made. The directory above may be another user's, who can rename it and put something else into its place:
 /// thaw works in what it made, by its descriptor.
 #[derive(Debug)]
-pub(crate) struct Made {
+pub struct Made {
     /// Where it was made: for guests and for people.
-    pub real: PathBuf,
+    pub(crate) real: PathBuf,
     inside: PathBuf,
     _held: OwnedFd,
 }
@@ -418,8 +418,30 @@ impl Made {
     /// # Errors
     /// There is something already; it cannot be made; somebody else put something into its place.
     pub(crate) fn new(path: &Path, existing: Existing) -> Result<Self> {
-        let real = make_directory(path, existing)?;
+        let made = Self::at(make_directory(path, existing)?)?;
         let cannot = |cause: std::io::Error| Error::on(Exit::Machine, "cannot make the recording", path).because(cause);
+        if fs::read_dir(&made.inside).map_err(cannot)?.next().is_some() {
+            return Err(cannot(std::io::Error::other("somebody else put another directory into its place")));
+        }
+        if rustix::process::geteuid().is_root() {
+            // Descendants that give up root find the desk and the recorder's lock by their names, and nothing else.
+            fs::set_permissions(&made.inside, fs::Permissions::from_mode(0o711)).map_err(cannot)?;
+        }
+        Ok(made)
+    }
+
+    /// Opens one that was just made.
+    ///
+    /// # Errors
+    /// It is gone, or somebody else put something into its place.
+    pub fn open(path: &Path) -> Result<Self> {
+        let cannot = |cause| Error::on(Exit::Machine, "cannot open the recording", path).because(cause);
+        Self::at(real_place(path).map_err(cannot)?)
+    }
+
+    fn at(real: PathBuf) -> Result<Self> {
+        let cannot =
+            |cause: std::io::Error| Error::on(Exit::Machine, "cannot open the recording", &real).because(cause);
         let held = os::tree::open_directory(&real).map_err(cannot)?;
         let inside = os::tree::of_descriptor(&held);
         let about = fs::metadata(&inside).map_err(cannot)?;
@@ -430,14 +452,22 @@ impl Made {
     }
 
     /// Where thaw finds it, whatever it is called by now.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.inside
     }
 
     /// An error, with the name for people.
-    pub(crate) fn named(&self, mut error: Error) -> Error {
+    pub fn named(&self, mut error: Error) -> Error {
         error.object = error.object.replacen(&shown(&self.inside), &shown(&self.real), 1);
         error
+    }
+}
+
+/// The real path of the directory above, and the name: a link that has the name by now is not followed.
+fn real_place(path: &Path) -> std::io::Result<PathBuf> {
+    match path.file_name() {
+        Some(name) => Ok(os::file::directory_of(path).canonicalize()?.join(name)),
+        None => path.canonicalize(),
     }
 }
 
@@ -453,11 +483,7 @@ fn make_directory(path: &Path, existing: Existing) -> Result<PathBuf> {
         fs::remove_dir_all(path).map_err(cannot)?;
     }
     os::file::create_private_directory(path).map_err(cannot)?;
-    if rustix::process::geteuid().is_root() {
-        // Descendants that give up root find the desk and the recorder's lock by their names, and nothing else.
-        fs::set_permissions(path, fs::Permissions::from_mode(0o711)).map_err(cannot)?;
-    }
-    path.canonicalize().map_err(cannot)
+    real_place(path).map_err(cannot)
 }
 
 fn start(plan: &Plan, made: &Made, progress: &mut dyn FnMut(Phase), beside: &mut Beside<'_>) -> Result<Ended> {

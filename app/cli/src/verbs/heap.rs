@@ -14,7 +14,7 @@ use crate::progress::Progress;
 use crate::{output, text};
 use heap::conclude::{self, Streams};
 use heap::growth;
-use heap::record::{self, Existing, FreeStacks, Keep, Phase, Plan, Sample};
+use heap::record::{self, Existing, FreeStacks, Keep, Made, Phase, Plan, Sample};
 use heap::report::Report;
 use heap::slop::{self, Model};
 use heap::stream::{Process, Reader, Recording};
@@ -118,8 +118,9 @@ fn record(args: &RunArgs, quiet: bool) -> Result<Exit> {
 /// What root recorded for the caller of sudo becomes the caller's: the files first, while nobody else can enter the directory.
 fn hand_over(directory: &Path) -> Result<()> {
     let Some(caller) = os::user::caller()? else { return Ok(()) };
+    let made = Made::open(directory)?;
     let cannot = |cause| Error::on(Exit::Machine, "cannot list", directory).because(cause);
-    for entry in std::fs::read_dir(directory).map_err(cannot)? {
+    for entry in std::fs::read_dir(made.path()).map_err(cannot)? {
         caller.take_over(&entry.map_err(cannot)?.path())?;
     }
     caller.take_over(directory)
@@ -141,11 +142,14 @@ fn conclude(
     form: Form,
     streams: Streams,
 ) -> Result<()> {
-    let reader = Reader::open(directory)?;
+    let made = Made::open(directory)?;
+    let reader = Reader::open(made.path()).map_err(|error| made.named(error))?;
     let done = conclude::conclude(&reader, streams, &mut |phase| match phase {
         conclude::Phase::Reading => progress.note("reading the recording", began.elapsed()),
         conclude::Phase::Naming => progress.note("naming functions", began.elapsed()),
-    })?;
+    });
+    let mut done = done.map_err(|error| made.named(error))?;
+    done.failed = done.failed.map(|error| made.named(error));
     // The program ran, and what it did is there: as large as it was.
     if let Some(error) = &done.failed {
         output::complain(&text::errors::error(error));
