@@ -12,7 +12,7 @@ use bench::report::{Cell, Sample};
 use model::{Bytes, Error, Exit, Milestone, Result, RunRow};
 use os::replace::{Existing, Rights};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Whether the files that are asked for can be written: found out before the program is measured, not after.
 ///
@@ -37,11 +37,12 @@ pub fn write(document: &ReportDocument, wanted: &ExportArgs, existing: Existing)
     if let Some(path) = &wanted.export_csv {
         put(path, &csv(&document.runs, document), document, existing)?;
     }
-    let tables: [(&Option<PathBuf>, fn(&[Row]) -> String); 3] =
-        [(&wanted.export_markdown, markdown), (&wanted.export_asciidoc, asciidoc), (&wanted.export_orgmode, orgmode)];
-    for (path, table) in tables {
+    let forms: [fn(&[Row]) -> String; 3] = [markdown, asciidoc, orgmode];
+    for (path, form) in
+        [&wanted.export_markdown, &wanted.export_asciidoc, &wanted.export_orgmode].into_iter().zip(forms)
+    {
         if let Some(path) = path {
-            put(path, &table(&rows(document, wanted.reference.as_deref())?), document, existing)?;
+            put(path, &form(&rows(document, wanted.reference.as_deref())?), document, existing)?;
         }
     }
     Ok(())
