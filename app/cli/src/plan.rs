@@ -19,6 +19,7 @@ use model::{Bytes, CacheState, Error, Exit, PAGE, Result, shown};
 use os::cgroup::Throttle;
 use recording::Replace;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -122,6 +123,32 @@ pub struct Asked {
     pub trace_runs: u32,
     /// `--pty`
     pub pty: bool,
+}
+
+/// Fields of [`Asked`] that change how much is known, not what is measured.
+const ABOUT_EFFORT: [&str; 8] =
+    ["runs", "precision", "budget_s", "timeout_s", "grace_s", "engine", "trace_runs", "needed"];
+
+impl Asked {
+    /// What changes the meaning of a figure, by name. All fields but those about effort, so that one that is added
+    /// later is looked at too; `aa` and the order of states change nothing.
+    pub fn setup(&self) -> BTreeMap<String, String> {
+        let mut asked = self.clone();
+        asked.states.sort();
+        asked.aa = false;
+        let fields = match serde_json::to_value(asked) {
+            Ok(serde_json::Value::Object(fields)) => fields,
+            _ => unreachable!("a structure of plain fields is a JSON object"),
+        };
+        fields
+            .into_iter()
+            .filter(|(name, value)| !ABOUT_EFFORT.contains(&name.as_str()) && !value.is_null())
+            .map(|(name, value)| match value {
+                serde_json::Value::String(text) => (name, text),
+                other => (name, other.to_string()),
+            })
+            .collect()
+    }
 }
 
 /// What `record`'s arguments mean.

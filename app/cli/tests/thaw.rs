@@ -10,6 +10,7 @@ mod disk;
 mod elf;
 mod files;
 mod frag;
+mod gate;
 mod habits;
 mod hard_programs;
 mod heap;

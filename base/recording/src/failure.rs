@@ -137,6 +137,9 @@ pub(crate) fn reading(path: &Path, failure: Failure) -> Error {
         (Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked), _) => Error::on(Exit::Data, CANNOT_READ, path)
             .because("a `thaw record` is writing to it")
             .hint("try again when it is between two runs"),
+        (Some(ErrorCode::OperationInterrupted), _) => Error::on(Exit::Usage, CANNOT_READ, path)
+            .because("it took longer than the time that was allowed")
+            .hint("allow more with --time-limit"),
         (Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt | ErrorCode::Unknown), _)
         | (_, Failure::Damage(_)) => Error::on(Exit::Data, CANNOT_READ, path).because(failure.cause()).hint(format!(
             "the file was cut short or changed after thaw wrote it: restore it from a copy, record again, or try what \

@@ -35,13 +35,17 @@ mod nouns;
 mod query;
 mod reader;
 mod rows;
+mod shape;
+mod starts;
 mod store;
 mod trace;
 mod words;
 mod writer;
 
 pub use nouns::{Binary, Fact, Header, Replace, Table, Value, Variant};
+pub use query::Limits;
 pub use reader::Reader;
+pub use starts::Starts;
 pub use writer::Writer;
 
 /// SQLite application id of a recording: "thaw" in ASCII. `file` and other tools can tell a recording by it.

@@ -27,6 +27,8 @@ pub(crate) trait Stored: Sized {
 pub(crate) struct Cells<'row, 'statement> {
     row: &'row Row<'statement>,
     table: &'static str,
+    /// Which row of the question it is, from 1.
+    number: u64,
     next: usize,
 }
 
@@ -39,7 +41,7 @@ impl Cells<'_, '_> {
     }
 
     fn damage(&self, column: &'static str, damage: &Damage) -> Failure {
-        Failure::Damage(format!("column '{column}' of table '{}' {}", self.table, damage.0))
+        Failure::Damage(format!("column '{column}' of table '{}' {} (row {})", self.table, damage.0, self.number))
     }
 }
 
@@ -80,7 +82,7 @@ pub(crate) fn select_led<T: Stored, const N: usize>(
     let mut rows = statement.query(parameters)?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        let mut cells = Cells { row, table: T::TABLE, next: 0 };
+        let mut cells = Cells { row, table: T::TABLE, number: found.len() as u64 + 1, next: 0 };
         let mut values = [0; N];
         for (value, column) in values.iter_mut().zip(lead) {
             *value = cells.take(column)?;

@@ -4,7 +4,7 @@ use crate::failure::{self, Failure};
 use crate::nouns::{Binary, Fact, Header, Replace, Variant};
 use crate::rows::{self, ArgumentRow, CommandLineRow, EndingRow, EnvironmentRow, HeaderRow, VariantRow};
 use crate::store::{self, Claim, Fresh, Place};
-use crate::{APPLICATION_ID, SCHEMA, SCHEMA_VERSION, trace};
+use crate::{APPLICATION_ID, SCHEMA, SCHEMA_VERSION, shape, trace};
 use model::{Error, Exit, Milestone, ResidencyRow, Result, RunId, RunRow, TraceRows, Warning};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use std::path::{Path, PathBuf};
@@ -52,6 +52,7 @@ impl Writer {
         if version != SCHEMA_VERSION {
             return Err(failure::other_version(&target, version));
         }
+        shape::check(&connection).map_err(explain)?;
         Ok(Self { connection, path: target, _claim: Some(claim) })
     }
 

@@ -474,9 +474,8 @@ impl<'a, 't> Session<'a, 't> {
 
     fn is_precise(&mut self) -> bool {
         let Some(goal) = self.plan.precision else { return false };
-        let random = &mut self.random;
         self.times.values().all(|times| {
-            let median = stats::median(times, random);
+            let median = crate::analyze::median(times);
             stats::relative_half_width(&median).is_some_and(|width| width < goal)
         })
     }
@@ -492,7 +491,7 @@ impl<'a, 't> Session<'a, 't> {
 
     fn say_imprecise(&mut self, goal: f64, when: &str, hint: &str) -> Result<()> {
         for ((variant, state), times) in cells_of(&self.times) {
-            let median = stats::median(&times, &mut self.random);
+            let median = crate::analyze::median(&times);
             let width = stats::relative_half_width(&median);
             if width.is_some_and(|width| width < goal) {
                 continue;

@@ -43,7 +43,7 @@ runs: number,
  */
 rejected: number, 
 /**
- * Mean wall time with its t interval.
+ * Mean wall time with the t interval of its log, which does not reach below 0.
  */
 mean_s: Estimate, 
 /**
@@ -67,11 +67,11 @@ min_s: number,
  */
 max_s: number, 
 /**
- * Mean CPU time in user mode with its t interval.
+ * Mean CPU time in user mode, with an interval like that of `mean_s`.
  */
 user_s: Estimate, 
 /**
- * Mean CPU time in the kernel with its t interval.
+ * Mean CPU time in the kernel, likewise.
  */
 system_s: Estimate, 
 /**
@@ -247,15 +247,21 @@ new: CellName,
  */
 old: CellName, 
 /**
- * new / old with its interval.
+ * Median of new over median of old, the two of the table, with its BCa bootstrap interval.
  */
 ratio: Estimate, 
 /**
- * Two-sided permutation p of "there is no difference".
+ * Geometric mean of the ratios of runs of the same block, with its t interval: another figure than `ratio` where
+ * some runs are much slower than most. `None`: fewer than three pairs.
+ */
+in_pairs: Estimate | null, 
+/**
+ * Two-sided permutation p of "there is no difference": of the signs of the pairs if `in_pairs` is known, else of
+ * labels.
  */
 p: number, 
 /**
- * How `ratio` and `p` were made.
+ * How `ratio` was made: of medians.
  */
 method: Method, 
 /**
@@ -1240,7 +1246,7 @@ after_s: Estimate,
  */
 ratio: Estimate, 
 /**
- * Two-sided label permutation p.
+ * Two-sided permutation p: of labels, or of the signs of pairs where both are variants of one recording.
  */
 p: number, 
 /**

@@ -80,7 +80,7 @@ pub struct RecordArgs {
     #[arg(help_heading = "What to record")]
     pub runs: u32,
     /// Go on until the 95 % interval of each median is this narrow (half width), or the budget ends
-    #[arg(long, value_name = "SHARE", value_parser = values::share, help_heading = "What to record")]
+    #[arg(long, value_name = "SHARE", value_parser = values::positive_share, help_heading = "What to record")]
     pub precision: Option<f64>,
     /// Start no new run after this time [default with --precision: 10m]
     #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = "What to record")]

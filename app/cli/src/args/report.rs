@@ -1,8 +1,10 @@
 //! `thaw report`: what was typed.
 
 use super::record::ExportArgs;
+use super::values;
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Arguments of `thaw report`.
 #[derive(Debug, Args)]
@@ -20,6 +22,9 @@ pub struct ReportArgs {
     /// Print one JSON document instead of text
     #[arg(long)]
     pub json: bool,
+    /// Give up when reading the recording takes longer than this [default: it may take its time]
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    pub time_limit: Option<Duration>,
     /// Rows of each table of files
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub top: usize,

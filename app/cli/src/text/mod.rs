@@ -10,6 +10,7 @@ pub mod elf;
 pub mod errors;
 pub mod files;
 pub mod frag;
+pub mod gate;
 pub mod heap;
 pub mod heap_growth;
 pub mod heap_slop;

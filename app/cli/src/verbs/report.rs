@@ -13,7 +13,7 @@ use std::path::Path;
 /// A file that is no recording, or an export that cannot be written.
 pub fn run(args: &ReportArgs) -> Result<Exit> {
     let target = args.output.as_deref().map(|target| Ok((Form::of(target)?, target))).transpose()?;
-    let document = document::report(&args.recording)?;
+    let document = document::report_within(&args.recording, args.time_limit)?;
     if let Some((form, target)) = target {
         write(args, &document, form, target)?;
     } else if args.json {

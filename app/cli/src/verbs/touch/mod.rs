@@ -17,9 +17,9 @@ use bench::conduct::{Host, Sink};
 use bench::record::Lab;
 use byte::Inside;
 use io::{EngineChoice, EngineOptions};
-use model::{CacheState, Error, Exit, Result, RunKind, RunRow, Warning, WarningKind};
+use model::{CacheState, Error, Exit, Result, RunKind, Warning, WarningKind};
 use os::disk::ReadAheadGuard;
-use recording::{Reader, Replace, Writer};
+use recording::{Reader, Replace, Starts, Writer};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use touch::function::{Functions, Helper};
@@ -246,12 +246,7 @@ fn has_touches(path: &Path) -> bool {
 
 /// Whether the recording tells what a start with read-ahead reads.
 fn has_usual_trace(path: &Path, variant: u32) -> Result<bool> {
-    let reader = Reader::open(path)?;
-    let traced = reader.trace_runs()?;
-    let is_it = |row: &RunRow| {
-        (row.variant, row.kind, row.accepted) == (variant, RunKind::Trace, true) && traced.contains(&row.id)
-    };
-    Ok(reader.runs()?.iter().any(|(row, _)| is_it(row)))
+    Ok(Starts::of(&Reader::open(path)?)?.coldest(variant).is_some())
 }
 
 /// A cold start without read-ahead, which is put back afterwards.
