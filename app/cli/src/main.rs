@@ -63,7 +63,7 @@ fn run(args: Args) -> Result<Exit> {
         Verb::Report(typed) => verbs::report::run(&typed),
         Verb::View(typed) => verbs::view::run(&typed),
         Verb::Compare(typed) => verbs::compare::run(&typed),
-        Verb::Gate(typed) => verbs::gate::run(&typed),
+        Verb::Gate(typed) => verbs::gate::run(&typed, args.quiet),
         Verb::Touch(typed) => verbs::touch::run(*typed, args.quiet),
         Verb::Order(typed) => verbs::touch::order::run(&typed),
         Verb::Heap(typed) => verbs::heap::run(&typed, args.quiet),

@@ -1,7 +1,7 @@
 //! `thaw gate` and `thaw compare` on recordings whose figures are known: what passes, what fails, what is refused.
 
 use crate::made::{self, Of};
-use crate::scratch::{Said, Scratch};
+use crate::scratch::{Said, Scratch, alone};
 use serde_json::{Value, json};
 
 const COLD: [u64; 10] = [1210, 1195, 1203, 1198, 1207, 1201, 1196, 1204, 1199, 1202];
@@ -156,4 +156,25 @@ fn a_baseline_in_a_repository_stands_for_its_recording() {
     said.complains("will not replace").complains("no baseline");
     scratch.thaw(["gate", "a.thaw", "--baseline", "notes.json"]).exits(5).hints("--write-baseline");
     assert_eq!(std::fs::read(scratch.path("notes.json")).unwrap(), b"{}");
+}
+
+#[test]
+fn until_decided_adds_blocks_to_the_recording_and_no_look_costs_extra() {
+    let _machine = alone();
+    let scratch = Scratch::new();
+    let quick = scratch.script("quick", "sleep 0.02");
+    let slow = scratch.script("slow", "sleep 0.3");
+    let variant = format!("slow={}", slow.display());
+    let mut words = vec!["record", "-o", "two.thaw", "--state", "hot", "--runs", "3", "--needed", "no"];
+    words.extend(["--variant", &variant, "--", quick.to_str().unwrap()]);
+    scratch.thaw(&words).exits(0);
+    let judge = ["gate", "two.thaw", "--variants", "quick,slow"];
+    scratch.thaw(judge).exits(1).says("The gate is undecided").says("too few runs for a verdict");
+    let said = scratch.thaw(judge.iter().chain(&["--until-decided", "--budget", "5m"])).exits(1);
+    said.says("FAIL").says("The gate is not passed").says("3 looks while runs were added share the error of 5 %");
+    // 3 pairs, then 3 more twice: 1/64 is not below 5 %/(2 * 3), 1/512 is below 5 %/(3 * 4).
+    let count = "select count(distinct block), count(*) from runs where kind = 'timed' and accepted group by variant";
+    assert_eq!(scratch.thaw(["query", "two.thaw", count, "--csv"]).exits(0).out().lines().nth(1), Some("9,9"));
+    scratch.thaw(["gate", "two.thaw", "--variants", "slow,quick", "--until-decided"]).exits(0).says_not("looks");
+    scratch.nothing_left();
 }

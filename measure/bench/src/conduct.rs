@@ -276,7 +276,7 @@ impl<'a, 't> Session<'a, 't> {
             // Without a tracer no traced run is wanted.
             let traced = if self.tracer.is_some() { self.traced.clone() } else { vec![u32::MAX; self.traced.len()] };
             for cell in self.plan.block(&traced, &mut self.random) {
-                self.cell(block, cell)?;
+                self.cell(self.plan.first_block + block, cell)?;
             }
             self.summary.blocks = block + 1;
             if block + 1 >= self.plan.fewest_blocks() && self.is_precise() {

@@ -5,6 +5,7 @@ use bench::gate::Metric;
 use clap::{Args, ValueEnum, ValueHint};
 use serde::Serialize;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Arguments of `thaw compare`.
 #[derive(Debug, Args)]
@@ -79,6 +80,12 @@ pub struct GateArgs {
     /// What to do when the runs cannot tell
     #[arg(long, value_name = "HOW", default_value = "fail")]
     pub undecided: Undecided,
+    /// While undecided, add more blocks to the recording, made as it was recorded; each look shares the 5 % of error
+    #[arg(long, requires = "variants")]
+    pub until_decided: bool,
+    /// Begin no more blocks after this time
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = values::duration, requires = "until_decided")]
+    pub budget: Duration,
     /// Compare although these differ
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     pub allow: Vec<Allow>,
@@ -96,7 +103,7 @@ thaw compare [OPTIONS] BEFORE AFTER
 
 const GATE_USAGE: &str = "\
 thaw gate [OPTIONS] BEFORE AFTER
-       thaw gate [OPTIONS] --variants OLD,NEW RECORDING
+       thaw gate [OPTIONS] --variants OLD,NEW [--until-decided] RECORDING
        thaw gate [OPTIONS] --baseline FILE [--write-baseline] RECORDING";
 
 pub(super) const COMPARE_ABOUT: &str = "\
@@ -127,5 +134,5 @@ Examples:
   thaw gate main.thaw branch.thaw
   thaw gate main.thaw branch.thaw --max-regression 2% --metric time,cpu,bytes=1%
   thaw gate main.thaw branch.thaw --markdown >> \"$GITHUB_STEP_SUMMARY\"
-  thaw gate both.thaw --variants old,new
+  thaw gate both.thaw --variants old,new --until-decided --budget 20m
   thaw gate branch.thaw --baseline start.json --allow machine";

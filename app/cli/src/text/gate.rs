@@ -25,6 +25,9 @@ pub fn page(document: &GateDocument, width: usize) -> Page {
             format!("{YELLOW}The gate is undecided{RESET} ({limits}): {}", meaning(document.undecided))
         }
     });
+    if document.looks > 1 {
+        page.remark(&format!("{} looks while runs were added share the error of 5 %.", document.looks));
+    }
     errors::warnings(&mut page, &document.warnings);
     page
 }

@@ -3,12 +3,14 @@
 use super::compare::{load, no_variants, nothing_in_common};
 use crate::args::compare::{Allow, GateArgs, Undecided};
 use crate::document::Loaded;
+use crate::verbs::record;
 use crate::{output, text};
 use bench::gate::{Baseline, Difference, Kind, LEVEL, Outcome, Verdict, Wanted};
 use model::{Error, Exit, Result, Warning, WarningKind, shown};
 use serde::Serialize;
 use stats::Pairing;
 use std::path::Path;
+use std::time::Instant;
 
 /// A baseline in a repository is small; what is larger is none.
 const LARGEST_BASELINE: u64 = 16 << 20;
@@ -23,6 +25,8 @@ pub struct GateDocument {
     pub after: String,
     /// The verdict, figure by figure.
     pub verdict: Verdict,
+    /// How often the gate looked while runs were added; the looks share the error of 5 %.
+    pub looks: u32,
     /// What `--undecided` says.
     pub undecided: Undecided,
     /// Whether the exit code is 0.
@@ -37,12 +41,15 @@ pub struct GateDocument {
 ///
 /// # Errors
 /// Files that are no recordings or no baseline; nothing in common; differences that were not allowed.
-pub fn run(args: &GateArgs) -> Result<Exit> {
+pub fn run(args: &GateArgs, quiet: bool) -> Result<Exit> {
     let judged = load(args.after.as_ref().unwrap_or(&args.before))?;
     if let (Some(path), true) = (&args.baseline, args.write_baseline) {
         return write_baseline(path, &judged);
     }
-    let document = document(args, &judged)?;
+    let (document, interrupted) = match args.until_decided {
+        true => until_decided(args, judged, quiet)?,
+        false => (document(args, &judged, LEVEL)?, false),
+    };
     if args.json {
         output::json(&document)?;
     } else if args.markdown {
@@ -54,10 +61,38 @@ pub fn run(args: &GateArgs) -> Result<Exit> {
         let hint = "record more runs, or choose another --max-regression";
         output::complain(&text::errors::warning_line("the gate is undecided", Some(hint)));
     }
-    Ok(if document.passes { Exit::Done } else { Exit::No })
+    Ok(match document.passes {
+        _ if interrupted => Exit::Interrupted,
+        true => Exit::Done,
+        false => Exit::No,
+    })
 }
 
-fn document(args: &GateArgs, judged: &Loaded) -> Result<GateDocument> {
+/// Fewest blocks that are added before the next look.
+const FEWEST_ADDED: u32 = 3;
+
+/// Looks, and adds half as many blocks as there are, until it is decided or the budget ends. Returns whether it was
+/// interrupted.
+fn until_decided(args: &GateArgs, judged: Loaded, quiet: bool) -> Result<(GateDocument, bool)> {
+    let path = std::path::absolute(&args.before)
+        .map_err(|cause| Error::on(Exit::Usage, "cannot find the recording", &args.before).because(cause))?;
+    let began = Instant::now();
+    let (mut judged, mut look, mut interrupted) = (judged, 1, false);
+    loop {
+        let mut found = document(args, &judged, stats::spend(LEVEL, look))?;
+        found.looks = look;
+        let left = args.budget.saturating_sub(began.elapsed());
+        if found.verdict.outcome != Outcome::Undecided || left.is_zero() || interrupted {
+            return Ok((found, interrupted));
+        }
+        let pairs = found.verdict.figures.iter().map(|figure| figure.before_runs).min().unwrap_or(0);
+        interrupted = record::more::add(&path, &judged, pairs.div_ceil(2).max(FEWEST_ADDED), left, quiet)?;
+        judged = load(&path)?;
+        look += 1;
+    }
+}
+
+fn document(args: &GateArgs, judged: &Loaded, level: f64) -> Result<GateDocument> {
     let (before, after, pairing, mut warnings) = sides(args, judged)?;
     let differences = match pairing {
         Pairing::Independent => bench::gate::differences(&before.side, &after),
@@ -71,7 +106,7 @@ fn document(args: &GateArgs, judged: &Loaded) -> Result<GateDocument> {
     }
     let limit = |own: Option<f64>| own.unwrap_or(args.max_regression);
     let metrics = args.metric.iter().map(|(metric, own)| (metric.clone(), limit(*own))).collect();
-    let verdict = bench::gate::decide(&before.side, &after, &Wanted { metrics, level: LEVEL }, pairing);
+    let verdict = bench::gate::decide(&before.side, &after, &Wanted { metrics, level }, pairing);
     if verdict.figures.is_empty() {
         return Err(before.nothing_in_common(judged));
     }
@@ -85,6 +120,7 @@ fn document(args: &GateArgs, judged: &Loaded) -> Result<GateDocument> {
         before: before.file,
         after: judged.source.file.clone(),
         verdict,
+        looks: 1,
         undecided: args.undecided,
         passes,
         allowed: differences,

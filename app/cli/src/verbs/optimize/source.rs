@@ -143,7 +143,10 @@ fn variant_index(recording: &Path, loaded: &Loaded, name: Option<&str>) -> Resul
 }
 
 /// What was typed then, as it is understood now.
-fn planned(recording: &Path, header: &Header) -> Result<RecordPlan> {
+///
+/// # Errors
+/// It is not understood any more, or was another verb.
+pub fn planned(recording: &Path, header: &Header) -> Result<RecordPlan> {
     let wrong = |cause: String| {
         Error::on(Exit::Data, "cannot understand the command line of the recording", recording)
             .because(cause)

@@ -4,6 +4,7 @@
 //! recording is made only when the program is known to start.
 
 mod disk;
+pub mod more;
 mod needed;
 pub mod sink;
 pub mod stage;
