@@ -1,4 +1,5 @@
-//! The answer for other programs: JSON as hyperfine writes it with more arrays, CSV with a line per run, Markdown.
+//! The answer for other programs: JSON as hyperfine writes it with more arrays, CSV with a line per run,
+//! tables in Markdown, AsciiDoc and Org mode.
 //!
 //! Made from the report document; nothing is computed in here.
 
@@ -6,11 +7,11 @@ use crate::args::record::ExportArgs;
 use crate::document::ReportDocument;
 use crate::text::compare::markdown_cell;
 use crate::text::query::csv_line;
-use crate::text::units;
+use crate::text::{harmless, units};
 use bench::report::{Cell, Sample};
 use model::{Bytes, Error, Exit, Milestone, Result, RunRow};
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Writes the files that were asked for.
 ///
@@ -24,8 +25,12 @@ pub fn write(document: &ReportDocument, wanted: &ExportArgs) -> Result<()> {
     if let Some(path) = &wanted.export_csv {
         put(path, &csv(&document.runs, document), document)?;
     }
-    if let Some(path) = &wanted.export_markdown {
-        put(path, &markdown(document), document)?;
+    let tables: [(&Option<PathBuf>, fn(&[Row]) -> String); 3] =
+        [(&wanted.export_markdown, markdown), (&wanted.export_asciidoc, asciidoc), (&wanted.export_orgmode, orgmode)];
+    for (path, table) in tables {
+        if let Some(path) = path {
+            put(path, &table(&rows(document, wanted.reference.as_deref())?), document)?;
+        }
     }
     Ok(())
 }
@@ -163,24 +168,94 @@ fn csv_cells(run: &RunRow, variant: &str) -> Vec<String> {
     ]
 }
 
+/// Heads of the columns of a table for people.
+const COLUMNS: [&str; 12] = [
+    "Program",
+    "State",
+    "Runs",
+    "Median [95 %]",
+    "Mean [95 %]",
+    "Min",
+    "Max",
+    "User",
+    "System",
+    "Read",
+    "Requests",
+    "Relative [95 %]",
+];
+/// So many of them, from the left, are words.
+const WORDS: usize = 2;
+
+/// The cells of a line of such a table.
+type Row = [String; COLUMNS.len()];
+
+/// The lines of the table, as text without markup.
+///
+/// # Errors
+/// The reference is no variant.
+fn rows(document: &ReportDocument, reference: Option<&str>) -> Result<Vec<Row>> {
+    let cells = &document.statistics.cells;
+    if let Some(name) = reference.filter(|name| !cells.iter().any(|cell| cell.variant_name == *name)) {
+        let names: Vec<&str> = document.variants.iter().map(|variant| variant.name.as_str()).collect();
+        return Err(Error::new(Exit::Usage, "there is no variant", name)
+            .hint(format!("--reference names one of: {}", names.join(", "))));
+    }
+    let unknown = || "?".to_owned();
+    let relative = bench::analyze::relative(cells, reference);
+    Ok(cells
+        .iter()
+        .zip(relative)
+        .map(|(cell, ratio)| {
+            [
+                harmless(&cell.variant_name),
+                cell.state.to_string(),
+                cell.runs.to_string(),
+                units::estimate_s(&cell.median_s),
+                units::estimate_s(&cell.mean_s),
+                units::seconds(cell.min_s),
+                units::seconds(cell.max_s),
+                units::seconds(cell.user_s.value),
+                units::seconds(cell.system_s.value),
+                cell.read_bytes.map_or_else(unknown, units::bytes_f),
+                cell.read_requests.map_or_else(unknown, units::count_f),
+                ratio.map_or_else(unknown, |ratio| {
+                    let (value, interval) = units::ratio(&ratio);
+                    format!("{value} {interval}").trim_end().to_owned()
+                }),
+            ]
+        })
+        .collect())
+}
+
 /// A table for a README or a CI summary.
-pub fn markdown(document: &ReportDocument) -> String {
-    let mut out = String::from(
-        "| Program | State | Runs | Median [95 %] | Mean [95 %] | User | System | Read | Requests |\n|:---|:---|---:|---:|---:|---:|---:|---:|---:|\n",
-    );
-    for cell in &document.statistics.cells {
-        out.push_str(&format!(
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n",
-            markdown_cell(&cell.variant_name),
-            cell.state,
-            cell.runs,
-            units::estimate_s(&cell.median_s),
-            units::estimate_s(&cell.mean_s),
-            units::seconds(cell.user_s.value),
-            units::seconds(cell.system_s.value),
-            cell.read_bytes.map(units::bytes_f).unwrap_or_else(|| "?".into()),
-            cell.read_requests.map(units::count_f).unwrap_or_else(|| "?".into()),
-        ));
+fn markdown(rows: &[Row]) -> String {
+    let rule: Vec<&str> = (0..COLUMNS.len()).map(|at| if at < WORDS { ":---" } else { "---:" }).collect();
+    let mut out = format!("| {} |\n|{}|\n", COLUMNS.join(" | "), rule.join("|"));
+    for row in rows {
+        out.push_str(&format!("| {} |\n", row.each_ref().map(|cell| markdown_cell(cell)).join(" | ")));
     }
     out
+}
+
+/// The same table in AsciiDoc.
+fn asciidoc(rows: &[Row]) -> String {
+    let columns: Vec<&str> = (0..COLUMNS.len()).map(|at| if at < WORDS { "<" } else { ">" }).collect();
+    let line = |cells: &[String]| {
+        let cells = cells.iter().map(|cell| format!("| {}\n", cell.replace('|', "\\|")));
+        cells.collect::<String>()
+    };
+    let head = line(&COLUMNS.map(str::to_owned));
+    let body: Vec<String> = rows.iter().map(|row| line(row)).collect();
+    format!("[cols=\"{}\", options=\"header\"]\n|===\n{head}\n{}|===\n", columns.join(","), body.join("\n"))
+}
+
+/// The same table for Org mode, whose cells cannot hold a bar but by its entity.
+fn orgmode(rows: &[Row]) -> String {
+    let line = |cells: &[String]| {
+        let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\vert{}")).collect();
+        format!("| {} |\n", cells.join(" | "))
+    };
+    let rule = format!("|{}|\n", vec!["--"; COLUMNS.len()].join("+"));
+    let body: String = rows.iter().map(|row| line(row)).collect();
+    format!("{}{rule}{body}", line(&COLUMNS.map(str::to_owned)))
 }

@@ -203,6 +203,31 @@ fn the_exports_are_what_other_tools_read() {
 }
 
 #[test]
+fn tables_are_exported_in_three_forms_with_ratios_to_a_reference() {
+    let scratch = Scratch::new();
+    let facts = [("machine", "kernel", "6.1")];
+    let cells = [("a|b", &COLD[..]), ("half", &scaled(&COLD, 0.5)[..])];
+    let plan = serde_json::json!({ "states": ["cold"] });
+    made::of(&scratch.path("two.thaw"), &made::Of { argv: &["app"], plan, facts: &facts, cold_ms: &cells });
+    let export = |words: &[&str]| {
+        let forms = ["--export-markdown", "t.md", "--export-asciidoc", "t.adoc", "--export-orgmode", "t.org"];
+        scratch.thaw(["report", "two.thaw"].iter().chain(&forms).chain(words)).exits(0);
+        ["t.md", "t.adoc", "t.org"].map(|name| std::fs::read_to_string(scratch.path(name)).unwrap())
+    };
+    let [markdown, asciidoc, org] = export(&[]);
+    let row = |text: &str, begins: &str| text.lines().find(|line| line.starts_with(begins)).unwrap().to_owned();
+    assert!(row(&markdown, "| a\\|b | cold | 10 |").contains("| 2.00 [1."), "the fastest is 1: {markdown}");
+    assert!(row(&markdown, "| half ").ends_with("| 1.00 |"), "{markdown}");
+    assert!(asciidoc.starts_with("[cols=\"<,<,>,>") && asciidoc.contains("|===\n| Program\n| State\n"), "{asciidoc}");
+    assert!(asciidoc.contains("\n| a\\|b\n| cold\n| 10\n") && asciidoc.ends_with("|===\n"), "{asciidoc}");
+    assert!(row(&org, "| a\\vert{}b | cold | 10 |").contains("2.00") && org.contains("\n|--+--+"), "{org}");
+    let [markdown, ..] = export(&["--reference", "a|b"]);
+    assert!(row(&markdown, "| half ").contains("| 0.50 [0."), "{markdown}");
+    let said = scratch.thaw(["report", "two.thaw", "--export-markdown", "t.md", "--reference", "other"]).exits(2);
+    said.complains("there is no variant 'other'").hints("a|b, half");
+}
+
+#[test]
 fn an_export_that_cannot_be_written_says_that_nothing_is_lost() {
     let scratch = scratch();
     let said = scratch.thaw(["report", "app.thaw", "--export-csv", "missing/r.csv"]).exits(3);

@@ -13,7 +13,7 @@ pub(crate) mod book;
 #[cfg(test)]
 mod tests;
 
-use crate::report::{REPORT_VERSION, Rejected, Report};
+use crate::report::{Cell, REPORT_VERSION, Rejected, Report};
 use model::{CacheState, Milestone, RunId, RunKind, RunRow, Warning, WarningKind};
 use serde::{Deserialize, Serialize};
 use stats::{Estimate, Pairing, Random};
@@ -141,6 +141,25 @@ pub fn analyze(input: &Input) -> Report {
     };
     report.warnings = doubts::doubts(input, &report);
     report
+}
+
+/// The ratio of each cell's median to that of the reference variant in the same state, or, without one, to the fastest
+/// cell; with its interval. `None`: the reference has no such state, or takes no time.
+pub fn relative(cells: &[Cell], reference: Option<&str>) -> Vec<Option<Estimate>> {
+    let fastest = cells.iter().min_by(|a, b| f64::total_cmp(&a.median_s.value, &b.median_s.value));
+    let wall = |cell: &Cell| cell.samples.iter().map(|sample| sample.wall_s).collect::<Vec<f64>>();
+    let to = |cell: &Cell| match reference {
+        Some(name) => cells.iter().find(|other| other.state == cell.state && other.variant_name == name),
+        None => fastest,
+    };
+    let ratio = |cell: &Cell| {
+        let to = to(cell)?;
+        if std::ptr::eq(to, cell) {
+            return Some(Estimate { value: 1.0, interval: None });
+        }
+        Some(ratio_of_medians(&wall(cell), &wall(to))).filter(|ratio| ratio.value.is_finite())
+    };
+    cells.iter().map(ratio).collect()
 }
 
 /// Doubts about the cells of a recording, without those about its contrasts.

@@ -188,6 +188,15 @@ pub struct ExportArgs {
     /// Also write a table in Markdown
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "The answer")]
     pub export_markdown: Option<PathBuf>,
+    /// Also write the table in AsciiDoc
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "The answer")]
+    pub export_asciidoc: Option<PathBuf>,
+    /// Also write the table for Emacs' Org mode
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "The answer")]
+    pub export_orgmode: Option<PathBuf>,
+    /// In the exported tables, ratios are to this variant in the same state [default: to the fastest row]
+    #[arg(long, value_name = "NAME", help_heading = "The answer")]
+    pub reference: Option<String>,
 }
 
 impl RecordArgs {
