@@ -11,8 +11,8 @@
 //! rounded scores that is exact. Where logs or spread do not exist (most values are 0, or equal) ranks take their place.
 
 use crate::Pairing;
-use crate::describe::{plain_median, stddev, t_quantile};
-use statrs::distribution::{ContinuousCDF, Normal};
+use crate::describe::{plain_median, stddev};
+use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
 /// Steps of a score.
 const GRID: f64 = 32.0;
@@ -96,13 +96,7 @@ pub fn t_above_limit(new: &[f64], old: &[f64], ratio: f64) -> f64 {
     let squares = stddev(&new).powi(2) * (new.len() - 1) as f64 + stddev(&old).powi(2) * (old.len() - 1) as f64;
     let error = (squares / degrees as f64 * (1.0 / new.len() as f64 + 1.0 / old.len() as f64)).sqrt();
     let t = (mean(&new) - mean(&old) - ratio.ln()) / error;
-    // The p value is the level whose quantile is t.
-    let (mut low, mut high) = (1e-9, 1.0 - 1e-9);
-    for _ in 0..60 {
-        let middle = (low + high) / 2.0;
-        if t_quantile(1.0 - middle, degrees) > t { low = middle } else { high = middle }
-    }
-    (low + high) / 2.0
+    StudentsT::new(0.0, 1.0, degrees as f64).expect("two values of each leave degrees of freedom").cdf(-t)
 }
 
 fn two_samples(new: &[f64], old: &[f64]) -> Limit {
@@ -128,13 +122,16 @@ fn two_samples(new: &[f64], old: &[f64]) -> Limit {
     let mut sorted = steps.clone();
     sorted.sort_unstable_by(|a, b| b.cmp(a));
     let most: usize = sorted[..new.len()].iter().sum();
+    let largest = sorted[0];
     let mut ways = vec![vec![0.0_f64; most + 1]; new.len() + 1];
     ways[0][0] = 1.0;
     for &step in &steps {
         for chosen in (1..=new.len()).rev() {
             let (before, after) = ways.split_at_mut(chosen);
-            let from = &before[chosen - 1];
-            for (to, ways) in after[0].iter_mut().skip(step).zip(from) {
+            // No sum of so many is larger.
+            let top = ((chosen - 1) * largest).min(most.saturating_sub(step));
+            let from = &before[chosen - 1][..=top];
+            for (to, ways) in after[0][step.min(most)..].iter_mut().zip(from) {
                 *to += ways;
             }
         }

@@ -1,7 +1,7 @@
 //! How often the gate is wrong, and how often it sees what is there: simulated recordings through the gate itself, beside a
 //! one-sided t test. `cargo run --release -p bench --example gate -- 2000` prints the tables of docs/statistics.md.
 
-use bench::gate::{Baseline, Identity, LEVEL, Metric, Outcome, Series, Wanted, decide};
+use bench::gate::{Baseline, Identity, LEVEL, Metric, Outcome, Series, Wanted, outcome};
 use model::CacheState;
 use stats::{Pairing, Random};
 use std::collections::BTreeMap;
@@ -60,8 +60,8 @@ fn recording(states: &[Vec<f64>]) -> Baseline {
 struct Shares([u32; 3]);
 
 impl Shares {
-    fn count(&mut self, outcome: Outcome) {
-        let place = match outcome {
+    fn count(&mut self, found: Outcome) {
+        let place = match found {
             Outcome::Fail => 0,
             Outcome::Pass => 1,
             Outcome::Undecided => 2,
@@ -81,23 +81,27 @@ fn wanted(limit: f64, level: f64) -> Wanted {
 /// The same program against itself, at a limit of 0 %: every failure is a false one.
 fn false_alarms(trials: u32, random: &mut Random) {
     println!("False alarms: {trials} comparisons of a program with itself at a limit of 0 %; failed, in %\n");
-    println!("| noise | states | 3 runs | 4 | 5 | 7 | 10 | 15 | 20 |");
-    println!("|:---|---:|---:|---:|---:|---:|---:|---:|---:|");
+    println!("| noise | states | 3 runs | 4 | 5 | 7 | 10 | 15 | 20 | 3 to 20 |");
+    println!("|:---|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
     for (noise, name) in SHAPES {
         for states in [1, 4] {
-            let row = [3, 4, 5, 7, 10, 15, 20].map(|runs| {
+            // 0: any number of runs from 3 to 20.
+            let row = [3, 4, 5, 7, 10, 15, 20, 0].map(|runs| {
                 let mut shares = Shares::default();
                 for _ in 0..trials {
+                    let runs = if runs == 0 { 3 + random.below(18) } else { runs };
                     let mut side =
                         || recording(&(0..states).map(|_| times(noise, runs, 1.0, random)).collect::<Vec<_>>());
                     let (before, after) = (side(), side());
-                    shares.count(decide(&before, &after, &wanted(0.0, LEVEL), Pairing::Independent).outcome);
+                    shares.count(outcome(&before, &after, &wanted(0.0, LEVEL), Pairing::Independent));
                 }
                 format!("{:.1}", shares.percent(0))
             });
             println!("| {name} | {states} | {} |", row.join(" | "));
         }
     }
+    let error = 196.0 * (LEVEL * (1.0 - LEVEL) / f64::from(trials)).sqrt();
+    println!("\nA test whose error is 5 % shows 5 ± {error:.1} % in {trials} comparisons.");
 }
 
 /// A true change against a limit of 5 %: how often the gate fails, beside a t test, and how often it passes.
@@ -116,7 +120,7 @@ fn power(trials: u32, change: f64, random: &mut Random) {
                 let new = times(noise, runs, 1.0 + change, random);
                 student += u32::from(stats::t_above_limit(&new, &old, 1.05) <= LEVEL);
                 let (before, after) = (recording(&[old]), recording(&[new]));
-                shares.count(decide(&before, &after, &wanted(0.05, LEVEL), Pairing::Independent).outcome);
+                shares.count(outcome(&before, &after, &wanted(0.05, LEVEL), Pairing::Independent));
             }
             let student = 100.0 * f64::from(student) / f64::from(trials);
             let [fails, passes, undecided] = [0, 1, 2].map(|place| shares.percent(place));
@@ -142,7 +146,7 @@ fn pairs(trials: u32, random: &mut Random) {
                     recording(&[times.iter().zip(&weather).map(|(time, weather)| time * weather).collect()])
                 };
                 let (before, after) = (side(1.0), side(1.0 + change));
-                shares.count(decide(&before, &after, &wanted(0.05, LEVEL), Pairing::Paired).outcome);
+                shares.count(outcome(&before, &after, &wanted(0.05, LEVEL), Pairing::Paired));
             }
             format!("{:.1}", shares.percent(0))
         });
@@ -163,16 +167,16 @@ fn looks(trials: u32, random: &mut Random) {
             let old = times(Noise::Outliers, 60, 1.0, random);
             let new = times(Noise::Outliers, 60, 1.0 + change, random);
             let (mut runs, mut look) = (5, 1);
-            let outcome = loop {
+            let found = loop {
                 let (before, after) = (recording(&[old[..runs].to_vec()]), recording(&[new[..runs].to_vec()]));
                 let level = stats::spend(LEVEL, look);
-                let outcome = decide(&before, &after, &wanted(0.05, level), Pairing::Independent).outcome;
-                if outcome != Outcome::Undecided || runs == 60 {
-                    break outcome;
+                let found = outcome(&before, &after, &wanted(0.05, level), Pairing::Independent);
+                if found != Outcome::Undecided || runs == 60 {
+                    break found;
                 }
                 (runs, look) = ((runs + runs.div_ceil(2)).min(60), look + 1);
             };
-            shares.count(outcome);
+            shares.count(found);
             runs_made += runs;
         }
         let [fails, passes, undecided] = [0, 1, 2].map(|place| shares.percent(place));

@@ -308,28 +308,57 @@ pub struct FigureVerdict {
 
 /// Judges `after` against `before`. Variants are matched by name where both have the same, else by their order.
 pub fn decide(before: &Baseline, after: &Baseline, wanted: &Wanted, pairing: Pairing) -> Verdict {
-    let pairs = matching(before, after);
-    let several = pairs.iter().any(|(_, after)| after.variant != pairs[0].1.variant);
+    let judged = judge(before, after, wanted, pairing);
+    let several = judged.iter().any(|(figure, ..)| figure.after.variant != judged[0].0.after.variant);
+    let outcome = of_all(judged.iter().map(|(.., outcome)| *outcome));
+    let strictest = wanted.level / judged.len() as f64;
+    let figures =
+        judged.into_iter().map(|(figure, p, outcome)| figure.verdict(p, outcome, strictest, several)).collect();
+    Verdict { outcome, level: wanted.level, paired: pairing == Pairing::Paired, figures }
+}
+
+/// The outcome of [`decide`] alone, for simulations: without intervals and words.
+pub fn outcome(before: &Baseline, after: &Baseline, wanted: &Wanted, pairing: Pairing) -> Outcome {
+    of_all(judge(before, after, wanted, pairing).into_iter().map(|(.., outcome)| outcome))
+}
+
+/// Fail if one fails; pass if all pass, and there is one.
+fn of_all(outcomes: impl Iterator<Item = Outcome>) -> Outcome {
+    let outcomes: Vec<Outcome> = outcomes.collect();
+    if outcomes.contains(&Outcome::Fail) {
+        Outcome::Fail
+    } else if !outcomes.is_empty() && outcomes.iter().all(|outcome| *outcome == Outcome::Pass) {
+        Outcome::Pass
+    } else {
+        Outcome::Undecided
+    }
+}
+
+/// All figures with their tests, the p of "above the limit" adjusted for all of them (Holm), and what follows.
+fn judge<'a>(
+    before: &'a Baseline,
+    after: &'a Baseline,
+    wanted: &Wanted,
+    pairing: Pairing,
+) -> Vec<(Judged<'a>, f64, Outcome)> {
     let mut judged: Vec<Judged> = Vec::new();
-    for (old, new) in &pairs {
+    for (old, new) in matching(before, after) {
         for (metric, limit) in &wanted.metrics {
             judged.push(Judged::new(old, new, metric, *limit, pairing));
         }
     }
     let p: Vec<f64> = judged.iter().map(|figure| figure.tests.p_above).collect();
-    let adjusted = stats::holm(&p);
-    let count = judged.len();
-    let figures: Vec<FigureVerdict> =
-        judged.into_iter().zip(adjusted).map(|(figure, p)| figure.verdict(p, wanted.level, count, several)).collect();
-    let is = |outcome| move |figure: &FigureVerdict| figure.outcome == outcome;
-    let outcome = if figures.iter().any(is(Outcome::Fail)) {
-        Outcome::Fail
-    } else if !figures.is_empty() && figures.iter().all(is(Outcome::Pass)) {
-        Outcome::Pass
-    } else {
-        Outcome::Undecided
+    let with_outcome = |(figure, p): (Judged<'a>, f64)| {
+        let outcome = if p <= wanted.level {
+            Outcome::Fail
+        } else if figure.tests.p_below <= wanted.level || figure.is_steady() {
+            Outcome::Pass
+        } else {
+            Outcome::Undecided
+        };
+        (figure, p, outcome)
     };
-    Verdict { outcome, level: wanted.level, paired: pairing == Pairing::Paired, figures }
+    judged.into_iter().zip(stats::holm(&p)).map(with_outcome).collect()
 }
 
 /// Series that both sides have.
@@ -386,25 +415,16 @@ impl<'a> Judged<'a> {
         ratio.value.is_finite().then_some(ratio)
     }
 
-    fn verdict(self, p_of_all: f64, level: f64, count: usize, several: bool) -> FigureVerdict {
-        let outcome = if p_of_all <= level {
-            Outcome::Fail
-        } else if self.tests.p_below <= level || self.is_steady() {
-            Outcome::Pass
-        } else {
-            Outcome::Undecided
-        };
+    /// `strictest`: the level of the strictest of all tests.
+    fn verdict(self, p_of_all: f64, outcome: Outcome, strictest: f64, several: bool) -> FigureVerdict {
         let median = |x: &[f64]| (!x.is_empty()).then(|| stats::quantile(x, 0.5));
         let ratio = self.ratio();
         let needed = (outcome == Outcome::Undecided)
-            .then(|| {
-                let strictest = level / count as f64;
-                stats::values_needed(&self.new, &self.old, 1.0 + self.limit, self.pairing, strictest)
-            })
+            .then(|| stats::values_needed(&self.new, &self.old, 1.0 + self.limit, self.pairing, strictest))
             .flatten()
             .map(|needed| needed.max(self.old.len().min(self.new.len()) as u32 + 1));
         let whose = if several { format!("{}, ", self.after.variant_name) } else { String::new() };
-        let said = self.sentence(ratio.as_ref(), outcome, needed, level / count as f64);
+        let said = self.sentence(ratio.as_ref(), outcome, needed, strictest);
         FigureVerdict {
             variant_name: self.after.variant_name.clone(),
             state: self.after.state,
