@@ -11,7 +11,7 @@ use crate::text::{harmless, units};
 use bench::report::{Cell, Sample};
 use model::{Bytes, Error, Exit, Milestone, Result, RunRow};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Writes the files that were asked for.
 ///
@@ -25,11 +25,12 @@ pub fn write(document: &ReportDocument, wanted: &ExportArgs) -> Result<()> {
     if let Some(path) = &wanted.export_csv {
         put(path, &csv(&document.runs, document), document)?;
     }
-    let tables: [(&Option<PathBuf>, fn(&[Row]) -> String); 3] =
-        [(&wanted.export_markdown, markdown), (&wanted.export_asciidoc, asciidoc), (&wanted.export_orgmode, orgmode)];
-    for (path, table) in tables {
+    let forms: [fn(&[Row]) -> String; 3] = [markdown, asciidoc, orgmode];
+    for (path, form) in
+        [&wanted.export_markdown, &wanted.export_asciidoc, &wanted.export_orgmode].into_iter().zip(forms)
+    {
         if let Some(path) = path {
-            put(path, &table(&rows(document, wanted.reference.as_deref())?), document)?;
+            put(path, &form(&rows(document, wanted.reference.as_deref())?), document)?;
         }
     }
     Ok(())
