@@ -24,6 +24,7 @@ pub mod process;
 #[cfg(target_arch = "x86_64")]
 pub mod ptrace;
 pub mod records;
+pub mod settings;
 pub mod spawn;
 pub mod tracefs;
 pub mod tree;
