@@ -15,6 +15,7 @@ use preload::manifest::{About, Manifest};
 use preload::plan::{Gap, Order, Plan};
 use preload::run::{Engine, Prepared, Report, Window};
 use serde::Serialize;
+use std::ffi::OsString;
 
 /// `thaw.preload-plan/1`: what `make` made.
 #[derive(Debug, Serialize)]
@@ -140,7 +141,7 @@ pub fn start(args: &RunArgs) -> Result<Exit> {
         ask(&mut prepared);
         return Ok(if prepared.report.nothing_fits() { Exit::No } else { Exit::Done });
     }
-    let program = Program::find(&args.command).unwrap_or_else(|failed| no_program(args, failed));
+    let program = Program::find(&args.command).unwrap_or_else(|failed| no_program(&args.command, failed));
     // Even a bug of ours must not keep the program from starting.
     let failed = std::panic::catch_unwind(|| match Manifest::read(&args.manifest) {
         Ok(manifest) => {
@@ -152,12 +153,18 @@ pub fn start(args: &RunArgs) -> Result<Exit> {
             program.start(|| ())
         }
     });
-    no_program(args, failed.unwrap_or_else(|_| program.start(|| ())))
+    no_program(&args.command, failed.unwrap_or_else(|_| program.start(|| ())))
+}
+
+/// Becomes a program without reading anything.
+pub fn become_program(command: Vec<OsString>) -> ! {
+    let program = Program::find(&command).unwrap_or_else(|failed| no_program(&command, failed));
+    no_program(&command, program.start(|| ()))
 }
 
 /// As env(1) and shells say it; its exit code is not among those of thaw, because this is the program's place.
-fn no_program(args: &RunArgs, failed: NoProgram) -> ! {
-    let error = Error::new(Exit::Target, "cannot start", args.command[0].to_string_lossy()).because(failed.cause);
+fn no_program(command: &[OsString], failed: NoProgram) -> ! {
+    let error = Error::new(Exit::Target, "cannot start", command[0].to_string_lossy()).because(failed.cause);
     output::complain(&text::errors::error(&error));
     std::process::exit(failed.exit_code.into())
 }
