@@ -10,7 +10,7 @@ use crate::hooks::{self, Hook};
 use crate::inner::{self, Told};
 use crate::real::{self, Real};
 use crate::symbols::{self, Which};
-use crate::{file, lane, module, partition, state};
+use crate::{file, lane, missed, module, partition, state};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering::*};
 use heap_wire::attach::{Attach, BYTES, PLACES, Place, VERSION, answer};
@@ -75,6 +75,7 @@ pub unsafe extern "C" fn thaw_heap_detach() {
     }
     lane::wipe_all();
     file::close();
+    missed::unmap();
     shared.answer = answer::NONE;
 }
 
@@ -112,14 +113,15 @@ fn meaning(real: &Real) -> usize {
     symbols::find(real.name(), Which::Other)
 }
 
-/// Memory that is no heap, forks and thread names: functions of the C library.
-static SYSTEM: [Hook; 8] = [
+/// Memory that is no heap, forks, objects that go, and thread names: functions of the C library.
+static SYSTEM: [Hook; 9] = [
     Hook { real: &real::MMAP, entry: hooks::enter_mmap },
     Hook { real: &real::MUNMAP, entry: hooks::enter_munmap },
     Hook { real: &real::MREMAP, entry: hooks::enter_mremap },
     Hook { real: &real::SBRK, entry: hooks::enter_sbrk },
     Hook { real: &real::BRK, entry: hooks::enter_brk },
     Hook { real: &real::FORK, entry: hooks::enter_fork },
+    Hook { real: &real::DLCLOSE, entry: hooks::enter_dlclose },
     Hook { real: &real::PRCTL, entry: hooks::enter_prctl },
     Hook { real: &real::SET_NAME, entry: hooks::enter_setname },
 ];

@@ -14,6 +14,8 @@ const NEW: u32 = 0;
 const BUSY: u32 = 1;
 const READY: u32 = 2;
 const OFF: u32 = 3;
+/// A forked child that could not make its stream; a child of its own is counted all the same.
+const ABSENT: u32 = 4;
 
 static PHASE: AtomicU32 = AtomicU32::new(NEW);
 /// One word that the kernel wipes in a forked child.
@@ -24,6 +26,7 @@ static OPTIONS: AtomicU32 = AtomicU32::new(0);
 static SAMPLE_BYTES: AtomicU64 = AtomicU64::new(0);
 /// What random numbers begin with; 0: with the time.
 static SEED: AtomicU64 = AtomicU64::new(0);
+static UNLOADED: AtomicU32 = AtomicU32::new(0);
 static LOADER_START: AtomicU64 = AtomicU64::new(0);
 static LOADER_BYTES: AtomicU64 = AtomicU64::new(0);
 /// When fork was called; inherited by the child.
@@ -39,10 +42,10 @@ unsafe extern "C" {
 /// Whether events are to be recorded; sets up what is missing. Cheap only where it is rarely called.
 pub fn ready() -> bool {
     match PHASE.load(Acquire) {
-        READY => {
+        phase @ (READY | ABSENT) => {
             // SAFETY: the page of the epoch, which stays mapped.
             let same = unsafe { (*EPOCH.load(Relaxed)).load(Relaxed) } == 1;
-            same || again()
+            if same { phase == READY } else { again(phase) }
         }
         NEW if PHASE.compare_exchange(NEW, BUSY, Acquire, Relaxed).is_ok() => {
             let ready = begin();
@@ -119,8 +122,8 @@ fn look_around() -> bool {
 
 /// This is a forked child: a stream of its own, and none of what the parent's stream knows.
 #[cold]
-fn again() -> bool {
-    if PHASE.compare_exchange(READY, BUSY, Acquire, Relaxed).is_err() {
+fn again(phase: u32) -> bool {
+    if PHASE.compare_exchange(phase, BUSY, Acquire, Relaxed).is_err() {
         return false;
     }
     let began = sys::monotonic_ns();
@@ -132,7 +135,7 @@ fn again() -> bool {
     if ready {
         file::set_up(began, depth(), OPTIONS.load(Relaxed));
     }
-    PHASE.store(if ready { READY } else { OFF }, Release);
+    PHASE.store(if ready { READY } else { ABSENT }, Release);
     ready
 }
 
@@ -231,14 +234,24 @@ pub fn loader() -> (u64, u64) {
     (LOADER_START.load(Relaxed), LOADER_BYTES.load(Relaxed))
 }
 
+/// How often objects were unloaded. What a lane remembers of a stack from before may be of other code by now.
+#[inline(always)]
+pub fn unloaded() -> u32 {
+    UNLOADED.load(Relaxed)
+}
+
 /// The loader has been at work.
 #[cold]
 #[inline(never)]
 pub fn objects_changed() {
+    if PHASE.load(Acquire) != READY {
+        return;
+    }
     let changes = module::changes();
     if changes.removed {
         cache::forget(cache::Ids::Continue);
         module::forget();
+        UNLOADED.fetch_add(1, Release);
     }
     if changes.added {
         crate::objects::patch_all();

@@ -296,6 +296,65 @@ pub mod execs {
     pub const FILE: &[u8] = b"executed";
 }
 
+/// Process images without a stream, told by themselves: a table in the recording's directory that thaw makes and that guests map when they begin. Forked
+/// children inherit the mapping, so that one in a sandbox, which reaches no file any more, can still tell.
+pub mod missed {
+    /// The file's name.
+    pub const FILE: &[u8] = b"missed";
+    /// Entries of the table.
+    pub const ENTRIES: usize = 127;
+    /// Its size.
+    pub const BYTES: usize = size_of::<Table>();
+
+    /// What an entry is of.
+    pub mod kind {
+        /// None, or not complete yet.
+        pub const NONE: u32 = 0;
+        /// A process image that could not make its stream.
+        pub const IMAGE: u32 = 1;
+        /// An exec that could not be noted in [`super::super::execs::FILE`].
+        pub const EXEC: u32 = 2;
+        /// One that failed.
+        pub const TAKEN_BACK: u32 = 3;
+    }
+
+    /// One of them; numbers of processes are those of their own namespace.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug)]
+    pub struct Entry {
+        /// [`kind`]; written last.
+        pub kind: u32,
+        /// Error number of the call that failed.
+        pub errno: u32,
+        /// The process.
+        pub pid: u32,
+        /// Zero.
+        pub reserved: u32,
+        /// When.
+        pub ticks: u64,
+        /// Name of the stream of the process that it was forked from, zero-terminated; empty where the guest came by exec.
+        pub parent: [u8; 64],
+        /// What it executes, zero-terminated; may be cut.
+        pub path: [u8; 424],
+    }
+
+    /// The file.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug)]
+    pub struct Table {
+        /// Process images in which the guest began, with a stream or without.
+        pub images: u64,
+        /// Entries that were wanted: there may be more than [`ENTRIES`].
+        pub count: u64,
+        /// Zero.
+        pub reserved: [u64; 62],
+        /// The entries.
+        pub entries: [Entry; ENTRIES],
+    }
+
+    const _: () = assert!(BYTES == 64 << 10);
+}
+
 /// How a guest waits for a thaw that reads its stream meanwhile.
 pub mod follow {
     /// The first eight bytes of [`super::attach::LOCK`] are a number that changes so often while the recorder runs.

@@ -11,7 +11,7 @@ mod release;
 mod safe;
 mod target;
 
-use crate::record::{self, Existing, FreeStacks, Phase, Recording, Stopped};
+use crate::record::{self, Existing, FreeStacks, Phase, Recording, Stopped, unseen};
 use call::{Borrowed, Failed};
 use heap_wire::attach::{Attach, BYTES, LOCK, PLACES, Place, VERSION, answer};
 use model::{Error, Exit, Nanos, Result, shown};
@@ -84,6 +84,7 @@ pub fn run(plan: &Plan, version: &str, progress: &mut dyn FnMut(Phase)) -> Resul
         let mut recording = record::begin(version, target.command.clone(), target.cwd.clone(), &clock);
         recording.attached = true;
         recording.write(&directory)?;
+        unseen::begin(&directory)?;
         let mut stopped = Stopped::default();
         let hooks = attach(plan, &mut target, &directory, &mut stopped)?;
         Ok((lock, recording, hooks, stopped))
@@ -106,6 +107,8 @@ pub fn run(plan: &Plan, version: &str, progress: &mut dyn FnMut(Phase)) -> Resul
     recording.ticks_per_second = Some(clock.rate());
     // A stream that a process still has mapped must not be cut.
     record::finish(&directory, &held)?;
+    let without = unseen::end(&directory, &held)?;
+    (recording.unseen, recording.missing) = (without.unseen, without.missing);
     recording.write(&directory)?;
     record::share(&directory);
     Ok(recording)

@@ -3,7 +3,8 @@
 //! A recording is a directory: `recording.json` and one `PID-N.stream` for each process image. The streams are complete at any moment, so a recording
 //! whose thaw was killed is read as far as it goes.
 
-mod unseen;
+mod missed;
+pub(crate) mod unseen;
 
 pub use unseen::Unseen;
 pub(crate) use unseen::warnings as unseen_warnings;
@@ -15,6 +16,7 @@ use os::spawn::{Ended, Launch, Orphan, Stream};
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -46,8 +48,19 @@ pub struct Plan {
     pub sample: Option<Sample>,
     /// What is kept.
     pub keep: Keep,
+    /// Where the program's standard output goes.
+    pub stdout: Output,
     /// The guest.
     pub agent: PathBuf,
+}
+
+/// Where a recorded program's standard output goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Where thaw's goes.
+    Stdout,
+    /// Where thaw's standard error goes: thaw's own output is a document that nothing may be mixed into.
+    Stderr,
 }
 
 /// What is kept of a run.
@@ -132,6 +145,9 @@ pub struct Recording {
     /// Processes that were started and left none.
     #[serde(default)]
     pub unseen: Vec<Unseen>,
+    /// How many more began to be recorded and left nothing.
+    #[serde(default)]
+    pub missing: u64,
     /// Processes that were still running when recording ended.
     pub running: Vec<u32>,
 }
@@ -239,6 +255,9 @@ pub fn run(plan: &Plan, version: &str, progress: &mut dyn FnMut(Phase)) -> Resul
         return Err(Error::new(Exit::Usage, "samples would be too far apart", format!("{} bytes", sample.bytes))
             .hint("1GiB is the most: --sample 1GiB"));
     }
+    if let Some(Ok(program)) = plan.command.first().map(|name| os::spawn::resolve_program(name)) {
+        unseen::refuse_sanitized(&program)?;
+    }
     let clock = Clock::start()?;
     let directory = make_directory(&plan.output, plan.existing)?;
     let command = plan.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
@@ -264,7 +283,8 @@ pub fn run(plan: &Plan, version: &str, progress: &mut dyn FnMut(Phase)) -> Resul
     if streams + *summed.as_ref().unwrap_or(&1) == 0 {
         recording.nothing = Some(why_nothing(plan));
     }
-    recording.unseen = unseen::end(&directory, &recording.running)?;
+    let without = unseen::end(&directory, &recording.running)?;
+    (recording.unseen, recording.missing) = (without.unseen, without.missing);
     recording.write(&directory)?;
     share(&directory);
     summed.map(|_| recording)
@@ -367,6 +387,7 @@ pub(crate) fn begin(version: &str, command: Vec<String>, cwd: String, clock: &Cl
         max_rss_bytes: None,
         nothing: None,
         unseen: Vec::new(),
+        missing: 0,
         running: Vec::new(),
     }
 }
@@ -399,6 +420,11 @@ pub(crate) fn make_directory(path: &Path, existing: Existing) -> Result<PathBuf>
 fn start(plan: &Plan, directory: &Path, progress: &mut dyn FnMut(Phase), beside: &mut Beside<'_>) -> Result<Ended> {
     let mut launch = Launch::new(&plan.command);
     launch.stdin = Stream::Inherit;
+    if plan.stdout == Output::Stderr {
+        let stderr = std::io::stderr().as_fd().try_clone_to_owned();
+        let cannot = |cause| Error::new(Exit::Machine, "cannot pass standard error on", "stderr").because(cause);
+        launch.stdout = Stream::Fd(stderr.map_err(cannot)?);
+    }
     launch.env = environment(plan, directory);
     if plan.keep != Keep::Events {
         // For days: what the program does is worth more than its recording.

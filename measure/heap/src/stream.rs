@@ -297,7 +297,7 @@ impl Reader {
         let recording = Recording::read(directory)?;
         // Where nothing was recorded, one reason is enough.
         let unseen = if recording.nothing.is_none() { &recording.unseen[..] } else { &[] };
-        let mut warnings = unseen_warnings(unseen);
+        let mut warnings = unseen_warnings(unseen, recording.missing);
         let cannot = |cause| Error::on(Exit::Data, "cannot read the recording", directory).because(cause);
         let mut found = Vec::new();
         for entry in std::fs::read_dir(directory).map_err(cannot)? {

@@ -268,6 +268,7 @@ fn a_thaw_of_its_own() {
         frees: heap::record::FreeStacks::Without,
         sample: None,
         keep: Keep::Sums { ahead: Bytes(AHEAD) },
+        stdout: heap::record::Output::Stdout,
         agent: agent.into(),
     };
     heap::record::run(&plan, "test", &mut |_| {}).unwrap();
