@@ -414,6 +414,7 @@ mod tests {
             flags,
             offset,
             address,
+            physical: address,
             file_len: len,
             memory_len: len,
             align: PAGE,
