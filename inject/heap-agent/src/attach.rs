@@ -32,6 +32,9 @@ pub static THAW_HEAP_ATTACH: Shared = Shared(UnsafeCell::new(Attach {
     errno: 0,
     count: 0,
     reserved: 0,
+    sample: 0,
+    seed: 0,
+    ahead: 0,
     directory: [0; 1024],
     places: [Place { at: 0, was: [0; 8], is: [0; 8] }; PLACES],
 }));
@@ -92,7 +95,7 @@ fn begin(shared: &mut Attach) -> u32 {
     }
     ATTACHED.store(true, Relaxed);
     let length = shared.directory.iter().position(|byte| *byte == 0).unwrap_or(0);
-    if !state::attach(shared.directory.get(..length).unwrap_or(&[]), shared.depth as usize, shared.options) {
+    if !state::attach(shared.directory.get(..length).unwrap_or(&[]), shared) {
         shared.errno = file::errno();
         return answer::FILE;
     }

@@ -8,6 +8,7 @@ use crate::text::{self, Text};
 use crate::{cache, file, real, sys, tls};
 use core::ffi::c_char;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use heap_wire::attach::Attach;
 use heap_wire::{option, origin, tier};
 
 const NEW: u32 = 0;
@@ -85,7 +86,7 @@ fn begin() -> bool {
 }
 
 /// Sets everything up anew in a running program, in which no thread is in a hook. `false`: there is no stream, see [`file::errno`].
-pub fn attach(directory: &[u8], depth: usize, options: u32) -> bool {
+pub fn attach(directory: &[u8], wanted: &Attach) -> bool {
     let began = sys::monotonic_ns();
     PHASE.store(BUSY, Relaxed);
     file::close();
@@ -93,14 +94,17 @@ pub fn attach(directory: &[u8], depth: usize, options: u32) -> bool {
     cache::forget(cache::Ids::Restart);
     module::forget();
     LANE.store(0, Relaxed);
-    DEPTH.store(depth.clamp(1, 127), Relaxed);
-    OPTIONS.store(options, Relaxed);
+    DEPTH.store(wanted.depth.clamp(1, 127) as usize, Relaxed);
+    OPTIONS.store(wanted.options, Relaxed);
+    SAMPLE_BYTES.store(wanted.sample.min(1 << 40), Relaxed);
+    SEED.store(wanted.seed, Relaxed);
+    file::AHEAD_MOST.store(wanted.ahead, Relaxed);
     let mut text = Text::new();
     text.push(directory);
     let ready = look_around() && file::create(&text, origin::ATTACH, sys::ticks());
     if ready {
         file::note_tier(tier::DETOUR);
-        file::set_up(began, self::depth(), options);
+        file::set_up(began, depth(), wanted.options);
     }
     PHASE.store(if ready { READY } else { OFF }, Release);
     ready

@@ -155,6 +155,9 @@ pub mod mark {
     pub const BOUNDS: u32 = 3;
     /// First id of an address.
     pub const FIRST_PC: u32 = 4;
+    /// A return address that is none, between two frames of a stack: the inner one has no unwind data and no frame pointer of its own, so that its
+    /// caller, and maybe more, is not there. No code lies in the first page.
+    pub const SKIPPED: u64 = 2;
 }
 
 /// How the process came to be.
@@ -368,7 +371,7 @@ pub mod follow {
 /// What thaw and the guest tell each other where the guest comes into a running program: the guest's exported `THAW_HEAP_ATTACH`.
 pub mod attach {
     /// Version of this agreement.
-    pub const VERSION: u32 = 2;
+    pub const VERSION: u32 = 3;
     /// Most places of code: the C library's, and those of allocators inside of the program.
     pub const PLACES: usize = 160;
     /// In the recording's directory, locked as long as its recorder lives.
@@ -427,6 +430,12 @@ pub mod attach {
         pub count: u32,
         /// Zero.
         pub reserved: u32,
+        /// thaw: mean bytes between sampled blocks; 0: all are recorded.
+        pub sample: u64,
+        /// thaw: what random numbers begin with; 0: with the time.
+        pub seed: u64,
+        /// thaw: how many bytes of chunks may wait to be read; 0: nobody reads while this is written.
+        pub ahead: u64,
         /// thaw: the recording's directory, zero-terminated.
         pub directory: [u8; 1024],
         /// guest: the places.

@@ -249,12 +249,7 @@ pub fn find_agent(thaw: &Path) -> Result<PathBuf> {
 /// # Errors
 /// The directory cannot be made; the program cannot be started; another machine than x86-64.
 pub fn run(plan: &Plan, version: &str, progress: &mut dyn FnMut(Phase)) -> Result<Recording> {
-    if let Some(sample) = &plan.sample
-        && sample.bytes > SAMPLE_MAX
-    {
-        return Err(Error::new(Exit::Usage, "samples would be too far apart", format!("{} bytes", sample.bytes))
-            .hint("1GiB is the most: --sample 1GiB"));
-    }
+    check_sample(plan.sample)?;
     if let Some(Ok(program)) = plan.command.first().map(|name| os::spawn::resolve_program(name)) {
         unseen::refuse_sanitized(&program)?;
     }
@@ -290,8 +285,21 @@ pub fn run(plan: &Plan, version: &str, progress: &mut dyn FnMut(Phase)) -> Resul
     summed.map(|_| recording)
 }
 
+/// # Errors
+/// Samples would be too far apart to count with.
+pub(crate) fn check_sample(sample: Option<Sample>) -> Result<()> {
+    match sample {
+        Some(sample) if sample.bytes > SAMPLE_MAX => {
+            let apart = format!("{} bytes", sample.bytes);
+            Err(Error::new(Exit::Usage, "samples would be too far apart", apart)
+                .hint("1GiB is the most: --sample 1GiB"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// What is done beside the program while it runs.
-struct Beside<'a> {
+pub(crate) struct Beside<'a> {
     aggregator: Option<Aggregator>,
     /// Until all is read, the guests know that they are read.
     _heart: Option<Heart>,
@@ -301,7 +309,7 @@ struct Beside<'a> {
 }
 
 impl<'a> Beside<'a> {
-    fn new(keep: Keep, directory: &Path, clock: &'a Clock) -> Result<Self> {
+    pub(crate) fn new(keep: Keep, directory: &Path, clock: &'a Clock) -> Result<Self> {
         let aggregator = match keep {
             Keep::Events => None,
             Keep::Sums { .. } => Some(Aggregator::new(directory, clock.ticks)?),
@@ -310,14 +318,14 @@ impl<'a> Beside<'a> {
         Ok(Self { aggregator, _heart: heart, clock, failed: None })
     }
 
-    fn poll(&mut self) {
+    pub(crate) fn poll(&mut self) {
         if let Some(aggregator) = self.aggregator.as_mut().filter(|_| self.failed.is_none()) {
             self.failed = aggregator.poll(self.clock).err();
         }
     }
 
     /// How many streams were added up.
-    fn end(mut self, running: &[u32]) -> Result<usize> {
+    pub(crate) fn end(mut self, running: &[u32]) -> Result<usize> {
         if let Some(failed) = self.failed.take() {
             return Err(failed);
         }

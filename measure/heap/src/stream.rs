@@ -28,7 +28,7 @@ pub use crate::stack::{Address, End, StackId, Stacks};
 pub(crate) use brief::{Brief, Deed};
 pub(crate) use follow::{process_of, punch};
 pub(crate) use sample::SAMPLE_MAX;
-pub use sample::variance;
+pub use sample::{variance, variance_of};
 
 use crate::aggregate;
 use crate::finish::{self, Blocks, Known};

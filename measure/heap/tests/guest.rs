@@ -711,3 +711,25 @@ fn names_are_those_of_the_library_that_is_loaded_now() {
         assert_eq!(of_libraries, BTreeMap::from([(7001, ROUNDS), (7002, ROUNDS)]));
     }
 }
+
+/// Code without unwind data and without a frame pointer hides its caller: the stack says that frames are missing there, and the summary counts it.
+#[test]
+fn a_skipped_frame_is_marked() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("skipping", &["-fno-omit-frame-pointer", "-fno-optimize-sibling-calls", "-no-pie"]);
+    let recorded = bench.record(&[program]);
+    let mut events = recorded.reader.events(heap::stream::ProcessId(0)).unwrap();
+    let mut seen = Vec::new();
+    while let Some(event) = events.next().unwrap() {
+        if let What::Alloc { size: size @ 7001..=7002, .. } = event.what {
+            let gaps = events.stacks().frames(event.stack.unwrap()).map(heap::stack::Address::is_gap);
+            seen.push((size, gaps.enumerate().filter(|(_, gap)| *gap).map(|(index, _)| index).collect::<Vec<_>>()));
+        }
+    }
+    assert_eq!(seen, [(7001, vec![1]), (7002, vec![]), (7001, vec![1])]);
+    assert_eq!(recorded.only().skipped_stacks, 2);
+    let said = |text: &str| text.contains("2 of ") && text.contains(heap::stack::GAP);
+    assert!(recorded.report.warnings.iter().any(|warning| said(&warning.text)), "{:#?}", recorded.report.warnings);
+    let leaks = recorded.only().leaks.iter().flat_map(|leak| &leak.stack).flat_map(|frame| &frame.functions);
+    assert!(leaks.into_iter().any(|function| function == heap::stack::GAP));
+}
