@@ -78,6 +78,9 @@ export const labels = computed<Labels>(() => ({ frames: heapPage.value!.frames, 
 export const heapTerms = computed(() => termsAbout(typed.value, ["function", "file"]));
 export const matches = computed(() => matchesOf(labels.value, heapTerms.value));
 
+/** Whether no stack of any process passes the filter. */
+export const heapMatchesNothing = (): boolean => recording.value !== null && heapTerms.value.length > 0 && processesInSight.value.length > 0 && tree.value.total[1][0] === 0;
+
 const inSight = computed<Loaded>(() => {
   const processes = processesInSight.value;
   const parts = processes.map((process) => loaded(process.stacks, ownOf(process, mode.value, mode.value === "at" ? atUs.value : 0)));

@@ -7,9 +7,9 @@ import { HEAP_VIEWS, MEMORY_VIEWS, type ViewName } from "./logic/address.ts";
 import { FIELDS } from "./logic/filter.ts";
 import { harmless, splitPath } from "./logic/format.ts";
 import { HELP, followKeys, helpOpen } from "./keys.ts";
-import { followHeap } from "./heapstate.ts";
-import { followMemory } from "./memorystate.ts";
-import { drawings, filterText, followAddress, followTouched, followTrace, page, theme, toggleTheme, view, views, type Page } from "./state.ts";
+import { followHeap, heapMatchesNothing } from "./heapstate.ts";
+import { followMemory, memoryMatchesNothing } from "./memorystate.ts";
+import { startMatchesNothing, drawings, filterText, followAddress, followTouched, followTrace, page, theme, toggleTheme, view, views, type Page } from "./state.ts";
 import type { PackedHeapPage } from "./types/heap.ts";
 import type { PackedMemoryPage } from "./types/memory.ts";
 import type { Comparison, ReportDocument } from "./types/document.ts";
@@ -20,6 +20,7 @@ import { FileView } from "./views/file.tsx";
 import { FilesView } from "./views/files.tsx";
 import { ProcessesView } from "./views/processes.tsx";
 import { TouchView } from "./views/touch.tsx";
+import { HeapAnswerView } from "./views/heapanswer.tsx";
 import { HeapView } from "./views/heap.tsx";
 import { HeapTreeView } from "./views/heaptree.tsx";
 import { FlameView } from "./views/heapflame.tsx";
@@ -30,14 +31,14 @@ import { MemoryView } from "./views/memory.tsx";
 import { TimeView } from "./views/memorytime.tsx";
 
 const TITLES: Record<ViewName, readonly [string, () => JSX.Element | null]> = {
-  answer: ["Answer", AnswerView],
+  answer: ["Answer", () => (views.value === HEAP_VIEWS ? <HeapAnswerView /> : <AnswerView />)],
   runs: ["Runs", RunsView],
   disk: ["Disk", DiskView],
   file: ["File", FileView],
   files: ["Files", FilesView],
   processes: ["Processes", ProcessesView],
   touch: ["Needed bytes", TouchView],
-  heap: ["Heap", HeapView],
+  heap: ["Over time", HeapView],
   tree: ["Tree", HeapTreeView],
   flame: ["Flame graph", FlameView],
   slop: ["Slop", SlopView],
@@ -55,6 +56,8 @@ interface Kind {
   readonly filter: JSX.Element;
   /** Unpacks what is behind the first look. */
   readonly follow: () => void;
+  /** Whether the filter lets nothing pass; `false` while that is not known. */
+  readonly matchesNothing: () => boolean;
 }
 let kind: Kind;
 
@@ -75,6 +78,7 @@ function load(): Kind {
       followTrace(embedded("thaw-events"));
       followTouched(embedded("thaw-touched"));
     },
+    matchesNothing: startMatchesNothing,
   };
 }
 
@@ -87,13 +91,13 @@ function starts(): Page {
 function ofHeap(text: string): Kind {
   const packed = JSON.parse(text) as PackedHeapPage;
   views.value = HEAP_VIEWS;
-  return { program: splitPath(packed.recordings[0]?.command[0] ?? "heap")[1], placeholder: "filter: function:parse file:libc -std::", fields: "function, file (the object)", filter: HEAP_FILTER, follow: () => followHeap(packed) };
+  return { program: splitPath(packed.recordings[0]?.command[0] ?? "heap")[1], placeholder: "filter: function:parse file:libc -std::", fields: "function, file (the object)", filter: HEAP_FILTER, follow: () => followHeap(packed), matchesNothing: heapMatchesNothing };
 }
 
 function ofMemory(text: string): Kind {
   const packed = JSON.parse(text) as PackedMemoryPage;
   views.value = MEMORY_VIEWS.filter((name) => (name === "time" ? packed.watches.length > 0 : packed.trees.length > 0 || packed.watches.length === 0));
-  return { program: splitPath(packed.name)[1], placeholder: "filter: js -cached process:Main", fields: "file (the path), process", filter: MEMORY_FILTER, follow: () => followMemory(packed) };
+  return { program: splitPath(packed.name)[1], placeholder: "filter: js -cached process:Main", fields: "file (the path), process", filter: MEMORY_FILTER, follow: () => followMemory(packed), matchesNothing: memoryMatchesNothing };
 }
 
 const START_FILTER = (
@@ -125,6 +129,11 @@ function App(): JSX.Element {
       <main>
         <div id={`view-${view.value}`} role="tabpanel" aria-labelledby={`tab-${view.value}`} data-view={view.value}>
           <Guard key={view.value}>
+            {nothingMatches() && (
+              <p class="none" role="status" data-part="nomatch">
+                Nothing matches the filter “{harmless(filterText.value)}”. <button type="button" onClick={() => (filterText.value = "")}>empty it</button>
+              </p>
+            )}
             <View />
           </Guard>
         </div>
@@ -132,6 +141,11 @@ function App(): JSX.Element {
       <Help />
     </>
   );
+}
+
+/** Whether there is a filter, and nothing of what the page holds passes it. */
+function nothingMatches(): boolean {
+  return filterText.value.trim() !== "" && kind.matchesNothing();
 }
 
 /** A view that fails says so; the others stay. */

@@ -47,8 +47,12 @@ export function kept(name: string, first: string, allowed?: readonly string[]): 
   return value;
 }
 
+/** Names of ranges in the address. */
+const rangeNames: string[] = [];
+
 /** The visible range of an axis; `null`: all of it. */
 export function keptRange(name: string): Signal<Range | null> {
+  rangeNames.push(name);
   const value = signal<Range | null>(null);
   remembered.push({
     name,
@@ -123,6 +127,12 @@ export function chooseFile(path: string): void {
   chosenFile.value = path;
 }
 
+/** What an address says of visible parts. */
+const rangesOf = (text: string): string => {
+  const { values } = parseAddress(text, views.value);
+  return JSON.stringify(rangeNames.map((name) => values[name] ?? ""));
+};
+
 const address = computed(() =>
   addressText({ view: view.value, values: Object.fromEntries(remembered.map((it) => [it.name, it.write()])) }),
 );
@@ -161,7 +171,9 @@ export function followAddress(): void {
       }
     }
     waiting = setTimeout(() => {
-      if (location.hash !== text && !(location.hash === "" && text === `#${views.value[0]}`)) writeAddress(text, "replaceState");
+      if (location.hash === text || (location.hash === "" && text === `#${views.value[0]}`)) return;
+      // Another part of a picture is a place to come back to; a word of the filter that is being typed is none.
+      writeAddress(text, rangesOf(location.hash) === rangesOf(text) ? "replaceState" : "pushState");
     }, 120);
   });
 }
@@ -313,6 +325,13 @@ export const masks = computed<Masks>(() => ({ requests: requestMask.value, fills
 function mask(touches: Touches | undefined, kinds: readonly number[]): Uint8Array {
   if (touches === undefined) return new Uint8Array(0);
   return sieve.value === null ? new Uint8Array(touches.count).fill(1) : sieveTouches(sieve.value, touches, kinds);
+}
+
+/** Whether no event of the trace passes the filter; `false` while there are no events to ask, and for words about other views. */
+export function startMatchesNothing(): boolean {
+  const about = view.value === "touch" ? touchTerms.value : terms.value;
+  if (about.length === 0 || opened.value === null || view.value === "touch") return false;
+  return [requestMask.value, fillMask.value, askMask.value].every((passing) => !passing.includes(1)) && touched.value !== null;
 }
 
 /** Fair shares of the waiting time, made once per trace. */

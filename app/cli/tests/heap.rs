@@ -33,6 +33,10 @@ fn a_program_is_recorded_and_summed_up() {
     assert_eq!(json["schema"], "thaw.heap-run/1");
     assert_eq!(json["recording"]["finished"], true);
     assert_eq!(json["report"]["processes"][0]["inconsistencies"], 0);
+    // What the program prints is no part of the document.
+    let echo = ["heap", "run", "--force", "--json", "-o", "ls.heap", "--", "echo", "not a document"];
+    let said = scratch.thaw(echo).exits(0).complains("not a document");
+    assert_eq!(said.json()["recording"]["code"], 0);
 }
 
 #[test]
@@ -143,6 +147,24 @@ fn many_processes_are_counted() {
     let script = "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22; do /bin/echo; done";
     scratch.thaw(["heap", "run", "--", "sh", "-c", script]).exits(0).says("that allocated less (--json)");
     scratch.thaw(["heap", "report"]).exits(0).says("that allocated less (--json)");
+}
+
+#[test]
+fn small_processes_of_a_tree_are_one_line() {
+    if !guest() {
+        return;
+    }
+    let scratch = Scratch::new();
+    scratch.write("large.c", "#include <stdlib.h>\nint main(void) { free(malloc(100 << 20)); return 0; }\n");
+    let (program, source) = (scratch.path("large"), scratch.path("large.c"));
+    if !testing::compiled(Command::new("cc").args(["-O0", "-o"]).arg(&program).arg(&source)) {
+        return;
+    }
+    let script = format!("/bin/echo; /bin/echo; {}", program.display());
+    let said = scratch.thaw(["heap", "run", "--", "sh", "-c", &script]).exits(0);
+    let rows = said.out().lines().filter(|line| line.contains("/bin/echo") || line.contains("dash")).count();
+    assert_eq!(rows, 0, "{}", said.out());
+    said.says("large").says("processes that allocated less (--json): ");
 }
 
 #[test]

@@ -20,6 +20,7 @@ mod names;
 mod notes;
 mod relocation;
 pub mod relr;
+mod sanitizer;
 mod symbol;
 mod version;
 
@@ -29,6 +30,7 @@ pub use image::{Class, Dynamic, Image, Order, SectionHead, Segment};
 pub use names::{Meaning, machine_name, meaning, relative_type, relocation_name};
 pub use notes::build_id;
 pub use relocation::{Relocation, Relocations, Role};
+pub use sanitizer::sanitizer;
 pub use symbol::{Symbol, SymbolTable};
 
 use model::{Bytes, FileOffset};

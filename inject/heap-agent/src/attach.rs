@@ -10,7 +10,7 @@ use crate::hooks::{self, Hook};
 use crate::inner::{self, Told};
 use crate::real::{self, Real};
 use crate::symbols::{self, Which};
-use crate::{file, lane, module, partition, state};
+use crate::{file, lane, missed, module, partition, state};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering::*};
 use heap_wire::attach::{Attach, BYTES, PLACES, Place, VERSION, answer};
@@ -32,6 +32,9 @@ pub static THAW_HEAP_ATTACH: Shared = Shared(UnsafeCell::new(Attach {
     errno: 0,
     count: 0,
     reserved: 0,
+    sample: 0,
+    seed: 0,
+    ahead: 0,
     directory: [0; 1024],
     places: [Place { at: 0, was: [0; 8], is: [0; 8] }; PLACES],
 }));
@@ -75,6 +78,7 @@ pub unsafe extern "C" fn thaw_heap_detach() {
     }
     lane::wipe_all();
     file::close();
+    missed::unmap();
     shared.answer = answer::NONE;
 }
 
@@ -91,7 +95,7 @@ fn begin(shared: &mut Attach) -> u32 {
     }
     ATTACHED.store(true, Relaxed);
     let length = shared.directory.iter().position(|byte| *byte == 0).unwrap_or(0);
-    if !state::attach(shared.directory.get(..length).unwrap_or(&[]), shared.depth as usize, shared.options) {
+    if !state::attach(shared.directory.get(..length).unwrap_or(&[]), shared) {
         shared.errno = file::errno();
         return answer::FILE;
     }
@@ -112,14 +116,15 @@ fn meaning(real: &Real) -> usize {
     symbols::find(real.name(), Which::Other)
 }
 
-/// Memory that is no heap, forks and thread names: functions of the C library.
-static SYSTEM: [Hook; 8] = [
+/// Memory that is no heap, forks, objects that go, and thread names: functions of the C library.
+static SYSTEM: [Hook; 9] = [
     Hook { real: &real::MMAP, entry: hooks::enter_mmap },
     Hook { real: &real::MUNMAP, entry: hooks::enter_munmap },
     Hook { real: &real::MREMAP, entry: hooks::enter_mremap },
     Hook { real: &real::SBRK, entry: hooks::enter_sbrk },
     Hook { real: &real::BRK, entry: hooks::enter_brk },
     Hook { real: &real::FORK, entry: hooks::enter_fork },
+    Hook { real: &real::DLCLOSE, entry: hooks::enter_dlclose },
     Hook { real: &real::PRCTL, entry: hooks::enter_prctl },
     Hook { real: &real::SET_NAME, entry: hooks::enter_setname },
 ];

@@ -87,6 +87,15 @@ pub unsafe fn rule(header: *const u8, pc: u64) -> Rule {
     }
 }
 
+/// Whether an entry of unwind information covers this address.
+///
+/// # Safety
+/// As [`rule`].
+pub unsafe fn covers(header: *const u8, pc: u64) -> bool {
+    // SAFETY: the caller vouches.
+    unsafe { find(header, pc).is_some_and(|entry| evaluate(entry, pc) != Some(Rule::GUESS)) }
+}
+
 /// Reads little-endian values, LEB128 and encoded pointers. Within mapped unwind information, whose lengths bound it.
 #[derive(Clone, Copy)]
 struct Cursor {

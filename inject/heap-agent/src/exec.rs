@@ -4,6 +4,7 @@
 //! Nothing is allocated: a changed environment is on the stack, as the C library's own lists of arguments are. In the child of a `vfork` all of
 //! this happens in the parent's memory.
 
+use crate::missed::{self, Told};
 use crate::real::{self, Real};
 use crate::text::{self, Text};
 use crate::{desk, file, module, sys};
@@ -145,18 +146,21 @@ unsafe fn with_environment<R>(list: Words, go: impl FnOnce(Words) -> R) -> R {
     })
 }
 
-/// Notes in the recording's directory that a process becomes a program. `ticks` 0: it did not.
-fn note(pid: u32, ticks: u64, path: &[u8]) {
-    let Some(own) = own() else { return };
-    let Some(at) = own.options.bytes().windows(4).position(|word| word == b"dir=") else { return };
+/// Notes in the recording's directory that a process becomes a program, itself or at thaw's desk; where neither can be reached, in the table
+/// of what is missed. `ticks` 0: it did not.
+fn note(pid: u32, ticks: u64, path: &[u8]) -> Option<Told> {
+    let own = own()?;
+    let at = own.options.bytes().windows(4).position(|word| word == b"dir=")?;
     let directory = own.options.bytes().get(at + 4..).unwrap_or(&[]);
     let mut name = Text::<{ file::PATH_MAX }>::new();
     name.push(directory);
     name.push(b"/");
     name.push(heap_wire::execs::FILE);
     let opened = sys::open(name.with_zero(), sys::O_WRONLY | sys::O_APPEND | sys::O_NOFOLLOW | sys::O_CLOEXEC, 0);
-    if opened.is_err_and(|errno| !desk::may_help(errno)) {
-        return;
+    if let Err(errno) = opened
+        && !desk::may_help(errno)
+    {
+        return missed::tell_exec(pid, path, errno);
     }
     let mut line = Text::<{ file::PATH_MAX + 64 }>::new();
     line.push_number(pid.into());
@@ -173,9 +177,12 @@ fn note(pid: u32, ticks: u64, path: &[u8]) {
         Ok(fd) => {
             sys::write(fd, line.with_zero());
             sys::close(fd);
+            None
         }
-        // Where thaw cannot be reached, nothing is noted, as where the directory is gone.
-        Err(_) => drop(desk::ask(directory, heap_wire::desk::NOTE, 0, line.with_zero())),
+        Err(_) => match desk::ask(directory, heap_wire::desk::NOTE, 0, line.with_zero()) {
+            Ok(_) => None,
+            Err(errno) => missed::tell_exec(pid, path, errno),
+        },
     }
 }
 
@@ -185,10 +192,13 @@ fn note(pid: u32, ticks: u64, path: &[u8]) {
 /// As [`variable`].
 unsafe fn become_program(path: &[u8], environment: Words, call: impl FnOnce(Words) -> c_int) -> c_int {
     let pid = sys::pid();
-    note(pid, sys::ticks(), path);
+    let told = note(pid, sys::ticks(), path);
     // SAFETY: the caller vouches.
     let failed = unsafe { with_environment(environment, call) };
-    note(pid, 0, path);
+    match told {
+        Some(told) => missed::take_back(told),
+        None => _ = note(pid, 0, path),
+    }
     failed
 }
 

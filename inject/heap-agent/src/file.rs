@@ -4,6 +4,7 @@
 //! so that growing never brings SIGXFSZ. The descriptor is checked before each use, because programs close what they do not know.
 
 use crate::desk;
+use crate::missed;
 use crate::sys::{self, Fd};
 use crate::text::Text;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
@@ -89,7 +90,13 @@ pub fn create(directory: &Text<PATH_MAX>, from: u32, ticks: u64) -> bool {
     if let Some(place) = paths.directory.get_mut(..bytes.len()) {
         place.copy_from_slice(bytes);
     }
-    make(from, ticks, &[])
+    missed::map(bytes);
+    missed::count_image();
+    let made = make(from, ticks, &[]);
+    if !made {
+        missed::tell_image(&[], errno());
+    }
+    made
 }
 
 /// Closes the stream of an earlier recording of this process, or that of the parent.
@@ -113,7 +120,19 @@ pub fn create_for_child(fork_ticks: u64) -> bool {
     parent.push(paths.path.get(paths.name.0..paths.name.1).unwrap_or(&[]));
     close();
     let ticks = if fork_ticks == 0 { sys::ticks() } else { fork_ticks };
-    make(origin::FORK, ticks, parent.bytes())
+    missed::count_image();
+    let made = make(origin::FORK, ticks, parent.bytes());
+    if !made {
+        missed::tell_image(parent.bytes(), errno());
+        // A child of this one is said to be of the last that has a stream.
+        // SAFETY: called while the state is being set up.
+        let paths = unsafe { &mut *PATHS.0.get() };
+        paths.name.1 = paths.name.0 + parent.bytes().len();
+        if let Some(place) = paths.path.get_mut(paths.name.0..paths.name.1) {
+            place.copy_from_slice(parent.bytes());
+        }
+    }
+    made
 }
 
 fn make(from: u32, ticks: u64, parent: &[u8]) -> bool {

@@ -77,6 +77,7 @@ entry! {
     munmap, enter_munmap => do_munmap, ["mov rdx, [rsp]", "lea rcx, [rsp + 8]", "mov r8, rbp"];
     sbrk, enter_sbrk => do_sbrk, ["mov rsi, [rsp]", "lea rdx, [rsp + 8]", "mov rcx, rbp"];
     brk, enter_brk => do_brk, ["mov rsi, [rsp]", "lea rdx, [rsp + 8]", "mov rcx, rbp"];
+    dlclose, enter_dlclose => do_dlclose, [];
     fork, enter_fork => do_fork, ["mov rdi, [rsp]", "lea rsi, [rsp + 8]", "mov rdx, rbp"];
     thaw_pool_alloc, enter_pool_alloc => do_pool_alloc, ["mov rdx, [rsp]", "lea rcx, [rsp + 8]", "mov r8, rbp"];
     thaw_pool_free, enter_pool_free => do_pool_free, ["mov rsi, [rsp]", "lea rdx, [rsp + 8]", "mov rcx, rbp"];
@@ -357,6 +358,7 @@ pub unsafe fn freed(lane: &mut Lane, caller: Caller, block: Block) {
         // SAFETY: the caller vouches.
         unsafe { lane.event_with_stack(event, caller) };
     } else {
+        lane.loader_calls(caller);
         lane.event(event);
     }
 }
@@ -626,6 +628,21 @@ unsafe extern "C" fn do_fork(pc: u64, sp: u64, rbp: u64) -> c_int {
         state::ready();
     }
     pid
+}
+
+/// Before another thread can load an object where this one was, what is known of its addresses must go.
+unsafe extern "C" fn do_dlclose(handle: *mut c_void) -> c_int {
+    type Close = unsafe extern "C" fn(*mut c_void) -> c_int;
+    if real::DLCLOSE.address() == 0 {
+        // Before glibc 2.34 it is in a library of its own, which may have come later.
+        real::DLCLOSE.set(crate::symbols::find(real::DLCLOSE.name(), crate::symbols::Which::Other));
+    }
+    // SAFETY: the type of dlclose.
+    let Some(real) = (unsafe { real::DLCLOSE.get::<Close>() }) else { return -1 };
+    // SAFETY: what the program asked for.
+    let result = unsafe { real(handle) };
+    state::objects_changed();
+    result
 }
 
 unsafe extern "C" fn do_setname(thread: usize, name: *const c_char, pc: u64, sp: u64, rbp: u64) -> c_int {

@@ -52,6 +52,8 @@ pub struct Lane {
     pub gap: Gap,
     /// The loader called an allocator last: objects may have come or gone.
     loader: u64,
+    /// [`state::unloaded`] when the remembered stack was taken.
+    unloaded: u32,
     chunk: *mut u8,
     chunk_bytes: usize,
     id: u32,
@@ -356,16 +358,30 @@ impl Lane {
     /// `caller` is the true state of the calling thread.
     #[inline(always)]
     pub unsafe fn event_with_stack(&mut self, event: Event, caller: Caller) {
+        // Before the walk: what is known of an address may be of an object that was there before.
+        if !self.loader_calls(caller) && self.loader != 0 {
+            self.loader = 0;
+            state::objects_changed();
+        }
+        let unloaded = state::unloaded();
+        if self.unloaded != unloaded {
+            self.unloaded = unloaded;
+            unwind::forget(self);
+        }
         // SAFETY: the caller vouches.
         let walk = unsafe { unwind::walk(self, caller) };
         let ticks = sys::ticks_after();
         self.write(event, Some(walk), ticks);
-        if caller.pc.wrapping_sub(state::loader().0) < state::loader().1 {
+    }
+
+    /// Whether the dynamic linker calls; if so, objects may have come or gone.
+    #[inline(always)]
+    pub fn loader_calls(&mut self, caller: Caller) -> bool {
+        let calls = caller.pc.wrapping_sub(state::loader().0) < state::loader().1;
+        if calls {
             self.loader = 1;
-        } else if self.loader != 0 {
-            self.loader = 0;
-            state::objects_changed();
         }
+        calls
     }
 
     /// Writes an event alone, stamped with the present.

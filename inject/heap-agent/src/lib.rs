@@ -8,7 +8,7 @@
 //! stack (rules from `cache`, made by `cfi` for the object that `module` finds), `lane` writes the record into a chunk of `file`. `state`
 //! sets it all up, `real` knows the functions behind, `sample` chooses blocks, `objects` hooks what the dynamic linker's choice does not reach,
 //! with `detour`, `inner` what the program brings under other names, `partition` what has none; `exec` hands the recording on to programs that it
-//! executes; `attach` is for programs that run already.
+//! executes; `missed` tells of images that have no stream; `attach` is for programs that run already.
 //!
 //! Built as `libthaw_heap.so` by `dev/agent`. x86-64 only so far; elsewhere it is empty.
 #![cfg_attr(not(test), no_std)]
@@ -37,6 +37,8 @@ mod hooks;
 mod inner;
 #[cfg(target_arch = "x86_64")]
 mod lane;
+#[cfg(target_arch = "x86_64")]
+mod missed;
 #[cfg(target_arch = "x86_64")]
 mod module;
 #[cfg(target_arch = "x86_64")]

@@ -203,6 +203,30 @@ pub fn learn(lane: &mut Lane, pc: u64) -> Option<Known> {
     Some(known)
 }
 
+/// Whether the frame pointer that led from code without unwind information to this return address was not its own: the call before it is of a
+/// function that has unwind information, so it is not the one that the code is in. Calls through pointers and tables tell nothing.
+pub fn is_of_another(ret: u64) -> bool {
+    const CALL: u8 = 0xe8;
+    let is_code = |at: u64, bytes: u64| find(at).filter(|object| at.saturating_add(bytes) <= object.end);
+    if is_code(ret.wrapping_sub(5), 5).is_none() {
+        return false;
+    }
+    // SAFETY: five bytes within a loaded object, before what was just found to be an address in it.
+    let (call, distance) = unsafe { (*((ret - 5) as *const u8), ((ret - 4) as *const i32).read_unaligned()) };
+    let target = ret.wrapping_add_signed(distance.into());
+    let Some(object) = is_code(target, 16).filter(|object| call == CALL && !object.header.is_null()) else {
+        return false;
+    };
+    // SAFETY: sixteen bytes within a loaded object.
+    let code = unsafe { (target as *const [u8; 16]).read() };
+    let code = code.strip_prefix(&[0xf3, 0x0f, 0x1e, 0xfa]).unwrap_or(&code);
+    let code = code.strip_prefix(&[0xf2]).unwrap_or(code);
+    // A jump through a table goes on to anywhere.
+    let is_stub = code.starts_with(&[0xff, 0x25]);
+    // SAFETY: the header of a loaded object.
+    !is_stub && unsafe { cfi::covers(object.header, target) }
+}
+
 /// Describes an object once.
 fn tell(lane: &mut Lane, object: &Object) -> Option<()> {
     for told in &TOLD {

@@ -27,7 +27,7 @@ reals! {
     MALLOC = c"malloc"; CALLOC = c"calloc"; REALLOC = c"realloc"; FREE = c"free"; MEMALIGN = c"memalign";
     POSIX_MEMALIGN = c"posix_memalign"; ALIGNED_ALLOC = c"aligned_alloc"; VALLOC = c"valloc"; PVALLOC = c"pvalloc"; CFREE = c"cfree";
     FREE_SIZED = c"free_sized"; FREE_ALIGNED_SIZED = c"free_aligned_sized"; REALLOCARRAY = c"reallocarray";
-    MMAP = c"mmap"; MUNMAP = c"munmap"; MREMAP = c"mremap"; SBRK = c"sbrk"; BRK = c"brk"; FORK = c"fork"; PRCTL = c"prctl";
+    MMAP = c"mmap"; MUNMAP = c"munmap"; MREMAP = c"mremap"; SBRK = c"sbrk"; BRK = c"brk"; FORK = c"fork"; DLCLOSE = c"dlclose"; PRCTL = c"prctl";
     SET_NAME = c"pthread_setname_np";
     EXECVE = c"execve"; EXECVPE = c"execvpe"; FEXECVE = c"fexecve"; EXECVEAT = c"execveat"; SPAWN = c"posix_spawn"; SPAWNP = c"posix_spawnp";
     NEW = c"_Znwm"; NEW_ARRAY = c"_Znam"; NEW_NOTHROW = c"_ZnwmRKSt9nothrow_t"; NEW_ARRAY_NOTHROW = c"_ZnamRKSt9nothrow_t";

@@ -8,12 +8,15 @@ use crate::text::{self, Text};
 use crate::{cache, file, real, sys, tls};
 use core::ffi::c_char;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use heap_wire::attach::Attach;
 use heap_wire::{option, origin, tier};
 
 const NEW: u32 = 0;
 const BUSY: u32 = 1;
 const READY: u32 = 2;
 const OFF: u32 = 3;
+/// A forked child that could not make its stream; a child of its own is counted all the same.
+const ABSENT: u32 = 4;
 
 static PHASE: AtomicU32 = AtomicU32::new(NEW);
 /// One word that the kernel wipes in a forked child.
@@ -24,6 +27,7 @@ static OPTIONS: AtomicU32 = AtomicU32::new(0);
 static SAMPLE_BYTES: AtomicU64 = AtomicU64::new(0);
 /// What random numbers begin with; 0: with the time.
 static SEED: AtomicU64 = AtomicU64::new(0);
+static UNLOADED: AtomicU32 = AtomicU32::new(0);
 static LOADER_START: AtomicU64 = AtomicU64::new(0);
 static LOADER_BYTES: AtomicU64 = AtomicU64::new(0);
 /// When fork was called; inherited by the child.
@@ -39,10 +43,10 @@ unsafe extern "C" {
 /// Whether events are to be recorded; sets up what is missing. Cheap only where it is rarely called.
 pub fn ready() -> bool {
     match PHASE.load(Acquire) {
-        READY => {
+        phase @ (READY | ABSENT) => {
             // SAFETY: the page of the epoch, which stays mapped.
             let same = unsafe { (*EPOCH.load(Relaxed)).load(Relaxed) } == 1;
-            same || again()
+            if same { phase == READY } else { again(phase) }
         }
         NEW if PHASE.compare_exchange(NEW, BUSY, Acquire, Relaxed).is_ok() => {
             let ready = begin();
@@ -82,7 +86,7 @@ fn begin() -> bool {
 }
 
 /// Sets everything up anew in a running program, in which no thread is in a hook. `false`: there is no stream, see [`file::errno`].
-pub fn attach(directory: &[u8], depth: usize, options: u32) -> bool {
+pub fn attach(directory: &[u8], wanted: &Attach) -> bool {
     let began = sys::monotonic_ns();
     PHASE.store(BUSY, Relaxed);
     file::close();
@@ -90,14 +94,17 @@ pub fn attach(directory: &[u8], depth: usize, options: u32) -> bool {
     cache::forget(cache::Ids::Restart);
     module::forget();
     LANE.store(0, Relaxed);
-    DEPTH.store(depth.clamp(1, 127), Relaxed);
-    OPTIONS.store(options, Relaxed);
+    DEPTH.store(wanted.depth.clamp(1, 127) as usize, Relaxed);
+    OPTIONS.store(wanted.options, Relaxed);
+    SAMPLE_BYTES.store(wanted.sample.min(1 << 40), Relaxed);
+    SEED.store(wanted.seed, Relaxed);
+    file::AHEAD_MOST.store(wanted.ahead, Relaxed);
     let mut text = Text::new();
     text.push(directory);
     let ready = look_around() && file::create(&text, origin::ATTACH, sys::ticks());
     if ready {
         file::note_tier(tier::DETOUR);
-        file::set_up(began, self::depth(), options);
+        file::set_up(began, depth(), wanted.options);
     }
     PHASE.store(if ready { READY } else { OFF }, Release);
     ready
@@ -119,8 +126,8 @@ fn look_around() -> bool {
 
 /// This is a forked child: a stream of its own, and none of what the parent's stream knows.
 #[cold]
-fn again() -> bool {
-    if PHASE.compare_exchange(READY, BUSY, Acquire, Relaxed).is_err() {
+fn again(phase: u32) -> bool {
+    if PHASE.compare_exchange(phase, BUSY, Acquire, Relaxed).is_err() {
         return false;
     }
     let began = sys::monotonic_ns();
@@ -132,7 +139,7 @@ fn again() -> bool {
     if ready {
         file::set_up(began, depth(), OPTIONS.load(Relaxed));
     }
-    PHASE.store(if ready { READY } else { OFF }, Release);
+    PHASE.store(if ready { READY } else { ABSENT }, Release);
     ready
 }
 
@@ -231,14 +238,24 @@ pub fn loader() -> (u64, u64) {
     (LOADER_START.load(Relaxed), LOADER_BYTES.load(Relaxed))
 }
 
+/// How often objects were unloaded. What a lane remembers of a stack from before may be of other code by now.
+#[inline(always)]
+pub fn unloaded() -> u32 {
+    UNLOADED.load(Relaxed)
+}
+
 /// The loader has been at work.
 #[cold]
 #[inline(never)]
 pub fn objects_changed() {
+    if PHASE.load(Acquire) != READY {
+        return;
+    }
     let changes = module::changes();
     if changes.removed {
         cache::forget(cache::Ids::Continue);
         module::forget();
+        UNLOADED.fetch_add(1, Release);
     }
     if changes.added {
         crate::objects::patch_all();

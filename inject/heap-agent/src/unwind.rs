@@ -104,6 +104,18 @@ pub unsafe fn walk(lane: &mut Lane, caller: Caller) -> Walk {
             let end = step(found.rule, &mut frame, lane.top);
             *lane.scratch.get_unchecked_mut(new) = frame;
             new += 1;
+            if let Ok(next) = end
+                && found.rule == Rule::GUESS
+                && module::is_of_another(next.pc)
+            {
+                let at = Caller { pc: mark::SKIPPED, ..next };
+                if let Some(gap) = cache::get(at.pc).or_else(|| module::learn(lane, at.pc)) {
+                    // Nothing leads through it, so that what is beyond is always walked anew.
+                    let never = &raw const NEVER as u64;
+                    lane.scratch[new] = Frame { at, ret_slot: never, rbp_slot: never, id: gap.id };
+                    new += 1;
+                }
+            }
             match end {
                 Ok(next) if next.pc >= 0x1000 => at = next,
                 Ok(next) => {

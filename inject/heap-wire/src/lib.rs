@@ -155,6 +155,9 @@ pub mod mark {
     pub const BOUNDS: u32 = 3;
     /// First id of an address.
     pub const FIRST_PC: u32 = 4;
+    /// A return address that is none, between two frames of a stack: the inner one has no unwind data and no frame pointer of its own, so that its
+    /// caller, and maybe more, is not there. No code lies in the first page.
+    pub const SKIPPED: u64 = 2;
 }
 
 /// How the process came to be.
@@ -310,6 +313,67 @@ pub mod desk {
     pub const AGAIN: u8 = 2;
     /// The text is a note for [`super::execs::FILE`].
     pub const NOTE: u8 = 3;
+    /// The table of [`super::missed`] for processes of this user; the answer has its descriptor.
+    pub const TABLE: u8 = 4;
+}
+
+/// Process images without a stream, told by themselves: a table in the recording's directory that thaw makes and that guests map when they begin. Forked
+/// children inherit the mapping, so that one in a sandbox, which reaches no file any more, can still tell.
+pub mod missed {
+    /// The file's name.
+    pub const FILE: &[u8] = b"missed";
+    /// Entries of the table.
+    pub const ENTRIES: usize = 127;
+    /// Its size.
+    pub const BYTES: usize = size_of::<Table>();
+
+    /// What an entry is of.
+    pub mod kind {
+        /// None, or not complete yet.
+        pub const NONE: u32 = 0;
+        /// A process image that could not make its stream.
+        pub const IMAGE: u32 = 1;
+        /// An exec that could not be noted in [`super::super::execs::FILE`].
+        pub const EXEC: u32 = 2;
+        /// One that failed.
+        pub const TAKEN_BACK: u32 = 3;
+    }
+
+    /// One of them; numbers of processes are those of their own namespace.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug)]
+    pub struct Entry {
+        /// [`kind`]; written last.
+        pub kind: u32,
+        /// Error number of the call that failed.
+        pub errno: u32,
+        /// The process.
+        pub pid: u32,
+        /// Zero.
+        pub reserved: u32,
+        /// When.
+        pub ticks: u64,
+        /// Name of the stream of the process that it was forked from, zero-terminated; empty where the guest came by exec.
+        pub parent: [u8; 64],
+        /// What it executes, zero-terminated; may be cut.
+        pub path: [u8; 424],
+    }
+
+    /// The file.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug)]
+    pub struct Table {
+        /// Process images in which the guest began, with a stream or without.
+        pub images: u64,
+        /// Entries that were wanted: there may be more than [`ENTRIES`].
+        pub count: u64,
+        /// Zero.
+        pub reserved: [u64; 62],
+        /// The entries.
+        pub entries: [Entry; ENTRIES],
+    }
+
+    const _: () = assert!(BYTES == 64 << 10);
 }
 
 /// How a guest waits for a thaw that reads its stream meanwhile.
@@ -325,7 +389,7 @@ pub mod follow {
 /// What thaw and the guest tell each other where the guest comes into a running program: the guest's exported `THAW_HEAP_ATTACH`.
 pub mod attach {
     /// Version of this agreement.
-    pub const VERSION: u32 = 2;
+    pub const VERSION: u32 = 3;
     /// Most places of code: the C library's, and those of allocators inside of the program.
     pub const PLACES: usize = 160;
     /// In the recording's directory, locked as long as its recorder lives.
@@ -384,6 +448,12 @@ pub mod attach {
         pub count: u32,
         /// Zero.
         pub reserved: u32,
+        /// thaw: mean bytes between sampled blocks; 0: all are recorded.
+        pub sample: u64,
+        /// thaw: what random numbers begin with; 0: with the time.
+        pub seed: u64,
+        /// thaw: how many bytes of chunks may wait to be read; 0: nobody reads while this is written.
+        pub ahead: u64,
         /// thaw: the recording's directory, zero-terminated.
         pub directory: [u8; 1024],
         /// guest: the places.

@@ -14,6 +14,7 @@ mod late;
 use crate::ledger::Totals;
 use crate::modes::{Books, Held, Site, Split, Timeline, Window};
 use crate::record::Clock;
+use crate::report::MissingFrames;
 use crate::stack::{Address, End, StackId, Stacks};
 use crate::stream::{self, Event, Events, Module, ModuleId, Process, ThreadId, What};
 use crate::wire;
@@ -83,6 +84,12 @@ pub(crate) struct Sums {
     pub threads: u64,
     /// Allocations whose stack is cut.
     pub cut_stacks: u64,
+    /// Of these, those that are deeper than was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deep_stacks: Option<u64>,
+    /// Allocations with frames missing between others of their stack.
+    #[serde(default)]
+    pub skipped_stacks: u64,
     pub warnings: Vec<Warning>,
     /// The stream was read to its end, and nobody wrote it any more.
     #[serde(default)]
@@ -125,6 +132,12 @@ impl Sums {
             sums.warnings.push(Warning::new(WarningKind::LostRecords, text));
         }
         Ok(sums)
+    }
+
+    /// Allocations whose stacks lack frames. Sums of older versions do not tell why.
+    pub(crate) fn missing(&self) -> MissingFrames {
+        let cut = self.cut_stacks;
+        MissingFrames { cut, deep: self.deep_stacks.unwrap_or(cut).min(cut), skipped: self.skipped_stacks }
     }
 
     /// Bytes of the stream beside the sums: thaw has not read it to its end.
@@ -353,9 +366,9 @@ struct Stream {
     books: Books,
     late: Late,
     threads: HashSet<ThreadId>,
-    /// Whether a stack is whole.
-    whole: HashMap<StackId, bool>,
-    cut_stacks: u64,
+    /// How a stack ended, and whether frames are missing in it.
+    ends: HashMap<StackId, (End, bool)>,
+    missing: MissingFrames,
     /// What the process was told that is read.
     consumed: u64,
     /// When sums are written next, and when it is looked next whether anybody writes.
@@ -375,14 +388,15 @@ impl Stream {
             books: Books::new(process.origin, Nanos(0), Window::default(), Split::Size),
             late: Late::default(),
             threads: HashSet::new(),
-            whole: HashMap::new(),
-            cut_stacks: 0,
+            ends: HashMap::new(),
+            missing: MissingFrames::default(),
             consumed: 0,
             write_at: now,
             look_at: now + LOOK_EVERY,
             process,
             file,
         };
+        stream.books.sampled = stream.process.sample_bytes > 0;
         stream.write(Whole::No)?;
         Ok(stream)
     }
@@ -429,9 +443,10 @@ impl Stream {
         if let What::Alloc { count, .. } = event.what {
             self.threads.insert(event.thread);
             if let Some(stack) = event.stack {
-                let ended = || self.events.stacks().ended(stack) == End::Root;
-                let whole = *self.whole.entry(stack).or_insert_with(ended);
-                self.cut_stacks += if whole { 0 } else { count };
+                let stacks = self.events.stacks();
+                let look = || (stacks.ended(stack), stacks.skips(stack));
+                let (end, skips) = *self.ends.entry(stack).or_insert_with(look);
+                self.missing.add(end, skips, count);
             }
         }
         self.late.enter(event, &mut self.books);
@@ -519,7 +534,9 @@ impl Stream {
             last: self.books.last,
             timeline: self.books.timeline.clone(),
             threads: self.threads.len() as u64,
-            cut_stacks: self.cut_stacks,
+            cut_stacks: self.missing.cut,
+            deep_stacks: Some(self.missing.deep),
+            skipped_stacks: self.missing.skipped,
             warnings,
             whole: whole == Whole::Yes,
         };

@@ -11,7 +11,9 @@ mod release;
 mod safe;
 mod target;
 
-use crate::record::{self, Asker, Desk, Existing, FreeStacks, Made, Phase, Recording, Stopped};
+use crate::record::{
+    self, Asker, Beside, Desk, Existing, FreeStacks, Keep, Made, Phase, Recording, Sample, Stopped, unseen,
+};
 use call::{Borrowed, Failed};
 use heap_wire::attach::{Attach, BYTES, LOCK, PLACES, Place, VERSION, answer};
 use model::{Error, Exit, Nanos, Result, shown};
@@ -42,6 +44,10 @@ pub struct Plan {
     pub depth: u32,
     /// Whether frees are recorded with their stacks.
     pub frees: FreeStacks,
+    /// Which blocks are recorded; `None`: all.
+    pub sample: Option<Sample>,
+    /// What is kept.
+    pub keep: Keep,
     /// The guest.
     pub agent: PathBuf,
 }
@@ -72,6 +78,7 @@ const RTLD_NOW_NODELETE: u64 = 2 | 0x1000;
 /// # Errors
 /// It cannot be attached to: then it is as it was, and there is no recording.
 pub fn run(plan: &Plan, version: &str, progress: &mut dyn FnMut(Phase)) -> Result<Recording> {
+    record::check_sample(plan.sample)?;
     let mut target = Target::of(plan.pid)?;
     let clock = record::Clock::start()?;
     let made = Made::new(&plan.output, plan.existing)?;
@@ -92,27 +99,32 @@ fn recorded(
         target.sees(real)?;
         target.reaches(&plan.agent)?;
         target.reaches(&real.join(LOCK_NAME))?;
-        let lock = lock(directory)?;
+        // With sums its heart is the lock, and beats.
+        let lock = if plan.keep == Keep::Events { Some(lock(directory)?) } else { None };
         let desk = Desk::open(made, Asker::Like(plan.pid))?;
         let mut recording = record::begin(version, target.command.clone(), target.cwd.clone(), clock);
         recording.attached = true;
         recording.write(directory)?;
+        unseen::begin(directory)?;
+        let beside = Beside::new(plan.keep, directory, clock)?;
         let mut stopped = Stopped::default();
         let hooks = attach(plan, target, real, &mut stopped)?;
-        Ok((lock, desk, recording, hooks, stopped))
+        Ok((lock, desk, beside, recording, hooks, stopped))
     })();
-    let (lock, desk, mut recording, hooks, mut stopped) = attached.inspect_err(|_| {
+    let (lock, desk, mut beside, mut recording, hooks, mut stopped) = attached.inspect_err(|_| {
         // Nothing was recorded: leave no directory that looks like a recording.
         let _ = os::tree::remove(real);
     })?;
     progress(Phase::Running(plan.pid));
-    let waited = wait(target, plan.seconds);
+    let waited = wait(target, plan.seconds, &mut beside);
     progress(Phase::Finishing);
     let ended = hooks.remove(target, &mut stopped);
     let held = release::all(target, ended.as_deref().unwrap_or_default(), &mut stopped);
     drop(desk);
-    drop(lock);
-    let _ = std::fs::remove_file(directory.join(LOCK_NAME));
+    let summed = beside.end(&held);
+    if lock.is_some() {
+        let _ = std::fs::remove_file(directory.join(LOCK_NAME));
+    }
     waited?;
     recording.running = ended?;
     recording.stopped = Some(stopped);
@@ -120,9 +132,11 @@ fn recorded(
     recording.ticks_per_second = Some(clock.rate());
     // A stream that a process still has mapped must not be cut.
     record::finish(directory, &held)?;
+    let without = unseen::end(directory, &held)?;
+    (recording.unseen, recording.missing) = (without.unseen, without.missing);
     recording.write(directory)?;
     record::close(directory);
-    Ok(recording)
+    summed.map(|_| recording)
 }
 
 /// [`LOCK`] as a name.
@@ -142,13 +156,14 @@ fn lock(directory: &Path) -> Result<File> {
 }
 
 /// Waits for the end. The process is not traced meanwhile.
-fn wait(target: &Target, seconds: Option<f64>) -> Result<()> {
+fn wait(target: &Target, seconds: Option<f64>, beside: &mut Beside<'_>) -> Result<()> {
     let until = seconds.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
     while !os::interrupt::requested() && until.is_none_or(|until| Instant::now() < until) {
         match os::process::stat(target.pid) {
             Some(stat) if stat.start_ticks == target.start_ticks && !matches!(stat.state, 'Z' | 'X') => {}
             _ => return Ok(()),
         }
+        beside.poll();
         let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
         std::thread::sleep(left.min(Duration::from_millis(50)));
     }
@@ -528,7 +543,12 @@ fn with_thread(
     let mut name = directory.as_os_str().as_bytes().to_vec();
     name.resize(1024, 0);
     let frees = if plan.frees == FreeStacks::With { heap_wire::option::FREE_STACKS } else { 0 };
-    let fields: [(usize, Vec<u8>); 3] = [
+    let ahead = if let Keep::Sums { ahead } = plan.keep { ahead.0 } else { 0 };
+    let (sample, seed) = plan.sample.map_or((0, 0), |sample| (sample.bytes, sample.seed.unwrap_or(0)));
+    let fields: [(usize, Vec<u8>); 6] = [
+        (offset_of!(Attach, sample), sample.to_le_bytes().to_vec()),
+        (offset_of!(Attach, seed), seed.to_le_bytes().to_vec()),
+        (offset_of!(Attach, ahead), ahead.to_le_bytes().to_vec()),
         (offset_of!(Attach, depth), plan.depth.to_le_bytes().to_vec()),
         (offset_of!(Attach, options), frees.to_le_bytes().to_vec()),
         (offset_of!(Attach, directory), name),

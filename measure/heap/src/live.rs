@@ -27,8 +27,10 @@ pub(crate) struct Class {
     pub taken: u64,
     /// Where the finished file looks for blocks of the heap like these.
     pub bucket: Bucket,
-    /// Whether outer frames of the stack are missing.
-    pub cut: bool,
+    /// How the outer end of the stack was reached.
+    pub end: End,
+    /// Whether frames are missing between others of it.
+    pub skips: bool,
 }
 
 impl Class {
@@ -222,8 +224,10 @@ impl Live {
         let (size, count, usable, stack) = asked;
         let taken = taken(size, usable.checked_sub(1));
         let bucket = bucket(taken);
-        let cut = stack.checked_sub(1).is_some_and(|stack| stacks.ended(StackId(stack)) != End::Root);
-        self.classes.push(Class { size, count, usable, stack, taken, bucket, cut });
+        let known = stack.checked_sub(1).map(StackId);
+        let end = known.map_or(End::Root, |stack| stacks.ended(stack));
+        let skips = known.is_some_and(|stack| stacks.skips(stack));
+        self.classes.push(Class { size, count, usable, stack, taken, bucket, end, skips });
         (number, Fresh::New)
     }
 

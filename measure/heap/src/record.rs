@@ -4,7 +4,8 @@
 //! whose thaw was killed is read as far as it goes.
 
 mod desk;
-mod unseen;
+mod missed;
+pub(crate) mod unseen;
 
 pub(crate) use desk::{Asker, Desk};
 pub use unseen::Unseen;
@@ -21,7 +22,7 @@ use os::user::Account;
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -53,10 +54,21 @@ pub struct Plan {
     pub sample: Option<Sample>,
     /// What is kept.
     pub keep: Keep,
+    /// Where the program's standard output goes.
+    pub stdout: Output,
     /// The guest.
     pub agent: PathBuf,
     /// Whom the program runs as; `None`: as thaw.
     pub user: Option<Account>,
+}
+
+/// Where a recorded program's standard output goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Where thaw's goes.
+    Stdout,
+    /// Where thaw's standard error goes: thaw's own output is a document that nothing may be mixed into.
+    Stderr,
 }
 
 /// What is kept of a run.
@@ -132,6 +144,9 @@ pub struct Recording {
     /// Processes that were started and left none.
     #[serde(default)]
     pub unseen: Vec<Unseen>,
+    /// How many more began to be recorded and left nothing.
+    #[serde(default)]
+    pub missing: u64,
     /// Processes that were still running when recording ended.
     pub running: Vec<u32>,
 }
@@ -233,11 +248,9 @@ pub fn find_agent(thaw: &Path) -> Result<PathBuf> {
 /// # Errors
 /// The directory cannot be made; the program cannot be started; another machine than x86-64.
 pub fn run(plan: &Plan, version: &str, progress: &mut dyn FnMut(Phase)) -> Result<Recording> {
-    if let Some(sample) = &plan.sample
-        && sample.bytes > SAMPLE_MAX
-    {
-        return Err(Error::new(Exit::Usage, "samples would be too far apart", format!("{} bytes", sample.bytes))
-            .hint("1GiB is the most: --sample 1GiB"));
+    check_sample(plan.sample)?;
+    if let Some(Ok(program)) = plan.command.first().map(|name| os::spawn::resolve_program(name)) {
+        unseen::refuse_sanitized(&program)?;
     }
     if let Some(user) = &plan.user {
         reaches(user, &plan.agent, &format!("copy it to a directory that the user reaches and set {AGENT_VARIABLE}"))?;
@@ -282,7 +295,8 @@ fn record(
     if streams + *summed.as_ref().unwrap_or(&1) == 0 {
         recording.nothing = Some(why_nothing(plan));
     }
-    recording.unseen = unseen::end(directory, &recording.running)?;
+    let without = unseen::end(directory, &recording.running)?;
+    (recording.unseen, recording.missing) = (without.unseen, without.missing);
     recording.write(directory)?;
     close(directory);
     summed.map(|_| recording)
@@ -296,8 +310,21 @@ fn reaches(user: &Account, path: &Path, hint: &str) -> Result<()> {
         .hint(hint))
 }
 
+/// # Errors
+/// Samples would be too far apart to count with.
+pub(crate) fn check_sample(sample: Option<Sample>) -> Result<()> {
+    match sample {
+        Some(sample) if sample.bytes > SAMPLE_MAX => {
+            let apart = format!("{} bytes", sample.bytes);
+            Err(Error::new(Exit::Usage, "samples would be too far apart", apart)
+                .hint("1GiB is the most: --sample 1GiB"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// What is done beside the program while it runs.
-struct Beside<'a> {
+pub(crate) struct Beside<'a> {
     aggregator: Option<Aggregator>,
     /// Until all is read, the guests know that they are read.
     _heart: Option<Heart>,
@@ -307,7 +334,7 @@ struct Beside<'a> {
 }
 
 impl<'a> Beside<'a> {
-    fn new(keep: Keep, directory: &Path, clock: &'a Clock) -> Result<Self> {
+    pub(crate) fn new(keep: Keep, directory: &Path, clock: &'a Clock) -> Result<Self> {
         let aggregator = match keep {
             Keep::Events => None,
             Keep::Sums { .. } => Some(Aggregator::new(directory, clock.ticks)?),
@@ -316,14 +343,14 @@ impl<'a> Beside<'a> {
         Ok(Self { aggregator, _heart: heart, clock, failed: None })
     }
 
-    fn poll(&mut self) {
+    pub(crate) fn poll(&mut self) {
         if let Some(aggregator) = self.aggregator.as_mut().filter(|_| self.failed.is_none()) {
             self.failed = aggregator.poll(self.clock).err();
         }
     }
 
     /// How many streams were added up.
-    fn end(mut self, running: &[u32]) -> Result<usize> {
+    pub(crate) fn end(mut self, running: &[u32]) -> Result<usize> {
         if let Some(failed) = self.failed.take() {
             return Err(failed);
         }
@@ -393,6 +420,7 @@ pub(crate) fn begin(version: &str, command: Vec<String>, cwd: String, clock: &Cl
         max_rss_bytes: None,
         nothing: None,
         unseen: Vec::new(),
+        missing: 0,
         running: Vec::new(),
     }
 }
@@ -489,6 +517,11 @@ fn make_directory(path: &Path, existing: Existing) -> Result<PathBuf> {
 fn start(plan: &Plan, made: &Made, progress: &mut dyn FnMut(Phase), beside: &mut Beside<'_>) -> Result<Ended> {
     let mut launch = Launch::new(&plan.command);
     launch.stdin = Stream::Inherit;
+    if plan.stdout == Output::Stderr {
+        let stderr = std::io::stderr().as_fd().try_clone_to_owned();
+        let cannot = |cause| Error::new(Exit::Machine, "cannot pass standard error on", "stderr").because(cause);
+        launch.stdout = Stream::Fd(stderr.map_err(cannot)?);
+    }
     launch.env = environment(plan, &made.real);
     if plan.keep != Keep::Events {
         // For days: what the program does is worth more than its recording.

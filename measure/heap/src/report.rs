@@ -3,12 +3,13 @@
 use crate::aggregate::Sums;
 use crate::ledger::Totals;
 use crate::live::{Live, Step};
-use crate::stack::Address;
+use crate::stack::{Address, End, GAP};
 use crate::stream::{self, Brief, Deed, Events, Module, Origin, Process, Reader, StackId, Stacks, Stopped};
 use crate::symbols::Memory;
 use model::{Bytes, Nanos, Result, Warning, WarningKind, shown};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 
 /// A recording in figures.
 #[derive(Clone, Debug, Serialize)]
@@ -76,6 +77,10 @@ pub struct ProcessReport {
     pub stack_nodes: u64,
     /// Allocations whose stack is cut.
     pub cut_stacks: u64,
+    /// Those of them that are deeper than was asked for.
+    pub deep_stacks: u64,
+    /// Allocations with frames missing between others of their stack.
+    pub skipped_stacks: u64,
     /// Events that cannot be: a block made where one is live, one freed that nobody made.
     pub inconsistencies: u64,
     /// Events that are not in the recording.
@@ -162,7 +167,7 @@ pub(crate) fn of_processes(reader: &Reader, processes: Vec<(ProcessReport, Vec<W
     warnings.extend(reader.sampled());
     let (processes, doubts): (Vec<_>, Vec<_>) = processes.into_iter().unzip();
     warnings.extend(doubts.into_iter().flatten());
-    warnings.extend(cut(reader, &processes));
+    warnings.extend(missing(reader, &processes));
     Report { processes, warnings }
 }
 
@@ -178,7 +183,7 @@ pub(crate) struct Summary {
     last: Option<u64>,
     /// Ticks at which most was live.
     peak_at: Option<u64>,
-    cut_stacks: u64,
+    missing: MissingFrames,
     variance: f64,
     /// In the place of events, where these were added up while the program ran.
     sums: Option<Sums>,
@@ -194,7 +199,7 @@ impl Summary {
             sample_bytes: process.sample_bytes,
             last: None,
             peak_at: None,
-            cut_stacks: 0,
+            missing: MissingFrames::default(),
             variance: 0.0,
             sums: None,
         }
@@ -222,9 +227,7 @@ impl Summary {
         match (step, event.deed) {
             (Step::Made { held, over, .. }, deed) => {
                 let class = self.live.class_of(held);
-                if class.cut {
-                    self.cut_stacks = self.cut_stacks.saturating_add(class.count);
-                }
+                self.missing.add(class.end, class.skips, class.count);
                 if deed == Deed::PoolAlloc {
                     self.totals.pool_made(event.size);
                     return step;
@@ -284,16 +287,22 @@ impl Summary {
             leaked_variance += stream::variance(class.size, self.sample_bytes);
         }
         let held = self.sums.iter().flat_map(|sums| &sums.sites).filter(|site| site.figures.end.blocks > 0);
+        let mut allocated_variance = self.variance;
+        for site in self.sums.iter().flat_map(|sums| &sums.sites) {
+            let of = |blocks| stream::variance_of(site.part, self.sample_bytes, blocks);
+            allocated_variance += of(site.figures.made.blocks);
+            leaked_variance += of(site.figures.end.blocks);
+        }
         for (stack, end) in held.map(|site| (site.stack, site.figures.end)) {
             let site = sites.entry(stack).or_default();
             *site = (site.0.saturating_add(end.blocks), site.1.saturating_add(end.bytes));
         }
-        let (last, threads, cut_stacks) = match &self.sums {
-            Some(sums) => (sums.last, sums.threads, sums.cut_stacks),
+        let (last, threads, missing) = match &self.sums {
+            Some(sums) => (sums.last, sums.threads, sums.missing()),
             None => (
                 self.last.map_or(Nanos(0), |ticks| events.at(ticks)),
                 self.live.threads().iter().filter(|thread| thread.allocated).count() as u64,
-                self.cut_stacks,
+                self.missing,
             ),
         };
         let (stacks, modules) = (events.stacks(), events.modules());
@@ -319,7 +328,7 @@ impl Summary {
             },
             forked_from: parent.map(|parent| parent.pid),
             sample_bytes: Bytes(process.sample_bytes),
-            allocated_error_bytes: error(self.variance),
+            allocated_error_bytes: error(allocated_variance),
             leaked_error_bytes: error(leaked_variance),
             tiers: process.tiers.clone(),
             inside: process.inside.clone(),
@@ -339,7 +348,9 @@ impl Summary {
             mapped_bytes: totals.mapped,
             inherited_frees: totals.inherited_frees,
             stack_nodes: stacks.len() as u64,
-            cut_stacks,
+            cut_stacks: missing.cut,
+            deep_stacks: missing.deep,
+            skipped_stacks: missing.skipped,
             inconsistencies: totals.inconsistencies(),
             lost: process.lost,
             leaks,
@@ -354,22 +365,76 @@ fn frame_key(leak: &Leak) -> Option<u64> {
 fn frame(address: Address, modules: &[Module]) -> Frame {
     let module = address.module.and_then(|module| modules.get(module.0 as usize));
     Frame {
-        functions: Vec::new(),
+        functions: if address.is_gap() { vec![GAP.into()] } else { Vec::new() },
         module: module.map(|module| shown(&module.path)),
         address: address.pc.wrapping_sub(module.map_or(0, |module| module.bias)),
     }
 }
 
-/// Not all frames of some allocations are known.
-fn cut(reader: &Reader, processes: &[ProcessReport]) -> Option<Warning> {
+/// Allocations whose stacks lack frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MissingFrames {
+    /// At their outer ends.
+    pub cut: u64,
+    /// Of these, because they are deeper than was asked for.
+    pub deep: u64,
+    /// Between others.
+    pub skipped: u64,
+}
+
+impl MissingFrames {
+    /// So many allocations with a stack that ended so.
+    pub fn add(&mut self, end: End, skips: bool, count: u64) {
+        let add = |sum: &mut u64, is| *sum = sum.saturating_add(if is { count } else { 0 });
+        add(&mut self.cut, end != End::Root);
+        add(&mut self.deep, end == End::DepthLimit);
+        add(&mut self.skipped, skips);
+    }
+}
+
+/// Not all frames of some allocations are known; what helps is another thing for each reason.
+fn missing(reader: &Reader, processes: &[ProcessReport]) -> Vec<Warning> {
     let sum = |of: fn(&ProcessReport) -> u64| processes.iter().map(of).fold(0, u64::saturating_add);
-    let (cut, all) = (sum(|process| process.cut_stacks), sum(|process| process.allocations));
-    let depth = reader.processes().iter().map(|process| process.depth).max().unwrap_or(0);
-    let text = format!(
-        "the stacks of {cut} of {all} allocations lack their outer frames: they are deeper than {depth} frames, or come from code \
-         without unwind information (made at run time, assembly, coroutines)"
-    );
-    (cut > 0).then(|| Warning::new(WarningKind::Note, text).hint("deeper stacks: --depth, 127 at most"))
+    let all = sum(|process| process.allocations);
+    let deep = sum(|process| process.deep_stacks);
+    let other = sum(|process| process.cut_stacks.saturating_sub(process.deep_stacks));
+    let skipped = sum(|process| process.skipped_stacks);
+    let note = |text: String| Warning::new(WarningKind::Note, text);
+    let mut warnings = Vec::new();
+    if deep > 0 {
+        let depth = reader.processes().iter().map(|process| process.depth).max().unwrap_or(0);
+        let text = format!(
+            "the stacks of {deep} of {all} allocations lack their outer frames: they are deeper than {depth} frames"
+        );
+        warnings.push(note(text).hint("deeper stacks: --depth, 127 at most"));
+    }
+    if other > 0 {
+        let text = format!(
+            "the stacks of {other} of {all} allocations end at code without unwind information (made at run time, assembly, coroutines)"
+        );
+        let cut = |process: &&ProcessReport| process.cut_stacks > process.deep_stacks;
+        let go = processes.iter().filter(cut).any(|process| is_go(Path::new(&process.exe)));
+        let warning = note(text);
+        warnings.push(if go { warning.hint(GO) } else { warning });
+    }
+    if skipped > 0 {
+        warnings.push(note(format!(
+            "the stacks of {skipped} of {all} allocations lack frames in between, where they say {GAP}: code without unwind information \
+             and without a frame pointer calls there"
+        )));
+    }
+    warnings
+}
+
+/// What is said of C code that Go calls.
+const GO: &str = "Go calls C on another stack (runtime.asmcgocall), and its own frames are not read; which Go code calls is in Go's own profile: pprof";
+
+/// Whether the Go linker made a program.
+fn is_go(path: &Path) -> bool {
+    let Some(bytes) = std::fs::File::open(path).ok().and_then(|file| os::mapped::Mapped::of(&file)) else {
+        return false;
+    };
+    elf::sections(&bytes).is_ok_and(|sections| sections.iter().any(|section| section.name == ".go.buildinfo"))
 }
 
 /// Why the figures of a process may not be all.

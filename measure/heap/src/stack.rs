@@ -20,6 +20,16 @@ pub struct Address {
     pub module: Option<ModuleId>,
 }
 
+impl Address {
+    /// Whether it stands for frames that are not known: the frame inside of it has no unwind data and no frame pointer.
+    pub fn is_gap(self) -> bool {
+        self.module.is_none() && self.pc == mark::SKIPPED
+    }
+}
+
+/// What a gap is called where functions have names.
+pub const GAP: &str = "[frames missing: no unwind data]";
+
 /// How the outer end of a stack was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
@@ -143,6 +153,11 @@ impl Stacks {
     /// Its innermost address; `None` for an end.
     pub fn innermost(&self, stack: StackId) -> Option<Address> {
         self.frames(stack).next()
+    }
+
+    /// Whether frames are missing between others of it: see [`Address::is_gap`].
+    pub fn skips(&self, stack: StackId) -> bool {
+        self.frames(stack).any(Address::is_gap)
     }
 
     /// How its outer end was reached.

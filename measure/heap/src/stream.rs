@@ -28,7 +28,7 @@ pub use crate::stack::{Address, End, StackId, Stacks};
 pub(crate) use brief::{Brief, Deed};
 pub(crate) use follow::{process_of, punch};
 pub(crate) use sample::SAMPLE_MAX;
-pub use sample::variance;
+pub use sample::{variance, variance_of};
 
 use crate::aggregate;
 use crate::finish::{self, Blocks, Known};
@@ -298,7 +298,7 @@ impl Reader {
         let recording = Recording::read(directory)?;
         // Where nothing was recorded, one reason is enough.
         let unseen = if recording.nothing.is_none() { &recording.unseen[..] } else { &[] };
-        let mut warnings = unseen_warnings(unseen);
+        let mut warnings = unseen_warnings(unseen, recording.missing);
         let cannot = |cause| Error::on(Exit::Data, "cannot read the recording", directory).because(cause);
         let about = std::fs::metadata(directory).map_err(cannot)?;
         let mut found = Vec::new();

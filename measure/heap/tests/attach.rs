@@ -7,7 +7,7 @@ mod browsers;
 mod refused;
 
 use heap::attach::{self, Plan};
-use heap::record::{self, Existing, FreeStacks, Phase, Recording};
+use heap::record::{self, Existing, FreeStacks, Keep, Phase, Recording, Sample};
 use heap::report::Report;
 use heap::stream::Reader;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -73,6 +73,8 @@ impl Bench {
             seconds: Some(seconds),
             depth: 64,
             frees: FreeStacks::Without,
+            sample: None,
+            keep: Keep::Events,
             agent: agent().to_owned(),
         }
     }
@@ -573,4 +575,29 @@ fn a_thread_that_the_kernel_holds_is_waited_for() {
     bench.attach(running.pid(), 0.01);
     assert_eq!(running.line(), "done");
     assert_eq!(running.end(), "");
+}
+
+/// A running program can be recorded by samples, by sums, and by sums of samples, one after the other.
+#[test]
+fn samples_and_sums_of_a_running_program() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("running", &[]);
+    let mut running = Running::start(Command::new(&program).arg("1"));
+    let sample = Some(Sample { bytes: 100_000, seed: Some(7) });
+    let sums = Keep::Sums { ahead: Keep::AHEAD };
+    for (sample, keep) in [(sample, Keep::Events), (None, sums), (sample, sums), (None, Keep::Events)] {
+        let plan = Plan { sample, keep, ..bench.plan(running.pid(), 0.05) };
+        attach::run(&plan, "test", &mut |_| {}).unwrap();
+        let reader = Reader::open(&plan.output).unwrap();
+        let report = heap::report::report(&reader).unwrap();
+        let [process] = &report.processes[..] else { panic!("{report:#?}") };
+        let rate = sample.map_or(0, |sample| sample.bytes);
+        assert_eq!((process.sample_bytes.0, process.inconsistencies, process.lost), (rate, 0, 0), "{process:#?}");
+        assert!(process.allocations > 0, "{process:#?}");
+        assert_eq!(process.allocated_error_bytes.is_some(), sample.is_some());
+        let summed = reader.processes()[0].file.extension().unwrap() == "sums";
+        assert_eq!(summed, keep != Keep::Events);
+        assert!(!plan.output.join("recorder").exists());
+    }
+    assert_eq!(running.end(), "whole");
 }

@@ -14,7 +14,7 @@ mod unseen;
 mod users;
 
 use heap::ledger::Ledger;
-use heap::record::{self, Existing, FreeStacks, Keep, Plan, Recording, Sample};
+use heap::record::{self, Existing, FreeStacks, Keep, Output, Plan, Recording, Sample};
 use heap::report::{ProcessReport, Report};
 use heap::stream::{End, Freer, Reader, Stopped, What};
 use model::Bytes;
@@ -96,6 +96,7 @@ impl Bench {
             frees: FreeStacks::Without,
             sample: None,
             keep: Keep::Events,
+            stdout: Output::Stdout,
             agent: self.agent.to_owned(),
             user: None,
         }
@@ -664,4 +665,74 @@ fn a_thousand_stacks_are_those_that_gdb_sees() {
     }
     assert_eq!(equal + cut, 1000);
     assert!(cut < 10, "{cut} of 1000 stacks are cut");
+}
+
+/// A library is closed and another one is loaded where it was: stacks are those of the new one from its first call on.
+#[test]
+fn names_are_those_of_the_library_that_is_loaded_now() {
+    const ROUNDS: usize = 50;
+    let Some(bench) = Bench::new() else { return };
+    let library = |name: &str, size: u32| -> OsString {
+        let path = bench.path(&format!("lib{name}.so"));
+        let source = format!(
+            "#include <stdlib.h>\n__attribute__((noinline)) static void *{name}(void) {{ return malloc({size}); }}\n\
+             void *entry(void) {{ void *volatile block = {name}(); return block; }}\n"
+        );
+        std::fs::write(path.with_extension("c"), source).unwrap();
+        let mut cc = Command::new("cc");
+        // Both ask for the same address, which is free when the other one is closed.
+        cc.args([
+            "-O1",
+            "-g",
+            "-shared",
+            "-fPIC",
+            "-fno-optimize-sibling-calls",
+            "-Wl,-Ttext-segment=0x610000000000",
+            "-o",
+        ]);
+        cc.arg(&path);
+        assert!(cc.arg(path.with_extension("c")).status().unwrap().success());
+        path.into()
+    };
+    let program = bench.compile("reload", &[]);
+    let mut words = vec![program, ROUNDS.to_string().into(), library("former", 7001), library("latter", 7002)];
+    for threads in [false, true] {
+        if threads {
+            words.push("threads".into());
+        }
+        let recorded = bench.record(&words);
+        let mut events = recorded.reader.events(heap::stream::ProcessId(0)).unwrap();
+        let mut of_libraries = BTreeMap::new();
+        while let Some(event) = events.next().unwrap() {
+            let What::Alloc { size: size @ 7001..=7002, .. } = event.what else { continue };
+            let module = events.stacks().innermost(event.stack.unwrap()).and_then(|address| address.module);
+            let object = module.map(|module| events.modules()[module.0 as usize].path.display().to_string());
+            let right = if size == 7001 { "libformer.so" } else { "liblatter.so" };
+            assert!(object.as_ref().is_some_and(|object| object.ends_with(right)), "{size}: {object:?}");
+            *of_libraries.entry(size).or_insert(0) += 1;
+        }
+        assert_eq!(of_libraries, BTreeMap::from([(7001, ROUNDS), (7002, ROUNDS)]));
+    }
+}
+
+/// Code without unwind data and without a frame pointer hides its caller: the stack says that frames are missing there, and the summary counts it.
+#[test]
+fn a_skipped_frame_is_marked() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("skipping", &["-fno-omit-frame-pointer", "-fno-optimize-sibling-calls", "-no-pie"]);
+    let recorded = bench.record(&[program]);
+    let mut events = recorded.reader.events(heap::stream::ProcessId(0)).unwrap();
+    let mut seen = Vec::new();
+    while let Some(event) = events.next().unwrap() {
+        if let What::Alloc { size: size @ 7001..=7002, .. } = event.what {
+            let gaps = events.stacks().frames(event.stack.unwrap()).map(heap::stack::Address::is_gap);
+            seen.push((size, gaps.enumerate().filter(|(_, gap)| *gap).map(|(index, _)| index).collect::<Vec<_>>()));
+        }
+    }
+    assert_eq!(seen, [(7001, vec![1]), (7002, vec![]), (7001, vec![1])]);
+    assert_eq!(recorded.only().skipped_stacks, 2);
+    let said = |text: &str| text.contains("2 of ") && text.contains(heap::stack::GAP);
+    assert!(recorded.report.warnings.iter().any(|warning| said(&warning.text)), "{:#?}", recorded.report.warnings);
+    let leaks = recorded.only().leaks.iter().flat_map(|leak| &leak.stack).flat_map(|frame| &frame.functions);
+    assert!(leaks.into_iter().any(|function| function == heap::stack::GAP));
 }

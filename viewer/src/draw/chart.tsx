@@ -3,6 +3,7 @@
 import uPlot from "uplot";
 import { useEffect, useRef } from "preact/hooks";
 import type { JSX } from "preact";
+import { length, pan, zoom, type Range } from "../logic/view.ts";
 import { css, ground, type Theme } from "./palette.ts";
 
 export interface ChartProps {
@@ -38,8 +39,10 @@ export function Chart(props: ChartProps): JSX.Element {
     const resized = new ResizeObserver(() => chart.setSize({ width: element.clientWidth, height: props.height }));
     resized.observe(element);
     const stop = followClicks(chart, props);
+    const stopZoom = followZoom(chart, props);
     return () => {
       stop();
+      stopZoom();
       resized.disconnect();
       chart.destroy();
     };
@@ -62,6 +65,40 @@ function followClicks(chart: uPlot, { onPick }: ChartProps): () => void {
   return () => {
     chart.over.removeEventListener("mousedown", press);
     chart.over.removeEventListener("mouseup", release);
+  };
+}
+
+/** The gestures of plots: Ctrl and the wheel come closer, dragging moves; Shift and a drag are uPlot's own, as is a double click. */
+function followZoom(chart: uPlot, { data, onRange }: ChartProps): () => void {
+  const [first, last] = [data[0][0], data[0][data[0].length - 1]];
+  const whole: Range = { from: first ?? 0, to: last ?? 0 };
+  const seen = (): Range => ({ from: chart.scales.x.min ?? whole.from, to: chart.scales.x.max ?? whole.to });
+  const showPart = ({ from, to }: Range) => chart.setScale("x", { min: from, max: to });
+  const wheel = (event: WheelEvent) => {
+    if ((!event.ctrlKey && !event.metaKey) || length(whole) <= 0) return;
+    event.preventDefault();
+    const delta = event.deltaY !== 0 ? event.deltaY : event.deltaX;
+    const at = chart.posToVal(event.clientX - chart.over.getBoundingClientRect().left, "x");
+    showPart(zoom(seen(), Math.exp(Math.max(-120, Math.min(120, delta)) / 300), at, whole, length(whole) / 1e4));
+  };
+  let from: number | null = null;
+  const press = (event: MouseEvent) => {
+    from = event.button === 0 && !event.shiftKey && onRange === undefined ? event.clientX : null;
+  };
+  const move = (event: MouseEvent) => {
+    if (from === null || event.buttons === 0) return;
+    const range = seen();
+    if (length(range) >= length(whole)) return;
+    showPart(pan(range, (from - event.clientX) / chart.over.clientWidth, whole));
+    from = event.clientX;
+  };
+  chart.over.addEventListener("wheel", wheel, { passive: false });
+  chart.over.addEventListener("mousedown", press);
+  chart.over.addEventListener("mousemove", move);
+  return () => {
+    chart.over.removeEventListener("wheel", wheel);
+    chart.over.removeEventListener("mousedown", press);
+    chart.over.removeEventListener("mousemove", move);
   };
 }
 
@@ -100,7 +137,12 @@ function options(props: ChartProps, width: number): uPlot.Options {
   return {
     width,
     height: props.height,
-    cursor: { points: { size: 8 }, drag: { x: true, y: false, setScale: props.onRange === undefined } },
+    cursor: {
+      points: { size: 8 },
+      drag: { x: true, y: false, setScale: props.onRange === undefined },
+      // A drag moves, as in plots, and chooses with Shift; where a chart is there to choose from, it chooses.
+      bind: { mousedown: (_, __, begin) => (event) => (props.onRange !== undefined || event.shiftKey ? begin(event) : null) },
+    },
     legend: { show: false },
     scales: {
       x: { time: false },

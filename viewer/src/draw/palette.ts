@@ -4,22 +4,19 @@ import type { CacheState, Cause } from "../types/document.ts";
 
 export type Theme = "light" | "dark";
 
-/** After Okabe and Ito, told apart by colour-blind readers too; lighter where the ground is dark. 0xRRGGBB. */
+/**
+ * Found by search: any two of them, and of the grey beside them, are apart for readers without colour blindness and with each kind of it
+ * (CIE 1976 difference of 24 and more; test/logic/palette.test.ts computes it). 0xRRGGBB.
+ */
 const RANKS: Record<Theme, readonly number[]> = {
-  light: [0x1f6fb2, 0xd2691e, 0x14866d, 0xb3478f, 0xb8860b, 0x3aa5d1, 0x7a3b69, 0x6b7f1f, 0xa83232],
-  dark: [0x5aa9e6, 0xf0934e, 0x3fc1a0, 0xdc82c3, 0xe0b84a, 0x8ed4f0, 0xb78bd0, 0xb4c95a, 0xf07f7f],
+  light: [0x536af2, 0xdc9d28, 0x054c43, 0x7200a1, 0x4a3d00, 0x10b6ec, 0xa12f90, 0x8f6a04, 0xf06f69],
+  dark: [0x4599ff, 0xe75610, 0x307e4e, 0x7e4398, 0xb8d36f, 0x00e0f4, 0xf49697, 0xe3c90c, 0x9e2504],
 };
 const OTHER: Record<Theme, number> = { light: 0x9aa1ab, dark: 0x69717d };
 
-const CAUSE_COLOURS: Record<Theme, Record<Cause, number>> = {
-  light: { read: 0x1f6fb2, fault: 0xd2691e, readahead: 0x8fb7d9, metadata: 0x7a3b69, write: 0x14866d, unknown: 0x9aa1ab },
-  dark: { read: 0x5aa9e6, fault: 0xf0934e, readahead: 0x3d6a91, metadata: 0xb78bd0, write: 0x3fc1a0, unknown: 0x69717d },
-};
-
-const STATE_COLOURS: Record<Theme, Record<CacheState, number>> = {
-  light: { hot: 0xc2452d, app: 0xb8860b, boot: 0x14866d, cold: 0x1f6fb2 },
-  dark: { hot: 0xf08a70, app: 0xe0b84a, boot: 0x3fc1a0, cold: 0x5aa9e6 },
-};
+/** Ranks of what has a colour of its own whatever its size: parts of the same palette, so that they are apart as well. */
+const CAUSE_RANKS: Record<Cause, number> = { read: 0, fault: 1, readahead: 5, metadata: 6, write: 2, unknown: -1 };
+const STATE_RANKS: Record<CacheState, number> = { hot: 8, app: 1, boot: 2, cold: 0 };
 
 /** Colours of the plot itself. */
 export interface Ground {
@@ -39,8 +36,8 @@ const GROUND: Record<Theme, Ground> = {
 };
 
 export const ground = (theme: Theme): Ground => GROUND[theme];
-export const causeColour = (cause: Cause, theme: Theme): number => CAUSE_COLOURS[theme][cause];
-export const stateColour = (state: CacheState, theme: Theme): number => STATE_COLOURS[theme][state];
+export const causeColour = (cause: Cause, theme: Theme): number => rankColour(CAUSE_RANKS[cause], theme);
+export const stateColour = (state: CacheState, theme: Theme): number => rankColour(STATE_RANKS[state], theme);
 export const otherColour = (theme: Theme): number => OTHER[theme];
 /** How many categories have a colour of their own. */
 export const RANK_COUNT = RANKS.light.length;

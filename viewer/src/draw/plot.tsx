@@ -46,8 +46,6 @@ export interface PlotProps {
   readonly find?: (viewport: Viewport, size: Size, x: number, y: number) => number;
   readonly describe?: (found: number) => ComponentChildren;
   readonly onPick?: (found: number) => void;
-  /** Whether the wheel zooms by itself or only with Ctrl: a picture that is higher than the window must let it scroll. */
-  readonly wheel?: "zoom" | "ctrl";
 }
 
 export interface Size {
@@ -277,12 +275,12 @@ function follow(
     setPointed(found < 0 ? null : { found, ...at });
   };
   const wheel = (event: WheelEvent) => {
-    if (painter.props.wheel === "ctrl" && !event.ctrlKey) return;
+    // Without Ctrl the wheel is the page's, which scrolls.
+    if (!event.ctrlKey && !event.metaKey) return;
     event.preventDefault();
     activate();
     const delta = event.deltaY !== 0 ? event.deltaY : event.deltaX;
-    if (event.deltaX !== 0 && event.deltaY === 0) take(painter.props, { kind: "pan", x: event.deltaX / painter.size().width, y: 0 });
-    else take(painter.props, { kind: "zoom", axis: event.shiftKey || event.ctrlKey ? "y" : "x", factor: Math.exp(Math.max(-120, Math.min(120, delta)) / 300), at: share(place(event)) });
+    take(painter.props, { kind: "zoom", axis: event.shiftKey ? "y" : "x", factor: Math.exp(Math.max(-120, Math.min(120, delta)) / 300), at: share(place(event)) });
   };
   const press = (event: PointerEvent) => {
     // The other buttons are the browser's.

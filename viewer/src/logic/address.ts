@@ -2,7 +2,7 @@
 
 export const VIEWS = ["answer", "runs", "disk", "file", "files", "processes", "touch"] as const;
 /** Of a heap recording; `change` is of two recordings, or of two moments. */
-export const HEAP_VIEWS = ["heap", "tree", "flame", "slop", "growth", "change"] as const;
+export const HEAP_VIEWS = ["answer", "heap", "tree", "flame", "slop", "growth", "change"] as const;
 /** Of memory reports and watches: those that the page has something for. */
 export const MEMORY_VIEWS = ["time", "memory"] as const;
 export type ViewName = (typeof VIEWS)[number] | (typeof HEAP_VIEWS)[number] | (typeof MEMORY_VIEWS)[number];

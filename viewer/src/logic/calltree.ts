@@ -293,3 +293,32 @@ export function linesOf(tree: Tree, opening: Opening, weigh: Weigh, order: ((a: 
   visit(0, "", 1, 0);
   return lines;
 }
+
+/** A function that wanted memory, and whom it mostly wanted it for. */
+export interface Site {
+  readonly label: number;
+  readonly bytes: number;
+  readonly blocks: number;
+  /** From the nearest one outwards: each has at least half of what is below it. */
+  readonly callers: readonly number[];
+}
+
+/** Callers of a site that are told. */
+const CALLERS = 3;
+
+/** The functions of a tree from the allocating function out that have most. */
+export function largestSites(tree: Tree, most: number): Site[] {
+  const kidsOf = (node: number) => [...tree.kids.subarray(tree.first[node], tree.first[node + 1])];
+  const callersOf = (site: number): number[] => {
+    const callers: number[] = [];
+    for (let node = site; callers.length < CALLERS; ) {
+      const [next] = kidsOf(node);
+      if (next === undefined || tree.total[0][next] * 2 < tree.total[0][node]) break;
+      callers.push(tree.label[next]);
+      node = next;
+    }
+    return callers;
+  };
+  const sites = kidsOf(0).filter((node) => tree.total[0][node] > 0);
+  return sites.slice(0, most).map((node) => ({ label: tree.label[node], bytes: tree.total[0][node], blocks: tree.total[1][node], callers: callersOf(node) }));
+}

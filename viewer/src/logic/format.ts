@@ -93,6 +93,12 @@ export function bytes(value: number | null | undefined): string {
   return size < 1e12 ? `${(value / 1e9).toFixed(2)} GB` : `${(value / 1e12).toFixed(2)} TB`;
 }
 
+/** `79.20 MiB`, as memory reports and about:memory have it. */
+export function mebibytes(value: number): string {
+  const [whole, rest] = Math.abs(value / 2 ** 20).toFixed(2).split(".");
+  return `${value < 0 ? "-" : ""}${count(Number(whole))}.${rest} MiB`;
+}
+
 export function plural(value: number, one: string, many: string): string {
   return `${count(value)} ${value === 1 ? one : many}`;
 }

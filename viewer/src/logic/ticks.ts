@@ -15,11 +15,20 @@ export function ticks(range: Range, pixels: number, apart: number, label: (value
   return values.filter((value) => value >= range.from && value <= range.to).map((value) => ({ value, label: label(value, step) }));
 }
 
+/** Digits behind the point that a step needs: 2 for 0.25, where its size alone would give 1 and labels that are wrong. */
+function digitsOf(step: number): number {
+  const least = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+  for (let digits = least; digits <= least + 2; digits++) {
+    const scaled = step * 10 ** digits;
+    if (Math.abs(scaled - Math.round(scaled)) < 1e-6 * scaled) return Math.min(digits, 6);
+  }
+  return Math.min(least, 6);
+}
+
 /** Microseconds as `12.5 s`, `340 ms`, `17 µs`: enough digits to tell neighbours apart. */
 export function timeLabel(value: number, step: number): string {
   const [scale, unit] = step >= 1e5 ? [1e6, "s"] : step >= 100 ? [1e3, "ms"] : [1, "µs"];
-  const digits = Math.max(0, -Math.floor(Math.log10(step / scale) + 1e-9));
-  return `${(value / scale).toFixed(Math.min(digits, 6))} ${unit}`;
+  return `${(value / scale).toFixed(digitsOf(step / scale))} ${unit}`;
 }
 
 /** Bytes as `12.5 GB`, `340 MB`: enough digits to tell neighbours apart. */
@@ -27,8 +36,7 @@ export function bytesLabel(value: number, step: number): string {
   if (value === 0) return "0";
   const size = Math.abs(value);
   const [scale, unit] = size >= 1e12 ? [1e12, "TB"] : size >= 1e9 ? [1e9, "GB"] : size >= 1e6 ? [1e6, "MB"] : size >= 1e3 ? [1e3, "kB"] : [1, "B"];
-  const digits = Math.max(0, -Math.floor(Math.log10(step / scale) + 1e-9));
-  return `${(value / scale).toFixed(Math.min(digits, 6))} ${unit}`;
+  return `${(value / scale).toFixed(digitsOf(step / scale))} ${unit}`;
 }
 
 /** Seconds, in the unit that fits the step: one for the whole axis. */
@@ -36,6 +44,5 @@ export const sinceLabel = (value: number, step: number): string => timeLabel(val
 
 /** Seconds, plainly. */
 export function secondsLabel(value: number, step: number): string {
-  const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
-  return `${value.toFixed(Math.min(digits, 6))} s`;
+  return `${value.toFixed(digitsOf(step))} s`;
 }

@@ -181,7 +181,7 @@ function Over({ processes }: { processes: readonly HeapProcess[] }): JSX.Element
   };
   if (line.seconds.length < 2) return <p class="none">Nothing was allocated.</p>;
   return (
-    <Section title="Live over time" note={<>A click chooses the moment T for “live at”; dragging comes closer, a double click shows all again.</>}>
+    <Section title="Live over time" note={<>A click chooses the moment T for “live at”; Ctrl and the wheel, or Shift and a drag, come closer, dragging moves, a double click shows all again.</>}>
       <p class="hoverline" aria-live="off">{hoverText(line, at, "live bytes; the thin line is the most within a step")}</p>
       <Chart
         name="live"

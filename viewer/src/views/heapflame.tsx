@@ -109,7 +109,6 @@ function Graph(): JSX.Element {
           }}
           describe={(box) => <Tip box={box} />}
           onPick={(box) => zoomTo(box)}
-          wheel="ctrl"
         />
       </div>
     </Section>

@@ -2,7 +2,7 @@
 
 import { useMemo, useState } from "preact/hooks";
 import type { JSX } from "preact";
-import { bytes, count, harmless, percent, plural } from "../logic/format.ts";
+import { count, harmless, mebibytes, percent, plural } from "../logic/format.ts";
 import { hasDoubtful, isDoubtful, memoryLines, sifted, type MemoryLine } from "../logic/memory.ts";
 import { Choice, Section } from "../parts/bits.tsx";
 import { Table } from "../parts/table.tsx";
@@ -22,9 +22,9 @@ export function memoryWaiting(): JSX.Element | null {
   return null;
 }
 
-/** Amounts as the reports have them; bytes are in binary units there, in decimal ones in all of thaw. */
+/** Amounts as the terminal and about:memory have them, so that all three can be compared. */
 export function amount(node: MemoryNode, difference: boolean): string {
-  const one = (value: number) => (node.units === 0 ? bytes(value) : node.units === 3 ? `${(value / 100).toFixed(2)} %` : count(value));
+  const one = (value: number) => (node.units === 0 ? mebibytes(value) : node.units === 3 ? `${(value / 100).toFixed(2)} %` : count(value));
   return difference ? signed(node.amount, one) : one(node.amount);
 }
 

@@ -250,7 +250,7 @@ inBrowser("a watch: lines, marks, processes; and two of them", async () => {
 
 inBrowser("no page is wider than a small window, whatever it shows", async () => {
   const pages: [string, string[]][] = [["report.html", ["memory"]], ["reports.html", ["memory"]], ["watch.html", ["time"]], ["watches.html", ["time"]]];
-  if (inject("noHeap") === "") pages.push(["modes.html", ["heap", "tree", "flame", "slop", "growth"]], ["clownshoes.html", ["slop"]], ["growth.html", ["growth"]], ["change.html", ["change"]]);
+  if (inject("noHeap") === "") pages.push(["modes.html", ["answer", "heap", "tree", "flame", "slop", "growth"]], ["clownshoes.html", ["slop"]], ["growth.html", ["growth"]], ["change.html", ["change"]]);
   for (const [name, views] of pages) {
     for (const width of [600, 800, 1280]) {
       for (const view of views) {

@@ -48,7 +48,9 @@ describe.each(names)("%s", (name) => {
     const whole = await picture(page, "disk");
     const box = (await page.locator("[data-plot=disk] canvas").boundingBox())!;
     await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+    await page.keyboard.down("Control");
     await page.mouse.wheel(0, -300);
+    await page.keyboard.up("Control");
     const near = await address(page, /x=/);
     expect(await picture(page, "disk")).not.toBe(whole);
     await page.keyboard.press("d");

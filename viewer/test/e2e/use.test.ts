@@ -13,7 +13,14 @@ inBrowser("zooming changes the address and the picture; the address brings the p
   const whole = await picture(page, "disk");
   const box = (await page.locator("[data-plot=disk] canvas").boundingBox())!;
   await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+  // The wheel alone is the page's.
+  await page.mouse.wheel(0, 40);
+  await page.waitForTimeout(300);
+  expect(await picture(page, "disk")).toBe(whole);
   await page.mouse.wheel(0, -400);
+  await page.keyboard.down("Control");
+  await page.mouse.wheel(0, -400);
+  await page.keyboard.up("Control");
   const hash = await address(page, /x=/);
   const closer = await picture(page, "disk");
   expect(closer).not.toBe(whole);
@@ -23,7 +30,24 @@ inBrowser("zooming changes the address and the picture; the address brings the p
   await page.keyboard.press("Home");
   await page.waitForFunction(() => !location.hash.includes("x="));
   expect(await picture(page, "disk")).toBe(whole);
+  // Back undoes what Home did, and then the zoom.
+  await page.goBack();
+  await page.waitForFunction(() => location.hash.includes("x="));
+  expect(await picture(page, "disk")).toBe(closer);
+  await page.goBack();
+  await page.waitForFunction(() => !location.hash.includes("x="));
+  expect(await picture(page, "disk")).toBe(whole);
   expect(trouble).toEqual([]);
+});
+
+inBrowser("a filter that matches nothing says so, in every view of the trace", async () => {
+  for (const view of ["disk", "file", "files", "processes"]) {
+    const { page, trouble } = await open("laptop", `#${view}?q=nothing-is-called-so`);
+    await page.waitForSelector("[data-part=nomatch]");
+    await page.locator("[data-part=nomatch] button").click();
+    await page.waitForFunction(() => document.querySelector("[data-part=nomatch]") === null);
+    expect(trouble).toEqual([]);
+  }
 });
 
 inBrowser("keys zoom, pan, and change views in every view that has a picture", async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { bytes, change, commandLine, count, date, differenceS, estimateS, harmless, nanos, pValue, percent, plural, ratio, seconds, splitPath, tsv } from "../../src/logic/format.ts";
+import { bytes, change, commandLine, count, date, differenceS, estimateS, harmless, mebibytes, nanos, pValue, percent, plural, ratio, seconds, splitPath, tsv } from "../../src/logic/format.ts";
 
 describe("figures", () => {
   test("times have four digits and a unit", () => {
@@ -7,6 +7,9 @@ describe("figures", () => {
     expect(nanos(1_500_000)).toBe("1.500 ms");
     expect(seconds(null)).toBe("–");
     expect(seconds(Number.NaN)).toBe("–");
+  });
+  test("memory reports have the unit of about:memory", () => {
+    expect([79.2 * 2 ** 20, -4 * 2 ** 20, 1234 * 2 ** 20, 10_486].map(mebibytes)).toEqual(["79.20 MiB", "-4.00 MiB", "1,234.00 MiB", "0.01 MiB"]);
   });
   test("an interval has the unit of its value", () => {
     expect(estimateS({ value: 0.0567, interval: { low: 0.05, high: 0.0631 } })).toBe("56.70 ms [50.00, 63.10]");

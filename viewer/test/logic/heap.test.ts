@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { byBytes, byChange, compared, downTree, filtered, joined, linesOf, loaded, matchesOf, nameOf, treeOf, upTree, type Labels, type Loaded, type Tree } from "../../src/logic/calltree.ts";
+import { byBytes, byChange, compared, downTree, filtered, joined, largestSites, linesOf, loaded, matchesOf, nameOf, treeOf, upTree, type Labels, type Loaded, type Tree } from "../../src/logic/calltree.ts";
 import { parseFilter } from "../../src/logic/filter.ts";
 import { boxAt, flameOf, matchedShare, pathTo, rowsWithin } from "../../src/logic/flame.ts";
 import { lineOf, liveAt, stepAt, unpackHeap, type Frames, type HeapProcess, type Stacks } from "../../src/logic/heap.ts";
@@ -258,4 +258,11 @@ describe("a packed recording", () => {
     broken.recordings[0].processes[0].stacks.columns.parent = column("delta", [0, 2, 1]);
     await expect(unpackHeap(broken as unknown as PackedHeapPage)).rejects.toThrow(/damaged/);
   });
+});
+
+test("the largest sites come first, with whom they were mostly for", () => {
+  const sites = largestSites(treeOf(SIMPLE, LABELS, "up"), 2);
+  const said = sites.map((site) => [nameOf(LABELS, site.label), site.bytes, site.blocks, site.callers.map((caller) => nameOf(LABELS, caller))]);
+  expect(said).toEqual([["parse", 60, 6, ["main"]], ["read", 40, 4, ["main"]]]);
+  expect(largestSites(treeOf(SIMPLE, LABELS, "up"), 1)).toHaveLength(1);
 });

@@ -55,6 +55,10 @@ describe("ticks", () => {
     expect(bytesLabel(5_400_000_000, 100_000_000)).toBe("5.4 GB");
     expect(bytesLabel(0, 1)).toBe("0");
     expect(secondsLabel(0.25, 0.05)).toBe("0.25 s");
+    expect([0, 0.25, 0.5, 0.75].map((value) => secondsLabel(value, 0.25))).toEqual(["0.00 s", "0.25 s", "0.50 s", "0.75 s"]);
+    expect([2.5, 5].map((value) => secondsLabel(value, 2.5))).toEqual(["2.5 s", "5.0 s"]);
+    expect([250, 750].map((value) => timeLabel(value, 250))).toEqual(["0.25 ms", "0.75 ms"]);
+    expect(bytesLabel(1_250_000, 250_000)).toBe("1.25 MB");
   });
 });
 

@@ -307,7 +307,7 @@ pub struct RunArgs {
     pub sample: Option<Bytes>,
     /// Add events up while the program runs and keep sums only, for long runs: disk use stays small; moments, marks, threads, growth and logs of events
     /// cannot be asked for afterwards
-    #[arg(long, conflicts_with_all = ["raw", "sample"])]
+    #[arg(long, conflicts_with = "raw")]
     pub aggregate: bool,
     /// Sites of leaks to print for each process
     #[arg(long, value_name = "N", default_value_t = 3)]
@@ -352,6 +352,12 @@ pub struct AttachArgs {
     /// Record the stacks of frees too
     #[arg(long)]
     pub free_stacks: bool,
+    /// Record one block for about so many bytes, for long runs: 512KiB. Sums are estimates then; see docs/heap.md
+    #[arg(long, value_name = "BYTES", value_parser = super::values::size)]
+    pub sample: Option<Bytes>,
+    /// Add events up while the program runs and keep sums only, for long runs: see thaw heap run
+    #[arg(long)]
+    pub aggregate: bool,
     /// Sites of leaks to print for each process
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub leaks: usize,

@@ -14,6 +14,8 @@ use std::collections::HashMap;
 
 /// Processes in the table.
 const MOST: usize = 20;
+/// A process with less than one part in so many of all that was allocated has no row.
+const SMALL: u64 = 100;
 /// Longest name of a function in a line of several.
 const FUNCTION: usize = 40;
 /// Functions of a stack in a line.
@@ -85,19 +87,17 @@ const NEXT_OF_EVENTS: (&str, &str, &str) = ("what grows too slowly", "growth", "
 pub fn page(document: &RunDocument, leaks: usize, width: usize) -> Page {
     let mut page = Page::new(width);
     let report = &document.report;
-    let mut largest: Vec<&ProcessReport> = report.processes.iter().collect();
-    if largest.len() > MOST {
-        largest.sort_by_key(|process| std::cmp::Reverse(process.allocations));
-        largest.truncate(MOST);
-    }
+    let (mut largest, small) = split(&report.processes);
     if !largest.is_empty() {
         page.table(&processes(&largest));
     }
-    let rest = report.processes.len() - largest.len();
-    if rest > 0 {
+    if !small.is_empty() {
+        let sum = |of: fn(&ProcessReport) -> u64| small.iter().map(|process| of(process)).fold(0, u64::saturating_add);
         page.remark(&format!(
-            "and {} that allocated less (--json)",
-            units::plural(rest as u64, "process", "processes")
+            "and {} that allocated less (--json): {} together, {} not freed",
+            units::plural(small.len() as u64, "process", "processes"),
+            units::bytes(Bytes(sum(|process| process.allocated_bytes.0))),
+            units::bytes(Bytes(sum(|process| process.leaked_bytes.0))),
         ));
     }
     largest.sort_by_key(|process| std::cmp::Reverse(process.leaked_bytes));
@@ -134,6 +134,25 @@ pub fn page(document: &RunDocument, leaks: usize, width: usize) -> Page {
         }
     }
     page
+}
+
+/// Those that have a row of their own, in the order of their beginnings, and those that are told in one line: helpers of a process tree, which allocated
+/// little of all that was, and nothing of whose figures is in doubt.
+fn split(processes: &[ProcessReport]) -> (Vec<&ProcessReport>, Vec<&ProcessReport>) {
+    let all = processes.iter().fold(0u64, |sum, process| sum.saturating_add(process.allocated_bytes.0));
+    let is_small = |process: &&ProcessReport| {
+        process.allocated_bytes.0 < all / SMALL && process.inconsistencies == 0 && process.lost == 0
+    };
+    let (mut small, mut largest): (Vec<_>, Vec<_>) = processes.iter().partition(is_small);
+    if largest.len() > MOST {
+        largest.sort_by_key(|process| std::cmp::Reverse(process.allocated_bytes));
+        small.extend(largest.drain(MOST..));
+    }
+    // A line for one is as long as its row.
+    if small.len() == 1 {
+        largest.append(&mut small);
+    }
+    (largest, small)
 }
 
 fn processes(processes: &[&ProcessReport]) -> Table {

@@ -14,7 +14,7 @@ use crate::progress::Progress;
 use crate::{output, text};
 use heap::conclude::{self, Streams};
 use heap::growth;
-use heap::record::{self, Existing, FreeStacks, Keep, Made, Phase, Plan, Sample};
+use heap::record::{self, Existing, FreeStacks, Keep, Made, Output, Phase, Plan, Sample};
 use heap::report::Report;
 use heap::slop::{self, Model};
 use heap::stream::{Process, Reader, Recording};
@@ -94,6 +94,7 @@ fn record(args: &RunArgs, quiet: bool) -> Result<Exit> {
         frees: if args.free_stacks { FreeStacks::With } else { FreeStacks::Without },
         sample: args.sample.map(|bytes| Sample { bytes: bytes.0, seed: None }),
         keep: if args.aggregate { Keep::Sums { ahead: Keep::AHEAD } } else { Keep::Events },
+        stdout: if args.json { Output::Stderr } else { Output::Stdout },
         agent: record::find_agent(&thaw)?,
         user: args.run_as.choice().account()?,
     };

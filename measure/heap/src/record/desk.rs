@@ -3,7 +3,7 @@
 //! A process that may not make its stream itself asks at a socket ([`heap_wire::desk`]). Whom thaw recorded is asked of the kernel: the peer of the
 //! connection must be a descendant of the program, or, of a program that was running already, have its user. All names in the directory are thaw's own.
 
-use super::Made;
+use super::{Made, missed};
 use model::{Error, Exit, Result};
 use os::process::status_value;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -134,6 +134,7 @@ impl Clerk {
             heap_wire::desk::STREAM => self.make(pid, own),
             heap_wire::desk::AGAIN => self.give_again(pid, own, number).map(|file| (number, Some(file))),
             heap_wire::desk::NOTE => self.note(rest).map(|()| (0, None)),
+            heap_wire::desk::TABLE => missed::table_of(&self.directory, who.uid.as_raw()).map(|table| (0, Some(table))),
             _ => Err(io::Error::from_raw_os_error(libc::EINVAL)),
         };
         match done {

@@ -1,13 +1,17 @@
 //! Processes that were started and left no stream: which, what they executed, and why the guest is not in them.
 //!
 //! Every exec of a recorded process is noted by its guest ([`heap_wire::execs`]). What was executed and has no stream from then on was not recorded;
-//! its file mostly says why. Not for what such processes execute in turn by system calls of their own.
+//! its file mostly says why. A forked process without a stream tells itself ([`super::missed`]); and all in which the guest began are counted. Not for
+//! what such processes execute in turn by system calls of their own.
 
-use crate::stream::{Origin, Reader};
+use super::missed::{self, Missed, Told, What};
+use crate::stream::{Origin, Process, Reader};
+use crate::{aggregate, finish};
 use heap_wire::execs::FILE;
 use model::{Error, Exit, Result, Warning, WarningKind, shown};
+use os::mapped::Mapped;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Write;
@@ -29,8 +33,8 @@ pub struct Unseen {
 /// Numbers that a warning names.
 const NAMED: usize = 5;
 
-/// What is said of them: those of one file and reason together.
-pub(crate) fn warnings(unseen: &[Unseen]) -> Vec<Warning> {
+/// What is said of them: those of one file and reason together. `missing`: others, of which nothing is known.
+pub(crate) fn warnings(unseen: &[Unseen], missing: u64) -> Vec<Warning> {
     let mut alike: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for process in unseen {
         alike.entry(&process.why).or_default().push(process.pid.to_string());
@@ -43,12 +47,17 @@ pub(crate) fn warnings(unseen: &[Unseen]) -> Vec<Warning> {
             count => format!("{count} processes ({named}, ...) were not recorded: {why}"),
         }
     };
-    alike.into_iter().map(|alike| Warning::new(WarningKind::Note, text(alike))).collect()
+    let unknown = (missing > 0).then(|| {
+        let text = format!("{missing} more process images began to be recorded and left nothing; why is unknown");
+        Warning::new(WarningKind::LostRecords, text)
+    });
+    alike.into_iter().map(|alike| Warning::new(WarningKind::Note, text(alike))).chain(unknown).collect()
 }
 
-/// Makes the file that guests note in; those of other users at the desk.
-pub(super) fn begin(directory: &Path) -> Result<()> {
+/// Makes the file that guests note in, and their table; those of other users come to both at the desk.
+pub(crate) fn begin(directory: &Path) -> Result<()> {
     let path = place(directory);
+    missed::begin(directory)?;
     os::file::create_private(&path).map(drop).map_err(|cause| cannot(&path, cause))
 }
 
@@ -62,28 +71,95 @@ pub(super) fn note(directory: &Path, pid: u32, ticks: u64, program: &Path) -> Re
     file.and_then(|mut file| file.write_all(&note)).map_err(|cause| cannot(&path, cause))
 }
 
+/// What has no stream.
+#[derive(Debug, Default)]
+pub(crate) struct Without {
+    /// Processes that are known, with the reason.
+    pub unseen: Vec<Unseen>,
+    /// How many more began to be recorded and left nothing.
+    pub missing: u64,
+}
+
 /// Compares the notes with the streams, and removes them, unless processes are running that go on noting.
-pub(super) fn end(directory: &Path, running: &[u32]) -> Result<Vec<Unseen>> {
+pub(crate) fn end(directory: &Path, running: &[u32]) -> Result<Without> {
     let path = place(directory);
     let text = fs::read(&path).map_err(|cause| cannot(&path, cause))?;
     if running.is_empty() {
         fs::remove_file(&path).map_err(|cause| cannot(&path, cause))?;
     }
+    let missed = missed::end(directory, running)?;
     let reader = Reader::open(directory)?;
-    let mut unseen = Vec::new();
-    for (pid, notes) in of_processes(&text) {
-        let images = reader.processes().iter().filter(|process| process.pid == pid && process.origin == Origin::Exec);
-        let starts: Vec<u64> = images.map(|process| process.start_ticks).collect();
-        for (index, (ticks, file)) in notes.iter().enumerate() {
-            let next = notes.get(index + 1).map_or(u64::MAX, |(next, _)| *next);
-            if !starts.iter().any(|start| (*ticks..next).contains(start)) {
-                let file = found(file);
-                unseen.extend(why(&file).map(|why| Unseen { pid, file: shown(&file), why }));
-            }
+    let mut unseen = executed(&text, &missed, reader.processes());
+    let forked = missed.told.iter().filter_map(|told| forked(told, reader.processes()));
+    unseen.extend(forked);
+    unseen.sort_by(|a, b| (a.pid, &a.file).cmp(&(b.pid, &b.file)));
+    let told = missed.told.iter().filter(|told| !matches!(told.what, What::Exec(_))).count() as u64;
+    let missing = missed.images.saturating_sub(streams(directory)? + told);
+    Ok(Without { unseen, missing })
+}
+
+/// Process images that have a file, with a beginning or without.
+fn streams(directory: &Path) -> Result<u64> {
+    let cannot = |cause| Error::on(Exit::Data, "cannot read the recording", directory).because(cause);
+    let mut names = HashSet::new();
+    for entry in fs::read_dir(directory).map_err(cannot)? {
+        let path = entry.map_err(cannot)?.path();
+        let of_image = [finish::STREAM, finish::EXTENSION, aggregate::EXTENSION];
+        if path.extension().is_some_and(|found| of_image.iter().any(|extension| found == *extension)) {
+            names.extend(path.file_stem().map(OsStr::to_owned));
         }
     }
-    unseen.sort_by(|a, b| (a.pid, &a.file).cmp(&(b.pid, &b.file)));
-    Ok(unseen)
+    Ok(names.len() as u64)
+}
+
+/// A process that was forked and could not make its stream.
+fn forked(told: &Told, processes: &[Process]) -> Option<Unseen> {
+    let What::Forked(parent) = &told.what else { return None };
+    let stem = Path::new(OsStr::from_bytes(parent)).file_stem();
+    let parent = processes.iter().find(|process| process.file.file_stem() == stem);
+    let file = parent.map_or("an unknown program".into(), |parent| shown(&parent.exe));
+    let by = parent.map_or("an unknown process".into(), |parent| format!("process {}", parent.pid));
+    let why = format!("{file}, forked by {by}, could not make its stream: {}", missed::reason(told.errno));
+    Some(Unseen { pid: told.pid, file, why })
+}
+
+/// Programs that were executed and have no stream from then on.
+fn executed(text: &[u8], missed: &Missed, processes: &[Process]) -> Vec<Unseen> {
+    let mut notes = of_processes(text);
+    for told in &missed.told {
+        if let What::Exec(path) = &told.what {
+            notes.entry(told.pid).or_default().push((told.ticks, path));
+        }
+    }
+    let (mut unseen, mut sanitized) = (Vec::new(), HashMap::new());
+    for (pid, mut notes) in notes {
+        notes.sort_unstable();
+        let images = processes.iter().filter(|process| process.pid == pid && process.origin == Origin::Exec);
+        let starts: Vec<u64> = images.map(|process| process.start_ticks).collect();
+        for (index, (ticks, path)) in notes.iter().enumerate() {
+            let next = notes.get(index + 1).map_or(u64::MAX, |(next, _)| *next);
+            if starts.iter().any(|start| (*ticks..next).contains(start)) {
+                // Its checker ended it right after the guest began.
+                let file = found(path);
+                let why = sanitized.entry(file.clone()).or_insert_with(|| sanitized_by(&file));
+                unseen.extend(why.clone().map(|why| Unseen { pid, file: shown(&file), why }));
+                continue;
+            }
+            // What it said itself is more than what its file says; the file may be another one in its root directory.
+            let told = missed.told.iter().find(|told| {
+                told.pid == pid && (*ticks..next).contains(&told.ticks) && !matches!(told.what, What::Forked(_))
+            });
+            let file = if told.is_some() { PathBuf::from(OsStr::from_bytes(path)) } else { found(path) };
+            let why = match told {
+                Some(told) => {
+                    Some(format!("{} could not make its stream: {}", shown(&file), missed::reason(told.errno)))
+                }
+                None => why(&file),
+            };
+            unseen.extend(why.map(|why| Unseen { pid, file: shown(&file), why }));
+        }
+    }
+    unseen
 }
 
 fn place(directory: &Path) -> PathBuf {
@@ -126,25 +202,64 @@ fn found(path: &[u8]) -> PathBuf {
 /// Scripts whose interpreters are scripts: as many as the kernel follows.
 const SCRIPTS: usize = 5;
 
-/// Why the guest is not in a process that executed this file; `None`: nothing was executed, because it is neither a program nor a script.
-pub(super) fn why(path: &Path) -> Option<String> {
+/// The program that the kernel starts for a file, its bytes, and the scripts before it (`A is a script, and `).
+enum Program {
+    Found {
+        scripts: String,
+        path: PathBuf,
+        bytes: Mapped,
+    },
+    /// This one of them cannot be read.
+    Hidden(String),
+    /// Neither a program nor a script.
+    None,
+}
+
+fn program_of(path: &Path) -> Program {
     let (mut path, mut scripts) = (path.to_owned(), String::new());
     for _ in 0..SCRIPTS {
-        let name = format!("{scripts}{}", shown(&path));
-        let Ok(bytes) = fs::read(&path) else {
-            return Some(format!("{name} cannot be read, so it cannot be said why"));
-        };
+        let Ok(file) = File::open(&path) else { return Program::Hidden(format!("{scripts}{}", shown(&path))) };
+        // What is empty cannot be mapped.
+        let Some(bytes) = Mapped::of(&file) else { return Program::None };
         if let Some(interpreter) = interpreter_of(&bytes) {
-            scripts = format!("{name} is a script, and ");
+            scripts = format!("{scripts}{} is a script, and ", shown(&path));
             path = interpreter;
             continue;
         }
-        if !bytes.starts_with(b"\x7fELF") {
-            return None;
-        }
-        return Some(format!("{name} {}", of_program(&path, &bytes)));
+        let is_program = bytes.starts_with(b"\x7fELF");
+        return if is_program { Program::Found { scripts, path, bytes } } else { Program::None };
     }
-    None
+    Program::None
+}
+
+/// Why the guest is not in a process that executed this file; `None`: nothing was executed, because it is neither a program nor a script.
+pub(super) fn why(path: &Path) -> Option<String> {
+    match program_of(path) {
+        Program::Found { scripts, path, bytes } => {
+            Some(format!("{scripts}{} {}", shown(&path), of_program(&path, &bytes)))
+        }
+        Program::Hidden(name) => Some(format!("{name} cannot be read, so it cannot be said why")),
+        Program::None => None,
+    }
+}
+
+/// What is said of a program that brings a checker with an allocator of its own.
+fn sanitized_by(path: &Path) -> Option<String> {
+    let Program::Found { scripts, path, bytes } = program_of(path) else { return None };
+    let sanitizer = elf::sanitizer(&bytes)?;
+    Some(format!("{scripts}{} is built with {sanitizer}, {ENDS}", shown(&path)))
+}
+
+/// What checkers do.
+const ENDS: &str = "which ends at once where a library is preloaded";
+
+/// Refuses a program that brings a checker with an allocator of its own: with the guest before it, it ends at once.
+pub(super) fn refuse_sanitized(path: &Path) -> Result<()> {
+    let Program::Found { path, bytes, .. } = program_of(path) else { return Ok(()) };
+    let Some(sanitizer) = elf::sanitizer(&bytes) else { return Ok(()) };
+    Err(Error::on(Exit::Usage, format!("cannot record a program that is built with {sanitizer}"), &path)
+        .because(format!("{sanitizer} replaces the allocator, and must be loaded before anything that is preloaded"))
+        .hint("record a build without -fsanitize=address, thread, memory, hwaddress or leak"))
 }
 
 /// What the first line of a script names.
@@ -154,10 +269,10 @@ fn interpreter_of(bytes: &[u8]) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(word)))
 }
 
-fn of_program(path: &Path, bytes: &[u8]) -> &'static str {
+fn of_program(path: &Path, bytes: &[u8]) -> String {
     let mode = fs::metadata(path).map_or(0, |meta| meta.permissions().mode());
     let capable = rustix::fs::getxattr(path, c"security.capability", &mut [0u8; 64][..]).is_ok_and(|length| length > 0);
-    if bytes.get(4) != Some(&2) || bytes.get(18..20) != Some(&[62, 0]) {
+    let why = if bytes.get(4) != Some(&2) || bytes.get(18..20) != Some(&[62, 0]) {
         "is no x86-64 program; the guest is one"
     } else if elf::interpreter(bytes).is_none() {
         "is statically linked: LD_PRELOAD does not reach it"
@@ -165,9 +280,12 @@ fn of_program(path: &Path, bytes: &[u8]) -> &'static str {
         "is setuid or setgid: the dynamic linker ignores LD_PRELOAD there"
     } else if capable {
         "has capabilities: the dynamic linker ignores LD_PRELOAD there"
+    } else if let Some(sanitizer) = elf::sanitizer(bytes) {
+        return format!("is built with {sanitizer}, {ENDS}");
     } else {
         "was started, but the guest could not make its stream: it could not reach the recording's directory, the disk is full, it has another root directory, or was ended at once"
-    }
+    };
+    why.into()
 }
 
 #[cfg(test)]
@@ -208,10 +326,14 @@ mod tests {
     fn those_alike_are_said_together() {
         let unseen = |pid, why: &str| Unseen { pid, file: "/x".into(), why: why.into() };
         let all: Vec<Unseen> = (1..=7).map(|pid| unseen(pid, "/x is b")).chain([unseen(9, "/x is a")]).collect();
-        let texts: Vec<String> = warnings(&all).into_iter().map(|warning| warning.text).collect();
+        let texts: Vec<String> = warnings(&all, 2).into_iter().map(|warning| warning.text).collect();
         assert_eq!(
             texts,
-            ["process 9 was not recorded: /x is a", "7 processes (1, 2, 3, 4, 5, ...) were not recorded: /x is b"]
+            [
+                "process 9 was not recorded: /x is a",
+                "7 processes (1, 2, 3, 4, 5, ...) were not recorded: /x is b",
+                "2 more process images began to be recorded and left nothing; why is unknown"
+            ]
         );
     }
 

@@ -36,6 +36,11 @@ pub fn variance(size: u64, rate: u64) -> f64 {
     size * size * (weight * (weight - 1.0) + weight.fract() * (1.0 - weight.fract()))
 }
 
+/// What so many blocks of `size` bytes, of which only some were kept, add to the variance: for sums, which know no single block.
+pub fn variance_of(size: u64, rate: u64, blocks: u64) -> f64 {
+    if rate == 0 { 0.0 } else { variance(size, rate) * chance(size, rate) * blocks as f64 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,7 +53,9 @@ mod tests {
             assert!((sum as f64 / 100_000.0 - weight).abs() < 0.01, "{size}: {sum} {weight}");
         }
         assert_eq!((count(0, 512, 9), count(7, 0, 1)), (count(1, 512, 9), 1));
-        assert_eq!(variance(1 << 20, 0), 0.0);
+        assert_eq!((variance(1 << 20, 0), variance_of(24, 0, 9)), (0.0, 0.0));
+        let (one, kept) = (variance(700, 512), 1.0 - (-700.0 / 512.0_f64).exp());
+        assert!((variance_of(700, 512, 1000) / (1000.0 * kept * one) - 1.0).abs() < 1e-9);
         assert!(variance(1 << 20, 512) < 1.0 && variance(24, 512) > 24.0 * 24.0 * 400.0);
     }
 }

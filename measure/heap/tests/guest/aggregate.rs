@@ -38,6 +38,27 @@ fn is_clean(directory: &Path) {
     }
 }
 
+/// Samples that are added up: estimates with their errors, on a disk that stays small.
+#[test]
+fn samples_are_added_up() {
+    let Some(bench) = Bench::new() else { return };
+    let command = words(&bench.compile("sampled", &[]), []);
+    let all = bench.record(&command);
+    let (allocated, leaked) = (all.only().allocated_bytes.0 as f64, all.only().leaked_bytes.0 as f64);
+    for seed in 1..=3 {
+        let sample = Some(heap::record::Sample { bytes: 20_000, seed: Some(seed) });
+        let sums = Recorded::of(&Plan { sample, ..summed(&bench, &command) });
+        is_clean(sums.reader.directory());
+        let process = sums.only();
+        assert_eq!((process.sample_bytes, process.inconsistencies, process.lost), (Bytes(20_000), 0, 0));
+        let far = |found: Bytes, error: Option<Bytes>, sum: f64| (found.0 as f64 - sum).abs() / error.unwrap().0 as f64;
+        let of_all = far(process.allocated_bytes, process.allocated_error_bytes, allocated);
+        let of_leaks = far(process.leaked_bytes, process.leaked_error_bytes, leaked);
+        assert!(of_all < 5.0 && of_leaks < 5.0, "{of_all} {of_leaks}: {process:#?}");
+        assert!(process.allocated_error_bytes.unwrap().0 > 0, "{process:#?}");
+    }
+}
+
 #[test]
 fn sums_are_those_of_all_events() {
     let Some(bench) = Bench::new() else { return };
@@ -268,6 +289,7 @@ fn a_thaw_of_its_own() {
         frees: heap::record::FreeStacks::Without,
         sample: None,
         keep: Keep::Sums { ahead: Bytes(AHEAD) },
+        stdout: heap::record::Output::Stdout,
         agent: agent.into(),
         user: None,
     };

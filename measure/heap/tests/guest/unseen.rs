@@ -142,3 +142,104 @@ fn every_way_to_execute_is_seen() {
     let recorded = bench.record(&["sh".into(), "-c".into(), format!("{}/nothing; true", root().display()).into()]);
     assert_eq!(recorded.recording.unseen, []);
 }
+
+/// A sandbox takes the recording's directory away before it forks: what its children allocate cannot be recorded, and that is said.
+#[test]
+fn a_child_in_another_root_directory_is_told() {
+    let Some(bench) = Bench::new() else { return };
+    if !testing::root_or_skip() {
+        return;
+    }
+    let jail = bench.path("root");
+    std::fs::create_dir(&jail).unwrap();
+    if !build("cc", &jail.join("program"), &["-static"]) {
+        return testing::skip("needs a static C library");
+    }
+    let program = bench.compile("jail", &[]);
+    let recorded = bench.record(&[program, jail.into()]);
+    assert_eq!(recorded.recording.code, Some(0));
+    assert_eq!((recorded.report.processes.len(), recorded.recording.missing), (1, 0));
+    let (by, told) = (recorded.report.processes[0].pid, &recorded.recording.unseen);
+    assert_eq!(told.len(), 3, "the child, the one that executes, and what it executes: {told:#?}");
+    let forked: Vec<_> =
+        told.iter().filter(|process| process.why.contains(&format!("forked by process {by}"))).collect();
+    assert_eq!(forked.len(), 2, "{told:#?}");
+    assert!(forked.iter().all(|process| process.why.contains("its root directory is another one")), "{told:#?}");
+    let executed: Vec<_> = told.iter().filter(|process| process.file == "/program").collect();
+    assert!(matches!(executed[..], [one] if one.why.contains("root directory is another one")), "{told:#?}");
+}
+
+/// Each of these says that it began, and nothing else: the count finds it.
+#[test]
+fn images_that_leave_nothing_are_counted() {
+    let Some(bench) = Bench::new() else { return };
+    let script = "t=${THAW_HEAP##*dir=}; /bin/true; rm $t/*-0.stream; :";
+    let recorded = bench.record(&["sh".into(), "-c".into(), script.into()]);
+    assert!(recorded.recording.missing > 0, "{:#?}", recorded.recording);
+    let said = |text: &str| text.contains("left nothing") && text.contains("unknown");
+    assert!(recorded.report.warnings.iter().any(|warning| said(&warning.text)), "{:#?}", recorded.report.warnings);
+}
+
+/// Where a checker replaces the allocator, nothing is started.
+#[test]
+fn sanitized_programs_are_refused_before_they_start() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.path("checked");
+    if !build("cc", &program, &["-fsanitize=address"]) {
+        return testing::skip("needs a C compiler with AddressSanitizer");
+    }
+    let script = bench.path("script");
+    std::fs::write(&script, format!("#!{}\n", program.display())).unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    for started in [&program, &script] {
+        let plan = bench.plan(vec![started.into()]);
+        let error = heap::record::run(&plan, "test", &mut |_| {}).unwrap_err();
+        assert!(error.to_string().contains("AddressSanitizer"), "{error}");
+        assert_eq!(error.exit, model::Exit::Usage);
+        assert!(!plan.output.exists());
+    }
+    let recorded = bench.record(&["sh".into(), "-c".into(), format!("{}; true", program.display()).into()]);
+    let told = unseen(&recorded);
+    is_told("checked", told.get("checked").map_or(&[][..], Vec::as_slice), "AddressSanitizer");
+}
+
+/// Chromium's renderers in their sandbox: they reach no file any more, so that what they allocate is not recorded; each of them is told.
+#[test]
+fn renderers_of_a_sandboxed_chromium_are_told() {
+    let Some(bench) = Bench::new() else { return };
+    let Some(chromium) =
+        ["/usr/bin/chromium", "/usr/bin/chromium-browser"].into_iter().find(|path| Path::new(path).exists())
+    else {
+        return testing::skip("needs chromium");
+    };
+    if !testing::root_or_skip() {
+        return;
+    }
+    // As root it would want --no-sandbox.
+    std::fs::set_permissions(bench.folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let home = bench.path("home");
+    std::fs::create_dir(&home).unwrap();
+    std::os::unix::fs::chown(&home, Some(65534), Some(65534)).unwrap();
+    let (home, picture) = (home.display(), home.join("page.png"));
+    let user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "env"].map(OsString::from);
+    let words = [
+        format!("HOME={home}"),
+        chromium.into(),
+        "--headless".into(),
+        "--disable-gpu".into(),
+        format!("--user-data-dir={home}/profile"),
+        format!("--screenshot={}", picture.display()),
+        "about:blank".into(),
+    ];
+    let command: Vec<OsString> = user.into_iter().chain(words.map(OsString::from)).collect();
+    let recorded = bench.record(&command);
+    if !picture.exists() {
+        return testing::skip("Chromium's sandbox does not start here");
+    }
+    let told = &recorded.recording.unseen;
+    let renderers =
+        told.iter().filter(|one| one.why.contains("forked by") && one.why.contains("root directory is another one"));
+    assert!(renderers.count() > 0, "{told:#?}");
+    assert_eq!(recorded.recording.missing, 0, "{told:#?}");
+    assert!(recorded.report.warnings.iter().any(|warning| warning.text.contains("root directory is another one")));
+}

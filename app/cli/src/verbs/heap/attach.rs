@@ -12,7 +12,7 @@ pub fn attach(args: &AttachArgs, quiet: bool) -> Result<Exit> {
     use crate::progress::Progress;
     use crate::text;
     use heap::attach::Plan;
-    use heap::record::{self, Existing, FreeStacks, Phase};
+    use heap::record::{self, Existing, FreeStacks, Keep, Phase, Sample};
     use model::Error;
     use std::time::Instant;
 
@@ -26,6 +26,8 @@ pub fn attach(args: &AttachArgs, quiet: bool) -> Result<Exit> {
         seconds: args.seconds,
         depth: args.depth,
         frees: if args.free_stacks { FreeStacks::With } else { FreeStacks::Without },
+        sample: args.sample.map(|bytes| Sample { bytes: bytes.0, seed: None }),
+        keep: if args.aggregate { Keep::Sums { ahead: Keep::AHEAD } } else { Keep::Events },
         agent: record::find_agent(&thaw)?,
     };
     let mut progress = Progress::new(quiet);
@@ -37,8 +39,9 @@ pub fn attach(args: &AttachArgs, quiet: bool) -> Result<Exit> {
         };
         progress.note(&what, began.elapsed());
     })?;
+    let streams = if args.aggregate { heap::conclude::Streams::Stay } else { heap::conclude::Streams::Finish };
     let form = if args.json { super::Form::Json } else { super::Form::Text };
-    super::conclude(&plan.output, &mut progress, began, args.leaks, form, heap::conclude::Streams::Finish)?;
+    super::conclude(&plan.output, &mut progress, began, args.leaks, form, streams)?;
     super::hand_over(&plan.output)?;
     Ok(Exit::Done)
 }
