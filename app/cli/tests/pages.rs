@@ -185,7 +185,7 @@ fn view_takes_whatever_was_recorded() {
         let html = served(&scratch, &["modes.heap"]);
         assert_eq!(embedded(&html, "thaw-heap")["recordings"][0]["name"], "modes.heap");
     }
-    scratch.thaw(["view", "nothing.here", "--no-browser"]).exits(2).complains("cannot read");
+    scratch.thaw(["view", "nothing.here", "--no-browser"]).exits(2).complains("nothing.here");
     std::fs::create_dir(scratch.path("empty")).unwrap();
     scratch.thaw(["view", "empty", "--no-browser"]).exits(5);
 }

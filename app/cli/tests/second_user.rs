@@ -172,6 +172,16 @@ fn heap_recordings_are_made_where_another_user_swaps_their_directories() {
         scene.beside("heap run", rival, 8, |scratch| {
             scratch.thaw(["heap", "run", "--force", "-o", "theirs/out.heap", "--", "sort", "/etc/passwd"])
         });
+        let said = scene.scratch.thaw(["heap", "run", "-o", "theirs/out.heap", "--", "true"]).exits(2);
+        said.complains("it belongs to user 65534").hints("-o /tmp");
+        // Where all may make files and nobody may touch another one's, it works.
+        let sticky = scene.scratch.path("sticky");
+        fs::create_dir(&sticky).unwrap();
+        fs::set_permissions(&sticky, Permissions::from_mode(0o1777)).unwrap();
+        let rival = scene.rival(&["../sticky/out.heap/1-0.stream", "../sticky/out.heap"], &["../sticky/out.heap"]);
+        let words = ["heap", "run", "--force", "-o", "sticky/out.heap", "--", "sort", "/etc/passwd"];
+        scene.beside("heap run in a sticky directory", rival, 4, |scratch| scratch.thaw(words));
+        scene.scratch.thaw(words).exits(0).says("allocations");
     });
 }
 

@@ -15,6 +15,11 @@ use std::path::{Path, PathBuf};
 /// The first part of a path that somebody else than root can change, and who: each directory and link on the way to what it leads to, and that itself.
 /// `None`: only root can, as far as the mode bits say. What is not there yet is as its directory is.
 pub fn who_else_changes(path: &Path) -> Option<(PathBuf, String)> {
+    who_changes_but(path, None)
+}
+
+/// As [`who_else_changes`]; what this user, who may do what root may, can change too is no matter.
+pub fn who_changes_but(path: &Path, trusted: Option<&Account>) -> Option<(PathBuf, String)> {
     /// As many links as the kernel follows.
     const LINKS: u32 = 40;
     let names = |path: &Path| -> Vec<OsString> {
@@ -24,7 +29,7 @@ pub fn who_else_changes(path: &Path) -> Option<(PathBuf, String)> {
     let mut rest = names(&std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
     let mut about = fs::symlink_metadata(&at).ok()?;
     loop {
-        if let Some(who) = who_changes(&about) {
+        if let Some(who) = who_changes(&about, trusted) {
             return Some((at, who));
         }
         let name = rest.pop()?;
@@ -34,7 +39,9 @@ pub fn who_else_changes(path: &Path) -> Option<(PathBuf, String)> {
             let next = at.join(name);
             about = fs::symlink_metadata(&next).ok()?;
             match fs::read_link(&next) {
-                Ok(_) if about.uid() != 0 => return Some((next, format!("it belongs to user {}", about.uid()))),
+                Ok(_) if about.uid() != 0 && trusted.is_none_or(|user| user.uid != about.uid()) => {
+                    return Some((next, format!("it belongs to user {}", about.uid())));
+                }
                 Ok(target) if links < LINKS => {
                     links += 1;
                     rest.extend(names(&target));
@@ -49,13 +56,18 @@ pub fn who_else_changes(path: &Path) -> Option<(PathBuf, String)> {
     }
 }
 
-fn who_changes(about: &Metadata) -> Option<String> {
+fn who_changes(about: &Metadata, trusted: Option<&Account>) -> Option<String> {
     // In a sticky directory others can only remove what is theirs.
     let is_open = |bit: u32| about.mode() & bit != 0 && !(about.is_dir() && about.mode() & 0o1000 != 0);
     match () {
-        () if about.uid() != 0 => Some(format!("it belongs to user {}", about.uid())),
+        () if about.uid() != 0 && trusted.is_none_or(|user| user.uid != about.uid()) => {
+            Some(format!("it belongs to user {}", about.uid()))
+        }
         () if is_open(0o002) => Some("everybody may write it".into()),
-        () if is_open(0o020) => Some(format!("its group {} may write it", about.gid())),
+        // Root's own group is root; a user's first one is mostly the user's alone.
+        () if is_open(0o020) && about.gid() != 0 && trusted.is_none_or(|user| user.gid != about.gid()) => {
+            Some(format!("its group {} may write it", about.gid()))
+        }
         () => None,
     }
 }
@@ -428,7 +440,10 @@ mod tests {
         fs::create_dir_all(at("a/b")).unwrap();
         fs::write(at("a/b/file"), "").unwrap();
         let set = |name: &str, mode| fs::set_permissions(at(name), fs::Permissions::from_mode(mode)).unwrap();
-        ["a", "a/b", "a/b/file"].iter().for_each(|name| set(name, 0o755));
+        for name in ["a", "a/b", "a/b/file"] {
+            std::os::unix::fs::chown(at(name), None, Some(65534)).unwrap();
+            set(name, 0o755);
+        }
         assert_eq!(who_else_changes(&at("a/b/file")), None);
         assert_eq!(who_else_changes(&at("a/b/not there")), None);
         for (name, mode, why) in [("a/b/file", 0o775, "group"), ("a", 0o777, "everybody"), ("a/b", 0o770, "group")] {
@@ -439,6 +454,10 @@ mod tests {
         }
         set("a", 0o1777);
         assert_eq!(who_else_changes(&at("a/b/file")), None);
+        let nobody = Account::of(65534).unwrap().unwrap();
+        std::os::unix::fs::chown(at("a"), Some(65534), None).unwrap();
+        assert!(who_else_changes(&at("a/b")).is_some() && who_changes_but(&at("a/b"), Some(&nobody)).is_none());
+        std::os::unix::fs::chown(at("a"), Some(0), None).unwrap();
         // A link from a good place into a bad one, and one that belongs to another user.
         std::os::unix::fs::symlink("a/b/file", at("link")).unwrap();
         assert_eq!(who_else_changes(&at("link")), None);

@@ -446,6 +446,7 @@ impl Made {
     /// # Errors
     /// There is something already; it cannot be made; somebody else put something into its place.
     pub(crate) fn new(path: &Path, existing: Existing) -> Result<Self> {
+        only_ours(path)?;
         let made = Self::at(make_directory(path, existing)?)?;
         let cannot = |cause: std::io::Error| Error::on(Exit::Machine, "cannot make the recording", path).because(cause);
         if fs::read_dir(&made.inside).map_err(cannot)?.next().is_some() {
@@ -488,6 +489,21 @@ impl Made {
     pub fn named(&self, mut error: Error) -> Error {
         error.object = error.object.replacen(&shown(&self.inside), &shown(&self.real), 1);
         error
+    }
+}
+
+/// Programs that root records open their streams by path: who can swap a directory on the way leads them elsewhere. Who called sudo need not.
+fn only_ours(path: &Path) -> Result<()> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    match os::user::who_changes_but(os::file::directory_of(path), os::user::caller()?.as_ref()) {
+        None => Ok(()),
+        Some((part, who)) => {
+            Err(Error::on(Exit::Usage, "root records into no directory that another user can change:", path)
+                .because(format!("{}: {who}", shown(&part)))
+                .hint("record into another one: -o /tmp/thaw.heap"))
+        }
     }
 }
 
