@@ -87,20 +87,39 @@ impl Disk {
 
     /// [`Disk::bearer`] under another sysfs root; `file` tells the block device that a file lies on.
     fn bearer_in(sysfs: &Path, dev: u64, file: &dyn Fn(&Path) -> Option<u64>) -> u64 {
-        let below = |dev: u64| {
-            let directory = device_directory(sysfs, dev)?;
-            if directory.join("partition").exists() {
-                return parse_dev(&read_value(&directory.parent()?.join("dev"))?);
-            }
-            if let Some(backing) = read_value(&directory.join("loop/backing_file")) {
-                return file(Path::new(&backing));
-            }
-            let mut slaves = std::fs::read_dir(directory.join("slaves")).ok()?.flatten();
-            let only = slaves.next().filter(|_| slaves.next().is_none())?;
-            parse_dev(&read_value(&only.path().join("dev"))?)
-        };
         // Stacks end somewhere.
-        (0..8).fold(dev, |dev, _| below(dev).unwrap_or(dev))
+        (0..8).fold(dev, |dev, _| match Self::below_in(sysfs, dev, file)[..] {
+            [only] => only,
+            _ => dev,
+        })
+    }
+
+    /// The whole disks that a block device passes its requests on to, one step down: of a partition its disk, of a loop device the
+    /// disk of its file, of a mapped device or RAID all that it stands on. None: it is a disk itself.
+    pub fn below(dev: u64) -> Vec<u64> {
+        let file = |path: &Path| Mounts::load().ok()?.of_path(path)?.block_device();
+        let sysfs = Path::new("/sys");
+        let whole = |dev: u64| {
+            let partition = device_directory(sysfs, dev).is_some_and(|it| it.join("partition").exists());
+            if partition { Self::below_in(sysfs, dev, &file) } else { vec![dev] }
+        };
+        let mut below: Vec<u64> = Self::below_in(sysfs, dev, &file).into_iter().flat_map(whole).collect();
+        below.sort_unstable();
+        below.dedup();
+        below
+    }
+
+    fn below_in(sysfs: &Path, dev: u64, file: &dyn Fn(&Path) -> Option<u64>) -> Vec<u64> {
+        let Some(directory) = device_directory(sysfs, dev) else { return Vec::new() };
+        let number = |file: PathBuf| read_value(&file).as_deref().and_then(parse_dev);
+        if directory.join("partition").exists() {
+            return directory.parent().and_then(|disk| number(disk.join("dev"))).into_iter().collect();
+        }
+        if let Some(backing) = read_value(&directory.join("loop/backing_file")) {
+            return file(Path::new(&backing)).into_iter().collect();
+        }
+        let slaves = std::fs::read_dir(directory.join("slaves")).into_iter().flatten().flatten();
+        slaves.filter_map(|slave| number(slave.path().join("dev"))).collect()
     }
 
     fn read(sysfs: &Path, dev: u64) -> Option<Self> {
@@ -166,6 +185,11 @@ impl Disk {
             fact("logical_block_bytes", self.logical_block.0.to_string()),
             fact("max_sectors_kb", self.max_sectors_kb.to_string()),
         ];
+        let below: Vec<String> =
+            Self::below(self.dev).iter().filter_map(|dev| Some(Self::of_dev(*dev).ok()?.name)).collect();
+        if !below.is_empty() {
+            facts.push(fact("stands_on", below.join(",")));
+        }
         facts.extend(self.model.as_ref().map(|model| fact("model", model.clone())));
         facts
     }
@@ -226,5 +250,7 @@ mod tests {
         assert_eq!(bearer(7, 0), (8, 0), "its file lies on the mapped device");
         assert_eq!(bearer(253, 1), (253, 1), "two disks bear it");
         assert_eq!(bearer(9, 9), (9, 9), "nobody knows it");
+        let below = |major, minor| Disk::below_in(sysfs.path(), libc::makedev(major, minor), &file).len();
+        assert_eq!([below(8, 0), below(8, 1), below(7, 0), below(253, 1), below(9, 9)], [0, 1, 1, 2, 0]);
     }
 }

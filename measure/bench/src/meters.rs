@@ -2,6 +2,7 @@
 
 use model::{Bytes, Nanos};
 use os::cgroup::RunCgroup;
+use os::disk::Disk;
 use os::process::MachineCpu;
 use std::time::Duration;
 
@@ -43,7 +44,7 @@ impl Reading {
         let stall = |pressure: os::pressure::Pressure| pressure.io.map(|io| io.some_us);
         Self {
             cpu: cgroup.and_then(|group| group.cpu().ok().flatten()),
-            io: cgroup.and_then(|group| group.io().ok().flatten()).map(|devices| sum(&devices)),
+            io: cgroup.and_then(|group| group.io().ok().flatten()).map(|devices| sum(&devices, Disk::below)),
             machine: os::process::machine_cpu(),
             thaw_ns: thaw_ns(),
             machine_stall_us: stall(os::pressure::machine()),
@@ -114,17 +115,26 @@ fn split(total: Nanos, user: Nanos, system: Nanos) -> (Nanos, Nanos) {
     (Nanos(user), Nanos(total.0 - user))
 }
 
-/// Adds devices up. A device that stands on others (LVM, RAID, encryption) is left out: its requests are counted below.
-fn sum(devices: &[os::cgroup::DeviceIo]) -> Io {
-    let stands_on_others = |dev: u64| {
-        let (major, minor) = (libc::major(dev), libc::minor(dev));
-        let below = std::fs::read_dir(format!("/sys/dev/block/{major}:{minor}/slaves"));
-        below.is_ok_and(|mut below| below.next().is_some())
+/// Adds devices up, each request once: at the device that the file system is on. What a device passes on (LVM, RAID, encryption, a
+/// loop device) the kernel counts again below, so that is taken off there. A lower device may serve the same bytes in fewer
+/// requests; then nothing of it counts, and the sum of requests is at least so much.
+fn sum(devices: &[os::cgroup::DeviceIo], below: impl Fn(u64) -> Vec<u64>) -> Io {
+    let passed_on_to = |dev: u64| {
+        let above = devices.iter().filter(|above| above.dev != dev && below(above.dev).contains(&dev));
+        above.fold(Io::default(), |sum, above| Io {
+            read_bytes: sum.read_bytes + above.read_bytes,
+            read_requests: sum.read_requests + above.read_requests,
+            written_bytes: sum.written_bytes + above.written_bytes,
+        })
     };
-    devices.iter().filter(|device| !stands_on_others(device.dev)).fold(Io::default(), |sum, device| Io {
-        read_bytes: sum.read_bytes + device.read_bytes,
-        read_requests: sum.read_requests + device.read_requests,
-        written_bytes: sum.written_bytes + device.written_bytes,
+    devices.iter().fold(Io::default(), |sum, device| {
+        let passed = passed_on_to(device.dev);
+        let own = |all: Bytes, passed: Bytes| Bytes(all.0.saturating_sub(passed.0));
+        Io {
+            read_bytes: sum.read_bytes + own(device.read_bytes, passed.read_bytes),
+            read_requests: sum.read_requests + device.read_requests.saturating_sub(passed.read_requests),
+            written_bytes: sum.written_bytes + own(device.written_bytes, passed.written_bytes),
+        }
     })
 }
 
@@ -177,6 +187,30 @@ mod tests {
         v2_before.group_stall_us = Some(0);
         v2_after.group_stall_us = Some(100_000);
         assert_eq!(v2_after.others_io_pressure(&v2_before), Some(0.15));
+    }
+
+    #[test]
+    fn what_a_loop_device_reads_is_counted_once() {
+        let device = |dev, megabytes: u64, read_requests| os::cgroup::DeviceIo {
+            dev,
+            read_bytes: Bytes(megabytes * 1_000_000),
+            read_requests,
+            ..os::cgroup::DeviceIo::default()
+        };
+        let (disk, looped, mapped) = (1, 7, 9);
+        let below = |dev| if dev == looped || dev == mapped { vec![disk] } else { Vec::new() };
+        let read = |devices: &[os::cgroup::DeviceIo]| {
+            let sum = sum(devices, below);
+            (sum.read_bytes.0 / 1_000_000, sum.read_requests)
+        };
+        assert_eq!(read(&[device(disk, 238, 400), device(looped, 238, 500)]), (238, 500));
+        assert_eq!(
+            read(&[device(disk, 240, 520), device(looped, 238, 500)]),
+            (240, 520),
+            "2 MB of the disk's own files"
+        );
+        assert_eq!(read(&[device(disk, 30, 30), device(looped, 10, 10), device(mapped, 20, 20)]), (30, 30));
+        assert_eq!(read(&[device(disk, 5, 6)]), (5, 6));
     }
 
     #[test]

@@ -21,13 +21,13 @@ pub use needs::needs;
 pub use summary::{report, report_with_needed};
 
 use crate::{
-    raw::{RawTrace, Span},
+    raw::{Inode, RawTrace, Span},
     resolve::Resolved,
 };
 use files::Files;
 use model::{
-    Bytes, Cause, ExtentRow, FaultRow, FileOffset, FillRow, MmapRow, OpenRow, PAGE, ProcessRow, ReadRow, SectionRow,
-    SyncRow, TraceRows,
+    Bytes, Cause, DirectRow, ExtentRow, FaultRow, FileOffset, FillRow, HeldRow, MmapRow, OpenRow, PAGE, ProcessRow,
+    ReadRow, SectionRow, SyncRow, TraceRows,
 };
 use std::collections::BTreeMap;
 
@@ -51,6 +51,8 @@ pub fn attribute(raw: &RawTrace, resolved: &Resolved) -> TraceRows {
         mmaps: mmap_rows(raw, &files),
         opens: open_rows(raw, resolved),
         syncs: sync_rows(raw, &files),
+        held: held_rows(resolved, &files),
+        direct: direct_rows(raw, &files),
         ..TraceRows::default()
     }
 }
@@ -177,6 +179,32 @@ fn sync_rows(raw: &RawTrace, files: &Files) -> Vec<SyncRow> {
             took_ns: sync.done.map(|done| done - sync.at),
         })
         .collect()
+}
+
+fn direct_rows(raw: &RawTrace, files: &Files) -> Vec<DirectRow> {
+    raw.direct
+        .iter()
+        .map(|direct| DirectRow {
+            at_ns: direct.at,
+            pid: direct.pid,
+            tid: direct.tid,
+            file: files.id(direct.inode),
+            offset: FileOffset(direct.offset),
+            len: direct.len,
+            write: direct.write,
+        })
+        .collect()
+}
+
+/// Files that others map, in the order of the files.
+fn held_rows(resolved: &Resolved, files: &Files) -> Vec<HeldRow> {
+    let row = |(inode, (processes, example)): (&Inode, &(u32, String))| {
+        let file = files.number_of(*inode)?;
+        Some(HeldRow { file, processes: *processes, example: example.clone() })
+    };
+    let mut rows: Vec<HeldRow> = resolved.held.iter().filter_map(row).collect();
+    rows.sort_by_key(|row| row.file);
+    rows
 }
 
 /// Opens by path, the most often opened first.

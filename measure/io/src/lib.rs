@@ -40,10 +40,11 @@ pub use analyze::{attribute, needs, report, report_with_needed};
 pub use engine::{Engine, EngineChoice, EngineOptions, open_engine};
 pub use ownership::{Ownership, launched, named_paths};
 pub use raw::{
-    Inode, RawBlock, RawFault, RawFill, RawMmap, RawOpen, RawProcess, RawRead, RawRemap, RawSync, RawTrace, Sees, Span,
+    Inode, RawBlock, RawDirect, RawFault, RawFill, RawMmap, RawOpen, RawProcess, RawRead, RawRemap, RawSync, RawTrace,
+    Sees, Span,
 };
 pub use report::{
-    CauseReport, FileReport, FragmentReport, OFTEN, OpenReport, OwnedBy, OwnerReport, ProcessReport, REPORT_VERSION,
-    Report, RuleReport, SectionReport, SyncReport, Totals,
+    CauseReport, FileReport, FragmentReport, HeldBy, OFTEN, OpenReport, OwnedBy, OwnerReport, ProcessReport,
+    REPORT_VERSION, Report, RuleReport, SectionReport, SyncReport, Totals,
 };
 pub use resolve::{DiskExtent, Place, Resolved, ResolvedFile, resolve};

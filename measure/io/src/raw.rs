@@ -171,6 +171,25 @@ pub struct RawSync {
     pub inode: Option<Inode>,
 }
 
+/// A read or write past the page cache, as the file system begins it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawDirect {
+    /// When.
+    pub at: Nanos,
+    /// Process.
+    pub pid: u32,
+    /// Thread.
+    pub tid: u32,
+    /// Of which file.
+    pub inode: Inode,
+    /// From which byte.
+    pub offset: u64,
+    /// How much is asked for.
+    pub len: Bytes,
+    /// Whether it writes.
+    pub write: bool,
+}
+
 /// A process of the tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RawProcess {
@@ -241,6 +260,8 @@ pub struct RawTrace {
     pub opens: Vec<RawOpen>,
     /// fsyncs of the process tree.
     pub syncs: Vec<RawSync>,
+    /// Reads and writes past the page cache of the process tree.
+    pub direct: Vec<RawDirect>,
     /// Names of files as the engine came to know them; of several for one file, the last counts.
     pub names: Vec<(Inode, PathBuf)>,
 }

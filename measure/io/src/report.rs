@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Version of [`Report`]'s shape; it grows when a field changes its meaning or goes.
-pub const REPORT_VERSION: u32 = 1;
+pub const REPORT_VERSION: u32 = 2;
 
 /// The whole answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -70,8 +70,13 @@ pub struct Totals {
     pub others_requests: u64,
     /// Read requests of the tree whose end was not seen.
     pub unfinished_requests: u64,
-    /// Bytes that a start needs, in whole pages, of all files that it reads from a disk; `None`: no run without read-ahead told.
+    /// Bytes that a start needs, in whole pages, of the files of which that is known, without the file systems' metadata; `None`: no
+    /// run without read-ahead told.
     pub needed: Option<Bytes>,
+    /// Bytes that came into the cache of the files of which the need is known: what `needed` is a share of.
+    pub needed_of: Option<Bytes>,
+    /// Files of which the need is unknown because other processes map them.
+    pub need_unknown_files: u64,
 }
 
 /// One file.
@@ -94,13 +99,17 @@ pub struct FileReport {
     pub size: Bytes,
     /// Bytes that were asked for by reads and faults, in whole pages, at least.
     pub asked: Bytes,
-    /// Bytes that a start needs of it, in whole pages, from a run without read-ahead; `None`: there was none, or it lies in
-    /// memory. Pages that somebody else kept in memory during that run are not in it.
+    /// Bytes that a start needs of it, in whole pages, from a run without read-ahead; `None`: there was none, it is metadata or lies in
+    /// memory, or it is unknown because of `held_by`.
     pub needed: Option<Bytes>,
+    /// Other processes map it, so that its pages may have been in memory before: what a start needs of it is unknown.
+    pub held_by: Option<HeldBy>,
     /// Read requests.
     pub requests: u64,
     /// Bytes that they brought.
     pub bytes_from_disk: Bytes,
+    /// Bytes that reads past the page cache (`O_DIRECT`) asked for; none of them came into the cache.
+    pub direct: Bytes,
     /// Its fair share of the time in which requests were in flight.
     pub waiting: Nanos,
     /// Pieces on disk, if the file system tells.
@@ -111,6 +120,16 @@ pub struct FileReport {
     pub syncs: u64,
     /// Its ELF sections that were filled or waited for, by place.
     pub sections: Vec<SectionReport>,
+}
+
+/// Who maps a file beside the traced program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
+pub struct HeldBy {
+    /// How many processes.
+    pub processes: u32,
+    /// One of them, number and name: `1 systemd`.
+    pub example: String,
 }
 
 /// How it is known whose a file is.

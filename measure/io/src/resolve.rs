@@ -12,7 +12,12 @@ use os::{
     mapped::Mapped,
     mounts::{Backing, Mount, Mounts, from_kernel_dev, place_of},
 };
-use std::{collections::HashMap, fs::File, os::unix::fs::FileExt, path::PathBuf};
+use std::{
+    collections::{HashMap, HashSet},
+    fs::File,
+    os::unix::fs::FileExt,
+    path::PathBuf,
+};
 
 /// A piece of a file on a whole disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +107,8 @@ impl ResolvedFile {
 pub struct Resolved {
     /// By inode.
     pub files: HashMap<Inode, ResolvedFile>,
+    /// Files that processes outside of the traced tree map: how many, and one of them.
+    pub held: HashMap<Inode, (u32, String)>,
     /// What could not be found out.
     pub warnings: Vec<Warning>,
 }
@@ -128,6 +135,7 @@ pub fn resolve(raw: &RawTrace) -> Resolved {
         };
         resolved.files.insert(inode, file);
     }
+    resolved.held = held(raw, &resolved.files);
     let unnamed = resolved.files.values().filter(|file| file.row.kind == FileKind::Unnamed).count();
     let rights = rustix::process::geteuid().is_root();
     if !rights && unnamed > 0 {
@@ -135,6 +143,20 @@ pub fn resolve(raw: &RawTrace) -> Resolved {
         resolved.warnings.push(Warning::new(WarningKind::Engine, text).hint("run as root"));
     }
     resolved
+}
+
+/// Who else maps the files of the trace now: what they map was in memory before, however empty the caches were made.
+fn held(raw: &RawTrace, files: &HashMap<Inode, ResolvedFile>) -> HashMap<Inode, (u32, String)> {
+    let named = || files.iter().filter(|(_, file)| file.row.kind == FileKind::Regular);
+    let paths: Vec<&std::path::Path> = named().map(|(_, file)| file.row.path.as_path()).collect();
+    let holders = os::cache::who_maps(&paths);
+    let tree: HashSet<u32> = raw.processes.iter().map(|process| process.pid).collect();
+    let others = |path: &PathBuf| {
+        let others: Vec<_> = holders.get(path)?.iter().filter(|holder| !tree.contains(&holder.pid)).collect();
+        let first = others.first()?;
+        Some((others.len() as u32, format!("{} {}", first.pid, first.comm)))
+    };
+    named().filter_map(|(inode, file)| Some((*inode, others(&file.row.path)?))).collect()
 }
 
 /// All inodes of a trace and when they were last touched.
@@ -148,6 +170,7 @@ fn touched(raw: &RawTrace) -> HashMap<Inode, Nanos> {
     raw.reads.iter().for_each(|read| touch(read.inode, read.at));
     raw.faults.iter().for_each(|fault| touch(fault.inode, fault.at));
     raw.mmaps.iter().for_each(|map| touch(map.inode, map.at));
+    raw.direct.iter().for_each(|direct| touch(direct.inode, direct.at));
     raw.syncs.iter().filter_map(|sync| sync.inode.zip(Some(sync.at))).for_each(|(inode, at)| touch(inode, at));
     last
 }

@@ -105,6 +105,27 @@ fn fills(rows: &TraceRows, path: &Path) -> Vec<(u64, Cause)> {
     pages
 }
 
+#[test]
+fn what_is_read_past_the_cache_belongs_to_its_file() {
+    let _machine = alone();
+    for mut engine in engines() {
+        let directory = on_disk();
+        let path = directory.path().join("table");
+        cold_file(&path, 64);
+        let input = format!("if={}", path.display());
+        let rows = trace(engine.as_mut(), &["dd", &input, "of=/dev/null", "bs=64k", "iflag=direct"], None);
+        if rows.info.cannot.iter().any(|sentence| sentence.contains("O_DIRECT")) {
+            testing::skip("this kernel does not tell of reads past the cache");
+            continue;
+        }
+        let report = report(&rows);
+        let table = line(&report, &path);
+        assert_eq!((table.direct, table.filled), (Bytes(64 * PAGE), Bytes(0)), "{}", rows.info.engine);
+        assert_eq!(table.bytes_from_disk, Bytes(64 * PAGE), "its requests are its own");
+        assert!(rows.direct.iter().all(|direct| !direct.write && direct.len == Bytes(16 * PAGE)), "{:?}", rows.direct);
+    }
+}
+
 /// The line of a file.
 fn line<'a>(report: &'a Report, path: &Path) -> &'a io::FileReport {
     report.files.iter().find(|file| file.path == shown(path)).unwrap_or_else(|| {

@@ -46,6 +46,7 @@ fn kept(trace: TraceRows, touches: Vec<TouchRow>) -> TraceRows {
         extents: trace.extents,
         processes: trace.processes,
         touches,
+        held: trace.held,
         ..TraceRows::default()
     }
 }

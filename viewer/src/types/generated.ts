@@ -411,10 +411,14 @@ size: Bytes,
  */
 asked: Bytes, 
 /**
- * Bytes that a start needs of it, in whole pages, from a run without read-ahead; `None`: there was none, or it lies in
- * memory. Pages that somebody else kept in memory during that run are not in it.
+ * Bytes that a start needs of it, in whole pages, from a run without read-ahead; `None`: there was none, it is metadata or lies in
+ * memory, or it is unknown because of `held_by`.
  */
 needed: Bytes | null, 
+/**
+ * Other processes map it, so that its pages may have been in memory before: what a start needs of it is unknown.
+ */
+held_by: HeldBy | null, 
 /**
  * Read requests.
  */
@@ -423,6 +427,10 @@ requests: number,
  * Bytes that they brought.
  */
 bytes_from_disk: Bytes, 
+/**
+ * Bytes that reads past the page cache (`O_DIRECT`) asked for; none of them came into the cache.
+ */
+direct: Bytes, 
 /**
  * Its fair share of the time in which requests were in flight.
  */
@@ -603,6 +611,16 @@ bytes: number,
  * How many.
  */
 blocks: number, };
+
+export type HeldBy = { 
+/**
+ * How many processes.
+ */
+processes: number, 
+/**
+ * One of them, number and name: `1 systemd`.
+ */
+example: string, };
 
 export type Interval = { 
 /**
@@ -1429,9 +1447,18 @@ others_requests: number,
  */
 unfinished_requests: number, 
 /**
- * Bytes that a start needs, in whole pages, of all files that it reads from a disk; `None`: no run without read-ahead told.
+ * Bytes that a start needs, in whole pages, of the files of which that is known, without the file systems' metadata; `None`: no
+ * run without read-ahead told.
  */
-needed: Bytes | null, };
+needed: Bytes | null, 
+/**
+ * Bytes that came into the cache of the files of which the need is known: what `needed` is a share of.
+ */
+needed_of: Bytes | null, 
+/**
+ * Files of which the need is unknown because other processes map them.
+ */
+need_unknown_files: number, };
 
 export type TouchByteReport = { 
 /**

@@ -165,7 +165,7 @@ function Costs(): JSX.Element | null {
   return (
     <Section
       title="What the disk was waited for"
-      note={`In the traced ${trace.state} start the disk was waited for ${nanos(totals.waiting)}${trace.wall_s === null ? "" : ` of ${seconds(trace.wall_s)}`}: ${bytes(totals.read_from_disk)} in ${plural(totals.requests, "request", "requests")}, ${plural(totals.seeks, "seek", "seeks")}.${totals.needed == null ? "" : ` A start needs ${bytes(totals.needed)} of it.`}`}
+      note={`In the traced ${trace.state} start the disk was waited for ${nanos(totals.waiting)}${trace.wall_s === null ? "" : ` of ${seconds(trace.wall_s)}`}: ${bytes(totals.read_from_disk)} in ${plural(totals.requests, "request", "requests")}, ${plural(totals.seeks, "seek", "seeks")}.${totals.needed == null ? "" : ` A start needs ${bytes(totals.needed)} of ${totals.need_unknown_files > 0 ? `what was read of files that no other process maps (${bytes(totals.needed_of)}); what it needs of ${plural(totals.need_unknown_files, "file", "files")} is unknown` : "it"}.`}`}
     >
       <OnOtherDisks trace={trace} />
       <div class="columns">

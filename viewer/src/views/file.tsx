@@ -128,13 +128,14 @@ function Figures({ file, asked }: { file: FileReport; asked: number }): JSX.Elem
     ["came in", bytes(file.filled), file.filled],
     ["asked for", file.kind === "metadata" ? "–" : bytes(asked), asked],
     ...(known ? [["needed", bytes(file.needed), file.needed] as [string, string, number | null]] : []),
+    ...(file.held_by ? [["needed", `unknown (mapped by ${plural(file.held_by.processes, "process", "processes")}, such as ${file.held_by.example})`, null] as [string, string, number | null]] : []),
     [known ? "not needed" : "not asked for", waste !== null && file.filled > 0 ? `${bytes(waste)} (${percent(waste / file.filled)})` : "–", waste],
     ["requests", count(file.requests), file.requests],
     ["waited", nanos(file.waiting), file.waiting],
     ["pieces on disk", count(file.extents), file.extents],
     ["opened", file.opens === null ? "–" : plural(file.opens, "time", "times"), file.opens],
     ...(file.syncs > 0 ? [["synced", plural(file.syncs, "time", "times"), file.syncs] as [string, string, number | null]] : []),
-    ["owner", file.owner === "app" ? "the program" : "the system", null],
+    ["owner", `${file.owner === "app" ? "the program" : "the system"}${file.owned_by?.what ? ` (${file.owned_by.rule} ${file.owned_by.what})` : ""}`, null],
   ];
   return (
     <dl class="figures" data-part="file">

@@ -4,7 +4,7 @@ use super::table::{Align, Table};
 use super::{Page, harmless, units};
 use crate::document::TraceDocument;
 use io::{FileReport, Report};
-use model::{FileKind, Owner, OwnerRule};
+use model::{Bytes, FileKind, Owner, OwnerRule};
 
 /// Below this many extents a file is not called fragmented.
 const FRAGMENTED: u32 = 4;
@@ -45,9 +45,7 @@ fn totals(page: &mut Page, report: &Report) {
         page.paragraph(&format!("{} came into memory.", units::bytes(totals.filled)));
     }
     if let Some(needed) = totals.needed {
-        let read = totals.read_from_disk.0.max(totals.filled.0);
-        let share = units::percent((needed.0 as f64 / read.max(1) as f64).min(1.0));
-        page.paragraph(&format!("It needs {} of that ({share}): the rest was read ahead.", units::bytes(needed)));
+        page.paragraph(&need(totals, needed));
     }
     let causes: Vec<String> = report
         .by_cause
@@ -69,6 +67,39 @@ fn totals(page: &mut Page, report: &Report) {
         if !parts.is_empty() {
             page.labelled("", label, &parts.join(", "));
         }
+    }
+}
+
+/// What it needs of what came into memory, and of how many files nobody can know. Without metadata, which is no file's.
+fn need(totals: &io::Totals, needed: Bytes) -> String {
+    let read = totals.needed_of.unwrap_or_default();
+    let share = units::percent((needed.0 as f64 / read.0.max(1) as f64).min(1.0));
+    let known = match totals.need_unknown_files {
+        0 => "Of its files".to_owned(),
+        _ => "Of the files that no other process maps".to_owned(),
+    };
+    let mut text = format!(
+        "{known} it needs {} of the {} read ({share}): the rest was read ahead.",
+        units::bytes(needed),
+        units::bytes(read)
+    );
+    if totals.need_unknown_files > 0 {
+        let files = units::plural(totals.need_unknown_files, "file", "files");
+        text.push_str(&format!(
+            " What it needs of {files} is unknown: other processes map them, so their pages stay in memory."
+        ));
+    }
+    text
+}
+
+/// What is needed of a file, or why that is unknown.
+fn needed_of(file: &FileReport) -> String {
+    match (&file.held_by, file.needed) {
+        (Some(held), _) => {
+            let processes = units::plural(held.processes.into(), "process", "processes");
+            format!("unknown (mapped by {processes})")
+        }
+        (None, needed) => needed.map(units::bytes).unwrap_or_default(),
     }
 }
 
@@ -131,6 +162,7 @@ fn costliest_files(page: &mut Page, report: &Report, top: usize) {
         ("in memory", Align::Right),
         ("needed", Align::Right),
         ("asked for", Align::Right),
+        ("read directly", Align::Right),
         ("requests", Align::Right),
         ("file", Align::Elastic),
         ("", Align::Left),
@@ -139,8 +171,9 @@ fn costliest_files(page: &mut Page, report: &Report, top: usize) {
         table.row([
             if file.waiting.0 > 0 { units::nanos(file.waiting) } else { String::new() },
             units::bytes(file.filled),
-            file.needed.map(units::bytes).unwrap_or_default(),
+            needed_of(file),
             asked_share(file, report).map(units::percent).unwrap_or_default(),
+            if file.direct.0 > 0 { units::bytes(file.direct) } else { String::new() },
             if file.requests > 0 { units::count(file.requests) } else { String::new() },
             name(file),
             if file.owner == Owner::App { String::new() } else { "system".into() },

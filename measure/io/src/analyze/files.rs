@@ -33,6 +33,11 @@ impl Files {
         FileId(self.index(inode))
     }
 
+    /// The number of a file, if the trace has it.
+    pub(super) fn number_of(&self, inode: Inode) -> Option<FileId> {
+        self.numbers.get(&inode).map(|number| FileId(*number))
+    }
+
     /// The same as a plain number.
     pub(super) fn index(&self, inode: Inode) -> u32 {
         self.numbers.get(&inode).copied().expect("every inode of the trace was numbered")
@@ -54,7 +59,7 @@ impl Files {
     }
 }
 
-/// When each file was first filled, read, faulted, mapped or synced.
+/// When each file was first filled, read, faulted, mapped, read directly or synced.
 fn first_touches(raw: &RawTrace) -> NumberMap<Inode, Nanos> {
     let mut first = NumberMap::default();
     let mut touch = |inode: Inode, at: Nanos| {
@@ -64,6 +69,7 @@ fn first_touches(raw: &RawTrace) -> NumberMap<Inode, Nanos> {
     raw.reads.iter().for_each(|read| touch(read.inode, read.at));
     raw.faults.iter().for_each(|fault| touch(fault.inode, fault.at));
     raw.mmaps.iter().for_each(|map| touch(map.inode, map.at));
+    raw.direct.iter().for_each(|direct| touch(direct.inode, direct.at));
     raw.syncs.iter().for_each(|sync| touch(sync.inode.unwrap_or_default(), sync.at));
     first
 }

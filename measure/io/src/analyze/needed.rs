@@ -1,7 +1,11 @@
 //! What a start needed of each file, told by another run of the same program: one that touched pages without read-ahead.
+//!
+//! There are three answers: so much; nothing to tell (it lies in memory, or is the file system's metadata); and unknown. Pages of a
+//! file that other processes map stay in memory when the caches are emptied, so they do not come in though they are needed.
 
 use crate::keyed::NumberMap;
-use model::{Bytes, FileId, FileKind, FileRow, SectionRow, TouchEngine, TraceRows};
+use crate::report::HeldBy;
+use model::{Bytes, FileId, FileKind, FileRow, HeldRow, SectionRow, TouchEngine, TraceRows};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -10,9 +14,11 @@ const LONGEST: u64 = 1 << 60;
 
 /// The pages that were needed, by the files of the trace that they are held against.
 pub(super) struct Needed {
-    /// By file of the trace: sorted, disjoint ranges (start, end); `None`: nothing is read from a disk for it.
+    /// By file of the trace: sorted, disjoint ranges (start, end); `None`: unknown, or nothing to tell.
     ranges: Vec<Option<Vec<(u64, u64)>>>,
-    /// In all files of the other run, also of those that the trace does not have.
+    /// By file of the trace: who else mapped it in either run, where that leaves the need unknown.
+    held: Vec<Option<HeldBy>>,
+    /// In all files of the other run of which it is known, also of those that the trace does not have.
     pub(super) total: Bytes,
 }
 
@@ -31,14 +37,29 @@ impl Needed {
             numbered().map(|(number, file)| ((file.dev, file.ino), number)).collect();
         let by_path: HashMap<&Path, u32> = numbered().map(|(number, file)| (file.path.as_path(), number)).collect();
         let again = |file: &FileRow| by_inode.get(&(file.dev, file.ino)).or_else(|| by_path.get(file.path.as_path()));
-        let ranges = |file: &FileRow| {
-            let on_disk = matches!(file.kind, FileKind::Regular | FileKind::Metadata);
-            on_disk.then(|| again(file).and_then(|number| by_file.get(number)).cloned().unwrap_or_default())
+        let (here, there) = (held_by(rows), held_by(touched));
+        let held = |(number, file): (u32, &FileRow)| {
+            let then = again(file).and_then(|number| there.get(number));
+            let most = here.get(&number).into_iter().chain(then).max_by_key(|held| held.processes);
+            most.cloned().filter(|_| file.kind == FileKind::Regular)
         };
+        let held: Vec<Option<HeldBy>> = (0_u32..).zip(&rows.files).map(held).collect();
+        let ranges = |(file, held): (&FileRow, &Option<HeldBy>)| {
+            let known = file.kind == FileKind::Regular && held.is_none();
+            known.then(|| again(file).and_then(|number| by_file.get(number)).cloned().unwrap_or_default())
+        };
+        let counts = |number: u32, file: &FileRow| file.kind == FileKind::Regular && !there.contains_key(&number);
+        let counted = numbered().filter(|(number, file)| counts(*number, file));
         Self {
-            ranges: rows.files.iter().map(ranges).collect(),
-            total: by_file.values().map(|ranges| sum(ranges)).sum(),
+            ranges: rows.files.iter().zip(&held).map(ranges).collect(),
+            held,
+            total: counted.filter_map(|(number, _)| by_file.get(&number)).map(|ranges| sum(ranges)).sum(),
         }
+    }
+
+    /// Who else mapped a file, where that leaves unknown what is needed of it.
+    pub(super) fn held_by(&self, file: FileId) -> Option<&HeldBy> {
+        self.held.get(file.0 as usize)?.as_ref()
     }
 
     /// Bytes of a file.
@@ -54,6 +75,12 @@ impl Needed {
         let inside = ranges[first..].iter().take_while(|(from, _)| *from < end);
         Some(Bytes(inside.map(|(from, behind)| (*behind).min(end) - (*from).max(start)).sum()))
     }
+}
+
+/// Files of a run that others mapped.
+fn held_by(rows: &TraceRows) -> NumberMap<u32, HeldBy> {
+    let row = |row: &HeldRow| (row.file.0, HeldBy { processes: row.processes, example: row.example.clone() });
+    rows.held.iter().map(row).collect()
 }
 
 fn sum(ranges: &[(u64, u64)]) -> Bytes {

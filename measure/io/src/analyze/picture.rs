@@ -16,7 +16,6 @@
 
 use crate::{raw::*, resolve::*};
 use model::*;
-use std::collections::HashMap;
 
 /// The disk of the scenes.
 pub(crate) const DISK: u64 = 0xfe00;
@@ -45,7 +44,7 @@ impl Scene {
             processes: vec![RawProcess { pid: PROG, comm: "prog".into(), ..RawProcess::default() }],
             ..RawTrace::default()
         };
-        Self { raw, resolved: Resolved { files: HashMap::new(), warnings: Vec::new() }, clock: 0 }
+        Self { raw, resolved: Resolved::default(), clock: 0 }
     }
 
     /// Files `a`, `b` and `c` in one piece each, and the metadata.

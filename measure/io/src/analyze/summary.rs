@@ -60,7 +60,13 @@ fn summary(rows: &TraceRows, needed: Option<&Needed>) -> Report {
     requests.iter().for_each(|request| waited[request.line] += request.share);
     files.iter_mut().zip(waited).for_each(|(file, share)| file.waiting = waiting::rounded(share));
     sections(rows, &requests, needed, &mut files);
-    let totals = Totals { needed: needed.map(|needed| needed.total), ..totals(rows, &requests) };
+    let known = files.iter().filter(|file| file.needed.is_some());
+    let totals = Totals {
+        needed: needed.map(|needed| needed.total),
+        needed_of: needed.map(|_| known.map(|file| file.filled).sum()),
+        need_unknown_files: files.iter().filter(|file| file.held_by.is_some()).count() as u64,
+        ..totals(rows, &requests)
+    };
     Report {
         version: REPORT_VERSION,
         info: rows.info.clone(),
@@ -89,6 +95,7 @@ fn file_lines(rows: &TraceRows, needed: Option<&Needed>) -> Vec<FileReport> {
             size: file.size,
             asked: Bytes(asked),
             needed: needed.and_then(|needed| needed.of_file(id)),
+            held_by: needed.and_then(|needed| needed.held_by(id)).cloned(),
             extents: file.extents,
             opens: opens.get(&file.path).copied(),
             owned_by: owned_by[id.0 as usize].clone(),
@@ -104,6 +111,13 @@ fn file_lines(rows: &TraceRows, needed: Option<&Needed>) -> Vec<FileReport> {
     rows.faults.iter().for_each(|fault| touch(fault.file, fault.at_ns));
     rows.mmaps.iter().for_each(|map| touch(map.file, map.at_ns));
     rows.syncs.iter().for_each(|sync| touch(sync.file, sync.at_ns));
+    rows.direct.iter().for_each(|direct| touch(direct.file, direct.at_ns));
+    for direct in rows.direct.iter().filter(|direct| !direct.write) {
+        let line = &mut lines[direct.file.0 as usize];
+        // The last read of a file asks for more than there is.
+        let most = if line.kind == FileKind::Regular { line.size.0.saturating_sub(direct.offset.0) } else { u64::MAX };
+        line.direct += Bytes(direct.len.0.min(most));
+    }
     rows.fills.iter().for_each(|fill| lines[fill.file.0 as usize].filled += fill.len);
     rows.syncs.iter().for_each(|sync| lines[sync.file.0 as usize].syncs += 1);
     lines
@@ -132,8 +146,10 @@ fn empty_line(owner: Owner, kind: FileKind) -> FileReport {
         size: Bytes(0),
         asked: Bytes(0),
         needed: None,
+        held_by: None,
         requests: 0,
         bytes_from_disk: Bytes(0),
+        direct: Bytes(0),
         waiting: Nanos(0),
         extents: None,
         opens: None,

@@ -550,6 +550,47 @@ fn needed_is_what_another_run_touched_of_the_same_files() {
 }
 
 #[test]
+fn what_others_map_is_unknown_and_no_part_of_any_share() {
+    let scene = |picture: &str| {
+        let mut scene = Scene::usual();
+        scene.lies("a", &[(0, 0, 100)]);
+        scene.lies("b", &[(0, 200, 100)]);
+        scene.play(picture);
+        scene.rows()
+    };
+    let rows = scene("prog a | ####     |\nprog b | ##       |");
+    // The other run saw one page of each; seven processes mapped b meanwhile.
+    let mut touched = touched_by("prog a | #  |\nprog b | #  |");
+    let held = |file| HeldRow { file, processes: 7, example: "1 systemd".into() };
+    let b = touched.files.iter().position(|file| file.path == std::path::Path::new("/b")).unwrap();
+    touched.held.push(held(FileId(b as u32)));
+    let told = report_with_needed(&rows, &touched);
+    let line = |path: &str| told.files.iter().find(|file| file.path == path).unwrap();
+    assert_eq!((line("/a").needed, &line("/a").held_by), (Some(Bytes(PAGE)), &None));
+    assert_eq!(line("/b").needed, None);
+    assert_eq!(line("/b").held_by.as_ref().map(|held| held.processes), Some(7));
+    assert_eq!((told.totals.needed, told.totals.needed_of), (Some(Bytes(PAGE)), Some(Bytes(4 * PAGE))));
+    assert_eq!(told.totals.need_unknown_files, 1);
+    // The same if it was mapped in the run that is told about.
+    let mut rows = rows;
+    touched.held.clear();
+    let b = rows.files.iter().position(|file| file.path == std::path::Path::new("/b")).unwrap();
+    rows.held.push(held(FileId(b as u32)));
+    assert_eq!(report_with_needed(&rows, &touched).files[b].needed, None);
+}
+
+#[test]
+fn metadata_has_no_need() {
+    let mut scene = Scene::usual();
+    scene.lies("a", &[]).row.kind = FileKind::Metadata;
+    scene.play("prog a | ##       |");
+    let mut touched = touched_by("prog a | #  |");
+    touched.files[0].kind = FileKind::Metadata;
+    let report = report_with_needed(&scene.rows(), &touched);
+    assert_eq!((report.files[0].needed, report.totals.needed), (None, Some(Bytes(0))));
+}
+
+#[test]
 fn what_lies_in_memory_needs_no_disk_and_has_no_figure() {
     let mut scene = Scene::usual();
     scene.lies("a", &[]).row.kind = FileKind::Memory;

@@ -19,6 +19,9 @@ const SECTOR: u64 = 512;
 /// Flag of clone(2): the new task is a thread of the same process.
 const CLONE_THREAD: u64 = 0x1_0000;
 
+/// Flag of `struct kiocb`: it writes.
+const IOCB_WRITE: u64 = 1 << 18;
+
 /// Where the fields of a tracepoint lie.
 enum Shape {
     Pages { role: Role, dev: Field, ino: Field, first: Field, last: Last },
@@ -26,6 +29,7 @@ enum Shape {
     Issue { dev: Field, sector: Field, sectors: Field, flags: Field, comm: Option<Field> },
     Complete { dev: Field, sector: Field, sectors: Field },
     Remap { dev: Field, sector: Field, sectors: Field, old_dev: Field, old_sector: Field },
+    Direct { dev: Field, ino: Field, offset: Field, len: Field, flags: Field },
     SyncBegin { dev: Field, ino: Field },
     SyncEnd,
     CallBegin,
@@ -160,6 +164,15 @@ impl Decoder {
                 len: Bytes(bytes_of(sectors.get(raw)?)),
                 old_dev: from_kernel_dev(old_dev.get(raw)? as u32),
                 old_disk: DiskOffset(bytes_of(old_sector.get(raw)?)),
+            }),
+            Shape::Direct { dev, ino, offset, len, flags } if ours => self.trace.direct.push(RawDirect {
+                at: at?,
+                pid: stamp.pid,
+                tid: stamp.tid,
+                inode: Inode { dev: from_kernel_dev(dev.get(raw)? as u32), ino: ino.get(raw)? },
+                offset: offset.get(raw)?,
+                len: Bytes(len.get(raw)?),
+                write: flags.get(raw)? & IOCB_WRITE != 0,
             }),
             Shape::SyncBegin { dev, ino } if ours => {
                 let inode = Inode { dev: from_kernel_dev(dev.get(raw)? as u32), ino: ino.get(raw)? };
@@ -406,6 +419,13 @@ fn shape(role: Role, format: &Format) -> Result<Shape> {
             sectors: field("nr_sector")?,
             old_dev: field("old_dev")?,
             old_sector: field("old_sector")?,
+        },
+        Role::Direct => Shape::Direct {
+            dev: field("dev")?,
+            ino: field("ino")?,
+            offset: field("pos")?,
+            len: field("count")?,
+            flags: field("ki_flags")?,
         },
         Role::SyncBegin => match (optional("dev"), optional("ino")) {
             (Some(dev), Some(ino)) => Shape::SyncBegin { dev, ino },

@@ -22,6 +22,8 @@ pub(super) enum Role {
     Complete,
     /// A stacked device passed a range on.
     Remap,
+    /// A read or write past the page cache begins.
+    Direct,
     /// A sync of a file begins; the file system names the file.
     SyncBegin,
     /// It ends.
@@ -45,7 +47,7 @@ impl Role {
     /// enough; each event that follows the tree costs something whenever a thread begins or ends.
     pub(super) fn is_system(self) -> bool {
         let requests = matches!(self, Self::Start | Self::Issue | Self::Complete | Self::Remap);
-        requests || matches!(self, Self::SyncBegin | Self::SyncEnd | Self::CallBegin | Self::CallEnd)
+        requests || matches!(self, Self::Direct | Self::SyncBegin | Self::SyncEnd | Self::CallBegin | Self::CallEnd)
     }
 }
 
@@ -110,6 +112,11 @@ impl Points {
         }
         if stacked_devices() {
             points.add(tracefs, Role::Remap, "block", "block_bio_remap")?;
+        }
+        if !points.add(tracefs, Role::Direct, "iomap", "iomap_dio_rw_begin")? {
+            let sentence = "which files are read past the page cache (O_DIRECT): this kernel (before 6.6) has no \
+                            iomap:iomap_dio_rw_begin";
+            points.cannot.push(sentence.into());
         }
         points.add_syncs(tracefs, file_systems)?;
         if tasks == Tasks::FromTracepoints {
