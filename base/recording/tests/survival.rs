@@ -366,7 +366,7 @@ fn a_row_that_makes_no_sense_is_named() {
         ("UPDATE files SET path = 3", "column 'path' of table 'files' should be a name but is Integer"),
         ("UPDATE header SET plan = '{'", "is not JSON"),
         ("DELETE FROM header", "table 'header' has no row"),
-        ("DROP TABLE facts", "no such table: facts"),
+        ("DROP TABLE facts", "the table 'facts' is missing"),
     ];
     for (sql, expected) in cases {
         let folder = tempfile::tempdir().unwrap();

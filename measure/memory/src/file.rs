@@ -19,7 +19,7 @@ pub const VERSION: u64 = 1;
 const MOST_BYTES: u64 = 256 << 20;
 /// Reports that are read at most: browsers with hundreds of tabs make some hundred thousand. Each takes far more memory
 /// than its text, and a packed file far less room.
-const MOST_REPORTS: usize = 2_000_000;
+const MOST_REPORTS: usize = 1_000_000;
 /// Names in a path at most; browsers have about ten. Trees are walked recursively.
 const MOST_NAMES: usize = 200;
 /// Warnings of one kind that are said one by one.
