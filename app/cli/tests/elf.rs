@@ -435,3 +435,31 @@ fn a_glibc_without_packed_relocations_is_refused_for_copies_too() {
     pack().exits(0);
     scratch.thaw(["elf", "pack", "program", "-o", "packed", "--for", "glibc:2.35"]).exits(1).says("glibc 2.35");
 }
+
+#[test]
+fn a_damaged_file_is_bad_data_and_doctor_advises_what_works() {
+    let scratch = Scratch::new();
+    if library(&scratch, "lib.so").is_none() {
+        return;
+    }
+    let original = std::fs::read(scratch.path("lib.so")).unwrap();
+    // DT_STRSZ (10) becomes a tag of nobody.
+    let image = elf::Image::of(original.as_slice()).unwrap();
+    let dynamic = image.dynamic.as_ref().unwrap();
+    let index = dynamic.entries.iter().position(|(tag, _)| tag.0 == 10).unwrap();
+    let mut damaged = original.clone();
+    damaged[dynamic.offset as usize + 16 * index] = 99;
+    scratch.write("damaged.so", &damaged);
+    let said = scratch.thaw(["elf", "pack", "damaged.so", "-o", "packed.so"]).exits(5).says("(damaged)");
+    assert!(!said.out().contains("bug") && !said.err().contains("bug"), "{}", said.framed());
+
+    scratch.thaw(["elf", "pack", "lib.so", "--in-place"]).exits(0).says("--new-build-id");
+    scratch.thaw(["doctor"]).says("thaw elf restore");
+    std::fs::write(scratch.path("lib.so"), b"an upgrade").unwrap();
+    scratch.thaw(["elf", "restore", "lib.so"]).exits(5).complains("the original is kept as");
+    scratch
+        .thaw(["doctor"])
+        .says("was changed since it was packed")
+        .says("the original is kept as")
+        .says_not("thaw elf restore");
+}

@@ -473,3 +473,113 @@ proptest! {
         }
     }
 }
+
+/// What the readers of a format ask for stays, however its entries are ordered and compressed.
+#[test]
+fn a_document_keeps_its_type_in_front() {
+    let mimetype = Entry::new("mimetype", b"application/vnd.oasis.opendocument.text");
+    let bytes = archive(&[mimetype, Entry::new("content.xml", &text(4000, 1)), Entry::new("meta.xml", b"<x/>")], b"");
+    let zip = parse(&bytes).unwrap();
+    let uses = used_by_names(&zip, ["meta.xml", "content.xml"]);
+    for (compression, align) in [(Compression::Keep, 0), (Compression::Deflate, 0), (Compression::Keep, 4096)] {
+        let end = Options { directory: DirectoryPlace::End, compression, align, ..Options::default() };
+        let out = rebuilt(&zip, &uses, &end);
+        assert_eq!(names(&parse(&out).unwrap()), ["mimetype", "meta.xml", "content.xml"]);
+        // Name at 30, no extra field, stored content behind it.
+        assert_eq!(&out[26..30], [8, 0, 0, 0]);
+        assert!(out[30..].starts_with(b"mimetypeapplication/vnd.oasis.opendocument.text"));
+        let unused = rebuilt(&zip, &Uses::default(), &end);
+        assert!(unused[30..].starts_with(b"mimetypeapplication/"));
+    }
+    for directory in [DirectoryPlace::Front, DirectoryPlace::Both] {
+        let error = plan(&zip, &uses, &Options { directory, ..Options::default() }).unwrap_err();
+        assert_eq!(error.exit, Exit::Usage);
+        assert!(error.to_string().contains("OpenDocument"), "{error}");
+    }
+}
+
+const JAR_READER: &str = "
+    import java.io.*;
+    import java.util.jar.*;
+    public class Read {
+        public static void main(String[] args) throws Exception {
+            JarInputStream in = new JarInputStream(new FileInputStream(args[0]));
+            System.out.print(in.getManifest() == null ? \"none\" : in.getManifest().getMainAttributes().getValue(\"Who\"));
+            for (JarEntry entry; (entry = in.getNextJarEntry()) != null;) {
+                System.out.print(\" \" + entry.getName() + in.readAllBytes().length);
+            }
+        }
+    }
+";
+
+#[test]
+fn a_java_stream_finds_the_manifest() {
+    let manifest = b"Manifest-Version: 1.0\r\nWho: me\r\n\r\n";
+    let entries = [
+        Entry::new("META-INF/", b""),
+        Entry::new("META-INF/MANIFEST.MF", manifest).deflated(),
+        Entry::new("a.txt", &text(500, 1)).deflated(),
+        Entry { descriptor: true, ..Entry::new("b.txt", &text(700, 2)).deflated() },
+    ];
+    let bytes = archive(&entries, b"");
+    let zip = parse(&bytes).unwrap();
+    let uses = used_by_names(&zip, ["b.txt"]);
+    let out = rebuilt(&zip, &uses, &Options { directory: DirectoryPlace::End, ..Options::default() });
+    assert_eq!(names(&parse(&out).unwrap()), ["META-INF/", "META-INF/MANIFEST.MF", "b.txt", "a.txt"]);
+    assert!(plan(&zip, &uses, &Options { directory: DirectoryPlace::Both, ..Options::default() }).is_err());
+
+    let home = tempfile::tempdir().unwrap();
+    fs::write(home.path().join("new.jar"), &out).unwrap();
+    fs::write(home.path().join("Read.java"), JAR_READER).unwrap();
+    // A runtime without the compiler does not run sources.
+    let Ok(said) = Command::new("java").current_dir(home.path()).args(["Read.java", "new.jar"]).output() else {
+        return testing::skip("needs java");
+    };
+    let told = String::from_utf8_lossy(&said.stderr);
+    if !said.status.success() && (told.contains("jdk.compiler") || told.contains("ClassNotFoundException")) {
+        return testing::skip("needs a JDK");
+    }
+    assert!(said.status.success(), "{told}");
+    assert_eq!(String::from_utf8_lossy(&said.stdout), "me b.txt700 a.txt500");
+}
+
+#[test]
+fn stored_data_stay_aligned() {
+    let padded = |name: &str, at: usize| {
+        // The header has 30 bytes; the field fills it up.
+        let pad = (64 - (at + 30 + name.len() + 4) % 64) % 64;
+        Entry {
+            extra: [&b"FB"[..], &(pad as u16).to_le_bytes(), &vec![0; pad]].concat(),
+            ..Entry::new(name, &text(100, 1))
+        }
+    };
+    let mut entries = Vec::new();
+    for name in ["one", "second", "three.bin", "fourth"] {
+        let at = archive(&entries, b"").len() - end(0, 0, 0, b"").len();
+        let records: usize = entries.iter().map(|entry: &Entry| 46 + entry.name.len() + entry.extra.len()).sum();
+        entries.push(padded(name, at - records));
+    }
+    let bytes = archive(&entries, b"");
+    let zip = parse(&bytes).unwrap();
+    assert!(zip.entries.iter().all(|entry| entry.data.start % 64 == 0), "as it was made");
+    let uses = used_by_names(&zip, ["three.bin", "fourth"]);
+    let out = rebuilt(&zip, &uses, &Options { directory: DirectoryPlace::End, ..Options::default() });
+    let again = parse(&out).unwrap();
+    assert_eq!(names(&again)[0], "three.bin");
+    assert!(again.entries.iter().all(|entry| entry.data.start % 64 == 0), "{:?}", again.entries);
+    assert_eq!(verify(&zip, &again).unwrap().entries, 4);
+}
+
+#[test]
+fn a_streamed_archive_is_refused_for_its_own_reason() {
+    let home = tempfile::tempdir().unwrap();
+    fs::write(home.path().join("a.txt"), text(5000, 1)).unwrap();
+    let Ok(said) = Command::new("sh").current_dir(home.path()).args(["-c", "zip - - < a.txt | cat"]).output() else {
+        return;
+    };
+    if said.stdout.is_empty() {
+        return testing::skip("needs zip");
+    }
+    let zip = parse(&said.stdout).unwrap();
+    assert!(zip.obstacles.iter().any(|it| it.text.contains("written as a stream")), "{:?}", zip.obstacles);
+}

@@ -9,7 +9,7 @@ use crate::image::Image;
 use crate::loaders;
 use crate::options::{Backend, Options, Space, Target};
 use crate::packing;
-use crate::refuse::{Stop, refuse_with_hint};
+use crate::refuse::{Stop, refuse, refuse_with_hint};
 use crate::report::{Fixed, Outcome, Packed, Reason, Refusal, Restored};
 use crate::store::{Kept, Store, Sum};
 use crate::surroundings;
@@ -193,16 +193,17 @@ fn fill(fresh: &Fresh, input: &Input, built: &Built<'_>, options: &Options) -> s
 
 /// Asks the oracle. There is no way around it.
 pub fn prove(original: &[u8], packed: &[u8], expected: &Expected) -> std::result::Result<(), Stop> {
-    let why = match verify::offline_expecting(original, packed, expected) {
-        Ok(verdict) if verdict.agrees() => return Ok(()),
-        Ok(verdict) => {
-            let first: Vec<String> = verdict.differences.iter().take(3).map(ToString::to_string).collect();
-            format!("{} differences: {}", verdict.total, first.join("; "))
-        }
-        Err(error) => error.to_string(),
-    };
-    let sentence = format!("the packed file would not be equivalent ({why})");
-    let hint = "if the file works, this is a bug in thaw: please report it with the file";
+    let verdict = verify::offline_expecting(original, packed, expected)?;
+    if verdict.agrees() {
+        return Ok(());
+    }
+    if let Some(part) = verify::contradiction(original) {
+        return Err(refuse(Reason::Damaged, format!("it is a damaged ELF file ({part})")));
+    }
+    let first: Vec<String> = verdict.differences.iter().take(3).map(ToString::to_string).collect();
+    let sentence =
+        format!("the packed file would not be equivalent ({} differences: {})", verdict.total, first.join("; "));
+    let hint = "thaw does not understand this file: it stays as it is";
     Err(refuse_with_hint(Reason::NotProven, sentence, hint))
 }
 

@@ -2,12 +2,15 @@
 
 use crate::apply::{self, Built};
 use crate::image::Image;
-use crate::options::{Backend, Options, Space};
+use crate::options::{Backend, BuildId, Options, Space};
 use crate::passes::{self, ClosedSet, Member, Outcome, Pass, Report, dynamic_first};
 use crate::plan::{Draft, Facts, Front, Moves};
 use crate::refuse::{self, Stop, refuse};
-use crate::report::{BlobMove, DynamicPlace, Loader, Packed, Plan, Reason, Relocations, SegmentMove, VersionNeed};
-use crate::verify::Expected;
+use crate::relocations::Partition;
+use crate::report::{
+    BlobMove, DynamicPlace, Loader, Packed, Plan, Reason, Refusal, Relocations, SegmentMove, VersionNeed, Why,
+};
+use crate::verify::{self, Expected};
 use model::{Bytes, Error, Exit, FileOffset, PAGE};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -67,11 +70,14 @@ fn pack<'a>(
     let image = Image::parse(bytes)?;
     let facts = Facts::of(&image, options)?;
     let moves = if options.space == Space::Shrink { Moves::Up } else { Moves::Not };
+    if let Some(part) = verify::unusable(bytes) {
+        return Err(refuse(Reason::Damaged, format!("it is a damaged ELF file ({part})")));
+    }
     let mut draft = crate::plan::decide(&facts, moves, front)?;
     let built = apply::build(&facts, &mut draft, moves, options, debug)?;
     let (before, after) = (bytes.len() as u64, built.canvas.len());
     if options.space == Space::Shrink && after + PAGE > before {
-        return Err(refuse(Reason::NoGain, "it would not get smaller by a page"));
+        return Err(without_copies(&facts.partition, refuse(Reason::NoGain, "it would not get smaller by a page")));
     }
     let packed = report(&facts, &draft, options, after, built.freed.end - built.freed.start);
     Ok((packed, built))
@@ -89,6 +95,12 @@ fn report(facts: &Facts<'_, '_>, draft: &Draft, options: &Options, after: u64, f
             }
         };
         notes.push(older.to_owned());
+    }
+    let moves = options.space == Space::Shrink && options.build_id == BuildId::Keep;
+    if moves && crate::debug::own_id(facts.image).is_some() {
+        let stale = "its build ID is still the original's: what keeps files by build ID (perf, debuginfod) may show names of the \
+                     original's offsets; `perf buildid-cache --purge FILE` drops that, `--new-build-id` gives it one of its own";
+        notes.push(stale.to_owned());
     }
     Packed {
         backend: options.backend,
@@ -109,6 +121,18 @@ fn report(facts: &Facts<'_, '_>, draft: &Draft, options: &Options, after: u64, f
         plan: plan(draft),
         passes: Vec::new(),
         notes,
+    }
+}
+
+/// Names the option that would pack more, where that is why.
+pub fn without_copies(partition: &Partition, stop: Stop) -> Stop {
+    let may_be_copied = partition.kept.iter().any(|kept| kept.why == Why::MayBeCopied && kept.count > 0);
+    match stop {
+        Stop::Refused(refusal) if may_be_copied => {
+            let hint = "`--no-copies` packs exported data too, if no program copies it (R_*_COPY)".to_owned();
+            Stop::Refused(Refusal { hint: Some(hint), ..refusal })
+        }
+        other => other,
     }
 }
 

@@ -108,7 +108,8 @@ impl<'i, 'a> Facts<'i, 'a> {
         let early = call.as_ref().map(|call| call.early(image, options.copies, &tables)).unwrap_or_default();
         let mut partition = partition(image, &dynamic, &places, &early)?;
         if partition.packed.is_empty() {
-            return Err(refuse(Reason::NothingToPack, "it has no relative relocation that could be packed"));
+            let stop = refuse(Reason::NothingToPack, "it has no relative relocation that could be packed");
+            return Err(crate::packing::without_copies(&partition, stop));
         }
         let mut relr = Vec::new();
         for entry in elf::relr::encode(&partition.packed, image.word) {

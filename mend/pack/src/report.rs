@@ -77,8 +77,7 @@ pub enum Reason {
     Setuid,
     /// It has other names (hard links).
     HardLinks,
-    /// The oracle does not find the packed file equivalent: the file is damaged in a way that nothing else noticed, or thaw
-    /// has a bug.
+    /// The oracle does not find the packed file equivalent, and nothing in the file that contradicts itself.
     NotProven,
     /// It chooses functions while it is relocated (IFUNC), when the table is not applied yet ([`Backend::Init`] only).
     Indirect,
@@ -332,6 +331,8 @@ pub struct Installed {
     pub packed_unix_ns: u64,
     /// What the file is now.
     pub standing: Standing,
+    /// The kept original.
+    pub original: PathBuf,
 }
 
 /// What a file that was packed in place is now.

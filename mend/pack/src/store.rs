@@ -167,6 +167,7 @@ impl Store {
                 size_after: Bytes(kept.manifest.packed.len),
                 packed_unix_ns: kept.manifest.packed_unix_ns,
                 standing: kept.standing(),
+                original: kept.original(),
             })
             .collect())
     }

@@ -1,6 +1,6 @@
 //! Damaged files: whatever the bytes, packing answers, and it gives nothing away that the oracle does not accept.
 
-use pack::{Options, Outcome, Space, fix_relr_bytes, rewrite, verify};
+use pack::{Options, Outcome, Reason, Space, fix_relr_bytes, rewrite, verify};
 use proptest::prelude::*;
 use std::process::Command;
 use std::sync::OnceLock;
@@ -100,4 +100,72 @@ proptest! {
         }
         check(&bytes)?;
     }
+}
+
+/// A generator with a seed, so that a failure can be made again.
+struct Seeded(u64);
+
+impl Seeded {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) as usize) % limit.max(1)
+    }
+}
+
+/// What tables say of themselves is where damage tells: headers, the dynamic table, the loader's tables.
+fn mutated(sample: &[u8], random: &mut Seeded) -> Vec<u8> {
+    let mut bytes = sample.to_vec();
+    let image = elf::Image::of(sample).unwrap();
+    let dynamic = image.dynamic.as_ref().unwrap();
+    let headers = 64 + image.segments.len() * 56;
+    let first = image.loads().next().unwrap();
+    for _ in 0..=random.below(3) {
+        let at = match random.below(6) {
+            0 => random.below(64),
+            1 => 64 + random.below(headers - 64),
+            2 => dynamic.offset as usize + random.below(dynamic.len as usize),
+            // Symbols, names, versions, relocations.
+            3 => headers + random.below((first.file_len as usize).saturating_sub(headers)),
+            4 if image.sections_at != 0 => image.sections_at as usize + random.below(image.sections.len() * 64),
+            _ => random.below(bytes.len()),
+        };
+        let at = at.min(bytes.len() - 1);
+        match random.below(4) {
+            0 => bytes[at] = 0,
+            1 => bytes[at] ^= 1 << random.below(8),
+            2 => bytes[at] = bytes[at].wrapping_add(1),
+            _ => bytes[at] = random.below(256) as u8,
+        }
+    }
+    if random.below(20) == 0 {
+        bytes.truncate(random.below(sample.len()));
+    }
+    bytes
+}
+
+/// What is wrong with a file is said of the file: nothing asks its user to report a bug.
+#[test]
+fn damage_is_named_and_is_nobodys_bug() {
+    let mut random = Seeded(2026);
+    let (mut refused, mut packed) = (std::collections::BTreeMap::<_, u64>::new(), 0);
+    let mut wrong = Vec::new();
+    for round in 0..4000 {
+        let sample = &samples()[random.below(samples().len())];
+        let bytes = mutated(sample, &mut random);
+        for space in [Space::Shrink, Space::Keep] {
+            match rewrite(&bytes, &Options { space, ..Options::default() }) {
+                Err(error) => wrong.push(format!("{round}: {error}")),
+                Ok((Outcome::Refused(refusal), _)) => {
+                    if refusal.reason == Reason::NotProven {
+                        wrong.push(format!("{round}: {refusal}"));
+                    }
+                    *refused.entry(refusal.reason).or_default() += 1;
+                }
+                Ok((Outcome::Packed(_), _)) => packed += 1,
+            }
+        }
+    }
+    println!("{packed} packed, refused: {refused:?}");
+    wrong.iter().take(20).for_each(|wrong| println!("{wrong}"));
+    assert!(wrong.is_empty(), "{} of 8000", wrong.len());
 }

@@ -48,9 +48,10 @@ pub struct OrderFrom {
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("compression").args(["store", "deflate", "auto"]))]
 pub struct Shape {
-    /// Where the directory is: both (in front for Firefox, at the end for everybody), front (as Mozilla's packager writes it) or end
-    #[arg(long, value_name = "PLACE", default_value = "both", hide_possible_values = true)]
-    pub directory: Directory,
+    /// Where the directory is: both (in front for Firefox, at the end for everybody), front (as Mozilla's packager writes it)
+    /// or end. Without it: both; end for formats whose readers want an entry in front (ODF, EPUB, jar, apk)
+    #[arg(long, value_name = "PLACE", hide_possible_values = true)]
+    pub directory: Option<Directory>,
     /// No entry is compressed
     #[arg(long)]
     pub store: bool,

@@ -7,8 +7,8 @@ use crate::verbs::archive_used::{self, Order, Seen};
 use crate::{output, text};
 use disk::preset::Presets;
 use layout::archive::{
-    self, Compression, Costs, DirectoryPlace, Form, Options, Packed, Plan, Reads, Signed, Stat, Target, Unpacked,
-    Verified, Zip,
+    self, Compression, Costs, DirectoryPlace, Form, Format, Options, Packed, Plan, Reads, Signed, Stat, Target,
+    Unpacked, Verified, Zip,
 };
 use model::{Bytes, DiskOffset, Error, Exit, Result, Warning, shown};
 use serde::Serialize;
@@ -157,9 +157,11 @@ fn options(shape: &Shape, signed: bool, zip: Option<&Zip<'_>>) -> Result<Options
         _ => Compression::Keep,
     };
     let directory = match shape.directory {
-        Directory::Both => DirectoryPlace::Both,
-        Directory::Front => DirectoryPlace::Front,
-        Directory::End => DirectoryPlace::End,
+        Some(Directory::Both) => DirectoryPlace::Both,
+        Some(Directory::Front) => DirectoryPlace::Front,
+        Some(Directory::End) => DirectoryPlace::End,
+        None if zip.is_none_or(|zip| Format::of(zip).bears_front()) => DirectoryPlace::Both,
+        None => DirectoryPlace::End,
     };
     let signed = if signed { Signed::Accept } else { Signed::Refuse };
     Ok(Options { directory, compression, align: shape.align, signed })

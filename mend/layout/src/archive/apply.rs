@@ -93,11 +93,11 @@ fn directory(zip: &Zip<'_>, plan: &Plan) -> Vec<u8> {
 }
 
 /// Header, data and descriptor.
-fn local(zip: &Zip<'_>, plan: &Plan, placed: &Placed, out: &mut impl Write) -> Result<()> {
+fn local(zip: &Zip<'_>, placed: &Placed, out: &mut impl Write) -> Result<()> {
     let record = Record::of(zip, placed);
     let entry = record.entry;
     let mut header = slice(zip.bytes, &entry.span).unwrap_or_default()[..LOCAL_LEN + entry.name.len()].to_vec();
-    let extra = extra(zip, placed.id, plan.align);
+    let extra = extra(zip, placed.id, placed.align);
     debug_assert_eq!(header.get(..4), Some(LOCAL.to_le_bytes().as_slice()));
     let extra_len = extra.len() as u16 + placed.pad;
     set(&mut header, 28, &extra_len.to_le_bytes());
@@ -113,7 +113,7 @@ fn local(zip: &Zip<'_>, plan: &Plan, placed: &Placed, out: &mut impl Write) -> R
     let mut put = |bytes: &[u8]| out.write_all(bytes).map_err(cannot_write);
     put(&header)?;
     put(&extra)?;
-    put(&padding_field(placed.pad, plan.align))?;
+    put(&padding_field(placed.pad, placed.align))?;
     match &placed.form {
         Form::AsIs => put(slice(zip.bytes, &(entry.data.start..entry.span.end)).unwrap_or_default()),
         Form::Stored => put(&whole(zip, entry)?),
@@ -153,7 +153,7 @@ pub fn build(zip: &Zip<'_>, plan: &Plan, out: &mut impl Write) -> Result<()> {
     }
     for placed in &plan.entries {
         os::interrupt::check()?;
-        local(zip, plan, placed, out)?;
+        local(zip, placed, out)?;
     }
     if plan.directory != DirectoryPlace::Front {
         put(out, &records)?;

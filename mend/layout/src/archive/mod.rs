@@ -17,6 +17,7 @@
 mod apply;
 mod directory;
 mod entry;
+mod format;
 mod plan;
 mod reads;
 mod stat;
@@ -27,6 +28,7 @@ mod zip;
 pub use apply::{Target, apply, build};
 pub use directory::{Packed, Unpacked, pack, unpack};
 pub use entry::{Method, inflate_rate};
+pub use format::Format;
 pub use plan::{Compression, Costs, DirectoryPlace, Form, Options, Placed, Plan, Signed, plan};
 pub use reads::{Reads, WINDOW, reads};
 pub use stat::{Stat, StatEntry, Used, reads_now, reads_planned, stat};

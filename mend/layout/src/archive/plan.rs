@@ -1,6 +1,7 @@
 //! Decides where each entry goes and how it is compressed. Pure: reads the archive's bytes and writes nothing.
 
 use super::entry::{Method, deflate, whole};
+use super::format::{Alignment, Format};
 use super::usage::Uses;
 use super::zip::{END_LEN, EntryId, FRONT, LOCAL_LEN, Zip, fields, slice};
 use model::{Bytes, Error, Exit, FileOffset, Result};
@@ -99,6 +100,8 @@ pub struct Placed {
     pub form: Form,
     /// Bytes of padding in its header; 0, or enough for a field.
     pub(super) pad: u16,
+    /// What its data are aligned to, if it is stored.
+    pub(super) align: u16,
 }
 
 /// The new archive.
@@ -116,8 +119,6 @@ pub struct Plan {
     pub len: Bytes,
     /// Where the directory is that the end record points to.
     pub(super) records: Range<u64>,
-    /// What stored data is aligned to.
-    pub(super) align: u16,
 }
 
 /// The field that `zipalign` pads with: its number, and the least that it takes.
@@ -132,6 +133,12 @@ const EXTRA_MOST: usize = u16::MAX as usize;
 /// An [`super::Obstacle`]; a damaged entry that would have to be compressed anew; an archive that would be too large for its format.
 pub fn plan(zip: &Zip<'_>, uses: &Uses, options: &Options) -> Result<Plan> {
     zip.must_be_plain(options.signed)?;
+    let format = Format::of(zip);
+    if options.directory != DirectoryPlace::End && !format.bears_front() {
+        let what = format!("a directory in front would hide the entries of this {} from its readers", format.name());
+        return Err(Error::new(Exit::Usage, what, "").hint("`--directory end`"));
+    }
+    let alignment = Alignment::of(zip, format);
     let records_len = zip.directory.end - zip.directory.start;
     // Without a record in front nobody would see that the directory is there.
     let directory = if zip.entries.is_empty() { DirectoryPlace::End } else { options.directory };
@@ -142,13 +149,16 @@ pub fn plan(zip: &Zip<'_>, uses: &Uses, options: &Options) -> Result<Plan> {
     let mut entries = Vec::with_capacity(zip.entries.len());
     let mut at = front;
     let (mut hint, mut used) = (0, 0);
-    for (id, is_used) in order(zip, uses) {
+    for (id, is_used) in order(zip, uses, &format.leading(zip)) {
         os::interrupt::check()?;
-        let form = form(zip, id, is_used, options.compression)?;
-        let (header, data, descriptor) = lengths(zip, id, &form, options.align);
-        let pad = padding(zip, id, &form, at + header, options.align);
+        let name = zip.entry(id).name;
+        let is_fixed = format.is_fixed(name);
+        let form = if is_fixed { Form::AsIs } else { form(zip, id, is_used, options.compression)? };
+        let align = if is_fixed { 1 } else { alignment.for_entry(name, options.align) };
+        let (header, data, descriptor) = lengths(zip, id, &form, align);
+        let pad = padding(zip, id, &form, at + header, align);
         let data_end = at + header + u64::from(pad) + data;
-        entries.push(Placed { id, at: FileOffset(at), end: FileOffset(data_end + descriptor), form, pad });
+        entries.push(Placed { id, at: FileOffset(at), end: FileOffset(data_end + descriptor), form, pad, align });
         at = data_end + descriptor;
         if is_used {
             hint = data_end;
@@ -164,21 +174,24 @@ pub fn plan(zip: &Zip<'_>, uses: &Uses, options: &Options) -> Result<Plan> {
     }
     // Without use there is nothing to ask for; Firefox takes 0 for "no hint".
     let hint = Bytes(if directory == DirectoryPlace::End { 0 } else { hint });
-    let (align, len) = (options.align, Bytes(len));
-    Ok(Plan { directory, entries, used, hint, len, records, align })
+    Ok(Plan { directory, entries, used, hint, len: Bytes(len), records })
 }
 
-/// All entries, used ones first.
-fn order(zip: &Zip<'_>, uses: &Uses) -> Vec<(EntryId, bool)> {
+/// All entries: those that the format wants first, used ones, the rest. What leads is read by every reader: it counts as used
+/// where anything is.
+fn order(zip: &Zip<'_>, uses: &Uses, leading: &[EntryId]) -> Vec<(EntryId, bool)> {
     let mut is_used = vec![false; zip.entries.len()];
     let mut order: Vec<(EntryId, bool)> = Vec::with_capacity(zip.entries.len());
-    for id in &uses.order {
+    let first = leading;
+    let leading = leading.iter().filter(|_| !uses.order.is_empty());
+    for id in leading.chain(&uses.order) {
         if !std::mem::replace(&mut is_used[id.0], true) {
             order.push((*id, true));
         }
     }
     let mut rest: Vec<EntryId> = zip.ids().filter(|id| !is_used[id.0]).collect();
-    rest.sort_by_key(|id| zip.entry(*id).span.start);
+    let place = |id: &EntryId| first.iter().position(|leading| leading == id).unwrap_or(first.len());
+    rest.sort_by_key(|id| (place(id), zip.entry(*id).span.start));
     order.extend(rest.into_iter().map(|id| (id, false)));
     order
 }

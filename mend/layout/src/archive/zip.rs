@@ -373,7 +373,10 @@ fn header(
     }
     let extra = local.get(LOCAL_LEN + name_len..LOCAL_LEN + name_len + extra_len).ok_or_else(outside)?;
     if fields(extra).any(|(id, _)| id == ZIP64_EXTRA) {
-        return Err((ObstacleKind::Zip64, "has 64-bit sizes (zip64)".into()));
+        // The directory has 32-bit sizes, or this would not be asked.
+        let stream = "was written as a stream (as by `zip -`): its sizes stand behind its data, in 64 bits";
+        let why = if flags & FLAG_DESCRIPTOR != 0 { stream } else { "has a header with 64-bit sizes (zip64)" };
+        return Err((ObstacleKind::Zip64, why.into()));
     }
     let told = (wide(14)?, wide(18)?, wide(22)?);
     let right = (entry.crc, entry.compressed, entry.size);

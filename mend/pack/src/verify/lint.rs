@@ -51,6 +51,15 @@ pub(super) fn lint(old: (&Elf, &Tables), new: (&Elf, &Tables), expected: &Expect
     }
 }
 
+/// The first fault by which a file contradicts itself; not those that linkers of all times make.
+pub(super) fn contradiction(elf: &Elf, tables: &Tables) -> Option<String> {
+    let tolerated = [Rule::Alignment, Rule::SegmentOrder, Rule::SealedRange, Rule::TableSection, Rule::HeaderTable];
+    faults(elf, tables, &Expected::default())
+        .into_iter()
+        .find(|fault| !tolerated.contains(&fault.rule))
+        .map(|fault| fault.what)
+}
+
 fn faults(elf: &Elf, tables: &Tables, expected: &Expected) -> Vec<Fault> {
     let mut faults = Faults(Vec::new());
     segments(elf, &mut faults);

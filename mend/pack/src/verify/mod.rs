@@ -15,6 +15,7 @@
 
 mod bytes;
 mod compare;
+mod damage;
 mod expected;
 mod file;
 mod image;
@@ -28,6 +29,7 @@ mod spec;
 mod tables;
 mod trace;
 
+pub(crate) use damage::{contradiction, unusable};
 pub use expected::{Allowed, Expected, Word};
 pub use live::{LiveOptions, Stop, live};
 

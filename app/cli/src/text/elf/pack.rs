@@ -345,6 +345,13 @@ pub fn installed(page: &mut Page, installed: &[Installed]) {
         };
         let (before, after) = (units::bytes(file.size_before), units::bytes(file.size_after));
         page.labelled(colour, "packed   ", &format!("{path} {what} ({before} before, {after} after)"));
-        page.labelled("", "           hint: ", &format!("thaw elf restore {path}"));
+        let hint = match file.standing {
+            Standing::Packed | Standing::Original => format!("thaw elf restore {path}"),
+            // Restoring would undo what others did since, and refuses.
+            Standing::Changed | Standing::Gone => {
+                format!("the original is kept as {}", harmless(&model::shown(&file.original)))
+            }
+        };
+        page.labelled("", "           hint: ", &hint);
     }
 }

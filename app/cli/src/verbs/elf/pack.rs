@@ -86,7 +86,7 @@ pub struct Summary {
     pub failed: u64,
 }
 
-/// Packs; [`Exit::No`] if nothing was packed.
+/// Packs; [`Exit::No`] if nothing was packed, [`Exit::Data`] if the one file that was named is damaged.
 ///
 /// # Errors
 /// A path that is not there; two files with one target; where one file was named, what [`pack_file`] says.
@@ -136,6 +136,7 @@ pub fn run(args: &PackArgs, quiet: bool) -> Result<Exit> {
     }
     Ok(match worst {
         _ if document.left_out.interrupted || os::interrupt::requested() => Exit::Interrupted,
+        Exit::Done if single && document.summary.refused.contains_key(&Reason::Damaged) => Exit::Data,
         Exit::Done if document.summary.packed == 0 => Exit::No,
         other => other,
     })

@@ -6,8 +6,8 @@ use super::source::Source;
 use crate::text::units;
 use crate::verbs::archive_used;
 use disk::model::{Ask, Direction, Drive, Model};
-use layout::archive::{self, DirectoryPlace, EntryId, Options, Reads, Target, Uses, Zip};
-use model::{Bytes, DiskOffset, Error, Exit, FileId, FileOffset, Nanos, PAGE, Result, Served};
+use layout::archive::{self, DirectoryPlace, EntryId, Format, Options, Reads, Target, Uses, Zip};
+use model::{Bytes, DiskOffset, Error, Exit, FileId, FileOffset, Nanos, PAGE, Result, Served, shown};
 use optimize::files::Seen;
 use optimize::manifest::Identity;
 use optimize::predict::Change;
@@ -199,7 +199,11 @@ fn order_of(zip: &Zip<'_>, copy: &Zip<'_>) -> Uses {
 
 /// A directory in front is for programs that look for one there.
 fn options(zip: &Zip<'_>) -> Options {
-    let directory = if zip.place == DirectoryPlace::End { DirectoryPlace::End } else { DirectoryPlace::Both };
+    let directory = if zip.place == DirectoryPlace::End || !Format::of(zip).bears_front() {
+        DirectoryPlace::End
+    } else {
+        DirectoryPlace::Both
+    };
     Options { directory, ..Options::default() }
 }
 
