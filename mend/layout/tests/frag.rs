@@ -134,6 +134,37 @@ fn interleaved_files_are_found_and_put_together() {
 }
 
 #[test]
+fn blocks_move_whatever_the_page_cache_holds_of_the_file() {
+    let Some(disk) = Disk::ext4() else { return };
+    let (one, _) = disk.interleaved();
+    let file = File::options().write(true).open(&one).unwrap();
+    let other = File::create(disk.path("other")).unwrap();
+    // Long enough that reading ahead takes large folios.
+    for turn in 0..24 {
+        for file in [&file, &other] {
+            let at = file.metadata().unwrap().len();
+            rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), at, STEP).unwrap();
+            file.write_all_at(&content(turn), at).unwrap();
+            file.sync_all().unwrap();
+        }
+    }
+    drop(file);
+    fs::hard_link(&one, disk.path("three")).unwrap();
+    // Cold, and then read from the beginning to the end as any program does.
+    os::cache::evict(&File::open(&one).unwrap()).unwrap();
+    let before = (fs::read(&one).unwrap(), pieces(&one) as u64);
+    assert!(before.1 > 20, "{}", before.1);
+    match fix(&one).unwrap() {
+        Outcome::Fixed(fixed) => {
+            assert_eq!((fixed.pieces_before, fixed.way), (before.1, Way::Moved));
+            assert_eq!((fixed.pieces_after, fixed.blocks), (pieces(&one) as u64, Some(before.0.len() as u64 / 4096)));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(pieces(&one) <= 2 && fs::read(&one).unwrap() == before.0);
+}
+
+#[test]
 fn a_file_in_use_is_left_alone_and_who_uses_it_is_named() {
     let Some(disk) = Disk::ext4() else { return };
     let (one, _) = disk.interleaved();

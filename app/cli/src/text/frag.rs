@@ -3,7 +3,7 @@
 use super::table::{Align, Table};
 use super::{Page, YELLOW, harmless, units, without_numbers};
 use crate::verbs::frag::{FixOutcome, FragDocument};
-use layout::frag::{FileLayout, LeftOut, Outcome, Way};
+use layout::frag::{FileLayout, LeftOut, Outcome};
 use model::{Bytes, shown};
 
 /// The table, the summary, and what was mended.
@@ -82,7 +82,10 @@ fn fixed(page: &mut Page, outcomes: &[FixOutcome]) {
     for outcome in outcomes {
         match outcome {
             FixOutcome::Tried(Outcome::Fixed(fixed)) => {
-                let how = if fixed.way == Way::Moved { "blocks exchanged" } else { "copied" };
+                let how = match fixed.blocks {
+                    Some(blocks) => units::plural(blocks, "block exchanged", "blocks exchanged"),
+                    None => "copied".to_owned(),
+                };
                 let (before, after) = (units::count(fixed.pieces_before), units::count(fixed.pieces_after));
                 page.line(&format!("{}: {before} -> {after} ({how})", harmless(&shown(&fixed.path))));
             }

@@ -45,6 +45,8 @@ pub struct Fixed {
     pub pieces_after: u64,
     /// How.
     pub way: Way,
+    /// Blocks that the kernel exchanged; `None` where it was copied.
+    pub blocks: Option<u64>,
 }
 
 /// Why a file is left as it is.
@@ -137,13 +139,15 @@ fn fix_real(path: &Path) -> std::result::Result<Fixed, Stop> {
     let size = Bytes(opened.len());
     let donor = Fresh::beside(path, Existing::Replace)?;
     let has_room = allocate(&donor, size, &before)?;
+    prepare_cache(&file);
     let sums = sums(&file).map_err(failed("cannot read"))?;
+    forget_cached(&file);
     let moved = match fstype.starts_with("ext") && has_room {
         true => exchange(&file, &donor, &lease, size),
         false => Exchange::Unsupported,
     };
     match moved {
-        Exchange::Done => {
+        Exchange::Done(blocks) => {
             file.sync_all().map_err(failed("cannot write"))?;
             set_times(&file, &opened).map_err(failed("cannot set the times of"))?;
             forget_cached(&file);
@@ -152,16 +156,29 @@ fn fix_real(path: &Path) -> std::result::Result<Fixed, Stop> {
                 return Err(Error::bug(what).into());
             }
             let after = look(&file).map_err(failed("cannot look at the extents of"))?;
-            Ok(fixed(path, size, &before, &after, Way::Moved))
+            Ok(fixed(path, size, &before, &after, Some(blocks)))
         }
         Exchange::Failed(cause) if cause.kind() == io::ErrorKind::Interrupted => Err(Error::interrupted().into()),
         Exchange::Failed(cause) => Err(failed("cannot move the blocks of")(cause).into()),
+        Exchange::Stuck { moved, blocks, cause } => {
+            let after = look(&file).map_err(failed("cannot look at the extents of"))?;
+            let because = format!(
+                "{moved} of its {blocks} blocks were exchanged and could not be exchanged back ({cause}); its content is whole, and it lies in {} pieces now and in {} before",
+                after.pieces.len(),
+                before.pieces.len()
+            );
+            Err(Error::on(Exit::Machine, "cannot move the blocks of", path).because(because).into())
+        }
         Exchange::Broken => refuse(Refused::InUse, WANTED),
+        Exchange::Busy if opened.nlink() > 1 => {
+            let why = format!("it has {} names, and the kernel keeps pages of it busy", opened.nlink());
+            refuse(Refused::InUse, why)
+        }
         Exchange::Unsupported if opened.nlink() > 1 => {
             let why = format!("it has {} names, and blocks cannot be moved on this {fstype}", opened.nlink());
             refuse(Refused::HardLinks, why)
         }
-        Exchange::Unsupported => {
+        Exchange::Unsupported | Exchange::Busy => {
             copy(&file, &donor, &sums)?;
             let after = look(donor.file()).map_err(|cause| donor.failed("cannot look at the extents of", cause))?;
             gains(after.pieces.len(), &before)?;
@@ -173,7 +190,7 @@ fn fix_real(path: &Path) -> std::result::Result<Fixed, Stop> {
                 return refuse(Refused::InUse, WANTED);
             }
             donor.place()?;
-            Ok(fixed(path, size, &before, &after, Way::Copied))
+            Ok(fixed(path, size, &before, &after, None))
         }
     }
 }
@@ -192,9 +209,10 @@ fn is_alike(file: &File, copy: &File) -> io::Result<bool> {
     Ok(of(file)? == of(copy)?)
 }
 
-fn fixed(path: &Path, size: Bytes, before: &Lying, after: &Lying, way: Way) -> Fixed {
+fn fixed(path: &Path, size: Bytes, before: &Lying, after: &Lying, blocks: Option<u64>) -> Fixed {
     let count = |lying: &Lying| lying.pieces.len() as u64;
-    Fixed { path: path.to_owned(), size, pieces_before: count(before), pieces_after: count(after), way }
+    let way = if blocks.is_some() { Way::Moved } else { Way::Copied };
+    Fixed { path: path.to_owned(), size, pieces_before: count(before), pieces_after: count(after), way, blocks }
 }
 
 /// The name of a file system in which blocks can be placed.
@@ -304,6 +322,14 @@ fn sums(file: &File) -> io::Result<Vec<u32>> {
     }
 }
 
+/// Leaves no large folio of the file in memory, and lets none come: the kernel exchanges no blocks below one (EBUSY). What is read from now on comes page by page,
+/// not ahead.
+fn prepare_cache(file: &File) {
+    // Where either fails, blocks may stay busy, and the exchange says so.
+    let _ = os::cache::evict(file);
+    let _ = rustix::fs::fadvise(file, 0, None::<NonZeroU64>, Advice::Random);
+}
+
 /// Lets the next read come from the disk.
 fn forget_cached(file: &File) {
     // Without it the comparison is with memory, which is right too.
@@ -381,12 +407,18 @@ struct MoveExtent {
 }
 
 enum Exchange {
-    Done,
-    /// Nothing was moved.
+    /// So many blocks were exchanged.
+    Done(u64),
+    /// Nothing was moved: the file system cannot.
     Unsupported,
-    /// Somebody wants the file.
+    /// Nothing was moved: the kernel keeps pages busy.
+    Busy,
+    /// Somebody wants the file; nothing was moved.
     Broken,
+    /// Nothing was moved.
     Failed(io::Error),
+    /// Some blocks are elsewhere now, and cannot go back.
+    Stuck { moved: u64, blocks: u64, cause: io::Error },
 }
 
 /// Exchanges the blocks of file and donor, a stretch at a time; all of them, or in the end none.
@@ -402,7 +434,7 @@ fn exchange(file: &File, donor: &Fresh, lease: &Lease<'_>, size: Bytes) -> Excha
     let mut done = 0;
     let trouble = loop {
         if done >= blocks {
-            return Exchange::Done;
+            return Exchange::Done(done);
         }
         if !lease.is_held() {
             break Exchange::Broken;
@@ -412,17 +444,12 @@ fn exchange(file: &File, donor: &Fresh, lease: &Lease<'_>, size: Bytes) -> Excha
         }
         match swap(file, donor, done, (blocks - done).min(STRETCH)) {
             Ok(moved) => done += moved,
-            // Files without extents (ext3), and journals of data, cannot.
-            // Others have pages that are still busy after all patience.
-            Err(cause)
-                if matches!(
-                    cause.raw_os_error(),
-                    Some(libc::EOPNOTSUPP | libc::ENOTTY | libc::EINVAL | libc::EBUSY)
-                ) =>
-            {
-                break Exchange::Unsupported;
-            }
-            Err(cause) => break Exchange::Failed(cause),
+            Err(cause) => match cause.raw_os_error() {
+                // Files without extents (ext3), and journals of data.
+                Some(libc::EOPNOTSUPP | libc::ENOTTY | libc::EINVAL) => break Exchange::Unsupported,
+                Some(libc::EBUSY) => break Exchange::Busy,
+                _ => break Exchange::Failed(cause),
+            },
         }
     };
     // Half of the way might be in more pieces than before. If going back fails, the file is whole where it is.
@@ -430,7 +457,7 @@ fn exchange(file: &File, donor: &Fresh, lease: &Lease<'_>, size: Bytes) -> Excha
     while back < done {
         match swap(file, donor, back, done - back) {
             Ok(moved) => back += moved,
-            Err(cause) => return Exchange::Failed(cause),
+            Err(cause) => return Exchange::Stuck { moved: done - back, blocks, cause },
         }
     }
     trouble
@@ -444,6 +471,8 @@ fn swap(file: &File, donor: &Fresh, start: u64, len: u64) -> io::Result<u64> {
             Err(cause) if cause.raw_os_error() == Some(libc::EBUSY) => {
                 file.sync_all()?;
                 donor.file().sync_all()?;
+                forget_cached(file);
+                forget_cached(donor.file());
             }
             other => return other,
         }
@@ -457,9 +486,12 @@ fn swap_once(file: &File, donor: &Fresh, start: u64, len: u64) -> io::Result<u64
     let donor = donor.file().as_raw_fd() as u32;
     let mut request = MoveExtent { reserved: 0, donor, start, donor_start: start, len, moved: 0 };
     // SAFETY: `request` has the layout of `struct move_extent`, which the kernel reads and whose last field it writes.
-    match unsafe { libc::ioctl(file.as_raw_fd(), EXT4_IOC_MOVE_EXT, &mut request as *mut MoveExtent) } {
-        0 if request.moved > 0 => Ok(request.moved),
+    let answer = unsafe { libc::ioctl(file.as_raw_fd(), EXT4_IOC_MOVE_EXT, &mut request as *mut MoveExtent) };
+    let cause = io::Error::last_os_error();
+    match answer {
+        // What was exchanged before an error stays exchanged, and is told with it.
+        _ if request.moved > 0 => Ok(request.moved),
         0 => Err(io::Error::other("the kernel moved nothing")),
-        _ => Err(io::Error::last_os_error()),
+        _ => Err(cause),
     }
 }
