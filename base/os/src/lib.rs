@@ -6,6 +6,7 @@
 
 pub mod cache;
 pub mod cgroup;
+pub mod covers;
 pub mod cpu;
 pub mod disk;
 pub mod extents;

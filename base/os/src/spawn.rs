@@ -10,9 +10,11 @@ mod program;
 
 pub use program::resolve as resolve_program;
 
+use crate::covers::Covers;
 use child::{Report, Stage};
 use model::{Bytes, Error, Exit, Nanos, Result};
 use rustix::event::{PollFd, PollFlags};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
@@ -36,7 +38,7 @@ pub enum Stream {
 }
 
 /// Whom to run as.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
     /// User id.
     pub uid: u32,
@@ -69,6 +71,8 @@ pub struct Launch {
     pub terminal: Option<OwnedFd>,
     /// Give up root before exec.
     pub user: Option<User>,
+    /// Files that lie over others for it and its children alone; where there are some, it starts in a mount namespace of its own. Needs root.
+    pub covers: Covers,
     /// What becomes of it if thaw is killed.
     pub orphan: Orphan,
 }
@@ -96,6 +100,7 @@ impl Launch {
             cgroups: Vec::new(),
             terminal: None,
             user: None,
+            covers: Covers::default(),
             orphan: Orphan::Ends,
         }
     }
@@ -527,6 +532,29 @@ mod tests {
     fn a_signal_is_told_from_an_exit_code() {
         let (_, ended) = output(|_| {}, &["sh", "-c", "kill -TERM $$"]);
         assert_eq!((ended.code, ended.signal), (None, Some(libc::SIGTERM)));
+    }
+
+    #[test]
+    fn a_program_sees_copies_in_the_place_of_its_files_and_nobody_else_does() {
+        if !testing::root_or_skip() {
+            return;
+        }
+        let home = tempfile::tempdir().unwrap();
+        let path = |name: &str| home.path().join(name);
+        fs::write(path("original"), "original").unwrap();
+        fs::write(path("copy"), "copy").unwrap();
+        let (copy, original) = (path("copy"), path("original"));
+        let cover = |launch: &mut Launch| launch.covers = Covers::new([(&*copy, &*original)]).unwrap();
+        let (text, ended) =
+            output(cover, &["sh", "-c", "cat \"$0\"; sh -c 'cat \"$0\"' \"$0\"", original.to_str().unwrap()]);
+        assert_eq!((text.as_str(), ended.code), ("copycopy", Some(0)), "its children too");
+        assert_eq!(fs::read(&original).unwrap(), b"original");
+        assert!(!fs::read_to_string("/proc/self/mountinfo").unwrap().contains(original.to_str().unwrap()));
+        fs::remove_file(&copy).unwrap();
+        let mut launch = Launch::new(["true"]);
+        cover(&mut launch);
+        let error = spawn_gated(launch).unwrap_err();
+        assert!(error.to_string().contains("cannot put copies over"), "{error}");
     }
 
     #[test]

@@ -10,9 +10,11 @@ use crate::start::{self, Which};
 use crate::states::{self, Beat, ManyFiles, OpenNeeds, Scene};
 use model::{CacheState, Error, Exit, Need, Owner, Result, RunKind, Warning, WarningKind};
 use os::cgroup::{Ability, RunCgroup, Throttle};
+use os::covers::Pairs;
 use os::cpu::SteadyGuard;
 use os::disk::{Disk, ReadAheadGuard};
 use os::spawn::User;
+use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -23,7 +25,7 @@ use std::time::{Duration, Instant};
 const USUAL_READ_AHEAD_KIB: u64 = 128;
 
 /// Where the program's output goes. It is always read, so that the program never waits for us.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Output {
     /// Two pipes.
     #[default]
@@ -33,7 +35,7 @@ pub enum Output {
 }
 
 /// Exit codes that mean that a run went well. They matter only when the program ends by itself before thaw ends it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Success {
     /// One of these.
     Codes(Vec<i32>),
@@ -41,8 +43,8 @@ pub enum Success {
     Any,
 }
 
-/// A program under test.
-#[derive(Clone, Debug)]
+/// A program under test. As JSON, one process of thaw hands it to another.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Program {
     /// What people call it.
     pub name: String,
@@ -69,6 +71,8 @@ pub struct Program {
     pub output: Output,
     /// Which exit codes are fine.
     pub success: Success,
+    /// Files that lie over others for the program alone: what is seen, and where. Needs root.
+    pub covers: Pairs,
 }
 
 impl Program {
@@ -87,6 +91,7 @@ impl Program {
             grace: Duration::from_secs(5),
             output: Output::Pipe,
             success: Success::Codes(vec![0]),
+            covers: Pairs::new(),
         }
     }
 }

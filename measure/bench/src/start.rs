@@ -11,6 +11,7 @@ use crate::record::{Program, Success};
 use crate::states::Beat;
 use model::{CacheState, Error, Milestone, Nanos, Result, RunKind, RunRow, Warning, WarningKind};
 use os::cgroup::RunCgroup;
+use os::covers::Covers;
 use os::perf::{Count, Counter};
 use os::spawn::{Ended, Launch, Running, Usage};
 use rustix::event::{PollFd, PollFlags};
@@ -89,6 +90,7 @@ fn launch(program: &Program, cgroup: Option<&Rc<RunCgroup>>) -> Result<Launch> {
     launch.env = program.env.clone();
     launch.cwd = program.cwd.clone();
     launch.user = program.user.clone();
+    launch.covers = Covers::new(program.covers.iter().map(|(seen, place)| (&**seen, &**place)))?;
     if let Some(group) = cgroup {
         launch.cgroups = group.enter_fds()?;
     }

@@ -6,6 +6,7 @@
 //! (the kernel keeps the high-water mark across exec), and exec would spend measured time on freeing it.
 
 use super::{Launch, Orphan, Stream, ours, reap};
+use crate::covers::Covers;
 use model::{Error, Exit};
 use rustix::process::{Pid, PidfdFlags};
 use std::cell::Cell;
@@ -23,6 +24,7 @@ pub(super) enum Stage {
     Ready = 1,
     Session,
     Cgroup,
+    Covers,
     Terminal,
     Descriptors,
     User,
@@ -31,10 +33,11 @@ pub(super) enum Stage {
 }
 
 impl Stage {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Ready,
         Self::Session,
         Self::Cgroup,
+        Self::Covers,
         Self::Terminal,
         Self::Descriptors,
         Self::User,
@@ -72,6 +75,9 @@ impl Report {
             Stage::Exec => exec_error(self.errno, program),
             Stage::Directory => Error::on(Exit::Usage, "cannot start the program in the directory", cwd).because(cause),
             Stage::Cgroup => machine("cannot put into its control group").because(cause),
+            Stage::Covers => machine("cannot put copies over the files of")
+                .because(cause)
+                .hint("this needs root, and mount namespaces in the kernel"),
             Stage::Terminal => machine("cannot give a terminal to").because(cause),
             Stage::User => machine("cannot change the user for").because(cause).hint("only root can do that"),
             Stage::Ready | Stage::Session | Stage::Descriptors => machine("cannot start").because(cause),
@@ -182,6 +188,8 @@ pub(super) struct Prepared<'a> {
     /// Who may attach although it is no ancestor; 0: nobody.
     tracer: u32,
     orphan: Orphan,
+    /// Outside of the arena: needed before memory is given back.
+    covers: &'a Covers,
 }
 
 /// An arena that is large enough for this launch.
@@ -223,7 +231,7 @@ impl Lifted {
 
 /// Fills the arena. The descriptors must live until the fork.
 pub(super) fn prepare<'a>(
-    launch: &Launch,
+    launch: &'a Launch,
     program: &Path,
     (arena, environment): &'a (Arena, Vec<Vec<u8>>),
     gate: &OwnedFd,
@@ -272,6 +280,7 @@ pub(super) fn prepare<'a>(
         report,
         spare: arena.put(&spare_memory())?,
         orphan: launch.orphan,
+        covers: &launch.covers,
         tracer: super::TRACER.load(std::sync::atomic::Ordering::Acquire),
     };
     Ok((prepared, lifted))
@@ -391,6 +400,12 @@ unsafe fn child(prepared: &Prepared<'_>) -> ! {
             if libc::write(fd, c"0".as_ptr().cast(), 1) != 1 {
                 die(Stage::Cgroup);
             }
+        }
+        if !prepared.covers.is_empty()
+            && let Err(errno) = prepared.covers.enter()
+        {
+            *libc::__errno_location() = errno;
+            die(Stage::Covers);
         }
         default_signals();
         if let Some(fd) = prepared.terminal

@@ -26,6 +26,7 @@ use model::Result;
 use os::spawn::Launch;
 use regex::bytes::Regex;
 use rustix::event::PollFlags;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -34,7 +35,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 /// A way to tell that a program has started. Parsed from and shown as on the command line.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub enum Ready {
     /// `exit`: its first process has ended.
     Exit,
@@ -78,6 +80,19 @@ pub struct HttpUrl {
     pub path: String,
     /// Where to connect; `localhost` has two.
     pub addresses: Vec<SocketAddr>,
+}
+
+impl From<Ready> for String {
+    fn from(ready: Ready) -> Self {
+        ready.to_string()
+    }
+}
+
+impl TryFrom<String> for Ready {
+    type Error = String;
+    fn try_from(word: String) -> std::result::Result<Self, String> {
+        word.parse()
+    }
 }
 
 impl FromStr for Ready {

@@ -5,6 +5,7 @@
 //! the kernel drops a file system when the last descriptor and the last namespace that hold it are gone.
 
 use model::{Error, Exit, Result};
+use os::covers::Covers;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 use std::ffi::{CStr, CString};
 use std::io;
@@ -71,8 +72,8 @@ pub struct Namespace {
     device: CString,
     staging: CString,
     options: CString,
-    /// The copy inside `staging`, and what it covers.
-    binds: Vec<(CString, CString)>,
+    /// The copies inside `staging` over their originals.
+    covers: Covers,
 }
 
 impl Namespace {
@@ -81,12 +82,13 @@ impl Namespace {
             CString::new(path.as_os_str().as_bytes())
                 .map_err(|cause| Error::on(Exit::Usage, "cannot use", path).because(cause))
         };
-        let bind = |item: &PathBuf| Ok((text(&staging.join(item.strip_prefix("/").unwrap_or(item)))?, text(item)?));
+        let copies: Vec<PathBuf> =
+            items.iter().map(|item| staging.join(item.strip_prefix("/").unwrap_or(item))).collect();
         Ok(Self {
             device: text(device)?,
             staging: text(staging)?,
             options: text(Path::new(&calm().join(",")))?,
-            binds: items.iter().map(bind).collect::<Result<_>>()?,
+            covers: Covers::new(copies.iter().map(PathBuf::as_path).zip(items.iter().map(PathBuf::as_path)))?,
         })
     }
 
@@ -110,42 +112,25 @@ impl Namespace {
     /// # Errors
     /// The error number of the first call that failed. The process is then in a namespace where not everything is covered; end it.
     pub fn enter(&self) -> std::result::Result<(), i32> {
-        let none = std::ptr::null();
-        // SAFETY: changes this thread's view of the file systems only; takes a number.
-        check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
-        // Nothing that is mounted from here on may spread to the namespace that we came from.
-        // SAFETY: the strings are constants or null where the call takes none.
-        check(unsafe { libc::mount(none, c"/".as_ptr(), none, libc::MS_REC | libc::MS_PRIVATE, none.cast()) })?;
+        os::covers::leave_machine(0)?;
         self.cover()
     }
 
     /// Mounts everything where this process is.
     pub(super) fn cover(&self) -> std::result::Result<(), i32> {
-        let none = std::ptr::null();
         let (device, staging, options) = (self.device.as_ptr(), self.staging.as_ptr(), self.options.as_ptr());
         // SAFETY: all strings end with a zero and live through the call.
-        check(unsafe { libc::mount(device, staging, TYPE.as_ptr(), 0, options.cast()) })?;
-        for (copy, original) in &self.binds {
-            // SAFETY: as above; a bind takes neither type nor options.
-            check(unsafe { libc::mount(copy.as_ptr(), original.as_ptr(), none, libc::MS_BIND, none.cast()) })?;
+        match unsafe { libc::mount(device, staging, TYPE.as_ptr(), 0, options.cast()) } {
+            0 => self.covers.cover(),
+            // SAFETY: the address is that of this thread's errno.
+            _ => Err(unsafe { *libc::__errno_location() }),
         }
-        Ok(())
     }
 
     /// The opposite of [`Namespace::cover`], as far as that came.
     pub(super) fn uncover(&self) {
-        let places = self.binds.iter().rev().map(|(_, original)| original).chain([&self.staging]);
-        for place in places {
-            // SAFETY: the string ends with a zero and lives through the call. Where nothing is mounted, it fails and does nothing.
-            unsafe { libc::umount2(place.as_ptr(), libc::MNT_DETACH | libc::UMOUNT_NOFOLLOW) };
-        }
-    }
-}
-
-fn check(result: libc::c_int) -> std::result::Result<(), i32> {
-    match result {
-        0 => Ok(()),
-        // SAFETY: the address is that of this thread's errno.
-        _ => Err(unsafe { *libc::__errno_location() }),
+        self.covers.uncover();
+        // SAFETY: the string ends with a zero and lives through the call. Where nothing is mounted, it fails and does nothing.
+        unsafe { libc::umount2(self.staging.as_ptr(), libc::MNT_DETACH | libc::UMOUNT_NOFOLLOW) };
     }
 }

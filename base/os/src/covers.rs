@@ -1,0 +1,103 @@
+//! Files that lie over others for one program alone: bind mounts in a mount namespace of its own.
+//!
+//! Nobody else sees any of it, nothing appears in the machine's mount table, and it is gone with the last process in the namespace: there is nothing to
+//! put back. Everything is prepared before, so that a forked child may enter between fork and exec.
+
+use model::{Error, Exit, Result};
+use std::ffi::CString;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::ptr::null;
+
+/// What lies over what.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Covers {
+    /// The file that is seen, and whose place it takes.
+    binds: Vec<(CString, CString)>,
+}
+
+impl Covers {
+    /// Of pairs of files or of directories: what is seen, and where.
+    ///
+    /// # Errors
+    /// A path holds a zero byte.
+    pub fn new<'a>(pairs: impl IntoIterator<Item = (&'a Path, &'a Path)>) -> Result<Self> {
+        let text = |path: &Path| {
+            CString::new(path.as_os_str().as_bytes())
+                .map_err(|cause| Error::on(Exit::Usage, "cannot use", path).because(cause))
+        };
+        let binds = pairs.into_iter().map(|(seen, place)| Ok((text(seen)?, text(place)?)));
+        Ok(Self { binds: binds.collect::<Result<_>>()? })
+    }
+
+    /// Nothing lies over anything.
+    pub fn is_empty(&self) -> bool {
+        self.binds.is_empty()
+    }
+
+    /// Moves the calling thread into a mount namespace of its own and covers the files there. It makes system calls on prepared memory only. It needs root:
+    /// call it before giving that up. A current directory that is covered stays the one below.
+    ///
+    /// # Errors
+    /// The error number of the first call that failed. The thread is then where not everything is covered; end it.
+    pub fn enter(&self) -> std::result::Result<(), i32> {
+        leave_machine(0)?;
+        self.cover()
+    }
+
+    /// The same as an ordinary user, whose namespaces of users the kernel must allow: the program then runs as this user and group, and no other ones are known to it.
+    ///
+    /// # Errors
+    /// The kernel does not allow it, or a file cannot be covered. The process is then in a namespace of its own all the same; nothing may be covered there.
+    pub fn enter_as_user(&self) -> io::Result<()> {
+        let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+        leave_machine(libc::CLONE_NEWUSER).map_err(io::Error::from_raw_os_error)?;
+        std::fs::write("/proc/self/setgroups", "deny")?;
+        std::fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
+        std::fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
+        self.cover().map_err(io::Error::from_raw_os_error)
+    }
+
+    /// Covers the files where this process is.
+    ///
+    /// # Errors
+    /// The error number of the first call that failed.
+    pub fn cover(&self) -> std::result::Result<(), i32> {
+        for (seen, place) in &self.binds {
+            // SAFETY: the strings end with a zero and live through the call; a bind takes neither type nor options.
+            check(unsafe { libc::mount(seen.as_ptr(), place.as_ptr(), null(), libc::MS_BIND, null()) })?;
+        }
+        Ok(())
+    }
+
+    /// The opposite of [`Covers::cover`], as far as that came.
+    pub fn uncover(&self) {
+        for (_, place) in self.binds.iter().rev() {
+            // SAFETY: the string ends with a zero and lives through the call. Where nothing is mounted, it fails and does nothing.
+            unsafe { libc::umount2(place.as_ptr(), libc::MNT_DETACH | libc::UMOUNT_NOFOLLOW) };
+        }
+    }
+}
+
+/// Files that lie over others, as pairs: what is seen, and where.
+pub type Pairs = Vec<(PathBuf, PathBuf)>;
+
+/// Moves the calling thread into a mount namespace of its own, from which nothing spreads. Only system calls on prepared memory.
+///
+/// # Errors
+/// The error number of the call that failed.
+pub fn leave_machine(with: libc::c_int) -> std::result::Result<(), i32> {
+    // SAFETY: changes this thread's view of the file systems (and of users) only; takes a number.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNS | with) })?;
+    // SAFETY: the strings are constants or null where the call takes none.
+    check(unsafe { libc::mount(null(), c"/".as_ptr(), null(), libc::MS_REC | libc::MS_PRIVATE, null()) })
+}
+
+fn check(result: libc::c_int) -> std::result::Result<(), i32> {
+    match result {
+        0 => Ok(()),
+        // SAFETY: the address is that of this thread's errno.
+        _ => Err(unsafe { *libc::__errno_location() }),
+    }
+}
