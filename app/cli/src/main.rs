@@ -74,7 +74,7 @@ fn run(args: Args) -> Result<Exit> {
         Verb::Io(typed) => verbs::io::run(&typed, args.quiet),
         Verb::Query(typed) => verbs::query::run(&typed),
         Verb::Preload(typed) => verbs::preload::run(&typed),
-        Verb::Optimize(typed) => verbs::optimize::run(&typed, args.quiet),
+        Verb::Optimize(typed) => verbs::optimize::optimize_or_apply(&typed, args.quiet),
         Verb::Flush(typed) => verbs::files::flush(&typed),
         Verb::Resident(typed) => verbs::files::resident(&typed),
         Verb::Archive(typed) => verbs::archive::run(&typed),

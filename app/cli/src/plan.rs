@@ -158,6 +158,33 @@ impl Asked {
     }
 }
 
+/// Programs that one verb of thaw hands to the `record` that it starts: with everything that belongs to them, as values.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Handed {
+    /// The programs, nothing to be filled in; their names differ.
+    pub programs: Vec<Program>,
+    /// Directories whose files are the programs' own.
+    pub own: Vec<PathBuf>,
+}
+
+impl Handed {
+    fn read(path: &Path) -> Result<Self> {
+        let wrong = || Error::on(Exit::Data, "cannot read the programs in", path);
+        let bytes = std::fs::read(path).map_err(|cause| wrong().because(cause))?;
+        serde_json::from_slice(&bytes).map_err(|cause| wrong().because(cause))
+    }
+
+    /// Writes it for `thaw record --programs`.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let bytes =
+            serde_json::to_vec(self).map_err(|cause| Error::bug(format!("cannot hand over programs: {cause}")))?;
+        os::replace::write_whole(path, &bytes, os::replace::Rights::Usual, os::replace::Existing::Replace)
+    }
+}
+
 /// What `record`'s arguments mean.
 ///
 /// # Errors
@@ -185,17 +212,25 @@ pub fn record(args: RecordArgs) -> Result<RecordPlan> {
         success: Success::Codes(args.ok_exit.0.iter().cloned().flatten().collect()),
         ..Program::new("", Vec::<OsString>::new())
     };
-    let mut programs = Vec::new();
-    for (name, argv) in commands(&args, &chosen)? {
-        programs.push(Program { name, argv, ..template.clone() });
-    }
     let own = chosen.words(|preset| preset.fields.own.as_ref()).chain(chosen.typed_own.iter().map(Into::into));
-    let own = args
+    let mut own: Vec<(OsString, OwnerRule)> = args
         .own
         .iter()
         .map(|path| (path.clone().into_os_string(), OwnerRule::Option))
         .chain(own.map(|word| (word, OwnerRule::Preset)))
         .collect();
+    let mut programs = Vec::new();
+    let mut template = template;
+    if let Some(file) = &args.programs {
+        let handed = Handed::read(file)?;
+        programs = handed.programs;
+        own.extend(handed.own.into_iter().map(|path| (path.into_os_string(), OwnerRule::Option)));
+        template = programs.first().cloned().ok_or_else(|| Error::on(Exit::Data, "there is no program in", file))?;
+    } else {
+        for (name, argv) in commands(&args, &chosen)? {
+            programs.push(Program { name, argv, ..template.clone() });
+        }
+    }
     let words = programs
         .iter()
         .flat_map(|program| program.argv.iter().chain(program.env.iter().filter_map(|(_, value)| value.as_ref())));

@@ -1,44 +1,70 @@
-//! The program's directory: found, surveyed, copied. The original is only read.
+//! The files of a program: where it is installed, which of those that its start read may be changed, whether they stay as they are. The originals are only read.
 
-use model::{Bytes, Error, Exit, Result};
+use model::{Bytes, Cause, Error, Exit, FileId, FileKind, Owner, Result, TraceRows};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Component, Path, PathBuf};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
-/// What a tree holds.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Survey {
-    /// Everything below the root, by path relative to it.
-    pub entries: Vec<Seen>,
+/// A file that the recorded start read and that a remedy may change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Number in the trace.
+    pub id: FileId,
+    /// Where it is.
+    pub path: PathBuf,
+    /// It is the program's own: below its directory, or the recording says so and it does not lie in a directory that many programs share. Other programs may
+    /// use the rest too.
+    pub is_own: bool,
 }
 
-/// An entry of a tree as it was seen: equal if nobody has changed it.
+/// The files of a trace that may be changed: regular ones, but for those that the start wrote or that lie in directories that are put back before each run.
+pub fn candidates(rows: &TraceRows, root: Option<&Path>, put_back: &[PathBuf]) -> Vec<Candidate> {
+    let written: BTreeSet<FileId> =
+        rows.fills.iter().filter(|fill| fill.cause == Cause::Write).map(|fill| fill.file).collect();
+    let mut seen = BTreeSet::new();
+    let mut candidates = Vec::new();
+    for (id, file) in (0..).map(FileId).zip(&rows.files) {
+        let is_left = written.contains(&id) || put_back.iter().any(|directory| file.path.starts_with(directory));
+        if file.kind != FileKind::Regular || !file.path.is_absolute() || is_left || !seen.insert(&file.path) {
+            continue;
+        }
+        // An executable among those of others belongs to everybody, also where the recording takes it for the program's.
+        let is_apart = file.owner == Owner::App && os::install::directory_of(&file.path).is_some();
+        let is_own = is_apart || root.is_some_and(|root| file.path.starts_with(root));
+        candidates.push(Candidate { id, path: file.path.clone(), is_own });
+    }
+    candidates
+}
+
+/// A file as it was seen: equal if nobody has changed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// Below the root.
-    pub path: PathBuf,
     mode: u32,
-    size: u64,
+    dev: u64,
     ino: u64,
-    mtime: (i64, i64),
-}
-
-impl Survey {
-    /// Bytes of the regular files: what a copy takes at most.
-    pub fn bytes(&self) -> Bytes {
-        Bytes(self.entries.iter().filter(|seen| seen.is_file()).map(|seen| seen.size).sum())
-    }
-
-    /// Files that run with rights of their own.
-    pub fn privileged(&self) -> Vec<&Path> {
-        self.entries.iter().filter(|seen| seen.is_file() && seen.mode & 0o6000 != 0).map(|seen| &*seen.path).collect()
-    }
+    /// Its length.
+    pub size: Bytes,
+    /// Date of its last change, nanoseconds since 1970.
+    pub mtime_ns: i64,
 }
 
 impl Seen {
-    fn is_file(&self) -> bool {
-        self.mode & 0o170_000 == 0o100_000
+    /// As it is now; links are not followed.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub fn of(path: &Path) -> Result<Self> {
+        let meta = fs::symlink_metadata(path).map_err(|cause| failed("cannot look at", path, cause))?;
+        let mtime_ns = meta.mtime().saturating_mul(1_000_000_000).saturating_add(meta.mtime_nsec());
+        Ok(Self { mode: meta.mode(), dev: meta.dev(), ino: meta.ino(), size: Bytes(meta.len()), mtime_ns })
+    }
+
+    /// A file that runs with rights of its own: a copy would give them to whoever made it.
+    pub fn is_privileged(&self, path: &Path) -> bool {
+        let mut value = [0_u8; 64];
+        self.mode & 0o6000 != 0 || rustix::fs::lgetxattr(path, "security.capability", &mut value[..]).is_ok()
     }
 }
 
@@ -46,22 +72,17 @@ fn failed(what: &str, path: &Path, cause: impl Into<io::Error>) -> Error {
     Error::on(Exit::Machine, what, path).because(cause.into())
 }
 
-/// The directory of a program: the one that was typed, or the one that it was installed into.
+/// The directory of a program: the one that was typed, or the one that it was installed into. `None`: it shares its directory with others.
 ///
 /// # Errors
-/// There is no such directory, the program is not below it, or the program shares its directory with others.
-pub fn root_of(program: &Path, typed: Option<&Path>) -> Result<PathBuf> {
-    let Some(typed) = typed else {
-        return os::install::directory_of(program).ok_or_else(|| {
-            Error::on(Exit::Usage, "the program has no directory of its own:", program)
-                .hint("--root DIR names the directory to copy; a script's interpreter is not the program")
-        });
-    };
+/// There is no such directory.
+pub fn root_of(program: &Path, typed: Option<&Path>) -> Result<Option<PathBuf>> {
+    let Some(typed) = typed else { return Ok(os::install::directory_of(program)) };
     let root = typed
         .canonicalize()
         .map_err(|cause| Error::on(Exit::Usage, "cannot find the directory", typed).because(cause))?;
     match root.is_dir() {
-        true => Ok(root),
+        true => Ok(Some(root)),
         false => Err(Error::on(Exit::Usage, "this is no directory:", typed)),
     }
 }
@@ -92,8 +113,8 @@ pub fn absolute(place: &Path) -> Result<PathBuf> {
 /// One does.
 pub fn check_apart(root: &Path, out: &Path) -> Result<()> {
     let what = match (out.starts_with(root), root.starts_with(out)) {
-        (true, _) => "the copy would lie inside of the program's directory:",
-        (_, true) => "the program's directory lies inside of the place for the copy:",
+        (true, _) => "the result would lie inside of the program's directory:",
+        (_, true) => "the program's directory lies inside of the place for the result:",
         _ => return Ok(()),
     };
     Err(Error::on(Exit::Usage, what, out).hint("choose a directory elsewhere: -o DIR"))
@@ -118,150 +139,67 @@ pub fn check_room(beside: &Path, wanted: Bytes) -> Result<()> {
         .hint("choose a directory on another file system: -o DIR"))
 }
 
-/// Looks at everything below a directory.
-///
-/// # Errors
-/// Something cannot be looked at; interrupted.
-pub fn survey(root: &Path) -> Result<Survey> {
-    let mut survey = Survey::default();
-    let mut folders = vec![PathBuf::new()];
-    while let Some(folder) = folders.pop() {
-        os::interrupt::check()?;
-        let place = root.join(&folder);
-        for entry in fs::read_dir(&place).map_err(|cause| failed("cannot list", &place, cause))? {
-            let entry = entry.map_err(|cause| failed("cannot list", &place, cause))?;
-            let path = folder.join(entry.file_name());
-            let meta = entry.metadata().map_err(|cause| failed("cannot look at", &entry.path(), cause))?;
-            if meta.is_dir() {
-                folders.push(path.clone());
-            }
-            let mtime = (meta.mtime(), meta.mtime_nsec());
-            survey.entries.push(Seen { path, mode: meta.mode(), size: meta.len(), ino: meta.ino(), mtime });
-        }
-    }
-    survey.entries.sort_by(|one, other| one.path.cmp(&other.path));
-    Ok(survey)
-}
-
-/// Copies a surveyed tree to a place that does not exist: with modes, owners, times, links and attributes, but without the rights to run as
-/// somebody else. Links to places inside stay inside, links to places outside lead there from the copy too. On the disk when this returns.
-///
-/// # Errors
-/// Something cannot be read or written; interrupted. What was copied until then stays.
-pub fn copy(root: &Path, survey: &Survey, to: &Path) -> Result<()> {
-    os::interrupt::check()?;
-    os::tree::copy(root, to)?;
-    for seen in &survey.entries {
-        let (from, place) = (root.join(&seen.path), to.join(&seen.path));
-        if seen.is_file() {
-            take_rights(&place, seen)?;
-        } else if let Ok(target) = fs::read_link(&from)
-            && let Some(other) = redirected(root, &seen.path, &target)
-        {
-            let replaced = fs::remove_file(&place).and_then(|()| std::os::unix::fs::symlink(other, &place));
-            replaced.map_err(|cause| failed("cannot create the link", &place, cause))?;
-        }
-    }
-    let directory = fs::File::open(to).map_err(|cause| failed("cannot open", to, cause))?;
-    rustix::fs::syncfs(&directory).map_err(|cause| failed("cannot write", to, cause))
-}
-
-fn take_rights(place: &Path, seen: &Seen) -> Result<()> {
-    let capability = "security.capability";
-    let mut value = [0_u8; 64];
-    let is_capable = rustix::fs::lgetxattr(place, capability, &mut value[..]).is_ok();
-    if is_capable {
-        // An empty value is refused; so it is removed, which needs the rights that giving it needed.
-        rustix::fs::lremovexattr(place, capability)
-            .map_err(|cause| failed("cannot take the capabilities of", place, cause))?;
-    }
-    if seen.mode & 0o6000 != 0 {
-        let mode = fs::Permissions::from_mode(seen.mode & 0o1777);
-        fs::set_permissions(place, mode).map_err(|cause| failed("cannot set the mode of", place, cause))?;
-    }
-    Ok(())
-}
-
-/// Where a link must lead in a copy. `None`: where it leads now. Pure.
-fn redirected(root: &Path, link: &Path, target: &Path) -> Option<PathBuf> {
-    let folder = link.parent().unwrap_or(Path::new(""));
-    if target.is_absolute() {
-        // Inside of the tree: from the link's folder up to the root, and down again.
-        let inside = target.strip_prefix(root).ok()?;
-        let up: PathBuf = folder.components().map(|_| Component::ParentDir).collect();
-        return Some(up.join(inside));
-    }
-    let leads = normal(&root.join(folder).join(target));
-    if leads.starts_with(root) { None } else { Some(leads) }
-}
-
-/// Without `.` and `..`, as text.
-fn normal(path: &Path) -> PathBuf {
-    let mut out = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => {
-                out.pop();
-            }
-            Component::CurDir => {}
-            part => out.push(part),
-        }
-    }
-    out
-}
-
-/// The same word with the tree's place exchanged, if it begins with it.
-pub fn moved(word: &Path, from: &Path, to: &Path) -> PathBuf {
-    match word.strip_prefix(from) {
+/// The same path with a directory's place exchanged, if it begins with it.
+pub fn moved(path: &Path, from: &Path, to: &Path) -> PathBuf {
+    match path.strip_prefix(from) {
         Ok(rest) if rest.as_os_str().is_empty() => to.to_owned(),
         Ok(rest) => to.join(rest),
-        Err(_) => word.to_owned(),
+        Err(_) => path.to_owned(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::{FileOffset, FileRow, FillRow, Nanos};
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn links_lead_where_they_led() {
-        let root = Path::new("/usr/lib/firefox-esr");
-        let leads = |link: &str, target: &str| redirected(root, Path::new(link), Path::new(target));
-        assert_eq!(leads("firefox-bin", "firefox-esr"), None);
-        assert_eq!(leads("browser/up", "../omni.ja"), None);
-        let share = Some(PathBuf::from("/usr/share/firefox-esr/browser/chrome"));
-        assert_eq!(leads("browser/chrome", "../../../share/firefox-esr/browser/chrome"), share);
-        assert_eq!(leads("a/b/link", "/usr/lib/firefox-esr/omni.ja"), Some("../../omni.ja".into()));
-        assert_eq!(leads("link", "/etc/firefox-esr"), None, "absolute ones outside are the same from everywhere");
+    fn files_of_any_directory_may_be_changed_but_not_those_that_the_program_writes() {
+        let file = |path: &str, kind, owner| FileRow {
+            path: path.into(),
+            kind,
+            owner,
+            dev: 1,
+            ino: 1,
+            size: Bytes(1),
+            extents: None,
+            build_id: None,
+        };
+        let mut rows = TraceRows::default();
+        rows.files = vec![
+            file("/usr/bin/node", FileKind::Regular, Owner::App),
+            file("/usr/lib/libnode.so", FileKind::Regular, Owner::System),
+            file("/home/u/app/index.js", FileKind::Regular, Owner::App),
+            file("/home/u/app/log", FileKind::Regular, Owner::App),
+            file("/home/u/profile/x", FileKind::Regular, Owner::App),
+            file("/dev/vda", FileKind::Metadata, Owner::System),
+            file("/usr/bin/node", FileKind::Regular, Owner::System),
+        ];
+        let (offset, len) = (FileOffset(0), Bytes(1));
+        rows.fills =
+            vec![FillRow { at_ns: Nanos(0), pid: 1, tid: 1, file: FileId(3), offset, len, cause: Cause::Write }];
+        let of = |root: Option<&str>| {
+            let found = candidates(&rows, root.map(Path::new), &["/home/u/profile".into()]);
+            found.iter().map(|it| (it.id.0, it.is_own)).collect::<Vec<_>>()
+        };
+        assert_eq!(of(None), [(0, false), (1, false), (2, true)]);
+        assert_eq!(of(Some("/usr/bin")), [(0, true), (1, false), (2, true)]);
     }
 
     #[test]
-    fn a_copy_has_everything_but_the_rights_of_others_and_the_original_is_untouched() {
+    fn a_file_that_was_changed_is_another_one() {
         let home = tempfile::tempdir().unwrap();
-        let root = home.path().canonicalize().unwrap().join("app");
-        fs::create_dir_all(root.join("sub")).unwrap();
-        fs::write(home.path().join("outside"), "outside").unwrap();
-        fs::write(root.join("tool"), "tool").unwrap();
-        fs::set_permissions(root.join("tool"), fs::Permissions::from_mode(0o4755)).unwrap();
-        fs::hard_link(root.join("tool"), root.join("twin")).unwrap();
-        std::os::unix::fs::symlink("../../outside", root.join("sub/out")).unwrap();
-        std::os::unix::fs::symlink(root.join("tool"), root.join("sub/in")).unwrap();
-        let before = survey(&root).unwrap();
-        assert_eq!(before.privileged(), [Path::new("tool"), Path::new("twin")]);
-        assert_eq!(before.bytes(), Bytes(8));
-
-        let to = home.path().canonicalize().unwrap().join("deeper/and/deeper");
-        fs::create_dir_all(to.parent().unwrap()).unwrap();
-        copy(&root, &before, &to).unwrap();
-        assert_eq!(survey(&root).unwrap(), before);
-        let meta = |path: &str| fs::metadata(to.join(path)).unwrap();
-        assert_eq!((meta("tool").mode() & 0o7777, meta("tool").nlink()), (0o755, 2));
-        assert_eq!(fs::read(to.join("sub/out")).unwrap(), b"outside");
-        assert_eq!(fs::read(to.join("sub/in")).unwrap(), b"tool");
-        assert_eq!(to.join("sub/in").canonicalize().unwrap(), to.join("tool"));
-        assert_eq!(survey(&to).unwrap().privileged(), Vec::<&Path>::new());
-        fs::write(root.join("tool"), "TOOL").unwrap();
-        assert_ne!(survey(&root).unwrap(), before);
+        let path = home.path().join("tool");
+        fs::write(&path, "tool").unwrap();
+        let before = Seen::of(&path).unwrap();
+        assert_eq!(Seen::of(&path).unwrap(), before);
+        assert!(!before.is_privileged(&path));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o4755)).unwrap();
+        assert!(Seen::of(&path).unwrap().is_privileged(&path));
+        fs::write(&path, "TOOLS").unwrap();
+        assert_ne!(Seen::of(&path).unwrap(), before);
+        assert!(Seen::of(&home.path().join("gone")).is_err());
     }
 
     #[test]
@@ -271,9 +209,8 @@ mod tests {
         assert!(wrong("/opt/app", "/opt").to_string().contains("lies inside of the place"));
         assert!(wrong("/opt/app", "/opt/app").exit == Exit::Usage);
         assert!(check_apart(Path::new("/opt/app"), Path::new("/opt/app2")).is_ok());
-        let shared = root_of(Path::new("/usr/bin/python3"), None).unwrap_err();
-        assert!(shared.hint.unwrap().contains("--root"));
-        assert_eq!(root_of(Path::new("/opt/app/bin/app"), None).unwrap(), Path::new("/opt/app"));
+        assert_eq!(root_of(Path::new("/usr/bin/python3"), None).unwrap(), None, "it shares its directory");
+        assert_eq!(root_of(Path::new("/opt/app/bin/app"), None).unwrap().unwrap(), Path::new("/opt/app"));
         assert_eq!(root_of(Path::new("/x/y"), Some(Path::new("/dev/null"))).unwrap_err().exit, Exit::Usage);
         let full = check_room(Path::new("/"), Bytes(u64::MAX)).unwrap_err();
         assert_eq!(full.exit, Exit::Machine);
@@ -281,11 +218,10 @@ mod tests {
     }
 
     #[test]
-    fn words_move_with_the_tree() {
-        let word = |word: &str| moved(Path::new(word), Path::new("/opt/app"), Path::new("/new"));
-        assert_eq!(word("/opt/app/bin/x"), Path::new("/new/bin/x"));
-        assert_eq!(word("/opt/app"), Path::new("/new"));
-        assert_eq!(word("/opt/apple"), Path::new("/opt/apple"));
-        assert_eq!(word("--flag"), Path::new("--flag"));
+    fn paths_move_with_their_directory() {
+        let path = |path: &str| moved(Path::new(path), Path::new("/opt/app"), Path::new("/new"));
+        assert_eq!(path("/opt/app/bin/x"), Path::new("/new/bin/x"));
+        assert_eq!(path("/opt/app"), Path::new("/new"));
+        assert_eq!(path("/opt/apple"), Path::new("/opt/apple"));
     }
 }

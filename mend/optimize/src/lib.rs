@@ -1,10 +1,11 @@
-//! From a recorded start to a copy of the program that starts faster: which remedies are worth a try, what each would gain, and what became of it.
+//! From a recorded start to one that is faster: which remedies are worth a try, what each would gain, and what became of it.
 //!
 //! - [`remedy`]: what can be done to a program from outside;
 //! - [`predict`]: pure: the request log that a remedy would leave, and how long a disk takes for it;
-//! - [`choose`]: pure: which remedies helped, and which of them go together;
-//! - [`tree`]: the program's directory: found, surveyed, copied;
-//! - [`manifest`]: what was done, as the file beside the copy;
+//! - [`choose`]: pure: which sets of remedies to measure, and which to keep;
+//! - [`files`]: the program's files: which may be changed, and whether they stay as they are;
+//! - [`packages`]: which of them an upgrade replaces;
+//! - [`manifest`]: what was done, as the file beside the copies;
 //! - [`applied`]: what was changed in the system, so that it can be changed back;
 //! - [`kept`]: originals of replaced files.
 //!
@@ -12,8 +13,9 @@
 
 pub mod applied;
 pub mod choose;
+pub mod files;
 pub mod kept;
 pub mod manifest;
+pub mod packages;
 pub mod predict;
 pub mod remedy;
-pub mod tree;

@@ -1,6 +1,7 @@
 //! What was planned, predicted, measured, kept and changed: the file beside the copy, and the answer of `thaw optimize --json`.
 //!
-//! It is read again by `--apply`, so it is taken as hostile: a path in it never leads out of the program's directory.
+//! It is read again by `--apply` and `--run`, so it is taken as hostile: its paths are whole and lead nowhere else by `..`, and what it names in its own directory lies there.
+//! What is changed must be, besides, the file that was measured.
 
 use crate::choose::Verdict;
 use crate::predict::Prediction;
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use stats::Estimate;
 use std::fs;
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 /// The manifest's name in the directory of the copy.
@@ -35,10 +37,13 @@ pub struct Manifest {
     pub host: String,
     /// The recording that it was planned from.
     pub recording: PathBuf,
-    /// The program's directory.
+    /// The program's directory; others may have theirs in it too.
     pub root: PathBuf,
-    /// What is started, below it.
+    /// The executable, below it.
     pub program: PathBuf,
+    /// What is typed to start it: the executable, or a script or link to it. `None` in results of before.
+    #[serde(default)]
+    pub start: Option<PathBuf>,
     /// The state that was measured in.
     pub state: CacheState,
     /// The disk that the gains were predicted for.
@@ -49,9 +54,9 @@ pub struct Manifest {
     pub runs: u32,
     /// Each remedy and, where there are several, all together.
     pub tried: Vec<Tried>,
-    /// What the copy has.
+    /// What helped best.
     pub kept: Set,
-    /// Files that differ from the original's.
+    /// Files of which there is a changed copy.
     pub files: Vec<Changed>,
     /// What could be done beside this.
     pub advice: Vec<Advice>,
@@ -75,6 +80,13 @@ pub struct Tried {
     /// What is read before the start; of the set with nothing but that.
     #[serde(default)]
     pub reads: Option<ReadAhead>,
+}
+
+impl Tried {
+    /// A set of which nothing is known.
+    pub fn of(set: Set) -> Self {
+        Self { set, predicted: None, measured: None, verdict: None, changes: Vec::new(), reads: None }
+    }
 }
 
 /// What a preload plan reads: what any of several starts needed, each byte counted once.
@@ -103,17 +115,45 @@ pub struct Advice {
     pub predicted: Option<Prediction>,
 }
 
-/// A file that differs from the original's.
+/// A file of which there is a changed copy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
-    /// Below the program's directory.
+    /// Where the original is; in results of before, below the program's directory.
     pub path: PathBuf,
+    /// Where the copy is, in the directory of the result. `None` in results of before.
+    #[serde(default)]
+    pub copy: Option<PathBuf>,
     /// By which remedy.
     pub by: Remedy,
     /// What it was.
     pub before: Identity,
     /// What it is in the copy.
     pub after: Identity,
+    /// Date of the original's last change, nanoseconds since 1970: `--run` looks at no more, because it is done at every start.
+    #[serde(default)]
+    pub mtime_ns: Option<i64>,
+}
+
+impl Changed {
+    /// The original.
+    pub fn original(&self, manifest: &Manifest) -> PathBuf {
+        manifest.root.join(&self.path)
+    }
+
+    /// The copy in the directory of a result. Before there were copies of single files, it held the whole tree.
+    pub fn copy(&self, directory: &Path) -> PathBuf {
+        let in_tree = || Path::new("tree").join(self.path.strip_prefix("/").unwrap_or(&self.path));
+        directory.join(self.copy.clone().unwrap_or_else(in_tree))
+    }
+
+    /// Whether the original is, by size and date, still the one that was measured. `false` too where that was not noted.
+    pub fn is_as_seen(&self, manifest: &Manifest) -> bool {
+        let seen = |meta: fs::Metadata| {
+            let mtime_ns = meta.mtime().saturating_mul(1_000_000_000).saturating_add(meta.mtime_nsec());
+            meta.is_file() && meta.len() == self.before.size && Some(mtime_ns) == self.mtime_ns
+        };
+        fs::symlink_metadata(self.original(manifest)).is_ok_and(seen)
+    }
 }
 
 /// What tells a file from a changed one.
@@ -189,18 +229,26 @@ impl Manifest {
             return Err(format!("it is of the version {:?}, and this thaw reads {SCHEMA}", head.schema));
         }
         let manifest: Self = serde_json::from_slice(bytes).map_err(|cause| cause.to_string())?;
-        let normal = |path: &Path| {
+        let below = |path: &Path| {
             path.components().all(|part| matches!(part, Component::Normal(_))) && path.components().next().is_some()
         };
-        let absolute = manifest.root.is_absolute()
-            && manifest.root.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
-        let outside =
-            manifest.files.iter().map(|file| &file.path).chain([&manifest.program]).find(|path| !normal(path));
-        match outside {
-            _ if !absolute => Err(format!("{} is no directory of a program", model::shown(&manifest.root))),
-            Some(path) => Err(format!("{} leads out of the program's directory", model::shown(path))),
-            None => Ok(manifest),
+        let whole = |path: &Path| path.strip_prefix("/").is_ok_and(below);
+        let root_is_whole = manifest.root == Path::new("/") || whole(&manifest.root);
+        if !root_is_whole {
+            return Err(format!("{} is no directory of a program", model::shown(&manifest.root)));
         }
+        let out = |path: &Path, fits: bool| match fits {
+            true => Ok(()),
+            false => Err(format!("{} leads out of where it belongs", model::shown(path))),
+        };
+        out(&manifest.program, below(&manifest.program))?;
+        manifest.start.iter().try_for_each(|start| out(start, whole(start)))?;
+        for file in &manifest.files {
+            // Only results that say where the copy is name files everywhere.
+            out(&file.path, below(&file.path) || file.copy.is_some() && whole(&file.path))?;
+            file.copy.iter().try_for_each(|copy| out(copy, below(copy)))?;
+        }
+        Ok(manifest)
     }
 
     /// Reads the manifest of a copy.
@@ -253,13 +301,21 @@ mod tests {
             recording: "/tmp/a.thaw".into(),
             root: "/opt/app".into(),
             program: "bin/app".into(),
+            start: Some("/usr/bin/app".into()),
             state: CacheState::Cold,
             disk: "laptop2010".into(),
             disk_because: "--disk".into(),
             runs: 8,
             tried: Vec::new(),
             kept: Set::from([Remedy::Pack]),
-            files: vec![Changed { path: "bin/app".into(), by: Remedy::Pack, before: identity, after: identity }],
+            files: vec![Changed {
+                path: "/usr/lib/app.so".into(),
+                copy: Some("files/0-pack".into()),
+                by: Remedy::Pack,
+                before: identity,
+                after: identity,
+                mtime_ns: Some(5),
+            }],
             advice: Vec::new(),
             notes: Vec::new(),
         }
@@ -273,6 +329,19 @@ mod tests {
     }
 
     #[test]
+    fn a_result_of_before_has_its_copies_in_a_tree() {
+        let mut old = manifest();
+        (old.files[0].path, old.files[0].copy, old.files[0].mtime_ns) = ("bin/app".into(), None, None);
+        let old = Manifest::parse(&old.to_bytes().unwrap()).unwrap();
+        assert_eq!(old.files[0].original(&old), Path::new("/opt/app/bin/app"));
+        assert_eq!(old.files[0].copy(Path::new("/d")), Path::new("/d/tree/bin/app"));
+        let new = manifest();
+        assert_eq!(new.files[0].original(&new), Path::new("/usr/lib/app.so"));
+        assert_eq!(new.files[0].copy(Path::new("/d")), Path::new("/d/files/0-pack"));
+        assert!(!new.files[0].is_as_seen(&new), "it is not there");
+    }
+
+    #[test]
     fn what_leads_out_or_is_no_manifest_is_refused() {
         let wrong = |change: &dyn Fn(&mut Manifest)| {
             let mut manifest = manifest();
@@ -280,7 +349,11 @@ mod tests {
             Manifest::parse(&manifest.to_bytes().unwrap()).unwrap_err()
         };
         assert!(wrong(&|it| it.files[0].path = "../../etc/passwd".into()).contains("leads out"));
-        assert!(wrong(&|it| it.files[0].path = "/etc/passwd".into()).contains("leads out"));
+        assert!(wrong(&|it| (it.files[0].path, it.files[0].copy) = ("/etc/passwd".into(), None)).contains("leads out"));
+        assert!(wrong(&|it| it.files[0].path = "/usr/../etc/passwd".into()).contains("leads out"));
+        assert!(wrong(&|it| it.files[0].copy = Some("../x".into())).contains("leads out"));
+        assert!(wrong(&|it| it.files[0].copy = Some("/etc/passwd".into())).contains("leads out"));
+        assert!(wrong(&|it| it.start = Some("bin/app".into())).contains("leads out"));
         assert!(wrong(&|it| it.program = "".into()).contains("leads out"));
         assert!(wrong(&|it| it.root = "opt".into()).contains("no directory"));
         assert!(wrong(&|it| it.root = "/opt/../etc".into()).contains("no directory"));

@@ -3,6 +3,7 @@
 use super::values::{self, DiskChoice};
 use clap::{Args, ValueHint};
 use model::{Bytes, CacheState};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Arguments of `thaw optimize`.
@@ -10,10 +11,10 @@ use std::path::PathBuf;
 #[command(after_help = EXAMPLES, override_usage = USAGE)]
 pub struct OptimizeArgs {
     /// A recording of the program with a traced cold start
-    #[arg(value_name = "RECORDING", value_hint = ValueHint::FilePath, required_unless_present_any = ["apply", "undo"])]
+    #[arg(value_name = "RECORDING", value_hint = ValueHint::FilePath, required_unless_present_any = ["apply", "undo", "run"])]
     pub recording: Option<PathBuf>,
-    /// Where the optimised copy goes: a new or empty directory on the program's disk
-    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath, required_unless_present_any = ["apply", "undo", "plan"])]
+    /// Where the result goes: a new or empty directory, best on the program's disk
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath, required_unless_present_any = ["apply", "undo", "plan", "run"])]
     pub output: Option<PathBuf>,
     /// Replace an earlier result (other directories are never replaced); with --undo: leave what was changed since
     #[arg(long)]
@@ -21,7 +22,7 @@ pub struct OptimizeArgs {
     /// Only say what would be done, and what it would gain
     #[arg(long)]
     pub plan: bool,
-    /// The program's directory [default: where its executable was installed]
+    /// The program's own directory, if it is not the one where its executable was installed
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub root: Option<PathBuf>,
     /// Which of the recorded programs [default: the first]
@@ -34,7 +35,7 @@ pub struct OptimizeArgs {
     /// Cache state to measure in: cold or app [default: cold if it was recorded, else app]
     #[arg(long, value_name = "STATE", value_parser = state, help_heading = "The measurement")]
     pub state: Option<CacheState>,
-    /// Runs of each copy, in random blocks
+    /// Runs of each set of remedies, in random blocks
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     #[arg(help_heading = "The measurement")]
     pub runs: u32,
@@ -46,7 +47,15 @@ pub struct OptimizeArgs {
     #[arg(long, value_name = "SIZE", value_parser = values::size, help_heading = "The measurement")]
     pub readahead: Option<Bytes>,
 
-    /// Give the program itself what its copy has, in place; what is changed is kept for --undo
+    /// Start the program with what helped: changed copies lie over its files for it alone, and what it needs is read before;
+    /// words after `--` are its arguments
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with_all = ["recording", "output", "apply", "undo"])]
+    #[arg(help_heading = "The system")]
+    pub run: Option<PathBuf>,
+    /// Arguments of the program that --run starts
+    #[arg(last = true, value_name = "ARGS", requires = "run", value_hint = ValueHint::Other)]
+    pub words: Vec<OsString>,
+    /// Change the program's files themselves as in the result; what is changed is kept for --undo
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with_all = ["recording", "undo", "output"])]
     #[arg(help_heading = "The system")]
     pub apply: Option<PathBuf>,
@@ -82,15 +91,16 @@ fn disk(word: &str) -> Result<String, String> {
 
 const USAGE: &str = "\
 thaw optimize [OPTIONS] RECORDING -o DIR
+       thaw optimize --run DIR [-- ARGS...]
        thaw optimize --apply DIR
        thaw optimize --undo DIR";
 
 pub(super) const LONG_ABOUT: &str = "\
 Which remedies make this program start faster, and by how much?
 
-Plans from a recording what may help (packed relocations, zip archives in the order of their use, reading ahead of the start), predicts what each remedy gains on the disk, builds \
-copies of the program with each of them, measures the copies against a copy of the original, interleaved, and keeps in DIR what helped. The \
-original is only read. What did not help within its interval is dropped, and listed. Exit code 1: nothing helped.";
+Plans from a recording what may help (packed relocations, zip archives in the order of their use, reading ahead of the start), predicts what each remedy gains on the disk, makes \
+changed copies of the files, measures starts in which they lie over the originals, for the program alone, against starts with unchanged copies, interleaved, and keeps in DIR the \
+simplest set that no other is proven to beat. The originals are only read. Exit code 1: nothing helped.";
 
 const EXAMPLES: &str = "\
 Examples:

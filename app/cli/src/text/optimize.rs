@@ -15,9 +15,8 @@ use std::path::Path;
 pub fn plan(manifest: &Manifest, width: usize) -> Page {
     let mut page = Page::new(width);
     page.paragraph(&format!(
-        "{}, started as {}, from the state {} on the disk {} ({}).",
-        harmless(&shown(&manifest.root)),
-        harmless(&shown(&manifest.program)),
+        "{}, from the state {} on the disk {} ({}).",
+        harmless(&shown(&manifest.root.join(&manifest.program))),
         manifest.state,
         harmless(&manifest.disk),
         manifest.disk_because
@@ -85,12 +84,12 @@ pub fn result(manifest: &Manifest, out: &Path, width: usize) -> Page {
             tried.predicted.map_or_else(String::new, |it| format!("{:.2}", it.ratio)),
             value,
             interval,
-            verdict(manifest, tried),
+            verdict(manifest, tried).to_owned(),
         ]);
     }
     page.table(&table.without_empty_columns());
     page.remark(&format!(
-        "time over that of the original: below 1 is faster; {}, from the state {}, on the disk {}",
+        "time over that of the original: below 1 is faster; {} in a round, from the state {}, on the disk {}",
         units::plural(manifest.runs.into(), "run of each", "runs of each"),
         manifest.state,
         harmless(&manifest.disk)
@@ -99,7 +98,7 @@ pub fn result(manifest: &Manifest, out: &Path, width: usize) -> Page {
     let place = harmless(&shown(out));
     match manifest.kept.is_empty() {
         true => {
-            page.labelled(YELLOW, "nothing helped: ", &format!("{place} holds the report and no copy."));
+            page.labelled(YELLOW, "nothing helped: ", &format!("{place} holds the report alone."));
         }
         false => {
             let kept = format!("{place} has {}; {place}/run starts it.", name_of(&manifest.kept));
@@ -112,18 +111,15 @@ pub fn result(manifest: &Manifest, out: &Path, width: usize) -> Page {
     page
 }
 
-fn verdict(manifest: &Manifest, tried: &Tried) -> String {
-    let kept = tried.set == manifest.kept;
+fn verdict(manifest: &Manifest, tried: &Tried) -> &'static str {
     match tried.verdict {
-        _ if kept => "helps: kept",
-        Some(Verdict::Helps) if tried.set.is_subset(&manifest.kept) => "helps: kept",
-        Some(Verdict::Helps) if tried.set.len() > 1 => "helps, with parts that are not proven: dropped",
-        Some(Verdict::Helps) => "helps, but not with the others: dropped",
+        _ if tried.set == manifest.kept => "helps: kept",
+        Some(Verdict::Helps) if tried.set.len() > manifest.kept.len() => "helps, but is not proven better: dropped",
+        Some(Verdict::Helps) => "helps less: dropped",
         Some(Verdict::NoProvenGain) => "no proven gain: dropped",
         Some(Verdict::Harms) => "harms: dropped",
         None => "not measured",
     }
-    .to_owned()
 }
 
 /// `31 %`; below 0 it is slower.

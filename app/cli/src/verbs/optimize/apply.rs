@@ -4,15 +4,15 @@
 //! like a whole one. Nothing is undone unless all of it can be.
 
 use super::archives;
-use super::build::{PRELOAD, TREE, moved};
+use super::build::{PRELOAD, moved};
 use crate::args::optimize::OptimizeArgs;
 use crate::{output, text};
 use model::{Error, Exit, Result, shown};
 use optimize::applied::{Applied, AppliedFile, AppliedPreload, Reordered, Standing, kept_original, preload_manifest};
+use optimize::files;
 use optimize::kept::{keep, put_back};
-use optimize::manifest::{Manifest, SCHEMA};
+use optimize::manifest::{Changed, Manifest, SCHEMA};
 use optimize::remedy::Remedy;
-use optimize::tree;
 use os::replace::Existing;
 use pack::{Options, Outcome, Target, pack_file, restore_file};
 use preload::install::{Scope, Subject};
@@ -41,7 +41,7 @@ pub struct AppliedDocument {
 /// The manifest is of another machine, the program has changed since, it is applied already, or a file cannot be written.
 pub fn apply(args: &OptimizeArgs, directory: &Path) -> Result<Exit> {
     let desktop = args.desktop.as_deref();
-    let directory = tree::absolute(directory)?;
+    let directory = files::absolute(directory)?;
     let manifest = Manifest::read(&directory)?;
     manifest.check_machine()?;
     if manifest.kept.is_empty() {
@@ -75,11 +75,11 @@ pub fn apply(args: &OptimizeArgs, directory: &Path) -> Result<Exit> {
             system: args.system,
         })
     });
-    let files = |by: Remedy| {
+    let changed_by = |by: Remedy| {
         let files = manifest.files.iter().filter(move |file| file.by == by);
-        files.map(|file| AppliedFile { path: manifest.root.join(&file.path), before: file.before, after: file.after })
+        files.map(|file| AppliedFile { path: file.original(&manifest), before: file.before, after: file.after })
     };
-    let reordered = files(Remedy::Archive).enumerate();
+    let reordered = changed_by(Remedy::Archive).enumerate();
     let reordered =
         reordered.map(|(number, file)| Ok(Reordered { original: kept_original(&directory, number)?, file }));
     let applied = Applied {
@@ -87,12 +87,12 @@ pub fn apply(args: &OptimizeArgs, directory: &Path) -> Result<Exit> {
         directory: directory.clone(),
         root: manifest.root.clone(),
         made_unix_ns: os::machine::now_unix_ns(),
-        packed: files(Remedy::Pack).collect(),
+        packed: changed_by(Remedy::Pack).collect(),
         reordered: reordered.collect::<Result<_>>()?,
         preload: preload.transpose()?,
     };
     for file in applied.files() {
-        inside(&manifest.root, &file.path)?;
+        check_no_link(&file.path)?;
         if file.standing() != Standing::Original {
             return Err(Error::on(Exit::Data, "this file is not the one that was measured:", &file.path)
                 .because("it was changed or removed since, say by an upgrade")
@@ -100,7 +100,7 @@ pub fn apply(args: &OptimizeArgs, directory: &Path) -> Result<Exit> {
         }
     }
     applied.write()?;
-    if let Err(error) = perform(&applied, reads, &directory) {
+    if let Err(error) = perform(&applied, reads, &manifest) {
         // What was done so far is taken back; where that fails the record stays, and its hint says how to go on.
         let back = take_back(&applied).and_then(|_| applied.forget());
         let hint = back.err().map(|_| format!("some of it is done: thaw optimize --undo {}", shown(&directory)));
@@ -116,16 +116,18 @@ pub fn apply(args: &OptimizeArgs, directory: &Path) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// A link must not lead a change out of the program's directory.
-fn inside(root: &Path, path: &Path) -> Result<()> {
+/// A link must not lead a change elsewhere.
+fn check_no_link(path: &Path) -> Result<()> {
     let real = path.canonicalize().map_err(|cause| Error::on(Exit::Data, "cannot find", path).because(cause))?;
-    match real.starts_with(root) {
+    match real == path {
         true => Ok(()),
-        false => Err(Error::on(Exit::Data, "this file does not lie in the program's directory:", path)),
+        false => Err(Error::on(Exit::Data, "there is a link on the way to this file:", path)
+            .because(format!("it leads to {}", shown(&real)))),
     }
 }
 
-fn perform(applied: &Applied, reads: Option<Reads>, directory: &Path) -> Result<()> {
+fn perform(applied: &Applied, reads: Option<Reads>, manifest: &Manifest) -> Result<()> {
+    let directory = &*applied.directory;
     for file in &applied.packed {
         os::interrupt::check()?;
         match pack_file(&file.path, &Target::InPlace, &Options::default())? {
@@ -149,12 +151,14 @@ fn perform(applied: &Applied, reads: Option<Reads>, directory: &Path) -> Result<
     }
     for Reordered { file, original } in &applied.reordered {
         os::interrupt::check()?;
-        let below = file.path.strip_prefix(&applied.root).unwrap_or(&file.path);
+        let of_path = |changed: &&Changed| changed.original(manifest) == file.path;
+        let changed = manifest.files.iter().find(of_path).ok_or_else(|| Error::bug("a file that nobody changed"))?;
         keep(&file.path, file.before, original)?;
-        archives::apply(original, &directory.join(TREE).join(below), file.after, &file.path)?;
+        archives::apply(original, &changed.copy(directory), file.after, &file.path)?;
     }
     let (Some(reads), Some(preload)) = (reads, &applied.preload) else { return Ok(()) };
-    let mut reads = moved(reads, &directory.join(TREE), &applied.root);
+    // In results of before the copies were started from where they lie.
+    let mut reads = moved(reads, &directory.join("tree"), &applied.root);
     for entry in &mut reads.files {
         // The file that stands for the file system has another number than in the copy.
         if entry.kind == Kind::Device
@@ -181,7 +185,7 @@ fn scope_of(system: bool) -> Scope {
 pub fn undo(args: &OptimizeArgs, directory: &Path) -> Result<Exit> {
     // The copy itself, and what it lay in, may be gone.
     let typed = || std::path::absolute(directory);
-    let directory = tree::absolute(directory).or_else(|error| typed().map_err(|_| error))?;
+    let directory = files::absolute(directory).or_else(|error| typed().map_err(|_| error))?;
     let applied = Applied::read(&directory)?.ok_or_else(|| {
         Error::on(Exit::Usage, "thaw has not applied", &directory).hint("`thaw doctor` lists what is applied")
     })?;

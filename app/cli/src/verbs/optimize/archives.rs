@@ -1,13 +1,14 @@
-//! Zip archives of the tree in the order of their use: which of them the start reads, what that would gain, and the new archive.
+//! Zip archives in the order of their use: which of them the start reads, what that would gain, and the new archive.
 //!
 //! `--apply` makes the archive anew from the original, in the order of the one that was measured: DIR may be another user's.
 
-use super::source::{Source, files_below};
+use super::source::Source;
 use crate::text::units;
 use crate::verbs::archive_used;
 use disk::model::{Ask, Direction, Drive, Model};
 use layout::archive::{self, DirectoryPlace, EntryId, Options, Reads, Target, Uses, Zip};
-use model::{Bytes, DiskOffset, Error, Exit, FileId, FileOffset, Nanos, PAGE, Result, Served, shown};
+use model::{Bytes, DiskOffset, Error, Exit, FileId, FileOffset, Nanos, PAGE, Result, Served};
+use optimize::files::Seen;
 use optimize::manifest::Identity;
 use optimize::predict::Change;
 use preload::plan::Piece;
@@ -21,7 +22,7 @@ use std::path::{Path, PathBuf};
 pub struct Found {
     /// Number in the trace.
     pub id: FileId,
-    /// Below the program's directory.
+    /// Where it is.
     pub path: PathBuf,
     /// What it is.
     pub identity: Identity,
@@ -45,16 +46,14 @@ pub struct Survey {
     pub doubts: BTreeSet<String>,
 }
 
-/// Looks at the archives of the tree that the start read. `gain` is the start's time with a change over that without; `None` without requests.
+/// Looks at the archives that the start read. `gain` is the start's time with a change over that without; `None` without requests.
 ///
 /// # Errors
 /// The recording cannot be read; interrupted.
 pub fn survey(source: &Source, disk: &Model, gain: &dyn Fn(&Change) -> Option<f64>) -> Result<Survey> {
     let mut survey = Survey::default();
-    let paths: Vec<(FileId, PathBuf)> = files_below(&source.rows, &source.root)
-        .filter(|(_, path)| is_zip(path))
-        .filter_map(|(id, path)| Some((id, path.strip_prefix(&source.root).ok()?.to_owned())))
-        .collect();
+    let candidates = source.candidates.iter().filter(|candidate| is_zip(&candidate.path));
+    let paths: Vec<(FileId, PathBuf)> = candidates.map(|it| (it.id, it.path.clone())).collect();
     if paths.is_empty() {
         return Ok(survey);
     }
@@ -67,8 +66,8 @@ pub fn survey(source: &Source, disk: &Model, gain: &dyn Fn(&Change) -> Option<f6
                 survey.changes.push(change);
                 survey.doubts.extend(doubts);
             }
-            Ok(Looked::LeftAlone(why)) => survey.left_alone.entry(why).or_default().push(shown(&path)),
-            Err(error) => survey.left_alone.entry(sentence(&error)).or_default().push(shown(&path)),
+            Ok(Looked::LeftAlone(why)) => survey.left_alone.entry(why).or_default().push(source.shown(&path)),
+            Err(error) => survey.left_alone.entry(sentence(&error)).or_default().push(source.shown(&path)),
         }
     }
     Ok(survey)
@@ -89,13 +88,15 @@ fn look(
     disk: &Model,
     gain: &dyn Fn(&Change) -> Option<f64>,
 ) -> Result<Looked> {
-    let place = source.root.join(path);
-    let bytes = read(&place)?;
+    if Seen::of(path)?.is_privileged(path) {
+        return Ok(Looked::LeftAlone("it runs with rights of its own".into()));
+    }
+    let bytes = read(path)?;
     let zip = archive::parse(&bytes)?;
     if let Some(obstacle) = zip.obstacles.first() {
         return Ok(Looked::LeftAlone(obstacle.to_string()));
     }
-    let order = archive_used::in_start(&zip, &place, start)?;
+    let order = archive_used::in_start(&zip, path, start)?;
     let plan = archive::plan(&zip, &order.uses, &options(&zip))?;
     let (now, planned) = (archive::reads_now(&zip, &order.uses), archive::reads_planned(&plan));
     let figures = format!(
@@ -118,7 +119,7 @@ fn look(
     }
     let change = format!(
         "{}: {} of {} entries come first; {figures}",
-        shown(path),
+        source.shown(path),
         units::count(plan.used as u64),
         units::count(zip.entries.len() as u64)
     );
@@ -149,16 +150,16 @@ impl Found {
     ///
     /// # Errors
     /// The original is another file than when it was looked at; it cannot be written.
-    pub fn write(&self, root: &Path, target: &Path) -> Result<()> {
-        let original = root.join(&self.path);
-        let bytes = read(&original)?;
+    pub fn write(&self, target: &Path) -> Result<()> {
+        let original = &self.path;
+        let bytes = read(original)?;
         if Identity::of_bytes(&bytes) != self.identity {
-            return Err(Error::on(Exit::Data, "the program was changed while its copies were made:", &original)
+            return Err(Error::on(Exit::Data, "the program was changed while its copies were made:", original)
                 .hint("wait until it is installed, and begin again"));
         }
         let zip = archive::parse(&bytes)?;
         let plan = archive::plan(&zip, &self.uses, &options(&zip))?;
-        archive::apply(&zip, &plan, &original, Target::Replace(target)).map(|_| ())
+        archive::apply(&zip, &plan, original, Target::Replace(target)).map(|_| ())
     }
 }
 

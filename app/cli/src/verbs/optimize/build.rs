@@ -1,15 +1,16 @@
-//! The copies: one of the original and one for each set of remedies, side by side in a directory that goes away, and the one that stays.
+//! The changed copies of files, what each set of remedies starts with, and what stays of them.
 //!
 //! ```text
-//! .DIR.thaw-PID/original/tree            a copy of the program's directory
-//! .DIR.thaw-PID/pack+preload/tree        one with both remedies,
-//!                           /thaw        the runner that reads ahead, on the same disk as the program,
-//!                           /start.preload
-//!                           /profile     a {profile} of its own: programs remember where they were installed
+//! .DIR.thaw-PID/files/0          a copy of the first file that a remedy changes,
+//!                    /0-pack     and what the remedy makes of it
+//! .DIR.thaw-PID/pack+preload     of each set:
+//!                    /thaw           the runner that reads ahead, on the same disk as the copies
+//!                    /start.preload
+//!                    /profile        a {profile} of its own
 //! ```
 //!
-//! Every copy is whole (files share blocks where the file system can): with hard links a file would have a name in each copy, the trace of
-//! one copy would name it by another, and the state `app` would not evict it.
+//! Every set starts the program as it was recorded, in a mount namespace in which its copies lie over the original files. So the program finds everything where it
+//! belongs, wherever that is. Of each file, the original is measured as a copy too: its place on the disk and its age are no part of the answer.
 
 use super::folder;
 use super::measure;
@@ -25,9 +26,10 @@ use crate::verbs::view;
 use bench::conduct::Host;
 use bench::record::{Lab, LabOptions, Program};
 use model::{CacheState, Error, Exit, Result, RunKind, shown};
+use optimize::files::{self, Seen};
 use optimize::manifest::{Changed, Identity, Manifest, NAME};
 use optimize::remedy::{Remedy, Set, name_of};
-use optimize::tree::{self, Survey};
+use os::covers::Pairs;
 use os::journal::{Entry, Undo, hold};
 use os::replace::{Existing, Rights, write_whole};
 use pack::{Options, Outcome, Target, pack_file};
@@ -38,22 +40,30 @@ use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// The directory of the program inside of a copy.
-pub const TREE: &str = "tree";
-/// The reader of the manifest.
+/// The copies of files.
+const FILES: &str = "files";
+/// The reader of the manifest, and what `run` starts.
 const RUNNER: &str = "thaw";
 /// What it reads.
 pub const PRELOAD: &str = "start.preload";
 
-/// A copy.
-pub struct Copy {
-    /// What it has.
-    pub set: Set,
-    /// Where it lies.
-    pub directory: PathBuf,
+/// Whether what a set reads ahead is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ahead {
+    /// As a user starts it.
+    Yes,
+    /// The program alone.
+    No,
 }
 
-/// All of them. Dropping it removes what did not become DIR.
+/// A file that a remedy changes.
+struct Original {
+    path: PathBuf,
+    by: Remedy,
+    seen: Seen,
+}
+
+/// All copies. Dropping it removes what did not become DIR.
 pub struct Copies<'a> {
     /// The recorded program.
     pub source: &'a Source,
@@ -65,22 +75,17 @@ pub struct Copies<'a> {
     pub read_ahead_kib: Option<u64>,
     /// Where they lie.
     pub work: PathBuf,
-    all: Vec<Copy>,
-    survey: Survey,
-    /// How often copies were measured.
+    originals: Vec<Original>,
+    /// Sets that have a directory.
+    sets: Vec<Set>,
+    /// How often sets were measured.
     rounds: u32,
     rooms: Option<RunDir>,
     _entry: Entry,
 }
 
-impl Copy {
-    fn tree(&self) -> PathBuf {
-        self.directory.join(TREE)
-    }
-}
-
 impl<'a> Copies<'a> {
-    /// Makes room, and the copy of the original.
+    /// Makes room, and the copies.
     ///
     /// # Errors
     /// There is no room; something cannot be read or written; interrupted.
@@ -90,16 +95,17 @@ impl<'a> Copies<'a> {
         out: &Path,
         args: &crate::args::optimize::OptimizeArgs,
     ) -> Result<Self> {
-        let survey = tree::survey(&source.root)?;
+        let original = |(by, path): (Remedy, &Path)| Ok(Original { path: path.to_owned(), by, seen: Seen::of(path)? });
+        let originals = plan.changed().map(original).collect::<Result<Vec<_>>>()?;
         let (Some(beside), Some(name)) = (out.parent(), out.file_name()) else {
             return Err(Error::on(Exit::Usage, "this is no place for a directory:", out));
         };
-        // One for each set, one of the original, and a little for recordings and runners.
-        let copies = 2 + optimize::choose::sets(&plan.remedies).len() as u64;
-        tree::check_room(beside, model::Bytes(survey.bytes().0.saturating_mul(copies).saturating_add(64 << 20)))?;
+        // Each file twice, and a little for recordings and runners.
+        let bytes: u64 = originals.iter().map(|original| original.seen.size.0).sum();
+        files::check_room(beside, model::Bytes(bytes.saturating_mul(2).saturating_add(64 << 20)))?;
         let work = beside.join(format!(".{}.thaw-{}", name.to_string_lossy(), std::process::id()));
         let make = || {
-            fs::create_dir(&work).map_err(|cause| {
+            fs::create_dir(&work).and_then(|()| fs::create_dir(work.join(FILES))).map_err(|cause| {
                 Error::on(Exit::Machine, "cannot make the directory", &work)
                     .because(cause)
                     .hint("choose another place: -o DIR")
@@ -110,135 +116,132 @@ impl<'a> Copies<'a> {
         let recorded = source.loaded.asked.readahead_kib.filter(|kib| *kib > 0);
         let read_ahead_kib = args.readahead.map(|size| size.0 / 1024).or(recorded);
         let disk = source.disk(args);
-        let mut copies =
-            Self { source, plan, disk, read_ahead_kib, work, all: Vec::new(), survey, rounds: 0, rooms, _entry: entry };
-        copies.add(&Set::new())?;
+        let (sets, rounds) = (Vec::new(), 0);
+        let copies = Self { source, plan, disk, read_ahead_kib, work, originals, sets, rounds, rooms, _entry: entry };
+        copies.fill()?;
         Ok(copies)
     }
 
-    /// All copies, the original first.
-    pub fn all(&self) -> &[Copy] {
-        &self.all
-    }
-
-    fn of(&self, set: &Set) -> Result<&Copy> {
-        self.all
-            .iter()
-            .find(|copy| copy.set == *set)
-            .ok_or_else(|| Error::bug(format!("there is no copy {}", name_of(set))))
-    }
-
-    /// Makes a copy with these remedies. What it reads ahead is learnt later.
-    ///
-    /// # Errors
-    /// Something cannot be written; interrupted.
-    pub fn add(&mut self, set: &Set) -> Result<()> {
-        if self.all.iter().any(|copy| copy.set == *set) {
-            return Ok(());
-        }
-        let copy = Copy { set: set.clone(), directory: self.work.join(folder(set)) };
-        let cannot =
-            |cause: std::io::Error| Error::on(Exit::Machine, "cannot write in", &copy.directory).because(cause);
-        fs::create_dir(&copy.directory)
-            .and_then(|()| fs::create_dir(copy.directory.join("profile")))
-            .map_err(cannot)?;
-        tree::copy(&self.source.root, &self.survey, &copy.tree())?;
-        if set.contains(&Remedy::Pack) {
-            for path in &self.plan.pack {
-                os::interrupt::check()?;
-                let file = copy.tree().join(path);
-                match pack_file(&self.source.root.join(path), &Target::CopyOver(file), &Options::default())? {
+    /// Makes both copies of every file that a remedy changes.
+    fn fill(&self) -> Result<()> {
+        for (number, original) in self.originals.iter().enumerate() {
+            os::interrupt::check()?;
+            let path = &original.path;
+            os::tree::copy(path, &self.copy(number, None))?;
+            let changed = self.copy(number, Some(original.by));
+            let archive = self.plan.archives.iter().find(|archive| archive.path == *path);
+            match archive.filter(|_| original.by == Remedy::Archive) {
+                Some(archive) => {
+                    os::tree::copy(path, &changed)?;
+                    archive.write(&changed)?;
+                }
+                None => match pack_file(path, &Target::Copy(changed), &Options::default())? {
                     Outcome::Packed(_) => {}
                     Outcome::Refused(refusal) => {
                         return Err(Error::on(Exit::Data, "cannot pack the copy of", path).because(refusal.to_string()));
                     }
-                }
+                },
             }
         }
-        if set.contains(&Remedy::Archive) {
-            for archive in &self.plan.archives {
-                os::interrupt::check()?;
-                archive.write(&self.source.root, &copy.tree().join(&archive.path))?;
-            }
+        let directory = self.work.join(FILES);
+        let synced = fs::File::open(&directory).and_then(|open| Ok(rustix::fs::syncfs(open)?));
+        synced.map_err(|cause| Error::on(Exit::Machine, "cannot write", &directory).because(cause))
+    }
+
+    /// The copy of a file, as it is or as a remedy makes it.
+    fn copy(&self, number: usize, by: Option<Remedy>) -> PathBuf {
+        self.work.join(copy_name(number, by))
+    }
+
+    /// What lies over the originals for a set, and where.
+    fn covers(&self, set: &Set) -> Pairs {
+        let cover = |(number, original): (usize, &Original)| {
+            let by = Some(original.by).filter(|by| set.contains(by));
+            (self.copy(number, by), original.path.clone())
+        };
+        self.originals.iter().enumerate().map(cover).collect()
+    }
+
+    /// What belongs to a set alone.
+    fn directory(&self, set: &Set) -> PathBuf {
+        self.work.join(folder(set))
+    }
+
+    /// Where files of the measured programs lie.
+    pub fn directories(&self) -> Vec<PathBuf> {
+        self.sets.iter().map(|set| self.directory(set)).chain([self.work.join(FILES)]).collect()
+    }
+
+    /// How often sets were measured.
+    pub fn rounds(&self) -> u32 {
+        self.rounds
+    }
+
+    /// Makes what belongs to a set alone. What it reads ahead is learnt later.
+    ///
+    /// # Errors
+    /// Something cannot be written.
+    pub fn add(&mut self, set: &Set) -> Result<()> {
+        if self.sets.contains(set) {
+            return Ok(());
         }
+        let directory = self.directory(set);
+        let cannot = |cause: std::io::Error| Error::on(Exit::Machine, "cannot write in", &directory).because(cause);
+        fs::create_dir(&directory).and_then(|()| fs::create_dir(directory.join("profile"))).map_err(cannot)?;
         if set.contains(&Remedy::Preload) {
-            let thaw = std::env::current_exe().map_err(cannot)?;
-            fs::copy(thaw, copy.directory.join(RUNNER)).map_err(cannot)?;
+            put_runner(&directory).map_err(cannot)?;
         }
-        self.all.push(copy);
+        self.sets.push(set.clone());
         Ok(())
     }
 
-    /// A word of the recorded command line for a copy: its own profile, the directories of this run, paths of the tree in the copy.
-    fn word(&self, copy: &Copy, word: &OsStr) -> OsString {
-        let profile = replaced(word, b"{profile}", copy.directory.join("profile").as_os_str().as_bytes());
-        let filled = self.rooms.as_ref().map_or_else(|| profile.clone(), |rooms| rooms.fill(&profile));
-        tree::moved(Path::new(&filled), &self.source.root, &copy.tree()).into_os_string()
+    /// A word of the recorded command line for a set: its own profile, the directories of this run.
+    fn word(&self, set: &Set, word: &OsStr) -> OsString {
+        let profile = replaced(word, b"{profile}", self.directory(set).join("profile").as_os_str().as_bytes());
+        self.rooms.as_ref().map_or_else(|| profile.clone(), |rooms| rooms.fill(&profile))
     }
 
-    /// The program of a copy and its arguments, without what reads ahead.
-    fn plain(&self, copy: &Copy) -> Vec<OsString> {
-        let program = copy.tree().join(&self.source.program).into_os_string();
-        let arguments = self.source.recorded.argv.iter().skip(1).map(|word| self.word(copy, word));
-        std::iter::once(program).chain(arguments).collect()
-    }
-
-    /// The command line that starts a copy as a user will.
-    pub fn command(&self, copy: &Copy) -> Vec<OsString> {
-        let mut words = Vec::new();
-        if copy.set.contains(&Remedy::Preload) {
-            words.push(copy.directory.join(RUNNER).into_os_string());
-            words.extend(["preload".into(), "run".into(), copy.directory.join(PRELOAD).into_os_string(), "--".into()]);
+    /// The recorded program with the files of a set over its own.
+    pub fn program(&self, set: &Set, ahead: Ahead) -> Program {
+        let recorded = &self.source.recorded;
+        let word = |word: &OsString| self.word(set, word);
+        let mut argv = Vec::new();
+        if ahead == Ahead::Yes && set.contains(&Remedy::Preload) {
+            let directory = self.directory(set);
+            argv.push(directory.join(RUNNER).into_os_string());
+            argv.extend(["preload".into(), "run".into(), directory.join(PRELOAD).into_os_string(), "--".into()]);
         }
-        words.extend(self.plain(copy));
-        words
-    }
-
-    /// The options of `thaw record` for all copies: the recorded world with the directories of this run in it.
-    pub fn world(&self) -> Vec<OsString> {
-        let fill = |word: &OsStr| self.rooms.as_ref().map_or_else(|| word.to_owned(), |rooms| rooms.fill(word));
-        let mut words: Vec<OsString> = self.source.world().iter().map(|word| fill(word)).collect();
-        for directory in self.restored() {
-            words.extend(["--restore".into(), directory.into_os_string()]);
+        argv.push(self.source.start.clone().into_os_string());
+        argv.extend(recorded.argv.iter().skip(1).map(word));
+        Program {
+            name: name_of(set),
+            argv,
+            env: recorded.env.iter().map(|(name, value)| (name.clone(), value.as_ref().map(word))).collect(),
+            restore: recorded.restore.iter().map(|path| self.word(set, path.as_os_str()).into()).collect(),
+            covers: self.covers(set),
+            ..recorded.clone()
         }
-        words
     }
 
-    /// Directories to put back before each run.
-    fn restored(&self) -> Vec<PathBuf> {
-        let mut all: Vec<PathBuf> = Vec::new();
-        for copy in &self.all {
-            for word in &self.source.recorded.restore {
-                let path = PathBuf::from(self.word(copy, word.as_os_str()));
-                if !all.contains(&path) {
-                    all.push(path);
-                }
-            }
-        }
-        all
-    }
-
-    /// Starts each copy twice, which fills fresh profiles, and compares how it ends and, where that is always the same for the original, what it prints.
+    /// Starts the program with each set twice, which fills fresh profiles, and compares how it ends and, where that is always the same for the original, what it
+    /// prints.
     ///
     /// # Errors
-    /// A copy does not do what the original does.
-    pub fn check(&self, typed: Option<&str>) -> Result<()> {
-        let mut programs = Vec::new();
-        for copy in &self.all {
-            programs.push(self.checked(copy, typed)?);
-        }
+    /// With a set it does not do what it does without.
+    pub fn check(&self, sets: &[Set], typed: Option<&str>) -> Result<()> {
+        let programs = sets.iter().map(|set| self.checked(set, typed)).collect::<Result<Vec<_>>>()?;
         let (mut lab, _) = Lab::open(
             programs.clone(),
             LabOptions { snapshot_dir: Some(os::journal::state_dir()?), ..LabOptions::default() },
         )?;
         let mut printed: Vec<[String; 2]> = Vec::new();
-        for (index, copy) in (0..).zip(&self.all) {
+        for (index, set) in (0..).zip(sets) {
             let mut once = || {
                 let outcome = lab.start(index, CacheState::Hot, RunKind::Warmup, None, &mut |_| {})?;
                 match outcome.row.accepted {
-                    true => Ok(outcome.output_tail.replace(&*shown(&copy.directory), "")),
+                    true => Ok(outcome.output_tail.replace(&*shown(&self.directory(set)), "")),
                     false => {
-                        let what = format!("the copy '{}' does not start:", name_of(&copy.set));
+                        let what = format!("with '{}' it does not start:", name_of(set));
                         let because = outcome.row.rejected_because.unwrap_or_else(|| "it failed".into());
                         let because = crate::verbs::record::with_tail(because, &outcome.output_tail);
                         Err(Error::new(Exit::Target, what, command_line(&programs[index as usize].argv))
@@ -254,111 +257,103 @@ impl<'a> Copies<'a> {
         match printed.iter().position(|words| first == again && differs(&words)) {
             None => Ok(()),
             Some(index) => {
-                let what =
-                    format!("the copy '{}' prints something else than the original:", name_of(&self.all[index].set));
+                let what = format!("with '{}' it prints something else than without:", name_of(&sets[index]));
                 Err(Error::new(Exit::Target, what, command_line(&programs[index].argv))
                     .because(printed[index][1].trim_end().to_owned()))
             }
         }
     }
 
-    fn checked(&self, copy: &Copy, typed: Option<&str>) -> Result<Program> {
-        let recorded = &self.source.recorded;
-        let argv = match typed {
-            None => self.plain(copy),
-            Some(line) => {
-                let words = values::words(line).map_err(|why| Error::new(Exit::Usage, why, ""))?;
-                let root = copy.tree();
-                words.iter().map(|word| replaced(OsStr::new(word), b"{root}", root.as_os_str().as_bytes())).collect()
-            }
-        };
+    fn checked(&self, set: &Set, typed: Option<&str>) -> Result<Program> {
+        let mut program = self.program(set, Ahead::No);
         // What is put back would be as empty as it is.
-        let of_user = recorded.restore.iter().filter(|path| !crate::rundir::is_needed_by(path.as_os_str()));
-        let mut program =
-            Program { argv, restore: of_user.cloned().collect(), name: name_of(&copy.set), ..recorded.clone() };
-        if typed.is_some() {
+        let of_user = self.source.recorded.restore.iter().filter(|path| !crate::rundir::is_needed_by(path.as_os_str()));
+        program.restore = of_user.cloned().collect();
+        if let Some(line) = typed {
+            let words = values::words(line).map_err(|why| Error::new(Exit::Usage, why, ""))?;
+            let root = self.source.directory().as_os_str().as_bytes();
+            program.argv = words.iter().map(|word| replaced(OsStr::new(word), b"{root}", root)).collect();
             program.ready = vec![bench::ready::Ready::Exit];
-        }
-        for (_, value) in &mut program.env {
-            *value = value.take().map(|value| self.word(copy, &value));
         }
         Ok(program)
     }
 
-    /// Learns what the starts of copies need, and writes what they read ahead.
+    /// Learns what the starts of those sets need that read ahead and were not learnt before, and writes what they read.
     ///
     /// # Errors
-    /// A start fails, or starts another program than the copy.
-    pub fn learn(&self, sets: &[&Set], quiet: bool) -> Result<()> {
+    /// A start fails, or reads none of the copies.
+    pub fn learn(&self, sets: &[Set], quiet: bool) -> Result<()> {
+        let is_new = |set: &&Set| set.contains(&Remedy::Preload) && !self.directory(set).join(PRELOAD).exists();
+        let sets: Vec<&Set> = sets.iter().filter(is_new).collect();
         if sets.is_empty() {
             return Ok(());
         }
         let recording = self.work.join("needed.thaw");
-        let copies = sets.iter().map(|set| self.of(set)).collect::<Result<Vec<_>>>()?;
-        let commands: Vec<_> = copies.iter().map(|copy| (name_of(&copy.set), self.plain(copy))).collect();
-        measure::learn(self, &recording, &commands, quiet)?;
-        for copy in copies {
-            let needed = needed::of(std::slice::from_ref(&recording), Some(&name_of(&copy.set)))?;
+        let programs = sets.iter().map(|set| self.program(set, Ahead::No)).collect();
+        measure::learn(self, &recording, programs, quiet)?;
+        for set in sets {
+            let needed = needed::of(std::slice::from_ref(&recording), Some(&name_of(set)))?;
             let (wanted, _) = preload::make::look(needed.files);
-            let tree = copy.tree();
-            if !wanted.iter().any(|file| file.entry.path.starts_with(&tree)) {
-                return Err(Error::on(Exit::Target, "a start of the copy reads nothing of it:", &tree)
-                    .because("it starts a program elsewhere")
-                    .hint("--root DIR names the directory of the program itself, not that of its launch script"));
+            let covers = self.covers(set);
+            let is_copy = |path: &Path| covers.iter().any(|(copy, _)| copy == path);
+            if !covers.is_empty() && !wanted.iter().any(|file| is_copy(&file.entry.path)) {
+                return Err(Error::on(
+                    Exit::Target,
+                    "a start reads none of the files that were changed:",
+                    &covers[0].1,
+                )
+                .because("it starts another program than when it was recorded")
+                .hint("record it again: thaw record -- PROGRAM ARGS"));
             }
             let disk = &self.plan.disk;
             let about = target::about(shown(&self.source.recording), needed.source, disk);
-            let plan = target::plan(wanted, Gap::Fastest, target::order(disk), disk, about);
-            plan.manifest.write(&copy.directory.join(PRELOAD), Existing::Keep)?;
+            let mut reads = target::plan(wanted, Gap::Fastest, target::order(disk), disk, about).manifest;
+            // When it is read the copies have the names of the originals.
+            for entry in &mut reads.files {
+                if let Some((_, original)) = covers.iter().find(|(copy, _)| *copy == entry.path) {
+                    entry.path.clone_from(original);
+                }
+            }
+            reads.write(&self.directory(set).join(PRELOAD), Existing::Keep)?;
         }
         Ok(())
     }
 
-    /// Nobody, we least of all, has changed the original.
+    /// Nobody, we least of all, has changed the originals.
     ///
     /// # Errors
-    /// It is another one than before.
+    /// One is another than before.
     pub fn check_untouched(&self) -> Result<()> {
-        if tree::survey(&self.source.root)? == self.survey {
-            return Ok(());
-        }
-        Err(Error::on(Exit::Data, "the program was changed while its copies were measured:", &self.source.root)
+        let is_changed = |original: &&Original| !Seen::of(&original.path).is_ok_and(|now| now == original.seen);
+        let Some(original) = self.originals.iter().find(is_changed) else { return Ok(()) };
+        Err(Error::on(Exit::Data, "the program was changed while its copies were measured:", &original.path)
             .hint("wait until it is installed, and begin again"))
     }
 
-    /// Where the recording of the next comparison goes.
-    pub fn next_comparison(&mut self) -> PathBuf {
+    /// The number of the next comparison, from 1, and where its recording goes.
+    pub fn next_comparison(&mut self) -> (u32, PathBuf) {
         let (recording, _) = self.next_files();
         self.rounds += 1;
-        self.work.join(recording)
+        (self.rounds, self.work.join(recording))
     }
 
     /// Names of the recording and the page of the next comparison.
     pub fn next_files(&self) -> (String, String) {
-        files(self.rounds + 1)
+        files_of(self.rounds + 1)
     }
 
-    /// Makes DIR of the copy that is kept: with a script that starts it, the report, the recording and the manifest.
+    /// Makes DIR of the set that is kept: with a script that starts the program so, the report, the recording and the manifest.
     ///
     /// # Errors
     /// Something cannot be written. DIR is as it was then.
     pub fn finish(&self, manifest: &mut Manifest, out: &Path) -> Result<()> {
-        let privileged = self.survey.privileged();
-        for path in &privileged {
-            manifest.notes.push(format!("{} was copied without the right to run as its owner", shown(path)));
-        }
-        let last = match manifest.kept.is_empty() {
-            // Nothing to start, but something to read.
-            true => {
-                let directory = self.work.join("nothing");
-                fs::create_dir(&directory)
-                    .map_err(|cause| Error::on(Exit::Machine, "cannot write in", &self.work).because(cause))?;
-                directory
-            }
-            false => self.keep(manifest, out)?,
-        };
+        let last = self.work.join("result");
         let cannot = |cause: std::io::Error| Error::on(Exit::Machine, "cannot write", out).because(cause);
-        for (recording, page) in (1..=self.rounds).map(files) {
+        fs::create_dir(&last).map_err(cannot)?;
+        if !manifest.kept.is_empty() {
+            self.keep(manifest, &last, out)?;
+        }
+        for (recording, page) in (1..=self.rounds).map(files_of) {
             let comparison = self.work.join(&recording);
             view::write(&comparison, &document::report(&comparison)?, None, &last.join(page), Existing::Keep)?;
             fs::rename(&comparison, last.join(recording)).map_err(cannot)?;
@@ -377,51 +372,58 @@ impl<'a> Copies<'a> {
         placed.and_then(|()| fs::File::open(out.parent().unwrap_or(Path::new("/")))?.sync_all()).map_err(cannot)
     }
 
-    /// The kept copy, ready to be moved to DIR.
-    fn keep(&self, manifest: &mut Manifest, out: &Path) -> Result<PathBuf> {
-        let copy = self.of(&manifest.kept)?;
-        let cannot = |path: &Path, cause: std::io::Error| Error::on(Exit::Machine, "cannot write", path).because(cause);
-        let profile = copy.directory.join("profile");
-        fs::remove_dir_all(&profile).map_err(|cause| cannot(&profile, cause))?;
-        let packed = self.plan.pack.iter().map(|path| (Remedy::Pack, path));
-        let reordered = self.plan.archives.iter().map(|archive| (Remedy::Archive, &archive.path));
-        for (by, path) in packed.chain(reordered).filter(|(by, _)| manifest.kept.contains(by)) {
-            let identity = |path: PathBuf| {
-                Identity::of(&path).map_err(|cause| Error::on(Exit::Machine, "cannot read", &path).because(cause))
+    /// What starts the program with the kept set, in the directory that becomes DIR.
+    fn keep(&self, manifest: &mut Manifest, last: &Path, out: &Path) -> Result<()> {
+        let cannot = |cause: std::io::Error| Error::on(Exit::Machine, "cannot write", last).because(cause);
+        fs::create_dir(last.join(FILES)).map_err(cannot)?;
+        for (number, original) in self.originals.iter().enumerate() {
+            if !manifest.kept.contains(&original.by) {
+                continue;
+            }
+            let identity = |path: &Path| {
+                Identity::of(path).map_err(|cause| Error::on(Exit::Machine, "cannot read", path).because(cause))
             };
-            let (before, after) = (identity(self.source.root.join(path))?, identity(copy.tree().join(path))?);
-            manifest.files.push(Changed { path: path.clone(), by, before, after });
+            let copy = copy_name(number, Some(original.by));
+            let (before, after) = (identity(&original.path)?, identity(&self.work.join(&copy))?);
+            fs::rename(self.work.join(&copy), last.join(&copy)).map_err(cannot)?;
+            let (path, mtime_ns) = (original.path.clone(), Some(original.seen.mtime_ns));
+            manifest.files.push(Changed { path, copy: Some(copy), by: original.by, before, after, mtime_ns });
         }
-        let mut words = vec![out.join(TREE).join(&self.source.program).into_os_string()];
+        put_runner(last).map_err(cannot)?;
         if manifest.kept.contains(&Remedy::Preload) {
-            let place = copy.directory.join(PRELOAD);
-            let mut reads = Reads::read(&place)?;
-            // Files of the profiles and homes that the copies were measured with are not there later.
-            let of_measurement = |path: &Path| self.rooms.iter().any(|rooms| path.starts_with(rooms.path()));
+            let mut reads = Reads::read(&self.directory(&manifest.kept).join(PRELOAD))?;
+            // Files of the profiles and homes that the sets were measured with are not there later.
+            let of_measurement = |path: &Path| {
+                path.starts_with(&self.work) || self.rooms.iter().any(|rooms| path.starts_with(rooms.path()))
+            };
             reads.retain(|entry| entry.path.exists() && !of_measurement(&entry.path));
-            moved(reads, &copy.directory, out).write(&place, Existing::Replace)?;
-            let reader = [
-                out.join(RUNNER).into_os_string(),
-                "preload".into(),
-                "run".into(),
-                out.join(PRELOAD).into_os_string(),
-                "--".into(),
-            ];
-            words.splice(0..0, reader);
+            reads.write(&last.join(PRELOAD), Existing::Keep)?;
         }
-        let run = copy.directory.join("run");
+        let (thaw, dir) = (out.join(RUNNER).into_os_string(), out.as_os_str().to_owned());
+        let words = [thaw, "optimize".into(), "--run".into(), dir, "--".into()];
+        let run = last.join("run");
         let text = format!(
-            "#!/bin/sh\n# Starts the copy that `thaw optimize` made of {}.\nexec {} \"$@\"\n",
-            text::harmless(&shown(&self.source.root)),
+            "#!/bin/sh\n# Starts {} with what `thaw optimize` found to help.\nexec {} \"$@\"\n",
+            text::harmless(&shown(&self.source.start)),
             command_line(&words)
         );
-        write_whole(&run, text.as_bytes(), Rights::Program, Existing::Keep)?;
-        Ok(copy.directory.clone())
+        write_whole(&run, text.as_bytes(), Rights::Program, Existing::Keep)
     }
 }
 
+/// Puts this thaw into a directory, so that it is on the disk of what it reads.
+fn put_runner(directory: &Path) -> std::io::Result<()> {
+    fs::copy(std::env::current_exe()?, directory.join(RUNNER)).map(|_| ())
+}
+
+/// The name of a copy, as it is or as a remedy makes it.
+fn copy_name(number: usize, by: Option<Remedy>) -> PathBuf {
+    let suffix = by.map_or_else(String::new, |by| format!("-{by}"));
+    Path::new(FILES).join(format!("{number}{suffix}"))
+}
+
 /// Names of the recording and the page of a round.
-fn files(round: u32) -> (String, String) {
+fn files_of(round: u32) -> (String, String) {
     let suffix = if round > 1 { format!("-{round}") } else { String::new() };
     (format!("comparison{suffix}.thaw"), format!("report{suffix}.html"))
 }
@@ -429,7 +431,7 @@ fn files(round: u32) -> (String, String) {
 /// A preload manifest whose files have moved with their directory.
 pub fn moved(mut reads: Reads, from: &Path, to: &Path) -> Reads {
     for entry in &mut reads.files {
-        entry.path = tree::moved(&entry.path, from, to);
+        entry.path = files::moved(&entry.path, from, to);
     }
     reads
 }

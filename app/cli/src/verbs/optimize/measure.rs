@@ -1,13 +1,16 @@
 //! The starts: `thaw record` in a process of its own, and what its recording says about each copy.
 
-use super::build::Copies;
-use crate::document;
-use crate::shell::command_line;
-use model::{CacheState, Error, Exit, Result};
+use super::build::{Ahead, Copies};
+use crate::document::Loaded;
+use crate::plan::Handed;
+use bench::record::Program;
+use model::{CacheState, Error, Exit, Result, RunKind};
+use optimize::choose::Times;
 use optimize::remedy::{Set, name_of};
+use recording::Reader;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, Signal};
-use stats::Estimate;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -16,7 +19,7 @@ use std::process::{Command, Stdio};
 ///
 /// # Errors
 /// See [`record`].
-pub fn learn(copies: &Copies<'_>, recording: &Path, commands: &[(String, Vec<OsString>)], quiet: bool) -> Result<()> {
+pub fn learn(copies: &Copies<'_>, recording: &Path, programs: Vec<Program>, quiet: bool) -> Result<()> {
     let mut options: Vec<OsString> = ["--runs", "1", "--trace-runs", "2", "--needed", "no"].map(Into::into).into();
     if rustix::process::geteuid().is_root() {
         options.extend(["--readahead", "0"].map(Into::into));
@@ -26,20 +29,20 @@ pub fn learn(copies: &Copies<'_>, recording: &Path, commands: &[(String, Vec<OsS
         options.extend(["--disk".into(), format!("quick:{disk}").into()]);
         options.extend(included(copies));
     }
-    record(copies, recording, options, commands, quiet)
+    record(copies, recording, options, programs, quiet)
 }
 
 /// The copies lie on the simulated disk, with what reads ahead; the recording must not.
 fn included(copies: &Copies<'_>) -> impl Iterator<Item = OsString> {
-    copies.all().iter().flat_map(|copy| ["--disk-include".into(), copy.directory.clone().into_os_string()])
+    copies.directories().into_iter().flat_map(|directory| ["--disk-include".into(), directory.into_os_string()])
 }
 
-/// Measures these copies against that of the original: time over its time. A copy that could not be measured has no interval.
+/// Measures the original and these sets in one round: seconds of each run that counts.
 ///
 /// # Errors
 /// See [`record`].
-pub fn measure(copies: &mut Copies<'_>, sets: &[Set], runs: u32, quiet: bool) -> Result<Vec<(Set, Estimate)>> {
-    let recording = copies.next_comparison();
+pub fn measure(copies: &mut Copies<'_>, sets: &[Set], runs: u32, quiet: bool) -> Result<BTreeMap<Set, Times>> {
+    let (round, recording) = copies.next_comparison();
     let mut options: Vec<OsString> = ["--trace-runs", "1", "--needed", "no"].map(Into::into).into();
     options.extend(["--runs".into(), runs.to_string().into()]);
     if let Some(disk) = &copies.disk {
@@ -51,24 +54,21 @@ pub fn measure(copies: &mut Copies<'_>, sets: &[Set], runs: u32, quiet: bool) ->
     if let Some(kib) = copies.read_ahead_kib {
         options.extend(["--readahead".into(), format!("{kib}K").into()]);
     }
-    let chosen = copies.all().iter().filter(|copy| copy.set.is_empty() || sets.contains(&copy.set));
-    let commands: Vec<_> = chosen.map(|copy| (name_of(&copy.set), copies.command(copy))).collect();
-    record(copies, &recording, options, &commands, quiet)?;
-    let report = document::report(&recording)?;
-    let ratio = |set: &Set| {
-        let name = name_of(set);
-        let is = |contrast: &&bench::report::Contrast| {
-            contrast.new.variant_name == name && contrast.old.variant == 0 && contrast.new.state == contrast.old.state
-        };
-        let contrast = report.statistics.contrasts.iter().find(is);
-        contrast.map_or(Estimate { value: f64::NAN, interval: None }, |contrast| {
-            contrast.in_pairs.unwrap_or(contrast.ratio)
-        })
-    };
-    Ok(sets.iter().map(|set| (set.clone(), ratio(set))).collect())
+    let programs = sets.iter().map(|set| copies.program(set, Ahead::Yes)).collect();
+    record(copies, &recording, options, programs, quiet)?;
+    let loaded = Loaded::of(&recording, &Reader::open(&recording)?)?;
+    let mut times: BTreeMap<Set, Times> = sets.iter().map(|set| (set.clone(), Times::new())).collect();
+    for (row, _) in loaded.runs.iter().filter(|(row, _)| row.kind == RunKind::Timed && row.accepted) {
+        let name = &loaded.names[row.variant as usize];
+        let set = sets.iter().find(|set| name_of(set) == *name);
+        if let Some((set, wall)) = set.zip(row.wall_ns) {
+            times.entry(set.clone()).or_default().insert((round, row.block), wall.seconds());
+        }
+    }
+    Ok(times)
 }
 
-/// Records these commands in the world and the state of the source.
+/// Records these programs in the state of the source.
 ///
 /// # Errors
 /// What the other process ended with; its message is printed already.
@@ -76,19 +76,25 @@ fn record(
     copies: &Copies<'_>,
     recording: &Path,
     options: Vec<OsString>,
-    commands: &[(String, Vec<OsString>)],
+    programs: Vec<Program>,
     quiet: bool,
 ) -> Result<()> {
     let thaw =
         std::env::current_exe().map_err(|cause| Error::new(Exit::Machine, "cannot find", "thaw").because(cause))?;
+    let handed = copies.work.join("programs.json");
+    // The copies are the program's own, as what they lie over.
+    let own = copies.source.root.iter().cloned().chain(copies.directories()).collect();
+    Handed { programs, own }.write(&handed)?;
     let state = if copies.source.state == CacheState::Cold { "cold" } else { "app" };
     let mut command = Command::new(thaw);
-    command.args(["record", "--force", "--state", state, "-o"]).arg(recording).args(options).args(copies.world());
+    command.args(["record", "--force", "--state", state, "-o"]).arg(recording).args(options);
+    command.arg("--programs").arg(handed);
+    match &copies.source.recorded.user {
+        Some(user) => command.arg("--user").arg(user.uid.to_string()),
+        None => command.arg("--as-root"),
+    };
     if quiet {
         command.arg("--quiet");
-    }
-    for (name, words) in commands {
-        command.arg("--variant").arg(format!("{name}={}", command_line(words)));
     }
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let failed = |cause: std::io::Error| Error::new(Exit::Machine, "cannot start", "thaw record").because(cause);

@@ -9,6 +9,7 @@ mod archives;
 mod build;
 mod measure;
 mod plan;
+mod run;
 pub mod source;
 
 use crate::args::optimize::OptimizeArgs;
@@ -16,20 +17,23 @@ use crate::verbs::record;
 use crate::{output, text};
 use build::Copies;
 use model::{Error, Exit, Result};
-use optimize::choose::{self, verdict};
+use optimize::choose::{Measured, verdict};
+use optimize::files;
 use optimize::manifest::{Manifest, NAME, SCHEMA, Tried, this_machine};
-use optimize::remedy::{Remedy, Set, name_of};
-use optimize::tree;
+use optimize::remedy::{Set, name_of};
 use plan::Plan;
 use source::Source;
 use stats::Estimate;
 use std::path::{Path, PathBuf};
 
-/// Plans, builds, measures; or applies, or undoes. [`Exit::No`]: nothing helped.
+/// Plans, builds, measures; or applies, or undoes, or starts a program with what helped. [`Exit::No`]: nothing helped.
 ///
 /// # Errors
 /// No program or no traced start in the recording; a place that makes no sense; no room; a program that does not start.
-pub fn run(args: &OptimizeArgs, quiet: bool) -> Result<Exit> {
+pub fn optimize_or_apply(args: &OptimizeArgs, quiet: bool) -> Result<Exit> {
+    if let Some(directory) = &args.run {
+        return run::start(directory, &args.words);
+    }
     os::interrupt::install()?;
     if let Some(directory) = &args.apply {
         return apply::apply(args, directory);
@@ -38,11 +42,14 @@ pub fn run(args: &OptimizeArgs, quiet: bool) -> Result<Exit> {
         return apply::undo(args, directory);
     }
     let recording = args.recording.as_deref().ok_or_else(|| Error::bug("the arguments need a recording"))?;
-    let out = args.output.as_deref().map(tree::absolute).transpose()?;
+    let out = args.output.as_deref().map(files::absolute).transpose()?;
     let source = Source::read(recording, args)?;
     let out = out.filter(|_| !args.plan);
     out.iter().try_for_each(|out| check_place(&source, out, args))?;
-    let plan = Plan::of(&source, args)?;
+    let mut plan = Plan::of(&source, args)?;
+    if out.is_some() && !rustix::process::geteuid().is_root() {
+        plan.without_changed_files("putting copies over files for a measurement needs root");
+    }
     let mut manifest = manifest(&source, &plan, args);
     let Some(out) = out else {
         match args.json {
@@ -71,50 +78,48 @@ fn optimize(
     quiet: bool,
 ) -> Result<Exit> {
     let mut copies = Copies::begin(source, plan, out, args)?;
-    let mut measured = Vec::new();
-    let mut sets = choose::sets(&plan.remedies);
-    // A second round only where what is to be kept was not among what was measured.
-    let kept = loop {
+    let mut measured = Measured::default();
+    loop {
+        let mut sets = measured.next(&plan.remedies);
+        if sets.is_empty() {
+            break;
+        }
+        // Only runs of one round are pairs: what new sets are compared with is measured again beside them.
+        for set in [measured.best(), Set::new()] {
+            if !sets.contains(&set) {
+                sets.insert(0, set);
+            }
+        }
         for set in &sets {
             copies.add(set)?;
         }
-        copies.check(args.check.as_deref())?;
-        let with_preload: Vec<&Set> = sets.iter().filter(|set| set.contains(&Remedy::Preload)).collect();
-        copies.learn(&with_preload, quiet)?;
-        measured.extend(measure::measure(&mut copies, &sets, args.runs, quiet)?);
-        let kept = choose::choose(&measured);
-        if kept.is_empty() || measured.iter().any(|(set, _)| *set == kept) {
-            break kept;
-        }
+        copies.check(&sets, args.check.as_deref())?;
+        copies.learn(&sets, quiet)?;
         let (recording, page) = copies.next_files();
-        manifest.notes.push(format!("{} was measured in a round of its own: {recording}, {page}", name_of(&kept)));
-        sets = vec![kept];
-    };
+        for (set, times) in measure::measure(&mut copies, &sets, args.runs, quiet)? {
+            measured.times.entry(set).or_default().extend(times);
+        }
+        if copies.rounds() > 1 {
+            let names: Vec<String> = sets.iter().filter(|set| !set.is_empty()).map(name_of).collect();
+            manifest.notes.push(format!("measured in a further round: {} ({recording}, {page})", names.join(", ")));
+        }
+    }
     copies.check_untouched()?;
-    for (set, ratio) in measured {
-        let known = manifest.tried.iter_mut().find(|tried| tried.set == set);
-        let Some(tried) = known else {
-            let predicted = plan.predict(source, &set);
-            let verdict = Some(verdict(&ratio));
-            manifest.tried.push(Tried {
-                changes: Vec::new(),
-                reads: None,
-                measured: has_value(ratio),
-                verdict,
-                predicted,
-                set,
-            });
-            continue;
-        };
-        tried.verdict = Some(verdict(&ratio));
-        tried.measured = has_value(ratio);
+    for set in measured.times.keys().filter(|set| !set.is_empty()) {
+        let ratio = measured.ratio(set).unwrap_or(Estimate { value: f64::NAN, interval: None });
+        let at = manifest.tried.iter().position(|tried| tried.set == *set).unwrap_or_else(|| {
+            manifest.tried.push(Tried { predicted: plan.predict(source, set), ..Tried::of(set.clone()) });
+            manifest.tried.len() - 1
+        });
+        manifest.tried[at].verdict = Some(verdict(&ratio));
+        manifest.tried[at].measured = has_value(ratio);
     }
     manifest.runs = args.runs;
     if manifest.tried.iter().any(|tried| tried.measured.is_none_or(|ratio| ratio.interval.is_none())) {
         let why = "where a ratio has no interval there were too few runs that count, and nothing is proven; take more: --runs";
         manifest.notes.push(why.into());
     }
-    manifest.kept = kept;
+    manifest.kept = measured.best();
     copies.finish(manifest, out)?;
     say(manifest, Some(out), args.json)?;
     Ok(if manifest.kept.is_empty() { Exit::No } else { Exit::Done })
@@ -141,8 +146,9 @@ fn manifest(source: &Source, plan: &Plan, args: &OptimizeArgs) -> Manifest {
         machine: this_machine(),
         host: os::machine::host(),
         recording: source.recording.clone(),
-        root: source.root.clone(),
-        program: source.program.clone(),
+        root: source.directory().to_owned(),
+        program: source.program.strip_prefix(source.directory()).unwrap_or(&source.program).to_owned(),
+        start: Some(source.start.clone()),
         state: source.state,
         disk: plan.disk.name.clone(),
         disk_because: source.disk_because(args).into(),
@@ -158,7 +164,9 @@ fn manifest(source: &Source, plan: &Plan, args: &OptimizeArgs) -> Manifest {
 /// Everything that can be refused before anything is written.
 fn check_place(source: &Source, out: &Path, args: &OptimizeArgs) -> Result<()> {
     record::check_states(&[source.state])?;
-    tree::check_apart(&source.root, out)?;
+    if let Some(root) = &source.root {
+        files::check_apart(root, out)?;
+    }
     if let Ok(entries) = std::fs::read_dir(out) {
         let is_empty = entries.count() == 0;
         match (is_empty, out.join(NAME).exists(), args.force) {

@@ -1,7 +1,7 @@
 //! What may help a program, and what it would gain: the rooms are asked, `optimize::predict` does the sums.
 
 use super::archives::{self, Found};
-use super::source::{Source, files_below};
+use super::source::Source;
 use crate::args::optimize::OptimizeArgs;
 use crate::shell::command_line;
 use crate::text::units;
@@ -9,7 +9,9 @@ use crate::verbs::preload::{needed, target};
 use disk::model::Model;
 use disk::simulate;
 use layout::frag::FileLayout;
-use model::{Bytes, CacheState, DiskOffset, FileId, FileKind, Nanos, Owner, Result, Served, TouchEngine, shown};
+use model::{Bytes, CacheState, DiskOffset, FileId, Nanos, Owner, Result, Served, TouchEngine, shown};
+use optimize::choose::Measured;
+use optimize::files::{Candidate, Seen};
 use optimize::manifest::{Advice, ReadAhead, Tried};
 use optimize::predict::{Change, Prediction, Preloaded, Start, predict};
 use optimize::remedy::{Remedy, Set};
@@ -22,16 +24,14 @@ use std::ffi::OsString;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Libraries outside of the program's directory that are named.
-const LIBRARIES: usize = 3;
 /// A smaller gain of putting files together is not worth a word.
 const WORTH_A_WORD: f64 = 0.01;
 /// A smaller gain is not worth linking a program again for.
 const WORTH_A_LINK: f64 = 0.02;
 /// Files that are named where there are more.
 const NAMED: usize = 3;
-/// Smaller tables are not worth a word.
-const WORTH: Bytes = Bytes(64 << 10);
+/// A file that other programs may use too is changed only if it becomes this much smaller.
+const WORTH: u64 = 64 << 10;
 
 /// What to try.
 pub struct Plan {
@@ -39,7 +39,7 @@ pub struct Plan {
     pub disk: Model,
     /// Remedies that change something.
     pub remedies: Vec<Remedy>,
-    /// Files to pack, below the program's directory.
+    /// Files to pack.
     pub pack: Vec<PathBuf>,
     /// Archives to reorder.
     pub archives: Vec<Found>,
@@ -88,36 +88,69 @@ impl Plan {
         plan.packable(source)?;
         plan.archives(source)?;
         plan.read_ahead(starts);
-        plan.libraries(source);
         plan.relinking(source);
         plan.scattered(source)?;
+        plan.name_packages();
         Ok(plan)
     }
 
-    /// ELF files of the tree that the start read and that can be packed.
+    /// Files that a remedy changes, and by which.
+    pub fn changed(&self) -> impl Iterator<Item = (Remedy, &Path)> {
+        let packed = self.pack.iter().map(|path| (Remedy::Pack, &**path));
+        packed.chain(self.archives.iter().map(|archive| (Remedy::Archive, &*archive.path)))
+    }
+
+    /// Leaves only remedies that change no file.
+    pub fn without_changed_files(&mut self, why: &str) {
+        if self.changed().next().is_none() {
+            return;
+        }
+        self.notes.push(format!("not tried, because {why}: {}", named_remedies(&self.remedies)));
+        self.remedies.retain(|remedy| *remedy == Remedy::Preload);
+        self.pack.clear();
+        self.archives.clear();
+    }
+
+    /// Says what becomes of changes when packages are upgraded.
+    fn name_packages(&mut self) {
+        let paths: Vec<&Path> = self.changed().map(|(_, path)| path).collect();
+        let packages: Vec<String> = optimize::packages::of(&paths).into_iter().collect();
+        if !packages.is_empty() {
+            let named = named(&packages);
+            self.notes.push(format!(
+                "some of the files belong to packages ({named}): --apply changes them for every program that uses them, and an upgrade replaces what it changed"
+            ));
+        }
+    }
+
+    /// ELF files that the start read and that can be packed.
     fn packable(&mut self, source: &Source) -> Result<()> {
         let options = Options::default();
         let (mut changes, mut refused) = (Vec::new(), BTreeMap::<pack::Reason, Vec<String>>::new());
-        for (id, path) in files_below(&source.rows, &source.root) {
+        for Candidate { id, path, is_own } in &source.candidates {
             os::interrupt::check()?;
-            let is_elf = source.rows.sections.iter().any(|section| section.file == id)
-                || path == source.root.join(&source.program);
-            let Some(below) = path.strip_prefix(&source.root).ok().filter(|_| is_elf && path.is_file()) else {
+            let is_elf = source.rows.sections.iter().any(|section| section.file == *id) || *path == source.program;
+            if !is_elf || Seen::of(path)?.is_privileged(path) {
                 continue;
-            };
+            }
             match pack_file(path, &Target::PlanOnly, &options)? {
                 Outcome::Packed(packed) => {
                     let gone = packed.size_before.0.saturating_sub(packed.size_after.0);
+                    if !is_own && gone < WORTH {
+                        continue;
+                    }
                     changes.push(format!(
                         "{}: {} -> {}",
-                        shown(below),
+                        source.shown(path),
                         units::bytes(packed.size_before),
                         units::bytes(packed.size_after)
                     ));
-                    self.cut.insert(id, tables(path, gone));
-                    self.pack.push(below.to_owned());
+                    self.cut.insert(*id, tables(path, gone));
+                    self.pack.push(path.clone());
                 }
-                Outcome::Refused(refusal) => refused.entry(refusal.reason).or_default().push(shown(below)),
+                // What others use too is not asked about.
+                Outcome::Refused(_) if !is_own && *path != source.program => {}
+                Outcome::Refused(refusal) => refused.entry(refusal.reason).or_default().push(source.shown(path)),
             }
         }
         // What holds nothing that could be packed is no news.
@@ -133,7 +166,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Archives of the tree that the start read and whose entries are not in the order of use.
+    /// Archives that the start read and whose entries are not in the order of use.
     fn archives(&mut self, source: &Source) -> Result<()> {
         let gain = |change: &Change| self.gain(source, change).map(|predicted| predicted.ratio);
         let survey = archives::survey(source, &self.disk, &gain)?;
@@ -149,14 +182,14 @@ impl Plan {
         Ok(())
     }
 
-    /// Files of the tree that the start read and that lie in pieces: a copy would lie elsewhere, so that it could not show what is gained.
+    /// Own files that the start read and that lie in pieces: a copy would lie elsewhere, so that it could not show what is gained.
     fn scattered(&mut self, source: &Source) -> Result<()> {
         let is_read = |id: FileId| {
             let serves = |block: &model::BlockRow| matches!(block.served, Served::File(file, _) if file == id);
             source.rows.blocks.is_empty() || self.start.blocks.iter().any(serves)
         };
-        let files = files_below(&source.rows, &source.root).filter(|(id, path)| is_read(*id) && path.is_file());
-        let files: Vec<(FileId, PathBuf)> = files.map(|(id, path)| (id, path.to_owned())).collect();
+        let files: Vec<(FileId, PathBuf)> =
+            source.own().filter(|it| is_read(it.id)).map(|it| (it.id, it.path.clone())).collect();
         let paths: Vec<PathBuf> = files.iter().map(|(_, path)| path.clone()).collect();
         let survey = layout::frag::measure(&paths, &|_| Nanos(0), &|_| ());
         os::interrupt::check()?;
@@ -164,26 +197,24 @@ impl Plan {
         let looked_at = units::plural(survey.summary.files, "file", "files");
         if scattered.is_empty() {
             if survey.summary.files > 0 {
-                self.notes.push(format!("in one piece each: {looked_at} of the tree that the start reads"));
+                self.notes.push(format!("in one piece each: {looked_at} of its own that the start reads"));
             }
             return Ok(());
         }
         let joined = files.iter().filter(|(_, path)| scattered.iter().any(|file| file.path == *path));
         let change = Change { joined: joined.map(|(id, _)| *id).collect(), ..Change::default() };
         let predicted = self.gain(source, &change);
-        let below = |file: &&FileLayout| {
-            format!("{} in {}", shown(file.path.strip_prefix(&source.root).unwrap_or(&file.path)), file.pieces)
-        };
+        let below = |file: &&FileLayout| format!("{} in {}", source.shown(&file.path), file.pieces);
         let named = named(&scattered.iter().map(below).collect::<Vec<_>>());
-        let what = format!("in pieces: {} of {looked_at} of the tree that the start reads ({named})", scattered.len());
+        let what = format!("in pieces: {} of {looked_at} of its own that the start reads ({named})", scattered.len());
         if predicted.is_some_and(|gain| gain.ratio > 1.0 - WORTH_A_WORD) {
             self.notes.push(format!("{what}; no gain predicted from putting them together"));
             return Ok(());
         }
         let mut words: Vec<OsString> = ["thaw", "frag", "--fix"].map(Into::into).into();
-        match scattered.len() <= NAMED {
-            true => words.extend(scattered.iter().map(|file| file.path.clone().into_os_string())),
-            false => words.push(source.root.clone().into_os_string()),
+        match &source.root {
+            Some(root) if scattered.len() > NAMED => words.push(root.clone().into_os_string()),
+            _ => words.extend(scattered.iter().map(|file| file.path.clone().into_os_string())),
         }
         self.advice.push(Advice { what, command: command_line(&words), predicted });
         Ok(())
@@ -218,47 +249,19 @@ impl Plan {
         target::plan(wanted, Gap::Fastest, target::order(&self.disk), &self.disk, About::default())
     }
 
-    /// Libraries of the system whose tables the start read: they are not copied.
-    fn libraries(&mut self, source: &Source) {
-        let rows = &source.rows;
-        // Between fork and exec the program is thaw.
-        let own = std::env::current_exe().ok();
-        let outside = |id: FileId| {
-            let file = rows.files.get(id.0 as usize).filter(|file| Some(&file.path) != own.as_ref());
-            file.filter(|file| file.kind == FileKind::Regular && !file.path.starts_with(&source.root))
-        };
-        let mut tables: Vec<(Bytes, &Path)> = rows
-            .sections
-            .iter()
-            .filter(|section| section.name.starts_with(".rela.dyn") || section.name.starts_with(".rel.dyn"))
-            .filter(|section| section.len.0 >= WORTH.0)
-            .filter_map(|section| Some((section.len, &*outside(section.file)?.path)))
-            .collect();
-        tables.sort_by_key(|(len, path)| (std::cmp::Reverse(*len), *path));
-        for (len, path) in tables.into_iter().take(LIBRARIES) {
-            let what = format!(
-                "{} has {} of relocations; it lies outside of the program's directory",
-                shown(path),
-                units::bytes(len)
-            );
-            let words = ["thaw", "elf", "pack", "--in-place"].map(OsString::from);
-            let command = command_line(&[&words[..], &[path.into()]].concat());
-            self.advice.push(Advice { what, command, predicted: None });
-        }
-    }
-
-    /// Code of the tree whose needed pages lie apart: an order file brings them together, for those who can link the program again.
+    /// Own code whose needed pages lie apart: an order file brings them together, for those who can link the program again.
     fn relinking(&mut self, source: &Source) {
         let Some(touched) = &source.touched else { return };
         let rows = &source.rows;
-        for (id, path) in files_below(rows, &source.root) {
+        for Candidate { id, path, .. } in source.own() {
+            let id = *id;
             let Some(text) = rows.sections.iter().find(|section| section.file == id && section.name == ".text") else {
                 continue;
             };
             let code = text.offset.0..text.offset.0.saturating_add(text.len.0);
             let inside =
                 |at: u64, len: Bytes| at.saturating_add(len.0).min(code.end).saturating_sub(at.max(code.start));
-            let other = touched.files.iter().position(|file| file.path == path);
+            let other = touched.files.iter().position(|file| file.path == *path);
             let pages = touched
                 .touches
                 .iter()
@@ -286,7 +289,7 @@ impl Plan {
             }
             let what = format!(
                 "{}: {} of code are read and {} needed; if you can link it, an order file brings these together",
-                shown(path.strip_prefix(&source.root).unwrap_or(path)),
+                source.shown(path),
                 units::bytes(Bytes(read)),
                 units::bytes(Bytes(need))
             );
@@ -346,7 +349,7 @@ impl Plan {
 
     /// Each set that will be measured, with what is predicted.
     pub fn tried(&self, source: &Source) -> Vec<Tried> {
-        let sets = optimize::choose::sets(&self.remedies);
+        let sets = Measured::default().next(&self.remedies);
         let changes = |set: &Set| {
             set.iter()
                 .filter(|_| set.len() == 1)
@@ -365,6 +368,11 @@ impl Plan {
         };
         sets.into_iter().map(tried).collect()
     }
+}
+
+fn named_remedies(remedies: &[Remedy]) -> String {
+    let changing = remedies.iter().filter(|remedy| **remedy != Remedy::Preload);
+    changing.map(|remedy| remedy.name()).collect::<Vec<_>>().join(", ")
 }
 
 /// The first of them, and how many more there are.

@@ -5,12 +5,12 @@ use crate::args::{Args, Verb};
 use crate::document::{self, Loaded};
 use crate::plan::{self, RecordPlan};
 use crate::verbs::touch;
-use bench::record::{Output, Program, Success};
+use bench::record::Program;
 use clap::Parser;
-use model::{CacheState, Error, Exit, FileKind, Nanos, ProcessRow, Result, TraceRows, shown};
-use optimize::tree;
+use model::{CacheState, Error, Exit, Nanos, ProcessRow, Result, TraceRows, shown};
+use optimize::files::{self, Candidate};
 use recording::{Header, Reader};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// A recorded program.
@@ -25,10 +25,14 @@ pub struct Source {
     pub touched: Option<TraceRows>,
     /// Until it was ready.
     pub length: Nanos,
-    /// The program's directory; without links.
-    pub root: PathBuf,
-    /// What is started, below it.
+    /// The program's directory, without links. `None`: it shares its directory with others.
+    pub root: Option<PathBuf>,
+    /// The executable, behind launch scripts and links.
     pub program: PathBuf,
+    /// What is typed to start it: that, or a script or link to it.
+    pub start: PathBuf,
+    /// The files that its start read and that a remedy may change.
+    pub candidates: Vec<Candidate>,
     /// The program as it was recorded, placeholders unfilled.
     pub recorded: Program,
     /// How it was recorded.
@@ -43,7 +47,7 @@ impl Source {
     /// Reads it. This process is where the recording was made from now on: relative paths of its command line are meant from there.
     ///
     /// # Errors
-    /// No program or no traced start in it; the program is not there any more, is another one now, or has no directory of its own.
+    /// No program or no traced start in it; the program is not there any more, or is another one now.
     pub fn read(recording: &Path, args: &OptimizeArgs) -> Result<Self> {
         let absolute = std::path::absolute(recording).unwrap_or_else(|_| recording.to_owned());
         let typed_root = args.root.as_deref().map(|root| std::path::absolute(root).unwrap_or_else(|_| root.to_owned()));
@@ -61,13 +65,29 @@ impl Source {
         let plan = planned(recording, &header)?;
         let recorded = plan.programs.get(index).cloned().ok_or_else(|| no_program(recording))?;
         let executed = executed(&rows, &recorded)?;
-        let root = tree::root_of(&executed, typed_root.as_deref())?;
-        let program = program_below(&root, &executed, &recorded)?;
-        check_same(&loaded, &root.join(&program), &reader)?;
+        let program = executed.canonicalize().unwrap_or(executed);
+        let root = files::root_of(&program, typed_root.as_deref())?;
+        let start = started(&recorded, &program)?;
+        check_same(&loaded, &program, &reader)?;
+        let candidates = candidates(&rows, root.as_deref(), &recorded);
         let cold = loaded.asked.states.contains(&CacheState::Cold);
         let state = args.state.unwrap_or(if cold { CacheState::Cold } else { CacheState::App });
         let variant = loaded.names[index].clone();
-        Ok(Self { recording: absolute, loaded, rows, touched, length, root, program, recorded, plan, state, variant })
+        Ok(Self {
+            recording: absolute,
+            loaded,
+            rows,
+            touched,
+            length,
+            root,
+            program,
+            start,
+            candidates,
+            recorded,
+            plan,
+            state,
+            variant,
+        })
     }
 
     /// The disk to predict for and to measure on, as it is typed; `None`: this machine's own.
@@ -94,40 +114,29 @@ impl Source {
         }
     }
 
-    /// The options of `thaw record` that make the world in which the program was recorded; placeholders unfilled.
-    pub fn world(&self) -> Vec<OsString> {
-        let program = &self.recorded;
-        let mut words: Vec<OsString> = Vec::new();
-        let mut option = |name: &str, value: &OsStr| words.extend([name.into(), value.to_owned()]);
-        for ready in &program.ready {
-            option("--ready", ready.to_string().as_ref());
-        }
-        option("--timeout", format!("{}ms", program.timeout.as_millis()).as_ref());
-        option("--grace", format!("{}ms", program.grace.as_millis()).as_ref());
-        if let Success::Codes(codes) = &program.success {
-            let codes: Vec<String> = codes.iter().map(ToString::to_string).collect();
-            option("--ok-exit", codes.join(",").as_ref());
-        }
-        for (name, value) in &program.env {
-            let mut change = name.clone();
-            if let Some(value) = value {
-                change.push("=");
-                change.push(value);
-            }
-            option("--env", &change);
-        }
-        if let Some(cwd) = &program.cwd {
-            option("--cwd", cwd.as_os_str());
-        }
-        match &program.user {
-            Some(user) => option("--user", user.uid.to_string().as_ref()),
-            None => words.push("--as-root".into()),
-        }
-        if program.output == Output::Pty {
-            words.push("--pty".into());
-        }
-        words
+    /// The program's directory; of one that shares it with others, that one.
+    pub fn directory(&self) -> &Path {
+        let own = self.root.as_deref().filter(|root| self.program.starts_with(root));
+        own.or(self.program.parent()).unwrap_or(Path::new("/"))
     }
+
+    /// A file in answers: below the program's own directory, else in full.
+    pub fn shown(&self, path: &Path) -> String {
+        shown(self.root.as_deref().and_then(|root| path.strip_prefix(root).ok()).unwrap_or(path))
+    }
+
+    /// The program's own files among those that may be changed.
+    pub fn own(&self) -> impl Iterator<Item = &Candidate> {
+        self.candidates.iter().filter(|candidate| candidate.is_own)
+    }
+}
+
+/// What may be changed: nothing of thaw, which the program is between fork and exec, and no directory that is made anew for each recording.
+fn candidates(rows: &TraceRows, root: Option<&Path>, recorded: &Program) -> Vec<Candidate> {
+    let own = std::env::current_exe().ok();
+    let mut candidates = files::candidates(rows, root, &recorded.restore);
+    candidates.retain(|it| Some(&it.path) != own.as_ref() && it.path.is_file());
+    candidates
 }
 
 fn no_program(recording: &Path) -> Error {
@@ -192,17 +201,15 @@ fn gone(path: &Path) -> Error {
         .hint("a recording is of one machine: record the program here, then `thaw optimize`")
 }
 
-/// What is started in a copy: what was typed, if it lies in the tree (a launch script there), else what that started.
-fn program_below(root: &Path, executed: &Path, recorded: &Program) -> Result<PathBuf> {
+/// What is typed to start the program: found by PATH, links not followed, because programs look at how they were called.
+fn started(recorded: &Program, executed: &Path) -> Result<PathBuf> {
     let typed = recorded.argv.first().map(OsString::as_os_str).unwrap_or_default();
-    let typed = os::spawn::resolve_program(typed).ok().and_then(|path| path.canonicalize().ok());
-    let executed = executed.canonicalize().unwrap_or_else(|_| executed.to_owned());
-    let below = |path: &Path| path.strip_prefix(root).ok().map(Path::to_path_buf);
-    typed.as_deref().and_then(below).or_else(|| below(&executed)).ok_or_else(|| {
-        Error::on(Exit::Usage, "the program does not lie in the directory", root)
-            .because(format!("it is {}", shown(&executed)))
-            .hint("--root DIR names the directory that holds it")
-    })
+    let typed = match recorded.cwd.as_deref().filter(|_| Path::new(typed).components().count() > 1) {
+        Some(cwd) => cwd.join(typed).into_os_string(),
+        None => typed.to_owned(),
+    };
+    let found = os::spawn::resolve_program(&typed).map_err(|error| gone(executed).because(error.to_string()))?;
+    std::path::absolute(&found).map_err(|cause| gone(&found).because(cause))
 }
 
 /// It is still the program that was recorded.
@@ -216,14 +223,4 @@ fn check_same(loaded: &Loaded, program: &Path, reader: &Reader) -> Result<()> {
     Err(Error::on(Exit::Data, "the program is another one than in the recording:", program)
         .because(format!("it has {size} bytes now, and had {}", known.size.0))
         .hint(format!("record it again: {}", loaded.source.command_line.join(" "))))
-}
-
-/// Regular files of a trace below a directory.
-pub fn files_below<'a>(rows: &'a TraceRows, root: &'a Path) -> impl Iterator<Item = (model::FileId, &'a Path)> {
-    let files = rows
-        .files
-        .iter()
-        .enumerate()
-        .filter(move |(_, file)| file.kind == FileKind::Regular && file.path.starts_with(root));
-    files.map(|(index, file)| (model::FileId(index as u32), &*file.path))
 }

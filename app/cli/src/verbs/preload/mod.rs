@@ -16,6 +16,7 @@ use preload::manifest::{About, Manifest};
 use preload::plan::{Gap, Order, Plan};
 use preload::run::{Engine, Prepared, Report, Window};
 use serde::Serialize;
+use std::ffi::OsString;
 
 /// `thaw.preload-plan/1`: what `make` made.
 #[derive(Debug, Serialize)]
@@ -142,7 +143,7 @@ pub fn start(args: &RunArgs) -> Result<Exit> {
         return Ok(if prepared.report.nothing_fits() { Exit::No } else { Exit::Done });
     }
     let user = become_user(args);
-    let program = Program::find(&args.command).unwrap_or_else(|failed| no_program(args, failed));
+    let program = Program::find(&args.command).unwrap_or_else(|failed| no_program(&args.command, failed));
     let program = match &user {
         Some(user) => program.with_changes(&user.environment()),
         None => program,
@@ -158,7 +159,13 @@ pub fn start(args: &RunArgs) -> Result<Exit> {
             program.start(|| ())
         }
     });
-    no_program(args, failed.unwrap_or_else(|_| program.start(|| ())))
+    no_program(&args.command, failed.unwrap_or_else(|_| program.start(|| ())))
+}
+
+/// Becomes a program without reading anything.
+pub fn become_program(command: Vec<OsString>) -> ! {
+    let program = Program::find(&command).unwrap_or_else(|failed| no_program(&command, failed));
+    no_program(&command, program.start(|| ()))
 }
 
 /// The program, and what is read before it, are the user's; without that user there is no program.
@@ -174,8 +181,8 @@ fn become_user(args: &RunArgs) -> Option<Account> {
 }
 
 /// As env(1) and shells say it; its exit code is not among those of thaw, because this is the program's place.
-fn no_program(args: &RunArgs, failed: NoProgram) -> ! {
-    let error = Error::new(Exit::Target, "cannot start", args.command[0].to_string_lossy()).because(failed.cause);
+fn no_program(command: &[OsString], failed: NoProgram) -> ! {
+    let error = Error::new(Exit::Target, "cannot start", command[0].to_string_lossy()).because(failed.cause);
     output::complain(&text::errors::error(&error));
     std::process::exit(failed.exit_code.into())
 }
