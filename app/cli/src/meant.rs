@@ -40,6 +40,10 @@ pub fn said(error: Error, typed: &[OsString]) -> Error {
     if !matches!(error.exit, Exit::Usage | Exit::Data) || error.object.is_empty() {
         return error;
     }
+    // Of a file that nobody typed, the error knows better what is wrong with it.
+    if !typed.iter().any(|word| *word == *error.object) {
+        return error;
+    }
     let path = Path::new(&error.object);
     let better = match path.symlink_metadata().is_ok() {
         true => other_verb(path, typed),
