@@ -60,13 +60,13 @@ pub fn gather(paths: &[PathBuf]) -> Vec<Fact> {
     unique.into_iter().map(|((subject, key), value)| Fact { subject, key, value }).collect()
 }
 
-/// The facts as they are while the runs are made: read-ahead is what `--readahead` sets.
-pub fn with_read_ahead(mut facts: Vec<Fact>, set_kib: Option<u64>) -> Vec<Fact> {
-    if let Some(set) = set_kib {
-        let told = facts.iter_mut().filter(|fact| fact.subject.starts_with("disk:") && fact.key == "read_ahead_kb");
-        told.for_each(|fact| fact.value = set.to_string());
+/// The facts as they are while the runs are made: read-ahead is what it is held at.
+pub fn set_read_ahead(facts: &mut [Fact], disks: &[Disk]) {
+    for disk in disks {
+        let subject = format!("disk:{}", disk.name);
+        let told = facts.iter_mut().filter(|fact| fact.subject == subject && fact.key == "read_ahead_kb");
+        told.for_each(|fact| fact.value = disk.read_ahead_kb.to_string());
     }
-    facts
 }
 
 /// The disks under these paths, each once; paths in memory have none.
@@ -111,8 +111,11 @@ mod tests {
     #[test]
     fn the_read_ahead_of_the_runs_is_the_one_that_is_recorded() {
         let fact = |value: &str| Fact { subject: "disk:vda".into(), key: "read_ahead_kb".into(), value: value.into() };
-        assert_eq!(with_read_ahead(vec![fact("8192")], None), [fact("8192")]);
-        assert_eq!(with_read_ahead(vec![fact("8192")], Some(128)), [fact("128")]);
+        let Ok(disk) = Disk::of_path(Path::new("/")) else { return testing::skip("/ is on no disk") };
+        let other = Disk { name: "other".into(), read_ahead_kb: 64, ..disk.clone() };
+        let mut facts = vec![fact("8192")];
+        set_read_ahead(&mut facts, &[Disk { name: "vda".into(), read_ahead_kb: 128, ..disk }, other]);
+        assert_eq!(facts, [fact("128")]);
     }
 
     #[test]

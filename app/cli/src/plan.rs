@@ -17,6 +17,7 @@ use disk::simulated::{Image, Pace};
 use io::EngineChoice;
 use model::{Bytes, CacheState, Error, Exit, OwnerRule, PAGE, Result, Warning, WarningKind, shown};
 use os::cgroup::Throttle;
+use os::settings::Wait;
 use os::user::Account;
 use recording::Replace;
 use serde::{Deserialize, Serialize};
@@ -351,6 +352,8 @@ fn lab(args: &RecordArgs) -> Result<LabOptions> {
     Ok(LabOptions {
         read_ahead_kib: args.readahead.map(read_ahead_kib).transpose()?,
         throttle: limit(args).map(|limit| Throttle { iops: limit.iops, bps: limit.bps }),
+        keep_read_ahead: args.state.0.iter().any(|state| *state != CacheState::Hot),
+        wait: Wait { limit: args.wait, ..Wait::default() },
         cpu: if args.cpu == Cpu::Steady { bench::record::Cpu::Steady } else { bench::record::Cpu::AsFound },
         base_list: args.base.as_deref().map(base_list).transpose()?,
         recording: Some(args.output.clone()),

@@ -1,6 +1,7 @@
 //! doctor: what this machine can do, and what a killed run left behind.
 
 use crate::scratch::{Mortal, Said, Scratch, alone};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 #[test]
@@ -142,6 +143,135 @@ fn ctrl_c_keeps_the_runs_that_were_finished() {
 pub fn interrupt(child: &Child) {
     let pid = rustix::process::Pid::from_child(child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+}
+
+/// Samples a setting of the machine until it is dropped: when it was read, and what it was.
+struct Sampler {
+    stop: std::sync::Arc<std::sync::atomic::AtomicBool>,
+    thread: std::thread::JoinHandle<Vec<(u64, String)>>,
+}
+
+impl Sampler {
+    fn of(path: PathBuf) -> Self {
+        let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let over = stop.clone();
+        let thread = std::thread::spawn(move || {
+            let mut samples = Vec::new();
+            while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                let value = std::fs::read_to_string(&path).unwrap().trim().to_owned();
+                samples.push((os::machine::now_unix_ns(), value));
+                std::thread::sleep(std::time::Duration::from_millis(2));
+            }
+            samples
+        });
+        Self { stop, thread }
+    }
+
+    fn end(self) -> Vec<(u64, String)> {
+        self.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.thread.join().unwrap()
+    }
+}
+
+/// Runs that count of a recording: from when to when, in nanoseconds since 1970.
+fn counted(scratch: &Scratch, recording: &str) -> Vec<(u64, u64)> {
+    let reader = recording::Reader::open(scratch.path(recording)).unwrap();
+    let rows = reader.runs().unwrap().into_iter().map(|(row, _)| row);
+    let measured = rows.filter(|row| row.accepted && matches!(row.kind.name(), "timed" | "trace"));
+    measured.map(|row| (row.started_unix_ns, row.started_unix_ns + row.wall_ns.unwrap().0)).collect()
+}
+
+/// thaw, told to record a program that reads a file, under a read-ahead. Its options come before the program.
+fn recording_at(scratch: &Scratch, kib: u64, options: &[&str]) -> Command {
+    scratch.write("data", vec![b'x'; 4 << 20]);
+    let program = scratch.script("program", ": > started; cat data > /dev/null; sleep 0.1");
+    let mut command = scratch.command();
+    command.args(["record", "-o", "one.thaw", "--quiet", "--needed", "no", "--trace-runs", "1"]);
+    command.args(["--readahead", &format!("{kib}K")]).args(options).arg("--").arg(program);
+    command.stdout(Stdio::null());
+    command
+}
+
+#[test]
+fn three_recordings_at_once_are_each_measured_under_their_own_settings() {
+    if !testing::root_or_skip() {
+        return;
+    }
+    let _machine = alone();
+    let (one, same, other) = (Scratch::new(), Scratch::new(), Scratch::new());
+    let Ok(disk) = os::disk::Disk::of_path(&one.path("")) else { return testing::skip("/var/tmp is on no disk") };
+    let now = || std::fs::read_to_string(&disk.read_ahead_file).unwrap().trim().to_owned();
+    let before = now();
+    let sampler = Sampler::of(disk.read_ahead_file.clone());
+    // The first two agree; the third needs another value, and the second is killed.
+    let mut first = until(&one, recording_at(&one, 64, &["--state", "cold,hot", "--runs", "4"]), "started");
+    let mut killed = until(&same, recording_at(&same, 64, &["--state", "hot", "--runs", "2000"]), "started");
+    assert_eq!(now(), "64");
+    let refused = other.thaw(["record", "--readahead", "256K", "--wait", "0", "--", "/bin/true"]).exits(3);
+    refused.complains(&format!("process {}", first.0.id())).complains("at 64").hints("--wait");
+    let mut third = Mortal(recording_at(&other, 256, &["--state", "cold,hot", "--runs", "3"]).spawn().unwrap());
+    killed.0.kill().unwrap();
+    killed.0.wait().unwrap();
+    assert!(first.0.wait().unwrap().success());
+    assert!(third.0.wait().unwrap().success(), "its turn came");
+    // Nobody needs a value any more.
+    assert_eq!(now(), before);
+    let samples = sampler.end();
+    let mut checked = 0;
+    for (scratch, value) in [(&one, "64"), (&other, "256")] {
+        let runs = counted(scratch, "one.thaw");
+        assert!(runs.len() >= 6, "{} runs", runs.len());
+        for (from, to) in runs {
+            let during = samples.iter().filter(|(at, _)| (from..=to).contains(at));
+            let values: std::collections::BTreeSet<&str> = during.map(|(_, value)| value.as_str()).collect();
+            assert!(values.iter().all(|found| *found == value), "a run at {value} met {values:?}");
+            checked += usize::from(!values.is_empty());
+        }
+    }
+    assert!(checked >= 12, "{checked} runs were sampled");
+    for scratch in [&one, &same, &other] {
+        scratch.thaw(["doctor", "--mend"]).exits(0);
+        scratch.nothing_left();
+    }
+    assert_eq!(now(), before);
+}
+
+#[test]
+fn doctor_obeys_no_journal_that_others_can_write() {
+    if !testing::root_or_skip() {
+        return;
+    }
+    let _machine = alone();
+    let scratch = Scratch::new();
+    let bait = scratch.write("bait/precious", "text");
+    let text = serde_json::json!({
+        "boot_id": "b", "pid": 1, "pid_start_ticks": 1, "created_unix_ns": 7,
+        "undo": { "kind": "remove-tree", "path": scratch.path("bait") },
+    });
+    let entry = scratch.write("state/journal/00000000000000000007-000000-1.json", text.to_string());
+    let refused = |why: &str| {
+        scratch.thaw(["doctor"]).exits(1).says("not obeyed").says(why);
+        scratch.thaw(["doctor", "--mend"]).exits(1).says(why);
+        assert!(bait.exists(), "{why}");
+    };
+    let mode = |path: &std::path::Path, mode| {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let owner = |path: &std::path::Path, uid| std::os::unix::fs::chown(path, Some(uid), None).unwrap();
+    let journal = scratch.path("state/journal");
+    mode(&journal, 0o755);
+    mode(&entry, 0o666);
+    refused("others than its owner may write to it");
+    mode(&entry, 0o600);
+    owner(&entry, 65534);
+    refused("belongs to nobody");
+    owner(&entry, 0);
+    owner(&journal, 65534);
+    refused("sudo -u");
+    owner(&journal, 0);
+    scratch.thaw(["doctor", "--mend"]).exits(0).says("mended");
+    assert!(!bait.exists(), "an entry of its own is obeyed");
 }
 
 #[test]

@@ -13,7 +13,7 @@ mod holders;
 mod look;
 mod walk;
 
-pub use change::{drop_all, evict, warm, warm_directory};
+pub use change::{drop_all, drops, evict, warm, warm_directory};
 pub use flush::{FlushReport, Kept, Skipped, Why, flush, flush_with};
 pub use holders::{Hold, Holder, who_maps};
 pub use look::{

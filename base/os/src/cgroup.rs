@@ -504,6 +504,27 @@ impl RunCgroup {
         self.throttle(dev, &Throttle::default())
     }
 
+    /// The limits that are in force on reads from a disk; `None`: none.
+    ///
+    /// # Errors
+    /// No [`Ability::Io`], or somebody removed the group.
+    pub fn throttled(&self, dev: u64) -> Result<Option<Throttle>> {
+        let disk = whole_disk(dev);
+        let disk = format!("{}:{}", rustix::fs::major(disk), rustix::fs::minor(disk));
+        let found = match &self.groups.io {
+            None => return Ok(None),
+            Some(Control::V1(dir)) => {
+                let value = |file: &str| Ok::<_, Error>(limit_v1(&read(&dir.join(file))?, &disk));
+                Throttle {
+                    iops: value("blkio.throttle.read_iops_device")?,
+                    bps: value("blkio.throttle.read_bps_device")?.map(Bytes),
+                }
+            }
+            Some(Control::V2(dir)) => limit_v2(&read(&dir.join("io.max"))?, &disk),
+        };
+        Ok(Some(found).filter(|found| *found != Throttle::default()))
+    }
+
     /// Evicts what is charged to the group: page cache, file-system metadata, dentries, inodes. Nobody else's.
     /// Call it when no process is left in it.
     ///
@@ -674,6 +695,19 @@ fn io_from_blkio(bytes: &str, requests: &str) -> Vec<DeviceIo> {
         _ => {}
     });
     all.into_values().collect()
+}
+
+/// `254:0 200` of a file that has a line for each disk with a limit.
+fn limit_v1(text: &str, disk: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(disk)?.trim().parse().ok()).filter(|limit| *limit > 0)
+}
+
+/// `254:0 rbps=max wbps=max riops=200 wiops=max`
+fn limit_v2(text: &str, disk: &str) -> Throttle {
+    let line = text.lines().find_map(|line| line.strip_prefix(disk)?.strip_prefix(' '));
+    let value =
+        |name: &str| line.unwrap_or_default().split(' ').find_map(|word| word.strip_prefix(name)?.parse::<u64>().ok());
+    Throttle { iops: value("riops="), bps: value("rbps=").map(Bytes) }
 }
 
 /// The disk that a partition is on; a disk itself as it is.

@@ -4,9 +4,9 @@
 //! to wake from. A fixed frequency was worth 10-20 % of a cold start on the machines where that was measured first;
 //! in a virtual machine neither may exist, and then that is said.
 
-use crate::journal;
 use crate::machine::{Fact, Facts};
 use crate::mounts::read_value;
+use crate::settings::{Hold, Wait};
 use model::{Result, Warning, WarningKind};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -94,23 +94,28 @@ fn idle_states(cpus: &Path) -> Option<String> {
 /// `kill -9` (the kernel itself forgets the latency request with its descriptor).
 #[derive(Debug)]
 pub struct SteadyGuard {
-    governors: Vec<journal::Entry>,
+    governors: Vec<Hold>,
     latency: Option<File>,
 }
 
 impl SteadyGuard {
     /// Sets the governor of every CPU to `performance` and asks for wake-ups without delay. What this machine does
     /// not offer, or not to this user, is a warning; nothing of it is an error.
-    pub fn hold() -> Result<(Self, Vec<Warning>)> {
-        Self::hold_in(Path::new("/"))
+    pub fn hold(wait: Wait) -> Result<(Self, Vec<Warning>)> {
+        Self::hold_in(Path::new("/"), wait)
     }
 
     /// [`SteadyGuard::hold`] under another root, for tests and containers.
-    pub fn hold_in(root: &Path) -> Result<(Self, Vec<Warning>)> {
+    pub fn hold_in(root: &Path, wait: Wait) -> Result<(Self, Vec<Warning>)> {
         let mut warnings = Vec::new();
-        let governors = hold_governors(&root.join("sys/devices/system/cpu"), &mut warnings);
+        let governors = hold_governors(&root.join("sys/devices/system/cpu"), wait, &mut warnings);
         let latency = hold_latency(root, &mut warnings);
         Ok((Self { governors, latency }, warnings))
+    }
+
+    /// The governors that are held.
+    pub fn governors(&self) -> &[Hold] {
+        &self.governors
     }
 
     /// What is held, for the recording: `governor` and `latency`.
@@ -122,7 +127,7 @@ impl SteadyGuard {
 
 const AS_ROOT: &str = "run as root to hold it; until then compare only runs of one interleaved recording";
 
-fn hold_governors(cpus: &Path, warnings: &mut Vec<Warning>) -> Vec<journal::Entry> {
+fn hold_governors(cpus: &Path, wait: Wait, warnings: &mut Vec<Warning>) -> Vec<Hold> {
     let files = governor_files(cpus);
     if files.is_empty() {
         let text = "no frequency control here: this machine shows no cpufreq governor";
@@ -132,17 +137,9 @@ fn hold_governors(cpus: &Path, warnings: &mut Vec<Warning>) -> Vec<journal::Entr
     let mut held = Vec::new();
     for path in files {
         let before = read_value(&path).unwrap_or_default();
-        if before == "performance" {
-            continue;
-        }
-        let undo = journal::Undo::WriteFile { path: path.clone(), text: before.clone() };
-        let change = journal::hold(undo, || {
-            std::fs::write(&path, "performance").map_err(|error| {
-                model::Error::on(model::Exit::Machine, "cannot set the governor", &path).because(error)
-            })
-        });
+        let change = Hold::take(&path, Some("performance"), wait);
         match change {
-            Ok(entry) => held.push(entry),
+            Ok(hold) => held.push(hold),
             Err(error) => {
                 // What one CPU refuses, all do; one warning is enough.
                 let text = format!("the frequency governor stays '{before}': {error}");

@@ -1,9 +1,8 @@
-//! Facts of disks, and holding a disk's read-ahead at a value.
+//! Facts of disks. Their read-ahead is held by [`crate::settings`].
 //!
 //! Read-ahead decides how much a start reads: the same start of one browser read 363 MB from a disk with 8 MiB of
 //! it and 240 MB with the kernel's default of 128 KiB. So it is recorded always, and can be set for the runs.
 
-use crate::journal;
 use crate::machine::Fact;
 use crate::mounts::{Backing, Mounts, device_directory, parse_dev, read_value};
 use model::{Bytes, Error, Exit, Result};
@@ -142,6 +141,18 @@ impl Disk {
         }
     }
 
+    /// Reads the read-ahead again.
+    pub fn look_again(&mut self) {
+        if let Some(kib) = read_value(&self.read_ahead_file).and_then(|text| text.parse().ok()) {
+            self.read_ahead_kb = kib;
+        }
+    }
+
+    /// The file that shows and sets its I/O scheduler.
+    pub fn scheduler_file(&self) -> PathBuf {
+        PathBuf::from(format!("/sys/block/{}/queue/scheduler", self.name))
+    }
+
     /// Facts for the recording, subject `disk:NAME`.
     pub fn facts(&self) -> Vec<Fact> {
         let subject = format!("disk:{}", self.name);
@@ -165,42 +176,9 @@ pub(crate) fn active(choice: &str) -> &str {
     choice.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(choice, |(word, _)| word)
 }
 
-/// Holds a disk's read-ahead at a value; puts the old one back when dropped, and through the journal also after
-/// `kill -9`.
-#[derive(Debug)]
-pub struct ReadAheadGuard {
-    entry: Option<journal::Entry>,
-}
-
-impl ReadAheadGuard {
-    /// Sets it, rounded down to whole pages as the kernel does. Only files that are opened afterwards feel it.
-    pub fn set(disk: &Disk, kib: u64) -> Result<Self> {
-        let file = &disk.read_ahead_file;
-        let trouble = |what: &str| Error::on(Exit::Machine, what, file);
-        let before = read_value(file).ok_or_else(|| trouble("cannot read the read-ahead"))?;
-        let wanted = (kib / 4 * 4).to_string();
-        if before == wanted {
-            return Ok(Self { entry: None });
-        }
-        let undo = journal::Undo::WriteFile { path: file.clone(), text: before };
-        let entry = journal::hold(undo, || {
-            std::fs::write(file, &wanted).map_err(|error| {
-                trouble("cannot set the read-ahead")
-                    .because(error)
-                    .hint("run as root, or leave `--readahead` out: the disk's own value is then recorded")
-            })
-        })?;
-        match read_value(file) {
-            Some(after) if after == wanted => Ok(Self { entry: Some(entry) }),
-            after => Err(trouble("the disk does not take the read-ahead")
-                .because(format!("{wanted} KiB were written, {} are there", after.unwrap_or_default()))),
-        }
-    }
-
-    /// Puts the old value back and says whether that worked.
-    pub fn undo(mut self) -> Result<()> {
-        self.entry.take().map_or(Ok(()), journal::Entry::undo)
-    }
+/// Read-ahead in KiB as the kernel takes it: whole pages.
+pub fn read_ahead_text(kib: u64) -> String {
+    (kib / 4 * 4).to_string()
 }
 
 #[cfg(test)]

@@ -2,18 +2,22 @@
 //!
 //! Every guard is one small JSON file in `/var/lib/thaw/journal` (root), `$XDG_STATE_HOME/thaw/journal`
 //! (others), or `$THAW_STATE_DIR/journal`. Its owner holds a lock on the file as long as it lives, so that `thaw
-//! doctor` can tell a guard in use from one that a killed thaw left behind. Not a general
+//! doctor` can tell a guard in use from one that a killed thaw left behind. Settings of the whole machine have a
+//! journal of their own below `/run/thaw` ([`crate::settings`]). Only entries that nobody but this user can have
+//! written are obeyed: an entry says what to remove and what to write. Not a general
 //! transaction log: an entry undoes one change, and undoing it twice must do no harm.
 
 use crate::file::directory_of;
 use crate::replace::filesystem::{self, Place};
 use crate::replace::{self, Existing};
+use crate::settings::Held;
 use model::{Error, Exit, Result};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -29,6 +33,20 @@ pub enum Undo {
         path: PathBuf,
         /// What it held before.
         text: String,
+    },
+    /// Let go of a setting of the whole machine; the last who does puts back what was there before the first.
+    LetGo {
+        /// The file.
+        #[serde(with = "path_text")]
+        path: PathBuf,
+        /// The value that is needed.
+        value: String,
+        /// What it held before anybody needed another value.
+        before: String,
+        /// Who needs it: a command line.
+        command: String,
+        /// For one run that nobody else's meets, beside what is held for the whole recording.
+        for_a_run: bool,
     },
     /// Kill everything in these control groups and remove them.
     RemoveCgroup {
@@ -92,7 +110,9 @@ impl Undo {
     /// Whether the change is gone by itself after a reboot.
     fn is_volatile(&self) -> bool {
         match self {
-            Self::WriteFile { path, .. } => ["/sys", "/proc", "/dev"].iter().any(|place| path.starts_with(place)),
+            Self::WriteFile { path, .. } | Self::LetGo { path, .. } => {
+                ["/sys", "/proc", "/dev"].iter().any(|place| path.starts_with(place))
+            }
             Self::RemoveCgroup { .. } | Self::RemoveTracefsInstance { .. } | Self::EndProcess { .. } => true,
             #[cfg(target_arch = "x86_64")]
             Self::PutBackCode { .. } => true,
@@ -100,8 +120,10 @@ impl Undo {
         }
     }
 
-    fn perform(&self) -> Result<()> {
+    /// `entry` is the journal's file that says so.
+    fn perform(&self, entry: &Path) -> Result<()> {
         match self {
+            Self::LetGo { path, value, before, .. } => crate::settings::let_go(entry, path, value, before),
             Self::WriteFile { path, text } => fs::write(path, text).map_err(|cause| {
                 Error::on(Exit::Machine, "cannot put back", path)
                     .because(cause)
@@ -126,6 +148,12 @@ impl fmt::Display for Undo {
         match self {
             Self::WriteFile { path, text } => {
                 write!(out, "set {} back to '{}'", path.display(), text.trim_end())
+            }
+            Self::LetGo { path, value, before, .. } if value == before => {
+                write!(out, "let go of {}, which stayed at '{value}'", path.display())
+            }
+            Self::LetGo { path, before, .. } => {
+                write!(out, "set {} back to '{before}' once nobody needs another value", path.display())
             }
             Self::RemoveCgroup { paths } => {
                 write!(out, "remove the control group")?;
@@ -325,7 +353,7 @@ impl Entry {
 
     fn perform(&mut self) -> Result<()> {
         self.done = true;
-        self.undo.perform()?;
+        self.undo.perform(&self.file)?;
         forget(&self.file)
     }
 }
@@ -352,6 +380,17 @@ pub struct Leftover {
     pub undo: Undo,
     /// `true`: the machine was rebooted since and the change is gone by itself; mending only forgets it.
     pub forgotten_by_reboot: bool,
+}
+
+/// A journal, or an entry of one, that is not obeyed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The directory or file.
+    pub path: PathBuf,
+    /// Why not.
+    pub why: String,
+    /// What to type.
+    pub hint: String,
 }
 
 /// A journal in one directory. The program uses the default one through [`hold`], [`leftovers`] and [`mend`].
@@ -396,7 +435,67 @@ pub fn hold(undo: Undo, change: impl FnOnce() -> Result<()>) -> Result<Entry> {
 /// # Errors
 /// The journal is there and cannot be read.
 pub fn leftovers() -> Result<Vec<Leftover>> {
-    Journal::at(&state_dir()?).leftovers()
+    survey().map(|(leftovers, _)| leftovers)
+}
+
+/// [`leftovers`], and what is not obeyed.
+///
+/// # Errors
+/// The journal is there and cannot be read.
+pub fn survey() -> Result<(Vec<Leftover>, Vec<Refused>)> {
+    let (own, machine) = (Journal::at(&state_dir()?), Journal::machine());
+    let (mut leftovers, mut refused) = own.survey()?;
+    if machine != own {
+        let (more, not) = machine.survey()?;
+        leftovers.extend(more);
+        refused.extend(not);
+    }
+    leftovers.sort_by_key(|leftover| std::cmp::Reverse(leftover.created_unix_ns));
+    Ok((leftovers, refused))
+}
+
+/// Why what lies here cannot be believed: somebody other than this user and root can have written it. `None`: it can, or
+/// nothing is there.
+pub(crate) fn distrust(path: &Path) -> Option<String> {
+    let about = path.symlink_metadata().ok()?;
+    let mode = about.permissions().mode();
+    if about.file_type().is_symlink() {
+        Some("it is a link".to_owned())
+    } else if ![0, rustix::process::geteuid().as_raw()].contains(&about.uid()) {
+        Some(format!("it belongs to {}, not to the user that thaw runs as", owner_name(about.uid())))
+    } else if mode & 0o022 != 0 {
+        Some(format!("others than its owner may write to it (mode {:o})", mode & 0o7777))
+    } else if about.is_file() && about.nlink() != 1 {
+        Some("it has a second name".to_owned())
+    } else {
+        None
+    }
+}
+
+/// `bob`, or `user 1000`.
+fn owner_name(uid: u32) -> String {
+    let known = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let found = known.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, number) = (fields.next()?, fields.nth(1)?);
+        (number.parse() == Ok(uid)).then(|| name.to_owned())
+    });
+    found.unwrap_or_else(|| format!("user {uid}"))
+}
+
+/// What to type about a journal or entry that is not obeyed.
+fn what_to_type(path: &Path, journal: &Path) -> String {
+    let shown = model::shown(path);
+    let Ok(about) = path.symlink_metadata() else { return String::new() };
+    let state = journal.parent().map(model::shown).unwrap_or_default();
+    match about.uid() {
+        uid if about.file_type().is_symlink() => format!("look at it, then: rm '{shown}' (made by user {uid})"),
+        0 if !rustix::process::geteuid().is_root() => "run `thaw doctor --mend` as root".to_owned(),
+        uid if uid != rustix::process::geteuid().as_raw() => {
+            format!("as its owner: sudo -u '#{uid}' env THAW_STATE_DIR='{state}' thaw doctor --mend")
+        }
+        _ => format!("look at what it says, then make it yours alone: chmod go-w '{shown}'"),
+    }
 }
 
 /// Undoes one leftover and forgets it.
@@ -404,7 +503,7 @@ pub fn leftovers() -> Result<Vec<Leftover>> {
 /// # Errors
 /// Undoing failed (the entry stays), or another thaw is mending it right now.
 pub fn mend(leftover: &Leftover) -> Result<()> {
-    let Ok(file) = File::open(&leftover.entry) else { return Ok(()) };
+    let Ok(file) = open_entry(&leftover.entry) else { return Ok(()) };
     let mut tries = 0;
     while let Err(cause) = rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
         // Somebody who only looks holds the lock for an instant.
@@ -420,7 +519,7 @@ pub fn mend(leftover: &Leftover) -> Result<()> {
         return Ok(());
     }
     if !leftover.forgotten_by_reboot {
-        leftover.undo.perform()?;
+        leftover.undo.perform(&leftover.entry)?;
     }
     forget(&leftover.entry)
 }
@@ -440,6 +539,11 @@ impl Journal {
     /// The journal of this state directory; nothing is created yet.
     pub fn at(state_dir: &Path) -> Self {
         Self { directory: state_dir.join("journal") }
+    }
+
+    /// The journal of settings of the whole machine.
+    pub(crate) fn machine() -> Self {
+        Self::at(&crate::settings::directory())
     }
 
     /// See [`hold`].
@@ -487,7 +591,7 @@ impl Journal {
     /// The entry under its final name, locked, and safe on disk.
     fn write(&self, undo: &Undo) -> io::Result<(PathBuf, File)> {
         static SEQUENCE: AtomicU64 = AtomicU64::new(0);
-        replace::make_directory(&self.directory, 0o755)?;
+        self.make_directory()?;
         let pid = std::process::id();
         let created_unix_ns = crate::machine::now_unix_ns();
         let stored = Stored {
@@ -503,6 +607,9 @@ impl Journal {
         let fresh = format!("{name}.new");
         let at = |name| Place { directory: &directory, name: OsStr::new(name) };
         let mut file = system.create(at(&fresh))?;
+        if self.readable() != 0 {
+            file.set_permissions(fs::Permissions::from_mode(0o644))?;
+        }
         let written = (|| {
             // Where locks do not work (some network file systems) the process id alone decides.
             let _ = rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive);
@@ -519,35 +626,112 @@ impl Journal {
         Ok((self.directory.join(&name), file))
     }
 
-    /// See [`leftovers`].
-    ///
-    /// # Errors
-    /// The journal is there and cannot be read.
-    pub fn leftovers(&self) -> Result<Vec<Leftover>> {
+    /// Who holds the machine's settings, everybody may know.
+    fn readable(&self) -> u32 {
+        if *self == Self::machine() { 0o055 } else { 0 }
+    }
+
+    /// Only its owner has anything to do in it. One that an older version or a generous umask left open to others is closed.
+    fn make_directory(&self) -> io::Result<()> {
+        let private = 0o700 | self.readable();
+        if let Some(above) = self.directory.parent() {
+            fs::create_dir_all(above)?;
+        }
+        match fs::DirBuilder::new().mode(private).create(&self.directory) {
+            Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
+            made => return made,
+        }
+        let about = self.directory.symlink_metadata()?;
+        if about.is_dir() && about.uid() == rustix::process::geteuid().as_raw() && about.mode() & 0o022 != 0 {
+            fs::set_permissions(&self.directory, fs::Permissions::from_mode(private))?;
+        }
+        distrust(&self.directory).map_or(Ok(()), |why| Err(io::Error::other(why)))
+    }
+
+    /// Files of entries by time, those half written too. Of a directory that is not to be believed, why.
+    fn entries(&self) -> Result<std::result::Result<Vec<PathBuf>, Refused>> {
         let unreadable =
             |cause: io::Error| Error::on(Exit::Machine, "cannot read the journal in", &self.directory).because(cause);
+        if let Some(why) = distrust(&self.directory) {
+            return Ok(Err(self.refused(&self.directory, why)));
+        }
         let entries = match fs::read_dir(&self.directory) {
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Ok(Vec::new())),
             entries => entries.map_err(unreadable)?,
         };
         let mut paths =
             entries.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>().map_err(unreadable)?;
         paths.sort();
+        Ok(Ok(paths))
+    }
+
+    fn refused(&self, path: &Path, why: String) -> Refused {
+        Refused { path: path.to_owned(), why, hint: what_to_type(path, &self.directory) }
+    }
+
+    /// See [`leftovers`].
+    ///
+    /// # Errors
+    /// The journal is there and cannot be read.
+    pub fn leftovers(&self) -> Result<Vec<Leftover>> {
+        self.survey().map(|(leftovers, _)| leftovers)
+    }
+
+    /// What dead processes left here, the newest first, and what is not obeyed.
+    ///
+    /// # Errors
+    /// The journal is there and cannot be read.
+    pub fn survey(&self) -> Result<(Vec<Leftover>, Vec<Refused>)> {
+        let paths = match self.entries()? {
+            Ok(paths) => paths,
+            // Of another user's directory that is empty nobody wants to hear.
+            Err(_) if fs::read_dir(&self.directory).is_ok_and(|mut inside| inside.next().is_none()) => {
+                return Ok((Vec::new(), Vec::new()));
+            }
+            Err(refused) => return Ok((Vec::new(), vec![refused])),
+        };
         let boot = boot_id();
-        Ok(paths.iter().rev().filter_map(|path| leftover(path, &boot)).collect())
+        let (mut leftovers, mut refused) = (Vec::new(), Vec::new());
+        for path in paths.iter().rev() {
+            match distrust(path) {
+                Some(why) => refused.push(self.refused(path, why)),
+                None => leftovers.extend(leftover(path, &boot)),
+            }
+        }
+        Ok((leftovers, refused))
+    }
+
+    /// Entries about settings of the machine, the oldest first, of this boot.
+    ///
+    /// # Errors
+    /// The journal is there and cannot be read, or is not to be believed.
+    pub(crate) fn held(&self) -> Result<Vec<Held>> {
+        let paths = self.entries()?.map_err(|refused| {
+            let error = Error::on(Exit::Machine, "cannot believe the journal in", &refused.path);
+            error.because(refused.why).hint(refused.hint)
+        })?;
+        let boot = boot_id();
+        let complete = paths.into_iter().filter(|path| path.extension().is_some_and(|ending| ending == "json"));
+        Ok(complete.filter(|path| distrust(path).is_none()).filter_map(|path| held(path, &boot)).collect())
     }
 }
 
-/// The entry as a leftover, unless its owner lives (or it is gone meanwhile).
-fn leftover(path: &Path, boot: &str) -> Option<Leftover> {
-    let file = File::open(path).ok()?;
+/// An entry's file, not through a link: whoever could put one there could have any file locked or read.
+fn open_entry(path: &Path) -> io::Result<File> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
+}
+
+/// What an entry says, and whether whoever wrote it lives.
+fn look(path: &Path, boot: &str) -> Option<(Stored, bool)> {
+    let file = open_entry(path).ok()?;
     let lock = rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockShared);
-    if lock == Err(rustix::io::Errno::WOULDBLOCK) {
-        return None;
-    }
     if path.extension().is_some_and(|extension| extension == "new") {
-        // Its owner died while writing it: nothing was changed yet.
-        let _ = fs::remove_file(path);
+        if lock.is_ok() {
+            // Its owner died while writing it: nothing was changed yet.
+            let _ = fs::remove_file(path);
+        }
         return None;
     }
     let text = fs::read(path).ok()?;
@@ -558,16 +742,37 @@ fn leftover(path: &Path, boot: &str) -> Option<Leftover> {
         created_unix_ns: 0,
         undo: Undo::Unknown,
     });
-    let same_boot = stored.boot_id == boot;
     let owner_runs = || start_ticks(stored.pid).is_some_and(|ticks| ticks == stored.pid_start_ticks);
-    if lock.is_err() && same_boot && owner_runs() {
+    let alive = match lock {
+        Err(rustix::io::Errno::WOULDBLOCK) => true,
+        // Where locks do not work the process id alone decides.
+        Err(_) => stored.boot_id == boot && owner_runs(),
+        Ok(()) => false,
+    };
+    Some((stored, alive))
+}
+
+fn held(file: PathBuf, boot: &str) -> Option<Held> {
+    let (stored, alive) = look(&file, boot)?;
+    match stored.undo {
+        Undo::LetGo { path, value, before, command, for_a_run } if stored.boot_id == boot => {
+            Some(Held { pid: stored.pid, alive, file, path, value, before, command, for_a_run })
+        }
+        _ => None,
+    }
+}
+
+/// The entry as a leftover, unless its owner lives (or it is gone meanwhile).
+fn leftover(path: &Path, boot: &str) -> Option<Leftover> {
+    let (stored, alive) = look(path, boot)?;
+    if alive {
         return None;
     }
     Some(Leftover {
         entry: path.to_path_buf(),
         pid: stored.pid,
         created_unix_ns: stored.created_unix_ns,
-        forgotten_by_reboot: !same_boot && stored.undo.is_volatile(),
+        forgotten_by_reboot: stored.boot_id != boot && stored.undo.is_volatile(),
         undo: stored.undo,
     })
 }
@@ -618,7 +823,7 @@ mod tests {
         let entry = journal.hold(undo.clone(), || Ok(())).unwrap();
         entry.undo().unwrap();
         assert!(helper.try_wait().unwrap().is_some());
-        undo.perform().unwrap();
+        undo.perform(Path::new("")).unwrap();
     }
 
     #[test]
@@ -672,6 +877,48 @@ mod tests {
         fs::write(&path, "128").unwrap();
         hold("0").undo().unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "128");
+    }
+
+    #[test]
+    fn only_what_this_user_alone_can_have_written_is_obeyed() {
+        let (home, journal) = journal();
+        let bait = home.path().join("bait");
+        fs::create_dir_all(home.path().join("journal")).unwrap();
+        fs::set_permissions(home.path().join("journal"), fs::Permissions::from_mode(0o700)).unwrap();
+        let text = format!(
+            r#"{{"boot_id":"b","pid":1,"pid_start_ticks":1,"created_unix_ns":7,"undo":{{"kind":"remove-tree","path":"{}"}}}}"#,
+            bait.display()
+        );
+        let entry = |name: &str, mode: u32| {
+            let path = home.path().join("journal").join(name);
+            fs::write(&path, &text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            path
+        };
+        entry("1.json", 0o620);
+        let own = entry("2.json", 0o600);
+        std::os::unix::fs::symlink(&own, home.path().join("journal/3.json")).unwrap();
+        fs::hard_link(&own, home.path().join("elsewhere")).unwrap();
+        let (left, refused) = journal.survey().unwrap();
+        assert_eq!(left, []);
+        let why: Vec<&str> = refused.iter().map(|refused| refused.why.as_str()).collect();
+        assert_eq!(why, ["it is a link", "it has a second name", "others than its owner may write to it (mode 620)"]);
+        fs::remove_file(home.path().join("elsewhere")).unwrap();
+        assert_eq!(journal.leftovers().unwrap().len(), 1, "the one that is ours alone");
+        if !testing::root_or_skip() {
+            return;
+        }
+        // Another user's entry, and a directory of another user.
+        std::os::unix::fs::chown(&own, Some(65534), None).unwrap();
+        let (left, refused) = journal.survey().unwrap();
+        assert!(left.is_empty() && refused[1].why.contains("belongs to nobody"), "{refused:?}");
+        assert!(refused[1].hint.contains("sudo -u '#65534'"), "{refused:?}");
+        std::os::unix::fs::chown(home.path().join("journal"), Some(65534), None).unwrap();
+        let (left, refused) = journal.survey().unwrap();
+        assert_eq!((left.len(), refused.len()), (0, 1));
+        assert_eq!(refused[0].path, home.path().join("journal"));
+        let undo = Undo::RemoveTree { path: bait };
+        assert!(journal.hold(undo, || Ok(())).is_err(), "nothing is written where somebody else could change it");
     }
 
     #[test]
@@ -825,7 +1072,7 @@ mod tests {
         fs::create_dir_all(&live).unwrap();
         fs::write(live.join("bookmarks"), "precious").unwrap();
         fs::create_dir(partial(&pristine)).unwrap();
-        Undo::RestoreDirectory { pristine: pristine.clone(), live: live.clone() }.perform().unwrap();
+        Undo::RestoreDirectory { pristine: pristine.clone(), live: live.clone() }.perform(Path::new("")).unwrap();
         assert_eq!(fs::read_to_string(live.join("bookmarks")).unwrap(), "precious");
         assert!(!partial(&pristine).exists());
     }

@@ -26,6 +26,7 @@ pub mod process;
 pub mod ptrace;
 pub mod records;
 pub mod replace;
+pub mod settings;
 pub mod spawn;
 pub mod tracefs;
 pub mod tree;

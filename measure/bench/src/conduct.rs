@@ -48,6 +48,14 @@ pub struct Prepared {
     pub warnings: Vec<Warning>,
 }
 
+impl Prepared {
+    /// Nothing was done, since a run would not count whatever the caches hold.
+    pub(crate) fn not_in_state(why: String) -> Self {
+        let verdict = Verdict::NotInState(why);
+        Self { residency: Vec::new(), own_share: None, system_share: None, verdict, warnings: Vec::new() }
+    }
+}
+
 /// One start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
@@ -56,6 +64,9 @@ pub struct Outcome {
     pub row: RunRow,
     /// The probes that fired, by time.
     pub milestones: Vec<Milestone>,
+    /// Why the run was not made in its state and under the recording's settings, as far as that shows only afterwards;
+    /// then it is not accepted.
+    pub disturbed: Option<String>,
     /// What the program printed last, for error messages.
     pub output_tail: String,
     /// Doubts.
@@ -173,6 +184,8 @@ pub struct Summary {
     pub traced: u32,
     /// Runs that do not count.
     pub rejected: u32,
+    /// States that no run reached any more, with the variant, and why; each is a warning of the recording, too.
+    pub unreached: Vec<(u32, CacheState, String)>,
     /// How long it took.
     pub elapsed: Duration,
 }
@@ -219,7 +232,12 @@ struct Place {
 /// Why an attempt does not count.
 enum Rejection {
     NotInState(String),
-    Failed { because: String, tail: String },
+    /// It was in its state before the run and not during it.
+    Disturbed(String),
+    Failed {
+        because: String,
+        tail: String,
+    },
 }
 
 struct Session<'a, 't> {
@@ -255,7 +273,15 @@ impl<'a, 't> Session<'a, 't> {
             tracer,
             random: Random::from_seed(plan.seed),
             began,
-            summary: Summary { end: End::Done, blocks: 0, timed: 0, traced: 0, rejected: 0, elapsed: Duration::ZERO },
+            summary: Summary {
+                end: End::Done,
+                blocks: 0,
+                timed: 0,
+                traced: 0,
+                rejected: 0,
+                unreached: Vec::new(),
+                elapsed: Duration::ZERO,
+            },
             traced: vec![0; plan.variants as usize],
             times: BTreeMap::new(),
             empty: HashMap::new(),
@@ -276,7 +302,9 @@ impl<'a, 't> Session<'a, 't> {
             // Without a tracer no traced run is wanted.
             let traced = if self.tracer.is_some() { self.traced.clone() } else { vec![u32::MAX; self.traced.len()] };
             for cell in self.plan.block(&traced, &mut self.random) {
-                self.cell(self.plan.first_block + block, cell)?;
+                if !self.is_given_up(cell.variant, cell.state) {
+                    self.cell(self.plan.first_block + block, cell)?;
+                }
             }
             self.summary.blocks = block + 1;
             if block + 1 >= self.plan.fewest_blocks() && self.is_precise() {
@@ -331,9 +359,33 @@ impl<'a, 't> Session<'a, 't> {
         let had_one = self.times.contains_key(&cell) || kind == Kind::Trace;
         let empty = self.empty.entry(cell).or_default();
         *empty += 1;
-        if !had_one || *empty >= EMPTY_BLOCKS {
-            return Err(self.give_up(variant, state, rejection));
+        if had_one && *empty < EMPTY_BLOCKS {
+            return Ok(());
         }
+        match rejection {
+            Rejection::NotInState(why) | Rejection::Disturbed(why) if self.others_can_go_on(variant, state) => {
+                self.leave_out(variant, state, why)
+            }
+            rejection => Err(self.give_up(variant, state, rejection)),
+        }
+    }
+
+    fn is_given_up(&self, variant: u32, state: CacheState) -> bool {
+        self.summary.unreached.iter().any(|(gone, what, _)| (*gone, *what) == (variant, state))
+    }
+
+    /// Whether anything else is left to measure.
+    fn others_can_go_on(&self, variant: u32, state: CacheState) -> bool {
+        let mut all = (0..self.plan.variants).flat_map(|one| self.plan.states.iter().map(move |what| (one, *what)));
+        all.any(|(one, what)| (one, what) != (variant, state) && !self.is_given_up(one, what))
+    }
+
+    /// A state that cannot be reached is said to be so, and the others are measured.
+    fn leave_out(&mut self, variant: u32, state: CacheState, why: String) -> Result<()> {
+        let text = format!("the cache state {state} of {} was not reached: {why}", self.host.name(variant));
+        let hint = "end the programs that hold these files or empty the caches, and record this state again";
+        self.warn(Warning::new(WarningKind::NotInState, text).hint(hint), None)?;
+        self.summary.unreached.push((variant, state, why));
         Ok(())
     }
 
@@ -377,12 +429,16 @@ impl<'a, 't> Session<'a, 't> {
                 let row = self.row_of_no_start(place, &prepared, &why);
                 let run = self.sink.run(&row, &[], &prepared.residency)?;
                 self.summary.rejected += 1;
-                let text = format!("a run of {} was not {}: {why}", self.host.name(place.variant), place.state);
-                self.warn(Warning::new(WarningKind::NotInState, text), Some(run))?;
+                self.warn_not_in_state(place, &why, run)?;
                 self.warn_of_state(place, prepared.warnings, run)?;
                 Ok(Err(Rejection::NotInState(why)))
             }
         }
+    }
+
+    fn warn_not_in_state(&mut self, place: Place, why: &str, run: RunId) -> Result<()> {
+        let text = format!("a run of {} was not {}: {why}", self.host.name(place.variant), place.state);
+        self.warn(Warning::new(WarningKind::NotInState, text), Some(run))
     }
 
     fn prepare(&mut self, place: Place) -> Result<Prepared> {
@@ -417,7 +473,7 @@ impl<'a, 't> Session<'a, 't> {
         prepared: Option<&Prepared>,
         outcome: Outcome,
     ) -> Result<std::result::Result<(), Rejection>> {
-        let Outcome { mut row, milestones, output_tail: tail, warnings } = outcome;
+        let Outcome { mut row, milestones, disturbed, output_tail: tail, warnings } = outcome;
         row.block = place.block;
         row.attempt = place.attempt;
         row.own_resident_share = prepared.and_then(|prepared| prepared.own_share);
@@ -439,6 +495,10 @@ impl<'a, 't> Session<'a, 't> {
             return Ok(Ok(()));
         }
         self.summary.rejected += 1;
+        if let Some(why) = disturbed {
+            self.warn_not_in_state(place, &why, run)?;
+            return Ok(Err(Rejection::Disturbed(why)));
+        }
         let because = row.rejected_because.unwrap_or_else(|| "it failed".to_owned());
         let text = format!(
             "{} {} run of {} does not count: {because}",
@@ -507,7 +567,7 @@ impl<'a, 't> Session<'a, 't> {
     fn give_up(&mut self, variant: u32, state: CacheState, rejection: Rejection) -> Error {
         let name = self.host.name(variant);
         match rejection {
-            Rejection::NotInState(why) => {
+            Rejection::NotInState(why) | Rejection::Disturbed(why) => {
                 Error::new(Exit::Machine, format!("the cache state {state} cannot be reached for"), name)
                     .because(why)
                     .hint("end the programs that hold these files, or measure other states: --state app,hot")

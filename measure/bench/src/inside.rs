@@ -11,6 +11,15 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+/// The controller whose group thaw joins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Controller {
+    /// To be charged for what comes into memory.
+    Memory,
+    /// To read at the run's limits.
+    Io,
+}
+
 /// The way in and out, both open.
 #[derive(Debug)]
 pub(crate) struct Door {
@@ -22,16 +31,16 @@ pub(crate) struct Door {
 pub(crate) struct Inside<'a>(&'a Door);
 
 impl Door {
-    /// `None`: there is no memory group, or thaw may not move itself.
+    /// `None`: there is no such group, or thaw may not move itself.
     ///
     /// # Errors
     /// Thaw got in and not out again.
-    pub fn open(cgroup: &RunCgroup) -> Result<Option<Self>> {
-        let Some(group) = cgroup.paths().into_iter().find(|path| has_memory(path)).map(Path::to_owned) else {
+    pub fn open(cgroup: &RunCgroup, controller: Controller) -> Result<Option<Self>> {
+        let Some(group) = cgroup.paths().into_iter().find(|path| controller.is_of(path)).map(Path::to_owned) else {
             return Ok(None);
         };
         let open = |directory: &Path| OpenOptions::new().write(true).open(directory.join("cgroup.procs")).ok();
-        let Some(home) = home(&group) else { return Ok(None) };
+        let Some(home) = home(&group, controller) else { return Ok(None) };
         let (Some(inside), Some(outside)) = (open(&group), open(&home)) else { return Ok(None) };
         let door = Self { inside, outside };
         // Not yet with anything at stake: whoever cannot leave must find out now.
@@ -62,13 +71,24 @@ impl Drop for Inside<'_> {
     }
 }
 
-fn has_memory(group: &Path) -> bool {
-    let v2 = std::fs::read_to_string(group.join("cgroup.controllers")).unwrap_or_default();
-    group.join("memory.force_empty").exists() || v2.split_ascii_whitespace().any(|name| name == "memory")
+impl Controller {
+    /// Its names in version 1 and 2, and a file that only its groups of version 1 have.
+    fn names(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Memory => ("memory", "memory", "memory.force_empty"),
+            Self::Io => ("blkio", "io", "blkio.throttle.read_bps_device"),
+        }
+    }
+
+    fn is_of(self, group: &Path) -> bool {
+        let (_, name, file) = self.names();
+        let v2 = std::fs::read_to_string(group.join("cgroup.controllers")).unwrap_or_default();
+        group.join(file).exists() || v2.split_ascii_whitespace().any(|word| word == name)
+    }
 }
 
 /// Directory of the group that thaw itself is in, in the hierarchy that `group` is in.
-fn home(group: &Path) -> Option<PathBuf> {
+fn home(group: &Path, controller: Controller) -> Option<PathBuf> {
     let mounts = os::mounts::Mounts::load().ok()?;
     let mount = mounts.of_path(group)?;
     let mine = std::fs::read_to_string("/proc/self/cgroup").ok()?;
@@ -76,7 +96,7 @@ fn home(group: &Path) -> Option<PathBuf> {
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
         let wanted = match mount.fstype.as_str() {
             "cgroup2" => controllers.is_empty(),
-            _ => controllers.split(',').any(|name| name == "memory"),
+            _ => controllers.split(',').any(|name| name == controller.names().0),
         };
         wanted.then_some(path)
     })?;

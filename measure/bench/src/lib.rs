@@ -9,6 +9,7 @@
 pub mod analyze;
 pub mod compare;
 pub mod conduct;
+mod drain;
 pub mod gate;
 pub mod ground;
 mod inside;
@@ -20,3 +21,4 @@ pub mod restore;
 pub mod schedule;
 mod start;
 pub mod states;
+mod watch;

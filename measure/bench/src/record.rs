@@ -2,16 +2,19 @@
 //! started in it, and gives everything back. Measures; interprets nothing.
 
 use crate::conduct::{Host, Outcome, Prepared, Tick, Tracer, Verdict};
+use crate::drain::Drain;
 use crate::ground::Ground;
-use crate::inside::Door;
+use crate::inside::{Controller, Door};
 use crate::ready::Ready;
 use crate::restore::{self, Snapshot};
 use crate::start::{self, Which};
-use crate::states::{self, Beat, ManyFiles, OpenNeeds, Scene};
+use crate::states::{self, Beat, Expected, ManyFiles, OpenNeeds, Scene};
+use crate::watch::{Moment, Watched};
 use model::{CacheState, Error, Exit, Need, Owner, Result, RunKind, Warning, WarningKind};
 use os::cgroup::{Ability, RunCgroup, Throttle};
 use os::cpu::SteadyGuard;
-use os::disk::{Disk, ReadAheadGuard};
+use os::disk::{Disk, read_ahead_text};
+use os::settings::{Hold, Share, Turn, Wait};
 use os::spawn::User;
 use std::ffi::OsString;
 use std::os::fd::AsFd;
@@ -114,6 +117,10 @@ pub struct LabOptions {
     pub throttle: Option<Throttle>,
     /// CPU controls.
     pub cpu: Cpu,
+    /// Keep the read-ahead as it is found, so that no other recording changes it meanwhile.
+    pub keep_read_ahead: bool,
+    /// How long to wait for other recordings that need the machine otherwise.
+    pub wait: Wait,
     /// What a session has read before the program is started (state `boot`); `None`: the system's files among the needs.
     pub base_list: Option<Vec<PathBuf>>,
     /// Where to keep copies for `restore`; `None`: beside each directory.
@@ -133,9 +140,21 @@ pub struct Lab {
     throttled: bool,
     base: Option<Vec<PathBuf>>,
     door: Option<Door>,
+    drain: Option<Drain>,
     cgroup: Option<Rc<RunCgroup>>,
-    _cpu: Option<SteadyGuard>,
-    _read_ahead: Vec<ReadAheadGuard>,
+    cpu: Option<SteadyGuard>,
+    /// For one run, before what is held for all of them.
+    for_a_run: Vec<Hold>,
+    read_ahead: Vec<Hold>,
+    /// Whose turn it is to use the machine's caches: ours from before a run until the next one is prepared, so that what follows
+    /// a run finds them as it left them.
+    turn: Option<Turn>,
+    /// A start follows that the turn was taken for.
+    in_attempt: bool,
+    wait: Wait,
+    watched: Watched,
+    /// The machine when the last run was prepared, and what that run will have to read.
+    prepared: Option<(CacheState, Moment, Expected)>,
     /// Behind everything that may still use it.
     ground: Option<Box<dyn Ground>>,
     began: Instant,
@@ -172,7 +191,7 @@ impl Lab {
         if let Some(list) = &options.base_list {
             warnings.extend(states::check_base(list)?);
         }
-        let disks = disks(&options.disk_paths)?;
+        let mut disks = disks(&options.disk_paths)?;
         if disks.is_empty() && (options.throttle.is_some() || options.read_ahead_kib.is_some()) {
             return Err(Error::new(Exit::Machine, "there is no disk whose speed or read-ahead could be set", "")
                 .because("the program and its files are on no block device")
@@ -181,17 +200,28 @@ impl Lab {
         os::spawn::become_subreaper()?;
         let cgroup = open_cgroup(&options, &mut warnings)?;
         let door = match &cgroup {
-            Some(group) => Door::open(group).inspect_err(|_| {
+            Some(group) => Door::open(group, Controller::Memory).inspect_err(|_| {
                 // Thaw is in it: removing it would end thaw.
                 std::mem::forget(Rc::clone(group));
             })?,
             None => None,
         };
-        let read_ahead = set_read_ahead(&disks, options.read_ahead_kib, &mut warnings)?;
+        let read_ahead = hold_read_ahead(&disks, &options, &mut warnings)?;
+        for disk in &mut disks {
+            disk.look_again();
+        }
+        let drain = match (&cgroup, options.throttle) {
+            (Some(group), Some(limits)) => {
+                let (drain, more) = Drain::open(group, &disks, limits)?;
+                warnings.extend(more);
+                drain
+            }
+            _ => None,
+        };
         let cpu = match options.cpu {
             Cpu::AsFound => None,
             Cpu::Steady => {
-                let (guard, more) = SteadyGuard::hold()?;
+                let (guard, more) = SteadyGuard::hold(options.wait)?;
                 warnings.extend(more);
                 Some(guard)
             }
@@ -201,6 +231,7 @@ impl Lab {
             os::interrupt::check()?;
             snapshots.push(Snapshot::take(&directory, options.snapshot_dir.as_deref())?);
         }
+        let watched = Watched::new(&disks, cpu.as_ref().map_or(&[], SteadyGuard::governors));
         let lab = Self {
             programs: programs.into_iter().map(|program| Variant { program, needs: None }).collect(),
             snapshots,
@@ -209,9 +240,16 @@ impl Lab {
             throttled: false,
             base: options.base_list,
             door,
+            drain,
             cgroup,
-            _cpu: cpu,
-            _read_ahead: read_ahead,
+            cpu,
+            for_a_run: Vec::new(),
+            read_ahead,
+            turn: None,
+            in_attempt: false,
+            wait: options.wait,
+            watched,
+            prepared: None,
             ground: None,
             began: Instant::now(),
             warmed: None,
@@ -223,6 +261,81 @@ impl Lab {
     /// while a run is measured.
     pub fn stand_on(&mut self, ground: Box<dyn Ground>) {
         self.ground = Some(ground);
+    }
+
+    /// Turns the kernel's read-ahead off for what follows, until [`Lab::with_read_ahead`]: nobody else's runs meet that.
+    ///
+    /// # Errors
+    /// It cannot be set; somebody else's run takes longer than the lab may wait.
+    pub fn without_read_ahead(&mut self) -> Result<()> {
+        self.in_attempt = false;
+        self.take_turn(Share::Alone)?;
+        self.in_attempt = true;
+        let Some(turn) = &self.turn else {
+            return Err(Error::new(Exit::Machine, "this user cannot turn read-ahead off", "").hint("run thaw as root"));
+        };
+        for disk in &self.disks {
+            let hold = Hold::for_a_run(&disk.read_ahead_file, "0", turn)?;
+            self.watched.expect(hold.path(), hold.value());
+            self.for_a_run.push(hold);
+        }
+        Ok(())
+    }
+
+    /// Read-ahead is again what it is for all other runs.
+    ///
+    /// # Errors
+    /// It cannot be put back; the entry stays for `thaw doctor`.
+    pub fn with_read_ahead(&mut self) -> Result<()> {
+        // Last set, first put back: a disk that is named twice ends as it was found.
+        while let Some(hold) = self.for_a_run.pop() {
+            hold.undo()?;
+        }
+        self.watched = Watched::new(&self.disks, self.cpu.as_ref().map_or(&[], SteadyGuard::governors));
+        self.end_turn();
+        Ok(())
+    }
+
+    /// Takes a turn on the machine's caches, unless the one that this attempt has is enough.
+    fn take_turn(&mut self, share: Share) -> Result<()> {
+        let enough = self.turn.as_ref().is_some_and(|turn| turn.share() == share || turn.share() == Share::Alone);
+        if !(self.in_attempt && enough) {
+            // Let go of first: whoever waits comes before the next one.
+            self.turn = None;
+            self.turn = Turn::take(share, self.wait)?;
+        }
+        Ok(())
+    }
+
+    fn end_turn(&mut self) {
+        self.turn = None;
+        self.in_attempt = false;
+    }
+
+    /// Sets again what the lab holds and somebody has changed; what it cannot is the objection to the run.
+    fn look_at_settings(&self) -> Option<String> {
+        let governors = self.cpu.as_ref().map_or(&[][..], SteadyGuard::governors);
+        if self.for_a_run.is_empty() {
+            for hold in self.read_ahead.iter().chain(governors) {
+                // If it cannot be written, it is found below.
+                let _ = hold.renew();
+            }
+        }
+        self.lost_limit().or_else(|| self.watched.look().objection())
+    }
+
+    fn lost_limit(&self) -> Option<String> {
+        let (limits, group) = (self.throttle.as_ref().filter(|_| self.throttled)?, self.cgroup.as_ref()?);
+        let lost = |disk: &&Disk| group.throttled(disk.dev).ok().flatten().as_ref() != Some(limits);
+        self.disks.iter().find(lost).map(|disk| format!("somebody took the limit on reads from {} away", disk.name))
+    }
+
+    /// Why a run that has ended was not made in its state or under the recording's settings.
+    fn disturbed(&self, which: Which, row: &model::RunRow) -> Option<String> {
+        let (state, before, expected) = self.prepared.as_ref().filter(|_| which.kind != RunKind::Warmup)?;
+        let why = self.lost_limit().or_else(|| self.watched.look().disturbed_since(before));
+        let is_usual = matches!(which.kind, RunKind::Timed | RunKind::Trace) && *state == which.state;
+        why.or_else(|| states::contradiction(which.state, *expected, row).filter(|_| is_usual))
     }
 
     /// What a start of a variant needs, if it was learned.
@@ -299,6 +412,12 @@ impl Host for Lab {
 
     fn prepare(&mut self, variant: u32, state: CacheState, tick: Tick<'_>) -> Result<Prepared> {
         let mut beat = Beat::new(tick);
+        self.prepared = None;
+        self.take_turn(if state == CacheState::Hot { Share::Beside } else { Share::Alone })?;
+        self.in_attempt = true;
+        if let Some(why) = self.look_at_settings() {
+            return Ok(Prepared::not_in_state(why));
+        }
         let keep = state == CacheState::Hot && self.warmed == Some(variant);
         self.put_back(if keep { Wanted::Warm } else { Wanted::AsAtFirst }, &mut beat)?;
         // A ground that was put back is cold.
@@ -322,6 +441,8 @@ impl Host for Lab {
         drop(inside);
         let prepared = states::prepare(&scene, files, state, &mut beat)?;
         debug_assert!(needs.is_none() || prepared.verdict != Verdict::Unproven);
+        let expected = Expected::of(&prepared, needs.as_deref());
+        self.prepared = Some((state, self.watched.look(), expected));
         Ok(prepared)
     }
 
@@ -334,6 +455,9 @@ impl Host for Lab {
         tick: Tick<'_>,
     ) -> Result<Outcome> {
         let mut beat = Beat::new(tick);
+        if self.turn.is_none() {
+            self.take_turn(Share::Beside)?;
+        }
         if kind == RunKind::Warmup {
             self.put_back(Wanted::AsAtFirst, &mut beat)?;
         }
@@ -346,10 +470,20 @@ impl Host for Lab {
         }
         let program = &self.variant(variant)?.program;
         let which = Which { variant, state, kind };
-        let outcome = start::start(program, which, self.cgroup.as_ref(), tracer, &mut beat);
+        let drain = self.drain.as_ref().filter(|_| measured);
+        let outcome = start::start(program, which, self.cgroup.as_ref(), drain, tracer, &mut beat);
         let ended = self.ground.as_mut().filter(|_| measured).map_or(Ok(()), |ground| ground.end());
-        let outcome = outcome?;
+        let mut outcome = outcome?;
         ended?;
+        if outcome.row.accepted
+            && let Some(why) = self.disturbed(which, &outcome.row)
+        {
+            outcome.row.accepted = false;
+            outcome.row.rejected_because = Some(format!("not {state}: {why}"));
+            outcome.disturbed = Some(why);
+        }
+        self.in_attempt &= kind == RunKind::Warmup;
+        self.prepared = None;
         self.warmed = outcome.row.accepted.then_some(variant);
         Ok(outcome)
     }
@@ -369,6 +503,7 @@ impl Host for Lab {
     }
 
     fn wait(&mut self, how_long: Duration, tick: Tick<'_>) -> Result<()> {
+        self.end_turn();
         let mut beat = Beat::new(tick);
         let until = Instant::now() + how_long;
         while Instant::now() < until {
@@ -467,11 +602,21 @@ fn open_cgroup(options: &LabOptions, warnings: &mut Vec<Warning>) -> Result<Opti
     Ok(Some(Rc::new(group)))
 }
 
-fn set_read_ahead(disks: &[Disk], kib: Option<u64>, warnings: &mut Vec<Warning>) -> Result<Vec<ReadAheadGuard>> {
-    if let Some(kib) = kib {
-        return disks.iter().map(|disk| ReadAheadGuard::set(disk, kib)).collect();
+/// Holds the read-ahead of the disks at the value that was asked for, or at what it is.
+fn hold_read_ahead(disks: &[Disk], options: &LabOptions, warnings: &mut Vec<Warning>) -> Result<Vec<Hold>> {
+    // In one order everywhere: who has the first need not wait for the second.
+    let mut disks: Vec<&Disk> = disks.iter().collect();
+    disks.sort_by(|one, other| one.read_ahead_file.cmp(&other.read_ahead_file));
+    if let Some(kib) = options.read_ahead_kib {
+        let text = read_ahead_text(kib);
+        return disks.iter().map(|disk| Hold::take(&disk.read_ahead_file, Some(&text), options.wait)).collect();
     }
+    let mut held = Vec::new();
     for disk in disks {
+        // Who cannot take part notices a change at the next run.
+        if options.keep_read_ahead && rustix::process::geteuid().is_root() {
+            held.push(Hold::take(&disk.read_ahead_file, None, options.wait)?);
+        }
         let found = disk.read_ahead_kb;
         if !(USUAL_READ_AHEAD_KIB / 4..=4 * USUAL_READ_AHEAD_KIB).contains(&found) {
             let name = &disk.name;
@@ -483,5 +628,5 @@ fn set_read_ahead(disks: &[Disk], kib: Option<u64>, warnings: &mut Vec<Warning>)
             warnings.push(Warning::new(WarningKind::ReadAhead, text).hint(hint));
         }
     }
-    Ok(Vec::new())
+    Ok(held)
 }

@@ -5,6 +5,7 @@
 //! The kernel's figure of the largest resident set goes back to before exec: it is never below what thaw itself had at the fork.
 
 use crate::conduct::{Outcome, Tracer, blank_row};
+use crate::drain::Drain;
 use crate::meters::Reading;
 use crate::ready::{self, Fired, Output, Probe, Tree, View};
 use crate::record::{Program, Success};
@@ -37,6 +38,7 @@ pub(crate) fn start(
     program: &Program,
     which: Which,
     cgroup: Option<&Rc<RunCgroup>>,
+    drain: Option<&Drain>,
     mut tracer: Option<&mut dyn Tracer>,
     beat: &mut Beat<'_>,
 ) -> Result<Outcome> {
@@ -58,6 +60,7 @@ pub(crate) fn start(
     if let Some(tracer) = &mut tracer {
         tracer.attach(tree.main)?;
     }
+    let _draining = drain.map(Drain::empty).transpose()?;
     let faults_before = faults(tree.main);
     let started_unix_ns = unix_ns();
     let first = Reading::now(cgroup.map(Rc::as_ref));
@@ -81,7 +84,7 @@ pub(crate) fn start(
     let mut milestones: Vec<Milestone> = milestones.collect();
     milestones.sort_by_key(|milestone| milestone.at_ns);
     let warnings = warnings(program, stop, &row, &milestones, last);
-    Ok(Outcome { row, milestones, output_tail: output.tail(), warnings })
+    Ok(Outcome { row, milestones, disturbed: None, output_tail: output.tail(), warnings })
 }
 
 fn launch(program: &Program, cgroup: Option<&Rc<RunCgroup>>) -> Result<Launch> {

@@ -6,7 +6,7 @@
 //! what the descriptors held.
 
 use crate::conduct::{Prepared, Tick, Verdict};
-use model::{Bytes, CacheState, Error, Exit, FileKind, FileOffset, Need, Owner, PAGE, ResidencyRow, Result};
+use model::{Bytes, CacheState, Error, Exit, FileKind, FileOffset, Need, Owner, PAGE, ResidencyRow, Result, RunRow};
 use model::{Warning, WarningKind};
 use os::cache::Residency;
 use os::cgroup::{Ability, RunCgroup};
@@ -23,6 +23,21 @@ pub const OWN_LIMIT: f64 = 0.01;
 
 /// `boot`, `app`, `hot`: at least this share of what shall be resident must be.
 pub const WARM_LIMIT: f64 = 0.99;
+
+/// `hot`: a run that read more from the disk than this share of what a start needs was not hot, ...
+pub const HOT_READ_SHARE: f64 = 0.01;
+
+/// ... unless that is less than this: a start that writes reads some metadata of the file system.
+pub const HOT_READ_FLOOR: Bytes = Bytes(256 << 10);
+
+/// `hot`, where nobody can tell what a run read: as many faults that waited for the disk.
+pub const HOT_FAULTS: u64 = 64;
+
+/// `cold`, `boot`, `app`: a run that read less than this share of what was needed and not in memory was not cold.
+pub const COLD_READ_SHARE: f64 = 0.5;
+
+/// Below it read-ahead alone makes the difference.
+const COLD_READ_FLOOR: Bytes = Bytes(1 << 20);
 
 /// Own files that stay in memory before a start that is to tell what is needed: from here on it is worth a warning.
 const WORTH_SAYING: Bytes = Bytes(1_000_000);
@@ -42,6 +57,61 @@ pub(crate) struct Scene<'a> {
     pub base: Option<&'a [PathBuf]>,
     /// The last thing that happened to the caches was a start of this very program.
     pub warmed: bool,
+}
+
+/// What a run will have to read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Expected {
+    /// What a start needs of files.
+    pub needed: Bytes,
+    /// How much of it is not in memory, of files that lie on their disk byte for byte.
+    pub absent: Bytes,
+}
+
+impl Expected {
+    /// By the residency that was found.
+    pub fn of(prepared: &Prepared, needs: Option<&[Need]>) -> Self {
+        let mounts = os::mounts::Mounts::load();
+        // Where a file system packs its files, what is read from the disk is less than what comes into memory.
+        let plain = |path: &Path| {
+            let mount = mounts.as_ref().ok().and_then(|mounts| mounts.of_path(path));
+            mount.is_some_and(|mount| matches!(mount.fstype.as_str(), "ext2" | "ext3" | "ext4" | "xfs"))
+        };
+        let regular = needs.unwrap_or_default().iter().filter(|need| need.kind == FileKind::Regular);
+        let files: HashSet<&Path> = regular.map(|need| need.path.as_path()).collect();
+        let rows = prepared.residency.iter().filter(|row| files.contains(row.path.as_path()));
+        rows.fold(Self::default(), |sum, row| {
+            let absent = if plain(&row.path) { row.needed - row.resident } else { Bytes(0) };
+            Self { needed: sum.needed + row.needed, absent: sum.absent + absent }
+        })
+    }
+}
+
+/// Why a run cannot have been in the state that it was prepared for, by what it read. `None`: nothing speaks against it.
+pub(crate) fn contradiction(state: CacheState, expected: Expected, row: &RunRow) -> Option<String> {
+    if expected.needed == Bytes(0) {
+        return None;
+    }
+    if state != CacheState::Hot {
+        let least = Bytes((expected.absent.0 as f64 * COLD_READ_SHARE) as u64);
+        let read = row.read_bytes.filter(|read| *read < least && least > COLD_READ_FLOOR)?;
+        let absent = expected.absent;
+        return Some(format!(
+            "{absent} that a start needs were not in memory, and it read only {read}: somebody else read them meanwhile"
+        ));
+    }
+    let most = HOT_READ_FLOOR.max(Bytes((expected.needed.0 as f64 * HOT_READ_SHARE) as u64));
+    match row.read_bytes {
+        Some(read) => (read > most).then(|| {
+            let faults = row.major_faults;
+            format!(
+                "it read {read} from the disk with {faults} page faults that waited for it; a hot start may read {most}"
+            )
+        }),
+        None => (row.major_faults > HOT_FAULTS).then(|| {
+            format!("{} page faults waited for the disk; a hot start may have {HOT_FAULTS}", row.major_faults)
+        }),
+    }
 }
 
 /// Says now and then how long a step takes, and notices that the user wants to stop.
@@ -242,8 +312,10 @@ fn hot(scene: &Scene<'_>, files: OpenNeeds<'_>, beat: &mut Beat<'_>) -> Result<P
     }
     let mut rows: Vec<Row> = files.0.iter().filter_map(OpenNeed::row).collect();
     let is_hot = |rows: &[Row]| share(rows, Row::is_file).unwrap_or(1.0) >= WARM_LIMIT;
-    if !is_hot(&rows) && scene.warmed {
-        // Files that only a colder start reads: a start does not bring them back, and hot means all of them.
+    let all = |rows: &[Row]| share(rows, Row::is_file).unwrap_or(1.0) >= 1.0;
+    if !all(&rows) && (scene.warmed || is_hot(&rows)) {
+        // What only a colder start reads, and the little that was evicted since: a start does not bring back the one and waits for
+        // the other, and with a large read-ahead a single page that is missing costs megabytes.
         for open in files.0.iter().filter(|open| open.need.kind == FileKind::Regular) {
             beat.beat()?;
             let _ = os::cache::warm(&open.need.path, Some(&open.need.ranges));

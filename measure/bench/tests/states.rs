@@ -372,6 +372,88 @@ fn read_ahead_and_throttle_are_set_and_put_back() {
     assert_eq!(now(), found);
 }
 
+fn start_in(lab: &mut Lab, state: CacheState) -> bench::conduct::Outcome {
+    lab.start(0, state, RunKind::Timed, None, &mut |_| {}).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn a_run_during_which_somebody_drops_the_caches_does_not_count() {
+    let _alone = alone();
+    let place = scratch("dropped");
+    let own = make(place.path(), "own", 3 * MIB);
+    if !testing::root_or_skip() {
+        return;
+    }
+    // The somebody is the program itself.
+    let script = format!("cat {} >/dev/null; echo 1 > /proc/sys/vm/drop_caches", own.display());
+    let mut lab = common::lab(vec![Program::new("sh", ["sh", "-c", &script])]);
+    lab.learn(0, vec![need(&own, Owner::App)]);
+    lab.start(0, CacheState::Hot, RunKind::Warmup, None, &mut |_| {}).unwrap();
+    // What is dropped by others before the run is found by the residency.
+    assert!(matches!(prepare(&mut lab, CacheState::Hot).verdict, Verdict::InState | Verdict::NeedsWarmUp(_)));
+    std::fs::read(&own).unwrap();
+    assert_eq!(prepare(&mut lab, CacheState::Hot).verdict, Verdict::InState);
+    let outcome = start(&mut lab);
+    assert!(!outcome.row.accepted, "{outcome:?}");
+    assert!(outcome.disturbed.unwrap().contains("dropped the machine's caches during the run"));
+    assert!(outcome.row.rejected_because.unwrap().starts_with("not hot: somebody dropped"));
+}
+
+#[test]
+fn a_hot_run_that_reads_from_the_disk_does_not_count() {
+    let _alone = alone();
+    let place = scratch("reads");
+    let (own, other) = (make(place.path(), "own", 3 * MIB), make(place.path(), "other", 2 * MIB));
+    if !testing::root_or_skip() {
+        return;
+    }
+    // Past the page cache, so in every run.
+    let script = format!("cat {} >/dev/null; dd if={} of=/dev/null bs=1M iflag=direct", own.display(), other.display());
+    let mut lab = common::lab(vec![Program::new("sh", ["sh", "-c", &script])]);
+    if !lab.cgroup().is_some_and(|group| group.can(Ability::Io)) {
+        return testing::skip("no block I/O controller");
+    }
+    lab.learn(0, vec![need(&own, Owner::App)]);
+    lab.start(0, CacheState::Hot, RunKind::Warmup, None, &mut |_| {}).unwrap();
+    assert_eq!(prepare(&mut lab, CacheState::Hot).verdict, Verdict::InState);
+    let why = start_in(&mut lab, CacheState::Hot).disturbed.unwrap();
+    assert!(why.contains("it read 2.1 MB from the disk"), "{why}");
+    // Cold, it may read as much as it likes, and must read at least half of what it needs.
+    assert_eq!(prepare(&mut lab, CacheState::Cold).verdict, Verdict::InState);
+    assert_eq!(start_in(&mut lab, CacheState::Cold).disturbed, None);
+    assert_eq!(prepare(&mut lab, CacheState::Cold).verdict, Verdict::InState);
+    // Somebody else reads it before the program can, and the program reads nothing else.
+    std::fs::read(&own).unwrap();
+    std::fs::write(&other, "").unwrap();
+    let why = start_in(&mut lab, CacheState::Cold).disturbed.unwrap();
+    assert!(why.contains("3.1 MB that a start needs were not in memory"), "{why}");
+}
+
+#[test]
+fn a_run_under_another_read_ahead_does_not_count_and_the_next_has_the_right_one() {
+    let _alone = alone();
+    if !testing::root_or_skip() {
+        return;
+    }
+    let place = scratch("changed");
+    let Ok(disk) = os::disk::Disk::of_path(place.path()) else { return testing::skip("the tests are on no disk") };
+    let found = disk.read_ahead_kb;
+    let script = format!("echo {} > {}", found / 2, disk.read_ahead_file.display());
+    let disk_paths = vec![place.path().to_owned()];
+    let options = LabOptions { disk_paths, keep_read_ahead: true, ..LabOptions::default() };
+    let (mut lab, _) = Lab::open(vec![Program::new("sh", ["sh", "-c", &script])], options).unwrap();
+    lab.start(0, CacheState::Hot, RunKind::Warmup, None, &mut |_| {}).unwrap();
+    lab.learn(0, vec![need(Path::new("/bin/sh"), Owner::System)]);
+    assert_eq!(prepare(&mut lab, CacheState::Hot).verdict, Verdict::InState);
+    let now = || std::fs::read_to_string(&disk.read_ahead_file).unwrap().trim().parse::<u64>().unwrap();
+    assert_eq!(now(), found, "what the warm-up changed was set again");
+    let why = start(&mut lab).disturbed;
+    prepare(&mut lab, CacheState::Hot);
+    assert_eq!(now(), found);
+    let why = why.unwrap();
+    assert!(why.contains("the read-ahead of") && why.contains(&format!("made at '{found}'")), "{why}");
+}
+
 #[test]
 fn without_rights_hot_and_app_work_and_cold_says_what_it_needs() {
     let _alone = alone();

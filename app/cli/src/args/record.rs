@@ -145,6 +145,10 @@ pub struct RecordArgs {
     /// Hold the CPUs steady while recording: governor and idle states; put back afterwards
     #[arg(long, value_name = "HOW", default_value = "as-is", help_heading = "The machine")]
     pub cpu: Cpu,
+    /// How long to wait for other recordings that need the machine otherwise: another read-ahead, or an emptied page
+    /// cache; 0 refuses at once
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = values::duration, help_heading = "The machine")]
+    pub wait: Duration,
     /// Files that the boot state warms (made by `thaw resident`) [default: the system's libraries that it needs]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "The machine")]
     pub base: Option<PathBuf>,

@@ -17,6 +17,16 @@ pub fn page(document: &DoctorDocument, width: usize) -> Page {
     for leftover in &document.leftovers {
         left(&mut page, leftover);
     }
+    for refused in &document.refused {
+        page.labelled(RED, "not obeyed", &harmless(&format!(" {}: {}", refused.path, refused.why)));
+        page.labelled("", "           hint: ", &harmless(&refused.hint));
+    }
+    if !document.held.is_empty() {
+        page.heading("What recordings hold just now");
+    }
+    for holder in &document.held {
+        page.labelled(GREEN, "held     ", &harmless(&holder.to_string()));
+    }
     if !document.installed.is_empty() || !document.unreadable.is_empty() {
         page.heading("What was installed");
     }

@@ -22,6 +22,10 @@ pub struct DoctorDocument {
     pub abilities: Vec<Ability>,
     /// What killed runs left; mended ones too.
     pub leftovers: Vec<Leftover>,
+    /// Settings of the machine that recordings hold just now.
+    pub held: Vec<os::settings::Holder>,
+    /// Journals and entries that are not obeyed, since others than this user can have written them.
+    pub refused: Vec<Refused>,
     /// What was installed on purpose, and stays until it is taken away.
     pub installed: Vec<Installed>,
     /// What `thaw elf pack --in-place` packed; wanted, so `--mend` leaves it.
@@ -30,6 +34,17 @@ pub struct DoctorDocument {
     pub optimized: Vec<optimize::applied::Applied>,
     /// Records of what is installed or applied that cannot be read, and why: so it cannot be taken away by thaw.
     pub unreadable: Vec<String>,
+}
+
+/// A journal, or an entry of one, that is not obeyed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Refused {
+    /// The directory or file.
+    pub path: String,
+    /// Why not.
+    pub why: String,
+    /// What to type.
+    pub hint: String,
 }
 
 /// What `thaw preload install` installed.
@@ -77,7 +92,7 @@ pub struct Leftover {
 /// The journal or the list of packed files cannot be read.
 pub fn run(args: &DoctorArgs) -> Result<Exit> {
     // Leftovers first: what the survey makes and removes again is not among them.
-    let leftovers = leftovers(args.mend)?;
+    let (leftovers, refused) = leftovers(args.mend)?;
     let (installations, mut unreadable) = preload::install::list()?;
     let (optimized, more) = optimize::applied::list()?;
     unreadable.extend(more);
@@ -85,6 +100,9 @@ pub fn run(args: &DoctorArgs) -> Result<Exit> {
         schema: "thaw.doctor/1",
         abilities: abilities(),
         leftovers,
+        // Of a journal that is not obeyed nobody knows who holds what; it is among the refused.
+        held: os::settings::holders().unwrap_or_default(),
+        refused,
         installed: installations.iter().map(installed).collect(),
         packed: pack::installed()?,
         optimized,
@@ -95,7 +113,7 @@ pub fn run(args: &DoctorArgs) -> Result<Exit> {
     } else {
         output::page(&text::doctor::page(&document, text::width::of_terminal()))?;
     }
-    let all_well = document.leftovers.iter().all(|leftover| leftover.mended);
+    let all_well = document.leftovers.iter().all(|leftover| leftover.mended) && document.refused.is_empty();
     Ok(if all_well && document.unreadable.is_empty() { Exit::Done } else { Exit::No })
 }
 
@@ -103,9 +121,10 @@ fn installed(it: &preload::install::Installation) -> Installed {
     Installed { files: it.paths().map(|path| model::shown(path)).collect(), undo: it.undo_command() }
 }
 
-fn leftovers(mend: bool) -> Result<Vec<Leftover>> {
+fn leftovers(mend: bool) -> Result<(Vec<Leftover>, Vec<Refused>)> {
     let mut found = Vec::new();
-    for leftover in journal::leftovers()? {
+    let (leftovers, refused) = journal::survey()?;
+    for leftover in leftovers {
         let outcome = mend.then(|| journal::mend(&leftover));
         found.push(Leftover {
             what: describe(&leftover),
@@ -115,7 +134,8 @@ fn leftovers(mend: bool) -> Result<Vec<Leftover>> {
             problem: outcome.and_then(|outcome| outcome.err()).map(|error| error.to_string()),
         });
     }
-    Ok(found)
+    let refused = refused.into_iter().map(|it| Refused { path: model::shown(&it.path), why: it.why, hint: it.hint });
+    Ok((found, refused.collect()))
 }
 
 /// What mending would do: `remove /var/tmp/thaw-…`.

@@ -101,3 +101,10 @@ pub fn drop_all() -> Result<()> {
             .hint("run as root on the host; without it, `thaw flush` evicts single files and `hot` can be measured")
     })
 }
+
+/// How often anybody has dropped the caches of this machine since boot. `None`: this kernel does not count.
+pub fn drops() -> Option<u64> {
+    let counts = std::fs::read_to_string("/proc/vmstat").ok()?;
+    let count = |name: &str| counts.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
+    Some(count("drop_pagecache ")? + count("drop_slab ")?)
+}

@@ -12,6 +12,8 @@ enum Act {
     Fails,
     /// The caches were not in the state.
     Held,
+    /// They were, and somebody else dropped them during the run.
+    Disturbed,
     /// The caches are not warm: a warm-up is needed.
     Lukewarm,
 }
@@ -79,12 +81,16 @@ impl Host for MockHost {
         self.log.push((variant, state, kind));
         let act = match kind {
             RunKind::Warmup => None,
-            _ => self.next(variant, state, |act| matches!(act, Act::Ready(_) | Act::Fails)),
+            _ => self.next(variant, state, |act| matches!(act, Act::Ready(_) | Act::Fails | Act::Disturbed)),
         };
         let mut row = blank_row(variant, state, kind, 0);
         self.clock += Duration::from_secs(1);
         match act.unwrap_or(Act::Ready(100)) {
             Act::Ready(ms) => row.wall_ns = Some(Nanos(ms * 1_000_000)),
+            Act::Disturbed => {
+                row.accepted = false;
+                row.rejected_because = Some(format!("not {state}: somebody dropped the caches"));
+            }
             _ => {
                 row.accepted = false;
                 row.rejected_because = Some("it ended with exit code 1".to_owned());
@@ -93,6 +99,7 @@ impl Host for MockHost {
         Ok(Outcome {
             row,
             milestones: Vec::new(),
+            disturbed: (act == Some(Act::Disturbed)).then(|| "somebody dropped the caches".to_owned()),
             output_tail: "cannot open display\n".to_owned(),
             warnings: Vec::new(),
         })
@@ -255,7 +262,8 @@ fn others_get_longer_and_longer_to_let_go_of_what_they_hold() {
     let mut host = MockHost::new().script(0, CacheState::Cold, [Act::Ready(5), Act::Fails, Act::Held, Act::Held]);
     let patient = Plan { patience: Duration::from_secs(2), ..plan(&BOTH, 2) };
     let ended = conduct(&patient, &mut host, &mut Book::default(), Some(&mut NoEyes));
-    assert_eq!((ended.is_err(), host.waited), (true, vec![Duration::from_secs(6)]));
+    let unreached = ended.unwrap().unreached.len();
+    assert_eq!((unreached, host.waited), (1, vec![Duration::from_secs(6)]));
 }
 
 #[test]
@@ -274,10 +282,33 @@ fn hot_is_made_by_a_warm_up_which_is_recorded() {
 }
 
 #[test]
+fn a_run_that_was_disturbed_is_repeated_at_once() {
+    let acts = [Act::Disturbed, Act::Disturbed, Act::Ready(7)];
+    let (mut host, mut book) = (MockHost::new().script(0, CacheState::Hot, acts), Book::default());
+    let patient = Plan { patience: Duration::from_secs(2), ..plan(&[CacheState::Hot], 1) };
+    let summary = conduct(&patient, &mut host, &mut book, None).unwrap();
+    let hot = book.of(RunKind::Timed, CacheState::Hot);
+    assert_eq!(hot.iter().map(|r| r.accepted).collect::<Vec<_>>(), [false, false, true]);
+    assert_eq!((summary.timed, summary.rejected, host.waited.len()), (1, 2, 0));
+    assert!(book.kinds().contains(&WarningKind::NotInState) && !book.kinds().contains(&WarningKind::FailedRun));
+}
+
+#[test]
+fn a_state_that_is_never_reached_is_said_and_the_others_are_measured() {
+    let (mut host, mut book) = (MockHost::new().script(0, CacheState::Hot, [Act::Disturbed; 9]), Book::default());
+    let summary = conduct(&plan(&BOTH, 4), &mut host, &mut book, None).unwrap();
+    assert_eq!((summary.end, summary.timed), (End::Done, 4), "the cold ones");
+    assert_eq!(summary.unreached, [(0, CacheState::Hot, "somebody dropped the caches".to_owned())]);
+    assert_eq!(book.of(RunKind::Timed, CacheState::Hot).len(), 3, "and it is not tried again");
+    let said = book.warnings.iter().find(|said| said.text.contains("hot of v0 was not reached")).unwrap();
+    assert!(said.kind == WarningKind::NotInState && said.run.is_none() && said.text.contains("dropped the caches"));
+}
+
+#[test]
 fn a_state_that_cannot_be_reached_is_an_error_that_names_who_holds_what() {
     let mut host = MockHost::new().script(0, CacheState::Cold, [Act::Held; 9]);
     let mut book = Book::default();
-    let error = conduct(&plan(&BOTH, 2), &mut host, &mut book, None).unwrap_err();
+    let error = conduct(&plan(&[CacheState::Cold], 2), &mut host, &mut book, None).unwrap_err();
     assert_eq!(error.exit, Exit::Machine);
     let text = error.to_string();
     assert!(text.contains("cold cannot be reached") && text.contains("mapped by 7 (other)"), "{text}");

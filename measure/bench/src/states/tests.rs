@@ -85,3 +85,29 @@ fn libraries_are_told_by_their_names() {
     assert!(are.iter().all(|path| is_library(Path::new(path))));
     assert!(!are_not.iter().any(|path| is_library(Path::new(path))));
 }
+
+#[test]
+fn what_a_run_read_can_contradict_its_state() {
+    let row = |read: Option<u64>, major_faults: u64| RunRow {
+        read_bytes: read.map(Bytes),
+        major_faults,
+        ..crate::conduct::blank_row(0, CacheState::Hot, model::RunKind::Timed, 0)
+    };
+    let expected = |needed: u64, absent: u64| Expected { needed: Bytes(needed << 20), absent: Bytes(absent << 20) };
+    let hot = |read, faults| contradiction(CacheState::Hot, expected(64, 0), &row(read, faults));
+    assert_eq!(hot(Some(600_000), 100), None, "1 % of 64 MiB is more");
+    let why = hot(Some(9_600_000), 2000).unwrap();
+    assert!(why.contains("9.6 MB") && why.contains("2000 page faults"), "{why}");
+    assert_eq!(contradiction(CacheState::Hot, expected(1, 0), &row(Some(256 << 10), 0)), None, "the floor");
+    assert!(contradiction(CacheState::Hot, expected(1, 0), &row(Some(257 << 10), 0)).is_some());
+    // Without the control group's figures there are the faults.
+    assert_eq!(hot(None, HOT_FAULTS), None);
+    assert!(hot(None, HOT_FAULTS + 1).unwrap().contains("65 page faults"));
+
+    let cold = |read, absent| contradiction(CacheState::Cold, expected(64, absent), &row(read, 0));
+    assert_eq!(cold(Some(32 << 20), 64), None);
+    assert!(cold(Some((32 << 20) - 1), 64).unwrap().contains("somebody else read them"));
+    assert_eq!(cold(Some(0), 2), None, "as little as read-ahead alone makes");
+    assert_eq!(cold(None, 64), None, "nobody can tell what it read");
+    assert_eq!(contradiction(CacheState::Cold, Expected::default(), &row(Some(0), 0)), None, "nothing was learned");
+}

@@ -39,11 +39,15 @@ pub fn run(plan: RecordPlan, quiet: bool) -> Result<Exit> {
     check_states(&plan.schedule.states)?;
     let mut progress = Progress::new(quiet);
     let mut stage = Stage::set(&plan)?;
+    if !quiet {
+        stage.lab.wait.say = |text| output::complain(&format!("{text}\n"));
+    }
     warm_up(&stage, &mut progress)?;
 
     let (disk, mut warnings) = enter_disk(&plan, &mut stage, &mut progress)?;
     let (mut lab, more) = Lab::open(stage.programs.clone(), stage.lab.clone())?;
     warnings.extend(more);
+    facts::set_read_ahead(&mut stage.facts, lab.disks());
     let (engine, engine_warnings) = open_engine(&plan, &stage)?;
     warnings.extend(engine_warnings);
     let mut writer = Writer::create(&plan.output, &header(&plan, &stage)?, plan.replace)?;
@@ -136,7 +140,7 @@ pub fn warm_up(stage: &Stage, progress: &mut Progress) -> Result<()> {
         program.restore.clear();
         program
     });
-    let options = LabOptions { recording: stage.lab.recording.clone(), ..LabOptions::default() };
+    let options = LabOptions { recording: stage.lab.recording.clone(), wait: stage.lab.wait, ..LabOptions::default() };
     let (mut lab, _) = Lab::open(programs.collect(), options)?;
     for variant in 0..stage.programs.len() as u32 {
         let mut tick = |time| progress.note("making a fresh profile", time);
@@ -230,5 +234,10 @@ fn answer(plan: &RecordPlan, summary: &Summary, counted: u32) -> Result<Exit> {
         output::page(&text::report::page(&document, TOP, text::width::of_terminal()))?;
     }
     export::write(&document, &plan.export, Existing::forced(plan.replace == Replace::Recording))?;
-    Ok(if interrupted { Exit::Interrupted } else { Exit::Done })
+    Ok(match interrupted {
+        true => Exit::Interrupted,
+        // What was reached is answered; that not all of it was, is said by the code too.
+        false if !summary.unreached.is_empty() => Exit::Machine,
+        false => Exit::Done,
+    })
 }

@@ -53,7 +53,7 @@ impl Stage {
         let paths = disk_paths(&programs, &program_files, run_dir.as_ref());
         let on_disks = paths.iter().filter(|path| os::disk::Disk::of_path(path).is_ok()).cloned().collect();
         let lab = LabOptions { disk_paths: on_disks, ..plan.lab.clone() };
-        let facts = facts::with_read_ahead(facts::gather(&paths), lab.read_ahead_kib);
+        let facts = facts::gather(&paths);
         let packages = Packages::load().map(|packages| Rc::new(RefCell::new(packages)));
         Ok(Self { facts, programs, program_files, ownership, packages, lab, run_dir })
     }

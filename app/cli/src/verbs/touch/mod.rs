@@ -18,7 +18,6 @@ use bench::record::Lab;
 use byte::Inside;
 use io::{EngineChoice, EngineOptions};
 use model::{CacheState, Error, Exit, Result, RunKind, Warning, WarningKind};
-use os::disk::ReadAheadGuard;
 use recording::{Reader, Replace, Starts, Writer};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -260,12 +259,11 @@ pub fn exact_pages(
     place: Place,
     tracer: FillTracer<'_>,
 ) -> Result<()> {
-    let disks = lab.disks();
-    let none = disks.iter().map(|disk| ReadAheadGuard::set(disk, 0)).collect::<Result<Vec<_>>>()?;
     let mut engine = touch::Pages(tracer);
-    let watched = watch(plan, lab, recorder, place, "a cold start without read-ahead", &mut engine);
-    // Last set, first put back: a disk that is named twice ends as it was found.
-    none.into_iter().rev().try_for_each(ReadAheadGuard::undo)?;
+    let watched = lab
+        .without_read_ahead()
+        .and_then(|()| watch(plan, lab, recorder, place, "a cold start without read-ahead", &mut engine));
+    lab.with_read_ahead()?;
     watched?;
     recorder.warn_all(engine.0.warnings)
 }
