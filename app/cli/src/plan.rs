@@ -183,11 +183,7 @@ impl Handed {
     pub fn write(&self, path: &Path) -> Result<()> {
         let bytes =
             serde_json::to_vec(self).map_err(|cause| Error::bug(format!("cannot hand over programs: {cause}")))?;
-<<<<<<< HEAD
         write_whole(path, &bytes, Rights::Private, Existing::Replace)
-=======
-        os::replace::write_whole(path, &bytes, os::replace::Rights::Usual, os::replace::Existing::Replace)
->>>>>>> f/main
     }
 }
 

@@ -237,6 +237,43 @@ fn three_recordings_at_once_are_each_measured_under_their_own_settings() {
 }
 
 #[test]
+fn the_first_requests_to_a_limited_disk_come_at_its_rate() {
+    if !testing::root_or_skip() {
+        return;
+    }
+    let _machine = alone();
+    let scratch = Scratch::new();
+    for number in 0..60 {
+        scratch.write(&format!("many/{number}"), vec![b'x'; 4096]);
+    }
+    let program = scratch.script("program", "cat many/* > /dev/null");
+    let words = ["record", "-o", "slow.thaw", "--state", "cold", "--runs", "1", "--trace-runs", "3", "--needed", "no"];
+    let mut command = scratch.command();
+    command.args(words).args(["--disk", "throttle:iops=100", "--quiet", "--"]).arg(program);
+    let said = Said::of(command);
+    if said.err().contains("cannot slow the disk down") || said.out().contains("lets the first requests") {
+        return testing::skip("the disk cannot be limited without a burst here");
+    }
+    let said = said.exits(0);
+    let query = "select r.run, (select count(*) from blocks b where b.run = r.run and write = 0 and start_ns between 0 and 300000000
+        and pid in (select pid from processes p where p.run = r.run)) as early,
+        (select count(*) from blocks b where b.run = r.run and write = 0) as all_of_it
+        from runs r where kind = 'trace' and accepted = 1";
+    let table = scratch.thaw(["query", "slow.thaw", query]).exits(0).out();
+    let rows: Vec<Vec<u64>> = table
+        .lines()
+        .skip(1)
+        .map(|line| line.split_whitespace().map(|word| word.replace(',', "").parse().unwrap()).collect())
+        .collect();
+    assert!(rows.len() >= 3, "{table}{}", said.framed());
+    for row in rows {
+        assert!(row[2] > 60, "every file is a request: {table}");
+        // 30 in 0.3 s at 100 a second; the kernel's slices are not all equally long.
+        assert!(row[1] <= 33, "{} requests in the first 0.3 s of run {}\n{table}", row[1], row[0]);
+    }
+}
+
+#[test]
 fn doctor_obeys_no_journal_that_others_can_write() {
     if !testing::root_or_skip() {
         return;
@@ -250,8 +287,9 @@ fn doctor_obeys_no_journal_that_others_can_write() {
     });
     let entry = scratch.write("state/journal/00000000000000000007-000000-1.json", text.to_string());
     let refused = |why: &str| {
-        scratch.thaw(["doctor"]).exits(1).says("not obeyed").says(why);
-        scratch.thaw(["doctor", "--mend"]).exits(1).says(why);
+        scratch.thaw(["doctor"]).exits(1).says("refused");
+        let told = scratch.thaw(["doctor", "--mend", "--json"]).exits(1).json()["refused"].to_string();
+        assert!(told.contains(why), "{why}: {told}");
         assert!(bait.exists(), "{why}");
     };
     let mode = |path: &std::path::Path, mode| {

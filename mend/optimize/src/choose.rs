@@ -121,11 +121,7 @@ mod tests {
 
     /// Runs that scatter so much that nothing is proven.
     fn unclear(ratio: f64, seed: u32) -> Times {
-<<<<<<< HEAD
-        (0..8).map(|block| ((0, block), ratio * if (block + seed) % 2 == 0 { 0.5 } else { 2.0 })).collect()
-=======
         (0..8).map(|block| ((0, block), ratio * if (block + seed).is_multiple_of(2) { 0.5 } else { 2.0 })).collect()
->>>>>>> f/main
     }
 
     fn measured(sets: &[(&[Remedy], Times)]) -> Measured {

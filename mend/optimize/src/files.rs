@@ -166,12 +166,7 @@ mod tests {
             extents: None,
             build_id: None,
         };
-<<<<<<< HEAD
-        let mut rows = TraceRows::default();
-        rows.files = vec![
-=======
         let files = vec![
->>>>>>> f/main
             file("/usr/bin/node", FileKind::Regular, Owner::App),
             file("/usr/lib/libnode.so", FileKind::Regular, Owner::System),
             file("/home/u/app/index.js", FileKind::Regular, Owner::App),
@@ -181,14 +176,9 @@ mod tests {
             file("/usr/bin/node", FileKind::Regular, Owner::System),
         ];
         let (offset, len) = (FileOffset(0), Bytes(1));
-<<<<<<< HEAD
-        rows.fills =
-            vec![FillRow { at_ns: Nanos(0), pid: 1, tid: 1, file: FileId(3), offset, len, cause: Cause::Write }];
-=======
         let fills =
             vec![FillRow { at_ns: Nanos(0), pid: 1, tid: 1, file: FileId(3), offset, len, cause: Cause::Write }];
         let rows = TraceRows { files, fills, ..TraceRows::default() };
->>>>>>> f/main
         let of = |root: Option<&str>| {
             let found = candidates(&rows, root.map(Path::new), &["/home/u/profile".into()]);
             found.iter().map(|it| (it.id.0, it.is_own)).collect::<Vec<_>>()

@@ -18,7 +18,7 @@ pub fn page(document: &DoctorDocument, width: usize) -> Page {
         left(&mut page, leftover);
     }
     for refused in &document.refused {
-        page.labelled(RED, "not obeyed", &harmless(&format!(" {}: {}", refused.path, refused.why)));
+        page.labelled(RED, "refused  ", &harmless(&format!("{}: {}", refused.path, refused.why)));
         page.labelled("", "           hint: ", &harmless(&refused.hint));
     }
     if !document.held.is_empty() {

@@ -6,13 +6,8 @@ use super::source::Source;
 use crate::text::units;
 use crate::verbs::archive_used;
 use disk::model::{Ask, Direction, Drive, Model};
-<<<<<<< HEAD
 use layout::archive::{self, DirectoryPlace, EntryId, Format, Options, Reads, Target, Uses, Zip};
-use model::{Bytes, DiskOffset, Error, Exit, FileId, FileOffset, Nanos, PAGE, Result, Served, shown};
-=======
-use layout::archive::{self, DirectoryPlace, EntryId, Options, Reads, Target, Uses, Zip};
 use model::{Bytes, DiskOffset, Error, Exit, FileId, FileOffset, Nanos, PAGE, Result, Served};
->>>>>>> f/main
 use optimize::files::Seen;
 use optimize::manifest::Identity;
 use optimize::predict::Change;

@@ -90,11 +90,7 @@ fn record(
     command.args(["record", "--force", "--state", state, "-o"]).arg(recording).args(options);
     command.arg("--programs").arg(handed);
     match &copies.source.recorded.user {
-<<<<<<< HEAD
-        Some(user) => command.args(["--user", &user.uid.to_string()]),
-=======
         Some(user) => command.arg("--user").arg(user.uid.to_string()),
->>>>>>> f/main
         None => command.arg("--as-root"),
     };
     if quiet {

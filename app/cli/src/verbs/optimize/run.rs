@@ -32,20 +32,8 @@ pub fn start(directory: &Path, words: &[OsString]) -> Result<Exit> {
     if !manifest.kept.contains(&Remedy::Preload) {
         preload::become_program(command);
     }
-<<<<<<< HEAD
-    let manifest = directory.join(PRELOAD);
-    preload::start(&RunArgs {
-        manifest,
-        command,
-        engine: EngineChoice::Auto,
-        window: WindowChoice::Auto,
-        verbose: false,
-        run_as: UserArgs::default(),
-    })
-=======
     let (manifest, engine, window) = (directory.join(PRELOAD), EngineChoice::Auto, WindowChoice::Auto);
     preload::start(&RunArgs { manifest, command, engine, window, verbose: false, run_as: UserArgs::default() })
->>>>>>> f/main
 }
 
 /// Puts the copies over the originals, for this process and what it becomes.
