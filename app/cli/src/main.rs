@@ -34,6 +34,7 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|verb| verb == args::TRACER) {
         return verdict(verbs::touch::trace());
     }
+    os::interrupt::catch_file_limit();
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => return wrong_arguments(&error),

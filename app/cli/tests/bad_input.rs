@@ -233,3 +233,37 @@ fn a_full_disk_ends_the_recording_and_says_so() {
         scratch.nothing_left();
     }
 }
+
+/// thaw under `ulimit -f`, which counts blocks of 512 bytes.
+fn limited(scratch: &Scratch, blocks: u32, words: &[&str]) -> Said {
+    let mut command = scratch.command_of(Path::new("/bin/sh"));
+    command.args(["-c", &format!("ulimit -f {blocks}; exec \"$@\""), "sh", env!("CARGO_BIN_EXE_thaw")]).args(words);
+    Said::of(command)
+}
+
+#[test]
+fn a_file_that_reaches_its_limit_is_an_error_that_names_it() {
+    let _machine = alone();
+    let scratch = Scratch::new();
+    made::recording(&scratch.path("app.thaw"), &[1200; 10], &[300; 10]);
+    let whole = |said: Said, file: &str| {
+        said.exits(3).complains(file).complains("File too large");
+        assert!(!scratch.path(file).exists(), "{file}: nothing takes the name of what is not whole");
+        let hidden: Vec<String> = scratch.names("").into_iter().filter(|name| name.starts_with('.')).collect();
+        assert!(hidden.is_empty(), "{hidden:?}");
+        scratch.nothing_left();
+    };
+    whole(limited(&scratch, 64, &["report", "app.thaw", "-o", "page.html"]), "page.html");
+    whole(limited(&scratch, 8, &["record", "-o", "new.thaw", "--state", "hot", "--", "/bin/true"]), "new.thaw");
+    let thaw = env!("CARGO_BIN_EXE_thaw");
+    whole(limited(&scratch, 64, &["elf", "pack", thaw, "-o", "packed"]), "packed");
+    // A recording keeps the runs that fit.
+    let runs = ["record", "-q", "-o", "long.thaw", "--state", "hot", "--runs", "3000", "--", "/bin/true"];
+    limited(&scratch, 400, &runs).exits(3).complains("long.thaw");
+    scratch.thaw(["report", "long.thaw"]).exits(0).says("the recording was interrupted");
+    scratch.nothing_left();
+    // The limit is for the program too, and its signal is as it was.
+    let said =
+        limited(&scratch, 4000, &["heap", "run", "-o", "x.heap", "--", "sh", "-c", "grep SigIgn /proc/$$/status"]);
+    said.says("0000000000000000");
+}

@@ -59,6 +59,25 @@ fn catch(signal: i32) {
     }
 }
 
+/// From now on a file that would grow beyond RLIMIT_FSIZE is an error of the write (EFBIG), as a full disk is, and not the end of this process.
+/// Caught and not ignored: programs that are started have the default action back.
+pub fn catch_file_limit() {
+    extern "C" fn nothing(_: i32) {}
+    let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: as in `catch`; the handler does nothing.
+    unsafe {
+        libc::sigaction(libc::SIGXFSZ, std::ptr::null(), action.as_mut_ptr());
+        let action = action.assume_init_mut();
+        if action.sa_sigaction == libc::SIG_IGN {
+            return;
+        }
+        action.sa_sigaction = nothing as extern "C" fn(i32) as *const () as usize;
+        action.sa_flags = libc::SA_RESTART;
+        libc::sigemptyset(&raw mut action.sa_mask);
+        libc::sigaction(libc::SIGXFSZ, action, std::ptr::null_mut());
+    }
+}
+
 extern "C" fn handler(signal: i32) {
     // SAFETY: errno is of this thread; what was interrupted must find it as it was.
     unsafe {
