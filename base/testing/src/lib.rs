@@ -34,6 +34,28 @@ pub fn root_or_skip() -> bool {
     root
 }
 
+/// Runs `work` as an ordinary user: as nobody if this is root, else as who this is. Only the calling test's own thread changes its user.
+///
+/// # Panics
+/// `work` does, or the user cannot be changed.
+pub fn as_ordinary_user<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    const NOBODY: libc::c_long = 65534;
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            // SAFETY: the raw calls change this one thread, unlike the C library's functions of these names; they touch no memory.
+            unsafe {
+                if libc::geteuid() == 0 {
+                    assert_eq!(libc::syscall(libc::SYS_setgroups, 0, 0), 0);
+                    assert_eq!(libc::syscall(libc::SYS_setresgid, NOBODY, NOBODY, NOBODY), 0);
+                    assert_eq!(libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY), 0);
+                }
+            }
+            work()
+        });
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
 /// Runs a compiler; `false`, counted as skipped: it is not installed.
 ///
 /// # Panics

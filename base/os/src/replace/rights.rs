@@ -85,3 +85,36 @@ fn umask() -> u32 {
     // Where that is not known, nobody else gets anything.
     mask.and_then(|mask| u32::from_str_radix(&mask, 8).ok()).unwrap_or(0o077)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt, fchown};
+
+    /// The mode that a new file gets from one of root that has rights of its own; what cannot be given is an error where it must be.
+    fn mode_after(old: &File, new: &File) -> u32 {
+        let about = old.metadata().unwrap();
+        let like = |strictness| grant(new, Rights::Like { file: old, about: &about, strictness });
+        like(Strictness::AsAllowed).unwrap();
+        let is_kept = new.metadata().unwrap().uid() == about.uid();
+        assert_eq!(like(Strictness::Exactly).is_ok(), is_kept);
+        new.metadata().unwrap().mode() & 0o7777
+    }
+
+    #[test]
+    fn rights_of_their_own_do_not_go_to_another_owner() {
+        if !testing::root_or_skip() {
+            return;
+        }
+        let home = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(home.path(), Permissions::from_mode(0o777)).unwrap();
+        let new = |name: &str| File::create(home.path().join(name)).unwrap();
+        let old = new("old");
+        fchown(&old, Some(0), Some(0)).unwrap();
+        old.set_permissions(Permissions::from_mode(0o6755)).unwrap();
+        assert_eq!(mode_after(&old, &new("of-root")), 0o6755, "root may give the owner too");
+        let as_other = testing::as_ordinary_user(|| mode_after(&old, &new("of-other")));
+        assert_eq!(as_other, 0o755, "somebody else's program does not start with root's rights");
+    }
+}
