@@ -31,7 +31,9 @@ impl Writer {
         let target = place.target().to_path_buf();
         let explain = |failure| failure::writing(&target, "cannot create the recording", failure, 0, None);
         let fresh = place.fresh()?;
-        write_head(fresh.path(), header).map_err(explain)?;
+        write_head(fresh.path(), header).map_err(|(failure, os_error)| {
+            failure::writing(&target, "cannot create the recording", failure, os_error, None)
+        })?;
         let claim = Claim::take(fresh.path())
             .map_err(|error| Error::on(Exit::Usage, "cannot create the recording", &target).because(error))?;
         fresh.place()?;
@@ -155,9 +157,17 @@ fn upgrade(connection: &mut Connection) -> std::result::Result<(), Failure> {
     Ok(())
 }
 
-/// Makes the schema and the header in an empty file.
-fn write_head(path: &Path, header: &Header) -> std::result::Result<(), Failure> {
-    let mut connection = store::connect_to_write(path)?;
+/// Makes the schema and the header in an empty file. A failure comes with what the system said to SQLite, 0 if that is nothing.
+fn write_head(path: &Path, header: &Header) -> std::result::Result<(), (Failure, i32)> {
+    let mut connection = store::connect_to_write(path).map_err(|failure| (failure, 0))?;
+    fill_head(&mut connection, header).map_err(|failure| {
+        // SAFETY: the handle belongs to an open connection of this function, and the call only reads a number from it.
+        (failure, unsafe { rusqlite::ffi::sqlite3_system_errno(connection.handle()) })
+    })?;
+    connection.close().map_err(|(_, error)| (Failure::Sql(error), 0))
+}
+
+fn fill_head(connection: &mut Connection, header: &Header) -> std::result::Result<(), Failure> {
     // Nobody else knows the file: a journal beside it would only be one more thing that a kill leaves.
     connection.pragma_update(None, "journal_mode", "MEMORY")?;
     let transaction = connection.transaction()?;
@@ -184,5 +194,5 @@ fn write_head(path: &Path, header: &Header) -> std::result::Result<(), Failure> 
         .collect();
     rows::insert(&transaction, [], variables.iter().map(|row| ([], row)))?;
     transaction.commit()?;
-    connection.close().map_err(|(_, error)| Failure::Sql(error))
+    Ok(())
 }
