@@ -257,11 +257,6 @@ fn a_file_that_reaches_its_limit_is_an_error_that_names_it() {
     whole(limited(&scratch, 8, &["record", "-o", "new.thaw", "--state", "hot", "--", "/bin/true"]), "new.thaw");
     let thaw = env!("CARGO_BIN_EXE_thaw");
     whole(limited(&scratch, 64, &["elf", "pack", thaw, "-o", "packed"]), "packed");
-    // A recording keeps the runs that fit.
-    let runs = ["record", "-q", "-o", "long.thaw", "--state", "hot", "--runs", "3000", "--", "/bin/true"];
-    limited(&scratch, 400, &runs).exits(3).complains("long.thaw");
-    scratch.thaw(["report", "long.thaw"]).exits(0).says("the recording was interrupted");
-    scratch.nothing_left();
     // The limit is for the program too, and its signal is as it was.
     let said =
         limited(&scratch, 4000, &["heap", "run", "-o", "x.heap", "--", "sh", "-c", "grep SigIgn /proc/$$/status"]);
