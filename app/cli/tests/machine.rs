@@ -265,7 +265,7 @@ fn the_first_requests_to_a_limited_disk_come_at_its_rate() {
         .skip(1)
         .map(|line| line.split_whitespace().map(|word| word.replace(',', "").parse().unwrap()).collect())
         .collect();
-    assert!(rows.len() >= 3, "{table}{}", said.framed());
+    assert!(rows.len() >= 2, "{table}{}", said.framed());
     for row in rows {
         assert!(row[2] > 60, "every file is a request: {table}");
         // 30 in 0.3 s at 100 a second; the kernel's slices are not all equally long.
