@@ -3,7 +3,7 @@
 use crate::output;
 use crate::text::progress::{elapsed, step};
 use bench::conduct::{Progress as Now, Step};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use model::RunKind;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -135,7 +135,13 @@ fn bar(target: ProgressDrawTarget) -> ProgressBar {
 /// From the first count on there is a bar.
 fn count(bar: &ProgressBar, done: u64, of: u64) {
     if bar.length().is_none() {
-        bar.set_style(style("{bar:24} {pos}/{len}  {elapsed}  {wide_msg}"));
+        // Before something is done, nothing says how long the rest takes.
+        let left = |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+            if state.pos() > 0 && Some(state.pos()) < state.len() {
+                let _ = write!(out, ", {} left", elapsed(state.eta()));
+            }
+        };
+        bar.set_style(style("{bar:24} {pos}/{len}  {elapsed}{left}  {wide_msg}").with_key("left", left));
     }
     bar.set_length(of);
     bar.set_position(done);
@@ -201,11 +207,17 @@ mod tests {
         let noted = std::mem::take(&mut *paper.0.lock().unwrap());
         assert!(noted.contains("2 processes: PSS 4 MB, 7 s"), "{noted:?}");
         assert!(!noted.contains("0/0") && !noted.contains('░'), "{noted:?}");
+        progress.files(0, 12, "found");
+        let begun = std::mem::take(&mut *paper.0.lock().unwrap());
+        assert!(begun.contains("0/12") && !begun.contains("left"), "{begun:?}");
         progress.files(3, 12, "read");
         progress.note("storing", Duration::ZERO);
         let counted = std::mem::take(&mut *paper.0.lock().unwrap());
         assert!(
-            counted.contains("3/12") && counted.contains("files read") && counted.contains("storing"),
+            counted.contains("3/12")
+                && counted.contains(" left")
+                && counted.contains("files read")
+                && counted.contains("storing"),
             "{counted:?}"
         );
     }

@@ -1,7 +1,9 @@
-//! Aligned tables: numbers to the right, words to the left, one elastic column that is shortened where the page is narrow.
+//! Aligned tables: numbers to the right, words to the left, one elastic column that is shortened where the page is narrow. Where that is not enough, a row
+//! goes on in further lines.
 
 use super::width::{columns, cut, shorten};
 use super::{DIM, RESET};
+use std::ops::Range;
 
 /// Between two columns.
 const GAP: &str = "  ";
@@ -73,20 +75,29 @@ impl Table {
             widths[elastic] = widths[elastic].saturating_sub(excess).max(12).min(widths[elastic]);
         }
         let head: Vec<String> = self.head.iter().map(|(name, _)| name.clone()).collect();
+        let parts = parts(&widths, page);
         let mut out = String::new();
         if head.iter().any(|name| !name.is_empty()) {
-            out.push_str(&format!("{DIM}{}{RESET}\n", self.line(&head, &widths)));
+            for part in &parts {
+                out.push_str(&format!("{DIM}{}{RESET}\n", self.line(&head, &widths, part)));
+            }
         }
         for row in &self.rows {
-            out.push_str(&self.line(row, &widths));
-            out.push('\n');
+            for part in &parts {
+                out.push_str(&self.line(row, &widths, part));
+                out.push('\n');
+            }
         }
         out
     }
 
-    fn line(&self, cells: &[String], widths: &[usize]) -> String {
+    /// A part of a row; those behind the first are indented.
+    fn line(&self, cells: &[String], widths: &[usize], part: &Range<usize>) -> String {
         let mut line = String::new();
         for (index, ((cell, width), (_, align))) in cells.iter().zip(widths).zip(&self.head).enumerate() {
+            if !part.contains(&index) {
+                continue;
+            }
             if index > 0 {
                 line.push_str(GAP);
             }
@@ -103,6 +114,24 @@ impl Table {
         }
         line.trim_end().to_owned()
     }
+}
+
+/// The columns of each line of a row: all, if they fit; else as many as do, at least one.
+fn parts(widths: &[usize], page: usize) -> Vec<Range<usize>> {
+    let mut parts: Vec<Range<usize>> = Vec::new();
+    let mut used = 0;
+    for (index, width) in widths.iter().enumerate() {
+        let wanted = width + if index == 0 { 0 } else { GAP.len() };
+        match parts.last_mut() {
+            Some(part) if used + wanted <= page => part.end = index + 1,
+            _ => {
+                parts.push(index..index + 1);
+                used = 0;
+            }
+        }
+        used += wanted;
+    }
+    parts
 }
 
 #[cfg(test)]
@@ -126,6 +155,16 @@ mod tests {
         let mut table = Table::new([("n", Align::Right), ("path", Align::Elastic)]);
         table.row(["1", "/usr/lib/firefox-esr/libxul.so"]);
         assert_eq!(plain(&table.text(19)), "n  path\n1  /usr/…/libxul.so\n");
+    }
+
+    #[test]
+    fn a_row_that_is_too_wide_goes_on_below() {
+        let mut table = Table::new([("bytes", Align::Right), ("blocks", Align::Right), ("program", Align::Elastic)]);
+        table.row(["1", "123,456", "/usr/lib/firefox-esr/firefox-esr"]);
+        let text = plain(&table.text(16));
+        assert_eq!(text, "bytes   blocks\n  program\n    1  123,456\n  /usr…fox-esr\n");
+        assert!(text.lines().all(|line| columns(line) <= 16));
+        assert_eq!(table.text(60).lines().count(), 2);
     }
 
     #[test]
