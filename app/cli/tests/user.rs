@@ -82,7 +82,7 @@ fn under_sudo_a_program_runs_as_who_called_and_so_are_its_files() {
     assert!(said.contains("Uid: 0 0 0 0") && said.contains(scratch.path("config").to_str().unwrap()), "{said}");
     let notes = scratch.thaw(["compare", "a.thaw", "b.thaw"]);
     let notes = format!("{}{}", notes.out(), notes.err()).replace('\n', " ");
-    assert!(notes.contains("ran as user nobody before and as user root after"), "{notes}");
+    assert!(notes.contains("the user differs: nobody before, root after"), "{notes}");
 }
 
 #[test]
