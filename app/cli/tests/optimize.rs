@@ -266,7 +266,7 @@ fn what_several_starts_needed_is_counted_once_and_as_the_preload_plan_has_it() {
     let plan = scratch.thaw(["optimize", "twice.thaw", "--plan", "--json"]).exits(0).json();
     let made = scratch.thaw(["preload", "make", "twice.thaw", "-o", "x.preload", "--json"]).exits(0).json();
     assert_eq!((&made["needed"], &made["files"], &made["starts"]), (&json!(3 * 4096), &json!(1), &json!(2)));
-    let text = scratch.thaw(["preload", "make", "twice.thaw", "-o", "x.preload"]).exits(0);
+    let text = scratch.thaw(["preload", "make", "twice.thaw", "-o", "y.preload"]).exits(0);
     text.says("by 2 recorded starts");
     let tried = plan["tried"].as_array().unwrap().iter().find(|tried| tried["set"] == json!(["preload"])).unwrap();
     assert_eq!(
