@@ -387,13 +387,22 @@ fn the_loader_that_will_run_a_file_decides() {
     scratch.thaw(["elf", "pack", "program", "-o", "init", "--backend", "init"]).exits(0);
     assert!(runs("init"));
     // What runs elsewhere is judged by what is there.
-    let said = scratch.thaw(["elf", "pack", "program", "-o", "packed", "--for", "musl:1.2.4"]).exits(0);
+    let said = scratch.thaw(["elf", "pack", "program", "-o", "packed", "--force", "--for", "musl:1.2.4"]).exits(0);
     said.says("older than 1.2.4");
     assert!(!runs("packed"), "this test's musl does not apply DT_RELR");
-    scratch.thaw(["elf", "pack", "program", "-o", "packed", "--for", "any"]).exits(0);
-    scratch.thaw(["elf", "pack", "program", "-o", "packed", "--for", "musl:1.2.3"]).exits(1).says("musl 1.2.3");
-    scratch.thaw(["elf", "pack", "program", "-o", "packed", "--for", "glibc:2.36"]).exits(1).says("(unknown-loader)");
-    scratch.thaw(["elf", "pack", "program", "-o", "packed", "--for", "uclibc"]).exits(2).complains("musl:VERSION");
+    scratch.thaw(["elf", "pack", "program", "-o", "packed", "--force", "--for", "any"]).exits(0);
+    scratch
+        .thaw(["elf", "pack", "program", "-o", "packed", "--force", "--for", "musl:1.2.3"])
+        .exits(1)
+        .says("musl 1.2.3");
+    scratch
+        .thaw(["elf", "pack", "program", "-o", "packed", "--force", "--for", "glibc:2.36"])
+        .exits(1)
+        .says("(unknown-loader)");
+    scratch
+        .thaw(["elf", "pack", "program", "-o", "packed", "--force", "--for", "uclibc"])
+        .exits(2)
+        .complains("musl:VERSION");
     // In a root, links stay below it.
     let root = |version: &str| {
         scratch.write("root/usr/lib/libc.so", format!("musl libc (x86_64)\0{version}\0"));
@@ -402,7 +411,7 @@ fn the_loader_that_will_run_a_file_decides() {
         let _ = std::fs::remove_file(&link);
         std::os::unix::fs::symlink("/usr/lib/libc.so", link).unwrap();
     };
-    let pack = || scratch.thaw(["elf", "pack", "program", "-o", "packed", "--root", "root"]);
+    let pack = || scratch.thaw(["elf", "pack", "program", "-o", "packed", "--force", "--root", "root"]);
     root("1.2.5");
     pack().exits(0);
     root("1.1.24");
@@ -423,7 +432,7 @@ fn a_glibc_without_packed_relocations_is_refused_for_copies_too() {
     }
     let loader = elf::interpreter(&std::fs::read(scratch.path("program")).unwrap()).unwrap();
     let loader = format!("root{}", loader.display());
-    let pack = || scratch.thaw(["elf", "pack", "program", "-o", "packed", "--root", "root"]);
+    let pack = || scratch.thaw(["elf", "pack", "program", "-o", "packed", "--force", "--root", "root"]);
     scratch.write(&loader, "GLIBC_2.2.5\0ld.so (GNU libc) stable release version 2.31.\n");
     pack().exits(1).says("glibc 2.31").says("(old-loader)");
     scratch.write(&loader, "GLIBC_2.2.5\0GLIBC_ABI_DT_RELR\0stable release version 2.36.\n");
@@ -433,7 +442,10 @@ fn a_glibc_without_packed_relocations_is_refused_for_copies_too() {
     // Where it is not there, the version need keeps an older one from running the file.
     std::fs::remove_file(scratch.path(&loader)).unwrap();
     pack().exits(0);
-    scratch.thaw(["elf", "pack", "program", "-o", "packed", "--for", "glibc:2.35"]).exits(1).says("glibc 2.35");
+    scratch
+        .thaw(["elf", "pack", "program", "-o", "packed", "--force", "--for", "glibc:2.35"])
+        .exits(1)
+        .says("glibc 2.35");
 }
 
 #[test]
