@@ -3,16 +3,20 @@
 //! JSON has base units (seconds, bytes) whatever the screen shows, and a `schema` field; a field is never renamed or
 //! given another meaning under the same schema.
 
+use crate::next::{self, Next};
 use crate::plan::Asked;
-use crate::text;
+use crate::{rundir, text};
 use bench::analyze::{Input, Options};
+use bench::compare::{is_momentary, is_read_ahead};
+use bench::gate::{Baseline, Identity};
 use model::{
     CacheState, Milestone, Nanos, Result, RunId, RunKind, RunRow, TouchEngine, TraceRows, Warning, WarningKind, shown,
 };
-use recording::{Binary, Fact, Reader};
+use recording::{Binary, Fact, Reader, Starts};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 /// `thaw.report/1`: the answer of one recording.
 #[derive(Debug, Serialize)]
@@ -35,8 +39,10 @@ pub struct ReportDocument {
     pub facts: BTreeMap<String, BTreeMap<String, String>>,
     /// The binaries that ran.
     pub binaries: Vec<BinaryDocument>,
-    /// All doubts.
+    /// What makes the figures less certain.
     pub warnings: Vec<Warning>,
+    /// What to type next.
+    pub next: Vec<Next>,
     /// Every run, counted or not: for CSV. JSON has the counted ones in `statistics.cells[].samples`.
     #[serde(skip)]
     pub runs: Vec<(RunRow, Vec<Milestone>)>,
@@ -165,15 +171,39 @@ impl Loaded {
         self.runs.iter().map(|(row, _)| row).filter(|row| row.kind == RunKind::Trace && row.accepted)
     }
 
+    /// Which start tells what.
+    ///
+    /// # Errors
+    /// As [`Reader::trace_runs`].
+    pub fn starts(&self, reader: &Reader) -> Result<Starts> {
+        Ok(Starts::among(self.runs.iter().map(|(row, _)| row.clone()), &reader.trace_runs()?))
+    }
+
+    /// What the gate knows of it.
+    pub fn baseline(&self) -> Baseline {
+        Baseline::of(&self.input(), self.identity())
+    }
+
+    fn identity(&self) -> Identity {
+        let machine = self.flat_facts.iter().filter(|(name, _)| !is_momentary(name) && !is_read_ahead(name));
+        let read_ahead = self.flat_facts.iter().filter(|(name, _)| is_read_ahead(name));
+        let words = |variant: &VariantDocument| variant.argv.iter().map(|word| rundir::without_number(word)).collect();
+        Identity {
+            programs: (0..).zip(&self.variants).map(|(index, variant)| (index, words(variant))).collect(),
+            setup: self.asked.setup().into_iter().chain(read_ahead.cloned()).collect(),
+            machine: machine.cloned().collect(),
+        }
+    }
+
     /// As the analysis wants it.
     pub fn input(&self) -> Input<'_> {
         let options = Options {
-            seed: self.source.seed,
             runs: self.asked.runs,
             precision: self.asked.precision,
             budget_s: self.asked.budget_s,
             same_program: self.asked.aa,
             restores: !self.asked.restore.is_empty(),
+            user: self.asked.user.clone(),
             steady_cpu: self.asked.steady_cpu,
             throttled: self.asked.throttle_iops.is_some() || self.asked.throttle_bps.is_some(),
         };
@@ -186,7 +216,16 @@ impl Loaded {
 /// # Errors
 /// What [`Reader`] says.
 pub fn report(path: &Path) -> Result<ReportDocument> {
+    report_within(path, None)
+}
+
+/// The same, if reading takes no longer than this.
+///
+/// # Errors
+/// As [`report`]; the time is over.
+pub fn report_within(path: &Path, time: Option<Duration>) -> Result<ReportDocument> {
     let reader = Reader::open(path)?;
+    reader.give_up_after(time);
     let loaded = Loaded::of(path, &reader)?;
     let statistics = bench::analyze::analyze(&loaded.input());
     let traces = traces(&reader, &loaded)?;
@@ -194,8 +233,9 @@ pub fn report(path: &Path) -> Result<ReportDocument> {
     let facts = nested(&loaded.facts);
     let disk = simulated_disk(&facts);
     let answer = text::answer::sentences(&statistics, &traces, disk.as_deref());
-    Ok(ReportDocument {
+    let mut document = ReportDocument {
         schema: "thaw.report/1",
+        next: Vec::new(),
         answer,
         statistics,
         traces,
@@ -206,7 +246,9 @@ pub fn report(path: &Path) -> Result<ReportDocument> {
         asked: loaded.asked,
         variants: loaded.variants,
         runs: loaded.runs,
-    })
+    };
+    document.next = next::after(&document);
+    Ok(document)
 }
 
 /// `laptop2010 (laptop disk of 2010: ...)`, if the recording was made on a simulated disk.
@@ -217,21 +259,24 @@ fn simulated_disk(facts: &BTreeMap<String, BTreeMap<String, String>>) -> Option<
     Some(format!("{} ({}){quick}", fact("name"), fact("title")))
 }
 
-/// One trace of each variant: the first one that counts.
+/// One trace of each variant: of its slowest timed state, of which the answer speaks, or else of the coldest traced one.
 fn traces(reader: &Reader, loaded: &Loaded) -> Result<Vec<TraceDocument>> {
-    let traced = reader.trace_runs()?;
+    let starts = loaded.starts(reader)?;
     let mut traces = Vec::new();
-    for (index, variant) in loaded.names.iter().enumerate() {
-        let rows: Vec<&RunRow> = loaded.traced().filter(|row| row.variant as usize == index).collect();
-        let Some(row) = rows.iter().find(|row| traced.contains(&row.id)) else { continue };
+    for (index, variant) in (0..).zip(&loaded.names) {
+        let timed =
+            loaded.runs.iter().map(|(row, _)| row).filter(|row| row.variant == index && row.kind == RunKind::Timed);
+        let slowest = timed.filter(|row| row.accepted).map(|row| row.state).max();
+        let of_slowest = slowest.and_then(|state| starts.median(index, state));
+        let Some(row) = of_slowest.or_else(|| starts.coldest(index)) else { continue };
         let trace = reader.trace(row.id)?;
         traces.push(TraceDocument {
             run: row.id,
             variant: variant.clone(),
             state: row.state,
             wall_s: row.wall_ns.map(|wall| wall.seconds()),
-            traced_runs: rows.len(),
-            report: match needed(reader, loaded, &traced, index)? {
+            traced_runs: loaded.traced().filter(|traced| traced.variant == index).count(),
+            report: match needed(reader, &starts, index)? {
                 Some(touched) => io::report_with_needed(&trace, &touched),
                 None => io::report(&trace),
             },
@@ -258,10 +303,11 @@ pub fn length(trace: &TraceRows, row: &RunRow) -> Nanos {
 }
 
 /// The run without read-ahead of a variant: the last one, so that a better one can be added.
-fn needed(reader: &Reader, loaded: &Loaded, traced: &[RunId], variant: usize) -> Result<Option<TraceRows>> {
-    let of_variant = |row: &&RunRow| row.variant as usize == variant && row.kind == RunKind::Touch && row.accepted;
-    let runs = loaded.runs.iter().map(|(row, _)| row).filter(of_variant).filter(|row| traced.contains(&row.id));
-    for run in runs.rev() {
+///
+/// # Errors
+/// A damaged trace.
+pub fn needed(reader: &Reader, starts: &Starts, variant: u32) -> Result<Option<TraceRows>> {
+    for run in starts.watched(variant).rev() {
         let rows = reader.trace(run.id)?;
         if rows.touches.iter().any(|touch| touch.engine == TouchEngine::Page) {
             return Ok(Some(rows));

@@ -1,4 +1,5 @@
-//! The answer for other programs: JSON as hyperfine writes it with more arrays, CSV with a line per run, Markdown.
+//! The answer for other programs: JSON as hyperfine writes it with more arrays, CSV with a line per run,
+//! tables in Markdown, AsciiDoc and Org mode.
 //!
 //! Made from the report document; nothing is computed in here.
 
@@ -6,36 +7,52 @@ use crate::args::record::ExportArgs;
 use crate::document::ReportDocument;
 use crate::text::compare::markdown_cell;
 use crate::text::query::csv_line;
-use crate::text::units;
+use crate::text::{harmless, units};
 use bench::report::{Cell, Sample};
 use model::{Bytes, Error, Exit, Milestone, Result, RunRow};
+use os::replace::{Existing, Rights};
 use serde_json::{Value, json};
 use std::path::Path;
+
+/// Whether the files that are asked for can be written: found out before the program is measured, not after.
+///
+/// # Errors
+/// One is there and may not be replaced.
+pub fn check(wanted: &ExportArgs, existing: Existing) -> Result<()> {
+    let ExportArgs { export_json, export_csv, export_markdown, export_asciidoc, export_orgmode, .. } = wanted;
+    let paths = [export_json, export_csv, export_markdown, export_asciidoc, export_orgmode];
+    let files = paths.into_iter().flatten().filter(|path| !os::replace::is_sent_to(path));
+    files.into_iter().try_for_each(|path| os::replace::check(path, existing))
+}
 
 /// Writes the files that were asked for.
 ///
 /// # Errors
 /// A file that cannot be written; the hint says how to write it later.
-pub fn write(document: &ReportDocument, wanted: &ExportArgs) -> Result<()> {
+pub fn write(document: &ReportDocument, wanted: &ExportArgs, existing: Existing) -> Result<()> {
     if let Some(path) = &wanted.export_json {
         let text = serde_json::to_string_pretty(&hyperfine(document)).map_err(|error| Error::bug(error.to_string()))?;
-        put(path, &format!("{text}\n"), document)?;
+        put(path, &format!("{text}\n"), document, existing)?;
     }
     if let Some(path) = &wanted.export_csv {
-        put(path, &csv(&document.runs, document), document)?;
+        put(path, &csv(&document.runs, document), document, existing)?;
     }
-    if let Some(path) = &wanted.export_markdown {
-        put(path, &markdown(document), document)?;
+    let forms: [fn(&[Row]) -> String; 3] = [markdown, asciidoc, orgmode];
+    for (path, form) in
+        [&wanted.export_markdown, &wanted.export_asciidoc, &wanted.export_orgmode].into_iter().zip(forms)
+    {
+        if let Some(path) = path {
+            put(path, &form(&rows(document, wanted.reference.as_deref())?), document, existing)?;
+        }
     }
     Ok(())
 }
 
-fn put(path: &Path, text: &str, document: &ReportDocument) -> Result<()> {
-    std::fs::write(path, text).map_err(|error| {
-        Error::on(Exit::Machine, "cannot write the export", path).because(error).hint(format!(
-            "the recording is safe: `thaw report {} --export-...` writes it again",
-            document.recording.file
-        ))
+fn put(path: &Path, text: &str, document: &ReportDocument, existing: Existing) -> Result<()> {
+    os::replace::write_or_send(path, text.as_bytes(), Rights::Usual, existing).map_err(|error| {
+        let again = format!("the recording is safe: `thaw report {} --export-...` writes it", document.recording.file);
+        let hint = error.hint.as_ref().map_or(again.clone(), |hint| format!("{hint}; {again}"));
+        error.hint(hint)
     })
 }
 
@@ -163,24 +180,94 @@ fn csv_cells(run: &RunRow, variant: &str) -> Vec<String> {
     ]
 }
 
+/// Heads of the columns of a table for people.
+const COLUMNS: [&str; 12] = [
+    "Program",
+    "State",
+    "Runs",
+    "Median [95 %]",
+    "Mean [95 %]",
+    "Min",
+    "Max",
+    "User",
+    "System",
+    "Read",
+    "Requests",
+    "Relative [95 %]",
+];
+/// So many of them, from the left, are words.
+const WORDS: usize = 2;
+
+/// The cells of a line of such a table.
+type Row = [String; COLUMNS.len()];
+
+/// The lines of the table, as text without markup.
+///
+/// # Errors
+/// The reference is no variant.
+fn rows(document: &ReportDocument, reference: Option<&str>) -> Result<Vec<Row>> {
+    let cells = &document.statistics.cells;
+    if let Some(name) = reference.filter(|name| !cells.iter().any(|cell| cell.variant_name == *name)) {
+        let names: Vec<&str> = document.variants.iter().map(|variant| variant.name.as_str()).collect();
+        return Err(Error::new(Exit::Usage, "there is no variant", name)
+            .hint(format!("--reference names one of: {}", names.join(", "))));
+    }
+    let unknown = || "?".to_owned();
+    let relative = bench::analyze::relative(cells, reference);
+    Ok(cells
+        .iter()
+        .zip(relative)
+        .map(|(cell, ratio)| {
+            [
+                harmless(&cell.variant_name),
+                cell.state.to_string(),
+                cell.runs.to_string(),
+                units::estimate_s(&cell.median_s),
+                units::estimate_s(&cell.mean_s),
+                units::seconds(cell.min_s),
+                units::seconds(cell.max_s),
+                units::seconds(cell.user_s.value),
+                units::seconds(cell.system_s.value),
+                cell.read_bytes.map_or_else(unknown, units::bytes_f),
+                cell.read_requests.map_or_else(unknown, units::count_f),
+                ratio.map_or_else(unknown, |ratio| {
+                    let (value, interval) = units::ratio(&ratio);
+                    format!("{value} {interval}").trim_end().to_owned()
+                }),
+            ]
+        })
+        .collect())
+}
+
 /// A table for a README or a CI summary.
-pub fn markdown(document: &ReportDocument) -> String {
-    let mut out = String::from(
-        "| Program | State | Runs | Median [95 %] | Mean [95 %] | User | System | Read | Requests |\n|:---|:---|---:|---:|---:|---:|---:|---:|---:|\n",
-    );
-    for cell in &document.statistics.cells {
-        out.push_str(&format!(
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n",
-            markdown_cell(&cell.variant_name),
-            cell.state,
-            cell.runs,
-            units::estimate_s(&cell.median_s),
-            units::estimate_s(&cell.mean_s),
-            units::seconds(cell.user_s.value),
-            units::seconds(cell.system_s.value),
-            cell.read_bytes.map(units::bytes_f).unwrap_or_else(|| "?".into()),
-            cell.read_requests.map(units::count_f).unwrap_or_else(|| "?".into()),
-        ));
+fn markdown(rows: &[Row]) -> String {
+    let rule: Vec<&str> = (0..COLUMNS.len()).map(|at| if at < WORDS { ":---" } else { "---:" }).collect();
+    let mut out = format!("| {} |\n|{}|\n", COLUMNS.join(" | "), rule.join("|"));
+    for row in rows {
+        out.push_str(&format!("| {} |\n", row.each_ref().map(|cell| markdown_cell(cell)).join(" | ")));
     }
     out
+}
+
+/// The same table in AsciiDoc.
+fn asciidoc(rows: &[Row]) -> String {
+    let columns: Vec<&str> = (0..COLUMNS.len()).map(|at| if at < WORDS { "<" } else { ">" }).collect();
+    let line = |cells: &[String]| {
+        let cells = cells.iter().map(|cell| format!("| {}\n", cell.replace('|', "\\|")));
+        cells.collect::<String>()
+    };
+    let head = line(&COLUMNS.map(str::to_owned));
+    let body: Vec<String> = rows.iter().map(|row| line(row)).collect();
+    format!("[cols=\"{}\", options=\"header\"]\n|===\n{head}\n{}|===\n", columns.join(","), body.join("\n"))
+}
+
+/// The same table for Org mode, whose cells cannot hold a bar but by its entity.
+fn orgmode(rows: &[Row]) -> String {
+    let line = |cells: &[String]| {
+        let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\vert{}")).collect();
+        format!("| {} |\n", cells.join(" | "))
+    };
+    let rule = format!("|{}|\n", vec!["--"; COLUMNS.len()].join("+"));
+    let body: String = rows.iter().map(|row| line(row)).collect();
+    format!("{}{rule}{body}", line(&COLUMNS.map(str::to_owned)))
 }

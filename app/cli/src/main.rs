@@ -8,8 +8,8 @@ mod document;
 mod export;
 mod facts;
 mod meant;
+mod next;
 mod output;
-mod ownership;
 mod parameters;
 mod plan;
 mod preset;
@@ -24,6 +24,7 @@ use clap::Parser;
 use clap::error::ErrorKind;
 use model::{Exit, Result};
 use std::process::ExitCode;
+use text::errors::Detail;
 
 fn main() -> ExitCode {
     if let Some(args) = args::preload::quick(std::env::args_os()) {
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         Err(error) => return wrong_arguments(&error),
     };
     output::set_color(args.color);
+    text::errors::set_detail(if args.verbose { Detail::Whole } else { Detail::Folded });
     std::panic::set_hook(Box::new(|panic| output::complain(&text::errors::bug(&panic.to_string()))));
     // Unwinding lets the guards give the machine back before the end.
     match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(args))) {
@@ -62,8 +64,8 @@ fn run(args: Args) -> Result<Exit> {
         Verb::Record(typed) => verbs::record::run(plan::record(*typed)?, args.quiet),
         Verb::Report(typed) => verbs::report::run(&typed),
         Verb::View(typed) => verbs::view::run(&typed),
-        Verb::Compare(typed) => verbs::compare::compare(&typed),
-        Verb::Gate(typed) => verbs::compare::gate(&typed),
+        Verb::Compare(typed) => verbs::compare::run(&typed),
+        Verb::Gate(typed) => verbs::gate::run(&typed, args.quiet),
         Verb::Touch(typed) => verbs::touch::run(*typed, args.quiet),
         Verb::Order(typed) => verbs::touch::order::run(&typed),
         Verb::Heap(typed) => verbs::heap::run(&typed, args.quiet),

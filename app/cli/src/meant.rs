@@ -17,7 +17,10 @@ struct Readers {
 fn readers(kind: Kind) -> Readers {
     let (verbs, what, look): (&[&str], _, _) = match kind {
         Kind::Recording => (
-            &["record", "report", "view", "compare", "gate", "io", "query", "preload", "optimize", "touch", "order"],
+            &[
+                "record", "report", "view", "compare", "gate", "io", "query", "preload", "optimize", "touch", "order",
+                "archive",
+            ],
             "a recording of starts",
             "thaw report",
         ),

@@ -3,8 +3,10 @@
 use crate::args::Color;
 use crate::text::Page;
 use model::{Error, Exit, Result};
+use os::replace::{Existing, Rights};
 use serde::Serialize;
 use std::io::{self, Write};
+use std::path::Path;
 
 /// Decides on colours for the whole process; `auto` obeys NO_COLOR, CLICOLOR and CLICOLOR_FORCE.
 pub fn set_color(color: Color) {
@@ -64,6 +66,14 @@ pub fn bytes(bytes: &[u8]) -> Result<()> {
 pub fn stream(make: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let mut stdout = io::BufWriter::with_capacity(64 << 10, io::stdout().lock());
     quiet_pipe(make(&mut stdout).and_then(|()| stdout.flush()))
+}
+
+/// Writes a file that the user named, as any program makes a file.
+///
+/// # Errors
+/// See [`os::replace::write_whole`].
+pub fn file(path: &Path, bytes: &[u8], existing: Existing) -> Result<()> {
+    os::replace::write_whole(path, bytes, Rights::Usual, existing)
 }
 
 /// Prints to stderr; if that does not work there is nobody to tell.

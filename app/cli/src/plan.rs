@@ -15,10 +15,12 @@ use bench::schedule::Plan as Schedule;
 use disk::preset::{Preset as Disk, Presets};
 use disk::simulated::{Image, Pace};
 use io::EngineChoice;
-use model::{Bytes, CacheState, Error, Exit, PAGE, Result, shown};
+use model::{Bytes, CacheState, Error, Exit, OwnerRule, PAGE, Result, Warning, WarningKind, shown};
 use os::cgroup::Throttle;
+use os::user::Account;
 use recording::Replace;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -42,7 +44,7 @@ pub struct RecordPlan {
     /// The programs; {profile}, {tmp} and {home} are not filled in yet.
     pub programs: Vec<Program>,
     /// Directories of the preset that belong to the program, placeholders unfilled.
-    pub own: Vec<OsString>,
+    pub own: Vec<(OsString, OwnerRule)>,
     /// A placeholder asks for directories that thaw makes.
     pub needs_run_dir: bool,
     /// What is run, in which order.
@@ -57,6 +59,10 @@ pub struct RecordPlan {
     pub needed: Needed,
     /// For the recording: decides what the report says later.
     pub asked: Asked,
+    /// Whom the programs run as; `None`: as thaw.
+    pub user: Option<Account>,
+    /// What is to be said of that.
+    pub warnings: Vec<Warning>,
     /// Print JSON.
     pub json: bool,
     /// Files to write beside the recording.
@@ -122,6 +128,34 @@ pub struct Asked {
     pub trace_runs: u32,
     /// `--pty`
     pub pty: bool,
+    /// Name of the user as whom the programs ran.
+    pub user: Option<String>,
+}
+
+/// Fields of [`Asked`] that change how much is known, not what is measured.
+const ABOUT_EFFORT: [&str; 8] =
+    ["runs", "precision", "budget_s", "timeout_s", "grace_s", "engine", "trace_runs", "needed"];
+
+impl Asked {
+    /// What changes the meaning of a figure, by name. All fields but those about effort, so that one that is added
+    /// later is looked at too; `aa` and the order of states change nothing.
+    pub fn setup(&self) -> BTreeMap<String, String> {
+        let mut asked = self.clone();
+        asked.states.sort();
+        asked.aa = false;
+        let fields = match serde_json::to_value(asked) {
+            Ok(serde_json::Value::Object(fields)) => fields,
+            _ => unreachable!("a structure of plain fields is a JSON object"),
+        };
+        fields
+            .into_iter()
+            .filter(|(name, value)| !ABOUT_EFFORT.contains(&name.as_str()) && !value.is_null())
+            .map(|(name, value)| match value {
+                serde_json::Value::String(text) => (name, text),
+                other => (name, other.to_string()),
+            })
+            .collect()
+    }
 }
 
 /// What `record`'s arguments mean.
@@ -129,8 +163,9 @@ pub struct Asked {
 /// # Errors
 /// A command line that makes no sense: no program, unknown preset, unknown probe, a base list that is none.
 pub fn record(args: RecordArgs) -> Result<RecordPlan> {
+    let user = args.run_as.choice().account()?;
     let beacon = args.ready.iter().any(|word| word == "beacon" || word.starts_with("beacon:"));
-    let chosen = choose(&args, beacon)?;
+    let chosen = choose(&args, beacon, user.as_ref())?;
     let ready = readiness(&args.ready, chosen.preset.as_ref())?;
     let restore: Vec<OsString> = args
         .restore
@@ -139,8 +174,9 @@ pub fn record(args: RecordArgs) -> Result<RecordPlan> {
         .chain(chosen.words(|preset| preset.fields.restore.as_ref()))
         .collect();
     let template = Program {
-        env: environment(&args, chosen.preset.as_ref()),
-        cwd: args.cwd.clone(),
+        env: environment(&args, chosen.preset.as_ref(), user.as_ref()),
+        cwd: args.cwd.clone().or_else(|| user.as_ref()?.other_directory()),
+        user: user.as_ref().map(Account::user),
         ready,
         restore: restore.iter().map(PathBuf::from).collect(),
         timeout: positive(args.timeout, "--timeout")?,
@@ -153,15 +189,22 @@ pub fn record(args: RecordArgs) -> Result<RecordPlan> {
     for (name, argv) in commands(&args, &chosen)? {
         programs.push(Program { name, argv, ..template.clone() });
     }
-    let own =
-        chosen.words(|preset| preset.fields.own.as_ref()).chain(chosen.typed_own.iter().map(Into::into)).collect();
+    let own = chosen.words(|preset| preset.fields.own.as_ref()).chain(chosen.typed_own.iter().map(Into::into));
+    let own = args
+        .own
+        .iter()
+        .map(|path| (path.clone().into_os_string(), OwnerRule::Option))
+        .chain(own.map(|word| (word, OwnerRule::Preset)))
+        .collect();
     let words = programs
         .iter()
         .flat_map(|program| program.argv.iter().chain(program.env.iter().filter_map(|(_, value)| value.as_ref())));
     let needs_run_dir = words.chain(&restore).any(|word| rundir::is_needed_by(word));
     let seed = args.seed.unwrap_or_else(seed_of_clock);
     Ok(RecordPlan {
-        asked: asked(&args, chosen.preset.as_ref(), &template),
+        asked: asked(&args, chosen.preset.as_ref(), &template, user.as_ref()),
+        warnings: without_sandbox(&chosen, user.as_ref()).into_iter().collect(),
+        user,
         replace: if args.force { Replace::Recording } else { Replace::Never },
         needs_run_dir,
         own,
@@ -183,6 +226,8 @@ struct Chosen {
     preset: Option<Preset>,
     /// `own` of a preset whose program was typed without `--app`.
     typed_own: Vec<String>,
+    /// Its program has a sandbox that root gives up.
+    gives_up_sandbox: bool,
     /// The first program's name and words; none if only variants are named.
     first: Option<(String, Vec<OsString>)>,
 }
@@ -194,25 +239,37 @@ impl Chosen {
     }
 }
 
-fn choose(args: &RecordArgs, beacon: bool) -> Result<Chosen> {
+fn choose(args: &RecordArgs, beacon: bool, user: Option<&Account>) -> Result<Chosen> {
+    let home = user.map(|user| user.home.as_path());
     if let Some(name) = &args.app {
-        let preset = preset::find(name)?;
-        let root = rustix::process::geteuid().is_root();
+        let preset = preset::find(name, home)?;
+        let root = user.is_none() && rustix::process::geteuid().is_root();
         let mut argv: Vec<OsString> = vec![preset.program()?.into()];
         argv.extend(preset.args(beacon, root).into_iter().map(OsString::from));
         argv.extend(args.command.iter().cloned());
-        return Ok(Chosen { first: Some((name.clone(), argv)), preset: Some(preset), typed_own: Vec::new() });
+        let gives_up_sandbox = preset.fields.args_as_root.is_some();
+        let first = Some((name.clone(), argv));
+        return Ok(Chosen { first, preset: Some(preset), typed_own: Vec::new(), gives_up_sandbox });
     }
     let Some(program) = args.command.first() else {
-        return Ok(Chosen { preset: None, typed_own: Vec::new(), first: None });
+        return Ok(Chosen { preset: None, typed_own: Vec::new(), gives_up_sandbox: false, first: None });
     };
-    let known = preset::of_program(program)?;
+    let known = preset::of_program(program, home)?;
     let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned();
     Ok(Chosen {
         preset: None,
+        gives_up_sandbox: known.as_ref().is_some_and(|preset| preset.fields.args_as_root.is_some()),
         typed_own: known.and_then(|preset| preset.fields.own).unwrap_or_default(),
         first: Some((name, args.command.clone())),
     })
+}
+
+/// A program that root starts without its sandbox is not the one that people use.
+fn without_sandbox(chosen: &Chosen, user: Option<&Account>) -> Option<Warning> {
+    let as_root = user.is_none() && rustix::process::geteuid().is_root();
+    let (name, _) = chosen.first.as_ref().filter(|_| as_root && chosen.gives_up_sandbox)?;
+    let text = format!("{name} runs as root, where it has no sandbox: users' starts differ");
+    Some(Warning::new(WarningKind::Note, text).hint("measure it as a user has it: --user NAME"))
 }
 
 /// Names and words of all variants; names differ.
@@ -254,14 +311,19 @@ fn readiness(typed: &[String], preset: Option<&Preset>) -> Result<Vec<Ready>> {
     Ok(if probes.is_empty() { vec![Ready::Exit] } else { probes })
 }
 
-/// The preset's variables, then those that were typed.
-fn environment(args: &RecordArgs, preset: Option<&Preset>) -> Vec<(OsString, Option<OsString>)> {
+/// The user's variables, the preset's, then those that were typed.
+fn environment(
+    args: &RecordArgs,
+    preset: Option<&Preset>,
+    user: Option<&Account>,
+) -> Vec<(OsString, Option<OsString>)> {
     let of_preset = preset.map(|preset| preset.fields.env.clone()).unwrap_or_default();
-    let mut changes: Vec<(OsString, Option<OsString>)> =
-        of_preset.into_iter().map(|(name, value)| (name.into(), Some(value.into()))).collect();
-    for change in &args.env {
-        changes.retain(|(name, _)| *name != change.name);
-        changes.push((change.name.clone(), change.value.clone()));
+    let mut changes = user.map(Account::environment).unwrap_or_default();
+    let of_preset = of_preset.into_iter().map(|(name, value)| (name.into(), Some(value.into())));
+    let typed = args.env.iter().map(|change| (change.name.clone(), change.value.clone()));
+    for (name, value) in of_preset.chain(typed) {
+        changes.retain(|(other, _)| *other != name);
+        changes.push((name, value));
     }
     changes
 }
@@ -369,7 +431,7 @@ fn engine(engine: Engine) -> EngineChoice {
     }
 }
 
-fn asked(args: &RecordArgs, preset: Option<&Preset>, template: &Program) -> Asked {
+fn asked(args: &RecordArgs, preset: Option<&Preset>, template: &Program, user: Option<&Account>) -> Asked {
     Asked {
         app: preset.map(|preset| preset.name.clone()),
         states: args.state.0.clone(),
@@ -395,6 +457,7 @@ fn asked(args: &RecordArgs, preset: Option<&Preset>, template: &Program) -> Aske
         engine: format!("{:?}", args.engine).to_lowercase(),
         trace_runs: args.trace_runs,
         pty: args.pty,
+        user: Some(user.map_or_else(os::user::own_name, |user| user.name.clone())),
     }
 }
 
@@ -430,7 +493,7 @@ mod tests {
         assert_eq!(program.argv.last().unwrap(), "https://example.org");
         assert!(program.env.contains(&("MOZ_HEADLESS".into(), Some("0".into()))), "what is typed wins");
         assert!(plan.needs_run_dir);
-        assert!(plan.own.contains(&OsString::from("/usr/lib/firefox-esr")));
+        assert!(plan.own.contains(&("/usr/lib/firefox-esr".into(), OwnerRule::Preset)));
         assert_eq!(program.restore.len(), 3);
     }
 
@@ -439,7 +502,7 @@ mod tests {
         let plan = plan(&["--", "/usr/bin/chromium", "about:blank"]).unwrap();
         assert_eq!(plan.programs[0].argv, ["/usr/bin/chromium", "about:blank"]);
         assert_eq!(plan.programs[0].name, "chromium");
-        assert!(plan.own.contains(&OsString::from("/usr/lib/chromium")), "the preset says what is its own");
+        assert!(plan.own.contains(&("/usr/lib/chromium".into(), OwnerRule::Preset)), "the preset says what is its own");
         assert!(!plan.needs_run_dir);
     }
 

@@ -88,26 +88,26 @@ impl Preset {
     }
 }
 
-/// All presets by name.
+/// All presets by name; of the user whose home is named, else of the one who runs thaw.
 ///
 /// # Errors
 /// A file of the user's that is no preset.
-pub fn all() -> Result<Vec<Preset>> {
-    load(&directories())
+pub fn all(home: Option<&Path>) -> Result<Vec<Preset>> {
+    load(&directories(home))
 }
 
 /// The preset of this name.
 ///
 /// # Errors
 /// There is none; the hint names those that there are.
-pub fn find(name: &str) -> Result<Preset> {
-    let presets = all()?;
+pub fn find(name: &str, home: Option<&Path>) -> Result<Preset> {
+    let presets = all(home)?;
     let names: Vec<String> = presets.iter().map(|preset| preset.name.clone()).collect();
     presets.into_iter().find(|preset| preset.name == name).ok_or_else(|| {
         Error::new(Exit::Usage, "no preset of this name", name).hint(format!(
             "there are {}; write your own as {}/{name}.toml",
             names.join(", "),
-            user_directory().display()
+            user_directory(home).display()
         ))
     })
 }
@@ -116,16 +116,19 @@ pub fn find(name: &str) -> Result<Preset> {
 ///
 /// # Errors
 /// As [`all`].
-pub fn of_program(typed: &OsStr) -> Result<Option<Preset>> {
-    Ok(all()?.into_iter().find(|preset| preset.starts(typed)))
+pub fn of_program(typed: &OsStr, home: Option<&Path>) -> Result<Option<Preset>> {
+    Ok(all(home)?.into_iter().find(|preset| preset.starts(typed)))
 }
 
 /// Where users' presets are, the lowest layer first.
-fn directories() -> [PathBuf; 2] {
-    [PathBuf::from("/etc/thaw/apps"), user_directory()]
+fn directories(home: Option<&Path>) -> [PathBuf; 2] {
+    [PathBuf::from("/etc/thaw/apps"), user_directory(home)]
 }
 
-fn user_directory() -> PathBuf {
+fn user_directory(home: Option<&Path>) -> PathBuf {
+    if let Some(home) = home {
+        return home.join(".config/thaw/apps");
+    }
     let config = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_else(|| "/root".into())).join(".config");
     config.unwrap_or_else(home).join("thaw/apps")

@@ -6,6 +6,7 @@
 use crate::shell::replaced;
 use model::{Error, Exit, Result};
 use os::journal::{Entry, Undo, hold};
+use os::user::Account;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,18 @@ pub fn is_needed_by(text: &OsStr) -> bool {
     DIRECTORIES.iter().any(|name| find(bytes, format!("{{{name}}}").as_bytes()).is_some())
 }
 
+/// A word without the number of the run directory in it, which is another one in each recording.
+pub fn without_number(word: &str) -> String {
+    let is_number = |part: &str| {
+        let numbers = part.strip_prefix("thaw-").and_then(|rest| rest.split_once('-'));
+        numbers.is_some_and(|(pid, clock)| {
+            let digits = |text: &str, radix| !text.is_empty() && text.chars().all(|letter| letter.is_digit(radix));
+            digits(pid, 10) && digits(clock, 16)
+        })
+    };
+    word.split('/').map(|part| if is_number(part) { "thaw-N" } else { part }).collect::<Vec<_>>().join("/")
+}
+
 /// The directories; dropping it removes them.
 #[derive(Debug)]
 pub struct RunDir {
@@ -27,18 +40,21 @@ pub struct RunDir {
 }
 
 impl RunDir {
-    /// Makes them below `$THAW_RUN_DIR`, or `/var/tmp`.
+    /// Makes them below `$THAW_RUN_DIR`, or `/var/tmp`; they are the user's whose program will use them.
     ///
     /// # Errors
     /// The directory cannot be written.
-    pub fn create() -> Result<Self> {
+    pub fn create(user: Option<&Account>) -> Result<Self> {
         let path = base().join(format!("thaw-{}-{:x}", std::process::id(), os::spawn::monotonic_ns()));
         let make = || -> Result<()> {
             for name in DIRECTORIES {
                 let directory = path.join(name);
                 std::fs::create_dir_all(&directory).map_err(|error| cannot(&directory).because(error))?;
             }
-            private(&path)
+            private(&path)?;
+            let Some(user) = user else { return Ok(()) };
+            DIRECTORIES.iter().try_for_each(|name| user.take_over(&path.join(name)))?;
+            user.take_over(&path)
         };
         let entry = hold(Undo::RemoveTree { path: path.clone() }, make)?;
         Ok(Self { path, _entry: entry })
@@ -81,6 +97,13 @@ fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_of_two_recordings_are_the_same() {
+        let word = |number: &str| without_number(&format!("--user-data-dir=/var/tmp/thaw-{number}/profile/x"));
+        assert_eq!(word("12-3fa9"), word("4711-aa"));
+        assert_eq!(without_number("/opt/thaw-files/a"), "/opt/thaw-files/a");
+    }
 
     #[test]
     fn placeholders_are_known() {

@@ -231,7 +231,7 @@ fn a_difference_sees_what_changed_and_not_where_lines_went() {
 /// Exports and returns the file.
 pub fn exported(scratch: &Scratch, format: &str, more: &[&str]) -> PathBuf {
     let name = format!("out.{format}");
-    let words = ["heap", "export", "modes.heap", "--format", format, "-o", &name];
+    let words = ["heap", "export", "modes.heap", "--force", "--format", format, "-o", &name];
     scratch.thaw(words.iter().chain(more)).exits(0).says(&name);
     scratch.path(name)
 }

@@ -144,6 +144,6 @@ fn fio_gets_a_log_of_the_requests() {
     assert_eq!(parsed[0].1[1].issue, Nanos(20_000_000));
     scratch.thaw(["io", "replay", "app.thaw", "--fio", "old.iolog", "--fio-version", "2"]).exits(0);
     assert!(std::fs::read_to_string(scratch.path("old.iolog")).unwrap().contains(" wait 20 0\n"));
-    scratch.thaw(["io", "replay", "app.thaw", "--fio", "missing/x"]).exits(3).complains("missing/x");
+    scratch.thaw(["io", "replay", "app.thaw", "--fio", "missing/x"]).exits(2).complains("missing/x");
     scratch.thaw(["io", "replay", "app.thaw", "--fio-version", "2"]).exits(2).complains("--fio");
 }

@@ -12,16 +12,51 @@ pub fn recording(path: &Path, cold_ms: &[u64], hot_ms: &[u64]) {
     with_trace(path, cold_ms, hot_ms, Some(&trace()));
 }
 
+/// What a recording is of, and the cold starts in it.
+pub struct Of<'a> {
+    pub argv: &'a [&'a str],
+    pub plan: serde_json::Value,
+    pub facts: &'a [(&'a str, &'a str, &'a str)],
+    /// Names of the variants with their wall times in milliseconds, block by block.
+    pub cold_ms: &'a [(&'a str, &'a [u64])],
+}
+
+/// Writes a finished recording of it, without a trace.
+pub fn of(path: &Path, of: &Of<'_>) {
+    let mut writer = Writer::create(path, &Header { plan: of.plan.clone(), ..header() }, Replace::Never).unwrap();
+    for (index, (name, times)) in (0..).zip(of.cold_ms) {
+        let argv = of.argv.iter().map(Into::into).collect();
+        writer.add_variant(&Variant { index, name: (*name).into(), argv }).unwrap();
+        for (block, ms) in (0..).zip(*times) {
+            let row = RunRow { variant: index, ..run(CacheState::Cold, block, *ms) };
+            writer.add_run(&row, &milestone(&row), &[]).unwrap();
+        }
+    }
+    let facts: Vec<Fact> = of
+        .facts
+        .iter()
+        .map(|(subject, key, value)| Fact { subject: (*subject).into(), key: (*key).into(), value: (*value).into() })
+        .collect();
+    writer.add_facts(&facts).unwrap();
+    writer.finish().unwrap();
+}
+
 /// The same with another trace, or none.
 pub fn with_trace(path: &Path, cold_ms: &[u64], hot_ms: &[u64], trace: Option<&TraceRows>) {
+    let wall = cold_ms.first().map_or(1000, |ms| ms + 10);
+    let traces: Vec<(u64, &TraceRows)> = trace.into_iter().map(|trace| (wall, trace)).collect();
+    with_traces(path, cold_ms, hot_ms, &traces);
+}
+
+/// The same with several traced cold starts, each with its wall time.
+pub fn with_traces(path: &Path, cold_ms: &[u64], hot_ms: &[u64], traces: &[(u64, &TraceRows)]) {
     let mut writer = Writer::create(path, &header(), Replace::Never).unwrap();
     writer.add_variant(&Variant { index: 0, name: "app".into(), argv: vec!["app".into(), "--fast".into()] }).unwrap();
     let fact =
         |subject: &str, key: &str, value: &str| Fact { subject: subject.into(), key: key.into(), value: value.into() };
     writer.add_facts(&[fact("machine", "kernel", "6.1"), fact("disk:vda", "read_ahead_kb", "128")]).unwrap();
-    let traced =
-        RunRow { kind: RunKind::Trace, ..run(CacheState::Cold, 0, cold_ms.first().map_or(1000, |ms| ms + 10)) };
-    if let Some(trace) = trace {
+    for (wall_ms, trace) in traces {
+        let traced = RunRow { kind: RunKind::Trace, ..run(CacheState::Cold, 0, *wall_ms) };
         let id = writer.add_run(&traced, &milestone(&traced), &[]).unwrap();
         writer.add_trace(id, trace).unwrap();
     }
@@ -89,6 +124,11 @@ fn milestone(row: &RunRow) -> Vec<Milestone> {
 
 /// A trace in which one library costs most: 40 requests of 1 MB, 10 ms each, of which a quarter was asked for.
 pub fn trace() -> TraceRows {
+    trace_of(40)
+}
+
+/// The same with another number of requests.
+pub fn trace_of(requests: u64) -> TraceRows {
     let file = |path: &str, owner| FileRow {
         path: path.into(),
         kind: FileKind::Regular,
@@ -112,7 +152,7 @@ pub fn trace() -> TraceRows {
         }],
         ..TraceRows::default()
     };
-    for index in 0..40_u64 {
+    for index in 0..requests {
         let at_ns = Nanos(index * 20_000_000);
         let offset = FileOffset(index * 1_048_576);
         let pages = |offset, len, cause| FillRow { at_ns, pid: 100, tid: 100, file: FileId(0), offset, len, cause };

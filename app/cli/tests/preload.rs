@@ -60,7 +60,8 @@ fn a_recorded_start_becomes_a_manifest_that_reads_what_it_needs() {
     assert_eq!((&made["schema"], &made["about"]["source"]), (&"thaw.preload-plan/1".into(), &"exact".into()));
     assert!(made["needed"].as_u64().unwrap() >= 2 << 20, "{made:#}");
     assert!(made["bytes"].as_u64() >= made["needed"].as_u64());
-    let text = scratch.thaw(["preload", "make", "thaw.thaw", "-o", "a.preload", "--gap", "0"]).exits(0).out();
+    let text =
+        scratch.thaw(["preload", "make", "thaw.thaw", "-o", "a.preload", "--gap", "0", "--force"]).exits(0).out();
     assert!(text.contains("known exactly"), "{text}");
 
     scratch.thaw(["flush", "app"]).exits(0);

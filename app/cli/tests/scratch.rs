@@ -167,6 +167,11 @@ impl Said {
         Self { output: command.output().unwrap(), words }
     }
 
+    /// The exit code; `None`: a signal ended it.
+    pub fn code(&self) -> Option<i32> {
+        self.output.status.code()
+    }
+
     /// stdout.
     pub fn out(&self) -> String {
         String::from_utf8_lossy(&self.output.stdout).into_owned()

@@ -386,7 +386,7 @@ fn linkers_lay_functions_out_in_the_order_of_the_file() {
     let both = ["first", "second", "third"];
     for (linker, fuse) in [("lld", "lld"), ("gold", "gold"), ("ld", "bfd")] {
         scratch
-            .thaw(["order", "a.thaw", "b.thaw", "--for", linker, "-o", "order"])
+            .thaw(["order", "a.thaw", "b.thaw", "--for", linker, "-o", "order", "--force"])
             .exits(0)
             .says("2 workloads")
             .says(fuse);

@@ -177,21 +177,32 @@ fn the_server_gives_the_page_to_this_machine_until_it_is_interrupted() {
         view::serve("<!doctype html>ä".into(), 0, Open::Nothing, &mut |url| send.send(url.to_owned()).unwrap())
     });
     let url = receive.recv().unwrap();
-    let address = url.strip_prefix("http://").unwrap().strip_suffix('/').unwrap().to_owned();
+    let (address, target) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    let address = address.to_owned();
     assert!(address.starts_with("127.0.0.1:"), "{url}");
     // A browser opens connections ahead and says nothing on them: others must not wait for these.
     let silent: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(&address).unwrap()).collect();
-    let answer = ask(&address, &format!("GET / HTTP/1.1\r\nHost: {address}\r\n\r\n"));
+    // More than may wait: some that drip must not keep anybody out.
+    let mut dripping: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    for drip in &mut dripping {
+        let _ = drip.write_all(b"G");
+    }
+    let stranger = ask(&address, &format!("GET / HTTP/1.1\r\nHost: {address}\r\n\r\n"));
+    assert!(stranger.starts_with("HTTP/1.1 403 ") && !stranger.contains("doctype"), "{stranger}");
+    let answer = ask(&address, &format!("GET /{target} HTTP/1.1\r\nHost: {address}\r\n\r\n"));
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\n<!doctype html>ä"), "{answer}");
     assert!(
         answer.contains("Content-Length: 17\r\n") && answer.contains("Content-Security-Policy: default-src 'none'"),
         "{answer}"
     );
-    let head = ask(&address, &format!("HEAD / HTTP/1.1\r\nHost: {address}\r\n\r\n"));
+    let cookie = answer.split("Set-Cookie: ").nth(1).unwrap().split("\r\n").next().unwrap();
+    assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
+    let cookie = cookie.split(';').next().unwrap();
+    let head = ask(&address, &format!("HEAD / HTTP/1.1\r\nHost: {address}\r\nCookie: {cookie}\r\n\r\n"));
     assert!(head.contains("Content-Length: 17\r\n") && head.ends_with("\r\n\r\n"), "{head}");
     let elsewhere = ask(&address, "GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n");
     assert!(elsewhere.starts_with("HTTP/1.1 403 ") && !elsewhere.contains("doctype"), "{elsewhere}");
-    drop(silent);
+    drop((silent, dripping));
     os::interrupt::request();
     server.join().unwrap().unwrap();
     assert!(TcpStream::connect(&address).is_err(), "the server still listens");

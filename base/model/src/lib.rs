@@ -17,8 +17,9 @@ pub use run::{Milestone, ResidencyRow, RunId, RunKind, RunRow};
 pub use state::CacheState;
 pub use touch::{StartsFrom, TouchEngine, TouchRow, WatchedRow};
 pub use trace::{
-    BlockRow, Cause, ExtentRow, FaultRow, FileId, FileKind, FileRow, FillRow, MmapRow, Need, OpenRow, Owner,
-    ProcessRow, ReadRow, SectionRow, Served, SyncRow, TraceInfo, TraceRows,
+    BlockRow, Cause, DirectRow, ExtentRow, FaultRow, FileId, FileKind, FileRow, FileSystemRow, FillRow, HeldRow,
+    MmapRow, Need, OpenRow, Owner, OwnerRow, OwnerRule, ProcessRow, ReadRow, SectionRow, Served, SyncRow, TraceInfo,
+    TraceRows,
 };
 pub use units::{Bytes, DiskOffset, FileOffset, Nanos, PAGE};
 pub use warning::{Warning, WarningKind};

@@ -22,6 +22,96 @@ pub enum Owner {
     System,
 }
 
+/// How it is known whose a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
+#[serde(rename_all = "lowercase")]
+pub enum OwnerRule {
+    /// It is the program's file.
+    Program,
+    /// The program's arguments name it, or a directory above it.
+    Argument,
+    /// `--own` names a directory above it.
+    Option,
+    /// The preset of the program names a directory above it.
+    Preset,
+    /// It lies in a directory that is put back before each run.
+    Restored,
+    /// The package database knows its package.
+    Package,
+    /// It lies below the directory of an executable that ran, and no package lists it.
+    Directory,
+    /// It lies in the user's home.
+    Home,
+    /// It lies in a directory for temporary files.
+    Temporary,
+    /// It is the file system's metadata: everybody's.
+    Metadata,
+    /// No rule says that it is the program's.
+    Other,
+    /// Its name is not known.
+    Unknown,
+}
+
+/// How it is known whose a file of a trace is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnerRow {
+    /// Which file.
+    pub file: FileId,
+    /// By which rule.
+    pub rule: OwnerRule,
+    /// The package or the directory that the rule found.
+    pub what: Option<String>,
+    /// Why that package is the program's: `built from emacs, as emacs-nox is`.
+    pub because: Option<String>,
+}
+
+/// A file that other processes mapped while a start was traced: its pages may have been in memory already, so what the start
+/// needs of it cannot be known from what came in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldRow {
+    /// Which file.
+    pub file: FileId,
+    /// How many other processes mapped it.
+    pub processes: u32,
+    /// One of them: `libc.so.6` is mapped by `1 systemd`.
+    pub example: String,
+}
+
+/// A read or write that went past the page cache (`O_DIRECT`), as the file system began it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirectRow {
+    /// When.
+    pub at_ns: Nanos,
+    /// Process.
+    pub pid: u32,
+    /// Thread.
+    pub tid: u32,
+    /// Of which file.
+    pub file: FileId,
+    /// From where.
+    pub offset: FileOffset,
+    /// How much was asked for.
+    pub len: Bytes,
+    /// `true`: a write.
+    pub write: bool,
+}
+
+/// A file system that files of a trace are on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileSystemRow {
+    /// Its device number, packed by `makedev`: [`FileRow::dev`] of its files.
+    pub dev: u64,
+    /// `ext4`, `fuse.sshfs`
+    pub kind: String,
+    /// Where it is mounted.
+    pub point: PathBuf,
+    /// What it was mounted from: `/dev/vda`, `host:/directory`.
+    pub source: String,
+    /// Reading it makes requests to a block device of this machine.
+    pub on_disk: bool,
+}
+
 /// What kind of thing was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "ts", derive(ts_rs::TS))]
@@ -310,6 +400,14 @@ pub struct TraceRows {
     pub touches: Vec<TouchRow>,
     /// Files whose functions were watched.
     pub watched: Vec<WatchedRow>,
+    /// How it is known whose the files are; one row for each file, none in recordings of schema version 2.
+    pub owners: Vec<OwnerRow>,
+    /// Files that other processes mapped meanwhile.
+    pub held: Vec<HeldRow>,
+    /// Reads and writes past the page cache by time.
+    pub direct: Vec<DirectRow>,
+    /// File systems of those files.
+    pub file_systems: Vec<FileSystemRow>,
 }
 
 /// What a start needs of one file: the ranges that the traced cold start brought into the cache.

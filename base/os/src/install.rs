@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// Directories in which programs of many packages live side by side.
-const SHARED: [&str; 16] = [
+const SHARED: [&str; 33] = [
     "/",
     "/bin",
     "/sbin",
@@ -20,6 +20,23 @@ const SHARED: [&str; 16] = [
     "/usr/games",
     "/opt",
     "/snap/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/home",
+    "/mnt",
+    "/proc",
+    "/run",
+    "/srv",
+    "/sys",
+    "/usr/include",
+    "/usr/lib/jvm",
+    "/usr/share",
+    "/usr/share/java",
+    "/usr/src",
+    "/var",
+    "/var/cache",
+    "/var/lib",
 ];
 
 /// Below a home directory (the first is that itself): programs of many origins.

@@ -5,8 +5,12 @@
 //! doctor` can tell a guard in use from one that a killed thaw left behind. Not a general
 //! transaction log: an entry undoes one change, and undoing it twice must do no harm.
 
+use crate::file::directory_of;
+use crate::replace::filesystem::{self, Place};
+use crate::replace::{self, Existing};
 use model::{Error, Exit, Result};
 use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -49,6 +53,12 @@ pub enum Undo {
         #[serde(with = "path_text")]
         path: PathBuf,
     },
+    /// Remove a file that was not finished.
+    RemoveFile {
+        /// Its path.
+        #[serde(with = "path_text")]
+        path: PathBuf,
+    },
     /// Remove a tracefs instance.
     RemoveTracefsInstance {
         /// Its name below `instances/`.
@@ -86,7 +96,7 @@ impl Undo {
             Self::RemoveCgroup { .. } | Self::RemoveTracefsInstance { .. } | Self::EndProcess { .. } => true,
             #[cfg(target_arch = "x86_64")]
             Self::PutBackCode { .. } => true,
-            Self::RestoreDirectory { .. } | Self::RemoveTree { .. } | Self::Unknown => false,
+            Self::RestoreDirectory { .. } | Self::RemoveTree { .. } | Self::RemoveFile { .. } | Self::Unknown => false,
         }
     }
 
@@ -100,6 +110,7 @@ impl Undo {
             Self::RemoveCgroup { paths } => crate::cgroup::remove(paths),
             Self::RestoreDirectory { pristine, live } => restore_directory(pristine, live),
             Self::RemoveTree { path } => crate::tree::remove(path),
+            Self::RemoveFile { path } => crate::records::remove(path),
             Self::RemoveTracefsInstance { name } => crate::tracefs::remove_instance(name),
             Self::EndProcess { pid, start_ticks, what } => end_process(*pid, *start_ticks, what),
             #[cfg(target_arch = "x86_64")]
@@ -125,7 +136,7 @@ impl fmt::Display for Undo {
             Self::RestoreDirectory { pristine, live } => {
                 write!(out, "restore {} from {}", live.display(), pristine.display())
             }
-            Self::RemoveTree { path } => write!(out, "remove {}", path.display()),
+            Self::RemoveTree { path } | Self::RemoveFile { path } => write!(out, "remove {}", path.display()),
             Self::RemoveTracefsInstance { name } => write!(out, "remove the tracefs instance {name}"),
             Self::EndProcess { pid, what, .. } => write!(out, "end {what} (process {pid})"),
             #[cfg(target_arch = "x86_64")]
@@ -293,6 +304,20 @@ impl Entry {
         self.perform()
     }
 
+    /// Forgets the change without undoing it: it was not made, or is to stay.
+    ///
+    /// # Errors
+    /// The entry cannot be removed; it stays for `thaw doctor`.
+    pub fn forget(mut self) -> Result<()> {
+        self.done = true;
+        forget(&self.file)
+    }
+
+    /// Leaves the change to `thaw doctor`, because it cannot be undone now.
+    pub fn leave(mut self) {
+        self.done = true;
+    }
+
     /// What it will do.
     pub fn plan(&self) -> &Undo {
         &self.undo
@@ -400,11 +425,13 @@ pub fn mend(leftover: &Leftover) -> Result<()> {
     forget(&leftover.entry)
 }
 
+/// Nothing waits for this to be on the disk: undoing twice does no harm.
 fn forget(entry: &Path) -> Result<()> {
-    match fs::remove_file(entry) {
-        Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
-            Err(Error::on(Exit::Machine, "cannot remove the journal entry", entry).because(cause))
-        }
+    let cannot = |cause| Error::on(Exit::Machine, "cannot remove the journal entry", entry).because(cause);
+    let directory = replace::open_directory(directory_of(entry)).map_err(cannot)?;
+    let name = entry.file_name().unwrap_or_default();
+    match filesystem::current().remove(Place { directory: &directory, name }) {
+        Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(cannot(cause)),
         _ => Ok(()),
     }
 }
@@ -460,7 +487,7 @@ impl Journal {
     /// The entry under its final name, locked, and safe on disk.
     fn write(&self, undo: &Undo) -> io::Result<(PathBuf, File)> {
         static SEQUENCE: AtomicU64 = AtomicU64::new(0);
-        fs::create_dir_all(&self.directory)?;
+        replace::make_directory(&self.directory, 0o755)?;
         let pid = std::process::id();
         let created_unix_ns = crate::machine::now_unix_ns();
         let stored = Stored {
@@ -472,23 +499,24 @@ impl Journal {
         };
         // Fixed width, so that names sort by time.
         let name = format!("{created_unix_ns:020}-{:06}-{pid}.json", SEQUENCE.fetch_add(1, Ordering::Relaxed));
-        let path = self.directory.join(&name);
-        let fresh = self.directory.join(format!("{name}.new"));
-        let mut file = File::create_new(&fresh)?;
+        let (system, directory) = (filesystem::current(), replace::open_directory(&self.directory)?);
+        let fresh = format!("{name}.new");
+        let at = |name| Place { directory: &directory, name: OsStr::new(name) };
+        let mut file = system.create(at(&fresh))?;
         let written = (|| {
             // Where locks do not work (some network file systems) the process id alone decides.
             let _ = rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive);
             file.write_all(&serde_json::to_vec(&stored)?)?;
-            file.sync_all()?;
-            fs::rename(&fresh, &path)?;
-            File::open(&self.directory)?.sync_all()
+            system.sync_file(&file)?;
+            system.rename(at(&fresh), at(&name), Existing::Keep)?;
+            system.sync_directory(&directory)
         })();
         if let Err(cause) = written {
-            let _ = fs::remove_file(&fresh);
-            let _ = fs::remove_file(&path);
+            let _ = system.remove(at(&fresh));
+            let _ = system.remove(at(&name));
             return Err(cause);
         }
-        Ok((path, file))
+        Ok((self.directory.join(&name), file))
     }
 
     /// See [`leftovers`].

@@ -18,13 +18,16 @@ pub mod kind;
 pub mod machine;
 pub mod mapped;
 pub mod mounts;
+pub mod packages;
 pub mod perf;
 pub mod pressure;
 pub mod process;
 #[cfg(target_arch = "x86_64")]
 pub mod ptrace;
 pub mod records;
+pub mod replace;
 pub mod spawn;
 pub mod tracefs;
 pub mod tree;
+pub mod user;
 pub mod walk;

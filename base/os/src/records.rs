@@ -1,14 +1,13 @@
 //! Records of what was changed on purpose and stays: one JSON file for each in thaw's state directory, written before the first change and
 //! removed when it is taken back. Not for what must not outlive its process: that is the [`crate::journal`].
 
-use crate::file::{sync_directory_of, write_whole};
 use crate::journal::state_dir;
+use crate::replace::{self, Existing, Rights, write_whole};
 use model::{Error, Exit, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 /// The records of one kind.
@@ -45,11 +44,11 @@ impl Records {
                 "nothing is changed that could not be undone: set THAW_STATE_DIR to a directory that you can write",
             )
         };
-        let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(&self.directory);
+        let made = replace::make_directory(&self.directory, 0o755);
         let mut bytes = serde_json::to_vec_pretty(record).map_err(|cause| cannot(cause.into()))?;
         bytes.push(b'\n');
         made.map_err(cannot)?;
-        write_whole(&self.path(name), &bytes)
+        write_whole(&self.path(name), &bytes, Rights::Private, Existing::Replace)
     }
 
     /// Whether there is one of this name, readable or not.
@@ -118,11 +117,7 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
 /// # Errors
 /// It cannot be removed.
 pub fn remove(path: &Path) -> Result<()> {
-    let removed = match fs::remove_file(path) {
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(()),
-        removed => removed.and_then(|()| sync_directory_of(path)),
-    };
-    removed.map_err(|cause| Error::on(Exit::Machine, "cannot remove", path).because(cause))
+    replace::remove(path).map_err(|cause| Error::on(Exit::Machine, "cannot remove", path).because(cause))
 }
 
 #[cfg(test)]

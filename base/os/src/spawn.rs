@@ -440,6 +440,9 @@ pub fn spawn_gated(launch: Launch) -> Result<Gated> {
     let cwd = launch.cwd.clone().unwrap_or_default();
     let failed = |cause: io::Error| Error::on(Exit::Machine, "cannot start", &program).because(cause);
 
+    if let Some(user) = &launch.user {
+        give_streams(&launch, user.uid).map_err(failed)?;
+    }
     let (child_gate, gate) = pipe().map_err(failed)?;
     let (report, child_report) = pipe().map_err(failed)?;
     let memory = child::arena(&launch, &program).map_err(failed)?;
@@ -453,6 +456,24 @@ pub fn spawn_gated(launch: Launch) -> Result<Gated> {
         Some(other) => Err(other.error(&program, &cwd)),
         None => Err(Error::on(Exit::Machine, "the child died before it could run", &program)),
     }
+}
+
+/// The user must be able to open `/dev/stdout` again: pipes and the terminal that thaw made become the user's.
+fn give_streams(launch: &Launch, uid: u32) -> io::Result<()> {
+    let streams = [&launch.stdin, &launch.stdout, &launch.stderr].into_iter().filter_map(|stream| match stream {
+        Stream::Fd(fd) => Some(fd),
+        _ => None,
+    });
+    for fd in streams.chain(&launch.terminal) {
+        let about = rustix::fs::fstat(fd)?;
+        let kind = rustix::fs::FileType::from_raw_mode(about.st_mode);
+        let is_made = matches!(kind, rustix::fs::FileType::Fifo)
+            || launch.terminal.as_ref().is_some_and(|tty| std::ptr::eq(tty, fd));
+        if is_made && about.st_uid == rustix::process::geteuid().as_raw() {
+            rustix::fs::fchown(fd, Some(rustix::fs::Uid::from_raw(uid)), None)?;
+        }
+    }
+    Ok(())
 }
 
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {

@@ -167,4 +167,20 @@ macro_rules! wrapped_cells {
         }
     )+};
 }
-wrapped_cells!(Nanos(u64), Bytes(u64), FileOffset(u64), DiskOffset(u64), FileId(u32), RunId(i64));
+wrapped_cells!(FileOffset(u64), DiskOffset(u64), FileId(u32), RunId(i64));
+
+/// Times and sizes: no machine has 2^63 of them, and a negative one would be shown as 584 years.
+macro_rules! amount_cells {
+    ($($name:ident),+) => {$(
+        impl Cell for $name {
+            fn bind(&self) -> ToSqlOutput<'_> {
+                self.0.bind()
+            }
+            fn read(value: ValueRef<'_>) -> Result<Self, Damage> {
+                let number = integer(value)?;
+                u64::try_from(number).map($name).map_err(|_| Damage(format!("is negative: {number}")))
+            }
+        }
+    )+};
+}
+amount_cells!(Nanos, Bytes);

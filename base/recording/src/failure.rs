@@ -1,6 +1,6 @@
 //! From what SQLite says to an error with an object and a hint.
 
-use crate::{APPLICATION_ID, SCHEMA_VERSION};
+use crate::{APPLICATION_ID, OLDEST_VERSION, SCHEMA_VERSION};
 use model::{Error, Exit};
 use rusqlite::ErrorCode;
 use std::io::Read;
@@ -97,11 +97,11 @@ pub(crate) fn other_version(path: &Path, found: i32) -> Error {
     let error = Error::on(Exit::Data, CANNOT_OPEN, path);
     if found > SCHEMA_VERSION {
         error
-            .because(format!("it has schema version {found}, and this thaw reads version {SCHEMA_VERSION}"))
+            .because(format!("it has schema version {found}, and this thaw reads up to version {SCHEMA_VERSION}"))
             .hint("a newer thaw wrote it: update thaw, or open it with the thaw that wrote it")
     } else {
         error
-            .because(format!("it has schema version {found}, which this thaw does not read ({SCHEMA_VERSION})"))
+            .because(format!("it has schema version {found}, and this thaw reads from version {OLDEST_VERSION} on"))
             .hint("open it with the thaw that wrote it, or record again")
     }
 }
@@ -137,6 +137,9 @@ pub(crate) fn reading(path: &Path, failure: Failure) -> Error {
         (Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked), _) => Error::on(Exit::Data, CANNOT_READ, path)
             .because("a `thaw record` is writing to it")
             .hint("try again when it is between two runs"),
+        (Some(ErrorCode::OperationInterrupted), _) => Error::on(Exit::Usage, CANNOT_READ, path)
+            .because("it took longer than the time that was allowed")
+            .hint("allow more with --time-limit"),
         (Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt | ErrorCode::Unknown), _)
         | (_, Failure::Damage(_)) => Error::on(Exit::Data, CANNOT_READ, path).because(failure.cause()).hint(format!(
             "the file was cut short or changed after thaw wrote it: restore it from a copy, record again, or try what \

@@ -35,23 +35,36 @@ mod nouns;
 mod query;
 mod reader;
 mod rows;
+mod shape;
+mod starts;
 mod store;
 mod trace;
 mod words;
 mod writer;
 
 pub use nouns::{Binary, Fact, Header, Replace, Table, Value, Variant};
+pub use query::Limits;
 pub use reader::Reader;
+pub use starts::Starts;
 pub use writer::Writer;
 
 /// SQLite application id of a recording: "thaw" in ASCII. `file` and other tools can tell a recording by it.
 pub const APPLICATION_ID: i32 = 0x7468_6177;
 
-/// Version of the schema that this thaw writes and reads (SQLite's `user_version`).
+/// Version of the schema that this thaw writes (SQLite's `user_version`).
 ///
-/// It grows whenever a table, a column or the meaning of a word changes. A reader refuses every other version rather than
-/// misread it; the error names the version that wrote the file.
-pub const SCHEMA_VERSION: i32 = 2;
+/// It grows whenever a table, a column or the meaning of a word changes. A reader refuses later versions and those before
+/// [`OLDEST_VERSION`] rather than misread them; the error names the version that wrote the file.
+pub const SCHEMA_VERSION: i32 = 3;
 
-/// The statements that make the tables, indexes and views.
-const SCHEMA: &str = include_str!("schema.sql");
+/// The oldest version that this thaw still reads and adds to: later ones only added tables.
+pub const OLDEST_VERSION: i32 = 2;
+
+/// The statements that make the tables, indexes and views of the oldest version.
+const SCHEMA_2: &str = include_str!("schema.sql");
+
+/// Those of this version.
+const SCHEMA: &str = concat!(include_str!("schema.sql"), "\n", include_str!("since_3.sql"));
+
+/// The statements that make version 3 of a recording of version 2.
+const SINCE_3: &str = include_str!("since_3.sql");

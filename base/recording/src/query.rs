@@ -4,8 +4,12 @@ use crate::failure::Failure;
 use crate::nouns::{Table, Value};
 use model::{Error, Exit};
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// Why there is no answer.
 pub(crate) enum Refusal {
@@ -13,6 +17,36 @@ pub(crate) enum Refusal {
     Question(Error),
     /// The file is.
     File(Failure),
+}
+
+/// How much a question may cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Time until the whole answer is there; `None`: any.
+    pub time: Option<Duration>,
+    /// Rows of the answer; `None`: any.
+    pub rows: Option<u64>,
+}
+
+/// When SQLite gives up, in nanoseconds since `start`; [`NEVER`] if it does not.
+pub(crate) struct Deadline {
+    start: Instant,
+    at_ns: Arc<AtomicU64>,
+}
+
+const NEVER: u64 = u64::MAX;
+/// So many steps of SQLite's machine lie between two looks at the clock.
+const STEPS: i32 = 10_000;
+/// The longest text or blob of an answer, bytes.
+const LONGEST_VALUE: i32 = 64 << 20;
+/// The longest question, bytes.
+const LONGEST_QUESTION: i32 = 1 << 20;
+
+impl Deadline {
+    pub(crate) fn set(&self, time: Option<Duration>) {
+        let at = time.map_or(NEVER, |time| u64::try_from((self.start.elapsed() + time).as_nanos()).unwrap_or(NEVER));
+        self.at_ns.store(at, Ordering::Relaxed);
+    }
 }
 
 /// Pragmas that only describe the file.
@@ -32,10 +66,24 @@ const HARMLESS: [&str; 9] = [
 const HARMLESS_WITHOUT_VALUE: [&str; 5] =
     ["application_id", "user_version", "page_count", "page_size", "freelist_count"];
 
-/// From now on this connection prepares nothing but questions: SQLite asks here before it compiles any other action.
-pub(crate) fn allow_reading_only(connection: &mut Connection) -> rusqlite::Result<()> {
+/// From now on this connection prepares nothing but questions: SQLite asks here before it compiles any other action. What
+/// comes back says when it gives up.
+pub(crate) fn allow_reading_only(connection: &mut Connection) -> rusqlite::Result<Deadline> {
     connection.pragma_update(None, "query_only", true)?;
-    connection.authorizer(Some(authorize))
+    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST_VALUE)?;
+    connection.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, LONGEST_QUESTION)?;
+    connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
+    connection.set_limit(Limit::SQLITE_LIMIT_TRIGGER_DEPTH, 1)?;
+    connection.set_limit(Limit::SQLITE_LIMIT_WORKER_THREADS, 0)?;
+    let deadline = Deadline { start: Instant::now(), at_ns: Arc::new(AtomicU64::new(NEVER)) };
+    let (start, at_ns) = (deadline.start, deadline.at_ns.clone());
+    let is_over = move || match at_ns.load(Ordering::Relaxed) {
+        NEVER => false,
+        at => start.elapsed().as_nanos() > u128::from(at),
+    };
+    connection.progress_handler(STEPS, Some(is_over))?;
+    connection.authorizer(Some(authorize))?;
+    Ok(deadline)
 }
 
 fn authorize(context: AuthContext<'_>) -> Authorization {
@@ -52,8 +100,8 @@ fn authorize(context: AuthContext<'_>) -> Authorization {
 }
 
 /// Answers one question.
-pub(crate) fn run(connection: &Connection, sql: &str) -> Result<Table, Refusal> {
-    let explain = |error| explain(connection, sql, error);
+pub(crate) fn run(connection: &Connection, sql: &str, limits: &Limits) -> Result<Table, Refusal> {
+    let explain = |error| explain(connection, sql, limits, error);
     let mut statement = connection.prepare(sql).map_err(explain)?;
     if !statement.readonly() {
         // VACUUM alone is compiled without asking the authorizer.
@@ -66,6 +114,10 @@ pub(crate) fn run(connection: &Connection, sql: &str) -> Result<Table, Refusal> 
     let mut answer = Table { columns, rows: Vec::new() };
     let mut rows = statement.query([]).map_err(explain)?;
     while let Some(row) = rows.next().map_err(explain)? {
+        if let Some(most) = limits.rows.filter(|most| answer.rows.len() as u64 >= *most) {
+            let hint = "ask for fewer (limit N, count(*)), or allow more with --max-rows".to_owned();
+            return Err(Refusal::Question(refuse(sql, format!("the answer has more than {most} rows"), hint)));
+        }
         let values = (0..answer.columns.len()).map(|index| row.get_ref(index).map(value)).collect::<Result<_, _>>();
         answer.rows.push(values.map_err(explain)?);
     }
@@ -95,7 +147,7 @@ fn only_questions(sql: &str) -> Error {
 }
 
 /// Tells a wrong question from a damaged file.
-fn explain(connection: &Connection, sql: &str, error: rusqlite::Error) -> Refusal {
+fn explain(connection: &Connection, sql: &str, limits: &Limits, error: rusqlite::Error) -> Refusal {
     if matches!(error, rusqlite::Error::MultipleStatement) {
         let cause = "it holds several statements";
         return Refusal::Question(refuse(sql, cause, "ask one question at a time".to_owned()));
@@ -107,6 +159,11 @@ fn explain(connection: &Connection, sql: &str, error: rusqlite::Error) -> Refusa
     };
     match error.sqlite_error_code() {
         Some(ErrorCode::AuthorizationForStatementDenied) => Refusal::Question(only_questions(sql)),
+        Some(ErrorCode::OperationInterrupted) => {
+            let time = limits.time.unwrap_or_default().as_secs_f64();
+            let hint = "ask for less, or allow more with --time-limit".to_owned();
+            Refusal::Question(refuse(sql, format!("it was not answered within {time} s"), hint))
+        }
         Some(
             ErrorCode::DatabaseCorrupt
             | ErrorCode::NotADatabase

@@ -2,13 +2,15 @@
 
 use crate::failure::{self, Failure, Kind, kind_of};
 use crate::nouns::{Binary, Fact, Header, Table, Variant};
+use crate::query::{Deadline, Limits};
 use crate::rows::{self, ArgumentRow, CommandLineRow, EnvironmentRow, HeaderRow, Stored, VariantRow};
-use crate::{APPLICATION_ID, SCHEMA_VERSION, query, store, trace};
-use model::{Error, Exit, Milestone, ResidencyRow, Result, RunId, RunRow, TraceRows, Warning};
+use crate::{APPLICATION_ID, OLDEST_VERSION, SCHEMA_VERSION, query, shape, store, trace};
+use model::{Error, Exit, Milestone, Nanos, ResidencyRow, Result, RunId, RunRow, TraceRows, Warning};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// An open recording. It may still be growing: each call sees what was finished when it was made.
 ///
@@ -16,6 +18,7 @@ use std::path::{Path, PathBuf};
 pub struct Reader {
     connection: Connection,
     path: PathBuf,
+    deadline: Deadline,
 }
 
 impl Reader {
@@ -45,7 +48,7 @@ impl Reader {
             other => other,
         };
         match opened {
-            Ok(Opened::Recording(connection)) => Ok(Self { connection, path: path.to_path_buf() }),
+            Ok(Opened::Recording(connection, deadline)) => Ok(Self { connection, path: path.to_path_buf(), deadline }),
             Ok(Opened::OtherVersion(version)) => Err(failure::other_version(path, version)),
             Ok(Opened::Foreign) => {
                 let kind = kind_of(path).unwrap_or(Kind::Other);
@@ -119,6 +122,9 @@ impl Reader {
     /// All finished runs, in the order made, with the probes that fired in each.
     pub fn runs(&self) -> Result<Vec<(RunRow, Vec<Milestone>)>> {
         let runs: Vec<RunRow> = self.rows("ORDER BY run")?;
+        if let Some(what) = runs.iter().find_map(absurd) {
+            return Err(self.explain(Failure::Damage(what)));
+        }
         let mut milestones: HashMap<i64, Vec<Milestone>> = HashMap::new();
         let found = rows::select_led(&self.connection, ["run"], "ORDER BY rowid", []);
         for ([run], row) in found.map_err(|failure| self.explain(failure))? {
@@ -167,12 +173,27 @@ impl Reader {
         self.rows("ORDER BY rowid")
     }
 
+    /// From now on reading ends with an error when this time is over. `None`: it may take as long as it takes.
+    pub fn give_up_after(&self, time: Option<Duration>) {
+        self.deadline.set(time);
+    }
+
     /// Answers one SQL question. Whatever would write, attach another file or load code is refused.
     ///
     /// Errors: `Usage` with SQLite's own words and a hint that lists what can be asked for; `Data` where the file is
     /// damaged.
     pub fn query(&self, sql: &str) -> Result<Table> {
-        query::run(&self.connection, sql).map_err(|error| match error {
+        self.query_within(sql, &Limits::default())
+    }
+
+    /// The same within limits: an answer that takes longer or has more rows is an error.
+    ///
+    /// Errors: as [`Reader::query`]; `Usage` where a limit is reached.
+    pub fn query_within(&self, sql: &str, limits: &Limits) -> Result<Table> {
+        self.deadline.set(limits.time);
+        let answer = query::run(&self.connection, sql, limits);
+        self.deadline.set(None);
+        answer.map_err(|error| match error {
             query::Refusal::Question(error) => error,
             query::Refusal::File(failure) => self.explain(failure),
         })
@@ -192,7 +213,7 @@ impl Reader {
 }
 
 enum Opened {
-    Recording(Connection),
+    Recording(Connection, Deadline),
     OtherVersion(i32),
     Foreign,
 }
@@ -211,7 +232,7 @@ fn connect(path: &Path) -> std::result::Result<Opened, Failure> {
         return Ok(Opened::Foreign);
     }
     let version = number("user_version")?;
-    if version != SCHEMA_VERSION {
+    if !(OLDEST_VERSION..=SCHEMA_VERSION).contains(&version) {
         return Ok(Opened::OtherVersion(version));
     }
     // SQLite reads the missing end of a last page as zeros. A file that is longer is being written to.
@@ -220,8 +241,45 @@ fn connect(path: &Path) -> std::result::Result<Opened, Failure> {
     if len < pages.cast_unsigned() {
         return Err(Failure::Damage(format!("{} bytes are missing at its end", pages.cast_unsigned() - len)));
     }
-    query::allow_reading_only(&mut connection)?;
-    Ok(Opened::Recording(connection))
+    shape::check(&connection, version)?;
+    let deadline = query::allow_reading_only(&mut connection)?;
+    Ok(Opened::Recording(connection, deadline))
+}
+
+/// No start takes longer than this: a year.
+const LONGEST: Nanos = Nanos(365 * 86_400 * 1_000_000_000);
+
+/// What no run can have been; `None`: it may be true.
+fn absurd(row: &RunRow) -> Option<String> {
+    let times = [("wall_ns", row.wall_ns), ("exit_ns", row.exit_ns)];
+    let times = times.into_iter().filter_map(|(column, time)| Some((column, time?)));
+    let cpu = [("user_ns", row.user_ns), ("system_ns", row.system_ns)];
+    let shares = [
+        ("others_cpu_share", row.others_cpu_share),
+        ("others_io_pressure", row.others_io_pressure),
+        ("own_resident_share", row.own_resident_share),
+        ("system_resident_share", row.system_resident_share),
+    ];
+    let counts = [
+        ("minor_faults", Some(row.minor_faults)),
+        ("major_faults", Some(row.major_faults)),
+        ("read_requests", row.read_requests),
+        ("instructions", row.instructions),
+        ("cycles", row.cycles),
+    ];
+    let said = |column: &str, value: String| {
+        format!("column '{column}' of table 'runs' says {value} of run {}, which cannot be", row.id.0)
+    };
+    let long =
+        times.chain(cpu).find(|(_, time)| *time > LONGEST).map(|(column, time)| said(column, time.0.to_string()));
+    let share = |(column, share): (&str, Option<f64>)| {
+        share.filter(|share| !share.is_finite() || *share < 0.0).map(|share| said(column, share.to_string()))
+    };
+    // A negative number is read as one of 2^63 and more.
+    let count = |(column, count): (&str, Option<u64>)| {
+        count.map(u64::cast_signed).filter(|count| *count < 0).map(|count| said(column, count.to_string()))
+    };
+    long.or_else(|| counts.into_iter().find_map(count)).or_else(|| shares.into_iter().find_map(share))
 }
 
 /// An error if the file is not a recording; where it cannot be looked at, the caller's own error says more.

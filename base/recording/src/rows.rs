@@ -2,10 +2,11 @@
 
 use crate::cell::{Cell, Damage};
 use crate::failure::Failure;
-use crate::{Binary, Fact};
+use crate::{Binary, Fact, OLDEST_VERSION};
 use model::{
-    BlockRow, Bytes, DiskOffset, ExtentRow, FaultRow, FileId, FileOffset, FileRow, FillRow, Milestone, MmapRow, Nanos,
-    OpenRow, ProcessRow, ReadRow, ResidencyRow, RunRow, SectionRow, Served, SyncRow, TouchRow, Warning, WatchedRow,
+    BlockRow, Bytes, DirectRow, DiskOffset, ExtentRow, FaultRow, FileId, FileOffset, FileRow, FileSystemRow, FillRow,
+    HeldRow, Milestone, MmapRow, Nanos, OpenRow, OwnerRow, ProcessRow, ReadRow, ResidencyRow, RunRow, SectionRow,
+    Served, SyncRow, TouchRow, Warning, WatchedRow,
 };
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Params, Row, Statement};
@@ -15,6 +16,8 @@ use std::ffi::OsString;
 pub(crate) trait Stored: Sized {
     /// The table.
     const TABLE: &'static str;
+    /// The schema version that this table came with: recordings of earlier ones have no such rows.
+    const SINCE: i32 = OLDEST_VERSION;
     /// Its columns, without those that the caller leads with (`run`, `file`).
     const COLUMNS: &'static [&'static str];
     /// Binds the columns to parameters, from number `first` on.
@@ -27,6 +30,8 @@ pub(crate) trait Stored: Sized {
 pub(crate) struct Cells<'row, 'statement> {
     row: &'row Row<'statement>,
     table: &'static str,
+    /// Which row of the question it is, from 1.
+    number: u64,
     next: usize,
 }
 
@@ -39,7 +44,7 @@ impl Cells<'_, '_> {
     }
 
     fn damage(&self, column: &'static str, damage: &Damage) -> Failure {
-        Failure::Damage(format!("column '{column}' of table '{}' {}", self.table, damage.0))
+        Failure::Damage(format!("column '{column}' of table '{}' {} (row {})", self.table, damage.0, self.number))
     }
 }
 
@@ -74,13 +79,16 @@ pub(crate) fn select_led<T: Stored, const N: usize>(
     rest: &str,
     parameters: impl Params,
 ) -> Result<Vec<([i64; N], T)>, Failure> {
+    if T::SINCE > OLDEST_VERSION && version_of(connection)? < T::SINCE {
+        return Ok(Vec::new());
+    }
     let columns: Vec<&str> = lead.iter().chain(T::COLUMNS).copied().collect();
     let sql = format!("SELECT {} FROM {} {rest}", columns.join(", "), T::TABLE);
     let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query(parameters)?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        let mut cells = Cells { row, table: T::TABLE, next: 0 };
+        let mut cells = Cells { row, table: T::TABLE, number: found.len() as u64 + 1, next: 0 };
         let mut values = [0; N];
         for (value, column) in values.iter_mut().zip(lead) {
             *value = cells.take(column)?;
@@ -88,6 +96,11 @@ pub(crate) fn select_led<T: Stored, const N: usize>(
         found.push((values, T::read(&mut cells)?));
     }
     Ok(found)
+}
+
+/// The schema version of a recording.
+pub(crate) fn version_of(connection: &Connection) -> rusqlite::Result<i32> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
 /// Reads rows; `rest` is what stands behind the FROM clause.
@@ -100,9 +113,10 @@ pub(crate) fn select<T: Stored>(
 }
 
 macro_rules! stored {
-    ($name:ident in $table:literal { $($field:ident => $column:literal),+ $(,)? }) => {
+    ($name:ident in $table:literal $(since $since:literal)? { $($field:ident => $column:literal),+ $(,)? }) => {
         impl Stored for $name {
             const TABLE: &'static str = $table;
+            $(const SINCE: i32 = $since;)?
             const COLUMNS: &'static [&'static str] = &[$($column),+];
             fn bind(&self, statement: &mut Statement<'_>, first: usize) -> rusqlite::Result<()> {
                 let mut index = first;
@@ -276,6 +290,22 @@ stored!(TouchRow in "touch" {
 });
 stored!(WatchedRow in "watched" {
     file => "file", functions => "functions", len => "length_bytes", starts => "starts",
+});
+stored!(OwnerRow in "owners" since 3 {
+    file => "file", rule => "rule", what => "what", because => "because",
+});
+stored!(HeldRow in "held" since 3 { file => "file", processes => "processes", example => "example" });
+stored!(DirectRow in "direct" since 3 {
+    at_ns => "at_ns",
+    pid => "pid",
+    tid => "tid",
+    file => "file",
+    offset => "offset_bytes",
+    len => "length_bytes",
+    write => "write",
+});
+stored!(FileSystemRow in "file_systems" since 3 {
+    dev => "dev", kind => "type", point => "point", source => "source", on_disk => "on_disk",
 });
 stored!(SyncRow in "syncs" { at_ns => "at_ns", pid => "pid", file => "file", took_ns => "took_ns" });
 

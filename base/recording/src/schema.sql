@@ -1,4 +1,4 @@
--- The schema of a recording, version 2. Every table, column, unit and word is explained in docs/recording.md; a test
+-- The schema of a recording, version 2; since_3.sql has what came later. Every table, column, unit and word is explained in docs/recording.md; a test
 -- holds that page against this file.
 --
 -- Rows are only ever added. Tables are flat: a row makes sense with its `run` number and without a join, except that

@@ -11,6 +11,7 @@
 use crate::failure::{self, Failure, Kind, kind_of};
 use crate::nouns::Replace;
 use model::{Error, Exit, Result};
+use os::replace::{Existing, Fresh};
 use rusqlite::{Connection, OpenFlags};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -161,26 +162,12 @@ impl Place {
         &self.target
     }
 
-    /// Gives `fresh` this name, in one step. From here on the old recording is gone.
-    pub fn put(self, fresh: Fresh) -> Result<()> {
-        let placed = match self.old {
-            Some(_) => std::fs::rename(&fresh.path, &self.target),
-            // A link does not replace a file that appeared meanwhile, and a rename would.
-            None => std::fs::hard_link(&fresh.path, &self.target).or_else(|error| match error.kind() {
-                ErrorKind::AlreadyExists => Err(error),
-                _ if self.target.exists() => Err(error),
-                _ => std::fs::rename(&fresh.path, &self.target),
-            }),
-        };
-        placed.map_err(|error| Error::on(Exit::Usage, CANNOT_CREATE, &self.target).because(error))?;
-        drop(fresh);
-        // Not every file system can sync a directory; the content was synced by SQLite in any case.
-        if let Some(directory) = self.target.parent()
-            && let Ok(directory) = File::open(directory)
-        {
-            directory.sync_all().ok();
-        }
-        Ok(())
+    /// A file that will get this name. Only its owner may read it: what a program reads and writes is nobody else's business.
+    pub fn fresh(&self) -> Result<Fresh> {
+        Fresh::beside(&self.target, Existing::forced(self.old.is_some())).map_err(|error| {
+            let hint = error.hint.clone().unwrap_or("choose a directory that you can write to with `-o FILE`".into());
+            Error { exit: Exit::Usage, what: CANNOT_CREATE.to_owned(), ..error }.hint(hint)
+        })
     }
 }
 
@@ -268,46 +255,4 @@ fn clear_leftovers(target: &Path) -> Result<()> {
     Err(Error::on(Exit::Usage, CANNOT_CREATE, target)
         .because(format!("'{}' is in the way, and thaw did not write it", model::shown(&journal)))
         .hint("choose another name with `-o FILE`, or move that file away"))
-}
-
-/// A file under a temporary name beside its target. Its name goes when this is dropped; what [`Place::put`] made of it
-/// stays.
-pub(crate) struct Fresh {
-    path: PathBuf,
-}
-
-impl Fresh {
-    /// An empty file in the directory of `target`.
-    pub fn beside(target: &Path) -> Result<Self> {
-        let name = target.file_name().unwrap_or_default();
-        for attempt in 0..u32::MAX {
-            let mut hidden = OsString::from(".");
-            hidden.push(name);
-            hidden.push(format!(".{}-{attempt}.new", std::process::id()));
-            let path = target.with_file_name(hidden);
-            match OpenOptions::new().write(true).create_new(true).open(&path) {
-                Ok(_) => return Ok(Self { path }),
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                Err(error) => {
-                    return Err(Error::on(Exit::Usage, CANNOT_CREATE, target)
-                        .because(error)
-                        .hint("choose a directory that you can write to with `-o FILE`"));
-                }
-            }
-        }
-        Err(Error::bug("no free temporary name"))
-    }
-
-    /// Its present name.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-}
-
-impl Drop for Fresh {
-    fn drop(&mut self) {
-        // After a rename there is nothing left under this name, which is as it should be.
-        std::fs::remove_file(&self.path).ok();
-        std::fs::remove_file(sidecar(&self.path, "-journal")).ok();
-    }
 }

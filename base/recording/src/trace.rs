@@ -20,8 +20,10 @@ fn file_numbers(trace: &TraceRows) -> impl Iterator<Item = FileId> + '_ {
     let syncs = trace.syncs.iter().map(|row| row.file);
     let touches = trace.touches.iter().map(|row| row.file);
     let watched = trace.watched.iter().map(|row| row.file);
+    let about_files = trace.owners.iter().map(|row| row.file).chain(trace.held.iter().map(|row| row.file));
+    let direct = trace.direct.iter().map(|row| row.file);
     let of_events = fills.chain(reads).chain(faults).chain(mmaps).chain(syncs).chain(touches);
-    served.chain(sections).chain(extents).chain(of_events).chain(watched)
+    served.chain(sections).chain(extents).chain(of_events).chain(watched).chain(about_files).chain(direct)
 }
 
 /// The first row that points behind the end of `files`, if there is one: readers index with these numbers.
@@ -61,7 +63,11 @@ pub(crate) fn insert(connection: &Connection, run: RunId, trace: &TraceRows) -> 
     insert_all(connection, run, &trace.opens)?;
     insert_all(connection, run, &trace.syncs)?;
     insert_all(connection, run, &trace.touches)?;
-    insert_all(connection, run, &trace.watched)
+    insert_all(connection, run, &trace.watched)?;
+    insert_all(connection, run, &trace.owners)?;
+    insert_all(connection, run, &trace.held)?;
+    insert_all(connection, run, &trace.direct)?;
+    insert_all(connection, run, &trace.file_systems)
 }
 
 fn insert_all<T: Stored>(connection: &Connection, run: RunId, rows: &[T]) -> Result<(), Failure> {
@@ -119,6 +125,10 @@ pub(crate) fn select(connection: &Connection, run: RunId) -> Result<Option<Trace
         syncs: of_run(connection, run)?,
         touches: of_run(connection, run)?,
         watched: of_run(connection, run)?,
+        owners: of_run(connection, run)?,
+        held: of_run(connection, run)?,
+        direct: of_run(connection, run)?,
+        file_systems: of_run(connection, run)?,
     };
     match dangling(&trace) {
         Some(file) => {

@@ -4,7 +4,7 @@
 //! use one vocabulary.
 
 use crate::cell::{Cell, Damage};
-use model::{CacheState, Cause, FileKind, Owner, RunKind, StartsFrom, TouchEngine, WarningKind};
+use model::{CacheState, Cause, FileKind, Owner, OwnerRule, RunKind, StartsFrom, TouchEngine, WarningKind};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
 /// An enum that is stored as a word.
@@ -47,6 +47,20 @@ words!(RunKind { Timed => "timed", Trace => "trace", Warmup => "warmup", Touch =
 words!(TouchEngine { Page => "page", Probe => "probe", Function => "function", Byte => "byte" });
 words!(StartsFrom { Symbols => "symbols", Unwind => "unwind", Exports => "exports" });
 words!(Owner { App => "app", System => "system" });
+words!(OwnerRule {
+    Program => "program",
+    Argument => "argument",
+    Option => "option",
+    Preset => "preset",
+    Restored => "restored",
+    Package => "package",
+    Directory => "directory",
+    Home => "home",
+    Temporary => "temporary",
+    Metadata => "metadata",
+    Other => "other",
+    Unknown => "unknown",
+});
 words!(FileKind { Regular => "regular", Metadata => "metadata", Memory => "memory", Unnamed => "unnamed" });
 words!(Cause {
     Read => "read",
@@ -93,6 +107,7 @@ mod tests {
         assert_words_are_those_of_serde::<CacheState>();
         assert_words_are_those_of_serde::<RunKind>();
         assert_words_are_those_of_serde::<Owner>();
+        assert_words_are_those_of_serde::<OwnerRule>();
         assert_words_are_those_of_serde::<FileKind>();
         assert_words_are_those_of_serde::<Cause>();
         assert_words_are_those_of_serde::<WarningKind>();
@@ -109,6 +124,7 @@ mod tests {
         page.assert_names_words("runs", "state", &words::<CacheState>());
         page.assert_names_words("runs", "kind", &words::<RunKind>());
         page.assert_names_words("files", "owner", &words::<Owner>());
+        page.assert_names_words("owners", "rule", &words::<OwnerRule>());
         page.assert_names_words("files", "kind", &words::<FileKind>());
         page.assert_names_words("fills", "cause", &words::<Cause>());
         page.assert_names_words("warnings", "kind", &words::<WarningKind>());

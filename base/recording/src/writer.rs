@@ -3,8 +3,8 @@
 use crate::failure::{self, Failure};
 use crate::nouns::{Binary, Fact, Header, Replace, Variant};
 use crate::rows::{self, ArgumentRow, CommandLineRow, EndingRow, EnvironmentRow, HeaderRow, VariantRow};
-use crate::store::{self, Claim, Fresh, Place};
-use crate::{APPLICATION_ID, SCHEMA, SCHEMA_VERSION, trace};
+use crate::store::{self, Claim, Place};
+use crate::{APPLICATION_ID, OLDEST_VERSION, SCHEMA, SCHEMA_VERSION, SINCE_3, shape, trace};
 use model::{Error, Exit, Milestone, ResidencyRow, Result, RunId, RunRow, TraceRows, Warning};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use std::path::{Path, PathBuf};
@@ -30,11 +30,13 @@ impl Writer {
         let place = Place::take(path.as_ref(), replace)?;
         let target = place.target().to_path_buf();
         let explain = |failure| failure::writing(&target, "cannot create the recording", failure, 0, None);
-        let fresh = Fresh::beside(&target)?;
+        let fresh = place.fresh()?;
         write_head(fresh.path(), header).map_err(explain)?;
         let claim = Claim::take(fresh.path())
             .map_err(|error| Error::on(Exit::Usage, "cannot create the recording", &target).because(error))?;
-        place.put(fresh)?;
+        fresh.place()?;
+        // From here on the old recording is gone.
+        drop(place);
         let connection = store::connect_to_write(&target).map_err(explain)?;
         Ok(Self { connection, path: target, _claim: claim })
     }
@@ -45,12 +47,14 @@ impl Writer {
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let (target, claim) = store::claim(path.as_ref())?;
         let explain = |failure| failure::reading(&target, failure);
-        let connection = store::connect_to_write(&target).map_err(explain)?;
-        let version: i32 = connection
-            .pragma_query_value(None, "user_version", |row| row.get(0))
-            .map_err(|error| explain(error.into()))?;
-        if version != SCHEMA_VERSION {
+        let mut connection = store::connect_to_write(&target).map_err(explain)?;
+        let version = rows::version_of(&connection).map_err(|error| explain(error.into()))?;
+        if !(OLDEST_VERSION..=SCHEMA_VERSION).contains(&version) {
             return Err(failure::other_version(&target, version));
+        }
+        shape::check(&connection, version).map_err(explain)?;
+        if version < SCHEMA_VERSION {
+            upgrade(&mut connection).map_err(explain)?;
         }
         Ok(Self { connection, path: target, _claim: Some(claim) })
     }
@@ -142,9 +146,20 @@ impl Writer {
     }
 }
 
+/// Makes a recording of an older version one of this version, in one transaction: what was added are tables.
+fn upgrade(connection: &mut Connection) -> std::result::Result<(), Failure> {
+    let transaction = connection.transaction()?;
+    transaction.execute_batch(SINCE_3)?;
+    transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;
+    transaction.commit()?;
+    Ok(())
+}
+
 /// Makes the schema and the header in an empty file.
 fn write_head(path: &Path, header: &Header) -> std::result::Result<(), Failure> {
     let mut connection = store::connect_to_write(path)?;
+    // Nobody else knows the file: a journal beside it would only be one more thing that a kill leaves.
+    connection.pragma_update(None, "journal_mode", "MEMORY")?;
     let transaction = connection.transaction()?;
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;

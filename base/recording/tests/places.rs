@@ -33,7 +33,9 @@ fn assert_refused_to_read(path: &Path, parts: &[&str]) {
 fn what_is_no_recording_of_this_version_is_refused_with_a_way_out() {
     let folder = folder();
     let path = folder.path().join("x.thaw");
-    assert_refused_to_read(&path, &["No such file", "thaw record -o"]);
+    let (exit, text) = refusal(Reader::open(&path));
+    assert_eq!(exit, Exit::Usage, "a name that is not there is mistyped");
+    assert!(text.contains("No such file") && text.contains("thaw record -o"), "{text}");
     assert_refused_to_read(folder.path(), &["not a regular file"]);
 
     for (content, cause) in [
@@ -50,10 +52,42 @@ fn what_is_no_recording_of_this_version_is_refused_with_a_way_out() {
     database(&path, 0, 1);
     assert_refused_to_read(&path, &["an SQLite file, but not one that thaw wrote"]);
     database(&path, recording::APPLICATION_ID, recording::SCHEMA_VERSION + 1);
-    assert_refused_to_read(&path, &["it has schema version 3, and this thaw reads version 2", "update thaw"]);
+    assert_refused_to_read(&path, &["it has schema version 4, and this thaw reads up to version 3", "update thaw"]);
     database(&path, recording::APPLICATION_ID, 0);
     assert_refused_to_read(&path, &["it has schema version 0", "record again"]);
     assert_eq!(names(folder.path()), ["x.thaw"]);
+}
+
+/// Makes a recording what the version before wrote: without the tables that came later.
+fn as_version_2(path: &Path) {
+    let connection = Connection::open(path).unwrap();
+    connection
+        .execute_batch(
+            "DROP TABLE owners; DROP TABLE held; DROP TABLE direct; DROP TABLE file_systems; PRAGMA user_version = 2",
+        )
+        .unwrap();
+}
+
+#[test]
+fn a_recording_of_the_version_before_is_read_and_added_to() {
+    let folder = folder();
+    let path = folder.path().join("old.thaw");
+    example(&path);
+    let run = Reader::open(&path).unwrap().trace_runs().unwrap()[0];
+    let whole = Reader::open(&path).unwrap().trace(run).unwrap();
+    assert!(!whole.owners.is_empty() && !whole.held.is_empty());
+    as_version_2(&path);
+    let old = Reader::open(&path).unwrap().trace(run).unwrap();
+    assert_eq!(old.files, whole.files);
+    assert!(old.owners.is_empty() && old.held.is_empty() && old.direct.is_empty() && old.file_systems.is_empty());
+    // Adding to it makes it one of this version, and keeps what is there.
+    let mut writer = Writer::open(&path).unwrap();
+    let added = writer.add_run(&run_row(9), &[], &[]).unwrap();
+    writer.add_trace(added, &common::trace(3)).unwrap();
+    drop(writer);
+    let reader = Reader::open(&path).unwrap();
+    assert_eq!(reader.trace(run).unwrap().fills, whole.fills);
+    assert_eq!(reader.trace(added).unwrap(), common::trace(3));
 }
 
 #[test]

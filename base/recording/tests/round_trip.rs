@@ -121,13 +121,22 @@ fn path() -> impl Strategy<Value = PathBuf> {
     os_text().prop_map(PathBuf::from)
 }
 fn share() -> impl Strategy<Value = Option<f64>> {
-    of(prop_oneof![0.0..=1.0_f64, any::<f64>().prop_filter("SQLite has no NaN", |value| !value.is_nan()), Just(-0.0)])
+    let other = any::<f64>().prop_filter("a share is finite", |value| value.is_finite()).prop_map(f64::abs);
+    of(prop_oneof![0.0..=1.0_f64, other, Just(-0.0)])
+}
+/// What a recording takes for a time or a size.
+fn amount() -> impl Strategy<Value = u64> {
+    number().prop_map(|number| number & i64::MAX.cast_unsigned())
 }
 fn bytes() -> impl Strategy<Value = Bytes> {
-    number().prop_map(Bytes)
+    amount().prop_map(Bytes)
 }
 fn nanos() -> impl Strategy<Value = Nanos> {
-    number().prop_map(Nanos)
+    amount().prop_map(Nanos)
+}
+/// What a run can have taken.
+fn run_nanos() -> impl Strategy<Value = Nanos> {
+    (0..365 * 86_400 * 1_000_000_000_u64).prop_map(Nanos)
 }
 fn offset() -> impl Strategy<Value = FileOffset> {
     number().prop_map(FileOffset)
@@ -290,6 +299,7 @@ fn any_trace() -> impl Strategy<Value = TraceRows> {
                     syncs,
                     touches: touched.0,
                     watched: touched.1,
+                    ..TraceRows::default()
                 }
             })
     })
@@ -303,8 +313,8 @@ fn any_run() -> impl Strategy<Value = RunRow> {
         any::<(u32, u32, bool)>(),
         of(text()),
     );
-    let times = (number(), of(nanos()), of(nanos()), nanos(), nanos());
-    let counts = (bytes(), number(), number(), of(bytes()), of(number()), of(bytes()), of(number()), of(number()));
+    let times = (number(), of(run_nanos()), of(run_nanos()), run_nanos(), run_nanos());
+    let counts = (bytes(), amount(), amount(), of(bytes()), of(amount()), of(bytes()), of(amount()), of(amount()));
     let end = (of(any::<i32>()), of(any::<i32>()), share(), share(), share(), share());
     (what, times, counts, end).prop_map(|(what, times, counts, end)| RunRow {
         id: RunId(0),

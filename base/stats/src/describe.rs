@@ -22,6 +22,18 @@ pub fn mean(x: &[f64]) -> Estimate {
     Estimate { value, interval }
 }
 
+/// Mean of values that cannot be negative, such as times, with an interval that does not reach below 0 either: the t
+/// interval of its log, whose standard error is that of the mean divided by the mean (the delta method). Where the mean
+/// is 0 so are all values, and its interval has no width. NaN for no values.
+pub fn mean_of_positive(x: &[f64]) -> Estimate {
+    let plain = mean(x);
+    let interval = plain.interval.map(|interval| {
+        let factor = ((interval.high - plain.value) / plain.value).exp();
+        if plain.value > 0.0 { Interval { low: plain.value / factor, high: plain.value * factor } } else { interval }
+    });
+    Estimate { interval, ..plain }
+}
+
 /// Sample standard deviation, with n-1 in the denominator. NaN for fewer than 2 values.
 pub fn stddev(x: &[f64]) -> f64 {
     if x.len() < 2 {
@@ -138,6 +150,23 @@ mod tests {
         close(interval.high, 2.029_780_4, 1e-6);
         close(mean(&SLEEP_2).value, 2.33, 1e-12);
         close(stddev(&SLEEP_1), 1.789_010, 1e-5);
+    }
+
+    #[test]
+    fn an_interval_of_times_does_not_reach_below_nothing() {
+        let x = [0.002, 0.003, 0.002, 0.062];
+        assert!(mean(&x).interval.unwrap().low < 0.0);
+        let interval = mean_of_positive(&x).interval.unwrap();
+        assert!(interval.low > 0.0 && interval.high > 0.062, "{interval:?}");
+        // Where the values scatter little it is the t interval.
+        let near: Vec<f64> = SLEEP_1.iter().map(|hours| 1_000.0 + hours).collect();
+        let (log, plain) = (mean_of_positive(&near).interval.unwrap(), mean(&near).interval.unwrap());
+        close(log.low, plain.low, 2e-3);
+        close(log.high, plain.high, 2e-3);
+        assert_eq!(
+            mean_of_positive(&[0.0, 0.0]),
+            Estimate { value: 0.0, interval: Some(Interval { low: 0.0, high: 0.0 }) }
+        );
     }
 
     #[test]

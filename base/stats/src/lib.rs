@@ -9,6 +9,7 @@
 
 mod bootstrap;
 mod describe;
+mod limit;
 mod permutation;
 mod random;
 mod ratio;
@@ -17,7 +18,8 @@ mod series;
 mod test_data;
 
 pub use bootstrap::{RESAMPLES, difference_of_differences, median, ratio_of_medians};
-pub use describe::{mean, outliers, quantile, relative_half_width, stddev};
+pub use describe::{mean, mean_of_positive, outliers, quantile, relative_half_width, stddev};
+pub use limit::{Limit, against_limit, holm, smallest_p, spend, t_above_limit, values_needed};
 pub use permutation::{Pairing, permutation_p};
 pub use random::Random;
 pub use ratio::{detectable_change, paired_ratio};

@@ -11,6 +11,23 @@ impl Random {
         Self(std::array::from_fn(|_| split_mix(&mut state)))
     }
 
+    /// Random numbers that belong to these values, in whatever order they come: what is computed with them is the same
+    /// wherever the same values are looked at.
+    pub fn of_values(samples: &[&[f64]]) -> Self {
+        // FNV-1a over the bits.
+        let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+        let mut add = |bits: u64| {
+            bits.to_le_bytes().iter().for_each(|byte| hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
+        };
+        for sample in samples {
+            let mut sorted = sample.to_vec();
+            sorted.sort_unstable_by(f64::total_cmp);
+            add(sorted.len() as u64);
+            sorted.iter().for_each(|value| add(value.to_bits()));
+        }
+        Self::from_seed(hash)
+    }
+
     /// 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         let s = &mut self.0;
@@ -83,6 +100,14 @@ mod tests {
         let mut random = Random([1, 2, 3, 4]);
         let drawn: Vec<u64> = (0..4).map(|_| random.next_u64()).collect();
         assert_eq!(drawn, [41_943_041, 58_720_359, 3_588_806_011_781_223, 3_591_011_842_654_386]);
+    }
+
+    #[test]
+    fn the_same_values_have_the_same_numbers() {
+        let of = |samples: &[&[f64]]| Random::of_values(samples).next_u64();
+        assert_eq!(of(&[&[1.0, 2.0], &[3.0]]), of(&[&[2.0, 1.0], &[3.0]]));
+        assert_ne!(of(&[&[1.0, 2.0], &[3.0]]), of(&[&[1.0], &[2.0, 3.0]]));
+        assert_ne!(of(&[&[1.0]]), of(&[&[2.0]]));
     }
 
     #[test]

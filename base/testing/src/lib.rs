@@ -6,6 +6,9 @@
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 
 /// Records that the calling test did not run, and why. `make test` sets `THAW_SKIP_LOG` and prints the list.
 pub fn skip(reason: &str) {
@@ -65,4 +68,75 @@ pub fn write_script(path: impl AsRef<Path>, text: &str) {
     let mut child = command.args(["-m", "755", "/dev/stdin"]).arg(path.as_ref()).stdin(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
     assert!(child.wait().unwrap().success(), "install {}", path.as_ref().display());
+}
+
+/// The uid and gid of a user who is not root: `nobody`.
+pub const SECOND_USER: u32 = 65534;
+
+/// Makes the calling thread, and no other one, run as another user, for good.
+fn become_user(uid: u32) {
+    // SAFETY: raw calls with plain numbers change this one thread, unlike the C library's functions of these names.
+    let failed = unsafe {
+        libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<libc::gid_t>()) != 0
+            || libc::syscall(libc::SYS_setresgid, uid, uid, uid) != 0
+            || libc::syscall(libc::SYS_setresuid, uid, uid, uid) != 0
+    };
+    assert!(!failed, "cannot become user {uid}: {}", std::io::Error::last_os_error());
+}
+
+/// What a function says when a thread that runs as another user calls it. Needs root.
+///
+/// # Panics
+/// The function does, or the kernel forbids it.
+pub fn as_user<R: Send>(uid: u32, act: impl FnOnce() -> R + Send) -> R {
+    std::thread::scope(|scope| {
+        let acting = scope.spawn(|| {
+            become_user(uid);
+            act()
+        });
+        acting.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// Another user who does something again and again, beside what a test does as root.
+#[derive(Debug)]
+pub struct Rival {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<u64>>,
+}
+
+impl Rival {
+    /// Begins. Needs root.
+    pub fn new(uid: u32, mut act: impl FnMut() + Send + 'static) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let thread = std::thread::spawn(move || {
+            become_user(uid);
+            let mut rounds = 0;
+            while !stopped.load(Ordering::Relaxed) {
+                act();
+                rounds += 1;
+            }
+            rounds
+        });
+        Self { stop, thread: Some(thread) }
+    }
+
+    /// Ends; how often it did what it does.
+    ///
+    /// # Panics
+    /// What it did, did.
+    pub fn end(mut self) -> u64 {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().map_or(0, |thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    }
+}
+
+impl Drop for Rival {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
 }

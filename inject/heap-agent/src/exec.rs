@@ -7,7 +7,7 @@
 use crate::missed::{self, Told};
 use crate::real::{self, Real};
 use crate::text::{self, Text};
-use crate::{file, module, sys};
+use crate::{desk, file, module, sys};
 use core::arch::naked_asm;
 use core::cell::UnsafeCell;
 use core::ffi::{c_char, c_int, c_void};
@@ -151,14 +151,17 @@ unsafe fn with_environment<R>(list: Words, go: impl FnOnce(Words) -> R) -> R {
 fn note(pid: u32, ticks: u64, path: &[u8]) -> Option<Told> {
     let own = own()?;
     let at = own.options.bytes().windows(4).position(|word| word == b"dir=")?;
+    let directory = own.options.bytes().get(at + 4..).unwrap_or(&[]);
     let mut name = Text::<{ file::PATH_MAX }>::new();
-    name.push(own.options.bytes().get(at + 4..).unwrap_or(&[]));
+    name.push(directory);
     name.push(b"/");
     name.push(heap_wire::execs::FILE);
-    let fd = match sys::open(name.with_zero(), sys::O_WRONLY | sys::O_APPEND | sys::O_CLOEXEC, 0) {
-        Ok(fd) => fd,
-        Err(errno) => return missed::tell_exec(pid, path, errno),
-    };
+    let opened = sys::open(name.with_zero(), sys::O_WRONLY | sys::O_APPEND | sys::O_NOFOLLOW | sys::O_CLOEXEC, 0);
+    if let Err(errno) = opened
+        && !desk::may_help(errno)
+    {
+        return missed::tell_exec(pid, path, errno);
+    }
     let mut line = Text::<{ file::PATH_MAX + 64 }>::new();
     line.push_number(pid.into());
     line.push(b" ");
@@ -170,9 +173,17 @@ fn note(pid: u32, ticks: u64, path: &[u8]) -> Option<Told> {
     }
     line.push(path);
     // The zero ends it: paths may hold anything else. One call, so that lines of several processes do not mix.
-    sys::write(fd, line.with_zero());
-    sys::close(fd);
-    None
+    match opened {
+        Ok(fd) => {
+            sys::write(fd, line.with_zero());
+            sys::close(fd);
+            None
+        }
+        Err(errno) => match desk::ask(directory, heap_wire::desk::NOTE, 0, line.with_zero()) {
+            Ok(_) => None,
+            Err(_) => missed::tell_exec(pid, path, errno),
+        },
+    }
 }
 
 /// A call that ends in another program, or comes back because it failed.

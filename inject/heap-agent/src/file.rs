@@ -3,6 +3,7 @@
 //! Blocks are allocated before they are mapped, so that a full disk is an error number and not SIGBUS; RLIMIT_FSIZE is asked before,
 //! so that growing never brings SIGXFSZ. The descriptor is checked before each use, because programs close what they do not know.
 
+use crate::desk;
 use crate::missed;
 use crate::sys::{self, Fd};
 use crate::text::Text;
@@ -36,6 +37,34 @@ struct Paths {
     path: [u8; PATH_MAX],
     /// Where the name begins in it, and its end.
     name: (usize, usize),
+    /// The last number in the name.
+    number: u32,
+}
+
+impl Paths {
+    /// The path of this process's stream of a number.
+    fn name_it(&mut self, number: u32) {
+        let mut path = Text::<PATH_MAX>::new();
+        path.push(self.directory.get(..self.directory_length).unwrap_or(&[]));
+        path.push(b"/");
+        self.name.0 = path.bytes().len();
+        path.push_number(sys::pid().into());
+        path.push(b"-");
+        path.push_number(number.into());
+        path.push(b".stream");
+        (self.name.1, self.number) = (path.bytes().len(), number);
+        let terminated = path.with_zero();
+        if let Some(place) = self.path.get_mut(..terminated.len()) {
+            place.copy_from_slice(terminated);
+        }
+    }
+
+    /// Asks thaw for a stream.
+    fn ask(&self, kind: u8) -> sys::Result<(Fd, u32)> {
+        let directory = self.directory.get(..self.directory_length).unwrap_or(&[]);
+        let answer = desk::ask(directory, kind, self.number, &[])?;
+        answer.file.map(|file| (sys::move_high(file), answer.number)).ok_or(sys::EBADF)
+    }
 }
 
 struct Shared(core::cell::UnsafeCell<Paths>);
@@ -46,6 +75,7 @@ static PATHS: Shared = Shared(core::cell::UnsafeCell::new(Paths {
     directory_length: 0,
     path: [0; PATH_MAX],
     name: (0, 0),
+    number: 0,
 }));
 
 /// Makes the first stream of this process image.
@@ -111,28 +141,11 @@ fn make(from: u32, ticks: u64, parent: &[u8]) -> bool {
     let pid = sys::pid();
     // SAFETY: called while the state is being set up.
     let paths = unsafe { &mut *PATHS.0.get() };
-    let mut number = 0;
-    let fd = loop {
-        let mut path = Text::<PATH_MAX>::new();
-        path.push(paths.directory.get(..paths.directory_length).unwrap_or(&[]));
-        path.push(b"/");
-        paths.name.0 = path.bytes().len();
-        path.push_number(u64::from(pid));
-        path.push(b"-");
-        path.push_number(number);
-        path.push(b".stream");
-        paths.name.1 = path.bytes().len();
-        let terminated = path.with_zero();
-        if let Some(place) = paths.path.get_mut(..terminated.len()) {
-            place.copy_from_slice(terminated);
-        }
-        match sys::open(terminated, sys::O_RDWR | sys::O_CREAT | sys::O_EXCL | sys::O_CLOEXEC, 0o600) {
-            Ok(fd) => break sys::move_high(fd),
-            Err(sys::EEXIST) if number < 100_000 => number += 1,
-            Err(errno) => {
-                ERRNO.store(errno, Relaxed);
-                return false;
-            }
+    let fd = match open_new(paths) {
+        Ok(fd) => fd,
+        Err(errno) => {
+            ERRNO.store(errno, Relaxed);
+            return false;
         }
     };
     FD.store(fd.0, Relaxed);
@@ -163,6 +176,25 @@ fn make(from: u32, ticks: u64, parent: &[u8]) -> bool {
     fields.magic = heap_wire::MAGIC;
     HEADER.store(header, Release);
     true
+}
+
+/// A stream of the first number that is free; from thaw, where only thaw may make one.
+fn open_new(paths: &mut Paths) -> sys::Result<Fd> {
+    const FLAGS: usize = sys::O_RDWR | sys::O_CREAT | sys::O_EXCL | sys::O_NOFOLLOW | sys::O_CLOEXEC;
+    let mut number = 0;
+    loop {
+        paths.name_it(number);
+        match sys::open(&paths.path, FLAGS, 0o600) {
+            Ok(fd) => return Ok(sys::move_high(fd)),
+            Err(sys::EEXIST) if number < 100_000 => number += 1,
+            Err(errno) if desk::may_help(errno) => {
+                let (fd, number) = paths.ask(heap_wire::desk::STREAM)?;
+                paths.name_it(number);
+                return Ok(fd);
+            }
+            Err(errno) => return Err(errno),
+        }
+    }
 }
 
 /// Why the last stream could not be made: an error number, or 0.
@@ -271,8 +303,12 @@ fn descriptor() -> Option<Fd> {
         return Some(fd);
     }
     // SAFETY: the paths do not change while events are recorded.
-    let path = unsafe { &(*PATHS.0.get()).path };
-    let fd = sys::move_high(sys::open(path, sys::O_RDWR | sys::O_CLOEXEC, 0).ok()?);
+    let paths = unsafe { &*PATHS.0.get() };
+    let fd = match sys::open(&paths.path, sys::O_RDWR | sys::O_NOFOLLOW | sys::O_CLOEXEC, 0) {
+        Ok(fd) => sys::move_high(fd),
+        Err(errno) if desk::may_help(errno) => paths.ask(heap_wire::desk::AGAIN).ok()?.0,
+        Err(_) => return None,
+    };
     if !is_ours(fd) {
         sys::close(fd);
         return None;

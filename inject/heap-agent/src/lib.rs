@@ -21,6 +21,8 @@ mod cache;
 #[cfg(target_arch = "x86_64")]
 mod cfi;
 #[cfg(target_arch = "x86_64")]
+mod desk;
+#[cfg(target_arch = "x86_64")]
 mod detour;
 #[cfg(target_arch = "x86_64")]
 #[cfg_attr(test, allow(dead_code, reason = "a test program hooks nothing"))]

@@ -4,7 +4,7 @@
 //! reason; and one that says nothing is missing in the count.
 
 use crate::text::Text;
-use crate::{file, sys};
+use crate::{desk, file, sys};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use heap_wire::missed::{BYTES, ENTRIES, Entry, FILE, Table, kind};
 
@@ -17,7 +17,15 @@ pub fn map(directory: &[u8]) {
     path.push(directory);
     path.push(b"/");
     path.push(FILE);
-    let Ok(fd) = sys::open(path.with_zero(), sys::O_RDWR | sys::O_CLOEXEC, 0) else { return };
+    let fd = match sys::open(path.with_zero(), sys::O_RDWR | sys::O_NOFOLLOW | sys::O_CLOEXEC, 0) {
+        Ok(fd) => fd,
+        Err(errno) if desk::may_help(errno) => {
+            let answer = desk::ask(directory, heap_wire::desk::TABLE, 0, &[]);
+            let Ok(Some(fd)) = answer.map(|answer| answer.file) else { return };
+            fd
+        }
+        Err(_) => return,
+    };
     // Touching a page beyond the file's end would be a SIGBUS.
     if sys::file_bytes(fd) == Ok(BYTES)
         && let Ok(at) = sys::mmap(BYTES, sys::PROT_RW, sys::MAP_SHARED, Some((fd, 0)))

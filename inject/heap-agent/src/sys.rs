@@ -20,6 +20,7 @@ pub unsafe fn call(number: usize, a: [usize; 6]) -> Result<usize> {
     if (-4095..0).contains(&value) { Err((-value) as u32) } else { Ok(value as usize) }
 }
 
+pub const EPERM: u32 = 1;
 pub const ENOENT: u32 = 2;
 pub const EBADF: u32 = 9;
 pub const EINVAL: u32 = 22;
@@ -27,6 +28,7 @@ pub const EEXIST: u32 = 17;
 pub const ESRCH: u32 = 3;
 pub const ETIMEDOUT: u32 = 110;
 pub const EAGAIN: u32 = 11;
+pub const EACCES: u32 = 13;
 pub const EINTR: u32 = 4;
 pub const EFBIG: u32 = 27;
 pub const ENOMEM: i32 = 12;
@@ -47,7 +49,10 @@ pub const O_RDWR: usize = 2;
 pub const O_CREAT: usize = 0o100;
 pub const O_EXCL: usize = 0o200;
 pub const O_APPEND: usize = 0o2000;
+pub const O_DIRECTORY: usize = 0o200_000;
+pub const O_NOFOLLOW: usize = 0o400_000;
 pub const O_CLOEXEC: usize = 0o2_000_000;
+pub const O_PATH: usize = 0o10_000_000;
 const AT_FDCWD: usize = -100isize as usize;
 
 /// An open file.
@@ -133,6 +138,59 @@ pub fn read_file(path: &[u8], buffer: &mut [u8]) -> usize {
 pub fn write(fd: Fd, buffer: &[u8]) {
     // SAFETY: the buffer is valid for reads of its length.
     let _ = unsafe { call(1, [fd.0 as usize, buffer.as_ptr() as usize, buffer.len(), 0, 0, 0]) };
+}
+
+/// A socket of this machine that keeps messages apart and waits for so long at most.
+pub fn stream_socket(seconds: u64) -> Result<Fd> {
+    const UNIX: usize = 1;
+    const SEQPACKET: usize = 5;
+    const SOL_SOCKET: usize = 1;
+    // SAFETY: takes numbers.
+    let fd = unsafe { call(41, [UNIX, SEQPACKET | O_CLOEXEC, 0, 0, 0, 0]) }?;
+    let patience = [seconds, 0u64];
+    // Of receiving and of sending, which connecting is too.
+    for option in [20, 21] {
+        // SAFETY: the kernel reads a struct timeval.
+        let _ = unsafe { call(54, [fd, SOL_SOCKET, option, patience.as_ptr() as usize, 16, 0]) };
+    }
+    Ok(Fd(fd as i32))
+}
+
+/// Connects to a path of at most 100 bytes.
+pub fn connect(socket: Fd, path: &[u8]) -> Result<usize> {
+    let mut address = [0u8; 110];
+    address[0] = 1;
+    for (place, byte) in address[2..].iter_mut().zip(path) {
+        *place = *byte;
+    }
+    // SAFETY: a struct sockaddr_un: family and zero-terminated path.
+    unsafe { call(42, [socket.0 as usize, address.as_ptr() as usize, 3 + path.len().min(107), 0, 0, 0]) }
+}
+
+/// Sends one message; a peer that is gone is an error, no signal.
+pub fn send(socket: Fd, message: &[u8]) -> Result<usize> {
+    const NOSIGNAL: usize = 0x4000;
+    // SAFETY: the buffer is valid for reads of its length.
+    unsafe { call(44, [socket.0 as usize, message.as_ptr() as usize, message.len(), NOSIGNAL, 0, 0]) }
+}
+
+/// Receives one message and the descriptor beside it, if there is one.
+pub fn receive(socket: Fd, buffer: &mut [u8]) -> Result<(usize, Option<Fd>)> {
+    const CLOEXEC: usize = 0x4000_0000;
+    let part = [buffer.as_mut_ptr() as usize, buffer.len()];
+    // struct cmsghdr (length, level and type) and room for one descriptor.
+    let mut beside = [0usize; 3];
+    let mut message = [0, 0, part.as_ptr() as usize, 1, beside.as_mut_ptr() as usize, size_of_val(&beside), 0];
+    let length = loop {
+        // SAFETY: a struct msghdr without an address, whose parts are valid for writes.
+        match unsafe { call(47, [socket.0 as usize, message.as_mut_ptr() as usize, CLOEXEC, 0, 0, 0]) } {
+            Err(EINTR) => {}
+            result => break result?,
+        }
+    };
+    // SOL_SOCKET and SCM_RIGHTS are both 1.
+    let has_one = message[5] >= 20 && beside[0] >= 20 && beside[1] == 1 | 1 << 32;
+    Ok((length, has_one.then_some(Fd(beside[2] as i32))))
 }
 
 /// Whether a zero-terminated path can be read.

@@ -358,6 +358,24 @@ pub mod missed {
     const _: () = assert!(BYTES == 64 << 10);
 }
 
+/// Where a process asks for what it may not open itself, because it has another user than the recording's directory: a socket
+/// (`SOCK_SEQPACKET`) in it, that thaw listens on while it records.
+///
+/// A request is u8 kind, u32 number of the process in its own namespace, u32 number of its stream, text; the answer u32 error number, u32 number of
+/// the stream, and the stream's descriptor beside it. Numbers are little endian. One request for each connection.
+pub mod desk {
+    /// The socket's name.
+    pub const SOCKET: &[u8] = b"desk";
+    /// A new stream is wanted.
+    pub const STREAM: u8 = 1;
+    /// The same stream once more: the program has closed it.
+    pub const AGAIN: u8 = 2;
+    /// The text is a note for [`super::execs::FILE`].
+    pub const NOTE: u8 = 3;
+    /// The table of [`super::missed`] is wanted.
+    pub const TABLE: u8 = 4;
+}
+
 /// How a guest waits for a thaw that reads its stream meanwhile.
 pub mod follow {
     /// The first eight bytes of [`super::attach::LOCK`] are a number that changes so often while the recorder runs.

@@ -4,7 +4,7 @@
 //! the machine was busy are named and kept in all figures.
 
 mod cells;
-mod contrasts;
+pub(crate) mod contrasts;
 mod doubts;
 pub(crate) mod words;
 
@@ -13,18 +13,16 @@ pub(crate) mod book;
 #[cfg(test)]
 mod tests;
 
-use crate::report::{REPORT_VERSION, Rejected, Report};
+use crate::report::{Cell, REPORT_VERSION, Rejected, Report};
 use model::{CacheState, Milestone, RunId, RunKind, RunRow, Warning, WarningKind};
 use serde::{Deserialize, Serialize};
-use stats::Random;
+use stats::{Estimate, Pairing, Random};
 use std::collections::BTreeMap;
 
 /// What was asked for: decides which warnings apply and which hints make sense.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Options {
-    /// Seed of the bootstrap and of permutation tests: the same recording always gives the same report.
-    pub seed: u64,
     /// `--runs`: runs per cell that were asked for, 0 if not known.
     pub runs: u32,
     /// `--precision`, as a share (0.01: 1 %).
@@ -35,25 +33,12 @@ pub struct Options {
     pub same_program: bool,
     /// `--restore DIR` was given.
     pub restores: bool,
+    /// Name of the user as whom the program ran; `None`: not recorded.
+    pub user: Option<String>,
     /// `--cpu steady` was given.
     pub steady_cpu: bool,
     /// `--disk throttle:...` was given.
     pub throttled: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            seed: 1,
-            runs: 0,
-            precision: None,
-            budget_s: None,
-            same_program: false,
-            restores: false,
-            steady_cpu: false,
-            throttled: false,
-        }
-    }
 }
 
 /// Everything that an analysis looks at.
@@ -72,15 +57,6 @@ pub struct Input<'a> {
 impl Input<'_> {
     fn name(&self, variant: u32) -> String {
         self.variants.get(variant as usize).cloned().unwrap_or_else(|| format!("variant {variant}"))
-    }
-
-    /// Random numbers for one figure: a figure stays the same when others are added to the report.
-    pub(crate) fn random(&self, figure: &str) -> Random {
-        // FNV-1a, folded into the seed.
-        let start = 0xcbf2_9ce4_8422_2325 ^ self.options.seed;
-        Random::from_seed(
-            figure.bytes().fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)),
-        )
     }
 }
 
@@ -117,6 +93,27 @@ pub(crate) fn cpu_s(row: &RunRow) -> f64 {
     (row.user_ns + row.system_ns).seconds()
 }
 
+/// The median with its interval: wherever the same times are looked at, the same figures come out.
+pub(crate) fn median(x: &[f64]) -> Estimate {
+    stats::median(x, &mut Random::of_values(&[x]))
+}
+
+/// The ratio of the medians with its interval, likewise.
+pub(crate) fn ratio_of_medians(new: &[f64], old: &[f64]) -> Estimate {
+    stats::ratio_of_medians(new, old, &mut Random::of_values(&[new, old]))
+}
+
+/// The p of a permutation test, likewise.
+pub(crate) fn permutation_p(new: &[f64], old: &[f64], pairing: Pairing) -> f64 {
+    stats::permutation_p(new, old, pairing, &mut Random::of_values(&[new, old]))
+}
+
+/// (cold2-hot2)-(cold1-hot1) with its interval, likewise.
+pub(crate) fn difference_of_differences(times: [&[f64]; 4]) -> Estimate {
+    let [cold2, hot2, cold1, hot1] = times;
+    stats::difference_of_differences(cold2, hot2, cold1, hot1, &mut Random::of_values(&times))
+}
+
 /// Whether a run counts: accepted, and it did get ready.
 fn counts(row: &RunRow) -> bool {
     row.accepted && row.wall_ns.is_some()
@@ -148,6 +145,25 @@ pub fn analyze(input: &Input) -> Report {
     report
 }
 
+/// The ratio of each cell's median to that of the reference variant in the same state, or, without one, to the fastest
+/// cell; with its interval. `None`: the reference has no such state, or takes no time.
+pub fn relative(cells: &[Cell], reference: Option<&str>) -> Vec<Option<Estimate>> {
+    let fastest = cells.iter().min_by(|a, b| f64::total_cmp(&a.median_s.value, &b.median_s.value));
+    let wall = |cell: &Cell| cell.samples.iter().map(|sample| sample.wall_s).collect::<Vec<f64>>();
+    let to = |cell: &Cell| match reference {
+        Some(name) => cells.iter().find(|other| other.state == cell.state && other.variant_name == name),
+        None => fastest,
+    };
+    let ratio = |cell: &Cell| {
+        let to = to(cell)?;
+        if std::ptr::eq(to, cell) {
+            return Some(Estimate { value: 1.0, interval: None });
+        }
+        Some(ratio_of_medians(&wall(cell), &wall(to))).filter(|ratio| ratio.value.is_finite())
+    };
+    cells.iter().map(ratio).collect()
+}
+
 /// Doubts about the cells of a recording, without those about its contrasts.
 pub(crate) fn doubts_about_cells(input: &Input) -> Vec<Warning> {
     doubts::doubts(input, &cells_alone(input, &groups(input, RunKind::Timed)))
@@ -159,7 +175,7 @@ fn cells_alone(input: &Input, timed: &[Group]) -> Report {
         input.runs.iter().filter(|(row, _)| !counts(row) && row.kind != RunKind::Warmup).map(rejected).collect();
     Report {
         version: REPORT_VERSION,
-        cells: timed.iter().map(|group| cells::cell(input, group, &rejected)).collect(),
+        cells: timed.iter().map(|group| cells::cell(group, &rejected)).collect(),
         contrasts: Vec::new(),
         differences: Vec::new(),
         overhead: Vec::new(),

@@ -1,22 +1,21 @@
-//! Two recordings side by side, and the gate for CI. Pure.
+//! Two recordings side by side, or two variants of one. Pure.
 //!
-//! Two recordings are independent: their runs are no pairs. An interval says how far chance among the runs can have
+//! Two recordings are independent: their runs are no pairs. Variants of one are, block by block. An interval says how far chance among the runs can have
 //! moved the ratio; it knows nothing of what changed on the machine between the recordings. Where two programs can be
 //! started on one machine, one recording with two variants shows smaller differences.
 
-use crate::analyze::words::{change, changes, runs, typed_percent};
-use crate::analyze::{Group, Input, cpu_s, doubts_about_cells, groups};
-use crate::report::{
-    ChangedFact, Comparison, Difference, MetricChange, Outcome, REPORT_VERSION, StateComparison, StateVerdict, Verdict,
+use crate::analyze::contrasts::paired;
+use crate::analyze::{
+    Group, Input, cpu_s, difference_of_differences, doubts_about_cells, groups, median, permutation_p,
+    ratio_of_medians, wall_s,
 };
+use crate::report::{ChangedFact, Comparison, Difference, MetricChange, REPORT_VERSION, StateComparison};
 use model::{CacheState, RunKind, RunRow, Warning, WarningKind};
-use stats::{Interval, Pairing};
+use stats::Pairing;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Keys of facts that differ from one moment to the next and say nothing about the machine.
-const MOMENTARY: [&str; 7] = ["mhz", "free", "available", "load", "uptime", "used", "late"];
-/// More runs than this nobody makes for a verdict.
-const MOST_RUNS: f64 = 10_000.0;
+const MOMENTARY: [&str; 8] = ["boot_id", "mhz", "free", "available", "load", "uptime", "used", "late"];
 /// How many differing facts a warning names.
 const NAMED_FACTS: usize = 5;
 
@@ -33,16 +32,34 @@ pub fn compare(before: &Input, after: &Input) -> Comparison {
     }
     warnings.extend(read_ahead(&changed));
     warnings.extend(other_machine(&changed));
-    warnings.extend(set_up_differently(before, after));
-    warnings.extend(doubts("before", before));
-    warnings.extend(doubts("after", after));
+    warnings.extend(doubts(Some("before"), before));
+    warnings.extend(doubts(Some("after"), after));
     Comparison {
         version: REPORT_VERSION,
-        states: pairs.iter().filter_map(|(old, new)| state(before, old, new)).collect(),
-        differences: differences(before, &pairs),
+        states: pairs.iter().filter_map(|(old, new)| state(old, new, Pairing::Independent)).collect(),
+        differences: differences(&pairs),
         changed,
         warnings,
     }
+}
+
+/// What differs between two variants of one recording, by their names. `None`: it lacks one of them.
+pub fn variants(input: &Input, before: &str, after: &str) -> Option<Comparison> {
+    let of = |name: &str| {
+        let mut timed = groups(input, RunKind::Timed);
+        timed.retain(|group| group.variant_name == name);
+        (!timed.is_empty()).then_some(timed)
+    };
+    let (old, new) = (of(before)?, of(after)?);
+    let pairs: Vec<Pair> =
+        old.iter().filter_map(|old| new.iter().find(|new| new.state == old.state).map(|new| (old, new))).collect();
+    Some(Comparison {
+        version: REPORT_VERSION,
+        states: pairs.iter().filter_map(|(old, new)| state(old, new, Pairing::Paired)).collect(),
+        differences: differences(&pairs),
+        changed: Vec::new(),
+        warnings: doubts(None, input),
+    })
 }
 
 type Pair<'a, 'b> = (&'a Group<'b>, &'a Group<'b>);
@@ -62,20 +79,26 @@ fn matching<'a, 'b>(before: &Input, after: &Input, old: &'a [Group<'b>], new: &'
 }
 
 /// `None` if the runs before took no time at all: nothing is a multiple of that.
-fn state(before: &Input, old: &Group, new: &Group) -> Option<StateComparison> {
+fn state(old: &Group, new: &Group, pairing: Pairing) -> Option<StateComparison> {
     let (old_wall, new_wall) = (old.wall(), new.wall());
-    let figure = |what: &str| before.random(&format!("{what} {} {}", old.variant, old.state));
-    let ratio = stats::ratio_of_medians(&new_wall, &old_wall, &mut figure("ratio"));
+    let ratio = ratio_of_medians(&new_wall, &old_wall);
+    let p = match pairing {
+        Pairing::Independent => permutation_p(&new_wall, &old_wall, pairing),
+        Pairing::Paired => {
+            let (new, old) = paired(new, old, wall_s);
+            permutation_p(&new, &old, pairing)
+        }
+    };
     ratio.value.is_finite().then(|| StateComparison {
         before_name: old.variant_name.clone(),
         after_name: new.variant_name.clone(),
         state: new.state,
         before_runs: old.runs.len() as u32,
         after_runs: new.runs.len() as u32,
-        before_s: stats::median(&old_wall, &mut figure("before")),
-        after_s: stats::median(&new_wall, &mut figure("after")),
+        before_s: median(&old_wall),
+        after_s: median(&new_wall),
         ratio,
-        p: stats::permutation_p(&new_wall, &old_wall, Pairing::Independent, &mut figure("p")),
+        p,
         metrics: metrics(old, new),
     })
 }
@@ -107,7 +130,7 @@ fn metrics(old: &Group, new: &Group) -> Vec<MetricChange> {
 }
 
 /// By how much the cost of every colder state changed.
-fn differences(before: &Input, pairs: &[Pair]) -> Vec<Difference> {
+fn differences(pairs: &[Pair]) -> Vec<Difference> {
     let fast = CacheState::Hot;
     let mut differences = Vec::new();
     for (old, new) in pairs.iter().filter(|(old, _)| old.state != fast) {
@@ -116,9 +139,7 @@ fn differences(before: &Input, pairs: &[Pair]) -> Vec<Difference> {
         let slow = old.state;
         let of = if old.variant_name == new.variant_name { format!(" of {}", old.variant_name) } else { String::new() };
         let what = format!("({slow}-hot){of} after minus before");
-        let random = &mut before.random(&format!("{what} {}", old.variant));
-        let (cold2, hot2, cold1, hot1) = (new.wall(), new_hot.wall(), old.wall(), old_hot.wall());
-        let difference_s = stats::difference_of_differences(&cold2, &hot2, &cold1, &hot1, random);
+        let difference_s = difference_of_differences([&new.wall(), &new_hot.wall(), &old.wall(), &old_hot.wall()]);
         let (old, new) = (old.variant_name.clone(), new.variant_name.clone());
         differences.push(Difference { what, slow, fast, old, new, difference_s });
     }
@@ -141,13 +162,15 @@ fn changed(before: &[(String, String)], after: &[(String, String)]) -> Vec<Chang
         .collect()
 }
 
-fn is_read_ahead(fact: &ChangedFact) -> bool {
-    fact.name.contains("read_ahead") || fact.name.contains("readahead")
+/// Whether a fact is a read-ahead: a setting more than a machine.
+pub fn is_read_ahead(name: &str) -> bool {
+    name.contains("read_ahead") || name.contains("readahead")
 }
 
-fn is_momentary(fact: &ChangedFact) -> bool {
-    let key = fact.name.rsplit(' ').next().unwrap_or_default().to_ascii_lowercase();
-    MOMENTARY.iter().any(|word| key.split(['_', '-', '.']).any(|part| part == *word))
+/// Whether a fact differs from one moment to the next.
+pub fn is_momentary(name: &str) -> bool {
+    let key = name.rsplit(' ').next().unwrap_or_default().to_ascii_lowercase();
+    MOMENTARY.iter().any(|word| key == *word || key.split(['_', '-', '.']).any(|part| part == *word))
 }
 
 /// `cpu model: A before, B after`
@@ -157,7 +180,7 @@ fn both(fact: &ChangedFact) -> String {
 }
 
 fn read_ahead(changed: &[ChangedFact]) -> Vec<Warning> {
-    let known = |fact: &&ChangedFact| is_read_ahead(fact) && fact.before.is_some() && fact.after.is_some();
+    let known = |fact: &&ChangedFact| is_read_ahead(&fact.name) && fact.before.is_some() && fact.after.is_some();
     let warning = |fact| {
         Warning::new(
             WarningKind::ReadAhead,
@@ -169,7 +192,8 @@ fn read_ahead(changed: &[ChangedFact]) -> Vec<Warning> {
 }
 
 fn other_machine(changed: &[ChangedFact]) -> Option<Warning> {
-    let facts: Vec<&ChangedFact> = changed.iter().filter(|fact| !is_momentary(fact) && !is_read_ahead(fact)).collect();
+    let facts: Vec<&ChangedFact> =
+        changed.iter().filter(|fact| !is_momentary(&fact.name) && !is_read_ahead(&fact.name)).collect();
     if facts.is_empty() {
         return None;
     }
@@ -182,24 +206,6 @@ fn other_machine(changed: &[ChangedFact]) -> Option<Warning> {
         Warning::new(WarningKind::Note, text)
             .hint("compare recordings of the same machine in the same set-up, or say why it does not matter"),
     )
-}
-
-/// Options of the recording that change what a time means.
-fn set_up_differently(before: &Input, after: &Input) -> Vec<Warning> {
-    let (old, new) = (&before.options, &after.options);
-    [
-        ("--disk throttle", old.throttled, new.throttled),
-        ("--cpu steady", old.steady_cpu, new.steady_cpu),
-        ("--restore", old.restores, new.restores),
-    ]
-    .into_iter()
-    .filter(|(_, old, new)| old != new)
-    .map(|(option, old, _)| {
-        let (with, without) = if old { ("before", "after") } else { ("after", "before") };
-        let text = format!("the recording {with} was made with {option}, the one {without} was not");
-        Warning::new(WarningKind::Note, text).hint("record both in the same way")
-    })
-    .collect()
 }
 
 fn nothing_in_common(old: &[Group], new: &[Group]) -> Warning {
@@ -216,86 +222,23 @@ fn nothing_in_common(old: &[Group], new: &[Group]) -> Warning {
     Warning::new(WarningKind::Note, text).hint("record the same --state for the same program twice")
 }
 
-/// Doubts about the times of one of the recordings.
-fn doubts(which: &str, input: &Input) -> Vec<Warning> {
-    let about_times = |kind| {
-        use WarningKind::{Autocorrelation, BusyMachine, Drift, TooFewRuns};
-        matches!(kind, Drift | Autocorrelation | BusyMachine | TooFewRuns)
-    };
+/// Doubts about the times of a recording; `which` of two it is.
+pub fn doubts(which: Option<&str>, input: &Input) -> Vec<Warning> {
     let mut warnings = doubts_about_cells(input);
     warnings.retain(|warning| about_times(warning.kind));
     for warning in &mut warnings {
-        warning.text = format!("{which}: {}", warning.text);
-        // Its number would be looked for in the other recording as well.
-        warning.run = None;
+        if let Some(which) = which {
+            warning.text = format!("{which}: {}", warning.text);
+            // Its number would be looked for in the other recording as well.
+            warning.run = None;
+        }
     }
     warnings
 }
 
-/// Whether `comparison` stays within `max_regression` (0.05: 5 % slower). Decided on the interval, never on the point:
-/// a state fails if its whole interval lies above the limit. An interval on both sides of the limit counts as
-/// passed and says how many runs would decide.
-pub fn gate(comparison: &Comparison, max_regression: f64) -> Verdict {
-    let several = comparison.states.iter().any(|state| state.after_name != comparison.states[0].after_name);
-    let naming = if several { Naming::VariantAndState } else { Naming::State };
-    let states = comparison.states.iter().map(|state| verdict(state, max_regression, naming)).collect();
-    Verdict { max_regression, states }
-}
-
-/// What a verdict calls its state.
-#[derive(Clone, Copy)]
-enum Naming {
-    State,
-    VariantAndState,
-}
-
-fn verdict(state: &StateComparison, max_regression: f64, naming: Naming) -> StateVerdict {
-    let limit = 1.0 + max_regression;
-    let allowed = typed_percent(max_regression);
-    let said = |text: String, outcome, runs_needed| StateVerdict {
-        variant_name: state.after_name.clone(),
-        state: state.state,
-        ratio: state.ratio,
-        outcome,
-        runs_needed,
-        text: match naming {
-            Naming::State => format!("{}: {text}", state.state),
-            Naming::VariantAndState => format!("{}, {}: {text}", state.after_name, state.state),
-        },
-    };
-    let Some(interval) = state.ratio.interval else {
-        let few = runs(state.before_runs.min(state.after_runs) as usize);
-        return said(
-            format!("too few runs for a verdict ({few} in one of the recordings)"),
-            Outcome::Undecided,
-            Some(10),
-        );
-    };
-    let figures = format!("{} {}", change(state.ratio.value), changes(interval));
-    if interval.low > limit {
-        said(format!("{figures}, more than the {allowed} that is allowed"), Outcome::Fail, None)
-    } else if interval.high <= limit {
-        said(format!("{figures}, within the {allowed} that is allowed"), Outcome::Pass, None)
-    } else {
-        let needed = runs_needed(state, interval, limit);
-        let advice = match needed {
-            Some(needed) => format!("about {needed} runs of each would decide"),
-            None => "it is too close to the limit for any number of runs to decide".to_owned(),
-        };
-        said(format!("{figures}: {allowed} lies inside the interval; {advice}"), Outcome::Undecided, needed)
-    }
-}
-
-/// About how many runs per recording make the interval so narrow that it no longer holds the limit, should the ratio
-/// stay as it is: its width falls with the square root of the number of runs.
-fn runs_needed(state: &StateComparison, interval: Interval, limit: f64) -> Option<u32> {
-    let half_width = (interval.high / interval.low).ln() / 2.0;
-    let distance = (state.ratio.value / limit).ln().abs();
-    // As good as this many runs in both.
-    let now = 2.0 / (1.0 / f64::from(state.before_runs) + 1.0 / f64::from(state.after_runs));
-    let needed = (now * (half_width / distance).powi(2)).ceil();
-    let more = needed.max(now.floor() + 1.0);
-    (more.is_finite() && more <= MOST_RUNS).then_some(more as u32)
+fn about_times(kind: WarningKind) -> bool {
+    use WarningKind::{Autocorrelation, BusyMachine, Drift, TooFewRuns};
+    matches!(kind, Drift | Autocorrelation | BusyMachine | TooFewRuns)
 }
 
 #[cfg(test)]

@@ -276,7 +276,7 @@ impl<'a, 't> Session<'a, 't> {
             // Without a tracer no traced run is wanted.
             let traced = if self.tracer.is_some() { self.traced.clone() } else { vec![u32::MAX; self.traced.len()] };
             for cell in self.plan.block(&traced, &mut self.random) {
-                self.cell(block, cell)?;
+                self.cell(self.plan.first_block + block, cell)?;
             }
             self.summary.blocks = block + 1;
             if block + 1 >= self.plan.fewest_blocks() && self.is_precise() {
@@ -474,9 +474,8 @@ impl<'a, 't> Session<'a, 't> {
 
     fn is_precise(&mut self) -> bool {
         let Some(goal) = self.plan.precision else { return false };
-        let random = &mut self.random;
         self.times.values().all(|times| {
-            let median = stats::median(times, random);
+            let median = crate::analyze::median(times);
             stats::relative_half_width(&median).is_some_and(|width| width < goal)
         })
     }
@@ -492,7 +491,7 @@ impl<'a, 't> Session<'a, 't> {
 
     fn say_imprecise(&mut self, goal: f64, when: &str, hint: &str) -> Result<()> {
         for ((variant, state), times) in cells_of(&self.times) {
-            let median = stats::median(&times, &mut self.random);
+            let median = crate::analyze::median(&times);
             let width = stats::relative_half_width(&median);
             if width.is_some_and(|width| width < goal) {
                 continue;

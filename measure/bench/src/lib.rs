@@ -2,13 +2,14 @@
 //!
 //! Two halves that meet only in `model`'s rows: the recording half holds the machine ([`record`], [`states`],
 //! [`restore`], [`ready`]) and decides what to run next ([`schedule`], [`conduct`]); the analysing half
-//! ([`analyze`], [`report`], [`compare`]) is pure.
+//! ([`analyze`], [`report`], [`compare`], [`gate`]) is pure.
 //!
 //! Not for tracing: a traced run gets its tracer from the app ([`conduct::Tracer`]).
 
 pub mod analyze;
 pub mod compare;
 pub mod conduct;
+pub mod gate;
 pub mod ground;
 mod inside;
 mod meters;

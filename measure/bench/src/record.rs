@@ -408,8 +408,12 @@ fn check_program(program: &Program) -> Result<()> {
 /// The directories to put back, each once, with their real paths.
 fn directories(programs: &[Program], options: &LabOptions) -> Result<Vec<PathBuf>> {
     let mut directories = Vec::new();
-    for directory in programs.iter().flat_map(|program| &program.restore) {
+    let wanted = programs.iter().flat_map(|program| program.restore.iter().map(move |path| (path, &program.user)));
+    for (directory, user) in wanted {
         let real = restore::check(directory, options.recording.as_deref(), options.snapshot_dir.as_deref())?;
+        if let Some(user) = user {
+            restore::is_theirs(&real, user.uid)?;
+        }
         if !directories.contains(&real) {
             directories.push(real);
         }

@@ -49,7 +49,7 @@ pub struct Cell {
     pub runs: u32,
     /// Timed runs that do not count; [`Report::rejected`] lists them.
     pub rejected: u32,
-    /// Mean wall time with its t interval.
+    /// Mean wall time with the t interval of its log, which does not reach below 0.
     pub mean_s: Estimate,
     /// Half of the mean's interval as a share of the mean: the "± 0.5 %" of the table.
     pub mean_half_width: Option<f64>,
@@ -61,9 +61,9 @@ pub struct Cell {
     pub min_s: f64,
     /// Slowest run.
     pub max_s: f64,
-    /// Mean CPU time in user mode with its t interval.
+    /// Mean CPU time in user mode, with an interval like that of `mean_s`.
     pub user_s: Estimate,
-    /// Mean CPU time in the kernel with its t interval.
+    /// Mean CPU time in the kernel, likewise.
     pub system_s: Estimate,
     /// Median of the largest resident set.
     pub max_rss_bytes: f64,
@@ -196,11 +196,15 @@ pub struct Contrast {
     pub new: CellName,
     /// Below the line.
     pub old: CellName,
-    /// new / old with its interval.
+    /// Median of new over median of old, the two of the table, with its BCa bootstrap interval.
     pub ratio: Estimate,
-    /// Two-sided permutation p of "there is no difference".
+    /// Geometric mean of the ratios of runs of the same block, with its t interval: another figure than `ratio` where
+    /// some runs are much slower than most. `None`: fewer than three pairs.
+    pub in_pairs: Option<Estimate>,
+    /// Two-sided permutation p of "there is no difference": of the signs of the pairs if `in_pairs` is known, else of
+    /// labels.
     pub p: f64,
-    /// How `ratio` and `p` were made.
+    /// How `ratio` was made: of medians.
     pub method: Method,
     /// Blocks in which both have an accepted run.
     pub pairs: u32,
@@ -305,7 +309,7 @@ pub struct StateComparison {
     pub after_s: Estimate,
     /// after / before: ratio of medians with its BCa bootstrap interval.
     pub ratio: Estimate,
-    /// Two-sided label permutation p.
+    /// Two-sided permutation p: of labels, or of the signs of pairs where both are variants of one recording.
     pub p: f64,
     /// Figures beside the wall time.
     pub metrics: Vec<MetricChange>,
@@ -335,52 +339,4 @@ pub struct ChangedFact {
     pub before: Option<String>,
     /// After; `None`: not recorded.
     pub after: Option<String>,
-}
-
-/// What a gate says about one state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
-#[serde(rename_all = "lowercase")]
-pub enum Outcome {
-    /// The whole interval lies below the limit.
-    Pass,
-    /// The whole interval lies above the limit.
-    Fail,
-    /// The interval straddles the limit (or there is none): more runs are needed.
-    Undecided,
-}
-
-/// What a gate says.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
-pub struct Verdict {
-    /// The largest regression that is allowed (0.05: 5 %).
-    pub max_regression: f64,
-    /// One per variant and state that both recordings have.
-    pub states: Vec<StateVerdict>,
-}
-
-/// What a gate says about one state.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
-pub struct StateVerdict {
-    /// Name of the variant after.
-    pub variant_name: String,
-    /// Cache state.
-    pub state: CacheState,
-    /// after / before.
-    pub ratio: Estimate,
-    /// Decided on the interval, never on the point.
-    pub outcome: Outcome,
-    /// When undecided: about how many runs per recording would decide, if the ratio stays; `None`: not foreseeable.
-    pub runs_needed: Option<u32>,
-    /// One sentence with the figures.
-    pub text: String,
-}
-
-impl Verdict {
-    /// `true` if no state fails and there is at least one state to decide on. Undecided counts as passed.
-    pub fn passes(&self) -> bool {
-        !self.states.is_empty() && self.states.iter().all(|state| state.outcome != Outcome::Fail)
-    }
 }

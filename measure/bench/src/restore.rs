@@ -8,7 +8,7 @@
 
 use model::{Error, Exit, Result};
 use os::journal::Entry;
-use os::tree::Copied;
+use os::tree::{Copied, Stamp};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
 use std::os::unix::fs::MetadataExt;
@@ -24,17 +24,8 @@ pub struct Snapshot {
     left: HashMap<PathBuf, Stamp>,
 }
 
-/// What changes whenever a file is changed; nobody can set it back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    ino: u64,
-    changed: (i64, i64),
-}
-
-impl Stamp {
-    fn of(meta: &std::fs::Metadata) -> Self {
-        Self { ino: meta.ino(), changed: (meta.ctime(), meta.ctime_nsec()) }
-    }
+fn stamp_of(meta: &std::fs::Metadata) -> Stamp {
+    Stamp { ino: meta.ino(), changed: (meta.ctime(), meta.ctime_nsec()) }
 }
 
 impl Snapshot {
@@ -46,10 +37,13 @@ impl Snapshot {
         refuse_mounts_below(live)?;
         refuse_in_use(live)?;
         let place = match place {
-            Some(place) => place,
-            None => live.parent().ok_or_else(|| Error::bug("a directory without a parent was checked"))?,
+            Some(place) => place.canonicalize().map_err(|error| failed("cannot keep copies in", place, error))?,
+            None => live
+                .parent()
+                .map(Path::to_owned)
+                .ok_or_else(|| Error::bug("a directory without a parent was checked"))?,
         };
-        refuse_full(live, place)?;
+        refuse_full(live, &place)?;
         let name = live.file_name().unwrap_or_default().to_string_lossy();
         let random = std::collections::hash_map::RandomState::new().build_hasher().finish() as u32;
         let pristine = place.join(format!(".thaw-{name}-{random:08x}"));
@@ -72,15 +66,10 @@ impl Snapshot {
     /// # Errors
     /// Something could not be read or written.
     pub fn put_back(&mut self) -> Result<Copied> {
-        let (live, pristine, left) = (&self.live, &self.pristine, &self.left);
-        visit(live, &mut |path, meta| {
-            let below = path.strip_prefix(live).unwrap_or(path);
-            if meta.is_file() && left.get(below).is_some_and(|stamp| *stamp != Stamp::of(meta)) {
-                disguised(path, meta, &pristine.join(below))?;
-            }
-            Ok(())
-        })?;
-        let copied = os::tree::restore(&self.pristine, &self.live)?;
+        let left = &self.left;
+        // A file that was changed and yet has the size and the modification time of the first state is put back too.
+        let touched = |below: &Path, now| left.get(below).is_some_and(|stamp| *stamp != now);
+        let copied = os::tree::restore_unless(&self.pristine, &self.live, &touched)?;
         if copied != Copied::default() {
             self.remember()?;
         }
@@ -109,28 +98,13 @@ impl Snapshot {
         let live = &self.live;
         visit(live, &mut |path, meta| {
             if meta.is_file() {
-                left.insert(path.strip_prefix(live).unwrap_or(path).to_owned(), Stamp::of(meta));
+                left.insert(path.strip_prefix(live).unwrap_or(path).to_owned(), stamp_of(meta));
             }
             Ok(())
         })?;
         self.left = left;
         Ok(())
     }
-}
-
-/// A file that was changed and yet has the size and the modification time of the first state: its time is set to
-/// something else, so that [`os::tree::restore`] replaces it.
-fn disguised(path: &Path, meta: &std::fs::Metadata, pristine: &Path) -> Result<()> {
-    let Ok(first) = pristine.symlink_metadata() else { return Ok(()) };
-    let looks_the_same =
-        meta.len() == first.len() && (meta.mtime(), meta.mtime_nsec()) == (first.mtime(), first.mtime_nsec());
-    if !looks_the_same {
-        return Ok(());
-    }
-    let zero = rustix::fs::Timespec { tv_sec: 0, tv_nsec: 0 };
-    let times = rustix::fs::Timestamps { last_access: zero, last_modification: zero };
-    rustix::fs::utimensat(rustix::fs::CWD, path, &times, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
-        .map_err(|error| failed("cannot put back", path, error.into()))
 }
 
 fn failed(what: &str, path: &Path, cause: std::io::Error) -> Error {
@@ -197,6 +171,20 @@ pub fn check(directory: &Path, recording: Option<&Path>, place: Option<&Path>) -
         return refuse("it holds thaw's own state", narrow);
     }
     Ok(real)
+}
+
+/// Root puts back no directory for a user that is another one's: a link may have led there.
+///
+/// # Errors
+/// It belongs to somebody else.
+pub fn is_theirs(real: &Path, uid: u32) -> Result<()> {
+    let owner = real.symlink_metadata().map_err(|error| failed("cannot look at", real, error))?.uid();
+    if owner == uid {
+        return Ok(());
+    }
+    Err(Error::on(Exit::Usage, "--restore cannot have the directory", real)
+        .because(format!("it belongs to user {owner}, and the program runs as user {uid}"))
+        .hint("name a directory of that user, or run the program as its owner: --user"))
 }
 
 /// The real path of something that may not exist yet.

@@ -15,6 +15,8 @@ pub struct Plan {
     pub variants: u32,
     /// The states that each is started in, without repetition.
     pub states: Vec<CacheState>,
+    /// Number of the first block; above 0 where blocks are added to a recording.
+    pub first_block: u32,
     /// Blocks to run, which is timed runs per cell. With `precision`: the fewest blocks (at least
     /// [`FEWEST_FOR_PRECISION`]).
     pub blocks: u32,
@@ -45,6 +47,7 @@ impl Default for Plan {
         Self {
             variants: 1,
             states: vec![CacheState::Hot, CacheState::Cold],
+            first_block: 0,
             blocks: 10,
             most_blocks: 1000,
             precision: None,

@@ -21,6 +21,7 @@ use crate::wire;
 use heap_wire::{FileHeader, PAGE};
 use late::Late;
 use model::{Error, Exit, Nanos, Result, Warning, WarningKind, shown};
+use os::replace::{Existing, Rights};
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -178,7 +179,7 @@ impl Sums {
     fn write(&self, target: &Path, page: &[u8]) -> Result<()> {
         let packed =
             pack(page, self).map_err(|cause| Error::on(Exit::Machine, "cannot write", target).because(cause))?;
-        os::file::write_by(target, |out| {
+        os::replace::write_by(target, Rights::Private, Existing::Replace, |out| {
             out.write_all(MAGIC)?;
             out.write_all(&VERSION.to_le_bytes())?;
             out.write_all(&crc32fast::hash(&packed).to_le_bytes())?;
@@ -330,10 +331,15 @@ impl Aggregator {
 
     fn discover(&mut self, rate: f64) -> Result<()> {
         let cannot = |cause| Error::on(Exit::Machine, "cannot read the recording", &self.directory).because(cause);
+        let about = fs::metadata(&self.directory).map_err(cannot)?;
         for entry in fs::read_dir(&self.directory).map_err(cannot)? {
             let path = entry.map_err(cannot)?.path();
             let name = path.file_name().unwrap_or_default();
             if path.extension() != Some(OsStr::new(crate::finish::STREAM)) || self.known.contains(name) {
+                continue;
+            }
+            // Readers of the recording say that it was left out.
+            if crate::record::believed(&about, &path, os::file::Access::Write).is_err() {
                 continue;
             }
             if let Some(process) = stream::process_of(&path, self.first_ticks, rate)? {
@@ -374,7 +380,8 @@ impl Stream {
     /// Its sums are there before anything of it is freed.
     fn open(process: Process, rate: f64) -> Result<Self> {
         let cannot = |cause| Error::on(Exit::Machine, "cannot open", &process.file).because(cause);
-        let file = Rc::new(File::options().read(true).write(true).open(&process.file).map_err(cannot)?);
+        let file = os::file::open_unlinked(&process.file, os::file::Access::Write).map_err(cannot)?;
+        let file = Rc::new(file);
         let now = Instant::now();
         let mut stream = Self {
             events: Events::follow(&process, Rc::clone(&file), rate),

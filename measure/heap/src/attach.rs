@@ -11,7 +11,9 @@ mod release;
 mod safe;
 mod target;
 
-use crate::record::{self, Beside, Existing, FreeStacks, Keep, Phase, Recording, Sample, Stopped, unseen};
+use crate::record::{
+    self, Asker, Beside, Desk, Existing, FreeStacks, Keep, Made, Phase, Recording, Sample, Stopped, unseen,
+};
 use call::{Borrowed, Failed};
 use heap_wire::attach::{Attach, BYTES, LOCK, PLACES, Place, VERSION, answer};
 use model::{Error, Exit, Nanos, Result, shown};
@@ -79,32 +81,46 @@ pub fn run(plan: &Plan, version: &str, progress: &mut dyn FnMut(Phase)) -> Resul
     record::check_sample(plan.sample)?;
     let mut target = Target::of(plan.pid)?;
     let clock = record::Clock::start()?;
-    let directory = record::make_directory(&plan.output, plan.existing)?;
+    let made = Made::new(&plan.output, plan.existing)?;
+    recorded(plan, version, &made, &mut target, &clock, progress).map_err(|error| made.named(error))
+}
+
+fn recorded(
+    plan: &Plan,
+    version: &str,
+    made: &Made,
+    target: &mut Target,
+    clock: &record::Clock,
+    progress: &mut dyn FnMut(Phase),
+) -> Result<Recording> {
+    let (directory, real) = (made.path(), &made.real);
     let attached = (|| {
         target.sees(&plan.agent)?;
-        target.sees(&directory)?;
+        target.sees(real)?;
         target.reaches(&plan.agent)?;
-        target.reaches(&directory.join(LOCK_NAME))?;
+        target.reaches(&real.join(LOCK_NAME))?;
         // With sums its heart is the lock, and beats.
-        let lock = if plan.keep == Keep::Events { Some(lock(&directory)?) } else { None };
-        let mut recording = record::begin(version, target.command.clone(), target.cwd.clone(), &clock);
+        let lock = if plan.keep == Keep::Events { Some(lock(directory)?) } else { None };
+        let mut recording = record::begin(version, target.command.clone(), target.cwd.clone(), clock);
         recording.attached = true;
-        recording.write(&directory)?;
-        unseen::begin(&directory)?;
-        let beside = Beside::new(plan.keep, &directory, &clock)?;
+        recording.write(directory)?;
+        unseen::begin(directory)?;
+        let desk = Desk::open(made, Asker::Like(plan.pid))?;
+        let beside = Beside::new(plan.keep, directory, clock)?;
         let mut stopped = Stopped::default();
-        let hooks = attach(plan, &mut target, &directory, &mut stopped)?;
-        Ok((lock, beside, recording, hooks, stopped))
+        let hooks = attach(plan, target, real, &mut stopped)?;
+        Ok((lock, desk, beside, recording, hooks, stopped))
     })();
-    let (lock, mut beside, mut recording, hooks, mut stopped) = attached.inspect_err(|_| {
+    let (lock, desk, mut beside, mut recording, hooks, mut stopped) = attached.inspect_err(|_| {
         // Nothing was recorded: leave no directory that looks like a recording.
-        let _ = std::fs::remove_dir_all(&directory);
+        let _ = os::tree::remove(real);
     })?;
     progress(Phase::Running(plan.pid));
-    let waited = wait(&target, plan.seconds, &mut beside);
+    let waited = wait(target, plan.seconds, &mut beside);
     progress(Phase::Finishing);
-    let ended = hooks.remove(&target, &mut stopped);
-    let held = release::all(&mut target, ended.as_deref().unwrap_or_default(), &mut stopped);
+    let ended = hooks.remove(target, &mut stopped);
+    let held = release::all(target, ended.as_deref().unwrap_or_default(), &mut stopped);
+    drop(desk);
     let summed = beside.end(&held);
     if lock.is_some() {
         let _ = std::fs::remove_file(directory.join(LOCK_NAME));
@@ -115,11 +131,11 @@ pub fn run(plan: &Plan, version: &str, progress: &mut dyn FnMut(Phase)) -> Resul
     recording.finished = true;
     recording.ticks_per_second = Some(clock.rate());
     // A stream that a process still has mapped must not be cut.
-    record::finish(&directory, &held)?;
-    let without = unseen::end(&directory, &held)?;
+    record::finish(directory, &held)?;
+    let without = unseen::end(directory, &held)?;
     (recording.unseen, recording.missing) = (without.unseen, without.missing);
-    recording.write(&directory)?;
-    record::share(&directory);
+    recording.write(directory)?;
+    record::close(directory);
     summed.map(|_| recording)
 }
 

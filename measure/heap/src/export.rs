@@ -17,6 +17,7 @@ use crate::named::Named;
 use crate::stream::{Process, Reader};
 use crate::symbols::Frame;
 use model::{Error, Exit, Result};
+use os::replace::{Existing, Rights};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -73,7 +74,7 @@ impl<'a> Export<'a> {
     ///
     /// # Errors
     /// It cannot be written; the recording has no process.
-    pub fn write(&self, format: Format, path: &Path) -> Result<()> {
+    pub fn write(&self, format: Format, path: &Path, existing: Existing) -> Result<()> {
         let main = self.main().ok_or_else(|| {
             Error::new(Exit::Data, "nothing to export", "the recording has no process").hint("thaw heap report")
         })?;
@@ -81,7 +82,7 @@ impl<'a> Export<'a> {
             let why = "this format is a log of events, or wants the most of each stack at a time";
             return Err(aggregate::no_events(self.reader.directory(), why));
         }
-        os::file::write_by(path, |out| match format {
+        os::replace::write_by(path, Rights::Usual, existing, |out| match format {
             Format::Dmd => dmd::write(self, out),
             Format::Dhat => dhat::write(self, main, out),
             Format::Pprof => pprof::write(self, main, out),
@@ -105,16 +106,16 @@ impl<'a> Export<'a> {
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn dark_matter(blocks: &Blocks, path: &Path) -> Result<()> {
-    os::file::write_by(path, |out| dmd::dark_matter(blocks, out))
+pub fn dark_matter(blocks: &Blocks, path: &Path, existing: Existing) -> Result<()> {
+    os::replace::write_by(path, Rights::Usual, existing, |out| dmd::dark_matter(blocks, out))
 }
 
 /// Folded stacks of a measure, in bytes.
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn folded(named: &Named, measure: Measure, path: &Path) -> Result<()> {
-    os::file::write_by(path, |out| stacks::folded(named, measure, out))
+pub fn folded(named: &Named, measure: Measure, path: &Path, existing: Existing) -> Result<()> {
+    os::replace::write_by(path, Rights::Usual, existing, |out| stacks::folded(named, measure, out))
 }
 
 /// The words of a process on one line.

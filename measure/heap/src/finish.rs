@@ -29,10 +29,12 @@ use crate::live::Live;
 use crate::report::Summary;
 use crate::stack::{StackId, Stacks};
 use crate::stream::{Brief, Events, Process, Reader, is_whole};
-use model::{Error, Exit, Nanos, Result};
+use model::{Error, Exit, Nanos, Result, shown};
+use os::replace::{Existing, Rights};
 use std::fs;
 use std::io;
 use std::num::NonZeroU64;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Extension of finished files.
@@ -177,6 +179,7 @@ pub(crate) fn is_stream(path: &Path) -> bool {
 /// A process still writes it, its directory cannot be written.
 pub(crate) fn prepare(reader: &Reader) -> Result<()> {
     let directory = reader.directory();
+    is_own(directory)?;
     // If it ended properly, nobody is left.
     let recording = reader.recording();
     let over = recording.finished && recording.running.is_empty();
@@ -187,6 +190,23 @@ pub(crate) fn prepare(reader: &Reader) -> Result<()> {
             .hint("it can be read as it is; finish it when that process has ended"));
     }
     remove_leftovers(directory)
+}
+
+/// Root rewrites no recording of another user, who may put links in its way; nor one that others may write.
+fn is_own(directory: &Path) -> Result<()> {
+    let cannot = |cause| Error::on(Exit::Data, "cannot read the recording", directory).because(cause);
+    let (about, ours) = (directory.metadata().map_err(cannot)?, rustix::process::geteuid());
+    if !ours.is_root() || about.uid() == ours.as_raw() && about.mode() & 0o022 == 0 {
+        return Ok(());
+    }
+    let error = Error::on(Exit::Usage, "root does not rewrite a recording that others can change", directory);
+    Err(match about.uid() {
+        0 => error.because("others may write its directory").hint(format!("chmod 700 {}", shown(directory))),
+        user => error.because(format!("it belongs to user {user}")).hint(format!(
+            "finish it as that user: setpriv --reuid={user} --clear-groups thaw heap finish {}",
+            shown(directory)
+        )),
+    })
 }
 
 /// A process that has a stream of this recording open or mapped.
@@ -235,7 +255,7 @@ pub(crate) fn one(reader: &Reader, process: &Process, done: &mut Finished) -> Re
     let ticks = (QUANTUM.0 as f64 * reader.rate() / 1e9) as u64;
     let quantum = Quantum { start: process.start_ticks, ticks: NonZeroU64::new(ticks).unwrap_or(NonZeroU64::MIN) };
     let mut failed = None;
-    let written = os::file::write_by(&finished, |out| {
+    let written = os::replace::write_by(&finished, Rights::Private, Existing::Replace, |out| {
         let mut writer = write::Writer::new(out, &page, quantum, LEVEL)?;
         let mut batch = Vec::new();
         let mut more = |events: &mut Events, live: &Live, batch: &mut Vec<Brief>| {

@@ -3,22 +3,28 @@
 //! A recording is a directory: `recording.json` and one `PID-N.stream` for each process image. The streams are complete at any moment, so a recording
 //! whose thaw was killed is read as far as it goes.
 
+mod desk;
 mod missed;
 pub(crate) mod unseen;
 
+pub(crate) use desk::{Asker, Desk};
 pub use unseen::Unseen;
 pub(crate) use unseen::warnings as unseen_warnings;
 
 use crate::aggregate::Aggregator;
 use crate::stream::SAMPLE_MAX;
 use model::{Bytes, Error, Exit, Nanos, Result, shown};
+use os::file::Access;
+pub use os::replace::Existing;
+use os::replace::Rights;
 use os::spawn::{Ended, Launch, Orphan, Stream};
+use os::user::Account;
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -52,6 +58,8 @@ pub struct Plan {
     pub stdout: Output,
     /// The guest.
     pub agent: PathBuf,
+    /// Whom the program runs as; `None`: as thaw.
+    pub user: Option<Account>,
 }
 
 /// Where a recorded program's standard output goes.
@@ -78,15 +86,6 @@ pub enum Keep {
 impl Keep {
     /// What [`Keep::Sums`] has if nothing is said: some seconds of a busy program.
     pub const AHEAD: Bytes = Bytes(64 << 20);
-}
-
-/// What to do with a recording that is already there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Existing {
-    /// Refuse.
-    Keep,
-    /// Remove it, if it is a recording.
-    Replace,
 }
 
 /// Whether frees are recorded with their stacks.
@@ -190,7 +189,7 @@ impl Recording {
 
     pub(crate) fn write(&self, directory: &Path) -> Result<()> {
         let text = serde_json::to_vec_pretty(self).map_err(|error| Error::bug(format!("cannot make JSON: {error}")))?;
-        os::file::write_whole(&directory.join(FILE), &text)
+        os::replace::write_whole(&directory.join(FILE), &text, Rights::Private, Existing::Replace)
     }
 }
 
@@ -253,20 +252,38 @@ pub fn run(plan: &Plan, version: &str, progress: &mut dyn FnMut(Phase)) -> Resul
     if let Some(Ok(program)) = plan.command.first().map(|name| os::spawn::resolve_program(name)) {
         unseen::refuse_sanitized(&program)?;
     }
+    if let Some(user) = &plan.user {
+        reaches(user, &plan.agent, &format!("copy it to a directory that the user reaches and set {AGENT_VARIABLE}"))?;
+        let output = std::path::absolute(&plan.output).unwrap_or_else(|_| plan.output.clone());
+        reaches(user, &output, "record into a directory that the user reaches: -o /tmp/thaw.heap")?;
+    }
     let clock = Clock::start()?;
-    let directory = make_directory(&plan.output, plan.existing)?;
+    let made = Made::new(&plan.output, plan.existing)?;
+    record(plan, version, &made, &clock, progress).map_err(|error| made.named(error))
+}
+
+fn record(
+    plan: &Plan,
+    version: &str,
+    made: &Made,
+    clock: &Clock,
+    progress: &mut dyn FnMut(Phase),
+) -> Result<Recording> {
+    let directory = made.path();
     let command = plan.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let cwd = std::env::current_dir().map(|cwd| shown(&cwd)).unwrap_or_default();
-    let mut recording = begin(version, command, cwd, &clock);
-    recording.write(&directory)?;
+    let mut recording = begin(version, command, cwd, clock);
+    recording.write(directory)?;
     let nothing = |_: &Error| {
         // Nothing was recorded: leave no directory that looks like a recording.
-        let _ = fs::remove_dir_all(&directory);
+        let _ = os::tree::remove(&made.real);
     };
-    unseen::begin(&directory).inspect_err(nothing)?;
-    let mut beside = Beside::new(plan.keep, &directory, &clock).inspect_err(nothing)?;
-    let ended = start(plan, &directory, progress, &mut beside).inspect_err(nothing)?;
+    unseen::begin(directory).inspect_err(nothing)?;
+    let desk = Desk::open(made, Asker::Below(std::process::id())).inspect_err(nothing)?;
+    let mut beside = Beside::new(plan.keep, directory, clock).inspect_err(nothing)?;
+    let ended = start(plan, made, progress, &mut beside).inspect_err(nothing)?;
     recording.running = wait_for_descendants(progress, &mut beside)?;
+    drop(desk);
     progress(Phase::Finishing);
     let summed = beside.end(&recording.running);
     recording.finished = recording.running.is_empty();
@@ -274,14 +291,14 @@ pub fn run(plan: &Plan, version: &str, progress: &mut dyn FnMut(Phase)) -> Resul
     (recording.code, recording.signal) = (ended.code, ended.signal);
     recording.cpu_s = Some(ended.usage.user.seconds() + ended.usage.system.seconds());
     recording.max_rss_bytes = Some(ended.usage.max_rss.0);
-    let streams = finish(&directory, &recording.running)?;
+    let streams = finish(directory, &recording.running)?;
     if streams + *summed.as_ref().unwrap_or(&1) == 0 {
         recording.nothing = Some(why_nothing(plan));
     }
-    let without = unseen::end(&directory, &recording.running)?;
+    let without = unseen::end(directory, &recording.running)?;
     (recording.unseen, recording.missing) = (without.unseen, without.missing);
-    recording.write(&directory)?;
-    share(&directory);
+    recording.write(directory)?;
+    close(directory);
     summed.map(|_| recording)
 }
 
@@ -296,6 +313,14 @@ pub(crate) fn check_sample(sample: Option<Sample>) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Sees that the program's user comes to a file.
+fn reaches(user: &Account, path: &Path, hint: &str) -> Result<()> {
+    let Some(closed) = path.parent().and_then(|above| user.closed(above)) else { return Ok(()) };
+    Err(Error::on(Exit::Usage, format!("user {} cannot reach", user.name), path)
+        .because(format!("{} is closed to that user", shown(closed)))
+        .hint(hint))
 }
 
 /// What is done beside the program while it runs.
@@ -400,12 +425,81 @@ pub(crate) fn begin(version: &str, command: Vec<String>, cwd: String, clock: &Cl
     }
 }
 
-/// The directory of a finished recording is its maker's.
-pub(crate) fn share(directory: &Path) {
-    let _ = fs::set_permissions(directory, fs::Permissions::from_mode(0o755));
+/// Nobody else may enter the directory of a recording that has ended.
+pub(crate) fn close(directory: &Path) {
+    let _ = fs::set_permissions(directory, fs::Permissions::from_mode(0o700));
 }
 
-pub(crate) fn make_directory(path: &Path, existing: Existing) -> Result<PathBuf> {
+/// The directory of a recording that is being made. The directory above may be another user's, who can rename it and put something else into its place:
+/// thaw works in what it made, by its descriptor.
+#[derive(Debug)]
+pub struct Made {
+    /// Where it was made: for guests and for people.
+    pub(crate) real: PathBuf,
+    inside: PathBuf,
+    _held: OwnedFd,
+}
+
+impl Made {
+    /// Makes it.
+    ///
+    /// # Errors
+    /// There is something already; it cannot be made; somebody else put something into its place.
+    pub(crate) fn new(path: &Path, existing: Existing) -> Result<Self> {
+        let made = Self::at(make_directory(path, existing)?)?;
+        let cannot = |cause: std::io::Error| Error::on(Exit::Machine, "cannot make the recording", path).because(cause);
+        if fs::read_dir(&made.inside).map_err(cannot)?.next().is_some() {
+            return Err(cannot(std::io::Error::other("somebody else put another directory into its place")));
+        }
+        if rustix::process::geteuid().is_root() {
+            // Descendants that give up root find the desk and the recorder's lock by their names, and nothing else.
+            fs::set_permissions(&made.inside, fs::Permissions::from_mode(0o711)).map_err(cannot)?;
+        }
+        Ok(made)
+    }
+
+    /// Opens one that was just made.
+    ///
+    /// # Errors
+    /// It is gone, or somebody else put something into its place.
+    pub fn open(path: &Path) -> Result<Self> {
+        let cannot = |cause| Error::on(Exit::Machine, "cannot open the recording", path).because(cause);
+        Self::at(real_place(path).map_err(cannot)?)
+    }
+
+    fn at(real: PathBuf) -> Result<Self> {
+        let cannot =
+            |cause: std::io::Error| Error::on(Exit::Machine, "cannot open the recording", &real).because(cause);
+        let held = os::tree::open_directory(&real).map_err(cannot)?;
+        let inside = os::tree::of_descriptor(&held);
+        let about = fs::metadata(&inside).map_err(cannot)?;
+        if about.uid() != rustix::process::geteuid().as_raw() || about.mode() & 0o066 != 0 {
+            return Err(cannot(std::io::Error::other("somebody else put another directory into its place")));
+        }
+        Ok(Self { real, inside, _held: held })
+    }
+
+    /// Where thaw finds it, whatever it is called by now.
+    pub fn path(&self) -> &Path {
+        &self.inside
+    }
+
+    /// An error, with the name for people.
+    pub fn named(&self, mut error: Error) -> Error {
+        error.object = error.object.replacen(&shown(&self.inside), &shown(&self.real), 1);
+        error
+    }
+}
+
+/// The real path of the directory above, and the name: a link that has the name by now is not followed.
+fn real_place(path: &Path) -> std::io::Result<PathBuf> {
+    match path.file_name() {
+        Some(name) => Ok(os::file::directory_of(path).canonicalize()?.join(name)),
+        None => path.canonicalize(),
+    }
+}
+
+fn make_directory(path: &Path, existing: Existing) -> Result<PathBuf> {
     let cannot = |cause: std::io::Error| Error::on(Exit::Machine, "cannot make the recording", path).because(cause);
     if path.symlink_metadata().is_ok() {
         let is_recording = path.join(FILE).exists();
@@ -416,16 +510,11 @@ pub(crate) fn make_directory(path: &Path, existing: Existing) -> Result<PathBuf>
         }
         fs::remove_dir_all(path).map_err(cannot)?;
     }
-    fs::create_dir(path).map_err(cannot)?;
-    // Descendants that give up root still make their streams.
-    let shared = rustix::process::geteuid().is_root();
-    if shared {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o1777)).map_err(cannot)?;
-    }
-    path.canonicalize().map_err(cannot)
+    os::file::create_private_directory(path).map_err(cannot)?;
+    real_place(path).map_err(cannot)
 }
 
-fn start(plan: &Plan, directory: &Path, progress: &mut dyn FnMut(Phase), beside: &mut Beside<'_>) -> Result<Ended> {
+fn start(plan: &Plan, made: &Made, progress: &mut dyn FnMut(Phase), beside: &mut Beside<'_>) -> Result<Ended> {
     let mut launch = Launch::new(&plan.command);
     launch.stdin = Stream::Inherit;
     if plan.stdout == Output::Stderr {
@@ -433,14 +522,17 @@ fn start(plan: &Plan, directory: &Path, progress: &mut dyn FnMut(Phase), beside:
         let cannot = |cause| Error::new(Exit::Machine, "cannot pass standard error on", "stderr").because(cause);
         launch.stdout = Stream::Fd(stderr.map_err(cannot)?);
     }
-    launch.env = environment(plan, directory);
+    launch.env = environment(plan, &made.real);
     if plan.keep != Keep::Events {
         // For days: what the program does is worth more than its recording.
         launch.orphan = Orphan::GoesOn;
     }
+    if let Some(user) = &plan.user {
+        user.run(&mut launch);
+    }
     let gated = os::spawn::spawn_gated(launch)?;
     if let Some(Ok(program)) = plan.command.first().map(|name| os::spawn::resolve_program(name)) {
-        unseen::note(directory, gated.pid(), Clock::now(), &program)?;
+        unseen::note(made.path(), gated.pid(), Clock::now(), &program)?;
     }
     let mut running = gated.release()?;
     progress(Phase::Running(running.pid()));
@@ -492,19 +584,36 @@ fn wait_for_descendants(progress: &mut dyn FnMut(Phase), beside: &mut Beside<'_>
     }
 }
 
-/// Cuts off what the guests allocated ahead; returns how many streams there are.
+/// Opens a file of a recording, if it is what it seems to be: one file, of the same owner as the directory, and no way to another file.
+///
+/// # Errors
+/// Why it is not believed.
+pub(crate) fn believed(directory: &fs::Metadata, path: &Path, access: Access) -> std::io::Result<File> {
+    let file = os::file::open_unlinked(path, access)?;
+    let owner = file.metadata()?.uid();
+    match owner == directory.uid() {
+        true => Ok(file),
+        false => Err(std::io::Error::other(format!(
+            "it belongs to user {owner}, and the recording to user {}",
+            directory.uid()
+        ))),
+    }
+}
+
+/// Cuts off what the guests allocated ahead; returns how many streams there are. What is not believed stays as it is: readers say so.
 pub(crate) fn finish(directory: &Path, running: &[u32]) -> Result<usize> {
     let cannot =
         |cause: std::io::Error| Error::on(Exit::Machine, "cannot finish the recording", directory).because(cause);
+    let about = directory.metadata().map_err(cannot)?;
     let mut streams = 0;
     for entry in fs::read_dir(directory).map_err(cannot)? {
         let path = entry.map_err(cannot)?.path();
         if path.extension().is_none_or(|extension| extension != "stream") {
             continue;
         }
+        let Ok(file) = believed(&about, &path, Access::Write) else { continue };
         streams += 1;
         if running.is_empty() {
-            let file = fs::File::options().read(true).write(true).open(&path).map_err(cannot)?;
             let end = crate::stream::end_of(&file, &path)?;
             file.set_len(end).map_err(cannot)?;
         }

@@ -32,12 +32,13 @@ pub use sample::{variance, variance_of};
 
 use crate::aggregate;
 use crate::finish::{self, Blocks, Known};
-use crate::record::unseen_warnings;
+use crate::record::{believed, unseen_warnings};
 use crate::wire::{self, Bad, Head, Meta};
 use frames::Frames;
 use heap_wire::{PAGE, map, origin, stop, tier};
 use lane::{Common, Lane, Taken};
 use model::{Bytes, Error, Exit, Nanos, Result, Warning, WarningKind, shown};
+use os::file::Access;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 use std::ffi::OsString;
@@ -299,10 +300,15 @@ impl Reader {
         let unseen = if recording.nothing.is_none() { &recording.unseen[..] } else { &[] };
         let mut warnings = unseen_warnings(unseen, recording.missing);
         let cannot = |cause| Error::on(Exit::Data, "cannot read the recording", directory).because(cause);
+        let about = std::fs::metadata(directory).map_err(cannot)?;
         let mut found = Vec::new();
         for entry in std::fs::read_dir(directory).map_err(cannot)? {
             let path = entry.map_err(cannot)?.path();
             let Some(form) = form(&path) else { continue };
+            if let Err(why) = believed(&about, &path, Access::Read) {
+                warnings.push(left_out(&path, &why.to_string()));
+                continue;
+            }
             // Both are there if finishing was cut short before the stream was removed.
             let rewritten = |extension| path.with_extension(extension).exists();
             if form != Form::Stream || !(rewritten(finish::EXTENSION) || rewritten(aggregate::EXTENSION)) {
@@ -310,6 +316,9 @@ impl Reader {
                     Ok(head) if head.sample_bytes > SAMPLE_MAX => {
                         let why = format!("it says that samples are {} bytes apart", head.sample_bytes);
                         return Err(Error::on(Exit::Data, "the head of a stream is damaged", &path).because(why));
+                    }
+                    Ok(head) if form == Form::Stream && !is_named(&path, head.pid) => {
+                        warnings.push(left_out(&path, &format!("it is of process {}", head.pid)));
                     }
                     Ok(head) => found.push((path, head)),
                     Err(Bad::Version(version)) => {
@@ -447,6 +456,17 @@ fn form(path: &Path) -> Option<Form> {
     }
 }
 
+/// What is said of a file that is no stream of this recording.
+fn left_out(path: &Path, why: &str) -> Warning {
+    Warning::new(WarningKind::LostRecords, format!("{} was left out: {why}", shown(path))).hint("look who put it there")
+}
+
+/// Whether a stream has the name that its process gave it: `PID-N`.
+fn is_named(path: &Path, pid: u32) -> bool {
+    let name = path.file_stem().and_then(|name| name.to_str()).and_then(|name| name.split_once('-'));
+    name.is_some_and(|(number, _)| number.parse() == Ok(pid))
+}
+
 fn read_head(path: &Path, form: Form) -> Result<std::result::Result<Head, Bad>> {
     let page = match form {
         Form::Stream => first_page(path)?,
@@ -466,7 +486,8 @@ pub(crate) fn first_page(path: &Path) -> Result<Vec<u8>> {
 }
 
 fn open(path: &Path) -> Result<File> {
-    File::open(path).map_err(|cause| Error::on(Exit::Data, "cannot open", path).because(cause))
+    let file = os::file::open_unlinked(path, Access::Read);
+    file.map_err(|cause| Error::on(Exit::Data, "cannot open", path).because(cause))
 }
 
 /// Reads as much as there is.

@@ -10,6 +10,8 @@ mod finish;
 mod programs;
 #[path = "guest/unseen.rs"]
 mod unseen;
+#[path = "guest/users.rs"]
+mod users;
 
 use heap::ledger::Ledger;
 use heap::record::{self, Existing, FreeStacks, Keep, Output, Plan, Recording, Sample};
@@ -96,6 +98,7 @@ impl Bench {
             keep: Keep::Events,
             stdout: Output::Stdout,
             agent: self.agent.to_owned(),
+            user: None,
         }
     }
 

@@ -5,8 +5,8 @@
 //! `--untraced` only runs it, to compare the times. `--cold` drops the machine's caches first, and nothing else does. `--rows` prints the rows instead of the
 //! report. What the program prints is thrown away, its errors are not.
 
-use io::{EngineChoice, EngineOptions, Ownership, attribute, install_dirs, open_engine, report, resolve};
-use model::{Error, Exit, Result};
+use io::{EngineChoice, EngineOptions, Ownership, attribute, open_engine, report, resolve};
+use model::{Error, Exit, OwnerRule, Result};
 use os::{
     perf::{Count, Counter},
     spawn::{Launch, Stream, spawn_gated},
@@ -89,11 +89,12 @@ fn once(arguments: &Arguments, engine: &mut dyn io::Engine) -> Result<()> {
     }
     let raw = engine.stop(running.t0_ns())?;
     let stopped = finished.elapsed();
-    let mut ownership = Ownership { app_dirs: arguments.app_dirs.clone() };
-    ownership.app_dirs.extend(install_dirs(&raw));
-    let resolved = resolve(&raw, &ownership);
+    let mut ownership = Ownership::of_program([os::spawn::resolve_program(&arguments.argv[0])?]);
+    arguments.app_dirs.iter().for_each(|path| ownership.add(path.clone(), OwnerRule::Option));
+    let resolved = resolve(&raw);
     let named = finished.elapsed();
-    let rows = attribute(&raw, &resolved);
+    let mut rows = attribute(&raw, &resolved);
+    ownership.assign(&mut rows, os::packages::Packages::load().as_mut());
     let joined = finished.elapsed();
     let answer = report(&rows);
     eprintln!(

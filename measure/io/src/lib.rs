@@ -4,10 +4,11 @@
 //! [`open_engine`] picks a way of looking ([`Engine`]); it is attached to a program that is about to
 //! run and gives a [`RawTrace`] afterwards. [`resolve`] turns inode numbers into files right away,
 //! while the kernel still remembers the names. [`attribute`] joins fills, faults, reads and block
-//! requests; it touches nothing but its arguments. [`report`] says what it all means.
+//! requests; it touches nothing but its arguments. [`Ownership`] says which of the files are the program's own, [`report`]
+//! what it all means.
 //!
 //! ```no_run
-//! use io::{EngineChoice, EngineOptions, Ownership, attribute, install_dirs, open_engine, report, resolve};
+//! use io::{EngineChoice, EngineOptions, Ownership, attribute, open_engine, report, resolve};
 //! use os::spawn::{Launch, spawn_gated};
 //!
 //! # fn main() -> model::Result<()> {
@@ -17,8 +18,8 @@
 //! let mut running = gated.release()?;
 //! running.wait()?;
 //! let raw = engine.stop(running.t0_ns())?;
-//! let resolved = resolve(&raw, &Ownership { app_dirs: install_dirs(&raw) });
-//! let rows = attribute(&raw, &resolved);
+//! let mut rows = attribute(&raw, &resolve(&raw));
+//! Ownership::of_program(["/bin/cat".into()]).assign(&mut rows, None);
 //! println!("{} read requests", report(&rows).totals.requests);
 //! # Ok(())
 //! # }
@@ -30,17 +31,19 @@ mod analyze;
 mod engine;
 mod handle;
 mod keyed;
+mod ownership;
 mod raw;
 mod report;
 mod resolve;
 
 pub use analyze::{attribute, needs, report, report_with_needed};
 pub use engine::{Engine, EngineChoice, EngineOptions, open_engine};
+pub use ownership::{Ownership, launched, named_paths};
 pub use raw::{
     Inode, RawBlock, RawFault, RawFill, RawMmap, RawOpen, RawProcess, RawRead, RawRemap, RawSync, RawTrace, Sees, Span,
 };
 pub use report::{
-    CauseReport, FileReport, FragmentReport, OFTEN, OpenReport, OwnerReport, ProcessReport, REPORT_VERSION, Report,
-    SectionReport, SyncReport, Totals,
+    CauseReport, FileReport, FragmentReport, OFTEN, OpenReport, OwnedBy, OwnerReport, ProcessReport, REPORT_VERSION,
+    Report, RuleReport, SectionReport, SyncReport, Totals,
 };
-pub use resolve::{DiskExtent, Ownership, Place, Resolved, ResolvedFile, install_dirs, resolve};
+pub use resolve::{DiskExtent, Place, Resolved, ResolvedFile, resolve};

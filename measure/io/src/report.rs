@@ -1,6 +1,6 @@
 //! What a traced start says: the room's public result, as JSON, the terminal and the viewer show it.
 
-use model::{Bytes, Cause, FileKind, Nanos, Owner, TraceInfo, Warning};
+use model::{Bytes, Cause, FileKind, Nanos, Owner, OwnerRule, TraceInfo, Warning};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -82,6 +82,8 @@ pub struct FileReport {
     pub path: String,
     /// Whose it is.
     pub owner: Owner,
+    /// How that is known; `None`: the recording does not tell.
+    pub owned_by: Option<OwnedBy>,
     /// What it is.
     pub kind: FileKind,
     /// When it was first touched.
@@ -109,6 +111,18 @@ pub struct FileReport {
     pub syncs: u64,
     /// Its ELF sections that were filled or waited for, by place.
     pub sections: Vec<SectionReport>,
+}
+
+/// How it is known whose a file is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
+pub struct OwnedBy {
+    /// By which rule.
+    pub rule: OwnerRule,
+    /// The package or directory that the rule found.
+    pub what: Option<String>,
+    /// Why that package is the program's.
+    pub because: Option<String>,
 }
 
 /// One ELF section of a file.
@@ -153,6 +167,20 @@ pub struct OwnerReport {
     pub bytes_from_disk: Bytes,
     /// Share of the waiting time.
     pub waiting: Nanos,
+    /// How that is known, the most bytes first; empty where the recording does not tell.
+    pub rules: Vec<RuleReport>,
+}
+
+/// Files of one owner that the same rule gave it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS))]
+pub struct RuleReport {
+    /// The rule, and what it found.
+    pub by: OwnedBy,
+    /// Number of files.
+    pub files: u64,
+    /// Bytes that came into the cache.
+    pub filled: Bytes,
 }
 
 /// One process.

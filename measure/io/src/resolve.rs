@@ -2,9 +2,6 @@
 //! the machine, and it must do so right after the run, while the kernel still remembers the names.
 
 mod names;
-mod owners;
-
-pub use owners::{Ownership, install_dirs};
 
 use crate::raw::{Inode, RawTrace};
 use elf::Section;
@@ -15,7 +12,6 @@ use os::{
     mapped::Mapped,
     mounts::{Backing, Mount, Mounts, from_kernel_dev, place_of},
 };
-use owners::Owners;
 use std::{collections::HashMap, fs::File, os::unix::fs::FileExt, path::PathBuf};
 
 /// A piece of a file on a whole disk.
@@ -68,7 +64,8 @@ impl ResolvedFile {
             row: FileRow {
                 path,
                 kind: FileKind::Unnamed,
-                owner: Owner::App,
+                // Until the rules of ownership have been asked.
+                owner: Owner::System,
                 dev: inode.dev,
                 ino: inode.ino,
                 size: Bytes(0),
@@ -111,23 +108,22 @@ pub struct Resolved {
 
 /// Finds the files behind the inode numbers of a trace. Call it right after [`crate::Engine::stop`]: names are
 /// asked from the kernel, which forgets them when caches are dropped or files deleted.
-pub fn resolve(raw: &RawTrace, ownership: &Ownership) -> Resolved {
+pub fn resolve(raw: &RawTrace) -> Resolved {
     let mut resolved = Resolved::default();
     let mounts = Mounts::load().unwrap_or_else(|error| {
         let text = format!("files of the trace have no names: {error}");
         resolved.warnings.push(Warning::new(WarningKind::Engine, text));
         Mounts::default()
     });
-    let owners = Owners::new(ownership);
     let touched = touched(raw);
     let names = names::find(raw, &touched, &mounts);
     let memory = memory_device();
     for inode in touched.into_keys() {
         let file = match mounts.of_dev(inode.dev) {
-            Some(mount) => on_mount(inode, mount, names.get(&inode), &owners),
+            Some(mount) => on_mount(inode, mount, names.get(&inode)),
             None => match block_device(inode) {
                 Some(file) => file,
-                None => nowhere(inode, names.get(&inode), memory, &owners),
+                None => nowhere(inode, names.get(&inode), memory),
             },
         };
         resolved.files.insert(inode, file);
@@ -163,18 +159,16 @@ fn is_allocator(inode: Inode, mount: &Mount) -> bool {
 }
 
 /// A file of a mounted file system.
-fn on_mount(inode: Inode, mount: &Mount, name: Option<&Name>, owners: &Owners) -> ResolvedFile {
+fn on_mount(inode: Inode, mount: &Mount, name: Option<&Name>) -> ResolvedFile {
     let mut file = ResolvedFile::unknown(inode);
     if is_allocator(inode, mount) {
         file.row.path = format!("(block allocator of {})", model::shown(&mount.point)).into();
         file.row.kind = FileKind::Memory;
-        file.row.owner = Owner::System;
         file.place = Place::Elsewhere;
         return file;
     }
     if let Some(name) = name {
         file.row.path = name.path().to_owned();
-        file.row.owner = owners.of(name.path());
     }
     let backing = mount.backing();
     if matches!(backing, Backing::Remote | Backing::Kernel | Backing::Stacked | Backing::Memory) {
@@ -251,7 +245,6 @@ fn block_device(inode: Inode) -> Option<ResolvedFile> {
     let mut file = ResolvedFile::unknown(inode);
     file.row.path = PathBuf::from("/dev").join(name);
     file.row.kind = FileKind::Metadata;
-    file.row.owner = Owner::System;
     file.row.dev = dev;
     file.row.size = Bytes(sectors * 512);
     let place = on_whole_disk(dev);
@@ -267,7 +260,7 @@ fn on_whole_disk(dev: u64) -> os::mounts::Place {
 }
 
 /// A file of a file system that is not mounted here: shared memory, or a mount of another namespace.
-fn nowhere(inode: Inode, name: Option<&Name>, memory: Option<u64>, owners: &Owners) -> ResolvedFile {
+fn nowhere(inode: Inode, name: Option<&Name>, memory: Option<u64>) -> ResolvedFile {
     let mut file = ResolvedFile::unknown(inode);
     if memory == Some(inode.dev) {
         file.row.kind = FileKind::Memory;
@@ -275,7 +268,6 @@ fn nowhere(inode: Inode, name: Option<&Name>, memory: Option<u64>, owners: &Owne
     }
     if let Some(name) = name {
         file.row.path = name.path().to_owned();
-        file.row.owner = owners.of(name.path());
     }
     file
 }

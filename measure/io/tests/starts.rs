@@ -2,7 +2,7 @@
 //!
 //! The programs are `cat`, `sh`, and this test itself: started again with [`GUEST`] set, it plays the program.
 
-use io::{Engine, EngineChoice, EngineOptions, Ownership, Report, attribute, open_engine, report, resolve};
+use io::{Engine, EngineChoice, EngineOptions, Report, attribute, open_engine, report, resolve};
 use model::{Bytes, Cause, FileKind, PAGE, Served, TraceRows, shown};
 use os::{
     cache,
@@ -66,7 +66,7 @@ fn trace(engine: &mut dyn Engine, argv: &[&str], guest: Option<String>) -> Trace
     let ended = running.wait().expect("it ends");
     assert_eq!(ended.code, Some(0), "the program failed");
     let raw = engine.stop(running.t0_ns()).expect("the engine stops");
-    let resolved = resolve(&raw, &Ownership::default());
+    let resolved = resolve(&raw);
     let rows = attribute(&raw, &resolved);
     assert_eq!(rows.info.lost, 0);
     rows

@@ -16,7 +16,10 @@ use std::io::{Read, Write};
 /// The version of the format.
 pub const VERSION: u64 = 1;
 /// Unpacked bytes that are read at most: the largest reports of browsers are some tens of megabytes.
-const MOST_BYTES: u64 = 1 << 30;
+const MOST_BYTES: u64 = 256 << 20;
+/// Reports that are read at most: browsers with hundreds of tabs make some hundred thousand. Each takes far more memory
+/// than its text, and a packed file far less room.
+const MOST_REPORTS: usize = 2_000_000;
 /// Names in a path at most; browsers have about ten. Trees are walked recursively.
 const MOST_NAMES: usize = 200;
 /// Warnings of one kind that are said one by one.
@@ -135,17 +138,40 @@ struct Raw {
     version: u64,
     #[serde(rename = "hasMozMallocUsableSize")]
     has_usable_size: bool,
+    #[serde(deserialize_with = "reports_at_most")]
     reports: Vec<Report>,
     #[serde(default)]
     thaw: Vec<Value>,
 }
 
-/// Unpacks what is packed and takes off the wrapping of a crash report.
+/// Reads reports one by one, and no more than [`MOST_REPORTS`].
+fn reports_at_most<'de, D: serde::Deserializer<'de>>(from: D) -> std::result::Result<Vec<Report>, D::Error> {
+    struct Reports;
+    impl<'de> serde::de::Visitor<'de> for Reports {
+        type Value = Vec<Report>;
+
+        fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            out.write_str("a list of reports")
+        }
+
+        fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> std::result::Result<Self::Value, A::Error> {
+            let mut reports = Vec::new();
+            while let Some(report) = list.next_element()? {
+                if reports.len() == MOST_REPORTS {
+                    return Err(serde::de::Error::custom(format!("it has more than {MOST_REPORTS} reports")));
+                }
+                reports.push(report);
+            }
+            Ok(reports)
+        }
+    }
+    from.deserialize_seq(Reports)
+}
+
+/// A report as crash reporters keep it.
 #[derive(Deserialize)]
-#[serde(untagged)]
-enum Wrapped {
-    Crash { memory_report: Raw },
-    Plain(Raw),
+struct Crash {
+    memory_report: Raw,
 }
 
 impl MemoryFile {
@@ -181,13 +207,13 @@ pub fn parse(bytes: &[u8], name: &str) -> Result<MemoryFile> {
     if bytes.len() as u64 > MOST_BYTES {
         return Err(wrong().because(format!("it has more than {MOST_BYTES} bytes")));
     }
-    let raw = match serde_json::from_slice(bytes) {
-        Ok(Wrapped::Crash { memory_report } | Wrapped::Plain(memory_report)) => memory_report,
-        // The untagged message says nothing; the one of the plain form names the field and the line.
-        Err(_) => serde_json::from_slice::<Raw>(bytes).map_err(|cause| {
+    // One form after the other: to decide between them serde would keep all of the file in pieces first.
+    let raw = serde_json::from_slice::<Raw>(bytes).or_else(|cause| {
+        // The message of the plain form names the field and the line.
+        serde_json::from_slice::<Crash>(bytes).map(|crash| crash.memory_report).map_err(|_| {
             wrong().because(cause).hint("about:memory writes one with `Measure and save`, a program with thaw_memreport with `thaw memory show --pid`")
-        })?,
-    };
+        })
+    })?;
     if raw.version != VERSION {
         return Err(wrong().because(format!("its version is {}, known is {VERSION}", raw.version)));
     }
@@ -339,6 +365,25 @@ mod tests {
             assert_eq!(error.exit, Exit::Data);
             assert!(error.to_string().contains(says), "{error}");
         }
+    }
+
+    #[test]
+    fn a_small_file_does_not_become_millions_of_reports() {
+        let (head, tail) = ONE.split_once("[").unwrap();
+        let report = tail.trim_end_matches("]}");
+        let mut packer = GzEncoder::new(Vec::new(), Compression::default());
+        packer.write_all(head.as_bytes()).unwrap();
+        let reports = format!(",{}", report.trim());
+        packer.write_all(format!("[{}", report.trim()).as_bytes()).unwrap();
+        for _ in 0..MOST_REPORTS {
+            packer.write_all(reports.as_bytes()).unwrap();
+        }
+        packer.write_all(b"]}").unwrap();
+        let packed = packer.finish().unwrap();
+        assert!(packed.len() < 4 << 20, "{}", packed.len());
+        let error = parse(&packed, "x").unwrap_err();
+        assert_eq!(error.exit, Exit::Data);
+        assert!(error.to_string().contains("more than"), "{error}");
     }
 
     #[test]

@@ -24,7 +24,7 @@ impl Log {
     /// # Errors
     /// The directory cannot be written, or is full.
     pub fn create(path: &Path, head: &Head) -> Result<Self> {
-        os::file::write_whole(path, &line(head)?)?;
+        os::replace::write_whole(path, &line(head)?, os::replace::Rights::Private, os::replace::Existing::Replace)?;
         Self::open(path)
     }
 

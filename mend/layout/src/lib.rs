@@ -6,4 +6,3 @@
 
 pub mod archive;
 pub mod frag;
-mod fresh;

@@ -3,9 +3,9 @@
 
 use crate::manifest::Identity;
 use model::{Error, Exit, Result};
-use os::file::{name_beside, sync_directory_of};
-use os::journal::{Undo, hold};
-use std::fs::{self, File};
+use os::file::directory_of;
+use os::replace::filesystem::{Place, current};
+use os::replace::{Existing, Fresh, Rights, Strictness, move_to, open_directory};
 use std::io;
 use std::path::Path;
 
@@ -19,11 +19,14 @@ pub fn keep(path: &Path, expected: Identity, original: &Path) -> Result<()> {
     if original.symlink_metadata().is_ok() {
         return Err(cannot(io::ErrorKind::AlreadyExists.into()));
     }
-    if fs::hard_link(path, original).is_err() {
-        os::tree::copy(path, original)?;
-        File::open(original).and_then(|file| file.sync_all()).map_err(cannot)?;
+    let link = || {
+        let (file, directory) = (os::file::open_regular(path)?, open_directory(directory_of(original))?);
+        current().add_name(&file, Place { directory: &directory, name: original.file_name().unwrap_or_default() })?;
+        current().sync_directory(&directory)
+    };
+    if link().is_err() {
+        copy(path, original, Existing::Keep)?;
     }
-    sync_directory_of(original).map_err(cannot)?;
     check(original, expected)
 }
 
@@ -34,17 +37,24 @@ pub fn keep(path: &Path, expected: Identity, original: &Path) -> Result<()> {
 pub fn put_back(path: &Path, expected: Identity, original: &Path) -> Result<()> {
     check(original, expected)?;
     let cannot = |cause: io::Error| Error::on(Exit::Machine, "cannot put the original back:", path).because(cause);
-    match fs::rename(original, path) {
+    match move_to(original, path) {
         Err(cause) if cause.kind() == io::ErrorKind::CrossesDevices => {}
-        renamed => return renamed.and_then(|()| sync_directory_of(path)).map_err(cannot),
+        moved => return moved.map_err(cannot),
     }
-    let fresh = name_beside(path);
-    let entry = hold(Undo::RemoveTree { path: fresh.clone() }, || {
-        os::tree::copy(original, &fresh)?;
-        let synced = File::open(&fresh).and_then(|file| file.sync_all());
-        synced.and_then(|()| fs::rename(&fresh, path)).and_then(|()| sync_directory_of(path)).map_err(cannot)
-    })?;
-    entry.undo()
+    copy(original, path, Existing::Replace)
+}
+
+/// A copy of a file, with its owner, mode, attributes and times.
+fn copy(from: &Path, to: &Path, existing: Existing) -> Result<()> {
+    let cannot = |cause: io::Error| Error::on(Exit::Machine, "cannot copy", from).because(cause);
+    let mut file = os::file::open_regular(from).map_err(cannot)?;
+    let about = file.metadata().map_err(cannot)?;
+    let fresh = Fresh::beside(to, existing)?;
+    if rustix::fs::ioctl_ficlone(fresh.file(), &file).is_err() {
+        io::copy(&mut file, &mut fresh.file()).map_err(|cause| fresh.failed("cannot copy to", cause))?;
+    }
+    fresh.grant(Rights::Like { file: &file, about: &about, strictness: Strictness::AsAllowed })?;
+    fresh.place()
 }
 
 fn check(original: &Path, expected: Identity) -> Result<()> {
@@ -59,6 +69,7 @@ fn check(original: &Path, expected: Identity) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     #[test]

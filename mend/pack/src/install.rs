@@ -3,7 +3,7 @@
 
 use crate::apply::Built;
 use crate::canvas::Canvas;
-use crate::files::{Dress, Fresh, Mapping, failed};
+use crate::files::{Mapping, failed, paint, punch};
 use crate::fix::{self, Fix};
 use crate::image::Image;
 use crate::loaders;
@@ -15,8 +15,7 @@ use crate::store::{Kept, Store, Sum};
 use crate::surroundings;
 use crate::verify::{self, Expected};
 use model::{Bytes, Error, Exit, Result, shown};
-use os::file::name_beside;
-use os::journal::{self, Undo};
+use os::replace::{Existing, Fresh, Rights, Strictness};
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -45,6 +44,11 @@ impl Input {
         }
         let bytes = Mapping::of(&file, &real)?;
         Ok(Self { path: real, file, about, bytes })
+    }
+
+    /// What a file gets that stands in for it.
+    fn rights(&self, strictness: Strictness) -> Rights<'_> {
+        Rights::Like { file: &self.file, about: &self.about, strictness }
     }
 
     /// Nobody has changed it since it was opened.
@@ -130,21 +134,22 @@ fn write(
     let debug = debug.zip(built.debug.as_deref());
     match target {
         Target::PlanOnly => Ok(()),
-        Target::Copy(to) => {
-            let fresh = fresh_copy(input, to)?;
+        Target::Copy(to) | Target::CopyOver(to) => {
+            let existing = Existing::forced(matches!(target, Target::CopyOver(_)));
+            let fresh = fresh_copy(input, to, existing)?;
             fill(&fresh, input, built, options)?;
-            fresh.dress(&input.file, &input.about, Dress::AsAllowed)?;
+            fresh.grant(input.rights(Strictness::AsAllowed))?;
             let debug = debug.map(|(debug, bytes)| -> Result<_> {
                 // Debuggers look for it beside the file, by its own name.
                 let to = to.with_file_name(debug.path.file_name().unwrap_or_default());
-                let fresh = fresh_copy(debug, &to)?;
+                let fresh = fresh_copy(debug, &to, existing)?;
                 fill_plain(&fresh, bytes)?;
-                fresh.dress(&debug.file, &debug.about, Dress::AsAllowed)?;
-                Ok((fresh, to))
+                fresh.grant(debug.rights(Strictness::AsAllowed))?;
+                Ok(fresh)
             });
             let debug = debug.transpose()?;
-            fresh.place(to)?;
-            debug.into_iter().try_for_each(|(fresh, to)| fresh.place(&to))?;
+            fresh.place()?;
+            debug.map_or(Ok(()), Fresh::place)?;
             Ok(())
         }
         Target::InPlace => {
@@ -160,28 +165,28 @@ fn write(
     }
 }
 
-fn fresh_copy(input: &Input, to: &Path) -> Result<Fresh> {
+fn fresh_copy(input: &Input, to: &Path, existing: Existing) -> Result<Fresh> {
     if to.canonicalize().is_ok_and(|to| to == input.path) {
         let error = Error::on(Exit::Usage, "the copy would replace its original", to);
         return Err(error.hint("`--in-place` does that, and keeps the original; or write to another directory"));
     }
-    Fresh::create(name_beside(to))
+    Fresh::beside(to, existing)
 }
 
 fn fill_plain(fresh: &Fresh, bytes: &[u8]) -> Result<Mapping> {
     let mut canvas = Canvas::blank(0);
     canvas.paint(0, bytes);
-    fresh.paint(&canvas)?;
-    Mapping::of(&fresh.file, &fresh.path)
+    paint(fresh, &canvas)?;
+    Mapping::of(fresh.file(), fresh.path())
 }
 
 /// Writes the bytes of the new file, and has them verified as a reader of the file sees them.
 fn fill(fresh: &Fresh, input: &Input, built: &Built<'_>, options: &Options) -> std::result::Result<Mapping, Stop> {
-    fresh.paint(&built.canvas)?;
+    paint(fresh, &built.canvas)?;
     if options.space == Space::Punch {
-        fresh.punch(&built.freed)?;
+        punch(fresh, &built.freed)?;
     }
-    let written = Mapping::of(&fresh.file, &fresh.path)?;
+    let written = Mapping::of(fresh.file(), fresh.path())?;
     prove(&input.bytes, &written, &built.expected)?;
     Ok(written)
 }
@@ -206,8 +211,6 @@ struct Pending<'i> {
     input: &'i Input,
     fresh: Fresh,
     packed: Sum,
-    /// A name that a killed thaw leaves is removed by `thaw doctor --mend`; after the rename there is none.
-    entry: journal::Entry,
 }
 
 impl<'i> Pending<'i> {
@@ -215,12 +218,10 @@ impl<'i> Pending<'i> {
         input: &'i Input,
         fill: impl FnOnce(&Fresh) -> std::result::Result<Mapping, Stop>,
     ) -> std::result::Result<Self, Stop> {
-        let name = name_beside(&input.path);
-        let entry = journal::hold(Undo::RemoveTree { path: name.clone() }, || Ok(()))?;
-        let fresh = Fresh::create(name)?;
+        let fresh = Fresh::beside(&input.path, Existing::Replace)?;
         let packed = Sum::of(&fill(&fresh)?);
-        fresh.dress(&input.file, &input.about, Dress::Exactly)?;
-        Ok(Self { input, fresh, packed, entry })
+        fresh.grant(input.rights(Strictness::Exactly))?;
+        Ok(Self { input, fresh, packed })
     }
 
     /// Keeps the original, and takes its place.
@@ -231,13 +232,12 @@ impl<'i> Pending<'i> {
         let older = store.of(&input.path)?;
         let sums = (Sum::of(&input.bytes), self.packed);
         let kept = store.keep(&input.path, companion, (&input.file, &input.about), sums)?;
-        if let Err(error) = self.fresh.place(&input.path) {
+        if let Err(error) = self.fresh.place() {
             // What could not be removed either is recognised as needless by the next one.
             let _ = kept.forget();
             return Err(error);
         }
-        older.into_iter().try_for_each(Kept::forget)?;
-        self.entry.undo()
+        older.into_iter().try_for_each(Kept::forget)
     }
 }
 

@@ -113,8 +113,10 @@ pub struct Options {
 /// Where the packed file goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Into this file, new or replaced.
+    /// Into this file, which is not there yet.
     Copy(PathBuf),
+    /// As [`Target::Copy`], in place of what is there.
+    CopyOver(PathBuf),
     /// Into the place of the original, which is kept for [`restore_file`](crate::restore_file).
     InPlace,
     /// Nowhere: only say what would be done.

@@ -8,18 +8,18 @@
 //!
 //! PATH is a checksum of the path, so that a file's entries are found without reading all.
 
-use crate::files::{Fresh, Mapping, copy, failed, sync_directory};
+use crate::files::{Mapping, copy, failed};
 use crate::report::{Installed, Restored, Standing};
 use model::{Bytes, Error, Exit, Result};
-use os::file::name_beside;
-use rustix::fs::{AtFlags, FlockOperation};
+use os::replace::filesystem::{Place, current};
+use os::replace::{Existing, Rights, make_private_directory, move_to, open_directory, write_whole};
+use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// What a file was, by length and checksum.
@@ -66,7 +66,7 @@ impl Store {
 
     /// Nobody else changes the store, or a file whose original it keeps, as long as this lives.
     pub fn lock(&self) -> Result<File> {
-        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.directory);
+        let made = make_private_directory(&self.directory);
         let locked = made.and_then(|()| File::open(&self.directory)).and_then(|directory| {
             rustix::fs::flock(&directory, FlockOperation::LockExclusive)?;
             Ok(directory)
@@ -88,16 +88,19 @@ impl Store {
         let now = os::machine::now_unix_ns();
         let directory = self.directory.join(format!("{}{now:020}-{}", prefix(path), std::process::id()));
         let create = |cause| failed("cannot keep the original in", &directory, cause);
-        fs::DirBuilder::new().mode(0o700).create(&directory).map_err(create)?;
+        make_private_directory(&directory).map_err(create)?;
         let (file, about) = original;
         let kept = directory.join("original");
         // What has rights of its own must not stay startable under another name.
         let capable = os::file::attributes(file).iter().any(|(name, _)| name.as_bytes() == b"security.capability");
         let may_link = about.mode() & 0o6000 == 0 && !capable;
-        let name = format!("/proc/self/fd/{}", file.as_raw_fd());
-        let link = || rustix::fs::linkat(rustix::fs::CWD, name, rustix::fs::CWD, &kept, AtFlags::SYMLINK_FOLLOW);
+        let link = || {
+            let opened = open_directory(&directory)?;
+            current().add_name(file, Place { directory: &opened, name: "original".as_ref() })?;
+            current().sync_directory(&opened)
+        };
         if !may_link || link().is_err() {
-            copy(file, about, &kept)?;
+            copy(file, about, &kept, Existing::Keep)?;
         }
         let manifest = Manifest {
             path: path.as_os_str().as_bytes().to_vec(),
@@ -107,12 +110,7 @@ impl Store {
             packed_unix_ns: now,
         };
         let text = serde_json::to_vec(&manifest).map_err(|cause| create(cause.into()))?;
-        let place = directory.join("manifest.json");
-        let fresh = Fresh::create(name_beside(&place))?;
-        let written = io::Write::write_all(&mut &fresh.file, &text).and_then(|()| fresh.file.sync_all());
-        written.map_err(create)?;
-        fresh.place(&place)?;
-        sync_directory(&directory)?;
+        write_whole(&directory.join("manifest.json"), &text, Rights::Private, Existing::Keep)?;
         Ok(Kept { directory, manifest })
     }
 
@@ -258,16 +256,10 @@ impl Kept {
         }
         let about = file.metadata().map_err(|cause| failed("cannot look at", &kept, cause))?;
         // A link to the very file goes back by one rename; a copy on another file system is copied.
-        if about.nlink() == 1 && fs::rename(&kept, path).is_ok() {
-            return sync_directory(path);
+        if about.nlink() == 1 && move_to(&kept, path).is_ok() {
+            return Ok(());
         }
-        let fresh = name_beside(path);
-        let entry = os::journal::hold(os::journal::Undo::RemoveTree { path: fresh.clone() }, || {
-            copy(&file, &about, &fresh)?;
-            fs::rename(&fresh, path).map_err(|cause| failed("cannot replace", path, cause))?;
-            sync_directory(path)
-        })?;
-        entry.undo()
+        copy(&file, &about, path, Existing::Replace)
     }
 
     /// Drops what is kept.

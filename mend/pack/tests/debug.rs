@@ -85,7 +85,7 @@ fn a_debug_file_is_kept_in_step() {
                 std::fs::copy(&linked.library, &new.library).unwrap();
                 let options =
                     Options { space, build_id: build_id_choice, debug_file: Some(debug.clone()), ..Options::default() };
-                let done = pack_file(&linked.program, &Target::Copy(new.program.clone()), &options).unwrap();
+                let done = pack_file(&linked.program, &Target::CopyOver(new.program.clone()), &options).unwrap();
                 assert!(matches!(done, Outcome::Packed(_)), "{name}: {done:?}");
                 let new_debug = home.path().join(debug.file_name().unwrap());
                 assert_eq!(build_id(&new.program), build_id(&new_debug), "{name}");

@@ -190,10 +190,13 @@ fn a_copy_leaves_the_original_and_a_plan_everything() {
     let error = pack_file(&ground.library, &Target::Copy(ground.library.clone()), &Options::default()).unwrap_err();
     assert_eq!(error.exit, model::Exit::Usage);
 
+    let error = pack_file(&ground.library, &Target::Copy(copy.clone()), &Options::default()).unwrap_err();
+    assert!(error.exit == model::Exit::Usage && error.to_string().contains("there is already"), "{error}");
+
     // Free bytes are zero, or holes.
-    let kept = pack(&Target::Copy(copy.clone()), Space::Keep);
+    let kept = pack(&Target::CopyOver(copy.clone()), Space::Keep);
     let bytes = fs::read(&copy).unwrap();
-    let punched = pack(&Target::Copy(copy.clone()), Space::Punch);
+    let punched = pack(&Target::CopyOver(copy.clone()), Space::Punch);
     assert_eq!(fs::read(&copy).unwrap(), bytes);
     assert_eq!(kept.freed, punched.freed);
     assert!(kept.freed.0 > 40_000 && bytes.len() >= ground.original.len(), "{}", kept.freed);
@@ -229,7 +232,7 @@ fn what_others_vouch_for_or_share_is_refused() {
     assert_eq!(plan(&ground.library), Some(Reason::Setuid));
     let asked = Options { setuid: Setuid::Pack, ..Options::default() };
     let copy = ground.home.path().join("lib/copy.so");
-    assert_eq!(reason(&ground.library, &Target::Copy(copy.clone()), &asked), None);
+    assert_eq!(reason(&ground.library, &Target::CopyOver(copy.clone()), &asked), None);
     assert_eq!(copy.metadata().unwrap().mode() & 0o7777, 0o4755);
     fs::set_permissions(&ground.library, fs::Permissions::from_mode(0o755)).unwrap();
     fs::hard_link(&ground.library, ground.home.path().join("lib/other.so")).unwrap();
@@ -242,7 +245,7 @@ fn what_others_vouch_for_or_share_is_refused() {
     fs::write(&appended, &bytes).unwrap();
     assert_eq!(plan(&appended), Some(Reason::Payload));
     let keep = Options { space: Space::Keep, ..Options::default() };
-    assert_eq!(reason(&appended, &Target::Copy(copy.clone()), &keep), None);
+    assert_eq!(reason(&appended, &Target::CopyOver(copy.clone()), &keep), None);
     let packed = fs::read(&copy).unwrap();
     assert!(packed.ends_with(b"PAYLOAD") && packed.len() == bytes.len());
 }
@@ -375,8 +378,8 @@ fn everything_is_on_the_disk_before_the_name_changes_hands() {
     let fresh = |line: &str| line.contains(".libground.so.thaw-");
     let written = at(&|line| (line.contains("pwrite64(") || line.contains("fchmod(")) && fresh(line));
     let synced = at(&|line| line.contains("fsync(") && fresh(line));
-    let kept = at(&|line| line.contains("fsync(") && line.contains("/state/packed>"));
-    let renamed = at(&|line| line.contains("rename") && fresh(line) && line.contains("/lib/libground.so\""));
+    let kept = at(&|line| line.contains("fsync(") && line.contains("/state/packed/"));
+    let renamed = at(&|line| line.contains("rename") && fresh(line) && line.contains("\"libground.so\""));
     let finished = at(&|line| line.contains("fsync(") && line.contains("/lib>"));
-    assert!(written < synced && synced < kept && kept < renamed && renamed < finished, "{log}");
+    assert!(written < synced && synced < renamed && kept < renamed && renamed < finished, "{log}");
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 fn packed(from: &Path, to: &Path, options: &Options) -> Option<Packed> {
-    match pack_file(from, &Target::Copy(to.to_path_buf()), options).unwrap() {
+    match pack_file(from, &Target::CopyOver(to.to_path_buf()), options).unwrap() {
         Outcome::Packed(packed) => Some(*packed),
         Outcome::Refused(refusal) => {
             // patchelf leaves no room for program headers.

@@ -49,6 +49,8 @@ static REMEMBER: extern "C" fn() = remember;
 pub struct Program {
     path: CString,
     words: Vec<CString>,
+    /// `NAME=VALUE`; `None`: this process's own.
+    environment: Option<Vec<CString>>,
 }
 
 impl Program {
@@ -64,7 +66,19 @@ impl Program {
         let path = if name.as_bytes().contains(&b'/') { PathBuf::from(name) } else { in_path(name)? };
         let path = CString::new(path.into_os_string().into_vec());
         let path = path.map_err(|_| NoProgram::because(io::ErrorKind::InvalidInput.into()))?;
-        Ok(Self { path, words })
+        Ok(Self { path, words, environment: None })
+    }
+
+    /// With these variables set, or removed, in its environment.
+    pub fn with_changes(mut self, changes: &[(OsString, Option<OsString>)]) -> Self {
+        let changed = |name: &OsString| changes.iter().any(|(other, _)| other == name);
+        let kept = std::env::vars_os().filter(|(name, _)| !changed(name));
+        let set = changes.iter().filter_map(|(name, value)| Some((name.clone(), value.clone()?)));
+        let entry =
+            |(name, value): (OsString, OsString)| CString::new([name.as_bytes(), b"=", value.as_bytes()].concat());
+        // Neither names nor values of an environment hold zeros.
+        self.environment = Some(kept.chain(set).filter_map(|both| entry(both).ok()).collect());
+        self
     }
 
     /// Does what is `last`, then replaces this process by the program; returns only if that is not possible.
@@ -80,19 +94,26 @@ impl Program {
         // A script without a first line: the shell's, as for execvp(3).
         let shell = self.path.clone();
         let words = [c"/bin/sh".to_owned(), shell].into_iter().chain(self.words.iter().skip(1).cloned()).collect();
-        let script = Self { path: c"/bin/sh".to_owned(), words };
+        let script = Self { path: c"/bin/sh".to_owned(), words, environment: self.environment.clone() };
         NoProgram::because(script.replace(&script.path))
     }
 
     fn replace(&self, path: &CStr) -> io::Error {
         let mut words: Vec<*const libc::c_char> = self.words.iter().map(|word| word.as_ptr()).collect();
         words.push(std::ptr::null());
+        let environment = self.environment.as_ref().map(|entries| {
+            let entries = entries.iter().map(|entry| entry.as_ptr());
+            entries.chain([std::ptr::null()]).collect::<Vec<_>>()
+        });
         let inherited = ON_SIGPIPE.load(Ordering::Relaxed);
-        // SAFETY: `inherited` is default or ignore: a new process has no other. `words` ends with null, and its strings live in
+        // SAFETY: `inherited` is default or ignore: a new process has no other. `words` and `environment` end with null, and their strings live in
         // `self` beyond the call; no other thread of this process changes the environment.
         unsafe {
             let ours = libc::signal(libc::SIGPIPE, inherited);
-            libc::execv(path.as_ptr(), words.as_ptr());
+            match &environment {
+                None => libc::execv(path.as_ptr(), words.as_ptr()),
+                Some(environment) => libc::execve(path.as_ptr(), words.as_ptr(), environment.as_ptr()),
+            };
             let cause = io::Error::last_os_error();
             libc::signal(libc::SIGPIPE, ours);
             cause

@@ -6,12 +6,12 @@
 use crate::desktop;
 use crate::manifest::Manifest;
 use model::{Error, Exit, Result, shown};
-use os::file::{name_beside, sync_directory_of, write_whole};
 use os::records::{self, Records};
+use os::replace::{Existing, Rights, write_link, write_whole};
+use os::user::who_else_changes;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -111,7 +111,7 @@ impl Places {
         };
         // sudo may leave HOME as it was: its owner could neither change what root writes there nor be kept from leading root elsewhere.
         if rustix::process::geteuid().is_root()
-            && let Some(theirs) = [&data, &config].into_iter().find(|path| !is_of_root(path))
+            && let Some(theirs) = [&data, &config].into_iter().find(|path| who_else_changes(path).is_some())
         {
             return Err(Error::on(Exit::Usage, "root does not install for another user:", theirs)
                 .hint("run it as that user, or for all users with --system"));
@@ -195,6 +195,17 @@ pub fn find(subject: &Subject, scope: Scope) -> Result<Option<Installation>> {
     records()?.read(&record_of(subject, scope))
 }
 
+/// Sees that nobody else can change what is read for all users.
+///
+/// # Errors
+/// Somebody else than root can change the manifest.
+pub fn check_manifest(path: &Path, scope: Scope) -> Result<()> {
+    match scope {
+        Scope::System => only_root_changes(path, "copy it to a directory of root's"),
+        Scope::User => Ok(()),
+    }
+}
+
 /// Installs a manifest.
 ///
 /// # Errors
@@ -210,13 +221,11 @@ pub fn install(manifest: &Manifest, subject: &Subject, scope: Scope) -> Result<I
     let thaw =
         std::env::current_exe().map_err(|cause| Error::new(Exit::Machine, "cannot find", "thaw").because(cause))?;
     let copy = places.manifests.join(format!("{}.preload", subject.name()));
-    if scope == Scope::System && !is_of_root(&thaw) {
-        return Err(Error::on(
-            Exit::Usage,
-            "what all users start must be a file that only root can change, not",
-            &thaw,
-        )
-        .hint("install thaw first, say to /usr/local/bin, and run that one"));
+    if scope == Scope::System {
+        only_root_changes(&thaw, "install thaw first, say to /usr/local/bin, and run that one")?;
+        for directory in [&places.manifests, &places.applications, &places.units] {
+            only_root_changes(directory, "take the right to write it from others: chmod go-w, chown root")?;
+        }
     }
     let (Some(thaw), Some(copy_text)) = (one_line(&thaw), one_line(&copy)) else {
         return Err(Error::on(
@@ -301,13 +310,12 @@ fn one_line(path: &Path) -> Option<&str> {
     path.to_str().filter(|path| !path.contains(char::is_control))
 }
 
-/// Whether a path, as far as it is there, and all directories above it belong to root, and not everybody may put something else in their place.
-fn is_of_root(path: &Path) -> bool {
-    path.ancestors().all(|part| match fs::metadata(part) {
-        // In a sticky directory others can only remove what is theirs.
-        Ok(about) => about.uid() == 0 && (about.mode() & 0o002 == 0 || about.is_dir() && about.mode() & 0o1000 != 0),
-        Err(_) => true,
-    })
+/// What all users start, and what tells it what to read, must be root's down from `/`.
+fn only_root_changes(path: &Path, hint: &str) -> Result<()> {
+    let Some((part, who)) = who_else_changes(path) else { return Ok(()) };
+    Err(Error::on(Exit::Usage, "what all users start must be a file that only root can change, not", path)
+        .because(format!("{}: {who}", shown(&part)))
+        .hint(hint))
 }
 
 /// Directories that are not there yet, the outermost first.
@@ -340,15 +348,11 @@ fn content(path: &Path) -> io::Result<Option<Content>> {
 
 fn put(path: &Path, content: &Content) -> Result<()> {
     let cannot = |cause: io::Error| Error::on(Exit::Machine, "cannot write", path).because(cause);
-    fs::create_dir_all(os::file::directory_of(path)).map_err(cannot)?;
+    os::replace::make_directory(os::file::directory_of(path), 0o755).map_err(cannot)?;
     match content {
-        Content::Text(text) => write_whole(path, text.as_bytes()),
-        Content::Bytes(bytes) => write_whole(path, bytes),
-        Content::Link(target) => {
-            let fresh = name_beside(path);
-            let linked = std::os::unix::fs::symlink(target, &fresh).and_then(|()| fs::rename(&fresh, path));
-            linked.and_then(|()| sync_directory_of(path)).map_err(cannot)
-        }
+        Content::Text(text) => write_whole(path, text.as_bytes(), Rights::Usual, Existing::Replace),
+        Content::Bytes(bytes) => write_whole(path, bytes, Rights::Usual, Existing::Replace),
+        Content::Link(target) => write_link(path, target),
     }
 }
 

@@ -16,6 +16,7 @@
 use crate::plan::{LONGEST, Order};
 use elf::Identity;
 use model::{Bytes, Error, Exit, FileOffset, Result};
+use os::replace::{Existing, Rights, write_whole};
 use serde::{Serialize, Serializer};
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -252,7 +253,7 @@ impl Manifest {
     ///
     /// # Errors
     /// Something else than a manifest is in the way, or the file cannot be written.
-    pub fn write(&self, path: &Path) -> Result<()> {
+    pub fn write(&self, path: &Path, existing: Existing) -> Result<()> {
         // What is no file is refused when it is written; reading a pipe would wait for ever.
         if path.is_file() {
             let mut begin = Vec::new();
@@ -262,7 +263,7 @@ impl Manifest {
                     .hint("choose another name with -o"));
             }
         }
-        os::file::write_whole(path, &self.to_bytes())
+        write_whole(path, &self.to_bytes(), Rights::Usual, existing)
     }
 }
 

@@ -43,7 +43,7 @@ runs: number,
  */
 rejected: number, 
 /**
- * Mean wall time with its t interval.
+ * Mean wall time with the t interval of its log, which does not reach below 0.
  */
 mean_s: Estimate, 
 /**
@@ -67,11 +67,11 @@ min_s: number,
  */
 max_s: number, 
 /**
- * Mean CPU time in user mode with its t interval.
+ * Mean CPU time in user mode, with an interval like that of `mean_s`.
  */
 user_s: Estimate, 
 /**
- * Mean CPU time in the kernel with its t interval.
+ * Mean CPU time in the kernel, likewise.
  */
 system_s: Estimate, 
 /**
@@ -247,15 +247,21 @@ new: CellName,
  */
 old: CellName, 
 /**
- * new / old with its interval.
+ * Median of new over median of old, the two of the table, with its BCa bootstrap interval.
  */
 ratio: Estimate, 
 /**
- * Two-sided permutation p of "there is no difference".
+ * Geometric mean of the ratios of runs of the same block, with its t interval: another figure than `ratio` where
+ * some runs are much slower than most. `None`: fewer than three pairs.
+ */
+in_pairs: Estimate | null, 
+/**
+ * Two-sided permutation p of "there is no difference": of the signs of the pairs if `in_pairs` is known, else of
+ * labels.
  */
 p: number, 
 /**
- * How `ratio` and `p` were made.
+ * How `ratio` was made: of medians.
  */
 method: Method, 
 /**
@@ -380,6 +386,10 @@ path: string,
  * Whose it is.
  */
 owner: Owner, 
+/**
+ * How that is known; `None`: the recording does not tell.
+ */
+owned_by: OwnedBy | null, 
 /**
  * What it is.
  */
@@ -866,6 +876,20 @@ timed_runs: number,
  */
 method: Method, };
 
+export type OwnedBy = { 
+/**
+ * By which rule.
+ */
+rule: OwnerRule, 
+/**
+ * The package or directory that the rule found.
+ */
+what: string | null, 
+/**
+ * Why that package is the program's.
+ */
+because: string | null, };
+
 export type Owner = "app" | "system";
 
 export type OwnerReport = { 
@@ -892,7 +916,13 @@ bytes_from_disk: Bytes,
 /**
  * Share of the waiting time.
  */
-waiting: Nanos, };
+waiting: Nanos, 
+/**
+ * How that is known, the most bytes first; empty where the recording does not tell.
+ */
+rules: Array<RuleReport>, };
+
+export type OwnerRule = "program" | "argument" | "option" | "preset" | "restored" | "package" | "directory" | "home" | "temporary" | "metadata" | "other" | "unknown";
 
 export type ProcessGrowth = { 
 /**
@@ -1041,6 +1071,20 @@ attempt: number,
  * Why it does not count.
  */
 because: string, };
+
+export type RuleReport = { 
+/**
+ * The rule, and what it found.
+ */
+by: OwnedBy, 
+/**
+ * Number of files.
+ */
+files: number, 
+/**
+ * Bytes that came into the cache.
+ */
+filled: Bytes, };
 
 export type RunId = number;
 
@@ -1240,7 +1284,7 @@ after_s: Estimate,
  */
 ratio: Estimate, 
 /**
- * Two-sided label permutation p.
+ * Two-sided permutation p: of labels, or of the signs of pairs where both are variants of one recording.
  */
 p: number, 
 /**

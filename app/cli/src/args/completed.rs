@@ -37,7 +37,7 @@ pub fn states() -> Vec<String> {
 
 /// Presets of programs: built in and the user's; none where a file of theirs cannot be read.
 pub fn apps() -> Vec<String> {
-    crate::preset::all().unwrap_or_default().into_iter().map(|preset| preset.name).collect()
+    crate::preset::all(None).unwrap_or_default().into_iter().map(|preset| preset.name).collect()
 }
 
 /// Simulated disks that come with thaw, and the beginning of a limit.

@@ -1,5 +1,6 @@
 //! `thaw elf`: what was typed, for each of its verbs.
 
+use super::ForceArg;
 use super::RowsArgs;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum, ValueHint};
 use std::path::PathBuf;
@@ -60,6 +61,9 @@ pub struct PackArgs {
     /// Where the packed file goes; a directory for several files, which keep their places below it
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::AnyPath)]
     pub output: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub force: ForceArg,
     /// Replace each file; the original is kept for `thaw elf restore`
     #[arg(long)]
     pub in_place: bool,
@@ -174,6 +178,9 @@ pub struct FixRelrArgs {
     /// Where the mended file goes
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub force: ForceArg,
     /// Replace the file; the original is kept for `thaw elf restore`
     #[arg(long)]
     pub in_place: bool,

@@ -1,5 +1,6 @@
 //! `thaw heap`: what was typed.
 
+use super::ForceArg;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use heap::slop::Model;
 use model::Bytes;
@@ -166,6 +167,9 @@ pub struct ReportArgs {
     /// Write a page for the browser instead: memory over time, trees, flame graph, slop, growth
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["json", "tree", "folded"])]
     pub html: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub force: ForceArg,
     /// Print one JSON document instead of text
     #[arg(long)]
     pub json: bool,
@@ -220,6 +224,9 @@ pub struct DiffArgs {
     /// Write a page for the browser instead: the difference as a tree, and both recordings
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "json")]
     pub html: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub force: ForceArg,
     /// Print one JSON document instead of text; it has all changes
     #[arg(long)]
     pub json: bool,
@@ -261,6 +268,9 @@ pub struct ExportArgs {
     /// File to write
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub force: ForceArg,
     /// With --format dmd: DMD's dark matter, at the moment of this memory report, which lists its blocks (thaw memory show --blocks)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath,
         conflicts_with_all = ["mode", "at", "since", "until", "module", "function", "thread", "min_bytes"])]
@@ -305,6 +315,8 @@ pub struct RunArgs {
     /// Print one JSON document instead of text; it has all leaks
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub run_as: super::user::UserArgs,
 }
 
 impl AttachArgs {

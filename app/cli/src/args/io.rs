@@ -1,5 +1,6 @@
 //! `thaw io`: what was typed.
 
+use super::ForceArg;
 use super::values;
 use clap::{Args, Subcommand, ValueHint};
 use std::path::PathBuf;
@@ -76,6 +77,9 @@ pub struct ReplayArgs {
     /// Read nothing: write the requests as a log for fio
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["runs", "depth", "seed"])]
     pub fio: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub force: ForceArg,
     /// Version of the log: 3 has a time in every line (fio 3.31 and newer), 2 is for older ones
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(2..=3), requires = "fio")]
     pub fio_version: u8,

@@ -1,5 +1,6 @@
 //! `thaw memory`: what was typed.
 
+use super::ForceArg;
 use super::heap::Moment;
 use super::values;
 use clap::{ArgGroup, Args, Subcommand, ValueHint};
@@ -55,6 +56,9 @@ pub struct LookArgs {
     /// Write a page for the browser instead
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["json", "verbose"])]
     pub html: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub force: ForceArg,
 }
 
 /// Arguments of `thaw memory show`.
@@ -144,6 +148,8 @@ pub struct WatchArgs {
     /// End the watch after so long, and the program with it if it was started
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub end: Option<Duration>,
+    #[command(flatten)]
+    pub run_as: super::user::UserArgs,
     /// Print one JSON document instead of text
     #[arg(long)]
     pub json: bool,

@@ -26,10 +26,12 @@ pub mod query;
 pub mod record;
 pub mod report;
 pub mod touch;
+pub mod user;
 pub mod values;
 pub mod view;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use os::replace::Existing;
 
 /// The word with which thaw starts itself as a tracer for another thaw.
 pub const TRACER: &str = "__tracer";
@@ -52,9 +54,27 @@ pub struct Args {
     /// No progress on stderr; errors and warnings are still printed.
     #[arg(long, short, global = true, help_heading = "For every verb")]
     pub quiet: bool,
+    /// Warnings whole, with what to do about each, in the place of one line each
+    #[arg(long, short, global = true, help_heading = "For every verb")]
+    pub verbose: bool,
     /// What to do.
     #[command(subcommand)]
     pub verb: Verb,
+}
+
+/// Whether files that are named, and are there, may be replaced.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct ForceArg {
+    /// Replace the files to be written, if they are there
+    #[arg(long)]
+    force: bool,
+}
+
+impl ForceArg {
+    /// What it means.
+    pub fn existing(self) -> Existing {
+        Existing::forced(self.force)
+    }
 }
 
 /// When to colour.

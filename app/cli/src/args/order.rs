@@ -1,5 +1,6 @@
 //! `thaw order`: what was typed.
 
+use super::ForceArg;
 use clap::{Args, ValueEnum, ValueHint};
 use std::path::PathBuf;
 
@@ -48,6 +49,9 @@ pub struct OrderArgs {
     /// Write the order file here and print what it would bring; without it the order file is printed
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub force: ForceArg,
     /// Print a list of functions or object files instead, with their sizes
     #[arg(long, value_name = "WHICH", conflicts_with = "output")]
     pub list: Option<List>,

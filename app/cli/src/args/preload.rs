@@ -1,5 +1,6 @@
 //! `thaw preload`: what was typed.
 
+use super::ForceArg;
 use super::values;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use model::Bytes;
@@ -45,6 +46,9 @@ pub struct MakeArgs {
     /// Where the manifest goes
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub force: ForceArg,
     /// Read gaps up to this size too; auto: the size that the disk is fastest with
     #[arg(long, value_name = "auto|SIZE", default_value = "auto", value_parser = gap)]
     pub gap: GapChoice,
@@ -103,6 +107,8 @@ pub struct RunArgs {
     /// Say on stderr what is done
     #[arg(long, short)]
     pub verbose: bool,
+    #[command(flatten)]
+    pub run_as: super::user::UserArgs,
 }
 
 /// `--engine`
@@ -214,7 +220,7 @@ pub fn quick(words: impl IntoIterator<Item = OsString>) -> Option<RunArgs> {
             _ => return None,
         }
     }
-    Some(RunArgs { manifest: manifest?, command, engine, window, verbose })
+    Some(RunArgs { manifest: manifest?, command, engine, window, verbose, run_as: Default::default() })
 }
 
 fn gap(text: &str) -> Result<GapChoice, String> {

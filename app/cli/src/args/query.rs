@@ -1,7 +1,9 @@
 //! `thaw query`: what was typed.
 
+use super::values;
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Arguments of `thaw query`.
 #[derive(Debug, Args)]
@@ -13,6 +15,12 @@ pub struct QueryArgs {
     /// A SELECT on the tables of docs/recording.md
     #[arg(value_name = "SQL")]
     pub sql: String,
+    /// Give up after this time
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::duration)]
+    pub time_limit: Duration,
+    /// Rows of an answer at most
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    pub max_rows: u64,
     /// Print one JSON document instead of a table
     #[arg(long, conflicts_with = "csv")]
     pub json: bool,

@@ -1,6 +1,7 @@
 //! `thaw record`: what was typed.
 
 use super::completed::completed;
+use super::user::UserArgs;
 use super::values::{self, DiskChoice, EnvChange, NamedCommand, Parameter};
 use clap::builder::{OsStringValueParser, StringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
@@ -80,7 +81,7 @@ pub struct RecordArgs {
     #[arg(help_heading = "What to record")]
     pub runs: u32,
     /// Go on until the 95 % interval of each median is this narrow (half width), or the budget ends
-    #[arg(long, value_name = "SHARE", value_parser = values::share, help_heading = "What to record")]
+    #[arg(long, value_name = "SHARE", value_parser = values::positive_share, help_heading = "What to record")]
     pub precision: Option<f64>,
     /// Start no new run after this time [default with --precision: 10m]
     #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = "What to record")]
@@ -123,6 +124,9 @@ pub struct RecordArgs {
     /// Put this directory back to its first state before every run (a profile)
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "The program's world")]
     pub restore: Vec<PathBuf>,
+    /// This directory or file is the program's own: the states app and boot keep it out of memory (docs/ownership.md)
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::AnyPath, help_heading = "The program's world")]
+    pub own: Vec<PathBuf>,
     /// Set a variable for the program; NAME alone removes it
     #[arg(long, value_name = "NAME=VALUE", value_parser = env_parser(), help_heading = "The program's world")]
     pub env: Vec<EnvChange>,
@@ -132,6 +136,8 @@ pub struct RecordArgs {
     /// Give it a terminal instead of pipes
     #[arg(long, help_heading = "The program's world")]
     pub pty: bool,
+    #[command(flatten)]
+    pub run_as: UserArgs,
 
     /// Read-ahead of the disk while recording, such as 128K; put back afterwards [default of a simulated disk: 128K]
     #[arg(long, value_name = "SIZE", value_parser = values::size, help_heading = "The machine")]
@@ -188,6 +194,15 @@ pub struct ExportArgs {
     /// Also write a table in Markdown
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "The answer")]
     pub export_markdown: Option<PathBuf>,
+    /// Also write the table in AsciiDoc
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "The answer")]
+    pub export_asciidoc: Option<PathBuf>,
+    /// Also write the table for Emacs' Org mode
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "The answer")]
+    pub export_orgmode: Option<PathBuf>,
+    /// In the exported tables, ratios are to this variant in the same state [default: to the fastest row]
+    #[arg(long, value_name = "NAME", help_heading = "The answer")]
+    pub reference: Option<String>,
 }
 
 impl RecordArgs {

@@ -1,8 +1,11 @@
 //! `thaw report`: what was typed.
 
+use super::ForceArg;
 use super::record::ExportArgs;
+use super::values;
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Arguments of `thaw report`.
 #[derive(Debug, Args)]
@@ -14,12 +17,18 @@ pub struct ReportArgs {
     /// Write it into a file; the ending chooses the form: .html (a page that needs no network), .json or .txt
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "json")]
     pub output: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub force: ForceArg,
     /// In the HTML file, show also what changed since this recording
     #[arg(long, value_name = "BEFORE", value_hint = ValueHint::FilePath, requires = "output")]
     pub since: Option<PathBuf>,
     /// Print one JSON document instead of text
     #[arg(long)]
     pub json: bool,
+    /// Give up when reading the recording takes longer than this [default: it may take its time]
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    pub time_limit: Option<Duration>,
     /// Rows of each table of files
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub top: usize,

@@ -1,6 +1,7 @@
 //! `thaw touch`: what was typed.
 
 use super::record::app_parser;
+use super::user::UserArgs;
 use super::values::{self, EnvChange};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
@@ -74,6 +75,8 @@ pub struct TouchArgs {
     /// Directory to start in
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "The program")]
     pub cwd: Option<PathBuf>,
+    #[command(flatten)]
+    pub run_as: UserArgs,
 
     /// Show one file: all its sections, and its functions in the order of their first call
     #[arg(long, value_name = "PATH", help_heading = "The answer")]

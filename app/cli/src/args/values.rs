@@ -45,15 +45,43 @@ pub fn size(text: &str) -> Result<Bytes, String> {
     Ok(Bytes(bytes.round() as u64))
 }
 
-/// `5%` or `0.05`, as a share.
+/// `5%` or `0.05`, as a share; `0%` is one. A number without `%` lies below 1, so that `5` is never taken for 500 %.
 pub fn share(text: &str) -> Result<f64, String> {
-    let value = match text.strip_suffix('%') {
-        Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0),
-        None => text.parse::<f64>(),
+    let wrong = || format!("'{text}' is not a share; write 5% or 0.05");
+    let (number, percent) = match text.strip_suffix('%') {
+        Some(number) => (number.trim(), true),
+        None => (text, false),
     };
-    match value {
-        Ok(share) if share.is_finite() && share > 0.0 && share < 10.0 => Ok(share),
-        _ => Err(format!("'{text}' is not a share; write 5% or 0.05")),
+    let value = number.parse::<f64>().ok().filter(|value| value.is_finite() && *value >= 0.0).ok_or_else(wrong)?;
+    match percent {
+        true if value < 1_000.0 => Ok(value / 100.0),
+        false if value < 1.0 => Ok(value),
+        false if value < 1_000.0 => {
+            Err(format!("'{text}' would be {} %; write {text}% or a share below 1", value * 100.0))
+        }
+        _ => Err(wrong()),
+    }
+}
+
+/// A share that is more than nothing.
+pub fn positive_share(text: &str) -> Result<f64, String> {
+    share(text)
+        .and_then(|share| if share > 0.0 { Ok(share) } else { Err(format!("'{text}' is nothing; write 5% or 0.05")) })
+}
+
+/// `time`, `bytes=1%`: a figure to be judged, with a limit of its own.
+pub fn metric(text: &str) -> Result<(bench::gate::Metric, Option<f64>), String> {
+    match text.rsplit_once('=') {
+        Some((name, limit)) => Ok((name.trim().parse()?, Some(share(limit.trim())?))),
+        None => Ok((text.trim().parse()?, None)),
+    }
+}
+
+/// `old,new`: the names of two variants.
+pub fn two_names(text: &str) -> Result<(String, String), String> {
+    match text.split_once(',') {
+        Some((old, new)) if !old.is_empty() && !new.is_empty() && old != new => Ok((old.to_owned(), new.to_owned())),
+        _ => Err(format!("'{text}' does not name two variants; write OLD,NEW")),
     }
 }
 
@@ -319,9 +347,30 @@ mod tests {
     fn shares_are_percent_or_fractions() {
         assert_eq!(share("5%").unwrap(), 0.05);
         assert_eq!(share("0.01").unwrap(), 0.01);
-        for wrong in ["0", "-3%", "NaN", "five"] {
-            assert!(share(wrong).is_err(), "{wrong}");
+        assert_eq!((share("0%"), share("0"), share("250 %")), (Ok(0.0), Ok(0.0), Ok(2.5)));
+        for wrong in ["-3%", "NaN", "five", "", "%", "1e9", "1e9%"] {
+            assert!(share(wrong).unwrap_err().contains("write 5% or 0.05"), "{wrong}");
         }
+        assert!(positive_share("0%").is_err() && positive_share("2%") == Ok(0.02));
+    }
+
+    #[test]
+    fn a_whole_number_is_never_taken_for_hundreds_of_percent() {
+        assert_eq!(share("5").unwrap_err(), "'5' would be 500 %; write 5% or a share below 1");
+        assert!(share("1").is_err() && share("2.5").unwrap_err().contains("2.5%"));
+    }
+
+    #[test]
+    fn a_metric_may_have_its_own_limit() {
+        use bench::gate::Metric;
+        assert_eq!(metric("bytes=1%").unwrap(), (Metric::Bytes, Some(0.01)));
+        assert_eq!(metric("time").unwrap(), (Metric::Time, None));
+        let milestone = Metric::Milestone("line:a=b".to_owned());
+        assert_eq!(metric("milestone:line:a=b=2%").unwrap(), (milestone, Some(0.02)));
+        assert!(metric("speed").unwrap_err().contains("time, cpu"));
+        assert!(metric("time=5").unwrap_err().contains("5%"));
+        assert_eq!(two_names("a,b").unwrap(), ("a".to_owned(), "b".to_owned()));
+        assert!(two_names("a").is_err() && two_names("a,a").is_err());
     }
 
     #[test]

@@ -34,11 +34,16 @@ pub fn sentences(statistics: &Report, traces: &[TraceDocument], disk: Option<&st
             it.new.variant == 0 && it.new.state == slowest.state && it.old.state == fast.state && it.old.variant == 0
         })
     });
-    let trace = traces.iter().find(|trace| trace.variant == slowest.variant_name);
+    // Only a start in the same state tells where the time of this one goes.
+    let is_of = |trace: &&TraceDocument| trace.variant == slowest.variant_name && trace.state == slowest.state;
+    let trace = traces.iter().find(is_of);
     let place = disk.map_or_else(String::new, |disk| format!("On a simulated {disk} "));
     let mut answer = vec![format!("{place}{}", how_long(slowest, fastest.copied(), contrast))];
     answer.push(where_it_goes(slowest, fastest.copied(), contrast, trace));
-    answer.extend(what_would_help(slowest, fastest.copied(), contrast, trace));
+    answer.extend(match slowest.state {
+        CacheState::Hot => Some(nothing_of_cold_starts()),
+        _ => what_would_help(slowest, fastest.copied(), contrast, trace),
+    });
     answer
 }
 
@@ -52,12 +57,33 @@ fn how_long(slow: &Cell, fast: Option<&Cell>, contrast: Option<&Contrast>) -> St
     let Some(contrast) = contrast else { return format!("{both}.") };
     let pairs = plural(contrast.pairs.into(), "pair of runs", "pairs of runs");
     match difference(contrast) {
-        Difference::Proven => format!("{both}: {} takes {} as long.", slow.state, times(&contrast.ratio)),
+        Difference::Proven => {
+            format!("{both}: {} takes {} as long{}.", slow.state, times(&contrast.ratio), in_pairs(contrast))
+        }
         Difference::None => format!("{both}: that is no difference ({}, from {pairs}).", times(&contrast.ratio)),
         Difference::Unclear => {
             format!("{both}: {} takes {} as long, which {pairs} do not prove.", slow.state, times(&contrast.ratio))
         }
         Difference::Unknown => format!("{both}; too few runs to compare them."),
+    }
+}
+
+/// A recording of hot starts alone.
+fn nothing_of_cold_starts() -> String {
+    "What a cold start costs, and what would help it, is unknown: only hot starts were timed. Record both: \
+     --state cold,hot (as root), or --state app,hot."
+        .to_owned()
+}
+
+/// The ratio block by block, where it says something else than the ratio of the medians.
+fn in_pairs(contrast: &Contrast) -> String {
+    let of_medians = contrast.ratio.interval;
+    let unlike = |pairs: &Estimate| of_medians.is_none_or(|it| !it.contains(pairs.value) || it.contains(1.0));
+    match contrast.in_pairs.filter(unlike) {
+        None => String::new(),
+        Some(pairs) => {
+            format!(" (the ratio of the medians; the geometric mean of the ratios block by block is {})", times(&pairs))
+        }
     }
 }
 
@@ -100,9 +126,20 @@ fn where_it_goes(
             let part = top.waiting.seconds() / totals.waiting.seconds();
             sentence.push_str(&format!(", {} of that for {}", percent(part), name_of(top)));
         }
+        sentence.push_str(&oddness(trace, slow));
     }
     sentence.push('.');
     sentence
+}
+
+/// Where the traced start was not like those that were timed, which it is to speak for.
+fn oddness(trace: &TraceDocument, timed: &Cell) -> String {
+    let Some(wall) = trace.wall_s.filter(|wall| *wall < timed.min_s || *wall > timed.max_s) else {
+        return String::new();
+    };
+    let way = if wall > timed.max_s { "longer" } else { "less time" };
+    let range = format!("{} to {}", seconds(timed.min_s), seconds(timed.max_s));
+    format!(" (it took {way} than every untraced one, {} against {range}: its waiting is not theirs)", seconds(wall))
 }
 
 fn disk_reads(cell: &Cell) -> Option<String> {
@@ -119,7 +156,7 @@ fn what_would_help(
     trace: Option<&TraceDocument>,
 ) -> Option<String> {
     let total = slow.median_s.value;
-    let Some(fast) = fast else { return lever_of_reading(trace?) };
+    let Some(fast) = fast else { return lever_of_reading(trace?, total) };
     match difference(contrast?) {
         Difference::Unknown => None,
         Difference::Unclear => Some(format!(
@@ -133,7 +170,7 @@ fn what_would_help(
         Difference::Proven => {
             let cache = (total - fast.median_s.value).max(0.0);
             if fast.median_s.value <= cache {
-                return lever_of_reading(trace?);
+                return lever_of_reading(trace?, cache);
             }
             Some(format!(
                 "What would help most is less work, not less reading: {} of the {} remain when everything is in memory{}.",
@@ -145,11 +182,11 @@ fn what_would_help(
     }
 }
 
-/// The file that was waited for longest.
-fn lever_of_reading(trace: &TraceDocument) -> Option<String> {
+/// The file that was waited for longest. `most`: what can be gained at all, in seconds, as the timed starts say.
+fn lever_of_reading(trace: &TraceDocument, most: f64) -> Option<String> {
     let all = trace.report.totals.waiting.seconds();
     let top = costliest(trace).filter(|top| top.waiting.seconds() > WORTH_NAMING * all)?;
-    let gain = nanos(top.waiting);
+    let gain = seconds(top.waiting.seconds().min(most));
     if top.kind == FileKind::Metadata {
         return Some(format!(
             "What would help most is needing less of the file system's metadata, that is fewer files and directories: that can gain at most {gain}."
@@ -189,7 +226,8 @@ enum Difference {
 }
 
 fn difference(contrast: &Contrast) -> Difference {
-    let Some(interval) = contrast.ratio.interval else { return Difference::Unknown };
+    // Pairs tell more than the medians do: what slows a block slows both.
+    let Some(interval) = contrast.in_pairs.unwrap_or(contrast.ratio).interval else { return Difference::Unknown };
     if interval.low > 1.0 || interval.high < 1.0 {
         Difference::Proven
     } else if interval.high < 1.0 + CLOSE && interval.low > 1.0 / (1.0 + CLOSE) {

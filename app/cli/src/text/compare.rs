@@ -1,9 +1,8 @@
-//! `thaw compare` and `thaw gate` as text and as Markdown.
+//! `thaw compare` as text.
 
 use super::table::{Align, Table};
-use super::{GREEN, Page, RED, RESET, YELLOW, errors, harmless, units};
-use bench::report::{Comparison, Outcome, StateComparison, Verdict};
-use stats::Estimate;
+use super::{Page, errors, harmless, units};
+use bench::report::{Comparison, StateComparison};
 
 /// A ratio whose interval contains 1 and stays this close to it is called no difference.
 const CLOSE: f64 = 0.1;
@@ -135,66 +134,6 @@ fn changed(page: &mut Page, comparison: &Comparison) {
         table.row([harmless(&fact.name), shown(&fact.before), shown(&fact.after)]);
     }
     page.table(&table);
-}
-
-/// The gate's verdict.
-pub fn verdict(verdict: &Verdict, comparison: &Comparison, width: usize) -> Page {
-    let mut page = Page::new(width);
-    let several = verdict.states.iter().any(|state| state.variant_name != verdict.states[0].variant_name);
-    for state in &verdict.states {
-        let whose = if several { format!("{} ", harmless(&state.variant_name)) } else { String::new() };
-        let (colour, word) = match state.outcome {
-            Outcome::Pass => (GREEN, "pass"),
-            Outcome::Fail => (RED, "FAIL"),
-            Outcome::Undecided => (YELLOW, "undecided"),
-        };
-        page.labelled(colour, &format!("{word:<9}  "), &format!("{whose}{}", harmless(&state.text)));
-    }
-    let limit = units::change(1.0 + verdict.max_regression);
-    if verdict.passes() {
-        page.line(&format!("{GREEN}The gate is passed{RESET} (limit {limit})."));
-    } else {
-        page.line(&format!("{RED}The gate is not passed{RESET} (limit {limit})."));
-    }
-    errors::warnings(&mut page, &comparison.warnings);
-    page
-}
-
-/// The verdict as a Markdown table, for the summary of a CI job.
-pub fn verdict_markdown(verdict: &Verdict, comparison: &Comparison) -> String {
-    let mut out = format!(
-        "### Start-up: {} (limit {})\n\n",
-        if verdict.passes() { "passed" } else { "NOT passed" },
-        units::change(1.0 + verdict.max_regression)
-    );
-    out.push_str("| | state | before | after | change [95 %] | p | verdict |\n|---|---|---:|---:|---:|---:|---|\n");
-    for (state, compared) in verdict.states.iter().zip(&comparison.states) {
-        out.push_str(&format!(
-            "| {} | {} | {} | {} | {} | {} | {} |\n",
-            markdown_cell(&state.variant_name),
-            state.state,
-            units::seconds(compared.before_s.value),
-            units::seconds(compared.after_s.value),
-            change(&state.ratio),
-            units::p_value(compared.p),
-            match state.outcome {
-                Outcome::Pass => "pass".to_owned(),
-                Outcome::Fail => "**FAIL**".to_owned(),
-                Outcome::Undecided => format!(
-                    "undecided{}",
-                    state.runs_needed.map(|runs| format!(": about {runs} runs needed")).unwrap_or_default()
-                ),
-            }
-        ));
-    }
-    for warning in &comparison.warnings {
-        out.push_str(&format!("\n> {}\n", markdown_cell(&warning.text)));
-    }
-    out
-}
-
-fn change(ratio: &Estimate) -> String {
-    units::change_estimate(ratio)
 }
 
 /// Text that does not end its cell.

@@ -2,6 +2,7 @@
 
 use super::{Page, RED, RESET, YELLOW, harmless, without_numbers};
 use model::{Error, Warning};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// `thaw: <what> '<object>': <cause>`, then `hint: ...`.
 pub fn error(error: &Error) -> String {
@@ -12,18 +13,54 @@ pub fn error(error: &Error) -> String {
     out
 }
 
-/// Warnings with their hints, one under the other; the same text is said once.
+/// So many warnings are printed whole in any case.
+const FEW: usize = 2;
+
+/// How much of a warning is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// One line each, where there are many.
+    Folded,
+    /// All of it, and what to do about it.
+    Whole,
+}
+
+/// Chosen once for the process, as the colours are.
+static WHOLE: AtomicBool = AtomicBool::new(false);
+
+/// Decides how warnings are printed.
+pub fn set_detail(detail: Detail) {
+    WHOLE.store(detail == Detail::Whole, Ordering::Relaxed);
+}
+
+/// Warnings one under the other, in as much detail as was chosen; the same text is said once.
 pub fn warnings(page: &mut Page, warnings: &[Warning]) {
-    let mut said: Vec<&str> = Vec::new();
+    let detail = if WHOLE.load(Ordering::Relaxed) { Detail::Whole } else { Detail::Folded };
+    warnings_in(page, warnings, detail);
+}
+
+fn warnings_in(page: &mut Page, warnings: &[Warning], detail: Detail) {
+    let mut distinct: Vec<&Warning> = Vec::new();
     for warning in warnings {
-        if said.contains(&warning.text.as_str()) {
+        if !distinct.iter().any(|said| said.text == warning.text) {
+            distinct.push(warning);
+        }
+    }
+    let detail = if distinct.len() > FEW { detail } else { Detail::Whole };
+    let mut more = false;
+    for warning in distinct {
+        let text = without_numbers(&harmless(&warning.text));
+        if detail == Detail::Folded {
+            more |= page.folded(YELLOW, "warning: ", &text) || warning.hint.is_some();
             continue;
         }
-        said.push(&warning.text);
-        page.labelled(YELLOW, "warning: ", &without_numbers(&harmless(&warning.text)));
+        page.labelled(YELLOW, "warning: ", &text);
         for hint in warning.hint.iter().flat_map(|hint| hint.lines()) {
             page.labelled("", "   hint: ", &harmless(hint));
         }
+    }
+    if more {
+        page.remark("--verbose says what to do about them");
     }
 }
 
@@ -88,7 +125,20 @@ mod tests {
     fn a_warning_is_said_once() {
         let mut page = Page::new(80);
         let warning = Warning::new(WarningKind::Drift, "runs get slower").hint("--restore DIR");
-        warnings(&mut page, &[warning.clone(), warning]);
+        warnings_in(&mut page, &[warning.clone(), warning], Detail::Whole);
         assert_eq!(plain(page.text()), "warning: runs get slower\n   hint: --restore DIR\n");
+    }
+
+    #[test]
+    fn many_warnings_are_one_line_each() {
+        let text = |count: usize| {
+            let warning = |number| Warning::new(WarningKind::Drift, format!("{number} runs get slower")).hint("--runs");
+            let mut page = Page::new(24);
+            warnings_in(&mut page, &(0..count).map(warning).collect::<Vec<_>>(), Detail::Folded);
+            plain(page.text()).replace("\x1b[2m", "")
+        };
+        assert_eq!(text(1), "warning: 0 runs get\n         slower\n   hint: --runs\n");
+        let folded = "warning: 0 runs get slo…\nwarning: 1 runs get slo…\nwarning: 2 runs get slo…\n";
+        assert_eq!(text(3), format!("{folded}--verbose says what to\ndo about them\n"));
     }
 }

@@ -1,12 +1,12 @@
 //! `thaw memory` as text: trees as about:memory draws them, and tables of checkpoints.
 
 use super::table::{Align, Table};
-use super::{BOLD, DIM, Page, RESET, YELLOW, harmless, units};
+use super::{BOLD, DIM, Page, RESET, YELLOW, errors, harmless, units};
 use crate::verbs::memory::{CompareDocument, RunsDocument, TreesDocument, WatchDocument};
 use memory::tree::{Below, Node, Process, is_doubtful};
 use memory::watch::Total;
 use memory::{Presence, Units};
-use model::{Bytes, Warning};
+use model::Bytes;
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -41,9 +41,7 @@ pub fn trees(document: &TreesDocument, amounts: Amounts, width: usize) -> Page {
     }
     for process in &document.processes {
         page.heading(&harmless(&process.name));
-        for warning in &process.warnings {
-            warn(&mut page, warning);
-        }
+        errors::warnings(&mut page, &process.warnings);
         one_process(&mut page, process, Style { amounts, difference: document.difference });
     }
     if document.difference && document.processes.is_empty() {
@@ -54,17 +52,8 @@ pub fn trees(document: &TreesDocument, amounts: Amounts, width: usize) -> Page {
         reporters(&mut page, value);
     }
     page.gap();
-    for warning in &document.warnings {
-        warn(&mut page, warning);
-    }
+    errors::warnings(&mut page, &document.warnings);
     page
-}
-
-fn warn(page: &mut Page, warning: &Warning) {
-    page.labelled(YELLOW, "warning: ", &harmless(&warning.text));
-    if let Some(hint) = &warning.hint {
-        page.labelled("", "hint: ", hint);
-    }
 }
 
 fn one_process(page: &mut Page, process: &Process, style: Style) {

@@ -10,6 +10,7 @@ pub mod elf;
 pub mod errors;
 pub mod files;
 pub mod frag;
+pub mod gate;
 pub mod heap;
 pub mod heap_growth;
 pub mod heap_slop;
@@ -102,6 +103,37 @@ impl Page {
                 self.out.push_str(&format!("{:indent$}{line}\n", ""));
             }
         }
+    }
+
+    /// What to type next, and why: on one line if there is room.
+    pub fn next(&mut self, command: &str, why: &str) {
+        let line = format!("{command}   # {why}");
+        let (label, indent) = ("next: ", 6);
+        if indent + width::columns(&line) <= self.width {
+            return self.out.push_str(&format!("{GREEN}{label}{RESET}{line}\n"));
+        }
+        self.out.push_str(&format!("{GREEN}{label}{RESET}{command}\n"));
+        for line in wrap(&format!("# {why}"), self.width.saturating_sub(indent).max(20)) {
+            self.out.push_str(&format!("{:indent$}{DIM}{line}{RESET}\n", ""));
+        }
+    }
+
+    /// A label in a colour and as much of a text as one line holds; says whether something had to be left out.
+    pub fn folded(&mut self, colour: &str, label: &str, text: &str) -> bool {
+        let room = self.width.saturating_sub(width::columns(label)).max(20);
+        let (mut shown, mut columns) = (String::new(), 0);
+        let cut = width::columns(text) > room || text.contains('\n');
+        let room = if cut { room - 1 } else { room };
+        for letter in text.chars().take_while(|letter| *letter != '\n') {
+            columns += width::columns(letter.encode_utf8(&mut [0; 4]));
+            if columns > room {
+                break;
+            }
+            shown.push(letter);
+        }
+        let end = if cut { "…" } else { "" };
+        self.out.push_str(&format!("{colour}{label}{RESET}{shown}{end}\n"));
+        cut
     }
 
     /// A table.

@@ -56,7 +56,7 @@ pub fn plan(document: &PlanDocument, width: usize) -> Page {
     }
     page.gap();
     let manifest = command_line(&[document.manifest.clone().into()]);
-    page.line(&format!("Start it so: thaw preload run {} -- PROGRAM", harmless(&manifest)));
+    page.next(&format!("thaw preload run {} -- PROGRAM", harmless(&manifest)), "reads it, then becomes the program");
     page
 }
 

@@ -28,6 +28,10 @@ pub fn page(document: &ReportDocument, top: usize, width: usize) -> Page {
         page.gap();
         errors::warnings(&mut page, &document.warnings);
     }
+    page.gap();
+    for next in &document.next {
+        page.next(&harmless(&next.command), &next.why);
+    }
     page
 }
 
@@ -123,7 +127,9 @@ fn contrasts(page: &mut Page, report: &Report) {
         page.heading("Ratios");
         let mut table = Table::new([
             ("", Align::Elastic),
-            ("ratio", Align::Right),
+            ("of medians", Align::Right),
+            ("[95 %]", Align::Left),
+            ("in pairs", Align::Right),
             ("[95 %]", Align::Left),
             ("", Align::Left),
             ("pairs", Align::Right),
@@ -138,10 +144,11 @@ fn contrasts(page: &mut Page, report: &Report) {
     }
 }
 
-fn contrast_row(contrast: &Contrast) -> [String; 5] {
+fn contrast_row(contrast: &Contrast) -> [String; 7] {
     let (value, interval) = units::ratio(&contrast.ratio);
+    let (paired, paired_interval) = contrast.in_pairs.as_ref().map(units::ratio).unwrap_or_default();
     let pairs = contrast.pairs.to_string();
-    [harmless(&contrast.what), value, interval, units::p_value(contrast.p), pairs]
+    [harmless(&contrast.what), value, interval, paired, paired_interval, units::p_value(contrast.p), pairs]
 }
 
 fn noise_floor(page: &mut Page, floor: &NoiseFloor) {

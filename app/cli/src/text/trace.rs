@@ -4,7 +4,7 @@ use super::table::{Align, Table};
 use super::{Page, harmless, units};
 use crate::document::TraceDocument;
 use io::{FileReport, Report};
-use model::{FileKind, Owner};
+use model::{FileKind, Owner, OwnerRule};
 
 /// Below this many extents a file is not called fragmented.
 const FRAGMENTED: u32 = 4;
@@ -63,11 +63,43 @@ fn totals(page: &mut Page, report: &Report) {
             format!("{whose} {} {}", units::plural(owner.files, "file", "files"), units::bytes(owner.filled))
         })
         .collect();
-    for (label, parts) in [("by cause: ", causes), ("by owner: ", owners)] {
+    let own = report.by_owner.iter().filter(|owner| owner.owner == Owner::App);
+    let rules: Vec<String> = own.flat_map(|owner| by_rules(&owner.rules)).collect();
+    for (label, parts) in [("by cause: ", causes), ("by owner: ", owners), ("its own by: ", rules)] {
         if !parts.is_empty() {
             page.labelled("", label, &parts.join(", "));
         }
     }
+}
+
+/// By which rules files are the program's own, as parts of a list: the first few, and how many there are more.
+fn by_rules(rules: &[io::RuleReport]) -> Vec<String> {
+    const SHOWN: usize = 4;
+    let line = |rule: &io::RuleReport| {
+        let what = rule.by.what.as_deref().map(harmless).unwrap_or_default();
+        let by = match rule.by.rule {
+            OwnerRule::Program => "the program's file".to_owned(),
+            OwnerRule::Argument if what.is_empty() => "named by an argument".to_owned(),
+            OwnerRule::Argument => format!("below the argument {what}"),
+            OwnerRule::Option => format!("--own {what}"),
+            OwnerRule::Preset => format!("preset, {what}"),
+            OwnerRule::Restored => format!("put back before each run, {what}"),
+            OwnerRule::Package => match &rule.by.because {
+                Some(because) => format!("package {what}, {}", harmless(because)),
+                None => format!("package {what}"),
+            },
+            OwnerRule::Directory => format!("below {what}, where a program of it lies"),
+            OwnerRule::Home | OwnerRule::Temporary => format!("below {what}"),
+            OwnerRule::Metadata | OwnerRule::Other | OwnerRule::Unknown => "no rule".to_owned(),
+        };
+        format!("{} {} ({by})", units::plural(rule.files, "file", "files"), units::bytes(rule.filled))
+    };
+    let mut lines: Vec<String> = rules.iter().take(SHOWN).map(line).collect();
+    if rules.len() > SHOWN {
+        let files = rules.iter().skip(SHOWN).map(|rule| rule.files).sum();
+        lines.push(format!("and {} by other rules", units::plural(files, "file", "files")));
+    }
+    lines
 }
 
 /// What the same requests would have cost on other disks, in both orders.

@@ -1,11 +1,8 @@
 //! What a start used of an archive or of the files of a directory, from a recording or a list. The only place that knows where in a recording that stands.
 
 use layout::archive::{Touched, Uses, Zip, used_by_names, used_by_pages};
-use model::{
-    CacheState, Cause, Error, Exit, FileRow, Nanos, Result, RunKind, RunRow, TouchEngine, TraceRows, Warning,
-    WarningKind, shown,
-};
-use recording::Reader;
+use model::{Cause, Error, Exit, FileRow, Nanos, Result, RunKind, TouchEngine, TraceRows, Warning, WarningKind, shown};
+use recording::{Reader, Starts};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -200,14 +197,9 @@ fn start(recording: &Path, variant: Option<&str>) -> Result<(TraceRows, How)> {
             Error::new(Exit::Usage, "the recording has no variant", name).hint(format!("it has: {}", names.join(", ")))
         })?,
     };
-    let traced = reader.trace_runs()?;
-    let runs = reader.runs()?;
-    let tells = |run: &&RunRow| {
-        let kind = run.kind == RunKind::Touch || run.kind == RunKind::Trace && run.state != CacheState::Hot;
-        run.variant == wanted && run.accepted && kind && traced.contains(&run.id)
-    };
+    let starts = Starts::of(&reader)?;
     let mut best: Option<(TraceRows, How)> = None;
-    for run in runs.iter().map(|(run, _)| run).filter(tells) {
+    for run in starts.that_read(wanted) {
         let rows = reader.trace(run.id)?;
         let has = |engine| rows.touches.iter().any(|touch| touch.engine == engine);
         let how = if has(TouchEngine::Page) {

@@ -1,10 +1,10 @@
-//! `thaw compare` and `thaw gate`: two recordings side by side.
+//! `thaw compare`: two recordings side by side, or two variants of one.
 
-use crate::args::compare::{CompareArgs, GateArgs};
+use crate::args::compare::CompareArgs;
 use crate::document::{Loaded, Source};
 use crate::{output, text};
-use bench::report::{Comparison, Verdict};
-use model::{CacheState, Error, Exit, Result, RunKind};
+use bench::report::Comparison;
+use model::{CacheState, Error, Exit, Result, RunKind, Warning, WarningKind};
 use recording::Reader;
 use serde::Serialize;
 use std::path::Path;
@@ -18,25 +18,23 @@ struct CompareDocument<'a> {
     comparison: &'a Comparison,
 }
 
-/// `thaw.gate/1`
-#[derive(Serialize)]
-struct GateDocument<'a> {
-    schema: &'static str,
-    before: &'a Source,
-    after: &'a Source,
-    passes: bool,
-    verdict: &'a Verdict,
-    comparison: &'a Comparison,
-}
-
 /// Prints the comparison.
 ///
 /// # Errors
-/// A file that is no recording; recordings that have no state in common.
-pub fn compare(args: &CompareArgs) -> Result<Exit> {
-    let (before, after) = (load(&args.before)?, load(&args.after)?);
-    let comparison = comparison(&before, &after)?;
+/// A file that is no recording; recordings that have no state in common; a variant that is not there.
+pub fn run(args: &CompareArgs) -> Result<Exit> {
+    let before = load(&args.before)?;
+    let (after, comparison) = match (&args.after, &args.variants) {
+        (Some(after), _) => {
+            let after = load(after)?;
+            let comparison = comparison(&before, &after)?;
+            (Some(after), comparison)
+        }
+        (None, Some((old, new))) => (None, variants(&before, old, new)?),
+        (None, None) => return Err(Error::bug("neither a second recording nor variants")),
+    };
     if args.json {
+        let after = after.as_ref().unwrap_or(&before);
         let (before, after) = (&before.source, &after.source);
         output::json(&CompareDocument { schema: "thaw.compare/1", before, after, comparison: &comparison })?;
     } else {
@@ -45,49 +43,57 @@ pub fn compare(args: &CompareArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Prints the verdict; [`Exit::No`] if a state fails.
-///
-/// # Errors
-/// As [`compare`].
-pub fn gate(args: &GateArgs) -> Result<Exit> {
-    let (before, after) = (load(&args.before)?, load(&args.after)?);
-    let comparison = comparison(&before, &after)?;
-    let verdict = bench::compare::gate(&comparison, args.max_regression);
-    let passes = verdict.passes();
-    if args.json {
-        let (before, after) = (&before.source, &after.source);
-        let document =
-            GateDocument { schema: "thaw.gate/1", before, after, passes, verdict: &verdict, comparison: &comparison };
-        output::json(&document)?;
-    } else if args.markdown {
-        output::bytes(text::compare::verdict_markdown(&verdict, &comparison).as_bytes())?;
-    } else {
-        output::page(&text::compare::verdict(&verdict, &comparison, text::width::of_terminal()))?;
-    }
-    Ok(if passes { Exit::Done } else { Exit::No })
-}
-
 /// The comparison of two recordings.
 ///
 /// # Errors
-/// As [`compare`].
+/// As [`run`].
 pub fn between(before: &Path, after: &Path) -> Result<Comparison> {
     comparison(&load(before)?, &load(after)?)
 }
 
-fn load(path: &Path) -> Result<Loaded> {
+/// Reads what can be compared.
+///
+/// # Errors
+/// It is no recording.
+pub fn load(path: &Path) -> Result<Loaded> {
     Loaded::of(path, &Reader::open(path)?)
 }
 
-fn comparison(before: &Loaded, after: &Loaded) -> Result<Comparison> {
-    let comparison = bench::compare::compare(&before.input(), &after.input());
-    if comparison.states.is_empty() {
-        let both = format!("{}' and '{}", before.source.file, after.source.file);
-        return Err(Error::new(Exit::Data, "there is nothing to compare in", both)
-            .because(format!("{}, {}", states_of(before), states_of(after)))
-            .hint("record both with the same --state"));
-    }
+fn variants(loaded: &Loaded, old: &str, new: &str) -> Result<Comparison> {
+    let comparison = bench::compare::variants(&loaded.input(), old, new)
+        .filter(|comparison| !comparison.states.is_empty())
+        .ok_or_else(|| no_variants(loaded, old, new))?;
     Ok(comparison)
+}
+
+/// Variants that a recording does not have, or not in one state.
+pub fn no_variants(loaded: &Loaded, old: &str, new: &str) -> Error {
+    Error::new(Exit::Usage, "there are no two variants to compare in", &loaded.source.file)
+        .because(format!("'{old}' and '{new}' have no state with timed runs in common"))
+        .hint(format!("its variants: {}", loaded.names.join(", ")))
+}
+
+fn comparison(before: &Loaded, after: &Loaded) -> Result<Comparison> {
+    let mut comparison = bench::compare::compare(&before.input(), &after.input());
+    if comparison.states.is_empty() {
+        return Err(nothing_in_common(before, after));
+    }
+    let differences = bench::gate::differences(&before.baseline(), &after.baseline());
+    let of_recording = differences.iter().filter(|it| it.kind != bench::gate::Kind::Machine);
+    let unlike = of_recording.filter(|it| !bench::compare::is_read_ahead(&it.name)).map(|it| {
+        let text = format!("the {} differs: {} before, {} after", it.name, it.before, it.after);
+        Warning::new(WarningKind::Note, text).hint("record the same program in the same way")
+    });
+    comparison.warnings.splice(0..0, unlike.collect::<Vec<_>>());
+    Ok(comparison)
+}
+
+/// Two recordings without a common state.
+pub fn nothing_in_common(before: &Loaded, after: &Loaded) -> Error {
+    let both = format!("{}' and '{}", before.source.file, after.source.file);
+    Error::new(Exit::Data, "there is nothing to compare in", both)
+        .because(format!("{}, {}", states_of(before), states_of(after)))
+        .hint("record both with the same --state")
 }
 
 /// `a.thaw has cold, hot`

@@ -14,7 +14,7 @@ use crate::progress::Progress;
 use crate::{output, text};
 use heap::conclude::{self, Streams};
 use heap::growth;
-use heap::record::{self, Existing, FreeStacks, Keep, Output, Phase, Plan, Sample};
+use heap::record::{self, Existing, FreeStacks, Keep, Made, Output, Phase, Plan, Sample};
 use heap::report::Report;
 use heap::slop::{self, Model};
 use heap::stream::{Process, Reader, Recording};
@@ -96,6 +96,7 @@ fn record(args: &RunArgs, quiet: bool) -> Result<Exit> {
         keep: if args.aggregate { Keep::Sums { ahead: Keep::AHEAD } } else { Keep::Events },
         stdout: if args.json { Output::Stderr } else { Output::Stdout },
         agent: record::find_agent(&thaw)?,
+        user: args.run_as.choice().account()?,
     };
     let mut progress = Progress::new(quiet);
     let began = Instant::now();
@@ -111,7 +112,19 @@ fn record(args: &RunArgs, quiet: bool) -> Result<Exit> {
     let form = if args.json { Form::Json } else { Form::Text };
     let streams = if args.raw || args.aggregate { Streams::Stay } else { Streams::Finish };
     conclude(&plan.output, &mut progress, began, args.leaks, form, streams)?;
+    hand_over(&plan.output)?;
     Ok(verdict(&recording))
+}
+
+/// What root recorded for the caller of sudo becomes the caller's: the files first, while nobody else can enter the directory.
+fn hand_over(directory: &Path) -> Result<()> {
+    let Some(caller) = os::user::caller()? else { return Ok(()) };
+    let made = Made::open(directory)?;
+    let cannot = |cause| Error::on(Exit::Machine, "cannot list", directory).because(cause);
+    for entry in std::fs::read_dir(made.path()).map_err(cannot)? {
+        caller.take_over(&entry.map_err(cannot)?.path())?;
+    }
+    caller.take_over(directory)
 }
 
 /// How the summary is printed.
@@ -130,11 +143,14 @@ fn conclude(
     form: Form,
     streams: Streams,
 ) -> Result<()> {
-    let reader = Reader::open(directory)?;
+    let made = Made::open(directory)?;
+    let reader = Reader::open(made.path()).map_err(|error| made.named(error))?;
     let done = conclude::conclude(&reader, streams, &mut |phase| match phase {
         conclude::Phase::Reading => progress.note("reading the recording", began.elapsed()),
         conclude::Phase::Naming => progress.note("naming functions", began.elapsed()),
-    })?;
+    });
+    let mut done = done.map_err(|error| made.named(error))?;
+    done.failed = done.failed.map(|error| made.named(error));
     // The program ran, and what it did is there: as large as it was.
     if let Some(error) = &done.failed {
         output::complain(&text::errors::error(error));

@@ -4,6 +4,7 @@ mod by_rules;
 mod page;
 mod watching;
 
+use crate::args::ForceArg;
 use crate::args::memory::{DiffArgs, LookArgs, MemoryArgs, MemoryVerb, ShowArgs};
 use crate::{output, text};
 use memory::ask::{self, Detail, First};
@@ -122,7 +123,7 @@ fn show(args: &ShowArgs, quiet: bool) -> Result<Exit> {
     match content {
         Content::Report(report) => {
             if let Some(path) = &args.output {
-                os::file::write_whole(path, &file::write(&report, Packed::by_name(path))?)?;
+                output::file(path, &file::write(&report, Packed::by_name(path))?, args.look.force.existing())?;
             }
             let source = args.file.as_deref().or(args.from_heap.as_deref());
             let name = match (pid, source) {
@@ -130,7 +131,7 @@ fn show(args: &ShowArgs, quiet: bool) -> Result<Exit> {
                 _ => format!("process {}", pid.unwrap_or(0)),
             };
             match &args.look.html {
-                Some(target) => write_page(target, page::of_report(&name, &report, &args.look)?),
+                Some(target) => write_page(target, page::of_report(&name, &report, &args.look)?, &args.look),
                 None => trees(&report, Meaning::State, &args.look),
             }
         }
@@ -141,7 +142,7 @@ fn show(args: &ShowArgs, quiet: bool) -> Result<Exit> {
         Content::Watch(watched) => {
             let name = args.file.as_deref().map(shown).unwrap_or_default();
             if let Some(target) = &args.look.html {
-                return write_page(target, page::of_watch(&name, &watched, &args.look)?);
+                return write_page(target, page::of_watch(&name, &watched, &args.look)?, &args.look);
             }
             refuse_parts(&args.look)?;
             checkpoints(name, &watched, args.look.json)
@@ -158,7 +159,7 @@ fn diff(args: &DiffArgs) -> Result<Exit> {
             match &args.look.html {
                 Some(target) => {
                     let files = [(shown(&args.first), &first), (shown(&args.second), &second)];
-                    write_page(target, page::of_reports(&files, &args.look)?)
+                    write_page(target, page::of_reports(&files, &args.look)?, &args.look)
                 }
                 None => trees(&memory::diff::diff(&first, &second), Meaning::Difference, &args.look),
             }
@@ -166,7 +167,7 @@ fn diff(args: &DiffArgs) -> Result<Exit> {
         (Content::Watch(first), Content::Watch(second)) => {
             if let Some(target) = &args.look.html {
                 let files = [(shown(&args.first), &*first), (shown(&args.second), &*second)];
-                return write_page(target, page::of_watches(&files, &args.look)?);
+                return write_page(target, page::of_watches(&files, &args.look)?, &args.look);
             }
             let (before, after) = (first.checkpoints(), second.checkpoints());
             let Some(name) = &args.at else {
@@ -228,7 +229,15 @@ fn compare_runs(first: Vec<NamedWatch>, second: Vec<NamedWatch>, args: &DiffArgs
 /// # Errors
 /// Files that are no memory reports, or two that are of different kinds.
 pub fn whole_page(path: &Path, before: Option<&Path>) -> Result<String> {
-    let look = LookArgs { verbose: false, process: None, filter: None, regex: None, json: false, html: None };
+    let look = LookArgs {
+        verbose: false,
+        process: None,
+        filter: None,
+        regex: None,
+        json: false,
+        html: None,
+        force: ForceArg::default(),
+    };
     let name = shown(path);
     match (read(path)?, before.map(|before| Ok((shown(before), read(before)?))).transpose()?) {
         (Content::Report(report), None) => page::of_report(&name, &report, &look),
@@ -243,8 +252,8 @@ pub fn whole_page(path: &Path, before: Option<&Path>) -> Result<String> {
     }
 }
 
-fn write_page(target: &Path, page: String) -> Result<Exit> {
-    os::file::write_whole(target, page.as_bytes())?;
+fn write_page(target: &Path, page: String, look: &LookArgs) -> Result<Exit> {
+    output::file(target, page.as_bytes(), look.force.existing())?;
     Ok(Exit::Done)
 }
 

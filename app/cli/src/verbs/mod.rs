@@ -8,6 +8,7 @@ pub mod doctor;
 pub mod elf;
 pub mod files;
 pub mod frag;
+pub mod gate;
 pub mod heap;
 pub mod io;
 pub mod memory;

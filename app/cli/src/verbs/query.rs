@@ -3,7 +3,7 @@
 use crate::args::query::QueryArgs;
 use crate::{output, text};
 use model::{Exit, Result};
-use recording::{Reader, Value};
+use recording::{Limits, Reader, Value};
 use serde::Serialize;
 use serde_json::json;
 
@@ -20,7 +20,8 @@ struct QueryDocument {
 /// # Errors
 /// A file that is no recording; SQL that is wrong or would change something.
 pub fn run(args: &QueryArgs) -> Result<Exit> {
-    let table = Reader::open(&args.recording)?.query(&args.sql)?;
+    let limits = Limits { time: Some(args.time_limit), rows: Some(args.max_rows) };
+    let table = Reader::open(&args.recording)?.query_within(&args.sql, &limits)?;
     if args.json {
         let rows = table.rows.iter().map(|row| row.iter().map(as_json).collect()).collect();
         output::json(&QueryDocument { schema: "thaw.query/1", columns: table.columns, rows })?;

@@ -13,7 +13,12 @@ use std::path::Path;
 /// A file that is no recording, or an export that cannot be written.
 pub fn run(args: &ReportArgs) -> Result<Exit> {
     let target = args.output.as_deref().map(|target| Ok((Form::of(target)?, target))).transpose()?;
-    let document = document::report(&args.recording)?;
+    let existing = args.force.existing();
+    export::check(&args.export, existing)?;
+    if let Some((_, target)) = target {
+        os::replace::check(target, existing)?;
+    }
+    let document = document::report_within(&args.recording, args.time_limit)?;
     if let Some((form, target)) = target {
         write(args, &document, form, target)?;
     } else if args.json {
@@ -21,7 +26,7 @@ pub fn run(args: &ReportArgs) -> Result<Exit> {
     } else {
         output::page(&text::report::page(&document, args.top, text::width::of_terminal()))?;
     }
-    export::write(&document, &args.export)?;
+    export::write(&document, &args.export, existing)?;
     Ok(Exit::Done)
 }
 
@@ -48,15 +53,15 @@ impl Form {
 
 fn write(args: &ReportArgs, document: &ReportDocument, form: Form, target: &Path) -> Result<()> {
     match form {
-        Form::Page => view::write(&args.recording, document, args.since.as_deref(), target),
+        Form::Page => view::write(&args.recording, document, args.since.as_deref(), target, args.force.existing()),
         _ if args.since.is_some() => {
             Err(Error::new(Exit::Usage, "only the page shows what changed:", "--since")
                 .hint("thaw compare BEFORE AFTER"))
         }
-        Form::Json => os::file::write_whole(target, &output::json_text(document)?),
+        Form::Json => output::file(target, &output::json_text(document)?, args.force.existing()),
         Form::Text => {
             let page = text::report::page(document, args.top, text::width::of_file());
-            os::file::write_whole(target, output::plain(&page).as_bytes())
+            output::file(target, output::plain(&page).as_bytes(), args.force.existing())
         }
     }
 }

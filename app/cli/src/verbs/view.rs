@@ -6,6 +6,7 @@ use crate::output;
 use crate::verbs::{compare, heap, memory, touch as touched};
 use model::{Error, Exit, Result, RunId, TraceRows};
 use os::kind::{self, Kind};
+use os::replace::Existing;
 use recording::Reader;
 use std::path::Path;
 use view::{Open, TouchOf, TraceOf};
@@ -30,8 +31,14 @@ pub fn run(args: &ViewArgs) -> Result<Exit> {
 ///
 /// # Errors
 /// As [`run`], or the file cannot be written.
-pub fn write(recording: &Path, document: &ReportDocument, since: Option<&Path>, target: &Path) -> Result<()> {
-    os::file::write_whole(target, page(recording, document, since)?.as_bytes())
+pub fn write(
+    recording: &Path,
+    document: &ReportDocument,
+    since: Option<&Path>,
+    target: &Path,
+    existing: Existing,
+) -> Result<()> {
+    output::file(target, page(recording, document, since)?.as_bytes(), existing)
 }
 
 fn page(recording: &Path, document: &ReportDocument, since: Option<&Path>) -> Result<String> {

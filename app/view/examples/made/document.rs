@@ -88,12 +88,7 @@ pub fn runs(cold_s: f64, seed: u64) -> Vec<(RunRow, Vec<Milestone>)> {
 pub fn document(name: &str, runs: &[(RunRow, Vec<Milestone>)], rows: Option<&TraceRows>) -> Value {
     let variants = [name.to_owned()];
     let facts = [("disk:vda read_ahead_kb".to_owned(), "128".to_owned())];
-    let input = Input {
-        variants: &variants,
-        runs,
-        facts: &facts,
-        options: Options { seed: 1, runs: 12, ..Options::default() },
-    };
+    let input = Input { variants: &variants, runs, facts: &facts, options: Options { runs: 12, ..Options::default() } };
     let statistics = analyze(&input);
     let traces: Vec<Value> = rows
         .map(|rows| {

@@ -119,7 +119,7 @@ fn comparison() -> Value {
         variants: &names,
         runs,
         facts,
-        options: bench::analyze::Options { seed: 1, runs: 12, ..Default::default() },
+        options: bench::analyze::Options { runs: 12, ..Default::default() },
     };
     let compared = bench::compare::compare(&input(&before, &facts_before), &input(&after, &facts_after));
     serde_json::to_value(compared).expect("a comparison is JSON")

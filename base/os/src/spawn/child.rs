@@ -514,6 +514,12 @@ unsafe fn change_user(uid: u32, gid: u32, groups: &[u32]) -> std::result::Result
             && libc::syscall(libc::SYS_setresgid, gid, gid, gid) == 0
             && libc::syscall(libc::SYS_setresuid, uid, uid, uid) == 0
     };
+    if done {
+        const KEYCTL_JOIN_SESSION_KEYRING: libc::c_int = 1;
+        // Root's keys stay root's. Where the kernel has no keyrings there are none.
+        // SAFETY: takes a number and a null pointer, which asks for a new one without a name.
+        unsafe { libc::syscall(libc::SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, std::ptr::null::<libc::c_char>()) };
+    }
     done.then_some(()).ok_or(())
 }
 

@@ -2,9 +2,9 @@
 #![allow(dead_code)]
 
 use model::{
-    BlockRow, Bytes, CacheState, Cause, DiskOffset, ExtentRow, FaultRow, FileId, FileKind, FileOffset, FileRow,
-    FillRow, Milestone, MmapRow, Nanos, OpenRow, Owner, ProcessRow, ReadRow, ResidencyRow, RunId, RunKind, RunRow,
-    SectionRow, Served, SyncRow, TraceInfo, TraceRows,
+    BlockRow, Bytes, CacheState, Cause, DirectRow, DiskOffset, ExtentRow, FaultRow, FileId, FileKind, FileOffset,
+    FileRow, FileSystemRow, FillRow, HeldRow, Milestone, MmapRow, Nanos, OpenRow, Owner, OwnerRow, OwnerRule,
+    ProcessRow, ReadRow, ResidencyRow, RunId, RunKind, RunRow, SectionRow, Served, SyncRow, TraceInfo, TraceRows,
 };
 use recording::{Header, Reader, Replace, Writer};
 use std::ffi::OsString;
@@ -213,6 +213,32 @@ pub fn trace(fills: u32) -> TraceRows {
         }],
         opens: vec![OpenRow { path: PathBuf::from(odd_name()), count: 12 }],
         syncs: vec![SyncRow { at_ns: Nanos(4), pid: 100, file: FileId(0), took_ns: Some(Nanos(1)) }],
+        owners: vec![
+            OwnerRow {
+                file: FileId(0),
+                rule: OwnerRule::Package,
+                what: Some("firefox-esr".into()),
+                because: Some("the program is in it".into()),
+            },
+            OwnerRow { file: FileId(1), rule: OwnerRule::Metadata, what: None, because: None },
+        ],
+        held: vec![HeldRow { file: FileId(0), processes: 3, example: "1 systemd".into() }],
+        direct: vec![DirectRow {
+            at_ns: Nanos(5),
+            pid: 100,
+            tid: 101,
+            file: FileId(0),
+            offset: FileOffset(512),
+            len: Bytes(1024),
+            write: true,
+        }],
+        file_systems: vec![FileSystemRow {
+            dev: 0xfe00,
+            kind: "ext4".into(),
+            point: "/".into(),
+            source: "/dev/vda".into(),
+            on_disk: true,
+        }],
         ..TraceRows::default()
     }
 }

@@ -1,6 +1,6 @@
 //! One cell: a variant in a state.
 
-use super::{Group, Input, wall_s};
+use super::{Group, median, wall_s};
 use crate::report::{Cell, MilestoneReport, Rejected, Sample};
 use model::{Milestone, RunId, RunKind, RunRow};
 
@@ -9,11 +9,10 @@ use model::{Milestone, RunId, RunKind, RunRow};
 pub(super) const BUSY: f64 = 0.10;
 
 /// All figures of one cell. `group` is not empty.
-pub(super) fn cell(input: &Input, group: &Group, rejected: &[Rejected]) -> Cell {
+pub(super) fn cell(group: &Group, rejected: &[Rejected]) -> Cell {
     let wall = group.wall();
-    let mean_s = stats::mean(&wall);
+    let mean_s = stats::mean_of_positive(&wall);
     let stddev = stats::stddev(&wall);
-    let figure = format!("{} {}", group.variant, group.state);
     let rejected = rejected
         .iter()
         .filter(|one| (one.variant, one.state, one.kind) == (group.variant, group.state, RunKind::Timed));
@@ -25,12 +24,12 @@ pub(super) fn cell(input: &Input, group: &Group, rejected: &[Rejected]) -> Cell 
         rejected: rejected.count() as u32,
         mean_s,
         mean_half_width: stats::relative_half_width(&mean_s),
-        median_s: stats::median(&wall, &mut input.random(&figure)),
+        median_s: median(&wall),
         stddev_s: stddev.is_finite().then_some(stddev),
         min_s: stats::quantile(&wall, 0.0),
         max_s: stats::quantile(&wall, 1.0),
-        user_s: stats::mean(&group.of(|row| row.user_ns.seconds())),
-        system_s: stats::mean(&group.of(|row| row.system_ns.seconds())),
+        user_s: stats::mean_of_positive(&group.of(|row| row.user_ns.seconds())),
+        system_s: stats::mean_of_positive(&group.of(|row| row.system_ns.seconds())),
         max_rss_bytes: stats::quantile(&group.of(|row| row.max_rss.0 as f64), 0.5),
         minor_faults: stats::quantile(&group.of(|row| row.minor_faults as f64), 0.5),
         major_faults: stats::quantile(&group.of(|row| row.major_faults as f64), 0.5),
@@ -39,7 +38,7 @@ pub(super) fn cell(input: &Input, group: &Group, rejected: &[Rejected]) -> Cell 
         written_bytes: known_median(group, |row| row.written_bytes.map(|bytes| bytes.0)),
         instructions: known_median(group, |row| row.instructions),
         cycles: known_median(group, |row| row.cycles),
-        milestones: milestones(input, group, &figure),
+        milestones: milestones(group),
         outliers: stats::outliers(&wall).into_iter().map(|at| group.runs[at].0.id).collect(),
         busy: group.runs.iter().filter(|(row, _)| is_busy(row)).map(|(row, _)| row.id).collect(),
         drift: stats::drift(&wall),
@@ -60,7 +59,7 @@ pub(crate) fn known_median(group: &Group, figure: impl Fn(&RunRow) -> Option<u64
 }
 
 /// Milestones by name, in the order of their medians. A probe that fires twice in a run counts with its first time.
-fn milestones(input: &Input, group: &Group, figure: &str) -> Vec<MilestoneReport> {
+fn milestones(group: &Group) -> Vec<MilestoneReport> {
     let mut names: Vec<&str> = Vec::new();
     for milestone in group.runs.iter().flat_map(|(_, milestones)| milestones) {
         if !names.contains(&milestone.name.as_str()) {
@@ -75,7 +74,7 @@ fn milestones(input: &Input, group: &Group, figure: &str) -> Vec<MilestoneReport
         .map(|name| {
             let times: Vec<f64> =
                 group.runs.iter().filter_map(|(_, all)| first(all, name)).map(|at| at.seconds()).collect();
-            let median_s = stats::median(&times, &mut input.random(&format!("{figure} {name}")));
+            let median_s = median(&times);
             MilestoneReport { name: name.to_owned(), median_s, runs: times.len() as u32 }
         })
         .collect();

@@ -3,7 +3,7 @@
 //! Runs of one recording are taken in random blocks that hold every cell once, so runs of the same block are pairs:
 //! what slowed down that part of the recording slowed down both.
 
-use super::{Group, Input, cpu_s, groups, wall_s};
+use super::{Group, Input, cpu_s, difference_of_differences, groups, permutation_p, ratio_of_medians, wall_s};
 use crate::report::{CellName, Contrast, Difference, Method, NoiseFloor, NoiseState, Overhead};
 use model::{CacheState, RunKind, RunRow};
 use stats::{Estimate, Pairing};
@@ -22,12 +22,12 @@ pub(super) fn contrasts(input: &Input, timed: &[Group]) -> Vec<Contrast> {
         if let Some(fastest) = fastest {
             let of = if several { format!(" ({})", new.variant_name) } else { String::new() };
             let what = format!("{} / {}{of}", new.state, timed[fastest].state);
-            contrasts.extend(contrast(input, what, new, &timed[fastest]));
+            contrasts.extend(contrast(what, new, &timed[fastest]));
         }
     }
     for (old, new) in pairs_of_variants(input, timed) {
         let what = format!("{} / {} ({})", new.variant_name, old.variant_name, new.state);
-        contrasts.extend(contrast(input, what, new, old));
+        contrasts.extend(contrast(what, new, old));
     }
     contrasts
 }
@@ -52,17 +52,22 @@ fn all_pairs_of_variants<'a, 'b>(timed: &'a [Group<'b>]) -> Vec<(&'a Group<'b>, 
 }
 
 /// `None` if a time is 0, so that there is no ratio.
-fn contrast(input: &Input, what: String, new: &Group, old: &Group) -> Option<Contrast> {
-    let (ratio, method, pairs) = ratio(input, &what, new, old, wall_s)?;
-    let random = &mut input.random(&format!("p {what}"));
-    let p = match method {
-        Method::PairedLogRatio => {
-            let (new, old) = paired(new, old, wall_s);
-            stats::permutation_p(&new, &old, Pairing::Paired, random)
-        }
-        Method::RatioOfMedians => stats::permutation_p(&new.wall(), &old.wall(), Pairing::Independent, random),
+fn contrast(what: String, new: &Group, old: &Group) -> Option<Contrast> {
+    let (new_wall, old_wall) = (new.wall(), old.wall());
+    let ratio = ratio_of_medians(&new_wall, &old_wall);
+    if !(ratio.value.is_finite() && ratio.value > 0.0) {
+        return None;
+    }
+    let (new_paired, old_paired) = paired(new, old, wall_s);
+    let pairs = new_paired.len();
+    let in_pairs = Some(stats::paired_ratio(&new_paired, &old_paired))
+        .filter(|ratio| pairs >= FEWEST_PAIRS && ratio.value.is_finite());
+    let p = match in_pairs {
+        Some(_) => permutation_p(&new_paired, &old_paired, Pairing::Paired),
+        None => permutation_p(&new_wall, &old_wall, Pairing::Independent),
     };
-    Some(Contrast { what, new: name(new), old: name(old), ratio, p, method, pairs })
+    let method = Method::RatioOfMedians;
+    Some(Contrast { what, new: name(new), old: name(old), ratio, in_pairs, p, method, pairs: pairs as u32 })
 }
 
 fn name(group: &Group) -> CellName {
@@ -71,27 +76,20 @@ fn name(group: &Group) -> CellName {
 
 /// Ratio of a figure, paired by block where at least [`FEWEST_PAIRS`] blocks hold both; else of medians. With it, how
 /// it was made and the number of pairs.
-fn ratio(
-    input: &Input,
-    what: &str,
-    new: &Group,
-    old: &Group,
-    figure: impl Fn(&RunRow) -> f64 + Copy,
-) -> Option<(Estimate, Method, u32)> {
+fn ratio(new: &Group, old: &Group, figure: impl Fn(&RunRow) -> f64 + Copy) -> Option<(Estimate, Method, u32)> {
     let (new_paired, old_paired) = paired(new, old, figure);
     let pairs = new_paired.len();
     let (ratio, method) = if pairs >= FEWEST_PAIRS {
         (stats::paired_ratio(&new_paired, &old_paired), Method::PairedLogRatio)
     } else {
-        let random = &mut input.random(&format!("ratio {what}"));
-        (stats::ratio_of_medians(&new.of(figure), &old.of(figure), random), Method::RatioOfMedians)
+        (ratio_of_medians(&new.of(figure), &old.of(figure)), Method::RatioOfMedians)
     };
     (ratio.value.is_finite() && ratio.value > 0.0).then_some((ratio, method, pairs as u32))
 }
 
 /// A figure of the runs that share a block, block by block. A cell has one run that counts in a block; should
 /// there be more, the last one is taken.
-fn paired(new: &Group, old: &Group, figure: impl Fn(&RunRow) -> f64) -> (Vec<f64>, Vec<f64>) {
+pub(crate) fn paired(new: &Group, old: &Group, figure: impl Fn(&RunRow) -> f64) -> (Vec<f64>, Vec<f64>) {
     let by_block =
         |group: &Group| -> BTreeMap<u32, f64> { group.runs.iter().map(|(row, _)| (row.block, figure(row))).collect() };
     let old = by_block(old);
@@ -110,9 +108,7 @@ pub(super) fn differences(input: &Input, timed: &[Group]) -> Vec<Difference> {
         }
         let slow = new.state;
         let what = format!("({slow}-hot) of {} minus ({slow}-hot) of {}", new.variant_name, old.variant_name);
-        let random = &mut input.random(&what);
-        let (cold2, hot2, cold1, hot1) = (new.wall(), new_hot.wall(), old.wall(), old_hot.wall());
-        let difference_s = stats::difference_of_differences(&cold2, &hot2, &cold1, &hot1, random);
+        let difference_s = difference_of_differences([&new.wall(), &new_hot.wall(), &old.wall(), &old_hot.wall()]);
         let (old, new) = (old.variant_name.clone(), new.variant_name.clone());
         differences.push(Difference { what, slow, fast: hot, old, new, difference_s });
     }
@@ -128,12 +124,12 @@ pub(super) fn noise_floor(input: &Input, timed: &[Group]) -> Option<NoiseFloor> 
         .into_iter()
         .filter_map(|(old, new)| {
             let what = format!("{} / {} ({})", new.variant_name, old.variant_name, new.state);
-            let contrast = contrast(input, what, new, old)?;
+            let contrast = contrast(what, new, old)?;
             let (new_wall, old_wall) = paired(new, old, wall_s);
             Some(NoiseState {
                 state: new.state,
                 pairs: contrast.pairs,
-                ratio: contrast.ratio,
+                ratio: contrast.in_pairs.unwrap_or(contrast.ratio),
                 p: contrast.p,
                 smallest_change: stats::detectable_change(&new_wall, &old_wall),
             })
@@ -146,11 +142,10 @@ pub(super) fn noise_floor(input: &Input, timed: &[Group]) -> Option<NoiseFloor> 
 pub(super) fn overhead(input: &Input, timed: &[Group]) -> Vec<Overhead> {
     let with_timed = |traced: Group| {
         let timed = timed.iter().find(|group| (group.variant, group.state) == (traced.variant, traced.state))?;
-        let what = format!("trace {} {}", traced.variant, traced.state);
         // The traced run that learns what a start needs is made before the first block, not in it; the method is
         // that of the wall time, which is never 0.
-        let (wall_ratio, method, _) = ratio(input, &what, &traced, timed, wall_s)?;
-        let cpu_ratio = ratio(input, &format!("{what} cpu"), &traced, timed, cpu_s).map(|(ratio, ..)| ratio);
+        let (wall_ratio, method, _) = ratio(&traced, timed, wall_s)?;
+        let cpu_ratio = ratio(&traced, timed, cpu_s).map(|(ratio, ..)| ratio);
         Some(Overhead {
             variant_name: traced.variant_name.clone(),
             state: traced.state,

@@ -216,6 +216,17 @@ fn without_a_tracer_nothing_is_traced_and_the_states_are_called_unproven() {
 }
 
 #[test]
+fn blocks_that_are_added_have_numbers_of_their_own() {
+    let (mut host, mut book) = (MockHost::new(), Book::default());
+    let plan = Plan { first_block: 7, trace_runs: 0, ..plan(&BOTH, 2) };
+    let summary = conduct(&plan, &mut host, &mut book, Some(&mut NoEyes)).unwrap();
+    assert_eq!(summary.blocks, 2);
+    let mut blocks: Vec<u32> = book.of(RunKind::Timed, CacheState::Cold).iter().map(|run| run.block).collect();
+    blocks.sort_unstable();
+    assert_eq!(blocks, [7, 8]);
+}
+
+#[test]
 fn a_run_that_was_not_in_its_state_is_repeated_in_its_block_and_all_attempts_are_kept() {
     let mut host = MockHost::new().script(0, CacheState::Cold, [Act::Ready(5), Act::Held, Act::Held, Act::Ready(7)]);
     let mut book = Book::default();

@@ -36,7 +36,8 @@ struct Sections {
 
 impl Sections {
     fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(|cause| Error::on(Exit::Data, "cannot open", path).because(cause))?;
+        let file = os::file::open_unlinked(path, os::file::Access::Read)
+            .map_err(|cause| Error::on(Exit::Data, "cannot open", path).because(cause))?;
         let mut sections = Self { file: BufReader::new(file), path: path.to_owned(), number: 0 };
         let mut head = [0; MAGIC.len() + 4];
         sections.fill(&mut head)?;

@@ -6,11 +6,10 @@
 use heap_wire::missed::{BYTES, ENTRIES, Entry, FILE, Table, kind};
 use model::{Error, Exit, Result};
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write;
 use std::mem::offset_of;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// What an entry says.
@@ -47,13 +46,10 @@ pub struct Missed {
 }
 
 /// Makes the table. Its blocks exist before guests write there.
-pub fn begin(directory: &Path, mode: u32) -> Result<()> {
+pub fn begin(directory: &Path) -> Result<()> {
     let path = place(directory);
-    File::create_new(&path)
-        .and_then(|mut file| {
-            file.set_permissions(fs::Permissions::from_mode(mode))?;
-            file.write_all(&vec![0; BYTES])
-        })
+    os::file::create_private(&path)
+        .and_then(|mut file| file.write_all(&vec![0; BYTES]))
         .map_err(|cause| cannot(&path, cause))
 }
 

@@ -54,14 +54,11 @@ pub(crate) fn warnings(unseen: &[Unseen], missing: u64) -> Vec<Warning> {
     alike.into_iter().map(|alike| Warning::new(WarningKind::Note, text(alike))).chain(unknown).collect()
 }
 
-/// Makes the file that guests note in. They may have given up root.
+/// Makes the files that guests note in; those of other users at the desk.
 pub(crate) fn begin(directory: &Path) -> Result<()> {
     let path = place(directory);
-    let mode = if rustix::process::geteuid().is_root() { 0o666 } else { 0o600 };
-    missed::begin(directory, mode)?;
-    File::create_new(&path)
-        .and_then(|file| file.set_permissions(fs::Permissions::from_mode(mode)))
-        .map_err(|cause| cannot(&path, cause))
+    missed::begin(directory)?;
+    os::file::create_private(&path).map(drop).map_err(|cause| cannot(&path, cause))
 }
 
 /// Notes the first process.
@@ -286,7 +283,7 @@ fn of_program(path: &Path, bytes: &[u8]) -> String {
     } else if let Some(sanitizer) = elf::sanitizer(bytes) {
         return format!("is built with {sanitizer}, {ENDS}");
     } else {
-        "was started, but the guest could not make its stream: it may not write the recording's directory, the disk is full, it has another root directory, or was ended at once"
+        "was started, but the guest could not make its stream: it could not reach the recording's directory, the disk is full, it has another root directory, or was ended at once"
     };
     why.into()
 }

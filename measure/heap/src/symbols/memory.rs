@@ -3,6 +3,7 @@
 use super::lookup::{Found, Looked};
 use crate::stream::Events;
 use model::{Error, Exit, Result};
+use os::replace::{Existing, Rights};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -71,7 +72,9 @@ pub(crate) fn remember(directory: &Path, Wanted(wanted): Wanted) -> Result<Memor
         memory.insert((path, build_id), found);
     }
     let document = Document { schema: SCHEMA.into(), texts: texts.texts, objects };
-    os::file::write_by(&directory.join(FILE), |out| serde_json::to_writer(out, &document).map_err(Into::into))?;
+    os::replace::write_by(&directory.join(FILE), Rights::Private, Existing::Replace, |out| {
+        serde_json::to_writer(out, &document).map_err(Into::into)
+    })?;
     Ok(memory)
 }
 

@@ -291,6 +291,7 @@ fn a_thaw_of_its_own() {
         keep: Keep::Sums { ahead: Bytes(AHEAD) },
         stdout: heap::record::Output::Stdout,
         agent: agent.into(),
+        user: None,
     };
     heap::record::run(&plan, "test", &mut |_| {}).unwrap();
 }

@@ -5,6 +5,7 @@ use heap::export::{Export, Format};
 use heap::finish::{self, QUANTUM};
 use heap::modes::{Measure, Window};
 use heap::named::{Cut, Filter, Named, Wrappers};
+use heap::record::Existing;
 use heap::stream::Reader;
 use heap::{growth, record, report, slop};
 use serde_json::{Value, json};
@@ -50,7 +51,9 @@ fn sorted(report: impl serde::Serialize) -> Value {
 
 fn exported(reader: &Reader, named: &Named, format: Format) -> Value {
     let file = tempfile::NamedTempFile::new().unwrap();
-    Export { reader, named, measure: Measure::Made, window: Window::default() }.write(format, file.path()).unwrap();
+    Export { reader, named, measure: Measure::Made, window: Window::default() }
+        .write(format, file.path(), Existing::Replace)
+        .unwrap();
     String::from_utf8_lossy(&std::fs::read(file.path()).unwrap()).into_owned().into()
 }
 

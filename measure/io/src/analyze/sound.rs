@@ -25,6 +25,7 @@ pub(super) fn sound(rows: &TraceRows) -> (Cow<'_, TraceRows>, usize) {
     kept.blocks.retain(|row| is_request(files, row));
     kept.mmaps.retain(|row| row.file.0 < files as u32);
     kept.syncs.retain(|row| row.file.0 < files as u32);
+    kept.direct.retain(|row| in_file(files, row.file, row.offset, row.len));
     (Cow::Owned(kept), wrong)
 }
 
@@ -40,7 +41,8 @@ fn count_wrong(rows: &TraceRows) -> usize {
     let blocks = rows.blocks.iter().filter(|row| !is_request(files, row)).count();
     let mmaps = rows.mmaps.iter().filter(|row| row.file.0 >= files as u32).count();
     let syncs = rows.syncs.iter().filter(|row| row.file.0 >= files as u32).count();
-    sections + extents.count() + fills.count() + reads + faults + blocks + mmaps + syncs
+    let direct = rows.direct.iter().filter(|row| !in_file(files, row.file, row.offset, row.len)).count();
+    direct + sections + extents.count() + fills.count() + reads + faults + blocks + mmaps + syncs
 }
 
 fn in_file(files: usize, file: FileId, offset: FileOffset, len: Bytes) -> bool {

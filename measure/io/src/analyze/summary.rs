@@ -79,6 +79,7 @@ fn summary(rows: &TraceRows, needed: Option<&Needed>) -> Report {
 /// One line per file with what needs no requests.
 fn file_lines(rows: &TraceRows, needed: Option<&Needed>) -> Vec<FileReport> {
     let opens: std::collections::HashMap<_, _> = rows.opens.iter().map(|open| (&open.path, open.count)).collect();
+    let owned_by = owned_by(rows);
     let mut lines: Vec<FileReport> = (0..)
         .map(FileId)
         .zip(&rows.files)
@@ -90,6 +91,7 @@ fn file_lines(rows: &TraceRows, needed: Option<&Needed>) -> Vec<FileReport> {
             needed: needed.and_then(|needed| needed.of_file(id)),
             extents: file.extents,
             opens: opens.get(&file.path).copied(),
+            owned_by: owned_by[id.0 as usize].clone(),
             ..empty_line(file.owner, file.kind)
         })
         .collect();
@@ -107,11 +109,23 @@ fn file_lines(rows: &TraceRows, needed: Option<&Needed>) -> Vec<FileReport> {
     lines
 }
 
+/// How it is known whose each file is.
+fn owned_by(rows: &TraceRows) -> Vec<Option<OwnedBy>> {
+    let mut found = vec![None; rows.files.len()];
+    for row in &rows.owners {
+        if let Some(place) = found.get_mut(row.file.0 as usize) {
+            *place = Some(OwnedBy { rule: row.rule, what: row.what.clone(), because: row.because.clone() });
+        }
+    }
+    found
+}
+
 /// A line that says nothing yet.
 fn empty_line(owner: Owner, kind: FileKind) -> FileReport {
     FileReport {
         path: String::new(),
         owner,
+        owned_by: None,
         kind,
         first_touch_ns: None,
         filled: Bytes(0),
@@ -337,9 +351,22 @@ fn by_owner(files: &[FileReport]) -> Vec<OwnerReport> {
             requests: of().map(|file| file.requests).sum(),
             bytes_from_disk: of().map(|file| file.bytes_from_disk).sum(),
             waiting: of().map(|file| file.waiting).sum(),
+            rules: by_rule(of()),
         }
     };
     vec![sum(Owner::App), sum(Owner::System)]
+}
+
+fn by_rule<'a>(files: impl Iterator<Item = &'a FileReport>) -> Vec<RuleReport> {
+    let mut sums = std::collections::BTreeMap::<&OwnedBy, (u64, Bytes)>::new();
+    for (file, by) in files.filter_map(|file| Some((file, file.owned_by.as_ref()?))) {
+        let sum = sums.entry(by).or_default();
+        *sum = (sum.0 + 1, sum.1 + file.filled);
+    }
+    let line = |(by, (files, filled)): (&OwnedBy, (u64, Bytes))| RuleReport { by: by.clone(), files, filled };
+    let mut list: Vec<RuleReport> = sums.into_iter().map(line).collect();
+    list.sort_by_key(|line| std::cmp::Reverse((line.filled, line.files)));
+    list
 }
 
 fn processes(rows: &TraceRows, requests: &[Request<'_>]) -> Vec<ProcessReport> {

@@ -23,7 +23,7 @@ fn directory() -> tempfile::TempDir {
 }
 
 #[test]
-fn a_file_is_found_with_its_extents_and_owner() {
+fn a_file_is_found_with_its_extents() {
     if !testing::root_or_skip() {
         return;
     }
@@ -33,14 +33,13 @@ fn a_file_is_found_with_its_extents_and_owner() {
     file.write_all(&[1; 3 * PAGE as usize]).unwrap();
     file.sync_all().unwrap();
     let inode = inode_of(&path);
-    let ownership = Ownership { app_dirs: vec![directory.path().to_owned()] };
-    let resolved = resolve(&touching(&[inode], Nanos(5)), &ownership);
+    let resolved = resolve(&touching(&[inode], Nanos(5)));
     let found = &resolved.files[&inode];
     let mounts = Mounts::load().unwrap();
     if mounts.of_path(&path).map(Mount::backing) != Some(Backing::Disk) {
         return testing::skip("the target directory is not on a disk with extents");
     }
-    assert_eq!((&found.row.path, found.row.kind, found.row.owner), (&path, FileKind::Regular, Owner::App));
+    assert_eq!((&found.row.path, found.row.kind), (&path, FileKind::Regular));
     assert_eq!(found.row.size, Bytes(3 * PAGE));
     assert_eq!(found.place, Place::Known);
     assert!(found.lies_on_disk(0) && found.lies_on_disk(3 * PAGE - 1) && !found.lies_on_disk(3 * PAGE));
@@ -53,7 +52,7 @@ fn an_executable_has_sections_and_perhaps_a_build_id() {
     let inode = inode_of(&path);
     let mut raw = touching(&[inode], Nanos(5));
     raw.names.push((inode, path.clone()));
-    let found = &resolve(&raw, &Ownership::default()).files[&inode];
+    let found = &resolve(&raw).files[&inode];
     assert_eq!((&found.row.path, found.row.kind), (&path, FileKind::Regular));
     assert!(found.sections.iter().any(|section| section.name == ".text" && section.len.0 > 0));
 }
@@ -68,14 +67,14 @@ fn a_number_that_was_given_to_a_new_file_is_not_the_old_one() {
     let mut raw = touching(&[inode], Nanos(1_000_000_000));
     raw.t0_monotonic_ns = os::spawn::monotonic_ns().saturating_sub(10_000_000_000);
     raw.names.push((inode, directory.path().join("old")));
-    let found = &resolve(&raw, &Ownership::default()).files[&inode];
+    let found = &resolve(&raw).files[&inode];
     assert_eq!(found.row.path, directory.path().join("old"));
     assert_eq!(found.row.kind, FileKind::Unnamed);
     assert!(found.extents.is_empty());
     // Had the trace touched it now, it would be this file.
     let mut raw = touching(&[inode], Nanos(10_000_000_000));
     (raw.t0_monotonic_ns, raw.names) = (os::spawn::monotonic_ns() - 10_000_000_000, vec![(inode, path.clone())]);
-    assert_eq!(resolve(&raw, &Ownership::default()).files[&inode].row.path, path);
+    assert_eq!(resolve(&raw).files[&inode].row.path, path);
 }
 
 #[test]
@@ -96,7 +95,7 @@ fn a_deleted_file_keeps_the_name_that_was_heard() {
         exec: false,
     });
     raw.names.push((inode, path.clone()));
-    let found = &resolve(&raw, &Ownership::default()).files[&inode];
+    let found = &resolve(&raw).files[&inode];
     assert_eq!((&found.row.path, found.row.kind), (&path, FileKind::Unnamed));
     drop(file);
 }
@@ -110,7 +109,7 @@ fn a_renamed_file_has_its_new_name() {
     std::fs::rename(&old, &new).unwrap();
     let mut raw = touching(&[inode], Nanos(5));
     raw.names.push((inode, old));
-    assert_eq!(resolve(&raw, &Ownership::default()).files[&inode].row.path, new);
+    assert_eq!(resolve(&raw).files[&inode].row.path, new);
 }
 
 #[test]
@@ -125,7 +124,7 @@ fn a_block_device_is_metadata_in_one_piece() {
     // No file system is mounted from this device number.
     let inode = Inode { dev: libc::makedev(0, 0xf_fff0), ino: number };
     let raw = touching(&[inode], Nanos(5));
-    let resolved = resolve(&raw, &Ownership::default());
+    let resolved = resolve(&raw);
     let found = &resolved.files[&inode];
     assert_eq!(found.row.kind, FileKind::Metadata);
     assert!(found.row.path.starts_with("/dev"), "{:?}", found.row.path);
@@ -139,7 +138,7 @@ fn memory_is_memory() {
     let file = rustix::fs::memfd_create("thaw-test", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
     let stat = rustix::fs::fstat(&file).unwrap();
     let inode = Inode { dev: stat.st_dev, ino: stat.st_ino };
-    let found = &resolve(&touching(&[inode], Nanos(5)), &Ownership::default()).files[&inode];
+    let found = &resolve(&touching(&[inode], Nanos(5))).files[&inode];
     assert_eq!(found.row.kind, FileKind::Memory);
 }
 
@@ -147,7 +146,7 @@ fn memory_is_memory() {
 fn what_cannot_be_found_is_unnamed() {
     let here = inode_of(Path::new(env!("CARGO_MANIFEST_DIR")));
     let inodes = [Inode { dev: here.dev, ino: 0xffff_fff0 }, Inode { dev: libc::makedev(99, 99), ino: 5 }];
-    let resolved = resolve(&touching(&inodes, Nanos(5)), &Ownership::default());
+    let resolved = resolve(&touching(&inodes, Nanos(5)));
     assert!(inodes.iter().all(|inode| resolved.files[inode].row.kind == FileKind::Unnamed));
     assert_eq!(resolved.files[&inodes[1]].row.path, Path::new("99:99:5"));
 }

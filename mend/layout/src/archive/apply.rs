@@ -4,8 +4,8 @@ use super::entry::{Method, whole};
 use super::plan::{DirectoryPlace, Form, Placed, Plan, extra, padding_field};
 use super::verify::{Verified, verify};
 use super::zip::{CENTRAL_LEN, END, END_LEN, Entry, FLAG_DESCRIPTOR, LOCAL, LOCAL_LEN, Zip, parse, slice, u16_at};
-use crate::fresh::Fresh;
 use model::{Error, Exit, Result};
+use os::replace::{Existing, Fresh, Rights, Strictness};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -33,10 +33,13 @@ impl Target<'_> {
 
     /// Nothing is replaced that was not said to be.
     pub(super) fn check(&self) -> Result<()> {
+        os::replace::check(self.path(), self.existing())
+    }
+
+    pub(super) fn existing(&self) -> Existing {
         match self {
-            Self::New(path) if path.symlink_metadata().is_ok() => Err(Error::on(Exit::Usage, "there is already", path)
-                .hint("replace it with --force, or write to another file")),
-            _ => Ok(()),
+            Self::New(_) => Existing::Keep,
+            Self::Replace(_) => Existing::Replace,
         }
     }
 }
@@ -172,19 +175,20 @@ pub fn apply(zip: &Zip<'_>, plan: &Plan, original: &Path, target: Target<'_>) ->
     }
     let file =
         File::open(original).map_err(|cause| Error::on(Exit::Machine, "cannot open", original).because(cause))?;
-    let fresh = Fresh::beside(target.path())?;
+    let fresh = Fresh::beside(target.path(), target.existing())?;
     write(&fresh, |out| build(zip, plan, out))?;
     let verified = prove(zip, &fresh)?;
-    fresh.dress(&file)?;
+    let about = file.metadata().map_err(|cause| fresh.failed("cannot look at the original of", cause))?;
+    fresh.grant(Rights::Like { file: &file, about: &about, strictness: Strictness::AsAllowed })?;
     fresh.place()?;
     Ok(verified)
 }
 
 /// Fills a new file.
 pub(super) fn write(fresh: &Fresh, fill: impl FnOnce(&mut BufWriter<&File>) -> Result<()>) -> Result<()> {
-    let mut out = BufWriter::with_capacity(1 << 20, &fresh.file);
+    let mut out = BufWriter::with_capacity(1 << 20, fresh.file());
     fill(&mut out)?;
-    out.flush().and_then(|()| fresh.file.sync_all()).map_err(|cause| fresh.failed("cannot write", cause))
+    out.flush().map_err(|cause| fresh.failed("cannot write", cause))
 }
 
 /// Reads what was written and compares it.

@@ -6,10 +6,10 @@ use super::plan::{Compression, Costs, Options, Plan, plan};
 use super::usage::used_by_names;
 use super::verify::verify;
 use super::zip::{CENTRAL, END, EntryId, LOCAL, Zip, parse, wrong_name};
-use crate::fresh::{Fresh, no_place};
 use model::{Bytes, Error, Exit, Result};
 use os::file::{name_beside, sync_directory_of};
 use os::journal::{self, Undo};
+use os::replace::{Fresh, Rights, no_place};
 use serde::Serialize;
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
@@ -78,14 +78,10 @@ pub fn pack(directory: &Path, names: &[&str], options: &Options, target: Target<
         _ => Compression::Keep,
     };
     let plan: Plan = plan(&zip, &uses, &Options { compression, ..*options })?;
-    let fresh = Fresh::beside(target.path())?;
+    let fresh = Fresh::beside(target.path(), target.existing())?;
     write(&fresh, |out| build(&zip, &plan, out))?;
     verify(&zip, &parse(&fresh.content()?)?)?;
-    // As any program makes a file: what others may read is the user's to say.
-    let umask = os::process::status_value(std::process::id(), "Umask");
-    let umask = umask.and_then(|mask| u32::from_str_radix(&mask, 8).ok()).unwrap_or(0o077);
-    let usual = rustix::fs::fchmod(&fresh.file, rustix::fs::Mode::from_raw_mode(0o666 & !umask));
-    usual.map_err(|cause| fresh.failed("cannot set the mode of", cause))?;
+    fresh.grant(Rights::Usual)?;
     fresh.place()?;
     let (size, hint, used) = (plan.len, plan.hint, plan.used as u64);
     Ok(Packed { entries: zip.entries.len() as u64, content, size, hint, used, unknown: uses.unknown })

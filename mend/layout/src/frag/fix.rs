@@ -8,11 +8,11 @@
 use super::holders::holders;
 use super::measure::look;
 use super::report::Lying;
-use crate::fresh::Fresh;
 use model::{Bytes, Error, Exit, Result, shown};
 use os::extents::{Extent, ExtentKind, extents};
 use os::file::{attributes, set_times};
 use os::mounts::Mounts;
+use os::replace::{Existing, Fresh, Rights, Strictness};
 use rustix::fs::{Advice, FallocateFlags};
 use serde::Serialize;
 use std::fs::{File, Metadata, OpenOptions};
@@ -135,7 +135,7 @@ fn fix_real(path: &Path) -> std::result::Result<Fixed, Stop> {
     let before = look(&file).map_err(failed("cannot look at the extents of"))?;
     judge(&before, &opened)?;
     let size = Bytes(opened.len());
-    let donor = Fresh::beside(path)?;
+    let donor = Fresh::beside(path, Existing::Replace)?;
     let has_room = allocate(&donor, size, &before)?;
     let sums = sums(&file).map_err(failed("cannot read"))?;
     let moved = match fstype.starts_with("ext") && has_room {
@@ -163,10 +163,10 @@ fn fix_real(path: &Path) -> std::result::Result<Fixed, Stop> {
         }
         Exchange::Unsupported => {
             copy(&file, &donor, &sums)?;
-            let after = look(&donor.file).map_err(|cause| donor.failed("cannot look at the extents of", cause))?;
+            let after = look(donor.file()).map_err(|cause| donor.failed("cannot look at the extents of", cause))?;
             gains(after.pieces.len(), &before)?;
-            donor.dress(&file)?;
-            if !is_alike(&file, &donor.file).map_err(|cause| donor.failed("cannot look at", cause))? {
+            donor.grant(Rights::Like { file: &file, about: &opened, strictness: Strictness::AsAllowed })?;
+            if !is_alike(&file, donor.file()).map_err(|cause| donor.failed("cannot look at", cause))? {
                 return refuse(Refused::Permission, "this user may not give a copy its owner and attributes");
             }
             if !lease.is_held() {
@@ -250,13 +250,13 @@ fn judge(lying: &Lying, about: &Metadata) -> std::result::Result<(), Stop> {
 
 /// Gives the donor room of the same size that is in fewer pieces; `false`: the file system allocates none in advance.
 fn allocate(donor: &Fresh, size: Bytes, before: &Lying) -> std::result::Result<bool, Stop> {
-    match rustix::fs::fallocate(&donor.file, FallocateFlags::empty(), 0, size.0) {
+    match rustix::fs::fallocate(donor.file(), FallocateFlags::empty(), 0, size.0) {
         Err(rustix::io::Errno::NOSPC) => return refuse(Refused::NoGain, "the disk has no room for a second copy"),
         Err(rustix::io::Errno::OPNOTSUPP) => return Ok(false),
         other => other.map_err(|cause| donor.failed("cannot allocate", cause))?,
     }
-    donor.file.sync_all().map_err(|cause| donor.failed("cannot write", cause))?;
-    let room = extents(&donor.file).map_err(|cause| donor.failed("cannot look at the extents of", cause))?;
+    donor.file().sync_all().map_err(|cause| donor.failed("cannot write", cause))?;
+    let room = extents(donor.file()).map_err(|cause| donor.failed("cannot look at the extents of", cause))?;
     gains(stretches(&room), before).map(|()| true)
 }
 
@@ -320,12 +320,12 @@ fn copy(file: &File, donor: &Fresh, expected: &[u32]) -> std::result::Result<(),
         if len == 0 {
             break;
         }
-        donor.file.write_all_at(&block[..len], at).map_err(|cause| donor.failed("cannot write", cause))?;
+        donor.file().write_all_at(&block[..len], at).map_err(|cause| donor.failed("cannot write", cause))?;
         at += len as u64;
     }
-    donor.file.sync_all().map_err(|cause| donor.failed("cannot write", cause))?;
-    forget_cached(&donor.file);
-    if sums(&donor.file).map_err(|cause| donor.failed("cannot read", cause))? != expected {
+    donor.file().sync_all().map_err(|cause| donor.failed("cannot write", cause))?;
+    forget_cached(donor.file());
+    if sums(donor.file()).map_err(|cause| donor.failed("cannot read", cause))? != expected {
         return Err(donor.failed("is not what was written:", io::ErrorKind::InvalidData).into());
     }
     Ok(())
@@ -443,7 +443,7 @@ fn swap(file: &File, donor: &Fresh, start: u64, len: u64) -> io::Result<u64> {
         match swap_once(file, donor, start, len) {
             Err(cause) if cause.raw_os_error() == Some(libc::EBUSY) => {
                 file.sync_all()?;
-                donor.file.sync_all()?;
+                donor.file().sync_all()?;
             }
             other => return other,
         }
@@ -454,7 +454,7 @@ fn swap(file: &File, donor: &Fresh, start: u64, len: u64) -> io::Result<u64> {
 fn swap_once(file: &File, donor: &Fresh, start: u64, len: u64) -> io::Result<u64> {
     /// `_IOWR('f', 15, struct move_extent)`
     const EXT4_IOC_MOVE_EXT: libc::Ioctl = 0xC028_660F_u32 as libc::Ioctl;
-    let donor = donor.file.as_raw_fd() as u32;
+    let donor = donor.file().as_raw_fd() as u32;
     let mut request = MoveExtent { reserved: 0, donor, start, donor_start: start, len, moved: 0 };
     // SAFETY: `request` has the layout of `struct move_extent`, which the kernel reads and whose last field it writes.
     match unsafe { libc::ioctl(file.as_raw_fd(), EXT4_IOC_MOVE_EXT, &mut request as *mut MoveExtent) } {

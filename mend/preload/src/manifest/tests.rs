@@ -1,6 +1,7 @@
 //! Manifests: there and back, and everything that can be wrong with one.
 
 use super::*;
+use os::replace::Existing;
 use proptest::prelude::*;
 
 fn entry(path: &[u8]) -> Entry {
@@ -121,15 +122,15 @@ fn lines_that_make_no_sense_are_named() {
 fn a_manifest_is_written_whole_and_replaces_only_manifests() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.preload");
-    manifest().write(&path).unwrap();
-    Manifest::default().write(&path).unwrap();
+    manifest().write(&path, Existing::Replace).unwrap();
+    Manifest::default().write(&path, Existing::Replace).unwrap();
     assert_eq!(Manifest::read(&path).unwrap(), Manifest::default());
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
     std::fs::write(&path, "dear diary").unwrap();
-    assert_eq!(manifest().write(&path).unwrap_err().exit, Exit::Usage);
+    assert_eq!(manifest().write(&path, Existing::Replace).unwrap_err().exit, Exit::Usage);
     assert_eq!(std::fs::read(&path).unwrap(), b"dear diary");
     let nowhere = folder.path().join("no/folder/a.preload");
-    assert_eq!(manifest().write(&nowhere).unwrap_err().exit, Exit::Machine);
+    assert_eq!(manifest().write(&nowhere, Existing::Keep).unwrap_err().exit, Exit::Usage);
 }
 
 #[test]

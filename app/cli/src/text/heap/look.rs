@@ -2,7 +2,7 @@
 
 use super::names;
 use crate::text::table::{Align, Table};
-use crate::text::{Page, YELLOW, harmless, units};
+use crate::text::{Page, errors, harmless, units};
 use crate::verbs::heap::{DiffDocument, ReportDocument};
 use heap::diff::Change;
 use heap::modes::{Figures, Held, Measure, Window};
@@ -207,13 +207,10 @@ fn change(change: &Change) -> String {
     )
 }
 
-/// All doubts.
+/// Below a line of their own.
 pub fn warnings(page: &mut Page, warnings: &[Warning]) {
-    for warning in warnings {
+    if !warnings.is_empty() {
         page.gap();
-        page.labelled(YELLOW, "warning: ", &harmless(&warning.text));
-        if let Some(hint) = &warning.hint {
-            page.labelled("", "hint: ", hint);
-        }
+        errors::warnings(page, warnings);
     }
 }

@@ -25,7 +25,7 @@ pub struct FixRelrDocument {
 /// # Errors
 /// What [`fix_relr_file`] says.
 pub fn run(args: &FixRelrArgs) -> Result<Exit> {
-    let target = args.output.clone().map_or(Target::InPlace, Target::Copy);
+    let target = args.output.clone().map_or(Target::InPlace, |path| super::copy_to(path, args.force));
     let outcome = fix_relr_file(&args.path, &target)?;
     let added = matches!(outcome, Fixed::Added { .. });
     let document = FixRelrDocument {

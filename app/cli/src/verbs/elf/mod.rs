@@ -12,10 +12,12 @@ pub use self::restore::RestoreDocument;
 pub use self::stat::StatDocument;
 pub use self::verify::VerifyDocument;
 
+use crate::args::ForceArg;
 use crate::args::elf::{Backend, ElfArgs, ElfVerb, RewriteArgs, SectionType};
 use ::pack::passes::{Later, Pass};
 use ::pack::{BuildId, Copies, Options, Passes, Space, Target};
 use model::{Error, Exit, Result, shown};
+use os::replace::Existing;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -43,10 +45,18 @@ pub enum Written {
     To(String),
 }
 
+/// A copy under this name.
+fn copy_to(path: PathBuf, force: ForceArg) -> Target {
+    match force.existing() {
+        Existing::Keep => Target::Copy(path),
+        Existing::Replace => Target::CopyOver(path),
+    }
+}
+
 /// Where a target leads; `None`: nothing is written.
 fn written(target: &Target) -> Option<Written> {
     match target {
-        Target::Copy(path) => Some(Written::To(shown(path))),
+        Target::Copy(path) | Target::CopyOver(path) => Some(Written::To(shown(path))),
         Target::InPlace => Some(Written::InPlace),
         Target::PlanOnly => None,
     }

@@ -158,12 +158,13 @@ type Job = (PathBuf, Target);
 
 /// Which files there are, and where each one goes.
 fn jobs(args: &PackArgs, single: bool) -> Result<(Vec<Job>, LeftOut)> {
+    let copy = |path| super::copy_to(path, args.force);
     let fixed = |file: &Path| match &args.output {
         None if args.plan => Target::PlanOnly,
         None => Target::InPlace,
         // A single file may go into a directory, under its own name.
-        Some(out) if out.is_dir() => Target::Copy(out.join(file.file_name().unwrap_or_default())),
-        Some(out) => Target::Copy(out.clone()),
+        Some(out) if out.is_dir() => copy(out.join(file.file_name().unwrap_or_default())),
+        Some(out) => copy(out.clone()),
     };
     if single {
         return Ok((args.paths.iter().map(|path| (path.clone(), fixed(path))).collect(), LeftOut::default()));
@@ -185,7 +186,7 @@ fn jobs(args: &PackArgs, single: bool) -> Result<(Vec<Job>, LeftOut)> {
             let error = Error::on(Exit::Usage, "two files would become", &target);
             return Err(error.hint("pack each directory into an output directory of its own"));
         }
-        jobs.push((file, Target::Copy(target)));
+        jobs.push((file, copy(target)));
     }
     Ok((jobs, left_out))
 }
@@ -209,7 +210,7 @@ fn all(jobs: Vec<Job>, options: &Options, quiet: bool) -> Vec<(PathBuf, Target, 
 
 /// The directory of a copy must be there.
 fn make_way(target: &Target) -> Result<()> {
-    let Target::Copy(path) = target else { return Ok(()) };
+    let (Target::Copy(path) | Target::CopyOver(path)) = target else { return Ok(()) };
     let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) else { return Ok(()) };
     std::fs::create_dir_all(directory)
         .map_err(|error| Error::on(Exit::Machine, "cannot create the directory", directory).because(error))

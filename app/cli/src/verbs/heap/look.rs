@@ -185,7 +185,7 @@ impl Look {
 pub fn report(args: &ReportArgs, quiet: bool) -> Result<Exit> {
     let look = Look::of(&args.look)?;
     if let Some(target) = &args.html {
-        os::file::write_whole(target, page::page(&args.recording, None, &look, quiet)?.as_bytes())?;
+        output::file(target, page::page(&args.recording, None, &look, quiet)?.as_bytes(), args.force.existing())?;
         return Ok(Exit::Done);
     }
     let (_, named) = look.read(&args.recording, Split::Stack, quiet)?;
@@ -213,7 +213,7 @@ pub fn report(args: &ReportArgs, quiet: bool) -> Result<Exit> {
         warnings: named.warnings.clone(),
     };
     if let Some(path) = &args.folded {
-        export::folded(&named, look.measure, path)?;
+        export::folded(&named, look.measure, path, args.force.existing())?;
     }
     if args.json {
         output::json(&document)?;
@@ -254,7 +254,11 @@ pub fn diff(args: &DiffArgs, quiet: bool) -> Result<Exit> {
         return Err(Error::new(Exit::Usage, "processes have other numbers in another recording", "--process"));
     }
     if let Some(target) = &args.html {
-        os::file::write_whole(target, page::page(&args.after, Some(&args.before), &look, quiet)?.as_bytes())?;
+        output::file(
+            target,
+            page::page(&args.after, Some(&args.before), &look, quiet)?.as_bytes(),
+            args.force.existing(),
+        )?;
         return Ok(Exit::Done);
     }
     let (_, before) = look.read(&args.before, Split::Stack, quiet)?;
@@ -315,7 +319,11 @@ pub fn export(args: &ExportArgs, quiet: bool) -> Result<Exit> {
     } else {
         let (reader, named) = look.read(&args.recording, format.split(), quiet)?;
         let window = look.window;
-        Export { reader: &reader, named: &named, measure: look.measure, window }.write(format, &args.output)?;
+        Export { reader: &reader, named: &named, measure: look.measure, window }.write(
+            format,
+            &args.output,
+            args.force.existing(),
+        )?;
         named.warnings
     };
     let mut page = text::Page::new(text::width::of_terminal());
@@ -334,6 +342,6 @@ fn dark_matter(args: &ExportArgs, reported: &Path, look: &Look, quiet: bool) -> 
     }
     marks.retain(|marks| wanted.is_empty() || wanted.contains(&marks.pid));
     let (_, blocks) = look.reading(&args.recording, quiet, |reader| heap::dark::blocks(reader, &marks))?;
-    export::dark_matter(&blocks, &args.output)?;
+    export::dark_matter(&blocks, &args.output, args.force.existing())?;
     Ok(blocks.warnings)
 }

@@ -36,14 +36,16 @@ impl Start<'_> {
     }
 }
 
-/// The traced start of this run, or the first of each program.
+/// The traced start of this run, or the one of each program that tells most.
 fn starts<'a>(path: &Path, reader: &Reader, loaded: &'a Loaded, run: Option<i64>) -> Result<Vec<Start<'a>>> {
-    let stored = reader.trace_runs()?;
-    let traced: Vec<&RunRow> = loaded.traced().filter(|row| stored.contains(&row.id)).collect();
-    let first = |row: &&RunRow| traced.iter().find(|other| other.variant == row.variant).map(|other| other.id);
+    let starts = loaded.starts(reader)?;
+    let traced: Vec<&RunRow> =
+        loaded.traced().filter(|row| starts.traced(row.variant).any(|it| it.id == row.id)).collect();
     let chosen: Vec<&RunRow> = match run {
         Some(run) => traced.iter().filter(|row| row.id.0 == run).copied().collect(),
-        None => traced.iter().filter(|row| first(row) == Some(row.id)).copied().collect(),
+        None => {
+            traced.iter().filter(|row| starts.coldest(row.variant).map(|it| it.id) == Some(row.id)).copied().collect()
+        }
     };
     if chosen.is_empty() {
         return Err(no_trace(path, &traced, run));

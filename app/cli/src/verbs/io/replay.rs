@@ -135,7 +135,7 @@ fn export(args: &ReplayArgs, devices: &[(u64, Vec<Request>)], target: &Path) -> 
     let names: Vec<PathBuf> = devices.iter().map(|(dev, _)| device_name(*dev)).collect();
     let named: Vec<(&Path, &[Request])> =
         names.iter().zip(devices).map(|(name, (_, requests))| (name.as_path(), requests.as_slice())).collect();
-    os::file::write_whole(target, fio::export(version, &named)?.as_bytes())?;
+    output::file(target, fio::export(version, &named)?.as_bytes(), args.force.existing())?;
     output::page(&text::io::fio(target, &names, text::width::of_terminal()))?;
     Ok(Exit::Done)
 }

@@ -50,6 +50,9 @@ impl Watchee {
             let stderr = stderr.map_err(|cause| Error::new(Exit::Machine, "cannot share stderr", "").because(cause))?;
             launch.stdout = os::spawn::Stream::Fd(stderr);
         }
+        if let Some(user) = args.run_as.choice().account()? {
+            user.run(&mut launch);
+        }
         let gated = os::spawn::spawn_gated(launch)?;
         let log = ready(Whose::ChildrenOf(std::process::id()))?;
         Ok((Self::Started(gated.release()?), log))

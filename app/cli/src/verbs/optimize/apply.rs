@@ -13,6 +13,7 @@ use optimize::kept::{keep, put_back};
 use optimize::manifest::{Manifest, SCHEMA};
 use optimize::remedy::Remedy;
 use optimize::tree;
+use os::replace::Existing;
 use pack::{Options, Outcome, Target, pack_file, restore_file};
 use preload::install::{Scope, Subject};
 use preload::manifest::{Kind, Manifest as Reads};
@@ -162,7 +163,7 @@ fn perform(applied: &Applied, reads: Option<Reads>, directory: &Path) -> Result<
             entry.ino = meta.ino();
         }
     }
-    reads.write(&preload.manifest)?;
+    reads.write(&preload.manifest, Existing::Replace)?;
     if let Some(name) = &preload.desktop {
         preload::install::install(&reads, &Subject::Launcher(name.clone()), scope_of(preload.system))?;
     }

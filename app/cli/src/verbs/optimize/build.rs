@@ -29,13 +29,13 @@ use optimize::manifest::{Changed, Identity, Manifest, NAME};
 use optimize::remedy::{Remedy, Set, name_of};
 use optimize::tree::{self, Survey};
 use os::journal::{Entry, Undo, hold};
+use os::replace::{Existing, Rights, write_whole};
 use pack::{Options, Outcome, Target, pack_file};
 use preload::manifest::Manifest as Reads;
 use preload::plan::Gap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// The directory of the program inside of a copy.
@@ -106,7 +106,7 @@ impl<'a> Copies<'a> {
             })
         };
         let entry = hold(Undo::RemoveTree { path: work.clone() }, make)?;
-        let rooms = source.plan.needs_run_dir.then(RunDir::create).transpose()?;
+        let rooms = source.plan.needs_run_dir.then(|| RunDir::create(source.plan.user.as_ref())).transpose()?;
         let recorded = source.loaded.asked.readahead_kib.filter(|kib| *kib > 0);
         let read_ahead_kib = args.readahead.map(|size| size.0 / 1024).or(recorded);
         let disk = source.disk(args);
@@ -147,7 +147,7 @@ impl<'a> Copies<'a> {
             for path in &self.plan.pack {
                 os::interrupt::check()?;
                 let file = copy.tree().join(path);
-                match pack_file(&self.source.root.join(path), &Target::Copy(file), &Options::default())? {
+                match pack_file(&self.source.root.join(path), &Target::CopyOver(file), &Options::default())? {
                     Outcome::Packed(_) => {}
                     Outcome::Refused(refusal) => {
                         return Err(Error::on(Exit::Data, "cannot pack the copy of", path).because(refusal.to_string()));
@@ -309,7 +309,7 @@ impl<'a> Copies<'a> {
             let disk = &self.plan.disk;
             let about = target::about(shown(&self.source.recording), needed.source, disk);
             let plan = target::plan(wanted, Gap::Fastest, target::order(disk), disk, about);
-            plan.manifest.write(&copy.directory.join(PRELOAD))?;
+            plan.manifest.write(&copy.directory.join(PRELOAD), Existing::Keep)?;
         }
         Ok(())
     }
@@ -360,10 +360,10 @@ impl<'a> Copies<'a> {
         let cannot = |cause: std::io::Error| Error::on(Exit::Machine, "cannot write", out).because(cause);
         for (recording, page) in (1..=self.rounds).map(files) {
             let comparison = self.work.join(&recording);
-            view::write(&comparison, &document::report(&comparison)?, None, &last.join(page))?;
+            view::write(&comparison, &document::report(&comparison)?, None, &last.join(page), Existing::Keep)?;
             fs::rename(&comparison, last.join(recording)).map_err(cannot)?;
         }
-        os::file::write_whole(&last.join(NAME), &manifest.to_bytes()?)?;
+        write_whole(&last.join(NAME), &manifest.to_bytes()?, Rights::Usual, Existing::Keep)?;
         let directory = fs::File::open(&last).map_err(cannot)?;
         rustix::fs::syncfs(&directory).map_err(|cause| cannot(cause.into()))?;
         let is_full = fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some());
@@ -399,7 +399,7 @@ impl<'a> Copies<'a> {
             // Files of the profiles and homes that the copies were measured with are not there later.
             let of_measurement = |path: &Path| self.rooms.iter().any(|rooms| path.starts_with(rooms.path()));
             reads.retain(|entry| entry.path.exists() && !of_measurement(&entry.path));
-            moved(reads, &copy.directory, out).write(&place)?;
+            moved(reads, &copy.directory, out).write(&place, Existing::Replace)?;
             let reader = [
                 out.join(RUNNER).into_os_string(),
                 "preload".into(),
@@ -415,8 +415,7 @@ impl<'a> Copies<'a> {
             text::harmless(&shown(&self.source.root)),
             command_line(&words)
         );
-        os::file::write_whole(&run, text.as_bytes())?;
-        fs::set_permissions(&run, fs::Permissions::from_mode(0o755)).map_err(|cause| cannot(&run, cause))?;
+        write_whole(&run, text.as_bytes(), Rights::Program, Existing::Keep)?;
         Ok(copy.directory.clone())
     }
 }

@@ -61,7 +61,9 @@ pub fn measure(copies: &mut Copies<'_>, sets: &[Set], runs: u32, quiet: bool) ->
             contrast.new.variant_name == name && contrast.old.variant == 0 && contrast.new.state == contrast.old.state
         };
         let contrast = report.statistics.contrasts.iter().find(is);
-        contrast.map_or(Estimate { value: f64::NAN, interval: None }, |contrast| contrast.ratio)
+        contrast.map_or(Estimate { value: f64::NAN, interval: None }, |contrast| {
+            contrast.in_pairs.unwrap_or(contrast.ratio)
+        })
     };
     Ok(sets.iter().map(|set| (set.clone(), ratio(set))).collect())
 }

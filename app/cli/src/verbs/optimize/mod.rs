@@ -9,7 +9,7 @@ mod archives;
 mod build;
 mod measure;
 mod plan;
-mod source;
+pub mod source;
 
 use crate::args::optimize::OptimizeArgs;
 use crate::verbs::record;

@@ -7,7 +7,7 @@ use crate::plan::{self, RecordPlan};
 use crate::verbs::touch;
 use bench::record::{Output, Program, Success};
 use clap::Parser;
-use model::{CacheState, Error, Exit, FileKind, Nanos, ProcessRow, Result, RunKind, TouchEngine, TraceRows, shown};
+use model::{CacheState, Error, Exit, FileKind, Nanos, ProcessRow, Result, TraceRows, shown};
 use optimize::tree;
 use recording::{Header, Reader};
 use std::ffi::{OsStr, OsString};
@@ -52,7 +52,7 @@ impl Source {
         let index = variant_index(recording, &loaded, args.variant.as_deref())?;
         let header = reader.header()?;
         let (rows, length) = trace(recording, &reader, &loaded, index)?;
-        let touched = touched(&reader, &loaded, index)?;
+        let touched = document::needed(&reader, &loaded.starts(&reader)?, index as u32)?;
         std::env::set_current_dir(&header.cwd).map_err(|cause| {
             Error::on(Exit::Data, "cannot go to where it was recorded:", &header.cwd)
                 .because(cause)
@@ -119,6 +119,10 @@ impl Source {
         if let Some(cwd) = &program.cwd {
             option("--cwd", cwd.as_os_str());
         }
+        match &program.user {
+            Some(user) => option("--user", user.uid.to_string().as_ref()),
+            None => words.push("--as-root".into()),
+        }
         if program.output == Output::Pty {
             words.push("--pty".into());
         }
@@ -143,7 +147,10 @@ fn variant_index(recording: &Path, loaded: &Loaded, name: Option<&str>) -> Resul
 }
 
 /// What was typed then, as it is understood now.
-fn planned(recording: &Path, header: &Header) -> Result<RecordPlan> {
+///
+/// # Errors
+/// It is not understood any more, or was another verb.
+pub fn planned(recording: &Path, header: &Header) -> Result<RecordPlan> {
     let wrong = |cause: String| {
         Error::on(Exit::Data, "cannot understand the command line of the recording", recording)
             .because(cause)
@@ -158,33 +165,14 @@ fn planned(recording: &Path, header: &Header) -> Result<RecordPlan> {
 }
 
 fn trace(recording: &Path, reader: &Reader, loaded: &Loaded, variant: usize) -> Result<(TraceRows, Nanos)> {
-    let stored = reader.trace_runs()?;
-    let fits = |row: &&model::RunRow| {
-        row.variant as usize == variant && row.state != CacheState::Hot && stored.contains(&row.id)
-    };
-    let row = loaded.traced().find(fits).ok_or_else(|| {
+    let starts = loaded.starts(reader)?;
+    let row = starts.coldest(variant as u32).filter(|row| row.state != CacheState::Hot).ok_or_else(|| {
         Error::on(Exit::Data, "there is no traced cold start in the recording", recording)
             .hint("thaw record --state cold -- PROGRAM (as root), or --state app")
     })?;
     let rows = reader.trace(row.id)?;
     let length = document::length(&rows, row);
     Ok((rows, length))
-}
-
-/// The last start without read-ahead.
-fn touched(reader: &Reader, loaded: &Loaded, variant: usize) -> Result<Option<TraceRows>> {
-    let stored = reader.trace_runs()?;
-    let runs = loaded.runs.iter().map(|(row, _)| row);
-    let fits = |row: &&model::RunRow| {
-        row.kind == RunKind::Touch && row.accepted && row.variant as usize == variant && stored.contains(&row.id)
-    };
-    for row in runs.filter(fits).rev() {
-        let rows = reader.trace(row.id)?;
-        if rows.touches.iter().any(|touch| touch.engine == TouchEngine::Page) {
-            return Ok(Some(rows));
-        }
-    }
-    Ok(None)
 }
 
 /// The executable that the first process was at last: behind launch scripts and links.

@@ -9,6 +9,7 @@ use crate::args::preload::{
 };
 use crate::{output, text};
 use model::{Bytes, Error, Exit, Result, shown};
+use os::user::Account;
 use preload::exec::{NoProgram, Program};
 use preload::install::{Scope, Subject};
 use preload::manifest::{About, Manifest};
@@ -109,7 +110,7 @@ fn make(args: &MakeArgs) -> Result<Exit> {
     let about = target::about(recordings.join(", "), needed.source, &disk);
     let starts = needed.starts;
     let Plan { manifest, needed, time } = target::plan(wanted, gap, order, &disk, about);
-    manifest.write(&args.output)?;
+    manifest.write(&args.output, args.force.existing())?;
     let document = PlanDocument {
         schema: "thaw.preload-plan/1",
         manifest: shown(&args.output),
@@ -140,7 +141,12 @@ pub fn start(args: &RunArgs) -> Result<Exit> {
         ask(&mut prepared);
         return Ok(if prepared.report.nothing_fits() { Exit::No } else { Exit::Done });
     }
+    let user = become_user(args);
     let program = Program::find(&args.command).unwrap_or_else(|failed| no_program(args, failed));
+    let program = match &user {
+        Some(user) => program.with_changes(&user.environment()),
+        None => program,
+    };
     // Even a bug of ours must not keep the program from starting.
     let failed = std::panic::catch_unwind(|| match Manifest::read(&args.manifest) {
         Ok(manifest) => {
@@ -153,6 +159,18 @@ pub fn start(args: &RunArgs) -> Result<Exit> {
         }
     });
     no_program(args, failed.unwrap_or_else(|_| program.start(|| ())))
+}
+
+/// The program, and what is read before it, are the user's; without that user there is no program.
+fn become_user(args: &RunArgs) -> Option<Account> {
+    let become_it = |account: Option<Account>| match account {
+        Some(account) => account.become_it().map(|()| Some(account)),
+        None => Ok(None),
+    };
+    args.run_as.choice().account().and_then(become_it).unwrap_or_else(|error| {
+        output::complain(&text::errors::error(&error));
+        std::process::exit(126);
+    })
 }
 
 /// As env(1) and shells say it; its exit code is not among those of thaw, because this is the program's place.
@@ -238,6 +256,7 @@ fn scope(system: bool) -> Scope {
 /// # Errors
 /// There is no such desktop entry, something is installed there already, or a file cannot be written.
 fn install(args: &InstallArgs) -> Result<Exit> {
+    preload::install::check_manifest(&args.manifest, scope(args.system))?;
     let manifest = Manifest::read(&args.manifest)?;
     let installation = preload::install::install(&manifest, &subject(&args.place), scope(args.system))?;
     output::page(&text::preload::installed(&installation, text::width::of_terminal()))?;

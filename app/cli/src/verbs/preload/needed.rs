@@ -3,8 +3,7 @@
 use crate::document::Loaded;
 use crate::plan::Asked;
 use model::{
-    Bytes, CacheState, Cause, Error, Exit, FileId, FileKind, FileOffset, FileRow, Nanos, Result, RunKind, RunRow,
-    TouchEngine, TouchRow, TraceRows,
+    Bytes, Cause, Error, Exit, FileId, FileKind, FileOffset, FileRow, Nanos, Result, TouchEngine, TouchRow, TraceRows,
 };
 use preload::make::Recorded;
 use preload::manifest::Kind;
@@ -121,16 +120,9 @@ fn starts(reader: &Reader, loaded: &Loaded, variant: Option<&str>) -> Result<Vec
                 .hint(format!("it has: {}", loaded.names.join(", ")))
         })?,
     };
-    let traced = reader.trace_runs()?;
-    let tells = |run: &&RunRow| match run.kind {
-        _ if !run.accepted => false,
-        RunKind::Trace => run.state != CacheState::Hot,
-        RunKind::Touch => true,
-        RunKind::Timed | RunKind::Warmup => false,
-    };
-    let of_variant = loaded.runs.iter().map(|(run, _)| run).filter(|run| run.variant as usize == variant);
-    let runs = of_variant.filter(tells).map(|run| run.id).filter(|run| traced.contains(run));
-    let mut starts = runs.map(|run| reader.trace(run)).collect::<Result<Vec<TraceRows>>>()?;
+    let known = loaded.starts(reader)?;
+    let mut starts =
+        known.that_read(variant as u32).map(|run| reader.trace(run.id)).collect::<Result<Vec<TraceRows>>>()?;
     starts.retain(|rows| !matches!(touch::engine_of(rows), Some(TouchEngine::Function | TouchEngine::Byte)));
     match starts.is_empty() {
         false => Ok(starts),

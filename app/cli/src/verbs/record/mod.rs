@@ -4,6 +4,7 @@
 //! recording is made only when the program is known to start.
 
 mod disk;
+pub mod more;
 mod needed;
 pub mod sink;
 pub mod stage;
@@ -16,6 +17,7 @@ use bench::conduct::{End, Host, Summary, conduct};
 use bench::record::{Lab, LabOptions};
 use io::{Engine, EngineOptions};
 use model::{CacheState, Error, Exit, Result, RunKind, Warning};
+use os::replace::Existing;
 use recording::{Header, Replace, Variant, Writer};
 use sink::{EngineTracer, Recorder};
 use stage::Stage;
@@ -45,6 +47,7 @@ pub fn run(plan: RecordPlan, quiet: bool) -> Result<Exit> {
     let (engine, engine_warnings) = open_engine(&plan, &stage)?;
     warnings.extend(engine_warnings);
     let mut writer = Writer::create(&plan.output, &header(&plan, &stage)?, plan.replace)?;
+    warnings.extend(plan.warnings.iter().cloned());
     write_head(&mut writer, &stage, &warnings)?;
 
     let (mut tracer, seen) = EngineTracer::new(engine);
@@ -55,9 +58,7 @@ pub fn run(plan: RecordPlan, quiet: bool) -> Result<Exit> {
     }
     let conducted = conduct(&plan.schedule, &mut lab, &mut recorder, Some(&mut tracer));
     let needed = match &conducted {
-        Ok(summary) if summary.end != End::Interrupted => {
-            needed::take(&plan, &stage, &mut lab, &mut recorder, &mut tracer)
-        }
+        Ok(summary) if summary.end != End::Interrupted => needed::take(&plan, &mut lab, &mut recorder, &mut tracer),
         _ => Ok(()),
     };
     let mut stays = lab.close();
@@ -66,12 +67,24 @@ pub fn run(plan: RecordPlan, quiet: bool) -> Result<Exit> {
     let counted = recorder.counted();
     let finished = needed.is_ok() && matches!(&conducted, Ok(summary) if summary.end != End::Interrupted);
     let ended = recorder.add_facts(&facts).and_then(|()| recorder.end(&stays, finished));
+    hand_over(&plan.output)?;
     // Why the runs ended tells more than why the recording could not be ended.
     let summary = conducted.map_err(|error| explained(&plan, counted, error))?;
     needed.map_err(|error| explained(&plan, counted, error))?;
     ended?;
     drop(stage);
     answer(&plan, &summary, counted)
+}
+
+/// What root wrote for the caller of sudo becomes the caller's.
+///
+/// # Errors
+/// The caller is no user; somebody else put something into its place.
+pub fn hand_over(made: &std::path::Path) -> Result<()> {
+    match os::user::caller()? {
+        Some(caller) if made.exists() => caller.take_over(made),
+        _ => Ok(()),
+    }
 }
 
 /// Before anything has a second thread: it would stay outside.
@@ -96,7 +109,7 @@ fn check_output(plan: &RecordPlan) -> Result<()> {
         return Err(Error::on(Exit::Usage, "the recording is already there", &plan.output)
             .hint("--force replaces it, -o FILE writes another one"));
     }
-    Ok(())
+    export::check(&plan.export, Existing::forced(plan.replace == Replace::Recording))
 }
 
 /// Only root may drop the machine's caches.
@@ -216,6 +229,6 @@ fn answer(plan: &RecordPlan, summary: &Summary, counted: u32) -> Result<Exit> {
     } else {
         output::page(&text::report::page(&document, TOP, text::width::of_terminal()))?;
     }
-    export::write(&document, &plan.export)?;
+    export::write(&document, &plan.export, Existing::forced(plan.replace == Replace::Recording))?;
     Ok(if interrupted { Exit::Interrupted } else { Exit::Done })
 }

@@ -1,7 +1,6 @@
 //! One more traced cold start of each variant, without read-ahead: what comes into memory then is what a start needs.
 
 use super::sink::{EngineTracer, Recorder};
-use super::stage::Stage;
 use crate::args::record::Needed;
 use crate::plan::RecordPlan;
 use crate::verbs::touch::exact_pages;
@@ -14,13 +13,7 @@ use model::{CacheState, Error, Exit, Result, RunKind, Warning, WarningKind};
 ///
 /// # Errors
 /// With `--needed yes`: this machine cannot, or the program failed. In both cases: interrupted, disk full.
-pub fn take(
-    plan: &RecordPlan,
-    stage: &Stage,
-    lab: &mut Lab,
-    recorder: &mut Recorder,
-    tracer: &mut EngineTracer,
-) -> Result<()> {
+pub fn take(plan: &RecordPlan, lab: &mut Lab, recorder: &mut Recorder, tracer: &mut EngineTracer) -> Result<()> {
     if plan.needed == Needed::No || lab.interrupted() {
         return Ok(());
     }
@@ -30,7 +23,7 @@ pub fn take(
     }
     for variant in 0..plan.programs.len() as u32 {
         let name = lab.name(variant);
-        let fills = FillTracer::new(tracer.engine(), &stage.ownership[variant as usize]);
+        let fills = FillTracer::new(tracer.engine());
         let place = Place { program: variant, inside: None, variant, state: CacheState::Cold, kind: RunKind::Touch };
         match exact_pages(plan, lab, recorder, place, fills) {
             Err(error) if plan.needed == Needed::Auto && !matches!(error.exit, Exit::Interrupted | Exit::Bug) => {

@@ -3,11 +3,11 @@
 use super::disk::DiskFiles;
 use super::stage::Stage;
 use crate::facts;
-use crate::ownership::Ownership;
 use crate::progress::Progress;
 use bench::conduct::{Progress as Now, Sink, Tracer};
-use io::{Engine, RawTrace};
+use io::{Engine, Ownership, RawTrace};
 use model::{Milestone, Need, ResidencyRow, Result, RunId, RunKind, RunRow, TraceRows, Warning};
+use os::packages::Packages;
 use recording::{Fact, Writer};
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -55,6 +55,7 @@ pub struct Recorder {
     writer: Writer,
     seen: Seen,
     ownership: Vec<Ownership>,
+    packages: Option<Rc<RefCell<Packages>>>,
     names: Vec<String>,
     /// Files of the simulated disk, if there is one.
     disk: Option<DiskFiles>,
@@ -70,6 +71,7 @@ impl Recorder {
             writer,
             seen,
             ownership: stage.ownership.clone(),
+            packages: stage.packages.clone(),
             names: stage.programs.iter().map(|program| program.name.clone()).collect(),
             disk: None,
             progress,
@@ -117,9 +119,17 @@ impl Recorder {
         if let Some(disk) = &self.disk {
             disk.name_originals(&mut rows);
         }
-        self.ownership.get(program as usize).cloned().unwrap_or_default().assign(&mut rows);
+        self.assign(program, &mut rows);
         self.writer.add_trace(run, &rows)?;
         self.add_binaries(&rows)
+    }
+
+    /// Says whose the files are.
+    fn assign(&self, program: u32, rows: &mut TraceRows) {
+        if let Some(ownership) = self.ownership.get(program as usize) {
+            let mut packages = self.packages.as_ref().map(|packages| packages.borrow_mut());
+            ownership.assign(rows, packages.as_deref_mut());
+        }
     }
 
     /// Stores doubts.
@@ -166,13 +176,12 @@ impl Sink for Recorder {
     fn traced(&mut self, run: RunId, row: &RunRow) -> Result<Option<Vec<Need>>> {
         let Some(raw) = self.seen.take() else { return Ok(None) };
         self.progress.note("reading the trace", Duration::ZERO);
-        let own = self.ownership.get(row.variant as usize).cloned().unwrap_or_default();
-        let resolved = io::resolve(&raw, &io::Ownership { app_dirs: own.roots().to_vec() });
+        let resolved = io::resolve(&raw);
         let mut rows = io::attribute(&raw, &resolved);
         if let Some(disk) = &self.disk {
             disk.name_originals(&mut rows);
         }
-        own.assign(&mut rows);
+        self.assign(row.variant, &mut rows);
         let missing = self.disk.as_mut().and_then(|disk| disk.missing(&rows));
         missing.map_or(Ok(()), |warning| self.writer.add_warning(&warning.run(run)))?;
         self.writer.add_trace(run, &rows)?;

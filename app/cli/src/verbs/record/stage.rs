@@ -2,14 +2,17 @@
 //! whose, which disks are concerned.
 
 use crate::facts;
-use crate::ownership::Ownership;
 use crate::plan::RecordPlan;
 use crate::rundir::RunDir;
 use bench::record::{LabOptions, Program};
-use model::Result;
+use io::Ownership;
+use model::{OwnerRule, Result};
+use os::packages::Packages;
 use recording::Fact;
+use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 /// The scene, set. Dropping it removes the run directory.
 pub struct Stage {
@@ -19,6 +22,8 @@ pub struct Stage {
     pub program_files: Vec<PathBuf>,
     /// Whose files are whose, by variant.
     pub ownership: Vec<Ownership>,
+    /// Who lists which file; none where there is no database that thaw reads.
+    pub packages: Option<Rc<RefCell<Packages>>>,
     /// How the machine is set up.
     pub lab: LabOptions,
     /// The machine as it is.
@@ -34,21 +39,23 @@ impl Stage {
     /// An unknown program; a run directory that cannot be made.
     pub fn set(plan: &RecordPlan) -> Result<Self> {
         let program_files = plan.programs.iter().map(program_file).collect::<Result<Vec<_>>>()?;
-        let run_dir = plan.needs_run_dir.then(RunDir::create).transpose()?;
+        let run_dir = plan.needs_run_dir.then(|| RunDir::create(plan.user.as_ref())).transpose()?;
         let fill = |word: &OsStr| run_dir.as_ref().map_or_else(|| word.to_owned(), |directory| directory.fill(word));
-        let own: Vec<PathBuf> = plan.own.iter().map(|word| fill(word).into()).collect();
+        let own: Vec<(PathBuf, OwnerRule)> =
+            plan.own.iter().map(|(word, rule)| (absolute(Path::new(&fill(word))), *rule)).collect();
         let both = plan.programs.iter().zip(&program_files);
         let mut programs: Vec<Program> = both.map(|(program, file)| placed(program, file, &fill)).collect();
         let ownership: Vec<Ownership> =
             programs.iter().zip(&program_files).map(|(program, file)| ownership(program, file, &own)).collect();
         for (program, ownership) in programs.iter_mut().zip(&ownership) {
-            program.dirs = install_and_profile(ownership);
+            program.dirs = ownership.directories();
         }
         let paths = disk_paths(&programs, &program_files, run_dir.as_ref());
         let on_disks = paths.iter().filter(|path| os::disk::Disk::of_path(path).is_ok()).cloned().collect();
         let lab = LabOptions { disk_paths: on_disks, ..plan.lab.clone() };
         let facts = facts::with_read_ahead(facts::gather(&paths), lab.read_ahead_kib);
-        Ok(Self { facts, programs, program_files, ownership, lab, run_dir })
+        let packages = Packages::load().map(|packages| Rc::new(RefCell::new(packages)));
+        Ok(Self { facts, programs, program_files, ownership, packages, lab, run_dir })
     }
 
     /// Directories of all variants' programs.
@@ -88,31 +95,39 @@ fn placed(program: &Program, file: &Path, fill: &impl Fn(&OsStr) -> OsString) ->
     }
 }
 
-fn ownership(program: &Program, file: &Path, own: &[PathBuf]) -> Ownership {
-    let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
-    let real = std::fs::canonicalize(file).unwrap_or_else(|_| absolute.clone());
+/// What of a program's files is known to be its own before it runs.
+fn ownership(program: &Program, file: &Path, own: &[(PathBuf, OwnerRule)]) -> Ownership {
+    let mut ownership = Ownership::of_program(both_names(file));
+    let cwd = program.cwd.clone().or_else(|| std::env::current_dir().ok()).unwrap_or_default();
+    for file in io::launched(&program.argv) {
+        both_names(&file).into_iter().for_each(|path| ownership.add_program(path));
+    }
+    own.iter().for_each(|(path, rule)| ownership.add(path.clone(), *rule));
+    program.restore.iter().for_each(|path| ownership.add(absolute(path), OwnerRule::Restored));
+    io::named_paths(&program.argv, &cwd).into_iter().for_each(|path| ownership.add_argument(path));
     let variable = |name: &str| {
         let asked = program.env.iter().rev().find(|(asked, _)| asked == name);
         asked.map_or_else(|| std::env::var_os(name), |(_, value)| value.clone()).map(PathBuf::from)
     };
-    let mut decreed: Vec<PathBuf> = own.to_vec();
-    decreed.extend(program.restore.iter().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone())));
-    decreed.extend(
-        ["HOME", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"]
-            .into_iter()
-            .filter_map(variable),
-    );
-    decreed.extend(["/tmp", "/var/tmp"].map(PathBuf::from));
-    Ownership::new(&[absolute, real], decreed)
+    let below = |names: &[&str]| names.iter().filter_map(|name| variable(name)).collect::<Vec<_>>();
+    for path in below(&["HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"]) {
+        ownership.add(path, OwnerRule::Home);
+    }
+    for path in below(&["TMPDIR", "XDG_RUNTIME_DIR"]).into_iter().chain(["/tmp", "/var/tmp"].map(PathBuf::from)) {
+        ownership.add(path, OwnerRule::Temporary);
+    }
+    ownership
 }
 
-/// What is the program's and small enough to be looked through: not the whole $HOME, not all of /tmp.
-fn install_and_profile(ownership: &Ownership) -> Vec<PathBuf> {
-    let home = std::env::var_os("HOME").map(PathBuf::from);
-    let shared = |path: &&PathBuf| {
-        ["/tmp", "/var/tmp"].iter().any(|shared| path.as_path() == Path::new(shared)) || home.as_ref() == Some(*path)
-    };
-    ownership.roots().iter().filter(|path| !shared(path)).cloned().collect()
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// A file's name as found, and the one behind its symbolic links.
+fn both_names(file: &Path) -> [PathBuf; 2] {
+    let absolute = absolute(file);
+    let real = std::fs::canonicalize(file).unwrap_or_else(|_| absolute.clone());
+    [absolute, real]
 }
 
 /// Paths whose disks the program reads: its file, the system, its directories, where it starts.

@@ -1,7 +1,7 @@
 //! `thaw.touch/1`: what the touch runs of a recording say.
 
 use crate::document::{Loaded, Source};
-use model::{Error, Exit, Result, RunId, RunKind, RunRow, TraceRows};
+use model::{Error, Exit, Result, RunId, TraceRows};
 use recording::Reader;
 use serde::Serialize;
 use std::path::Path;
@@ -74,19 +74,15 @@ impl Watched {
 /// # Errors
 /// What [`Reader`] says.
 pub fn watched(reader: &Reader, loaded: &Loaded) -> Result<Vec<Watched>> {
-    let traced = reader.trace_runs()?;
+    let starts = loaded.starts(reader)?;
     let mut programs = Vec::new();
     for (variant, name) in (0..).zip(&loaded.names) {
-        let of_kind = |kind: RunKind| {
-            let is_it = move |row: &&RunRow| row.variant == variant && row.kind == kind && row.accepted;
-            loaded.runs.iter().map(|(row, _)| row).filter(is_it).map(|row| row.id)
-        };
-        let watched: Vec<RunId> = of_kind(RunKind::Touch).filter(|run| traced.contains(run)).collect();
+        let watched: Vec<RunId> = starts.watched(variant).map(|row| row.id).collect();
         if watched.is_empty() {
             continue;
         }
         let touched = watched.iter().map(|run| reader.trace(*run)).collect::<Result<Vec<TraceRows>>>()?;
-        let usual = of_kind(RunKind::Trace).find(|run| traced.contains(run));
+        let usual = starts.coldest(variant).map(|row| row.id);
         let read = usual.map(|run| reader.trace(run)).transpose()?;
         let runs = usual.into_iter().chain(watched).collect();
         programs.push(Watched { variant: name.clone(), runs, read, touched });

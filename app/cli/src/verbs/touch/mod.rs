@@ -17,9 +17,9 @@ use bench::conduct::{Host, Sink};
 use bench::record::Lab;
 use byte::Inside;
 use io::{EngineChoice, EngineOptions};
-use model::{CacheState, Error, Exit, Result, RunKind, RunRow, Warning, WarningKind};
+use model::{CacheState, Error, Exit, Result, RunKind, Warning, WarningKind};
 use os::disk::ReadAheadGuard;
-use recording::{Reader, Replace, Writer};
+use recording::{Reader, Replace, Starts, Writer};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use touch::function::{Functions, Helper};
@@ -147,6 +147,7 @@ pub fn as_record(args: TouchArgs) -> Result<RecordArgs> {
         restore: args.restore,
         env: args.env,
         cwd: args.cwd,
+        run_as: args.run_as,
         ..RecordArgs::usual()?
     })
 }
@@ -194,7 +195,6 @@ fn look_with(
     variant: u32,
 ) -> Result<()> {
     let options = EngineOptions { program: stage.program_files.first().cloned(), app_dirs: stage.app_dirs() };
-    let own = &stage.ownership[0];
     let place = |state| Place { program: 0, inside: None, variant, state, kind: RunKind::Touch };
     match engine {
         model::TouchEngine::Function => {
@@ -205,15 +205,15 @@ fn look_with(
             let mut tracer = fill_tracer(&options)?;
             if !has_usual_trace(&plan.output, variant)? {
                 let usual = Place { kind: RunKind::Trace, ..place(CacheState::Cold) };
-                let mut trace = FillTracer::new(tracer.as_mut(), own);
+                let mut trace = FillTracer::new(tracer.as_mut());
                 watch(plan, lab, recorder, usual, "a cold start with read-ahead", &mut trace)?;
                 recorder.warn_all(trace.warnings)?;
             }
-            exact_pages(plan, lab, recorder, place(CacheState::Cold), FillTracer::new(tracer.as_mut(), own))
+            exact_pages(plan, lab, recorder, place(CacheState::Cold), FillTracer::new(tracer.as_mut()))
         }
         model::TouchEngine::Probe => {
             let (mut tracer, _) = io::open_engine(EngineChoice::Probe, &options)?;
-            let mut engine = touch::Probed(FillTracer::new(tracer.as_mut(), own));
+            let mut engine = touch::Probed(FillTracer::new(tracer.as_mut()));
             watch(plan, lab, recorder, place(CacheState::App), "a start, page cache probed", &mut engine)?;
             recorder.warn_all(engine.0.warnings)
         }
@@ -246,12 +246,7 @@ fn has_touches(path: &Path) -> bool {
 
 /// Whether the recording tells what a start with read-ahead reads.
 fn has_usual_trace(path: &Path, variant: u32) -> Result<bool> {
-    let reader = Reader::open(path)?;
-    let traced = reader.trace_runs()?;
-    let is_it = |row: &RunRow| {
-        (row.variant, row.kind, row.accepted) == (variant, RunKind::Trace, true) && traced.contains(&row.id)
-    };
-    Ok(reader.runs()?.iter().any(|(row, _)| is_it(row)))
+    Ok(Starts::of(&Reader::open(path)?)?.coldest(variant).is_some())
 }
 
 /// A cold start without read-ahead, which is put back afterwards.

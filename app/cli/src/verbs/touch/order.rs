@@ -2,9 +2,9 @@
 
 use crate::args::order::{Linker, List, OrderArgs};
 use crate::{output, text};
-use model::{Error, Exit, FileRow, Result, RunKind, TouchEngine, TraceRows};
+use model::{Error, Exit, FileRow, Result, TouchEngine, TraceRows};
 use os::mapped::Mapped;
-use recording::Reader;
+use recording::{Reader, Starts};
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -82,7 +82,7 @@ pub fn run(args: &OrderArgs) -> Result<Exit> {
     let order = || Ok(order::order_file(&names(&document)?, linker));
     if let Some(target) = &args.output {
         check_is_no_source(target, args, &document)?;
-        os::file::write_whole(target, order()?.as_bytes())?;
+        output::file(target, order()?.as_bytes(), args.force.existing())?;
     }
     let width = text::width::of_terminal();
     match (args.json, args.list, &args.output) {
@@ -196,21 +196,22 @@ fn pages_of(offset: u64, bytes: u64) -> std::ops::Range<u64> {
 /// The last run of each program of a recording that saw functions.
 fn function_runs(recording: &Path) -> Result<Vec<TraceRows>> {
     let reader = Reader::open(recording)?;
-    let traced = reader.trace_runs()?;
-    let mut by_variant: std::collections::BTreeMap<u32, TraceRows> = std::collections::BTreeMap::new();
-    for (row, _) in reader.runs()? {
-        if row.kind == RunKind::Touch && row.accepted && traced.contains(&row.id) {
+    let starts = Starts::of(&reader)?;
+    let mut programs = Vec::new();
+    for variant in reader.variants()? {
+        for row in starts.watched(variant.index).rev() {
             let rows = reader.trace(row.id)?;
             if touch::engine_of(&rows) == Some(TouchEngine::Function) {
-                by_variant.insert(row.variant, rows);
+                programs.push(rows);
+                break;
             }
         }
     }
-    if by_variant.is_empty() {
+    if programs.is_empty() {
         return Err(Error::on(Exit::Usage, "no run tells which functions are called in the recording", recording)
             .hint(format!("add one: thaw touch --engine function -o {} -- PROGRAM", model::shown(recording))));
     }
-    Ok(by_variant.into_values().collect())
+    Ok(programs)
 }
 
 fn workload(recording: &Path, rows: &TraceRows, wanted: Option<&Path>) -> Result<Workload> {

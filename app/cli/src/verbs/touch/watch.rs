@@ -1,6 +1,5 @@
 //! One start while an engine of the room `touch` looks. `thaw record` uses it too, for the start that says what is needed.
 
-use crate::ownership::Ownership;
 use crate::plan::RecordPlan;
 use crate::verbs::record::sink::Recorder;
 use bench::conduct::{Host, Prepared, Sink, Tracer, Verdict};
@@ -27,15 +26,14 @@ pub struct Place {
 /// Lends a tracer of the room `io` to the room `touch`.
 pub struct FillTracer<'a> {
     engine: &'a mut dyn io::Engine,
-    own: &'a Ownership,
     /// Doubts about names and places of files.
     pub warnings: Vec<Warning>,
 }
 
 impl<'a> FillTracer<'a> {
-    /// A tracer of a program whose files are these.
-    pub fn new(engine: &'a mut dyn io::Engine, own: &'a Ownership) -> Self {
-        Self { engine, own, warnings: Vec::new() }
+    /// A tracer with this engine.
+    pub fn new(engine: &'a mut dyn io::Engine) -> Self {
+        Self { engine, warnings: Vec::new() }
     }
 }
 
@@ -46,7 +44,7 @@ impl Trace for FillTracer<'_> {
 
     fn stop(&mut self, t0_monotonic_ns: u64) -> Result<TraceRows> {
         let raw = self.engine.stop(t0_monotonic_ns)?;
-        let resolved = io::resolve(&raw, &io::Ownership { app_dirs: self.own.roots().to_vec() });
+        let resolved = io::resolve(&raw);
         self.warnings = resolved.warnings.clone();
         Ok(io::attribute(&raw, &resolved))
     }

@@ -1,0 +1,107 @@
+//! `thaw gate` as text and as Markdown.
+
+use super::compare::markdown_cell;
+use super::{GREEN, Page, RED, RESET, YELLOW, errors, harmless, units};
+use crate::args::compare::Undecided;
+use crate::verbs::gate::GateDocument;
+use bench::gate::{FigureVerdict, Metric, Outcome};
+
+/// The verdict.
+pub fn page(document: &GateDocument, width: usize) -> Page {
+    let mut page = Page::new(width);
+    for figure in &document.verdict.figures {
+        let (colour, word) = match figure.outcome {
+            Outcome::Pass => (GREEN, "pass"),
+            Outcome::Fail => (RED, "FAIL"),
+            Outcome::Undecided => (YELLOW, "undecided"),
+        };
+        page.labelled(colour, &format!("{word:<9}  "), &harmless(&figure.text));
+    }
+    let limits = limits(&document.verdict.figures);
+    page.line(&match document.verdict.outcome {
+        Outcome::Pass => format!("{GREEN}The gate is passed{RESET} ({limits})."),
+        Outcome::Fail => format!("{RED}The gate is not passed{RESET} ({limits})."),
+        Outcome::Undecided => {
+            format!("{YELLOW}The gate is undecided{RESET} ({limits}): {}", meaning(document.undecided))
+        }
+    });
+    if document.looks > 1 {
+        page.remark(&format!("{} looks while runs were added share the error of 5 %.", document.looks));
+    }
+    errors::warnings(&mut page, &document.warnings);
+    page
+}
+
+fn meaning(undecided: Undecided) -> &'static str {
+    match undecided {
+        Undecided::Fail => "exit code 1; --undecided pass would let it through.",
+        Undecided::Warn | Undecided::Pass => "exit code 0, as --undecided asks.",
+    }
+}
+
+/// `limit +5.0 %`, or each metric's own.
+fn limits(figures: &[FigureVerdict]) -> String {
+    let mut all: Vec<(String, f64)> = Vec::new();
+    for figure in figures {
+        let metric = figure.metric.to_string();
+        if !all.iter().any(|(known, _)| *known == metric) {
+            all.push((metric, figure.limit));
+        }
+    }
+    match all.as_slice() {
+        [] => "no limit".to_owned(),
+        [(_, limit), rest @ ..] if rest.iter().all(|(_, other)| other == limit) => {
+            format!("limit {}", units::change(1.0 + limit))
+        }
+        several => {
+            let each = several.iter().map(|(metric, limit)| format!("{metric} {}", units::change(1.0 + limit)));
+            format!("limits: {}", harmless(&each.collect::<Vec<_>>().join(", ")))
+        }
+    }
+}
+
+/// The verdict as a Markdown table, for the summary of a CI job.
+pub fn markdown(document: &GateDocument) -> String {
+    let verdict = match document.verdict.outcome {
+        Outcome::Pass => "passed",
+        Outcome::Fail => "NOT passed",
+        Outcome::Undecided => "undecided",
+    };
+    let mut out = format!("### Start-up: {verdict} ({})\n\n", limits(&document.verdict.figures));
+    out.push_str(
+        "| | state | figure | before | after | change [95 %] | p | verdict |\n|---|---|---|---:|---:|---:|---:|---|\n",
+    );
+    for figure in &document.verdict.figures {
+        let value = |value: Option<f64>| value.map_or_else(|| "unknown".to_owned(), |value| shown(figure, value));
+        out.push_str(&format!(
+            "| {} | {} | {} | {} | {} | {} | {} | {} |\n",
+            markdown_cell(&figure.variant_name),
+            figure.state,
+            markdown_cell(&figure.metric.to_string()),
+            value(figure.before),
+            value(figure.after),
+            figure.ratio.as_ref().map(units::change_estimate).unwrap_or_default(),
+            units::p_value(figure.p_above_of_all),
+            match figure.outcome {
+                Outcome::Pass => "pass".to_owned(),
+                Outcome::Fail => "**FAIL**".to_owned(),
+                Outcome::Undecided => format!(
+                    "undecided{}",
+                    figure.runs_needed.map(|runs| format!(": about {runs} runs needed")).unwrap_or_default()
+                ),
+            }
+        ));
+    }
+    for warning in &document.warnings {
+        out.push_str(&format!("\n> {}\n", markdown_cell(&warning.text)));
+    }
+    out
+}
+
+fn shown(figure: &FigureVerdict, value: f64) -> String {
+    match figure.metric {
+        Metric::Time | Metric::Cpu | Metric::Milestone(_) => units::seconds(value),
+        Metric::Bytes | Metric::Memory => units::bytes_f(value),
+        _ => units::count_f(value),
+    }
+}

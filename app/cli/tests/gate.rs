@@ -1,0 +1,180 @@
+//! `thaw gate` and `thaw compare` on recordings whose figures are known: what passes, what fails, what is refused.
+
+use crate::made::{self, Of};
+use crate::scratch::{Said, Scratch, alone};
+use serde_json::{Value, json};
+
+const COLD: [u64; 10] = [1210, 1195, 1203, 1198, 1207, 1201, 1196, 1204, 1199, 1202];
+/// Ten starts that scatter by half of their time.
+const WILD: [u64; 10] = [700, 1900, 1100, 2300, 800, 1500, 1000, 2100, 900, 1300];
+
+fn scaled(times: &[u64], factor: f64) -> Vec<u64> {
+    times.iter().map(|ms| (*ms as f64 * factor) as u64).collect()
+}
+
+fn plan() -> Value {
+    json!({ "runs": 10, "states": ["cold"], "ready": ["exit"] })
+}
+
+/// A recording of `app --fast`, changed by `change`.
+fn record(scratch: &Scratch, name: &str, times: &[u64], change: impl FnOnce(&mut Of<'_>)) {
+    let cells = [("app", times)];
+    let facts = [("cpu", "model", "A"), ("disk:vda", "model", "m"), ("machine", "boot_id", name)];
+    let mut of = Of { argv: &["/old/bin/app", "--fast"], plan: plan(), facts: &facts, cold_ms: &cells };
+    change(&mut of);
+    made::of(&scratch.path(name), &of);
+}
+
+/// The verdict on a start that takes `factor` times as long.
+fn judged(factor: f64, words: &[&str]) -> Said {
+    between(&COLD, &scaled(&COLD, factor), words)
+}
+
+fn between(before: &[u64], after: &[u64], words: &[&str]) -> Said {
+    let scratch = Scratch::new();
+    record(&scratch, "before.thaw", before, |_| {});
+    record(&scratch, "after.thaw", after, |of| of.argv = &["/new/bin/app", "--fast"]);
+    scratch.thaw(["gate", "before.thaw", "after.thaw"].iter().chain(words))
+}
+
+#[test]
+fn the_gate_fails_only_for_a_regression_that_is_certain() {
+    judged(1.0, &[]).exits(0).says("The gate is passed");
+    judged(1.2, &[]).exits(1).says("FAIL").says("not passed");
+    judged(1.2, &["--max-regression", "30%"]).exits(0).says("The gate is passed (limit +30.0 %)");
+}
+
+#[test]
+fn undecided_is_its_own_word_and_never_passed() {
+    let wild = |words: &[&str]| between(&WILD, &scaled(&WILD, 1.1), words);
+    wild(&[]).exits(1).says("The gate is undecided").says_not("is passed").says("runs of each would decide");
+    wild(&["--undecided", "pass"]).exits(0).says("The gate is undecided").says_not("is passed");
+    wild(&["--undecided", "warn"]).exits(0).complains("the gate is undecided");
+    let json = wild(&["--json"]).exits(1).json();
+    assert_eq!((&json["verdict"]["outcome"], &json["passes"]), (&"undecided".into(), &false.into()));
+    wild(&["--markdown"]).exits(1).says("### Start-up: undecided");
+    // What fails is no matter of taste.
+    judged(1.2, &["--undecided", "pass"]).exits(1).says("FAIL");
+}
+
+#[test]
+fn the_gate_speaks_json_and_markdown() {
+    let json = judged(1.2, &["--json"]).exits(1).json();
+    assert_eq!((&json["schema"], &json["passes"]), (&"thaw.gate/2".into(), &false.into()));
+    let figure = &json["verdict"]["figures"][0];
+    assert_eq!(
+        (&figure["metric"], &figure["state"], &figure["outcome"]),
+        (&"time".into(), &"cold".into(), &"fail".into())
+    );
+    assert!(figure["p_above_of_all"].as_f64().unwrap() < 0.001);
+    judged(1.2, &["--markdown"]).exits(1).says("NOT passed").says("| app | cold | time | 1.202 s |").says("**FAIL**");
+}
+
+#[test]
+fn a_share_is_never_taken_for_hundreds_of_percent() {
+    let scratch = Scratch::new();
+    record(&scratch, "a.thaw", &COLD, |_| {});
+    let said = scratch.thaw(["gate", "a.thaw", "a.thaw", "--max-regression", "5"]).exits(2);
+    said.complains("'5' would be 500 %; write 5%");
+    scratch.thaw(["record", "--precision", "2", "--", "true"]).exits(2).complains("write 2%");
+    scratch.thaw(["gate", "a.thaw", "a.thaw", "--max-regression", "0%"]).complains("");
+    judged(0.9, &["--max-regression", "0%"]).exits(0).says("within the 0 %");
+}
+
+#[test]
+fn other_programs_set_ups_and_machines_are_refused_by_name() {
+    let scratch = Scratch::new();
+    record(&scratch, "a.thaw", &COLD, |_| {});
+    record(&scratch, "program.thaw", &COLD, |of| of.argv = &["/old/bin/other", "--fast"]);
+    record(&scratch, "words.thaw", &COLD, |of| of.argv = &["/old/bin/app", "--slow"]);
+    record(&scratch, "setup.thaw", &COLD, |of| of.plan["disk"] = "laptop2010".into());
+    record(&scratch, "effort.thaw", &COLD, |of| of.plan["runs"] = 50.into());
+    record(&scratch, "machine.thaw", &COLD, |of| of.facts = &[("cpu", "model", "B"), ("disk:vda", "model", "m")]);
+    let refused = |other: &str, because: &str, kind: &str| {
+        let said = scratch.thaw(["gate", "a.thaw", other]).exits(2).says_not("The gate").complains(because);
+        said.hints(&format!("--allow {kind}"));
+        let allowed = scratch.thaw(["gate", "a.thaw", other, "--allow", kind]).exits(0).says("The gate is passed");
+        allowed.says("differs");
+    };
+    refused("program.thaw", "program: /old/bin/app --fast before, /old/bin/other --fast after", "program");
+    refused("words.thaw", "/old/bin/app --slow after", "program");
+    refused("setup.thaw", "disk: none before, laptop2010 after", "setup");
+    refused("machine.thaw", "cpu model: A before, B after", "machine");
+    scratch.thaw(["gate", "a.thaw", "effort.thaw"]).exits(0);
+    // What the gate refuses, compare warns about.
+    scratch.thaw(["compare", "a.thaw", "program.thaw"]).exits(0).says("the program differs");
+}
+
+#[test]
+fn every_metric_can_be_judged_with_a_limit_of_its_own() {
+    let said = judged(1.2, &["--metric", "time=30%,cpu,bytes=0%,requests,faults,major-faults,memory"]).exits(0);
+    said.says("cold time: 20.0 % slower").says("time +30.0 %").says("bytes +0.0 %").says("cpu +5.0 %");
+    judged(1.2, &["--metric", "milestone:exit"]).exits(1).says("cold milestone:exit: 20.0 % slower");
+    judged(1.0, &["--metric", "instructions"]).exits(1).says("unknown, for no run before has this figure");
+    judged(1.0, &["--metric", "speed"]).exits(2).complains("'speed' is no metric");
+}
+
+#[test]
+fn variants_of_one_recording_are_judged_pair_by_pair() {
+    let scratch = Scratch::new();
+    // Each block is slower than the one before, by far more than the variants differ.
+    let old: Vec<u64> = (0..10).map(|block| 1000 + 300 * block).collect();
+    let new: Vec<u64> =
+        old.iter().zip([3, 1, 4, 1, 5, 9, 2, 6, 5, 3]).map(|(ms, noise)| ms * 110 / 100 + noise).collect();
+    record(&scratch, "both.thaw", &COLD, |of| of.cold_ms = &[]);
+    made::of(
+        &scratch.path("two.thaw"),
+        &Of { argv: &["app"], plan: plan(), facts: &[], cold_ms: &[("old", &old), ("new", &new)] },
+    );
+    scratch.thaw(["gate", "two.thaw", "--variants", "old,new"]).exits(1).says("FAIL").says("slower");
+    scratch.thaw(["gate", "two.thaw", "--variants", "new,old"]).exits(0).says("The gate is passed");
+    scratch.thaw(["gate", "two.thaw", "--variants", "old,other"]).exits(2).hints("its variants: old, new");
+    scratch.thaw(["gate", "two.thaw"]).exits(2);
+    let said = scratch.thaw(["compare", "two.thaw", "--variants", "old,new"]).exits(0);
+    said.says("old -> new cold").says("p = 0.00");
+    scratch.thaw(["compare", "two.thaw"]).exits(2);
+}
+
+#[test]
+fn a_baseline_in_a_repository_stands_for_its_recording() {
+    let scratch = Scratch::new();
+    record(&scratch, "a.thaw", &COLD, |_| {});
+    record(&scratch, "slow.thaw", &scaled(&COLD, 1.2), |_| {});
+    record(&scratch, "other.thaw", &COLD, |of| of.argv = &["other"]);
+    let said = scratch.thaw(["gate", "a.thaw", "--baseline", "start.json", "--write-baseline"]).exits(0);
+    said.says("start.json: the figures of 10 runs of a.thaw");
+    let size = std::fs::metadata(scratch.path("start.json")).unwrap().len();
+    assert!(size < 16_384, "{size} bytes for ten runs");
+    scratch.thaw(["gate", "a.thaw", "--baseline", "start.json"]).exits(0).says("The gate is passed");
+    scratch.thaw(["gate", "slow.thaw", "--baseline", "start.json"]).exits(1).says("FAIL");
+    scratch.thaw(["gate", "other.thaw", "--baseline", "start.json"]).exits(2).hints("--allow program");
+    // It may be written again; what is no baseline stays.
+    scratch.thaw(["gate", "slow.thaw", "--baseline", "start.json", "--write-baseline"]).exits(0);
+    scratch.thaw(["gate", "slow.thaw", "--baseline", "start.json"]).exits(0);
+    scratch.write("notes.json", "{}");
+    let said = scratch.thaw(["gate", "a.thaw", "--baseline", "notes.json", "--write-baseline"]).exits(2);
+    said.complains("will not replace").complains("no baseline");
+    scratch.thaw(["gate", "a.thaw", "--baseline", "notes.json"]).exits(5).hints("--write-baseline");
+    assert_eq!(std::fs::read(scratch.path("notes.json")).unwrap(), b"{}");
+}
+
+#[test]
+fn until_decided_adds_blocks_to_the_recording_and_no_look_costs_extra() {
+    let _machine = alone();
+    let scratch = Scratch::new();
+    let quick = scratch.script("quick", "sleep 0.02");
+    let slow = scratch.script("slow", "sleep 0.3");
+    let variant = format!("slow={}", slow.display());
+    let mut words = vec!["record", "-o", "two.thaw", "--state", "hot", "--runs", "3", "--needed", "no"];
+    words.extend(["--variant", &variant, "--", quick.to_str().unwrap()]);
+    scratch.thaw(&words).exits(0);
+    let judge = ["gate", "two.thaw", "--variants", "quick,slow"];
+    scratch.thaw(judge).exits(1).says("The gate is undecided").says("too few runs for a verdict");
+    let said = scratch.thaw(judge.iter().chain(&["--until-decided", "--budget", "5m"])).exits(1);
+    said.says("FAIL").says("The gate is not passed").says("3 looks while runs were added share the error of 5 %");
+    // 3 pairs, then 3 more twice: 1/64 is not below 5 %/(2 * 3), 1/512 is below 5 %/(3 * 4).
+    let count = "select count(distinct block), count(*) from runs where kind = 'timed' and accepted group by variant";
+    assert_eq!(scratch.thaw(["query", "two.thaw", count, "--csv"]).exits(0).out().lines().nth(1), Some("9,9"));
+    scratch.thaw(["gate", "two.thaw", "--variants", "slow,quick", "--until-decided"]).exits(0).says_not("looks");
+    scratch.nothing_left();
+}

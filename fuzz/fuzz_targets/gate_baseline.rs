@@ -1,0 +1,18 @@
+//! Bytes as the file of a baseline. What is read is written and read again; judged against itself it never fails.
+#![no_main]
+
+use bench::gate::{Baseline, LEVEL, Metric, Outcome, Wanted, decide, differences};
+use libfuzzer_sys::fuzz_target;
+use stats::Pairing;
+
+fuzz_target!(|input: &[u8]| {
+    let Ok(baseline) = Baseline::parse(&String::from_utf8_lossy(input)) else { return };
+    let text = serde_json::to_string(&baseline).expect("a baseline is JSON");
+    assert!(Baseline::parse(&text).expect("what was written is read") == baseline);
+    assert!(differences(&baseline, &baseline).is_empty());
+    let metrics = [Metric::Time, Metric::Bytes].map(|metric| (metric, 0.05)).to_vec();
+    for pairing in [Pairing::Independent, Pairing::Paired] {
+        let verdict = decide(&baseline, &baseline, &Wanted { metrics: metrics.clone(), level: LEVEL }, pairing);
+        assert!(verdict.outcome != Outcome::Fail);
+    }
+});
