@@ -101,11 +101,11 @@ fn recorded(
         target.reaches(&real.join(LOCK_NAME))?;
         // With sums its heart is the lock, and beats.
         let lock = if plan.keep == Keep::Events { Some(lock(directory)?) } else { None };
-        let desk = Desk::open(made, Asker::Like(plan.pid))?;
         let mut recording = record::begin(version, target.command.clone(), target.cwd.clone(), clock);
         recording.attached = true;
         recording.write(directory)?;
         unseen::begin(directory)?;
+        let desk = Desk::open(made, Asker::Like(plan.pid))?;
         let beside = Beside::new(plan.keep, directory, clock)?;
         let mut stopped = Stopped::default();
         let hooks = attach(plan, target, real, &mut stopped)?;

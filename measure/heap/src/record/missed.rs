@@ -92,8 +92,9 @@ fn tables(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut others = Vec::new();
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
-        let user = entry.file_name().to_str().and_then(|it| it.strip_prefix(&*name)?.strip_prefix('-')?.parse().ok());
-        if let Some::<u32>(_) = user {
+        let file = entry.file_name();
+        let user = file.to_str().and_then(|file| file.strip_prefix(&*name)?.strip_prefix('-'));
+        if user.is_some_and(|user| user.parse::<u32>().is_ok()) {
             others.push(entry.path());
         }
     }
