@@ -103,7 +103,7 @@ function ofMemory(text: string): Kind {
 const START_FILTER = (
   <p>
     Words are joined by “and”; <code>-</code> before a word excludes. <code>file:</code>, <code>process:</code>, <code>cause:</code> (read, fault, readahead, metadata, write), <code>owner:</code> (app, system) and <code>function:</code> look at one field, a bare word at all of them. Quotes keep
-    blanks together: <code>process:"Web Content"</code>. All views of the trace follow it, and those of the needed bytes; a word about a field that a view does not know says nothing there. The address remembers it.
+    blanks together: <code>process:"Web Content"</code>. All views of the trace follow it, and those of the needed bytes; a view leaves out words about fields that it does not have. The address remembers it.
   </p>
 );
 const HEAP_FILTER = (

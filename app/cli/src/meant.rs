@@ -25,7 +25,7 @@ fn readers(kind: Kind) -> Readers {
             "thaw report",
         ),
         Kind::Heap => (&["heap", "view"], "a heap recording", "thaw heap report"),
-        Kind::MemoryReport => (&["memory", "view"], "a memory report", "thaw memory show"),
+        Kind::MemoryReport => (&["memory", "view", "heap"], "a memory report", "thaw memory show"),
         Kind::MemoryWatch => (&["memory", "view"], "a memory watch", "thaw memory show"),
         Kind::PreloadManifest => (&["preload"], "a preload manifest", "thaw preload status"),
         Kind::Archive => (&["archive"], "an archive", "thaw archive stat"),

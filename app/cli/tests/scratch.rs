@@ -102,15 +102,17 @@ impl Scratch {
         let copy = self.path("thaw-for-all");
         if !copy.exists() {
             testing::copy_program(env!("CARGO_BIN_EXE_thaw"), &copy);
-            for (path, mode) in
-                [("thaw-for-all", 0o755), ("run", 0o777), ("state", 0o777), ("config", 0o755), ("", 0o777)]
-            {
+            for (path, mode) in [("thaw-for-all", 0o755), ("run", 0o777), ("config", 0o755), ("", 0o777)] {
                 std::fs::set_permissions(self.path(path), std::fs::Permissions::from_mode(mode)).unwrap();
             }
+            // A journal is its owner's alone.
+            std::fs::create_dir(self.path("state-of-nobody")).unwrap();
+            std::os::unix::fs::chown(self.path("state-of-nobody"), Some(65534), Some(65534)).unwrap();
         }
         let mut command = self.command_of(setpriv);
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"]);
         command.arg(&copy).args(words).env("HOME", self.path("run"));
+        command.env("THAW_STATE_DIR", self.path("state-of-nobody"));
         Some(Said::of(command))
     }
 

@@ -34,3 +34,4 @@ mod scratch;
 mod second_user;
 mod touch;
 mod user;
+mod words;

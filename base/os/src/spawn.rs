@@ -731,7 +731,8 @@ mod tests {
         };
         for (path, says) in [
             (file("no-shebang", "echo hello\n", 0o755), "#!/bin/sh"),
-            (file("plain", "x", 0o644), "chmod +x"),
+            (file("plain", "x", 0o644), "it is data"),
+            (file("script", "#!/bin/sh\n", 0o644), "chmod +x"),
             (file("no-interpreter", "#!/no/such/shell\n", 0o755), "first line"),
             (home.path().to_path_buf(), "inside"),
         ] {

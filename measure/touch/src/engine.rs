@@ -14,7 +14,7 @@ pub struct Precision {
 /// How precise each engine is.
 pub fn precision(engine: TouchEngine) -> Precision {
     match engine {
-        TouchEngine::Page => Precision { unit: "page", says: "exactly the pages that the start asked for, in order" },
+        TouchEngine::Page => Precision { unit: "page", says: "exactly the pages that the start requested, in order" },
         TouchEngine::Probe => Precision {
             unit: "page",
             says: "the pages that were in the cache after the start; it cannot tell what was needed from what was read ahead, \

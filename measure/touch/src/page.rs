@@ -7,7 +7,7 @@ use std::collections::HashSet;
 /// What the page engine cannot know, one sentence each.
 const CANNOT: [&str; 3] = [
     "pages that other programs kept in memory during the run: they did not have to be read",
-    "whether the program used what it asked for with readahead, MAP_POPULATE or huge pages: it counts as touched",
+    "whether the program used what it requested with readahead, MAP_POPULATE or huge pages: it counts as touched",
     "which metadata is needed: file systems read groups of inodes whatever the disk's read-ahead is",
 ];
 /// More pages than any file has; rows of a damaged recording may claim more.

@@ -212,7 +212,7 @@ function Shares({ title, what, figure, rows }: { title: string; what: string; fi
 
 function Warnings({ warnings }: { warnings: readonly Warning[] }): JSX.Element {
   return (
-    <Section title={warnings.length === 0 ? "No doubts" : plural(warnings.length, "doubt", "doubts")}>
+    <Section title={warnings.length === 0 ? "No warnings" : plural(warnings.length, "warning", "warnings")}>
       {warnings.length === 0 ? (
         <p class="none">Nothing about this recording calls for caution.</p>
       ) : (

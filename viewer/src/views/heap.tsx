@@ -110,7 +110,7 @@ export function HeapView(): JSX.Element {
             <Facts head={head} />
           </Section>
           {(head.warnings.length > 0 || sight.some(({ head: it }) => it.doubt !== "" || it.lost > 0)) && (
-            <Section title="Doubts">
+            <Section title="Warnings">
               <ul class="warnings">
                 {sight.flatMap(({ head: it }) => [
                   ...(it.doubt === "" ? [] : [<li key={`d${it.pid}`}>process {it.pid}: {harmless(it.doubt)}</li>]),

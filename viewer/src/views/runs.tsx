@@ -211,7 +211,7 @@ function Trends({ cells, several }: { cells: readonly Cell[]; several: boolean }
     { key: "median", label: "Median, 95 % interval", number: true, value: (cell) => cell.median_s.value, show: (cell) => estimateS(cell.median_s) },
     { key: "stddev", label: "Standard deviation", number: true, value: (cell) => cell.stddev_s, show: (cell) => seconds(cell.stddev_s) },
     { key: "drift", label: "Trend a run", title: "Theil-Sen slope as a share of the median, with the p of Mann and Kendall", number: true, value: (cell) => cell.drift?.share_per_run ?? null, show: (cell) => (cell.drift === null ? "–" : `${change(1 + cell.drift.share_per_run)} (${pValue(cell.drift.p)})`) },
-    { key: "lag1", label: "Like the run before", title: "Lag-1 autocorrelation", number: true, value: (cell) => cell.lag1, show: (cell) => (cell.lag1 === null ? "–" : cell.lag1.toFixed(2)) },
+    { key: "lag1", label: "Autocorrelation", title: "Lag 1: whether a run is like the run before it; 0: independent", number: true, value: (cell) => cell.lag1, show: (cell) => (cell.lag1 === null ? "–" : cell.lag1.toFixed(2)) },
     { key: "outliers", label: "Far from the others", number: true, value: (cell) => cell.outliers.length, show: (cell) => (cell.outliers.length === 0 ? "–" : `run ${cell.outliers.join(", ")}`) },
     { key: "busy", label: "Busy machine", number: true, value: (cell) => cell.busy.length, show: (cell) => (cell.busy.length === 0 ? "–" : `run ${cell.busy.join(", ")}`) },
   ];

@@ -28,7 +28,7 @@ pub enum HeapVerb {
     /// How do I make a recording small whose thaw was killed, or that was made with --raw?
     #[command(long_about = FINISH_ABOUT)]
     Finish(FinishArgs),
-    /// How many bytes does the allocator give that nobody asked for, and who could ask for fewer?
+    /// How many bytes does the allocator give that nobody requested, and who could request fewer?
     #[command(long_about = SLOP_ABOUT)]
     Slop(SlopArgs),
     /// Which buffers grow too slowly, and what does that cost?
@@ -458,7 +458,7 @@ Examples:
   thaw heap finish --json ff.heap | jq .after_bytes";
 
 const SLOP_ABOUT: &str = "\
-How many bytes does the allocator give that nobody asked for, and who could ask for fewer?
+How many bytes does the allocator give that nobody requested, and who could request fewer?
 
 Takes what the allocator said that it gave, and rounds every request as five other allocators would. Lists sizes of blocks and places by what they waste, and \
 places that ask for a little more than a power of two, with the probable cause and the size to ask for instead.";

@@ -62,7 +62,11 @@ fn how_long(slow: &Cell, fast: Option<&Cell>, contrast: Option<&Contrast>) -> St
         }
         Difference::None => format!("{both}: that is no difference ({}, from {pairs}).", times(&contrast.ratio)),
         Difference::Unclear => {
-            format!("{both}: {} takes {} as long, which {pairs} do not prove.", slow.state, times(&contrast.ratio))
+            format!(
+                "{both}: {} takes {} as long; {pairs} are too few or too unlike to be sure of that.",
+                slow.state,
+                times(&contrast.ratio)
+            )
         }
         Difference::Unknown => format!("{both}; too few runs to compare them."),
     }
@@ -139,7 +143,10 @@ fn oddness(trace: &TraceDocument, timed: &Cell) -> String {
     };
     let way = if wall > timed.max_s { "longer" } else { "less time" };
     let range = format!("{} to {}", seconds(timed.min_s), seconds(timed.max_s));
-    format!(" (it took {way} than every untraced one, {} against {range}: its waiting is not theirs)", seconds(wall))
+    format!(
+        " (it took {way} than every untraced one, {} against {range}: its disk waits are not theirs)",
+        seconds(wall)
+    )
 }
 
 fn disk_reads(cell: &Cell) -> Option<String> {
@@ -160,7 +167,7 @@ fn what_would_help(
     match difference(contrast?) {
         Difference::Unknown => None,
         Difference::Unclear => Some(format!(
-            "Whether reading less would help, more runs must tell: what is in memory makes a difference of at most {}.",
+            "Whether reading less would help is not known yet: reading from the disk adds at most {}; record more runs.",
             seconds(total * (1.0 - 1.0 / largest(&contrast?.ratio)).max(0.0))
         )),
         Difference::None => Some(format!(
@@ -195,7 +202,7 @@ fn lever_of_reading(trace: &TraceDocument, most: f64) -> Option<String> {
     let asked = super::trace::asked_share(top, &trace.report).filter(|asked| *asked < MOSTLY_ASKED);
     let unasked = asked.map_or_else(String::new, |asked| {
         format!(
-            ", or reading it in order: only {} of the {} that came into memory are known to have been asked for",
+            ", or reading it in order: only {} of the {} that came into memory are known to have been requested",
             percent(asked),
             bytes(top.filled)
         )

@@ -66,7 +66,7 @@ fn place(place: DirectoryPlace) -> &'static str {
 fn source(seen: &Seen) -> String {
     let how = match seen.how {
         How::Pages => "touched pages",
-        How::Asked => "what was asked for",
+        How::Asked => "what was requested",
         How::Cached => "what was in memory",
         How::List => "a list",
     };

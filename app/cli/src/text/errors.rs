@@ -132,13 +132,15 @@ mod tests {
     #[test]
     fn many_warnings_are_one_line_each() {
         let text = |count: usize| {
-            let warning = |number| Warning::new(WarningKind::Drift, format!("{number} runs get slower")).hint("--runs");
+            let warning = |number| {
+                Warning::new(WarningKind::Drift, format!("{number} runs get slower and slower")).hint("--runs")
+            };
             let mut page = Page::new(24);
             warnings_in(&mut page, &(0..count).map(warning).collect::<Vec<_>>(), Detail::Folded);
             plain(page.text()).replace("\x1b[2m", "")
         };
-        assert_eq!(text(1), "warning: 0 runs get\n         slower\n   hint: --runs\n");
-        let folded = "warning: 0 runs get slo…\nwarning: 1 runs get slo…\nwarning: 2 runs get slo…\n";
+        assert_eq!(text(1), "warning: 0 runs get slower\n         and slower\n   hint: --runs\n");
+        let folded = "warning: 0 runs get slower a…\nwarning: 1 runs get slower a…\nwarning: 2 runs get slower a…\n";
         assert_eq!(text(3), format!("{folded}--verbose says what to\ndo about them\n"));
     }
 }

@@ -23,9 +23,12 @@ const FRAMES: usize = 4;
 /// Processes whose leaks are printed.
 const MOST_LEAKING: usize = 3;
 
-/// `3 processes of the program still run (Ctrl-C ends waiting)`.
+/// `3 processes of the program still run (Ctrl-C does not wait for them)`.
 pub fn waiting(left: u64) -> String {
-    format!("{} of the program still there (Ctrl-C ends waiting)", units::plural(left, "process", "processes"))
+    format!(
+        "{} of the program still there (Ctrl-C does not wait for them)",
+        units::plural(left, "process", "processes")
+    )
 }
 
 /// `recording process 1234 (Ctrl-C lets it go)`

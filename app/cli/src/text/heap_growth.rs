@@ -18,7 +18,7 @@ pub fn page(report: &Report, width: usize) -> Page {
     for process in processes.iter().take(MOST) {
         page.heading(&format!("Process {} ({})", process.pid, harmless(&process.exe)));
         page.line(&format!(
-            "{} asked for; {} grew in several steps",
+            "{} requested; {} grew in several steps",
             units::bytes(process.allocated_bytes),
             units::plural(process.grown_buffers, "buffer", "buffers")
         ));

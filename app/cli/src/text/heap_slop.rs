@@ -25,7 +25,7 @@ pub fn page(report: &Report, rows: usize, width: usize) -> Page {
     if processes.len() > MOST {
         page.gap();
         let rest = units::plural((processes.len() - MOST) as u64, "process", "processes");
-        page.remark(&format!("and {rest} that asked for less (--json)"));
+        page.remark(&format!("and {rest} that requested less (--json)"));
     }
     super::heap::look::warnings(&mut page, &report.warnings);
     page
@@ -34,7 +34,7 @@ pub fn page(report: &Report, rows: usize, width: usize) -> Page {
 fn one(page: &mut Page, process: &ProcessSlop, rows: usize) {
     page.heading(&format!("Process {} ({})", process.pid, harmless(&process.exe)));
     page.line(&format!(
-        "{} asked for {}, at most {} at a time",
+        "{} requested {}, at most {} at a time",
         units::plural(process.blocks, "block", "blocks"),
         units::bytes(process.requested_bytes),
         units::bytes(process.peak_requested_bytes)
@@ -108,7 +108,7 @@ fn classes(process: &ProcessSlop, rows: usize) -> Table {
         ("", Align::Left),
         ("class", Align::Right),
         ("blocks", Align::Right),
-        ("asked for", Align::Right),
+        ("requested", Align::Right),
         ("wasted", Align::Right),
     ]);
     for class in process.classes.iter().take(rows) {

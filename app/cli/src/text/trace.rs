@@ -158,10 +158,10 @@ fn costliest_files(page: &mut Page, report: &Report, top: usize) {
     page.gap();
     page.line(&format!("The files that cost most ({} of {}):", files.len().min(top), units::count(files.len() as u64)));
     let mut table = Table::new([
-        ("waiting", Align::Right),
+        ("disk wait", Align::Right),
         ("in memory", Align::Right),
         ("needed", Align::Right),
-        ("asked for", Align::Right),
+        ("requested", Align::Right),
         ("read directly", Align::Right),
         ("requests", Align::Right),
         ("file", Align::Elastic),
@@ -198,7 +198,7 @@ fn elf_sections(page: &mut Page, report: &Report) {
     let mut files: Vec<&FileReport> = report.files.iter().filter(|file| file.sections.len() > 1).collect();
     files.sort_by_key(|file| std::cmp::Reverse((file.waiting, file.filled)));
     let mut table = Table::new([
-        ("waiting", Align::Right),
+        ("disk wait", Align::Right),
         ("in memory", Align::Right),
         ("needed", Align::Right),
         ("of", Align::Right),
@@ -284,7 +284,7 @@ fn processes(page: &mut Page, report: &Report, top: usize) {
     page.gap();
     page.line(&format!("Its processes ({} of {}):", processes.len().min(top), report.processes.len()));
     let mut table = Table::new([
-        ("waiting", Align::Right),
+        ("disk wait", Align::Right),
         ("in memory", Align::Right),
         ("requests", Align::Right),
         ("pid", Align::Right),

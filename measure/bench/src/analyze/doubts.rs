@@ -134,10 +134,10 @@ fn too_few(input: &Input, cell: &Cell) -> Option<Warning> {
     } else if options.runs > cell.runs {
         match options.budget_s {
             Some(budget) => {
-                format!("{} were asked for; raise --budget above {}", runs(options.runs as usize), typed_time(budget))
+                format!("{} were requested; raise --budget above {}", runs(options.runs as usize), typed_time(budget))
             }
             None => {
-                format!("{} were asked for and the recording ended early: record again", runs(options.runs as usize))
+                format!("{} were requested and the recording ended early: record again", runs(options.runs as usize))
             }
         }
     } else {

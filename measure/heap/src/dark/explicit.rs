@@ -141,7 +141,7 @@ pub fn explicit(reader: &Reader, moment: Moment, sets: &[Rules]) -> Result<Trees
         }
         if !is_known {
             let text = format!(
-                "the allocator of process {} does not tell what it gives: blocks count with what was asked for",
+                "the allocator of process {} does not tell what it gives: blocks count with what was requested",
                 process.pid
             );
             trees.warnings.push(Warning::new(WarningKind::Note, text));

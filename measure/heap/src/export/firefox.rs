@@ -49,7 +49,7 @@ pub fn write(export: &Export, out: &mut dyn Write) -> io::Result<()> {
         for (stack, address, bytes) in freed {
             profile.add_allocation_sample(thread, at(heap.last.0), stack, address, bytes);
         }
-        let counter = profile.add_counter(handle, "malloc", "Memory", "Bytes that the program asked for and holds");
+        let counter = profile.add_counter(handle, "malloc", "Memory", "Bytes that the program requested and holds");
         let mut live = 0.0;
         let mut told = |ns: u64, bytes: u64, operations: u64| {
             let change = bytes as f64 - live;

@@ -106,7 +106,7 @@ impl Points {
         let fault = points.add(tracefs, Role::Fault, "filemap", "mm_filemap_fault")?;
         points.add(tracefs, Role::Around, "filemap", "mm_filemap_map_pages")?;
         if !(read && fault) {
-            let sentence = "what was asked for and what was read ahead: this kernel (before 6.11) has no \
+            let sentence = "what was requested and what was read ahead: this kernel (before 6.11) has no \
                             filemap:mm_filemap_get_pages and mm_filemap_fault";
             points.cannot.push(sentence.into());
         }

@@ -79,9 +79,9 @@ impl Engine for ProbeEngine {
     fn cannot(&self) -> Vec<String> {
         let mut cannot: Vec<String> = [
             "in which order and when files were read: only what is in the cache after the run",
-            "which process or thread read a page, and why: what was asked for and what was read ahead look the same",
+            "which process or thread read a page, and why: what was requested and what was read ahead look the same",
             "what was read of the file system's metadata",
-            "block requests: their number, place and latency, and so seeks and the time spent waiting",
+            "block requests: their number, place and latency, and so seeks and the time that they took",
             "pages that another user's program keeps mapped: they stay in the cache and count as read",
             "pages that another program read during the run: they count as this program's",
             "fsyncs, and how often files were opened",

@@ -150,7 +150,7 @@ pub(super) fn versions(old: &Side, new: &Side, findings: &mut Findings) {
         && !defines_private
         && !after.iter().any(|version| asks(version))
     {
-        findings.add(Kind::Version, None, || "DT_RELR is there, and GLIBC_ABI_DT_RELR is not asked for".to_owned());
+        findings.add(Kind::Version, None, || "DT_RELR is there, and GLIBC_ABI_DT_RELR is not required".to_owned());
     }
 }
 

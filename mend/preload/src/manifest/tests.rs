@@ -136,9 +136,10 @@ fn a_manifest_is_written_whole_and_replaces_only_manifests() {
 #[test]
 fn what_cannot_be_read_is_an_error_of_the_data() {
     let folder = tempfile::tempdir().unwrap();
-    for path in [folder.path().join("missing"), folder.path().to_owned(), "/dev/zero".into()] {
+    let missing = (folder.path().join("missing"), Exit::Usage);
+    for (path, exit) in [missing, (folder.path().to_owned(), Exit::Data), ("/dev/zero".into(), Exit::Data)] {
         let error = Manifest::read(&path).unwrap_err();
-        assert_eq!(error.exit, Exit::Data, "{error}");
+        assert_eq!(error.exit, exit, "{error}");
         assert!(error.hint.unwrap().contains("thaw preload make"));
     }
 }

@@ -73,7 +73,7 @@ fn of_process(process: &Explicit) -> Vec<Report> {
     let mut other =
         |path, units, amount, description| reports.push(report(path, Kind::Other, units, amount, description));
     other("heap-allocated", Units::Bytes, heap.usable_bytes, "What the allocator gave for all live blocks.");
-    other("heap-requested", Units::Bytes, heap.requested_bytes, "What was asked for by all live blocks.");
+    other("heap-requested", Units::Bytes, heap.requested_bytes, "What was requested for all live blocks.");
     other("heap-blocks", Units::Count, heap.blocks, "Live blocks.");
     let mapped = process.unclassified_non_heap.usable_bytes;
     other(
