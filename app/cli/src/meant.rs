@@ -45,9 +45,11 @@ pub fn said(error: Error, typed: &[OsString]) -> Error {
         return error;
     }
     let path = Path::new(&error.object);
-    let better = match path.symlink_metadata().is_ok() {
-        true => other_verb(path, typed),
-        false => program_without_dashes(&error.object, typed),
+    // What is wrong with the use of a file that could be read is no matter of its kind.
+    let better = match (path.symlink_metadata().is_ok(), error.exit) {
+        (true, Exit::Data) => other_verb(path, typed),
+        (true, _) => None,
+        (false, _) => program_without_dashes(&error.object, typed),
     };
     match better {
         Some(hint) => error.hint(hint),

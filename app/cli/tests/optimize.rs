@@ -309,6 +309,8 @@ fn who_may_not_empty_the_caches_is_told_what_works_before_anything_is_copied() {
     let scratch = Scratch::new();
     let Some(program) = program(&scratch) else { return };
     recording(&scratch, "big.thaw", &program, &["thaw", "record", "--", program.to_str().unwrap()]);
+    // Recordings are for their owner alone.
+    std::fs::set_permissions(scratch.path("big.thaw"), PermissionsExt::from_mode(0o644)).unwrap();
     let Some(said) = scratch.thaw_as_nobody(["optimize", "big.thaw", "-o", "fast"]) else { return };
     said.exits(3).complains("cannot reach the cache state 'cold'").hints("--state app");
     assert!(!scratch.names("").iter().any(|name| name.contains("fast.thaw")), "{:?}", scratch.names(""));

@@ -181,7 +181,7 @@ fn a_program_that_leaves_something_each_run_is_found_out_and_cured_by_restore() 
     let scratch = Scratch::new();
     let (planted, warnings) = trend(&scratch, &[], "any");
     assert!(warnings.iter().any(|text| text.contains("hot")), "a drift is warned about: {warnings:?}");
-    scratch.thaw(["report", "thaw.thaw"]).exits(0).says("--restore");
+    scratch.thaw(["report", "thaw.thaw", "--verbose"]).exits(0).says("--restore");
 
     let (left, _) = trend(&scratch, &["--restore", "profile"], "fresh");
     assert!(left.abs() < planted / 4.0, "--restore removes it: {planted} s per run before, {left} after");
@@ -221,7 +221,7 @@ fn a_start_without_read_ahead_tells_what_is_needed() {
     words.push(program.to_str().unwrap());
     words.extend(part);
     let said = scratch.thaw(words).exits(0);
-    said.says("It needs").says("needed");
+    said.says("it needs ").says("needed");
     assert_eq!(read_ahead(), before, "the disk's read-ahead is not as it was");
     let json = scratch.thaw(["report", "thaw.thaw", "--json"]).exits(0).json();
     let report = &json["traces"][0]["report"];

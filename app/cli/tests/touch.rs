@@ -154,7 +154,7 @@ fn without_rights_pages_are_probed_and_functions_are_watched() {
 #[test]
 fn what_cannot_be_watched_says_why() {
     let scratch = Scratch::new();
-    scratch.thaw(["touch", "none.thaw"]).exits(5).complains("none.thaw");
+    scratch.thaw(["touch", "none.thaw"]).exits(2).complains("none.thaw");
     scratch.thaw(["touch"]).exits(2).hints("thaw touch -o FILE -- PROGRAM");
     scratch.write("text", "no recording");
     scratch.thaw(["touch", "--engine", "function", "-o", "text", "--", "true"]).exits(5).hints("another file");

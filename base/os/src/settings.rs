@@ -225,6 +225,16 @@ pub(crate) fn let_go(entry: &Path, path: &Path, value: &str, before: &str) -> Re
     others.iter().try_for_each(|dead| crate::records::remove(&dead.file))
 }
 
+/// The value of a setting apart from single runs that need another one for themselves. `None`: it cannot be read.
+pub fn lasting(path: &Path) -> Option<String> {
+    let held: Vec<Held> = held(path).unwrap_or_default().into_iter().filter(|held| held.alive).collect();
+    if !held.iter().any(|held| held.for_a_run) {
+        return read_value(path);
+    }
+    let kept = held.iter().find(|held| !held.for_a_run).map(|held| &held.value);
+    kept.or(held.first().map(|first| &first.before)).cloned()
+}
+
 fn present(path: &Path) -> Result<String> {
     read_value(path).ok_or_else(|| Error::on(Exit::Machine, "cannot read the setting", path))
 }

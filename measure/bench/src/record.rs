@@ -151,6 +151,8 @@ pub struct Lab {
     /// For one run, before what is held for all of them.
     for_a_run: Vec<Hold>,
     read_ahead: Vec<Hold>,
+    /// Whether the disks' settings mean anything for the runs.
+    watches_disks: bool,
     /// Whose turn it is to use the machine's caches: ours from before a run until the next one is prepared, so that what follows
     /// a run finds them as it left them.
     turn: Option<Turn>,
@@ -236,7 +238,10 @@ impl Lab {
             os::interrupt::check()?;
             snapshots.push(Snapshot::take(&directory, options.snapshot_dir.as_deref())?);
         }
-        let watched = Watched::new(&disks, cpu.as_ref().map_or(&[], SteadyGuard::governors));
+        // Others may change the disks of hot starts: these read nothing.
+        let watches_disks = options.keep_read_ahead || options.read_ahead_kib.is_some();
+        let watched_disks = if watches_disks { disks.as_slice() } else { &[] };
+        let watched = Watched::new(watched_disks, cpu.as_ref().map_or(&[], SteadyGuard::governors));
         let lab = Self {
             programs: programs.into_iter().map(|program| Variant { program, needs: None }).collect(),
             snapshots,
@@ -250,6 +255,7 @@ impl Lab {
             cpu,
             for_a_run: Vec::new(),
             read_ahead,
+            watches_disks,
             turn: None,
             in_attempt: false,
             wait: options.wait,
@@ -296,7 +302,8 @@ impl Lab {
         while let Some(hold) = self.for_a_run.pop() {
             hold.undo()?;
         }
-        self.watched = Watched::new(&self.disks, self.cpu.as_ref().map_or(&[], SteadyGuard::governors));
+        let disks = if self.watches_disks { self.disks.as_slice() } else { &[] };
+        self.watched = Watched::new(disks, self.cpu.as_ref().map_or(&[], SteadyGuard::governors));
         self.end_turn();
         Ok(())
     }

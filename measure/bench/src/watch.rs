@@ -29,11 +29,11 @@ pub(crate) struct Moment {
 pub(crate) struct Watched(Vec<Setting>);
 
 impl Watched {
-    /// Of disks: read-ahead and scheduler, as they are now. Of CPUs: the governors that are held.
+    /// Of disks: read-ahead and scheduler, as they are between others' runs. Of CPUs: the governors that are held.
     pub fn new(disks: &[Disk], governors: &[Hold]) -> Self {
         let mut settings = Vec::new();
         let mut add = |name: String, path: PathBuf| {
-            let value = value_of(&path);
+            let value = os::settings::lasting(&path);
             settings.extend(value.map(|value| Setting { name, path, value }));
         };
         for disk in disks {

@@ -188,6 +188,7 @@ fn turns_are_taken_together_or_one_by_one() {
     let (_home, path) = setting("128");
     let held = Hold::take(&path, Some("64"), REFUSE).unwrap();
     let for_a_run = Hold::for_a_run(&path, "0", &alone).unwrap();
+    assert_ne!(os::settings::lasting(&path).as_deref(), Some("0"), "what is watched is not one run's own value");
     assert_eq!(value_of(&path), "0");
     drop(for_a_run);
     assert_eq!(value_of(&path), "64", "what is held for the recording");
