@@ -222,7 +222,7 @@ fn tables_are_exported_in_three_forms_with_ratios_to_a_reference() {
     assert!(row(&org, "| a\\vert{}b | cold | 10 |").contains("2.00") && org.contains("\n|--+--+"), "{org}");
     let [markdown, ..] = export(&["--reference", "a|b"]);
     assert!(row(&markdown, "| half ").contains("| 0.50 [0."), "{markdown}");
-    let said = scratch.thaw(["report", "two.thaw", "--export-markdown", "t.md", "--reference", "other"]).exits(2);
+    let said = scratch.thaw(["report", "two.thaw", "--export-markdown", "o.md", "--reference", "other"]).exits(2);
     said.complains("there is no variant 'other'").hints("a|b, half");
 }
 

@@ -197,7 +197,7 @@ const WATCH_ABOUT: &str = "\
 How much memory does a program have over time?
 
 Writes down RSS, PSS and USS of all its processes, once per interval, until it ends or Ctrl-C. Checkpoints are set by `thaw memory mark`, or by \
-pressing Enter (a name may be typed before it); programs with thaw_memreport are asked for their trees there. Every line of the file is complete at once.";
+pressing Enter (a name may be typed before it); programs with thaw_memreport report their trees there. Every line of the file is complete at once.";
 
 const MARK_ABOUT: &str = "\
 Where in a watch is the moment that I want to compare?

@@ -118,7 +118,7 @@ fn show(args: &ShowArgs, quiet: bool) -> Result<Exit> {
             Content::Report(ask::ask(pid, first, if args.blocks { Detail::Blocks } else { Detail::Figures })?)
         }
         (None, None, Some(recording)) => Content::Report(by_rules::report(recording, args, quiet)?),
-        (None, None, None) => return Err(Error::bug("neither a file nor a process was asked for")),
+        (None, None, None) => return Err(Error::bug("neither a file nor a process was given")),
     };
     match content {
         Content::Report(report) => {
