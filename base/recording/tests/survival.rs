@@ -65,7 +65,11 @@ fn wait_for_mine() -> (i32, i32) {
 /// runs it had reported; `None` if it ended before.
 #[expect(clippy::zombie_processes, reason = "wait_for_mine reaps it")]
 fn kill_at_stop(path: &Path, stop: usize) -> Option<usize> {
-    let mut child = myself("victim").env(VICTIM, path).stderr(Stdio::piped()).spawn().unwrap();
+    // The entry that a kill leaves is not for the machine's own journal.
+    let state = tempfile::tempdir().unwrap();
+    let mut command = myself("victim");
+    command.env(VICTIM, path).env("THAW_STATE_DIR", state.path());
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let pid = i32::try_from(child.id()).unwrap();
     let mut stops = 0;
     let ended = loop {
