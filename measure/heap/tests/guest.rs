@@ -129,8 +129,18 @@ impl Recorded {
 
     /// Sizes of leaked blocks and how many, of all processes, in a range.
     fn leaks(&self, range: std::ops::Range<u64>) -> BTreeMap<u64, u64> {
+        self.leaks_of("", range)
+    }
+
+    /// Those whose stacks lead through an object of this name. A library's own blocks may be many at one place, and of a mean size
+    /// that a program's block has too.
+    fn leaks_of(&self, object: &str, range: std::ops::Range<u64>) -> BTreeMap<u64, u64> {
         let mut sizes = BTreeMap::new();
-        for leak in self.report.processes.iter().flat_map(|process| &process.leaks) {
+        let is_of = |leak: &&heap::report::Leak| {
+            let mut modules = leak.stack.iter().filter_map(|frame| frame.module.as_deref());
+            object.is_empty() || modules.any(|module| module.ends_with(object))
+        };
+        for leak in self.report.processes.iter().flat_map(|process| &process.leaks).filter(is_of) {
             let size = leak.bytes.0 / leak.blocks;
             if range.contains(&size) {
                 *sizes.entry(size).or_default() += leak.blocks;
