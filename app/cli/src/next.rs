@@ -25,7 +25,7 @@ pub fn after(document: &ReportDocument) -> Vec<Next> {
     let file = &document.recording.file;
     let of_cells = steps(&document.statistics.cells, file);
     let page = next(format!("thaw view {}", shown(file)), "shows the same as a page, with every run and file");
-    of_cells.into_iter().chain([page]).take(2).collect()
+    of_cells.into_iter().chain([page]).collect()
 }
 
 fn steps(cells: &[Cell], file: &str) -> Option<Next> {
