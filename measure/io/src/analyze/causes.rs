@@ -99,6 +99,8 @@ pub(super) fn of_fills(raw: &RawTrace, files: &Files, served: &ServedBlocks) -> 
             _ if *from_disk || !raw.sees.blocks => Cause::Unknown,
             // Its place on disk is known and was not read: the program wrote it, and it reached the disk later.
             _ if file.lies_on_disk(fill.span.first * PAGE) => Cause::Write,
+            // Nor was a disk read for it, and the read asked for the second coming: a deleted file has no known place.
+            (_, Some(read)) if read.span.overlaps(fill.span) && file.is_local() => Cause::Write,
             (None, None) if file.is_local() => Cause::Write,
             (None, None) => Cause::Unknown,
             _ => Cause::ReadAhead,

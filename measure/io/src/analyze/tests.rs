@@ -111,6 +111,22 @@ fn what_was_written_evicted_and_read_came_in_twice() {
 }
 
 #[test]
+fn what_was_written_and_read_again_of_a_file_without_a_place_was_written() {
+    let mut scene = Scene::usual();
+    scene.play(
+        "
+        prog    x |####     |
+        kworker x |WWWW     |
+        prog    x |####     |
+        prog    x |RRRR     |
+        prog    x |rrrr     |
+        ",
+    );
+    let causes = |cause| scene.rows().fills.iter().filter(|fill| fill.cause == cause).count();
+    assert_eq!((causes(Cause::Write), causes(Cause::Read)), (4, 4));
+}
+
+#[test]
 fn a_page_written_between_two_reads_of_its_file_is_no_read_ahead() {
     let mut scene = Scene::usual();
     scene.play(
