@@ -387,7 +387,7 @@ impl Lane {
     /// Writes an event alone, stamped with the present.
     #[inline(always)]
     pub fn event(&mut self, event: Event) {
-        self.write(event, None, sys::ticks());
+        self.write(event, None, sys::ticks_after());
     }
 
     #[inline(always)]

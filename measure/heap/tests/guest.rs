@@ -202,6 +202,15 @@ fn racing_reallocs_give_no_inconsistency() {
 }
 
 #[test]
+fn a_block_that_another_thread_frees_at_once_is_freed_after_it_was_made() {
+    let Some(bench) = Bench::new() else { return };
+    let program = bench.compile("handed", &[]);
+    let recorded = bench.record(&words(&program, ["300000"]));
+    recorded.is_consistent();
+    assert!(recorded.only().allocations >= 300_000);
+}
+
+#[test]
 fn every_process_of_a_tree_has_its_stream() {
     let Some(bench) = Bench::new() else { return };
     let program = bench.compile("tree", &[]);
