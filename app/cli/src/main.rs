@@ -4,6 +4,7 @@
 //! a value, `text` and `export` put it into words. Nothing is measured and nothing is computed in here.
 
 mod args;
+mod around;
 mod document;
 mod export;
 mod facts;

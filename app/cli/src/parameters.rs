@@ -2,11 +2,20 @@
 
 use crate::args::values::Parameter;
 use crate::shell::replaced;
+use bench::around::Around;
 use model::{Error, Exit, Result};
 use std::ffi::OsString;
 
-/// A program as it was named: its name in the report and its words.
-pub type Named = (String, Vec<OsString>);
+/// A program as it was named.
+#[derive(Clone, Debug)]
+pub struct Named {
+    /// Its name in the report.
+    pub name: String,
+    /// Its words.
+    pub argv: Vec<OsString>,
+    /// The commands around its starts.
+    pub around: Around,
+}
 
 /// Names that stand for something else in a program's words.
 const TAKEN: [&str; 4] = ["profile", "tmp", "home", "beacon"];
@@ -33,7 +42,7 @@ fn check(parameter: &Parameter, earlier: &[Parameter], programs: &[Named]) -> Re
     if earlier.iter().any(|other| other.name == parameter.name) {
         return Err(usage("this parameter is given twice:").hint("name all values at once: NAME=a,b,c"));
     }
-    match programs.iter().any(|(_, argv)| has(argv, parameter)) {
+    match programs.iter().any(|program| has(program, parameter)) {
         true => Ok(()),
         false => Err(usage("no program has a place for the parameter")
             .hint(format!("write {{{}}} where the value goes: -- ./app --jobs {{{0}}}", parameter.name))),
@@ -44,17 +53,27 @@ fn placeholder(parameter: &Parameter) -> String {
     format!("{{{}}}", parameter.name)
 }
 
-fn has(argv: &[OsString], parameter: &Parameter) -> bool {
-    argv.iter().any(|word| replaced(word, &placeholder(parameter), "".as_ref()) != *word)
+fn has(program: &Named, parameter: &Parameter) -> bool {
+    let filled = with(program, parameter, "");
+    filled.argv != program.argv || filled.around != program.around
 }
 
-fn variants((name, argv): Named, parameter: &Parameter) -> Vec<Named> {
-    if !has(&argv, parameter) {
-        return vec![(name, argv)];
+/// The program with a value in the parameter's places.
+fn with(program: &Named, parameter: &Parameter, value: &str) -> Named {
+    let mut filled = program.clone();
+    for word in filled.argv.iter_mut().chain(filled.around.lines()) {
+        *word = replaced(word, &placeholder(parameter), value.as_ref());
+    }
+    filled
+}
+
+fn variants(program: Named, parameter: &Parameter) -> Vec<Named> {
+    if !has(&program, parameter) {
+        return vec![program];
     }
     let of = |value: &String| {
-        let words = argv.iter().map(|word| replaced(word, &placeholder(parameter), value.as_ref()));
-        (format!("{name} {}={value}", parameter.name), words.collect())
+        let name = format!("{} {}={value}", program.name, parameter.name);
+        Named { name, ..with(&program, parameter, value) }
     };
     parameter.values.iter().map(of).collect()
 }
@@ -67,8 +86,9 @@ mod tests {
     fn expand(line: &str, parameters: &[&str]) -> Result<Vec<String>> {
         let argv = line.split(' ').map(OsString::from).collect();
         let parameters: Vec<Parameter> = parameters.iter().map(|text| parameter(text).unwrap()).collect();
-        let programs = vec![("app".to_owned(), argv), ("plain".to_owned(), vec!["plain".into()])];
-        let shown = |(name, argv): Named| format!("{name}: {}", argv.join(" ".as_ref()).to_string_lossy());
+        let named = |name: &str, argv| Named { name: name.to_owned(), argv, around: Around::default() };
+        let programs = vec![named("app", argv), named("plain", vec!["plain".into()])];
+        let shown = |program: Named| format!("{}: {}", program.name, program.argv.join(" ".as_ref()).to_string_lossy());
         Ok(expanded(programs, &parameters)?.into_iter().map(shown).collect())
     }
 

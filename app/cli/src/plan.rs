@@ -5,7 +5,8 @@
 
 use crate::args::record::{Cpu, Engine, ExportArgs, Needed, RecordArgs};
 use crate::args::values::{DiskChoice, DiskLimit};
-use crate::parameters;
+use crate::around;
+use crate::parameters::{self, Named};
 use crate::preset::{self, Preset};
 use crate::rundir;
 use crate::text::files::parse_base_list;
@@ -128,6 +129,20 @@ pub struct Asked {
     pub engine: String,
     /// `--trace-runs`
     pub trace_runs: u32,
+    /// `--warmup`, above 1.
+    pub warmup: Option<u32>,
+    /// `--max-runs`
+    pub max_runs: Option<u32>,
+    /// `--shell`
+    pub shell: Option<String>,
+    /// `--setup`
+    pub setup: Vec<String>,
+    /// `--prepare`
+    pub prepare: Vec<String>,
+    /// `--conclude`
+    pub conclude: Vec<String>,
+    /// `--cleanup`
+    pub cleanup: Vec<String>,
     /// `--pty`
     pub pty: bool,
     /// Name of the user as whom the programs ran.
@@ -135,8 +150,8 @@ pub struct Asked {
 }
 
 /// Fields of [`Asked`] that change how much is known, not what is measured.
-const ABOUT_EFFORT: [&str; 8] =
-    ["runs", "precision", "budget_s", "timeout_s", "grace_s", "engine", "trace_runs", "needed"];
+const ABOUT_EFFORT: [&str; 10] =
+    ["warmup", "max_runs", "runs", "precision", "budget_s", "timeout_s", "grace_s", "engine", "trace_runs", "needed"];
 
 impl Asked {
     /// What changes the meaning of a figure, by name. All fields but those about effort, so that one that is added
@@ -229,8 +244,8 @@ pub fn record(args: RecordArgs) -> Result<RecordPlan> {
         own.extend(handed.own.into_iter().map(|path| (path.into_os_string(), OwnerRule::Option)));
         template = programs.first().cloned().ok_or_else(|| Error::on(Exit::Data, "there is no program in", file))?;
     } else {
-        for (name, argv) in commands(&args, &chosen)? {
-            programs.push(Program { name, argv, ..template.clone() });
+        for Named { name, argv, around } in commands(&args, &chosen)? {
+            programs.push(Program { name, argv, around, ..template.clone() });
         }
     }
     let words = programs
@@ -310,22 +325,22 @@ fn without_sandbox(chosen: &Chosen, user: Option<&Account>) -> Option<Warning> {
 }
 
 /// Names and words of all variants; names differ.
-fn commands(args: &RecordArgs, chosen: &Chosen) -> Result<Vec<(String, Vec<OsString>)>> {
+fn commands(args: &RecordArgs, chosen: &Chosen) -> Result<Vec<Named>> {
     let mut commands: Vec<(String, Vec<OsString>)> = chosen.first.iter().cloned().collect();
     if let (Some(first), Some(name)) = (commands.first_mut(), &args.name) {
         first.0.clone_from(name);
     }
     commands.extend(args.variant.iter().map(|variant| (variant.name.clone(), variant.argv.clone())));
-    let mut commands = parameters::expanded(commands, &args.parameter)?;
+    let mut commands = parameters::expanded(around::with(commands, &args.around)?, &args.parameter)?;
     let Some(first) = commands.first().cloned() else {
         return Err(Error::new(Exit::Usage, "no program is named", "")
             .hint("thaw record -- PROGRAM ARGS, or thaw record --app NAME (see `thaw presets`)"));
     };
     if args.aa {
-        commands.push((format!("{} again", first.0), first.1));
+        commands.push(Named { name: format!("{} again", first.name), ..first });
     }
-    for (index, (name, _)) in commands.iter().enumerate() {
-        if commands[..index].iter().any(|(earlier, _)| earlier == name) {
+    for (index, Named { name, .. }) in commands.iter().enumerate() {
+        if commands[..index].iter().any(|earlier| earlier.name == *name) {
             return Err(Error::new(Exit::Usage, "two variants have the same name", name).hint(
                 "the program after -- has the name of its file, or that of --name; give the variant another one",
             ));
@@ -373,6 +388,8 @@ fn schedule(args: &RecordArgs, variants: usize, seed: u64) -> Schedule {
         precision: args.precision,
         budget: budget(args),
         trace_runs: args.trace_runs,
+        most_blocks: args.max_runs.unwrap_or(Schedule::default().most_blocks),
+        warm_ups: args.warmup,
         max_attempts: ATTEMPTS,
         patience: PATIENCE,
         seed,
@@ -495,6 +512,13 @@ fn asked(args: &RecordArgs, preset: Option<&Preset>, template: &Program, user: O
         base: args.base.as_deref().map(shown),
         engine: format!("{:?}", args.engine).to_lowercase(),
         trace_runs: args.trace_runs,
+        warmup: Some(args.warmup).filter(|times| *times > 1),
+        max_runs: args.max_runs,
+        shell: args.around.shell.as_deref().map(shown),
+        setup: around::shown(&args.around.setup),
+        prepare: around::shown(&args.around.prepare),
+        conclude: around::shown(&args.around.conclude),
+        cleanup: around::shown(&args.around.cleanup),
         pty: args.pty,
         user: Some(user.map_or_else(os::user::own_name, |user| user.name.clone())),
     }

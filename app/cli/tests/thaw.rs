@@ -5,6 +5,7 @@
 mod answers;
 mod architecture;
 mod archive;
+mod around;
 mod bad_input;
 mod disk;
 mod elf;

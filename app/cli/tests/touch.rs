@@ -1,5 +1,6 @@
 //! touch: what each engine sees of programs whose touches are known, and what is said when one cannot look.
 
+use crate::machine::{interrupt, until};
 use crate::scratch::{Said, Scratch, alone, root};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -52,6 +53,29 @@ fn file<'a>(json: &'a Value, path: &Path) -> &'a Value {
         .iter()
         .find(|file| file["path"] == path.to_str().unwrap())
         .unwrap_or_else(|| panic!("no {path:?} in {json:#}"))
+}
+
+#[test]
+fn ctrl_c_at_the_second_engine_keeps_what_the_first_one_saw_and_says_so() {
+    if !testing::root_or_skip() {
+        return;
+    }
+    let _machine = alone();
+    let scratch = Scratch::new();
+    // The function engine is a tracer; what comes after it is the other engine.
+    let body = "if ! grep -q 'TracerPid:.*\\b0$' /proc/$$/status; then : > traced; \
+                elif [ -e traced ]; then : > long; sleep 600; fi; :";
+    let program = scratch.script("program", body);
+    let mut command = scratch.command();
+    command.args(["touch", "--engine", "auto", "-o", "t.thaw", "--quiet", "--"]).arg(program);
+    command.stdout(std::fs::File::create(scratch.path("answer")).unwrap());
+    let mut thaw = until(&scratch, command, "long");
+    interrupt(&thaw.0);
+    assert_eq!(thaw.0.wait().unwrap().code(), Some(130));
+    let answer = std::fs::read_to_string(scratch.path("answer")).unwrap();
+    assert!(answer.contains("functions"), "{answer}");
+    scratch.thaw(["touch", "t.thaw"]).exits(0);
+    scratch.nothing_left();
 }
 
 #[test]

@@ -320,10 +320,20 @@ impl<'a, 't> Session<'a, 't> {
     /// The very first start: tells at once whether the program works.
     fn first_start(&mut self, variant: u32) -> Result<()> {
         let place = Place { variant, state: CacheState::Hot, kind: RunKind::Warmup, block: 0, attempt: 1 };
-        match self.start(place, None)? {
+        match self.warm_up(place)? {
             Ok(()) => Ok(()),
             Err(rejection) => Err(self.give_up(variant, place.state, rejection)),
         }
+    }
+
+    /// Starts that do not count, for what they leave in memory.
+    fn warm_up(&mut self, place: Place) -> Result<std::result::Result<(), Rejection>> {
+        for _ in 0..self.plan.warm_ups.max(1) {
+            if let Err(rejection) = self.start(place, None)? {
+                return Ok(Err(rejection));
+            }
+        }
+        Ok(Ok(()))
     }
 
     /// One traced start in the coldest state, which tells what a start needs.
@@ -417,7 +427,7 @@ impl<'a, 't> Session<'a, 't> {
         let mut prepared = self.prepare(place)?;
         if matches!(prepared.verdict, Verdict::NeedsWarmUp(_)) {
             let warm_up = Place { kind: RunKind::Warmup, ..place };
-            if let Err(rejection) = self.start(warm_up, None)? {
+            if let Err(rejection) = self.warm_up(warm_up)? {
                 return Ok(Err(rejection));
             }
             prepared = self.prepare(place)?;

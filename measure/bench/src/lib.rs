@@ -7,6 +7,7 @@
 //! Not for tracing: a traced run gets its tracer from the app ([`conduct::Tracer`]).
 
 pub mod analyze;
+pub mod around;
 pub mod compare;
 pub mod conduct;
 mod drain;

@@ -1,6 +1,7 @@
 //! The laboratory: holds the machine (control group, read-ahead, CPU controls, throttle, snapshots) while programs are
 //! started in it, and gives everything back. Measures; interprets nothing.
 
+use crate::around::{self, Around};
 use crate::conduct::{Host, Outcome, Prepared, Tick, Tracer, Verdict};
 use crate::drain::Drain;
 use crate::ground::Ground;
@@ -76,6 +77,9 @@ pub struct Program {
     pub success: Success,
     /// Files that lie over others for the program alone: what is seen, and where. Needs root.
     pub covers: Pairs,
+    /// What is run before and after its starts.
+    #[serde(default)]
+    pub around: Around,
 }
 
 impl Program {
@@ -95,6 +99,7 @@ impl Program {
             output: Output::Pipe,
             success: Success::Codes(vec![0]),
             covers: Pairs::new(),
+            around: Around::default(),
         }
     }
 }
@@ -182,6 +187,16 @@ enum Wanted {
 struct Variant {
     program: Program,
     needs: Option<Vec<Need>>,
+    /// Its setup was run, and its cleanup not yet.
+    is_set_up: bool,
+    /// What is run before a start was run, and what is run after it not yet.
+    is_prepared: bool,
+}
+
+impl Variant {
+    fn new(program: Program) -> Self {
+        Self { program, needs: None, is_set_up: false, is_prepared: false }
+    }
 }
 
 impl Lab {
@@ -242,8 +257,8 @@ impl Lab {
         let watches_disks = options.keep_read_ahead || options.read_ahead_kib.is_some();
         let watched_disks = if watches_disks { disks.as_slice() } else { &[] };
         let watched = Watched::new(watched_disks, cpu.as_ref().map_or(&[], SteadyGuard::governors));
-        let lab = Self {
-            programs: programs.into_iter().map(|program| Variant { program, needs: None }).collect(),
+        let mut lab = Self {
+            programs: programs.into_iter().map(Variant::new).collect(),
             snapshots,
             disks,
             throttle: options.throttle,
@@ -265,6 +280,7 @@ impl Lab {
             began: Instant::now(),
             warmed: None,
         };
+        lab.set_up()?;
         Ok((lab, warnings))
     }
 
@@ -367,7 +383,7 @@ impl Lab {
 
     /// Puts everything back and says what did not work; dropping the lab does the same in silence.
     pub fn close(mut self) -> Vec<Warning> {
-        let mut warnings = Vec::new();
+        let mut warnings = self.tidy();
         for snapshot in self.snapshots.drain(..) {
             let live = model::shown(snapshot.live());
             if let Err(error) = snapshot.close() {
@@ -376,6 +392,70 @@ impl Lab {
             }
         }
         warnings
+    }
+
+    /// Runs what is to be run before the first start of each program.
+    fn set_up(&mut self) -> Result<()> {
+        let mut tick = |_| {};
+        let mut beat = Beat::new(&mut tick);
+        for (index, variant) in (0..).zip(&mut self.programs) {
+            // A setup that failed half way leaves something to clean up, too.
+            variant.is_set_up = true;
+            let ran = around::run(&variant.program, index, around::Moment::Setup, self.cgroup.as_ref(), &mut beat)?;
+            if ran {
+                rustix::fs::sync();
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs what is to be run before a start, after what follows one that was not made.
+    fn before_start(&mut self, index: u32, beat: &mut Beat<'_>) -> Result<()> {
+        self.after_start(index, beat)?;
+        let (cgroup, variant) = (self.cgroup.clone(), self.variant_mut(index)?);
+        if around::run(&variant.program, index, around::Moment::Prepare, cgroup.as_ref(), beat)? {
+            // Dirty pages cannot be evicted, and writing them must not fall into the run.
+            rustix::fs::sync();
+        }
+        variant.is_prepared = true;
+        Ok(())
+    }
+
+    /// Runs what is to be run after a start, if one was prepared for.
+    fn after_start(&mut self, index: u32, beat: &mut Beat<'_>) -> Result<()> {
+        let (cgroup, variant) = (self.cgroup.clone(), self.variant_mut(index)?);
+        if std::mem::take(&mut variant.is_prepared) {
+            around::run(&variant.program, index, around::Moment::Conclude, cgroup.as_ref(), beat)?;
+        }
+        Ok(())
+    }
+
+    /// Runs what is left to be run at the end, whatever happened. Says what did not work.
+    fn tidy(&mut self) -> Vec<Warning> {
+        let mut tick = |_| {};
+        let mut beat = Beat::to_the_end(&mut tick);
+        let mut warnings = Vec::new();
+        let mut keep = |result: Result<()>| {
+            if let Err(error) = result {
+                warnings.push(Warning::new(WarningKind::Leftover, error.to_string()));
+            }
+        };
+        // If it cannot be taken off, tidying is slow.
+        let _ = self.set_throttle(false);
+        for index in 0..self.programs.len() as u32 {
+            keep(self.after_start(index, &mut beat));
+            let cgroup = self.cgroup.clone();
+            let Some(variant) = self.programs.get_mut(index as usize).filter(|variant| variant.is_set_up) else {
+                continue;
+            };
+            variant.is_set_up = false;
+            keep(around::run(&variant.program, index, around::Moment::Cleanup, cgroup.as_ref(), &mut beat).map(|_| ()));
+        }
+        warnings
+    }
+
+    fn variant_mut(&mut self, variant: u32) -> Result<&mut Variant> {
+        self.programs.get_mut(variant as usize).ok_or_else(|| Error::bug(format!("there is no variant {variant}")))
     }
 
     fn variant(&self, variant: u32) -> Result<&Variant> {
@@ -417,6 +497,12 @@ impl Lab {
     }
 }
 
+impl Drop for Lab {
+    fn drop(&mut self) {
+        self.tidy();
+    }
+}
+
 impl Host for Lab {
     fn name(&self, variant: u32) -> String {
         self.variant(variant).map(|variant| variant.program.name.clone()).unwrap_or_default()
@@ -431,14 +517,17 @@ impl Host for Lab {
             return Ok(Prepared::not_in_state(why));
         }
         let keep = state == CacheState::Hot && self.warmed == Some(variant);
+        self.after_start(variant, &mut beat)?;
         self.put_back(if keep { Wanted::Warm } else { Wanted::AsAtFirst }, &mut beat)?;
+        self.set_throttle(false)?;
+        self.before_start(variant, &mut beat)?;
         // A ground that was put back is cold.
         let warmed = self.warmed == Some(variant);
         if state != CacheState::Hot {
             self.warmed = None;
         }
         let _many = ManyFiles::allow();
-        let Variant { program, needs } = self.variant(variant)?;
+        let Variant { program, needs, .. } = self.variant(variant)?;
         let scene = Scene {
             cgroup: self.cgroup.as_deref(),
             needs: needs.as_deref(),
@@ -471,7 +560,10 @@ impl Host for Lab {
             self.take_turn(Share::Beside)?;
         }
         if kind == RunKind::Warmup {
+            self.after_start(variant, &mut beat)?;
             self.put_back(Wanted::AsAtFirst, &mut beat)?;
+            self.set_throttle(false)?;
+            self.before_start(variant, &mut beat)?;
         }
         // A start without read-ahead asks for what it needs, not for how long that takes.
         let measured = matches!(kind, RunKind::Timed | RunKind::Trace);
@@ -497,6 +589,7 @@ impl Host for Lab {
         self.in_attempt &= kind == RunKind::Warmup;
         self.prepared = None;
         self.warmed = outcome.row.accepted.then_some(variant);
+        self.after_start(variant, &mut beat)?;
         Ok(outcome)
     }
 

@@ -29,6 +29,9 @@ pub struct Plan {
     /// Traced runs per variant, each an extra cell of one of the first blocks. A run that learns the needs (see
     /// [`crate::conduct::conduct`]) is one of them if it is in the same state.
     pub trace_runs: u32,
+    /// How often a program is started before its first run that counts, and before a hot one whose files were thrown out;
+    /// at least once.
+    pub warm_ups: u32,
     /// How often a run that does not count is tried in its block.
     pub max_attempts: u32,
     /// How long to wait, after a run that was not in its state, for others to let go of what they hold; three times as long
@@ -53,6 +56,7 @@ impl Default for Plan {
             precision: None,
             budget: None,
             trace_runs: 1,
+            warm_ups: 1,
             max_attempts: 3,
             patience: Duration::ZERO,
             seed: 1,

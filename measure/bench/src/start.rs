@@ -187,7 +187,7 @@ impl<'a> Watch<'a> {
             if Instant::now() >= until {
                 return Ok(Stop::Timeout);
             }
-            let woken = self.sleep(running, until)?;
+            let woken = self.sleep(running, until, beat.listens())?;
             self.look(running, Some(&woken))?;
             beat.beat()?;
         }
@@ -197,8 +197,8 @@ impl<'a> Watch<'a> {
         self.fired.iter().any(|fired| fired.name == name)
     }
 
-    /// Sleeps until something happens; says which probes were woken.
-    fn sleep(&self, running: &Running, until: Instant) -> Result<Vec<bool>> {
+    /// Sleeps until something happens, Ctrl-C too if that is heard; says which probes were woken.
+    fn sleep(&self, running: &Running, until: Instant, listens: bool) -> Result<Vec<bool>> {
         let mut fds = Vec::new();
         let mut owners = Vec::new();
         for (index, awaited) in self.probes.iter().enumerate() {
@@ -208,7 +208,7 @@ impl<'a> Watch<'a> {
             }
         }
         fds.extend(self.output.wakers().map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags)));
-        fds.extend(os::interrupt::fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        fds.extend(os::interrupt::fd().filter(|_| listens).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         if self.ended.is_none() {
             fds.push(PollFd::from_borrowed_fd(running.pidfd(), PollFlags::IN));
         }

@@ -119,6 +119,7 @@ pub(crate) struct Beat<'a> {
     since: Instant,
     last: Instant,
     tick: Tick<'a>,
+    listens: bool,
 }
 
 /// How often [`Beat`] passes a tick on.
@@ -126,7 +127,17 @@ const TICK: Duration = Duration::from_millis(500);
 
 impl<'a> Beat<'a> {
     pub fn new(tick: Tick<'a>) -> Self {
-        Self { since: Instant::now(), last: Instant::now(), tick }
+        Self { since: Instant::now(), last: Instant::now(), tick, listens: true }
+    }
+
+    /// Of what must be done though Ctrl-C was typed.
+    pub fn to_the_end(tick: Tick<'a>) -> Self {
+        Self { listens: false, ..Self::new(tick) }
+    }
+
+    /// Whether Ctrl-C is heard.
+    pub fn listens(&self) -> bool {
+        self.listens
     }
 
     pub fn beat(&mut self) -> Result<()> {
@@ -134,7 +145,7 @@ impl<'a> Beat<'a> {
             self.last = Instant::now();
             (self.tick)(self.since.elapsed());
         }
-        os::interrupt::check()
+        if self.listens { os::interrupt::check() } else { Ok(()) }
     }
 }
 

@@ -265,10 +265,20 @@ fn hot_asks_for_a_warm_up_and_is_hot_after_it() {
     let Verdict::NeedsWarmUp(why) = prepare(&mut lab, CacheState::Hot).verdict else { panic!() };
     assert!(why.contains("own 2.1 MB"), "{why}");
     lab.start(0, CacheState::Hot, RunKind::Warmup, None, &mut |_| {}).unwrap();
-    let prepared = prepare(&mut lab, CacheState::Hot);
-    assert_eq!(prepared.verdict, Verdict::InState);
-    assert_eq!((prepared.own_share, prepared.system_share), (Some(1.0), Some(1.0)));
-    assert_eq!(start(&mut lab).row.read_bytes, Some(Bytes(0)));
+    // Somebody else may drop the caches meanwhile: such a run does not count, and is repeated.
+    for _ in 0..20 {
+        let prepared = prepare(&mut lab, CacheState::Hot);
+        if prepared.verdict == Verdict::InState {
+            assert_eq!((prepared.own_share, prepared.system_share), (Some(1.0), Some(1.0)));
+            let outcome = start(&mut lab);
+            if outcome.disturbed.is_none() {
+                assert_eq!(outcome.row.read_bytes, Some(Bytes(0)));
+                return;
+            }
+        }
+        lab.start(0, CacheState::Hot, RunKind::Warmup, None, &mut |_| {}).unwrap();
+    }
+    panic!("no hot run was left alone");
 }
 
 #[test]

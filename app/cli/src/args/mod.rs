@@ -4,6 +4,7 @@
 //! pages and the shell completions are made from the same definitions.
 
 pub mod archive;
+pub mod around;
 pub mod compare;
 mod completed;
 pub mod counts;

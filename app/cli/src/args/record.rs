@@ -1,5 +1,6 @@
 //! `thaw record`: what was typed.
 
+use super::around::AroundArgs;
 use super::completed::completed;
 use super::user::UserArgs;
 use super::values::{self, DiskChoice, EnvChange, NamedCommand, Parameter};
@@ -76,13 +77,21 @@ pub struct RecordArgs {
     #[arg(long, alias = "states", value_name = "STATES", default_value = "cold,hot", value_parser = states_parser())]
     #[arg(hide_possible_values = true, help_heading = "What to record")]
     pub state: States,
-    /// Runs of each state and variant, in random blocks
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    /// Runs of each state and variant, in random blocks; with --precision at least these
+    #[arg(long, short, alias = "min-runs", value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     #[arg(help_heading = "What to record")]
     pub runs: u32,
     /// Go on until the 95 % interval of each median is this narrow (half width), or the budget ends
     #[arg(long, value_name = "SHARE", value_parser = values::positive_share, help_heading = "What to record")]
     pub precision: Option<f64>,
+    /// With --precision: at most this many runs of each state and variant [default: 1000]
+    #[arg(long, value_name = "N", requires = "precision", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(help_heading = "What to record")]
+    pub max_runs: Option<u32>,
+    /// How often the program is started before its first run that counts, and before a hot run that finds its files thrown out
+    #[arg(long, short, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(help_heading = "What to record")]
+    pub warmup: u32,
     /// Start no new run after this time [default with --precision: 10m]
     #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = "What to record")]
     pub budget: Option<Duration>,
@@ -141,6 +150,8 @@ pub struct RecordArgs {
     pub pty: bool,
     #[command(flatten)]
     pub run_as: UserArgs,
+    #[command(flatten)]
+    pub around: AroundArgs,
 
     /// Read-ahead of the disk while recording, such as 128K; put back afterwards [default of a simulated disk: 128K]
     #[arg(long, value_name = "SIZE", value_parser = values::size, help_heading = "The machine")]

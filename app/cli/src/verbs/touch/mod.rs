@@ -30,6 +30,7 @@ use watch::{FillTracer, Place, watch};
 /// A file that is no recording or says nothing about this; a program that fails; an engine that does not work here.
 pub fn run(args: TouchArgs, quiet: bool) -> Result<Exit> {
     let (file, json, top) = (args.file.clone(), args.json, args.top);
+    let mut exit = Exit::Done;
     let recording = match (&args.recording, args.command.is_empty() && args.app.is_none()) {
         (Some(recording), _) => recording.clone(),
         (None, true) => {
@@ -40,7 +41,11 @@ pub fn run(args: TouchArgs, quiet: bool) -> Result<Exit> {
             }
             usual
         }
-        (None, false) => look(args, quiet)?,
+        (None, false) => {
+            let (looked, end) = look(args, quiet)?;
+            exit = end;
+            looked
+        }
     };
     let document = document::read(&recording, file.as_deref())?;
     if json {
@@ -48,7 +53,7 @@ pub fn run(args: TouchArgs, quiet: bool) -> Result<Exit> {
     } else {
         output::page(&text::touch::page(&document, top, text::width::of_terminal()))?;
     }
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 fn default_output() -> PathBuf {
@@ -76,8 +81,8 @@ fn serve(_socket: std::os::unix::net::UnixStream) -> std::io::Result<()> {
     Err(std::io::ErrorKind::Unsupported.into())
 }
 
-/// Starts the program once for each engine.
-fn look(args: TouchArgs, quiet: bool) -> Result<PathBuf> {
+/// Starts the program once for each engine. Interrupted after one of them: what it saw is kept.
+fn look(args: TouchArgs, quiet: bool) -> Result<(PathBuf, Exit)> {
     os::interrupt::install()?;
     os::spawn::become_subreaper()?;
     let engines = args.engine.clone();
@@ -119,6 +124,7 @@ fn look(args: TouchArgs, quiet: bool) -> Result<PathBuf> {
     let stays = lab.close();
     recorder.end(&stays, trouble.is_none() && !there)?;
     match trouble {
+        Some(error) if seen > 0 && error.exit == Exit::Interrupted => Ok((plan.output, Exit::Interrupted)),
         Some(error) if seen == 0 || !engines.auto => {
             if seen == 0 && !there && !has_touches(&plan.output) {
                 // It says nothing; if it cannot be removed, the next run adds to it.
@@ -126,7 +132,7 @@ fn look(args: TouchArgs, quiet: bool) -> Result<PathBuf> {
             }
             Err(error)
         }
-        _ => Ok(plan.output),
+        _ => Ok((plan.output, Exit::Done)),
     }
 }
 

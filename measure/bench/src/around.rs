@@ -1,0 +1,106 @@
+//! Commands around the starts of a program: what makes its world before them, and tidies it after them.
+//!
+//! They are started as the program is (its user, environment, directory, control group, the files that lie over others for it) and end
+//! before anything goes on; what they leave running is ended. They are never measured, and a slow disk is not slow for them.
+
+use crate::record::Program;
+use crate::start::{self, Which};
+use crate::states::Beat;
+use model::{CacheState, Error, Exit, Result, RunKind};
+use os::cgroup::RunCgroup;
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// As long as anybody could want a build to take; Ctrl-C ends it.
+const LONG: Duration = Duration::from_secs(24 * 3600);
+
+/// Lines for a shell; `None`: nothing is run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Around {
+    /// The shell that runs them; `None`: `/bin/sh`.
+    pub shell: Option<PathBuf>,
+    /// Once, before the program's first start.
+    pub setup: Option<OsString>,
+    /// Before each start: before the caches are brought into their state.
+    pub prepare: Option<OsString>,
+    /// After each start, when its processes are gone.
+    pub conclude: Option<OsString>,
+    /// Once, after the last start, whatever happened.
+    pub cleanup: Option<OsString>,
+}
+
+impl Around {
+    /// All lines that there are.
+    pub fn lines(&mut self) -> impl Iterator<Item = &mut OsString> {
+        [&mut self.setup, &mut self.prepare, &mut self.conclude, &mut self.cleanup].into_iter().flatten()
+    }
+}
+
+/// One of the four.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    Setup,
+    Prepare,
+    Conclude,
+    Cleanup,
+}
+
+impl Moment {
+    fn of(self, around: &Around) -> Option<&OsString> {
+        match self {
+            Self::Setup => around.setup.as_ref(),
+            Self::Prepare => around.prepare.as_ref(),
+            Self::Conclude => around.conclude.as_ref(),
+            Self::Cleanup => around.cleanup.as_ref(),
+        }
+    }
+
+    fn option(self) -> &'static str {
+        match self {
+            Self::Setup => "--setup",
+            Self::Prepare => "--prepare",
+            Self::Conclude => "--conclude",
+            Self::Cleanup => "--cleanup",
+        }
+    }
+}
+
+/// Runs a program's command of this moment, if there is one; returns whether.
+///
+/// # Errors
+/// It failed; interrupted, unless the beat goes on to the end.
+pub(crate) fn run(
+    program: &Program,
+    variant: u32,
+    moment: Moment,
+    cgroup: Option<&Rc<RunCgroup>>,
+    beat: &mut Beat<'_>,
+) -> Result<bool> {
+    let Some(line) = moment.of(&program.around) else { return Ok(false) };
+    let shell = program.around.shell.clone().unwrap_or_else(|| PathBuf::from("/bin/sh"));
+    let argv = [shell.into_os_string(), "-c".into(), line.clone()];
+    let plain = Program::new(moment.option(), argv);
+    let command = Program {
+        name: plain.name,
+        argv: plain.argv,
+        ready: plain.ready,
+        success: plain.success,
+        output: plain.output,
+        // After Ctrl-C nobody waits longer than for the program itself.
+        timeout: if beat.listens() { LONG } else { program.timeout },
+        ..program.clone()
+    };
+    let which = Which { variant, state: CacheState::Hot, kind: RunKind::Warmup };
+    let outcome = start::start(&command, which, cgroup, None, None, beat)?;
+    let Some(why) = outcome.row.rejected_because else { return Ok(true) };
+    let tail = outcome.output_tail.trim_end();
+    let because =
+        if tail.is_empty() { format!("{why}; it printed nothing") } else { format!("{why}; it printed last:\n{tail}") };
+    let text = format!("the command of {} for {} failed:", moment.option(), program.name);
+    Err(Error::new(Exit::Target, text, line.to_string_lossy())
+        .because(because)
+        .hint("run it by hand, in the same directory and as the same user"))
+}
