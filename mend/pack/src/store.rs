@@ -215,7 +215,8 @@ impl Kept {
         self.directory.join("original")
     }
 
-    fn standing(&self) -> Standing {
+    /// What the file of this path is now.
+    pub fn standing(&self) -> Standing {
         let path = self.path();
         let Ok(len) = path.symlink_metadata().map(|about| about.len()) else { return Standing::Gone };
         let Manifest { original, packed, .. } = self.manifest;

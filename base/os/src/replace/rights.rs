@@ -49,8 +49,8 @@ pub fn grant(new: &File, rights: Rights<'_>) -> Result<(), (&'static str, io::Er
     let mode = |mode| current().set_mode(new, mode).map_err(|cause| ("cannot set the mode of", cause));
     match rights {
         Rights::Private => mode(0o600),
-        Rights::Usual => mode(0o666 & !umask()),
-        Rights::Program => mode(0o777 & !umask()),
+        Rights::Usual => mode(0o666 & !umask()?),
+        Rights::Program => mode(0o777 & !umask()?),
         Rights::Like { file, about, strictness } => like(new, file, about, strictness),
     }
 }
@@ -80,10 +80,12 @@ fn like(new: &File, file: &File, about: &Metadata, strictness: Strictness) -> Re
 }
 
 /// The process's file mode creation mask. umask(2) would change it for the other threads while it is asked.
-fn umask() -> u32 {
-    let mask = crate::process::status_value(std::process::id(), "Umask");
-    // Where that is not known, nobody else gets anything.
-    mask.and_then(|mask| u32::from_str_radix(&mask, 8).ok()).unwrap_or(0o077)
+fn umask() -> Result<u32, (&'static str, io::Error)> {
+    let status = std::fs::read_to_string("/proc/self/status");
+    let status = status.map_err(|cause| ("cannot find out the umask (/proc/self/status) for", cause))?;
+    let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    // Kernels before 4.7 do not tell it: nobody else gets anything.
+    Ok(mask.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()).unwrap_or(0o077))
 }
 
 #[cfg(test)]
