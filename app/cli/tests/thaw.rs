@@ -8,6 +8,7 @@ mod archive;
 mod bad_input;
 mod disk;
 mod elf;
+mod faults;
 mod files;
 mod frag;
 mod gate;

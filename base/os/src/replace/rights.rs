@@ -1,7 +1,7 @@
 //! Who may do what with a new file: one rule for all that thaw writes.
 
 use super::filesystem::current;
-use crate::file::{attributes, set_times};
+use crate::file::{all_attributes, set_times};
 use rustix::fs::XattrFlags;
 use std::fs::{File, Metadata};
 use std::io;
@@ -70,7 +70,9 @@ fn like(new: &File, file: &File, about: &Metadata, strictness: Strictness) -> Re
     // Rights of their own do not go to another owner. The mode comes after the owner: a change of owner takes such rights away.
     let mode = about.mode() & if is_kept { 0o7777 } else { 0o7777 & !OWN_RIGHTS };
     current().set_mode(new, mode).map_err(|cause| ("cannot set the mode of", cause))?;
-    for (name, value) in attributes(file) {
+    let mut attributes = Vec::new();
+    bear(all_attributes(file).map(|all| attributes = all), "cannot read the extended attributes for")?;
+    for (name, value) in attributes {
         if is_kept || name.as_c_str() != CAPABILITIES {
             let set = rustix::fs::fsetxattr(new, name.as_c_str(), &value, XattrFlags::empty());
             bear(set.map_err(io::Error::from), "cannot set the extended attributes of")?;
