@@ -16,7 +16,7 @@ use std::time::Duration;
 const NEEDED: u64 = 300;
 
 /// A program with a large table of relocations and a data file beside it. `None` without a C compiler.
-fn program(scratch: &Scratch) -> Option<PathBuf> {
+pub fn program(scratch: &Scratch) -> Option<PathBuf> {
     linked(scratch, &["-fPIE", "-pie"])
 }
 
@@ -192,7 +192,7 @@ pub fn identity(path: &Path) -> Value {
 }
 
 /// A result that keeps the packed program, made by hand: whether something helps is for measurements to say.
-fn result(scratch: &Scratch, program: &Path) -> Value {
+pub fn result(scratch: &Scratch, program: &Path) -> Value {
     let words = ["thaw", "record", "--", program.to_str().unwrap()];
     recording(scratch, "big.thaw", program, &words);
     let mut manifest = scratch.thaw(["optimize", "big.thaw", "--plan", "--json"]).exits(0).json();

@@ -9,6 +9,7 @@ mod around;
 mod bad_input;
 mod disk;
 mod elf;
+mod faults;
 mod files;
 mod frag;
 mod gate;

@@ -4,7 +4,7 @@ use rustix::fs::{Mode, OFlags, Timespec, Timestamps};
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -104,17 +104,41 @@ pub(crate) fn not_regular() -> io::Error {
 /// All extended attributes of a file (access lists and capabilities among them), as far as they can be read.
 pub fn attributes(file: impl AsFd) -> Vec<(CString, Vec<u8>)> {
     let file = file.as_fd();
+    let names = attribute_names(file).unwrap_or_default();
+    names.into_iter().filter_map(|name| attribute(file, name).ok().flatten()).collect()
+}
+
+/// All extended attributes of a file; none where its file system has no such thing.
+///
+/// # Errors
+/// They cannot be read: nobody knows what the file would lose without them.
+pub fn all_attributes(file: impl AsFd) -> io::Result<Vec<(CString, Vec<u8>)>> {
+    let file = file.as_fd();
+    let read = attribute_names(file)?.into_iter().filter_map(|name| attribute(file, name).transpose());
+    read.collect()
+}
+
+fn attribute_names(file: BorrowedFd<'_>) -> io::Result<Vec<CString>> {
     let mut names = vec![0_u8; 64 << 10];
-    let Ok(len) = rustix::fs::flistxattr(file, &mut names[..]) else { return Vec::new() };
-    let names = names[..len].split(|byte| *byte == 0).filter(|name| !name.is_empty());
-    let value = |name: &[u8]| {
-        let name = CString::new(name).ok()?;
-        let mut value = vec![0_u8; 64 << 10];
-        let len = rustix::fs::fgetxattr(file, name.as_c_str(), &mut value[..]).ok()?;
-        value.truncate(len);
-        Some((name, value))
+    let len = match rustix::fs::flistxattr(file, &mut names[..]) {
+        Err(rustix::io::Errno::NOTSUP | rustix::io::Errno::NOSYS) => 0,
+        len => len?,
     };
-    names.filter_map(value).collect()
+    Ok(names[..len].split(|byte| *byte == 0).filter(|name| !name.is_empty()).flat_map(CString::new).collect())
+}
+
+/// `None`: it was taken away since it was listed, or is not for this user to read.
+fn attribute(file: BorrowedFd<'_>, name: CString) -> io::Result<Option<(CString, Vec<u8>)>> {
+    use rustix::io::Errno;
+    let mut value = vec![0_u8; 64 << 10];
+    match rustix::fs::fgetxattr(file, name.as_c_str(), &mut value[..]) {
+        Err(Errno::NODATA | Errno::NOTSUP | Errno::PERM | Errno::ACCESS) => Ok(None),
+        Err(cause) => Err(cause.into()),
+        Ok(len) => {
+            value.truncate(len);
+            Ok(Some((name, value)))
+        }
+    }
 }
 
 /// Gives a file the times of last access and modification of another one.

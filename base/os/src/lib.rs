@@ -29,6 +29,7 @@ pub mod records;
 pub mod replace;
 pub mod settings;
 pub mod spawn;
+pub mod threads;
 pub mod tracefs;
 pub mod tree;
 pub mod user;

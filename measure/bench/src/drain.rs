@@ -3,7 +3,7 @@
 //! the page cache until a read is held back; at that moment the clock starts. What follows comes at the rate of the limit, and no sooner.
 
 use crate::inside::{Controller, Door};
-use model::{Bytes, Result, Warning, WarningKind};
+use model::{Bytes, Error, Exit, Result, Warning, WarningKind};
 use os::cgroup::{RunCgroup, Throttle};
 use os::disk::Disk;
 use std::fs::{File, OpenOptions};
@@ -82,7 +82,7 @@ impl Drain {
     /// Reads until every disk holds a read back. Returns with these reads under way.
     ///
     /// # Errors
-    /// Interrupted.
+    /// Interrupted; no more threads can be started.
     pub fn empty(&self) -> Result<Draining> {
         let stop = Arc::new(AtomicBool::new(false));
         let mut draining = Draining { stop: stop.clone(), threads: Vec::new() };
@@ -93,7 +93,12 @@ impl Drain {
             let (source, stop, length) = (source.clone(), stop.clone(), self.length());
             let count = Arc::new(Count::default());
             counts.push(count.clone());
-            draining.threads.push(std::thread::spawn(move || source.read_until(&stop, length, began, &count)));
+            let read = std::thread::Builder::new().spawn(move || source.read_until(&stop, length, began, &count));
+            // Those that were begun end with `draining`.
+            let cannot = |cause| {
+                Error::new(Exit::Machine, "cannot start a thread that empties the disk's limit", "").because(cause)
+            };
+            draining.threads.push(read.map_err(cannot)?);
         }
         let rate = self.reads_per_second();
         while began.elapsed() < ENOUGH && !counts.iter().all(|count| count.is_held(began, rate)) {

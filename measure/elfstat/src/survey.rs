@@ -97,7 +97,7 @@ fn each<T: Send>(
         (path, outcome)
     });
     let mut elf_files = Vec::new();
-    for (path, outcome) in worked.collect::<Vec<_>>() {
+    for (path, outcome) in os::threads::with_threads(|| worked.collect::<Vec<_>>()) {
         match outcome {
             Outcome::Elf(value) => elf_files.push((path, value)),
             Outcome::NotElf => left_out.skipped.not_elf += 1,

@@ -273,11 +273,11 @@ fn record(
     let command = plan.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let cwd = std::env::current_dir().map(|cwd| shown(&cwd)).unwrap_or_default();
     let mut recording = begin(version, command, cwd, clock);
-    recording.write(directory)?;
     let nothing = |_: &Error| {
         // Nothing was recorded: leave no directory that looks like a recording.
         let _ = os::tree::remove(&made.real);
     };
+    recording.write(directory).inspect_err(nothing)?;
     unseen::begin(directory).inspect_err(nothing)?;
     let desk = Desk::open(made, Asker::Below(std::process::id())).inspect_err(nothing)?;
     let mut beside = Beside::new(plan.keep, directory, clock).inspect_err(nothing)?;
@@ -447,9 +447,18 @@ impl Made {
     /// There is something already; it cannot be made; somebody else put something into its place.
     pub(crate) fn new(path: &Path, existing: Existing) -> Result<Self> {
         only_ours(path)?;
-        let made = Self::at(make_directory(path, existing)?)?;
+        make_directory(path, existing)?;
+        Self::of_new(path).inspect_err(|_| {
+            // Only if it is empty, as ours is: there is no recording then that would lie in it.
+            let _ = fs::remove_dir(path);
+        })
+    }
+
+    fn of_new(path: &Path) -> Result<Self> {
         let cannot = |cause: std::io::Error| Error::on(Exit::Machine, "cannot make the recording", path).because(cause);
-        if fs::read_dir(&made.inside).map_err(cannot)?.next().is_some() {
+        let made = Self::at(real_place(path).map_err(cannot)?)?;
+        if let Some(entry) = fs::read_dir(&made.inside).map_err(cannot)?.next() {
+            entry.map_err(cannot)?;
             return Err(cannot(std::io::Error::other("somebody else put another directory into its place")));
         }
         if rustix::process::geteuid().is_root() {
@@ -515,7 +524,7 @@ fn real_place(path: &Path) -> std::io::Result<PathBuf> {
     }
 }
 
-fn make_directory(path: &Path, existing: Existing) -> Result<PathBuf> {
+fn make_directory(path: &Path, existing: Existing) -> Result<()> {
     let cannot = |cause: std::io::Error| Error::on(Exit::Machine, "cannot make the recording", path).because(cause);
     if path.symlink_metadata().is_ok() {
         let is_recording = path.join(FILE).exists();
@@ -526,8 +535,7 @@ fn make_directory(path: &Path, existing: Existing) -> Result<PathBuf> {
         }
         fs::remove_dir_all(path).map_err(cannot)?;
     }
-    os::file::create_private_directory(path).map_err(cannot)?;
-    real_place(path).map_err(cannot)
+    os::file::create_private_directory(path).map_err(cannot)
 }
 
 fn start(plan: &Plan, made: &Made, progress: &mut dyn FnMut(Phase), beside: &mut Beside<'_>) -> Result<Ended> {

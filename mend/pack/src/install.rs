@@ -10,7 +10,7 @@ use crate::loaders;
 use crate::options::{Backend, Options, Space, Target};
 use crate::packing;
 use crate::refuse::{Stop, refuse, refuse_with_hint};
-use crate::report::{Fixed, Outcome, Packed, Reason, Refusal, Restored};
+use crate::report::{Fixed, Outcome, Packed, Reason, Refusal, Restored, Standing};
 use crate::store::{Kept, Store, Sum};
 use crate::surroundings;
 use crate::verify::{self, Expected};
@@ -234,8 +234,11 @@ impl<'i> Pending<'i> {
         let sums = (Sum::of(&input.bytes), self.packed);
         let kept = store.keep(&input.path, companion, (&input.file, &input.about), sums)?;
         if let Err(error) = self.fresh.place() {
+            // The rename may be done, and what came after it has failed: then what is kept is all that is left of the original.
             // What could not be removed either is recognised as needless by the next one.
-            let _ = kept.forget();
+            if kept.standing() == Standing::Original {
+                let _ = kept.forget();
+            }
             return Err(error);
         }
         older.into_iter().try_for_each(Kept::forget)

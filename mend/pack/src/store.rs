@@ -92,7 +92,8 @@ impl Store {
         let (file, about) = original;
         let kept = directory.join("original");
         // What has rights of its own must not stay startable under another name.
-        let capable = os::file::attributes(file).iter().any(|(name, _)| name.as_bytes() == b"security.capability");
+        let attributes = os::file::all_attributes(file).map_err(create)?;
+        let capable = attributes.iter().any(|(name, _)| name.as_bytes() == b"security.capability");
         let may_link = about.mode() & 0o6000 == 0 && !capable;
         let link = || {
             let opened = open_directory(&directory)?;
@@ -215,7 +216,8 @@ impl Kept {
         self.directory.join("original")
     }
 
-    fn standing(&self) -> Standing {
+    /// What the file of this path is now.
+    pub fn standing(&self) -> Standing {
         let path = self.path();
         let Ok(len) = path.symlink_metadata().map(|about| about.len()) else { return Standing::Gone };
         let Manifest { original, packed, .. } = self.manifest;

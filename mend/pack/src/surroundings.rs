@@ -1,10 +1,11 @@
 //! What is not packed because of what lies around the bytes: who vouches for them, who else uses the file, and with which
 //! rights it runs. What the bytes themselves say is judged in `refuse`, their loader in `loaders`.
 
+use crate::files::failed;
 use crate::options::{Options, Setuid, Target};
 use crate::refuse::{Stop, refuse, refuse_with_hint};
 use crate::report::Reason;
-use os::file::attributes;
+use os::file::all_attributes;
 use std::fs::{File, Metadata};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
@@ -19,7 +20,8 @@ pub fn judge(path: &Path, file: &File, about: &Metadata, target: &Target, option
     if flags.is_ok_and(|all| all.stx_attributes.contains(rustix::fs::StatxAttributes::VERITY)) {
         return Err(refuse(Reason::Signed, "fs-verity vouches for its bytes"));
     }
-    let attributes = attributes(file);
+    let attributes =
+        all_attributes(file).map_err(|cause| failed("cannot read the extended attributes of", path, cause))?;
     let has = |wanted: &str| attributes.iter().any(|(name, _)| name.as_bytes() == wanted.as_bytes());
     if has("security.ima") || has("security.evm") {
         return Err(refuse(Reason::Signed, "the kernel's integrity measurement (IMA, EVM) vouches for its bytes"));

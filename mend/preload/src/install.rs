@@ -358,7 +358,20 @@ fn put(path: &Path, content: &Content) -> Result<()> {
 
 /// The desktop entry that the desktop would take, with its commands changed.
 fn wrapped(name: &str, places: &Places, before: &[&str]) -> Result<desktop::Wrapped> {
-    let found = places.entries.iter().map(|directory| directory.join(name)).find(|path| path.is_file());
+    let mut found = None;
+    for path in places.entries.iter().map(|directory| directory.join(name)) {
+        // An entry that cannot be looked at may be the one that counts: another one in its place would start another program.
+        match fs::metadata(&path) {
+            Ok(about) if about.is_file() => {
+                found = Some(path);
+                break;
+            }
+            Err(cause) if !is_not_there(&cause) => {
+                return Err(Error::on(Exit::Machine, "cannot look at the desktop entry", &path).because(cause));
+            }
+            _ => {}
+        }
+    }
     let path = found.ok_or_else(|| {
         let looked = places.entries.iter().map(|path| shown(path)).collect::<Vec<_>>().join(", ");
         Error::new(Exit::Usage, "there is no desktop entry", name).hint(format!("looked for in {looked}"))
@@ -368,6 +381,10 @@ fn wrapped(name: &str, places: &Places, before: &[&str]) -> Result<desktop::Wrap
     };
     let text = fs::read_to_string(&path).map_err(|cause| refuse(cause.into()))?;
     desktop::wrap(&text, before).map_err(|why| refuse(why.into()))
+}
+
+fn is_not_there(cause: &io::Error) -> bool {
+    matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 fn unit_text(name: &str, thaw: &str, manifest: &str, target: &str) -> String {

@@ -173,8 +173,10 @@ pub(super) fn visit(paths: &[PathBuf], walk: &Walk, visitor: &dyn Visitor) -> bo
     // Two at least: while one waits for the disk, another can look at what is cached.
     let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get().clamp(2, 8));
     std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| walker.work());
+        let start = || std::thread::Builder::new().spawn_scoped(scope, || walker.work());
+        // Where no more threads can be started, fewer do the same, if need be this one.
+        if (0..threads).map_while(|_| start().ok()).count() == 0 {
+            walker.work();
         }
     });
     walker.interrupted.into_inner()

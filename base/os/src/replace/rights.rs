@@ -1,7 +1,7 @@
 //! Who may do what with a new file: one rule for all that thaw writes.
 
 use super::filesystem::current;
-use crate::file::{attributes, set_times};
+use crate::file::{all_attributes, set_times};
 use rustix::fs::XattrFlags;
 use std::fs::{File, Metadata};
 use std::io;
@@ -49,8 +49,8 @@ pub fn grant(new: &File, rights: Rights<'_>) -> Result<(), (&'static str, io::Er
     let mode = |mode| current().set_mode(new, mode).map_err(|cause| ("cannot set the mode of", cause));
     match rights {
         Rights::Private => mode(0o600),
-        Rights::Usual => mode(0o666 & !umask()),
-        Rights::Program => mode(0o777 & !umask()),
+        Rights::Usual => mode(0o666 & !umask()?),
+        Rights::Program => mode(0o777 & !umask()?),
         Rights::Like { file, about, strictness } => like(new, file, about, strictness),
     }
 }
@@ -70,7 +70,9 @@ fn like(new: &File, file: &File, about: &Metadata, strictness: Strictness) -> Re
     // Rights of their own do not go to another owner. The mode comes after the owner: a change of owner takes such rights away.
     let mode = about.mode() & if is_kept { 0o7777 } else { 0o7777 & !OWN_RIGHTS };
     current().set_mode(new, mode).map_err(|cause| ("cannot set the mode of", cause))?;
-    for (name, value) in attributes(file) {
+    let mut attributes = Vec::new();
+    bear(all_attributes(file).map(|all| attributes = all), "cannot read the extended attributes for")?;
+    for (name, value) in attributes {
         if is_kept || name.as_c_str() != CAPABILITIES {
             let set = rustix::fs::fsetxattr(new, name.as_c_str(), &value, XattrFlags::empty());
             bear(set.map_err(io::Error::from), "cannot set the extended attributes of")?;
@@ -80,10 +82,12 @@ fn like(new: &File, file: &File, about: &Metadata, strictness: Strictness) -> Re
 }
 
 /// The process's file mode creation mask. umask(2) would change it for the other threads while it is asked.
-fn umask() -> u32 {
-    let mask = crate::process::status_value(std::process::id(), "Umask");
-    // Where that is not known, nobody else gets anything.
-    mask.and_then(|mask| u32::from_str_radix(&mask, 8).ok()).unwrap_or(0o077)
+fn umask() -> Result<u32, (&'static str, io::Error)> {
+    let status = std::fs::read_to_string("/proc/self/status");
+    let status = status.map_err(|cause| ("cannot find out the umask (/proc/self/status) for", cause))?;
+    let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    // Kernels before 4.7 do not tell it: nobody else gets anything.
+    Ok(mask.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()).unwrap_or(0o077))
 }
 
 #[cfg(test)]

@@ -63,14 +63,12 @@ pub fn measure(paths: &[PathBuf], jump: &dyn Fn(Bytes) -> Nanos, progress: &(dyn
         unreadable.into_iter().map(|(path, error)| Unreadable { path, reason: error.to_string() }).collect();
     let mut left_out = LeftOut { unreadable, symlinks, special, hard_links, mount_points, ..LeftOut::default() };
     let (done, of) = (AtomicU64::new(0), files.len() as u64);
-    let looked: Vec<(PathBuf, io::Result<Option<Looked>>)> = files
-        .into_par_iter()
-        .map(|path| {
-            let looked = if os::interrupt::requested() { Ok(None) } else { look_at(&path).map(Some) };
-            progress(Progress { done: done.fetch_add(1, Ordering::Relaxed) + 1, of });
-            (path, looked)
-        })
-        .collect();
+    let looked = files.into_par_iter().map(|path| {
+        let looked = if os::interrupt::requested() { Ok(None) } else { look_at(&path).map(Some) };
+        progress(Progress { done: done.fetch_add(1, Ordering::Relaxed) + 1, of });
+        (path, looked)
+    });
+    let looked: Vec<(PathBuf, io::Result<Option<Looked>>)> = os::threads::with_threads(|| looked.collect());
     let mut known = Vec::new();
     for (path, outcome) in looked {
         match outcome {

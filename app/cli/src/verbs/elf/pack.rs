@@ -206,7 +206,7 @@ fn all(jobs: Vec<Job>, options: &Options, quiet: bool) -> Vec<(PathBuf, Target, 
         progress.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).files(done, of, "packed or refused");
         (path, target, outcome)
     };
-    jobs.into_par_iter().map(pack).collect()
+    os::threads::with_threads(|| jobs.into_par_iter().map(pack).collect())
 }
 
 /// The directory of a copy must be there.
