@@ -11,6 +11,8 @@ mod units;
 mod unwind;
 
 #[cfg(target_arch = "x86_64")]
+mod copied;
+#[cfg(target_arch = "x86_64")]
 mod helper;
 #[cfg(target_arch = "x86_64")]
 mod memory;

@@ -317,6 +317,32 @@ fn exec_from_a_thread_is_followed_and_a_use_of_ptrace_is_said() {
 }
 
 #[test]
+fn a_copy_of_code_with_a_trap_in_it_is_recognised() {
+    let Some(workshop) = Workshop::new() else { return };
+    let Some(program) = workshop.compile("copies.c", "copies", &[]) else { return };
+    let stripped = workshop.strip(&program, "bare");
+    for (file, how, function) in [
+        (&program, "m", "k01_copied (at 0x"),
+        (&program, "f", "k01_copied (at 0x"),
+        (&stripped, "m", "the function at 0x"),
+    ] {
+        let argv = [file.as_os_str(), how.as_ref()];
+        let unwatched = Command::new(file).arg(how).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&unwatched.stdout), "42\n");
+        let watched = watch(argv);
+        assert_eq!(watched.ended.signal, Some(libc::SIGTRAP), "{how}: {:?}", watched.ended);
+        let says = watched.cannot();
+        let told: Vec<&str> = says.lines().filter(|line| line.starts_with("calls of copies of code: ")).collect();
+        assert_eq!(told.len(), 1, "{says}");
+        assert!(told[0].contains(function) && told[0].contains(&*file.to_string_lossy()), "{told:?}");
+    }
+    // A trap of the program's own in fresh memory is no copy.
+    let watched = watch([program.as_os_str(), "t".as_ref()]);
+    assert_eq!(watched.ended.code, Some(0), "{:?}", watched.ended);
+    assert!(!watched.cannot().contains("copies of code"), "{}", watched.cannot());
+}
+
+#[test]
 fn whoever_is_watched_ends_with_the_tracer() {
     let Some(_) = Workshop::new() else { return };
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
