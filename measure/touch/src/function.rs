@@ -6,6 +6,7 @@
 //! its libraries when the loader has mapped them, before their first initialiser.
 
 mod engine;
+mod go_table;
 mod starts;
 mod units;
 mod unwind;

@@ -1,9 +1,9 @@
-//! Where the functions of an ELF file begin: from `.symtab`, else from `.eh_frame`, else from `.dynsym`. Pure, and for any
+//! Where the functions of an ELF file begin: from `.symtab` or Go's own table of functions, else from `.eh_frame`, else from `.dynsym`. Pure, and for any
 //! bytes: what is damaged ends the list, not the program.
 //!
 //! Everything is in offsets of the file, not in addresses: that is what a mapping and a page have.
 
-use super::unwind;
+use super::{go_table, unwind};
 use elf::Miss;
 use model::StartsFrom;
 use object::Endianness;
@@ -65,7 +65,7 @@ pub struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    /// From `.symtab`, or `.dynsym` where there is none. Of several names for one place a global one counts, then the shortest,
+    /// From `.symtab`; where there is none, from `.dynsym` and Go's table of functions. Of several names for one place a global one counts, then the shortest,
     /// then the first by alphabet.
     pub fn of(bytes: &'a [u8]) -> Self {
         Self::of_symbols(bytes, bytes)
@@ -97,9 +97,12 @@ impl<'a> Names<'a> {
                     self.best.insert(address, (rank, name));
                 }
             });
-            if !self.best.is_empty() {
-                break;
+            if !self.best.is_empty() && kind == SHT_SYMTAB {
+                return;
             }
+        }
+        for function in go_table::functions(opened.header, bytes) {
+            self.best.entry(function.address).or_insert((0, function.name));
         }
     }
 
@@ -152,6 +155,9 @@ impl Texts {
     }
 }
 
+/// What Go's linker fills the room between functions with, on x86: `int3`.
+const FILLER: u8 = 0xcc;
+
 /// The ELF file, opened far enough for both questions.
 struct Opened<'a, Elf: FileHeader<Endian = Endianness>> {
     header: &'a Elf,
@@ -184,6 +190,9 @@ fn open<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Result<Opened<'_,
 fn starts<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Result<Starts, Miss> {
     let opened = open::<Elf>(bytes)?;
     let mut functions = opened.symbols(SHT_SYMTAB);
+    if functions.is_empty() {
+        functions = opened.of_go();
+    }
     let mut from = StartsFrom::Symbols;
     let unwound = opened.unwound();
     if functions.is_empty() {
@@ -247,6 +256,20 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Opened<'a, Elf> {
             functions.push(Function { offset, len: symbol.st_size(self.endian).into() });
         });
         functions
+    }
+
+    /// The functions that a Go program knows of itself.
+    fn of_go(&self) -> Vec<Function> {
+        let functions = go_table::functions(self.header, self.bytes).into_iter();
+        let function = |function: go_table::GoFunction<'_>| {
+            let offset = self.texts.offset_of(function.address)?;
+            let end = usize::try_from(offset.checked_add(function.len)?).ok()?;
+            let code = self.bytes.get(usize::try_from(offset).ok()?..end)?;
+            // What fills up to the next function is no part of it. One of a byte or none marks a place.
+            let len = code.iter().rposition(|byte| *byte != FILLER).map_or(0, |last| last + 1);
+            (len > 0).then_some(Function { offset, len: len as u64 })
+        };
+        functions.filter_map(function).collect()
     }
 
     fn hooks(&self) -> Hooks {
