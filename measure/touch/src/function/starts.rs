@@ -8,7 +8,7 @@ use elf::Miss;
 use model::StartsFrom;
 use object::Endianness;
 use object::elf::{FileHeader32, FileHeader64, PF_X, PT_LOAD, SHF_EXECINSTR, SHN_UNDEF, SHT_DYNSYM, SHT_SYMTAB};
-use object::elf::{PT_GNU_EH_FRAME, STB_LOCAL, STB_WEAK, STT_FUNC, STT_GNU_IFUNC};
+use object::elf::{PT_GNU_EH_FRAME, STB_LOCAL, STB_WEAK, STT_FILE, STT_FUNC, STT_GNU_IFUNC};
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
 use std::collections::HashMap;
 
@@ -61,6 +61,10 @@ pub fn function_starts(bytes: &[u8]) -> Result<Starts, Miss> {
 pub struct Names<'a> {
     /// By address: the binding's rank and the name.
     best: HashMap<u64, (u8, &'a [u8])>,
+    /// By address of a static function: the source of its object file.
+    sources: HashMap<u64, &'a [u8]>,
+    /// How many places have each name.
+    places: HashMap<&'a [u8], u32>,
     texts: Texts,
 }
 
@@ -73,16 +77,20 @@ impl<'a> Names<'a> {
 
     /// The same for a stripped program whose symbols are in a file of their own (an unstripped copy, or a `.debug` file).
     pub fn of_symbols(symbols: &'a [u8], program: &[u8]) -> Self {
-        let mut names = Self { best: HashMap::new(), texts: Texts::of(program) };
+        let mut names = Self { texts: Texts::of(program), ..Self::default() };
         match symbols.get(4) {
             Some(1) => names.take::<FileHeader32<Endianness>>(symbols),
             _ => names.take::<FileHeader64<Endianness>>(symbols),
+        }
+        for (_, name) in names.best.values() {
+            *names.places.entry(name).or_default() += 1;
         }
         names
     }
 
     fn take<Elf: FileHeader<Endian = Endianness>>(&mut self, bytes: &'a [u8]) {
         let Ok(opened) = open::<Elf>(bytes) else { return };
+        self.sources = opened.sources();
         for kind in [SHT_SYMTAB, SHT_DYNSYM] {
             opened.each_symbol(kind, |address, symbol, name| {
                 let rank = match symbol.st_bind() {
@@ -110,6 +118,18 @@ impl<'a> Names<'a> {
     pub fn get(&self, offset: u64) -> Option<String> {
         let (_, name) = self.best.get(&self.texts.address_of(offset)?)?;
         Some(String::from_utf8_lossy(name).into_owned())
+    }
+
+    /// Whether other functions have the name of this one too, as static functions may.
+    pub fn is_shared(&self, offset: u64) -> bool {
+        let place = self.texts.address_of(offset).and_then(|address| self.best.get(&address));
+        place.is_some_and(|(_, name)| self.places.get(name).is_some_and(|places| *places > 1))
+    }
+
+    /// The source of the object file that a static function is from, as its compiler was told of it.
+    pub fn source(&self, offset: u64) -> Option<String> {
+        let source = self.sources.get(&self.texts.address_of(offset)?)?;
+        Some(String::from_utf8_lossy(source).into_owned())
     }
 
     /// How many functions have a name.
@@ -248,6 +268,26 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Opened<'a, Elf> {
             let name = symbol.name(self.endian, symbols.strings()).unwrap_or_default();
             each(symbol.st_value(self.endian).into(), symbol, name);
         }
+    }
+
+    /// By address of a local function: the name of the file that was compiled, which stands in front of the local symbols of its object file.
+    fn sources(&self) -> HashMap<u64, &'a [u8]> {
+        let mut sources = HashMap::new();
+        let Ok(sections) = self.header.sections(self.endian, self.bytes) else { return sources };
+        let Ok(symbols) = sections.symbols(self.endian, self.bytes, SHT_SYMTAB) else { return sources };
+        let mut source = None;
+        for symbol in symbols.iter().filter(|symbol| symbol.st_bind() == STB_LOCAL) {
+            match symbol.st_type() {
+                STT_FILE => source = symbol.name(self.endian, symbols.strings()).ok().filter(|name| !name.is_empty()),
+                STT_FUNC | STT_GNU_IFUNC => {
+                    if let Some(source) = source {
+                        sources.insert(symbol.st_value(self.endian).into(), source);
+                    }
+                }
+                _ => {}
+            }
+        }
+        sources
     }
 
     fn symbols(&self, kind: object::elf::SectionType) -> Vec<Function> {
