@@ -86,7 +86,7 @@ pub fn order_file(entries: &[Entry], linker: Linker) -> String {
         text.push('\n');
     };
     match linker {
-        Linker::Lld => names.for_each(|name| line(name)),
+        Linker::Lld => names.for_each(&mut line),
         Linker::Gold => names.flat_map(sections_of).for_each(|section| line(&section)),
         Linker::Ld => {
             line(
