@@ -225,3 +225,26 @@ fn a_programs_own_traps_are_its_own() {
     watch(&scratch, "b.thaw", &program, &["die"]).exits(4).complains("signal");
     nobody_left(&scratch);
 }
+
+#[test]
+fn a_program_that_copies_or_reads_its_own_code_is_told_of_the_breakpoints() {
+    if !functions_or_skip() {
+        return;
+    }
+    let _machine = alone();
+    let scratch = Scratch::new();
+    let source = include_str!("../../../measure/touch/tests/programs/copies.c");
+    let Some(program) = compile(&scratch, "copies", source, &[]) else { return };
+    let said = watch(&scratch, "a.thaw", &program, &["m"]).exits(4);
+    let said = said.complains("SIGTRAP").complains("copied k01_copied (at 0x").complains("app/copies to 0x");
+    said.hints("reads or copies its own code").hints("--engine page (as root), or byte");
+    assert!(!scratch.path("a.thaw").exists(), "a recording that says nothing is in the way");
+    // One that adds up its code sees them too, and says so in its own way.
+    let sum = Command::new(&program).arg("c").output().unwrap().stdout;
+    let sum = format!("-DSUM={}", String::from_utf8(sum).unwrap().trim());
+    let Some(program) = compile(&scratch, "sums", source, &[&sum]) else { return };
+    assert!(Command::new(&program).arg("s").status().unwrap().success(), "unwatched it works");
+    let said = watch(&scratch, "b.thaw", &program, &["s"]).exits(4);
+    said.complains("exit code 3").hints("may read its own code").hints("--timeout").hints("--engine page");
+    nobody_left(&scratch);
+}

@@ -386,6 +386,61 @@ fn laid_out(program: &Path) -> Vec<String> {
 }
 
 #[test]
+fn static_functions_of_one_name_are_told_by_their_object_file() {
+    if cfg!(not(target_arch = "x86_64")) {
+        return testing::skip("the function engine is for x86-64");
+    }
+    let _machine = alone();
+    let scratch = Scratch::new();
+    let main = "int in_a(int), in_b(int), in_c(int);\n\
+                int main(int argc, char **argv) { (void)argv; int sum = in_b(argc);\n\
+                if (argc > 5) sum += in_a(argc) + in_c(argc); return sum == 0; }\n";
+    scratch.write("main.c", main);
+    for name in ["a", "b", "c"] {
+        let text = format!(
+            "static int __attribute__((noinline)) same(int n) {{ return n * 3 + '{name}'; }}\n\
+             int __attribute__((noinline)) in_{name}(int n) {{ return same(n) + 1; }}\n"
+        );
+        scratch.write(&format!("{name}.c"), &text);
+    }
+    let sources = ["main", "a", "b", "c"];
+    let cc = |arguments: &[&str]| {
+        let said = Command::new("cc").arg("-O1").args(arguments).current_dir(scratch.path("")).output();
+        said.is_ok_and(|said| said.status.success())
+    };
+    let compiled = sources.iter().all(|name| cc(&["-ffunction-sections", "-c", &format!("{name}.c")]));
+    let objects = sources.map(|name| format!("{name}.o"));
+    let [main, a, b, c] = objects.each_ref().map(String::as_str);
+    if !compiled || !cc(&["-fuse-ld=bfd", main, a, b, c, "-o", "app"]) {
+        return testing::skip("needs a C compiler and GNU ld");
+    }
+    let app = scratch.path("app");
+    scratch.thaw(["touch", "--engine", "function", "-o", "a.thaw", "--", app.to_str().unwrap()]).exits(0);
+    let page = scratch.thaw(["order", "a.thaw", "--for", "ld", "-o", "order"]).exits(0);
+    page.says("1 called function shares its name with others: they are told by the object file");
+    scratch.thaw(["order", "a.thaw", "-o", "lld.order"]).exits(0).says("--for ld");
+    let json = scratch.thaw(["order", "a.thaw", "--json"]).exits(0).json();
+    let same = json["order"].as_array().unwrap().iter().find(|function| function["name"] == "same").unwrap();
+    assert_eq!((&same["source"], &json["shared"]), (&"b.c".into(), &1.into()));
+    assert!(cc(&["-fuse-ld=bfd", "-Wl,-T,order", main, a, b, c, "-o", "ordered"]));
+    assert!(Command::new(scratch.path("ordered")).status().unwrap().success(), "it still runs");
+    // The called one is right behind its caller; the others are behind all that is called.
+    let said = Command::new("nm").arg("-nS").arg(scratch.path("ordered")).output().unwrap();
+    let text = String::from_utf8(said.stdout).unwrap();
+    let names: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().nth(3)).collect();
+    let place = |name: &str| names.iter().position(|other| *other == name).unwrap();
+    let all: Vec<usize> = (0..names.len()).filter(|at| names[*at] == "same").collect();
+    assert_eq!((all.len(), all[0]), (3, place("in_b") + 1), "{names:?}");
+    let bytes = std::fs::read(scratch.path("ordered")).unwrap();
+    let known = touch::function::Names::of(&bytes);
+    let starts = touch::function::function_starts(&bytes).unwrap().functions;
+    let of_same = starts.iter().filter(|start| known.get(start.offset).as_deref() == Some("same"));
+    let sources: Vec<_> = of_same.map(|start| known.source(start.offset).unwrap()).collect();
+    assert_eq!(sources, ["b.c", "a.c", "c.c"]);
+    scratch.nothing_left();
+}
+
+#[test]
 fn linkers_lay_functions_out_in_the_order_of_the_file() {
     if cfg!(not(target_arch = "x86_64")) {
         return testing::skip("the function engine is for x86-64");

@@ -56,7 +56,7 @@ pub struct TouchRow {
 #[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 #[serde(rename_all = "lowercase")]
 pub enum StartsFrom {
-    /// `.symtab`: names and sizes of all functions.
+    /// `.symtab`, or the table that a Go program has for its runtime: names and sizes of all functions.
     Symbols,
     /// `.eh_frame`: places and sizes without names, except for exported functions.
     Unwind,

@@ -6,10 +6,13 @@
 //! its libraries when the loader has mapped them, before their first initialiser.
 
 mod engine;
+mod go_table;
 mod starts;
 mod units;
 mod unwind;
 
+#[cfg(target_arch = "x86_64")]
+mod copied;
 #[cfg(target_arch = "x86_64")]
 mod helper;
 #[cfg(target_arch = "x86_64")]

@@ -13,7 +13,7 @@ mod page;
 mod report;
 
 pub use analyze::{Input, calls, details, engine_of, report};
-pub use engine::{Engine, Pages, Precision, Probed, Trace, precision};
+pub use engine::{Doubt, Engine, Pages, Precision, Probed, Trace, precision};
 pub use page::{pages, resident_pages};
 pub use report::{
     ByteReport, CallReport, Detail, EngineReport, FileReport, FunctionReport, REPORT_VERSION, Report, SectionReport,

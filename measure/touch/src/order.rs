@@ -1,6 +1,6 @@
 //! The order in which a linker should lay functions out, from the first calls of one or several workloads. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// The functions that one workload called, by their offset in the file, in the order of their first call.
 pub type Calls = Vec<u64>;
@@ -48,6 +48,15 @@ pub fn balanced(workloads: &[Calls]) -> Vec<Placed> {
     order.into_iter().map(|(offset, callers)| Placed { offset, workloads: count(&callers) }).collect()
 }
 
+/// A function as a linker is told of it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Entry {
+    /// Its symbol.
+    pub name: String,
+    /// The source of its object file, where other functions of the program have the name too; `None`: the name is enough, or nobody knows.
+    pub source: Option<String>,
+}
+
 /// For which linker an order is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Linker {
@@ -59,16 +68,26 @@ pub enum Linker {
     Ld,
 }
 
-/// The text of an order file. Names stand once each, in their order.
-pub fn order_file(names: &[String], linker: Linker) -> String {
+impl Linker {
+    /// Whether its order file can say from which object file a function is; to the others a name stands for all functions that have it.
+    pub fn knows_object_files(self) -> bool {
+        self == Self::Ld
+    }
+}
+
+/// The text of an order file. Functions stand once each, in their order, as far as the linker can tell them apart.
+pub fn order_file(entries: &[Entry], linker: Linker) -> String {
+    let mut seen = HashSet::new();
+    let names = || entries.iter().map(|entry| entry.name.as_str());
+    let names = names().filter(move |name| seen.insert(*name));
     let mut text = String::new();
     let mut line = |line: &str| {
         text.push_str(line);
         text.push('\n');
     };
     match linker {
-        Linker::Lld => names.iter().for_each(|name| line(name)),
-        Linker::Gold => names.iter().flat_map(|name| sections_of(name)).for_each(|section| line(&section)),
+        Linker::Lld => names.for_each(&mut line),
+        Linker::Gold => names.flat_map(sections_of).for_each(|section| line(&section)),
         Linker::Ld => {
             line(
                 "/* Functions in the order of their first call, in front of .text: cc -ffunction-sections ... -Wl,-T,THIS */",
@@ -77,8 +96,27 @@ pub fn order_file(names: &[String], linker: Linker) -> String {
             line("{");
             line("  .text.ordered :");
             line("  {");
-            for name in names {
-                line(&format!("    *({})", sections_of(name).map(|section| quoted(&section)).join(" ")));
+            let sections = |name: &str| sections_of(name).map(|section| quoted(&section)).join(" ");
+            let mut done = HashSet::new();
+            for entry in entries {
+                let objects = entry.source.as_deref().and_then(objects_of);
+                if objects.is_none() && done.contains(&entry.name) {
+                    continue;
+                }
+                match objects {
+                    Some(objects) => {
+                        let sections = sections(&entry.name);
+                        line(&format!("    {}", objects.map(|object| format!("{object}({sections})")).join(" ")));
+                    }
+                    None => {
+                        line(&format!("    *({})", sections(&entry.name)));
+                        done.insert(&entry.name);
+                    }
+                }
+            }
+            // An object file may have another name than its source. Whoever has one of these names comes last, called or not: that lies behind all that is needed.
+            for name in names.filter(|name| !done.contains(&(*name).to_owned())) {
+                line(&format!("    *({})", sections(name)));
             }
             line("  }");
             line("}");
@@ -100,6 +138,19 @@ fn sections_of(name: &str) -> [String; 3] {
         ];
     }
     [format!(".text.{function}"), format!(".text.startup.{function}"), format!(".text.hot.{function}")]
+}
+
+/// What the object file of a source may be called, as patterns of a linker script: `a.o`, `a.c.o` (CMake), `program-a.o` (automake), anywhere.
+/// A name without a wildcard would be one more file to link. `None`: letters that would mean something there.
+fn objects_of(source: &str) -> Option<[String; 6]> {
+    let file = source.rsplit('/').next()?;
+    let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
+    let plain = file.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-+".contains(&byte));
+    let first = stem.chars().next().filter(|first| plain && (first.is_ascii_alphanumeric() || *first == '_'))?;
+    let wild = |name: &str| format!("[{first}]{}.o", &name[1..]);
+    let [short, long] = [wild(stem), wild(file)];
+    let put = |front: &str, name: &str| format!("{front}{name}");
+    Some([short.clone(), put("*/", &short), put("*-", &short), long.clone(), put("*/", &long), put("*-", &long)])
 }
 
 /// A section's name in a linker script, where some letters would mean something.
@@ -139,9 +190,35 @@ mod tests {
         assert_eq!(order(&[&long, &short])[..2], [(2, 2), (1, 2)]);
     }
 
+    fn entries(named: &[(&str, Option<&str>)]) -> Vec<Entry> {
+        let entry = |(name, source): &(&str, Option<&str>)| Entry {
+            name: (*name).to_owned(),
+            source: source.map(str::to_owned),
+        };
+        named.iter().map(entry).collect()
+    }
+
+    #[test]
+    fn a_name_of_several_functions_is_told_by_object_file_where_the_linker_can() {
+        let called =
+            entries(&[("same", Some("src/b.c")), ("main", None), ("same", Some("odd*.c")), ("same", Some("a.c"))]);
+        assert_eq!(order_file(&called, Linker::Lld), "same\nmain\n", "once");
+        let script = order_file(&called[..2], Linker::Ld);
+        let of_same = ".text.same .text.startup.same .text.hot.same";
+        let lines: Vec<&str> = script.lines().filter(|line| line.contains(".text.")).skip(1).collect();
+        assert_eq!(lines.len(), 3, "{script}");
+        assert!(lines[0].starts_with(&format!("    [b].o({of_same}) */[b].o({of_same}) *-[b].o(")), "{script}");
+        assert!(lines[0].contains(&format!(" [b].c.o({of_same}) ")) && lines[1].contains("*(.text.main "), "{script}");
+        assert_eq!(lines[2], format!("    *({of_same})"), "others last");
+        // One whose object file cannot be named is all of them, in its place.
+        let script = order_file(&called, Linker::Ld);
+        assert_eq!(script.matches("    *(.text.same ").count(), 1, "{script}");
+        assert!(objects_of("!a.c").is_none() && objects_of("").is_none() && objects_of("\u{e9}.c").is_none());
+    }
+
     #[test]
     fn order_files_are_as_the_linkers_read_them() {
-        let names = ["main".to_owned(), "_ZN1aEv".to_owned(), "slow.cold".to_owned(), "odd?name".to_owned()];
+        let names = entries(&[("main", None), ("_ZN1aEv", None), ("slow.cold", None), ("odd?name", None)]);
         assert_eq!(order_file(&names, Linker::Lld), "main\n_ZN1aEv\nslow.cold\nodd?name\n");
         let gold = order_file(&names, Linker::Gold);
         assert!(gold.starts_with(".text.main\n.text.startup.main\n.text.hot.main\n.text._ZN1aEv\n"), "{gold}");

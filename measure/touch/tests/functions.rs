@@ -317,6 +317,32 @@ fn exec_from_a_thread_is_followed_and_a_use_of_ptrace_is_said() {
 }
 
 #[test]
+fn a_copy_of_code_with_a_trap_in_it_is_recognised() {
+    let Some(workshop) = Workshop::new() else { return };
+    let Some(program) = workshop.compile("copies.c", "copies", &[]) else { return };
+    let stripped = workshop.strip(&program, "bare");
+    for (file, how, function) in [
+        (&program, "m", "k01_copied (at 0x"),
+        (&program, "f", "k01_copied (at 0x"),
+        (&stripped, "m", "the function at 0x"),
+    ] {
+        let argv = [file.as_os_str(), how.as_ref()];
+        let unwatched = Command::new(file).arg(how).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&unwatched.stdout), "42\n");
+        let watched = watch(argv);
+        assert_eq!(watched.ended.signal, Some(libc::SIGTRAP), "{how}: {:?}", watched.ended);
+        let says = watched.cannot();
+        let told: Vec<&str> = says.lines().filter(|line| line.starts_with("calls of copies of code: ")).collect();
+        assert_eq!(told.len(), 1, "{says}");
+        assert!(told[0].contains(function) && told[0].contains(&*file.to_string_lossy()), "{told:?}");
+    }
+    // A trap of the program's own in fresh memory is no copy.
+    let watched = watch([program.as_os_str(), "t".as_ref()]);
+    assert_eq!(watched.ended.code, Some(0), "{:?}", watched.ended);
+    assert!(!watched.cannot().contains("copies of code"), "{}", watched.cannot());
+}
+
+#[test]
 fn whoever_is_watched_ends_with_the_tracer() {
     let Some(_) = Workshop::new() else { return };
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -393,4 +419,89 @@ fn as_nobody() {
     println!("\ncalled {}", own.join(" "));
     let set_id = watch(["su", "--help"]);
     println!("ran only with your rights: {}", set_id.cannot().contains("su does with the rights of its owner"));
+}
+
+const GO: &str = r#"
+package main
+
+import (
+	"fmt"
+	"os"
+)
+
+//go:noinline
+func g01_first(n int) int { return n * 3 }
+
+//go:noinline
+func g02_second(n int) int { return g01_first(n) + 1 }
+
+//go:noinline
+func g03_never(n int) int { return n - 1 }
+
+func main() {
+	fmt.Println(g02_second(len(os.Args)))
+	if len(os.Args) > 5 {
+		fmt.Println(g03_never(3))
+	}
+}
+"#;
+
+/// The same with C in it, so that another linker puts C's code in front of Go's.
+const GO_WITH_C: &str =
+    "package main\n\n// int c_in_go(int n) { return n * 2; }\nimport \"C\"\n\nfunc init() { println(C.c_in_go(4)) }\n";
+
+#[test]
+fn a_stripped_go_program_tells_its_functions_by_its_own_table() {
+    let Some(workshop) = Workshop::new() else { return };
+    let build = |name: &str, flags: &[&str], files: &[(&str, &str)]| -> Option<PathBuf> {
+        let folder = workshop.path(&format!("{name}.src"));
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join("go.mod"), "module g\n").unwrap();
+        files.iter().for_each(|(file, text)| std::fs::write(folder.join(file), text).unwrap());
+        let program = workshop.path(name);
+        let said = Command::new("go").arg("build").args(flags).arg("-o").arg(&program).current_dir(&folder).output();
+        if !said.as_ref().is_ok_and(|said| said.status.success()) {
+            testing::skip(&format!("needs Go that can {flags:?}"));
+            return None;
+        }
+        Some(program)
+    };
+    let plain = [("main.go", GO)];
+    let with_c = [("main.go", GO), ("c.go", GO_WITH_C)];
+    for (name, flags, files) in [
+        ("fixed", &[][..], &plain[..]),
+        ("pie", &["-buildmode=pie"], &plain),
+        ("fixed_c", &["-ldflags=-linkmode=external"], &with_c),
+        ("pie_c", &["-buildmode=pie", "-ldflags=-linkmode=external"], &with_c),
+    ] {
+        let Some(program) = build(name, flags, files) else { continue };
+        let bare = workshop.strip(&program, &format!("{name}.bare"));
+        let (bytes, bare_bytes) = (std::fs::read(&program).unwrap(), std::fs::read(&bare).unwrap());
+        // What the symbol table said before it was taken away.
+        let (names, bare_names) = (touch::function::Names::of(&bytes), touch::function::Names::of(&bare_bytes));
+        let (starts, bare_starts) = (
+            touch::function::function_starts(&bytes).unwrap().functions,
+            touch::function::function_starts(&bare_bytes).unwrap().functions,
+        );
+        let packages = ["main.", "fmt.", "os.", "strconv.", "sync.", "reflect."];
+        let is_go = |name: String| packages.iter().any(|package| name.starts_with(package));
+        let of_go = |offset: u64| names.get(offset).is_some_and(is_go);
+        let (mut all, mut same) = (0, 0);
+        for function in starts.iter().filter(|function| of_go(function.offset)) {
+            all += 1;
+            // The symbol table says more of functions in assembly.
+            let name = names.get(function.offset).map(|name| name.trim_end_matches(".abi0").to_owned());
+            let named = bare_names.get(function.offset) == name;
+            same += usize::from(named && bare_starts.contains(function));
+        }
+        assert!(all > 100 && same * 100 >= all * 98, "{name}: {same} of {all} functions");
+        let watched = watch([bare.as_os_str()]);
+        assert!(watched.printed.ends_with("4\n") && watched.ended.code == Some(0), "{name}: {}", watched.printed);
+        let calls = watched.calls(&bare);
+        let own: Vec<&str> =
+            calls.iter().filter_map(|(_, name)| *name).filter(|name| name.starts_with("main.")).collect();
+        let own: Vec<&str> =
+            own.into_iter().filter(|name| name.starts_with("main.g0") || *name == "main.main").collect();
+        assert_eq!(own, ["main.main", "main.g02_second", "main.g01_first"], "{name}: {}", watched.cannot());
+    }
 }

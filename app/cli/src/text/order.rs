@@ -37,6 +37,18 @@ pub fn page(document: &OrderDocument, target: &Path, linker: Linker, width: usiz
             units::plural(document.unnamed, "called function is", "called functions are")
         ));
     }
+    if document.shared > 0 {
+        let functions =
+            units::plural(document.shared, "called function shares its name", "called functions share their names");
+        page.paragraph(&match linker {
+            Linker::Ld => {
+                format!("{functions} with others: they are told by the object file, if it is named as its source.")
+            }
+            _ => {
+                format!("{functions} with others, which this linker puts beside them; --for ld names the object files.")
+            }
+        });
+    }
     let file = harmless(&shown(target));
     let flags = match linker {
         Linker::Lld | Linker::Mold => format!("-fuse-ld=lld -Wl,--symbol-ordering-file={file}"),

@@ -1,8 +1,8 @@
 //! Thaw's side of the `function` engine: starts the tracing process, talks to it, and names what it saw.
 
-use super::seen::{Call, Seen, SeenFile};
+use super::seen::{Call, Copied, Seen, SeenFile};
 use super::starts::Names;
-use crate::engine::{Engine, Trace};
+use crate::engine::{Doubt, Engine, Trace};
 use model::{Bytes, FileId, FileKind, FileOffset, FileRow, Nanos, Owner, ProcessRow, Result, SectionRow};
 use model::{TouchEngine, TouchRow, TraceInfo, TraceRows, WatchedRow};
 use std::collections::HashMap;
@@ -17,6 +17,9 @@ const CANNOT: [&str; 5] = [
     "calls while SIGTRAP is blocked let a SIGTRAP that waits come early",
     "order between two CPUs closer than a stop takes, some microseconds",
 ];
+
+/// Engines that leave the code of a program as it is.
+const WITHOUT_TRAPS: &str = "--engine page (as root), or byte";
 
 /// A program that calls [`super::serve`] on its standard input: thaw itself with a hidden verb.
 #[derive(Clone, Debug)]
@@ -35,6 +38,8 @@ pub struct Functions {
     #[cfg(target_arch = "x86_64")]
     talk: talk::Talk,
     planting: Nanos,
+    /// The code that was copied with a trap of ours in it; known after the run.
+    copied: Option<String>,
 }
 
 impl Functions {
@@ -44,7 +49,7 @@ impl Functions {
     /// Machine: another processor than x86-64; the process cannot be started.
     #[cfg(target_arch = "x86_64")]
     pub fn new(helper: &Helper) -> Result<Self> {
-        Ok(Self { talk: talk::Talk::start(helper)?, planting: Nanos(0) })
+        Ok(Self { talk: talk::Talk::start(helper)?, planting: Nanos(0), copied: None })
     }
 
     /// How long programs waited for their traps, all of them together; known after the run.
@@ -83,7 +88,26 @@ impl Trace for Functions {
     fn stop(&mut self, t0_monotonic_ns: u64) -> Result<TraceRows> {
         let seen = self.talk.stop()?;
         self.planting = Nanos(seen.planting_ns);
-        Ok(rows(&seen, t0_monotonic_ns))
+        let mut rows = rows(&seen, t0_monotonic_ns);
+        self.copied = seen.copied.as_ref().map(|copied| in_words(copied, &seen));
+        rows.info.cannot.extend(self.copied.iter().map(|copied| format!("calls of copies of code: {copied}")));
+        Ok(rows)
+    }
+
+    fn doubt(&self) -> Option<Doubt> {
+        Some(match &self.copied {
+            Some(copied) => Doubt {
+                because: Some(copied.clone()),
+                hint: format!("what reads or copies its own code finds breakpoints of thaw in it: {WITHOUT_TRAPS}"),
+            },
+            None => Doubt {
+                because: None,
+                hint: format!(
+                    "if it only takes longer: --timeout; if it works unwatched, it may read its own code, in which it finds \
+                     breakpoints of thaw: {WITHOUT_TRAPS}"
+                ),
+            },
+        })
     }
 
     #[cfg(not(target_arch = "x86_64"))]
@@ -95,6 +119,18 @@ impl Trace for Functions {
     fn stop(&mut self, _t0_monotonic_ns: u64) -> Result<TraceRows> {
         Err(model::Error::bug("the function engine cannot be made here"))
     }
+}
+
+/// Which code was copied by whom, and where to.
+fn in_words(copied: &Copied, seen: &Seen) -> String {
+    let Copied { file, offset, address, comm } = copied;
+    let path = seen.files.get(*file as usize).map(|file| file.path.clone()).unwrap_or_default();
+    let bytes = std::fs::File::open(&path).ok().and_then(|file| os::mapped::Mapped::of(&file));
+    let name = bytes.as_deref().and_then(|bytes| Names::of(bytes).get(*offset));
+    let function =
+        name.map_or_else(|| format!("the function at {offset:#x}"), |name| format!("{name} (at {offset:#x})"));
+    let shown = model::shown(std::path::Path::new(&path));
+    format!("{comm} copied {function} of {shown} to {address:#x} with the breakpoint of thaw in it, and ran it there")
 }
 
 /// What was seen as rows of the recording, with the names of the functions that were called.

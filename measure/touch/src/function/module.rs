@@ -149,6 +149,11 @@ impl Library {
         &mut self.modules[id.0 as usize]
     }
 
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = (ModuleId, &Module)> {
+        (0..).map(ModuleId).zip(&self.modules)
+    }
+
     /// The module with this inode, if it was met.
     pub fn by_inode(&self, inode: (u64, u64)) -> Option<ModuleId> {
         self.by_inode.get(&inode).copied()

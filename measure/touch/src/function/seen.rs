@@ -13,6 +13,8 @@ pub struct Seen {
     pub calls: Vec<Call>,
     /// Processes, in the order of their start.
     pub processes: Vec<SeenProcess>,
+    /// The first function of which a copy was run with our trap still in it.
+    pub copied: Option<Copied>,
     /// Stops that were handled.
     pub stops: u64,
     /// Bytes of code that were read and written to plant.
@@ -55,6 +57,19 @@ pub struct Call {
     pub at_ns: u64,
     /// The thread.
     pub tid: i32,
+}
+
+/// A function that a program has copied, with our trap in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Copied {
+    /// Index into [`Seen::files`].
+    pub file: u32,
+    /// Where the function begins in the file.
+    pub offset: u64,
+    /// Where its copy was run.
+    pub address: u64,
+    /// The process.
+    pub comm: String,
 }
 
 /// A process of the tree.

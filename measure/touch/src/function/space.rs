@@ -197,6 +197,14 @@ impl Space {
         Some(Trap { module: area.module, offset, function, hook, original })
     }
 
+    /// Whether the trap at an address is in the code of a file: the program's own, as it was compiled.
+    pub fn is_of_file(&self, address: u64, library: &Library) -> bool {
+        let Some(area) = self.area_of(address) else { return false };
+        let module = library.get(area.module);
+        // What is no ELF file, as memory with a name, may hold a copy.
+        !module.functions.is_empty() && module.byte(area.offset + (address - area.start)) == Some(TRAP)
+    }
+
     /// Puts a byte of code back, or plants it again.
     pub fn set_byte(&self, tracee: Tracee, address: u64, byte: u8) -> io::Result<()> {
         self.memory.write(tracee, address, &[byte])

@@ -1,14 +1,14 @@
-//! Where the functions of an ELF file begin: from `.symtab`, else from `.eh_frame`, else from `.dynsym`. Pure, and for any
+//! Where the functions of an ELF file begin: from `.symtab` or Go's own table of functions, else from `.eh_frame`, else from `.dynsym`. Pure, and for any
 //! bytes: what is damaged ends the list, not the program.
 //!
 //! Everything is in offsets of the file, not in addresses: that is what a mapping and a page have.
 
-use super::unwind;
+use super::{go_table, unwind};
 use elf::Miss;
 use model::StartsFrom;
 use object::Endianness;
 use object::elf::{FileHeader32, FileHeader64, PF_X, PT_LOAD, SHF_EXECINSTR, SHN_UNDEF, SHT_DYNSYM, SHT_SYMTAB};
-use object::elf::{PT_GNU_EH_FRAME, STB_LOCAL, STB_WEAK, STT_FUNC, STT_GNU_IFUNC};
+use object::elf::{PT_GNU_EH_FRAME, STB_LOCAL, STB_WEAK, STT_FILE, STT_FUNC, STT_GNU_IFUNC};
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
 use std::collections::HashMap;
 
@@ -61,11 +61,15 @@ pub fn function_starts(bytes: &[u8]) -> Result<Starts, Miss> {
 pub struct Names<'a> {
     /// By address: the binding's rank and the name.
     best: HashMap<u64, (u8, &'a [u8])>,
+    /// By address of a static function: the source of its object file.
+    sources: HashMap<u64, &'a [u8]>,
+    /// How many places have each name.
+    places: HashMap<&'a [u8], u32>,
     texts: Texts,
 }
 
 impl<'a> Names<'a> {
-    /// From `.symtab`, or `.dynsym` where there is none. Of several names for one place a global one counts, then the shortest,
+    /// From `.symtab`; where there is none, from `.dynsym` and Go's table of functions. Of several names for one place a global one counts, then the shortest,
     /// then the first by alphabet.
     pub fn of(bytes: &'a [u8]) -> Self {
         Self::of_symbols(bytes, bytes)
@@ -73,16 +77,20 @@ impl<'a> Names<'a> {
 
     /// The same for a stripped program whose symbols are in a file of their own (an unstripped copy, or a `.debug` file).
     pub fn of_symbols(symbols: &'a [u8], program: &[u8]) -> Self {
-        let mut names = Self { best: HashMap::new(), texts: Texts::of(program) };
+        let mut names = Self { texts: Texts::of(program), ..Self::default() };
         match symbols.get(4) {
             Some(1) => names.take::<FileHeader32<Endianness>>(symbols),
             _ => names.take::<FileHeader64<Endianness>>(symbols),
+        }
+        for (_, name) in names.best.values() {
+            *names.places.entry(name).or_default() += 1;
         }
         names
     }
 
     fn take<Elf: FileHeader<Endian = Endianness>>(&mut self, bytes: &'a [u8]) {
         let Ok(opened) = open::<Elf>(bytes) else { return };
+        self.sources = opened.sources();
         for kind in [SHT_SYMTAB, SHT_DYNSYM] {
             opened.each_symbol(kind, |address, symbol, name| {
                 let rank = match symbol.st_bind() {
@@ -97,9 +105,12 @@ impl<'a> Names<'a> {
                     self.best.insert(address, (rank, name));
                 }
             });
-            if !self.best.is_empty() {
-                break;
+            if !self.best.is_empty() && kind == SHT_SYMTAB {
+                return;
             }
+        }
+        for function in go_table::functions(opened.header, bytes) {
+            self.best.entry(function.address).or_insert((0, function.name));
         }
     }
 
@@ -107,6 +118,18 @@ impl<'a> Names<'a> {
     pub fn get(&self, offset: u64) -> Option<String> {
         let (_, name) = self.best.get(&self.texts.address_of(offset)?)?;
         Some(String::from_utf8_lossy(name).into_owned())
+    }
+
+    /// Whether other functions have the name of this one too, as static functions may.
+    pub fn is_shared(&self, offset: u64) -> bool {
+        let place = self.texts.address_of(offset).and_then(|address| self.best.get(&address));
+        place.is_some_and(|(_, name)| self.places.get(name).is_some_and(|places| *places > 1))
+    }
+
+    /// The source of the object file that a static function is from, as its compiler was told of it.
+    pub fn source(&self, offset: u64) -> Option<String> {
+        let source = self.sources.get(&self.texts.address_of(offset)?)?;
+        Some(String::from_utf8_lossy(source).into_owned())
     }
 
     /// How many functions have a name.
@@ -152,6 +175,9 @@ impl Texts {
     }
 }
 
+/// What Go's linker fills the room between functions with, on x86: `int3`.
+const FILLER: u8 = 0xcc;
+
 /// The ELF file, opened far enough for both questions.
 struct Opened<'a, Elf: FileHeader<Endian = Endianness>> {
     header: &'a Elf,
@@ -184,6 +210,9 @@ fn open<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Result<Opened<'_,
 fn starts<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Result<Starts, Miss> {
     let opened = open::<Elf>(bytes)?;
     let mut functions = opened.symbols(SHT_SYMTAB);
+    if functions.is_empty() {
+        functions = opened.of_go();
+    }
     let mut from = StartsFrom::Symbols;
     let unwound = opened.unwound();
     if functions.is_empty() {
@@ -241,12 +270,46 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Opened<'a, Elf> {
         }
     }
 
+    /// By address of a local function: the name of the file that was compiled, which stands in front of the local symbols of its object file.
+    fn sources(&self) -> HashMap<u64, &'a [u8]> {
+        let mut sources = HashMap::new();
+        let Ok(sections) = self.header.sections(self.endian, self.bytes) else { return sources };
+        let Ok(symbols) = sections.symbols(self.endian, self.bytes, SHT_SYMTAB) else { return sources };
+        let mut source = None;
+        for symbol in symbols.iter().filter(|symbol| symbol.st_bind() == STB_LOCAL) {
+            match symbol.st_type() {
+                STT_FILE => source = symbol.name(self.endian, symbols.strings()).ok().filter(|name| !name.is_empty()),
+                STT_FUNC | STT_GNU_IFUNC => {
+                    if let Some(source) = source {
+                        sources.insert(symbol.st_value(self.endian).into(), source);
+                    }
+                }
+                _ => {}
+            }
+        }
+        sources
+    }
+
     fn symbols(&self, kind: object::elf::SectionType) -> Vec<Function> {
         let mut functions = Vec::new();
         self.each_function(kind, |offset, symbol, _| {
             functions.push(Function { offset, len: symbol.st_size(self.endian).into() });
         });
         functions
+    }
+
+    /// The functions that a Go program knows of itself.
+    fn of_go(&self) -> Vec<Function> {
+        let functions = go_table::functions(self.header, self.bytes).into_iter();
+        let function = |function: go_table::GoFunction<'_>| {
+            let offset = self.texts.offset_of(function.address)?;
+            let end = usize::try_from(offset.checked_add(function.len)?).ok()?;
+            let code = self.bytes.get(usize::try_from(offset).ok()?..end)?;
+            // What fills up to the next function is no part of it. One of a byte or none marks a place.
+            let len = code.iter().rposition(|byte| *byte != FILLER).map_or(0, |last| last + 1);
+            (len > 0).then_some(Function { offset, len: len as u64 })
+        };
+        functions.filter_map(function).collect()
     }
 
     fn hooks(&self) -> Hooks {

@@ -3,10 +3,11 @@
 //! What is promised: a program runs as without us, only slower. Signals reach it, also SIGTRAP that is its own; group-stops last;
 //! exec from any thread, vfork, and threads that end in any order are followed; nobody outlives the tracer.
 
+use super::copied;
 use super::module::{Hook, Library};
 use super::near::Near;
 use super::ptrace::{self, Register, Resume, SystemCall, Tracee, Waited};
-use super::seen::{Call, Seen, SeenProcess};
+use super::seen::{Call, Copied, Seen, SeenProcess};
 use super::space::{Space, Trap, TrapAction};
 use os::spawn::monotonic_ns;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -43,6 +44,8 @@ pub struct Tracer {
     /// Processes by number; an ended one whose number is used again is moved to `seen`.
     processes: BTreeMap<i32, SeenProcess>,
     recording: bool,
+    /// Addresses of traps that are the program's own.
+    own_traps: HashSet<u64>,
     near: Near,
 }
 
@@ -63,6 +66,7 @@ impl Tracer {
             seen: Seen::default(),
             processes: BTreeMap::new(),
             recording: true,
+            own_traps: HashSet::new(),
             near: Near::default(),
         };
         tracer.add_space(main, Space::new(main));
@@ -337,6 +341,7 @@ impl Tracer {
             if let Some(trap) = trap {
                 return self.hit(tracee, address, trap);
             }
+            self.note_copy(tracee, address);
         }
         self.own_trap(tracee)
     }
@@ -417,6 +422,25 @@ impl Tracer {
             tid: tracee.0,
         });
         true
+    }
+
+    /// A trap at a place where we planted none: the program's own, or it has copied its code with ours in it. The first copy is noted.
+    fn note_copy(&mut self, tracee: Tracee, address: u64) {
+        // To look through all functions takes a while, and who has traps of its own has many.
+        if self.seen.copied.is_some() || !self.own_traps.insert(address) {
+            return;
+        }
+        let Some(space) = self.space_of(tracee).filter(|space| !space.is_of_file(address, &self.library)) else {
+            return;
+        };
+        if let Some((module, function)) = copied::original(space, tracee, address, &self.library) {
+            self.seen.copied = Some(Copied {
+                file: module.0,
+                offset: self.library.get(module).functions[function].offset,
+                address,
+                comm: os::process::comm(tracee.0.cast_unsigned()).unwrap_or_default(),
+            });
+        }
     }
 
     /// The loader says that it has mapped something. Its function does nothing, so it is left without running it.

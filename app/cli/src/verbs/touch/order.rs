@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use touch::function::{Names, Units, function_starts};
-use touch::order::{self, Placed};
+use touch::order::{self, Entry, Placed};
 
 /// `thaw.order/1`
 #[derive(Debug, Serialize)]
@@ -28,6 +28,8 @@ pub struct OrderDocument {
     /// With `--list objects`: in the order of the first call into each, those that nobody calls last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub objects: Option<Vec<ObjectDocument>>,
+    /// Called functions whose name others have too: not each linker can tell them apart.
+    pub shared: u64,
     /// Called functions without a name: no linker can be told of them.
     pub unnamed: u64,
     /// Pages that the called functions lie on now.
@@ -41,6 +43,9 @@ pub struct OrderDocument {
 pub struct FunctionDocument {
     /// Its name in the symbol table.
     pub name: Option<String>,
+    /// The source of its object file, if other functions have its name too and its symbol table tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
     /// Where it begins in the file.
     pub offset: u64,
     /// Its length in bytes; 0: not known.
@@ -79,7 +84,7 @@ pub fn run(args: &OrderArgs) -> Result<Exit> {
         }
     };
     let document = document(args)?;
-    let order = || Ok(order::order_file(&names(&document)?, linker));
+    let order = || Ok(order::order_file(&entries(&document)?, linker));
     if let Some(target) = &args.output {
         check_is_no_source(target, args, &document)?;
         output::file(target, order()?.as_bytes(), args.force.existing())?;
@@ -115,16 +120,18 @@ fn check_is_no_source(target: &Path, args: &OrderArgs, document: &OrderDocument)
     }
 }
 
-/// The names in their order, each once: two static functions of one name cannot be told apart by a linker.
-fn names(document: &OrderDocument) -> Result<Vec<String>> {
+/// The functions in their order, each once.
+fn entries(document: &OrderDocument) -> Result<Vec<Entry>> {
     let mut seen = HashSet::new();
-    let named = document.order.iter().filter_map(|function| function.name.clone());
-    let names: Vec<String> = named.filter(|name| seen.insert(name.clone())).collect();
-    if names.is_empty() {
+    let entry =
+        |function: &FunctionDocument| Some(Entry { name: function.name.clone()?, source: function.source.clone() });
+    let entries: Vec<Entry> =
+        document.order.iter().filter_map(entry).filter(|entry| seen.insert(entry.clone())).collect();
+    if entries.is_empty() {
         return Err(Error::new(Exit::Data, "no called function has a name in", &document.file)
             .hint("it is stripped: give the file with its symbols, --symbols FILE"));
     }
-    Ok(names)
+    Ok(entries)
 }
 
 /// One recording's calls of the file.
@@ -164,7 +171,8 @@ fn document(args: &OrderArgs) -> Result<OrderDocument> {
         workloads.iter().map(|workload| workload.calls.iter().map(|(offset, ..)| *offset).collect()).collect();
     let line = |placed: Placed| {
         let (bytes, name) = lengths.get(&placed.offset).cloned().unwrap_or_default();
-        FunctionDocument { name, offset: placed.offset, bytes, workloads: placed.workloads }
+        let source = if known.is_shared(placed.offset) { known.source(placed.offset) } else { None };
+        FunctionDocument { name, source, offset: placed.offset, bytes, workloads: placed.workloads }
     };
     let order: Vec<FunctionDocument> = order::balanced(&calls).into_iter().map(line).collect();
     let pages: HashSet<u64> = order.iter().flat_map(|function| pages_of(function.offset, function.bytes)).collect();
@@ -178,6 +186,7 @@ fn document(args: &OrderArgs) -> Result<OrderDocument> {
         workloads: workloads.iter().map(|workload| workload.recording.clone()).collect(),
         never,
         objects,
+        shared: order.iter().filter(|function| function.source.is_some()).count() as u64,
         unnamed: order.iter().filter(|function| function.name.is_none()).count() as u64,
         pages: pages.len() as u64,
         packed_pages: bytes.div_ceil(model::PAGE),
@@ -283,6 +292,7 @@ impl Program {
         let never = starts.functions.into_iter().filter(|function| !called.contains(&function.offset));
         let line = |function: touch::function::Function| FunctionDocument {
             name: names.get(function.offset),
+            source: None,
             offset: function.offset,
             bytes: function.len,
             workloads: 0,

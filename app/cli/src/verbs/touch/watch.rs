@@ -80,7 +80,7 @@ pub fn watch(
     trace: &mut dyn Trace,
 ) -> Result<()> {
     let prepared = prepare(plan, lab, recorder, place)?;
-    let mut watching = Watching { trace, rows: None };
+    let mut watching = Watching { trace: &mut *trace, rows: None };
     let outcome = {
         let mut tick = |time| recorder.note(what, time);
         tick(Duration::ZERO);
@@ -102,7 +102,11 @@ pub fn watch(
     if row.accepted {
         return Ok(());
     }
-    let because = row.rejected_because.unwrap_or_else(|| "it failed".into());
+    let doubt = trace.doubt();
+    let mut because = row.rejected_because.unwrap_or_else(|| "it failed".into());
+    if let Some(seen) = doubt.as_ref().and_then(|doubt| doubt.because.as_deref()) {
+        because = format!("{because}; {seen}");
+    }
     let error = Error::new(Exit::Target, "the watched start did not get ready:", lab.name(place.program))
         .because(crate::verbs::record::with_tail(because, &outcome.output_tail));
     Err(match is_kept {
@@ -113,7 +117,7 @@ pub fn watch(
         false if traces_itself => error.hint(
             "it calls ptrace, and a program whose functions are watched cannot trace others: --engine page (as root), or probe",
         ),
-        false => error.hint("if it only takes longer: --timeout"),
+        false => error.hint(doubt.map_or_else(|| "if it only takes longer: --timeout".into(), |doubt| doubt.hint)),
     })
 }
 
