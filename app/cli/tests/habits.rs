@@ -92,6 +92,9 @@ fn a_missing_file_is_a_mistake_on_the_command_line_for_every_verb() {
 
 #[test]
 fn a_process_is_a_word_or_an_option() {
+    if !crate::heap::guest() {
+        return;
+    }
     let scratch = Scratch::new();
     for typed in [&["heap", "attach", "999999999"][..], &["heap", "attach", "--pid", "999999999"]] {
         scratch.thaw(typed).complains("999999999");
