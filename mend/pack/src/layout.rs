@@ -139,20 +139,23 @@ fn parts(image: &Image<'_>) -> Vec<(Part, Range<u64>, u64)> {
     let loaded = |range: &Range<u64>| {
         image.loads().any(|load| load.offset <= range.start && range.end <= load.offset + load.filesz)
     };
+    let start = image.header.shoff;
+    let table = start..start + image.sections.len() as u64 * section_len(image.word);
+    // Go's linker puts the table into a segment, in front of the code. What the program has there stays; the new one goes to the end.
+    let end = image.bytes.len() as u64;
+    let table = if loaded(&table) { end..end } else { table };
     for (index, section) in image.sections.iter().enumerate() {
         let range = section.offset..section.offset + section.size;
         // A section that is loaded moves with its segment.
         let own = section.has_bytes() && section.size != 0 && !loaded(&range);
         if index == image.header.shstrndx as usize {
-            parts.push((Part::Names, if own { range } else { image.header.shoff..image.header.shoff }, 1));
+            parts.push((Part::Names, if own { range } else { table.start..table.start }, 1));
         } else if own {
             parts.push((Part::Section(index), range, section.align.max(1)));
         }
     }
     if !image.sections.is_empty() {
-        let start = image.header.shoff;
-        let range = start..start + image.sections.len() as u64 * section_len(image.word);
-        parts.push((Part::Table, range, image.word.bytes()));
+        parts.push((Part::Table, table, image.word.bytes()));
     }
     parts.sort_by_key(|part| (part.1.start, part.1.end));
     parts

@@ -418,6 +418,18 @@ pub fn is_free(image: &Image<'_>, moves: Moves, start: u64, end: u64) -> bool {
         && !meets(table)
 }
 
+/// Where what the loader makes read-only ends. Where that is the end of a segment that became one with the next, it has to be the end of a page,
+/// or the loader leaves its last page writable; the rest of the page is nobody's.
+fn sealed_to(image: &Image<'_>, loads: &[Load], end: u64) -> u64 {
+    let Some(home) = image.loads().find(|load| load.in_memory().end == end) else { return end };
+    if loads.iter().any(|load| load.head.in_memory().end == end) {
+        return end;
+    }
+    let page = up(end, granule(image, home));
+    let next = image.loads().map(|load| load.vaddr).filter(|start| *start >= end).min();
+    if next.is_some_and(|next| page <= next) { page } else { end }
+}
+
 /// Decides everything but the offsets, for one place of the dynamic section.
 fn attempt(facts: &Facts<'_, '_>, moves: Moves, place: DynamicPlace) -> Result<Draft, Stop> {
     let image = facts.image;
@@ -443,6 +455,9 @@ fn attempt(facts: &Facts<'_, '_>, moves: Moves, place: DynamicPlace) -> Result<D
     let splits = moves == Moves::Up && !ends;
     let mut loads = room.loads;
     let slots = slots::find(facts, moves, &mut loads, room.new_segments + usize::from(splits))?;
+    if let Some(relro) = &mut room.relro {
+        relro.end = sealed_to(image, &loads, relro.end);
+    }
 
     // The loader's tables, from the first one that changes on.
     let mut stack = Stack::default();

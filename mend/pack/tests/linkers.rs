@@ -104,3 +104,23 @@ fn programs_of_every_linker_are_packed_in_every_way() {
     println!("{programs} programs, refused: {refused:?}");
     assert!(programs > 0 && refused.is_empty(), "{refused:?}");
 }
+
+/// A program of Go's own linker: its section headers are loaded with its code.
+#[test]
+fn position_independent_programs_of_go_are_packed() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("go.mod"), "module g\n").unwrap();
+    let source = "package main\n\nimport \"fmt\"\n\nfunc main() { fmt.Println(\"word 1\") }\n";
+    std::fs::write(home.path().join("main.go"), source).unwrap();
+    for strip in ["", "-s -w"] {
+        let file = home.path().join("linked");
+        let mut link = Command::new("go");
+        link.args(["build", "-buildmode=pie", "-ldflags", strip, "-o"]).arg(&file).arg(".").current_dir(home.path());
+        if !link.output().is_ok_and(|said| said.status.success()) {
+            return testing::skip("needs Go");
+        }
+        let original = std::fs::read(&file).unwrap();
+        let refused = check(home.path(), &original, &format!("Go {strip:?}"));
+        assert_eq!(refused, [], "stripped: {strip:?}");
+    }
+}

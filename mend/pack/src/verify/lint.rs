@@ -40,10 +40,11 @@ enum Rule {
 /// Faults of the packed file that its original does not have.
 pub(super) fn lint(old: (&Elf, &Tables), new: (&Elf, &Tables), expected: &Expected, findings: &mut Findings) {
     let mut known: BTreeMap<Rule, usize> = BTreeMap::new();
-    for fault in faults(old.0, old.1, &Expected::default()) {
+    let headers = loaded_headers(old.0);
+    for fault in faults(old.0, old.1, headers, &Expected::default()) {
         *known.entry(fault.rule).or_default() += 1;
     }
-    for fault in faults(new.0, new.1, expected) {
+    for fault in faults(new.0, new.1, headers, expected) {
         match known.get_mut(&fault.rule) {
             Some(count) if *count > 0 => *count -= 1,
             _ => findings.add(Kind::Structure, fault.at, || fault.what),
@@ -54,13 +55,20 @@ pub(super) fn lint(old: (&Elf, &Tables), new: (&Elf, &Tables), expected: &Expect
 /// The first fault by which a file contradicts itself; not those that linkers of all times make.
 pub(super) fn contradiction(elf: &Elf, tables: &Tables) -> Option<String> {
     let tolerated = [Rule::Alignment, Rule::SegmentOrder, Rule::SealedRange, Rule::TableSection, Rule::HeaderTable];
-    faults(elf, tables, &Expected::default())
+    faults(elf, tables, loaded_headers(elf), &Expected::default())
         .into_iter()
         .find(|fault| !tolerated.contains(&fault.rule))
         .map(|fault| fault.what)
 }
 
-fn faults(elf: &Elf, tables: &Tables, expected: &Expected) -> Vec<Fault> {
+/// The section headers, if they are loaded with the code, as Go's linker does it. In a copy they may be elsewhere, and what the program has in
+/// memory stays.
+fn loaded_headers(elf: &Elf) -> Option<(u64, u64)> {
+    elf.address_of(elf.sections_offset).filter(|_| elf.sections_len > 0).map(|at| (at, elf.sections_len))
+}
+
+/// `headers`: where the section headers of the original are loaded.
+fn faults(elf: &Elf, tables: &Tables, headers: Option<(u64, u64)>, expected: &Expected) -> Vec<Fault> {
     let mut faults = Faults(Vec::new());
     segments(elf, &mut faults);
     sealed(elf, &mut faults);
@@ -71,7 +79,7 @@ fn faults(elf: &Elf, tables: &Tables, expected: &Expected) -> Vec<Fault> {
     if !elf.sections.is_empty() {
         sections(elf, &mut faults);
         table_sections(elf, tables, &mut faults);
-        coverage(elf, &mut faults);
+        coverage(elf, headers, &mut faults);
     }
     for what in &tables.faults {
         faults.add(Rule::Table, None, what.clone());
@@ -302,11 +310,11 @@ fn table_sections(elf: &Elf, tables: &Tables, faults: &mut Faults) {
 }
 
 /// Tools that write a file anew take the bytes of the sections and drop what lies between.
-fn coverage(elf: &Elf, faults: &mut Faults) {
+fn coverage(elf: &Elf, headers: Option<(u64, u64)>, faults: &mut Faults) {
     let header = elf.address_of(0).map(|at| (at, elf.header_len));
     let table = elf.address_of(elf.segments_offset).map(|at| (at, elf.segments_len));
     let sections = elf.loaded_sections().map(|section| (section.at, section.len));
-    let covered = Spans::new(sections.chain(header).chain(table));
+    let covered = Spans::new(sections.chain(header).chain(table).chain(headers));
     for load in elf.loads() {
         for (from, to) in covered.outside(load.at, load.file_end()) {
             let bytes = elf.slice(from, to - from).unwrap_or(b"");
