@@ -293,6 +293,18 @@ fn a_program_that_cannot_be_packed_can_be_read_ahead() {
 }
 
 #[test]
+fn a_program_of_two_names_is_not_packed_since_that_could_not_be_applied() {
+    let scratch = Scratch::new();
+    let Some(program) = program(&scratch) else { return };
+    recording(&scratch, "big.thaw", &program, &["thaw", "record", "--", program.to_str().unwrap()]);
+    std::fs::hard_link(&program, scratch.path("another")).unwrap();
+    let plan = scratch.thaw(["optimize", "big.thaw", "--plan", "--json"]).exits(0).json();
+    let sets: Vec<&Value> = plan["tried"].as_array().unwrap().iter().map(|tried| &tried["set"]).collect();
+    assert_eq!(sets, [&json!(["preload"])]);
+    assert!(plan["notes"].to_string().contains("not packed (hard-links"), "{plan:#}");
+}
+
+#[test]
 fn without_requests_nothing_is_predicted() {
     let scratch = Scratch::new();
     let Some(program) = program(&scratch) else { return };

@@ -22,6 +22,7 @@ use preload::plan::{DiskRead, Gap, Piece, Wanted};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// A smaller gain of putting files together is not worth a word.
@@ -134,6 +135,12 @@ impl Plan {
                 continue;
             }
             match pack_file(path, &Target::PlanOnly, &options)? {
+                // A copy could be packed, but --apply could not put it in their place.
+                Outcome::Packed(_) if has_other_names(path) => {
+                    if *is_own || *path == source.program {
+                        refused.entry(pack::Reason::HardLinks).or_default().push(source.shown(path));
+                    }
+                }
                 Outcome::Packed(packed) => {
                     let gone = packed.size_before.0.saturating_sub(packed.size_after.0);
                     if !is_own && gone < WORTH {
@@ -373,6 +380,11 @@ impl Plan {
 fn named_remedies(remedies: &[Remedy]) -> String {
     let changing = remedies.iter().filter(|remedy| **remedy != Remedy::Preload);
     changing.map(|remedy| remedy.name()).collect::<Vec<_>>().join(", ")
+}
+
+/// A file of several names cannot be packed in place: only one of them would be.
+fn has_other_names(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|about| about.nlink() > 1)
 }
 
 /// The first of them, and how many more there are.
