@@ -3,13 +3,14 @@
 //! They are started as the program is (its user, environment, directory, control group, the files that lie over others for it) and end
 //! before anything goes on; what they leave running is ended. They are never measured, and a slow disk is not slow for them.
 
+use crate::conduct::with_tail;
 use crate::record::Program;
 use crate::start::{self, Which};
 use crate::states::Beat;
 use model::{CacheState, Error, Exit, Result, RunKind};
 use os::cgroup::RunCgroup;
 use serde::{Deserialize, Serialize};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
@@ -41,15 +42,15 @@ impl Around {
 
 /// One of the four.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Moment {
+pub(crate) enum Command {
     Setup,
     Prepare,
     Conclude,
     Cleanup,
 }
 
-impl Moment {
-    fn of(self, around: &Around) -> Option<&OsString> {
+impl Command {
+    pub fn of(self, around: &Around) -> Option<&OsString> {
         match self {
             Self::Setup => around.setup.as_ref(),
             Self::Prepare => around.prepare.as_ref(),
@@ -68,22 +69,22 @@ impl Moment {
     }
 }
 
-/// Runs a program's command of this moment, if there is one; returns whether.
+/// Runs this line of a program, and has what it wrote written out: dirty pages cannot be evicted, and writing
+/// them must not fall into a run.
 ///
 /// # Errors
 /// It failed; interrupted, unless the beat goes on to the end.
 pub(crate) fn run(
     program: &Program,
     variant: u32,
-    moment: Moment,
+    (which, line): (Command, &OsStr),
     cgroup: Option<&Rc<RunCgroup>>,
     beat: &mut Beat<'_>,
-) -> Result<bool> {
-    let Some(line) = moment.of(&program.around) else { return Ok(false) };
+) -> Result<()> {
     let shell = program.around.shell.clone().unwrap_or_else(|| PathBuf::from("/bin/sh"));
-    let argv = [shell.into_os_string(), "-c".into(), line.clone()];
-    let plain = Program::new(moment.option(), argv);
-    let command = Program {
+    let argv = [shell.into_os_string(), "-c".into(), line.to_owned()];
+    let plain = Program::new(which.option(), argv);
+    let started = Program {
         name: plain.name,
         argv: plain.argv,
         ready: plain.ready,
@@ -93,14 +94,12 @@ pub(crate) fn run(
         timeout: if beat.listens() { LONG } else { program.timeout },
         ..program.clone()
     };
-    let which = Which { variant, state: CacheState::Hot, kind: RunKind::Warmup };
-    let outcome = start::start(&command, which, cgroup, None, None, beat)?;
-    let Some(why) = outcome.row.rejected_because else { return Ok(true) };
-    let tail = outcome.output_tail.trim_end();
-    let because =
-        if tail.is_empty() { format!("{why}; it printed nothing") } else { format!("{why}; it printed last:\n{tail}") };
-    let text = format!("the command of {} for {} failed:", moment.option(), program.name);
+    let run = Which { variant, state: CacheState::Hot, kind: RunKind::Warmup };
+    let outcome = start::start(&started, run, cgroup, None, None, beat)?;
+    rustix::fs::sync();
+    let Some(why) = outcome.row.rejected_because else { return Ok(()) };
+    let text = format!("the command of {} for {} failed:", which.option(), program.name);
     Err(Error::new(Exit::Target, text, line.to_string_lossy())
-        .because(because)
+        .because(with_tail(why, &outcome.output_tail))
         .hint("run it by hand, in the same directory and as the same user"))
 }

@@ -73,6 +73,16 @@ pub struct Outcome {
     pub warnings: Vec<Warning>,
 }
 
+/// Why a start failed, with what the program printed last.
+pub fn with_tail(because: String, tail: &str) -> String {
+    let tail = tail.trim_end();
+    if tail.is_empty() {
+        format!("{because}; it printed nothing")
+    } else {
+        format!("{because}; it printed last:\n{tail}")
+    }
+}
+
 /// What can start programs. [`crate::record::Lab`] is the real one.
 pub trait Host {
     /// What people call a variant.

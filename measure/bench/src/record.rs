@@ -1,7 +1,7 @@
 //! The laboratory: holds the machine (control group, read-ahead, CPU controls, throttle, snapshots) while programs are
 //! started in it, and gives everything back. Measures; interprets nothing.
 
-use crate::around::{self, Around};
+use crate::around::{self, Around, Command};
 use crate::conduct::{Host, Outcome, Prepared, Tick, Tracer, Verdict};
 use crate::drain::Drain;
 use crate::ground::Ground;
@@ -143,6 +143,10 @@ pub struct LabOptions {
 #[derive(Debug)]
 pub struct Lab {
     programs: Vec<Variant>,
+    /// The setups of so many programs were run, and their cleanups not yet.
+    set_up: u32,
+    /// The variant that was prepared by its command, and not concluded yet.
+    between: Option<u32>,
     /// Put back before the group goes: programs are gone by then.
     snapshots: Vec<Snapshot>,
     disks: Vec<Disk>,
@@ -187,16 +191,6 @@ enum Wanted {
 struct Variant {
     program: Program,
     needs: Option<Vec<Need>>,
-    /// Its setup was run, and its cleanup not yet.
-    is_set_up: bool,
-    /// What is run before a start was run, and what is run after it not yet.
-    is_prepared: bool,
-}
-
-impl Variant {
-    fn new(program: Program) -> Self {
-        Self { program, needs: None, is_set_up: false, is_prepared: false }
-    }
 }
 
 impl Lab {
@@ -258,7 +252,9 @@ impl Lab {
         let watched_disks = if watches_disks { disks.as_slice() } else { &[] };
         let watched = Watched::new(watched_disks, cpu.as_ref().map_or(&[], SteadyGuard::governors));
         let mut lab = Self {
-            programs: programs.into_iter().map(Variant::new).collect(),
+            programs: programs.into_iter().map(|program| Variant { program, needs: None }).collect(),
+            set_up: 0,
+            between: None,
             snapshots,
             disks,
             throttle: options.throttle,
@@ -394,68 +390,52 @@ impl Lab {
         warnings
     }
 
-    /// Runs what is to be run before the first start of each program.
+    /// Runs one of the commands around a program's starts, if it has that; a slow disk is not slow for it.
+    fn run_around(&mut self, variant: u32, command: Command, beat: &mut Beat<'_>) -> Result<()> {
+        self.set_throttle(false)?;
+        let Some(line) = command.of(&self.variant(variant)?.program.around).cloned() else { return Ok(()) };
+        around::run(&self.variant(variant)?.program, variant, (command, &line), self.cgroup.as_ref(), beat)
+    }
+
+    /// What comes before the first start of each program.
     fn set_up(&mut self) -> Result<()> {
         let mut tick = |_| {};
         let mut beat = Beat::new(&mut tick);
-        for (index, variant) in (0..).zip(&mut self.programs) {
+        for variant in 0..self.programs.len() as u32 {
             // A setup that failed half way leaves something to clean up, too.
-            variant.is_set_up = true;
-            let ran = around::run(&variant.program, index, around::Moment::Setup, self.cgroup.as_ref(), &mut beat)?;
-            if ran {
-                rustix::fs::sync();
-            }
+            self.set_up = variant + 1;
+            self.run_around(variant, Command::Setup, &mut beat)?;
         }
         Ok(())
     }
 
-    /// Runs what is to be run before a start, after what follows one that was not made.
-    fn before_start(&mut self, index: u32, beat: &mut Beat<'_>) -> Result<()> {
-        self.after_start(index, beat)?;
-        let (cgroup, variant) = (self.cgroup.clone(), self.variant_mut(index)?);
-        if around::run(&variant.program, index, around::Moment::Prepare, cgroup.as_ref(), beat)? {
-            // Dirty pages cannot be evicted, and writing them must not fall into the run.
-            rustix::fs::sync();
-        }
-        variant.is_prepared = true;
+    /// What comes before a start, after what follows one that was not made.
+    fn before_start(&mut self, variant: u32, wanted: Wanted, beat: &mut Beat<'_>) -> Result<()> {
+        self.after_start(beat)?;
+        self.put_back(wanted, beat)?;
+        self.run_around(variant, Command::Prepare, beat)?;
+        self.between = Some(variant);
         Ok(())
     }
 
-    /// Runs what is to be run after a start, if one was prepared for.
-    fn after_start(&mut self, index: u32, beat: &mut Beat<'_>) -> Result<()> {
-        let (cgroup, variant) = (self.cgroup.clone(), self.variant_mut(index)?);
-        if std::mem::take(&mut variant.is_prepared) {
-            around::run(&variant.program, index, around::Moment::Conclude, cgroup.as_ref(), beat)?;
+    /// What comes after a start, if one was prepared for.
+    fn after_start(&mut self, beat: &mut Beat<'_>) -> Result<()> {
+        match self.between.take() {
+            Some(variant) => self.run_around(variant, Command::Conclude, beat),
+            None => Ok(()),
         }
-        Ok(())
     }
 
-    /// Runs what is left to be run at the end, whatever happened. Says what did not work.
+    /// What is left to be done at the end, whatever happened. Says what did not work.
     fn tidy(&mut self) -> Vec<Warning> {
         let mut tick = |_| {};
         let mut beat = Beat::to_the_end(&mut tick);
-        let mut warnings = Vec::new();
-        let mut keep = |result: Result<()>| {
-            if let Err(error) = result {
-                warnings.push(Warning::new(WarningKind::Leftover, error.to_string()));
-            }
-        };
-        // If it cannot be taken off, tidying is slow.
-        let _ = self.set_throttle(false);
-        for index in 0..self.programs.len() as u32 {
-            keep(self.after_start(index, &mut beat));
-            let cgroup = self.cgroup.clone();
-            let Some(variant) = self.programs.get_mut(index as usize).filter(|variant| variant.is_set_up) else {
-                continue;
-            };
-            variant.is_set_up = false;
-            keep(around::run(&variant.program, index, around::Moment::Cleanup, cgroup.as_ref(), &mut beat).map(|_| ()));
+        let mut done = vec![self.after_start(&mut beat)];
+        for variant in 0..std::mem::take(&mut self.set_up) {
+            done.push(self.run_around(variant, Command::Cleanup, &mut beat));
         }
-        warnings
-    }
-
-    fn variant_mut(&mut self, variant: u32) -> Result<&mut Variant> {
-        self.programs.get_mut(variant as usize).ok_or_else(|| Error::bug(format!("there is no variant {variant}")))
+        let failed = done.into_iter().filter_map(Result::err);
+        failed.map(|error| Warning::new(WarningKind::Leftover, error.to_string())).collect()
     }
 
     fn variant(&self, variant: u32) -> Result<&Variant> {
@@ -517,17 +497,14 @@ impl Host for Lab {
             return Ok(Prepared::not_in_state(why));
         }
         let keep = state == CacheState::Hot && self.warmed == Some(variant);
-        self.after_start(variant, &mut beat)?;
-        self.put_back(if keep { Wanted::Warm } else { Wanted::AsAtFirst }, &mut beat)?;
-        self.set_throttle(false)?;
-        self.before_start(variant, &mut beat)?;
+        self.before_start(variant, if keep { Wanted::Warm } else { Wanted::AsAtFirst }, &mut beat)?;
         // A ground that was put back is cold.
         let warmed = self.warmed == Some(variant);
         if state != CacheState::Hot {
             self.warmed = None;
         }
         let _many = ManyFiles::allow();
-        let Variant { program, needs, .. } = self.variant(variant)?;
+        let Variant { program, needs } = self.variant(variant)?;
         let scene = Scene {
             cgroup: self.cgroup.as_deref(),
             needs: needs.as_deref(),
@@ -560,10 +537,7 @@ impl Host for Lab {
             self.take_turn(Share::Beside)?;
         }
         if kind == RunKind::Warmup {
-            self.after_start(variant, &mut beat)?;
-            self.put_back(Wanted::AsAtFirst, &mut beat)?;
-            self.set_throttle(false)?;
-            self.before_start(variant, &mut beat)?;
+            self.before_start(variant, Wanted::AsAtFirst, &mut beat)?;
         }
         // A start without read-ahead asks for what it needs, not for how long that takes.
         let measured = matches!(kind, RunKind::Timed | RunKind::Trace);
@@ -589,7 +563,7 @@ impl Host for Lab {
         self.in_attempt &= kind == RunKind::Warmup;
         self.prepared = None;
         self.warmed = outcome.row.accepted.then_some(variant);
-        self.after_start(variant, &mut beat)?;
+        self.after_start(&mut beat)?;
         Ok(outcome)
     }
 

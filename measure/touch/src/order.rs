@@ -78,8 +78,7 @@ impl Linker {
 /// The text of an order file. Functions stand once each, in their order, as far as the linker can tell them apart.
 pub fn order_file(entries: &[Entry], linker: Linker) -> String {
     let mut seen = HashSet::new();
-    let names = || entries.iter().map(|entry| entry.name.as_str());
-    let names = names().filter(move |name| seen.insert(*name));
+    let names = entries.iter().map(|entry| entry.name.as_str()).filter(move |name| seen.insert(*name));
     let mut text = String::new();
     let mut line = |line: &str| {
         text.push_str(line);
@@ -99,23 +98,17 @@ pub fn order_file(entries: &[Entry], linker: Linker) -> String {
             let sections = |name: &str| sections_of(name).map(|section| quoted(&section)).join(" ");
             let mut done = HashSet::new();
             for entry in entries {
-                let objects = entry.source.as_deref().and_then(objects_of);
-                if objects.is_none() && done.contains(&entry.name) {
-                    continue;
-                }
-                match objects {
+                match entry.source.as_deref().and_then(objects_of) {
                     Some(objects) => {
                         let sections = sections(&entry.name);
                         line(&format!("    {}", objects.map(|object| format!("{object}({sections})")).join(" ")));
                     }
-                    None => {
-                        line(&format!("    *({})", sections(&entry.name)));
-                        done.insert(&entry.name);
-                    }
+                    None if done.insert(entry.name.as_str()) => line(&format!("    *({})", sections(&entry.name))),
+                    None => {}
                 }
             }
             // An object file may have another name than its source. Whoever has one of these names comes last, called or not: that lies behind all that is needed.
-            for name in names.filter(|name| !done.contains(&(*name).to_owned())) {
+            for name in names.filter(|name| !done.contains(name)) {
                 line(&format!("    *({})", sections(name)));
             }
             line("  }");

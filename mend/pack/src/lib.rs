@@ -50,6 +50,7 @@ pub use report::{
     BlobMove, DynamicEdit, DynamicPlace, Fixed, HeaderSlot, Installed, Kept, Loader, Outcome, Packed, Plan, Reason,
     Refusal, Relocations, Restored, SegmentMove, Standing, VersionNeed, Why,
 };
+pub use surroundings::has_other_names;
 
 use model::Result;
 use std::path::Path;

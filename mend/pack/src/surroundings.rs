@@ -11,6 +11,11 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+/// Whether a file has several names (hard links): packed in place, only one of them would be packed.
+pub fn has_other_names(about: &Metadata) -> bool {
+    about.nlink() > 1
+}
+
 /// Judges the file at a path.
 ///
 /// # Errors
@@ -34,7 +39,7 @@ pub fn judge(path: &Path, file: &File, about: &Metadata, target: &Target, option
         let sentence = "it runs with rights of its own (set-user-id, set-group-id or file capabilities)";
         return Err(refuse_with_hint(Reason::Setuid, sentence, "`--setuid` packs it all the same"));
     }
-    if *target == Target::InPlace && about.nlink() > 1 {
+    if *target == Target::InPlace && has_other_names(about) {
         let sentence = format!("it has {} names (hard links), of which only this one would be packed", about.nlink());
         return Err(refuse_with_hint(Reason::HardLinks, sentence, "pack it to another file with `-o`"));
     }

@@ -328,7 +328,7 @@ fn missing(directory: &Path) -> Vec<PathBuf> {
 
 fn content(path: &Path) -> io::Result<Option<Content>> {
     let meta = match fs::symlink_metadata(path) {
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+        Err(error) if is_not_there(&error) => {
             return Ok(None);
         }
         meta => meta?,

@@ -243,7 +243,7 @@ impl<'a> Copies<'a> {
                     false => {
                         let what = format!("with '{}' it does not start:", name_of(set));
                         let because = outcome.row.rejected_because.unwrap_or_else(|| "it failed".into());
-                        let because = crate::verbs::record::with_tail(because, &outcome.output_tail);
+                        let because = bench::conduct::with_tail(because, &outcome.output_tail);
                         Err(Error::new(Exit::Target, what, command_line(&programs[index as usize].argv))
                             .because(because))
                     }

@@ -22,7 +22,6 @@ use preload::plan::{DiskRead, Gap, Piece, Wanted};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// A smaller gain of putting files together is not worth a word.
@@ -136,7 +135,7 @@ impl Plan {
             }
             match pack_file(path, &Target::PlanOnly, &options)? {
                 // A copy could be packed, but --apply could not put it in their place.
-                Outcome::Packed(_) if has_other_names(path) => {
+                Outcome::Packed(_) if path.symlink_metadata().is_ok_and(|about| pack::has_other_names(&about)) => {
                     if *is_own || *path == source.program {
                         refused.entry(pack::Reason::HardLinks).or_default().push(source.shown(path));
                     }
@@ -380,11 +379,6 @@ impl Plan {
 fn named_remedies(remedies: &[Remedy]) -> String {
     let changing = remedies.iter().filter(|remedy| **remedy != Remedy::Preload);
     changing.map(|remedy| remedy.name()).collect::<Vec<_>>().join(", ")
-}
-
-/// A file of several names cannot be packed in place: only one of them would be.
-fn has_other_names(path: &Path) -> bool {
-    path.symlink_metadata().is_ok_and(|about| about.nlink() > 1)
 }
 
 /// The first of them, and how many more there are.

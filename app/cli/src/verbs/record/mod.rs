@@ -13,7 +13,7 @@ use self::disk::RunDisk;
 use crate::plan::RecordPlan;
 use crate::progress::Progress;
 use crate::{document, export, facts, output, text};
-use bench::conduct::{End, Host, Summary, conduct};
+use bench::conduct::{End, Host, Summary, conduct, with_tail};
 use bench::record::{Lab, LabOptions};
 use io::{Engine, EngineOptions};
 use model::{CacheState, Error, Exit, Result, RunKind, Warning};
@@ -155,15 +155,6 @@ pub fn warm_up(stage: &Stage, progress: &mut Progress) -> Result<()> {
     }
     lab.close();
     Ok(())
-}
-
-pub fn with_tail(because: String, tail: &str) -> String {
-    let tail = tail.trim_end();
-    if tail.is_empty() {
-        format!("{because}; it printed nothing")
-    } else {
-        format!("{because}; it printed last:\n{tail}")
-    }
 }
 
 fn open_engine(plan: &RecordPlan, stage: &Stage) -> Result<(Box<dyn Engine>, Vec<Warning>)> {

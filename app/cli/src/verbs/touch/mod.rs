@@ -30,22 +30,17 @@ use watch::{FillTracer, Place, watch};
 /// A file that is no recording or says nothing about this; a program that fails; an engine that does not work here.
 pub fn run(args: TouchArgs, quiet: bool) -> Result<Exit> {
     let (file, json, top) = (args.file.clone(), args.json, args.top);
-    let mut exit = Exit::Done;
-    let recording = match (&args.recording, args.command.is_empty() && args.app.is_none()) {
-        (Some(recording), _) => recording.clone(),
+    let (recording, exit) = match (&args.recording, args.command.is_empty() && args.app.is_none()) {
+        (Some(recording), _) => (recording.clone(), Exit::Done),
         (None, true) => {
             let usual = args.output.clone().unwrap_or_else(default_output);
             if !usual.exists() {
                 return Err(Error::on(Exit::Usage, "there is no program to watch, and no recording", &usual)
                     .hint("thaw touch -o FILE -- PROGRAM ARGS, or thaw touch RECORDING"));
             }
-            usual
+            (usual, Exit::Done)
         }
-        (None, false) => {
-            let (looked, end) = look(args, quiet)?;
-            exit = end;
-            looked
-        }
+        (None, false) => look(args, quiet)?,
     };
     let document = document::read(&recording, file.as_deref())?;
     if json {

@@ -108,7 +108,7 @@ pub fn watch(
         because = format!("{because}; {seen}");
     }
     let error = Error::new(Exit::Target, "the watched start did not get ready:", lab.name(place.program))
-        .because(crate::verbs::record::with_tail(because, &outcome.output_tail));
+        .because(bench::conduct::with_tail(because, &outcome.output_tail));
     Err(match is_kept {
         true => error.hint(format!(
             "what it touched until then is in the recording (`thaw query`, run {}); if it only takes longer: --timeout",
@@ -143,7 +143,7 @@ fn prepare(plan: &RecordPlan, lab: &mut Lab, recorder: &mut Recorder, place: Pla
                 if !outcome.row.accepted {
                     let because = outcome.row.rejected_because.unwrap_or_else(|| "it failed".into());
                     return Err(Error::new(Exit::Target, "no start worked of", lab.name(place.program))
-                        .because(crate::verbs::record::with_tail(because, &outcome.output_tail))
+                        .because(bench::conduct::with_tail(because, &outcome.output_tail))
                         .hint("run the same command by hand; if it only takes longer, raise --timeout"));
                 }
             }
