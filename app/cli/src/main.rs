@@ -28,9 +28,6 @@ use std::process::ExitCode;
 use text::errors::Detail;
 
 fn main() -> ExitCode {
-    if let Some(args) = args::preload::quick(std::env::args_os()) {
-        return verdict(verbs::preload::start(&args));
-    }
     // Another thaw starts it; it is no verb that anybody types.
     if std::env::args_os().nth(1).is_some_and(|verb| verb == args::TRACER) {
         return verdict(verbs::touch::trace());

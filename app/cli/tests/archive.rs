@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// 400 files of 4,000 bytes or so, packed by name.
-fn archive(scratch: &Scratch) -> PathBuf {
+pub fn archive(scratch: &Scratch) -> PathBuf {
     for number in 0..400_u32 {
         let line = format!("{number} {}\n", number.wrapping_mul(2_654_435_761));
         scratch.write(&format!("tree/{:03}.js", number), line.repeat(4000 / line.len()));
@@ -17,7 +17,7 @@ fn archive(scratch: &Scratch) -> PathBuf {
 }
 
 /// A recording of a start that touched these pages of the archive, in this order.
-fn touched(scratch: &Scratch, archive: &Path, pages: &[u64]) {
+pub fn touched(scratch: &Scratch, archive: &Path, pages: &[u64]) {
     let size = archive.metadata().unwrap().len();
     let file = FileRow {
         path: archive.to_owned(),

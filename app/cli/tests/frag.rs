@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt;
 use std::process::Stdio;
 
 /// Two files written in turn, each piece to the disk.
-fn interleaved(scratch: &Scratch) {
-    let files = ["one", "two"].map(|name| File::create(scratch.write(&format!("data/{name}"), "")).unwrap());
+pub fn interleaved(scratch: &Scratch, directory: &str) {
+    let files = ["one", "two"].map(|name| File::create(scratch.write(&format!("{directory}/{name}"), "")).unwrap());
     for turn in 0..6_u64 {
         for file in &files {
             file.write_all_at(&vec![turn as u8 + 1; 300_000], turn * 300_000).unwrap();
@@ -19,7 +19,7 @@ fn interleaved(scratch: &Scratch) {
 #[test]
 fn pieces_are_counted_and_a_file_is_put_together_or_left_with_a_reason() {
     let scratch = Scratch::new();
-    interleaved(&scratch);
+    interleaved(&scratch, "data");
     let before = std::fs::read(scratch.path("data/one")).unwrap();
     scratch.thaw(["frag", "data"]).exits(0).says("2 files of 3.6 MB lie in ");
     let json = scratch.thaw(["frag", "data", "--json"]).exits(0).json();
@@ -60,7 +60,7 @@ fn files_in_memory_are_told_and_mistakes_are_named() {
 fn a_killed_fix_leaves_the_file_whole() {
     let scratch = Scratch::new();
     for pause in 0..8 {
-        interleaved(&scratch);
+        interleaved(&scratch, "data");
         let before = std::fs::read(scratch.path("data/one")).unwrap();
         let mut command = scratch.command();
         command.args(["frag", "--fix", "data"]).stdout(Stdio::null()).stderr(Stdio::null());

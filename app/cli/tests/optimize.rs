@@ -578,7 +578,7 @@ fn what_is_read_ahead_is_applied_to_the_original_and_its_launcher() {
     let status = thaw(&["preload", "status", &applied, "--json"]).exits(0).json();
     assert_eq!(status["report"]["stale"], json!([]), "it fits the program that is packed in place: {status:#}");
     let launcher = std::fs::read_to_string(scratch.path("home/applications/big.desktop")).unwrap();
-    assert!(launcher.contains("preload run"), "{launcher}");
+    assert!(launcher.contains("thaw-preload"), "{launcher}");
     thaw(&["optimize", "--undo", "fast"]).exits(0).says("big.desktop");
     assert_eq!((whole(&scratch.path("system")), whole(&scratch.path("share"))), before);
     assert!(!scratch.path("home/applications/big.desktop").exists() && !Path::new(&applied).exists());

@@ -37,6 +37,19 @@ fn stale(scratch: &Scratch) -> PathBuf {
     path
 }
 
+/// The two ways to start a program with a manifest, which shall not differ.
+const WAYS: [(&str, &[&str]); 2] =
+    [(env!("CARGO_BIN_EXE_thaw"), &["preload", "run"]), (env!("CARGO_BIN_EXE_thaw-preload"), &[])];
+
+/// Runs these words through both.
+fn run<'a>(scratch: &'a Scratch, words: &'a [&'a str]) -> impl Iterator<Item = Said> + 'a {
+    WAYS.iter().map(move |(program, first)| {
+        let mut command = scratch.command_of(program.as_ref());
+        command.args(*first).args(words);
+        Said::of(command)
+    })
+}
+
 fn words<'a>(first: &[&'a str], rest: &[&'a str]) -> Vec<&'a str> {
     first.iter().chain(rest).copied().collect()
 }
@@ -108,25 +121,29 @@ fn the_program_is_started_whatever_the_manifest_is() {
         ("folder", "not a preload manifest"),
         ("/dev/null", "not a preload manifest"),
     ] {
-        let said = scratch.thaw(["preload", "run", file, "--", "sh", "-c", "echo started; exit 42"]);
-        let said = said.exits(42).says("started").complains("warning: cannot read the preload manifest");
-        said.complains(part).hints("thaw preload make");
+        for said in run(&scratch, &[file, "--", "sh", "-c", "echo started; exit 42"]) {
+            let said = said.exits(42).says("started").complains("warning: cannot read the preload manifest");
+            said.complains(part).hints("thaw preload make");
+        }
         // A name that is not there was typed wrong.
         let code = if file == "missing" { 2 } else { 5 };
-        scratch.thaw(["preload", "run", file]).exits(code).complains(part);
+        run(&scratch, &[file]).for_each(|said| _ = said.exits(code).complains(part));
         scratch.thaw(["preload", "status", file]).exits(code).complains(part);
     }
-    let said = scratch.thaw(["preload", "run", "a.preload", "--", "sh", "-c", "echo started"]).exits(0).says("started");
-    assert_eq!(said.err(), "");
+    for said in run(&scratch, &["a.preload", "--", "sh", "-c", "echo started"]) {
+        assert_eq!(said.exits(0).says("started").err(), "");
+    }
 }
 
 #[test]
 fn a_manifest_of_another_machine_says_so() {
     let scratch = Scratch::new();
     stale(&scratch);
-    let said = scratch.thaw(["preload", "run", "a.preload", "--", "echo", "started"]).exits(0).says("started");
-    said.complains("the manifest was made on elsewhere").hints("record the start again");
-    scratch.thaw(["preload", "run", "a.preload"]).exits(1).complains("no file of it is as it was");
+    for said in run(&scratch, &["a.preload", "--", "echo", "started"]) {
+        let said = said.exits(0).says("started");
+        said.complains("the manifest was made on elsewhere").hints("record the start again");
+    }
+    run(&scratch, &["a.preload"]).for_each(|said| _ = said.exits(1).complains("no file of it is as it was"));
     let said = scratch.thaw(["preload", "status", "a.preload"]).exits(1);
     said.says("made on elsewhere").says("its size was 262.1 kB and is 5 B");
     let json = scratch.thaw(["preload", "status", "a.preload", "--json"]).exits(1).json();
@@ -139,17 +156,48 @@ fn a_program_that_cannot_be_started_is_as_for_env() {
     let scratch = Scratch::new();
     manifest(&scratch);
     scratch.write("plain", "text");
-    let run = |program: &str| scratch.thaw(["preload", "run", "a.preload", "--", program]);
-    run("no-such-program-at-all").exits(127).complains("cannot start 'no-such-program-at-all': No such file");
-    run("./nothing").exits(127);
-    run("").exits(127);
-    run("./plain").exits(126).complains("ermission denied");
-    run("/").exits(126);
     // A script without a first line is the shell's.
     testing::write_script(scratch.path("script"), "echo shell $1\n");
-    scratch.thaw(["preload", "run", "a.preload", "--", "./script", "one"]).exits(0).says("shell one");
-    // The same where the manifest is none.
-    scratch.thaw(["preload", "run", "missing", "--", "no-such-program-at-all"]).exits(127);
+    for (manifest, program, code, part) in [
+        ("a.preload", "no-such-program-at-all", 127, "cannot start 'no-such-program-at-all': No such file"),
+        ("a.preload", "./nothing", 127, ""),
+        ("a.preload", "", 127, ""),
+        ("a.preload", "./plain", 126, "ermission denied"),
+        ("a.preload", "/", 126, ""),
+        ("a.preload", "./script", 0, ""),
+        // The same where the manifest is none.
+        ("missing", "no-such-program-at-all", 127, ""),
+    ] {
+        for said in run(&scratch, &[manifest, "--", program, "one"]) {
+            let said = said.exits(code).complains(part);
+            assert_eq!(said.out().contains("shell one"), code == 0, "{}", said.framed());
+        }
+    }
+}
+
+#[test]
+fn the_small_program_leaves_what_is_unusual_to_thaw_and_starts_the_program_without_it() {
+    let scratch = Scratch::new();
+    manifest(&scratch);
+    let [_, (small, _)] = WAYS;
+    let said = |program: &std::path::Path, words: &[&str]| {
+        let mut command = scratch.command_of(program);
+        command.args(words);
+        Said::of(command)
+    };
+    said(small.as_ref(), &["-v", "a.preload", "--", "echo", "started"])
+        .exits(0)
+        .says("started")
+        .complains("asking for");
+    said(small.as_ref(), &["--help"]).exits(0).says("thaw preload run");
+    said(small.as_ref(), &[]).exits(2);
+    // Alone in a directory, as in what somebody copied.
+    let alone = scratch.path("alone");
+    testing::copy_program(small, &alone);
+    said(&alone, &["a.preload", "--", "echo", "started"]).exits(0).says("started");
+    let lonely = said(&alone, &["missing", "--", "echo", "started"]).exits(0).says("started");
+    lonely.complains("warning: 'missing' is not read");
+    said(&alone, &["--help"]).exits(127).hints("thaw-preload MANIFEST");
 }
 
 #[test]
@@ -157,15 +205,14 @@ fn the_program_takes_the_process_its_input_and_its_files() {
     let scratch = Scratch::new();
     manifest(&scratch);
     let script = "echo $$ $PPID; ls /proc/$$/fd; ulimit -n; cat; kill -TERM $$";
-    let command = |through_thaw: bool| {
-        let mut command = match through_thaw {
-            true => {
-                let mut command = scratch.command();
-                command.args(["preload", "run", "a.preload", "--"]);
-                command.arg("sh");
+    let command = |way: Option<(&str, &[&str])>| {
+        let mut command = match way {
+            Some((program, first)) => {
+                let mut command = scratch.command_of(program.as_ref());
+                command.args(first).args(["a.preload", "--", "sh"]);
                 command
             }
-            false => {
+            None => {
                 let mut command = std::process::Command::new("sh");
                 command.current_dir(scratch.path(""));
                 command
@@ -177,8 +224,8 @@ fn the_program_takes_the_process_its_input_and_its_files() {
         unsafe { command.pre_exec(|| limit_open_files(40)) };
         command
     };
-    let run = |through_thaw: bool| {
-        let mut child = command(through_thaw).spawn().unwrap();
+    let run = |way| {
+        let mut child = command(way).spawn().unwrap();
         child.stdin.take().unwrap().write_all(b"from stdin").unwrap();
         let mut out = String::new();
         child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
@@ -190,7 +237,9 @@ fn the_program_takes_the_process_its_input_and_its_files() {
         lines.map(str::to_owned).collect::<Vec<_>>()
     };
     // No more open files, the same limit, the same input.
-    assert_eq!(run(true), run(false));
+    for way in WAYS {
+        assert_eq!(run(Some(way)), run(None));
+    }
 }
 
 fn limit_open_files(most: u64) -> std::io::Result<()> {
@@ -203,9 +252,9 @@ fn limit_open_files(most: u64) -> std::io::Result<()> {
 fn signals_are_as_they_were() {
     let scratch = Scratch::new();
     manifest(&scratch);
-    for ignored in [false, true] {
-        let mut command = scratch.command();
-        command.args(["preload", "run", "a.preload", "--", "grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"]);
+    for (ignored, (program, first)) in [false, true].into_iter().flat_map(|ignored| WAYS.map(|way| (ignored, way))) {
+        let mut command = scratch.command_of(program.as_ref());
+        command.args(first).args(["a.preload", "--", "grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"]);
         let mut plain = std::process::Command::new("grep");
         plain.args(["-E", "^Sig(Blk|Ign)", "/proc/self/status"]);
         for command in [&mut command, &mut plain] {
@@ -301,7 +350,7 @@ fn a_launcher_is_installed_listed_and_taken_away() {
     at_home(&scratch, &install).exits(0).says("thaw preload uninstall --desktop tool.desktop");
     let entry = std::fs::read_to_string(scratch.path("home/.local/share/applications/tool.desktop")).unwrap();
     let kept = scratch.path("home/.local/share/thaw/preload/tool.desktop.preload");
-    let prefix = format!("Exec={} preload run {} --", env!("CARGO_BIN_EXE_thaw"), kept.display());
+    let prefix = format!("Exec={} {} --", env!("CARGO_BIN_EXE_thaw-preload"), kept.display());
     assert!(entry.contains(&format!("{prefix} tool --new %u\n")), "{entry}");
     assert!(entry.contains(&format!("{prefix} tool --a\n")) && entry.contains("TryExec=sh\n"), "{entry}");
     let copy = std::fs::read_to_string(&kept).unwrap();
@@ -391,7 +440,7 @@ fn a_unit_reads_at_login() {
     at_home(&scratch, &["preload", "install", "a.preload", "--unit", "tool"]).exits(0).says("daemon-reload");
     let unit = scratch.path("home/.config/systemd/user/thaw-preload-tool.service");
     let text = std::fs::read_to_string(&unit).unwrap();
-    assert!(text.contains("Type=oneshot\n") && text.contains("preload run"), "{text}");
+    assert!(text.contains("Type=oneshot\n") && text.contains("thaw-preload"), "{text}");
     let wants = scratch.path("home/.config/systemd/user/default.target.wants/thaw-preload-tool.service");
     assert_eq!(wants.canonicalize().unwrap(), unit);
     at_home(&scratch, &["preload", "uninstall", "--unit", "tool"]).exits(0);

@@ -64,11 +64,25 @@ impl Scene {
         for name in ["a", "b", "deep/a", "deep/b"] {
             scratch.write(&format!("theirs/profile/{name}"), "first");
         }
-        let chown =
-            std::process::Command::new("chown").args(["-R", "65534:65534"]).arg(scratch.path("theirs")).status();
-        assert!(chown.unwrap().success());
         let secret = picture(&scratch.path("secret"));
-        Self { scratch, secret }
+        let scene = Self { scratch, secret };
+        scene.give("theirs");
+        scene
+    }
+
+    /// Puts a copy of a file among root's secrets, under the same name: what is done to that name by a swapped directory is done to this.
+    fn hide(&mut self, file: &Path) {
+        let copy = self.scratch.path("secret").join(file.file_name().unwrap());
+        fs::copy(file, &copy).unwrap();
+        fs::set_permissions(copy, Permissions::from_mode(0o600)).unwrap();
+        self.secret = picture(&self.scratch.path("secret"));
+    }
+
+    /// Gives what lies there to the second user.
+    fn give(&self, name: &str) {
+        let status =
+            std::process::Command::new("chown").args(["-R", "65534:65534"]).arg(self.scratch.path(name)).status();
+        assert!(status.unwrap().success());
     }
 
     #[track_caller]
@@ -127,14 +141,14 @@ impl Scene {
 }
 
 /// Runs a test with the kernel's protections off and on.
-fn with_and_without(test: impl Fn(&Scene)) {
+fn with_and_without(test: impl Fn(Scene)) {
     if !testing::root_or_skip() {
         return;
     }
     let _machine = alone();
     for value in ["0", "1"] {
         let _protected = Protected::at(value);
-        test(&Scene::new());
+        test(Scene::new());
     }
 }
 
@@ -206,8 +220,73 @@ fn files_are_evicted_where_another_user_swaps_names() {
     with_and_without(|scene| {
         let rival = scene.rival(&["profile/a", "profile/b"], &["profile/deep"]);
         scene.beside("flush", rival, 4, |scratch| scratch.thaw(["flush", "theirs/profile"]));
-        let rival = scene.rival(&["profile/a", "profile/b"], &["profile/deep"]);
-        scene.beside("frag --fix", rival, 4, |scratch| scratch.thaw(["frag", "--fix", "theirs/profile/a"]));
+    });
+}
+
+#[test]
+fn files_are_put_together_where_another_user_swaps_names() {
+    with_and_without(|mut scene| {
+        crate::frag::interleaved(&scene.scratch, "theirs/data");
+        scene.hide(&scene.scratch.path("theirs/data/one"));
+        scene.give("theirs/data");
+        let rival = scene.rival(&["data/one", "data/two"], &["data"]);
+        scene.beside("frag --fix", rival, 6, |scratch| scratch.thaw(["frag", "--fix", "theirs/data"]));
+    });
+}
+
+#[test]
+fn results_are_written_where_another_user_swaps_names() {
+    with_and_without(|mut scene| {
+        let scratch = &scene.scratch;
+        let jar = crate::archive::archive(scratch);
+        crate::archive::touched(scratch, &jar, &[300, 301, 302, 10, 11, 12]);
+        scratch.thaw([&HOT[..], &["-o", "good.thaw", "--", "/bin/sort", "/etc/passwd"]].concat()).exits(0);
+        let start = crate::memory::firefox("start.json.gz");
+        let mut verbs = vec![
+            [&HOT[..], &["--force", "-o", "theirs/out.thaw", "--", "true"]].concat(),
+            [&HOT[..], &["--force", "-o", "out.thaw", "--export-json", "theirs/out.thaw", "--", "true"]].concat(),
+            vec!["touch", "--force", "--engine", "page", "-o", "theirs/out.thaw", "--", "true"],
+            vec!["archive", "reorder", "app.jar", "--from", "app.thaw", "--force", "-o", "theirs/out.thaw"],
+            vec!["archive", "pack", "tree", "--force", "-o", "theirs/out.thaw"],
+            vec!["memory", "show", &start, "--force", "-o", "theirs/out.thaw"],
+        ];
+        let source = scratch.write("app.c", "int main(void) { return 0; }");
+        let app = scratch.path("app");
+        if testing::compiled(std::process::Command::new("cc").args(["-g", "-o"]).arg(&app).arg(&source)) {
+            scratch.thaw(["touch", "--engine", "function", "-o", "functions.thaw", "--", "./app"]).exits(0);
+            verbs.push(vec!["order", "functions.thaw", "--force", "-o", "theirs/out.thaw"]);
+        }
+        scene.hide(&jar);
+        for words in verbs {
+            let rival = scene.rival(&["out.thaw", "out.thaw-wal", "out.thaw-journal"], &[]);
+            scene.beside(&words.join(" "), rival, 6, |scratch| scratch.thaw(words.iter().copied()));
+            scene.scratch.thaw(words.iter().copied()).exits(0);
+            assert!(scene.scratch.path("theirs/out.thaw").symlink_metadata().unwrap().is_file(), "{words:?}");
+            fs::remove_file(scene.scratch.path("theirs/out.thaw")).unwrap();
+        }
+    });
+}
+
+#[test]
+fn an_optimized_program_is_applied_and_undone_where_another_user_swaps_names() {
+    with_and_without(|mut scene| {
+        let Some(program) = crate::optimize::program(&scene.scratch) else { return };
+        crate::optimize::result(&scene.scratch, &program);
+        scene.hide(&program);
+        scene.give("system");
+        let rival = scene.rival(&["../system/app/big"], &["../system/app"]);
+        scene.beside("optimize --apply and --undo", rival, 6, |scratch| {
+            let applied = scratch.thaw(["optimize", "--apply", "fast"]);
+            let code = applied.code();
+            assert!(matches!(code, Some(0..=5)), "{}", applied.framed());
+            scratch.thaw(["optimize", "--undo", "fast"])
+        });
+        // What could not be taken back while the names changed can be now.
+        scene.scratch.thaw(["doctor", "--mend"]);
+        let said = scene.scratch.thaw(["optimize", "--undo", "fast"]);
+        assert!(matches!(said.code(), Some(0 | 2)), "{}", said.framed());
+        scene.scratch.thaw(["optimize", "--apply", "fast"]).exits(0);
+        scene.scratch.thaw(["optimize", "--undo", "fast"]).exits(0);
     });
 }
 

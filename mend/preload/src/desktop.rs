@@ -94,10 +94,10 @@ mod tests {
 
     #[test]
     fn commands_go_through_thaw_and_the_rest_stays() {
-        let wrapped = wrap(ENTRY, &["/usr/bin/thaw", "preload", "run", "/home/me/ff.preload"]).unwrap();
+        let wrapped = wrap(ENTRY, &["/usr/bin/thaw-preload", "/home/me/ff.preload"]).unwrap();
         let expected = ENTRY
-            .replace("Exec=/usr/lib/firefox", "Exec=/usr/bin/thaw preload run /home/me/ff.preload -- /usr/lib/firefox")
-            .replace("Exec = env", "Exec=/usr/bin/thaw preload run /home/me/ff.preload -- env");
+            .replace("Exec=/usr/lib/firefox", "Exec=/usr/bin/thaw-preload /home/me/ff.preload -- /usr/lib/firefox")
+            .replace("Exec = env", "Exec=/usr/bin/thaw-preload /home/me/ff.preload -- env");
         assert_eq!(wrapped, Wrapped { text: expected, was_dbus: false });
     }
 

@@ -2,6 +2,7 @@
 //!
 //! The standard library's own way is not taken: it would reset the signal mask and what happens on SIGPIPE.
 
+use model::{Error, Exit};
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -118,6 +119,20 @@ impl Program {
             libc::signal(libc::SIGPIPE, ours);
             cause
         }
+    }
+}
+
+/// The small program that reads a manifest and becomes the program of a launcher. It lies beside this one.
+///
+/// # Errors
+/// It is not there.
+pub fn runner() -> model::Result<PathBuf> {
+    let beside = std::env::current_exe().map(|own| own.with_file_name("thaw-preload"));
+    let runner = beside.map_err(|cause| Error::new(Exit::Machine, "cannot find", "thaw-preload").because(cause))?;
+    match runner.is_file() {
+        true => Ok(runner),
+        false => Err(Error::on(Exit::Machine, "what launchers call is not beside thaw:", &runner)
+            .hint("install both programs in the same directory")),
     }
 }
 

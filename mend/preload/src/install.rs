@@ -4,6 +4,7 @@
 //! taken away like a whole one, and `thaw doctor` can list them all.
 
 use crate::desktop;
+use crate::exec::runner;
 use crate::manifest::Manifest;
 use model::{Error, Exit, Result, shown};
 use os::records::{self, Records};
@@ -218,16 +219,15 @@ pub fn install(manifest: &Manifest, subject: &Subject, scope: Scope) -> Result<I
             .hint("`thaw preload uninstall` it first; `thaw doctor` lists what is installed"));
     }
     let places = Places::of(scope)?;
-    let thaw =
-        std::env::current_exe().map_err(|cause| Error::new(Exit::Machine, "cannot find", "thaw").because(cause))?;
+    let runner = runner()?;
     let copy = places.manifests.join(format!("{}.preload", subject.name()));
     if scope == Scope::System {
-        only_root_changes(&thaw, "install thaw first, say to /usr/local/bin, and run that one")?;
+        only_root_changes(&runner, "install thaw first, say to /usr/local/bin, and run that one")?;
         for directory in [&places.manifests, &places.applications, &places.units] {
             only_root_changes(directory, "take the right to write it from others: chmod go-w, chown root")?;
         }
     }
-    let (Some(thaw), Some(copy_text)) = (one_line(&thaw), one_line(&copy)) else {
+    let (Some(runner), Some(copy_text)) = (one_line(&runner), one_line(&copy)) else {
         return Err(Error::on(
             Exit::Machine,
             "launchers and units can only name paths in UTF-8 on one line, not",
@@ -238,7 +238,7 @@ pub fn install(manifest: &Manifest, subject: &Subject, scope: Scope) -> Result<I
     let mut changes = vec![(copy.clone(), Content::Bytes(manifest.to_bytes()))];
     match subject {
         Subject::Launcher(name) => {
-            let wrapped = wrapped(name, &places, &[thaw, "preload", "run", copy_text])?;
+            let wrapped = wrapped(name, &places, &[runner, copy_text])?;
             if wrapped.was_dbus {
                 notes.push(
                     "this program was started through D-Bus; from its launcher it is now started by its command".into(),
@@ -250,7 +250,7 @@ pub fn install(manifest: &Manifest, subject: &Subject, scope: Scope) -> Result<I
             let unit = format!("thaw-preload-{name}.service");
             let wants = places.units.join(format!("{}.wants", places.target)).join(&unit);
             let path = places.units.join(&unit);
-            changes.push((path, Content::Text(unit_text(name, thaw, copy_text, places.target))));
+            changes.push((path, Content::Text(unit_text(name, runner, copy_text, places.target))));
             changes.push((wants, Content::Link(Path::new("..").join(&unit))));
             let user = if scope == Scope::User { "--user " } else { "" };
             notes
@@ -387,7 +387,7 @@ fn is_not_there(cause: &io::Error) -> bool {
     matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-fn unit_text(name: &str, thaw: &str, manifest: &str, target: &str) -> String {
+fn unit_text(name: &str, runner: &str, manifest: &str, target: &str) -> String {
     format!(
         "[Unit]\n\
          Description=Read what {name} needs at its start\n\
@@ -395,14 +395,14 @@ fn unit_text(name: &str, thaw: &str, manifest: &str, target: &str) -> String {
          \n\
          [Service]\n\
          Type=oneshot\n\
-         ExecStart={} preload run {}\n\
+         ExecStart={} {}\n\
          Nice=19\n\
          IOSchedulingClass=idle\n\
          \n\
          [Install]\n\
          WantedBy={target}\n",
         manifest.replace('%', "%%"),
-        unit_word(thaw),
+        unit_word(runner),
         unit_word(manifest)
     )
 }
@@ -437,8 +437,8 @@ mod tests {
     #[test]
     fn a_unit_names_any_path() {
         assert_eq!(unit_word("/a b/50%$x\"\\"), r#""/a b/50%%$$x\"\\""#);
-        let text = unit_text("ff", "/usr/bin/thaw", "/m%.preload", "default.target");
-        assert!(text.contains("ExecStart=\"/usr/bin/thaw\" preload run \"/m%%.preload\"\n"), "{text}");
+        let text = unit_text("ff", "/usr/bin/thaw-preload", "/m%.preload", "default.target");
+        assert!(text.contains("ExecStart=\"/usr/bin/thaw-preload\" \"/m%%.preload\"\n"), "{text}");
         assert!(text.contains("ConditionPathExists=/m%%.preload\n"), "{text}");
     }
 

@@ -9,15 +9,17 @@
 //! order of first use, as fast as the disk delivers.
 
 use crate::identity::{self, Stale};
-use crate::manifest::{FileIndex, Kind, Manifest, Read};
+use crate::manifest::{About, FileIndex, Kind, Manifest, Read};
 use crate::memory::{Short, budget, is_stalled};
+use crate::plan::Order;
 use crate::uring::{self, Call};
-use model::{Bytes, FileOffset};
+use model::{Bytes, FileOffset, shown};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Serialize;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
+use std::path::Path;
 
 /// The call that asks for a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -44,7 +46,17 @@ pub enum Window {
 /// More calls are not under way at once, however small they are: a disk of 200 requests a second has done as many in 160 ms.
 pub const CALLS_AT_ONCE: usize = 32;
 
+/// What a program waits at most for our reads when it needs something that no manifest knows: 4 MiB take 130 ms from a disk of 2010, and
+/// are enough to keep a fast one busy.
+const USUAL: Bytes = Bytes(4 << 20);
+
 impl Window {
+    /// What is best in this order, with or without a program that starts beside the reading: nobody waits beside it, or everybody
+    /// for one arm, or the program for its own reads.
+    pub fn usual(order: Order, with_program: bool) -> Self {
+        if with_program && order == Order::FirstUse { Self::Of(USUAL) } else { Self::All }
+    }
+
     /// How many of these calls fit into it, one at least.
     fn fits(self, calls: &[Call]) -> usize {
         let Self::Of(Bytes(room)) = self else { return calls.len() };
@@ -92,6 +104,26 @@ impl Report {
     /// No file is as planned for: the manifest is of another machine, or of before an upgrade.
     pub fn nothing_fits(&self) -> bool {
         !self.stale.is_empty() && self.stale.len() + self.refused == self.files
+    }
+
+    /// What does not fit, and what to do.
+    pub fn misfit(&self, about: &About, manifest: &Path) -> Option<(String, String)> {
+        const AGAIN: &str = "record the start again, then `thaw preload make`";
+        let stale = self.stale.len();
+        if stale == 0 {
+            return None;
+        }
+        if !self.nothing_fits() {
+            let text = format!("{stale} of {} files {} not read", self.files, if stale == 1 { "is" } else { "are" });
+            return Some((text, format!("`thaw preload status {}` says why; {AGAIN}", shown(manifest))));
+        }
+        let host = os::machine::host();
+        let text = if about.host == host {
+            "no file of it is as it was when the manifest was made: everything was upgraded?".to_owned()
+        } else {
+            format!("no file of it is as it was: the manifest was made on {}, this is {host}", about.host)
+        };
+        Some((text, AGAIN.to_owned()))
     }
 
     fn count(&mut self, calls: &[Call]) {

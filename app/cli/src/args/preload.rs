@@ -193,36 +193,6 @@ pub struct UninstallArgs {
     pub system: bool,
 }
 
-/// The words of a `thaw preload run` without the general parser, which would touch half a megabyte of thaw's code: on a cold, slow
-/// disk the program would wait for that. `None`: something that is not common; the general parser says what is wrong with it.
-pub fn quick(words: impl IntoIterator<Item = OsString>) -> Option<RunArgs> {
-    let mut words = words.into_iter().skip(1);
-    if words.next()? != "preload" || words.next()? != "run" {
-        return None;
-    }
-    let mut manifest = None;
-    let (mut engine, mut window, mut verbose) = (EngineChoice::Auto, WindowChoice::Auto, false);
-    let mut command = Vec::new();
-    while let Some(word) = words.next() {
-        let text = word.to_str();
-        match text {
-            Some("--") => {
-                command = words.collect();
-                // Nothing behind it is a mistake.
-                (!command.is_empty()).then_some(())?;
-                break;
-            }
-            Some("-v" | "--verbose") if !verbose => verbose = true,
-            Some("--engine") => engine = EngineChoice::from_str(words.next()?.to_str()?, false).ok()?,
-            Some("--window") => window = window_choice(words.next()?.to_str()?).ok()?,
-            Some(option) if option.starts_with('-') => return None,
-            _ if manifest.is_none() => manifest = Some(PathBuf::from(word)),
-            _ => return None,
-        }
-    }
-    Some(RunArgs { manifest: manifest?, command, engine, window, verbose, run_as: Default::default() })
-}
-
 fn gap(text: &str) -> Result<GapChoice, String> {
     match text {
         "auto" => Ok(GapChoice::Auto),
@@ -282,7 +252,7 @@ Examples:
 const INSTALL_ABOUT: &str = "\
 How does the program start so from now on?
 
-Puts a copy of the desktop entry, whose commands go through `thaw preload run`, before the system's one; or a systemd unit that reads \
+Puts a copy of the desktop entry, whose commands go through `thaw-preload`, before the system's one; or a systemd unit that reads \
 at login. Changes files of this user only, unless --system is given. `thaw doctor` lists what is installed.";
 
 const INSTALL_EXAMPLES: &str = "\
@@ -301,49 +271,3 @@ Examples:
   thaw preload uninstall --desktop firefox-esr.desktop
   thaw preload uninstall --unit firefox
   thaw preload uninstall --unit firefox --system";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::args::{Args, Verb};
-    use clap::Parser;
-
-    fn general(words: &[&str]) -> Option<RunArgs> {
-        let args = Args::try_parse_from(["thaw", "preload", "run"].iter().chain(words)).ok()?;
-        let Verb::Preload(args) = args.verb else { panic!("not preload") };
-        let PreloadVerb::Run(args) = args.verb else { panic!("not run") };
-        Some(args)
-    }
-
-    #[test]
-    fn both_parsers_understand_the_same() {
-        let quickly = |words: &[&str]| quick(["thaw", "preload", "run"].iter().chain(words).map(OsString::from));
-        for words in [
-            &["m"][..],
-            &["m", "--", "prog"],
-            &["-v", "m", "--", "prog", "-v", "--", "--engine", "x"],
-            &["m", "--engine", "io_uring", "--window", "8M", "--", "a"],
-            &["--verbose", "--engine", "fadvise", "m"],
-        ] {
-            let general = general(words);
-            assert!(general.is_some(), "{words:?}");
-            assert_eq!(quickly(words), general, "{words:?}");
-        }
-        // What one refuses the other does not accept.
-        for words in [
-            &[][..],
-            &["m", "n"],
-            &["m", "--engine", "steam"],
-            &["m", "--window", "much"],
-            &["--help"],
-            &["m", "-v", "-v"],
-            &["m", "prog", "x"],
-            &["-x", "m"],
-            &["m", "--engine"],
-        ] {
-            assert!(quickly(words).is_none() && general(words).is_none(), "{words:?}");
-        }
-        assert!(quick(["thaw", "preload", "status", "m"].map(OsString::from)).is_none());
-        assert!(quick(["thaw", "-q", "preload", "run", "m"].map(OsString::from)).is_none(), "the general parser's");
-    }
-}

@@ -158,7 +158,7 @@ pub fn applied(document: &AppliedDocument, width: usize) -> Page {
         document.what.preload.as_ref().filter(|preload| document.applied && preload.desktop.is_none())
     {
         page.line("Start it with what it reads ahead:");
-        page.line(&format!("  thaw preload run {} -- PROGRAM", harmless(&shown(&preload.manifest))));
+        page.line(&format!("  thaw-preload {} -- PROGRAM", harmless(&shown(&preload.manifest))));
     }
     if document.applied {
         page.line(&format!("Undo: thaw optimize --undo {}", harmless(&shown(&document.what.directory))));

@@ -6,7 +6,6 @@ use crate::shell::command_line;
 use crate::verbs::preload::{PlanDocument, StatusDocument};
 use model::{Error, shown};
 use preload::install::{Installation, Kept};
-use preload::manifest::About;
 use preload::run::Report;
 use std::path::{Path, PathBuf};
 
@@ -74,9 +73,9 @@ pub fn status(document: &StatusDocument, width: usize) -> Page {
         harmless(&document.about.recording),
     ));
     page.paragraph(&format!("In memory now: at least {} of it.", units::bytes(report.resident)));
-    if let Some((what, hint)) = fits(&document.about, &document.host, report) {
+    if let Some((what, hint)) = report.misfit(&document.about, Path::new(&document.manifest)) {
         page.labelled(YELLOW, "warning: ", &harmless(&what));
-        page.labelled("", "   hint: ", hint);
+        page.labelled("", "   hint: ", &harmless(&hint));
         list(&mut page, report.stale.iter().map(|stale| (stale.path.as_str(), stale.why.to_string())).collect());
     }
     page
@@ -93,30 +92,9 @@ fn list(page: &mut Page, files: Vec<(&str, String)>) {
     }
 }
 
-/// What does not fit, and what to do.
-fn fits(about: &About, host: &str, report: &Report) -> Option<(String, &'static str)> {
-    let stale = report.stale.len();
-    if stale == 0 {
-        return None;
-    }
-    let text = if !report.nothing_fits() {
-        format!("{stale} of {} files {} not read", report.files, if stale == 1 { "is" } else { "are" })
-    } else if about.host == host {
-        "no file of it is as it was when the manifest was made: everything was upgraded?".to_owned()
-    } else {
-        format!("no file of it is as it was: the manifest was made on {}, this is {host}", about.host)
-    };
-    Some((text, "record the start again, then `thaw preload make`"))
-}
-
 /// A line on files that are left out.
-pub fn misfit(manifest: &Path, about: &About, host: &str, report: &Report) -> Option<String> {
-    let (text, hint) = fits(about, host, report)?;
-    let hint = match report.nothing_fits() {
-        true => hint.to_owned(),
-        false => format!("`thaw preload status {}` says why; {hint}", shown(manifest)),
-    };
-    Some(errors::warning_line(&text, Some(&hint)))
+pub fn misfit((text, hint): (String, String)) -> String {
+    errors::warning_line(&text, Some(&hint))
 }
 
 /// The engine that was chosen does not work.
@@ -172,11 +150,7 @@ pub fn uninstalled(installation: &Installation, kept: &[Kept], width: usize) -> 
         page.labelled(YELLOW, "kept: ", &format!("{}: {}", harmless(&shown(&kept.path)), harmless(&kept.why)));
     }
     if !kept.is_empty() {
-        page.labelled(
-            "",
-            "hint: ",
-            "what is kept is yours now; where it calls `thaw preload run`, the manifest is gone",
-        );
+        page.labelled("", "hint: ", "what is kept is yours now; where it calls `thaw-preload`, the manifest is gone");
     }
     page
 }

@@ -42,8 +42,10 @@ use std::path::{Path, PathBuf};
 
 /// The copies of files.
 const FILES: &str = "files";
-/// The reader of the manifest, and what `run` starts.
-const RUNNER: &str = "thaw";
+/// What `run` starts where files lie over others.
+const THAW: &str = "thaw";
+/// The reader of the manifest.
+const RUNNER: &str = "thaw-preload";
 /// What it reads.
 pub const PRELOAD: &str = "start.preload";
 
@@ -189,7 +191,7 @@ impl<'a> Copies<'a> {
         let cannot = |cause: std::io::Error| Error::on(Exit::Machine, "cannot write in", &directory).because(cause);
         fs::create_dir(&directory).and_then(|()| fs::create_dir(directory.join("profile"))).map_err(cannot)?;
         if set.contains(&Remedy::Preload) {
-            put_runner(&directory).map_err(cannot)?;
+            fs::copy(preload::exec::runner()?, directory.join(RUNNER)).map_err(cannot)?;
         }
         self.sets.push(set.clone());
         Ok(())
@@ -209,7 +211,7 @@ impl<'a> Copies<'a> {
         if ahead == Ahead::Yes && set.contains(&Remedy::Preload) {
             let directory = self.directory(set);
             argv.push(directory.join(RUNNER).into_os_string());
-            argv.extend(["preload".into(), "run".into(), directory.join(PRELOAD).into_os_string(), "--".into()]);
+            argv.extend([directory.join(PRELOAD).into_os_string(), "--".into()]);
         }
         argv.push(self.source.start.clone().into_os_string());
         argv.extend(recorded.argv.iter().skip(1).map(word));
@@ -389,7 +391,9 @@ impl<'a> Copies<'a> {
             let (path, mtime_ns) = (original.path.clone(), Some(original.seen.mtime_ns));
             manifest.files.push(Changed { path, copy: Some(copy), by: original.by, before, after, mtime_ns });
         }
-        put_runner(last).map_err(cannot)?;
+        // On the disk of what it reads.
+        let own = std::env::current_exe().map_err(cannot)?;
+        fs::copy(own, last.join(THAW)).map_err(cannot)?;
         if manifest.kept.contains(&Remedy::Preload) {
             let mut reads = Reads::read(&self.directory(&manifest.kept).join(PRELOAD))?;
             // Files of the profiles and homes that the sets were measured with are not there later.
@@ -398,9 +402,17 @@ impl<'a> Copies<'a> {
             };
             reads.retain(|entry| entry.path.exists() && !of_measurement(&entry.path));
             reads.write(&last.join(PRELOAD), Existing::Keep)?;
+            fs::copy(preload::exec::runner()?, last.join(RUNNER)).map_err(cannot)?;
         }
-        let (thaw, dir) = (out.join(RUNNER).into_os_string(), out.as_os_str().to_owned());
-        let words = [thaw, "optimize".into(), "--run".into(), dir, "--".into()];
+        let words: Vec<OsString> = match manifest.files.is_empty() && manifest.kept.contains(&Remedy::Preload) {
+            true => vec![
+                out.join(RUNNER).into(),
+                out.join(PRELOAD).into(),
+                "--".into(),
+                self.source.start.clone().into_os_string(),
+            ],
+            false => vec![out.join(THAW).into(), "optimize".into(), "--run".into(), out.into(), "--".into()],
+        };
         let run = last.join("run");
         let text = format!(
             "#!/bin/sh\n# Starts {} with what `thaw optimize` found to help.\nexec {} \"$@\"\n",
@@ -409,11 +421,6 @@ impl<'a> Copies<'a> {
         );
         write_whole(&run, text.as_bytes(), Rights::Program, Existing::Keep)
     }
-}
-
-/// Puts this thaw into a directory, so that it is on the disk of what it reads.
-fn put_runner(directory: &Path) -> std::io::Result<()> {
-    fs::copy(std::env::current_exe()?, directory.join(RUNNER)).map(|_| ())
 }
 
 /// The name of a copy, as it is or as a remedy makes it.

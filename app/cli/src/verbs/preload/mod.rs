@@ -187,10 +187,6 @@ fn no_program(command: &[OsString], failed: NoProgram) -> ! {
     std::process::exit(failed.exit_code.into())
 }
 
-/// What a program waits at most for our reads when it needs something that no manifest knows: 4 MiB take 130 ms from a disk of 2010, and
-/// are enough to keep a fast one busy.
-const WINDOW: Bytes = Bytes(4 << 20);
-
 /// Everything but the reads; all that is to say is said before them.
 fn prepare<'a>(args: &RunArgs, manifest: &'a Manifest) -> Prepared<'a> {
     let engine = match args.engine {
@@ -201,15 +197,11 @@ fn prepare<'a>(args: &RunArgs, manifest: &'a Manifest) -> Prepared<'a> {
     let window = match args.window {
         WindowChoice::All => Window::All,
         WindowChoice::Of(size) => Window::Of(size),
-        // Nobody waits beside the reading, or everybody for one arm.
-        WindowChoice::Auto if args.command.is_empty() || manifest.about.order == Order::Disk => Window::All,
-        WindowChoice::Auto => Window::Of(WINDOW),
+        WindowChoice::Auto => Window::usual(manifest.about.order, !args.command.is_empty()),
     };
     let prepared = preload::run::prepare(manifest, engine, window);
-    if let Some(warning) =
-        text::preload::misfit(&args.manifest, &manifest.about, &os::machine::host(), &prepared.report)
-    {
-        output::complain(&warning);
+    if let Some(misfit) = prepared.report.misfit(&manifest.about, &args.manifest) {
+        output::complain(&text::preload::misfit(misfit));
     }
     if args.verbose {
         output::complain(&text::preload::asked(&prepared.report));
