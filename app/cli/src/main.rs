@@ -68,6 +68,7 @@ fn run(args: Args) -> Result<Exit> {
         Verb::Touch(typed) => verbs::touch::run(*typed, args.quiet),
         Verb::Order(typed) => verbs::touch::order::run(&typed),
         Verb::Heap(typed) => verbs::heap::run(&typed, args.quiet),
+        Verb::Timeline(typed) => verbs::timeline::run(&typed),
         Verb::Counts(typed) => verbs::counts::run(&typed),
         Verb::Memory(typed) => verbs::memory::run(&typed, args.quiet),
         Verb::Io(typed) => verbs::io::run(&typed, args.quiet),

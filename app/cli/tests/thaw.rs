@@ -34,6 +34,7 @@ mod preload;
 mod record;
 mod scratch;
 mod second_user;
+mod timeline;
 mod touch;
 mod user;
 mod words;

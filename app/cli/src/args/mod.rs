@@ -26,6 +26,7 @@ pub mod presets;
 pub mod query;
 pub mod record;
 pub mod report;
+pub mod timeline;
 pub mod touch;
 pub mod user;
 pub mod values;
@@ -122,6 +123,9 @@ pub enum Verb {
     /// What does my program allocate, and what does it never free?
     #[command(long_about = heap::LONG_ABOUT)]
     Heap(heap::HeapArgs),
+    /// What waits for what, by the events that a program writes?
+    #[command(long_about = timeline::LONG_ABOUT)]
+    Timeline(timeline::TimelineArgs),
     /// Which lines does a text consist of, and how often does each occur?
     #[command(long_about = counts::LONG_ABOUT)]
     Counts(counts::CountsArgs),

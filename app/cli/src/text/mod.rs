@@ -24,6 +24,7 @@ pub mod progress;
 pub mod query;
 pub mod report;
 pub mod table;
+pub mod timeline;
 pub mod touch;
 pub mod trace;
 pub mod units;

@@ -19,5 +19,6 @@ pub mod presets;
 pub mod query;
 pub mod record;
 pub mod report;
+pub mod timeline;
 pub mod touch;
 pub mod view;

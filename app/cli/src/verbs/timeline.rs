@@ -1,0 +1,71 @@
+//! `thaw timeline`: events of programs.
+
+use crate::args::timeline::{ReportArgs, TimelineArgs, TimelineVerb};
+use crate::{output, text};
+use model::{Error, Exit, Result, shown};
+use std::path::{Path, PathBuf};
+use text::timeline::{Document, FileReport};
+use timeline::{Switch, now, parse, switch};
+
+/// Does what was asked.
+///
+/// # Errors
+/// A path that is not there or holds no events.
+pub fn run(args: &TimelineArgs) -> Result<Exit> {
+    match &args.verb {
+        TimelineVerb::Report(args) => report(args),
+        TimelineVerb::Start(args) => all(&args.paths, Switch::On),
+        TimelineVerb::Stop(args) => all(&args.paths, Switch::Off),
+    }
+}
+
+fn all(paths: &[PathBuf], to: Switch) -> Result<Exit> {
+    files(paths)?.iter().try_for_each(|path| switch(path, to))?;
+    Ok(Exit::Done)
+}
+
+fn report(args: &ReportArgs) -> Result<Exit> {
+    let clocks = now().ok();
+    let mut reports = Vec::new();
+    for path in files(&args.paths)? {
+        let bytes =
+            std::fs::read(&path).map_err(|cause| Error::on(Exit::Usage, "cannot read", &path).because(cause))?;
+        let clocks = clocks.as_ref().map(|(boot, pair)| (boot.as_str(), *pair));
+        let trace = parse(&bytes, clocks).map_err(|error| error.hint(&format!("it is {}", shown(&path))))?;
+        reports.push(FileReport { path: shown(&path), report: timeline::report(&trace, args.rows.most()) });
+    }
+    let document = Document { schema: "thaw.timeline/1", files: reports };
+    match args.json {
+        true => output::json(&document)?,
+        false => output::page(&text::timeline::page(&document, args.rows.most(), text::width::of_terminal()))?,
+    }
+    Ok(Exit::Done)
+}
+
+/// The files themselves; of a directory those that end in `.events`.
+fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for path in paths {
+        let cannot = |cause| Error::on(Exit::Usage, "cannot read", path).because(cause);
+        if !path.metadata().map_err(cannot)?.is_dir() {
+            found.push(path.clone());
+            continue;
+        }
+        let mut inside = Vec::new();
+        for entry in path.read_dir().map_err(cannot)? {
+            inside.push(entry.map_err(cannot)?.path());
+        }
+        inside.retain(|path: &PathBuf| is_of_events(path));
+        if inside.is_empty() {
+            return Err(Error::on(Exit::Usage, "no process has written events in", path)
+                .hint(&format!("start the program with THAW_EVENTS={}", shown(path))));
+        }
+        inside.sort();
+        found.extend(inside);
+    }
+    Ok(found)
+}
+
+fn is_of_events(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "events")
+}

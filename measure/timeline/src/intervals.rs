@@ -1,0 +1,252 @@
+//! Events put together: from WAIT or EXEC to DONE of one object and type is an interval. Pure.
+
+use crate::file::{Phase, Trace};
+use serde::Serialize;
+use std::collections::HashMap;
+
+/// Number of an object in [`Objects`]: an address that was freed and used again is another object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Object(pub u32);
+
+/// All objects, in the order of their first event.
+#[derive(Clone, Debug, Default)]
+pub struct Objects {
+    /// Address, and the last name that it was given.
+    all: Vec<(u64, Option<Box<str>>)>,
+    now: HashMap<u64, Object>,
+}
+
+impl Objects {
+    fn at(&mut self, address: u64) -> Object {
+        *self.now.entry(address).or_insert_with(|| {
+            self.all.push((address, None));
+            Object(self.all.len() as u32 - 1)
+        })
+    }
+
+    /// How many there were.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Whether there was none.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Its address, or the number that its program gave it.
+    pub fn address(&self, object: Object) -> u64 {
+        self.all[object.0 as usize].0
+    }
+
+    /// What it is called, if its program said so.
+    pub fn name(&self, object: Object) -> Option<&str> {
+        self.all[object.0 as usize].1.as_deref()
+    }
+}
+
+/// Something that waited, was worked on, or both. Times are nanoseconds of `CLOCK_MONOTONIC`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Interval {
+    /// On which object.
+    pub object: Object,
+    /// Of which type.
+    pub type_id: Option<u16>,
+    /// When it began to wait, and on which thread that was said; `None`: it did not wait.
+    pub wait: Option<(u64, u32)>,
+    /// When work began, and on which thread; `None`: it was done, or its program ended, while it waited.
+    pub exec: Option<(u64, u32)>,
+    /// When it was done; `None`: it was not.
+    pub done: Option<u64>,
+}
+
+impl Interval {
+    /// When it began.
+    pub fn begin(&self) -> u64 {
+        let (wait, exec) = (self.wait.map(|(at, _)| at), self.exec.map(|(at, _)| at));
+        wait.or(exec).or(self.done).unwrap_or_default()
+    }
+
+    /// How long it waited, in nanoseconds; of what is not done, until `end`.
+    pub fn waited(&self, end: u64) -> u64 {
+        let Some((from, _)) = self.wait else { return 0 };
+        self.exec.map_or_else(|| self.done.unwrap_or(end), |(at, _)| at).saturating_sub(from)
+    }
+
+    /// How long it was worked on, in nanoseconds; of what is not done, until `end`.
+    pub fn worked(&self, end: u64) -> u64 {
+        self.exec.map_or(0, |(from, _)| self.done.unwrap_or(end).saturating_sub(from))
+    }
+}
+
+/// What belongs together: object, type, and for objects of several threads the thread.
+type Key = (Object, Option<u16>, Option<u32>);
+
+/// Puts the events of a trace together. Intervals come in the order of their beginnings.
+pub fn intervals(trace: &Trace) -> (Objects, Vec<Interval>) {
+    let mut objects = Objects::default();
+    let mut open: HashMap<Key, Vec<usize>> = HashMap::new();
+    let mut all: Vec<Interval> = Vec::new();
+    let same = same_names(trace);
+    for event in &trace.events {
+        let object = objects.at(event.object);
+        let type_id = event.type_id.map(|id| same.get(&id).copied().unwrap_or(id));
+        let key = (object, type_id, event.is_shared.then_some(event.tid));
+        let begun = |wait, exec| Interval { object, type_id: event.type_id, wait, exec, done: None };
+        let here = (event.at_ns, event.tid);
+        match event.phase {
+            Phase::Name => objects.all[object.0 as usize].1 = event.text.clone(),
+            Phase::Wait => {
+                open.entry(key).or_default().push(all.len());
+                all.push(begun(Some(here), None));
+            }
+            Phase::Exec => {
+                // What waits first is worked on first.
+                let waiting = open.get(&key).and_then(|list| list.iter().find(|index| all[**index].exec.is_none()));
+                match waiting {
+                    Some(index) => all[*index].exec = Some(here),
+                    None => {
+                        open.entry(key).or_default().push(all.len());
+                        all.push(begun(None, Some(here)));
+                    }
+                }
+            }
+            Phase::Done => {
+                let Some(list) = open.get_mut(&key).filter(|list| !list.is_empty()) else { continue };
+                // What is worked on ends before what still waits; of nested ones the inner one.
+                let inner = list.iter().rposition(|index| all[*index].exec.is_some()).unwrap_or(0);
+                all[list.remove(inner)].done = Some(event.at_ns);
+            }
+            Phase::Free => {
+                objects.now.remove(&event.object);
+            }
+            Phase::Mark | Phase::Link | Phase::Arg => {}
+        }
+    }
+    all.sort_by_key(Interval::begin);
+    (objects, all)
+}
+
+/// Places of the source that give a type the same name mean the same: each number with the first one of that name.
+fn same_names(trace: &Trace) -> HashMap<u16, u16> {
+    let mut first: HashMap<&str, u16> = HashMap::new();
+    trace.types.iter().map(|(id, one)| (*id, *first.entry(&one.name).or_insert(*id))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::{Event, Lost, Process, Type};
+    use std::collections::BTreeMap;
+
+    fn trace(events: &[(u64, u32, Phase, u64, u16)]) -> Trace {
+        let of_name = |name: &str, line| Type { name: name.into(), file: "a.c".into(), line };
+        let event = |&(at_ns, tid, phase, object, id): &(u64, u32, Phase, u64, u16)| Event {
+            at_ns,
+            tid,
+            phase,
+            is_shared: id == 9,
+            object,
+            type_id: Some(id),
+            other: None,
+            text: (phase == Phase::Name).then(|| "a name".into()),
+        };
+        Trace {
+            process: Process {
+                pid: 1,
+                program: String::new(),
+                boot: String::new(),
+                began_ns: 0,
+                realtime_ns: 0,
+                is_calibrated: true,
+                filter: String::new(),
+            },
+            types: BTreeMap::from([(1, of_name("x", 1)), (2, of_name("x", 2)), (3, of_name("y", 3))]),
+            threads: BTreeMap::new(),
+            events: events.iter().map(event).collect(),
+            lost: Lost::default(),
+            damage: Vec::new(),
+        }
+    }
+
+    /// Object, and when it waited, was worked on and was done.
+    type Times = (u32, Option<u64>, Option<u64>, Option<u64>);
+
+    fn times(events: &[(u64, u32, Phase, u64, u16)]) -> Vec<Times> {
+        let time = |at: Option<(u64, u32)>| at.map(|(at, _)| at);
+        let (_, all) = intervals(&trace(events));
+        all.iter().map(|one| (one.object.0, time(one.wait), time(one.exec), one.done)).collect()
+    }
+
+    #[test]
+    fn a_wait_an_execution_and_its_end_are_one_interval_on_any_threads_and_lines() {
+        use Phase::{Done, Exec, Wait};
+        assert_eq!(
+            times(&[
+                (1, 7, Wait, 5, 1),
+                (3, 8, Exec, 5, 2),
+                (4, 8, Exec, 5, 3),
+                (6, 8, Done, 5, 3),
+                (9, 9, Done, 5, 1)
+            ]),
+            [(0, Some(1), Some(3), Some(9)), (0, None, Some(4), Some(6))]
+        );
+    }
+
+    #[test]
+    fn waits_of_one_object_are_worked_on_in_their_order_and_nested_work_ends_inside_out() {
+        use Phase::{Done, Exec, Wait};
+        assert_eq!(
+            times(&[
+                (1, 7, Wait, 5, 1),
+                (2, 7, Wait, 5, 1),
+                (3, 8, Exec, 5, 1),
+                (4, 8, Done, 5, 1),
+                (6, 8, Done, 5, 1)
+            ]),
+            [(0, Some(1), Some(3), Some(4)), (0, Some(2), None, Some(6))]
+        );
+        assert_eq!(
+            times(&[
+                (1, 7, Exec, 5, 1),
+                (2, 7, Exec, 5, 1),
+                (3, 7, Done, 5, 1),
+                (4, 7, Done, 5, 1),
+                (5, 7, Done, 5, 1)
+            ]),
+            [(0, None, Some(1), Some(4)), (0, None, Some(2), Some(3))],
+            "an end of nothing is none"
+        );
+    }
+
+    #[test]
+    fn an_address_that_is_used_again_is_another_object_without_the_name() {
+        use Phase::{Done, Exec, Free, Name};
+        let trace = trace(&[
+            (1, 7, Name, 5, 0),
+            (2, 7, Exec, 5, 1),
+            (3, 7, Free, 5, 0),
+            (4, 7, Exec, 5, 1),
+            (5, 7, Done, 5, 1),
+        ]);
+        let (objects, all) = intervals(&trace);
+        assert_eq!(all.iter().map(|one| (one.object.0, one.done)).collect::<Vec<_>>(), [(0, None), (1, Some(5))]);
+        assert_eq!((objects.name(Object(0)), objects.name(Object(1))), (Some("a name"), None));
+        assert_eq!((objects.address(Object(1)), objects.len()), (5, 2));
+    }
+
+    #[test]
+    fn threads_that_share_an_object_end_their_own_work() {
+        use Phase::{Done, Exec};
+        assert_eq!(
+            times(&[(1, 7, Exec, 5, 9), (2, 8, Exec, 5, 9), (3, 7, Done, 5, 9), (6, 8, Done, 5, 9)]),
+            [(0, None, Some(1), Some(3)), (0, None, Some(2), Some(6))]
+        );
+    }
+
+    #[test]
+    fn what_never_ends_lasts_until_the_end_of_the_file() {
+        let (_, all) = intervals(&trace(&[(1, 7, Phase::Wait, 5, 1), (4, 7, Phase::Exec, 6, 3)]));
+        assert_eq!((all[0].waited(10), all[0].worked(10), all[1].worked(10)), (9, 0, 6));
+    }
+}
