@@ -3,8 +3,8 @@
 use crate::scratch::Scratch;
 
 const VERBS: [&str; 22] = [
-    "record", "report", "view", "compare", "gate", "heap", "counts", "memory", "timeline", "io", "query", "preload", "optimize",
-    "touch", "order", "archive", "frag", "flush", "resident", "elf", "doctor", "presets",
+    "record", "report", "view", "compare", "gate", "heap", "counts", "memory", "timeline", "io", "query", "preload",
+    "optimize", "touch", "order", "archive", "frag", "flush", "resident", "elf", "doctor", "presets",
 ];
 const ELF_VERBS: [&str; 5] = ["stat", "pack", "restore", "fix-relr", "verify"];
 

@@ -31,7 +31,7 @@ fn report(args: &ReportArgs) -> Result<Exit> {
         let bytes =
             std::fs::read(&path).map_err(|cause| Error::on(Exit::Usage, "cannot read", &path).because(cause))?;
         let clocks = clocks.as_ref().map(|(boot, pair)| (boot.as_str(), *pair));
-        let trace = parse(&bytes, clocks).map_err(|error| error.hint(&format!("it is {}", shown(&path))))?;
+        let trace = parse(&bytes, clocks).map_err(|error| error.hint(format!("it is {}", shown(&path))))?;
         reports.push(FileReport { path: shown(&path), report: timeline::report(&trace, args.rows.most()) });
     }
     let document = Document { schema: "thaw.timeline/1", files: reports };
@@ -58,7 +58,7 @@ fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
         inside.retain(|path: &PathBuf| is_of_events(path));
         if inside.is_empty() {
             return Err(Error::on(Exit::Usage, "no process has written events in", path)
-                .hint(&format!("start the program with THAW_EVENTS={}", shown(path))));
+                .hint(format!("start the program with THAW_EVENTS={}", shown(path))));
         }
         inside.sort();
         found.extend(inside);
