@@ -25,7 +25,10 @@ const common = {
 const workers = {
   name: "workers",
   setup(bundler) {
-    bundler.onResolve({ filter: /^worker:/ }, ({ path, resolveDir }) => ({ path: join(resolveDir, path.slice("worker:".length)), namespace: "worker" }));
+    bundler.onResolve({ filter: /^worker:/ }, ({ path, resolveDir }) => ({
+      path: join(resolveDir, path.slice("worker:".length)),
+      namespace: "worker",
+    }));
     bundler.onLoad({ filter: /.*/, namespace: "worker" }, async ({ path }) => {
       const { outputFiles } = await build({ ...common, entryPoints: [path], write: false });
       return { contents: outputFiles[0].text, loader: "text" };

@@ -1,9 +1,31 @@
 // What a page of a heap recording shows just now.
 
 import { computed, signal } from "@preact/signals";
-import { compared, downTree, filtered, joined, loaded, matchesOf, treeOf, byChange, type Labels, type Loaded, type Shape, type Tree } from "./logic/calltree.ts";
+import {
+  compared,
+  downTree,
+  filtered,
+  joined,
+  loaded,
+  matchesOf,
+  treeOf,
+  byChange,
+  type Labels,
+  type Loaded,
+  type Shape,
+  type Tree,
+} from "./logic/calltree.ts";
 import { termsAbout } from "./logic/filter.ts";
-import { MODES, liveAt, ownOf, unpackHeap, type HeapPage, type HeapProcess, type HeapRecording, type Mode } from "./logic/heap.ts";
+import {
+  MODES,
+  liveAt,
+  ownOf,
+  unpackHeap,
+  type HeapPage,
+  type HeapProcess,
+  type HeapRecording,
+  type Mode,
+} from "./logic/heap.ts";
 import { flameOf, type Flame } from "./logic/flame.ts";
 import { seconds, splitPath } from "./logic/format.ts";
 import { kept, keptRange, typed } from "./state.ts";
@@ -37,7 +59,9 @@ export function followHeap(packed: PackedHeapPage): void {
   );
 }
 
-export const recording = computed<HeapRecording | null>(() => heapPage.value?.recordings[Number(heapRecording.value)] ?? heapPage.value?.recordings[0] ?? null);
+export const recording = computed<HeapRecording | null>(
+  () => heapPage.value?.recordings[Number(heapRecording.value)] ?? heapPage.value?.recordings[0] ?? null,
+);
 
 /** The line of the process that allocated most. */
 export const busiest = computed(() => {
@@ -61,40 +85,67 @@ export const processesInSight = computed<readonly HeapProcess[]>(() => {
   return processLine.value === null ? processes : processes.slice(processLine.value, processLine.value + 1);
 });
 
-export const mode = computed<Mode>(() => (heapMode.value === "" ? (heapPage.value?.measure ?? "peak") : (heapMode.value as Mode)));
+export const mode = computed<Mode>(() =>
+  heapMode.value === "" ? (heapPage.value?.measure ?? "peak") : (heapMode.value as Mode),
+);
 /** The moment of the mode `at`: if nobody chose one, the last. */
 export const atUs = computed(() => {
   const number = Number(heapAt.value);
-  return heapAt.value !== "" && Number.isFinite(number) ? number : Math.max(0, ...processesInSight.value.map(({ head }) => head.end_us));
+  return heapAt.value !== "" && Number.isFinite(number)
+    ? number
+    : Math.max(0, ...processesInSight.value.map(({ head }) => head.end_us));
 });
 
-export const modeName = (of: Mode): string => ({ made: "all made", peak: "live at peak", end: "live at end", temporary: "temporary", at: `live at ${seconds(atUs.value / 1e6)}` })[of];
+export const modeName = (of: Mode): string =>
+  ({
+    made: "all made",
+    peak: "live at peak",
+    end: "live at end",
+    temporary: "temporary",
+    at: `live at ${seconds(atUs.value / 1e6)}`,
+  })[of];
 
 export const processName = (process: HeapProcess): string => `${splitPath(process.head.exe)[1]} ${process.head.pid}`;
 
-export const labels = computed<Labels>(() => ({ frames: heapPage.value!.frames, processes: (recording.value?.processes ?? []).map(processName) }));
+export const labels = computed<Labels>(() => ({
+  frames: heapPage.value!.frames,
+  processes: (recording.value?.processes ?? []).map(processName),
+}));
 
 /** Words about functions and objects. */
 export const heapTerms = computed(() => termsAbout(typed.value, ["function", "file"]));
 export const matches = computed(() => matchesOf(labels.value, heapTerms.value));
 
 /** Whether no stack of any process passes the filter. */
-export const heapMatchesNothing = (): boolean => recording.value !== null && heapTerms.value.length > 0 && processesInSight.value.length > 0 && tree.value.total[1][0] === 0;
+export const heapMatchesNothing = (): boolean =>
+  recording.value !== null &&
+  heapTerms.value.length > 0 &&
+  processesInSight.value.length > 0 &&
+  tree.value.total[1][0] === 0;
 
 const inSight = computed<Loaded>(() => {
   const processes = processesInSight.value;
-  const parts = processes.map((process) => loaded(process.stacks, ownOf(process, mode.value, mode.value === "at" ? atUs.value : 0)));
+  const parts = processes.map((process) =>
+    loaded(process.stacks, ownOf(process, mode.value, mode.value === "at" ? atUs.value : 0)),
+  );
   return processLine.value !== null ? parts[0] : joined(parts, labels.value.frames);
 });
 
 /** All of what is in sight, whatever is filtered. */
 export const allBytes = computed(() => inSight.value.own[0].reduce((sum, value) => sum + value, 0));
 
-export const tree = computed<Tree>(() => treeOf(filtered(inSight.value, labels.value, heapTerms.value), labels.value, heapShape.value as Shape));
+export const tree = computed<Tree>(() =>
+  treeOf(filtered(inSight.value, labels.value, heapTerms.value), labels.value, heapShape.value as Shape),
+);
 
 /** The flame graph has all stacks: what matches is told apart by colour. */
-const flameTree = computed<Tree>(() => (heapTerms.value.length === 0 ? tree.value : treeOf(inSight.value, labels.value, heapShape.value as Shape)));
-export const flame = computed<{ readonly tree: Tree; readonly flame: Flame }>(() => ({ tree: flameTree.value, flame: flameOf(flameTree.value) }));
+const flameTree = computed<Tree>(() =>
+  heapTerms.value.length === 0 ? tree.value : treeOf(inSight.value, labels.value, heapShape.value as Shape),
+);
+export const flame = computed<{ readonly tree: Tree; readonly flame: Flame }>(() => ({
+  tree: flameTree.value,
+  flame: flameOf(flameTree.value),
+}));
 
 /** Objects by what they allocate themselves in all modes together, the largest first: for colours that stay. */
 export const objectRanks = computed<readonly number[]>(() => {
@@ -105,9 +156,12 @@ export const objectRanks = computed<readonly number[]>(() => {
     const down = downTree(loaded(stacks, process.own.made));
     const all = down.total[0][0] || 1;
     // By boxes, not by leaves: a colour is for what is seen.
-    for (let node = 1; node < stacks.count; node++) sums[frames.object[stacks.frame[node]]] += down.total[0][node] / all;
+    for (let node = 1; node < stacks.count; node++)
+      sums[frames.object[stacks.frame[node]]] += down.total[0][node] / all;
   }
-  return [...sums.keys()].filter((object) => sums[object] > 0 && frames.objects[object] !== "").sort((a, b) => sums[b] - sums[a]);
+  return [...sums.keys()]
+    .filter((object) => sums[object] > 0 && frames.objects[object] !== "")
+    .sort((a, b) => sums[b] - sums[a]);
 });
 
 // ---- two recordings, or two moments of one ----
@@ -135,7 +189,18 @@ const changed = computed<Loaded | null>(() => {
   }
   // A moment of one recording is none of the other.
   const of = mode.value === "at" ? "end" : mode.value;
-  const [after, before] = page.recordings.map(({ processes }) => processes.map((process) => loaded(process.stacks, process.own[of])));
+  const [after, before] = page.recordings.map(({ processes }) =>
+    processes.map((process) => loaded(process.stacks, process.own[of])),
+  );
   return compared(before, after, page.frames);
 });
-export const changeTree = computed<Tree | null>(() => (changed.value === null ? null : treeOf(filtered(changed.value, labels.value, heapTerms.value), labels.value, changeShape.value as Shape, byChange)));
+export const changeTree = computed<Tree | null>(() =>
+  changed.value === null
+    ? null
+    : treeOf(
+        filtered(changed.value, labels.value, heapTerms.value),
+        labels.value,
+        changeShape.value as Shape,
+        byChange,
+      ),
+);

@@ -38,7 +38,10 @@ export const HELP: readonly (readonly [string, string])[] = [
   ["Home", "all of it"],
   ["T", "light or dark"],
   ["?", "this help"],
-  ["mouse", "Ctrl and wheel: closer in time, with Shift vertically; the wheel alone scrolls · drag: move · Shift and drag: zoom into a box · double click: all of it"],
+  [
+    "mouse",
+    "Ctrl and wheel: closer in time, with Shift vertically; the wheel alone scrolls · drag: move · Shift and drag: zoom into a box · double click: all of it",
+  ],
 ];
 
 const middle = { x: 0.5, y: 0.5 };

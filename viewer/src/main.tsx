@@ -9,7 +9,20 @@ import { harmless, splitPath } from "./logic/format.ts";
 import { HELP, followKeys, helpOpen } from "./keys.ts";
 import { followHeap, heapMatchesNothing } from "./heapstate.ts";
 import { followMemory, memoryMatchesNothing } from "./memorystate.ts";
-import { startMatchesNothing, drawings, filterText, followAddress, followTouched, followTrace, page, theme, toggleTheme, view, views, type Page } from "./state.ts";
+import {
+  startMatchesNothing,
+  drawings,
+  filterText,
+  followAddress,
+  followTouched,
+  followTrace,
+  page,
+  theme,
+  toggleTheme,
+  view,
+  views,
+  type Page,
+} from "./state.ts";
 import type { PackedHeapPage } from "./types/heap.ts";
 import type { PackedMemoryPage } from "./types/memory.ts";
 import type { Comparison, ReportDocument } from "./types/document.ts";
@@ -91,30 +104,54 @@ function starts(): Page {
 function ofHeap(text: string): Kind {
   const packed = JSON.parse(text) as PackedHeapPage;
   views.value = HEAP_VIEWS;
-  return { program: splitPath(packed.recordings[0]?.command[0] ?? "heap")[1], placeholder: "filter: function:parse file:libc -std::", fields: "function, file (the object)", filter: HEAP_FILTER, follow: () => followHeap(packed), matchesNothing: heapMatchesNothing };
+  return {
+    program: splitPath(packed.recordings[0]?.command[0] ?? "heap")[1],
+    placeholder: "filter: function:parse file:libc -std::",
+    fields: "function, file (the object)",
+    filter: HEAP_FILTER,
+    follow: () => followHeap(packed),
+    matchesNothing: heapMatchesNothing,
+  };
 }
 
 function ofMemory(text: string): Kind {
   const packed = JSON.parse(text) as PackedMemoryPage;
-  views.value = MEMORY_VIEWS.filter((name) => (name === "time" ? packed.watches.length > 0 : packed.trees.length > 0 || packed.watches.length === 0));
-  return { program: splitPath(packed.name)[1], placeholder: "filter: js -cached process:Main", fields: "file (the path), process", filter: MEMORY_FILTER, follow: () => followMemory(packed), matchesNothing: memoryMatchesNothing };
+  views.value = MEMORY_VIEWS.filter((name) =>
+    name === "time" ? packed.watches.length > 0 : packed.trees.length > 0 || packed.watches.length === 0,
+  );
+  return {
+    program: splitPath(packed.name)[1],
+    placeholder: "filter: js -cached process:Main",
+    fields: "file (the path), process",
+    filter: MEMORY_FILTER,
+    follow: () => followMemory(packed),
+    matchesNothing: memoryMatchesNothing,
+  };
 }
 
 const START_FILTER = (
   <p>
-    Words are joined by “and”; <code>-</code> before a word excludes. <code>file:</code>, <code>process:</code>, <code>cause:</code> (read, fault, readahead, metadata, write), <code>owner:</code> (app, system) and <code>function:</code> look at one field, a bare word at all of them. Quotes keep
-    blanks together: <code>process:"Web Content"</code>. All views of the trace follow it, and those of the needed bytes; a view leaves out words about fields that it does not have. The address remembers it.
+    Words are joined by “and”; <code>-</code> before a word excludes. <code>file:</code>, <code>process:</code>,{" "}
+    <code>cause:</code> (read, fault, readahead, metadata, write), <code>owner:</code> (app, system) and{" "}
+    <code>function:</code> look at one field, a bare word at all of them. Quotes keep blanks together:{" "}
+    <code>process:"Web Content"</code>. All views of the trace follow it, and those of the needed bytes; a view leaves
+    out words about fields that it does not have. The address remembers it.
   </p>
 );
 const HEAP_FILTER = (
   <p>
-    Words are joined by “and”; <code>-</code> before a word excludes. <code>function:</code> looks at functions, <code>file:</code> at their objects, a bare word at both. Trees and tables show the stacks that match each word in some frame, and add up these alone; the flame graph keeps all and
-    colours what matches. Quotes keep blanks together. The address remembers it.
+    Words are joined by “and”; <code>-</code> before a word excludes. <code>function:</code> looks at functions,{" "}
+    <code>file:</code> at their objects, a bare word at both. Trees and tables show the stacks that match each word in
+    some frame, and add up these alone; the flame graph keeps all and colours what matches. Quotes keep blanks together.
+    The address remembers it.
   </p>
 );
 const MEMORY_FILTER = (
   <p>
-    Words are joined by “and”; <code>-</code> before a word excludes. A bare word looks at paths and names of processes, <code>file:</code> at paths, <code>process:</code> at processes. Quotes keep blanks together. As a regular expression (in the page's head) it looks at paths, and upper and lower case differ. Sums and shares are of what matches. The address remembers it.
+    Words are joined by “and”; <code>-</code> before a word excludes. A bare word looks at paths and names of processes,{" "}
+    <code>file:</code> at paths, <code>process:</code> at processes. Quotes keep blanks together. As a regular
+    expression (in the page's head) it looks at paths, and upper and lower case differ. Sums and shares are of what
+    matches. The address remembers it.
   </p>
 );
 
@@ -131,7 +168,10 @@ function App(): JSX.Element {
           <Guard key={view.value}>
             {nothingMatches() && (
               <p class="none" role="status" data-part="nomatch">
-                Nothing matches the filter “{harmless(filterText.value)}”. <button type="button" onClick={() => (filterText.value = "")}>empty it</button>
+                Nothing matches the filter “{harmless(filterText.value)}”.{" "}
+                <button type="button" onClick={() => (filterText.value = "")}>
+                  empty it
+                </button>
               </p>
             )}
             <View />
@@ -169,15 +209,30 @@ function Bar(): JSX.Element {
   return (
     <header>
       <h1>
-        <span class="mark">thaw</span> <span class="program" title={harmless(names)}>{harmless(names)}</span>
+        <span class="mark">thaw</span>{" "}
+        <span class="program" title={harmless(names)}>
+          {harmless(names)}
+        </span>
       </h1>
       <Tabs />
       <Filter />
       <span class="buttons">
-        <button type="button" class="icon" onClick={toggleTheme} title={`${theme.value === "dark" ? "light" : "dark"} (t)`} aria-label={theme.value === "dark" ? "Switch to light colours" : "Switch to dark colours"}>
+        <button
+          type="button"
+          class="icon"
+          onClick={toggleTheme}
+          title={`${theme.value === "dark" ? "light" : "dark"} (t)`}
+          aria-label={theme.value === "dark" ? "Switch to light colours" : "Switch to dark colours"}
+        >
           {theme.value === "dark" ? "☀" : "☾"}
         </button>
-        <button type="button" class="icon" onClick={() => (helpOpen.value = true)} title="keys (?)" aria-label="Help: keys and filter">
+        <button
+          type="button"
+          class="icon"
+          onClick={() => (helpOpen.value = true)}
+          title="keys (?)"
+          aria-label="Help: keys and filter"
+        >
           ?
         </button>
       </span>
@@ -199,7 +254,17 @@ function Tabs(): JSX.Element {
   return (
     <nav role="tablist" aria-label="Views" onKeyDown={move}>
       {views.value.map((name, index) => (
-        <button key={name} id={`tab-${name}`} type="button" role="tab" aria-selected={view.value === name} aria-controls={view.value === name ? `view-${name}` : undefined} tabIndex={view.value === name ? 0 : -1} title={`${TITLES[name][0]} (${index + 1})`} onClick={() => (view.value = name)}>
+        <button
+          key={name}
+          id={`tab-${name}`}
+          type="button"
+          role="tab"
+          aria-selected={view.value === name}
+          aria-controls={view.value === name ? `view-${name}` : undefined}
+          tabIndex={view.value === name ? 0 : -1}
+          title={`${TITLES[name][0]} (${index + 1})`}
+          onClick={() => (view.value = name)}
+        >
           {TITLES[name][0]}
         </button>
       ))}
@@ -235,12 +300,14 @@ function Help(): JSX.Element | null {
     <dialog ref={dialog} aria-label="Keys and filter" onClose={() => (helpOpen.value = false)}>
       <h2>Keys</h2>
       <dl class="keys">
-        {[[`1 … ${views.value.length}`, views.value.map((name) => TITLES[name][0]).join(", ")] as const, ...HELP].map(([keys, what]) => (
-          <>
-            <dt>{keys}</dt>
-            <dd>{what}</dd>
-          </>
-        ))}
+        {[[`1 … ${views.value.length}`, views.value.map((name) => TITLES[name][0]).join(", ")] as const, ...HELP].map(
+          ([keys, what]) => (
+            <>
+              <dt>{keys}</dt>
+              <dd>{what}</dd>
+            </>
+          ),
+        )}
       </dl>
       <h2>Filter</h2>
       {kind.filter}

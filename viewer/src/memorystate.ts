@@ -2,7 +2,15 @@
 
 import { computed, signal } from "@preact/signals";
 import { termsAbout } from "./logic/filter.ts";
-import { sifted, unpackMemory, wantedByPattern, wantedByWords, type MemoryPage, type Trees, type Watch } from "./logic/memory.ts";
+import {
+  sifted,
+  unpackMemory,
+  wantedByPattern,
+  wantedByWords,
+  type MemoryPage,
+  type Trees,
+  type Watch,
+} from "./logic/memory.ts";
 import { filterText, kept, typed } from "./state.ts";
 import type { PackedMemoryPage } from "./types/memory.ts";
 
@@ -29,13 +37,25 @@ export function followMemory(packed: PackedMemoryPage): void {
   );
 }
 
-export const treesInSight = computed<Trees | null>(() => memoryPage.value?.trees[Number(treesNumber.value)] ?? memoryPage.value?.trees[0] ?? null);
-export const watchInSight = computed<Watch | null>(() => memoryPage.value?.watches[Number(watchNumber.value)] ?? memoryPage.value?.watches[0] ?? null);
-export const memoryWanted = computed(() => (memoryPattern.value === "1" ? wantedByPattern(filterText.value) : { wanted: wantedByWords(termsAbout(typed.value, ["file", "process"])), wrong: null }));
+export const treesInSight = computed<Trees | null>(
+  () => memoryPage.value?.trees[Number(treesNumber.value)] ?? memoryPage.value?.trees[0] ?? null,
+);
+export const watchInSight = computed<Watch | null>(
+  () => memoryPage.value?.watches[Number(watchNumber.value)] ?? memoryPage.value?.watches[0] ?? null,
+);
+export const memoryWanted = computed(() =>
+  memoryPattern.value === "1"
+    ? wantedByPattern(filterText.value)
+    : { wanted: wantedByWords(termsAbout(typed.value, ["file", "process"])), wrong: null },
+);
 
 /** Whether no path of any process passes the filter. */
 export function memoryMatchesNothing(): boolean {
   const [trees, { wanted }] = [treesInSight.value, memoryWanted.value];
   if (trees === null || wanted === null) return false;
-  return trees.processes.every((process) => process.trees.every((tree) => sifted(tree, wanted, process.name) === null) && !process.others.some((node) => wanted(node.name, process.name)));
+  return trees.processes.every(
+    (process) =>
+      process.trees.every((tree) => sifted(tree, wanted, process.name) === null) &&
+      !process.others.some((node) => wanted(node.name, process.name)),
+  );
 }

@@ -2,7 +2,17 @@
 
 import { computed, effect, signal, untracked, type Signal } from "@preact/signals";
 import { VIEWS, addressText, parseAddress, type ViewName } from "./logic/address.ts";
-import { ASK_CAUSES, FILL_CAUSES, parseFilter, termsAbout, sieveOf, sieveRequests, sieveTouches, type Names, type Sieve } from "./logic/filter.ts";
+import {
+  ASK_CAUSES,
+  FILL_CAUSES,
+  parseFilter,
+  termsAbout,
+  sieveOf,
+  sieveRequests,
+  sieveTouches,
+  type Names,
+  type Sieve,
+} from "./logic/filter.ts";
 import { diskPicture, type DiskPicture } from "./logic/disk.ts";
 import type { Touches, TraceEvents, TraceTouches } from "./logic/events.ts";
 import type { Masks } from "./logic/sums.ts";
@@ -248,8 +258,16 @@ export function followTrace(text: string | null): void {
     const document = traceDocument.value;
     opened.value = null;
     touched.value = null;
-    noEvents.value = document === null ? "This recording has no trace: `thaw record` makes one unless `--trace-runs 0` is given." : ask === null ? NOT_EMBEDDED : null;
-    if (document !== null) ask?.(untracked((): Wanted => ({ run: document.run, device: diskDevice.value, toScale: diskScale.value === "true" })));
+    noEvents.value =
+      document === null
+        ? "This recording has no trace: `thaw record` makes one unless `--trace-runs 0` is given."
+        : ask === null
+          ? NOT_EMBEDDED
+          : null;
+    if (document !== null)
+      ask?.(
+        untracked((): Wanted => ({ run: document.run, device: diskDevice.value, toScale: diskScale.value === "true" })),
+      );
   });
 }
 const NOT_EMBEDDED = "This page was made without the events of the trace; the tables hold its sums.";
@@ -320,7 +338,11 @@ export const requestMask = computed(() => {
 });
 export const fillMask = computed(() => mask(touched.value?.fills, FILL_CAUSES));
 export const askMask = computed(() => mask(touched.value?.asks, ASK_CAUSES));
-export const masks = computed<Masks>(() => ({ requests: requestMask.value, fills: fillMask.value, asks: askMask.value }));
+export const masks = computed<Masks>(() => ({
+  requests: requestMask.value,
+  fills: fillMask.value,
+  asks: askMask.value,
+}));
 
 function mask(touches: Touches | undefined, kinds: readonly number[]): Uint8Array {
   if (touches === undefined) return new Uint8Array(0);
@@ -331,11 +353,16 @@ function mask(touches: Touches | undefined, kinds: readonly number[]): Uint8Arra
 export function startMatchesNothing(): boolean {
   const about = view.value === "touch" ? touchTerms.value : terms.value;
   if (about.length === 0 || opened.value === null || view.value === "touch") return false;
-  return [requestMask.value, fillMask.value, askMask.value].every((passing) => !passing.includes(1)) && touched.value !== null;
+  return (
+    [requestMask.value, fillMask.value, askMask.value].every((passing) => !passing.includes(1)) &&
+    touched.value !== null
+  );
 }
 
 /** Fair shares of the waiting time, made once per trace. */
-export const shares = computed(() => (opened.value === null ? new Float64Array(0) : fairShares(opened.value.events.requests)));
+export const shares = computed(() =>
+  opened.value === null ? new Float64Array(0) : fairShares(opened.value.events.requests),
+);
 
 /** Adds a word to the filter, or takes it out if it is there. */
 export function toggleWord(word: string): void {

@@ -47,7 +47,16 @@ export function Chart(props: ChartProps): JSX.Element {
       chart.destroy();
     };
   }, [props.theme, props.data, ...(props.scene ?? [])]);
-  return <div class="chart" data-chart={props.name} role="img" aria-label={props.label} ref={box} style={{ minHeight: `${props.height}px` }} />;
+  return (
+    <div
+      class="chart"
+      data-chart={props.name}
+      role="img"
+      aria-label={props.label}
+      ref={box}
+      style={{ minHeight: `${props.height}px` }}
+    />
+  );
 }
 
 /** Clicks that are no drags. */
@@ -58,7 +67,8 @@ function followClicks(chart: uPlot, { onPick }: ChartProps): () => void {
     from = event.clientX;
   };
   const release = (event: MouseEvent) => {
-    if (Math.abs(event.clientX - from) < 4) onPick(chart.posToVal(event.clientX - chart.over.getBoundingClientRect().left, "x"));
+    if (Math.abs(event.clientX - from) < 4)
+      onPick(chart.posToVal(event.clientX - chart.over.getBoundingClientRect().left, "x"));
   };
   chart.over.addEventListener("mousedown", press);
   chart.over.addEventListener("mouseup", release);
@@ -131,7 +141,8 @@ function options(props: ChartProps, width: number): uPlot.Options {
   });
   const most = (values: uPlot.AlignedData) => {
     let high = 0;
-    for (const series of values.slice(1)) for (const value of series as (number | null)[]) if (value !== null && value > high) high = value;
+    for (const series of values.slice(1))
+      for (const value of series as (number | null)[]) if (value !== null && value > high) high = value;
     return high;
   };
   return {
@@ -141,7 +152,9 @@ function options(props: ChartProps, width: number): uPlot.Options {
       points: { size: 8 },
       drag: { x: true, y: false, setScale: props.onRange === undefined },
       // A drag moves, as in plots, and chooses with Shift; where a chart is there to choose from, it chooses.
-      bind: { mousedown: (_, __, begin) => (event) => (props.onRange !== undefined || event.shiftKey ? begin(event) : null) },
+      bind: {
+        mousedown: (_, __, begin) => (event) => (props.onRange !== undefined || event.shiftKey ? begin(event) : null),
+      },
     },
     legend: { show: false },
     scales: {
@@ -153,7 +166,9 @@ function options(props: ChartProps, width: number): uPlot.Options {
     hooks: {
       ...(props.over === undefined ? {} : { draw: [props.over] }),
       ...(props.onRange === undefined ? {} : { setSelect: [(chart: uPlot) => dragged(chart, props)] }),
-      ...(props.onHover === undefined ? {} : { setCursor: [(chart: uPlot) => props.onHover?.(chart.cursor.idx ?? null)] }),
+      ...(props.onHover === undefined
+        ? {}
+        : { setCursor: [(chart: uPlot) => props.onHover?.(chart.cursor.idx ?? null)] }),
     },
   };
 }

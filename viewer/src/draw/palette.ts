@@ -31,8 +31,26 @@ export interface Ground {
 }
 
 const GROUND: Record<Theme, Ground> = {
-  light: { paper: 0xffffff, grid: 0xe6e9ed, stripe: 0xf3f5f8, text: 0x3c4450, faint: 0x667080, way: 0xd3d8df, band: 0xeaedf1, life: 0xdfe4ea },
-  dark: { paper: 0x14181e, grid: 0x262c35, stripe: 0x1a2028, text: 0xc6cdd6, faint: 0x8a93a0, way: 0x3a424e, band: 0x232a33, life: 0x2b333e },
+  light: {
+    paper: 0xffffff,
+    grid: 0xe6e9ed,
+    stripe: 0xf3f5f8,
+    text: 0x3c4450,
+    faint: 0x667080,
+    way: 0xd3d8df,
+    band: 0xeaedf1,
+    life: 0xdfe4ea,
+  },
+  dark: {
+    paper: 0x14181e,
+    grid: 0x262c35,
+    stripe: 0x1a2028,
+    text: 0xc6cdd6,
+    faint: 0x8a93a0,
+    way: 0x3a424e,
+    band: 0x232a33,
+    life: 0x2b333e,
+  },
 };
 
 export const ground = (theme: Theme): Ground => GROUND[theme];

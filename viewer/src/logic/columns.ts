@@ -82,7 +82,10 @@ export function decodeSmall(bytes: Uint8Array, count: number): Uint32Array {
 }
 
 /** Columns of numbers that index something, by name. Throws if one is missing or no such column. */
-export async function unpackIndexes<Name extends string>(table: PackedTable, names: readonly Name[]): Promise<Record<Name, Uint32Array>> {
+export async function unpackIndexes<Name extends string>(
+  table: PackedTable,
+  names: readonly Name[],
+): Promise<Record<Name, Uint32Array>> {
   const columns = await Promise.all(
     names.map(async (name) => {
       const column = table.columns[name];
@@ -96,7 +99,10 @@ export async function unpackIndexes<Name extends string>(table: PackedTable, nam
 }
 
 /** `values` at `numbers`; `Float64Array.from` with a function takes ten times as long. */
-export function gather<Values extends Float64Array | Uint32Array | Uint8Array>(values: Values, numbers: ArrayLike<number>): Values {
+export function gather<Values extends Float64Array | Uint32Array | Uint8Array>(
+  values: Values,
+  numbers: ArrayLike<number>,
+): Values {
   const out = new (values.constructor as new (length: number) => Values)(numbers.length);
   for (let k = 0; k < numbers.length; k++) out[k] = values[numbers[k]];
   return out;

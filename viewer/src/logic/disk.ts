@@ -92,7 +92,10 @@ export function diskPicture(requests: Requests, device: number, toScale: boolean
   }
   return {
     fold,
-    whole: { x: { from: -end * 0.01, to: end * 1.01 }, y: padded({ from: fold.axis[0], to: fold.axis[fold.axis.length - 1] }, 0.02) },
+    whole: {
+      x: { from: -end * 0.01, to: end * 1.01 },
+      y: padded({ from: fold.axis[0], to: fold.axis[fold.axis.length - 1] }, 0.02),
+    },
     marks: marksOf(requests.start, y, spans(requests.start, requests.end), Float32Array.from(requests.len)),
     sorted: { order, disk, len, y: places, high: Float32Array.from(len) },
   };

@@ -104,7 +104,14 @@ export interface TraceTouches {
 /** Unpacks one trace's requests. Throws where the page is damaged. */
 export async function unpackTrace(trace: PackedTrace): Promise<TraceEvents> {
   const [requests, sections] = await Promise.all([unpackRequests(trace), unpackSections(trace)]);
-  return { run: trace.run, devices: trace.devices, flags: trace.flags, sectionNames: trace.section_names, requests, sections };
+  return {
+    run: trace.run,
+    devices: trace.devices,
+    flags: trace.flags,
+    sectionNames: trace.section_names,
+    requests,
+    sections,
+  };
 }
 
 /** Unpacks the rest. */
@@ -120,7 +127,10 @@ function tableSize(numbers: ArrayLike<number>): number {
 }
 
 async function unpackSections(trace: PackedTrace): Promise<Sections> {
-  const [{ file, offset, len }, { name }] = await Promise.all([unpackTable(trace.sections, ["file", "offset", "len"]), unpackIndexes(trace.sections, ["name"])]);
+  const [{ file, offset, len }, { name }] = await Promise.all([
+    unpackTable(trace.sections, ["file", "offset", "len"]),
+    unpackIndexes(trace.sections, ["name"]),
+  ]);
   const { first, order } = groupBy(Uint32Array.from(file), tableSize(file));
   return { first, name: gather(name, order), offset: gather(offset, order), len: gather(len, order) };
 }
@@ -142,7 +152,9 @@ class Places {
       offset[i] += ends[file[i]];
       ends[file[i]] = offset[i] + len[i];
     }
-    const order = Uint32Array.from(file, (_, i) => i).sort((a, b) => file[a] - file[b] || disk[a] - disk[b] || offset[a] - offset[b] || len[a] - len[b]);
+    const order = Uint32Array.from(file, (_, i) => i).sort(
+      (a, b) => file[a] - file[b] || disk[a] - disk[b] || offset[a] - offset[b] || len[a] - len[b],
+    );
     const { first } = groupBy(Uint32Array.from(file), ends.length);
     return new Places(first, gather(disk, order), gather(offset, order), gather(len, order));
   }
@@ -199,7 +211,21 @@ async function unpackRequests(trace: PackedTrace): Promise<Requests> {
     }
   }
   return {
-    count, from, start, end, ended, process, file, served, write, cause, device, flags, len, disk, offset,
+    count,
+    from,
+    start,
+    end,
+    ended,
+    process,
+    file,
+    served,
+    write,
+    cause,
+    device,
+    flags,
+    len,
+    disk,
+    offset,
   };
 }
 

@@ -81,8 +81,7 @@ export interface Sieve {
 }
 
 export function sieveOf(terms: readonly Term[], names: Names): Sieve {
-  const bits = (subject: Subject) =>
-    terms.reduce((sum, term, i) => (matches(term, subject) ? sum | (1 << i) : sum), 0);
+  const bits = (subject: Subject) => terms.reduce((sum, term, i) => (matches(term, subject) ? sum | (1 << i) : sum), 0);
   return {
     files: Uint32Array.from(names.files, (file) => bits({ file: file.path, owner: file.owner })),
     noFile: 0,

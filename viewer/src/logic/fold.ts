@@ -19,7 +19,8 @@ export interface Fold {
 const GAP_SHARE = 1 / 40;
 const GAPS_SHARE = 0.6;
 
-const shortened = (gap: number, longest: number): number => (gap > longest ? longest * (1 + Math.log2(gap / longest) / 2) : gap);
+const shortened = (gap: number, longest: number): number =>
+  gap > longest ? longest * (1 + Math.log2(gap / longest) / 2) : gap;
 
 /** The longest gap that is drawn as it is, so that all of them have `room`. */
 function longestGap(gaps: readonly number[], room: number): number {
@@ -49,7 +50,11 @@ export function foldOf(disk: Float64Array, len: Float64Array, toScale: boolean):
       last = end;
     }
   }
-  if (toScale) return { disk: Float64Array.of(first, Math.max(last, first + 1)), axis: Float64Array.of(first, Math.max(last, first + 1)) };
+  if (toScale)
+    return {
+      disk: Float64Array.of(first, Math.max(last, first + 1)),
+      axis: Float64Array.of(first, Math.max(last, first + 1)),
+    };
   const longest = Math.min(longestGap(gaps, covered * GAPS_SHARE), covered * GAP_SHARE);
   const knots: number[] = [first];
   const places: number[] = [0];

@@ -39,5 +39,10 @@ export function inFlightAt(lane: Lane, time: number, reach: number): number {
 /** A lane as marks between two heights. */
 export function laneMarks(lane: Lane, low: number, high: number): Marks {
   const count = lane.from.length;
-  return marksOf(lane.from, new Float64Array(count).fill(low), spans(lane.from, lane.to), new Float32Array(count).fill(high - low));
+  return marksOf(
+    lane.from,
+    new Float64Array(count).fill(low),
+    spans(lane.from, lane.to),
+    new Float32Array(count).fill(high - low),
+  );
 }

@@ -29,7 +29,14 @@ function empty(size: number): Sum[] {
 }
 
 /** Adds up by file line (`by: "file"`) or by process line. */
-export function sums(requests: Requests, touched: TraceTouches, masks: Masks, shares: Float64Array, by: "file" | "process", lines: number): Sum[] {
+export function sums(
+  requests: Requests,
+  touched: TraceTouches,
+  masks: Masks,
+  shares: Float64Array,
+  by: "file" | "process",
+  lines: number,
+): Sum[] {
   const table = empty(lines);
   const { fills, asks } = touched;
   const requestKey = by === "file" ? requests.file : requests.process;
@@ -44,7 +51,10 @@ export function sums(requests: Requests, touched: TraceTouches, masks: Masks, sh
     sum.waiting += shares[i];
   }
   const shift = by === "file" ? 0 : 1;
-  for (const [touches, mask, fill] of [[fills, masks.fills, true], [asks, masks.asks, false]] as const) {
+  for (const [touches, mask, fill] of [
+    [fills, masks.fills, true],
+    [asks, masks.asks, false],
+  ] as const) {
     const key = by === "file" ? touches.file : touches.process;
     for (let i = 0; i < touches.count; i++) {
       const sum = table[key[i] - shift];
@@ -67,7 +77,13 @@ export interface ProcessFile {
   filled: number;
 }
 
-export function filesOfProcess(requests: Requests, fills: Touches, masks: Masks, shares: Float64Array, process: number): ProcessFile[] {
+export function filesOfProcess(
+  requests: Requests,
+  fills: Touches,
+  masks: Masks,
+  shares: Float64Array,
+  process: number,
+): ProcessFile[] {
   const byFile = new Map<number, ProcessFile>();
   const line = (file: number) => {
     let sum = byFile.get(file);

@@ -93,7 +93,11 @@ export function folderTree(files: readonly FileFigures[], by: SumKey): FolderNod
       ((node as FolderNode).sums ??= {} as Record<SumKey, number>)[key] = node.value ?? 0;
     });
   }
-  return tree.sort((a, b) => ((b as FolderNode).sums?.[by] ?? 0) - ((a as FolderNode).sums?.[by] ?? 0) || a.data.path.localeCompare(b.data.path)) as FolderNode;
+  return tree.sort(
+    (a, b) =>
+      ((b as FolderNode).sums?.[by] ?? 0) - ((a as FolderNode).sums?.[by] ?? 0) ||
+      a.data.path.localeCompare(b.data.path),
+  ) as FolderNode;
 }
 
 function folded(node: Growing, root = false): Folder {
@@ -113,11 +117,20 @@ export interface ProcessLine {
 }
 
 /** Processes in the order of the tree: children by start below their parent; each once, also in a circle of parents. */
-export function processTree(processes: readonly { readonly pid: number; readonly parent: number; readonly start_ns: number }[]): ProcessLine[] {
-  const numbers = processes.map((_, line) => line).sort((a, b) => processes[a].start_ns - processes[b].start_ns || a - b);
+export function processTree(
+  processes: readonly { readonly pid: number; readonly parent: number; readonly start_ns: number }[],
+): ProcessLine[] {
+  const numbers = processes
+    .map((_, line) => line)
+    .sort((a, b) => processes[a].start_ns - processes[b].start_ns || a - b);
   // A process number may be given twice: the parent is the last one that had it before the child began.
   const parentOf = numbers.map((line) => {
-    const known = numbers.filter((other) => other !== line && processes[other].pid === processes[line].parent && processes[other].start_ns <= processes[line].start_ns);
+    const known = numbers.filter(
+      (other) =>
+        other !== line &&
+        processes[other].pid === processes[line].parent &&
+        processes[other].start_ns <= processes[line].start_ns,
+    );
     return known[known.length - 1] ?? -1;
   });
   const children = new Map<number, number[]>();

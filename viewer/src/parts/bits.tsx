@@ -124,7 +124,8 @@ export function Legend({ items, label }: { items: readonly LegendItem[]; label: 
         const inner = (
           <>
             <Dot colour={item.colour} />
-            <span class="name">{item.name.includes("/") ? <PathName path={item.name} /> : harmless(item.name)}</span> <span class="figure">{item.figure}</span>
+            <span class="name">{item.name.includes("/") ? <PathName path={item.name} /> : harmless(item.name)}</span>{" "}
+            <span class="figure">{item.figure}</span>
           </>
         );
         const { word } = item;
@@ -133,7 +134,12 @@ export function Legend({ items, label }: { items: readonly LegendItem[]; label: 
             {word === null ? (
               <span class="item">{inner}</span>
             ) : (
-              <button type="button" class="item" title={`filter: ${harmless(item.word?.text ?? "")}`} onClick={() => toggleWord(written(word.field, word.text))}>
+              <button
+                type="button"
+                class="item"
+                title={`filter: ${harmless(item.word?.text ?? "")}`}
+                onClick={() => toggleWord(written(word.field, word.text))}
+              >
                 {inner}
               </button>
             )}
@@ -145,7 +151,12 @@ export function Legend({ items, label }: { items: readonly LegendItem[]; label: 
 }
 
 /** A box with a heading. */
-export function Section(props: { title: string; note?: ComponentChildren; children: ComponentChildren; class?: string }): JSX.Element {
+export function Section(props: {
+  title: string;
+  note?: ComponentChildren;
+  children: ComponentChildren;
+  class?: string;
+}): JSX.Element {
   return (
     <section class={props.class}>
       <h2>{props.title}</h2>
@@ -156,7 +167,17 @@ export function Section(props: { title: string; note?: ComponentChildren; childr
 }
 
 /** Size, read and useful bytes of a part, one on the other; `most` is as wide as the column. */
-export function ThreeBars({ size, read, useful, most }: { size: number; read: number; useful: number; most: number }): JSX.Element {
+export function ThreeBars({
+  size,
+  read,
+  useful,
+  most,
+}: {
+  size: number;
+  read: number;
+  useful: number;
+  most: number;
+}): JSX.Element {
   const width = (value: number) => ({ width: `${(value / most) * 100}%` });
   return (
     <span class="three" aria-hidden="true">
@@ -197,10 +218,26 @@ export function TraceChoice(): JSX.Element | null {
 }
 
 /** What a trace calls the useful part of what came in: known by page where one start was made without read-ahead. */
-export function usefulWords(): { readonly head: string; readonly is: string; readonly not: string; readonly title: string } {
+export function usefulWords(): {
+  readonly head: string;
+  readonly is: string;
+  readonly not: string;
+  readonly title: string;
+} {
   return traceDocument.value?.report.totals.needed == null
-    ? { head: "Asked for", is: "asked for", not: "not asked for", title: "By reads and faults, in whole pages, at least" }
-    : { head: "Needed", is: "needed", not: "not needed", title: "By page, from a traced start without read-ahead; asked for by reads and faults where that does not tell, or where a filter leaves events out" };
+    ? {
+        head: "Asked for",
+        is: "asked for",
+        not: "not asked for",
+        title: "By reads and faults, in whole pages, at least",
+      }
+    : {
+        head: "Needed",
+        is: "needed",
+        not: "not needed",
+        title:
+          "By page, from a traced start without read-ahead; asked for by reads and faults where that does not tell, or where a filter leaves events out",
+      };
 }
 
 /** Said where the events are not (yet) there. */
@@ -215,8 +252,10 @@ export function TraceLine(): JSX.Element | null {
   if (trace === null) return null;
   return (
     <p class="note">
-      Traced start: run {trace.run} of {harmless(trace.variant)}, {trace.state}, with {harmless(trace.report.info.engine)}
-      {trace.report.info.lost > 0 ? `, ${trace.report.info.lost} records lost` : ""}. Its times are not comparable with the timed runs.
+      Traced start: run {trace.run} of {harmless(trace.variant)}, {trace.state}, with{" "}
+      {harmless(trace.report.info.engine)}
+      {trace.report.info.lost > 0 ? `, ${trace.report.info.lost} records lost` : ""}. Its times are not comparable with
+      the timed runs.
     </p>
   );
 }
@@ -225,7 +264,10 @@ export function TraceLine(): JSX.Element | null {
  * What takes too long to be made before a picture is drawn: it is made once that is seen. Until then there is what was
  * made before (`null` at first), and `fresh` says so. `of` is what it depends on.
  */
-export function useLater<Made>(make: () => Made, of: readonly unknown[]): { readonly made: Made | null; readonly fresh: boolean } {
+export function useLater<Made>(
+  make: () => Made,
+  of: readonly unknown[],
+): { readonly made: Made | null; readonly fresh: boolean } {
   const [last, setLast] = useState<{ made: Made; of: readonly unknown[] } | null>(null);
   // Effects run behind the frame.
   useEffect(() => setLast({ made: make(), of }), of);

@@ -53,7 +53,12 @@ export function Rows(props: RowsProps): JSX.Element {
           <thead>
             <tr aria-rowindex={1}>
               {columns.map((column) => (
-                <Head key={column.key} column={column} sort={sort} onSort={() => props.onSort(nextSort(sort, column.key, column.number === true))} />
+                <Head
+                  key={column.key}
+                  column={column}
+                  sort={sort}
+                  onSort={() => props.onSort(nextSort(sort, column.key, column.number === true))}
+                />
               ))}
             </tr>
           </thead>

@@ -119,7 +119,14 @@ export function TreeGrid<Row extends Branch>(props: TreeGridProps<Row>): JSX.Ele
     <div class="table" data-table={props.name}>
       <div class={`rows tree ${props.short === true ? "short" : ""}`} ref={box} tabIndex={-1} onScroll={scrolled}>
         {/* The table itself has the role: else its cells would have none. */}
-        <table role="treegrid" tabIndex={0} aria-label={caption} aria-rowcount={rows.length + 1} aria-activedescendant={at >= 0 ? id(at) : undefined} onKeyDown={keys}>
+        <table
+          role="treegrid"
+          tabIndex={0}
+          aria-label={caption}
+          aria-rowcount={rows.length + 1}
+          aria-activedescendant={at >= 0 ? id(at) : undefined}
+          onKeyDown={keys}
+        >
           <colgroup>
             <col />
             {columns.map((column) => (
@@ -131,11 +138,21 @@ export function TreeGrid<Row extends Branch>(props: TreeGridProps<Row>): JSX.Ele
               <th scope="col">{props.nameLabel}</th>
               {columns.map((column) =>
                 props.onSort === undefined ? (
-                  <th key={column.key} scope="col" class={`number ${column.wide === true ? "wide" : ""}`} title={column.title}>
+                  <th
+                    key={column.key}
+                    scope="col"
+                    class={`number ${column.wide === true ? "wide" : ""}`}
+                    title={column.title}
+                  >
                     {column.label}
                   </th>
                 ) : (
-                  <Head key={column.key} column={column} sort={sort} onSort={() => props.onSort?.(nextSort(sort, column.key, column.number === true))} />
+                  <Head
+                    key={column.key}
+                    column={column}
+                    sort={sort}
+                    onSort={() => props.onSort?.(nextSort(sort, column.key, column.number === true))}
+                  />
                 ),
               )}
             </tr>
@@ -154,7 +171,12 @@ export function TreeGrid<Row extends Branch>(props: TreeGridProps<Row>): JSX.Ele
                 onClick={() => props.onActive(row)}
                 onDblClick={() => !row.leaf && props.onFlip(row)}
               >
-                <th scope="row" data-value={props.text(row)} title={props.title?.(row)} style={{ paddingLeft: `${6 + Math.min(row.indent, MOST_INDENT) * 14}px` }}>
+                <th
+                  scope="row"
+                  data-value={props.text(row)}
+                  title={props.title?.(row)}
+                  style={{ paddingLeft: `${6 + Math.min(row.indent, MOST_INDENT) * 14}px` }}
+                >
                   {row.leaf ? (
                     <span class="twist" aria-hidden="true" />
                   ) : (
@@ -178,8 +200,18 @@ export function TreeGrid<Row extends Branch>(props: TreeGridProps<Row>): JSX.Ele
                   const bar = column.bar?.(row);
                   const value = column.value(row);
                   return (
-                    <td key={column.key} class={`${column.number === true ? "number" : ""} ${column.wide === true ? "wide" : ""}`} data-value={value}>
-                      {bar !== undefined && <span class="bar" aria-hidden="true" style={{ width: `${Math.max(0, Math.min(1, bar)) * 100}%` }} />}
+                    <td
+                      key={column.key}
+                      class={`${column.number === true ? "number" : ""} ${column.wide === true ? "wide" : ""}`}
+                      data-value={value}
+                    >
+                      {bar !== undefined && (
+                        <span
+                          class="bar"
+                          aria-hidden="true"
+                          style={{ width: `${Math.max(0, Math.min(1, bar)) * 100}%` }}
+                        />
+                      )}
                       <span class="on">{column.show === undefined ? value : column.show(row)}</span>
                     </td>
                   );

@@ -15,9 +15,36 @@ import { bytesSoFar, travelAsRead, travelInOrder, type Travel } from "../logic/s
 import { bytesLabel, ticks, timeLabel, type Tick } from "../logic/ticks.ts";
 import { deviceNumber } from "../logic/unpacking.ts";
 import { length, type Viewport } from "../logic/view.ts";
-import { AsTable, Choice, Legend, PathName, Section, Switches, TraceChoice, TraceLine, Waiting, openFile, useLater, type LegendItem } from "../parts/bits.tsx";
+import {
+  AsTable,
+  Choice,
+  Legend,
+  PathName,
+  Section,
+  Switches,
+  TraceChoice,
+  TraceLine,
+  Waiting,
+  openFile,
+  useLater,
+  type LegendItem,
+} from "../parts/bits.tsx";
 import { Table, type Column } from "../parts/table.tsx";
-import { diskColour, diskDevice, diskScale, diskShow, diskWays, forget, opened, pictureOf, requestMask, show, theme, visiblePart, type Opened } from "../state.ts";
+import {
+  diskColour,
+  diskDevice,
+  diskScale,
+  diskShow,
+  diskWays,
+  forget,
+  opened,
+  pictureOf,
+  requestMask,
+  show,
+  theme,
+  visiblePart,
+  type Opened,
+} from "../state.ts";
 import type { OnDisk } from "../types/document.ts";
 
 const MARGINS: Margins = { left: 66, right: 10, top: 8, bottom: 26 };
@@ -28,7 +55,13 @@ const REACH = 8;
 export function DiskView(): JSX.Element {
   const trace = opened.value;
   if (trace === null) return <Waiting />;
-  if (trace.events.requests.count === 0) return <p class="none">The traced start made no block request: everything it needed was in the cache, or the engine cannot see requests.</p>;
+  if (trace.events.requests.count === 0)
+    return (
+      <p class="none">
+        The traced start made no block request: everything it needed was in the cache, or the engine cannot see
+        requests.
+      </p>
+    );
   return <Disk trace={trace} />;
 }
 
@@ -57,7 +90,10 @@ function Disk({ trace }: { trace: Opened }): JSX.Element {
   const toScale = diskScale.value === "true";
   const picture = useMemo(() => pictureOf(trace, device, toScale), [trace, device, toScale]);
   const by = diskColour.value as ColourBy;
-  const kinds = useMemo(() => kindMask(requests, device, new Set(diskShow.value.split(","))), [trace, device, diskShow.value]);
+  const kinds = useMemo(
+    () => kindMask(requests, device, new Set(diskShow.value.split(","))),
+    [trace, device, diskShow.value],
+  );
   const drawn = useMemo(() => drawnOf(picture, filter, kinds), [picture, filter, kinds]);
   const { made: figures, fresh } = useLater(
     (): Figures => ({
@@ -68,7 +104,10 @@ function Disk({ trace }: { trace: Opened }): JSX.Element {
     [drawn, by],
   );
   const colours = useColours(trace, by);
-  const items = useMemo(() => (figures === null ? [] : legend(trace, figures.weights, by, theme.value, colours)), [figures, by, colours]);
+  const items = useMemo(
+    () => (figures === null ? [] : legend(trace, figures.weights, by, theme.value, colours)),
+    [figures, by, colours],
+  );
   const viewport = visiblePart("disk", picture.whole);
   const props: DrawProps = { trace, picture, drawn, figures, viewport, colours, by };
   const used = useMemo(() => devices.filter((_, number) => requests.device.includes(number)), [trace]);
@@ -76,11 +115,55 @@ function Disk({ trace }: { trace: Opened }): JSX.Element {
     <div class="disk">
       <div class="tools">
         <TraceChoice />
-        <Choice label="colour" value={by} values={[["file", "file"], ["process", "process"], ["cause", "cause"]]} onChange={(value) => (diskColour.value = value)} />
-        <Switches label="show" value={new Set(diskShow.value.split(","))} values={[["reads", "reads"], ["writes", "writes"], ["others", "other programs"]]} onChange={(value) => (diskShow.value = [...value].filter((it) => it !== "").sort().join(",") || "none")} />
-        <Switches label="" value={new Set(diskWays.value === "1" ? ["ways"] : [])} values={[["ways", "head’s way"]]} onChange={(value) => (diskWays.value = value.has("ways") ? "1" : "0")} />
-        <Choice label="disk" value={toScale ? "true" : "folded"} values={[["folded", "gaps folded"], ["true", "to scale"]]} onChange={rescale} />
-        {used.length > 1 && <Choice label="device" value={devices[device]} values={used.map((name) => [name, name] as const)} onChange={(name) => (diskDevice.value = name)} />}
+        <Choice
+          label="colour"
+          value={by}
+          values={[
+            ["file", "file"],
+            ["process", "process"],
+            ["cause", "cause"],
+          ]}
+          onChange={(value) => (diskColour.value = value)}
+        />
+        <Switches
+          label="show"
+          value={new Set(diskShow.value.split(","))}
+          values={[
+            ["reads", "reads"],
+            ["writes", "writes"],
+            ["others", "other programs"],
+          ]}
+          onChange={(value) =>
+            (diskShow.value =
+              [...value]
+                .filter((it) => it !== "")
+                .sort()
+                .join(",") || "none")
+          }
+        />
+        <Switches
+          label=""
+          value={new Set(diskWays.value === "1" ? ["ways"] : [])}
+          values={[["ways", "head’s way"]]}
+          onChange={(value) => (diskWays.value = value.has("ways") ? "1" : "0")}
+        />
+        <Choice
+          label="disk"
+          value={toScale ? "true" : "folded"}
+          values={[
+            ["folded", "gaps folded"],
+            ["true", "to scale"],
+          ]}
+          onChange={rescale}
+        />
+        {used.length > 1 && (
+          <Choice
+            label="device"
+            value={devices[device]}
+            values={used.map((name) => [name, name] as const)}
+            onChange={(name) => (diskDevice.value = name)}
+          />
+        )}
       </div>
       <Head drawn={drawn} figures={figures} fresh={fresh} />
       <div class="pair">
@@ -95,7 +178,11 @@ function Disk({ trace }: { trace: Opened }): JSX.Element {
   );
 }
 
-function drawnOf({ marks: { highest }, sorted: { order, len, y, high } }: DiskPicture, filter: Uint8Array, kinds: Uint8Array): Drawn {
+function drawnOf(
+  { marks: { highest }, sorted: { order, len, y, high } }: DiskPicture,
+  filter: Uint8Array,
+  kinds: Uint8Array,
+): Drawn {
   const mask = new Uint8Array(kinds.length);
   let requests = 0;
   for (let i = 0; i < mask.length; i++) {
@@ -115,18 +202,32 @@ function rescale(scale: string): void {
 }
 
 function useColours(trace: Opened, by: ColourBy): Uint32Array {
-  const bySize = useMemo(() => (by === "cause" ? [] : weights(trace.events.requests, ownReads(trace.events.requests), by).map((weight) => weight.category)), [trace, by]);
+  const bySize = useMemo(
+    () =>
+      by === "cause"
+        ? []
+        : weights(trace.events.requests, ownReads(trace.events.requests), by).map((weight) => weight.category),
+    [trace, by],
+  );
   return useMemo(() => {
     if (by === "cause") return Uint32Array.from(CAUSES, (cause) => pixel(causeColour(cause, theme.value)));
     const categories = by === "file" ? trace.names.files.length + 1 : trace.names.processes.length;
-    return paletteOf(bySize.filter((category) => category !== 0), categories, theme.value);
+    return paletteOf(
+      bySize.filter((category) => category !== 0),
+      categories,
+      theme.value,
+    );
   }, [trace, by, theme.value]);
 }
 
 /** What is shown, and the way of the head over it. */
 function Head({ drawn, figures, fresh }: { drawn: Drawn; figures: Figures | null; fresh: boolean }): JSX.Element {
-  const travel = (it: Travel | undefined) => (it === undefined ? "…" : `${plural(it.seeks, "seek", "seeks")} over ${bytes(it.distance)}`);
-  const less = figures !== null && figures.asRead.distance > 0 ? figures.asRead.distance / Math.max(figures.inOrder.distance, 1) : 1;
+  const travel = (it: Travel | undefined) =>
+    it === undefined ? "…" : `${plural(it.seeks, "seek", "seeks")} over ${bytes(it.distance)}`;
+  const less =
+    figures !== null && figures.asRead.distance > 0
+      ? figures.asRead.distance / Math.max(figures.inOrder.distance, 1)
+      : 1;
   return (
     <dl class="figures" data-part="head" aria-busy={!fresh}>
       <div>
@@ -162,20 +263,75 @@ function OtherDisks({ trace }: { trace: Opened }): JSX.Element | null {
   const most = Math.max(...report.disks.map((it) => Math.max(it.as_is_ns, it.sorted_ns)), 1);
   const bar = (value: number, kind: string) => <span class={kind} style={{ width: `${(value / most) * 100}%` }} />;
   const columns: Column<OnDisk>[] = [
-    { key: "disk", label: "Disk", value: (it) => it.disk, show: (it) => <>{harmless(it.disk)} <span class="soft">{harmless(it.title)}</span></> },
-    { key: "picture", label: "As they came, sorted", value: () => null, wide: true, show: (it) => <span class="orders" aria-hidden="true">{bar(it.as_is_ns, "came")}{bar(it.sorted_ns, "sorted")}</span> },
-    { key: "asis", label: "As they came", title: "How long the disk is busy with the requests in the order of the trace", number: true, value: (it) => it.as_is_ns / 1e9, show: (it) => nanos(it.as_is_ns) },
-    { key: "sorted", label: "Sorted", title: "All reads in the disk’s order, each byte once; then the writes", number: true, value: (it) => it.sorted_ns / 1e9, show: (it) => nanos(it.sorted_ns) },
+    {
+      key: "disk",
+      label: "Disk",
+      value: (it) => it.disk,
+      show: (it) => (
+        <>
+          {harmless(it.disk)} <span class="soft">{harmless(it.title)}</span>
+        </>
+      ),
+    },
+    {
+      key: "picture",
+      label: "As they came, sorted",
+      value: () => null,
+      wide: true,
+      show: (it) => (
+        <span class="orders" aria-hidden="true">
+          {bar(it.as_is_ns, "came")}
+          {bar(it.sorted_ns, "sorted")}
+        </span>
+      ),
+    },
+    {
+      key: "asis",
+      label: "As they came",
+      title: "How long the disk is busy with the requests in the order of the trace",
+      number: true,
+      value: (it) => it.as_is_ns / 1e9,
+      show: (it) => nanos(it.as_is_ns),
+    },
+    {
+      key: "sorted",
+      label: "Sorted",
+      title: "All reads in the disk’s order, each byte once; then the writes",
+      number: true,
+      value: (it) => it.sorted_ns / 1e9,
+      show: (it) => nanos(it.sorted_ns),
+    },
     { key: "ratio", label: "Ratio", number: true, value: (it) => it.ratio, show: (it) => times(it.ratio) },
-    { key: "seeks", label: "Seeks", title: "Requests that move the arm: as they came, sorted", number: true, value: (it) => it.as_is.seeks, show: (it) => `${count(it.as_is.seeks)} → ${count(it.sorted.seeks)}` },
-    { key: "start", label: "Whole start", title: "Disk and program: as they came, sorted", number: true, value: (it) => it.as_is.start_ns / 1e9, show: (it) => `${nanos(it.as_is.start_ns)} → ${nanos(it.sorted.start_ns)}` },
+    {
+      key: "seeks",
+      label: "Seeks",
+      title: "Requests that move the arm: as they came, sorted",
+      number: true,
+      value: (it) => it.as_is.seeks,
+      show: (it) => `${count(it.as_is.seeks)} → ${count(it.sorted.seeks)}`,
+    },
+    {
+      key: "start",
+      label: "Whole start",
+      title: "Disk and program: as they came, sorted",
+      number: true,
+      value: (it) => it.as_is.start_ns / 1e9,
+      show: (it) => `${nanos(it.as_is.start_ns)} → ${nanos(it.sorted.start_ns)}`,
+    },
   ];
   return (
     <Section
       title="The same requests on other disks"
       note={`By models of these disks, for the program’s own ${plural(report.requests, "request", "requests")} (writes too) of ${bytes(report.bytes)} until it was ready${report.elsewhere > 0 ? `; ${count(report.elsewhere)} for other devices are left out` : ""}. The filter does not change them.`}
     >
-      <Table name="otherdisks" caption="As they came and sorted, on other disks" hideCaption columns={columns} rows={report.disks} rowKey={(it) => it.disk} />
+      <Table
+        name="otherdisks"
+        caption="As they came and sorted, on other disks"
+        hideCaption
+        columns={columns}
+        rows={report.disks}
+        rowKey={(it) => it.disk}
+      />
     </Section>
   );
 }
@@ -193,24 +349,49 @@ interface DrawProps {
 /** Round places to scale; folded, places at even distances. */
 function diskTicks(fold: Fold): (viewport: Viewport, pixels: number) => Tick[] {
   return (viewport, pixels) => {
-    if (fold.disk.length === 2) return ticks(viewport.y, pixels, 48, bytesLabel).map(({ value, label }) => ({ value: toAxis(fold, value), label }));
+    if (fold.disk.length === 2)
+      return ticks(viewport.y, pixels, 48, bytesLabel).map(({ value, label }) => ({
+        value: toAxis(fold, value),
+        label,
+      }));
     const steps = Math.max(2, Math.floor(pixels / 48));
     const at = (k: number) => viewport.y.from + ((k + 0.5) / steps) * length(viewport.y);
-    const seen = Array.from({ length: steps }, (_, k) => at(k)).filter((value) => value >= fold.axis[0] && value <= fold.axis[fold.axis.length - 1]);
+    const seen = Array.from({ length: steps }, (_, k) => at(k)).filter(
+      (value) => value >= fold.axis[0] && value <= fold.axis[fold.axis.length - 1],
+    );
     const places = seen.map((value) => toDisk(fold, value));
     // As many digits as tell a label from the next one.
-    const near = (k: number) => Math.min(places[k] - (places[k - 1] ?? -Infinity), (places[k + 1] ?? Infinity) - places[k]);
-    return seen.map((value, k) => ({ value, label: bytesLabel(places[k], 10 ** Math.floor(Math.log10(Math.min(Math.max(near(k), 1000), 1e12)))) }));
+    const near = (k: number) =>
+      Math.min(places[k] - (places[k - 1] ?? -Infinity), (places[k + 1] ?? Infinity) - places[k]);
+    return seen.map((value, k) => ({
+      value,
+      label: bytesLabel(places[k], 10 ** Math.floor(Math.log10(Math.min(Math.max(near(k), 1000), 1e12)))),
+    }));
   };
 }
 const timeTicks = (viewport: Viewport, pixels: number) => ticks(viewport.x, pixels, 90, timeLabel);
 
 /** Shortened gaps and grid lines behind the marks. */
-function grid(to: Pixels, fold: Fold, viewport: Viewport, perPixel: number, colours: Theme, vertical: typeof timeTicks | null): void {
+function grid(
+  to: Pixels,
+  fold: Fold,
+  viewport: Viewport,
+  perPixel: number,
+  colours: Theme,
+  vertical: typeof timeTicks | null,
+): void {
   const toY = (value: number) => to.height - ((value - viewport.y.from) / length(viewport.y)) * to.height;
   const stripe = pixel(ground(colours).stripe);
   for (const gap of folds(fold)) {
-    if (gap.to > viewport.y.from && gap.from < viewport.y.to) fill(to, 0, Math.max(0, Math.round(toY(gap.to))), to.width, Math.min(to.height, Math.round(toY(gap.from))), stripe);
+    if (gap.to > viewport.y.from && gap.from < viewport.y.to)
+      fill(
+        to,
+        0,
+        Math.max(0, Math.round(toY(gap.to))),
+        to.width,
+        Math.min(to.height, Math.round(toY(gap.from))),
+        stripe,
+      );
   }
   const colour = pixel(ground(colours).grid);
   for (const { value } of diskTicks(fold)(viewport, to.height / perPixel)) {
@@ -236,11 +417,23 @@ function AgainstTime({ trace, picture, drawn, figures, viewport, colours, by }: 
   const paint = (to: Pixels, part: Viewport, perPixel: number) => {
     grid(to, fold, part, perPixel, shade, timeTicks);
     const tones = ground(shade);
-    drawMarks(to, marks, mask, part, requests[by], colours, least(drawn.requests, perPixel), ways ? { line: pixel(tones.way), band: pixel(tones.band) } : null);
+    drawMarks(
+      to,
+      marks,
+      mask,
+      part,
+      requests[by],
+      colours,
+      least(drawn.requests, perPixel),
+      ways ? { line: pixel(tones.way), band: pixel(tones.band) } : null,
+    );
   };
   return (
     <figure class="main">
-      <figcaption>place on disk against time since exec, as the program read{fold.disk.length > 2 ? " · tinted: gaps drawn shorter than they are" : ""}</figcaption>
+      <figcaption>
+        place on disk against time since exec, as the program read
+        {fold.disk.length > 2 ? " · tinted: gaps drawn shorter than they are" : ""}
+      </figcaption>
       <Plot
         name="disk"
         label={`Disk offset against time: ${plural(drawn.requests, "request", "requests")}, ${bytes(drawn.bytes)}, ${plural(figures?.asRead.seeks ?? 0, "seek", "seeks")}. The table below holds them.`}
@@ -270,14 +463,26 @@ function InOrder({ trace, picture, drawn, figures, viewport, colours, by }: Draw
   const { order } = picture.sorted;
   const shade = theme.value;
   const ways = diskWays.value === "1";
-  const all: Viewport = { x: { from: -Math.max(1, drawn.bytes) * 0.02, to: Math.max(1, drawn.bytes) * 1.02 }, y: whole.y };
+  const all: Viewport = {
+    x: { from: -Math.max(1, drawn.bytes) * 0.02, to: Math.max(1, drawn.bytes) * 1.02 },
+    y: whole.y,
+  };
   const category = useMemo(() => gather(requests[by], order), [picture, by]);
   const part: Viewport = { x: visiblePart("sorted", all).x, y: viewport.y };
   const byteTicks = (it: Viewport, pixels: number) => ticks(it.x, pixels, 70, bytesLabel);
   const paint = (to: Pixels, it: Viewport, perPixel: number) => {
     grid(to, fold, it, perPixel, shade, byteTicks);
     const tones = ground(shade);
-    drawMarks(to, sorted, sortedMask, it, category, colours, least(drawn.requests, perPixel), ways ? { line: pixel(tones.way), band: pixel(tones.band) } : null);
+    drawMarks(
+      to,
+      sorted,
+      sortedMask,
+      it,
+      category,
+      colours,
+      least(drawn.requests, perPixel),
+      ways ? { line: pixel(tones.way), band: pixel(tones.band) } : null,
+    );
   };
   const find = (it: Viewport, size: Size, x: number, y: number) => {
     const k = nearestMark(sorted, sortedMask, it, size, x, y, REACH);
@@ -330,7 +535,8 @@ function RequestTip({ trace, i }: { trace: Opened; i: number }): JSX.Element {
       <dl>
         <dt>request</dt>
         <dd>
-          {requests.write[i] === 1 ? "write" : "read"} of {bytes(requests.len[i])} for {causeName(requests.cause[i])} <code>{harmless(flags[requests.flags[i]] ?? "")}</code>
+          {requests.write[i] === 1 ? "write" : "read"} of {bytes(requests.len[i])} for {causeName(requests.cause[i])}{" "}
+          <code>{harmless(flags[requests.flags[i]] ?? "")}</code>
         </dd>
         {requests.served[i] === 0 && requests.file[i] > 0 && (
           <>
@@ -365,19 +571,37 @@ function categoryName(trace: Opened, by: ColourBy, category: number): string {
   return category === 0 ? "(no file)" : (trace.names.files[category - 1]?.path ?? "?");
 }
 
-function legend(trace: Opened, shown: readonly Weight[], by: ColourBy, shade: Theme, colours: Uint32Array): LegendItem[] {
-  const coloured = shown.filter((weight) => colours[weight.category] !== pixel(otherColour(shade)) || by === "cause").slice(0, RANK_COUNT);
+function legend(
+  trace: Opened,
+  shown: readonly Weight[],
+  by: ColourBy,
+  shade: Theme,
+  colours: Uint32Array,
+): LegendItem[] {
+  const coloured = shown
+    .filter((weight) => colours[weight.category] !== pixel(otherColour(shade)) || by === "cause")
+    .slice(0, RANK_COUNT);
   const rest = shown.filter((weight) => !coloured.includes(weight));
   const items = coloured.map((weight) => ({
     colour: css(fromPixel(colours[weight.category])),
     name: categoryName(trace, by, weight.category),
     figure: `${bytes(weight.bytes)}, ${count(weight.requests)}`,
-    word: weight.category === 0 && by !== "cause" ? null : { field: by, text: categoryName(trace, by, weight.category) },
+    word:
+      weight.category === 0 && by !== "cause" ? null : { field: by, text: categoryName(trace, by, weight.category) },
   }));
   if (rest.length === 0) return items;
   const sum = (key: "bytes" | "requests") => rest.reduce((total, weight) => total + weight[key], 0);
-  const what = by === "file" ? plural(rest.length, "other file", "other files") : plural(rest.length, "other", "others");
-  return [...items, { colour: css(otherColour(shade)), name: what, figure: `${bytes(sum("bytes"))}, ${count(sum("requests"))}`, word: null }];
+  const what =
+    by === "file" ? plural(rest.length, "other file", "other files") : plural(rest.length, "other", "others");
+  return [
+    ...items,
+    {
+      colour: css(otherColour(shade)),
+      name: what,
+      figure: `${bytes(sum("bytes"))}, ${count(sum("requests"))}`,
+      word: null,
+    },
+  ];
 }
 
 function fromPixel(value: number): number {
@@ -388,7 +612,11 @@ function fromPixel(value: number): number {
 const LISTED = 2000;
 
 function RequestTable(props: DrawProps): JSX.Element {
-  return <AsTable summary={`The requests in sight as a table (at most ${count(LISTED)})`}>{() => <ListedRequests {...props} />}</AsTable>;
+  return (
+    <AsTable summary={`The requests in sight as a table (at most ${count(LISTED)})`}>
+      {() => <ListedRequests {...props} />}
+    </AsTable>
+  );
 }
 
 function ListedRequests({ trace, picture, drawn, viewport }: DrawProps): JSX.Element {
@@ -404,15 +632,65 @@ function ListedRequests({ trace, picture, drawn, viewport }: DrawProps): JSX.Ele
     return list;
   }, [drawn, viewport.x.from, viewport.x.to, viewport.y.from, viewport.y.to]);
   const columns: Column<number>[] = [
-    { key: "start", label: "Issued", number: true, value: (i) => requests.start[i] / 1e6, show: (i) => micros(requests.start[i]) },
-    { key: "took", label: "Took", number: true, value: (i) => (requests.ended[i] === 1 ? (requests.end[i] - requests.start[i]) / 1e6 : null), show: (i) => (requests.ended[i] === 1 ? micros(requests.end[i] - requests.start[i]) : "–") },
-    { key: "disk", label: "Disk offset", number: true, value: (i) => requests.disk[i], show: (i) => count(requests.disk[i]) },
+    {
+      key: "start",
+      label: "Issued",
+      number: true,
+      value: (i) => requests.start[i] / 1e6,
+      show: (i) => micros(requests.start[i]),
+    },
+    {
+      key: "took",
+      label: "Took",
+      number: true,
+      value: (i) => (requests.ended[i] === 1 ? (requests.end[i] - requests.start[i]) / 1e6 : null),
+      show: (i) => (requests.ended[i] === 1 ? micros(requests.end[i] - requests.start[i]) : "–"),
+    },
+    {
+      key: "disk",
+      label: "Disk offset",
+      number: true,
+      value: (i) => requests.disk[i],
+      show: (i) => count(requests.disk[i]),
+    },
     { key: "len", label: "Bytes", number: true, value: (i) => requests.len[i], show: (i) => count(requests.len[i]) },
-    { key: "file", label: "File", value: (i) => fileName(trace, i), show: (i) => <PathName path={fileName(trace, i)} /> },
-    { key: "offset", label: "File offset", number: true, value: (i) => (requests.served[i] === 0 ? requests.offset[i] : null), show: (i) => (requests.served[i] === 0 ? count(requests.offset[i]) : "–") },
-    { key: "process", label: "Process", value: (i) => trace.names.processes[requests.process[i]] ?? "?", show: (i) => harmless(trace.names.processes[requests.process[i]] ?? "?") },
+    {
+      key: "file",
+      label: "File",
+      value: (i) => fileName(trace, i),
+      show: (i) => <PathName path={fileName(trace, i)} />,
+    },
+    {
+      key: "offset",
+      label: "File offset",
+      number: true,
+      value: (i) => (requests.served[i] === 0 ? requests.offset[i] : null),
+      show: (i) => (requests.served[i] === 0 ? count(requests.offset[i]) : "–"),
+    },
+    {
+      key: "process",
+      label: "Process",
+      value: (i) => trace.names.processes[requests.process[i]] ?? "?",
+      show: (i) => harmless(trace.names.processes[requests.process[i]] ?? "?"),
+    },
     { key: "cause", label: "Cause", value: (i) => causeName(requests.cause[i]) },
-    { key: "flags", label: "Flags", value: (i) => trace.events.flags[requests.flags[i]] ?? "", show: (i) => harmless(trace.events.flags[requests.flags[i]] ?? "") },
+    {
+      key: "flags",
+      label: "Flags",
+      value: (i) => trace.events.flags[requests.flags[i]] ?? "",
+      show: (i) => harmless(trace.events.flags[requests.flags[i]] ?? ""),
+    },
   ];
-  return <Table name="requests" caption="Requests in sight" hideCaption columns={columns} rows={rows} rowKey={(i) => i} most={100} none="No request in sight." />;
+  return (
+    <Table
+      name="requests"
+      caption="Requests in sight"
+      hideCaption
+      columns={columns}
+      rows={rows}
+      rowKey={(i) => i}
+      most={100}
+      none="No request in sight."
+    />
+  );
 }

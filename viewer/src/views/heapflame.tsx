@@ -11,7 +11,19 @@ import { boxAt, matchedShare, pathTo, rowsWithin } from "../logic/flame.ts";
 import { bytes, count, harmless, percent, plural } from "../logic/format.ts";
 import { length, type Viewport } from "../logic/view.ts";
 import { Choice, Legend, Section } from "../parts/bits.tsx";
-import { flame as made, flameRange, flameSide, heapShape, heapTerms, labels, matches, mode, modeName, objectRanks, recording } from "../heapstate.ts";
+import {
+  flame as made,
+  flameRange,
+  flameSide,
+  heapShape,
+  heapTerms,
+  labels,
+  matches,
+  mode,
+  modeName,
+  objectRanks,
+  recording,
+} from "../heapstate.ts";
 import { theme } from "../state.ts";
 import { SHAPE_NAMES, objectColour } from "./heaptree.tsx";
 import { Missing, ModeChoice, ProcessChoice, waiting } from "./heap.tsx";
@@ -31,7 +43,17 @@ export function FlameView(): JSX.Element {
         <ProcessChoice />
         <ModeChoice />
         <Choice label="tree" values={SHAPE_NAMES} value={heapShape.value} onChange={(value) => choose(value)} />
-        <Choice label="side" values={[["icicle", "icicle"], ["flame", "flame"]] as const} value={flameSide.value} onChange={(value) => (flameSide.value = value)} />
+        <Choice
+          label="side"
+          values={
+            [
+              ["icicle", "icicle"],
+              ["flame", "flame"],
+            ] as const
+          }
+          value={flameSide.value}
+          onChange={(value) => (flameSide.value = value)}
+        />
       </div>
       <Missing head={recording.value!.head} />
       <Graph />
@@ -52,9 +74,25 @@ function Graph(): JSX.Element {
   const total = tree.total[0];
   const all = total[0];
   // About a pixel.
-  const rows = Math.min(MOST_ROWS, useMemo(() => rowsWithin(flame, x.from, x.to, length(x) / 1200), [flame, x.from, x.to]));
-  const colours = useMemo(() => boxColours(tree.label, names.frames.count, (label) => objectOf(names, label), (label) => found[label] === 1, searching), [tree, found, searching, shade, objectRanks.value]);
-  const share = useMemo(() => (searching ? matchedShare(flame, (node) => found[tree.label[node]] === 1) : 0), [flame, found, searching]);
+  const rows = Math.min(
+    MOST_ROWS,
+    useMemo(() => rowsWithin(flame, x.from, x.to, length(x) / 1200), [flame, x.from, x.to]),
+  );
+  const colours = useMemo(
+    () =>
+      boxColours(
+        tree.label,
+        names.frames.count,
+        (label) => objectOf(names, label),
+        (label) => found[label] === 1,
+        searching,
+      ),
+    [tree, found, searching, shade, objectRanks.value],
+  );
+  const share = useMemo(
+    () => (searching ? matchedShare(flame, (node) => found[tree.label[node]] === 1) : 0),
+    [flame, found, searching],
+  );
   if (flame.rows === 0) return <p class="none">There are no such blocks.</p>;
   const y = side === "icicle" ? { from: -rows, to: 0 } : { from: 0, to: rows };
   const whole: Viewport = { x: { from: 0, to: 1 }, y };
@@ -66,8 +104,13 @@ function Graph(): JSX.Element {
       title={`${modeName(mode.value)}: ${bytes(all)} in ${plural(tree.total[1][0], "block", "blocks")}`}
       note={
         <>
-          A click or Ctrl and the wheel come closer, dragging moves, a double click shows all again. {count(flame.count)} boxes, {count(flame.rows)} rows{rows < flame.rows && `; below row ${count(rows)} there is nothing that could be seen at this zoom`}.
-          {searching && (share > 0 ? ` The filter matches ${bytes(share * all)}, ${percent(share)} of the bytes.` : " The filter matches nothing.")}
+          A click or Ctrl and the wheel come closer, dragging moves, a double click shows all again.{" "}
+          {count(flame.count)} boxes, {count(flame.rows)} rows
+          {rows < flame.rows && `; below row ${count(rows)} there is nothing that could be seen at this zoom`}.
+          {searching &&
+            (share > 0
+              ? ` The filter matches ${bytes(share * all)}, ${percent(share)} of the bytes.`
+              : " The filter matches nothing.")}
         </>
       }
     >
@@ -100,8 +143,31 @@ function Graph(): JSX.Element {
           yTicks={null}
           axes="x"
           scene={[flame, colours, side, rows]}
-          paint={(to: Pixels, seen, perPixel) => paintFlame(to, flame, seen, side, (box) => colours.boxes[flame.node[box]], (box) => (searching && colours.dim[flame.node[box]] === 0 ? { colour: colours.boxes[flame.node[box]], found: true } : { colour: colours.small, found: false }), perPixel)}
-          write={(context, seen, size) => writeFlame(context, flame, seen, size, side, (box) => harmless(nameOf(names, labelOf(box))), (box) => css(colours.dim[flame.node[box]] === 1 ? ground(shade).faint : ground(shade).text))}
+          paint={(to: Pixels, seen, perPixel) =>
+            paintFlame(
+              to,
+              flame,
+              seen,
+              side,
+              (box) => colours.boxes[flame.node[box]],
+              (box) =>
+                searching && colours.dim[flame.node[box]] === 0
+                  ? { colour: colours.boxes[flame.node[box]], found: true }
+                  : { colour: colours.small, found: false },
+              perPixel,
+            )
+          }
+          write={(context, seen, size) =>
+            writeFlame(
+              context,
+              flame,
+              seen,
+              size,
+              side,
+              (box) => harmless(nameOf(names, labelOf(box))),
+              (box) => css(colours.dim[flame.node[box]] === 1 ? ground(shade).faint : ground(shade).text),
+            )
+          }
           find={(seen, size, px, py) => {
             const at = seen.x.from + (px / size.width) * length(seen.x);
             const row = rowAt(seen.y.to - (py / size.height) * length(seen.y), side);
@@ -115,7 +181,8 @@ function Graph(): JSX.Element {
   );
 
   function zoomTo(box: number): void {
-    flameRange.value = flame.wide[box] > 0.999999 ? null : { from: flame.x[box], to: Math.min(1, flame.x[box] + flame.wide[box]) };
+    flameRange.value =
+      flame.wide[box] > 0.999999 ? null : { from: flame.x[box], to: Math.min(1, flame.x[box] + flame.wide[box]) };
   }
 
   /** The boxes that are as wide as what is seen, or wider: where one has come to. */
@@ -155,7 +222,17 @@ function Graph(): JSX.Element {
 
   function Objects(): JSX.Element {
     const ranks = objectRanks.value.slice(0, MOST_OBJECTS);
-    return <Legend label="objects" items={ranks.map((object) => ({ colour: objectColour(object), name: objectName(names.frames.objects[object]), figure: "", word: { field: "file", text: names.frames.objects[object] } }))} />;
+    return (
+      <Legend
+        label="objects"
+        items={ranks.map((object) => ({
+          colour: objectColour(object),
+          name: objectName(names.frames.objects[object]),
+          figure: "",
+          word: { field: "file", text: names.frames.objects[object] },
+        }))}
+      />
+    );
   }
 }
 
@@ -166,7 +243,9 @@ function padded(y: { from: number; to: number }, rows: number, side: Side): { fr
 }
 
 function inside(range: { from: number; to: number } | null): { from: number; to: number } {
-  return range === null || range.to <= 0 || range.from >= 1 ? { from: 0, to: 1 } : { from: Math.max(0, range.from), to: Math.min(1, range.to) };
+  return range === null || range.to <= 0 || range.from >= 1
+    ? { from: 0, to: 1 }
+    : { from: Math.max(0, range.from), to: Math.min(1, range.to) };
 }
 
 interface BoxColours {
@@ -178,7 +257,13 @@ interface BoxColours {
 }
 
 /** Pale enough for words on them; functions of one object differ a little, so that neighbours can be told apart. */
-function boxColours(label: Uint32Array, frames: number, objectOfLabel: (label: number) => number, matching: (label: number) => boolean, searching: boolean): BoxColours {
+function boxColours(
+  label: Uint32Array,
+  frames: number,
+  objectOfLabel: (label: number) => number,
+  matching: (label: number) => boolean,
+  searching: boolean,
+): BoxColours {
   const shade = theme.value;
   const { paper } = ground(shade);
   const ranks = new Map(objectRanks.value.map((object, rank) => [object, rank]));
@@ -192,7 +277,12 @@ function boxColours(label: Uint32Array, frames: number, objectOfLabel: (label: n
     let colour = known.get(id);
     if (colour === undefined) {
       const rank = ranks.get(objectOfLabel(id));
-      const base = id >= frames && rank === undefined ? ground(shade).life : rank === undefined ? otherColour(shade) : rankColour(rank, shade);
+      const base =
+        id >= frames && rank === undefined
+          ? ground(shade).life
+          : rank === undefined
+            ? otherColour(shade)
+            : rankColour(rank, shade);
       const vary = ((Math.imul(id + 1, 2654435761) >>> 24) / 255 - 0.5) * 0.14;
       const share = dim[node] === 1 ? 0.12 : hit ? 0.8 : (shade === "dark" ? 0.4 : 0.42) + vary;
       colour = pixel(mixed(base, paper, share));

@@ -28,13 +28,18 @@ export function Place({ site, rows = 3 }: { site: readonly HeapFrame[]; rows?: n
 
 const moduleName = (frame: HeapFrame) => (frame.module === "" ? "(no file)" : frame.module.replace(/^.*\//, ""));
 /** `file.c:12`, or the object. */
-const placeOf = (frame: HeapFrame) => (frame.file === null ? moduleName(frame) : `${frame.file.replace(/^.*\//, "")}${frame.line === null ? "" : `:${frame.line}`}`);
+const placeOf = (frame: HeapFrame) =>
+  frame.file === null
+    ? moduleName(frame)
+    : `${frame.file.replace(/^.*\//, "")}${frame.line === null ? "" : `:${frame.line}`}`;
 export const frameName = (frame: HeapFrame) => frame.function ?? `${moduleName(frame)}+0x${frame.address.toString(16)}`;
 
 /** Whether a place passes the filter: some frame matches each word. */
 export function placePasses(site: readonly HeapFrame[]): boolean {
   const subjects = site.map((frame) => ({ function: frameName(frame), file: frame.module }));
-  return heapTerms.value.every((term) => subjects.some((subject) => passes([{ ...term, exclude: false }], subject)) !== term.exclude);
+  return heapTerms.value.every(
+    (term) => subjects.some((subject) => passes([{ ...term, exclude: false }], subject)) !== term.exclude,
+  );
 }
 
 export const CAUSES: Record<Clownshoes["cause"], string> = {
@@ -49,14 +54,19 @@ export function SlopView(): JSX.Element {
   if (wait !== null) return wait;
   const head = recording.value!.processes[processLine.value ?? -1]?.head;
   const all = recording.value!.slop.processes;
-  const shown = processLine.value === null ? all : all.filter((process) => process.pid === head?.pid && process.exe === head.exe);
+  const shown =
+    processLine.value === null ? all : all.filter((process) => process.pid === head?.pid && process.exe === head.exe);
   return (
     <>
       <div class="tools">
         <ProcessChoice />
       </div>
       {shown.length === 0 && <p class="none">The process allocated nothing.</p>}
-      {shown.length > 1 ? <Several processes={shown} /> : shown.map((process, index) => <One key={index} process={process} />)}
+      {shown.length > 1 ? (
+        <Several processes={shown} />
+      ) : (
+        shown.map((process, index) => <One key={index} process={process} />)
+      )}
     </>
   );
 }
@@ -65,9 +75,17 @@ const given = (slop: number, asked: number) => (slop + asked === 0 ? 0 : slop / 
 const slopOf = (process: ProcessSlop) => process.classes.reduce((sum, it) => sum + it.slop_bytes, 0);
 
 /** What was recorded first, if it was, then all models. */
-function allocators(process: ProcessSlop): { readonly name: string; readonly slop_bytes: number; readonly peak_slop_bytes: number }[] {
+function allocators(
+  process: ProcessSlop,
+): { readonly name: string; readonly slop_bytes: number; readonly peak_slop_bytes: number }[] {
   const recorded = process.recorded === null ? [] : [{ ...process.recorded, name: "in use, recorded" }];
-  return [...recorded, ...process.what_if.map((it) => ({ ...it, name: it.model === process.allocator_model ? `${it.model} (model of the one in use)` : it.model }))];
+  return [
+    ...recorded,
+    ...process.what_if.map((it) => ({
+      ...it,
+      name: it.model === process.allocator_model ? `${it.model} (model of the one in use)` : it.model,
+    })),
+  ];
 }
 
 function Several({ processes }: { processes: readonly ProcessSlop[] }): JSX.Element {
@@ -84,10 +102,28 @@ function Several({ processes }: { processes: readonly ProcessSlop[] }): JSX.Elem
           { key: "exe", label: "Program", value: (it) => it.exe, show: (it) => harmless(it.exe) },
           { key: "pid", label: "Process", number: true, value: (it) => it.pid },
           { key: "model", label: "Sizes", value: (it) => (it.given === "recorded" ? "recorded" : it.model) },
-          { key: "asked", label: "Asked for", number: true, value: (it) => it.requested_bytes, show: (it) => bytes(it.requested_bytes) },
+          {
+            key: "asked",
+            label: "Asked for",
+            number: true,
+            value: (it) => it.requested_bytes,
+            show: (it) => bytes(it.requested_bytes),
+          },
           { key: "slop", label: "Wasted", number: true, value: slopOf, show: (it) => bytes(slopOf(it)) },
-          { key: "share", label: "Share", number: true, value: (it) => given(slopOf(it), it.requested_bytes), show: (it) => percent(given(slopOf(it), it.requested_bytes)) },
-          { key: "shoes", label: "A little over a power of two", number: true, value: (it) => it.clownshoes.length, show: (it) => plural(it.clownshoes.length, "place", "places") },
+          {
+            key: "share",
+            label: "Share",
+            number: true,
+            value: (it) => given(slopOf(it), it.requested_bytes),
+            show: (it) => percent(given(slopOf(it), it.requested_bytes)),
+          },
+          {
+            key: "shoes",
+            label: "A little over a power of two",
+            number: true,
+            value: (it) => it.clownshoes.length,
+            show: (it) => plural(it.clownshoes.length, "place", "places"),
+          },
         ]}
       />
     </Section>
@@ -111,7 +147,8 @@ function One({ process }: { process: ProcessSlop }): JSX.Element {
         <div>
           <dt>{process.given === "recorded" ? "wasted, as the allocator said" : `wasted with ${process.model}`}</dt>
           <dd data-value={slopOf(process)}>
-            {bytes(slopOf(process))} <small class="soft">{percent(given(slopOf(process), process.requested_bytes))} of what was given</small>
+            {bytes(slopOf(process))}{" "}
+            <small class="soft">{percent(given(slopOf(process), process.requested_bytes))} of what was given</small>
           </dd>
         </div>
         <div>
@@ -119,8 +156,15 @@ function One({ process }: { process: ProcessSlop }): JSX.Element {
           <dd data-value={process.peak_requested_bytes}>{bytes(process.peak_requested_bytes)}</dd>
         </div>
       </dl>
-      {process.allocator_model === null && process.given === "modelled" && <p class="note">There is no model of this program's allocator: the tables are what {process.model} would give.</p>}
-      <Section title={`A little more than a power of two (${count(shoes.length)})`} note="Such a request gets a block of nearly twice the size, or a page more. Ask for the power itself; the payload is what is left of it.">
+      {process.allocator_model === null && process.given === "modelled" && (
+        <p class="note">
+          There is no model of this program's allocator: the tables are what {process.model} would give.
+        </p>
+      )}
+      <Section
+        title={`A little more than a power of two (${count(shoes.length)})`}
+        note="Such a request gets a block of nearly twice the size, or a page more. Ask for the power itself; the payload is what is left of it."
+      >
         <Shoes list={shoes} />
       </Section>
       <div class="columns">
@@ -133,9 +177,28 @@ function One({ process }: { process: ProcessSlop }): JSX.Element {
             rowKey={(it) => it.name}
             columns={[
               { key: "model", label: "Allocator", value: (it) => it.name, show: (it) => harmless(it.name) },
-              { key: "slop", label: "Wasted, all blocks", number: true, value: (it) => it.slop_bytes, show: (it) => bytes(it.slop_bytes), bar: (it) => it.slop_bytes / most },
-              { key: "share", label: "Share", number: true, value: (it) => given(it.slop_bytes, process.requested_bytes), show: (it) => percent(given(it.slop_bytes, process.requested_bytes)) },
-              { key: "peak", label: "At the peak", number: true, value: (it) => it.peak_slop_bytes, show: (it) => bytes(it.peak_slop_bytes) },
+              {
+                key: "slop",
+                label: "Wasted, all blocks",
+                number: true,
+                value: (it) => it.slop_bytes,
+                show: (it) => bytes(it.slop_bytes),
+                bar: (it) => it.slop_bytes / most,
+              },
+              {
+                key: "share",
+                label: "Share",
+                number: true,
+                value: (it) => given(it.slop_bytes, process.requested_bytes),
+                show: (it) => percent(given(it.slop_bytes, process.requested_bytes)),
+              },
+              {
+                key: "peak",
+                label: "At the peak",
+                number: true,
+                value: (it) => it.peak_slop_bytes,
+                show: (it) => bytes(it.peak_slop_bytes),
+              },
             ]}
           />
         </Section>
@@ -150,10 +213,35 @@ function One({ process }: { process: ProcessSlop }): JSX.Element {
             sort="-slop"
             columns={[
               { key: "usable", label: "Class", number: true, value: (it) => it.usable, show: (it) => count(it.usable) },
-              { key: "kind", label: "Kind", value: (it) => it.category, show: (it) => <span class="soft">{it.category}</span> },
-              { key: "blocks", label: "Blocks", number: true, value: (it) => it.blocks, show: (it) => count(it.blocks) },
-              { key: "asked", label: "Asked for", number: true, wide: true, value: (it) => it.requested_bytes, show: (it) => bytes(it.requested_bytes) },
-              { key: "slop", label: "Wasted", number: true, value: (it) => it.slop_bytes, show: (it) => bytes(it.slop_bytes), bar: (it) => it.slop_bytes / mostClass },
+              {
+                key: "kind",
+                label: "Kind",
+                value: (it) => it.category,
+                show: (it) => <span class="soft">{it.category}</span>,
+              },
+              {
+                key: "blocks",
+                label: "Blocks",
+                number: true,
+                value: (it) => it.blocks,
+                show: (it) => count(it.blocks),
+              },
+              {
+                key: "asked",
+                label: "Asked for",
+                number: true,
+                wide: true,
+                value: (it) => it.requested_bytes,
+                show: (it) => bytes(it.requested_bytes),
+              },
+              {
+                key: "slop",
+                label: "Wasted",
+                number: true,
+                value: (it) => it.slop_bytes,
+                show: (it) => bytes(it.slop_bytes),
+                bar: (it) => it.slop_bytes / mostClass,
+              },
             ]}
           />
         </Section>
@@ -177,11 +265,64 @@ function Shoes({ list }: { list: readonly Clownshoes[] }): JSX.Element {
       rowKey={(_, index) => index}
       most={20}
       columns={[
-        { key: "place", label: "Place", value: (it) => it.site.map((frame) => frame.function ?? "").join(" < "), show: (it) => <Place site={it.site} /> },
-        { key: "request", label: "Asks for", number: true, value: (it) => it.shoes[0]?.request ?? null, show: (it) => <Sizes shoes={it} /> },
-        { key: "ask", label: "Ask instead", number: true, value: (it) => it.shoes[0]?.ask ?? null, show: (it) => <><strong>{count(it.shoes[0]?.ask)}</strong><br /><span class="soft">payload {count(it.shoes[0]?.payload)}</span></> },
-        { key: "cause", label: "Probable cause", wide: true, value: (it) => it.cause, show: (it) => <>{CAUSES[it.cause]}<br /><span class="soft">{it.certainty === "strong" ? "the same excess at several sizes" : it.shoes.length > 1 ? "another excess at each size" : "one size only"}</span></> },
-        { key: "waste", label: "Wasted at most", number: true, value: worst, show: (it) => <span title={it.waste.map((waste) => `${waste.model} ${bytes(waste.bytes)}`).join(", ")}>{bytes(worst(it))}<br /><span class="soft">{it.waste.find((waste) => waste.bytes === worst(it))?.model}</span></span> },
+        {
+          key: "place",
+          label: "Place",
+          value: (it) => it.site.map((frame) => frame.function ?? "").join(" < "),
+          show: (it) => <Place site={it.site} />,
+        },
+        {
+          key: "request",
+          label: "Asks for",
+          number: true,
+          value: (it) => it.shoes[0]?.request ?? null,
+          show: (it) => <Sizes shoes={it} />,
+        },
+        {
+          key: "ask",
+          label: "Ask instead",
+          number: true,
+          value: (it) => it.shoes[0]?.ask ?? null,
+          show: (it) => (
+            <>
+              <strong>{count(it.shoes[0]?.ask)}</strong>
+              <br />
+              <span class="soft">payload {count(it.shoes[0]?.payload)}</span>
+            </>
+          ),
+        },
+        {
+          key: "cause",
+          label: "Probable cause",
+          wide: true,
+          value: (it) => it.cause,
+          show: (it) => (
+            <>
+              {CAUSES[it.cause]}
+              <br />
+              <span class="soft">
+                {it.certainty === "strong"
+                  ? "the same excess at several sizes"
+                  : it.shoes.length > 1
+                    ? "another excess at each size"
+                    : "one size only"}
+              </span>
+            </>
+          ),
+        },
+        {
+          key: "waste",
+          label: "Wasted at most",
+          number: true,
+          value: worst,
+          show: (it) => (
+            <span title={it.waste.map((waste) => `${waste.model} ${bytes(waste.bytes)}`).join(", ")}>
+              {bytes(worst(it))}
+              <br />
+              <span class="soft">{it.waste.find((waste) => waste.bytes === worst(it))?.model}</span>
+            </span>
+          ),
+        },
       ]}
     />
   );
@@ -192,7 +333,10 @@ function Sizes({ shoes }: { shoes: Clownshoes }): JSX.Element {
     <>
       {shoes.shoes.slice(0, 3).map((shoe) => (
         <span key={shoe.request} class="line">
-          {count(shoe.request)} <span class="soft">× {count(shoe.blocks)}, {count(shoe.over)} over</span>
+          {count(shoe.request)}{" "}
+          <span class="soft">
+            × {count(shoe.blocks)}, {count(shoe.over)} over
+          </span>
         </span>
       ))}
       {shoes.shoes.length > 3 && <span class="soft line">and {count(shoes.shoes.length - 3)} more sizes</span>}
@@ -213,11 +357,36 @@ function Sites({ list }: { list: readonly SiteSlop[] }): JSX.Element {
       most={20}
       sort="-slop"
       columns={[
-        { key: "place", label: "Place", value: (it) => it.site.map((frame) => frame.function ?? "").join(" < "), show: (it) => <Place site={it.site} rows={2} /> },
-        { key: "slop", label: "Wasted", number: true, value: (it) => it.slop_bytes, show: (it) => bytes(it.slop_bytes), bar: (it) => it.slop_bytes / most },
-        { key: "share", label: "Share", number: true, value: (it) => given(it.slop_bytes, it.requested_bytes), show: (it) => percent(given(it.slop_bytes, it.requested_bytes)) },
+        {
+          key: "place",
+          label: "Place",
+          value: (it) => it.site.map((frame) => frame.function ?? "").join(" < "),
+          show: (it) => <Place site={it.site} rows={2} />,
+        },
+        {
+          key: "slop",
+          label: "Wasted",
+          number: true,
+          value: (it) => it.slop_bytes,
+          show: (it) => bytes(it.slop_bytes),
+          bar: (it) => it.slop_bytes / most,
+        },
+        {
+          key: "share",
+          label: "Share",
+          number: true,
+          value: (it) => given(it.slop_bytes, it.requested_bytes),
+          show: (it) => percent(given(it.slop_bytes, it.requested_bytes)),
+        },
         { key: "blocks", label: "Blocks", number: true, value: (it) => it.blocks, show: (it) => count(it.blocks) },
-        { key: "sizes", label: "Sizes", number: true, wide: true, value: (it) => it.sizes, show: (it) => count(it.sizes) },
+        {
+          key: "sizes",
+          label: "Sizes",
+          number: true,
+          wide: true,
+          value: (it) => it.sizes,
+          show: (it) => count(it.sizes),
+        },
       ]}
     />
   );

@@ -3,11 +3,35 @@
 import { useMemo, useState } from "preact/hooks";
 import type { JSX } from "preact";
 import { css, otherColour, rankColour } from "../draw/palette.ts";
-import { byBytes, linesOf, nameOf, objectName, objectOf, MOST_LINES, type Labels, type Tree, type TreeLine } from "../logic/calltree.ts";
+import {
+  byBytes,
+  linesOf,
+  nameOf,
+  objectName,
+  objectOf,
+  MOST_LINES,
+  type Labels,
+  type Tree,
+  type TreeLine,
+} from "../logic/calltree.ts";
 import { bytes, count, harmless, percent, plural } from "../logic/format.ts";
 import { Choice, Dot, Section } from "../parts/bits.tsx";
 import { TreeGrid } from "../parts/treegrid.tsx";
-import { allBytes, heapOpening, heapShape, heapSort, heapTerms, labels, matches, mode, modeName, objectRanks, processesInSight, recording, tree } from "../heapstate.ts";
+import {
+  allBytes,
+  heapOpening,
+  heapShape,
+  heapSort,
+  heapTerms,
+  labels,
+  matches,
+  mode,
+  modeName,
+  objectRanks,
+  processesInSight,
+  recording,
+  tree,
+} from "../heapstate.ts";
 import { written } from "../logic/filter.ts";
 import { theme, toggleWord } from "../state.ts";
 import { Missing, ModeChoice, ProcessChoice, quantum, waiting } from "./heap.tsx";
@@ -51,8 +75,18 @@ export function HeapTreeView(): JSX.Element {
       <div class="tools">
         <ProcessChoice />
         <ModeChoice />
-        <Choice label="tree" values={SHAPE_NAMES} value={heapShape.value} onChange={(value) => (heapShape.value = value)} />
-        <Choice label="open from" values={OPENINGS} value={heapOpening.value} onChange={(value) => (heapOpening.value = value)} />
+        <Choice
+          label="tree"
+          values={SHAPE_NAMES}
+          value={heapShape.value}
+          onChange={(value) => (heapShape.value = value)}
+        />
+        <Choice
+          label="open from"
+          values={OPENINGS}
+          value={heapOpening.value}
+          onChange={(value) => (heapOpening.value = value)}
+        />
       </div>
       <Missing head={recording.value!.head} />
       <TreePart />
@@ -80,9 +114,12 @@ function TreePart(): JSX.Element {
       title={`${modeName(mode.value)}: ${bytes(shown)} in ${plural(grown.total[1][0], "block", "blocks")}`}
       note={
         <>
-          {heapTerms.value.length > 0 && `Only stacks that match the filter: ${percent(all > 0 ? shown / all : 0)} of ${bytes(all)}. `}
+          {heapTerms.value.length > 0 &&
+            `Only stacks that match the filter: ${percent(all > 0 ? shown / all : 0)} of ${bytes(all)}. `}
           {mode.value === "at" && `${quantum(processesInSight.value)}. `}
-          {down ? "A function's children are what it called." : "Below a function stand its callers; wrappers of malloc are left out. "}
+          {down
+            ? "A function's children are what it called."
+            : "Below a function stand its callers; wrappers of malloc are left out. "}
           {!down && "Callers of less than 0.005 % are not told apart (…)."}
         </>
       }
@@ -103,11 +140,55 @@ function TreePart(): JSX.Element {
         onSort={(next) => (heapSort.value = next)}
         none={heapTerms.value.length > 0 ? "No stack matches the filter." : "There are no such blocks."}
         columns={[
-          { key: "bytes", label: "Bytes", number: true, width: "96px", value: (line) => total[line.node], show: (line) => bytes(total[line.node]), bar: share },
-          { key: "share", label: "Share", number: true, width: "64px", value: share, show: (line) => percent(share(line)) },
-          ...(down ? [{ key: "own", label: "Own", title: "Of itself, without what it called", number: true, width: "84px", wide: true, value: (line: TreeLine) => own[line.node], show: (line: TreeLine) => (own[line.node] === 0 ? "" : bytes(own[line.node])) }] : []),
-          { key: "blocks", label: "Blocks", number: true, width: "88px", value: (line) => grown.total[1][line.node], show: (line) => count(grown.total[1][line.node]) },
-          { key: "mean", label: "Mean", title: "Bytes of a block", number: true, width: "80px", wide: true, value: (line) => total[line.node] / Math.max(1, grown.total[1][line.node]), show: (line) => bytes(total[line.node] / Math.max(1, grown.total[1][line.node])) },
+          {
+            key: "bytes",
+            label: "Bytes",
+            number: true,
+            width: "96px",
+            value: (line) => total[line.node],
+            show: (line) => bytes(total[line.node]),
+            bar: share,
+          },
+          {
+            key: "share",
+            label: "Share",
+            number: true,
+            width: "64px",
+            value: share,
+            show: (line) => percent(share(line)),
+          },
+          ...(down
+            ? [
+                {
+                  key: "own",
+                  label: "Own",
+                  title: "Of itself, without what it called",
+                  number: true,
+                  width: "84px",
+                  wide: true,
+                  value: (line: TreeLine) => own[line.node],
+                  show: (line: TreeLine) => (own[line.node] === 0 ? "" : bytes(own[line.node])),
+                },
+              ]
+            : []),
+          {
+            key: "blocks",
+            label: "Blocks",
+            number: true,
+            width: "88px",
+            value: (line) => grown.total[1][line.node],
+            show: (line) => count(grown.total[1][line.node]),
+          },
+          {
+            key: "mean",
+            label: "Mean",
+            title: "Bytes of a block",
+            number: true,
+            width: "80px",
+            wide: true,
+            value: (line) => total[line.node] / Math.max(1, grown.total[1][line.node]),
+            show: (line) => bytes(total[line.node] / Math.max(1, grown.total[1][line.node])),
+          },
         ]}
       />
       {lines.length >= MOST_LINES && <p class="note">Only the first {count(MOST_LINES)} open rows are shown.</p>}
@@ -128,12 +209,17 @@ function orderOf(grown: Tree, names: Labels, sort: string): ((a: number, b: numb
     mean: (node) => grown.total[0][node] / Math.max(1, grown.total[1][node]),
   };
   const value = values[key];
-  return value === undefined ? null : (a, b) => sign * (value(a) - value(b)) || nameOf(names, grown.label[a]).localeCompare(nameOf(names, grown.label[b]));
+  return value === undefined
+    ? null
+    : (a, b) =>
+        sign * (value(a) - value(b)) || nameOf(names, grown.label[a]).localeCompare(nameOf(names, grown.label[b]));
 }
 
 export function titleOf(names: Labels, label: number): string {
   const object = objectOf(names, label);
-  return harmless(object < 0 ? nameOf(names, label) : `${nameOf(names, label)} (${objectName(names.frames.objects[object])})`);
+  return harmless(
+    object < 0 ? nameOf(names, label) : `${nameOf(names, label)} (${objectName(names.frames.objects[object])})`,
+  );
 }
 
 export function Label({ line, tree: grown, names }: { line: TreeLine; tree: Tree; names: Labels }): JSX.Element {
@@ -156,8 +242,12 @@ function Narrow({ name }: { name: string }): JSX.Element {
   const [only, without] = [written("function", name), written("function", name, true)];
   return (
     <dd class="below">
-      <button type="button" onClick={() => toggleWord(only)}>only stacks with it</button>
-      <button type="button" onClick={() => toggleWord(without)}>stacks without it</button>
+      <button type="button" onClick={() => toggleWord(only)}>
+        only stacks with it
+      </button>
+      <button type="button" onClick={() => toggleWord(without)}>
+        stacks without it
+      </button>
     </dd>
   );
 }

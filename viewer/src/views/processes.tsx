@@ -16,9 +16,34 @@ import { filesOfProcess, sums, type ProcessFile } from "../logic/sums.ts";
 import { ticks, timeLabel } from "../logic/ticks.ts";
 import { processTree, type ProcessLine } from "../logic/tree.ts";
 import { length, type Viewport } from "../logic/view.ts";
-import { Choice, FileLink, Legend, PathName, Section, TraceChoice, TraceLine, Waiting, type LegendItem } from "../parts/bits.tsx";
+import {
+  Choice,
+  FileLink,
+  Legend,
+  PathName,
+  Section,
+  TraceChoice,
+  TraceLine,
+  Waiting,
+  type LegendItem,
+} from "../parts/bits.tsx";
 import { Table, type Column } from "../parts/table.tsx";
-import { chosenProcess, masks, opened, processColour, requestMask, shares, show, terms, theme, toggleWord, touched, traceDocument, visiblePart, type Opened } from "../state.ts";
+import {
+  chosenProcess,
+  masks,
+  opened,
+  processColour,
+  requestMask,
+  shares,
+  show,
+  terms,
+  theme,
+  toggleWord,
+  touched,
+  traceDocument,
+  visiblePart,
+  type Opened,
+} from "../state.ts";
 import type { ProcessReport, TraceDocument } from "../types/document.ts";
 
 /** Height of a lane in pixels; names stand left of them. Many lanes are lower, so that the axis stays in sight. */
@@ -36,16 +61,29 @@ interface Row {
 
 export function ProcessesView(): JSX.Element {
   const trace = traceDocument.value;
-  const rows = useMemo(() => (trace === null ? [] : rowsOf(trace)), [trace, opened.value, touched.value, terms.value, masks.value]);
+  const rows = useMemo(
+    () => (trace === null ? [] : rowsOf(trace)),
+    [trace, opened.value, touched.value, terms.value, masks.value],
+  );
   if (trace === null) return <p class="none">This recording has no trace, so it does not know which processes ran.</p>;
   if (trace.report.processes.length === 0) return <p class="none">The trace holds no process.</p>;
   const known = opened.value;
-  const chosen = rows.find((row) => String(row.process.pid) === chosenProcess.value) ?? rows.reduce((best, row) => (row.waiting > best.waiting ? row : best), rows[0]);
+  const chosen =
+    rows.find((row) => String(row.process.pid) === chosenProcess.value) ??
+    rows.reduce((best, row) => (row.waiting > best.waiting ? row : best), rows[0]);
   return (
     <div class="processes">
       <div class="tools">
         <TraceChoice />
-        <Choice label="colour" value={processColour.value} values={[["file", "file"], ["cause", "cause"]]} onChange={(value) => (processColour.value = value)} />
+        <Choice
+          label="colour"
+          value={processColour.value}
+          values={[
+            ["file", "file"],
+            ["cause", "cause"],
+          ]}
+          onChange={(value) => (processColour.value = value)}
+        />
       </div>
       {known === null ? <Waiting /> : <Lanes trace={known} rows={rows} chosen={chosen} />}
       <div class="columns">
@@ -62,12 +100,22 @@ function rowsOf(trace: TraceDocument): Row[] {
   const { processes } = trace.report;
   const [known, rest] = [opened.value, touched.value];
   const tree: ProcessLine[] = processTree(processes);
-  const added = terms.value.length > 0 && known !== null && rest !== null ? sums(known.events.requests, rest, masks.value, shares.value, "process", processes.length) : null;
+  const added =
+    terms.value.length > 0 && known !== null && rest !== null
+      ? sums(known.events.requests, rest, masks.value, shares.value, "process", processes.length)
+      : null;
   return tree.map(({ line, depth }) => {
     const process = processes[line];
     const sum = added?.[line];
     if (sum === undefined || sum.passing === sum.events) {
-      return { line, depth, process, filled: process.filled, requests: process.requests, waiting: process.waiting / 1e9 };
+      return {
+        line,
+        depth,
+        process,
+        filled: process.filled,
+        requests: process.requests,
+        waiting: process.waiting / 1e9,
+      };
     }
     return { line, depth, process, filled: sum.filled, requests: sum.requests, waiting: sum.waiting / 1e6 };
   });
@@ -76,20 +124,48 @@ function rowsOf(trace: TraceDocument): Row[] {
 function useColours(trace: Opened): { colours: Uint32Array; key: "file" | "cause"; legend: LegendItem[] } {
   const shade = theme.value;
   const key = processColour.value === "cause" ? "cause" : "file";
-  const bySize = useMemo(() => weights(trace.events.requests, ownReads(trace.events.requests), key).filter((weight) => key === "cause" || weight.category !== 0), [trace, key]);
+  const bySize = useMemo(
+    () =>
+      weights(trace.events.requests, ownReads(trace.events.requests), key).filter(
+        (weight) => key === "cause" || weight.category !== 0,
+      ),
+    [trace, key],
+  );
   return useMemo(() => {
     if (key === "cause") {
       const colours = Uint32Array.from(CAUSES, (cause) => pixel(causeColour(cause, shade)));
-      const legend = bySize.map((weight): LegendItem => ({ colour: css(causeColour(CAUSES[weight.category], shade)), name: causeName(weight.category), figure: bytes(weight.bytes), word: { field: "cause", text: causeName(weight.category) } }));
+      const legend = bySize.map(
+        (weight): LegendItem => ({
+          colour: css(causeColour(CAUSES[weight.category], shade)),
+          name: causeName(weight.category),
+          figure: bytes(weight.bytes),
+          word: { field: "cause", text: causeName(weight.category) },
+        }),
+      );
       return { colours, key, legend };
     }
-    const colours = paletteOf(bySize.map((weight) => weight.category), trace.names.files.length + 1, shade);
+    const colours = paletteOf(
+      bySize.map((weight) => weight.category),
+      trace.names.files.length + 1,
+      shade,
+    );
     const legend = bySize.slice(0, RANK_COUNT).map((weight): LegendItem => {
       const path = trace.names.files[weight.category - 1].path;
       const abgr = colours[weight.category];
-      return { colour: css(((abgr & 255) << 16) | (abgr & 0xff00) | ((abgr >> 16) & 255)), name: path, figure: bytes(weight.bytes), word: { field: "file", text: path } };
+      return {
+        colour: css(((abgr & 255) << 16) | (abgr & 0xff00) | ((abgr >> 16) & 255)),
+        name: path,
+        figure: bytes(weight.bytes),
+        word: { field: "file", text: path },
+      };
     });
-    if (bySize.length > RANK_COUNT) legend.push({ colour: css(otherColour(shade)), name: plural(bySize.length - RANK_COUNT, "other file", "other files"), figure: "", word: null });
+    if (bySize.length > RANK_COUNT)
+      legend.push({
+        colour: css(otherColour(shade)),
+        name: plural(bySize.length - RANK_COUNT, "other file", "other files"),
+        figure: "",
+        word: null,
+      });
     return { colours, key, legend };
   }, [trace, key, shade]);
 }
@@ -113,7 +189,8 @@ function Lanes({ trace, rows, chosen }: { trace: Opened; rows: readonly Row[]; c
   const margins: Margins = { left: narrow() ? 96 : 190, right: 10, top: 6, bottom: 26 };
   const paint = (to: Pixels, part: Viewport, perPixel: number) => {
     paintGround(to, part, perPixel, rows, chosen, shade);
-    for (const { marks, category } of made) drawMarks(to, marks, null, part, category, colours, Math.max(1, Math.round(perPixel)));
+    for (const { marks, category } of made)
+      drawMarks(to, marks, null, part, category, colours, Math.max(1, Math.round(perPixel)));
   };
   const find = (part: Viewport, size: Size, x: number, y: number) => {
     const index = Math.floor((y / size.height) * rows.length);
@@ -125,7 +202,10 @@ function Lanes({ trace, rows, chosen }: { trace: Opened; rows: readonly Row[]; c
     return request >= 0 ? request : requests.count + index;
   };
   const pick = (found: number) => {
-    const row = found >= requests.count ? rows[found - requests.count] : rows.find((it) => it.line + 1 === requests.process[found]);
+    const row =
+      found >= requests.count
+        ? rows[found - requests.count]
+        : rows.find((it) => it.line + 1 === requests.process[found]);
     if (row !== undefined) chosenProcess.value = String(row.process.pid);
   };
   return (
@@ -149,7 +229,13 @@ function Lanes({ trace, rows, chosen }: { trace: Opened; rows: readonly Row[]; c
             paint={paint}
             write={(context, _, size) => writeNames(context, size, rows, chosen, margins.left, shade)}
             find={find}
-            describe={(found) => (found >= requests.count ? <ProcessTip row={rows[found - requests.count]} /> : <FlightTip trace={trace} i={found} />)}
+            describe={(found) =>
+              found >= requests.count ? (
+                <ProcessTip row={rows[found - requests.count]} />
+              ) : (
+                <FlightTip trace={trace} i={found} />
+              )
+            }
             onPick={pick}
           />
         </div>
@@ -165,26 +251,50 @@ function wholeOf(trace: Opened, lines: number): Viewport {
   const { requests } = trace.events;
   let end = 1;
   for (let i = 0; i < requests.count; i++) end = Math.max(end, requests.end[i]);
-  for (const process of trace.document.report.processes) end = Math.max(end, (process.end_ns ?? process.start_ns) / 1e3);
+  for (const process of trace.document.report.processes)
+    end = Math.max(end, (process.end_ns ?? process.start_ns) / 1e3);
   return { x: { from: -end * 0.01, to: end * 1.01 }, y: { from: 0, to: lines } };
 }
 
-function paintGround(to: Pixels, part: Viewport, perPixel: number, rows: readonly Row[], chosen: Row, shade: Theme): void {
+function paintGround(
+  to: Pixels,
+  part: Viewport,
+  perPixel: number,
+  rows: readonly Row[],
+  chosen: Row,
+  shade: Theme,
+): void {
   const tones = ground(shade);
   const toX = (time: number) => Math.round(((time - part.x.from) / length(part.x)) * to.width);
   const high = to.height / rows.length;
   rows.forEach((row, index) => {
-    if (row === chosen) fill(to, 0, Math.round(index * high), to.width, Math.round((index + 1) * high), pixel(tones.stripe));
+    if (row === chosen)
+      fill(to, 0, Math.round(index * high), to.width, Math.round((index + 1) * high), pixel(tones.stripe));
   });
-  for (const { value } of ticks(part.x, to.width / perPixel, 90, timeLabel)) fill(to, toX(value), 0, toX(value) + 1, to.height, pixel(tones.grid));
+  for (const { value } of ticks(part.x, to.width / perPixel, 90, timeLabel))
+    fill(to, toX(value), 0, toX(value) + 1, to.height, pixel(tones.grid));
   rows.forEach(({ process }, index) => {
     const end = process.end_ns === null ? part.x.to : process.end_ns / 1e3;
     const [left, right] = [Math.max(-2, toX(process.start_ns / 1e3)), Math.min(to.width + 2, toX(end))];
-    fill(to, left, Math.round((index + 0.29) * high), Math.max(right, left + 2), Math.round((index + 0.71) * high), pixel(tones.life));
+    fill(
+      to,
+      left,
+      Math.round((index + 0.29) * high),
+      Math.max(right, left + 2),
+      Math.round((index + 0.71) * high),
+      pixel(tones.life),
+    );
   });
 }
 
-function writeNames(context: CanvasRenderingContext2D, size: Size, rows: readonly Row[], chosen: Row, room: number, shade: Theme): void {
+function writeNames(
+  context: CanvasRenderingContext2D,
+  size: Size,
+  rows: readonly Row[],
+  chosen: Row,
+  room: number,
+  shade: Theme,
+): void {
   const tones = ground(shade);
   const high = size.height / rows.length;
   context.textBaseline = "middle";
@@ -193,7 +303,11 @@ function writeNames(context: CanvasRenderingContext2D, size: Size, rows: readonl
     const left = -room + 4 + Math.min(row.depth, 6) * 10;
     context.font = row === chosen ? "600 12px system-ui, sans-serif" : "12px system-ui, sans-serif";
     context.fillStyle = css(tones.text);
-    const name = fitted(context, harmless(row.process.comm), room - 12 - Math.min(row.depth, 6) * 10 - (room > 120 ? 48 : 0));
+    const name = fitted(
+      context,
+      harmless(row.process.comm),
+      room - 12 - Math.min(row.depth, 6) * 10 - (room > 120 ? 48 : 0),
+    );
     context.fillText(name, left, (index + 0.5) * high);
     if (room <= 120) return;
     context.font = "11px system-ui, sans-serif";
@@ -237,7 +351,12 @@ function ProcessTip({ row }: { row: Row | undefined }): JSX.Element | null {
 
 function FlightTip({ trace, i }: { trace: Opened; i: number }): JSX.Element {
   const { requests } = trace.events;
-  const path = requests.file[i] > 0 ? trace.names.files[requests.file[i] - 1].path : requests.served[i] === 1 ? "(metadata)" : "(not attributed)";
+  const path =
+    requests.file[i] > 0
+      ? trace.names.files[requests.file[i] - 1].path
+      : requests.served[i] === 1
+        ? "(metadata)"
+        : "(not attributed)";
   return (
     <>
       <strong>
@@ -276,29 +395,92 @@ function ProcessTable({ rows, chosen }: { rows: readonly Row[]; chosen: Row }): 
       ),
     },
     { key: "pid", label: "Number", number: true, value: (row) => row.process.pid },
-    { key: "start", label: "Began", number: true, value: (row) => row.process.start_ns / 1e9, show: (row) => nanos(row.process.start_ns) },
-    { key: "end", label: "Ended", number: true, value: (row) => (row.process.end_ns === null ? null : row.process.end_ns / 1e9), show: (row) => (row.process.end_ns === null ? "–" : nanos(row.process.end_ns)) },
-    { key: "waiting", label: "Waited", number: true, value: (row) => row.waiting, show: (row) => seconds(row.waiting), bar: (row) => row.waiting / mostWaiting },
-    { key: "filled", label: "Brought in", number: true, value: (row) => row.filled, show: (row) => bytes(row.filled), bar: (row) => row.filled / mostFilled },
-    { key: "requests", label: "Requests", number: true, value: (row) => row.requests, show: (row) => count(row.requests) },
+    {
+      key: "start",
+      label: "Began",
+      number: true,
+      value: (row) => row.process.start_ns / 1e9,
+      show: (row) => nanos(row.process.start_ns),
+    },
+    {
+      key: "end",
+      label: "Ended",
+      number: true,
+      value: (row) => (row.process.end_ns === null ? null : row.process.end_ns / 1e9),
+      show: (row) => (row.process.end_ns === null ? "–" : nanos(row.process.end_ns)),
+    },
+    {
+      key: "waiting",
+      label: "Waited",
+      number: true,
+      value: (row) => row.waiting,
+      show: (row) => seconds(row.waiting),
+      bar: (row) => row.waiting / mostWaiting,
+    },
+    {
+      key: "filled",
+      label: "Brought in",
+      number: true,
+      value: (row) => row.filled,
+      show: (row) => bytes(row.filled),
+      bar: (row) => row.filled / mostFilled,
+    },
+    {
+      key: "requests",
+      label: "Requests",
+      number: true,
+      value: (row) => row.requests,
+      show: (row) => count(row.requests),
+    },
   ];
   return (
     <Section title="Processes">
-      <Table name="processes" caption="Processes of the traced start" hideCaption columns={columns} rows={rows} rowKey={(row) => row.line} selected={(row) => row === chosen} onRow={(row) => (chosenProcess.value = String(row.process.pid))} />
+      <Table
+        name="processes"
+        caption="Processes of the traced start"
+        hideCaption
+        columns={columns}
+        rows={rows}
+        rowKey={(row) => row.line}
+        selected={(row) => row === chosen}
+        onRow={(row) => (chosenProcess.value = String(row.process.pid))}
+      />
     </Section>
   );
 }
 
 /** What the chosen process read and waited for, by file. */
 function Chosen({ trace, fills, row }: { trace: Opened; fills: Touches; row: Row }): JSX.Element {
-  const files = useMemo(() => filesOfProcess(trace.events.requests, fills, masks.value, shares.value, row.line + 1), [trace, row.line, masks.value]);
+  const files = useMemo(
+    () => filesOfProcess(trace.events.requests, fills, masks.value, shares.value, row.line + 1),
+    [trace, row.line, masks.value],
+  );
   const most = Math.max(...files.map((file) => file.waiting), 1e-12);
   const path = (file: ProcessFile) => trace.names.files[file.file]?.path ?? "(not attributed)";
   const columns: Column<ProcessFile>[] = [
     { key: "file", label: "File", value: path, show: (file) => <FileLink path={path(file)} /> },
-    { key: "waiting", label: "Waited", number: true, value: (file) => file.waiting / 1e6, show: (file) => micros(file.waiting), bar: (file) => file.waiting / most },
-    { key: "filled", label: "Brought in", number: true, value: (file) => file.filled, show: (file) => bytes(file.filled) },
-    { key: "requests", label: "Requests", number: true, value: (file) => file.requests, show: (file) => count(file.requests) },
+    {
+      key: "waiting",
+      label: "Waited",
+      number: true,
+      value: (file) => file.waiting / 1e6,
+      show: (file) => micros(file.waiting),
+      bar: (file) => file.waiting / most,
+    },
+    {
+      key: "filled",
+      label: "Brought in",
+      number: true,
+      value: (file) => file.filled,
+      show: (file) => bytes(file.filled),
+    },
+    {
+      key: "requests",
+      label: "Requests",
+      number: true,
+      value: (file) => file.requests,
+      show: (file) => count(file.requests),
+    },
   ];
   const word = written("process", `${row.process.comm} ${row.process.pid}`);
   return (
@@ -309,7 +491,16 @@ function Chosen({ trace, fills, row }: { trace: Opened; fills: Touches; row: Row
         </button>{" "}
         everywhere
       </p>
-      <Table name="processfiles" caption="Its files" hideCaption columns={columns} rows={files} rowKey={(file) => file.file} most={15} none="Nothing that passes the filter." />
+      <Table
+        name="processfiles"
+        caption="Its files"
+        hideCaption
+        columns={columns}
+        rows={files}
+        rowKey={(file) => file.file}
+        most={15}
+        none="Nothing that passes the filter."
+      />
     </Section>
   );
 }

@@ -5,8 +5,30 @@ import { useMemo } from "preact/hooks";
 import type { JSX } from "preact";
 import { css, ground, mixed, stateColour, type Theme } from "../draw/palette.ts";
 import { Chart } from "../draw/chart.tsx";
-import { bytes, change, count, differenceS, estimateS, harmless, pValue, percent, plural, ratio, seconds } from "../logic/format.ts";
-import { METRICS, beeswarm, byRun, cumulative, knownMetrics, metricOf, quantile, type MetricName, type MetricUnit } from "../logic/runs.ts";
+import {
+  bytes,
+  change,
+  count,
+  differenceS,
+  estimateS,
+  harmless,
+  pValue,
+  percent,
+  plural,
+  ratio,
+  seconds,
+} from "../logic/format.ts";
+import {
+  METRICS,
+  beeswarm,
+  byRun,
+  cumulative,
+  knownMetrics,
+  metricOf,
+  quantile,
+  type MetricName,
+  type MetricUnit,
+} from "../logic/runs.ts";
 import { bytesLabel, secondsLabel } from "../logic/ticks.ts";
 import { AsTable, Dot, Section, State } from "../parts/bits.tsx";
 import { Table, type Column } from "../parts/table.tsx";
@@ -107,15 +129,27 @@ function InOrder({ cells, name, label, unit }: SeriesProps): JSX.Element {
   const data = useMemo(() => [runs, ...values] as uPlot.AlignedData, [runs, values]);
   const series = cells.map((cell): uPlot.Series => {
     const colour = cellColour(cell, shade);
-    return { label: cell.state, stroke: colour, width: 1, paths: () => null, points: { show: true, size: 7, fill: colour, stroke: colour } };
+    return {
+      label: cell.state,
+      stroke: colour,
+      width: 1,
+      paths: () => null,
+      points: { show: true, size: 7, fill: colour, stroke: colour },
+    };
   });
-  const odd = cells.flatMap((cell) => [...cell.outliers.map((run) => [run, "outlier"] as const), ...cell.busy.map((run) => [run, "busy"] as const)]);
+  const odd = cells.flatMap((cell) => [
+    ...cell.outliers.map((run) => [run, "outlier"] as const),
+    ...cell.busy.map((run) => [run, "busy"] as const),
+  ]);
   const over = (chart: uPlot) => {
     const context = chart.ctx;
     const per = devicePixelRatio || 1;
     context.save();
     cells.forEach((cell, index) => {
-      const middle = quantile(cell.samples.map((sample) => metricOf(sample, name)).filter((value) => value !== null), 0.5);
+      const middle = quantile(
+        cell.samples.map((sample) => metricOf(sample, name)).filter((value) => value !== null),
+        0.5,
+      );
       if (middle === null) return;
       context.strokeStyle = cellColour(cell, shade);
       context.globalAlpha = 0.45;
@@ -143,7 +177,19 @@ function InOrder({ cells, name, label, unit }: SeriesProps): JSX.Element {
   return (
     <figure>
       <figcaption>{label} in the order taken · dashed: median · ring: outlier · dotted ring: busy machine</figcaption>
-      <Chart name="runs" label={`${label} by run number. The table of all runs holds the same.`} theme={shade} height={300} data={data} series={series} xLabel="run" xFormat={(value) => (Number.isInteger(value) ? String(value) : "")} yFormat={AXES[unit]} yFromZero over={over} />
+      <Chart
+        name="runs"
+        label={`${label} by run number. The table of all runs holds the same.`}
+        theme={shade}
+        height={300}
+        data={data}
+        series={series}
+        xLabel="run"
+        xFormat={(value) => (Number.isInteger(value) ? String(value) : "")}
+        yFormat={AXES[unit]}
+        yFromZero
+        over={over}
+      />
     </figure>
   );
 }
@@ -155,12 +201,30 @@ function Spread({ cells, name, label, unit }: SeriesProps & { several: boolean }
   const series = cells.map((cell): uPlot.Series => {
     const colour = cellColour(cell, shade);
     const stepped = uPlot.paths.stepped?.({ align: 1 });
-    return { label: cell.state, stroke: colour, width: 2, points: { show: false }, spanGaps: false, ...(stepped === undefined ? {} : { paths: stepped }) };
+    return {
+      label: cell.state,
+      stroke: colour,
+      width: 2,
+      points: { show: false },
+      spanGaps: false,
+      ...(stepped === undefined ? {} : { paths: stepped }),
+    };
   });
   return (
     <figure>
       <figcaption>share of runs that were at or below: {label}</figcaption>
-      <Chart name="spread" label={`Cumulative distribution of ${label}. The strips below show every run.`} theme={shade} height={300} data={data} series={series} xLabel={label} xFormat={AXES[unit]} yFormat={(value) => percent(value)} yFromZero />
+      <Chart
+        name="spread"
+        label={`Cumulative distribution of ${label}. The strips below show every run.`}
+        theme={shade}
+        height={300}
+        data={data}
+        series={series}
+        xLabel={label}
+        xFormat={AXES[unit]}
+        yFormat={(value) => percent(value)}
+        yFromZero
+      />
     </figure>
   );
 }
@@ -170,7 +234,9 @@ function Strips({ cells, name, unit, several }: Omit<SeriesProps, "label"> & { s
   const shade = theme.value;
   return (
     <figure class="strips">
-      <figcaption>each state by itself: every run a dot, the middle half a box, the median a line; each strip has its own scale</figcaption>
+      <figcaption>
+        each state by itself: every run a dot, the middle half a box, the median a line; each strip has its own scale
+      </figcaption>
       {cells.map((cell) => {
         const samples = cell.samples.filter((sample) => metricOf(sample, name) !== null);
         const values = samples.map((sample) => metricOf(sample, name) ?? 0);
@@ -191,7 +257,16 @@ function Strips({ cells, name, unit, several }: Omit<SeriesProps, "label"> & { s
               <span class="box" style={{ left: share(q1), width: `calc(${share(q3)} - ${share(q1)})` }} />
               <span class="median" style={{ left: share(q2) }} />
               {dots.map((dot) => (
-                <span key={dot.index} class="dot" title={`run ${samples[dot.index].run}: ${FORMATS[unit](values[dot.index])}`} style={{ left: share(values[dot.index]), top: `${height / 2 + dot.row * 7}px`, background: cellColour(cell, shade) }} />
+                <span
+                  key={dot.index}
+                  class="dot"
+                  title={`run ${samples[dot.index].run}: ${FORMATS[unit](values[dot.index])}`}
+                  style={{
+                    left: share(values[dot.index]),
+                    top: `${height / 2 + dot.row * 7}px`,
+                    background: cellColour(cell, shade),
+                  }}
+                />
               ))}
             </div>
             <span class="ends">
@@ -207,36 +282,160 @@ function Strips({ cells, name, unit, several }: Omit<SeriesProps, "label"> & { s
 
 function Trends({ cells, several }: { cells: readonly Cell[]; several: boolean }): JSX.Element {
   const columns: Column<Cell>[] = [
-    { key: "state", label: "State", value: (cell) => cellName(cell, several), show: (cell) => (several ? <>{harmless(cell.variant_name)} <State state={cell.state} /></> : <State state={cell.state} />) },
-    { key: "median", label: "Median, 95 % interval", number: true, value: (cell) => cell.median_s.value, show: (cell) => estimateS(cell.median_s) },
-    { key: "stddev", label: "Standard deviation", number: true, value: (cell) => cell.stddev_s, show: (cell) => seconds(cell.stddev_s) },
-    { key: "drift", label: "Trend a run", title: "Theil-Sen slope as a share of the median, with the p of Mann and Kendall", number: true, value: (cell) => cell.drift?.share_per_run ?? null, show: (cell) => (cell.drift === null ? "–" : `${change(1 + cell.drift.share_per_run)} (${pValue(cell.drift.p)})`) },
-    { key: "lag1", label: "Autocorrelation", title: "Lag 1: whether a run is like the run before it; 0: independent", number: true, value: (cell) => cell.lag1, show: (cell) => (cell.lag1 === null ? "–" : cell.lag1.toFixed(2)) },
-    { key: "outliers", label: "Far from the others", number: true, value: (cell) => cell.outliers.length, show: (cell) => (cell.outliers.length === 0 ? "–" : `run ${cell.outliers.join(", ")}`) },
-    { key: "busy", label: "Busy machine", number: true, value: (cell) => cell.busy.length, show: (cell) => (cell.busy.length === 0 ? "–" : `run ${cell.busy.join(", ")}`) },
+    {
+      key: "state",
+      label: "State",
+      value: (cell) => cellName(cell, several),
+      show: (cell) =>
+        several ? (
+          <>
+            {harmless(cell.variant_name)} <State state={cell.state} />
+          </>
+        ) : (
+          <State state={cell.state} />
+        ),
+    },
+    {
+      key: "median",
+      label: "Median, 95 % interval",
+      number: true,
+      value: (cell) => cell.median_s.value,
+      show: (cell) => estimateS(cell.median_s),
+    },
+    {
+      key: "stddev",
+      label: "Standard deviation",
+      number: true,
+      value: (cell) => cell.stddev_s,
+      show: (cell) => seconds(cell.stddev_s),
+    },
+    {
+      key: "drift",
+      label: "Trend a run",
+      title: "Theil-Sen slope as a share of the median, with the p of Mann and Kendall",
+      number: true,
+      value: (cell) => cell.drift?.share_per_run ?? null,
+      show: (cell) => (cell.drift === null ? "–" : `${change(1 + cell.drift.share_per_run)} (${pValue(cell.drift.p)})`),
+    },
+    {
+      key: "lag1",
+      label: "Autocorrelation",
+      title: "Lag 1: whether a run is like the run before it; 0: independent",
+      number: true,
+      value: (cell) => cell.lag1,
+      show: (cell) => (cell.lag1 === null ? "–" : cell.lag1.toFixed(2)),
+    },
+    {
+      key: "outliers",
+      label: "Far from the others",
+      number: true,
+      value: (cell) => cell.outliers.length,
+      show: (cell) => (cell.outliers.length === 0 ? "–" : `run ${cell.outliers.join(", ")}`),
+    },
+    {
+      key: "busy",
+      label: "Busy machine",
+      number: true,
+      value: (cell) => cell.busy.length,
+      show: (cell) => (cell.busy.length === 0 ? "–" : `run ${cell.busy.join(", ")}`),
+    },
   ];
-  return <Table name="trends" caption="Time until ready: spread and order" hideCaption copy={false} columns={columns} rows={cells} rowKey={(cell) => cellName(cell, true)} />;
+  return (
+    <Table
+      name="trends"
+      caption="Time until ready: spread and order"
+      hideCaption
+      copy={false}
+      columns={columns}
+      rows={cells}
+      rowKey={(cell) => cellName(cell, true)}
+    />
+  );
 }
 
 function AllRuns({ cells, several }: { cells: readonly Cell[]; several: boolean }): JSX.Element {
   type Row = { readonly cell: Cell; readonly sample: Sample };
-  const rows = cells.flatMap((cell) => cell.samples.map((sample): Row => ({ cell, sample }))).sort((a, b) => a.sample.run - b.sample.run);
+  const rows = cells
+    .flatMap((cell) => cell.samples.map((sample): Row => ({ cell, sample })))
+    .sort((a, b) => a.sample.run - b.sample.run);
   const columns: Column<Row>[] = [
     { key: "run", label: "Run", number: true, value: (row) => row.sample.run },
-    { key: "state", label: "State", value: (row) => cellName(row.cell, several), show: (row) => (several ? harmless(cellName(row.cell, true)) : <State state={row.cell.state} />) },
+    {
+      key: "state",
+      label: "State",
+      value: (row) => cellName(row.cell, several),
+      show: (row) => (several ? harmless(cellName(row.cell, true)) : <State state={row.cell.state} />),
+    },
     { key: "block", label: "Block", number: true, value: (row) => row.sample.block },
-    { key: "wall_s", label: "Until ready", number: true, value: (row) => row.sample.wall_s, show: (row) => seconds(row.sample.wall_s) },
-    { key: "user_s", label: "CPU, program", number: true, value: (row) => row.sample.user_s, show: (row) => seconds(row.sample.user_s) },
-    { key: "system_s", label: "CPU, kernel", number: true, value: (row) => row.sample.system_s, show: (row) => seconds(row.sample.system_s) },
-    { key: "read_bytes", label: "Read", number: true, value: (row) => row.sample.read_bytes, show: (row) => bytes(row.sample.read_bytes) },
-    { key: "read_requests", label: "Requests", number: true, value: (row) => row.sample.read_requests, show: (row) => count(row.sample.read_requests) },
-    { key: "major_faults", label: "Major faults", number: true, value: (row) => row.sample.major_faults, show: (row) => count(row.sample.major_faults) },
-    { key: "max_rss_bytes", label: "Memory", number: true, value: (row) => row.sample.max_rss_bytes, show: (row) => bytes(row.sample.max_rss_bytes) },
-    { key: "others_cpu_share", label: "Others’ CPU", number: true, value: (row) => row.sample.others_cpu_share, show: (row) => percent(row.sample.others_cpu_share) },
+    {
+      key: "wall_s",
+      label: "Until ready",
+      number: true,
+      value: (row) => row.sample.wall_s,
+      show: (row) => seconds(row.sample.wall_s),
+    },
+    {
+      key: "user_s",
+      label: "CPU, program",
+      number: true,
+      value: (row) => row.sample.user_s,
+      show: (row) => seconds(row.sample.user_s),
+    },
+    {
+      key: "system_s",
+      label: "CPU, kernel",
+      number: true,
+      value: (row) => row.sample.system_s,
+      show: (row) => seconds(row.sample.system_s),
+    },
+    {
+      key: "read_bytes",
+      label: "Read",
+      number: true,
+      value: (row) => row.sample.read_bytes,
+      show: (row) => bytes(row.sample.read_bytes),
+    },
+    {
+      key: "read_requests",
+      label: "Requests",
+      number: true,
+      value: (row) => row.sample.read_requests,
+      show: (row) => count(row.sample.read_requests),
+    },
+    {
+      key: "major_faults",
+      label: "Major faults",
+      number: true,
+      value: (row) => row.sample.major_faults,
+      show: (row) => count(row.sample.major_faults),
+    },
+    {
+      key: "max_rss_bytes",
+      label: "Memory",
+      number: true,
+      value: (row) => row.sample.max_rss_bytes,
+      show: (row) => bytes(row.sample.max_rss_bytes),
+    },
+    {
+      key: "others_cpu_share",
+      label: "Others’ CPU",
+      number: true,
+      value: (row) => row.sample.others_cpu_share,
+      show: (row) => percent(row.sample.others_cpu_share),
+    },
   ];
   return (
     <AsTable summary={`All ${plural(rows.length, "run", "runs")} as a table`}>
-      {() => <Table name="allruns" caption="All runs that count" hideCaption columns={columns} rows={rows} rowKey={(row) => row.sample.run} />}
+      {() => (
+        <Table
+          name="allruns"
+          caption="All runs that count"
+          hideCaption
+          columns={columns}
+          rows={rows}
+          rowKey={(row) => row.sample.run}
+        />
+      )}
     </AsTable>
   );
 }
@@ -249,19 +448,27 @@ function RatioLine({ estimate, range }: { estimate: Estimate; range: readonly [n
   return (
     <span class="dotline ratio" aria-hidden="true">
       <span class="one" style={{ left: share(1) }} />
-      {interval !== null && interval.low > 0 && <span class="whisker" style={{ left: share(interval.low), width: `calc(${share(interval.high)} - ${share(interval.low)})` }} />}
+      {interval !== null && interval.low > 0 && (
+        <span
+          class="whisker"
+          style={{ left: share(interval.low), width: `calc(${share(interval.high)} - ${share(interval.low)})` }}
+        />
+      )}
       {value !== null && value > 0 && <span class="point" style={{ left: share(value) }} />}
     </span>
   );
 }
 
 function ratioRange(estimates: readonly Estimate[]): [number, number] {
-  const ends = estimates.flatMap(({ value, interval }) => [value, interval?.low ?? null, interval?.high ?? null]).filter((end) => end !== null && end > 0);
+  const ends = estimates
+    .flatMap(({ value, interval }) => [value, interval?.low ?? null, interval?.high ?? null])
+    .filter((end) => end !== null && end > 0);
   const [low, high] = [Math.min(1, ...(ends as number[])), Math.max(1, ...(ends as number[]))];
   return [low * 0.97, high * 1.03];
 }
 
-const ONE = (estimate: Estimate) => estimate.interval !== null && estimate.interval.low <= 1 && estimate.interval.high >= 1;
+const ONE = (estimate: Estimate) =>
+  estimate.interval !== null && estimate.interval.low <= 1 && estimate.interval.high >= 1;
 
 function Contrasts({ statistics }: { statistics: Statistics }): JSX.Element | null {
   const { contrasts, differences } = statistics;
@@ -269,7 +476,13 @@ function Contrasts({ statistics }: { statistics: Statistics }): JSX.Element | nu
   const range = ratioRange(contrasts.map((contrast) => contrast.ratio));
   const columns: Column<Contrast>[] = [
     { key: "what", label: "Ratio of times", value: (it) => it.what, show: (it) => harmless(it.what) },
-    { key: "picture", label: "95 % interval", value: () => null, wide: true, show: (it) => <RatioLine estimate={it.ratio} range={range} /> },
+    {
+      key: "picture",
+      label: "95 % interval",
+      value: () => null,
+      wide: true,
+      show: (it) => <RatioLine estimate={it.ratio} range={range} />,
+    },
     { key: "ratio", label: "Ratio", number: true, value: (it) => it.ratio.value, show: (it) => ratio(it.ratio) },
     { key: "p", label: "p", number: true, value: (it) => it.p, show: (it) => pValue(it.p) },
     { key: "says", label: "Says", value: (it) => (ONE(it.ratio) ? "no difference shown" : "differs"), wide: true },
@@ -278,7 +491,14 @@ function Contrasts({ statistics }: { statistics: Statistics }): JSX.Element | nu
   ];
   return (
     <Section title="What the cache changes">
-      <Table name="contrasts" caption="Ratios inside this recording" hideCaption columns={columns} rows={contrasts} rowKey={(_, index) => index} />
+      <Table
+        name="contrasts"
+        caption="Ratios inside this recording"
+        hideCaption
+        columns={columns}
+        rows={contrasts}
+        rowKey={(_, index) => index}
+      />
       <Differences differences={differences} />
     </Section>
   );
@@ -292,7 +512,13 @@ function Differences({ differences }: { differences: Statistics["differences"] }
       caption="Difference of differences: by how much the cost of a cold cache changed"
       columns={[
         { key: "what", label: "Difference", value: (it) => it.what, show: (it) => harmless(it.what) },
-        { key: "seconds", label: "Seconds, 95 % interval", number: true, value: (it) => it.difference_s.value, show: (it) => differenceS(it.difference_s) },
+        {
+          key: "seconds",
+          label: "Seconds, 95 % interval",
+          number: true,
+          value: (it) => it.difference_s.value,
+          show: (it) => differenceS(it.difference_s),
+        },
       ]}
       rows={differences}
       rowKey={(_, index) => index}
@@ -303,19 +529,70 @@ function Differences({ differences }: { differences: Statistics["differences"] }
 function Compared({ comparison }: { comparison: Comparison }): JSX.Element {
   const range = ratioRange(comparison.states.map((state) => state.ratio));
   const columns: Column<StateComparison>[] = [
-    { key: "state", label: "State", value: (it) => it.state, show: (it) => <><State state={it.state} /> {it.before_name === it.after_name ? "" : harmless(`${it.before_name} → ${it.after_name}`)}</> },
-    { key: "before", label: "Before", number: true, value: (it) => it.before_s.value, show: (it) => estimateS(it.before_s) },
-    { key: "after", label: "After", number: true, value: (it) => it.after_s.value, show: (it) => estimateS(it.after_s) },
-    { key: "picture", label: "After / before", value: () => null, wide: true, show: (it) => <RatioLine estimate={it.ratio} range={range} /> },
+    {
+      key: "state",
+      label: "State",
+      value: (it) => it.state,
+      show: (it) => (
+        <>
+          <State state={it.state} />{" "}
+          {it.before_name === it.after_name ? "" : harmless(`${it.before_name} → ${it.after_name}`)}
+        </>
+      ),
+    },
+    {
+      key: "before",
+      label: "Before",
+      number: true,
+      value: (it) => it.before_s.value,
+      show: (it) => estimateS(it.before_s),
+    },
+    {
+      key: "after",
+      label: "After",
+      number: true,
+      value: (it) => it.after_s.value,
+      show: (it) => estimateS(it.after_s),
+    },
+    {
+      key: "picture",
+      label: "After / before",
+      value: () => null,
+      wide: true,
+      show: (it) => <RatioLine estimate={it.ratio} range={range} />,
+    },
     { key: "ratio", label: "Ratio", number: true, value: (it) => it.ratio.value, show: (it) => ratio(it.ratio) },
-    { key: "change", label: "Change", number: true, value: (it) => it.ratio.value, show: (it) => change(it.ratio.value) },
+    {
+      key: "change",
+      label: "Change",
+      number: true,
+      value: (it) => it.ratio.value,
+      show: (it) => change(it.ratio.value),
+    },
     { key: "p", label: "p", number: true, value: (it) => it.p, show: (it) => pValue(it.p) },
-    { key: "runs", label: "Runs", number: true, value: (it) => it.before_runs, show: (it) => `${it.before_runs}, ${it.after_runs}` },
+    {
+      key: "runs",
+      label: "Runs",
+      number: true,
+      value: (it) => it.before_runs,
+      show: (it) => `${it.before_runs}, ${it.after_runs}`,
+    },
   ];
   const metrics = comparison.states.flatMap((state) => state.metrics.map((it) => ({ state: state.state, ...it })));
   return (
-    <Section title="Against the other recording" note="Before is the other recording, after is this one; a ratio above 1 means slower.">
-      <Table name="comparison" caption="Before and after" hideCaption columns={columns} rows={comparison.states} rowKey={(_, index) => index} none="The recordings have no state in common." />
+    <Section
+      title="Against the other recording"
+      note="Before is the other recording, after is this one; a ratio above 1 means slower."
+    >
+      <Table
+        name="comparison"
+        caption="Before and after"
+        hideCaption
+        columns={columns}
+        rows={comparison.states}
+        rowKey={(_, index) => index}
+        none="The recordings have no state in common."
+      />
       <Differences differences={comparison.differences} />
       {comparison.changed.length > 0 && (
         <Table
@@ -334,27 +611,48 @@ function Compared({ comparison }: { comparison: Comparison }): JSX.Element {
         <ul class="warnings">
           {comparison.warnings.map((warning, index) => (
             <li key={index}>
-              <span class="kind">{warning.kind}</span> {harmless(warning.text)} {warning.hint !== undefined && <span class="hint">{harmless(warning.hint)}</span>}
+              <span class="kind">{warning.kind}</span> {harmless(warning.text)}{" "}
+              {warning.hint !== undefined && <span class="hint">{harmless(warning.hint)}</span>}
             </li>
           ))}
         </ul>
       )}
       {metrics.length > 0 && (
         <AsTable summary="Other figures before and after">
-          {() => <Table
-            name="metrics"
-            caption="Medians before and after"
-            hideCaption
-            columns={[
-              { key: "state", label: "State", value: (it) => it.state },
-              { key: "metric", label: "Figure", value: (it) => it.metric },
-              { key: "before", label: "Before", number: true, value: (it) => it.before, show: (it) => figure(it.metric, it.before) },
-              { key: "after", label: "After", number: true, value: (it) => it.after, show: (it) => figure(it.metric, it.after) },
-              { key: "ratio", label: "Change", number: true, value: (it) => it.ratio, show: (it) => change(it.ratio) },
-            ]}
-            rows={metrics}
-            rowKey={(_, index) => index}
-          />}
+          {() => (
+            <Table
+              name="metrics"
+              caption="Medians before and after"
+              hideCaption
+              columns={[
+                { key: "state", label: "State", value: (it) => it.state },
+                { key: "metric", label: "Figure", value: (it) => it.metric },
+                {
+                  key: "before",
+                  label: "Before",
+                  number: true,
+                  value: (it) => it.before,
+                  show: (it) => figure(it.metric, it.before),
+                },
+                {
+                  key: "after",
+                  label: "After",
+                  number: true,
+                  value: (it) => it.after,
+                  show: (it) => figure(it.metric, it.after),
+                },
+                {
+                  key: "ratio",
+                  label: "Change",
+                  number: true,
+                  value: (it) => it.ratio,
+                  show: (it) => change(it.ratio),
+                },
+              ]}
+              rows={metrics}
+              rowKey={(_, index) => index}
+            />
+          )}
         </AsTable>
       )}
     </Section>
@@ -400,10 +698,33 @@ function Noise({ statistics }: { statistics: Statistics }): JSX.Element | null {
           name="overhead"
           caption="What tracing cost: traced over timed runs"
           columns={[
-            { key: "state", label: "State", value: (it) => `${it.variant_name} ${it.state}`, show: (it) => harmless(`${it.variant_name}, ${it.state}`) },
-            { key: "cpu", label: "CPU time", number: true, value: (it) => it.cpu_ratio?.value ?? null, show: (it) => (it.cpu_ratio === null ? "–" : ratio(it.cpu_ratio)) },
-            { key: "wall", label: "Time until ready", number: true, value: (it) => it.wall_ratio?.value ?? null, show: (it) => (it.wall_ratio === null ? "–" : ratio(it.wall_ratio)) },
-            { key: "runs", label: "Traced, timed", number: true, value: (it) => it.traced_runs, show: (it) => `${it.traced_runs}, ${it.timed_runs}` },
+            {
+              key: "state",
+              label: "State",
+              value: (it) => `${it.variant_name} ${it.state}`,
+              show: (it) => harmless(`${it.variant_name}, ${it.state}`),
+            },
+            {
+              key: "cpu",
+              label: "CPU time",
+              number: true,
+              value: (it) => it.cpu_ratio?.value ?? null,
+              show: (it) => (it.cpu_ratio === null ? "–" : ratio(it.cpu_ratio)),
+            },
+            {
+              key: "wall",
+              label: "Time until ready",
+              number: true,
+              value: (it) => it.wall_ratio?.value ?? null,
+              show: (it) => (it.wall_ratio === null ? "–" : ratio(it.wall_ratio)),
+            },
+            {
+              key: "runs",
+              label: "Traced, timed",
+              number: true,
+              value: (it) => it.traced_runs,
+              show: (it) => `${it.traced_runs}, ${it.timed_runs}`,
+            },
           ]}
           rows={overhead}
           rowKey={(_, index) => index}
@@ -415,9 +736,21 @@ function Noise({ statistics }: { statistics: Statistics }): JSX.Element | null {
           caption="The program against itself: what this machine can tell apart"
           columns={[
             { key: "state", label: "State", value: (it) => it.state, show: (it) => <State state={it.state} /> },
-            { key: "ratio", label: "Ratio (should hold 1)", number: true, value: (it) => it.ratio.value, show: (it) => ratio(it.ratio) },
+            {
+              key: "ratio",
+              label: "Ratio (should hold 1)",
+              number: true,
+              value: (it) => it.ratio.value,
+              show: (it) => ratio(it.ratio),
+            },
             { key: "p", label: "p", number: true, value: (it) => it.p, show: (it) => pValue(it.p) },
-            { key: "smallest", label: "Smallest change it shows", number: true, value: (it) => it.smallest_change, show: (it) => percent(it.smallest_change) },
+            {
+              key: "smallest",
+              label: "Smallest change it shows",
+              number: true,
+              value: (it) => it.smallest_change,
+              show: (it) => percent(it.smallest_change),
+            },
             { key: "pairs", label: "Pairs", number: true, value: (it) => it.pairs },
           ]}
           rows={floor.states}

@@ -5,10 +5,27 @@ import type { JSX } from "preact";
 import { passes, type Term } from "../logic/filter.ts";
 import { bytes, commandLine, count, harmless, percent, plural, splitPath } from "../logic/format.ts";
 import { PAGE } from "../logic/asked.ts";
-import { enginesOf, sectionLines, touchedFile, type TouchedFile, type TouchedProgram, type TouchedSection } from "../logic/touched.ts";
+import {
+  enginesOf,
+  sectionLines,
+  touchedFile,
+  type TouchedFile,
+  type TouchedProgram,
+  type TouchedSection,
+} from "../logic/touched.ts";
 import { AsTable, Choice, FileLink, PathName, Section, ThreeBars } from "../parts/bits.tsx";
 import { Table, sorted, type Column } from "../parts/table.tsx";
-import { chooseFile, chosenFile, page, touchEngine, touchProgram, touchSort, touchTerms, touchedDamaged, touchedPrograms } from "../state.ts";
+import {
+  chooseFile,
+  chosenFile,
+  page,
+  touchEngine,
+  touchProgram,
+  touchSort,
+  touchTerms,
+  touchedDamaged,
+  touchedPrograms,
+} from "../state.ts";
 import type { FunctionReport, StartsFrom, TouchEngine, TouchFileReport } from "../types/document.ts";
 import { FunctionsPart } from "./touchlist.tsx";
 import { MapPart } from "./touchmap.tsx";
@@ -28,24 +45,39 @@ function command(variant: string | null, engine: TouchEngine | null): string {
   const app = typeof asked.app === "string" ? asked.app : null;
   const argv = (variants.find((it) => it.name === variant) ?? variants[0])?.argv ?? [];
   const words = ["thaw", "touch", ...(engine === null ? [] : ["--engine", engine]), "-o", recording.file];
-  return harmless(commandLine(app !== null ? [...words, "--app", app] : [...words, "--", ...(argv.length > 0 ? argv : ["PROGRAM"])]));
+  return harmless(
+    commandLine(app !== null ? [...words, "--app", app] : [...words, "--", ...(argv.length > 0 ? argv : ["PROGRAM"])]),
+  );
 }
 
 function Nothing(): JSX.Element {
   return (
     <div class="none" data-part="untouched">
-      <p>No watched start tells what this program touches. This adds one to the recording, for each engine that works here:</p>
+      <p>
+        No watched start tells what this program touches. This adds one to the recording, for each engine that works
+        here:
+      </p>
       <p>
         <code>{command(null, null)}</code>
       </p>
       <p>
-        Then <code>{harmless(commandLine(["thaw", "report", page.value!.document.recording.file, "-o", "report.html"]))}</code> makes this page again.
+        Then{" "}
+        <code>
+          {harmless(commandLine(["thaw", "report", page.value!.document.recording.file, "-o", "report.html"]))}
+        </code>{" "}
+        makes this page again.
       </p>
     </div>
   );
 }
 
-function OneProgram({ program, programs }: { program: TouchedProgram; programs: readonly TouchedProgram[] }): JSX.Element {
+function OneProgram({
+  program,
+  programs,
+}: {
+  program: TouchedProgram;
+  programs: readonly TouchedProgram[];
+}): JSX.Element {
   const words = touchTerms.value;
   const lines = useMemo(() => linesOf(program, words), [program, words]);
   const order = sorted(lines, FILE_COLUMNS, touchSort.value);
@@ -56,11 +88,22 @@ function OneProgram({ program, programs }: { program: TouchedProgram; programs: 
   return (
     <div class="touch">
       <div class="tools">
-        {programs.length > 1 && <Choice label="program" value={String(programs.indexOf(program))} values={programs.map((it, index) => [String(index), harmless(it.variant)] as const)} onChange={(value) => (touchProgram.value = value)} />}
+        {programs.length > 1 && (
+          <Choice
+            label="program"
+            value={String(programs.indexOf(program))}
+            values={programs.map((it, index) => [String(index), harmless(it.variant)] as const)}
+            onChange={(value) => (touchProgram.value = value)}
+          />
+        )}
         <FileChoice lines={order} line={line} program={program} />
         {file !== null && <EngineChoice file={file} />}
       </div>
-      {file === null ? <p class="none">{words.length > 0 ? "No file passes the filter." : "The watched starts touched no file."}</p> : <OneFile key={line} program={program} file={file} words={words} />}
+      {file === null ? (
+        <p class="none">{words.length > 0 ? "No file passes the filter." : "The watched starts touched no file."}</p>
+      ) : (
+        <OneFile key={line} program={program} file={file} words={words} />
+      )}
       <Files lines={lines} chosen={line} program={program} />
       <Precision program={program} />
     </div>
@@ -76,28 +119,55 @@ interface Line {
 /** Files of which something is known and that pass the filter, by themselves or by a function of theirs. */
 function linesOf(program: TouchedProgram, words: readonly Term[]): Line[] {
   const lines = program.report.files.map((file, line) => ({ file, line }));
-  const known = ({ file }: Line) => (file.read ?? 0) > 0 || (file.needed ?? 0) > 0 || (file.resident ?? 0) > 0 || (file.functions?.called ?? 0) > 0;
-  return lines.filter((it) => known(it) && (words.length === 0 || passes(words, { file: it.file.path, owner: it.file.owner }) || (shownFunctions(program, touchedFile(program, it.line), words)?.includes(1) ?? false)));
+  const known = ({ file }: Line) =>
+    (file.read ?? 0) > 0 || (file.needed ?? 0) > 0 || (file.resident ?? 0) > 0 || (file.functions?.called ?? 0) > 0;
+  return lines.filter(
+    (it) =>
+      known(it) &&
+      (words.length === 0 ||
+        passes(words, { file: it.file.path, owner: it.file.owner }) ||
+        (shownFunctions(program, touchedFile(program, it.line), words)?.includes(1) ?? false)),
+  );
 }
 
 /** One byte per function of a file, 1 passes the filter; `null`: all of them do. */
-export function shownFunctions(program: TouchedProgram, { report, functions }: TouchedFile, words: readonly Term[]): Uint8Array | null {
+export function shownFunctions(
+  program: TouchedProgram,
+  { report, functions }: TouchedFile,
+  words: readonly Term[],
+): Uint8Array | null {
   if (words.length === 0 || functions.count === 0) return null;
-  const shown = Uint8Array.from(functions.name, (name) => (passes(words, { file: report.path, owner: report.owner, function: name > 0 ? program.names[name - 1] : "" }) ? 1 : 0));
+  const shown = Uint8Array.from(functions.name, (name) =>
+    passes(words, { file: report.path, owner: report.owner, function: name > 0 ? program.names[name - 1] : "" })
+      ? 1
+      : 0,
+  );
   return shown.includes(0) ? shown : null;
 }
 
-function FileChoice({ lines, line, program }: { lines: readonly Line[]; line: number; program: TouchedProgram }): JSX.Element {
+function FileChoice({
+  lines,
+  line,
+  program,
+}: {
+  lines: readonly Line[];
+  line: number;
+  program: TouchedProgram;
+}): JSX.Element {
   const shown = lines.slice(0, 400);
   const missing = line >= 0 && !shown.some((it) => it.line === line);
   const all = missing ? [{ line, file: program.report.files[line] }, ...shown] : shown;
   const by = touchSort.value.replace("-", "") === "read" ? "read" : "needed";
-  const figure = (file: TouchFileReport) => (by === "read" ? file.read : (file.needed ?? file.read ?? file.resident ?? file.functions?.called_bytes ?? null));
+  const figure = (file: TouchFileReport) =>
+    by === "read" ? file.read : (file.needed ?? file.read ?? file.resident ?? file.functions?.called_bytes ?? null);
   return (
     <>
       <label class="choice filechoice">
         <span class="what">file</span>
-        <select value={line < 0 ? "" : program.report.files[line].path} onChange={(event) => chooseFile(event.currentTarget.value)}>
+        <select
+          value={line < 0 ? "" : program.report.files[line].path}
+          onChange={(event) => chooseFile(event.currentTarget.value)}
+        >
           {all.map(({ line: number, file }) => (
             <option key={number} value={file.path}>
               {harmless(splitPath(file.path)[1])} · {bytes(figure(file))} · {harmless(splitPath(file.path)[0])}
@@ -105,17 +175,39 @@ function FileChoice({ lines, line, program }: { lines: readonly Line[]; line: nu
           ))}
         </select>
       </label>
-      {program.report.totals.read !== null && program.report.totals.needed !== null && <Choice label="by" value={by} values={[["needed", "needed"], ["read", "read"]]} onChange={(value) => (touchSort.value = `-${value}`)} />}
+      {program.report.totals.read !== null && program.report.totals.needed !== null && (
+        <Choice
+          label="by"
+          value={by}
+          values={[
+            ["needed", "needed"],
+            ["read", "read"],
+          ]}
+          onChange={(value) => (touchSort.value = `-${value}`)}
+        />
+      )}
     </>
   );
 }
 
-const ENGINE_WORDS: Record<TouchEngine, string> = { byte: "bytes touched", page: "pages asked for", probe: "pages in memory after the start", function: "functions called" };
+const ENGINE_WORDS: Record<TouchEngine, string> = {
+  byte: "bytes touched",
+  page: "pages asked for",
+  probe: "pages in memory after the start",
+  function: "functions called",
+};
 
 function EngineChoice({ file }: { file: TouchedFile }): JSX.Element | null {
   const engines = enginesOf(file);
   if (engines.length < 2) return null;
-  return <Choice label="colour" value={chosenEngine(file) ?? ""} values={engines.map((engine) => [engine, ENGINE_WORDS[engine]] as const)} onChange={(engine) => (touchEngine.value = engine === engines[0] ? "" : engine)} />;
+  return (
+    <Choice
+      label="colour"
+      value={chosenEngine(file) ?? ""}
+      values={engines.map((engine) => [engine, ENGINE_WORDS[engine]] as const)}
+      onChange={(engine) => (touchEngine.value = engine === engines[0] ? "" : engine)}
+    />
+  );
 }
 
 /** Whose touches the map shows; `null`: nobody looked at this file. */
@@ -124,7 +216,15 @@ export function chosenEngine(file: TouchedFile): TouchEngine | null {
   return engines.find((engine) => engine === touchEngine.value) ?? engines[0] ?? null;
 }
 
-function OneFile({ program, file, words }: { program: TouchedProgram; file: TouchedFile; words: readonly Term[] }): JSX.Element {
+function OneFile({
+  program,
+  file,
+  words,
+}: {
+  program: TouchedProgram;
+  file: TouchedFile;
+  words: readonly Term[];
+}): JSX.Element {
   const shown = useMemo(() => shownFunctions(program, file, words), [program, file, words]);
   const { report } = file;
   return (
@@ -136,14 +236,23 @@ function OneFile({ program, file, words }: { program: TouchedProgram; file: Touc
       {report.functions !== null && <Packed functions={report.functions} />}
       <MapPart program={program} file={file} shown={shown} />
       {report.kind === "regular" && <Sections file={report} />}
-      {report.functions === null || report.functions.called === 0 ? <NoFunctions program={program} file={report} /> : <FunctionsPart program={program} file={file} shown={shown} />}
+      {report.functions === null || report.functions.called === 0 ? (
+        <NoFunctions program={program} file={report} />
+      ) : (
+        <FunctionsPart program={program} file={file} shown={shown} />
+      )}
     </>
   );
 }
 
 function Figures({ file }: { file: TouchFileReport }): JSX.Element {
-  const share = file.read !== null && file.read > 0 && file.needed !== null ? ` (${percent(Math.min(1, file.needed / file.read))})` : "";
-  const items: [string, string, number | null][] = [["size", file.kind === "metadata" ? "–" : bytes(file.size), file.size]];
+  const share =
+    file.read !== null && file.read > 0 && file.needed !== null
+      ? ` (${percent(Math.min(1, file.needed / file.read))})`
+      : "";
+  const items: [string, string, number | null][] = [
+    ["size", file.kind === "metadata" ? "–" : bytes(file.size), file.size],
+  ];
   if (file.read !== null) items.push(["read", bytes(file.read), file.read]);
   if (file.needed !== null) items.push(["needed", `${bytes(file.needed)}${share}`, file.needed]);
   if (file.resident !== null) items.push(["in memory after", bytes(file.resident), file.resident]);
@@ -170,7 +279,11 @@ function Figures({ file }: { file: TouchFileReport }): JSX.Element {
 }
 
 /** Where function starts come from decides how many are known. */
-const STARTS: Record<StartsFrom, string> = { symbols: "its symbol table", unwind: "its unwind tables; code without such tables is not seen", exports: "what it exports, for it has neither symbols nor unwind tables" };
+const STARTS: Record<StartsFrom, string> = {
+  symbols: "its symbol table",
+  unwind: "its unwind tables; code without such tables is not seen",
+  exports: "what it exports, for it has neither symbols nor unwind tables",
+};
 
 /** What an order file could bring. */
 function Packed({ functions }: { functions: FunctionReport }): JSX.Element {
@@ -180,7 +293,10 @@ function Packed({ functions }: { functions: FunctionReport }): JSX.Element {
   return (
     <section class="packed" data-part="packed">
       <p>
-        Touched functions: {count(functions.called)}, {bytes(functions.called_bytes)}. They lie on {pages(functions.pages)}; packed together they would take {pages(functions.packed_pages)}. On {plural(functions.lonely_pages, "page", "pages")} one of them lies alone.{functions.starts !== null && ` Functions are known from ${STARTS[functions.starts]}.`}
+        Touched functions: {count(functions.called)}, {bytes(functions.called_bytes)}. They lie on{" "}
+        {pages(functions.pages)}; packed together they would take {pages(functions.packed_pages)}. On{" "}
+        {plural(functions.lonely_pages, "page", "pages")} one of them lies alone.
+        {functions.starts !== null && ` Functions are known from ${STARTS[functions.starts]}.`}
       </p>
       <span class="packbars" aria-hidden="true">
         <span class="now" style={bar(functions.pages)}>
@@ -210,28 +326,94 @@ function Sections({ file }: { file: TouchFileReport }): JSX.Element {
   const lines = sectionLines(file);
   const most = Math.max(...lines.map((line) => line.size), 1);
   const useful = (line: TouchedSection) => line.needed ?? 0;
-  const of = (part: number | null, whole: number | null) => (part === null || whole === null || whole === 0 ? null : Math.min(1, part / whole));
+  const of = (part: number | null, whole: number | null) =>
+    part === null || whole === null || whole === 0 ? null : Math.min(1, part / whole);
   const columns: Column<TouchedSection>[] = [
-    { key: "section", label: "Section", value: (line) => line.name, show: (line) => <code>{harmless(line.name)}</code> },
-    { key: "picture", label: "Size, read, needed", value: () => null, wide: true, show: (line) => <ThreeBars size={line.size} read={line.read ?? 0} useful={useful(line)} most={most} /> },
+    {
+      key: "section",
+      label: "Section",
+      value: (line) => line.name,
+      show: (line) => <code>{harmless(line.name)}</code>,
+    },
+    {
+      key: "picture",
+      label: "Size, read, needed",
+      value: () => null,
+      wide: true,
+      show: (line) => <ThreeBars size={line.size} read={line.read ?? 0} useful={useful(line)} most={most} />,
+    },
     { key: "size", label: "Size", number: true, value: (line) => line.size, show: (line) => bytes(line.size) },
-    { key: "read", label: "Read", title: "Came into the page cache in a cold start with the usual read-ahead", number: true, value: (line) => line.read, show: (line) => bytes(line.read) },
-    { key: "readshare", label: "of size", number: true, value: (line) => of(line.read, line.size), show: (line) => percent(of(line.read, line.size)) },
-    { key: "needed", label: "Needed", title: "Asked for by a cold start without read-ahead, in whole pages, cut at the section's borders", number: true, value: (line) => line.needed, show: (line) => bytes(line.needed) },
-    { key: "neededshare", label: "of size", number: true, value: (line) => of(line.needed, line.size), show: (line) => percent(of(line.needed, line.size)) },
-    { key: "ofread", label: "of read", title: "Needed as a share of read", number: true, value: (line) => of(line.needed, line.read), show: (line) => percent(of(line.needed, line.read)) },
-    { key: "called", label: "Functions", title: "That were called", number: true, value: (line) => line.called, show: (line) => (line.called === 0 ? "" : count(line.called)) },
+    {
+      key: "read",
+      label: "Read",
+      title: "Came into the page cache in a cold start with the usual read-ahead",
+      number: true,
+      value: (line) => line.read,
+      show: (line) => bytes(line.read),
+    },
+    {
+      key: "readshare",
+      label: "of size",
+      number: true,
+      value: (line) => of(line.read, line.size),
+      show: (line) => percent(of(line.read, line.size)),
+    },
+    {
+      key: "needed",
+      label: "Needed",
+      title: "Asked for by a cold start without read-ahead, in whole pages, cut at the section's borders",
+      number: true,
+      value: (line) => line.needed,
+      show: (line) => bytes(line.needed),
+    },
+    {
+      key: "neededshare",
+      label: "of size",
+      number: true,
+      value: (line) => of(line.needed, line.size),
+      show: (line) => percent(of(line.needed, line.size)),
+    },
+    {
+      key: "ofread",
+      label: "of read",
+      title: "Needed as a share of read",
+      number: true,
+      value: (line) => of(line.needed, line.read),
+      show: (line) => percent(of(line.needed, line.read)),
+    },
+    {
+      key: "called",
+      label: "Functions",
+      title: "That were called",
+      number: true,
+      value: (line) => line.called,
+      show: (line) => (line.called === 0 ? "" : count(line.called)),
+    },
   ];
-  const unknown = [...(file.read === null ? ["read", "readshare", "ofread"] : []), ...(file.needed === null ? ["needed", "neededshare", "ofread"] : []), ...(file.functions === null ? ["called"] : [])];
+  const unknown = [
+    ...(file.read === null ? ["read", "readshare", "ofread"] : []),
+    ...(file.needed === null ? ["needed", "neededshare", "ofread"] : []),
+    ...(file.functions === null ? ["called"] : []),
+  ];
   return (
     <Section title="Sections: size, read, needed">
-      <Table name="touchsections" caption="Sections of the file" hideCaption columns={columns.filter(({ key }) => !unknown.includes(key))} rows={lines} rowKey={(line) => `${line.name} ${line.offset}`} sort="-size" most={12} />
+      <Table
+        name="touchsections"
+        caption="Sections of the file"
+        hideCaption
+        columns={columns.filter(({ key }) => !unknown.includes(key))}
+        rows={lines}
+        rowKey={(line) => `${line.name} ${line.offset}`}
+        sort="-size"
+        most={12}
+      />
     </Section>
   );
 }
 
 function NoFunctions({ program, file }: { program: TouchedProgram; file: TouchFileReport }): JSX.Element {
-  if (file.functions !== null) return <p class="note">None of its {plural(file.functions.total, "function", "functions")} was called.</p>;
+  if (file.functions !== null)
+    return <p class="note">None of its {plural(file.functions.total, "function", "functions")} was called.</p>;
   if (program.report.totals.functions !== null) return <p class="note">It has no functions that were watched.</p>;
   return (
     <p class="note">
@@ -240,18 +422,74 @@ function NoFunctions({ program, file }: { program: TouchedProgram; file: TouchFi
   );
 }
 
-const known = (of: (functions: FunctionReport) => number) => ({ file }: Line) => (file.functions === null ? null : of(file.functions));
+const known =
+  (of: (functions: FunctionReport) => number) =>
+  ({ file }: Line) =>
+    file.functions === null ? null : of(file.functions);
 const FILE_COLUMNS: readonly Column<Line>[] = [
   { key: "path", label: "File", value: ({ file }) => file.path, show: ({ file }) => <Chosen path={file.path} /> },
-  { key: "size", label: "Size", number: true, value: ({ file }) => file.size, show: ({ file }) => (file.kind === "metadata" ? "–" : bytes(file.size)) },
+  {
+    key: "size",
+    label: "Size",
+    number: true,
+    value: ({ file }) => file.size,
+    show: ({ file }) => (file.kind === "metadata" ? "–" : bytes(file.size)),
+  },
   { key: "read", label: "Read", number: true, value: ({ file }) => file.read, show: ({ file }) => bytes(file.read) },
-  { key: "needed", label: "Needed", number: true, value: ({ file }) => file.needed, show: ({ file }) => bytes(file.needed) },
-  { key: "resident", label: "In memory after", number: true, value: ({ file }) => file.resident, show: ({ file }) => bytes(file.resident) },
-  { key: "called", label: "Called", title: "Functions that were called", number: true, value: known((it) => it.called), show: (line) => count(known((it) => it.called)(line)) },
-  { key: "bytes", label: "Bytes", title: "Bytes of the functions that were called", number: true, value: known((it) => it.called_bytes), show: (line) => bytes(known((it) => it.called_bytes)(line)) },
-  { key: "pages", label: "On pages", title: "Pages that they lie on", number: true, value: known((it) => it.pages), show: (line) => count(known((it) => it.pages)(line)) },
-  { key: "packed", label: "Packed", title: "Pages that they would take side by side", number: true, value: known((it) => it.packed_pages), show: (line) => count(known((it) => it.packed_pages)(line)) },
-  { key: "lonely", label: "Alone", title: "Pages on which one of them lies alone", number: true, value: known((it) => it.lonely_pages), show: (line) => count(known((it) => it.lonely_pages)(line)) },
+  {
+    key: "needed",
+    label: "Needed",
+    number: true,
+    value: ({ file }) => file.needed,
+    show: ({ file }) => bytes(file.needed),
+  },
+  {
+    key: "resident",
+    label: "In memory after",
+    number: true,
+    value: ({ file }) => file.resident,
+    show: ({ file }) => bytes(file.resident),
+  },
+  {
+    key: "called",
+    label: "Called",
+    title: "Functions that were called",
+    number: true,
+    value: known((it) => it.called),
+    show: (line) => count(known((it) => it.called)(line)),
+  },
+  {
+    key: "bytes",
+    label: "Bytes",
+    title: "Bytes of the functions that were called",
+    number: true,
+    value: known((it) => it.called_bytes),
+    show: (line) => bytes(known((it) => it.called_bytes)(line)),
+  },
+  {
+    key: "pages",
+    label: "On pages",
+    title: "Pages that they lie on",
+    number: true,
+    value: known((it) => it.pages),
+    show: (line) => count(known((it) => it.pages)(line)),
+  },
+  {
+    key: "packed",
+    label: "Packed",
+    title: "Pages that they would take side by side",
+    number: true,
+    value: known((it) => it.packed_pages),
+    show: (line) => count(known((it) => it.packed_pages)(line)),
+  },
+  {
+    key: "lonely",
+    label: "Alone",
+    title: "Pages on which one of them lies alone",
+    number: true,
+    value: known((it) => it.lonely_pages),
+    show: (line) => count(known((it) => it.lonely_pages)(line)),
+  },
 ];
 
 /** A path that puts its file into sight. */
@@ -267,13 +505,36 @@ function Chosen({ path }: { path: string }): JSX.Element {
   );
 }
 
-function Files({ lines, chosen, program }: { lines: readonly Line[]; chosen: number; program: TouchedProgram }): JSX.Element {
+function Files({
+  lines,
+  chosen,
+  program,
+}: {
+  lines: readonly Line[];
+  chosen: number;
+  program: TouchedProgram;
+}): JSX.Element {
   const { totals } = program.report;
-  const unknown = [...(["read", "needed", "resident"] as const).filter((key) => totals[key] === null), ...(totals.functions === null ? ["called", "bytes", "pages", "packed", "lonely"] : [])];
+  const unknown = [
+    ...(["read", "needed", "resident"] as const).filter((key) => totals[key] === null),
+    ...(totals.functions === null ? ["called", "bytes", "pages", "packed", "lonely"] : []),
+  ];
   const columns = FILE_COLUMNS.filter(({ key }) => !(unknown as string[]).includes(key));
   return (
     <Section title="All files">
-      <Table name="touchfiles" caption="Files that the watched starts touched" hideCaption columns={columns} rows={lines} rowKey={(line) => line.line} sort={touchSort.value} onSort={(sort) => (touchSort.value = sort)} selected={(line) => line.line === chosen} most={20} none="No file passes the filter." />
+      <Table
+        name="touchfiles"
+        caption="Files that the watched starts touched"
+        hideCaption
+        columns={columns}
+        rows={lines}
+        rowKey={(line) => line.line}
+        sort={touchSort.value}
+        onSort={(sort) => (touchSort.value = sort)}
+        selected={(line) => line.line === chosen}
+        most={20}
+        none="No file passes the filter."
+      />
     </Section>
   );
 }
@@ -302,7 +563,8 @@ function Precision({ program }: { program: TouchedProgram }): JSX.Element {
       </AsTable>
       {totals.needed === null && (
         <p class="note">
-          Which pages a cold start asks for was not looked at (root can): <code>{command(program.variant, "page")}</code>
+          Which pages a cold start asks for was not looked at (root can):{" "}
+          <code>{command(program.variant, "page")}</code>
         </p>
       )}
     </>

@@ -4,12 +4,37 @@ import { useMemo } from "preact/hooks";
 import type { JSX } from "preact";
 import { css, ground, mixed, pixel, type Theme } from "../draw/palette.ts";
 import { Plot, type Margins, type Size } from "../draw/plot.tsx";
-import { mapColours, pageAt, paintBorder, paintBox, paintPages, rampColour, readColour, untimedColour } from "../draw/pagemap.ts";
+import {
+  mapColours,
+  pageAt,
+  paintBorder,
+  paintBox,
+  paintPages,
+  rampColour,
+  readColour,
+  untimedColour,
+} from "../draw/pagemap.ts";
 import type { Pixels } from "../draw/raster.ts";
 import { PAGE } from "../logic/asked.ts";
 import { bytes, count, harmless, micros, percent, plural } from "../logic/format.ts";
 import { bytesLabel, ticks } from "../logic/ticks.ts";
-import { READ, TOUCHED, functionsOn, indexOf, pageMap, pagesOf, seenBy, sectionsOn, shades, stateCounts, type FunctionIndex, type PageMap, type ShadeBy, type TouchedFile, type TouchedProgram } from "../logic/touched.ts";
+import {
+  READ,
+  TOUCHED,
+  functionsOn,
+  indexOf,
+  pageMap,
+  pagesOf,
+  seenBy,
+  sectionsOn,
+  shades,
+  stateCounts,
+  type FunctionIndex,
+  type PageMap,
+  type ShadeBy,
+  type TouchedFile,
+  type TouchedProgram,
+} from "../logic/touched.ts";
 import { length, type Viewport } from "../logic/view.ts";
 import { Choice, Dot } from "../parts/bits.tsx";
 import { functionList, show, theme, touchColour, touchPage, visiblePart } from "../state.ts";
@@ -31,7 +56,12 @@ interface MapProps {
 
 export function MapPart({ program, file, shown }: MapProps): JSX.Element {
   const { report } = file;
-  if (report.kind !== "regular") return <p class="note">A block device is as large as its disk: a map of it would be blank. The File view shows the place of its pages.</p>;
+  if (report.kind !== "regular")
+    return (
+      <p class="note">
+        A block device is as large as its disk: a map of it would be blank. The File view shows the place of its pages.
+      </p>
+    );
   const engine = chosenEngine(file);
   return <Map key={engine} program={program} file={file} shown={shown} engine={engine} />;
 }
@@ -52,7 +82,10 @@ function shownPages(file: TouchedFile, map: PageMap, shown: Uint8Array | null): 
 function Map({ program, file, shown, engine }: MapProps & { engine: TouchEngine | null }): JSX.Element {
   const shade = theme.value;
   const by = touchColour.value as ShadeBy;
-  const map = useMemo(() => pageMap(file.report.size, file.read, engine === null ? null : seenBy(file, engine)), [file, engine]);
+  const map = useMemo(
+    () => pageMap(file.report.size, file.read, engine === null ? null : seenBy(file, engine)),
+    [file, engine],
+  );
   const coloured = useMemo(() => shades(map, by), [map, by]);
   const inSight = useMemo(() => shownPages(file, map, shown), [file, map, shown]);
   const index = useMemo(() => indexOf(file.functions), [file]);
@@ -68,7 +101,8 @@ function Map({ program, file, shown, engine }: MapProps & { engine: TouchEngine 
     for (const section of bordered(sections, map, part, { width: to.width / perPixel, height: to.height / perPixel })) {
       paintBorder(to, map, Math.floor(section.offset / PAGE), part, Math.max(1, Math.round(perPixel)), line);
     }
-    if (marked >= 0 && marked < map.pages) paintBox(to, map, marked, part, Math.round(2 * perPixel), pixel(shade === "dark" ? 0xff6b5e : 0xd4261a));
+    if (marked >= 0 && marked < map.pages)
+      paintBox(to, map, marked, part, Math.round(2 * perPixel), pixel(shade === "dark" ? 0xff6b5e : 0xd4261a));
   };
   const pick = (found: number) => {
     touchPage.value = String(found);
@@ -79,7 +113,11 @@ function Map({ program, file, shown, engine }: MapProps & { engine: TouchEngine 
     <>
       <figure>
         <figcaption>
-          {map.pages * PAGE < file.report.size ? `the first ${count(map.pages)} pages` : "pages"} of the file, {count(map.columns)} a row ({bytes(rowBytes)}){coloured.to === 0 ? "" : `; coloured by the ${by === "time" ? "time" : "order"} of the first ${engine === "function" ? "call" : "touch"}`}
+          {map.pages * PAGE < file.report.size ? `the first ${count(map.pages)} pages` : "pages"} of the file,{" "}
+          {count(map.columns)} a row ({bytes(rowBytes)})
+          {coloured.to === 0
+            ? ""
+            : `; coloured by the ${by === "time" ? "time" : "order"} of the first ${engine === "function" ? "call" : "touch"}`}
           {sections.length > 1 ? "; lines are borders of ELF sections" : ""}
         </figcaption>
         <Plot
@@ -91,20 +129,47 @@ function Map({ program, file, shown, engine }: MapProps & { engine: TouchEngine 
           viewport={viewport}
           onView={(part) => show("touch", part, whole)}
           margins={sections.length > 0 ? MARGINS : { ...MARGINS, right: 10 }}
-          xTicks={(part, pixels) => scaled(ticks({ from: part.x.from * PAGE, to: part.x.to * PAGE }, pixels, 90, plusLabel), 1 / PAGE)}
-          yTicks={(part, pixels) => scaled(ticks({ from: -part.y.to * rowBytes, to: -part.y.from * rowBytes }, pixels, 44, bytesLabel), -1 / rowBytes)}
+          xTicks={(part, pixels) =>
+            scaled(ticks({ from: part.x.from * PAGE, to: part.x.to * PAGE }, pixels, 90, plusLabel), 1 / PAGE)
+          }
+          yTicks={(part, pixels) =>
+            scaled(
+              ticks({ from: -part.y.to * rowBytes, to: -part.y.from * rowBytes }, pixels, 44, bytesLabel),
+              -1 / rowBytes,
+            )
+          }
           axes="map"
           scene={[map, coloured, inSight, marked]}
           paint={paint}
           write={(context, part, size) => writeSections(context, part, size, sections, map, shade)}
           find={(part, size, x, y) => pageAt(map, part, size, x, y)}
-          describe={(found) => <PageTip program={program} file={file} map={map} index={index} found={found} word={seenWord(engine)} />}
+          describe={(found) => (
+            <PageTip program={program} file={file} map={map} index={index} found={found} word={seenWord(engine)} />
+          )}
           onPick={pick}
         />
       </figure>
       <div class="legends tools">
-        <MapLegend map={map} states={states} from={coloured.from} to={coloured.to} shade={shade} known={file.report.read !== null} word={seenWord(engine)} />
-        {coloured.to > 0 && <Choice label="shade by" value={by} values={[["time", "time"], ["order", "order"]]} onChange={(value) => (touchColour.value = value)} />}
+        <MapLegend
+          map={map}
+          states={states}
+          from={coloured.from}
+          to={coloured.to}
+          shade={shade}
+          known={file.report.read !== null}
+          word={seenWord(engine)}
+        />
+        {coloured.to > 0 && (
+          <Choice
+            label="shade by"
+            value={by}
+            values={[
+              ["time", "time"],
+              ["order", "order"],
+            ]}
+            onChange={(value) => (touchColour.value = value)}
+          />
+        )}
         {marked >= 0 && (
           <button type="button" onClick={() => ((touchPage.value = ""), (functionList.value = "all"))}>
             page at {bytes(marked * PAGE)}: unmark
@@ -117,16 +182,29 @@ function Map({ program, file, shown, engine }: MapProps & { engine: TouchEngine 
 
 const plusLabel = (value: number, step: number) => (value === 0 ? "0" : `+${bytesLabel(value, step)}`);
 
-const scaled = (list: ReturnType<typeof ticks>, by: number) => list.map(({ value, label }) => ({ value: value * by, label }));
+const scaled = (list: ReturnType<typeof ticks>, by: number) =>
+  list.map(({ value, label }) => ({ value: value * by, label }));
 
 /** Sections that take room enough in sight to be told apart. */
-function bordered(sections: readonly TouchSectionReport[], map: PageMap, part: Viewport, size: Size): TouchSectionReport[] {
+function bordered(
+  sections: readonly TouchSectionReport[],
+  map: PageMap,
+  part: Viewport,
+  size: Size,
+): TouchSectionReport[] {
   const cell = (size.width / length(part.x)) * (size.height / length(part.y));
   return sections.filter((section) => (section.size / PAGE) * cell >= LEAST_AREA && section.offset / PAGE < map.pages);
 }
 
 /** Names of sections at the right edge, the largest first, as many as fit. */
-function writeSections(context: CanvasRenderingContext2D, part: Viewport, size: Size, sections: readonly TouchSectionReport[], map: PageMap, shade: Theme): void {
+function writeSections(
+  context: CanvasRenderingContext2D,
+  part: Viewport,
+  size: Size,
+  sections: readonly TouchSectionReport[],
+  map: PageMap,
+  shade: Theme,
+): void {
   context.font = "10px ui-monospace, monospace";
   context.textAlign = "left";
   context.textBaseline = "middle";
@@ -143,9 +221,26 @@ function writeSections(context: CanvasRenderingContext2D, part: Viewport, size: 
   }
 }
 
-function MapLegend({ map, states, from, to, shade, known, word }: { map: PageMap; states: readonly [number, number, number]; from: number; to: number; shade: Theme; known: boolean; word: string }): JSX.Element {
+function MapLegend({
+  map,
+  states,
+  from,
+  to,
+  shade,
+  known,
+  word,
+}: {
+  map: PageMap;
+  states: readonly [number, number, number];
+  from: number;
+  to: number;
+  shade: Theme;
+  known: boolean;
+  word: string;
+}): JSX.Element {
   const stops = [0, 0.25, 0.5, 0.75, 1].map((share) => css(rampColour(share, shade))).join(", ");
-  const [first, last] = touchColour.value === "time" ? [micros(from), micros(to)] : ["first", `last of ${plural(to, "page", "pages")}`];
+  const [first, last] =
+    touchColour.value === "time" ? [micros(from), micros(to)] : ["first", `last of ${plural(to, "page", "pages")}`];
   const figure = (pages: number) => `${bytes(pages * PAGE)} (${percent(pages / map.pages)})`;
   return (
     <ul class="legend" aria-label="What the colours mean">
@@ -153,7 +248,9 @@ function MapLegend({ map, states, from, to, shade, known, word }: { map: PageMap
         <span class="item">
           {to > 0 ? (
             <>
-              touched: {first} <span class="ramp" aria-hidden="true" style={{ background: `linear-gradient(to right, ${stops})` }} /> {last}
+              touched: {first}{" "}
+              <span class="ramp" aria-hidden="true" style={{ background: `linear-gradient(to right, ${stops})` }} />{" "}
+              {last}
             </>
           ) : (
             <>
@@ -180,16 +277,41 @@ function MapLegend({ map, states, from, to, shade, known, word }: { map: PageMap
   );
 }
 
-function PageTip({ program, file, map, index, found, word }: { program: TouchedProgram; file: TouchedFile; map: PageMap; index: FunctionIndex; found: number; word: string }): JSX.Element {
+function PageTip({
+  program,
+  file,
+  map,
+  index,
+  found,
+  word,
+}: {
+  program: TouchedProgram;
+  file: TouchedFile;
+  map: PageMap;
+  index: FunctionIndex;
+  found: number;
+  word: string;
+}): JSX.Element {
   const at = found * PAGE;
   const state = map.state[found];
   const sections = sectionsOn(file.report, found);
   const { functions } = file;
   const on = functionsOn(functions, index, found).sort((a, b) => functions.order[a] - functions.order[b]);
-  const name = (i: number) => (functions.name[i] > 0 ? harmless(program.names[functions.name[i] - 1]) : `(no name) at 0x${functions.offset[i].toString(16)}`);
+  const name = (i: number) =>
+    functions.name[i] > 0
+      ? harmless(program.names[functions.name[i] - 1])
+      : `(no name) at 0x${functions.offset[i].toString(16)}`;
   return (
     <>
-      <strong>{state === TOUCHED ? word : state === READ ? `read, not ${word}` : file.report.read === null ? `not ${word}` : "never read"}</strong>
+      <strong>
+        {state === TOUCHED
+          ? word
+          : state === READ
+            ? `read, not ${word}`
+            : file.report.read === null
+              ? `not ${word}`
+              : "never read"}
+      </strong>
       <dl>
         <dt>page</dt>
         <dd>
