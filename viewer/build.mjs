@@ -1,11 +1,11 @@
 // Bundles the viewer into dist/: viewer.js, viewer.css, and the hashes that the page's policy names.
 // `node build.mjs --check FOLDER` writes elsewhere, so that a test can compare.
 
-import { build } from "esbuild";
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const at = process.argv.indexOf("--check");

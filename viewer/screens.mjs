@@ -1,9 +1,10 @@
-// Pictures of every view, light and dark, for the documents and for looking at: node screens.mjs [--whole] PAGE.html FOLDER [WIDTH HEIGHT [SCALE]]
+// Pictures of every view, light and dark, for the documents and for looking at: node screens.mjs [--whole] PAGE.html
+// FOLDER [WIDTH HEIGHT [SCALE]]
 
-import { chromium } from "playwright-core";
 import { mkdirSync } from "node:fs";
 import { basename, join } from "node:path";
 import { pathToFileURL } from "node:url";
+import { chromium } from "playwright-core";
 
 const words = process.argv.slice(2).filter((word) => word !== "--whole");
 const whole = words.length < process.argv.length - 2;

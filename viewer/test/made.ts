@@ -2,7 +2,7 @@
 
 import { deflateRawSync } from "node:zlib";
 import type { Requests, Touches } from "../src/logic/events.ts";
-import { marksOf, type Marks } from "../src/logic/marks.ts";
+import { type Marks, marksOf } from "../src/logic/marks.ts";
 import type { Coding, PackedColumn, PackedTable } from "../src/types/events.ts";
 
 export function varint(value: number): number[] {

@@ -1,9 +1,9 @@
 // Line and point charts with uPlot: in the page's colours, as wide as there is room, made again when either changes.
 
-import uPlot from "uplot";
-import { useEffect, useRef } from "preact/hooks";
 import type { JSX } from "preact";
-import { length, pan, zoom, type Range } from "../logic/view.ts";
+import { useEffect, useRef } from "preact/hooks";
+import uPlot from "uplot";
+import { length, pan, type Range, zoom } from "../logic/view.ts";
 import { css, ground, type Theme } from "./palette.ts";
 
 export interface ChartProps {
@@ -78,7 +78,10 @@ function followClicks(chart: uPlot, { onPick }: ChartProps): () => void {
   };
 }
 
-/** The gestures of plots: Ctrl and the wheel come closer, dragging moves; Shift and a drag are uPlot's own, as is a double click. */
+/**
+ * The gestures of plots: Ctrl and the wheel come closer, dragging moves; Shift and a drag are uPlot's own, as is a
+ * double click.
+ */
 function followZoom(chart: uPlot, { data, onRange }: ChartProps): () => void {
   const [first, last] = [data[0][0], data[0][data[0].length - 1]];
   const whole: Range = { from: first ?? 0, to: last ?? 0 };
@@ -121,7 +124,9 @@ function dragged(chart: uPlot, { onRange }: ChartProps): void {
 }
 
 const FONT = "11px system-ui, sans-serif";
-/** Room for an axis at the left: for its longest label, and the same for charts below each other as long as these fit. */
+/**
+ * Room for an axis at the left: for its longest label, and the same for charts below each other as long as these fit.
+ */
 function widthOf(chart: uPlot, labels: readonly string[] | null): number {
   chart.ctx.font = FONT;
   const widest = Math.max(0, ...(labels ?? []).map((label) => chart.ctx.measureText(label).width));

@@ -1,6 +1,6 @@
 // The boxes of a flame graph into pixels, and their names on top. Knows nothing of heaps.
 
-import { firstBehind, type Flame } from "../logic/flame.ts";
+import { type Flame, firstBehind } from "../logic/flame.ts";
 import { length, type Viewport } from "../logic/view.ts";
 import { fill, type Pixels } from "./raster.ts";
 
@@ -14,7 +14,10 @@ export const ROW = 18;
 export const placeOf = (row: number, side: Side): number => (side === "icicle" ? -row - 1 : row);
 export const rowAt = (y: number, side: Side): number => (side === "icicle" ? Math.floor(-y) : Math.floor(y));
 
-/** Draws all boxes in sight. Those of less than a pixel share one; of these the first that `small` has a colour of its own for is seen. Colours are by box. */
+/**
+ * Draws all boxes in sight. Those of less than a pixel share one; of these the first that `small` has a colour of its
+ * own for is seen. Colours are by box.
+ */
 export function paintFlame(
   to: Pixels,
   flame: Flame,

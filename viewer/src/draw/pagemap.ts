@@ -1,6 +1,6 @@
 // The map of a file's pages into pixels: rows of cells, coloured by the moment of the first touch. Knows no view.
 
-import { NO_SHADE, NOTHING, TOUCHED, type PageMap } from "../logic/touched.ts";
+import { NO_SHADE, NOTHING, type PageMap, TOUCHED } from "../logic/touched.ts";
 import { length, type Viewport } from "../logic/view.ts";
 import { ground, mixed, pixel, type Theme } from "./palette.ts";
 import { fill, type Pixels } from "./raster.ts";
@@ -48,8 +48,8 @@ export function mapColours(theme: Theme): MapColours {
 const GAP_FROM = 8;
 
 /**
- * Paints the cells in sight. Row r lies at y -r-1 .. -r, column c at x c .. c+1. `shown`: one byte per page, 0 is faded;
- * `null`: all are shown. Touched pages lie over others where a pixel holds several.
+ * Paints the cells in sight. Row r lies at y -r-1 .. -r, column c at x c .. c+1. `shown`: one byte per page, 0 is
+ * faded; `null`: all are shown. Touched pages lie over others where a pixel holds several.
  */
 export function paintPages(
   to: Pixels,

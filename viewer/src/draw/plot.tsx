@@ -1,16 +1,13 @@
-// A picture with axes that can be zoomed, panned and pointed at: the one canvas of all views.
-//
-// A view says what to paint and what lies under the pointer; this file knows sizes, axes, pointers and keys, and nothing
 // of what is drawn.
 
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Tick } from "../logic/ticks.ts";
-import { length, step, type Range, type Step, type Viewport } from "../logic/view.ts";
-import { timed } from "../state.ts";
-import { registerPlot } from "../keys.ts";
+import { length, type Range, type Step, step, type Viewport } from "../logic/view.ts";
+import { timed } from "./drawings.ts";
 import { css, ground, pixel, type Theme } from "./palette.ts";
-import { Raster, type Pixels } from "./raster.ts";
+import { registerPlot } from "./plots.ts";
+import { type Pixels, Raster } from "./raster.ts";
 
 /** Where the picture lies inside the canvas, in CSS pixels. */
 export interface Margins {
@@ -37,7 +34,10 @@ export interface PlotProps {
   readonly yTitle?: string;
   /** Whether the pointer moves both axes or only the horizontal one; `map`: both, and they are zoomed together. */
   readonly axes: "x" | "xy" | "map";
-  /** All that the picture depends on beside the theme, the viewport and the margins: it is painted again when one is another. */
+  /**
+   * All that the picture depends on beside the theme, the viewport and the margins: it is painted again when one is
+   * another.
+   */
   readonly scene: readonly unknown[];
   readonly paint: (to: Pixels, viewport: Viewport, perPixel: number) => void;
   /** Text on top; coordinates are CSS pixels inside the picture. */

@@ -4,7 +4,7 @@
 // second where writing the pixels ourselves takes a few milliseconds. Knows nothing of requests, files or views.
 
 import { lowerBound } from "../logic/columns.ts";
-import { shownIn, visible, type Marks, type Shown } from "../logic/marks.ts";
+import { type Marks, type Shown, shownIn, visible } from "../logic/marks.ts";
 import { length, type Viewport } from "../logic/view.ts";
 
 /** Where pixels go; `ImageData` in a browser, plain arrays in tests. */
@@ -74,7 +74,9 @@ export function line(to: Pixels, ax: number, ay: number, bx: number, by: number,
   }
 }
 
-/** From this many marks in sight on they are drawn into cells of the smallest mark's size; the eye sees no difference. */
+/**
+ * From this many marks in sight on they are drawn into cells of the smallest mark's size; the eye sees no difference.
+ */
 export const MANY = 6000;
 
 /** Colours of the way from each mark to the next: lines while there are few, else the span that it goes over. */
@@ -84,8 +86,8 @@ export interface Ways {
 }
 
 /**
- * Draws marks of at least `least` pixels each way; y grows upwards, as in a plot. Later ones lie on top of earlier ones,
- * and all of them on top of the ways, if those are wanted.
+ * Draws marks of at least `least` pixels each way; y grows upwards, as in a plot. Later ones lie on top of earlier
+ * ones, and all of them on top of the ways, if those are wanted.
  */
 export function drawMarks(
   to: Pixels,
@@ -151,8 +153,8 @@ function drawEach(
 let cells = new Uint32Array(0);
 
 /**
- * The same for very many: one write per mark into few cells, which stay in the processor's cache, then the cells into the
- * picture. Cells hang on the data, not on the picture's edge, so that nothing flickers while it is moved.
+ * The same for very many: one write per mark into few cells, which stay in the processor's cache, then the cells into
+ * the picture. Cells hang on the data, not on the picture's edge, so that nothing flickers while it is moved.
  */
 function drawCells(
   to: Pixels,

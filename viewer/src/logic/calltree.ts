@@ -1,4 +1,5 @@
-// Stacks as trees: from the outermost function in, from the allocating function out, by object; filtered, and compared. Pure.
+// Stacks as trees: from the outermost function in, from the allocating function out, by object; filtered, and compared.
+// Pure.
 
 import { passes, type Term } from "./filter.ts";
 import type { Amounts, Frames, Stacks } from "./heap.ts";
@@ -59,8 +60,8 @@ export function joined(parts: readonly Loaded[], frames: Frames): Loaded {
 }
 
 /**
- * The stacks of two recordings as one tree, processes put together: functions that are compared as the same are one node. Amounts: bytes and blocks of
- * the second, then of the first.
+ * The stacks of two recordings as one tree, processes put together: functions that are compared as the same are one
+ * node. Amounts: bytes and blocks of the second, then of the first.
  */
 export function compared(before: readonly Loaded[], after: readonly Loaded[], frames: Frames): Loaded {
   const [parent, frame] = [[0], [0]];
@@ -196,14 +197,18 @@ export function downTree({ stacks, own }: Loaded, weigh: Weigh = byBytes): Tree 
 /** Callers of less than this share of everything are not told apart. */
 export const LEAST_SHARE = 1 / 20000;
 
-/** From the allocating function out to its callers; `module`: below the object of the allocating function. Wrappers of `malloc` are left out. */
+/**
+ * From the allocating function out to its callers; `module`: below the object of the allocating function. Wrappers of
+ * `malloc` are left out.
+ */
 export function upTree({ stacks, own }: Loaded, labels: Labels, shape: "up" | "module", weigh: Weigh = byBytes): Tree {
   const { frames } = labels;
   const kind = (node: number) => (stacks.frame[node] < frames.count ? frames.wrapper[stacks.frame[node]] : 0);
   const [leaves, starts]: [number[], number[]] = [[], []];
   for (let node = 1; node < stacks.count; node++) {
     if (own.every((values) => values[node] === 0)) continue;
-    // As `Names::wanting`: without what only hands on, and what has no name between; all of it, if there is nothing else.
+    // As `Names::wanting`: without what only hands on, and what has no name between; all of it, if there is nothing
+    // else.
     let from = node;
     for (let at = node; at !== 0 && kind(at) !== 0; at = stacks.parent[at])
       if (kind(at) === 1) from = stacks.parent[at];

@@ -2,8 +2,8 @@
 //
 // Places are stored as what a prediction missed by; this file predicts as app/view/src/events.rs does:
 //   a request's place on disk   the end of the last request for the same file, else of the last request at all
-//   a request's file offset     what lies there according to the file's extents, else the end of the file's last request
-//   a fill's or ask's offset    the end of the last one of the same file
+//   a request's file offset     what lies there according to the file's extents, else the end of the file's last
+// request   a fill's or ask's offset    the end of the last one of the same file
 
 import type { PackedTrace } from "../types/events.ts";
 import { gather, sortedBy, unpackIndexes, unpackTable } from "./columns.ts";

@@ -1,7 +1,7 @@
 // The filter box that all views share. Pure.
 //
-// Words are joined by "and"; a word with a leading "-" excludes; `file:`, `process:`, `cause:`, `owner:` and `function:`
-// look at one field, a bare word at all of them. Upper and lower case are the same.
+// Words are joined by "and"; a word with a leading "-" excludes; `file:`, `process:`, `cause:`, `owner:` and
+// `function:` look at one field, a bare word at all of them. Upper and lower case are the same.
 
 import { CAUSES, type Requests, type Touches } from "./events.ts";
 

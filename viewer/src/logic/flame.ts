@@ -1,7 +1,7 @@
 // Where the boxes of a flame graph lie: x is a share of everything, a row is a step from the root. Pure.
 
-import { lowerBound } from "./columns.ts";
 import type { Tree } from "./calltree.ts";
+import { lowerBound } from "./columns.ts";
 
 export interface Flame {
   readonly count: number;

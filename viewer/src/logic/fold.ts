@@ -1,8 +1,8 @@
 // A disk's axis with its long gaps shortened. Pure.
 //
-// A start reads a few hundred megabytes that lie scattered over a disk of hundreds of gigabytes: drawn to scale, all of it
-// is one line. Folded, every gap longer than G is drawn as G * (1 + log2(gap / G) / 2): what lies behind another stays
-// behind it, a longer gap stays the longer one. G is so short that most of the axis is left to what was read.
+// A start reads a few hundred megabytes that lie scattered over a disk of hundreds of gigabytes: drawn to scale, all of
+// it is one line. Folded, every gap longer than G is drawn as G * (1 + log2(gap / G) / 2): what lies behind another
+// stays behind it, a longer gap stays the longer one. G is so short that most of the axis is left to what was read.
 //
 //   to scale   |aa·b·····························································cc|
 //   folded     |aa·b······cc|

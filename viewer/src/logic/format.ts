@@ -122,7 +122,8 @@ export function date(unixNs: number): string {
     when.getUTCMonth()
   ];
   const two = (value: number) => value.toString().padStart(2, "0");
-  return `${when.getUTCDate()} ${month} ${when.getUTCFullYear()}, ${two(when.getUTCHours())}:${two(when.getUTCMinutes())} UTC`;
+  const time = `${two(when.getUTCHours())}:${two(when.getUTCMinutes())} UTC`;
+  return `${when.getUTCDate()} ${month} ${when.getUTCFullYear()}, ${time}`;
 }
 
 /**
@@ -161,3 +162,6 @@ export function tsvCell(value: string | number | null): string {
 export function tsv(head: readonly string[], rows: readonly (readonly (string | number | null)[])[]): string {
   return [head, ...rows].map((row) => row.map(tsvCell).join("\t")).join("\n") + "\n";
 }
+
+export const signed = (value: number, text: (value: number) => string): string =>
+  `${value < 0 ? "−" : value > 0 ? "+" : ""}${text(Math.abs(value))}`;

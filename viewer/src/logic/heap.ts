@@ -1,5 +1,7 @@
-// A heap recording as the page holds it, back into arrays. Pure. The writer is app/view/src/heap.rs; docs/view-format.md draws the columns.
+// A heap recording as the page holds it, back into arrays. Pure. The writer is app/view/src/heap.rs;
+// docs/view-format.md draws the columns.
 
+import type { GrowthReport, SlopReport } from "../types/document.ts";
 import type {
   HeapProcessHead,
   PackedHeapPage,
@@ -7,13 +9,15 @@ import type {
   PackedRecording,
   RecordingHead,
 } from "../types/heap.ts";
-import type { GrowthReport, SlopReport } from "../types/document.ts";
 import { unpackTable } from "./columns.ts";
 import { unpackTexts } from "./touched.ts";
 
 export const HEAP_SCHEMA = "thaw.heap-view/1";
 
-/** Which blocks: all that were made, those live at the peak of their process, at the end, at a moment, those freed at once. */
+/**
+ * Which blocks: all that were made, those live at the peak of their process, at the end, at a moment, those freed at
+ * once.
+ */
 export const MODES = ["made", "peak", "end", "temporary", "at"] as const;
 export type Mode = (typeof MODES)[number];
 
@@ -181,7 +185,10 @@ export interface Line {
 /** Points of a line of several processes. */
 const POINTS = 1000;
 
-/** What was live over time; of several processes together. Before its beginning and after its last event a process has nothing. */
+/**
+ * What was live over time; of several processes together. Before its beginning and after its last event a process has
+ * nothing.
+ */
 export function lineOf(processes: readonly HeapProcess[]): Line {
   if (processes.length === 1) {
     const { head, timeline } = processes[0];

@@ -2,7 +2,7 @@
 
 import { gather, lowerBound } from "./columns.ts";
 import { byTime, counts, groupBy, type Requests } from "./events.ts";
-import { marksOf, spans, type Marks } from "./marks.ts";
+import { type Marks, marksOf, spans } from "./marks.ts";
 
 /** A process's requests from the moment their pages began to wait until they were done. */
 export interface Lane {

@@ -1,9 +1,9 @@
-// Memory reports and watches as the page holds them: unpacked, tiny nodes put together, filtered; resident memory as lines. Pure.
-// The writer is app/view/src/memory.rs. What is tiny or doubtful, and the order, are as in measure/memory/src/tree.rs: what a
-// filter leaves is judged anew, there as here.
+// Memory reports and watches as the page holds them: unpacked, tiny nodes put together, filtered; resident memory as
+// lines. Pure. The writer is app/view/src/memory.rs. What is tiny or doubtful, and the order, are as in
+// measure/memory/src/tree.rs: what a filter leaves is judged anew, there as here.
 
-import type { PackedMemoryPage, PackedTrees, PackedWatch } from "../types/memory.ts";
 import type { MemoryNode, MemoryProcess, WatchPair } from "../types/document.ts";
+import type { PackedMemoryPage, PackedTrees, PackedWatch } from "../types/memory.ts";
 import { unpackTable } from "./columns.ts";
 import { passes, type Term } from "./filter.ts";
 import { unpackTexts } from "./touched.ts";

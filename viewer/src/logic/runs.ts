@@ -45,7 +45,10 @@ export function byRun(
   return { runs, values };
 }
 
-/** The share of runs at or below each value, one row per cell over the values of all: steps, each from 0 at a first point of its own. */
+/**
+ * The share of runs at or below each value, one row per cell over the values of all: steps, each from 0 at a first
+ * point of its own.
+ */
 export function cumulative(
   cells: readonly Cell[],
   name: MetricName,

@@ -22,7 +22,9 @@ export function ticks(
     .map((value) => ({ value, label: label(value, step) }));
 }
 
-/** Digits behind the point that a step needs: 2 for 0.25, where its size alone would give 1 and labels that are wrong. */
+/**
+ * Digits behind the point that a step needs: 2 for 0.25, where its size alone would give 1 and labels that are wrong.
+ */
 function digitsOf(step: number): number {
   const least = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
   for (let digits = least; digits <= least + 2; digits++) {

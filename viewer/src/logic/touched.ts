@@ -1,13 +1,13 @@
 // What watched starts touched, as typed arrays: places of each file, and functions that were called. Pure.
 //
-// Places are stored as what a prediction missed by, as app/view/src/touched.rs does: a place goes on where the one before
-// of the same file ended. The rows of a file stand together.
+// Places are stored as what a prediction missed by, as app/view/src/touched.rs does: a place goes on where the one
+// before of the same file ended. The rows of a file stand together.
 
-import type { PackedTable } from "../types/events.ts";
 import type { TouchEngine, TouchFileReport, TouchReport } from "../types/document.ts";
+import type { PackedTable } from "../types/events.ts";
 import type { PackedTexts, PackedTouched, PackedTouchedProgram } from "../types/touched.ts";
-import { fromBase64, inflate, lowerBound, sortedBy, unpackIndexes, unpackTable } from "./columns.ts";
 import { PAGE } from "./asked.ts";
+import { fromBase64, inflate, lowerBound, sortedBy, unpackIndexes, unpackTable } from "./columns.ts";
 
 export const TOUCHED_SCHEMA = "thaw.touched/1";
 
@@ -334,7 +334,10 @@ export function seenBy(file: TouchedFile, engine: TouchEngine): FirstTouches | n
   return engine === "function" ? file.functions : (file.touched.get(engine) ?? null);
 }
 
-/** Functions in the order of a column (`-` before it: the largest first); those of the same figure in the order of their calls. */
+/**
+ * Functions in the order of a column (`-` before it: the largest first); those of the same figure in the order of their
+ * calls.
+ */
 export function listOrder(
   functions: Functions,
   names: readonly string[],

@@ -1,6 +1,6 @@
 // Files as a tree of folders, and processes as a tree of parents. Pure.
 
-import { hierarchy, type HierarchyNode } from "d3-hierarchy";
+import { type HierarchyNode, hierarchy } from "d3-hierarchy";
 
 /** Of a file's figures those that say what of it was any use. */
 export interface Used {

@@ -1,9 +1,9 @@
 // Unpacking a trace, in the order in which a reader wants it: first what the disk's picture needs, then the rest.
 // Pure; a worker runs it (worker.ts), or the page itself where it may have none.
 
-import { busiestDevice, diskPicture, type DiskPicture } from "./disk.ts";
-import { EVENTS_SCHEMA, unpackRest, unpackTrace, type TraceEvents, type TraceTouches } from "./events.ts";
 import type { PackedEvents } from "../types/events.ts";
+import { busiestDevice, type DiskPicture, diskPicture } from "./disk.ts";
+import { EVENTS_SCHEMA, type TraceEvents, type TraceTouches, unpackRest, unpackTrace } from "./events.ts";
 
 /** A trace, and which picture of a disk is wanted first. */
 export interface Wanted {

@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { count } from "../logic/format.ts";
-import { CopyButton, Head, Row, asTsv, nextSort, type Column } from "./table.tsx";
+import { asTsv, type Column, CopyButton, Head, nextSort, Row } from "./table.tsx";
 
 export interface RowsProps {
   readonly name: string;

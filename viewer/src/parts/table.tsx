@@ -198,7 +198,8 @@ function Picked({ chosen, children }: { chosen: boolean; children: ComponentChil
 }
 
 function classes<Row>(column: Column<Row>): string {
-  return `${column.number === true ? "number" : ""} ${column.wide === true ? "wide" : ""} ${column.bar !== undefined ? "barred" : ""}`.trim();
+  const [number, wide] = [column.number === true ? "number" : "", column.wide === true ? "wide" : ""];
+  return `${number} ${wide} ${column.bar !== undefined ? "barred" : ""}`.trim();
 }
 
 export function asTsv<Row>(columns: readonly Column<Row>[], rows: readonly Row[]): string {

@@ -1,8 +1,9 @@
-// A tree as a table: rows open and close, any number of them, by mouse and by keys. Only the rows in sight are in the page.
+// A tree as a table: rows open and close, any number of them, by mouse and by keys. Only the rows in sight are in the
+// page.
 
 import type { ComponentChildren, JSX } from "preact";
 import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { Head, nextSort, type Column } from "./table.tsx";
+import { type Column, Head, nextSort } from "./table.tsx";
 
 /** What a row needs to be a row of a tree. */
 export interface Branch {

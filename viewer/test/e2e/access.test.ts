@@ -3,8 +3,8 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
-import { expect, inject } from "vitest";
 import type { Page } from "playwright-core";
+import { expect, inject } from "vitest";
 import { HEAP_VIEWS, VIEWS } from "../../src/logic/address.ts";
 import { address, go, heapTest, inBrowser, openTables, settled, useBrowser } from "./browser.ts";
 

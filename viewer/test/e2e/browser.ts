@@ -1,9 +1,9 @@
 // A browser, and a page opened from disk in it.
 
-import { chromium, type Browser, type BrowserContextOptions, type Page } from "playwright-core";
 import { appendFileSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
+import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, expect, inject, test } from "vitest";
 import { usefulOf, wasteOf } from "../../src/logic/tree.ts";
 import type { Comparison, FileReport, ReportDocument, TouchReport } from "../../src/types/document.ts";

@@ -1,10 +1,10 @@
 // The page's figures are the document's.
 
 import { expect } from "vitest";
-import { unpackRest, unpackTrace } from "../../src/logic/events.ts";
-import { askedByFile, sums } from "../../src/logic/sums.ts";
-import { travelAsRead } from "../../src/logic/seeks.ts";
 import { kindMask } from "../../src/logic/disk.ts";
+import { unpackRest, unpackTrace } from "../../src/logic/events.ts";
+import { travelAsRead } from "../../src/logic/seeks.ts";
+import { askedByFile, sums } from "../../src/logic/sums.ts";
 import { fairShares } from "../../src/logic/waiting.ts";
 import { allDisks, column, documentOf, embedded, fileRow, inBrowser, rows, useBrowser } from "./browser.ts";
 

@@ -1,9 +1,10 @@
-// Pages of heap recordings and of memory reports: their figures are those of the documents, and they can be used by keys alone.
+// Pages of heap recordings and of memory reports: their figures are those of the documents, and they can be used by
+// keys alone.
 
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
-import { expect, inject } from "vitest";
 import type { Page } from "playwright-core";
+import { expect, inject } from "vitest";
 import { address, column, figure, head, heapTest, inBrowser, picture, rows, settled, useBrowser } from "./browser.ts";
 
 const { open } = useBrowser();

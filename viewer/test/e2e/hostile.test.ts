@@ -3,8 +3,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import { afterAll, expect, inject } from "vitest";
 import type { Page } from "playwright-core";
+import { afterAll, expect, inject } from "vitest";
 import { HEAP_VIEWS, VIEWS } from "../../src/logic/address.ts";
 import { address, go, heapTest, inBrowser, openTables, settled, useBrowser } from "./browser.ts";
 import { NAMES, withStrangeNames } from "./names.ts";

@@ -1,6 +1,6 @@
 // Pages of real recordings, opened from disk: what they show is what `thaw report --json` says of the same recording.
 
-import { appendFileSync, existsSync, readFileSync, readdirSync } from "node:fs";
+import { appendFileSync, existsSync, readdirSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { describe, expect, inject } from "vitest";
 import { unpackRest } from "../../src/logic/events.ts";

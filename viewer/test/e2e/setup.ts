@@ -1,6 +1,7 @@
 // Makes the pages that the end-to-end tests open, into a folder that goes again:
 // - pages of heap recordings and memory reports (VIEWER_HEAP_PAGES names a folder that has them already);
-// - pages of made-up recordings, with the `made` example of app/view (VIEWER_PAGES names a folder that has them already);
+// - pages of made-up recordings, with the `made` example of app/view (VIEWER_PAGES names a folder that has them
+// already);
 // - pages of real cold starts, recorded here: NAME.html (`thaw report -o`) beside NAME.json (`thaw report --json`).
 //   THAW_REPORTS names a folder that has them already; else those of `make demo` are taken, if there are any.
 // Without a browser, or without what a recording takes, tests are skipped with the reason.

@@ -1,7 +1,7 @@
 // The view of the needed bytes: its figures are those of the touch report, and it stays small however much was touched.
 
-import { expect } from "vitest";
 import type { Page } from "playwright-core";
+import { expect } from "vitest";
 import { address, column, figure, inBrowser, picture, rows, touchReportOf, useBrowser } from "./browser.ts";
 
 const { open } = useBrowser();

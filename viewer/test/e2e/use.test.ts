@@ -371,7 +371,8 @@ inBrowser("events are unpacked by a worker; without one the page does it itself"
   expect(workers).toBe(1);
   for (const forbid of [
     "delete window.Worker",
-    "window.Worker = class { constructor() { setTimeout(() => this.onerror?.(new Event('error'))); } postMessage() {} }",
+    "window.Worker = class { postMessage() {} " +
+      "constructor() { setTimeout(() => this.onerror?.(new Event('error'))); } }",
   ]) {
     const context = await page
       .context()

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { byTime, groupBy, sectionsOf, unpackRest, unpackTrace } from "../../src/logic/events.ts";
-import { buffersOf, unpacking, type Unpacked } from "../../src/logic/unpacking.ts";
+import { buffersOf, type Unpacked, unpacking } from "../../src/logic/unpacking.ts";
 import type { PackedTrace } from "../../src/types/events.ts";
 import { column, table } from "../made.ts";
 

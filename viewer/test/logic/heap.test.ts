@@ -6,27 +6,27 @@ import {
   downTree,
   filtered,
   joined,
+  type Labels,
+  type Loaded,
   largestSites,
   linesOf,
   loaded,
   matchesOf,
   nameOf,
+  type Tree,
   treeOf,
   upTree,
-  type Labels,
-  type Loaded,
-  type Tree,
 } from "../../src/logic/calltree.ts";
 import { parseFilter } from "../../src/logic/filter.ts";
 import { boxAt, flameOf, matchedShare, pathTo, rowsWithin } from "../../src/logic/flame.ts";
 import {
-  lineOf,
-  liveAt,
-  stepAt,
-  unpackHeap,
   type Frames,
   type HeapProcess,
+  lineOf,
+  liveAt,
   type Stacks,
+  stepAt,
+  unpackHeap,
 } from "../../src/logic/heap.ts";
 import type { PackedHeapPage } from "../../src/types/heap.ts";
 import { column, table, texts } from "../made.ts";
@@ -85,7 +85,9 @@ function drawn(tree: Tree, labels: Labels = LABELS): string[] {
   const visit = (node: number, depth: number) => {
     for (const kid of tree.kids.subarray(tree.first[node], tree.first[node + 1])) {
       out.push(
-        `${"  ".repeat(depth)}${nameOf(labels, tree.label[kid])} ${tree.total[0][kid]}${tree.own[0][kid] > 0 ? ` own ${tree.own[0][kid]}` : ""}${tree.cut[kid] === 1 ? " cut" : ""}`,
+        `${"  ".repeat(depth)}${nameOf(labels, tree.label[kid])} ${tree.total[0][kid]}` +
+          (tree.own[0][kid] > 0 ? ` own ${tree.own[0][kid]}` : "") +
+          (tree.cut[kid] === 1 ? " cut" : ""),
       );
       visit(kid, depth + 1);
     }

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { parseFilter } from "../../src/logic/filter.ts";
 import {
   hasDoubtful,
+  type MemoryLine,
   memoryLines,
   mostOf,
   sifted,
@@ -9,7 +10,6 @@ import {
   wantedByPattern,
   wantedByWords,
   watchLines,
-  type MemoryLine,
 } from "../../src/logic/memory.ts";
 import type { MemoryNode } from "../../src/types/document.ts";
 import type { PackedMemoryPage } from "../../src/types/memory.ts";
@@ -44,7 +44,8 @@ const TREE = inner(
 const drawn = (lines: readonly MemoryLine[]) =>
   lines.map(
     (line) =>
-      `${"  ".repeat(line.depth)}${line.node.name}=${line.node.amount}${line.doubtful ? "?" : ""}${line.leaf || line.open ? "" : "*"}`,
+      `${"  ".repeat(line.depth)}${line.node.name}=${line.node.amount}` +
+      `${line.doubtful ? "?" : ""}${line.leaf || line.open ? "" : "*"}`,
   );
 const rows = (root: MemoryNode, options: Partial<Parameters<typeof memoryLines>[1]> = {}) =>
   drawn(memoryLines(root, { difference: false, verbose: false, flipped: new Set(), ...options }));

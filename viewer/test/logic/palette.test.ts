@@ -1,7 +1,8 @@
-// Colours that stand for something must be apart for every reader. Simulated after Machado, Oliveira and Fernandes (2009), severity 1.
+// Colours that stand for something must be apart for every reader. Simulated after Machado, Oliveira and Fernandes
+// (2009), severity 1.
 
 import { describe, expect, test } from "vitest";
-import { RANK_COUNT, causeColour, otherColour, rankColour, stateColour, type Theme } from "../../src/draw/palette.ts";
+import { causeColour, otherColour, RANK_COUNT, rankColour, stateColour, type Theme } from "../../src/draw/palette.ts";
 
 type Triple = readonly [number, number, number];
 const VISIONS: Readonly<Record<string, readonly Triple[]>> = {

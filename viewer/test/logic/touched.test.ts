@@ -2,24 +2,24 @@ import { deflateRawSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { mapColours, pageAt, paintBorder, paintPages, rampColour } from "../../src/draw/pagemap.ts";
 import {
-  NO_SHADE,
-  NOTHING,
-  READ,
-  TOUCHED,
+  type FirstTouches,
+  type Functions,
   functionsOn,
   indexOf,
   largeLength,
   listOrder,
+  NO_SHADE,
+  NOTHING,
+  type PageMap,
   pageMap,
+  READ,
   sectionLines,
   sectionsOn,
   shades,
   stateCounts,
+  TOUCHED,
   touchedFile,
   unpackTouched,
-  type FirstTouches,
-  type Functions,
-  type PageMap,
 } from "../../src/logic/touched.ts";
 import type { TouchFileReport } from "../../src/types/document.ts";
 import type { PackedTouched } from "../../src/types/touched.ts";

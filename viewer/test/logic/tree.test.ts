@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { inFlightAt, lanes } from "../../src/logic/lanes.ts";
 import { beeswarm, byRun, cumulative, quantile } from "../../src/logic/runs.ts";
-import { folderTree, processTree, wasteOf, type FileFigures, type FolderNode } from "../../src/logic/tree.ts";
+import { type FileFigures, type FolderNode, folderTree, processTree, wasteOf } from "../../src/logic/tree.ts";
 import type { Cell } from "../../src/types/document.ts";
 import { requests } from "../made.ts";
 
@@ -26,7 +26,8 @@ function outline(tree: FolderNode): string[] {
   tree.eachBefore((node) => {
     if (node.depth > 0)
       out.push(
-        `${"  ".repeat(node.depth - 1)}${node.data.name}${node.data.file === null ? "/" : ""} ${(node as FolderNode).sums?.filled}`,
+        `${"  ".repeat(node.depth - 1)}${node.data.name}${node.data.file === null ? "/" : ""} ` +
+          `${(node as FolderNode).sums?.filled}`,
       );
   });
   return out;
