@@ -105,7 +105,7 @@ function Tabs({ page }: { page: Page }): JSX.Element {
     document.getElementById(`tab-${next}`)?.focus();
   };
   return (
-    <nav role="tablist" aria-label="Views" onKeyDown={move}>
+    <div class="views" role="tablist" aria-label="Views" onKeyDown={move}>
       {[...page.views].map(([name, { title }], index) => (
         <button
           key={name}
@@ -121,7 +121,7 @@ function Tabs({ page }: { page: Page }): JSX.Element {
           {title}
         </button>
       ))}
-    </nav>
+    </div>
   );
 }
 

@@ -53,7 +53,9 @@ export function joined(parts: readonly Loaded[], frames: Frames): Loaded {
       parent[base + node] = node === 0 ? 0 : base + stacks.parent[node];
       frame[base + node] = node === 0 ? processLabel(frames, process) : stacks.frame[node];
     }
-    mine.forEach((values, k) => own[k].set(values, base));
+    mine.forEach((values, k) => {
+      own[k].set(values, base);
+    });
     base += stacks.count;
   });
   return { stacks: { count, parent, frame }, own };
@@ -120,7 +122,10 @@ export function filtered(all: Loaded, labels: Labels, terms: readonly Term[]): L
   for (let node = 1; node < stacks.count; node++) {
     const frame = stacks.frame[node];
     let mine = known.get(frame);
-    if (mine === undefined) known.set(frame, (mine = frameBits(labels, terms, frame)));
+    if (mine === undefined) {
+      mine = frameBits(labels, terms, frame);
+      known.set(frame, mine);
+    }
     bits[node] = bits[stacks.parent[node]] | mine;
   }
   const wanted = terms.reduce((sum, _, i) => sum | (1 << i), 0);
@@ -235,12 +240,17 @@ export function upTree({ stacks, own }: Loaded, labels: Labels, shape: "up" | "m
     group.leaves.forEach((leaf, i) => {
       const at = group.at[i];
       if (at === 0) {
-        own.forEach((values, k) => (ends[k][node] += values[leaf]));
+        own.forEach((values, k) => {
+          ends[k][node] += values[leaf];
+        });
         return;
       }
       const id = labelOf(at);
       let into = groups.get(id);
-      if (into === undefined) groups.set(id, (into = { label: id, leaves: [], at: [] }));
+      if (into === undefined) {
+        into = { label: id, leaves: [], at: [] };
+        groups.set(id, into);
+      }
       into.leaves.push(leaf);
       into.at.push(forward(at));
     });

@@ -66,7 +66,8 @@ export function foldOf(disk: Float64Array, len: Float64Array, toScale: boolean):
       // A knot at each end of the gap.
       at += behind - knots[knots.length - 1];
       knots.push(behind, disk[k]);
-      places.push(at, (at += shortened(gap, longest)));
+      places.push(at, at + shortened(gap, longest));
+      at += shortened(gap, longest);
     }
     behind = Math.max(behind, disk[k] + len[k]);
   }

@@ -131,6 +131,7 @@ export function date(unixNs: number): string {
  * visible (`⟨\n⟩`, `⟨U+202E⟩`).
  */
 export function harmless(name: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for.
   return name.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g, (letter) => {
     const code = letter.charCodeAt(0);
     const short = { 9: "\\t", 10: "\\n", 13: "\\r" }[code];
@@ -160,7 +161,7 @@ export function tsvCell(value: string | number | null): string {
 
 /** Rows as tab-separated text with a head. */
 export function tsv(head: readonly string[], rows: readonly (readonly (string | number | null)[])[]): string {
-  return [head, ...rows].map((row) => row.map(tsvCell).join("\t")).join("\n") + "\n";
+  return [head, ...rows].map((row) => `${row.map(tsvCell).join("\t")}\n`).join("");
 }
 
 export const signed = (value: number, text: (value: number) => string): string =>

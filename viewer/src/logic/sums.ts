@@ -87,7 +87,10 @@ export function filesOfProcess(
   const byFile = new Map<number, ProcessFile>();
   const line = (file: number) => {
     let sum = byFile.get(file);
-    if (sum === undefined) byFile.set(file, (sum = { file, requests: 0, bytes: 0, waiting: 0, filled: 0 }));
+    if (sum === undefined) {
+      sum = { file, requests: 0, bytes: 0, waiting: 0, filled: 0 };
+      byFile.set(file, sum);
+    }
     return sum;
   };
   for (let i = 0; i < requests.count; i++) {

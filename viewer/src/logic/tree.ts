@@ -90,7 +90,9 @@ export function folderTree(files: readonly FileFigures[], by: SumKey): FolderNod
   for (const key of SUM_KEYS) {
     tree.sum((folder) => folder.file?.[key] ?? 0);
     tree.each((node) => {
-      ((node as FolderNode).sums ??= {} as Record<SumKey, number>)[key] = node.value ?? 0;
+      const folder = node as FolderNode;
+      folder.sums ??= {} as Record<SumKey, number>;
+      folder.sums[key] = node.value ?? 0;
     });
   }
   return tree.sort(
@@ -134,7 +136,9 @@ export function processTree(
     return known[known.length - 1] ?? -1;
   });
   const children = new Map<number, number[]>();
-  numbers.forEach((line, i) => children.set(parentOf[i], [...(children.get(parentOf[i]) ?? []), line]));
+  numbers.forEach((line, i) => {
+    children.set(parentOf[i], [...(children.get(parentOf[i]) ?? []), line]);
+  });
   const lines: ProcessLine[] = [];
   const seen = new Set<number>();
   const visit = (line: number, depth: number) => {

@@ -55,6 +55,7 @@ export function Choice<Value extends string>(props: {
   onChange: (value: Value) => void;
 }): JSX.Element {
   return (
+    // biome-ignore lint/a11y/useSemanticElements: a fieldset cannot be one of the words in a line of tools.
     <span class="choice" role="group" aria-label={props.label || undefined}>
       <span class="what">{props.label}</span>
       {props.values.map(([value, text]) => (
@@ -79,6 +80,7 @@ export function Switches<Value extends string>(props: {
     props.onChange(next);
   };
   return (
+    // biome-ignore lint/a11y/useSemanticElements: a fieldset cannot be one of the words in a line of tools.
     <span class="choice" role="group" aria-label={props.label || undefined}>
       <span class="what">{props.label}</span>
       {props.values.map(([value, text]) => (
@@ -192,5 +194,5 @@ export function useLater<Made>(
   const [last, setLast] = useState<{ made: Made; of: readonly unknown[] } | null>(null);
   // Effects run behind the frame.
   useEffect(() => setLast({ made: make(), of }), of);
-  return { made: last?.made ?? null, fresh: last !== null && last.of.every((it, i) => it === of[i]) };
+  return { made: last?.made ?? null, fresh: last?.of.every((it, i) => it === of[i]) ?? false };
 }

@@ -42,6 +42,8 @@ export function Rows(props: RowsProps): JSX.Element {
   const table = { columns, ...(props.selected === undefined ? {} : { selected: props.selected }) };
   return (
     <div class="table" data-table={props.name}>
+      {/* biome-ignore lint/a11y/useSemanticElements: it holds one table, no fields. */}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keys. */}
       <div class="rows" ref={box} tabIndex={0} role="group" aria-label={caption} onScroll={scrolled}>
         <table aria-rowcount={order.length + 1}>
           <caption class="unseen">{caption}</caption>
@@ -82,6 +84,7 @@ export function Rows(props: RowsProps): JSX.Element {
 function Space({ rows }: { rows: number }): JSX.Element | null {
   if (rows === 0) return null;
   return (
+    // biome-ignore lint/a11y/noAriaHiddenOnFocusable: a row without a tabindex takes no focus.
     <tr class="space" aria-hidden="true">
       {/* One cell: a wider one would bring columns back that a small window hides. */}
       <td style={{ height: `${rows * HIGH}px` }} />

@@ -119,8 +119,8 @@ export function TreeGrid<Row extends Branch>(props: TreeGridProps<Row>): JSX.Ele
   return (
     <div class="table" data-table={props.name}>
       <div class={`rows tree ${props.short === true ? "short" : ""}`} ref={box} tabIndex={-1} onScroll={scrolled}>
-        {/* The table itself has the role: else its cells would have none. */}
         <table
+          // biome-ignore lint/a11y/noNoninteractiveElementToInteractiveRole: on another element its cells had no role.
           role="treegrid"
           tabIndex={0}
           aria-label={caption}
@@ -231,6 +231,7 @@ export function TreeGrid<Row extends Branch>(props: TreeGridProps<Row>): JSX.Ele
 function Space({ rows }: { rows: number }): JSX.Element | null {
   if (rows === 0) return null;
   return (
+    // biome-ignore lint/a11y/noAriaHiddenOnFocusable: a row without a tabindex takes no focus.
     <tr class="space" aria-hidden="true">
       {/* One cell: a wider one would bring columns back that a small window hides. */}
       <td style={{ height: `${rows * HIGH}px` }} />

@@ -6,9 +6,9 @@ import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { expect, inject } from "vitest";
 import { HEAP_VIEWS, VIEWS } from "../../src/logic/address.ts";
-import { address, go, heapTest, inBrowser, openTables, settled, useBrowser } from "./browser.ts";
+import { address, browserOfTests, go, heapTest, inBrowser, openTables, settled } from "./browser.ts";
 
-const { open } = useBrowser();
+const { open } = browserOfTests();
 const ACE = readFileSync(createRequire(import.meta.url).resolve("accessibility-checker-engine/ace.js"), "utf8");
 
 /** All rules, or those that other colours can break. */

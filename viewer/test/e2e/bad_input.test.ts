@@ -2,9 +2,9 @@
 
 import { expect } from "vitest";
 import { VIEWS } from "../../src/logic/address.ts";
-import { documentOf, go, inBrowser, settled, useBrowser } from "./browser.ts";
+import { browserOfTests, documentOf, go, inBrowser, settled } from "./browser.ts";
 
-const { open } = useBrowser();
+const { open } = browserOfTests();
 
 inBrowser("names are shown and never executed", async () => {
   const { page, trouble } = await open("hostile");

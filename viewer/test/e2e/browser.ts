@@ -33,7 +33,7 @@ export interface Opened {
 const pathOf = (name: string): string => (name.endsWith(".html") ? name : join(inject("pages"), `${name}.html`));
 
 /** `open` takes the name of a made page, or the path of any. */
-export function useBrowser(): {
+export function browserOfTests(): {
   open: (name: string, hash?: string, options?: BrowserContextOptions) => Promise<Opened>;
 } {
   let browser: Browser | undefined;
@@ -167,6 +167,7 @@ export async function settled(page: Page, view: string): Promise<void> {
   await page.waitForSelector(`[data-view=${view}]`);
   await page.waitForFunction(
     () =>
+      // biome-ignore lint/performance/useDomNodeTextContent: only what is seen counts, line by line.
       !/^Unpacking/m.test(document.querySelector<HTMLElement>("main")?.innerText ?? "") &&
       document.querySelector("main [aria-busy=true]") === null,
   );
@@ -182,7 +183,9 @@ export async function go(page: Page, hash: string): Promise<void> {
 /** Opens the tables behind the pictures of the view in sight. */
 export async function openTables(page: Page, view: string): Promise<void> {
   await page.$$eval("details.astable:not([open]) > summary", (list) =>
-    list.forEach((it) => (it as HTMLElement).click()),
+    list.forEach((it) => {
+      (it as HTMLElement).click();
+    }),
   );
   await page.waitForFunction(() =>
     [...document.querySelectorAll("details.astable")].every((it) => it.children.length > 1),

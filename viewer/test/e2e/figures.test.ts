@@ -6,9 +6,9 @@ import { unpackRest, unpackTrace } from "../../src/logic/events.ts";
 import { travelAsRead } from "../../src/logic/seeks.ts";
 import { askedByFile, sums } from "../../src/logic/sums.ts";
 import { fairShares } from "../../src/logic/waiting.ts";
-import { allDisks, column, documentOf, embedded, fileRow, inBrowser, rows, useBrowser } from "./browser.ts";
+import { allDisks, browserOfTests, column, documentOf, embedded, fileRow, inBrowser, rows } from "./browser.ts";
 
-const { open } = useBrowser();
+const { open } = browserOfTests();
 
 inBrowser("the embedded document is the one beside the page", () => {
   for (const name of ["laptop", "hostile", "empty", "no-trace"])
@@ -112,9 +112,9 @@ inBrowser.each(["laptop", "hostile"])("events of %s add up to the document", asy
   expect(byFile.map((sum) => sum.bytes)).toEqual(report.files.map((file) => file.bytes_from_disk));
   expect(byFile.map((sum) => sum.filled)).toEqual(report.files.map((file) => file.filled));
   // Times are kept in microseconds.
-  byFile.forEach((sum, line) =>
-    expect(Math.abs(sum.waiting - report.files[line].waiting / 1e3)).toBeLessThan(2 + 2 * sum.requests),
-  );
+  for (const [line, sum] of byFile.entries()) {
+    expect(Math.abs(sum.waiting - report.files[line].waiting / 1e3)).toBeLessThan(2 + 2 * sum.requests);
+  }
   const byProcess = sums(events.requests, touched, masks, shares, "process", report.processes.length);
   expect(byProcess.map((sum) => sum.filled)).toEqual(report.processes.map((it) => it.filled));
   expect(byProcess.map((sum) => sum.requests)).toEqual(report.processes.map((it) => it.requests));

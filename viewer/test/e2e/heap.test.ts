@@ -5,9 +5,20 @@ import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { expect, inject } from "vitest";
-import { address, column, figure, head, heapTest, inBrowser, picture, rows, settled, useBrowser } from "./browser.ts";
+import {
+  address,
+  browserOfTests,
+  column,
+  figure,
+  head,
+  heapTest,
+  inBrowser,
+  picture,
+  rows,
+  settled,
+} from "./browser.ts";
 
-const { open } = useBrowser();
+const { open } = browserOfTests();
 const ROOT = join(import.meta.dirname, "../../..");
 const folder = inject("heap");
 const at = (name: string) => join(folder, name);

@@ -6,10 +6,10 @@ import { basename, join } from "node:path";
 import type { Page } from "playwright-core";
 import { afterAll, expect, inject } from "vitest";
 import { HEAP_VIEWS, VIEWS } from "../../src/logic/address.ts";
-import { address, go, heapTest, inBrowser, openTables, settled, useBrowser } from "./browser.ts";
+import { address, browserOfTests, go, heapTest, inBrowser, openTables, settled } from "./browser.ts";
 import { NAMES, withStrangeNames } from "./names.ts";
 
-const { open } = useBrowser();
+const { open } = browserOfTests();
 const folder = mkdtempSync(join(tmpdir(), "thaw-strange-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
@@ -20,6 +20,7 @@ function strangePage(path: string): string {
 }
 
 /** Letters that are not seen but turn, hide or break what stands beside them. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for.
 const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/;
 
 async function safe(page: Page, where: string): Promise<void> {

@@ -8,6 +8,7 @@ import type { ReportDocument } from "../../src/types/document.ts";
 import {
   address,
   allDisks,
+  browserOfTests,
   column,
   embedded,
   figure,
@@ -15,7 +16,6 @@ import {
   inBrowser,
   picture,
   rows,
-  useBrowser,
 } from "./browser.ts";
 
 const folder = inject("reports");
@@ -25,7 +25,7 @@ const names =
     : readdirSync(folder).filter(
         (name) => name.endsWith(".html") && existsSync(join(folder, name.replace(/html$/, "json"))),
       );
-const { open } = useBrowser();
+const { open } = browserOfTests();
 
 /** A file that every start of these programs reads: the end of its path. */
 const KNOWN: Readonly<Record<string, string>> = { "firefox-esr": "/libxul.so", chromium: "/chromium/chromium" };

@@ -2,9 +2,9 @@
 
 import type { Page } from "playwright-core";
 import { expect } from "vitest";
-import { address, column, figure, inBrowser, picture, rows, touchReportOf, useBrowser } from "./browser.ts";
+import { address, browserOfTests, column, figure, inBrowser, picture, rows, touchReportOf } from "./browser.ts";
 
-const { open } = useBrowser();
+const { open } = browserOfTests();
 const LIBRARY = "/usr/lib/firefox-esr/libxul.so";
 const LIBRARY_VIEW = `#touch?file=${LIBRARY}`;
 

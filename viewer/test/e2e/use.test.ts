@@ -3,9 +3,20 @@
 import { expect } from "vitest";
 import { VIEWS } from "../../src/logic/address.ts";
 import { usefulOf } from "../../src/logic/tree.ts";
-import { address, column, documentOf, figure, go, inBrowser, picture, rows, settled, useBrowser } from "./browser.ts";
+import {
+  address,
+  browserOfTests,
+  column,
+  documentOf,
+  figure,
+  go,
+  inBrowser,
+  picture,
+  rows,
+  settled,
+} from "./browser.ts";
 
-const { open } = useBrowser();
+const { open } = browserOfTests();
 const LIBRARY = "/usr/lib/firefox-esr/libxul.so";
 
 inBrowser("zooming changes the address and the picture; the address brings the picture back", async () => {
@@ -199,7 +210,11 @@ inBrowser("the table can be taken away", async () => {
   await page.waitForSelector("[data-table=files] tbody tr");
   await page.evaluate(() => {
     Object.defineProperty(navigator, "clipboard", {
-      value: { writeText: async (text: string) => void ((window as unknown as { taken: string }).taken = text) },
+      value: {
+        writeText: async (text: string) => {
+          (window as unknown as { taken: string }).taken = text;
+        },
+      },
     });
   });
   await page.locator("[data-table=files]").getByText("copy as TSV").click();
@@ -347,16 +362,17 @@ inBrowser("it prints on white paper", async () => {
   await page.evaluate(() => dispatchEvent(new Event("beforeprint")));
   await page.emulateMedia({ media: "print" });
   await page.waitForFunction(() => document.documentElement.dataset.theme === "light");
-  expect(await page.locator("nav").isVisible()).toBe(false);
+  expect(await page.locator(".views").isVisible()).toBe(false);
   for (const view of VIEWS) {
     await go(page, `#${view}`);
     expect(
       await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth),
       view,
     ).toBeLessThanOrEqual(0);
-    expect(await page.locator("header nav, .filter input, .below button").filter({ visible: true }).count(), view).toBe(
-      0,
-    );
+    expect(
+      await page.locator("header .views, .filter input, .below button").filter({ visible: true }).count(),
+      view,
+    ).toBe(0);
   }
   expect((await page.pdf()).length).toBeGreaterThan(10_000);
   await page.evaluate(() => dispatchEvent(new Event("afterprint")));

@@ -160,7 +160,10 @@ describe("very many marks", () => {
   /** Marks of pseudo-random places, all in sight. */
   function crowd(count: number, size: number) {
     let seed = 1;
-    const random = () => (seed = (seed * 48_271) % 2_147_483_647) / 2_147_483_647;
+    const random = () => {
+      seed = (seed * 48_271) % 2_147_483_647;
+      return seed / 2_147_483_647;
+    };
     const list = Array.from({ length: count }, () => [random() * 10, random() * 5] as const).sort(
       (a, b) => a[0] - b[0],
     );

@@ -173,7 +173,7 @@ function Graph(): JSX.Element {
             const row = rowAt(seen.y.to - (py / size.height) * length(seen.y), side);
             return boxAt(flame, row, at, (0.5 / size.width) * length(seen.x));
           }}
-          describe={(box) => <Tip box={box} />}
+          describe={tip}
           onPick={(box) => zoomTo(box)}
         />
       </div>
@@ -197,7 +197,7 @@ function Graph(): JSX.Element {
     return last < 0 ? [] : pathTo(flame, last);
   }
 
-  function Tip({ box }: { box: number }): JSX.Element {
+  function tip(box: number): JSX.Element {
     const node = flame.node[box];
     const label = labelOf(box);
     const object = objectOf(names, label);
@@ -219,21 +219,23 @@ function Graph(): JSX.Element {
       </>
     );
   }
+}
 
-  function Objects(): JSX.Element {
-    const ranks = objectRanks.value.slice(0, MOST_OBJECTS);
-    return (
-      <Legend
-        label="objects"
-        items={ranks.map((object) => ({
-          colour: objectColour(object),
-          name: objectName(names.frames.objects[object]),
-          figure: "",
-          word: { field: "file", text: names.frames.objects[object] },
-        }))}
-      />
-    );
-  }
+/** What colours stand for, the objects that allocate most first. */
+function Objects(): JSX.Element {
+  const { objects } = labels.value.frames;
+  const ranks = objectRanks.value.slice(0, MOST_OBJECTS);
+  return (
+    <Legend
+      label="objects"
+      items={ranks.map((object) => ({
+        colour: objectColour(object),
+        name: objectName(objects[object]),
+        figure: "",
+        word: { field: "file", text: objects[object] },
+      }))}
+    />
+  );
 }
 
 /** Few rows must not become high ones. */

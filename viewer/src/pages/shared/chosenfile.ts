@@ -1,5 +1,6 @@
 // The file in sight, the same in all views of one file.
 
+import { addressText } from "../../logic/address.ts";
 import { kept, view } from "../../state.ts";
 
 /** Its path; empty: the one that the view has first. */
@@ -18,6 +19,9 @@ export function chooseFile(path: string): void {
   for (const forget of changes) forget();
   chosenFile.value = path;
 }
+
+/** The address of a file's own view, with nothing else chosen. */
+export const fileAddress = (path: string): string => addressText({ view: "file", values: { file: path } });
 
 /** Puts a file into sight, and the view of one file with it. */
 export function openFile(path: string): void {

@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { PathName } from "../../parts/bits.tsx";
-import { openFile } from "./chosenfile.ts";
+import { fileAddress, openFile } from "./chosenfile.ts";
 
 /** A path that leads to the file's own view. */
 export function FileLink({ path }: { path: string }): JSX.Element {
@@ -12,7 +12,7 @@ export function FileLink({ path }: { path: string }): JSX.Element {
     openFile(path);
   };
   return (
-    <a href="#file" onClick={go} class="filelink">
+    <a href={fileAddress(path)} onClick={go} class="filelink">
       <PathName path={path} />
     </a>
   );

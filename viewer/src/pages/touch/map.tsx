@@ -39,7 +39,7 @@ import { length, type Viewport } from "../../logic/view.ts";
 import { Choice, Dot } from "../../parts/bits.tsx";
 import { theme } from "../../state.ts";
 import type { TouchEngine, TouchSectionReport } from "../../types/document.ts";
-import { touchPart, chosenEngine, functionList, touchColour, touchPage } from "./state.ts";
+import { chosenEngine, functionList, touchColour, touchPage, touchPart } from "./state.ts";
 
 const MARGINS: Margins = { left: 62, right: 96, top: 8, bottom: 26 };
 /** Functions, and sections, that a tip names. */
@@ -63,7 +63,7 @@ export function MapPart({ program, file, shown }: MapProps): JSX.Element {
       </p>
     );
   const engine = chosenEngine(file);
-  return <Map key={engine} program={program} file={file} shown={shown} engine={engine} />;
+  return <MapOf key={engine} program={program} file={file} shown={shown} engine={engine} />;
 }
 
 /** What a page is that the engine saw: what was read ahead is in memory too. */
@@ -79,7 +79,7 @@ function shownPages(file: TouchedFile, map: PageMap, shown: Uint8Array | null): 
   return pages;
 }
 
-function Map({ program, file, shown, engine }: MapProps & { engine: TouchEngine | null }): JSX.Element {
+function MapOf({ program, file, shown, engine }: MapProps & { engine: TouchEngine | null }): JSX.Element {
   const shade = theme.value;
   const by = touchColour.value as ShadeBy;
   const map = useMemo(
@@ -107,6 +107,10 @@ function Map({ program, file, shown, engine }: MapProps & { engine: TouchEngine 
   const pick = (found: number) => {
     touchPage.value = String(found);
     if (functionsOn(file.functions, index, found).length > 0) functionList.value = "page";
+  };
+  const unmark = () => {
+    touchPage.value = "";
+    functionList.value = "all";
   };
   const states = stateCounts(map);
   return (
@@ -173,7 +177,7 @@ function Map({ program, file, shown, engine }: MapProps & { engine: TouchEngine 
           />
         )}
         {marked >= 0 && (
-          <button type="button" onClick={() => ((touchPage.value = ""), (functionList.value = "all"))}>
+          <button type="button" onClick={unmark}>
             page at {bytes(marked * PAGE)}: unmark
           </button>
         )}

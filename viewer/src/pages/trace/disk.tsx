@@ -30,10 +30,9 @@ import type { OnDisk } from "../../types/document.ts";
 import { openFile } from "../shared/chosenfile.ts";
 import { TraceChoice, TraceLine, Waiting } from "./parts.tsx";
 import {
-  diskPart,
-  sortedPart,
   diskColour,
   diskDevice,
+  diskPart,
   diskScale,
   diskShow,
   diskWays,
@@ -41,6 +40,7 @@ import {
   opened,
   pictureOf,
   requestMask,
+  sortedPart,
 } from "./state.ts";
 
 const MARGINS: Margins = { left: 66, right: 10, top: 8, bottom: 26 };

@@ -28,7 +28,7 @@ import { theme } from "../../state.ts";
 import type { Cause, FileReport } from "../../types/document.ts";
 import { chooseFile, chosenFile } from "../shared/chosenfile.ts";
 import { TraceChoice, TraceLine, Waiting } from "./parts.tsx";
-import { filePart, askMask, fileLayers, fillMask, type Opened, opened, touched } from "./state.ts";
+import { askMask, fileLayers, filePart, fillMask, type Opened, opened, touched } from "./state.ts";
 
 const MARGINS: Margins = { left: 62, right: 92, top: 8, bottom: 26 };
 

@@ -12,7 +12,7 @@ import { Choice, Section } from "../../parts/bits.tsx";
 import { asTsv, type Column, CopyButton, Table } from "../../parts/table.tsx";
 import { theme } from "../../state.ts";
 import type { FileReport, TraceDocument } from "../../types/document.ts";
-import { openFile } from "../shared/chosenfile.ts";
+import { fileAddress, openFile } from "../shared/chosenfile.ts";
 import { FileLink } from "../shared/filelink.tsx";
 import { TraceChoice, TraceLine, usefulWords } from "./parts.tsx";
 import { filesOpen, filesShape, filesSort, masks, opened, shares, terms, touched, traceDocument } from "./state.ts";
@@ -334,7 +334,7 @@ function TreeName({ row, onFlip }: { row: TreeRow; onFlip: () => void }): JSX.El
     return (
       <span class="treename leaf" style={indent}>
         <a
-          href="#file"
+          href={fileAddress(path)}
           title={harmless(path)}
           onClick={(event) => {
             event.preventDefault();

@@ -24,12 +24,12 @@ import type { ProcessReport, TraceDocument } from "../../types/document.ts";
 import { FileLink } from "../shared/filelink.tsx";
 import { TraceChoice, TraceLine, Waiting } from "./parts.tsx";
 import {
-  processesPart,
   chosenProcess,
   masks,
   type Opened,
   opened,
   processColour,
+  processesPart,
   requestMask,
   shares,
   terms,

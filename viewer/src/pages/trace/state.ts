@@ -20,8 +20,8 @@ import { fairShares } from "../../logic/waiting.ts";
 import { kept, keptRange, visiblePart } from "../../state.ts";
 import type { TraceDocument } from "../../types/document.ts";
 import { unpacker } from "../../unpacker.ts";
-import { page } from "../shared/document.ts";
 import { whenFileChanges } from "../shared/chosenfile.ts";
+import { page } from "../shared/document.ts";
 
 export const traceNumber = kept("trace", "0");
 export const diskColour = kept("colour", "file", ["file", "process", "cause"]);
