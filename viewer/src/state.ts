@@ -141,7 +141,7 @@ SYSTEM_DARK.addEventListener("change", (event) => {
 });
 /** What the reader chose; `null`: as the system. */
 export const chosenTheme = signal<Theme | null>(storedTheme());
-/** Paper is white. */
+/** Whether the page is being printed: paper is white. */
 export const printing = signal(false);
 addEventListener("beforeprint", () => {
   printing.value = true;

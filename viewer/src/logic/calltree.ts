@@ -4,7 +4,7 @@
 import { passes, type Term } from "./filter.ts";
 import type { Amounts, Frames, Stacks } from "./heap.ts";
 
-/** Which tree. */
+/** From the outermost function in, from the allocating one out, or that below its object. */
 export const SHAPES = ["down", "up", "module"] as const;
 export type Shape = (typeof SHAPES)[number];
 

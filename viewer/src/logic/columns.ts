@@ -3,7 +3,7 @@
 
 import type { Coding, PackedColumn, PackedTable } from "../types/events.ts";
 
-/** Base64 to bytes. */
+/** The bytes of a base64 text; by the browser itself where it can. */
 export function fromBase64(text: string): Uint8Array {
   const native = (Uint8Array as unknown as { fromBase64?: (text: string) => Uint8Array }).fromBase64;
   if (native !== undefined) return native(text);

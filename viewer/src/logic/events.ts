@@ -114,7 +114,7 @@ export async function unpackTrace(trace: PackedTrace): Promise<TraceEvents> {
   };
 }
 
-/** Unpacks the rest. */
+/** Unpacks what came into memory and what was asked for: most of a trace, and not needed for the first picture. */
 export async function unpackRest(trace: PackedTrace): Promise<TraceTouches> {
   return { fills: await unpackTouches(trace.fills, "cause"), asks: await unpackTouches(trace.asks, "how") };
 }

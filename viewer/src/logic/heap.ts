@@ -21,7 +21,7 @@ export const HEAP_SCHEMA = "thaw.heap-view/1";
 export const MODES = ["made", "peak", "end", "temporary", "at"] as const;
 export type Mode = (typeof MODES)[number];
 
-/** Functions of objects. */
+/** Functions of objects, by number: the frames that stacks are made of. */
 export interface Frames {
   readonly count: number;
   readonly names: readonly string[];

@@ -10,7 +10,7 @@ import { counts, groupBy, type Requests, type Touches, type TraceTouches } from 
 export interface Sum {
   requests: number;
   bytes: number;
-  /** Microseconds. */
+  /** Its fair share of the time in which requests were in flight, in microseconds. */
   waiting: number;
   filled: number;
   /** Events that pass, and all. */

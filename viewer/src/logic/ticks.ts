@@ -60,7 +60,7 @@ export function bytesLabel(value: number, step: number): string {
 /** Seconds, in the unit that fits the step: one for the whole axis. */
 export const sinceLabel = (value: number, step: number): string => timeLabel(value * 1e6, Math.round(step * 1e6));
 
-/** Seconds, plainly. */
+/** Seconds with as many digits as tell ticks apart that are `step` apart. */
 export function secondsLabel(value: number, step: number): string {
   return `${value.toFixed(digitsOf(step))} s`;
 }

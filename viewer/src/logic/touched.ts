@@ -1,6 +1,6 @@
 // What watched starts touched, as typed arrays: places of each file, and functions that were called. Pure.
 //
-// Places are stored as what a prediction missed by, as app/view/src/touched.rs does: a place goes on where the one
+// Ranges are stored as what a prediction missed by, as app/view/src/touched.rs does: a range goes on where the one
 // before of the same file ended. The rows of a file stand together.
 
 import type { TouchEngine, TouchFileReport, TouchReport } from "../types/document.ts";
@@ -11,15 +11,15 @@ import { fromBase64, inflate, lowerBound, sortedBy, unpackIndexes, unpackTable }
 
 export const TOUCHED_SCHEMA = "thaw.touched/1";
 
-/** Ranges of files. */
-export interface Places {
+/** Ranges of files, one a line; `file` is a line of the report. */
+export interface FileRanges {
   readonly count: number;
   readonly offset: Float64Array;
   readonly len: Float64Array;
 }
 
 /** Ranges with the moment of their first touch. */
-export interface FirstTouches extends Places {
+export interface FirstTouches extends FileRanges {
   /** Microseconds; -1: not known. */
   readonly at: Float64Array;
   /** Number over all files; -1: not known. */
@@ -43,12 +43,12 @@ interface ByFile<Rows> {
   readonly rows: Rows;
 }
 
-/** One program. */
+/** What watched starts of one program touched, unpacked. */
 export interface TouchedProgram {
   readonly variant: string;
   readonly report: TouchReport;
   readonly names: readonly string[];
-  readonly read: ByFile<Places>;
+  readonly read: ByFile<FileRanges>;
   readonly touched: ReadonlyMap<string, ByFile<FirstTouches>>;
   readonly functions: ByFile<Functions>;
 }
@@ -56,7 +56,7 @@ export interface TouchedProgram {
 /** What is known of one file. */
 export interface TouchedFile {
   readonly report: TouchFileReport;
-  readonly read: Places;
+  readonly read: FileRanges;
   readonly touched: ReadonlyMap<string, FirstTouches>;
   readonly functions: Functions;
 }
@@ -95,7 +95,7 @@ export async function unpackTexts(packed: PackedTexts): Promise<string[]> {
 /** Undoes the prediction, and finds where the rows of each file begin. */
 function byFile<
   Rows extends { readonly file: Float64Array; readonly offset: Float64Array; readonly len: Float64Array },
->(table: PackedTable, lines: number, rows: Rows): ByFile<Rows & Places> {
+>(table: PackedTable, lines: number, rows: Rows): ByFile<Rows & FileRanges> {
   const { file, offset, len } = rows;
   const first = new Uint32Array(lines + 1).fill(table.count);
   let [before, end] = [-1, 0];
@@ -136,7 +136,7 @@ async function unpackFunctions(table: PackedTable, lines: number): Promise<ByFil
 }
 
 /** The rows of one file, without copying. */
-function part<Rows extends Places>({ first, rows }: ByFile<Rows>, line: number): Rows {
+function part<Rows extends FileRanges>({ first, rows }: ByFile<Rows>, line: number): Rows {
   const [from, to] = [first[line], first[line + 1]];
   const cut = Object.entries(rows).map(([name, column]) => [
     name,
@@ -181,7 +181,7 @@ export interface PageMap {
 }
 
 /** The map of a file of this size. Later touches of a page do not count. */
-export function pageMap(size: number, read: Places, touched: FirstTouches | null): PageMap {
+export function pageMap(size: number, read: FileRanges, touched: FirstTouches | null): PageMap {
   const pages = Math.min(MOST_PAGES, Math.max(1, Math.ceil(size / PAGE)));
   const columns = Math.min(4096, 2 ** Math.max(3, Math.round(Math.log2(Math.sqrt(pages * ASPECT)))));
   const state = new Uint8Array(pages);
@@ -202,7 +202,7 @@ export function pageMap(size: number, read: Places, touched: FirstTouches | null
 }
 
 /** First and one-past-last page of a range; one whose length is not known has one. */
-export function pagesOf(places: Places, i: number): [number, number] {
+export function pagesOf(places: FileRanges, i: number): [number, number] {
   const from = Math.floor(places.offset[i] / PAGE);
   return [from, Math.max(from + 1, Math.ceil((places.offset[i] + places.len[i]) / PAGE))];
 }
@@ -248,7 +248,7 @@ export interface FunctionIndex {
   /** Numbers of functions, by offset, and their offsets. */
   readonly numbers: Uint32Array;
   readonly offset: Float64Array;
-  /** The longest. */
+  /** Bytes of the longest function: how far before a page one may begin that reaches into it. */
   readonly longest: number;
 }
 

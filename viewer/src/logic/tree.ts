@@ -32,7 +32,7 @@ export interface FileFigures {
   readonly waste: number;
   readonly bytes: number;
   readonly requests: number;
-  /** Seconds. */
+  /** Seconds of the time in which requests were in flight: its fair share. */
   readonly waiting: number;
   readonly extents: number | null;
 }

@@ -1,4 +1,5 @@
-//! The report types as TypeScript. What `app/cli` puts around them (`thaw.report/1`) is in `viewer/src/types/document.ts`.
+//! The report types as TypeScript. What `app/cli` puts around them (`thaw.report/1`) is in
+//! `viewer/src/types/document.ts`.
 
 use std::collections::BTreeMap;
 use ts_rs::{Config, TS, TypeVisitor};

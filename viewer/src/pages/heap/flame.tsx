@@ -73,7 +73,7 @@ function Graph(): JSX.Element {
   const x = inside(flameRange.value);
   const total = tree.total[0];
   const all = total[0];
-  // About a pixel.
+  // Narrower boxes than about a pixel are not seen.
   const rows = Math.min(
     MOST_ROWS,
     useMemo(() => rowsWithin(flame, x.from, x.to, length(x) / 1200), [flame, x.from, x.to]),

@@ -75,7 +75,7 @@ export function ProcessChoice({ all = true }: { all?: boolean }): JSX.Element {
   );
 }
 
-/** Which blocks. */
+/** Which blocks are counted: all that were made, those live at a moment, temporary ones. */
 export function ModeChoice({ moment = true }: { moment?: boolean }): JSX.Element {
   const modes = MODES.filter((it) => moment || it !== "at");
   return (

@@ -63,11 +63,11 @@ export function DiskView(): JSX.Element {
 
 /** What the two pictures show. */
 interface Drawn {
-  /** By request. */
+  /** One byte per request, 1 is shown. */
   readonly mask: Uint8Array;
   readonly requests: number;
   readonly bytes: number;
-  /** By place. */
+  /** The same in the order of the disk. */
   readonly sortedMask: Uint8Array;
   readonly sorted: Marks;
 }

@@ -46,7 +46,7 @@ interface Row {
   readonly process: ProcessReport;
   readonly filled: number;
   readonly requests: number;
-  /** Seconds. */
+  /** Seconds of the time in which requests were in flight: its fair share. */
   readonly waiting: number;
 }
 
