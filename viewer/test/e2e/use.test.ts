@@ -136,6 +136,24 @@ inBrowser("the filter finds a known file in every view", async () => {
   expect(trouble).toEqual([]);
 });
 
+inBrowser("a link to a file leads to it in another tab too", async () => {
+  const addressOf = async (hash: string, link: string) => {
+    const { page } = await open("laptop", hash);
+    const found = page.locator(link).filter({ hasText: "libxul.so" }).first();
+    await found.waitFor();
+    return (await found.getAttribute("href"))!;
+  };
+  for (const [hash, link] of [
+    ["#answer", "[data-table=costs] a.filelink"],
+    ["#files", "[data-table=tree] .treename a"],
+  ]) {
+    const { page, trouble } = await open("laptop", await addressOf(hash, link));
+    await settled(page, "file");
+    expect(await page.locator("main .path").first().getAttribute("title"), hash).toBe(LIBRARY);
+    expect(trouble).toEqual([]);
+  }
+});
+
 inBrowser("a cause splits a file: what passes and what does not add up", async () => {
   const { files } = documentOf("laptop").traces[0].report;
   const library = files.find((file) => file.path === LIBRARY)!;
