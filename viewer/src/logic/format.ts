@@ -164,5 +164,6 @@ export function tsv(head: readonly string[], rows: readonly (readonly (string | 
   return [head, ...rows].map((row) => `${row.map(tsvCell).join("\t")}\n`).join("");
 }
 
+/** A change with its sign, `text` of its size. */
 export const signed = (value: number, text: (value: number) => string): string =>
   `${value < 0 ? "−" : value > 0 ? "+" : ""}${text(Math.abs(value))}`;

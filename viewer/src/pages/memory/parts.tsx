@@ -3,6 +3,7 @@
 import type { JSX } from "preact";
 import { memoryDamaged, memoryPage } from "./state.ts";
 
+/** What stands instead of a view while there is nothing to show; `null`: there is. */
 export function memoryWaiting(): JSX.Element | null {
   if (memoryDamaged.value !== null)
     return (

@@ -8,12 +8,17 @@ import { kept, keptRange, view, visiblePart } from "../../state.ts";
 import type { TouchEngine } from "../../types/document.ts";
 import { whenFileChanges } from "../shared/chosenfile.ts";
 
+/** Index of the program in sight. */
 export const touchProgram = kept("program", "0");
+/** Key of a column of the files; `-` before it: the largest first. */
 export const touchSort = kept("tsort", "-needed");
+/** Whose touches the map shows; empty: the best there is of the file. */
 export const touchEngine = kept("by", "");
 export const touchColour = kept("tcolour", "time", ["time", "order"]);
+/** Number of the marked page of the file; empty: none. */
 export const touchPage = kept("page", "");
 export const functionList = kept("tlist", "all", ["all", "lonely", "page"]);
+/** Key of a column of the functions; `-` before it: the largest first. */
 export const functionSort = kept("tfsort", "order");
 
 export const touchPart = visiblePart(keptRange("tx"), keptRange("ty"));

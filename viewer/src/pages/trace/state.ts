@@ -23,15 +23,23 @@ import { unpacker } from "../../unpacker.ts";
 import { whenFileChanges } from "../shared/chosenfile.ts";
 import { page } from "../shared/document.ts";
 
+/** Index of the trace in sight among the document's. */
 export const traceNumber = kept("trace", "0");
 export const diskColour = kept("colour", "file", ["file", "process", "cause"]);
+/** `major:minor` of the disk in sight; empty: the busiest. */
 export const diskDevice = kept("device", "");
+/** What is drawn of `reads`, `writes`, `others`, joined by commas. */
 export const diskShow = kept("show", "reads");
+/** Whether the way of the head is drawn. */
 export const diskWays = kept("ways", "1", ["0", "1"]);
+/** `true`: the axis of the disk is to scale; else long gaps are folded. */
 export const diskScale = kept("scale", "folded", ["folded", "true"]);
+/** What is drawn of `fills`, `asks`, joined by commas. */
 export const fileLayers = kept("layers", "fills,asks");
 export const filesShape = kept("shape", "tree", ["tree", "table"]);
+/** Key of a column; `-` before it: the largest first. */
 export const filesSort = kept("sort", "-waiting");
+/** Open folders, joined by `|`; empty: the way to the heaviest file. */
 export const filesOpen = kept("open", "");
 export const chosenProcess = kept("process", "");
 export const processColour = kept("pcolour", "file", ["file", "cause"]);
