@@ -30,9 +30,14 @@ install: dist
 icegrind:
 	dev/icegrind
 
+# Rust and the page's TypeScript.
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	@if command -v npm >/dev/null; then \
+		{ [ -x viewer/node_modules/.bin/biome ] || npm ci --prefix viewer --no-audit --no-fund --silent; } && \
+		npm run --prefix viewer --silent check; \
+	else echo "make lint: the page is not linted: needs npm and Node.js 20 or newer" >&2; fi
 
 # A minute of every fuzz target; needs a nightly toolchain and cargo-fuzz.
 fuzz:

@@ -1,11 +1,11 @@
 // Bundles the viewer into dist/: viewer.js, viewer.css, and the hashes that the page's policy names.
 // `node build.mjs --check FOLDER` writes elsewhere, so that a test can compare.
 
-import { build } from "esbuild";
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const at = process.argv.indexOf("--check");
@@ -25,7 +25,10 @@ const common = {
 const workers = {
   name: "workers",
   setup(bundler) {
-    bundler.onResolve({ filter: /^worker:/ }, ({ path, resolveDir }) => ({ path: join(resolveDir, path.slice("worker:".length)), namespace: "worker" }));
+    bundler.onResolve({ filter: /^worker:/ }, ({ path, resolveDir }) => ({
+      path: join(resolveDir, path.slice("worker:".length)),
+      namespace: "worker",
+    }));
     bundler.onLoad({ filter: /.*/, namespace: "worker" }, async ({ path }) => {
       const { outputFiles } = await build({ ...common, entryPoints: [path], write: false });
       return { contents: outputFiles[0].text, loader: "text" };

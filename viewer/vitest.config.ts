@@ -1,4 +1,4 @@
 import { defineConfig } from "vitest/config";
 
-// Pure logic: no browser, no built page.
-export default defineConfig({ test: { include: ["test/logic/**/*.test.ts"] } });
+// Pure logic, and the form of the sources: no browser, no built page.
+export default defineConfig({ test: { include: ["test/{logic,house}/**/*.test.ts"] } });

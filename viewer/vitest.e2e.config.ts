@@ -1,6 +1,7 @@
 import { defineConfig } from "vitest/config";
 
-// Whole pages in a real browser. The pages are made first; without a browser or cargo every test is skipped with the reason.
+// Whole pages in a real browser. The pages are made first; without a browser or cargo every test is skipped with the
+// reason.
 export default defineConfig({
   test: {
     include: ["test/e2e/**/*.test.ts"],

@@ -1,30 +1,10 @@
-// Keys that work in every view. A plot takes those that move; the last one that was pointed at, else the first.
+// Keys that work in every view. A plot takes those that move.
 
-import type { Step } from "./logic/view.ts";
-import { filterText, toggleTheme, view, views } from "./state.ts";
 import { signal } from "@preact/signals";
-
-interface Takes {
-  readonly name: string;
-  /** Whether there was anything to move. */
-  take(by: Step): boolean;
-}
-const plots: Takes[] = [];
-let active: Takes | null = null;
-
-/** Makes a plot hear keys; the result forgets it again. */
-export function registerPlot(plot: Takes): (() => void) & { activate: () => void } {
-  plots.push(plot);
-  const forget = () => {
-    plots.splice(plots.indexOf(plot), 1);
-    if (active === plot) active = null;
-  };
-  return Object.assign(forget, {
-    activate: () => {
-      active = plot;
-    },
-  });
-}
+import { activePlot } from "./draw/plots.ts";
+import { filterText } from "./filter.ts";
+import type { Step } from "./logic/view.ts";
+import { toggleTheme, view, views } from "./state.ts";
 
 export const helpOpen = signal(false);
 
@@ -38,7 +18,11 @@ export const HELP: readonly (readonly [string, string])[] = [
   ["Home", "all of it"],
   ["T", "light or dark"],
   ["?", "this help"],
-  ["mouse", "Ctrl and wheel: closer in time, with Shift vertically; the wheel alone scrolls · drag: move · Shift and drag: zoom into a box · double click: all of it"],
+  [
+    "mouse",
+    "Ctrl and wheel: closer in time, with Shift vertically; the wheel alone scrolls · drag: move · " +
+      "Shift and drag: zoom into a box · double click: all of it",
+  ],
 ];
 
 const middle = { x: 0.5, y: 0.5 };
@@ -100,11 +84,11 @@ function handled(key: string, target: HTMLElement | null): boolean {
       return true;
   }
   if (helpOpen.value) return false;
-  const plot = active ?? plots[0];
+  const plot = activePlot();
   // Arrow keys and Home scroll the page where there is nothing to move, and inside tabs and scrolled tables.
   const scrolls = key.startsWith("Arrow") || key === "Home";
   const elsewhere = target?.closest("[role=tablist], .scroll, .rows, details") != null;
   const by = STEPS[key];
-  if (plot === undefined || by === undefined || (scrolls && elsewhere)) return false;
+  if (plot === null || by === undefined || (scrolls && elsewhere)) return false;
   return plot.take(by) || !scrolls;
 }

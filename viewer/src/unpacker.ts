@@ -1,8 +1,8 @@
-// Has the events unpacked: in a worker; where the browser lets the page have none, by the page itself, which then stands
-// still for as long as that takes.
+// Has the events unpacked: in a worker; where the browser lets the page have none, by the page itself, which then
+// stands still for as long as that takes.
 
 import WORKER from "worker:./worker.ts";
-import { unpacking, type Unpacked, type Wanted } from "./logic/unpacking.ts";
+import { type Unpacked, unpacking, type Wanted } from "./logic/unpacking.ts";
 
 /** Asks for a trace. */
 export type Ask = (wanted: Wanted) => void;

@@ -1,7 +1,7 @@
-// The worker's entry: unpacks events while the page is already there to be read. `build.mjs` bundles it into a text that
-// unpacker.ts starts it from, because a page that was opened from disk can load nothing else.
+// The worker's entry: unpacks events while the page is already there to be read. `build.mjs` bundles it into a text
+// that unpacker.ts starts it from, because a page that was opened from disk can load nothing else.
 
-import { buffersOf, unpacking, type Unpack, type Wanted } from "./logic/unpacking.ts";
+import { buffersOf, type Unpack, unpacking, type Wanted } from "./logic/unpacking.ts";
 
 const worker = globalThis as unknown as {
   onmessage: (event: { readonly data: string | Wanted }) => void;

@@ -2,7 +2,7 @@
 
 import { deflateRawSync } from "node:zlib";
 import type { Requests, Touches } from "../src/logic/events.ts";
-import { marksOf, type Marks } from "../src/logic/marks.ts";
+import { type Marks, marksOf } from "../src/logic/marks.ts";
 import type { Coding, PackedColumn, PackedTable } from "../src/types/events.ts";
 
 export function varint(value: number): number[] {
@@ -100,12 +100,23 @@ export function lines(picture: string): string[] {
 
 /** Requests drawn as lines: `#` in flight, one column a microsecond, from the first line on. */
 export function flights(picture: string): Requests {
-  return requests(lines(picture).map((line, k) => ({ start: line.indexOf("#"), end: line.lastIndexOf("#") + 1, disk: k * 1000, len: 10 })));
+  return requests(
+    lines(picture).map((line, k) => ({
+      start: line.indexOf("#"),
+      end: line.lastIndexOf("#") + 1,
+      disk: k * 1000,
+      len: 10,
+    })),
+  );
 }
 
 /** Ranges drawn as `#`, one column a page. */
 export function pages(picture: string, how: number, page = 4096): TouchWords[] {
-  return lines(picture).map((line) => ({ offset: line.indexOf("#") * page, len: (line.lastIndexOf("#") + 1 - line.indexOf("#")) * page, how }));
+  return lines(picture).map((line) => ({
+    offset: line.indexOf("#") * page,
+    len: (line.lastIndexOf("#") + 1 - line.indexOf("#")) * page,
+    how,
+  }));
 }
 
 /** Marks from x0, x1, y0, y1. */
@@ -119,10 +130,18 @@ export function marks(list: readonly (readonly [number, number, number, number])
 }
 
 /** A picture's pixels as letters: 0 is `·`, n is the nth letter. */
-export function drawn(width: number, height: number, draw: (to: { width: number; height: number; pixels: Uint32Array }) => void): string[] {
+export function drawn(
+  width: number,
+  height: number,
+  draw: (to: { width: number; height: number; pixels: Uint32Array }) => void,
+): string[] {
   const to = { width, height, pixels: new Uint32Array(width * height) };
   draw(to);
-  return Array.from({ length: height }, (_, y) => [...to.pixels.subarray(y * width, (y + 1) * width)].map((it) => (it === 0 ? "·" : String.fromCharCode(96 + it))).join(""));
+  return Array.from({ length: height }, (_, y) =>
+    [...to.pixels.subarray(y * width, (y + 1) * width)]
+      .map((it) => (it === 0 ? "·" : String.fromCharCode(96 + it)))
+      .join(""),
+  );
 }
 
 /** Texts as app/view/src/columns.rs packs them. */

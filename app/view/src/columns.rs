@@ -17,7 +17,7 @@ pub enum Coding {
     Delta,
 }
 
-/// One column.
+/// The numbers of one column, packed.
 #[derive(Clone, Debug, Serialize)]
 pub struct Column {
     coding: Coding,
@@ -62,6 +62,7 @@ impl Column {
 /// Many texts as one: joined by NUL, deflated, in base64.
 #[derive(Clone, Debug, Serialize)]
 pub struct Texts {
+    /// How many: none and one empty text pack to the same.
     count: usize,
     data: String,
 }

@@ -1,5 +1,5 @@
-//! The events of a trace as columns. Pure. What a column holds, and what it is predicted from, is in `docs/view-format.md`;
-//! `viewer/src/logic/events.ts` predicts the same and adds what was missed.
+//! The events of a trace as columns. Pure. What a column holds, and what it is predicted from, is in
+//! `docs/view-format.md`; `viewer/src/logic/events.ts` predicts the same and adds what was missed.
 
 use crate::columns::Column;
 use crate::requests::{Request, requests};
@@ -24,11 +24,11 @@ pub struct Events {
 #[derive(Debug, Serialize)]
 struct Trace {
     run: RunId,
-    /// Device numbers as people write them.
+    /// Device numbers as people write them (`254:1`), by the numbers in `requests`.
     devices: Vec<String>,
-    /// The kernel's flags of requests.
+    /// The kernel's flags of requests (`RA`), by the numbers in `requests`.
     flags: Vec<String>,
-    /// Names of ELF sections.
+    /// Of ELF sections, by the numbers in `sections`.
     section_names: Vec<String>,
     extents: Table,
     sections: Table,
@@ -37,7 +37,7 @@ struct Trace {
     asks: Table,
 }
 
-/// Columns of one length.
+/// Columns by name, each with `count` numbers.
 #[derive(Debug, Serialize)]
 pub(crate) struct Table {
     pub count: usize,
@@ -80,7 +80,7 @@ fn lines(document: &Value, run: RunId) -> Vec<&str> {
     files.iter().map(|file| file["path"].as_str().unwrap_or_default()).collect()
 }
 
-/// Text by its number.
+/// Different texts; each has the number of its place in `list`.
 #[derive(Default)]
 pub(crate) struct Names {
     pub list: Vec<String>,

@@ -1,7 +1,8 @@
-//! The page of a heap recording: the stacks of all processes with what they made and held, what was live over time, slop and growth.
-//! What the document holds is in `docs/view-format.md`; `viewer/src/logic/heap.ts` reads it.
+//! The page of a heap recording: the stacks of all processes with what they made and held, what was live over time,
+//! slop and growth. What the document holds is in `docs/view-format.md`; `viewer/src/logic/heap.ts` reads it.
 //!
-//! Sums come from `measure/heap`; this folds small stacks together, so that a page of a browser stays a page, and counts what it folded.
+//! Sums come from `measure/heap`; this folds small stacks together, so that a page of a browser stays a page, and
+//! counts what it folded.
 
 mod moments;
 mod stacks;
@@ -29,9 +30,9 @@ const MOST_CHANGES: usize = 800_000;
 /// A recording that was read, with its judgements.
 #[derive(Clone, Copy, Debug)]
 pub struct HeapOf<'a> {
-    /// What it is called.
+    /// Its file name, or what the user called it.
     pub name: &'a str,
-    /// The recording.
+    /// The open recording: its command line, its processes, its version.
     pub reader: &'a Reader,
     /// Its sites, those that are wanted, named; what they held over time; slop and growth.
     pub whole: &'a Whole,
@@ -45,7 +46,7 @@ pub struct HeapOf<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Part {
-    /// All of it.
+    /// Every stack.
     All,
     /// Only what passed a filter.
     Filtered,
@@ -54,7 +55,7 @@ pub enum Part {
 #[derive(Debug, Serialize)]
 struct Document<'a> {
     schema: &'static str,
-    /// What is shown first.
+    /// The mode that the page opens with.
     measure: Measure,
     frames: PackedFrames,
     /// The recording; a second one is what it is compared with.
@@ -109,7 +110,9 @@ struct ProcessOf {
     command: Vec<String>,
     /// How the allocator was hooked.
     tiers: Vec<&'static str>,
+    /// Events that are not in its stream.
     lost: u64,
+    /// Why its figures may be wrong; empty: nothing is known against them.
     doubt: String,
     start_us: u64,
     /// Of its last event, since the recording began.
@@ -118,12 +121,13 @@ struct ProcessOf {
     peak_bytes: u64,
     peak_blocks: u64,
     figures: Figures,
-    /// Length of a step.
+    /// Nanoseconds between two points of `timeline`.
     step_ns: u64,
     timeline: Table,
     stacks: Table,
-    /// Length of a step of `changes`.
+    /// Nanoseconds of a step of `changes`.
     moment_ns: u64,
+    /// Steps of `changes`.
     moments: u64,
     changes: Table,
 }

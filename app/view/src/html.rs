@@ -13,10 +13,11 @@ const STYLE: &str = include_str!("../../../viewer/dist/viewer.css");
 /// `sha256-…` of the script and of the style, one a line; written by the viewer's build.
 const HASHES: &str = include_str!("../../../viewer/dist/hashes.txt");
 
-/// The page.
+/// The page of a recording of starts, as one HTML file.
 ///
 /// `document` is a `thaw.report/1`, `traces` are the rows of its traced runs (those that it does not know are left
-/// out), `touched` is what watched starts touched, `comparison` is a `bench::report::Comparison` with another recording.
+/// out), `touched` is what watched starts touched, `comparison` is a `bench::report::Comparison` with another
+/// recording.
 ///
 /// # Errors
 /// `document` is another one: [`Exit::Bug`], for the app makes it.
@@ -50,7 +51,7 @@ pub fn page(
     Ok(html)
 }
 
-/// A page of one document.
+/// A page whose document stands before the viewer, under the element `id`; `verb` prints the same as text.
 pub(crate) fn single(title: &str, verb: &str, id: &str, document: &Value) -> String {
     let mut html = head(title);
     html.push_str(&body(&[], verb));
@@ -84,7 +85,7 @@ fn embedded(value: &Value) -> String {
     safe
 }
 
-/// Text as HTML.
+/// Text that stays text inside elements and attributes.
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -111,7 +112,8 @@ pub(crate) fn policy() -> String {
     let mut hashes = HASHES.lines();
     let (script, style) = (hashes.next().unwrap_or_default(), hashes.next().unwrap_or_default());
     format!(
-        "default-src 'none'; script-src '{script}'; style-src '{style}'; img-src data:; worker-src blob:; base-uri 'none'; form-action 'none'"
+        "default-src 'none'; script-src '{script}'; style-src '{style}'; img-src data:; worker-src blob:; \
+         base-uri 'none'; form-action 'none'"
     )
 }
 

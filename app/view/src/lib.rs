@@ -3,8 +3,8 @@
 //! [`page`] puts four things into one file: the viewer (`viewer/dist`, built from TypeScript and committed), the
 //! `thaw.report/1` document as it is, the events of the traces as columns, and what starts were seen to touch
 //! (`docs/view-format.md` draws the bytes).
-//! [`heap_page`] and [`memory_page`] make pages of heap recordings, and of memory reports and watches, with the same viewer.
-//! This crate computes no figure that the document has: the page shows the document's own.
+//! [`heap_page`] and [`memory_page`] make pages of heap recordings, and of memory reports and watches, with the same
+//! viewer. This crate computes no figure that the document has: the page shows the document's own.
 
 mod columns;
 mod events;
@@ -43,9 +43,9 @@ pub struct TraceOf<'a> {
 /// What the watched starts of one program touched.
 #[derive(Clone, Debug)]
 pub struct TouchOf<'a> {
-    /// Name of the program.
+    /// Name of its variant in the document.
     pub variant: &'a str,
-    /// The figures.
+    /// Sums by file, section and function, as `thaw touch` prints them.
     pub report: &'a touch::Report,
     /// What pictures are drawn of, with the report's lines.
     pub details: Vec<touch::Detail<'a>>,

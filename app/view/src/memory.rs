@@ -1,5 +1,5 @@
-//! The page of memory reports and watches: the about:memory trees of reports and of their differences, and resident memory over time. What the
-//! document holds is in `docs/view-format.md`; `viewer/src/logic/memory.ts` reads it.
+//! The page of memory reports and watches: the about:memory trees of reports and of their differences, and resident
+//! memory over time. What the document holds is in `docs/view-format.md`; `viewer/src/logic/memory.ts` reads it.
 //!
 //! Trees are whole: the page itself puts tiny nodes together. Long watches are thinned, and say so.
 
@@ -24,29 +24,29 @@ const MOST_SAMPLES: usize = 4000;
 pub struct TreesOf {
     /// A file, a checkpoint, or `difference`.
     pub name: String,
-    /// Whether amounts are changes.
+    /// Whether amounts are those of the second report less those of the first.
     pub difference: bool,
-    /// With all nodes (`memory::tree::Detail::All`).
+    /// Each with all nodes (`memory::tree::Detail::All`).
     pub processes: Vec<Process>,
     /// What was found out about the reporters, one value for each process.
     pub reporters: Vec<Value>,
-    /// Broken rules.
+    /// Rules of reporters that a report breaks.
     pub warnings: Vec<Warning>,
 }
 
-/// A watch.
+/// Resident memory of a process tree over time.
 #[derive(Clone, Copy, Debug)]
 pub struct WatchOf<'a> {
-    /// The file.
+    /// Its file name.
     pub name: &'a str,
-    /// What it holds.
+    /// Samples and checkpoints, by time.
     pub watched: &'a Watched,
 }
 
 /// All that a page shows.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryOf<'a> {
-    /// What it is about.
+    /// The program or file, for the title.
     pub name: &'a str,
     /// What is shown first stands first.
     pub trees: &'a [TreesOf],
@@ -94,7 +94,7 @@ struct ProcessName<'a> {
     name: &'a str,
 }
 
-/// The page.
+/// The page of memory reports and watches, as one HTML file.
 ///
 /// # Errors
 /// None that the caller can bring about.

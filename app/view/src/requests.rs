@@ -1,7 +1,7 @@
 //! Which line of the report a request counts for, since when its pages were waited for, and why it was made.
 //!
-//! `io::report` decides the same while it sums up; a test keeps both in step, so that sums over the events of the page are
-//! the document's figures.
+//! `io::report` decides the same while it sums up; a test keeps both in step, so that sums over the events of the page
+//! are the document's figures.
 
 use model::{BlockRow, Cause, FileKind, Nanos, PAGE, Served, TraceRows};
 use std::collections::HashMap;
@@ -9,13 +9,13 @@ use std::collections::HashMap;
 /// A request with what the page says about it.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// The row.
+    /// As the tracer saw it.
     pub block: &'a BlockRow,
     /// Line of the document's `traces[].report.files`; `None`: it is in none, because others made it.
     pub line: Option<usize>,
     /// When its pages were put into the cache, to wait for it; at the latest when it was issued.
     pub from: Nanos,
-    /// Why.
+    /// Why it was made: for a read of a file by what its pages waited for.
     pub cause: Cause,
 }
 

@@ -1,9 +1,9 @@
 //! The page on the loopback, for `thaw view`: one resource, until Ctrl-C.
 //!
 //! Only this machine can ask (127.0.0.1), and only by that name: a web page elsewhere that makes its own name point at
-//! 127.0.0.1 sends another `Host` and is refused, so it cannot read which files this machine has. Of the users of this machine only who knows the
-//! random token of the address gets the page; the browser keeps it in a cookie. Nobody holds the server: a request has one time limit in all, and
-//! where too many wait, the oldest that has not asked yet goes.
+//! 127.0.0.1 sends another `Host` and is refused, so it cannot read which files this machine has. Of the users of this
+//! machine only who knows the random token of the address gets the page; the browser keeps it in a cookie. Nobody holds
+//! the server: a request has one time limit in all, and where too many wait, the oldest that has not asked yet goes.
 
 use crate::html::policy;
 use model::{Error, Exit, Result};
@@ -33,7 +33,7 @@ const TOKEN_BYTES: usize = 16;
 pub enum Open {
     /// With `xdg-open`, if there is one.
     Browser,
-    /// No.
+    /// Whoever reads the address opens it.
     Nothing,
 }
 
@@ -80,14 +80,14 @@ pub fn serve(page: String, port: u16, open: Open, announce: &mut dyn FnMut(&str)
     Ok(())
 }
 
-/// Random, in hexadecimal digits.
+/// [`TOKEN_BYTES`] of the kernel's randomness, in hexadecimal digits.
 fn token() -> io::Result<String> {
     let mut bytes = [0; TOKEN_BYTES];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// What all clients share.
+/// The page, who may have it, and who is waiting for it: shared by the threads of all clients.
 struct Door {
     address: SocketAddr,
     token: String,

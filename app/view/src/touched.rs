@@ -1,5 +1,5 @@
-//! What watched starts touched, as columns: the pages of each file and the functions that were called. Pure. What a column
-//! holds is in `docs/view-format.md`; `viewer/src/logic/touched.ts` reads it.
+//! What watched starts touched, as columns: the pages of each file and the functions that were called. Pure. What a
+//! column holds is in `docs/view-format.md`; `viewer/src/logic/touched.ts` reads it.
 
 use crate::TouchOf;
 use crate::columns::{Column, Texts};
@@ -27,12 +27,12 @@ struct Program<'a> {
     /// Names of functions, by number.
     names: Texts,
     read: Table,
-    /// By engine.
+    /// By the name of the engine that saw it.
     touched: BTreeMap<&'static str, Table>,
     functions: Table,
 }
 
-/// Packs all of it.
+/// Packs what was seen of all programs, in their order.
 pub fn pack<'a>(programs: &'a [TouchOf<'_>]) -> Touched<'a> {
     Touched { schema: TOUCHED_SCHEMA, programs: programs.iter().map(program).collect() }
 }
@@ -41,7 +41,7 @@ fn program<'a>(program: &'a TouchOf<'_>) -> Program<'a> {
     let mut names = Names::default();
     let functions = functions(&program.details, &mut names);
     let read = program.details.iter().flat_map(|file| {
-        file.read.iter().map(|(offset, len)| Place { file: file.line as u64, offset: offset.0, len: len.0 })
+        file.read.iter().map(|(offset, len)| FileRange { file: file.line as u64, offset: offset.0, len: len.0 })
     });
     let mut touched = BTreeMap::new();
     for engine in [TouchEngine::Page, TouchEngine::Probe, TouchEngine::Byte] {
@@ -51,22 +51,23 @@ fn program<'a>(program: &'a TouchOf<'_>) -> Program<'a> {
         variant: program.variant,
         report: program.report,
         names: Texts::pack(names.list.iter().map(String::as_str)),
-        read: places(&read.collect::<Vec<_>>()),
+        read: file_ranges(&read.collect::<Vec<_>>()),
         touched,
         functions,
     }
 }
 
-struct Place {
+/// A range of a file; `file` is a line of the report.
+struct FileRange {
     file: u64,
     offset: u64,
     len: u64,
 }
 
 /// A range is predicted to begin where the one before of the same file ended.
-fn places(list: &[Place]) -> Table {
+fn file_ranges(list: &[FileRange]) -> Table {
     let mut ends: HashMap<u64, u64> = HashMap::new();
-    let ends = |it: &Place| ends.insert(it.file, it.offset.saturating_add(it.len)).unwrap_or(0);
+    let ends = |it: &FileRange| ends.insert(it.file, it.offset.saturating_add(it.len)).unwrap_or(0);
     let offset: Vec<i64> = list.iter().map(ends).zip(list).map(|(end, it)| missed(it.offset, end)).collect();
     Table {
         count: list.len(),
@@ -82,12 +83,12 @@ fn places(list: &[Place]) -> Table {
 fn touches(details: &[Detail<'_>], engine: TouchEngine) -> Option<Table> {
     let all = details.iter().flat_map(|file| file.touched.iter().map(|row| (file.line as u64, *row)));
     let rows: Vec<(u64, &TouchRow)> = all.filter(|(_, row)| row.engine == engine).collect();
-    let list: Vec<Place> =
-        rows.iter().map(|(file, row)| Place { file: *file, offset: row.offset.0, len: row.len.0 }).collect();
+    let list: Vec<FileRange> =
+        rows.iter().map(|(file, row)| FileRange { file: *file, offset: row.offset.0, len: row.len.0 }).collect();
     if list.is_empty() {
         return None;
     }
-    let mut table = places(&list);
+    let mut table = file_ranges(&list);
     let at: Vec<u64> = rows.iter().map(|(_, row)| time(row.at_ns)).collect();
     let order: Vec<u64> = rows.iter().map(|(_, row)| row.order.map_or(0, |order| u64::from(order) + 1)).collect();
     table.columns.extend([("at", Column::delta(&at)), ("order", Column::delta(&order))]);
@@ -102,13 +103,13 @@ fn time(at: Option<Nanos>) -> u64 {
 fn functions(details: &[Detail<'_>], names: &mut Names) -> Table {
     let calls: Vec<(u64, &CallReport)> =
         details.iter().flat_map(|detail| detail.calls.iter().map(|call| (detail.line as u64, call))).collect();
-    let list: Vec<Place> =
-        calls.iter().map(|(file, call)| Place { file: *file, offset: call.offset, len: call.len.0 }).collect();
+    let list: Vec<FileRange> =
+        calls.iter().map(|(file, call)| FileRange { file: *file, offset: call.offset, len: call.len.0 }).collect();
     let column = |each: &dyn Fn(&CallReport) -> u64| calls.iter().map(|(_, call)| each(call)).collect::<Vec<u64>>();
     let known = |bytes: Option<model::Bytes>| bytes.map_or(0, |bytes| bytes.0 + 1);
     let name: Vec<u64> =
         calls.iter().map(|(_, call)| call.name.as_deref().map_or(0, |name| names.number(name) + 1)).collect();
-    let mut table = places(&list);
+    let mut table = file_ranges(&list);
     table.columns.extend([
         ("at", Column::delta(&column(&|call| micros(call.at_ns)))),
         ("order", Column::delta(&column(&|call| call.order.into()))),

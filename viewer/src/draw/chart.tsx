@@ -1,9 +1,9 @@
 // Line and point charts with uPlot: in the page's colours, as wide as there is room, made again when either changes.
 
-import uPlot from "uplot";
-import { useEffect, useRef } from "preact/hooks";
 import type { JSX } from "preact";
-import { length, pan, zoom, type Range } from "../logic/view.ts";
+import { useEffect, useRef } from "preact/hooks";
+import uPlot from "uplot";
+import { length, pan, type Range, zoom } from "../logic/view.ts";
 import { css, ground, type Theme } from "./palette.ts";
 
 export interface ChartProps {
@@ -47,7 +47,16 @@ export function Chart(props: ChartProps): JSX.Element {
       chart.destroy();
     };
   }, [props.theme, props.data, ...(props.scene ?? [])]);
-  return <div class="chart" data-chart={props.name} role="img" aria-label={props.label} ref={box} style={{ minHeight: `${props.height}px` }} />;
+  return (
+    <div
+      class="chart"
+      data-chart={props.name}
+      role="img"
+      aria-label={props.label}
+      ref={box}
+      style={{ minHeight: `${props.height}px` }}
+    />
+  );
 }
 
 /** Clicks that are no drags. */
@@ -58,7 +67,8 @@ function followClicks(chart: uPlot, { onPick }: ChartProps): () => void {
     from = event.clientX;
   };
   const release = (event: MouseEvent) => {
-    if (Math.abs(event.clientX - from) < 4) onPick(chart.posToVal(event.clientX - chart.over.getBoundingClientRect().left, "x"));
+    if (Math.abs(event.clientX - from) < 4)
+      onPick(chart.posToVal(event.clientX - chart.over.getBoundingClientRect().left, "x"));
   };
   chart.over.addEventListener("mousedown", press);
   chart.over.addEventListener("mouseup", release);
@@ -68,7 +78,10 @@ function followClicks(chart: uPlot, { onPick }: ChartProps): () => void {
   };
 }
 
-/** The gestures of plots: Ctrl and the wheel come closer, dragging moves; Shift and a drag are uPlot's own, as is a double click. */
+/**
+ * The gestures of plots: Ctrl and the wheel come closer, dragging moves; Shift and a drag are uPlot's own, as is a
+ * double click.
+ */
 function followZoom(chart: uPlot, { data, onRange }: ChartProps): () => void {
   const [first, last] = [data[0][0], data[0][data[0].length - 1]];
   const whole: Range = { from: first ?? 0, to: last ?? 0 };
@@ -111,7 +124,9 @@ function dragged(chart: uPlot, { onRange }: ChartProps): void {
 }
 
 const FONT = "11px system-ui, sans-serif";
-/** Room for an axis at the left: for its longest label, and the same for charts below each other as long as these fit. */
+/**
+ * Room for an axis at the left: for its longest label, and the same for charts below each other as long as these fit.
+ */
 function widthOf(chart: uPlot, labels: readonly string[] | null): number {
   chart.ctx.font = FONT;
   const widest = Math.max(0, ...(labels ?? []).map((label) => chart.ctx.measureText(label).width));
@@ -131,7 +146,8 @@ function options(props: ChartProps, width: number): uPlot.Options {
   });
   const most = (values: uPlot.AlignedData) => {
     let high = 0;
-    for (const series of values.slice(1)) for (const value of series as (number | null)[]) if (value !== null && value > high) high = value;
+    for (const series of values.slice(1))
+      for (const value of series as (number | null)[]) if (value !== null && value > high) high = value;
     return high;
   };
   return {
@@ -141,7 +157,9 @@ function options(props: ChartProps, width: number): uPlot.Options {
       points: { size: 8 },
       drag: { x: true, y: false, setScale: props.onRange === undefined },
       // A drag moves, as in plots, and chooses with Shift; where a chart is there to choose from, it chooses.
-      bind: { mousedown: (_, __, begin) => (event) => (props.onRange !== undefined || event.shiftKey ? begin(event) : null) },
+      bind: {
+        mousedown: (_, __, begin) => (event) => (props.onRange !== undefined || event.shiftKey ? begin(event) : null),
+      },
     },
     legend: { show: false },
     scales: {
@@ -153,7 +171,9 @@ function options(props: ChartProps, width: number): uPlot.Options {
     hooks: {
       ...(props.over === undefined ? {} : { draw: [props.over] }),
       ...(props.onRange === undefined ? {} : { setSelect: [(chart: uPlot) => dragged(chart, props)] }),
-      ...(props.onHover === undefined ? {} : { setCursor: [(chart: uPlot) => props.onHover?.(chart.cursor.idx ?? null)] }),
+      ...(props.onHover === undefined
+        ? {}
+        : { setCursor: [(chart: uPlot) => props.onHover?.(chart.cursor.idx ?? null)] }),
     },
   };
 }

@@ -1,6 +1,6 @@
 // The boxes of a flame graph into pixels, and their names on top. Knows nothing of heaps.
 
-import { firstBehind, type Flame } from "../logic/flame.ts";
+import { type Flame, firstBehind } from "../logic/flame.ts";
 import { length, type Viewport } from "../logic/view.ts";
 import { fill, type Pixels } from "./raster.ts";
 
@@ -14,8 +14,19 @@ export const ROW = 18;
 export const placeOf = (row: number, side: Side): number => (side === "icicle" ? -row - 1 : row);
 export const rowAt = (y: number, side: Side): number => (side === "icicle" ? Math.floor(-y) : Math.floor(y));
 
-/** Draws all boxes in sight. Those of less than a pixel share one; of these the first that `small` has a colour of its own for is seen. Colours are by box. */
-export function paintFlame(to: Pixels, flame: Flame, viewport: Viewport, side: Side, colours: (box: number) => number, small: (box: number) => { readonly colour: number; readonly found: boolean }, perPixel: number): void {
+/**
+ * Draws all boxes in sight. Those of less than a pixel share one; of these the first that `small` has a colour of its
+ * own for is seen. Colours are by box.
+ */
+export function paintFlame(
+  to: Pixels,
+  flame: Flame,
+  viewport: Viewport,
+  side: Side,
+  colours: (box: number) => number,
+  small: (box: number) => { readonly colour: number; readonly found: boolean },
+  perPixel: number,
+): void {
   const scaleX = to.width / length(viewport.x);
   const scaleY = to.height / length(viewport.y);
   const gap = Math.max(1, Math.round(perPixel));
@@ -25,7 +36,11 @@ export function paintFlame(to: Pixels, flame: Flame, viewport: Viewport, side: S
     const top = Math.round((viewport.y.to - place - 1) * scaleY);
     if (bottom <= 0 || top >= to.height) continue;
     let [drawn, seen] = [-1, false];
-    for (let box = firstBehind(flame, row, viewport.x.from); box < flame.first[row + 1] && flame.x[box] < viewport.x.to; box++) {
+    for (
+      let box = firstBehind(flame, row, viewport.x.from);
+      box < flame.first[row + 1] && flame.x[box] < viewport.x.to;
+      box++
+    ) {
       const left = Math.max(0, Math.round((flame.x[box] - viewport.x.from) * scaleX));
       const right = Math.min(to.width, Math.round((flame.x[box] + flame.wide[box] - viewport.x.from) * scaleX));
       if (right - left < 2) {
@@ -52,7 +67,15 @@ export function fitting(name: string, letters: number): string {
 }
 
 /** Writes the names of boxes that have room for some letters. */
-export function writeFlame(context: CanvasRenderingContext2D, flame: Flame, viewport: Viewport, size: { readonly width: number; readonly height: number }, side: Side, nameOf: (box: number) => string, colourOf: (box: number) => string): void {
+export function writeFlame(
+  context: CanvasRenderingContext2D,
+  flame: Flame,
+  viewport: Viewport,
+  size: { readonly width: number; readonly height: number },
+  side: Side,
+  nameOf: (box: number) => string,
+  colourOf: (box: number) => string,
+): void {
   context.font = "11px ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace";
   context.textBaseline = "middle";
   context.textAlign = "left";
@@ -62,7 +85,11 @@ export function writeFlame(context: CanvasRenderingContext2D, flame: Flame, view
   for (let row = 0; row < flame.rows; row++) {
     const middle = (viewport.y.to - placeOf(row, side) - 0.5) * scaleY;
     if (middle < -ROW || middle > size.height + ROW) continue;
-    for (let box = firstBehind(flame, row, viewport.x.from); box < flame.first[row + 1] && flame.x[box] < viewport.x.to; box++) {
+    for (
+      let box = firstBehind(flame, row, viewport.x.from);
+      box < flame.first[row + 1] && flame.x[box] < viewport.x.to;
+      box++
+    ) {
       if (flame.wide[box] * scaleX < 4 * letter) continue;
       const left = Math.max(0, (flame.x[box] - viewport.x.from) * scaleX);
       const right = Math.min(size.width, (flame.x[box] + flame.wide[box] - viewport.x.from) * scaleX);

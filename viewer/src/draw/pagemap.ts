@@ -1,6 +1,6 @@
 // The map of a file's pages into pixels: rows of cells, coloured by the moment of the first touch. Knows no view.
 
-import { NO_SHADE, NOTHING, TOUCHED, type PageMap } from "../logic/touched.ts";
+import { NO_SHADE, NOTHING, type PageMap, TOUCHED } from "../logic/touched.ts";
 import { length, type Viewport } from "../logic/view.ts";
 import { ground, mixed, pixel, type Theme } from "./palette.ts";
 import { fill, type Pixels } from "./raster.ts";
@@ -48,10 +48,17 @@ export function mapColours(theme: Theme): MapColours {
 const GAP_FROM = 8;
 
 /**
- * Paints the cells in sight. Row r lies at y -r-1 .. -r, column c at x c .. c+1. `shown`: one byte per page, 0 is faded;
- * `null`: all are shown. Touched pages lie over others where a pixel holds several.
+ * Paints the cells in sight. Row r lies at y -r-1 .. -r, column c at x c .. c+1. `shown`: one byte per page, 0 is
+ * faded; `null`: all are shown. Touched pages lie over others where a pixel holds several.
  */
-export function paintPages(to: Pixels, map: PageMap, shade: Uint8Array, shown: Uint8Array | null, part: Viewport, colours: MapColours): void {
+export function paintPages(
+  to: Pixels,
+  map: PageMap,
+  shade: Uint8Array,
+  shown: Uint8Array | null,
+  part: Viewport,
+  colours: MapColours,
+): void {
   const scaleX = to.width / length(part.x);
   const scaleY = to.height / length(part.y);
   // Whole pixels below, so that the last cell of many in a pixel is inside the picture.
@@ -88,7 +95,14 @@ export function paintPages(to: Pixels, map: PageMap, shade: Uint8Array, shown: U
 }
 
 /** The stepped line in front of a page, where a section begins. */
-export function paintBorder(to: Pixels, map: PageMap, page: number, part: Viewport, wide: number, colour: number): void {
+export function paintBorder(
+  to: Pixels,
+  map: PageMap,
+  page: number,
+  part: Viewport,
+  wide: number,
+  colour: number,
+): void {
   const scaleX = to.width / length(part.x);
   const scaleY = to.height / length(part.y);
   const x = (column: number) => Math.floor((column - part.x.from) * scaleX);
@@ -117,7 +131,13 @@ export function paintBox(to: Pixels, map: PageMap, page: number, part: Viewport,
 }
 
 /** The page under a point of a picture of this size, or -1. */
-export function pageAt(map: PageMap, part: Viewport, size: { readonly width: number; readonly height: number }, x: number, y: number): number {
+export function pageAt(
+  map: PageMap,
+  part: Viewport,
+  size: { readonly width: number; readonly height: number },
+  x: number,
+  y: number,
+): number {
   const column = Math.floor(part.x.from + (x / size.width) * length(part.x));
   const row = Math.floor(-part.y.to + (y / size.height) * length(part.y));
   if (column < 0 || column >= map.columns || row < 0) return -1;

@@ -5,8 +5,8 @@ import type { CacheState, Cause } from "../types/document.ts";
 export type Theme = "light" | "dark";
 
 /**
- * Found by search: any two of them, and of the grey beside them, are apart for readers without colour blindness and with each kind of it
- * (CIE 1976 difference of 24 and more; test/logic/palette.test.ts computes it). 0xRRGGBB.
+ * Found by search: any two of them, and of the grey beside them, are apart for readers without colour blindness and
+ * with each kind of it (CIE 1976 difference of 24 and more; test/logic/palette.test.ts computes it). 0xRRGGBB.
  */
 const RANKS: Record<Theme, readonly number[]> = {
   light: [0x536af2, 0xdc9d28, 0x054c43, 0x7200a1, 0x4a3d00, 0x10b6ec, 0xa12f90, 0x8f6a04, 0xf06f69],
@@ -14,7 +14,9 @@ const RANKS: Record<Theme, readonly number[]> = {
 };
 const OTHER: Record<Theme, number> = { light: 0x9aa1ab, dark: 0x69717d };
 
-/** Ranks of what has a colour of its own whatever its size: parts of the same palette, so that they are apart as well. */
+/**
+ * Ranks of what has a colour of its own whatever its size: parts of the same palette, so that they are apart as well.
+ */
 const CAUSE_RANKS: Record<Cause, number> = { read: 0, fault: 1, readahead: 5, metadata: 6, write: 2, unknown: -1 };
 const STATE_RANKS: Record<CacheState, number> = { hot: 8, app: 1, boot: 2, cold: 0 };
 
@@ -31,8 +33,26 @@ export interface Ground {
 }
 
 const GROUND: Record<Theme, Ground> = {
-  light: { paper: 0xffffff, grid: 0xe6e9ed, stripe: 0xf3f5f8, text: 0x3c4450, faint: 0x667080, way: 0xd3d8df, band: 0xeaedf1, life: 0xdfe4ea },
-  dark: { paper: 0x14181e, grid: 0x262c35, stripe: 0x1a2028, text: 0xc6cdd6, faint: 0x8a93a0, way: 0x3a424e, band: 0x232a33, life: 0x2b333e },
+  light: {
+    paper: 0xffffff,
+    grid: 0xe6e9ed,
+    stripe: 0xf3f5f8,
+    text: 0x3c4450,
+    faint: 0x667080,
+    way: 0xd3d8df,
+    band: 0xeaedf1,
+    life: 0xdfe4ea,
+  },
+  dark: {
+    paper: 0x14181e,
+    grid: 0x262c35,
+    stripe: 0x1a2028,
+    text: 0xc6cdd6,
+    faint: 0x8a93a0,
+    way: 0x3a424e,
+    band: 0x232a33,
+    life: 0x2b333e,
+  },
 };
 
 export const ground = (theme: Theme): Ground => GROUND[theme];

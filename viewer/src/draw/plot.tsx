@@ -1,16 +1,13 @@
-// A picture with axes that can be zoomed, panned and pointed at: the one canvas of all views.
-//
-// A view says what to paint and what lies under the pointer; this file knows sizes, axes, pointers and keys, and nothing
 // of what is drawn.
 
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Tick } from "../logic/ticks.ts";
-import { length, step, type Range, type Step, type Viewport } from "../logic/view.ts";
-import { timed } from "../state.ts";
-import { registerPlot } from "../keys.ts";
+import { length, type Range, type Step, step, type Viewport } from "../logic/view.ts";
+import { timed } from "./drawings.ts";
 import { css, ground, pixel, type Theme } from "./palette.ts";
-import { Raster, type Pixels } from "./raster.ts";
+import { registerPlot } from "./plots.ts";
+import { type Pixels, Raster } from "./raster.ts";
 
 /** Where the picture lies inside the canvas, in CSS pixels. */
 export interface Margins {
@@ -37,7 +34,10 @@ export interface PlotProps {
   readonly yTitle?: string;
   /** Whether the pointer moves both axes or only the horizontal one; `map`: both, and they are zoomed together. */
   readonly axes: "x" | "xy" | "map";
-  /** All that the picture depends on beside the theme, the viewport and the margins: it is painted again when one is another. */
+  /**
+   * All that the picture depends on beside the theme, the viewport and the margins: it is painted again when one is
+   * another.
+   */
   readonly scene: readonly unknown[];
   readonly paint: (to: Pixels, viewport: Viewport, perPixel: number) => void;
   /** Text on top; coordinates are CSS pixels inside the picture. */
@@ -97,7 +97,10 @@ class Painter {
     const [wide, high] = [Math.round(canvas.clientWidth * perPixel), Math.round(canvas.clientHeight * perPixel)];
     if (canvas.width !== wide) canvas.width = wide;
     if (canvas.height !== high) canvas.height = high;
-    const [width, height] = [Math.max(1, Math.round(size.width * perPixel)), Math.max(1, Math.round(size.height * perPixel))];
+    const [width, height] = [
+      Math.max(1, Math.round(size.width * perPixel)),
+      Math.max(1, Math.round(size.height * perPixel)),
+    ];
     if (this.raster?.width !== width || this.raster.height !== height) this.raster = new Raster(width, height);
     const colours = ground(theme);
     this.raster.pixels.fill(pixel(colours.paper));
@@ -153,7 +156,14 @@ class Painter {
   }
 }
 
-function tickMark(context: CanvasRenderingContext2D, colour: string, x: number, y: number, wide: number, high: number): void {
+function tickMark(
+  context: CanvasRenderingContext2D,
+  colour: string,
+  x: number,
+  y: number,
+  wide: number,
+  high: number,
+): void {
   context.strokeStyle = colour;
   context.beginPath();
   context.moveTo(Math.round(x) + (high > 0 ? 0.5 : 0), Math.round(y) + (wide > 0 ? 0.5 : 0));
@@ -170,7 +180,19 @@ export function Plot(props: PlotProps): JSX.Element {
   const [box, setBox] = useState<{ x0: number; y0: number; x1: number; y1: number } | null>(null);
 
   const { theme, viewport, margins } = props;
-  useLayoutEffect(() => painter.current?.ask(), [...props.scene, theme, viewport.x.from, viewport.x.to, viewport.y.from, viewport.y.to, margins.left, margins.right]);
+  useLayoutEffect(
+    () => painter.current?.ask(),
+    [
+      ...props.scene,
+      theme,
+      viewport.x.from,
+      viewport.x.to,
+      viewport.y.from,
+      viewport.y.to,
+      margins.left,
+      margins.right,
+    ],
+  );
   useEffect(() => {
     const element = canvas.current;
     if (element === null) return undefined;
@@ -197,7 +219,15 @@ export function Plot(props: PlotProps): JSX.Element {
     <div class="plot" data-plot={props.name}>
       <canvas ref={canvas} tabIndex={0} role="img" aria-label={props.label} />
       {box !== null && (
-        <div class="zoombox" style={inPixels({ left: Math.min(box.x0, box.x1), top: Math.min(box.y0, box.y1), width: Math.abs(box.x1 - box.x0), height: Math.abs(box.y1 - box.y0) })} />
+        <div
+          class="zoombox"
+          style={inPixels({
+            left: Math.min(box.x0, box.x1),
+            top: Math.min(box.y0, box.y1),
+            width: Math.abs(box.x1 - box.x0),
+            height: Math.abs(box.y1 - box.y0),
+          })}
+        />
       )}
       {tip !== null && pointed !== null && (
         <div class="tip" role="status" ref={words} style={tipPlace(pointed, margins, size)}>
@@ -211,7 +241,8 @@ export function Plot(props: PlotProps): JSX.Element {
 function tipPlace(at: Pointed, margins: Margins, size: Size): Record<string, string> {
   const [x, y] = [at.x + margins.left, at.y + margins.top];
   const left = at.x < size.width / 2 ? { left: x + 14 } : { right: size.width + margins.left + margins.right - x + 14 };
-  const top = at.y < size.height / 2 ? { top: y + 10 } : { bottom: size.height + margins.top + margins.bottom - y + 10 };
+  const top =
+    at.y < size.height / 2 ? { top: y + 10 } : { bottom: size.height + margins.top + margins.bottom - y + 10 };
   return inPixels({ ...left, ...top });
 }
 
@@ -280,7 +311,12 @@ function follow(
     event.preventDefault();
     activate();
     const delta = event.deltaY !== 0 ? event.deltaY : event.deltaX;
-    take(painter.props, { kind: "zoom", axis: event.shiftKey ? "y" : "x", factor: Math.exp(Math.max(-120, Math.min(120, delta)) / 300), at: share(place(event)) });
+    take(painter.props, {
+      kind: "zoom",
+      axis: event.shiftKey ? "y" : "x",
+      factor: Math.exp(Math.max(-120, Math.min(120, delta)) / 300),
+      at: share(place(event)),
+    });
   };
   const press = (event: PointerEvent) => {
     // The other buttons are the browser's.
@@ -302,7 +338,10 @@ function follow(
     const other = [...down].find(([id]) => id !== event.pointerId)?.[1];
     if (other !== undefined) {
       // Two fingers: the distance between them is the scale.
-      const [was, is] = [Math.hypot(before.x - other.x, before.y - other.y), Math.hypot(at.x - other.x, at.y - other.y)];
+      const [was, is] = [
+        Math.hypot(before.x - other.x, before.y - other.y),
+        Math.hypot(at.x - other.x, at.y - other.y),
+      ];
       if (is > 10) take(painter.props, { kind: "zoom", axis: "both", factor: was / is, at: share(other) });
     } else if (moved > 3) {
       setPointed(null);
@@ -317,7 +356,9 @@ function follow(
       const [a, b] = [share(boxFrom), share(place(event))];
       const part = (axis: "x" | "y") => {
         const range = viewport[axis];
-        const [low, high] = [Math.min(a[axis], b[axis]), Math.max(a[axis], b[axis])].map((it) => Math.min(1, Math.max(0, it)));
+        const [low, high] = [Math.min(a[axis], b[axis]), Math.max(a[axis], b[axis])].map((it) =>
+          Math.min(1, Math.max(0, it)),
+        );
         return { from: range.from + low * length(range), to: range.from + high * length(range) };
       };
       if (moved > 8) onView({ x: part("x"), y: axes === "x" ? viewport.y : part("y") });

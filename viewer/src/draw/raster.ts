@@ -4,7 +4,7 @@
 // second where writing the pixels ourselves takes a few milliseconds. Knows nothing of requests, files or views.
 
 import { lowerBound } from "../logic/columns.ts";
-import { shownIn, visible, type Marks, type Shown } from "../logic/marks.ts";
+import { type Marks, type Shown, shownIn, visible } from "../logic/marks.ts";
 import { length, type Viewport } from "../logic/view.ts";
 
 /** Where pixels go; `ImageData` in a browser, plain arrays in tests. */
@@ -50,7 +50,12 @@ export function line(to: Pixels, ax: number, ay: number, bx: number, by: number,
   const dx = bx - ax;
   const dy = by - ay;
   let [enter, leave] = [0, 1];
-  for (const [way, room] of [[-dx, ax], [dx, to.width - 1 - ax], [-dy, ay], [dy, to.height - 1 - ay]]) {
+  for (const [way, room] of [
+    [-dx, ax],
+    [dx, to.width - 1 - ax],
+    [-dy, ay],
+    [dy, to.height - 1 - ay],
+  ]) {
     if (way === 0) {
       if (room < 0) return;
     } else if (way < 0) enter = Math.max(enter, room / way);
@@ -69,7 +74,9 @@ export function line(to: Pixels, ax: number, ay: number, bx: number, by: number,
   }
 }
 
-/** From this many marks in sight on they are drawn into cells of the smallest mark's size; the eye sees no difference. */
+/**
+ * From this many marks in sight on they are drawn into cells of the smallest mark's size; the eye sees no difference.
+ */
 export const MANY = 6000;
 
 /** Colours of the way from each mark to the next: lines while there are few, else the span that it goes over. */
@@ -79,10 +86,19 @@ export interface Ways {
 }
 
 /**
- * Draws marks of at least `least` pixels each way; y grows upwards, as in a plot. Later ones lie on top of earlier ones,
- * and all of them on top of the ways, if those are wanted.
+ * Draws marks of at least `least` pixels each way; y grows upwards, as in a plot. Later ones lie on top of earlier
+ * ones, and all of them on top of the ways, if those are wanted.
  */
-export function drawMarks(to: Pixels, marks: Marks, shown: Shown, viewport: Viewport, category: Uint32Array, colours: Uint32Array, least: number, ways: Ways | null = null): void {
+export function drawMarks(
+  to: Pixels,
+  marks: Marks,
+  shown: Shown,
+  viewport: Viewport,
+  category: Uint32Array,
+  colours: Uint32Array,
+  least: number,
+  ways: Ways | null = null,
+): void {
   const [first, last] = visible(marks, viewport);
   if (least > 1 && last - first > MANY && shownIn(shown, first, last) > MANY) {
     drawCells(to, marks, shown, first, last, viewport, category, colours, least, ways?.band ?? null);
@@ -92,7 +108,17 @@ export function drawMarks(to: Pixels, marks: Marks, shown: Shown, viewport: View
   drawEach(to, marks, shown, first, last, viewport, category, colours, least);
 }
 
-function drawEach(to: Pixels, marks: Marks, shown: Shown, first: number, last: number, viewport: Viewport, category: Uint32Array, colours: Uint32Array, least: number): void {
+function drawEach(
+  to: Pixels,
+  marks: Marks,
+  shown: Shown,
+  first: number,
+  last: number,
+  viewport: Viewport,
+  category: Uint32Array,
+  colours: Uint32Array,
+  least: number,
+): void {
   const { x, y, wide, high } = marks;
   const { height, width } = to;
   const scaleX = width / length(viewport.x);
@@ -127,10 +153,21 @@ function drawEach(to: Pixels, marks: Marks, shown: Shown, first: number, last: n
 let cells = new Uint32Array(0);
 
 /**
- * The same for very many: one write per mark into few cells, which stay in the processor's cache, then the cells into the
- * picture. Cells hang on the data, not on the picture's edge, so that nothing flickers while it is moved.
+ * The same for very many: one write per mark into few cells, which stay in the processor's cache, then the cells into
+ * the picture. Cells hang on the data, not on the picture's edge, so that nothing flickers while it is moved.
  */
-function drawCells(to: Pixels, marks: Marks, shown: Shown, first: number, last: number, viewport: Viewport, category: Uint32Array, colours: Uint32Array, least: number, band: number | null): void {
+function drawCells(
+  to: Pixels,
+  marks: Marks,
+  shown: Shown,
+  first: number,
+  last: number,
+  viewport: Viewport,
+  category: Uint32Array,
+  colours: Uint32Array,
+  least: number,
+  band: number | null,
+): void {
   const { x, y, wide, high } = marks;
   const columns = Math.ceil(to.width / least) + 2;
   const rows = Math.ceil(to.height / least) + 2;
@@ -167,7 +204,14 @@ function drawCells(to: Pixels, marks: Marks, shown: Shown, first: number, last: 
   }
   const [shiftX, shiftY] = [Math.round((phaseX + 1) * least), Math.round((phaseY + 1) * least)];
   const paint = (column: number, row: number, above: number, colour: number) =>
-    fill(to, column * least - shiftX, to.height + shiftY - above * least, (column + 1) * least - shiftX, to.height + shiftY - row * least, colour);
+    fill(
+      to,
+      column * least - shiftX,
+      to.height + shiftY - above * least,
+      (column + 1) * least - shiftX,
+      to.height + shiftY - row * least,
+      colour,
+    );
   if (band !== null) {
     for (let column = 0; column < columns; column++) {
       let [row, above] = [0, rows];
@@ -185,7 +229,15 @@ function drawCells(to: Pixels, marks: Marks, shown: Shown, first: number, last: 
 }
 
 /** Lines from the end of each mark to the beginning of the next; the ways into and out of sight belong to them. */
-function drawWays(to: Pixels, marks: Marks, shown: Shown, first: number, last: number, viewport: Viewport, colour: number): void {
+function drawWays(
+  to: Pixels,
+  marks: Marks,
+  shown: Shown,
+  first: number,
+  last: number,
+  viewport: Viewport,
+  colour: number,
+): void {
   const { x, y, wide, high } = marks;
   const scaleX = to.width / length(viewport.x);
   const scaleY = to.height / length(viewport.y);
@@ -207,7 +259,15 @@ function drawWays(to: Pixels, marks: Marks, shown: Shown, first: number, last: n
 }
 
 /** The mark nearest to a point within `reach` pixels, or -1. Later marks win, as they are drawn on top. */
-export function nearestMark(marks: Marks, shown: Shown, viewport: Viewport, size: { readonly width: number; readonly height: number }, px: number, py: number, reach: number): number {
+export function nearestMark(
+  marks: Marks,
+  shown: Shown,
+  viewport: Viewport,
+  size: { readonly width: number; readonly height: number },
+  px: number,
+  py: number,
+  reach: number,
+): number {
   const { x, y, wide, high } = marks;
   const perX = length(viewport.x) / size.width;
   const perY = length(viewport.y) / size.height;

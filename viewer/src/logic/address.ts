@@ -24,10 +24,17 @@ export function parseAddress(hash: string, views: readonly ViewName[] = VIEWS): 
 
 /** The other way; empty values are left out, names are sorted so that one state has one address. */
 export function addressText(address: Address): string {
-  const names = Object.keys(address.values).filter((name) => address.values[name] !== "").sort();
+  const names = Object.keys(address.values)
+    .filter((name) => address.values[name] !== "")
+    .sort();
   // URLSearchParams also escapes what an address bar shows well: put the common ones back.
   const query = names
-    .map((name) => `${name}=${encodeURIComponent(address.values[name]).replace(/%(2F|3A|2C|7E|40)/g, decodeURIComponent).replace(/%20/g, "+")}`)
+    .map(
+      (name) =>
+        `${name}=${encodeURIComponent(address.values[name])
+          .replace(/%(2F|3A|2C|7E|40)/g, decodeURIComponent)
+          .replace(/%20/g, "+")}`,
+    )
     .join("&");
   return query === "" ? `#${address.view}` : `#${address.view}?${query}`;
 }

@@ -13,7 +13,7 @@ export interface Span {
   readonly to: number;
 }
 
-/** Sorted, disjoint. */
+/** The same bytes as sorted spans that neither meet nor overlap. */
 export function join(spans: readonly Span[]): Span[] {
   const sorted = spans.filter((span) => span.from < span.to).sort((a, b) => a.from - b.from);
   const joined: { from: number; to: number }[] = [];
@@ -59,7 +59,7 @@ function overlaps(joined: readonly Span[], span: Span): boolean {
   return low < joined.length && joined[low].from < span.to;
 }
 
-/** Bytes of spans. */
+/** Bytes of spans that do not overlap. */
 export function spanBytes(spans: readonly Span[]): number {
   return spans.reduce((sum, span) => sum + span.to - span.from, 0);
 }

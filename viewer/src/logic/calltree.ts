@@ -1,9 +1,10 @@
-// Stacks as trees: from the outermost function in, from the allocating function out, by object; filtered, and compared. Pure.
+// Stacks as trees: from the outermost function in, from the allocating function out, by object; filtered, and compared.
+// Pure.
 
 import { passes, type Term } from "./filter.ts";
 import type { Amounts, Frames, Stacks } from "./heap.ts";
 
-/** Which tree. */
+/** From the outermost function in, from the allocating one out, or that below its object. */
 export const SHAPES = ["down", "up", "module"] as const;
 export type Shape = (typeof SHAPES)[number];
 
@@ -52,15 +53,17 @@ export function joined(parts: readonly Loaded[], frames: Frames): Loaded {
       parent[base + node] = node === 0 ? 0 : base + stacks.parent[node];
       frame[base + node] = node === 0 ? processLabel(frames, process) : stacks.frame[node];
     }
-    mine.forEach((values, k) => own[k].set(values, base));
+    mine.forEach((values, k) => {
+      own[k].set(values, base);
+    });
     base += stacks.count;
   });
   return { stacks: { count, parent, frame }, own };
 }
 
 /**
- * The stacks of two recordings as one tree, processes put together: functions that are compared as the same are one node. Amounts: bytes and blocks of
- * the second, then of the first.
+ * The stacks of two recordings as one tree, processes put together: functions that are compared as the same are one
+ * node. Amounts: bytes and blocks of the second, then of the first.
  */
 export function compared(before: readonly Loaded[], after: readonly Loaded[], frames: Frames): Loaded {
   const [parent, frame] = [[0], [0]];
@@ -88,7 +91,10 @@ export function compared(before: readonly Loaded[], after: readonly Loaded[], fr
   };
   for (const part of after) add(part, 0);
   for (const part of before) add(part, 2);
-  return { stacks: { count: parent.length, parent: Float64Array.from(parent), frame: Float64Array.from(frame) }, own: own.map((values) => Float64Array.from(values)) };
+  return {
+    stacks: { count: parent.length, parent: Float64Array.from(parent), frame: Float64Array.from(frame) },
+    own: own.map((values) => Float64Array.from(values)),
+  };
 }
 
 /** By frame: one bit for each word that it matches. */
@@ -102,7 +108,8 @@ function frameBits(labels: Labels, terms: readonly Term[], frame: number): numbe
 export function matchesOf(labels: Labels, terms: readonly Term[]): Uint8Array {
   const found = new Uint8Array(labels.frames.count + labels.frames.objects.length + labels.processes.length);
   const including = terms.filter((term) => !term.exclude);
-  if (including.length > 0) for (let id = 0; id < found.length; id++) found[id] = frameBits(labels, including, id) === 0 ? 0 : 1;
+  if (including.length > 0)
+    for (let id = 0; id < found.length; id++) found[id] = frameBits(labels, including, id) === 0 ? 0 : 1;
   return found;
 }
 
@@ -115,12 +122,17 @@ export function filtered(all: Loaded, labels: Labels, terms: readonly Term[]): L
   for (let node = 1; node < stacks.count; node++) {
     const frame = stacks.frame[node];
     let mine = known.get(frame);
-    if (mine === undefined) known.set(frame, (mine = frameBits(labels, terms, frame)));
+    if (mine === undefined) {
+      mine = frameBits(labels, terms, frame);
+      known.set(frame, mine);
+    }
     bits[node] = bits[stacks.parent[node]] | mine;
   }
   const wanted = terms.reduce((sum, _, i) => sum | (1 << i), 0);
   const exclude = terms.reduce((sum, term, i) => (term.exclude ? sum | (1 << i) : sum), 0);
-  const own = all.own.map((values) => values.map((value, node) => (((bits[node] ^ exclude) & wanted) === wanted ? value : 0)));
+  const own = all.own.map((values) =>
+    values.map((value, node) => (((bits[node] ^ exclude) & wanted) === wanted ? value : 0)),
+  );
   return { stacks, own };
 }
 
@@ -146,7 +158,14 @@ export const byBytes: Weigh = (amounts, node) => amounts[0][node];
 export const byChange: Weigh = (amounts, node) => Math.abs(amounts[0][node] - amounts[2][node]);
 
 /** Parents stand before their children. */
-function grown(parent: Uint32Array, label: Uint32Array, own: readonly Float64Array[], total: readonly Float64Array[], cut: Uint8Array, weigh: Weigh): Tree {
+function grown(
+  parent: Uint32Array,
+  label: Uint32Array,
+  own: readonly Float64Array[],
+  total: readonly Float64Array[],
+  cut: Uint8Array,
+  weigh: Weigh,
+): Tree {
   const count = parent.length;
   const weight = new Float64Array(count);
   const first = new Uint32Array(count + 1);
@@ -159,30 +178,45 @@ function grown(parent: Uint32Array, label: Uint32Array, own: readonly Float64Arr
   const kids = new Uint32Array(first[count]);
   const next = first.slice();
   for (let node = 1; node < count; node++) if (there(node)) kids[next[parent[node]]++] = node;
-  for (let node = 0; node < count; node++) if (first[node + 1] - first[node] > 1) kids.subarray(first[node], first[node + 1]).sort((a, b) => weight[b] - weight[a] || a - b);
+  for (let node = 0; node < count; node++)
+    if (first[node + 1] - first[node] > 1)
+      kids.subarray(first[node], first[node + 1]).sort((a, b) => weight[b] - weight[a] || a - b);
   return { count, parent, label, total, own, first, kids, cut };
 }
 
 /** From the outermost function in. */
 export function downTree({ stacks, own }: Loaded, weigh: Weigh = byBytes): Tree {
   const total = own.map((values) => values.slice());
-  for (let node = stacks.count - 1; node > 0; node--) for (const values of total) values[stacks.parent[node]] += values[node];
-  return grown(Uint32Array.from(stacks.parent), Uint32Array.from(stacks.frame), own, total, new Uint8Array(stacks.count), weigh);
+  for (let node = stacks.count - 1; node > 0; node--)
+    for (const values of total) values[stacks.parent[node]] += values[node];
+  return grown(
+    Uint32Array.from(stacks.parent),
+    Uint32Array.from(stacks.frame),
+    own,
+    total,
+    new Uint8Array(stacks.count),
+    weigh,
+  );
 }
 
 /** Callers of less than this share of everything are not told apart. */
 export const LEAST_SHARE = 1 / 20000;
 
-/** From the allocating function out to its callers; `module`: below the object of the allocating function. Wrappers of `malloc` are left out. */
+/**
+ * From the allocating function out to its callers; `module`: below the object of the allocating function. Wrappers of
+ * `malloc` are left out.
+ */
 export function upTree({ stacks, own }: Loaded, labels: Labels, shape: "up" | "module", weigh: Weigh = byBytes): Tree {
   const { frames } = labels;
   const kind = (node: number) => (stacks.frame[node] < frames.count ? frames.wrapper[stacks.frame[node]] : 0);
   const [leaves, starts]: [number[], number[]] = [[], []];
   for (let node = 1; node < stacks.count; node++) {
     if (own.every((values) => values[node] === 0)) continue;
-    // As `Names::wanting`: without what only hands on, and what has no name between; all of it, if there is nothing else.
+    // As `Names::wanting`: without what only hands on, and what has no name between; all of it, if there is nothing
+    // else.
     let from = node;
-    for (let at = node; at !== 0 && kind(at) !== 0; at = stacks.parent[at]) if (kind(at) === 1) from = stacks.parent[at];
+    for (let at = node; at !== 0 && kind(at) !== 0; at = stacks.parent[at])
+      if (kind(at) === 1) from = stacks.parent[at];
     leaves.push(node);
     starts.push(from === 0 ? node : from);
   }
@@ -196,17 +230,27 @@ export function upTree({ stacks, own }: Loaded, labels: Labels, shape: "up" | "m
     readonly at: number[];
   }
   /** Groups by the label of where each stands; what has come to its end is the node's own. */
-  const split = (node: number, group: Group, labelOf: (at: number) => number, forward: (at: number) => number): [number, Group][] => {
+  const split = (
+    node: number,
+    group: Group,
+    labelOf: (at: number) => number,
+    forward: (at: number) => number,
+  ): [number, Group][] => {
     const groups = new Map<number, Group>();
     group.leaves.forEach((leaf, i) => {
       const at = group.at[i];
       if (at === 0) {
-        own.forEach((values, k) => (ends[k][node] += values[leaf]));
+        own.forEach((values, k) => {
+          ends[k][node] += values[leaf];
+        });
         return;
       }
       const id = labelOf(at);
       let into = groups.get(id);
-      if (into === undefined) groups.set(id, (into = { label: id, leaves: [], at: [] }));
+      if (into === undefined) {
+        into = { label: id, leaves: [], at: [] };
+        groups.set(id, into);
+      }
       into.leaves.push(leaf);
       into.at.push(forward(at));
     });
@@ -226,7 +270,15 @@ export function upTree({ stacks, own }: Loaded, labels: Labels, shape: "up" | "m
   const root: Group = { label: 0, leaves, at: starts };
   const callers = (at: number) => stacks.parent[at];
   const frameAt = (at: number) => stacks.frame[at];
-  let open = shape === "up" ? [[0, root] as [number, Group]] : split(0, root, (at) => frames.count + Math.max(0, objectOf(labels, stacks.frame[at])), (at) => at);
+  let open =
+    shape === "up"
+      ? [[0, root] as [number, Group]]
+      : split(
+          0,
+          root,
+          (at) => frames.count + Math.max(0, objectOf(labels, stacks.frame[at])),
+          (at) => at,
+        );
   while (open.length > 0) {
     const next: [number, Group][] = [];
     for (const [node, group] of open) {
@@ -236,13 +288,21 @@ export function upTree({ stacks, own }: Loaded, labels: Labels, shape: "up" | "m
       }
       for (const made of split(node, group, frameAt, callers)) {
         const [kid, kidGroup] = made;
-        if (total.every((values, k) => Math.abs(values[kid]) < least[k])) cut[kid] = kidGroup.at.some((at) => at !== 0) ? 1 : 0;
+        if (total.every((values, k) => Math.abs(values[kid]) < least[k]))
+          cut[kid] = kidGroup.at.some((at) => at !== 0) ? 1 : 0;
         else next.push(made);
       }
     }
     open = next;
   }
-  return grown(Uint32Array.from(parent), Uint32Array.from(label), ends.map((values) => Float64Array.from(values)), total.map((values) => Float64Array.from(values)), Uint8Array.from(cut), weigh);
+  return grown(
+    Uint32Array.from(parent),
+    Uint32Array.from(label),
+    ends.map((values) => Float64Array.from(values)),
+    total.map((values) => Float64Array.from(values)),
+    Uint8Array.from(cut),
+    weigh,
+  );
 }
 
 export function treeOf(part: Loaded, labels: Labels, shape: Shape, weigh: Weigh = byBytes): Tree {
@@ -273,7 +333,12 @@ export interface Opening {
 }
 
 /** The rows in sight, depth first; kids as `order` says (as the tree has them if it is null). */
-export function linesOf(tree: Tree, opening: Opening, weigh: Weigh, order: ((a: number, b: number) => number) | null): TreeLine[] {
+export function linesOf(
+  tree: Tree,
+  opening: Opening,
+  weigh: Weigh,
+  order: ((a: number, b: number) => number) | null,
+): TreeLine[] {
   const lines: TreeLine[] = [];
   let all = 0;
   for (let i = tree.first[0]; i < tree.first[1]; i++) all += weigh(tree.total, tree.kids[i]);
@@ -320,5 +385,10 @@ export function largestSites(tree: Tree, most: number): Site[] {
     return callers;
   };
   const sites = kidsOf(0).filter((node) => tree.total[0][node] > 0);
-  return sites.slice(0, most).map((node) => ({ label: tree.label[node], bytes: tree.total[0][node], blocks: tree.total[1][node], callers: callersOf(node) }));
+  return sites.slice(0, most).map((node) => ({
+    label: tree.label[node],
+    bytes: tree.total[0][node],
+    blocks: tree.total[1][node],
+    callers: callersOf(node),
+  }));
 }

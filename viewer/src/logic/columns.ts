@@ -3,7 +3,7 @@
 
 import type { Coding, PackedColumn, PackedTable } from "../types/events.ts";
 
-/** Base64 to bytes. */
+/** The bytes of a base64 text; by the browser itself where it can. */
 export function fromBase64(text: string): Uint8Array {
   const native = (Uint8Array as unknown as { fromBase64?: (text: string) => Uint8Array }).fromBase64;
   if (native !== undefined) return native(text);
@@ -82,7 +82,10 @@ export function decodeSmall(bytes: Uint8Array, count: number): Uint32Array {
 }
 
 /** Columns of numbers that index something, by name. Throws if one is missing or no such column. */
-export async function unpackIndexes<Name extends string>(table: PackedTable, names: readonly Name[]): Promise<Record<Name, Uint32Array>> {
+export async function unpackIndexes<Name extends string>(
+  table: PackedTable,
+  names: readonly Name[],
+): Promise<Record<Name, Uint32Array>> {
   const columns = await Promise.all(
     names.map(async (name) => {
       const column = table.columns[name];
@@ -96,7 +99,10 @@ export async function unpackIndexes<Name extends string>(table: PackedTable, nam
 }
 
 /** `values` at `numbers`; `Float64Array.from` with a function takes ten times as long. */
-export function gather<Values extends Float64Array | Uint32Array | Uint8Array>(values: Values, numbers: ArrayLike<number>): Values {
+export function gather<Values extends Float64Array | Uint32Array | Uint8Array>(
+  values: Values,
+  numbers: ArrayLike<number>,
+): Values {
   const out = new (values.constructor as new (length: number) => Values)(numbers.length);
   for (let k = 0; k < numbers.length; k++) out[k] = values[numbers[k]];
   return out;

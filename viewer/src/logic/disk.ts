@@ -2,15 +2,17 @@
 
 import { gather } from "./columns.ts";
 import { CAUSES, counts, type Requests } from "./events.ts";
-import { axisPlaces, foldOf, type Fold } from "./fold.ts";
-import { marksOf, spans, type Marks, type Shown } from "./marks.ts";
+import { axisPlaces, type Fold, foldOf } from "./fold.ts";
+import { type Marks, marksOf, type Shown, spans } from "./marks.ts";
 import { byPlace } from "./seeks.ts";
 import { padded, type Viewport } from "./view.ts";
 
 /** By what the disk's picture is coloured. */
 export type ColourBy = "file" | "process" | "cause";
 
-/** Which requests of a device are shown beside what the filter says: reads of the program, its writes, those of others. */
+/**
+ * Which requests of a device are shown beside what the filter says: reads of the program, its writes, those of others.
+ */
 export function kindMask(requests: Requests, device: number, show: ReadonlySet<string>): Uint8Array {
   const [reads, writes, others] = ["reads", "writes", "others"].map((name) => (show.has(name) ? 1 : 0));
   const mask = new Uint8Array(requests.count);
@@ -92,7 +94,10 @@ export function diskPicture(requests: Requests, device: number, toScale: boolean
   }
   return {
     fold,
-    whole: { x: { from: -end * 0.01, to: end * 1.01 }, y: padded({ from: fold.axis[0], to: fold.axis[fold.axis.length - 1] }, 0.02) },
+    whole: {
+      x: { from: -end * 0.01, to: end * 1.01 },
+      y: padded({ from: fold.axis[0], to: fold.axis[fold.axis.length - 1] }, 0.02),
+    },
     marks: marksOf(requests.start, y, spans(requests.start, requests.end), Float32Array.from(requests.len)),
     sorted: { order, disk, len, y: places, high: Float32Array.from(len) },
   };

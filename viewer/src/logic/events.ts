@@ -2,8 +2,8 @@
 //
 // Places are stored as what a prediction missed by; this file predicts as app/view/src/events.rs does:
 //   a request's place on disk   the end of the last request for the same file, else of the last request at all
-//   a request's file offset     what lies there according to the file's extents, else the end of the file's last request
-//   a fill's or ask's offset    the end of the last one of the same file
+//   a request's file offset     what lies there according to the file's extents, else the end of the file's last
+// request   a fill's or ask's offset    the end of the last one of the same file
 
 import type { PackedTrace } from "../types/events.ts";
 import { gather, sortedBy, unpackIndexes, unpackTable } from "./columns.ts";
@@ -104,10 +104,17 @@ export interface TraceTouches {
 /** Unpacks one trace's requests. Throws where the page is damaged. */
 export async function unpackTrace(trace: PackedTrace): Promise<TraceEvents> {
   const [requests, sections] = await Promise.all([unpackRequests(trace), unpackSections(trace)]);
-  return { run: trace.run, devices: trace.devices, flags: trace.flags, sectionNames: trace.section_names, requests, sections };
+  return {
+    run: trace.run,
+    devices: trace.devices,
+    flags: trace.flags,
+    sectionNames: trace.section_names,
+    requests,
+    sections,
+  };
 }
 
-/** Unpacks the rest. */
+/** Unpacks what came into memory and what was asked for: most of a trace, and not needed for the first picture. */
 export async function unpackRest(trace: PackedTrace): Promise<TraceTouches> {
   return { fills: await unpackTouches(trace.fills, "cause"), asks: await unpackTouches(trace.asks, "how") };
 }
@@ -120,7 +127,10 @@ function tableSize(numbers: ArrayLike<number>): number {
 }
 
 async function unpackSections(trace: PackedTrace): Promise<Sections> {
-  const [{ file, offset, len }, { name }] = await Promise.all([unpackTable(trace.sections, ["file", "offset", "len"]), unpackIndexes(trace.sections, ["name"])]);
+  const [{ file, offset, len }, { name }] = await Promise.all([
+    unpackTable(trace.sections, ["file", "offset", "len"]),
+    unpackIndexes(trace.sections, ["name"]),
+  ]);
   const { first, order } = groupBy(Uint32Array.from(file), tableSize(file));
   return { first, name: gather(name, order), offset: gather(offset, order), len: gather(len, order) };
 }
@@ -142,7 +152,9 @@ class Places {
       offset[i] += ends[file[i]];
       ends[file[i]] = offset[i] + len[i];
     }
-    const order = Uint32Array.from(file, (_, i) => i).sort((a, b) => file[a] - file[b] || disk[a] - disk[b] || offset[a] - offset[b] || len[a] - len[b]);
+    const order = Uint32Array.from(file, (_, i) => i).sort(
+      (a, b) => file[a] - file[b] || disk[a] - disk[b] || offset[a] - offset[b] || len[a] - len[b],
+    );
     const { first } = groupBy(Uint32Array.from(file), ends.length);
     return new Places(first, gather(disk, order), gather(offset, order), gather(len, order));
   }
@@ -199,7 +211,21 @@ async function unpackRequests(trace: PackedTrace): Promise<Requests> {
     }
   }
   return {
-    count, from, start, end, ended, process, file, served, write, cause, device, flags, len, disk, offset,
+    count,
+    from,
+    start,
+    end,
+    ended,
+    process,
+    file,
+    served,
+    write,
+    cause,
+    device,
+    flags,
+    len,
+    disk,
+    offset,
   };
 }
 

@@ -1,7 +1,7 @@
 // The filter box that all views share. Pure.
 //
-// Words are joined by "and"; a word with a leading "-" excludes; `file:`, `process:`, `cause:`, `owner:` and `function:`
-// look at one field, a bare word at all of them. Upper and lower case are the same.
+// Words are joined by "and"; a word with a leading "-" excludes; `file:`, `process:`, `cause:`, `owner:` and
+// `function:` look at one field, a bare word at all of them. Upper and lower case are the same.
 
 import { CAUSES, type Requests, type Touches } from "./events.ts";
 
@@ -81,8 +81,7 @@ export interface Sieve {
 }
 
 export function sieveOf(terms: readonly Term[], names: Names): Sieve {
-  const bits = (subject: Subject) =>
-    terms.reduce((sum, term, i) => (matches(term, subject) ? sum | (1 << i) : sum), 0);
+  const bits = (subject: Subject) => terms.reduce((sum, term, i) => (matches(term, subject) ? sum | (1 << i) : sum), 0);
   return {
     files: Uint32Array.from(names.files, (file) => bits({ file: file.path, owner: file.owner })),
     noFile: 0,

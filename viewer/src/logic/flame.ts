@@ -1,7 +1,7 @@
 // Where the boxes of a flame graph lie: x is a share of everything, a row is a step from the root. Pure.
 
-import { lowerBound } from "./columns.ts";
 import type { Tree } from "./calltree.ts";
+import { lowerBound } from "./columns.ts";
 
 export interface Flame {
   readonly count: number;
@@ -51,7 +51,15 @@ export function flameOf(tree: Tree): Flame {
     for (let box = done; box < end; box++) put(node[box], box, x[box]);
     done = end;
   }
-  return { count: node.length, node: Uint32Array.from(node), x: Float64Array.from(x), wide: Float64Array.from(wide), below: Uint32Array.from(below), first: Uint32Array.from(rows), rows: rows.length - 1 };
+  return {
+    count: node.length,
+    node: Uint32Array.from(node),
+    x: Float64Array.from(x),
+    wide: Float64Array.from(wide),
+    below: Uint32Array.from(below),
+    first: Uint32Array.from(rows),
+    rows: rows.length - 1,
+  };
 }
 
 /** The first box of a row that ends behind `from`. */

@@ -1,8 +1,8 @@
 // A disk's axis with its long gaps shortened. Pure.
 //
-// A start reads a few hundred megabytes that lie scattered over a disk of hundreds of gigabytes: drawn to scale, all of it
-// is one line. Folded, every gap longer than G is drawn as G * (1 + log2(gap / G) / 2): what lies behind another stays
-// behind it, a longer gap stays the longer one. G is so short that most of the axis is left to what was read.
+// A start reads a few hundred megabytes that lie scattered over a disk of hundreds of gigabytes: drawn to scale, all of
+// it is one line. Folded, every gap longer than G is drawn as G * (1 + log2(gap / G) / 2): what lies behind another
+// stays behind it, a longer gap stays the longer one. G is so short that most of the axis is left to what was read.
 //
 //   to scale   |aa·b·····························································cc|
 //   folded     |aa·b······cc|
@@ -19,7 +19,8 @@ export interface Fold {
 const GAP_SHARE = 1 / 40;
 const GAPS_SHARE = 0.6;
 
-const shortened = (gap: number, longest: number): number => (gap > longest ? longest * (1 + Math.log2(gap / longest) / 2) : gap);
+const shortened = (gap: number, longest: number): number =>
+  gap > longest ? longest * (1 + Math.log2(gap / longest) / 2) : gap;
 
 /** The longest gap that is drawn as it is, so that all of them have `room`. */
 function longestGap(gaps: readonly number[], room: number): number {
@@ -49,7 +50,11 @@ export function foldOf(disk: Float64Array, len: Float64Array, toScale: boolean):
       last = end;
     }
   }
-  if (toScale) return { disk: Float64Array.of(first, Math.max(last, first + 1)), axis: Float64Array.of(first, Math.max(last, first + 1)) };
+  if (toScale)
+    return {
+      disk: Float64Array.of(first, Math.max(last, first + 1)),
+      axis: Float64Array.of(first, Math.max(last, first + 1)),
+    };
   const longest = Math.min(longestGap(gaps, covered * GAPS_SHARE), covered * GAP_SHARE);
   const knots: number[] = [first];
   const places: number[] = [0];
@@ -61,7 +66,8 @@ export function foldOf(disk: Float64Array, len: Float64Array, toScale: boolean):
       // A knot at each end of the gap.
       at += behind - knots[knots.length - 1];
       knots.push(behind, disk[k]);
-      places.push(at, (at += shortened(gap, longest)));
+      places.push(at, at + shortened(gap, longest));
+      at += shortened(gap, longest);
     }
     behind = Math.max(behind, disk[k] + len[k]);
   }

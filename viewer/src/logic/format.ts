@@ -45,14 +45,17 @@ function two(value: number): string {
 export function ratio(estimate: Estimate): string {
   if (estimate.value === null) return NONE;
   const { interval } = estimate;
-  return interval === null ? two(estimate.value) : `${two(estimate.value)} [${two(interval.low)}, ${two(interval.high)}]`;
+  return interval === null
+    ? two(estimate.value)
+    : `${two(estimate.value)} [${two(interval.low)}, ${two(interval.high)}]`;
 }
 
 /** `+0.123 s [+0.100, +0.150]` */
 export function differenceS(estimate: Estimate): string {
   if (estimate.value === null) return NONE;
   const { interval } = estimate;
-  const widest = interval === null ? Math.abs(estimate.value) : Math.max(Math.abs(interval.low), Math.abs(interval.high));
+  const widest =
+    interval === null ? Math.abs(estimate.value) : Math.max(Math.abs(interval.low), Math.abs(interval.high));
   const [scale, unit] = scaleOf(widest);
   const signed = (value: number) => `${value < 0 ? "-" : "+"}${digits(Math.abs(value) * scale)}`;
   const tail = interval === null ? "" : ` [${signed(interval.low)}, ${signed(interval.high)}]`;
@@ -80,7 +83,9 @@ export const times = (ratio: number): string => `${ratio < 9.95 ? ratio.toFixed(
 /** `1,894` */
 export function count(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return NONE;
-  return Math.round(value).toString().replace(/\B(?=(\d{3})+(?!\d))/g, ",");
+  return Math.round(value)
+    .toString()
+    .replace(/\B(?=(\d{3})+(?!\d))/g, ",");
 }
 
 /** `135.2 MB` */
@@ -95,7 +100,9 @@ export function bytes(value: number | null | undefined): string {
 
 /** `79.20 MiB`, as memory reports and about:memory have it. */
 export function mebibytes(value: number): string {
-  const [whole, rest] = Math.abs(value / 2 ** 20).toFixed(2).split(".");
+  const [whole, rest] = Math.abs(value / 2 ** 20)
+    .toFixed(2)
+    .split(".");
   return `${value < 0 ? "-" : ""}${count(Number(whole))}.${rest} MiB`;
 }
 
@@ -111,9 +118,12 @@ export function pValue(p: number): string {
 export function date(unixNs: number): string {
   const when = new Date(unixNs / 1e6);
   if (!Number.isFinite(when.getTime()) || unixNs <= 0) return NONE;
-  const month = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"][when.getUTCMonth()];
+  const month = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"][
+    when.getUTCMonth()
+  ];
   const two = (value: number) => value.toString().padStart(2, "0");
-  return `${when.getUTCDate()} ${month} ${when.getUTCFullYear()}, ${two(when.getUTCHours())}:${two(when.getUTCMinutes())} UTC`;
+  const time = `${two(when.getUTCHours())}:${two(when.getUTCMinutes())} UTC`;
+  return `${when.getUTCDate()} ${month} ${when.getUTCFullYear()}, ${time}`;
 }
 
 /**
@@ -121,6 +131,7 @@ export function date(unixNs: number): string {
  * visible (`⟨\n⟩`, `⟨U+202E⟩`).
  */
 export function harmless(name: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for.
   return name.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g, (letter) => {
     const code = letter.charCodeAt(0);
     const short = { 9: "\\t", 10: "\\n", 13: "\\r" }[code];
@@ -150,5 +161,9 @@ export function tsvCell(value: string | number | null): string {
 
 /** Rows as tab-separated text with a head. */
 export function tsv(head: readonly string[], rows: readonly (readonly (string | number | null)[])[]): string {
-  return [head, ...rows].map((row) => row.map(tsvCell).join("\t")).join("\n") + "\n";
+  return [head, ...rows].map((row) => `${row.map(tsvCell).join("\t")}\n`).join("");
 }
+
+/** A change with its sign, `text` of its size. */
+export const signed = (value: number, text: (value: number) => string): string =>
+  `${value < 0 ? "−" : value > 0 ? "+" : ""}${text(Math.abs(value))}`;

@@ -1,17 +1,27 @@
-// A heap recording as the page holds it, back into arrays. Pure. The writer is app/view/src/heap.rs; docs/view-format.md draws the columns.
+// A heap recording as the page holds it, back into arrays. Pure. The writer is app/view/src/heap.rs;
+// docs/view-format.md draws the columns.
 
-import type { HeapProcessHead, PackedHeapPage, PackedHeapProcess, PackedRecording, RecordingHead } from "../types/heap.ts";
 import type { GrowthReport, SlopReport } from "../types/document.ts";
+import type {
+  HeapProcessHead,
+  PackedHeapPage,
+  PackedHeapProcess,
+  PackedRecording,
+  RecordingHead,
+} from "../types/heap.ts";
 import { unpackTable } from "./columns.ts";
 import { unpackTexts } from "./touched.ts";
 
 export const HEAP_SCHEMA = "thaw.heap-view/1";
 
-/** Which blocks: all that were made, those live at the peak of their process, at the end, at a moment, those freed at once. */
+/**
+ * Which blocks: all that were made, those live at the peak of their process, at the end, at a moment, those freed at
+ * once.
+ */
 export const MODES = ["made", "peak", "end", "temporary", "at"] as const;
 export type Mode = (typeof MODES)[number];
 
-/** Functions of objects. */
+/** Functions of objects, by number: the frames that stacks are made of. */
 export interface Frames {
   readonly count: number;
   readonly names: readonly string[];
@@ -79,24 +89,51 @@ export interface HeapPage {
 }
 
 export async function unpackHeap(packed: PackedHeapPage): Promise<HeapPage> {
-  if (packed.schema !== HEAP_SCHEMA) throw new Error(`this page holds ${packed.schema}, the viewer reads ${HEAP_SCHEMA}`);
+  if (packed.schema !== HEAP_SCHEMA)
+    throw new Error(`this page holds ${packed.schema}, the viewer reads ${HEAP_SCHEMA}`);
   const { names, objects, sources, table } = packed.frames;
   const columns = await unpackTable(table, ["object", "source", "wrapper", "same"]);
-  const frames: Frames = { count: table.count, names: await unpackTexts(names), objects: await unpackTexts(objects), sources: await unpackTexts(sources), ...columns };
+  const frames: Frames = {
+    count: table.count,
+    names: await unpackTexts(names),
+    objects: await unpackTexts(objects),
+    sources: await unpackTexts(sources),
+    ...columns,
+  };
   if (frames.names.length !== frames.count) throw new Error("the frames of the page have other names");
   const recordings = await Promise.all(packed.recordings.map((recording) => unpackRecording(recording, frames.count)));
   return { measure: packed.measure, frames, recordings };
 }
 
 async function unpackRecording(packed: PackedRecording, frames: number): Promise<HeapRecording> {
-  const [slop, growth] = await Promise.all([packed.slop, packed.growth].map(async (text) => JSON.parse((await unpackTexts(text))[0]) as unknown));
-  return { head: packed, slop: slop as SlopReport, growth: growth as GrowthReport, processes: await Promise.all(packed.processes.map((process) => unpackProcess(process, frames))) };
+  const [slop, growth] = await Promise.all(
+    [packed.slop, packed.growth].map(async (text) => JSON.parse((await unpackTexts(text))[0]) as unknown),
+  );
+  return {
+    head: packed,
+    slop: slop as SlopReport,
+    growth: growth as GrowthReport,
+    processes: await Promise.all(packed.processes.map((process) => unpackProcess(process, frames))),
+  };
 }
 
 async function unpackProcess(packed: PackedHeapProcess, frames: number): Promise<HeapProcess> {
   const { count } = packed.stacks;
-  const stacks = await unpackTable(packed.stacks, ["parent", "frame", "made_bytes", "made_blocks", "peak_bytes", "peak_blocks", "end_bytes", "end_blocks", "temporary_bytes", "temporary_blocks"]);
-  for (let node = 1; node < count; node++) if (stacks.parent[node] >= node || stacks.frame[node] >= frames) throw new Error("the stacks of a process are damaged");
+  const stacks = await unpackTable(packed.stacks, [
+    "parent",
+    "frame",
+    "made_bytes",
+    "made_blocks",
+    "peak_bytes",
+    "peak_blocks",
+    "end_bytes",
+    "end_blocks",
+    "temporary_bytes",
+    "temporary_blocks",
+  ]);
+  for (let node = 1; node < count; node++)
+    if (stacks.parent[node] >= node || stacks.frame[node] >= frames)
+      throw new Error("the stacks of a process are damaged");
   const changes = await unpackTable(packed.changes, ["node", "step", "bytes", "blocks"]);
   for (const node of changes.node) if (node >= count) throw new Error("the changes of a process are of other stacks");
   return {
@@ -134,7 +171,8 @@ export function liveAt(process: HeapProcess, us: number): Amounts {
 }
 
 /** What each node has itself. */
-export const ownOf = (process: HeapProcess, mode: Mode, atUs: number): Amounts => (mode === "at" ? liveAt(process, atUs) : process.own[mode]);
+export const ownOf = (process: HeapProcess, mode: Mode, atUs: number): Amounts =>
+  mode === "at" ? liveAt(process, atUs) : process.own[mode];
 
 /** A line over time: seconds since the recording began. */
 export interface Line {
@@ -147,12 +185,17 @@ export interface Line {
 /** Points of a line of several processes. */
 const POINTS = 1000;
 
-/** What was live over time; of several processes together. Before its beginning and after its last event a process has nothing. */
+/**
+ * What was live over time; of several processes together. Before its beginning and after its last event a process has
+ * nothing.
+ */
 export function lineOf(processes: readonly HeapProcess[]): Line {
   if (processes.length === 1) {
     const { head, timeline } = processes[0];
     const count = timeline.bytes.length;
-    const seconds = Float64Array.from({ length: count }, (_, i) => Math.min((head.start_us + ((i + 1) * head.step_ns) / 1000) / 1e6, Math.max(head.end_us, head.start_us) / 1e6));
+    const seconds = Float64Array.from({ length: count }, (_, i) =>
+      Math.min((head.start_us + ((i + 1) * head.step_ns) / 1000) / 1e6, Math.max(head.end_us, head.start_us) / 1e6),
+    );
     return { seconds: ascending(seconds), bytes: timeline.bytes, most: timeline.most, blocks: timeline.blocks };
   }
   const end = Math.max(1, ...processes.map(({ head }) => head.end_us));

@@ -2,7 +2,7 @@
 
 import { gather, lowerBound } from "./columns.ts";
 import { byTime, counts, groupBy, type Requests } from "./events.ts";
-import { marksOf, spans, type Marks } from "./marks.ts";
+import { type Marks, marksOf, spans } from "./marks.ts";
 
 /** A process's requests from the moment their pages began to wait until they were done. */
 export interface Lane {
@@ -39,5 +39,10 @@ export function inFlightAt(lane: Lane, time: number, reach: number): number {
 /** A lane as marks between two heights. */
 export function laneMarks(lane: Lane, low: number, high: number): Marks {
   const count = lane.from.length;
-  return marksOf(lane.from, new Float64Array(count).fill(low), spans(lane.from, lane.to), new Float32Array(count).fill(high - low));
+  return marksOf(
+    lane.from,
+    new Float64Array(count).fill(low),
+    spans(lane.from, lane.to),
+    new Float32Array(count).fill(high - low),
+  );
 }

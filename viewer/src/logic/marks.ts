@@ -5,7 +5,7 @@ import type { Viewport } from "./view.ts";
 
 /** A mark covers `x` .. `x + wide` and `y` .. `y + high`. */
 export interface Marks {
-  /** Sorted. */
+  /** The left end of each, ascending. */
   readonly x: Float64Array;
   readonly y: Float64Array;
   readonly wide: Float32Array;

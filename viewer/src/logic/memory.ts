@@ -1,9 +1,9 @@
-// Memory reports and watches as the page holds them: unpacked, tiny nodes put together, filtered; resident memory as lines. Pure.
-// The writer is app/view/src/memory.rs. What is tiny or doubtful, and the order, are as in measure/memory/src/tree.rs: what a
-// filter leaves is judged anew, there as here.
+// Memory reports and watches as the page holds them: unpacked, tiny nodes put together, filtered; resident memory as
+// lines. Pure. The writer is app/view/src/memory.rs. What is tiny or doubtful, and the order, are as in
+// measure/memory/src/tree.rs: what a filter leaves is judged anew, there as here.
 
-import type { PackedMemoryPage, PackedTrees, PackedWatch } from "../types/memory.ts";
 import type { MemoryNode, MemoryProcess, WatchPair } from "../types/document.ts";
+import type { PackedMemoryPage, PackedTrees, PackedWatch } from "../types/memory.ts";
 import { unpackTable } from "./columns.ts";
 import { passes, type Term } from "./filter.ts";
 import { unpackTexts } from "./touched.ts";
@@ -31,20 +31,28 @@ export interface MemoryPage {
 }
 
 export async function unpackMemory(packed: PackedMemoryPage): Promise<MemoryPage> {
-  if (packed.schema !== MEMORY_SCHEMA) throw new Error(`this page holds ${packed.schema}, the viewer reads ${MEMORY_SCHEMA}`);
+  if (packed.schema !== MEMORY_SCHEMA)
+    throw new Error(`this page holds ${packed.schema}, the viewer reads ${MEMORY_SCHEMA}`);
   const trees = packed.trees.map(async ({ name, difference, processes, warnings }) => ({
     name,
     difference,
     processes: JSON.parse((await unpackTexts(processes))[0] ?? "[]") as MemoryProcess[],
     warnings,
   }));
-  return { name: packed.name, trees: await Promise.all(trees), watches: await Promise.all(packed.watches.map(unpackWatch)), pairs: packed.pairs };
+  return {
+    name: packed.name,
+    trees: await Promise.all(trees),
+    watches: await Promise.all(packed.watches.map(unpackWatch)),
+    pairs: packed.pairs,
+  };
 }
 
 async function unpackWatch(packed: PackedWatch): Promise<Watch> {
   const { at } = await unpackTable(packed.samples, ["at"]);
   const residents = await unpackTable(packed.residents, ["sample", "process", ...RESIDENTS]);
-  for (let i = 0; i < residents.sample.length; i++) if (residents.sample[i] >= at.length || residents.process[i] >= packed.processes.length) throw new Error("the samples of a watch are damaged");
+  for (let i = 0; i < residents.sample.length; i++)
+    if (residents.sample[i] >= at.length || residents.process[i] >= packed.processes.length)
+      throw new Error("the samples of a watch are damaged");
   const { name, head, checkpoints, unseen, taken, processes } = packed;
   return { name, head, checkpoints, unseen, taken, processes, seconds: at.map((us) => us / 1e6), residents };
 }
@@ -82,7 +90,11 @@ export function hasDoubtful(node: MemoryNode, total: number): boolean {
 }
 
 /** Kids as they are shown: tiny ones put together as `(N tiny)`, unless they are all that there is, or only one. */
-export function folded(kids: readonly MemoryNode[], total: number, weight: (node: MemoryNode) => number): readonly MemoryNode[] {
+export function folded(
+  kids: readonly MemoryNode[],
+  total: number,
+  weight: (node: MemoryNode) => number,
+): readonly MemoryNode[] {
   const isTiny = (node: MemoryNode) => total > 0 && weight(node) < TINY * total;
   const tiny = kids.filter(isTiny);
   if (tiny.length < 2 || tiny.length === kids.length) return kids;
@@ -127,7 +139,10 @@ export function sifted(node: MemoryNode, wanted: Wanted | null, process: string,
 }
 
 /** The visible rows of a tree. `flipped`: nodes that are open if they would be closed, and the other way round. */
-export function memoryLines(root: MemoryNode, options: { readonly difference: boolean; readonly verbose: boolean; readonly flipped: ReadonlySet<string> }): MemoryLine[] {
+export function memoryLines(
+  root: MemoryNode,
+  options: { readonly difference: boolean; readonly verbose: boolean; readonly flipped: ReadonlySet<string> },
+): MemoryLine[] {
   const weight = (node: MemoryNode) => (options.difference ? largest(node) : node.amount);
   const total = Math.abs(root.amount);
   const isDoubt = (node: MemoryNode) => !options.difference && isDoubtful(node.amount, root.amount);
@@ -141,7 +156,15 @@ export function memoryLines(root: MemoryNode, options: { readonly difference: bo
     const allTiny = kids.length > 0 && total > 0 && kids.every((kid) => weight(kid) < TINY * total);
     const closed = !options.verbose && (node.below === "folded" || (allTiny && depth > 0)) && !hasDoubt(node);
     const open = !leaf && closed === options.flipped.has(key);
-    lines.push({ node, key, depth, open, leaf, doubtful: isDoubt(node), share: root.amount === 0 ? null : node.amount / root.amount });
+    lines.push({
+      node,
+      key,
+      depth,
+      open,
+      leaf,
+      doubtful: isDoubt(node),
+      share: root.amount === 0 ? null : node.amount / root.amount,
+    });
     if (open) for (const kid of shown) visit(kid, `${key}/${kid.name}`, depth + 1);
   };
   visit(root, root.name, 0);
@@ -150,7 +173,9 @@ export function memoryLines(root: MemoryNode, options: { readonly difference: bo
 
 /** Lines of a watch: all processes together (`null`), or one. Where a process is not there its line has a gap. */
 export function watchLines(watch: Watch, process: number | null): Record<Resident, (number | null)[]> {
-  const lines = Object.fromEntries(RESIDENTS.map((name) => [name, new Array<number | null>(watch.seconds.length).fill(null)])) as Record<Resident, (number | null)[]>;
+  const lines = Object.fromEntries(
+    RESIDENTS.map((name) => [name, new Array<number | null>(watch.seconds.length).fill(null)]),
+  ) as Record<Resident, (number | null)[]>;
   const { residents } = watch;
   for (let i = 0; i < residents.sample.length; i++) {
     if (process !== null && residents.process[i] !== process) continue;
@@ -164,7 +189,8 @@ export function watchLines(watch: Watch, process: number | null): Record<Residen
 export function mostOf(watch: Watch, process: number): Record<Resident, number> {
   const most = { rss: 0, pss: 0, uss: 0, swap: 0 };
   for (let i = 0; i < watch.residents.sample.length; i++) {
-    if (watch.residents.process[i] === process) for (const name of RESIDENTS) most[name] = Math.max(most[name], watch.residents[name][i]);
+    if (watch.residents.process[i] === process)
+      for (const name of RESIDENTS) most[name] = Math.max(most[name], watch.residents[name][i]);
   }
   return most;
 }

@@ -25,11 +25,16 @@ export function metricOf(sample: Sample, name: MetricName): number | null {
 
 /** Metrics that at least one run has. */
 export function knownMetrics(cells: readonly Cell[]): (typeof METRICS)[number][] {
-  return METRICS.filter(([name]) => cells.some((cell) => cell.samples.some((sample) => metricOf(sample, name) !== null)));
+  return METRICS.filter(([name]) =>
+    cells.some((cell) => cell.samples.some((sample) => metricOf(sample, name) !== null)),
+  );
 }
 
 /** Values by run number, one row per cell, `null` where a run is another cell's: what uPlot takes. */
-export function byRun(cells: readonly Cell[], name: MetricName): { readonly runs: number[]; readonly values: (number | null)[][] } {
+export function byRun(
+  cells: readonly Cell[],
+  name: MetricName,
+): { readonly runs: number[]; readonly values: (number | null)[][] } {
   const runs = [...new Set(cells.flatMap((cell) => cell.samples.map((sample) => sample.run)))].sort((a, b) => a - b);
   const place = new Map(runs.map((run, index) => [run, index]));
   const values = cells.map((cell) => {
@@ -40,9 +45,20 @@ export function byRun(cells: readonly Cell[], name: MetricName): { readonly runs
   return { runs, values };
 }
 
-/** The share of runs at or below each value, one row per cell over the values of all: steps, each from 0 at a first point of its own. */
-export function cumulative(cells: readonly Cell[], name: MetricName): { readonly x: number[]; readonly shares: (number | null)[][] } {
-  const own = cells.map((cell) => cell.samples.map((sample) => metricOf(sample, name)).filter((value) => value !== null).sort((a, b) => a - b));
+/**
+ * The share of runs at or below each value, one row per cell over the values of all: steps, each from 0 at a first
+ * point of its own.
+ */
+export function cumulative(
+  cells: readonly Cell[],
+  name: MetricName,
+): { readonly x: number[]; readonly shares: (number | null)[][] } {
+  const own = cells.map((cell) =>
+    cell.samples
+      .map((sample) => metricOf(sample, name))
+      .filter((value) => value !== null)
+      .sort((a, b) => a - b),
+  );
   const firsts = new Set(own.flatMap((values) => values.slice(0, 1)));
   const x = [...new Set(own.flat()), ...firsts].sort((a, b) => a - b);
   const shares = own.map((values) => {
@@ -50,7 +66,8 @@ export function cumulative(cells: readonly Cell[], name: MetricName): { readonly
     return x.map((value, i) => {
       const before = below;
       // The first of two equal places: what is there before the run at it.
-      if (x[i + 1] === value) return value === values[0] ? 0 : before === 0 || before === values.length ? null : before / values.length;
+      if (x[i + 1] === value)
+        return value === values[0] ? 0 : before === 0 || before === values.length ? null : before / values.length;
       while (below < values.length && values[below] <= value) below++;
       // A line begins at its first run and ends at its last.
       return below === 0 || (before === values.length && values.length > 0) ? null : below / values.length;
@@ -70,7 +87,13 @@ export function quantile(values: readonly number[], p: number): number | null {
 }
 
 /** Where dots of a strip stand so that none covers another: rows above and below the middle, 0 first. */
-export function beeswarm(values: readonly number[], width: number, dot: number, low: number, high: number): { readonly x: number; readonly row: number; readonly index: number }[] {
+export function beeswarm(
+  values: readonly number[],
+  width: number,
+  dot: number,
+  low: number,
+  high: number,
+): { readonly x: number; readonly row: number; readonly index: number }[] {
   const scale = high > low ? width / (high - low) : 0;
   const placed: { x: number; row: number; index: number }[] = [];
   const order = values.map((_, index) => index).sort((a, b) => values[a] - values[b]);

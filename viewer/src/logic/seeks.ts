@@ -13,7 +13,10 @@ export interface Travel {
   readonly distance: number;
 }
 
-/** Numbers of the requests of `device`, in the order of their place on disk; what lies at one place stays in time's order. */
+/**
+ * Numbers of the requests of `device`, in the order of their place on disk; what lies at one place stays in time's
+ * order.
+ */
 export function byPlace(requests: Requests, device: number): Uint32Array {
   const { count, disk } = requests;
   const own = new Uint32Array(count);

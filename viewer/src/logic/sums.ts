@@ -10,7 +10,7 @@ import { counts, groupBy, type Requests, type Touches, type TraceTouches } from 
 export interface Sum {
   requests: number;
   bytes: number;
-  /** Microseconds. */
+  /** Its fair share of the time in which requests were in flight, in microseconds. */
   waiting: number;
   filled: number;
   /** Events that pass, and all. */
@@ -29,7 +29,14 @@ function empty(size: number): Sum[] {
 }
 
 /** Adds up by file line (`by: "file"`) or by process line. */
-export function sums(requests: Requests, touched: TraceTouches, masks: Masks, shares: Float64Array, by: "file" | "process", lines: number): Sum[] {
+export function sums(
+  requests: Requests,
+  touched: TraceTouches,
+  masks: Masks,
+  shares: Float64Array,
+  by: "file" | "process",
+  lines: number,
+): Sum[] {
   const table = empty(lines);
   const { fills, asks } = touched;
   const requestKey = by === "file" ? requests.file : requests.process;
@@ -44,7 +51,10 @@ export function sums(requests: Requests, touched: TraceTouches, masks: Masks, sh
     sum.waiting += shares[i];
   }
   const shift = by === "file" ? 0 : 1;
-  for (const [touches, mask, fill] of [[fills, masks.fills, true], [asks, masks.asks, false]] as const) {
+  for (const [touches, mask, fill] of [
+    [fills, masks.fills, true],
+    [asks, masks.asks, false],
+  ] as const) {
     const key = by === "file" ? touches.file : touches.process;
     for (let i = 0; i < touches.count; i++) {
       const sum = table[key[i] - shift];
@@ -67,11 +77,20 @@ export interface ProcessFile {
   filled: number;
 }
 
-export function filesOfProcess(requests: Requests, fills: Touches, masks: Masks, shares: Float64Array, process: number): ProcessFile[] {
+export function filesOfProcess(
+  requests: Requests,
+  fills: Touches,
+  masks: Masks,
+  shares: Float64Array,
+  process: number,
+): ProcessFile[] {
   const byFile = new Map<number, ProcessFile>();
   const line = (file: number) => {
     let sum = byFile.get(file);
-    if (sum === undefined) byFile.set(file, (sum = { file, requests: 0, bytes: 0, waiting: 0, filled: 0 }));
+    if (sum === undefined) {
+      sum = { file, requests: 0, bytes: 0, waiting: 0, filled: 0 };
+      byFile.set(file, sum);
+    }
     return sum;
   };
   for (let i = 0; i < requests.count; i++) {

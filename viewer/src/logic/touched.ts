@@ -1,25 +1,25 @@
 // What watched starts touched, as typed arrays: places of each file, and functions that were called. Pure.
 //
-// Places are stored as what a prediction missed by, as app/view/src/touched.rs does: a place goes on where the one before
-// of the same file ended. The rows of a file stand together.
+// Ranges are stored as what a prediction missed by, as app/view/src/touched.rs does: a range goes on where the one
+// before of the same file ended. The rows of a file stand together.
 
-import type { PackedTable } from "../types/events.ts";
 import type { TouchEngine, TouchFileReport, TouchReport } from "../types/document.ts";
+import type { PackedTable } from "../types/events.ts";
 import type { PackedTexts, PackedTouched, PackedTouchedProgram } from "../types/touched.ts";
-import { fromBase64, inflate, lowerBound, sortedBy, unpackIndexes, unpackTable } from "./columns.ts";
 import { PAGE } from "./asked.ts";
+import { fromBase64, inflate, lowerBound, sortedBy, unpackIndexes, unpackTable } from "./columns.ts";
 
 export const TOUCHED_SCHEMA = "thaw.touched/1";
 
-/** Ranges of files. */
-export interface Places {
+/** Ranges of files, one a line; `file` is a line of the report. */
+export interface FileRanges {
   readonly count: number;
   readonly offset: Float64Array;
   readonly len: Float64Array;
 }
 
 /** Ranges with the moment of their first touch. */
-export interface FirstTouches extends Places {
+export interface FirstTouches extends FileRanges {
   /** Microseconds; -1: not known. */
   readonly at: Float64Array;
   /** Number over all files; -1: not known. */
@@ -43,12 +43,12 @@ interface ByFile<Rows> {
   readonly rows: Rows;
 }
 
-/** One program. */
+/** What watched starts of one program touched, unpacked. */
 export interface TouchedProgram {
   readonly variant: string;
   readonly report: TouchReport;
   readonly names: readonly string[];
-  readonly read: ByFile<Places>;
+  readonly read: ByFile<FileRanges>;
   readonly touched: ReadonlyMap<string, ByFile<FirstTouches>>;
   readonly functions: ByFile<Functions>;
 }
@@ -56,7 +56,7 @@ export interface TouchedProgram {
 /** What is known of one file. */
 export interface TouchedFile {
   readonly report: TouchFileReport;
-  readonly read: Places;
+  readonly read: FileRanges;
   readonly touched: ReadonlyMap<string, FirstTouches>;
   readonly functions: Functions;
 }
@@ -64,13 +64,16 @@ export interface TouchedFile {
 /** Unpacks what the page embeds. Throws where the page is damaged. */
 export async function unpackTouched(text: string): Promise<TouchedProgram[]> {
   const packed = JSON.parse(text) as PackedTouched;
-  if (packed.schema !== TOUCHED_SCHEMA) throw new Error(`this page holds ${packed.schema}, the viewer reads ${TOUCHED_SCHEMA}`);
+  if (packed.schema !== TOUCHED_SCHEMA)
+    throw new Error(`this page holds ${packed.schema}, the viewer reads ${TOUCHED_SCHEMA}`);
   return Promise.all(packed.programs.map(unpackProgram));
 }
 
 async function unpackProgram(packed: PackedTouchedProgram): Promise<TouchedProgram> {
   const lines = packed.report.files.length;
-  const touched = Object.entries(packed.touched).map(async ([engine, table]) => [engine, await unpackTouches(table, lines)] as const);
+  const touched = Object.entries(packed.touched).map(
+    async ([engine, table]) => [engine, await unpackTouches(table, lines)] as const,
+  );
   return {
     variant: packed.variant,
     report: packed.report,
@@ -90,7 +93,9 @@ export async function unpackTexts(packed: PackedTexts): Promise<string[]> {
 }
 
 /** Undoes the prediction, and finds where the rows of each file begin. */
-function byFile<Rows extends { readonly file: Float64Array; readonly offset: Float64Array; readonly len: Float64Array }>(table: PackedTable, lines: number, rows: Rows): ByFile<Rows & Places> {
+function byFile<
+  Rows extends { readonly file: Float64Array; readonly offset: Float64Array; readonly len: Float64Array },
+>(table: PackedTable, lines: number, rows: Rows): ByFile<Rows & FileRanges> {
   const { file, offset, len } = rows;
   const first = new Uint32Array(lines + 1).fill(table.count);
   let [before, end] = [-1, 0];
@@ -131,16 +136,24 @@ async function unpackFunctions(table: PackedTable, lines: number): Promise<ByFil
 }
 
 /** The rows of one file, without copying. */
-function part<Rows extends Places>({ first, rows }: ByFile<Rows>, line: number): Rows {
+function part<Rows extends FileRanges>({ first, rows }: ByFile<Rows>, line: number): Rows {
   const [from, to] = [first[line], first[line + 1]];
-  const cut = Object.entries(rows).map(([name, column]) => [name, ArrayBuffer.isView(column) ? (column as Float64Array).subarray(from, to) : column]);
+  const cut = Object.entries(rows).map(([name, column]) => [
+    name,
+    ArrayBuffer.isView(column) ? (column as Float64Array).subarray(from, to) : column,
+  ]);
   return { ...Object.fromEntries(cut), count: to - from } as Rows;
 }
 
 /** What is known of a line of the report's files. */
 export function touchedFile(program: TouchedProgram, line: number): TouchedFile {
   const touched = [...program.touched].map(([engine, table]) => [engine, part(table, line)] as const);
-  return { report: program.report.files[line], read: part(program.read, line), touched: new Map(touched.filter(([, rows]) => rows.count > 0)), functions: part(program.functions, line) };
+  return {
+    report: program.report.files[line],
+    read: part(program.read, line),
+    touched: new Map(touched.filter(([, rows]) => rows.count > 0)),
+    functions: part(program.functions, line),
+  };
 }
 
 // ---- the map of a file's pages ----
@@ -168,7 +181,7 @@ export interface PageMap {
 }
 
 /** The map of a file of this size. Later touches of a page do not count. */
-export function pageMap(size: number, read: Places, touched: FirstTouches | null): PageMap {
+export function pageMap(size: number, read: FileRanges, touched: FirstTouches | null): PageMap {
   const pages = Math.min(MOST_PAGES, Math.max(1, Math.ceil(size / PAGE)));
   const columns = Math.min(4096, 2 ** Math.max(3, Math.round(Math.log2(Math.sqrt(pages * ASPECT)))));
   const state = new Uint8Array(pages);
@@ -189,7 +202,7 @@ export function pageMap(size: number, read: Places, touched: FirstTouches | null
 }
 
 /** First and one-past-last page of a range; one whose length is not known has one. */
-export function pagesOf(places: Places, i: number): [number, number] {
+export function pagesOf(places: FileRanges, i: number): [number, number] {
   const from = Math.floor(places.offset[i] / PAGE);
   return [from, Math.max(from + 1, Math.ceil((places.offset[i] + places.len[i]) / PAGE))];
 }
@@ -198,17 +211,24 @@ export function pagesOf(places: Places, i: number): [number, number] {
 export type ShadeBy = "time" | "order";
 
 /** 0 (first) .. 254 (last) by page; NO_SHADE where nothing was touched, or nobody knows when. */
-export function shades(map: PageMap, by: ShadeBy): { readonly shade: Uint8Array; readonly from: number; readonly to: number } {
+export function shades(
+  map: PageMap,
+  by: ShadeBy,
+): { readonly shade: Uint8Array; readonly from: number; readonly to: number } {
   const known: number[] = [];
   const keys = by === "time" ? map.at : map.order;
   for (let page = 0; page < map.pages; page++) if (map.state[page] === TOUCHED && keys[page] >= 0) known.push(page);
   const shade = new Uint8Array(map.pages).fill(NO_SHADE);
   if (known.length === 0) return { shade, from: 0, to: 0 };
   const pages = Uint32Array.from(known);
-  const sorted = sortedBy(pages, Float64Array.from(known, (page) => keys[page]));
+  const sorted = sortedBy(
+    pages,
+    Float64Array.from(known, (page) => keys[page]),
+  );
   const [from, to] = [keys[sorted[0]], keys[sorted[sorted.length - 1]]];
   sorted.forEach((page, rank) => {
-    const share = by === "time" ? (to > from ? (keys[page] - from) / (to - from) : 0) : rank / Math.max(1, sorted.length - 1);
+    const share =
+      by === "time" ? (to > from ? (keys[page] - from) / (to - from) : 0) : rank / Math.max(1, sorted.length - 1);
     shade[page] = Math.round(share * 254);
   });
   return by === "time" ? { shade, from, to } : { shade, from: 1, to: sorted.length };
@@ -228,12 +248,15 @@ export interface FunctionIndex {
   /** Numbers of functions, by offset, and their offsets. */
   readonly numbers: Uint32Array;
   readonly offset: Float64Array;
-  /** The longest. */
+  /** Bytes of the longest function: how far before a page one may begin that reaches into it. */
   readonly longest: number;
 }
 
 export function indexOf(functions: Functions): FunctionIndex {
-  const numbers = sortedBy(Uint32Array.from({ length: functions.count }, (_, i) => i), functions.offset);
+  const numbers = sortedBy(
+    Uint32Array.from({ length: functions.count }, (_, i) => i),
+    functions.offset,
+  );
   let longest = 0;
   for (const len of functions.len) longest = Math.max(longest, len);
   return { numbers, offset: Float64Array.from(numbers, (i) => functions.offset[i]), longest };
@@ -261,15 +284,25 @@ export interface TouchedSection {
 }
 
 export function sectionLines(file: TouchFileReport): TouchedSection[] {
-  const sum = (of: (section: TouchedSection) => number | null) => file.sections.reduce((total, section) => total + (of(section) ?? 0), 0);
+  const sum = (of: (section: TouchedSection) => number | null) =>
+    file.sections.reduce((total, section) => total + (of(section) ?? 0), 0);
   const left = (all: number | null, inside: number) => (all === null ? null : Math.max(0, all - inside));
   const rest: TouchedSection = {
     name: file.sections.length > 0 ? "(between sections)" : "(whole file)",
     offset: -1,
     size: Math.max(0, file.size - sum((it) => it.size)),
-    read: left(file.read, sum((it) => it.read)),
-    needed: left(file.needed, sum((it) => it.needed)),
-    called: left(file.functions?.called ?? null, sum((it) => it.called)),
+    read: left(
+      file.read,
+      sum((it) => it.read),
+    ),
+    needed: left(
+      file.needed,
+      sum((it) => it.needed),
+    ),
+    called: left(
+      file.functions?.called ?? null,
+      sum((it) => it.called),
+    ),
   };
   const lines = file.sections.filter((section) => section.size > 0);
   return rest.size > 0 || (rest.read ?? 0) > 0 || (rest.needed ?? 0) > 0 ? [...lines, rest] : lines;
@@ -277,13 +310,17 @@ export function sectionLines(file: TouchFileReport): TouchedSection[] {
 
 /** The section that a place lies in. */
 export function sectionAt(file: TouchFileReport, offset: number): string | null {
-  return file.sections.find((section) => section.offset <= offset && offset < section.offset + section.size)?.name ?? null;
+  return (
+    file.sections.find((section) => section.offset <= offset && offset < section.offset + section.size)?.name ?? null
+  );
 }
 
 /** The sections that a page holds a part of, by their place. */
 export function sectionsOn(file: TouchFileReport, page: number): string[] {
   const [from, to] = [page * PAGE, (page + 1) * PAGE];
-  return file.sections.filter((section) => section.size > 0 && section.offset < to && section.offset + section.size > from).map((section) => section.name);
+  return file.sections
+    .filter((section) => section.size > 0 && section.offset < to && section.offset + section.size > from)
+    .map((section) => section.name);
 }
 
 /** The engines whose pages a map can show, the most precise first; functions where only their calls are known. */
@@ -297,15 +334,31 @@ export function seenBy(file: TouchedFile, engine: TouchEngine): FirstTouches | n
   return engine === "function" ? file.functions : (file.touched.get(engine) ?? null);
 }
 
-/** Functions in the order of a column (`-` before it: the largest first); those of the same figure in the order of their calls. */
-export function listOrder(functions: Functions, names: readonly string[], numbers: Uint32Array, sort: string): Uint32Array {
+/**
+ * Functions in the order of a column (`-` before it: the largest first); those of the same figure in the order of their
+ * calls.
+ */
+export function listOrder(
+  functions: Functions,
+  names: readonly string[],
+  numbers: Uint32Array,
+  sort: string,
+): Uint32Array {
   const way = sort.startsWith("-") ? -1 : 1;
   const key = sort.replace(/^-/, "");
   if (key === "name") {
     const nameOf = (i: number) => (functions.name[i] > 0 ? names[functions.name[i] - 1] : "\u{10ffff}");
     return numbers.slice().sort((a, b) => (nameOf(a) < nameOf(b) ? -way : nameOf(a) > nameOf(b) ? way : a - b));
   }
-  const columns: Readonly<Record<string, ArrayLike<number>>> = { at: functions.at, offset: functions.offset, section: functions.offset, size: functions.len, read: functions.read, needed: functions.needed, lonely: functions.lonely };
+  const columns: Readonly<Record<string, ArrayLike<number>>> = {
+    at: functions.at,
+    offset: functions.offset,
+    section: functions.offset,
+    size: functions.len,
+    read: functions.read,
+    needed: functions.needed,
+    lonely: functions.lonely,
+  };
   const column = columns[key] ?? functions.order;
   return numbers.slice().sort((a, b) => way * (column[a] - column[b]) || functions.order[a] - functions.order[b]);
 }

@@ -1,6 +1,6 @@
 // Files as a tree of folders, and processes as a tree of parents. Pure.
 
-import { hierarchy, type HierarchyNode } from "d3-hierarchy";
+import { type HierarchyNode, hierarchy } from "d3-hierarchy";
 
 /** Of a file's figures those that say what of it was any use. */
 export interface Used {
@@ -32,7 +32,7 @@ export interface FileFigures {
   readonly waste: number;
   readonly bytes: number;
   readonly requests: number;
-  /** Seconds. */
+  /** Seconds of the time in which requests were in flight: its fair share. */
   readonly waiting: number;
   readonly extents: number | null;
 }
@@ -90,10 +90,16 @@ export function folderTree(files: readonly FileFigures[], by: SumKey): FolderNod
   for (const key of SUM_KEYS) {
     tree.sum((folder) => folder.file?.[key] ?? 0);
     tree.each((node) => {
-      ((node as FolderNode).sums ??= {} as Record<SumKey, number>)[key] = node.value ?? 0;
+      const folder = node as FolderNode;
+      folder.sums ??= {} as Record<SumKey, number>;
+      folder.sums[key] = node.value ?? 0;
     });
   }
-  return tree.sort((a, b) => ((b as FolderNode).sums?.[by] ?? 0) - ((a as FolderNode).sums?.[by] ?? 0) || a.data.path.localeCompare(b.data.path)) as FolderNode;
+  return tree.sort(
+    (a, b) =>
+      ((b as FolderNode).sums?.[by] ?? 0) - ((a as FolderNode).sums?.[by] ?? 0) ||
+      a.data.path.localeCompare(b.data.path),
+  ) as FolderNode;
 }
 
 function folded(node: Growing, root = false): Folder {
@@ -113,15 +119,26 @@ export interface ProcessLine {
 }
 
 /** Processes in the order of the tree: children by start below their parent; each once, also in a circle of parents. */
-export function processTree(processes: readonly { readonly pid: number; readonly parent: number; readonly start_ns: number }[]): ProcessLine[] {
-  const numbers = processes.map((_, line) => line).sort((a, b) => processes[a].start_ns - processes[b].start_ns || a - b);
+export function processTree(
+  processes: readonly { readonly pid: number; readonly parent: number; readonly start_ns: number }[],
+): ProcessLine[] {
+  const numbers = processes
+    .map((_, line) => line)
+    .sort((a, b) => processes[a].start_ns - processes[b].start_ns || a - b);
   // A process number may be given twice: the parent is the last one that had it before the child began.
   const parentOf = numbers.map((line) => {
-    const known = numbers.filter((other) => other !== line && processes[other].pid === processes[line].parent && processes[other].start_ns <= processes[line].start_ns);
+    const known = numbers.filter(
+      (other) =>
+        other !== line &&
+        processes[other].pid === processes[line].parent &&
+        processes[other].start_ns <= processes[line].start_ns,
+    );
     return known[known.length - 1] ?? -1;
   });
   const children = new Map<number, number[]>();
-  numbers.forEach((line, i) => children.set(parentOf[i], [...(children.get(parentOf[i]) ?? []), line]));
+  numbers.forEach((line, i) => {
+    children.set(parentOf[i], [...(children.get(parentOf[i]) ?? []), line]);
+  });
   const lines: ProcessLine[] = [];
   const seen = new Set<number>();
   const visit = (line: number, depth: number) => {

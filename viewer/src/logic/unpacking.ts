@@ -1,9 +1,9 @@
 // Unpacking a trace, in the order in which a reader wants it: first what the disk's picture needs, then the rest.
 // Pure; a worker runs it (worker.ts), or the page itself where it may have none.
 
-import { busiestDevice, diskPicture, type DiskPicture } from "./disk.ts";
-import { EVENTS_SCHEMA, unpackRest, unpackTrace, type TraceEvents, type TraceTouches } from "./events.ts";
 import type { PackedEvents } from "../types/events.ts";
+import { busiestDevice, type DiskPicture, diskPicture } from "./disk.ts";
+import { EVENTS_SCHEMA, type TraceEvents, type TraceTouches, unpackRest, unpackTrace } from "./events.ts";
 
 /** A trace, and which picture of a disk is wanted first. */
 export interface Wanted {
@@ -17,7 +17,14 @@ export interface Wanted {
 export type Unpacked =
   | { readonly kind: "none"; readonly run: number }
   | { readonly kind: "damaged"; readonly run: number; readonly reason: string }
-  | { readonly kind: "events"; readonly run: number; readonly events: TraceEvents; readonly device: number; readonly toScale: boolean; readonly picture: DiskPicture }
+  | {
+      readonly kind: "events";
+      readonly run: number;
+      readonly events: TraceEvents;
+      readonly device: number;
+      readonly toScale: boolean;
+      readonly picture: DiskPicture;
+    }
   | { readonly kind: "touches"; readonly run: number; readonly touches: TraceTouches };
 
 /** Unpacks the trace that is wanted and says each part as soon as it is there. */
@@ -33,7 +40,14 @@ export function unpacking(text: string): Unpack {
       if (trace === undefined) return say({ kind: "none", run });
       const events = await unpackTrace(trace);
       const number = deviceNumber(events, device);
-      say({ kind: "events", run, events, device: number, toScale, picture: diskPicture(events.requests, number, toScale) });
+      say({
+        kind: "events",
+        run,
+        events,
+        device: number,
+        toScale,
+        picture: diskPicture(events.requests, number, toScale),
+      });
       say({ kind: "touches", run, touches: await unpackRest(trace) });
     } catch (error) {
       say({ kind: "damaged", run, reason: String(error) });
@@ -43,7 +57,8 @@ export function unpacking(text: string): Unpack {
 
 function parseEvents(text: string): PackedEvents {
   const events = JSON.parse(text) as PackedEvents;
-  if (events.schema !== EVENTS_SCHEMA) throw new Error(`this page holds ${events.schema}, the viewer reads ${EVENTS_SCHEMA}`);
+  if (events.schema !== EVENTS_SCHEMA)
+    throw new Error(`this page holds ${events.schema}, the viewer reads ${EVENTS_SCHEMA}`);
   return events;
 }
 

@@ -49,12 +49,22 @@ export function padded(range: Range, share: number): Range {
 
 /** A step of the keyboard or the mouse. */
 export type Step =
-  | { readonly kind: "zoom"; readonly axis: "x" | "y" | "both"; readonly factor: number; readonly at: { readonly x: number; readonly y: number } }
+  | {
+      readonly kind: "zoom";
+      readonly axis: "x" | "y" | "both";
+      readonly factor: number;
+      readonly at: { readonly x: number; readonly y: number };
+    }
   | { readonly kind: "pan"; readonly x: number; readonly y: number }
   | { readonly kind: "reset" };
 
 /** The viewport after a step. `at` is a share of the plot's width and height, (0, 0) being left and below. */
-export function step(viewport: Viewport, whole: Viewport, smallest: { readonly x: number; readonly y: number }, by: Step): Viewport {
+export function step(
+  viewport: Viewport,
+  whole: Viewport,
+  smallest: { readonly x: number; readonly y: number },
+  by: Step,
+): Viewport {
   if (by.kind === "reset") return whole;
   if (by.kind === "pan") return { x: pan(viewport.x, by.x, whole.x), y: pan(viewport.y, by.y, whole.y) };
   const along = (axis: "x" | "y") => {

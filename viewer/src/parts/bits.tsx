@@ -3,9 +3,10 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { css, stateColour } from "../draw/palette.ts";
+import { toggleWord } from "../filter.ts";
+import { type Field, written } from "../logic/filter.ts";
 import { harmless, splitPath } from "../logic/format.ts";
-import { written, type Field } from "../logic/filter.ts";
-import { chooseFile, noEvents, page, theme, toggleWord, traceDocument, traceNumber, view } from "../state.ts";
+import { theme } from "../state.ts";
 import type { CacheState } from "../types/document.ts";
 
 /** Names and what they are. */
@@ -33,25 +34,6 @@ export function PathName({ path }: { path: string }): JSX.Element {
   );
 }
 
-/** A path that leads to the file's own view. */
-export function FileLink({ path }: { path: string }): JSX.Element {
-  const go = (event: Event) => {
-    event.preventDefault();
-    event.stopPropagation();
-    openFile(path);
-  };
-  return (
-    <a href="#file" onClick={go} class="filelink">
-      <PathName path={path} />
-    </a>
-  );
-}
-
-export function openFile(path: string): void {
-  chooseFile(path);
-  view.value = "file";
-}
-
 export function Dot({ colour }: { colour: string }): JSX.Element {
   return <span class="dot" aria-hidden="true" style={{ background: colour }} />;
 }
@@ -73,6 +55,7 @@ export function Choice<Value extends string>(props: {
   onChange: (value: Value) => void;
 }): JSX.Element {
   return (
+    // biome-ignore lint/a11y/useSemanticElements: a fieldset cannot be one of the words in a line of tools.
     <span class="choice" role="group" aria-label={props.label || undefined}>
       <span class="what">{props.label}</span>
       {props.values.map(([value, text]) => (
@@ -97,6 +80,7 @@ export function Switches<Value extends string>(props: {
     props.onChange(next);
   };
   return (
+    // biome-ignore lint/a11y/useSemanticElements: a fieldset cannot be one of the words in a line of tools.
     <span class="choice" role="group" aria-label={props.label || undefined}>
       <span class="what">{props.label}</span>
       {props.values.map(([value, text]) => (
@@ -121,10 +105,11 @@ export function Legend({ items, label }: { items: readonly LegendItem[]; label: 
   return (
     <ul class="legend" aria-label={label}>
       {items.map((item) => {
+        const name = item.name.includes("/") ? <PathName path={item.name} /> : harmless(item.name);
         const inner = (
           <>
             <Dot colour={item.colour} />
-            <span class="name">{item.name.includes("/") ? <PathName path={item.name} /> : harmless(item.name)}</span> <span class="figure">{item.figure}</span>
+            <span class="name">{name}</span> <span class="figure">{item.figure}</span>
           </>
         );
         const { word } = item;
@@ -133,7 +118,12 @@ export function Legend({ items, label }: { items: readonly LegendItem[]; label: 
             {word === null ? (
               <span class="item">{inner}</span>
             ) : (
-              <button type="button" class="item" title={`filter: ${harmless(item.word?.text ?? "")}`} onClick={() => toggleWord(written(word.field, word.text))}>
+              <button
+                type="button"
+                class="item"
+                title={`filter: ${harmless(item.word?.text ?? "")}`}
+                onClick={() => toggleWord(written(word.field, word.text))}
+              >
                 {inner}
               </button>
             )}
@@ -145,7 +135,12 @@ export function Legend({ items, label }: { items: readonly LegendItem[]; label: 
 }
 
 /** A box with a heading. */
-export function Section(props: { title: string; note?: ComponentChildren; children: ComponentChildren; class?: string }): JSX.Element {
+export function Section(props: {
+  title: string;
+  note?: ComponentChildren;
+  children: ComponentChildren;
+  class?: string;
+}): JSX.Element {
   return (
     <section class={props.class}>
       <h2>{props.title}</h2>
@@ -156,7 +151,17 @@ export function Section(props: { title: string; note?: ComponentChildren; childr
 }
 
 /** Size, read and useful bytes of a part, one on the other; `most` is as wide as the column. */
-export function ThreeBars({ size, read, useful, most }: { size: number; read: number; useful: number; most: number }): JSX.Element {
+export function ThreeBars({
+  size,
+  read,
+  useful,
+  most,
+}: {
+  size: number;
+  read: number;
+  useful: number;
+  most: number;
+}): JSX.Element {
   const width = (value: number) => ({ width: `${(value / most) * 100}%` });
   return (
     <span class="three" aria-hidden="true">
@@ -178,56 +183,16 @@ export function AsTable({ summary, children }: { summary: string; children: () =
   );
 }
 
-/** Which trace is in sight, where there are several. */
-export function TraceChoice(): JSX.Element | null {
-  const traces = page.value?.document.traces ?? [];
-  if (traces.length < 2) return null;
-  return (
-    <label class="choice">
-      <span class="what">trace</span>
-      <select value={traceNumber.value} onChange={(event) => (traceNumber.value = event.currentTarget.value)}>
-        {traces.map((trace, index) => (
-          <option key={trace.run} value={String(index)}>
-            {harmless(trace.variant)}, {trace.state}, run {trace.run}
-          </option>
-        ))}
-      </select>
-    </label>
-  );
-}
-
-/** What a trace calls the useful part of what came in: known by page where one start was made without read-ahead. */
-export function usefulWords(): { readonly head: string; readonly is: string; readonly not: string; readonly title: string } {
-  return traceDocument.value?.report.totals.needed == null
-    ? { head: "Asked for", is: "asked for", not: "not asked for", title: "By reads and faults, in whole pages, at least" }
-    : { head: "Needed", is: "needed", not: "not needed", title: "By page, from a traced start without read-ahead; asked for by reads and faults where that does not tell, or where a filter leaves events out" };
-}
-
-/** Said where the events are not (yet) there. */
-export function Waiting(): JSX.Element {
-  const reason = noEvents.value;
-  return <p class="none">{reason ?? "Unpacking the events of the trace …"}</p>;
-}
-
-/** Where the figures of a trace come from, in one line. */
-export function TraceLine(): JSX.Element | null {
-  const trace = traceDocument.value;
-  if (trace === null) return null;
-  return (
-    <p class="note">
-      Traced start: run {trace.run} of {harmless(trace.variant)}, {trace.state}, with {harmless(trace.report.info.engine)}
-      {trace.report.info.lost > 0 ? `, ${trace.report.info.lost} records lost` : ""}. Its times are not comparable with the timed runs.
-    </p>
-  );
-}
-
 /**
  * What takes too long to be made before a picture is drawn: it is made once that is seen. Until then there is what was
  * made before (`null` at first), and `fresh` says so. `of` is what it depends on.
  */
-export function useLater<Made>(make: () => Made, of: readonly unknown[]): { readonly made: Made | null; readonly fresh: boolean } {
+export function useLater<Made>(
+  make: () => Made,
+  of: readonly unknown[],
+): { readonly made: Made | null; readonly fresh: boolean } {
   const [last, setLast] = useState<{ made: Made; of: readonly unknown[] } | null>(null);
   // Effects run behind the frame.
   useEffect(() => setLast({ made: make(), of }), of);
-  return { made: last?.made ?? null, fresh: last !== null && last.of.every((it, i) => it === of[i]) };
+  return { made: last?.made ?? null, fresh: last?.of.every((it, i) => it === of[i]) ?? false };
 }

@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { count } from "../logic/format.ts";
-import { CopyButton, Head, Row, asTsv, nextSort, type Column } from "./table.tsx";
+import { asTsv, type Column, CopyButton, Head, nextSort, Row } from "./table.tsx";
 
 export interface RowsProps {
   readonly name: string;
@@ -42,6 +42,8 @@ export function Rows(props: RowsProps): JSX.Element {
   const table = { columns, ...(props.selected === undefined ? {} : { selected: props.selected }) };
   return (
     <div class="table" data-table={props.name}>
+      {/* biome-ignore lint/a11y/useSemanticElements: it holds one table, no fields. */}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keys. */}
       <div class="rows" ref={box} tabIndex={0} role="group" aria-label={caption} onScroll={scrolled}>
         <table aria-rowcount={order.length + 1}>
           <caption class="unseen">{caption}</caption>
@@ -53,7 +55,12 @@ export function Rows(props: RowsProps): JSX.Element {
           <thead>
             <tr aria-rowindex={1}>
               {columns.map((column) => (
-                <Head key={column.key} column={column} sort={sort} onSort={() => props.onSort(nextSort(sort, column.key, column.number === true))} />
+                <Head
+                  key={column.key}
+                  column={column}
+                  sort={sort}
+                  onSort={() => props.onSort(nextSort(sort, column.key, column.number === true))}
+                />
               ))}
             </tr>
           </thead>
@@ -77,6 +84,7 @@ export function Rows(props: RowsProps): JSX.Element {
 function Space({ rows }: { rows: number }): JSX.Element | null {
   if (rows === 0) return null;
   return (
+    // biome-ignore lint/a11y/noAriaHiddenOnFocusable: a row without a tabindex takes no focus.
     <tr class="space" aria-hidden="true">
       {/* One cell: a wider one would bring columns back that a small window hides. */}
       <td style={{ height: `${rows * HIGH}px` }} />

@@ -48,7 +48,11 @@ export function nextSort(sort: string | null, key: string, number: boolean): str
 }
 
 /** Rows in the order that `sort` says; rows without a value come last. */
-export function sorted<Row>(rows: readonly Row[], columns: readonly Column<Row>[], sort: string | null | undefined): readonly Row[] {
+export function sorted<Row>(
+  rows: readonly Row[],
+  columns: readonly Column<Row>[],
+  sort: string | null | undefined,
+): readonly Row[] {
   if (sort == null || sort === "") return rows;
   const down = sort.startsWith("-");
   const column = columns.find((it) => it.key === sort.replace(/^-/, ""));
@@ -56,7 +60,10 @@ export function sorted<Row>(rows: readonly Row[], columns: readonly Column<Row>[
   const keyed = rows.map((row) => ({ row, key: column.value(row) }));
   keyed.sort((a, b) => {
     if (a.key === null || b.key === null) return Number(a.key === null) - Number(b.key === null);
-    const order = typeof a.key === "number" && typeof b.key === "number" ? a.key - b.key : String(a.key).localeCompare(String(b.key));
+    const order =
+      typeof a.key === "number" && typeof b.key === "number"
+        ? a.key - b.key
+        : String(a.key).localeCompare(String(b.key));
     return down ? -order : order;
   });
   return keyed.map((it) => it.row);
@@ -83,7 +90,12 @@ export function Table<Row>(props: TableProps<Row>): JSX.Element {
           <thead>
             <tr>
               {columns.map((column) => (
-                <Head key={column.key} column={column} sort={sort} onSort={() => setSort(column.key, column.number === true)} />
+                <Head
+                  key={column.key}
+                  column={column}
+                  sort={sort}
+                  onSort={() => setSort(column.key, column.number === true)}
+                />
               ))}
             </tr>
           </thead>
@@ -107,7 +119,15 @@ export function Table<Row>(props: TableProps<Row>): JSX.Element {
 }
 
 /** The head of one column, which sorts. */
-export function Head<Row>({ column, sort, onSort }: { column: Column<Row>; sort: string | null; onSort: () => void }): JSX.Element {
+export function Head<Row>({
+  column,
+  sort,
+  onSort,
+}: {
+  column: Column<Row>;
+  sort: string | null;
+  onSort: () => void;
+}): JSX.Element {
   const direction = sort === column.key ? "ascending" : sort === `-${column.key}` ? "descending" : "none";
   return (
     <th scope="col" class={classes(column)} aria-sort={direction} title={column.title}>
@@ -122,19 +142,36 @@ export function Head<Row>({ column, sort, onSort }: { column: Column<Row>; sort:
 }
 
 /** One row; `place` is its number in a table of which not all rows are made, the head being 1. */
-export function Row<Row>({ row, table, place }: { row: Row; table: Pick<TableProps<Row>, "columns" | "onRow" | "selected">; place?: number }): JSX.Element {
+export function Row<Row>({
+  row,
+  table,
+  place,
+}: {
+  row: Row;
+  table: Pick<TableProps<Row>, "columns" | "onRow" | "selected">;
+  place?: number;
+}): JSX.Element {
   const { onRow, selected } = table;
   const chosen = selected?.(row) === true;
   return (
-    <tr class={`${onRow !== undefined ? "pick" : ""} ${chosen ? "chosen" : ""}`} aria-selected={selected === undefined ? undefined : chosen} aria-rowindex={place} onClick={onRow === undefined ? undefined : () => onRow(row)}>
+    <tr
+      class={`${onRow !== undefined ? "pick" : ""} ${chosen ? "chosen" : ""}`}
+      aria-selected={selected === undefined ? undefined : chosen}
+      aria-rowindex={place}
+      onClick={onRow === undefined ? undefined : () => onRow(row)}
+    >
       {table.columns.map((column, index) => {
         const value = column.value(row);
         const inner = column.show === undefined ? value : column.show(row);
         const bar = column.bar?.(row);
         const content = (
           <>
-            {bar !== undefined && <span class="bar" aria-hidden="true" style={{ width: `${Math.max(0, Math.min(1, bar)) * 100}%` }} />}
-            <span class="on">{index === 0 && onRow !== undefined ? <Picked chosen={chosen}>{inner}</Picked> : inner}</span>
+            {bar !== undefined && (
+              <span class="bar" aria-hidden="true" style={{ width: `${Math.max(0, Math.min(1, bar)) * 100}%` }} />
+            )}
+            <span class="on">
+              {index === 0 && onRow !== undefined ? <Picked chosen={chosen}>{inner}</Picked> : inner}
+            </span>
           </>
         );
         return index === 0 ? (
@@ -161,11 +198,15 @@ function Picked({ chosen, children }: { chosen: boolean; children: ComponentChil
 }
 
 function classes<Row>(column: Column<Row>): string {
-  return `${column.number === true ? "number" : ""} ${column.wide === true ? "wide" : ""} ${column.bar !== undefined ? "barred" : ""}`.trim();
+  const [number, wide] = [column.number === true ? "number" : "", column.wide === true ? "wide" : ""];
+  return `${number} ${wide} ${column.bar !== undefined ? "barred" : ""}`.trim();
 }
 
 export function asTsv<Row>(columns: readonly Column<Row>[], rows: readonly Row[]): string {
-  return tsv(columns.map((column) => column.label), rows.map((row) => columns.map((column) => column.value(row))));
+  return tsv(
+    columns.map((column) => column.label),
+    rows.map((row) => columns.map((column) => column.value(row))),
+  );
 }
 
 /** Puts text into the clipboard; also where the page is a file and the browser asks no one. */

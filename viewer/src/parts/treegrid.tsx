@@ -1,8 +1,9 @@
-// A tree as a table: rows open and close, any number of them, by mouse and by keys. Only the rows in sight are in the page.
+// A tree as a table: rows open and close, any number of them, by mouse and by keys. Only the rows in sight are in the
+// page.
 
 import type { ComponentChildren, JSX } from "preact";
 import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { Head, nextSort, type Column } from "./table.tsx";
+import { type Column, Head, nextSort } from "./table.tsx";
 
 /** What a row needs to be a row of a tree. */
 export interface Branch {
@@ -118,8 +119,15 @@ export function TreeGrid<Row extends Branch>(props: TreeGridProps<Row>): JSX.Ele
   return (
     <div class="table" data-table={props.name}>
       <div class={`rows tree ${props.short === true ? "short" : ""}`} ref={box} tabIndex={-1} onScroll={scrolled}>
-        {/* The table itself has the role: else its cells would have none. */}
-        <table role="treegrid" tabIndex={0} aria-label={caption} aria-rowcount={rows.length + 1} aria-activedescendant={at >= 0 ? id(at) : undefined} onKeyDown={keys}>
+        <table
+          // biome-ignore lint/a11y/noNoninteractiveElementToInteractiveRole: on another element its cells had no role.
+          role="treegrid"
+          tabIndex={0}
+          aria-label={caption}
+          aria-rowcount={rows.length + 1}
+          aria-activedescendant={at >= 0 ? id(at) : undefined}
+          onKeyDown={keys}
+        >
           <colgroup>
             <col />
             {columns.map((column) => (
@@ -131,11 +139,21 @@ export function TreeGrid<Row extends Branch>(props: TreeGridProps<Row>): JSX.Ele
               <th scope="col">{props.nameLabel}</th>
               {columns.map((column) =>
                 props.onSort === undefined ? (
-                  <th key={column.key} scope="col" class={`number ${column.wide === true ? "wide" : ""}`} title={column.title}>
+                  <th
+                    key={column.key}
+                    scope="col"
+                    class={`number ${column.wide === true ? "wide" : ""}`}
+                    title={column.title}
+                  >
                     {column.label}
                   </th>
                 ) : (
-                  <Head key={column.key} column={column} sort={sort} onSort={() => props.onSort?.(nextSort(sort, column.key, column.number === true))} />
+                  <Head
+                    key={column.key}
+                    column={column}
+                    sort={sort}
+                    onSort={() => props.onSort?.(nextSort(sort, column.key, column.number === true))}
+                  />
                 ),
               )}
             </tr>
@@ -154,7 +172,12 @@ export function TreeGrid<Row extends Branch>(props: TreeGridProps<Row>): JSX.Ele
                 onClick={() => props.onActive(row)}
                 onDblClick={() => !row.leaf && props.onFlip(row)}
               >
-                <th scope="row" data-value={props.text(row)} title={props.title?.(row)} style={{ paddingLeft: `${6 + Math.min(row.indent, MOST_INDENT) * 14}px` }}>
+                <th
+                  scope="row"
+                  data-value={props.text(row)}
+                  title={props.title?.(row)}
+                  style={{ paddingLeft: `${6 + Math.min(row.indent, MOST_INDENT) * 14}px` }}
+                >
                   {row.leaf ? (
                     <span class="twist" aria-hidden="true" />
                   ) : (
@@ -178,8 +201,18 @@ export function TreeGrid<Row extends Branch>(props: TreeGridProps<Row>): JSX.Ele
                   const bar = column.bar?.(row);
                   const value = column.value(row);
                   return (
-                    <td key={column.key} class={`${column.number === true ? "number" : ""} ${column.wide === true ? "wide" : ""}`} data-value={value}>
-                      {bar !== undefined && <span class="bar" aria-hidden="true" style={{ width: `${Math.max(0, Math.min(1, bar)) * 100}%` }} />}
+                    <td
+                      key={column.key}
+                      class={`${column.number === true ? "number" : ""} ${column.wide === true ? "wide" : ""}`}
+                      data-value={value}
+                    >
+                      {bar !== undefined && (
+                        <span
+                          class="bar"
+                          aria-hidden="true"
+                          style={{ width: `${Math.max(0, Math.min(1, bar)) * 100}%` }}
+                        />
+                      )}
                       <span class="on">{column.show === undefined ? value : column.show(row)}</span>
                     </td>
                   );
@@ -198,6 +231,7 @@ export function TreeGrid<Row extends Branch>(props: TreeGridProps<Row>): JSX.Ele
 function Space({ rows }: { rows: number }): JSX.Element | null {
   if (rows === 0) return null;
   return (
+    // biome-ignore lint/a11y/noAriaHiddenOnFocusable: a row without a tabindex takes no focus.
     <tr class="space" aria-hidden="true">
       {/* One cell: a wider one would bring columns back that a small window hides. */}
       <td style={{ height: `${rows * HIGH}px` }} />

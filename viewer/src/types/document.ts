@@ -1,7 +1,7 @@
 // `thaw.report/1` as the page embeds it. The reports inside it are generated from the Rust types (generated.ts); what
 // app/cli/src/document.rs puts around them is written here by hand, and test/e2e holds it against real documents.
 
-import type { CacheState, DiskReport, Statistics, IoReport, Warning } from "./generated.ts";
+import type { CacheState, DiskReport, IoReport, Statistics, Warning } from "./generated.ts";
 
 export type * from "./generated.ts";
 

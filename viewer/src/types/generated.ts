@@ -411,7 +411,8 @@ size: Bytes,
  */
 asked: Bytes, 
 /**
- * Bytes that a start needs of it, in whole pages, from a run without read-ahead; `None`: there was none, it is metadata or lies in
+ * Bytes that a start needs of it, in whole pages, from a run without read-ahead; `None`: there was none, it is
+ * metadata or lies in
  * memory, or it is unknown because of `held_by`.
  */
 needed: Bytes | null, 
@@ -598,7 +599,8 @@ line: number | null,
  */
 inlined: boolean, 
 /**
- * Return address minus one, as an address of the object's file; 0 for named frames, whose address means nothing to another build.
+ * Return address minus one, as an address of the object's file; 0 for named frames, whose address means nothing to
+ * another build.
  */
 address: number, };
 
@@ -940,7 +942,8 @@ waiting: Nanos,
  */
 rules: Array<RuleReport>, };
 
-export type OwnerRule = "program" | "argument" | "option" | "preset" | "restored" | "package" | "directory" | "home" | "temporary" | "metadata" | "other" | "unknown";
+export type OwnerRule = "program" | "argument" | "option" | "preset" | "restored" | "package" | "directory" | "home"
+  | "temporary" | "metadata" | "other" | "unknown";
 
 export type ProcessGrowth = { 
 /**
@@ -1447,7 +1450,8 @@ others_requests: number,
  */
 unfinished_requests: number, 
 /**
- * Bytes that a start needs, in whole pages, of the files of which that is known, without the file systems' metadata; `None`: no
+ * Bytes that a start needs, in whole pages, of the files of which that is known, without the file systems' metadata;
+ * `None`: no
  * run without read-ahead told.
  */
 needed: Bytes | null, 
@@ -1640,7 +1644,9 @@ hint?: string,
  */
 run?: RunId, };
 
-export type WarningKind = "drift" | "autocorrelation" | "outlier" | "not-in-state" | "busy-machine" | "read-ahead" | "too-few-runs" | "precision" | "lost-records" | "overhead" | "no-control" | "stays-resident" | "unattributed" | "engine" | "failed-run" | "leftover" | "note";
+export type WarningKind = "drift" | "autocorrelation" | "outlier" | "not-in-state" | "busy-machine" | "read-ahead"
+  | "too-few-runs" | "precision" | "lost-records" | "overhead" | "no-control" | "stays-resident" | "unattributed"
+  | "engine" | "failed-run" | "leftover" | "note";
 
 export type Waste = { 
 /**

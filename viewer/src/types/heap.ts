@@ -1,7 +1,7 @@
 // `thaw.heap-view/1` as the page embeds it; docs/view-format.md draws it, app/view/src/heap.rs writes it.
 
 import type { PackedTable } from "./events.ts";
-import type { Figures, Warning, Window as TimeWindow } from "./generated.ts";
+import type { Figures, Window as TimeWindow, Warning } from "./generated.ts";
 import type { PackedTexts } from "./touched.ts";
 
 export interface PackedHeapPage {

@@ -3,12 +3,12 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
-import { expect, inject } from "vitest";
 import type { Page } from "playwright-core";
+import { expect, inject } from "vitest";
 import { HEAP_VIEWS, VIEWS } from "../../src/logic/address.ts";
-import { address, go, heapTest, inBrowser, openTables, settled, useBrowser } from "./browser.ts";
+import { address, browserOfTests, go, heapTest, inBrowser, openTables, settled } from "./browser.ts";
 
-const { open } = useBrowser();
+const { open } = browserOfTests();
 const ACE = readFileSync(createRequire(import.meta.url).resolve("accessibility-checker-engine/ace.js"), "utf8");
 
 /** All rules, or those that other colours can break. */
@@ -37,13 +37,22 @@ async function violations(page: Page, rules: Rules, part = "html"): Promise<stri
         readonly check: (of: Element, guideline: string) => Promise<{ readonly results: readonly Result[] }>;
       }
       const checker = new (globalThis as unknown as { ace: { Checker: new () => Checker } }).ace.Checker();
-      checker.addGuideline({ id: "colours", category: "Accessibility", checkpoints: [{ rules: [{ id: "text_contrast_sufficient", level: "VIOLATION" }] }] });
+      checker.addGuideline({
+        id: "colours",
+        category: "Accessibility",
+        checkpoints: [{ rules: [{ id: "text_contrast_sufficient", level: "VIOLATION" }] }],
+      });
       const { results } = await checker.check(document.querySelector(part)!, rules);
-      return results
-        .filter(({ value }) => value[0] === "VIOLATION" && value[1] === "FAIL")
-        // Areas of files are as large as what came in; the tree and the table below them do the same.
-        .filter(({ ruleId, node }) => ruleId !== "target_spacing_sufficient" || node.closest(".treemap[aria-hidden=true]") === null)
-        .map(({ ruleId, message, snippet }) => `${ruleId}: ${message}: ${snippet.slice(0, 160)}`);
+      return (
+        results
+          .filter(({ value }) => value[0] === "VIOLATION" && value[1] === "FAIL")
+          // Areas of files are as large as what came in; the tree and the table below them do the same.
+          .filter(
+            ({ ruleId, node }) =>
+              ruleId !== "target_spacing_sufficient" || node.closest(".treemap[aria-hidden=true]") === null,
+          )
+          .map(({ ruleId, message, snippet }) => `${ruleId}: ${message}: ${snippet.slice(0, 160)}`)
+      );
     },
     [rules, part] as const,
   );
@@ -83,7 +92,9 @@ inBrowser("the checker finds what is wrong, in light and dark", async () => {
     it.replaceChildren();
     for (const name of it.getAttributeNames()) it.removeAttribute(name);
   });
-  await page.addStyleTag({ content: "main p { color: light-dark(#000, #444) !important; background: light-dark(#fff, #333) !important }" });
+  await page.addStyleTag({
+    content: "main p { color: light-dark(#000, #444) !important; background: light-dark(#fff, #333) !important }",
+  });
   expect(rulesOf(await violations(page, "WCAG_2_2"))).toEqual(["input_label_exists"]);
   await coloured(page, "answer", "dark");
   expect(rulesOf(await violations(page, "colours"))).toEqual(["text_contrast_sufficient"]);
@@ -95,11 +106,18 @@ inBrowser("views of starts have names, roles and contrast", async () => {
   await checked("laptop", [...VIEWS, "files?shape=table&q=lib/x86", "disk?q=file:libxul"], true);
   await checked("comparison", ["answer", "runs"]);
   // Runs are the same with a trace and without.
-  await checked("no-trace", VIEWS.filter((view) => view !== "runs"));
+  await checked(
+    "no-trace",
+    VIEWS.filter((view) => view !== "runs"),
+  );
 });
 
 heapTest("so have views of heaps", async () => {
-  await checked(join(inject("heap"), "modes.html"), [...HEAP_VIEWS, "heap?mode=at", "tree?mode=at&q=leak", "flame?q=leak"], true);
+  await checked(
+    join(inject("heap"), "modes.html"),
+    [...HEAP_VIEWS, "heap?mode=at", "tree?mode=at&q=leak", "flame?q=leak"],
+    true,
+  );
   await checked(join(inject("heap"), "growth.html"), ["growth"]);
   await checked(join(inject("heap"), "clownshoes.html"), ["slop"]);
   await checked(join(inject("heap"), "change.html"), ["change?mode=made"]);
@@ -122,7 +140,11 @@ async function focused(page: Page): Promise<{ name: string; seen: boolean; place
     const style = getComputedStyle(shown);
     const name = it.getAttribute("aria-label") ?? it.textContent ?? "";
     const outlined = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0;
-    return { name: `${it.tagName.toLowerCase()} ${name.trim().slice(0, 40)}`, seen: outlined && width > 0 && height > 0, place: it.closest("header") !== null ? "header" : it.closest("main") !== null ? "main" : "" };
+    return {
+      name: `${it.tagName.toLowerCase()} ${name.trim().slice(0, 40)}`,
+      seen: outlined && width > 0 && height > 0,
+      place: it.closest("header") !== null ? "header" : it.closest("main") !== null ? "main" : "",
+    };
   });
 }
 
@@ -149,7 +171,11 @@ heapTest("a tree that has the focus is outlined where it is seen", async () => {
   const { page } = await open(join(inject("heap"), "modes.html"), "#tree");
   await settled(page, "tree");
   await page.locator("[role=treegrid]").focus();
-  expect(await focused(page)).toEqual({ name: "table Stacks; arrow keys move, open and close", seen: true, place: "main" });
+  expect(await focused(page)).toEqual({
+    name: "table Stacks; arrow keys move, open and close",
+    seen: true,
+    place: "main",
+  });
   await page.close();
 });
 
@@ -216,6 +242,10 @@ heapTest("a moment of a heap is typed as well as clicked", async () => {
   await page.getByLabel("T", { exact: false }).and(page.locator("input.moment")).fill("0");
   await page.keyboard.press("Tab");
   await address(page, /[?&]at=0(&|$)/);
-  await page.waitForFunction(() => document.querySelector(".choice[aria-label=blocks] [aria-pressed=true]")?.textContent?.startsWith("live at 0") === true);
+  await page.waitForFunction(
+    () =>
+      document.querySelector(".choice[aria-label=blocks] [aria-pressed=true]")?.textContent?.startsWith("live at 0") ===
+      true,
+  );
   expect(trouble).toEqual([]);
 });

@@ -1,9 +1,9 @@
 // A browser, and a page opened from disk in it.
 
-import { chromium, type Browser, type BrowserContextOptions, type Page } from "playwright-core";
 import { appendFileSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
+import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, expect, inject, test } from "vitest";
 import { usefulOf, wasteOf } from "../../src/logic/tree.ts";
 import type { Comparison, FileReport, ReportDocument, TouchReport } from "../../src/types/document.ts";
@@ -13,12 +13,14 @@ const cannot = inject("cannot");
 
 /** A test that needs a browser; where there is none it is skipped, and counted with the reason. */
 export const inBrowser = cannot === "" ? test : test.skip;
-if (cannot !== "" && process.env.THAW_SKIP_LOG !== undefined) appendFileSync(process.env.THAW_SKIP_LOG, `viewer end to end: ${cannot}\n`);
+if (cannot !== "" && process.env.THAW_SKIP_LOG !== undefined)
+  appendFileSync(process.env.THAW_SKIP_LOG, `viewer end to end: ${cannot}\n`);
 
 /** A test that needs a heap recording too. */
 export function heapTest(name: string, run: () => Promise<void>): void {
   const reason = inject("noHeap");
-  if (reason !== "" && process.env.THAW_SKIP_LOG !== undefined) appendFileSync(process.env.THAW_SKIP_LOG, `viewer end to end: ${reason}\n`);
+  if (reason !== "" && process.env.THAW_SKIP_LOG !== undefined)
+    appendFileSync(process.env.THAW_SKIP_LOG, `viewer end to end: ${reason}\n`);
   (reason === "" ? inBrowser : inBrowser.skip)(name, run);
 }
 
@@ -31,11 +33,16 @@ export interface Opened {
 const pathOf = (name: string): string => (name.endsWith(".html") ? name : join(inject("pages"), `${name}.html`));
 
 /** `open` takes the name of a made page, or the path of any. */
-export function useBrowser(): { open: (name: string, hash?: string, options?: BrowserContextOptions) => Promise<Opened> } {
+export function browserOfTests(): {
+  open: (name: string, hash?: string, options?: BrowserContextOptions) => Promise<Opened>;
+} {
   let browser: Browser | undefined;
   beforeAll(async () => {
     if (cannot !== "") return;
-    browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu"] });
+    browser = await chromium.launch({
+      executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+      args: ["--no-sandbox", "--disable-gpu"],
+    });
   });
   afterAll(async () => browser?.close());
   return {
@@ -56,7 +63,8 @@ export function useBrowser(): { open: (name: string, hash?: string, options?: Br
       });
       page.on("request", (request) => {
         // Data and blobs come from the page itself.
-        if (!request.url().startsWith(url) && !/^(data|blob):/.test(request.url())) trouble.push(`asked for ${request.url()}`);
+        if (!request.url().startsWith(url) && !/^(data|blob):/.test(request.url()))
+          trouble.push(`asked for ${request.url()}`);
       });
       await page.goto(url + hash);
       await page.waitForSelector("main [data-view]");
@@ -66,7 +74,11 @@ export function useBrowser(): { open: (name: string, hash?: string, options?: Br
 }
 
 /** What is embedded in a page (named as `open` takes it), as the page itself was given it. */
-export function embedded(name: string): { document: ReportDocument; events: PackedEvents; comparison: Comparison | null } {
+export function embedded(name: string): {
+  document: ReportDocument;
+  events: PackedEvents;
+  comparison: Comparison | null;
+} {
   const html = readFileSync(pathOf(name), "utf8");
   const part = (id: string) => {
     const text = html.match(new RegExp(`<script type="application/json" id="${id}">(.*?)</script>`, "s"))?.[1];
@@ -88,16 +100,28 @@ export function touchReportOf(name: string): TouchReport {
 /** A table of the page: one record of `data-value`s per row. */
 export async function rows(page: Page, table: string): Promise<(string | null)[][]> {
   await page.waitForSelector(`[data-table=${table}] tbody tr`);
-  return page.$$eval(`[data-table=${table}] tbody tr:not(.space)`, (list) => list.map((row) => [...row.children].map((cell) => cell.getAttribute("data-value"))));
+  return page.$$eval(`[data-table=${table}] tbody tr:not(.space)`, (list) =>
+    list.map((row) => [...row.children].map((cell) => cell.getAttribute("data-value"))),
+  );
 }
 
 export async function head(page: Page, table: string): Promise<string[]> {
-  return page.$$eval(`[data-table=${table}] thead th`, (list) => list.map((cell) => cell.textContent?.replace(/[▲▼]/g, "").trim() ?? ""));
+  return page.$$eval(`[data-table=${table}] thead th`, (list) =>
+    list.map((cell) => cell.textContent?.replace(/[▲▼]/g, "").trim() ?? ""),
+  );
 }
 
 /** The first cells of a file's row, as the table of files has them. */
 export function fileRow(file: FileReport): (string | null)[] {
-  const figures = [file.waiting / 1e9, file.filled, usefulOf(file), wasteOf(file) ?? 0, file.bytes_from_disk, file.requests, file.size].map(String);
+  const figures = [
+    file.waiting / 1e9,
+    file.filled,
+    usefulOf(file),
+    wasteOf(file) ?? 0,
+    file.bytes_from_disk,
+    file.requests,
+    file.size,
+  ].map(String);
   return [file.path, ...figures, file.extents === null ? null : String(file.extents)];
 }
 
@@ -113,7 +137,12 @@ export async function column(page: Page, table: string, name: string): Promise<(
 
 /** The figure below a heading of a list of figures. */
 export async function figure(page: Page, part: string, name: string): Promise<number> {
-  const value = await page.locator(`[data-part=${part}]:not([aria-busy=true]) div`, { has: page.locator("dt", { hasText: new RegExp(`^${name}$`) }) }).locator("dd").getAttribute("data-value");
+  const value = await page
+    .locator(`[data-part=${part}]:not([aria-busy=true]) div`, {
+      has: page.locator("dt", { hasText: new RegExp(`^${name}$`) }),
+    })
+    .locator("dd")
+    .getAttribute("data-value");
   return Number(value);
 }
 
@@ -124,7 +153,8 @@ export async function allDisks(page: Page): Promise<{ requests: number; bytes: n
   const sum = { requests: 0, bytes: 0, seeks: 0 };
   for (let disk = 0; disk < Math.max(1, await choices.count()); disk++) {
     if ((await choices.count()) > 0) await choices.nth(disk).click();
-    if ((await choices.count()) > 0) await page.locator(".choice[aria-label=device] button[aria-pressed=true]").nth(0).waitFor();
+    if ((await choices.count()) > 0)
+      await page.locator(".choice[aria-label=device] button[aria-pressed=true]").nth(0).waitFor();
     sum.requests += await figure(page, "head", "shown");
     sum.bytes += await figure(page, "head", "bytes");
     sum.seeks += await figure(page, "head", "as read");
@@ -135,7 +165,12 @@ export async function allDisks(page: Page): Promise<{ requests: number; bytes: n
 /** Waits until a view is there with all that it unpacks, and was drawn. */
 export async function settled(page: Page, view: string): Promise<void> {
   await page.waitForSelector(`[data-view=${view}]`);
-  await page.waitForFunction(() => !/^Unpacking/m.test(document.querySelector<HTMLElement>("main")?.innerText ?? "") && document.querySelector("main [aria-busy=true]") === null);
+  await page.waitForFunction(
+    () =>
+      // biome-ignore lint/performance/useDomNodeTextContent: only what is seen counts, line by line.
+      !/^Unpacking/m.test(document.querySelector<HTMLElement>("main")?.innerText ?? "") &&
+      document.querySelector("main [aria-busy=true]") === null,
+  );
   await page.evaluate(() => new Promise((frame) => requestAnimationFrame(() => requestAnimationFrame(frame))));
 }
 
@@ -147,8 +182,14 @@ export async function go(page: Page, hash: string): Promise<void> {
 
 /** Opens the tables behind the pictures of the view in sight. */
 export async function openTables(page: Page, view: string): Promise<void> {
-  await page.$$eval("details.astable:not([open]) > summary", (list) => list.forEach((it) => (it as HTMLElement).click()));
-  await page.waitForFunction(() => [...document.querySelectorAll("details.astable")].every((it) => it.children.length > 1));
+  await page.$$eval("details.astable:not([open]) > summary", (list) =>
+    list.forEach((it) => {
+      (it as HTMLElement).click();
+    }),
+  );
+  await page.waitForFunction(() =>
+    [...document.querySelectorAll("details.astable")].every((it) => it.children.length > 1),
+  );
   await settled(page, view.split("?")[0]);
 }
 

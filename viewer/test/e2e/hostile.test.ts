@@ -3,13 +3,13 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import { afterAll, expect, inject } from "vitest";
 import type { Page } from "playwright-core";
+import { afterAll, expect, inject } from "vitest";
 import { HEAP_VIEWS, VIEWS } from "../../src/logic/address.ts";
-import { address, go, heapTest, inBrowser, openTables, settled, useBrowser } from "./browser.ts";
+import { address, browserOfTests, go, heapTest, inBrowser, openTables, settled } from "./browser.ts";
 import { NAMES, withStrangeNames } from "./names.ts";
 
-const { open } = useBrowser();
+const { open } = browserOfTests();
 const folder = mkdtempSync(join(tmpdir(), "thaw-strange-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
@@ -20,18 +20,27 @@ function strangePage(path: string): string {
 }
 
 /** Letters that are not seen but turn, hide or break what stands beside them. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for.
 const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/;
 
 async function safe(page: Page, where: string): Promise<void> {
   const found = await page.evaluate((unseen) => {
     const strange = new RegExp(unseen);
     const all = [...document.querySelectorAll("main *, header *, dialog *")];
-    const texts = all.flatMap((it) => [...it.childNodes].filter((child) => child.nodeType === Node.TEXT_NODE).map((child) => child.textContent ?? ""));
-    const words = all.flatMap((it) => ["title", "aria-label", "placeholder"].flatMap((name) => it.getAttribute(name) ?? []));
+    const texts = all.flatMap((it) =>
+      [...it.childNodes].filter((child) => child.nodeType === Node.TEXT_NODE).map((child) => child.textContent ?? ""),
+    );
+    const words = all.flatMap((it) =>
+      ["title", "aria-label", "placeholder"].flatMap((name) => it.getAttribute(name) ?? []),
+    );
     return {
       hurt: "hurt" in window,
-      made: document.querySelectorAll("main script, main img, main b, header img, header b, dialog b, [onmouseover], [onerror], [href^='javascript']").length,
-      unseen: [...texts, ...words].filter((text) => strange.test(text.replaceAll(/[\n\t]/g, " "))).map((text) => text.slice(0, 80)),
+      made: document.querySelectorAll(
+        "main script, main img, main b, header img, header b, dialog b, [onmouseover], [onerror], [href^='javascript']",
+      ).length,
+      unseen: [...texts, ...words]
+        .filter((text) => strange.test(text.replaceAll(/[\n\t]/g, " ")))
+        .map((text) => text.slice(0, 80)),
       wide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
       failed: document.querySelectorAll(".failed").length,
     };
@@ -44,7 +53,13 @@ async function point(page: Page, where: string): Promise<void> {
   for (const canvas of await page.locator("[data-plot] canvas").all()) {
     await canvas.scrollIntoViewIfNeeded();
     const box = (await canvas.boundingBox())!;
-    for (const [x, y] of [[0.2, 0.1], [0.3, 0.3], [0.5, 0.5], [0.6, 0.7], [0.1, 0.02]] as const) {
+    for (const [x, y] of [
+      [0.2, 0.1],
+      [0.3, 0.3],
+      [0.5, 0.5],
+      [0.6, 0.7],
+      [0.1, 0.02],
+    ] as const) {
       await page.mouse.move(box.x + x * box.width, box.y + y * Math.min(box.height, 600));
       await safe(page, `${where} at ${x} ${y}`);
     }
@@ -72,19 +87,28 @@ inBrowser("views of starts", async () => {
 });
 
 heapTest("views of heaps", async () => {
-  for (const name of ["modes", "growth", "clownshoes"]) await everyView(strangePage(join(inject("heap"), `${name}.html`)), [...HEAP_VIEWS, "tree?mode=made&hshape=up&hopen=0.01", "flame?mode=made&side=flame&hshape=up"]);
+  for (const name of ["modes", "growth", "clownshoes"])
+    await everyView(strangePage(join(inject("heap"), `${name}.html`)), [
+      ...HEAP_VIEWS,
+      "tree?mode=made&hshape=up&hopen=0.01",
+      "flame?mode=made&side=flame&hshape=up",
+    ]);
   await everyView(strangePage(join(inject("heap"), "change.html")), ["change?mode=made"]);
 });
 
 inBrowser("views of memory reports and watches", async () => {
-  for (const name of ["report", "reports"]) await everyView(strangePage(join(inject("heap"), `${name}.html`)), ["memory", "memory?verbose=1"]);
-  for (const name of ["watch", "watches"]) await everyView(strangePage(join(inject("heap"), `${name}.html`)), ["time", "time?wproc=0"]);
+  for (const name of ["report", "reports"])
+    await everyView(strangePage(join(inject("heap"), `${name}.html`)), ["memory", "memory?verbose=1"]);
+  for (const name of ["watch", "watches"])
+    await everyView(strangePage(join(inject("heap"), `${name}.html`)), ["time", "time?wproc=0"]);
 });
 
 heapTest("a row with such a name can be chosen, told in full and filtered by", async () => {
   const { page, trouble } = await open(strangePage(join(inject("heap"), "modes.html")), "#tree?mode=made&hopen=0.01");
   await settled(page, "tree");
-  const names = await page.$$eval("[data-table=tree] tbody th", (list) => list.map((it) => it.getAttribute("data-value") ?? ""));
+  const names = await page.$$eval("[data-table=tree] tbody th", (list) =>
+    list.map((it) => it.getAttribute("data-value") ?? ""),
+  );
   for (const name of NAMES.slice(0, 5).filter((it) => names.some((of) => of.startsWith(it)))) {
     const row = page.locator("[data-table=tree] tbody tr").nth(names.findIndex((of) => of.startsWith(name)));
     await row.click();

@@ -16,7 +16,37 @@ export const NAMES: readonly string[] = [
 ];
 
 /** Fields of the documents that hold what a stranger may have chosen; all others are thaw's own words. */
-const STRANGE = new Set(["path", "comm", "exe", "name", "names", "variant_name", "before_name", "after_name", "argv", "command", "command_line", "cwd", "file", "module", "function", "description", "text", "hint", "because", "answer", "what", "title", "disk", "doubt", "before", "after", "build_id", "engine_note", "variant"]);
+const STRANGE = new Set([
+  "path",
+  "comm",
+  "exe",
+  "name",
+  "names",
+  "variant_name",
+  "before_name",
+  "after_name",
+  "argv",
+  "command",
+  "command_line",
+  "cwd",
+  "file",
+  "module",
+  "function",
+  "description",
+  "text",
+  "hint",
+  "because",
+  "answer",
+  "what",
+  "title",
+  "disk",
+  "doubt",
+  "before",
+  "after",
+  "build_id",
+  "engine_note",
+  "variant",
+]);
 /** Words of thaw's in such fields. */
 const OWN = new Set(["peak", "last"]);
 
@@ -33,7 +63,10 @@ interface Texts {
 }
 const isTexts = (value: object): value is Texts => "count" in value && "data" in value && !("coding" in value);
 const unpacked = ({ data }: Texts): string => inflateRawSync(Buffer.from(data, "base64")).toString();
-const packed = (count: number, text: string): Texts => ({ count, data: deflateRawSync(Buffer.from(text)).toString("base64") });
+const packed = (count: number, text: string): Texts => ({
+  count,
+  data: deflateRawSync(Buffer.from(text)).toString("base64"),
+});
 
 /** The same value with strange names; `key` is the field that it is in. */
 function disguised(value: unknown, key: string): unknown {
@@ -46,16 +79,30 @@ function disguised(value: unknown, key: string): unknown {
     if (/^[[{]/.test(text) && value.count === 1) return packed(1, JSON.stringify(disguised(JSON.parse(text), "")));
     return packed(value.count, text.split("\0").map(strange).join("\0"));
   }
-  return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, key === "facts" ? disguisedFacts(inner) : disguised(inner, name)]));
+  return Object.fromEntries(
+    Object.entries(value).map(([name, inner]) => [
+      name,
+      key === "facts" ? disguisedFacts(inner) : disguised(inner, name),
+    ]),
+  );
 }
 
-const disguisedFacts = (facts: unknown): unknown => (typeof facts === "object" && facts !== null ? Object.fromEntries(Object.entries(facts).map(([name, text]) => [name, strange(String(text))])) : facts);
+const disguisedFacts = (facts: unknown): unknown =>
+  typeof facts === "object" && facts !== null
+    ? Object.fromEntries(Object.entries(facts).map(([name, text]) => [name, strange(String(text))]))
+    : facts;
 
 /** A page as thaw writes it, with strange names in all that it embeds. */
 export function withStrangeNames(path: string): string {
   const html = readFileSync(path, "utf8");
-  return html.replace(/(<script type="application\/json" id="thaw-[a-z]+">)(.*?)(<\/script>)/gs, (_, open: string, json: string, close: string) => {
-    const text = JSON.stringify(disguised(JSON.parse(json), "")).replaceAll("<", "\\u003c").replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029");
-    return `${open}${text}${close}`;
-  });
+  return html.replace(
+    /(<script type="application\/json" id="thaw-[a-z]+">)(.*?)(<\/script>)/gs,
+    (_, open: string, json: string, close: string) => {
+      const text = JSON.stringify(disguised(JSON.parse(json), ""))
+        .replaceAll("<", "\\u003c")
+        .replaceAll("\u2028", "\\u2028")
+        .replaceAll("\u2029", "\\u2029");
+      return `${open}${text}${close}`;
+    },
+  );
 }

@@ -1,21 +1,38 @@
 // Pages of real recordings, opened from disk: what they show is what `thaw report --json` says of the same recording.
 
-import { appendFileSync, existsSync, readFileSync, readdirSync } from "node:fs";
+import { appendFileSync, existsSync, readdirSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { describe, expect, inject } from "vitest";
 import { unpackRest } from "../../src/logic/events.ts";
 import type { ReportDocument } from "../../src/types/document.ts";
-import { address, allDisks, column, embedded, figure, fileRow, inBrowser, picture, rows, useBrowser } from "./browser.ts";
+import {
+  address,
+  allDisks,
+  browserOfTests,
+  column,
+  embedded,
+  figure,
+  fileRow,
+  inBrowser,
+  picture,
+  rows,
+} from "./browser.ts";
 
 const folder = inject("reports");
-const names = folder === "" ? [] : readdirSync(folder).filter((name) => name.endsWith(".html") && existsSync(join(folder, name.replace(/html$/, "json"))));
-const { open } = useBrowser();
+const names =
+  folder === ""
+    ? []
+    : readdirSync(folder).filter(
+        (name) => name.endsWith(".html") && existsSync(join(folder, name.replace(/html$/, "json"))),
+      );
+const { open } = browserOfTests();
 
 /** A file that every start of these programs reads: the end of its path. */
 const KNOWN: Readonly<Record<string, string>> = { "firefox-esr": "/libxul.so", chromium: "/chromium/chromium" };
 
 for (const reason of inject("missing")) {
-  if (process.env.THAW_SKIP_LOG !== undefined) appendFileSync(process.env.THAW_SKIP_LOG, `viewer, pages of real recordings: ${reason}\n`);
+  if (process.env.THAW_SKIP_LOG !== undefined)
+    appendFileSync(process.env.THAW_SKIP_LOG, `viewer, pages of real recordings: ${reason}\n`);
   inBrowser.skip(reason, () => {});
 }
 if (names.length === 0) inBrowser.skip("no page of a real recording", () => {});
@@ -38,13 +55,18 @@ describe.each(names)("%s", (name) => {
 
   const traced = trace === undefined ? inBrowser.skip : inBrowser;
   if (trace === undefined) {
-    if (process.env.THAW_SKIP_LOG !== undefined) appendFileSync(process.env.THAW_SKIP_LOG, `viewer, pages of real recordings: ${name} has no trace\n`);
+    if (process.env.THAW_SKIP_LOG !== undefined)
+      appendFileSync(process.env.THAW_SKIP_LOG, `viewer, pages of real recordings: ${name} has no trace\n`);
   }
 
   traced("draws what the trace read, and zooms", async () => {
     const { totals } = trace;
     const { page, trouble } = await open(html, "#disk");
-    expect(await allDisks(page)).toEqual({ requests: totals.requests, bytes: totals.read_from_disk, seeks: totals.seeks });
+    expect(await allDisks(page)).toEqual({
+      requests: totals.requests,
+      bytes: totals.read_from_disk,
+      seeks: totals.seeks,
+    });
     const whole = await picture(page, "disk");
     const box = (await page.locator("[data-plot=disk] canvas").boundingBox())!;
     await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
@@ -81,14 +103,26 @@ describe.each(names)("%s", (name) => {
   });
 
   traced("a known file is found by the filter, in every view", async () => {
-    const file = known === undefined ? [...trace.files].sort((a, b) => b.waiting - a.waiting)[0] : trace.files.find((it) => it.path.endsWith(known))!;
+    const file =
+      known === undefined
+        ? [...trace.files].sort((a, b) => b.waiting - a.waiting)[0]
+        : trace.files.find((it) => it.path.endsWith(known))!;
     const { page, trouble } = await open(html, "#disk");
     await page.waitForSelector("[data-part=head]");
     await page.fill("#filter", `file:"${file.path}"`);
-    await page.waitForFunction((wanted) => document.querySelector("[data-part=head] dd")?.getAttribute("data-value") === wanted, String(file.requests));
+    await page.waitForFunction(
+      (wanted) => document.querySelector("[data-part=head] dd")?.getAttribute("data-value") === wanted,
+      String(file.requests),
+    );
     expect(await figure(page, "head", "bytes")).toBe(file.bytes_from_disk);
-    await page.evaluate((word) => (location.hash = `#files?shape=table&q=${encodeURIComponent(word)}`), `file:"${file.path}"`);
-    await page.waitForFunction((path) => document.querySelector("[data-table=files] tbody th")?.getAttribute("data-value") === path, file.path);
+    await page.evaluate(
+      (word) => (location.hash = `#files?shape=table&q=${encodeURIComponent(word)}`),
+      `file:"${file.path}"`,
+    );
+    await page.waitForFunction(
+      (path) => document.querySelector("[data-table=files] tbody th")?.getAttribute("data-value") === path,
+      file.path,
+    );
     const found = (await rows(page, "files")).filter((row) => row[0] === file.path);
     expect(found.map((row) => JSON.stringify(row.slice(0, 9)))).toContain(JSON.stringify(fileRow(file)));
     await page.locator("[data-table=files] tbody a").first().click();
@@ -105,14 +139,18 @@ describe.each(names)("%s", (name) => {
   traced("the needed bytes of a known file are drawn, and are those of the trace", async () => {
     const file = known === undefined ? undefined : trace.files.find((it) => it.path.endsWith(known));
     const { page, trouble } = await open(html, `#touch?file=${encodeURIComponent(file?.path ?? "")}`);
-    if (file === undefined || file.needed === null) return expect(await page.locator("main").textContent()).toMatch(/thaw touch|needed/);
+    if (file === undefined || file.needed === null)
+      return expect(await page.locator("main").textContent()).toMatch(/thaw touch|needed/);
     await picture(page, "touch");
     expect(await page.locator("h2.filename").textContent()).toBe(file.path);
     expect(await figure(page, "touch", "needed")).toBe(file.needed);
     // Different bytes here; the file's figure has a page that was evicted and came again as often as it came.
     const { fills } = await unpackRest(embedded(html).events.traces[0]);
     const line = trace.files.indexOf(file);
-    const parts = [...fills.offset.keys()].filter((i) => fills.file[i] === line).map((i) => [fills.offset[i], fills.offset[i] + fills.len[i]]).sort(([a], [b]) => a - b);
+    const parts = [...fills.offset.keys()]
+      .filter((i) => fills.file[i] === line)
+      .map((i) => [fills.offset[i], fills.offset[i] + fills.len[i]])
+      .sort(([a], [b]) => a - b);
     let came = 0;
     let covered = 0;
     for (const [from, to] of parts) {

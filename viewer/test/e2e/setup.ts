@@ -1,6 +1,7 @@
 // Makes the pages that the end-to-end tests open, into a folder that goes again:
 // - pages of heap recordings and memory reports (VIEWER_HEAP_PAGES names a folder that has them already);
-// - pages of made-up recordings, with the `made` example of app/view (VIEWER_PAGES names a folder that has them already);
+// - pages of made-up recordings, with the `made` example of app/view (VIEWER_PAGES names a folder that has them
+// already);
 // - pages of real cold starts, recorded here: NAME.html (`thaw report -o`) beside NAME.json (`thaw report --json`).
 //   THAW_REPORTS names a folder that has them already; else those of `make demo` are taken, if there are any.
 // Without a browser, or without what a recording takes, tests are skipped with the reason.
@@ -63,7 +64,10 @@ export default function setup(project: TestProject): (() => void) | undefined {
 }
 
 function made(folder: string): string {
-  execFileSync("cargo", ["run", "--locked", "--quiet", "-p", "view", "--example", "made", "--", folder], { cwd: ROOT, stdio: ["ignore", "ignore", "inherit"] });
+  execFileSync("cargo", ["run", "--locked", "--quiet", "-p", "view", "--example", "made", "--", folder], {
+    cwd: ROOT,
+    stdio: ["ignore", "ignore", "inherit"],
+  });
   return folder;
 }
 
@@ -75,13 +79,45 @@ function heapAndMemory(folder: string): string {
   const reports = ["start", "later"].map((name) => join(ROOT, `fixtures/memory/firefox/${name}.json.gz`));
   thaw("memory", "show", reports[0], "--html", "report.html");
   thaw("memory", "diff", ...reports, "--html", "reports.html");
-  thaw("memory", "watch", "-o", "w.memory", "--interval", "50ms", "--", "sh", "-c", `sleep 0.3; ${THAW} memory mark "a <b>mark</b>" -f w.memory; sleep 0.3`);
+  thaw(
+    "memory",
+    "watch",
+    "-o",
+    "w.memory",
+    "--interval",
+    "50ms",
+    "--",
+    "sh",
+    "-c",
+    `sleep 0.3; ${THAW} memory mark "a <b>mark</b>" -f w.memory; sleep 0.3`,
+  );
   thaw("memory", "show", "w.memory", "--html", "watch.html");
   thaw("memory", "diff", "w.memory", "w.memory", "--html", "watches.html");
   for (const name of ["modes", "growth", "clownshoes"]) {
-    const built = spawnSync("cc", ["-O1", "-g", "-w", "-fno-builtin", "-fno-optimize-sibling-calls", "-o", join(folder, name), join(ROOT, `fixtures/heap/${name}.c`), "-lpthread"], { encoding: "utf8" });
-    const ran = built.status === 0 ? spawnSync(THAW, ["heap", "run", "-o", `${name}.heap`, "--", join(folder, name)], { cwd: folder, encoding: "utf8" }) : built;
-    if (ran.status !== 0) return `${name} was not recorded: ${ran.stderr?.trim().split("\n").at(-1) ?? String(ran.error)}`;
+    const built = spawnSync(
+      "cc",
+      [
+        "-O1",
+        "-g",
+        "-w",
+        "-fno-builtin",
+        "-fno-optimize-sibling-calls",
+        "-o",
+        join(folder, name),
+        join(ROOT, `fixtures/heap/${name}.c`),
+        "-lpthread",
+      ],
+      { encoding: "utf8" },
+    );
+    const ran =
+      built.status === 0
+        ? spawnSync(THAW, ["heap", "run", "-o", `${name}.heap`, "--", join(folder, name)], {
+            cwd: folder,
+            encoding: "utf8",
+          })
+        : built;
+    if (ran.status !== 0)
+      return `${name} was not recorded: ${ran.stderr?.trim().split("\n").at(-1) ?? String(ran.error)}`;
     thaw("heap", "report", `${name}.heap`, "--html", `${name}.html`);
   }
   thaw("heap", "diff", "modes.heap", "growth.heap", "--html", "change.html");
@@ -89,14 +125,23 @@ function heapAndMemory(folder: string): string {
 }
 
 function build(): void {
-  execFileSync("cargo", ["build", "--locked", "--quiet", "-p", "thawlab"], { cwd: ROOT, stdio: ["ignore", "ignore", "inherit"] });
+  execFileSync("cargo", ["build", "--locked", "--quiet", "-p", "thawlab"], {
+    cwd: ROOT,
+    stdio: ["ignore", "ignore", "inherit"],
+  });
 }
 
 function real(folder: string): { reports: string; missing: string[] } {
-  const has = (path: string) => existsSync(path) && readdirSync(path).some((name) => name.endsWith(".html") && existsSync(join(path, name.replace(/html$/, "json"))));
+  const has = (path: string) =>
+    existsSync(path) &&
+    readdirSync(path).some((name) => name.endsWith(".html") && existsSync(join(path, name.replace(/html$/, "json"))));
   const there = process.env.THAW_REPORTS ?? join(ROOT, "demo");
   if (has(there)) return { reports: there, missing: [] };
-  if (process.getuid?.() !== 0) return { reports: "", missing: ["a cold start can only be recorded as root (or give THAW_REPORTS, or run make demo)"] };
+  if (process.getuid?.() !== 0)
+    return {
+      reports: "",
+      missing: ["a cold start can only be recorded as root (or give THAW_REPORTS, or run make demo)"],
+    };
   build();
   return { reports: folder, missing: APPS.flatMap((app) => record(folder, app) ?? []) };
 }
@@ -107,11 +152,18 @@ const [CANNOT, PROGRAM_FAILED] = [3, 4];
 /** Records a cold start and writes its page and document. Why not, if this machine cannot. */
 function record(folder: string, app: string): string | null {
   const recording = join(folder, `${app}.thaw`);
-  const recorded = spawnSync(THAW, ["record", "-o", recording, "--app", app, "--state", "cold", "--runs", "1", "--trace-runs", "1"], { encoding: "utf8" });
+  const recorded = spawnSync(
+    THAW,
+    ["record", "-o", recording, "--app", app, "--state", "cold", "--runs", "1", "--trace-runs", "1"],
+    { encoding: "utf8" },
+  );
   const reason = `${app} was not recorded: ${recorded.stderr?.trim().split("\n").at(-1) ?? String(recorded.error)}`;
   if (recorded.status === CANNOT || recorded.status === PROGRAM_FAILED) return reason;
   if (recorded.status !== 0) throw new Error(`${reason}\n${recorded.stderr}`);
   execFileSync(THAW, ["report", recording, "-o", join(folder, `${app}.html`)], { stdio: "ignore" });
-  writeFileSync(join(folder, `${app}.json`), execFileSync(THAW, ["report", recording, "--json"], { maxBuffer: 1 << 28 }));
+  writeFileSync(
+    join(folder, `${app}.json`),
+    execFileSync(THAW, ["report", recording, "--json"], { maxBuffer: 1 << 28 }),
+  );
   return null;
 }

@@ -1,10 +1,10 @@
 // The view of the needed bytes: its figures are those of the touch report, and it stays small however much was touched.
 
-import { expect } from "vitest";
 import type { Page } from "playwright-core";
-import { address, column, figure, inBrowser, picture, rows, touchReportOf, useBrowser } from "./browser.ts";
+import { expect } from "vitest";
+import { address, browserOfTests, column, figure, inBrowser, picture, rows, touchReportOf } from "./browser.ts";
 
-const { open } = useBrowser();
+const { open } = browserOfTests();
 const LIBRARY = "/usr/lib/firefox-esr/libxul.so";
 const LIBRARY_VIEW = `#touch?file=${LIBRARY}`;
 
@@ -14,21 +14,40 @@ const libraryOf = () => touchReportOf("laptop").files.find((file) => file.path =
 async function list(page: Page): Promise<{ all: number; made: number; first: (string | null)[] }> {
   const table = page.locator("[data-table=functions] table");
   await table.waitFor();
-  return { all: Number(await table.getAttribute("aria-rowcount")) - 1, made: await table.locator("tbody tr:not(.space)").count(), first: await column(page, "functions", "Function") };
+  return {
+    all: Number(await table.getAttribute("aria-rowcount")) - 1,
+    made: await table.locator("tbody tr:not(.space)").count(),
+    first: await column(page, "functions", "Function"),
+  };
 }
 
 inBrowser("figures, sections and files are the report's", async () => {
   const file = libraryOf();
   const { page, trouble } = await open("laptop", LIBRARY_VIEW);
   await picture(page, "touch");
-  for (const [name, value] of [["size", file.size], ["read", file.read], ["needed", file.needed], ["functions called", file.functions!.called], ["their bytes", file.functions!.called_bytes], ["on pages", file.functions!.pages], ["packed", file.functions!.packed_pages], ["with one function alone", file.functions!.lonely_pages]] as const) {
+  for (const [name, value] of [
+    ["size", file.size],
+    ["read", file.read],
+    ["needed", file.needed],
+    ["functions called", file.functions!.called],
+    ["their bytes", file.functions!.called_bytes],
+    ["on pages", file.functions!.pages],
+    ["packed", file.functions!.packed_pages],
+    ["with one function alone", file.functions!.lonely_pages],
+  ] as const) {
     expect(await figure(page, "touch", name), name).toBe(value);
   }
   const bySize = [...file.sections].sort((a, b) => b.size - a.size);
-  expect((await column(page, "touchsections", "Section")).filter((name) => name!.startsWith("."))).toEqual(bySize.map((it) => it.name));
+  expect((await column(page, "touchsections", "Section")).filter((name) => name!.startsWith("."))).toEqual(
+    bySize.map((it) => it.name),
+  );
   expect((await column(page, "touchsections", "Needed")).reduce((sum, it) => sum + Number(it), 0)).toBe(file.needed);
-  expect((await column(page, "touchsections", "Functions")).reduce((sum, it) => sum + Number(it), 0)).toBe(file.functions!.called);
-  const needed = touchReportOf("laptop").files.filter((it) => (it.needed ?? 0) > 0).map((it) => String(it.needed));
+  expect((await column(page, "touchsections", "Functions")).reduce((sum, it) => sum + Number(it), 0)).toBe(
+    file.functions!.called,
+  );
+  const needed = touchReportOf("laptop")
+    .files.filter((it) => (it.needed ?? 0) > 0)
+    .map((it) => String(it.needed));
   expect(await column(page, "touchfiles", "Needed")).toEqual(needed.slice(0, 20));
   const packed = await page.locator("[data-part=packed] p").first().textContent();
   const text = (value: number) => value.toLocaleString("en");
@@ -44,12 +63,20 @@ inBrowser("the list of functions is whole, and only what is in sight is made", a
   expect(made).toBeLessThan(100);
   const box = page.locator("[data-table=functions] .rows");
   await box.evaluate((element) => (element.scrollTop = element.scrollHeight));
-  await page.waitForFunction((last) => document.querySelector("[data-table=functions] tbody tr:not(.space):last-child")?.getAttribute("aria-rowindex") === last, String(all + 1));
+  await page.waitForFunction(
+    (last) =>
+      document
+        .querySelector("[data-table=functions] tbody tr:not(.space):last-child")
+        ?.getAttribute("aria-rowindex") === last,
+    String(all + 1),
+  );
   expect((await list(page)).made).toBeLessThan(100);
   // Keys scroll the list rather than move the map.
   await box.focus();
   await page.keyboard.press("Home");
-  await page.waitForFunction(() => document.querySelector("[data-table=functions] tbody tr")?.getAttribute("aria-rowindex") === "2");
+  await page.waitForFunction(
+    () => document.querySelector("[data-table=functions] tbody tr")?.getAttribute("aria-rowindex") === "2",
+  );
   await page.locator("[data-table=functions] thead button", { hasText: "Size" }).first().click();
   await address(page, /tfsort=-size/);
   const sizes = (await column(page, "functions", "Size")).map(Number);
@@ -71,7 +98,8 @@ inBrowser("pointing at a page tells about it, a click lists its functions, the a
     for (let y = 20; y < element.height - 40; y++) {
       for (let x = 80; x < element.width - 110; x++) {
         const i = (y * element.width + x) * 4;
-        if (Math.max(data[i], data[i + 1], data[i + 2]) - Math.min(data[i], data[i + 1], data[i + 2]) > 60) return { x: x + 1, y: y + 1 };
+        if (Math.max(data[i], data[i + 1], data[i + 2]) - Math.min(data[i], data[i + 1], data[i + 2]) > 60)
+          return { x: x + 1, y: y + 1 };
       }
     }
     return null;
@@ -90,7 +118,8 @@ inBrowser("pointing at a page tells about it, a click lists its functions, the a
   const { all } = await list(page);
   expect(all).toBeGreaterThan(0);
   expect(all).toBeLessThan(before);
-  for (const offset of await column(page, "functions", "Offset")) expect(Math.abs(Math.floor(Number(offset) / 4096) - number)).toBeLessThanOrEqual(2);
+  for (const offset of await column(page, "functions", "Offset"))
+    expect(Math.abs(Math.floor(Number(offset) / 4096) - number)).toBeLessThanOrEqual(2);
   const again = await open("laptop", hash);
   expect((await list(again.page)).all).toBe(all);
   await page.mouse.move(1, 1);
@@ -108,7 +137,10 @@ inBrowser("a function's name leads to its page by keyboard; a file is chosen fro
   await address(page, /page=\d+/);
   expect(await picture(page, "touch")).not.toBe(whole);
   const [first, second] = await column(page, "touchfiles", "File");
-  await page.locator("[data-table=touchfiles] tbody button").nth(first === LIBRARY ? 1 : 0).click();
+  await page
+    .locator("[data-table=touchfiles] tbody button")
+    .nth(first === LIBRARY ? 1 : 0)
+    .click();
   await address(page, new RegExp(`file=${(first === LIBRARY ? second! : first!).replace(/.*\//, "/?.*")}`));
   expect(await page.evaluate(() => location.hash)).not.toMatch(/page=/);
   expect(trouble).toEqual([]);
@@ -118,13 +150,18 @@ inBrowser("the filter finds functions and files; what does not pass is faded in 
   const { page, trouble } = await open("laptop", `${LIBRARY_VIEW}&by=function`);
   const all = await picture(page, "touch");
   await page.fill("#filter", "function:Part12");
-  await page.waitForFunction(() => Number(document.querySelector("[data-table=functions] table")?.getAttribute("aria-rowcount")) < 5000);
+  await page.waitForFunction(
+    () => Number(document.querySelector("[data-table=functions] table")?.getAttribute("aria-rowcount")) < 5000,
+  );
   for (const name of await column(page, "functions", "Function")) expect(name).toContain("Part12");
   expect(await picture(page, "touch")).not.toBe(all);
   expect(await column(page, "touchfiles", "File")).toEqual([LIBRARY]);
   // Words about requests say nothing here, and words about functions say nothing there.
   await page.fill("#filter", "cause:readahead");
-  await page.waitForFunction((rows) => document.querySelector("[data-table=functions] table")?.getAttribute("aria-rowcount") === rows, String(libraryOf().functions!.called + 1));
+  await page.waitForFunction(
+    (rows) => document.querySelector("[data-table=functions] table")?.getAttribute("aria-rowcount") === rows,
+    String(libraryOf().functions!.called + 1),
+  );
   const files = async (hash: string) => (await rows((await open("laptop", hash)).page, "files")).length;
   expect(await files("#files?shape=table&q=function:Part12")).toBe(await files("#files?shape=table"));
   expect(trouble).toEqual([]);
@@ -149,7 +186,13 @@ inBrowser("names of functions are shown and never executed", async () => {
   const file = touchReportOf("hostile").files.find((it) => (it.functions?.called ?? 0) > 0)!;
   const { page, trouble } = await open("hostile", `#touch?file=${encodeURIComponent(file.path)}`);
   const names = (await list(page)).first;
-  expect(names.slice(0, 5)).toEqual(["</script><script>window.hurt=1</script>", '<img src=x onerror="window.hurt=1">', "a\u{fffd}b\nc", "", "=1+1"]);
+  expect(names.slice(0, 5)).toEqual([
+    "</script><script>window.hurt=1</script>",
+    '<img src=x onerror="window.hurt=1">',
+    "a\u{fffd}b\nc",
+    "",
+    "=1+1",
+  ]);
   expect(await page.locator("[data-table=functions]").textContent()).toContain("a\u{fffd}b⟨\\n⟩c");
   expect(await page.evaluate(() => "hurt" in window)).toBe(false);
   expect(trouble).toEqual([]);

@@ -3,9 +3,20 @@
 import { expect } from "vitest";
 import { VIEWS } from "../../src/logic/address.ts";
 import { usefulOf } from "../../src/logic/tree.ts";
-import { address, column, documentOf, figure, go, inBrowser, picture, rows, settled, useBrowser } from "./browser.ts";
+import {
+  address,
+  browserOfTests,
+  column,
+  documentOf,
+  figure,
+  go,
+  inBrowser,
+  picture,
+  rows,
+  settled,
+} from "./browser.ts";
 
-const { open } = useBrowser();
+const { open } = browserOfTests();
 const LIBRARY = "/usr/lib/firefox-esr/libxul.so";
 
 inBrowser("zooming changes the address and the picture; the address brings the picture back", async () => {
@@ -51,7 +62,12 @@ inBrowser("a filter that matches nothing says so, in every view of the trace", a
 });
 
 inBrowser("keys zoom, pan, and change views in every view that has a picture", async () => {
-  for (const [view, key] of [["disk", "x="], ["file", "fx="], ["processes", "px="], ["touch", "tx="]] as const) {
+  for (const [view, key] of [
+    ["disk", "x="],
+    ["file", "fx="],
+    ["processes", "px="],
+    ["touch", "tx="],
+  ] as const) {
     const { page, trouble } = await open("laptop", `#${view}`);
     const first = await picture(page, view);
     await page.keyboard.press("w");
@@ -100,10 +116,15 @@ inBrowser("the filter finds a known file in every view", async () => {
   const { page, trouble } = await open("laptop", "#files?shape=table");
   await page.fill("#filter", `file:${LIBRARY}`);
   await page.waitForFunction(() => document.querySelectorAll("[data-table=files] tbody tr").length === 1);
-  expect((await rows(page, "files"))[0].slice(0, 4)).toEqual([LIBRARY, library.waiting / 1e9, library.filled, usefulOf(library)].map(String));
+  expect((await rows(page, "files"))[0].slice(0, 4)).toEqual(
+    [LIBRARY, library.waiting / 1e9, library.filled, usefulOf(library)].map(String),
+  );
   await page.keyboard.press("Escape");
   await page.keyboard.press("3");
-  await page.waitForFunction((wanted) => document.querySelector("[data-part=head] dd")?.getAttribute("data-value") === wanted, String(library.requests));
+  await page.waitForFunction(
+    (wanted) => document.querySelector("[data-part=head] dd")?.getAttribute("data-value") === wanted,
+    String(library.requests),
+  );
   expect(await figure(page, "head", "bytes")).toBe(library.bytes_from_disk);
   await page.keyboard.press("6");
   const requests = await column(page, "processes", "Requests");
@@ -113,6 +134,24 @@ inBrowser("the filter finds a known file in every view", async () => {
   expect(await column(page, "costs", "File")).toEqual([LIBRARY]);
   await address(page, /q=file:.*libxul/);
   expect(trouble).toEqual([]);
+});
+
+inBrowser("a link to a file leads to it in another tab too", async () => {
+  const addressOf = async (hash: string, link: string) => {
+    const { page } = await open("laptop", hash);
+    const found = page.locator(link).filter({ hasText: "libxul.so" }).first();
+    await found.waitFor();
+    return (await found.getAttribute("href"))!;
+  };
+  for (const [hash, link] of [
+    ["#answer", "[data-table=costs] a.filelink"],
+    ["#files", "[data-table=tree] .treename a"],
+  ]) {
+    const { page, trouble } = await open("laptop", await addressOf(hash, link));
+    await settled(page, "file");
+    expect(await page.locator("main .path").first().getAttribute("title"), hash).toBe(LIBRARY);
+    expect(trouble).toEqual([]);
+  }
 });
 
 inBrowser("a cause splits a file: what passes and what does not add up", async () => {
@@ -125,7 +164,10 @@ inBrowser("a cause splits a file: what passes and what does not add up", async (
     await expect.poll(sum, { timeout: 600_000 }).not.toBe(library.filled);
     return sum();
   };
-  const [ahead, rest] = [await filled(`file:${LIBRARY} cause:readahead`), await filled(`file:${LIBRARY} -cause:readahead`)];
+  const [ahead, rest] = [
+    await filled(`file:${LIBRARY} cause:readahead`),
+    await filled(`file:${LIBRARY} -cause:readahead`),
+  ];
   expect(ahead).toBeGreaterThan(0);
   expect(rest).toBeGreaterThan(0);
   expect(ahead + rest).toBe(library.filled);
@@ -140,7 +182,8 @@ inBrowser("pointing at a request tells about it, a click opens its file", async 
     for (let y = 20; y < canvas.height - 40; y++) {
       for (let x = 80; x < canvas.width - 20; x++) {
         const i = (y * canvas.width + x) * 4;
-        if (Math.max(data[i], data[i + 1], data[i + 2]) - Math.min(data[i], data[i + 1], data[i + 2]) > 60) return { x: x + 1, y: y + 1 };
+        if (Math.max(data[i], data[i + 1], data[i + 2]) - Math.min(data[i], data[i + 1], data[i + 2]) > 60)
+          return { x: x + 1, y: y + 1 };
       }
     }
     return null;
@@ -150,7 +193,10 @@ inBrowser("pointing at a request tells about it, a click opens its file", async 
   const tip = await page.locator("[data-plot=disk] .tip").textContent();
   expect(tip).toContain("libxul.so");
   expect(tip).toMatch(/took\d/);
-  const [plot, box] = [(await page.locator("[data-plot=disk]").boundingBox())!, (await page.locator("[data-plot=disk] .tip").boundingBox())!];
+  const [plot, box] = [
+    (await page.locator("[data-plot=disk]").boundingBox())!,
+    (await page.locator("[data-plot=disk] .tip").boundingBox())!,
+  ];
   const near = { x: plot.x + at!.x, y: plot.y + at!.y };
   expect(Math.min(Math.abs(box.x - near.x), Math.abs(box.x + box.width - near.x))).toBeLessThan(30);
   expect(Math.min(Math.abs(box.y - near.y), Math.abs(box.y + box.height - near.y))).toBeLessThan(30);
@@ -163,7 +209,8 @@ inBrowser("pointing at a request tells about it, a click opens its file", async 
 inBrowser("the file's bars are the sums of its sections", async () => {
   const file = documentOf("laptop").traces[0].report.files.find((it) => it.path === LIBRARY)!;
   const { page, trouble } = await open("laptop", `#file?file=${LIBRARY}`);
-  const sum = async (name: string) => (await column(page, "sections", name)).reduce((total, it) => total + Number(it), 0);
+  const sum = async (name: string) =>
+    (await column(page, "sections", name)).reduce((total, it) => total + Number(it), 0);
   // The last page of a file reaches beyond its end.
   expect(Math.abs((await sum("Read")) - file.filled)).toBeLessThan(4096);
   expect(Math.abs((await sum("Asked for")) - file.asked)).toBeLessThan(4096);
@@ -180,7 +227,13 @@ inBrowser("the table can be taken away", async () => {
   const { page } = await open("laptop", "#files?shape=table");
   await page.waitForSelector("[data-table=files] tbody tr");
   await page.evaluate(() => {
-    Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text: string) => void ((window as unknown as { taken: string }).taken = text) } });
+    Object.defineProperty(navigator, "clipboard", {
+      value: {
+        writeText: async (text: string) => {
+          (window as unknown as { taken: string }).taken = text;
+        },
+      },
+    });
   });
   await page.locator("[data-table=files]").getByText("copy as TSV").click();
   await page.waitForFunction(() => "taken" in window);
@@ -193,7 +246,10 @@ inBrowser("every picture has words and a table", async () => {
   for (const view of ["disk", "file", "processes", "runs", "touch"]) {
     const { page } = await open("laptop", `#${view}`);
     await page.waitForSelector("[data-plot] canvas, [data-chart]");
-    for (const label of await page.$$eval("[data-plot] canvas, [data-chart]", (list) => list.map((it) => it.getAttribute("aria-label")))) expect(label, view).toMatch(/\w{4,}.*\./);
+    for (const label of await page.$$eval("[data-plot] canvas, [data-chart]", (list) =>
+      list.map((it) => it.getAttribute("aria-label")),
+    ))
+      expect(label, view).toMatch(/\w{4,}.*\./);
     for (const summary of await page.locator("details.astable > summary").all()) await summary.click();
     await page.waitForSelector("table caption", { state: "attached" });
     // Some tables have their caption only for those who do not see the picture.
@@ -209,10 +265,14 @@ inBrowser("nothing runs off a small screen, or off a page that is drawn twice as
     const { page, trouble } = await open("comparison", "", screen);
     for (const view of VIEWS) {
       await go(page, `#${view}`);
-      expect(await page.evaluate(() => document.documentElement.scrollWidth), `${view} ${screen.viewport.width}`).toBeLessThanOrEqual(screen.viewport.width);
+      expect(
+        await page.evaluate(() => document.documentElement.scrollWidth),
+        `${view} ${screen.viewport.width}`,
+      ).toBeLessThanOrEqual(screen.viewport.width);
     }
     // Where a window is low, the bar does not take half of it.
-    if (screen === twice) expect(await page.evaluate(() => getComputedStyle(document.querySelector("header")!).position)).toBe("static");
+    if (screen === twice)
+      expect(await page.evaluate(() => getComputedStyle(document.querySelector("header")!).position)).toBe("static");
     expect(trouble).toEqual([]);
     await page.close();
   }
@@ -225,13 +285,17 @@ inBrowser("a path never covers the figures beside it, in a small window either",
     const over = await page.$$eval("main td, main th", (cells) =>
       cells.flatMap((cell) => {
         const right = cell.getBoundingClientRect().right;
-        return [...cell.querySelectorAll(".base, .treename, .functionname, .figure")].filter((part) => part.getBoundingClientRect().right > right + 1).map((part) => part.textContent);
+        return [...cell.querySelectorAll(".base, .treename, .functionname, .figure")]
+          .filter((part) => part.getBoundingClientRect().right > right + 1)
+          .map((part) => part.textContent);
       }),
     );
     expect(over, view).toEqual([]);
   }
   // Columns that a small window leaves out are left out of the list's head as well.
-  const columns = await page.$$eval("[data-table=functions] thead th", (heads) => heads.map((it) => it.getBoundingClientRect()).filter((it) => it.width > 0));
+  const columns = await page.$$eval("[data-table=functions] thead th", (heads) =>
+    heads.map((it) => it.getBoundingClientRect()).filter((it) => it.width > 0),
+  );
   const box = await page.$eval("[data-table=functions] .rows", (it) => it.getBoundingClientRect());
   expect(columns.at(-1)!.right).toBeGreaterThan(box.right - 30);
 });
@@ -250,10 +314,15 @@ inBrowser("words at the pointer stay in the window", async () => {
         const [x, y] = [box.x + ((i + 0.5) / 8) * box.width, box.y + ((j + 0.5) / 8) * box.height];
         if (y < 0 || y > 420) continue;
         await page.mouse.move(x, y);
-        const tip = await page.evaluate(() => document.querySelector(".tip")?.getBoundingClientRect().toJSON() as DOMRect | undefined);
+        const tip = await page.evaluate(
+          () => document.querySelector(".tip")?.getBoundingClientRect().toJSON() as DOMRect | undefined,
+        );
         if (tip === undefined) continue;
         seen++;
-        expect(Math.min(tip.left, tip.top, 640 - tip.right, 420 - tip.bottom), `${view} ${i} ${j}`).toBeGreaterThanOrEqual(0);
+        expect(
+          Math.min(tip.left, tip.top, 640 - tip.right, 420 - tip.bottom),
+          `${view} ${i} ${j}`,
+        ).toBeGreaterThanOrEqual(0);
       }
     }
     expect(seen, view).toBeGreaterThan(3);
@@ -311,11 +380,17 @@ inBrowser("it prints on white paper", async () => {
   await page.evaluate(() => dispatchEvent(new Event("beforeprint")));
   await page.emulateMedia({ media: "print" });
   await page.waitForFunction(() => document.documentElement.dataset.theme === "light");
-  expect(await page.locator("nav").isVisible()).toBe(false);
+  expect(await page.locator(".views").isVisible()).toBe(false);
   for (const view of VIEWS) {
     await go(page, `#${view}`);
-    expect(await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth), view).toBeLessThanOrEqual(0);
-    expect(await page.locator("header nav, .filter input, .below button").filter({ visible: true }).count(), view).toBe(0);
+    expect(
+      await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth),
+      view,
+    ).toBeLessThanOrEqual(0);
+    expect(
+      await page.locator("header .views, .filter input, .below button").filter({ visible: true }).count(),
+      view,
+    ).toBe(0);
   }
   expect((await page.pdf()).length).toBeGreaterThan(10_000);
   await page.evaluate(() => dispatchEvent(new Event("afterprint")));
@@ -328,8 +403,15 @@ inBrowser("events are unpacked by a worker; without one the page does it itself"
   const picturesOf = async () => ({ picture: await picture(page, "disk"), workers: page.workers().length });
   const { picture: withWorker, workers } = await picturesOf();
   expect(workers).toBe(1);
-  for (const forbid of ["delete window.Worker", "window.Worker = class { constructor() { setTimeout(() => this.onerror?.(new Event('error'))); } postMessage() {} }"]) {
-    const context = await page.context().browser()!.newContext({ viewport: { width: 1280, height: 800 } });
+  for (const forbid of [
+    "delete window.Worker",
+    "window.Worker = class { postMessage() {} " +
+      "constructor() { setTimeout(() => this.onerror?.(new Event('error'))); } }",
+  ]) {
+    const context = await page
+      .context()
+      .browser()!
+      .newContext({ viewport: { width: 1280, height: 800 } });
     await context.addInitScript(forbid);
     const other = await context.newPage();
     await other.goto(page.url());

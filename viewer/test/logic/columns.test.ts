@@ -1,5 +1,14 @@
 import { describe, expect, test } from "vitest";
-import { decodeSmall, decodeVarints, fromBase64, gather, lowerBound, unpack, unpackIndexes, unpackTable } from "../../src/logic/columns.ts";
+import {
+  decodeSmall,
+  decodeVarints,
+  fromBase64,
+  gather,
+  lowerBound,
+  unpack,
+  unpackIndexes,
+  unpackTable,
+} from "../../src/logic/columns.ts";
 import { column, table, varint } from "../made.ts";
 
 describe("columns", () => {

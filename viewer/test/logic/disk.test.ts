@@ -36,7 +36,11 @@ describe("the way of the head", () => {
     expect(sorted(picture)).toEqual(order);
   });
   test("what is read twice costs no way back in order", () => {
-    const list = requests([{ start: 0, disk: 0, len: 2048 }, { start: 1, disk: 512, len: 512 }, { start: 2, disk: 4096, len: 512 }]);
+    const list = requests([
+      { start: 0, disk: 0, len: 2048 },
+      { start: 1, disk: 512, len: 512 },
+      { start: 2, disk: 4096, len: 512 },
+    ]);
     const { seeks, distance, bytes } = travelInOrder(list.disk, list.len, Uint8Array.of(1, 1, 1));
     expect([seeks, distance, bytes]).toEqual([1, 2048, 3072]);
   });
@@ -46,7 +50,11 @@ describe("the way of the head", () => {
     expect([...byPlace(list, 1)]).toEqual([]);
   });
   test("huge disks sort as small ones do", () => {
-    const list = requests([{ start: 0, disk: 2 ** 52, len: 512 }, { start: 1, disk: 1024, len: 512 }, { start: 2, disk: 2 ** 52, len: 512 }]);
+    const list = requests([
+      { start: 0, disk: 2 ** 52, len: 512 },
+      { start: 1, disk: 1024, len: 512 },
+      { start: 2, disk: 2 ** 52, len: 512 },
+    ]);
     expect([...byPlace(list, 0)]).toEqual([1, 0, 2]);
   });
   test("bytes so far count what is shown", () => {
@@ -74,18 +82,29 @@ describe("folded gaps", () => {
     expect(100_000_000 / end(2)).toBeGreaterThan(0.7);
   });
   test("both ways agree, and gaps are known", () => {
-    for (const disk of [5 * GB, 5 * GB + 12_345_678, 120 * GB, 200 * GB + 5]) expect(toDisk(fold, toAxis(fold, disk)) / disk).toBeCloseTo(1, 6);
+    for (const disk of [5 * GB, 5 * GB + 12_345_678, 120 * GB, 200 * GB + 5])
+      expect(toDisk(fold, toAxis(fold, disk)) / disk).toBeCloseTo(1, 6);
     expect(folds(fold)).toHaveLength(1);
     expect(folds(fold)[0]).toEqual({ from: end(1), to: marks.y[2] });
   });
   test("a longer gap stays the longer one", () => {
-    const gap = (far: number) => diskPicture(requests([{ start: 0, disk: 0, len: 1_000_000 }, { start: 1, disk: far, len: 1_000_000 }]), 0, false).marks.y[1];
+    const gap = (far: number) =>
+      diskPicture(
+        requests([
+          { start: 0, disk: 0, len: 1_000_000 },
+          { start: 1, disk: far, len: 1_000_000 },
+        ]),
+        0,
+        false,
+      ).marks.y[1];
     expect(gap(GB)).toBeGreaterThan(gap(GB / 2));
     expect(gap(100 * GB)).toBeGreaterThan(gap(GB));
   });
   test("very many gaps leave most of the axis to what was read, and stay in order", () => {
     // A thousand pages, each behind a longer gap than the one before.
-    const far = requests(Array.from({ length: 1000 }, (_, k) => ({ start: k, disk: k * 4096 + k * k * 1_000_000, len: 4096 })));
+    const far = requests(
+      Array.from({ length: 1000 }, (_, k) => ({ start: k, disk: k * 4096 + k * k * 1_000_000, len: 4096 })),
+    );
     const picture = diskPicture(far, 0, false);
     const gaps = [...picture.marks.y].slice(1).map((y, k) => y - picture.marks.y[k] - 4096);
     expect(gaps.every((gap, k) => k === 0 || gap > gaps[k - 1])).toBe(true);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { byTime, groupBy, sectionsOf, unpackRest, unpackTrace } from "../../src/logic/events.ts";
-import { buffersOf, unpacking, type Unpacked } from "../../src/logic/unpacking.ts";
+import { buffersOf, type Unpacked, unpacking } from "../../src/logic/unpacking.ts";
 import type { PackedTrace } from "../../src/types/events.ts";
 import { column, table } from "../made.ts";
 
@@ -17,8 +17,24 @@ const TRACE: PackedTrace = {
   devices: ["254:0"],
   flags: ["R", "WS"],
   section_names: [".text", ".data"],
-  extents: table({ file: column("delta", [0, 0]), offset: column("signed", [0, 0]), disk: column("delta", [4096, 40_960]), len: column("plain", [8192, 8192]) }, 2),
-  sections: table({ file: column("delta", [0, 0, 0]), name: column("plain", [1, 0, 0]), offset: column("delta", [8192, 64, 100]), len: column("plain", [100, 4000, 0]) }, 3),
+  extents: table(
+    {
+      file: column("delta", [0, 0]),
+      offset: column("signed", [0, 0]),
+      disk: column("delta", [4096, 40_960]),
+      len: column("plain", [8192, 8192]),
+    },
+    2,
+  ),
+  sections: table(
+    {
+      file: column("delta", [0, 0, 0]),
+      name: column("plain", [1, 0, 0]),
+      offset: column("delta", [8192, 64, 100]),
+      len: column("plain", [100, 4000, 0]),
+    },
+    3,
+  ),
   requests: table(
     {
       start: column("delta", [10, 20, 30, 40, 50]),
@@ -36,8 +52,28 @@ const TRACE: PackedTrace = {
     },
     5,
   ),
-  fills: table({ at: column("delta", [8, 9]), process: column("plain", [1, 1]), file: column("plain", [0, 0]), offset: column("signed", [0, 4096]), len: column("plain", [4096, 4096]), cause: column("plain", [0, 2]) }, 2),
-  asks: table({ at: column("delta", [8]), process: column("plain", [1]), file: column("plain", [1]), offset: column("signed", [4096]), len: column("plain", [4096]), how: column("plain", [1]) }, 1),
+  fills: table(
+    {
+      at: column("delta", [8, 9]),
+      process: column("plain", [1, 1]),
+      file: column("plain", [0, 0]),
+      offset: column("signed", [0, 4096]),
+      len: column("plain", [4096, 4096]),
+      cause: column("plain", [0, 2]),
+    },
+    2,
+  ),
+  asks: table(
+    {
+      at: column("delta", [8]),
+      process: column("plain", [1]),
+      file: column("plain", [1]),
+      offset: column("signed", [4096]),
+      len: column("plain", [4096]),
+      how: column("plain", [1]),
+    },
+    1,
+  ),
 };
 
 describe("a packed trace", () => {
@@ -60,7 +96,10 @@ describe("a packed trace", () => {
   test("sections come by place, empty ones do not", async () => {
     const events = await unpackTrace(TRACE);
     expect(sectionsOf(events, 1)).toEqual([]);
-    expect(sectionsOf(events, 0)).toEqual([{ name: ".text", offset: 64, len: 4000 }, { name: ".data", offset: 8192, len: 100 }]);
+    expect(sectionsOf(events, 0)).toEqual([
+      { name: ".text", offset: 64, len: 4000 },
+      { name: ".data", offset: 8192, len: 100 },
+    ]);
   });
   test("fills and asks go on where the last of their file ended", async () => {
     const { fills, asks } = await unpackRest(TRACE);
@@ -95,9 +134,15 @@ describe("unpacking", () => {
   test("says which trace is not there, and what is damaged, each time it is asked", async () => {
     expect(await say(packed, 8)).toEqual([{ kind: "none", run: 8 }]);
     expect((await say("{", 7))[0]).toMatchObject({ kind: "damaged", reason: expect.stringMatching(/JSON/) });
-    expect((await say('{"schema":"thaw.events/9","traces":[]}', 7))[0]).toMatchObject({ kind: "damaged", reason: expect.stringMatching(/events\/9/) });
+    expect((await say('{"schema":"thaw.events/9","traces":[]}', 7))[0]).toMatchObject({
+      kind: "damaged",
+      reason: expect.stringMatching(/events\/9/),
+    });
     const cut = { ...TRACE, requests: { ...TRACE.requests, count: 6 } };
-    expect((await say(JSON.stringify({ schema: "thaw.events/1", traces: [cut] }), 7))[0]).toMatchObject({ kind: "damaged", reason: expect.stringMatching(/ends after 5 of 6/) });
+    expect((await say(JSON.stringify({ schema: "thaw.events/1", traces: [cut] }), 7))[0]).toMatchObject({
+      kind: "damaged",
+      reason: expect.stringMatching(/ends after 5 of 6/),
+    });
   });
 });
 

@@ -1,5 +1,14 @@
 import { describe, expect, test } from "vitest";
-import { ASK_CAUSES, FILL_CAUSES, parseFilter, passes, sieveOf, sieveRequests, sieveTouches, written } from "../../src/logic/filter.ts";
+import {
+  ASK_CAUSES,
+  FILL_CAUSES,
+  parseFilter,
+  passes,
+  sieveOf,
+  sieveRequests,
+  sieveTouches,
+  written,
+} from "../../src/logic/filter.ts";
 import { requests, touches } from "../made.ts";
 
 describe("filter", () => {
@@ -33,7 +42,10 @@ describe("filter", () => {
 
 describe("sieve", () => {
   const names = {
-    files: [{ path: "/usr/lib/libxul.so", owner: "app" }, { path: "/usr/lib/libc.so", owner: "system" }],
+    files: [
+      { path: "/usr/lib/libxul.so", owner: "app" },
+      { path: "/usr/lib/libc.so", owner: "system" },
+    ],
     processes: ["(other programs)", "firefox 10", "Web Content 11", "(unknown process)"],
   };
   const list = requests([
@@ -60,19 +72,34 @@ describe("sieve", () => {
   });
 
   test("agrees with the plain rule on every event", () => {
-    for (const typed of ["lib -content", "cause:readahead", "-cause:readahead owner:app", "firefox", "-firefox -other"]) {
+    for (const typed of [
+      "lib -content",
+      "cause:readahead",
+      "-cause:readahead owner:app",
+      "firefox",
+      "-firefox -other",
+    ]) {
       const terms = parseFilter(typed);
       const plain = [...list.file].map((file, i) => {
         const known = names.files[file - 1];
-        const parts = { process: names.processes[list.process[i]], cause: ["read", "fault", "readahead", "metadata", "write", "unknown"][list.cause[i]] };
-        return passes(terms, known === undefined ? parts : { ...parts, file: known.path, owner: known.owner }) ? "1" : "0";
+        const parts = {
+          process: names.processes[list.process[i]],
+          cause: ["read", "fault", "readahead", "metadata", "write", "unknown"][list.cause[i]],
+        };
+        return passes(terms, known === undefined ? parts : { ...parts, file: known.path, owner: known.owner })
+          ? "1"
+          : "0";
       });
       expect(shown(typed), typed).toBe(plain.join(""));
     }
   });
 
   test("fills have causes, asks have ways of asking", () => {
-    const some = touches([{ offset: 0, len: 1, how: 0 }, { offset: 0, len: 1, how: 1 }, { offset: 0, len: 1, how: 2 }]);
+    const some = touches([
+      { offset: 0, len: 1, how: 0 },
+      { offset: 0, len: 1, how: 1 },
+      { offset: 0, len: 1, how: 2 },
+    ]);
     const sieve = (typed: string) => sieveOf(parseFilter(typed), names);
     expect([...sieveTouches(sieve("cause:fault"), some, FILL_CAUSES)]).toEqual([0, 1, 0]);
     expect([...sieveTouches(sieve("cause:fault"), some, ASK_CAUSES)]).toEqual([0, 1, 1]);

@@ -17,13 +17,30 @@ function painted(side: "icicle" | "flame", found: number, from = 0, to = 1): str
   const [width, height] = [10, 6];
   const pixels = new Uint32Array(width * height);
   const y = side === "icicle" ? { from: -3, to: 0 } : { from: 0, to: 3 };
-  paintFlame({ width, height, pixels }, FLAME, { x: { from, to }, y }, side, (box) => box + 1, (box) => (box === found ? { colour: 9, found: true } : { colour: 8, found: false }), 1);
-  return Array.from({ length: height }, (_, row) => [...pixels.subarray(row * width, (row + 1) * width)].map((it) => (it === 0 ? "." : String(it))).join(""));
+  paintFlame(
+    { width, height, pixels },
+    FLAME,
+    { x: { from, to }, y },
+    side,
+    (box) => box + 1,
+    (box) => (box === found ? { colour: 9, found: true } : { colour: 8, found: false }),
+    1,
+  );
+  return Array.from({ length: height }, (_, row) =>
+    [...pixels.subarray(row * width, (row + 1) * width)].map((it) => (it === 0 ? "." : String(it))).join(""),
+  );
 }
 
 describe("a flame graph", () => {
   test("hangs from above or stands on the ground; a line keeps rows apart", () => {
-    expect(painted("icicle", -1)).toEqual(["111111111.", "..........", "22222.33..", "..........", "......8...", ".........."]);
+    expect(painted("icicle", -1)).toEqual([
+      "111111111.",
+      "..........",
+      "22222.33..",
+      "..........",
+      "......8...",
+      "..........",
+    ]);
     expect(painted("flame", -1).filter((_, row) => row % 2 === 0)).toEqual(["......8...", "22222.33..", "111111111."]);
   });
 
@@ -36,7 +53,8 @@ describe("a flame graph", () => {
   });
 
   test("knows rows by their place", () => {
-    for (const side of ["icicle", "flame"] as const) for (const row of [0, 1, 7]) expect(rowAt(placeOf(row, side) + 0.5, side)).toBe(row);
+    for (const side of ["icicle", "flame"] as const)
+      for (const row of [0, 1, 7]) expect(rowAt(placeOf(row, side) + 0.5, side)).toBe(row);
   });
 });
 

@@ -1,8 +1,33 @@
 import { describe, expect, test } from "vitest";
-import { byBytes, byChange, compared, downTree, filtered, joined, largestSites, linesOf, loaded, matchesOf, nameOf, treeOf, upTree, type Labels, type Loaded, type Tree } from "../../src/logic/calltree.ts";
+import {
+  byBytes,
+  byChange,
+  compared,
+  downTree,
+  filtered,
+  joined,
+  type Labels,
+  type Loaded,
+  largestSites,
+  linesOf,
+  loaded,
+  matchesOf,
+  nameOf,
+  type Tree,
+  treeOf,
+  upTree,
+} from "../../src/logic/calltree.ts";
 import { parseFilter } from "../../src/logic/filter.ts";
 import { boxAt, flameOf, matchedShare, pathTo, rowsWithin } from "../../src/logic/flame.ts";
-import { lineOf, liveAt, stepAt, unpackHeap, type Frames, type HeapProcess, type Stacks } from "../../src/logic/heap.ts";
+import {
+  type Frames,
+  type HeapProcess,
+  lineOf,
+  liveAt,
+  type Stacks,
+  stepAt,
+  unpackHeap,
+} from "../../src/logic/heap.ts";
 import type { PackedHeapPage } from "../../src/types/heap.ts";
 import { column, table, texts } from "../made.ts";
 
@@ -59,7 +84,11 @@ function drawn(tree: Tree, labels: Labels = LABELS): string[] {
   const out: string[] = [];
   const visit = (node: number, depth: number) => {
     for (const kid of tree.kids.subarray(tree.first[node], tree.first[node + 1])) {
-      out.push(`${"  ".repeat(depth)}${nameOf(labels, tree.label[kid])} ${tree.total[0][kid]}${tree.own[0][kid] > 0 ? ` own ${tree.own[0][kid]}` : ""}${tree.cut[kid] === 1 ? " cut" : ""}`);
+      out.push(
+        `${"  ".repeat(depth)}${nameOf(labels, tree.label[kid])} ${tree.total[0][kid]}` +
+          (tree.own[0][kid] > 0 ? ` own ${tree.own[0][kid]}` : "") +
+          (tree.cut[kid] === 1 ? " cut" : ""),
+      );
       visit(kid, depth + 1);
     }
   };
@@ -69,15 +98,33 @@ function drawn(tree: Tree, labels: Labels = LABELS): string[] {
 
 describe("trees", () => {
   test("from the outermost function in", () => {
-    expect(drawn(downTree(SIMPLE))).toEqual(["main 100", "  parse 60", "    new 60 own 60", "  read 40 own 10", "    new 30 own 30"]);
+    expect(drawn(downTree(SIMPLE))).toEqual([
+      "main 100",
+      "  parse 60",
+      "    new 60 own 60",
+      "  read 40 own 10",
+      "    new 30 own 30",
+    ]);
   });
 
   test("from the allocating function out, wrappers left out", () => {
-    expect(drawn(upTree(SIMPLE, LABELS, "up"))).toEqual(["parse 60", "  main 60 own 60", "read 40", "  main 40 own 40"]);
+    expect(drawn(upTree(SIMPLE, LABELS, "up"))).toEqual([
+      "parse 60",
+      "  main 60 own 60",
+      "read 40",
+      "  main 40 own 40",
+    ]);
   });
 
   test("by object, then function, then callers", () => {
-    expect(drawn(upTree(SIMPLE, LABELS, "module"))).toEqual(["app 60", "  parse 60", "    main 60 own 60", "lib 40", "  read 40", "    main 40 own 40"]);
+    expect(drawn(upTree(SIMPLE, LABELS, "module"))).toEqual([
+      "app 60",
+      "  parse 60",
+      "    main 60 own 60",
+      "lib 40",
+      "  read 40",
+      "    main 40 own 40",
+    ]);
   });
 
   test("a stack of wrappers alone keeps them", () => {
@@ -85,18 +132,44 @@ describe("trees", () => {
   });
 
   test("callers of next to nothing are not told apart, and marked", () => {
-    const many = stacksOf([[[MAIN, PARSE], 1e9], [[MAIN, READ], 1]]);
-    expect(drawn(upTree(many, LABELS, "up"))).toEqual(["parse 1000000000", "  main 1000000000 own 1000000000", "read 1 cut"]);
+    const many = stacksOf([
+      [[MAIN, PARSE], 1e9],
+      [[MAIN, READ], 1],
+    ]);
+    expect(drawn(upTree(many, LABELS, "up"))).toEqual([
+      "parse 1000000000",
+      "  main 1000000000 own 1000000000",
+      "read 1 cut",
+    ]);
   });
 
   test("of several processes, each below its own name", () => {
     const both = joined([SIMPLE, stacksOf([[[READ], 7]])], LABELS.frames);
-    expect(drawn(downTree(both)).filter((line) => !line.startsWith("    "))).toEqual(["one 1 100", "  main 100", "two 2 7", "  read 7 own 7"]);
-    expect(drawn(upTree(both, LABELS, "up")).slice(-4)).toEqual(["read 47", "  main 40", "    one 1 40 own 40", "  two 2 7 own 7"]);
+    expect(drawn(downTree(both)).filter((line) => !line.startsWith("    "))).toEqual([
+      "one 1 100",
+      "  main 100",
+      "two 2 7",
+      "  read 7 own 7",
+    ]);
+    expect(drawn(upTree(both, LABELS, "up")).slice(-4)).toEqual([
+      "read 47",
+      "  main 40",
+      "    one 1 40 own 40",
+      "  two 2 7 own 7",
+    ]);
   });
 
   test("what has nothing of a mode is not there", () => {
-    expect(drawn(downTree(stacksOf([[[MAIN, PARSE], 0], [[MAIN, READ], 1]])))).toEqual(["main 1", "  read 1 own 1"]);
+    expect(
+      drawn(
+        downTree(
+          stacksOf([
+            [[MAIN, PARSE], 0],
+            [[MAIN, READ], 1],
+          ]),
+        ),
+      ),
+    ).toEqual(["main 1", "  read 1 own 1"]);
   });
 
   test("a hundred thousand nodes, in all shapes, add up", () => {
@@ -137,7 +210,10 @@ describe("the filter", () => {
   });
 
   test("finds functions and objects to highlight; excluding words find none", () => {
-    const found = (typed: string) => [...matchesOf(LABELS, parseFilter(typed)).keys()].filter((id) => matchesOf(LABELS, parseFilter(typed))[id] === 1).map((id) => nameOf(LABELS, id));
+    const found = (typed: string) =>
+      [...matchesOf(LABELS, parseFilter(typed)).keys()]
+        .filter((id) => matchesOf(LABELS, parseFilter(typed))[id] === 1)
+        .map((id) => nameOf(LABELS, id));
     expect(found("parse")).toEqual(["parse", "parse.cold"]);
     expect(found("file:libc")).toEqual(["new", "libc"]);
     expect(found("-parse")).toEqual([]);
@@ -145,12 +221,21 @@ describe("the filter", () => {
 });
 
 describe("a difference", () => {
-  const before = stacksOf([[[MAIN, COLD], 50], [[MAIN, READ], 20], [[READ], 5]]);
-  const after = stacksOf([[[MAIN, PARSE], 80], [[MAIN, READ], 20], [[PARSE], 4]]);
+  const before = stacksOf([
+    [[MAIN, COLD], 50],
+    [[MAIN, READ], 20],
+    [[READ], 5],
+  ]);
+  const after = stacksOf([
+    [[MAIN, PARSE], 80],
+    [[MAIN, READ], 20],
+    [[PARSE], 4],
+  ]);
   const tree = downTree(compared([before], [after], LABELS.frames), byChange);
 
   test("puts together what compilers split", () => {
-    const change = (node: number) => `${nameOf(LABELS, tree.label[node])} ${tree.total[2][node]} → ${tree.total[0][node]}`;
+    const change = (node: number) =>
+      `${nameOf(LABELS, tree.label[node])} ${tree.total[2][node]} → ${tree.total[0][node]}`;
     const kids = (node: number) => [...tree.kids.subarray(tree.first[node], tree.first[node + 1])];
     expect(kids(0).map(change)).toEqual(["main 70 → 100", "read 5 → 0", "parse 0 → 4"]);
     expect(kids(kids(0)[0]).map(change)).toEqual(["parse 50 → 80", "read 20 → 20"]);
@@ -159,7 +244,8 @@ describe("a difference", () => {
 
 describe("open rows", () => {
   const tree = downTree(SIMPLE);
-  const lines = (share: number, flipped: string[] = []) => linesOf(tree, { share, flipped: new Set(flipped) }, byBytes, null);
+  const lines = (share: number, flipped: string[] = []) =>
+    linesOf(tree, { share, flipped: new Set(flipped) }, byBytes, null);
 
   test("those with a share, and those that were opened or closed by hand", () => {
     expect(lines(2).map((line) => line.node)).toEqual([1]);
@@ -169,12 +255,29 @@ describe("open rows", () => {
   });
 
   test("stand in only where a tree branches", () => {
-    expect(lines(0).map((line) => [line.depth, line.indent])).toEqual([[1, 0], [2, 1], [3, 1], [2, 1], [3, 1]]);
+    expect(lines(0).map((line) => [line.depth, line.indent])).toEqual([
+      [1, 0],
+      [2, 1],
+      [3, 1],
+      [2, 1],
+      [3, 1],
+    ]);
   });
 
   test("in another order", () => {
-    const byName = linesOf(tree, { share: 0, flipped: new Set() }, byBytes, (a, b) => tree.total[0][a] - tree.total[0][b]);
-    expect(byName.map((line) => nameOf(LABELS, tree.label[line.node]))).toEqual(["main", "read", "new", "parse", "new"]);
+    const byName = linesOf(
+      tree,
+      { share: 0, flipped: new Set() },
+      byBytes,
+      (a, b) => tree.total[0][a] - tree.total[0][b],
+    );
+    expect(byName.map((line) => nameOf(LABELS, tree.label[line.node]))).toEqual([
+      "main",
+      "read",
+      "new",
+      "parse",
+      "new",
+    ]);
   });
 });
 
@@ -184,7 +287,11 @@ describe("a flame graph", () => {
   const name = (box: number) => nameOf(LABELS, tree.label[flame.node[box]]);
 
   test("lies in rows, children below their parents", () => {
-    const rows = Array.from({ length: flame.rows }, (_, row) => Array.from({ length: flame.first[row + 1] - flame.first[row] }, (_, i) => flame.first[row] + i).map((box) => `${name(box)} ${flame.x[box].toFixed(1)}+${flame.wide[box].toFixed(1)}`));
+    const rows = Array.from({ length: flame.rows }, (_, row) =>
+      Array.from({ length: flame.first[row + 1] - flame.first[row] }, (_, i) => flame.first[row] + i).map(
+        (box) => `${name(box)} ${flame.x[box].toFixed(1)}+${flame.wide[box].toFixed(1)}`,
+      ),
+    );
     expect(rows).toEqual([["main 0.0+1.0"], ["parse 0.0+0.6", "read 0.6+0.4"], ["new 0.0+0.6", "new 0.6+0.3"]]);
   });
 
@@ -198,11 +305,14 @@ describe("a flame graph", () => {
   });
 
   test("knows how many rows have something to see", () => {
-    expect([rowsWithin(flame, 0, 1, 0.5), rowsWithin(flame, 0.65, 1, 0.35), rowsWithin(flame, 0.95, 1, 0.01)]).toEqual([3, 2, 2]);
+    expect([rowsWithin(flame, 0, 1, 0.5), rowsWithin(flame, 0.65, 1, 0.35), rowsWithin(flame, 0.95, 1, 0.01)]).toEqual([
+      3, 2, 2,
+    ]);
   });
 
   test("counts a match on a match once", () => {
-    const share = (...names: string[]) => matchedShare(flame, (node) => names.includes(nameOf(LABELS, tree.label[node])));
+    const share = (...names: string[]) =>
+      matchedShare(flame, (node) => names.includes(nameOf(LABELS, tree.label[node])));
     expect(share("new")).toBeCloseTo(0.9);
     expect(share("read", "new")).toBeCloseTo(1);
     expect(share()).toBe(0);
@@ -213,19 +323,80 @@ describe("a flame graph", () => {
   });
 });
 
-const HEAD = { pid: 1, ppid: 0, exe: "/bin/app", command: ["app"], tiers: ["preload"], lost: 0, doubt: "", start_us: 1000, end_us: 5000, peak_us: 2000, peak_bytes: 30, peak_blocks: 2, figures: {}, step_ns: 1_000_000, moment_ns: 1_000_000, moments: 4 };
+const HEAD = {
+  pid: 1,
+  ppid: 0,
+  exe: "/bin/app",
+  command: ["app"],
+  tiers: ["preload"],
+  lost: 0,
+  doubt: "",
+  start_us: 1000,
+  end_us: 5000,
+  peak_us: 2000,
+  peak_bytes: 30,
+  peak_blocks: 2,
+  figures: {},
+  step_ns: 1_000_000,
+  moment_ns: 1_000_000,
+  moments: 4,
+};
 
 function packed(): PackedHeapPage {
   const plain = (...values: number[]) => column("plain", values);
   const names = ["made", "peak", "end", "temporary"].flatMap((mode) => [`${mode}_bytes`, `${mode}_blocks`]);
   const process = {
     ...HEAD,
-    timeline: table({ bytes: column("delta", [10, 30, 30, 20]), blocks: column("delta", [1, 2, 2, 1]), most: column("delta", [10, 35, 30, 30]), allocated: column("delta", [10, 40, 40, 40]) }, 4),
-    stacks: table({ parent: column("delta", [0, 0, 1]), frame: plain(0, 0, 1), ...Object.fromEntries(names.map((name) => [name, plain(0, 10, 20)])) }, 3),
-    changes: table({ node: column("delta", [1, 1, 2]), step: column("delta", [0, 3, 1]), bytes: column("signed", [10, -10, 20]), blocks: column("signed", [1, -1, 1]) }, 3),
+    timeline: table(
+      {
+        bytes: column("delta", [10, 30, 30, 20]),
+        blocks: column("delta", [1, 2, 2, 1]),
+        most: column("delta", [10, 35, 30, 30]),
+        allocated: column("delta", [10, 40, 40, 40]),
+      },
+      4,
+    ),
+    stacks: table(
+      {
+        parent: column("delta", [0, 0, 1]),
+        frame: plain(0, 0, 1),
+        ...Object.fromEntries(names.map((name) => [name, plain(0, 10, 20)])),
+      },
+      3,
+    ),
+    changes: table(
+      {
+        node: column("delta", [1, 1, 2]),
+        step: column("delta", [0, 3, 1]),
+        bytes: column("signed", [10, -10, 20]),
+        blocks: column("signed", [1, -1, 1]),
+      },
+      3,
+    ),
   };
-  const recording = { name: "x.heap", command: ["app"], thaw_version: "0", created_unix_ns: 0, finished: true, code: 0, signal: null, nothing: null, window: { since_ns: 0, until_ns: null }, part: "all", pruned: { nodes: 3, kept: 3, share: 0 }, slop: texts(['{"processes":[],"warnings":[]}']), growth: texts(['{"processes":[],"warnings":[]}']), warnings: [], processes: [process] };
-  const frames = { names: texts(["main", "parse"]), objects: texts(["app"]), sources: texts([]), table: table({ object: plain(0, 0), source: plain(0, 0), wrapper: plain(0, 0), same: plain(0, 1) }, 2) };
+  const recording = {
+    name: "x.heap",
+    command: ["app"],
+    thaw_version: "0",
+    created_unix_ns: 0,
+    finished: true,
+    code: 0,
+    signal: null,
+    nothing: null,
+    window: { since_ns: 0, until_ns: null },
+    part: "all",
+    pruned: { nodes: 3, kept: 3, share: 0 },
+    slop: texts(['{"processes":[],"warnings":[]}']),
+    growth: texts(['{"processes":[],"warnings":[]}']),
+    warnings: [],
+    processes: [process],
+  };
+  const frames = {
+    names: texts(["main", "parse"]),
+    objects: texts(["app"]),
+    sources: texts([]),
+    table: table({ object: plain(0, 0), source: plain(0, 0), wrapper: plain(0, 0), same: plain(0, 1) }, 2),
+  };
   return { schema: "thaw.heap-view/1", measure: "peak", frames, recordings: [recording] } as unknown as PackedHeapPage;
 }
 
@@ -235,7 +406,15 @@ describe("a packed recording", () => {
     const process = page.recordings[0].processes[0];
     expect(page.recordings[0].slop).toEqual({ processes: [], warnings: [] });
     const live = (us: number) => [...liveAt(process, us).bytes];
-    expect([live(0), live(1500), live(2000), live(3500), live(4500), live(5000), live(9e9)]).toEqual([[0, 0, 0], [0, 0, 0], [0, 10, 0], [0, 10, 20], [0, 10, 20], [0, 0, 20], [0, 0, 20]]);
+    expect([live(0), live(1500), live(2000), live(3500), live(4500), live(5000), live(9e9)]).toEqual([
+      [0, 0, 0],
+      [0, 0, 0],
+      [0, 10, 0],
+      [0, 10, 20],
+      [0, 10, 20],
+      [0, 0, 20],
+      [0, 0, 20],
+    ]);
     expect([...liveAt(process, 5000).blocks]).toEqual([0, 0, 1]);
     expect([0, 1999, 2000, 4999, 5000].map((us) => stepAt(process.head, us))).toEqual([-2, -1, 0, 2, 3]);
   });
@@ -254,7 +433,9 @@ describe("a packed recording", () => {
 
   test("that is damaged is not half shown", async () => {
     await expect(unpackHeap({ ...packed(), schema: "thaw.heap-view/2" })).rejects.toThrow(/thaw.heap-view\/2/);
-    const broken = packed() as unknown as { recordings: { processes: { stacks: { columns: Record<string, unknown> } }[] }[] };
+    const broken = packed() as unknown as {
+      recordings: { processes: { stacks: { columns: Record<string, unknown> } }[] }[];
+    };
     broken.recordings[0].processes[0].stacks.columns.parent = column("delta", [0, 2, 1]);
     await expect(unpackHeap(broken as unknown as PackedHeapPage)).rejects.toThrow(/damaged/);
   });
@@ -262,7 +443,15 @@ describe("a packed recording", () => {
 
 test("the largest sites come first, with whom they were mostly for", () => {
   const sites = largestSites(treeOf(SIMPLE, LABELS, "up"), 2);
-  const said = sites.map((site) => [nameOf(LABELS, site.label), site.bytes, site.blocks, site.callers.map((caller) => nameOf(LABELS, caller))]);
-  expect(said).toEqual([["parse", 60, 6, ["main"]], ["read", 40, 4, ["main"]]]);
+  const said = sites.map((site) => [
+    nameOf(LABELS, site.label),
+    site.bytes,
+    site.blocks,
+    site.callers.map((caller) => nameOf(LABELS, caller)),
+  ]);
+  expect(said).toEqual([
+    ["parse", 60, 6, ["main"]],
+    ["read", 40, 4, ["main"]],
+  ]);
   expect(largestSites(treeOf(SIMPLE, LABELS, "up"), 1)).toHaveLength(1);
 });

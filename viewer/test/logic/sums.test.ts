@@ -68,24 +68,66 @@ describe("what was asked for", () => {
     expect(asked("########", "", 3 * 4096 - 5)).toBe(3);
   });
   test("spans join where they touch", () => {
-    expect(join([{ from: 8, to: 9 }, { from: 0, to: 4 }, { from: 4, to: 6 }, { from: 3, to: 3 }])).toEqual([{ from: 0, to: 6 }, { from: 8, to: 9 }]);
-    expect(bytesInside([{ from: 0, to: 6 }, { from: 8, to: 9 }], 5, 9)).toBe(2);
+    expect(
+      join([
+        { from: 8, to: 9 },
+        { from: 0, to: 4 },
+        { from: 4, to: 6 },
+        { from: 3, to: 3 },
+      ]),
+    ).toEqual([
+      { from: 0, to: 6 },
+      { from: 8, to: 9 },
+    ]);
+    expect(
+      bytesInside(
+        [
+          { from: 0, to: 6 },
+          { from: 8, to: 9 },
+        ],
+        5,
+        9,
+      ),
+    ).toBe(2);
   });
   test("bars of sections, and of what lies between them", () => {
-    const fills = touches([{ offset: 0, len: 4096 }, { offset: 0, len: 4096 }, { offset: 8192, len: 4096 }]);
-    const sections = [{ name: ".text", offset: 0, len: 2048 }, { name: ".data", offset: 2048, len: 6144 }];
+    const fills = touches([
+      { offset: 0, len: 4096 },
+      { offset: 0, len: 4096 },
+      { offset: 8192, len: 4096 },
+    ]);
+    const sections = [
+      { name: ".text", offset: 0, len: 2048 },
+      { name: ".data", offset: 2048, len: 6144 },
+    ];
     const bars = (needed: number | null, known: { name: string; needed: number | null }[]) =>
-      sectionBars(sections, fills, [0, 1, 2], [{ from: 0, to: 4096 }], 12_288, { needed, sections: known }).map(({ name, size, read, asked, needed: exact }) => [name, size, read, asked, exact]);
+      sectionBars(sections, fills, [0, 1, 2], [{ from: 0, to: 4096 }], 12_288, { needed, sections: known }).map(
+        ({ name, size, read, asked, needed: exact }) => [name, size, read, asked, exact],
+      );
     expect(bars(null, [])).toEqual([
       [".text", 2048, 2048, 2048, null],
       [".data", 6144, 2048, 2048, null],
       ["(between sections)", 4096, 4096, 0, null],
     ]);
-    expect(bars(3000, [{ name: ".data", needed: 700 }, { name: ".text", needed: 2000 }]).map((bar) => bar[4])).toEqual([2000, 700, 300]);
+    expect(
+      bars(3000, [
+        { name: ".data", needed: 700 },
+        { name: ".text", needed: 2000 },
+      ]).map((bar) => bar[4]),
+    ).toEqual([2000, 700, 300]);
   });
   test("two sections of one name keep their own figures", () => {
-    const sections = [{ name: ".note", offset: 0, len: 100 }, { name: ".note", offset: 100, len: 200 }];
-    const bars = sectionBars(sections, touches([]), [], [], 300, { needed: 9, sections: [{ name: ".note", needed: 4 }, { name: ".note", needed: 5 }] });
+    const sections = [
+      { name: ".note", offset: 0, len: 100 },
+      { name: ".note", offset: 100, len: 200 },
+    ];
+    const bars = sectionBars(sections, touches([]), [], [], 300, {
+      needed: 9,
+      sections: [
+        { name: ".note", needed: 4 },
+        { name: ".note", needed: 5 },
+      ],
+    });
     expect(bars.map((bar) => bar.needed)).toEqual([4, 5]);
   });
 });
@@ -97,7 +139,13 @@ describe("sums over what passes", () => {
     { start: 40, end: 50, disk: 0, len: 4096, file: 1, process: 2 },
     { start: 60, end: 70, disk: 0, len: 4096, file: 1, process: 1, write: true },
   ]);
-  const touched = { fills: touches([{ offset: 0, len: 4096, file: 0, process: 1 }, { offset: 0, len: 4096, file: 0, process: 2 }]), asks: touches([{ offset: 0, len: 4096, file: 1, process: 1 }]) };
+  const touched = {
+    fills: touches([
+      { offset: 0, len: 4096, file: 0, process: 1 },
+      { offset: 0, len: 4096, file: 0, process: 2 },
+    ]),
+    asks: touches([{ offset: 0, len: 4096, file: 1, process: 1 }]),
+  };
   const shares = fairShares(list);
 
   test("by file, of one process", () => {
@@ -107,9 +155,21 @@ describe("sums over what passes", () => {
     expect(second).toEqual({ requests: 1, bytes: 8192, waiting: 10, filled: 0, passing: 2, events: 2 });
   });
   test("by process, and the files of one", () => {
-    const all = { requests: new Uint8Array(4).fill(1), fills: new Uint8Array(2).fill(1), asks: new Uint8Array(1).fill(1) };
-    expect(sums(list, touched, all, shares, "process", 2).map((sum) => [sum.requests, sum.waiting, sum.filled])).toEqual([[2, 20, 4096], [1, 10, 4096]]);
-    expect(filesOfProcess(list, touched.fills, all, shares, 1).map((it) => [it.file, it.requests, it.filled])).toEqual([[0, 1, 4096], [1, 1, 0]]);
+    const all = {
+      requests: new Uint8Array(4).fill(1),
+      fills: new Uint8Array(2).fill(1),
+      asks: new Uint8Array(1).fill(1),
+    };
+    expect(
+      sums(list, touched, all, shares, "process", 2).map((sum) => [sum.requests, sum.waiting, sum.filled]),
+    ).toEqual([
+      [2, 20, 4096],
+      [1, 10, 4096],
+    ]);
+    expect(filesOfProcess(list, touched.fills, all, shares, 1).map((it) => [it.file, it.requests, it.filled])).toEqual([
+      [0, 1, 4096],
+      [1, 1, 0],
+    ]);
   });
   test("asked for, by file", () => {
     expect([...askedByFile(touched.asks, Uint8Array.of(1), [null, null])]).toEqual([0, 4096]);

@@ -1,19 +1,34 @@
 import { describe, expect, test } from "vitest";
 import { inFlightAt, lanes } from "../../src/logic/lanes.ts";
 import { beeswarm, byRun, cumulative, quantile } from "../../src/logic/runs.ts";
-import { folderTree, processTree, wasteOf, type FileFigures, type FolderNode } from "../../src/logic/tree.ts";
+import { type FileFigures, type FolderNode, folderTree, processTree, wasteOf } from "../../src/logic/tree.ts";
 import type { Cell } from "../../src/types/document.ts";
 import { requests } from "../made.ts";
 
 function files(list: Record<string, number>): FileFigures[] {
-  return Object.entries(list).map(([path, filled], line) => ({ line, path, size: filled, filled, useful: 0, waste: filled, bytes: filled, requests: 1, waiting: 0, extents: null }));
+  return Object.entries(list).map(([path, filled], line) => ({
+    line,
+    path,
+    size: filled,
+    filled,
+    useful: 0,
+    waste: filled,
+    bytes: filled,
+    requests: 1,
+    waiting: 0,
+    extents: null,
+  }));
 }
 
 /** The tree as it is read: one line a node, two blanks a level. */
 function outline(tree: FolderNode): string[] {
   const out: string[] = [];
   tree.eachBefore((node) => {
-    if (node.depth > 0) out.push(`${"  ".repeat(node.depth - 1)}${node.data.name}${node.data.file === null ? "/" : ""} ${(node as FolderNode).sums?.filled}`);
+    if (node.depth > 0)
+      out.push(
+        `${"  ".repeat(node.depth - 1)}${node.data.name}${node.data.file === null ? "/" : ""} ` +
+          `${(node as FolderNode).sums?.filled}`,
+      );
   });
   return out;
 }
@@ -24,7 +39,10 @@ describe("folders", () => {
     expect(outline(folderTree(list, "filled"))).toEqual(["a/ 4", "  a 1", "  a 1", "  a 1", "  a 1", "b 1", "b 1"]);
   });
   test("add up, the largest first, lonely ones in one line", () => {
-    const tree = folderTree(files({ "/usr/lib/a.so": 5, "/usr/lib/deep/only/b.so": 7, "/etc/c.conf": 1, "(metadata of device 254:0)": 3 }), "filled");
+    const tree = folderTree(
+      files({ "/usr/lib/a.so": 5, "/usr/lib/deep/only/b.so": 7, "/etc/c.conf": 1, "(metadata of device 254:0)": 3 }),
+      "filled",
+    );
     expect(outline(tree)).toEqual([
       "usr/lib/ 12",
       "  deep/only/ 7",
@@ -52,15 +70,38 @@ describe("folders", () => {
 
 describe("processes", () => {
   const order = (list: [pid: number, parent: number, start: number][]) =>
-    processTree(list.map(([pid, parent, start_ns]) => ({ pid, parent, start_ns }))).map(({ line, depth }) => `${"-".repeat(depth)}${list[line][0]}`);
+    processTree(list.map(([pid, parent, start_ns]) => ({ pid, parent, start_ns }))).map(
+      ({ line, depth }) => `${"-".repeat(depth)}${list[line][0]}`,
+    );
   test("children stand below their parent, by start", () => {
-    expect(order([[10, 1, 0], [11, 10, 5], [12, 10, 3], [13, 12, 9]])).toEqual(["10", "-12", "--13", "-11"]);
+    expect(
+      order([
+        [10, 1, 0],
+        [11, 10, 5],
+        [12, 10, 3],
+        [13, 12, 9],
+      ]),
+    ).toEqual(["10", "-12", "--13", "-11"]);
   });
   test("a number given twice: the parent is the one that lived then", () => {
-    expect(order([[10, 1, 0], [20, 10, 1], [20, 10, 50], [21, 20, 60]])).toEqual(["10", "-20", "-20", "--21"]);
+    expect(
+      order([
+        [10, 1, 0],
+        [20, 10, 1],
+        [20, 10, 50],
+        [21, 20, 60],
+      ]),
+    ).toEqual(["10", "-20", "-20", "--21"]);
   });
   test("a circle of parents ends", () => {
-    expect(order([[10, 11, 0], [11, 10, 0]]).map((it) => it.replaceAll("-", "")).sort()).toEqual(["10", "11"]);
+    expect(
+      order([
+        [10, 11, 0],
+        [11, 10, 0],
+      ])
+        .map((it) => it.replaceAll("-", ""))
+        .sort(),
+    ).toEqual(["10", "11"]);
   });
 });
 
@@ -83,13 +124,29 @@ describe("lanes", () => {
 });
 
 describe("runs", () => {
-  const cell = (state: string, walls: Record<number, number>) => ({ state, samples: Object.entries(walls).map(([run, wall_s]) => ({ run: Number(run), wall_s })) }) as unknown as Cell;
+  const cell = (state: string, walls: Record<number, number>) =>
+    ({
+      state,
+      samples: Object.entries(walls).map(([run, wall_s]) => ({ run: Number(run), wall_s })),
+    }) as unknown as Cell;
   const cells = [cell("hot", { 2: 1, 5: 2 }), cell("cold", { 3: 9, 4: 7 })];
   test("in the order taken", () => {
-    expect(byRun(cells, "wall_s")).toEqual({ runs: [2, 3, 4, 5], values: [[1, null, null, 2], [null, 9, 7, null]] });
+    expect(byRun(cells, "wall_s")).toEqual({
+      runs: [2, 3, 4, 5],
+      values: [
+        [1, null, null, 2],
+        [null, 9, 7, null],
+      ],
+    });
   });
   test("as shares at or below", () => {
-    expect(cumulative(cells, "wall_s")).toEqual({ x: [1, 1, 2, 7, 7, 9], shares: [[0, 0.5, 1, null, null, null], [null, null, null, 0, 0.5, 1]] });
+    expect(cumulative(cells, "wall_s")).toEqual({
+      x: [1, 1, 2, 7, 7, 9],
+      shares: [
+        [0, 0.5, 1, null, null, null],
+        [null, null, null, 0, 0.5, 1],
+      ],
+    });
   });
   test("quantiles of type 7", () => {
     expect(quantile([4, 1, 3, 2], 0.5)).toBe(2.5);
@@ -98,7 +155,12 @@ describe("runs", () => {
   });
   test("no dot covers another", () => {
     const dots = beeswarm([1, 1, 1, 5], 100, 10, 1, 5);
-    expect(dots.map((dot) => [dot.x, dot.row])).toEqual([[0, 0], [0, 1], [0, -1], [100, 0]]);
+    expect(dots.map((dot) => [dot.x, dot.row])).toEqual([
+      [0, 0],
+      [0, 1],
+      [0, -1],
+      [100, 0],
+    ]);
     expect(beeswarm([3, 3], 100, 10, 3, 3).map((dot) => dot.row)).toEqual([0, 1]);
   });
 });

@@ -102,10 +102,12 @@ pub fn document(name: &str, runs: &[(RunRow, Vec<Milestone>)], rows: Option<&Tra
     json!({
         "schema": "thaw.report/1",
         "recording": {
-            "file": "ff.thaw", "finished": true, "created_unix_ns": 1_795_000_000_000_000_000_u64, "thaw_version": "0.1.0",
+            "file": "ff.thaw", "finished": true, "created_unix_ns": 1_795_000_000_000_000_000_u64,
+            "thaw_version": "0.1.0",
             "command_line": ["thaw", "record", "-o", "ff.thaw", "--app", "firefox-esr"], "cwd": "/home/me", "seed": 1
         },
-        "asked": { "app": "firefox-esr", "states": ["cold", "boot", "app", "hot"], "runs": 12, "ready": ["exit"], "trace_runs": 3, "engine": "auto" },
+        "asked": { "app": "firefox-esr", "states": ["cold", "boot", "app", "hot"], "runs": 12, "ready": ["exit"],
+            "trace_runs": 3, "engine": "auto" },
         "variants": [{ "name": name, "argv": [name, "--headless", "--screenshot", "/tmp/shot.png", "about:blank"] }],
         "answer": answer(&statistics),
         "statistics": statistics,
@@ -115,7 +117,8 @@ pub fn document(name: &str, runs: &[(RunRow, Vec<Milestone>)], rows: Option<&Tra
             "cpu": { "model": "AMD EPYC", "cores": "2", "governor": "performance" },
             "disk:vda": { "model": "virtio", "rotational": "0", "read_ahead_kb": "128", "scheduler": "none" }
         },
-        "binaries": [{ "path": "/usr/lib/firefox-esr/firefox-esr", "size": 1_003_210, "build_id": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b" }],
+        "binaries": [{ "path": "/usr/lib/firefox-esr/firefox-esr", "size": 1_003_210,
+            "build_id": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b" }],
         "warnings": warnings
     })
 }
@@ -133,8 +136,17 @@ fn answer(statistics: &bench::report::Report) -> Vec<String> {
         return vec!["No timed run was finished, so there is no answer.".into()];
     };
     vec![
-        format!("firefox-esr starts in {cold:.2} s cold and in {hot:.2} s hot: cold takes {:.1} times as long.", cold / hot),
-        format!("A cold start uses 0.70 s of CPU, reads 135.2 MB in 1,894 requests and spends {:.2} s that a hot start does not.", cold - hot),
-        "What would help most is reading less of /usr/lib/firefox-esr/libxul.so, or reading it in order: 71 % of the 88.1 MB that came into memory were not asked for; that can gain at most 6.2 s.".into(),
+        format!(
+            "firefox-esr starts in {cold:.2} s cold and in {hot:.2} s hot: cold takes {:.1} times as long.",
+            cold / hot
+        ),
+        format!(
+            "A cold start uses 0.70 s of CPU, reads 135.2 MB in 1,894 requests and spends {:.2} s that a hot start \
+             does not.",
+            cold - hot
+        ),
+        "What would help most is reading less of /usr/lib/firefox-esr/libxul.so, or reading it in order: 71 % of the \
+         88.1 MB that came into memory were not asked for; that can gain at most 6.2 s."
+            .into(),
     ]
 }

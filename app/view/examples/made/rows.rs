@@ -19,13 +19,13 @@ pub struct Wish {
     pub seek_ns: u64,
     /// Mean time that a process computes between two touches.
     pub think_ns: u64,
-    /// The disk's throughput.
+    /// What the disk brings once its head stands right.
     pub bytes_per_s: u64,
     /// Largest page-cache folio in pages: 1 means one fill per page.
     pub folio: u64,
     /// Largest request and read-ahead window in pages.
     pub window: u64,
-    /// Seed.
+    /// Of all that is random: the same seed makes the same rows.
     pub seed: u64,
 }
 
@@ -74,9 +74,9 @@ const MB: u64 = 1_000_000;
 enum Use {
     /// Mapped: faults here and there.
     Mapped,
-    /// Read from the beginning.
+    /// Read by calls, from the beginning on.
     Read,
-    /// The block device.
+    /// The block device, whose pages are the file system's metadata.
     Metadata,
 }
 
@@ -91,7 +91,7 @@ struct Made {
     place: [u64; 4],
 }
 
-/// The rows.
+/// Rows as a tracer would have seen them.
 pub fn rows(wish: Wish) -> TraceRows {
     let mut made = Made {
         wish,

@@ -35,7 +35,8 @@ pub fn pages(rows: &TraceRows) -> TraceRows {
     TraceRows { files: rows.files.clone(), sections: rows.sections.clone(), touches, ..TraceRows::default() }
 }
 
-/// The run whose functions were watched: those that the library's `.text` has, some of them called. Every third has a name.
+/// The run whose functions were watched: those that the library's `.text` has, some of them called. Every third has a
+/// name.
 pub fn functions(rows: &TraceRows) -> TraceRows {
     let mut random = Random::from_seed(11);
     let mut below = |limit: u64| random.below(limit as usize) as u64;

@@ -1,4 +1,5 @@
-//! The report types as TypeScript. What `app/cli` puts around them (`thaw.report/1`) is in `viewer/src/types/document.ts`.
+//! The report types as TypeScript. What `app/cli` puts around them (`thaw.report/1`) is in
+//! `viewer/src/types/document.ts`.
 
 use std::collections::BTreeMap;
 use ts_rs::{Config, TS, TypeVisitor};
@@ -27,7 +28,35 @@ pub fn typescript() -> String {
     seen.add::<memory::watch::Pair>();
     let mut text = HEAD.to_owned();
     for declaration in seen.by_name.values() {
-        text.push_str(&format!("\nexport {declaration}\n"));
+        text.push('\n');
+        for line in format!("export {declaration}").lines() {
+            text.push_str(&wrapped(line));
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// Columns that a line of the viewer's sources has at most.
+const COLUMNS: usize = 120;
+
+/// A line as several that are narrow enough: documents break between words, unions between their members.
+fn wrapped(line: &str) -> String {
+    let (between, next) = if line.starts_with(" * ") { (" ", "\n * ") } else { (" | ", "\n  | ") };
+    let mut text = String::new();
+    let mut column = 0;
+    for (index, part) in line.split(between).enumerate() {
+        let width = part.chars().count();
+        let breaks = column + between.len() + width > COLUMNS;
+        text.push_str(if index == 0 {
+            ""
+        } else if breaks {
+            next
+        } else {
+            between
+        });
+        column = if breaks { next.len() - 1 + width } else { column + between.len() + width };
+        text.push_str(part);
     }
     text
 }

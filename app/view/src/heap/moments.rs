@@ -17,18 +17,19 @@ struct Step {
     blocks: i64,
 }
 
-/// Of all nodes.
+/// What came and went, of all nodes of a process.
 #[derive(Debug)]
 pub(super) struct Moments {
-    /// Length of a step; the first begins with the process.
+    /// Nanoseconds of a step; the first begins with the process.
     pub step_ns: u64,
-    /// How many.
+    /// From the first to that of the last event.
     pub steps: u64,
-    /// By node, steps ascending.
+    /// The changes of each node, by step.
     nodes: Vec<Vec<Step>>,
 }
 
-/// Of a process. `node_of_site` is by site of `heap`. With more than `most` changes, steps become twice as long, and so on.
+/// The moments of a process. `node_of_site` is by site of `heap`. With more than `most` changes, steps become twice as
+/// long, and so on.
 pub(super) fn of(known: &whole::Moments, heap: &Heap, node_of_site: &[u32], most: usize) -> Moments {
     let mut moments = Moments::new(known.step_ns().0, heap.last.0 / known.step_ns().0 + 1, node_of_site);
     let joined = moments.step_ns / known.step_ns().0;

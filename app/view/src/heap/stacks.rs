@@ -15,7 +15,7 @@ const NO_STACK: &str = "(no stack)";
 /// Made, live at the peak, live at the end, temporary.
 const MODES: usize = 4;
 
-/// Different texts, by number.
+/// Different texts; each has the number of its place in `list`.
 #[derive(Debug, Default)]
 pub(super) struct Distinct {
     list: Vec<String>,
@@ -43,7 +43,7 @@ impl Distinct {
 pub(super) enum HandsOn {
     No = 0,
     Yes = 1,
-    /// It has no name.
+    /// It has no name to tell by.
     Unknown = 2,
 }
 
@@ -117,7 +117,7 @@ pub(super) struct Trie {
     own: Vec<[Held; MODES]>,
     /// By node: the largest share of a mode, by bytes or blocks.
     weight: Vec<f64>,
-    /// Of everything.
+    /// What all nodes hold together, by mode.
     all: [Held; MODES],
     sites: Vec<SiteOf>,
 }
@@ -255,8 +255,9 @@ impl Trie {
         self.sites.len()
     }
 
-    /// The tree without nodes of less than `share`. What they had stands in one node beside their kept siblings, and below that by the function that
-    /// wanted it: for the `most` largest of these, so that trees from the allocating function out stay nearly whole.
+    /// The tree without nodes of less than `share`. What they had stands in one node beside their kept siblings, and
+    /// below that by the function that wanted it: for the `most` largest of these, so that trees from the allocating
+    /// function out stay nearly whole.
     pub(super) fn fold(&self, share: f64, most: usize, frames: &mut Frames) -> Folded {
         let mut folded =
             Folded { parent: vec![0], frame: vec![0], own: vec![Default::default()], node_of_site: Vec::new() };
