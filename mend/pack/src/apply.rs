@@ -1,21 +1,23 @@
 //! Turns a draft into the new file: gives everything its offset and puts the pieces together. Decides nothing.
 
 use crate::canvas::Canvas;
+use crate::canvas::Fill;
 use crate::debug;
+use crate::draft::{Draft, Moves};
+use crate::facts::Facts;
 use crate::image::{Image, Segment, part, push_segment, push_word, set_word};
-use crate::init::plan as init;
+use crate::init::code;
 use crate::layout::{self, Load, Part};
 use crate::options::{BuildId, Options};
-use crate::plan::{Draft, Facts, Fill, Moves};
-use crate::refuse::Stop;
 use crate::relocations::Form;
 use crate::report::DynamicPlace;
 use crate::sections::{Renewed, write_table};
-use crate::verify::{Allowed, Expected};
+use crate::stop::Stop;
 use elf::relr::Word;
 use model::Error;
 use std::ops::Range;
 use std::path::Path;
+use verify::{Allowed, Expected};
 
 /// The new file.
 pub struct Built<'a> {
@@ -115,7 +117,7 @@ pub fn build<'a>(
 /// What the oracle has to let pass besides the form of the relocations: nothing, unless a back-end, a pass or another option
 /// was asked for, so that a file packed without any is proven as `thaw elf verify` proves it.
 fn expected(draft: &Draft) -> Expected {
-    let mut allowed = init::expected(draft);
+    let mut allowed = code::expected(draft);
     if draft.dynamic_place == DynamicPlace::ReadOnly {
         allowed.push(Allowed::ReadOnlyDynamic);
     }

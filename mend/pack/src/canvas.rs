@@ -11,6 +11,15 @@ pub struct Canvas<'a> {
     pieces: Vec<Piece<'a>>,
 }
 
+/// What comes to an address.
+#[derive(Clone, Debug)]
+pub enum Fill {
+    /// These bytes.
+    Bytes(Vec<u8>),
+    /// So many zeros.
+    Zero(u64),
+}
+
 /// Bytes and their place.
 #[derive(Clone, Debug)]
 pub struct Piece<'a> {

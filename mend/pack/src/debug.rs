@@ -3,10 +3,12 @@
 //! addresses; but profilers find symbols by offsets in the packed file.
 
 use crate::canvas::Canvas;
+use crate::draft::Draft;
+use crate::facts::Facts;
 use crate::image::{Image, Section, Segment, part, push_segment, push_word, u32_at, up};
-use crate::plan::{Draft, Facts};
-use crate::refuse::{Stop, notes};
+use crate::refuse::notes;
 use crate::sections::{Renewed, write_table};
+use crate::stop::Stop;
 use elf::relr::Word;
 use model::{Error, Exit};
 use object::elf::SHT_NOBITS;

@@ -2,8 +2,8 @@
 //! address. Headers are read by `elf`, as everywhere in thaw; numbers are written here, for both classes, little endian.
 //! Decides only whether the headers are those of a file that may be packed.
 
-use crate::refuse::{Stop, refuse};
 use crate::report::Reason;
+use crate::stop::{Stop, refuse};
 use elf::relr::Word;
 use elf::{Class, Miss, Order};
 use object::elf::{

@@ -9,16 +9,16 @@ use crate::image::Image;
 use crate::loaders;
 use crate::options::{Backend, Options, Space, Target};
 use crate::packing;
-use crate::refuse::{Stop, refuse, refuse_with_hint};
 use crate::report::{Fixed, Outcome, Packed, Reason, Refusal, Restored, Standing};
+use crate::stop::{Stop, refuse, refuse_with_hint};
 use crate::store::{Kept, Store, Sum};
 use crate::surroundings;
-use crate::verify::{self, Expected};
 use model::{Bytes, Error, Exit, Result, shown};
 use os::replace::{Existing, Fresh, Rights, Strictness};
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use verify::{self, Expected};
 
 /// A file to pack, open and mapped.
 struct Input {

@@ -2,8 +2,8 @@
 //! the file are decided here.
 
 use crate::image::{Image, Segment, part, section_len, up};
-use crate::refuse::{Stop, refuse, refuse_with_hint};
 use crate::report::Reason;
+use crate::stop::{Stop, refuse, refuse_with_hint};
 use std::ops::Range;
 
 /// A loaded segment of the new file.

@@ -20,10 +20,13 @@
 mod apply;
 mod canvas;
 mod debug;
+mod draft;
 mod dynamic;
+mod facts;
 mod files;
 mod fix;
 mod headers;
+mod home;
 mod image;
 pub mod init;
 mod install;
@@ -36,15 +39,17 @@ mod plan;
 mod refuse;
 mod relocations;
 mod report;
+mod room;
 mod sections;
 mod slots;
+mod stack;
+mod stop;
 mod store;
 mod surroundings;
 mod tables;
-pub mod verify;
 mod versions;
 
-pub use loaders::{Home, Version};
+pub use home::{Home, Version};
 pub use options::{Backend, BuildId, Copies, Options, Passes, SectionType, Setuid, Space, Target};
 pub use report::{
     BlobMove, DynamicEdit, DynamicPlace, Fixed, HeaderSlot, Installed, Kept, Loader, Outcome, Packed, Plan, Reason,
@@ -88,8 +93,8 @@ pub fn rewrite(original: &[u8], options: &Options) -> Result<(Outcome, Option<Re
     };
     match all() {
         Ok((packed, rewritten)) => Ok((Outcome::Packed(Box::new(packed)), Some(rewritten))),
-        Err(refuse::Stop::Refused(refusal)) => Ok((Outcome::Refused(refusal), None)),
-        Err(refuse::Stop::Failed(error)) => Err(error),
+        Err(stop::Stop::Refused(refusal)) => Ok((Outcome::Refused(refusal), None)),
+        Err(stop::Stop::Failed(error)) => Err(error),
     }
 }
 
@@ -129,8 +134,8 @@ pub fn fix_relr_bytes(original: &[u8]) -> Result<(Fixed, Option<Vec<u8>>)> {
     let bytes = built.canvas.to_vec();
     match install::prove(original, &bytes, &built.expected) {
         Ok(()) => Ok((fixed, Some(bytes))),
-        Err(refuse::Stop::Refused(refusal)) => Ok((Fixed::Refused(refusal), None)),
-        Err(refuse::Stop::Failed(error)) => Err(error),
+        Err(stop::Stop::Refused(refusal)) => Ok((Fixed::Refused(refusal), None)),
+        Err(stop::Stop::Failed(error)) => Err(error),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the caller chooses. Every choice has a name; nothing is a bare bool.
 
-use crate::loaders::Home;
+use crate::home::Home;
 use crate::passes::{Later, Pass};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;

@@ -2,12 +2,13 @@
 //! the symbols that name a section that moved. Loaders need none of this; strip, debuggers and readers of ELF do.
 
 use crate::canvas::Canvas;
+use crate::draft::{Draft, Moves};
 use crate::dynamic::entry_len;
+use crate::facts::Facts;
 use crate::image::{Image, Section, part, push_section, push_word, symbol_len, text_at, u16_at, word_at};
-use crate::init::plan::CODE_ALIGN;
+use crate::init::call::CODE_ALIGN;
 use crate::layout::{self, Load, Part, Places, Tables};
 use crate::options::SectionType;
-use crate::plan::{Draft, Facts, Moves};
 use elf::relr::Word;
 use object::elf::{
     SHF_ALLOC, SHF_EXECINSTR, SHT_DYNAMIC, SHT_GNU_VERNEED, SHT_PROGBITS, SHT_RELR, SHT_STRTAB, SHT_SYMTAB,

@@ -3,8 +3,8 @@
 
 use crate::files::failed;
 use crate::options::{Options, Setuid, Target};
-use crate::refuse::{Stop, refuse, refuse_with_hint};
 use crate::report::Reason;
+use crate::stop::{Stop, refuse, refuse_with_hint};
 use os::file::all_attributes;
 use std::fs::{File, Metadata};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

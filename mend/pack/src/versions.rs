@@ -3,8 +3,8 @@
 
 use crate::dynamic::Dynamic;
 use crate::image::{Image, part, set_bytes, text_at, u16_at, u32_at};
-use crate::refuse::{Stop, refuse};
 use crate::report::Reason;
+use crate::stop::{Stop, refuse};
 use object::elf::{DT_STRSZ, DT_STRTAB, DT_VERDEF, DT_VERDEFNUM, DT_VERNEED, DT_VERNEEDNUM};
 
 /// The name of the need.

@@ -2,7 +2,7 @@
 //! oracle rejects.
 
 use pack::passes::{Later, Pass};
-use pack::{Backend, Options, Passes, Space, rewrite, verify};
+use pack::{Backend, Options, Passes, Space, rewrite};
 use std::path::Path;
 use std::process::Command;
 

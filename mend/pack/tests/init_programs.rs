@@ -2,7 +2,7 @@
 //! on AArch64 and ARM under qemu; from all linkers and with the options that change the layout.
 
 use object::elf::{DT_RELR, DT_RELRENT, DT_RELRSZ};
-use pack::{Backend, Copies, Options, Outcome, Reason, Rewritten, Space, Why, rewrite, verify};
+use pack::{Backend, Copies, Options, Outcome, Reason, Rewritten, Space, Why, rewrite};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -3,7 +3,7 @@
 //! [`verify::offline`] alone.
 
 use pack::passes::Pass;
-use pack::{Backend, Options, Outcome, Passes, Reason, Rewritten, Space, rewrite, verify};
+use pack::{Backend, Options, Outcome, Passes, Reason, Rewritten, Space, rewrite};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;

@@ -7,8 +7,8 @@ mod common;
 use common::{
     Early, LINE, Linker, Machine, PARTS, Part, Programs, VARIANTS, Variant, Workshop, pack_parts, place, whole_matrix,
 };
-use pack::verify::{LiveOptions, Stop, live, offline};
 use pack::{Backend, Options, Outcome, Reason, Space, pack_bytes};
+use verify::{LiveOptions, Stop, live, offline};
 
 /// One row of the printed table.
 struct Row {

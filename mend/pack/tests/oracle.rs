@@ -5,10 +5,10 @@ mod common;
 
 use common::view::{Field, View};
 use common::{Linker, Machine, Programs, Variant, Workshop, place};
-use pack::verify::{Allowed, Expected, Kind, Word, offline, offline_expecting};
 use pack::{Options, Outcome, Space, pack_bytes};
 use proptest::prelude::*;
 use std::sync::LazyLock;
+use verify::{Allowed, Expected, Kind, Word, offline, offline_expecting};
 
 /// A file, and a packed form of it that is right.
 struct Pair {

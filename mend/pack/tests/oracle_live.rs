@@ -6,10 +6,10 @@ mod common;
 use common::view::View;
 use common::{Linker, Machine, Programs, VARIANTS, Workshop, pack_parts, place};
 use model::Exit;
-use pack::verify::{Kind, LiveOptions, Stop, Verdict, live};
 use pack::{Options, Space, pack_bytes};
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use verify::{Kind, LiveOptions, Stop, Verdict, live};
 
 /// One test at a time, so that each can look for what it left behind.
 static ALONE: Mutex<()> = Mutex::new(());

@@ -1,7 +1,7 @@
 //! The further passes: what they change, what they leave, and that programs go on as before.
 
 use pack::passes::{ClosedSet, Edited, Hindrance, Later, Member, Outcome, Pass, Worth, run};
-use pack::{Backend, DynamicPlace, Options, Passes, Rewritten, Space, rewrite, verify};
+use pack::{Backend, DynamicPlace, Options, Passes, Rewritten, Space, rewrite};
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;

@@ -13,7 +13,6 @@
 //! bytes. All other bytes are as they are, so a path need not be UTF-8. The sum is FNV-1a (64 bits) of all bytes before its line: it
 //! finds cut and damaged files, not forged ones. A manifest needs no trust: all it can do is to have files read that its reader may read.
 
-use crate::plan::{LONGEST, Order};
 use elf::Identity;
 use model::{Bytes, Error, Exit, FileOffset, Result};
 use os::replace::{Existing, Rights, write_whole};
@@ -29,6 +28,36 @@ const HEAD: &[u8] = b"thaw preload manifest ";
 const VERSION: &[u8] = b"1";
 /// Larger files are not manifests: the reads of a browser take 40 kB.
 const LARGEST: u64 = 64 << 20;
+
+/// `readahead(2)` cuts a longer call to the larger of a request and the read-ahead of the disk, and says nothing: so that
+/// nothing is left out, no read is longer than what every disk takes.
+pub const LONGEST: Bytes = Bytes(512 << 10);
+
+/// In which order the data of files is read. Metadata comes first in both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// By place on the disk, for disks with an arm.
+    Disk,
+    /// As the program needs it.
+    #[default]
+    FirstUse,
+}
+
+impl Order {
+    /// The word in manifests.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Disk => "disk",
+            Self::FirstUse => "first-use",
+        }
+    }
+
+    /// The order of this word.
+    pub fn named(word: &str) -> Option<Self> {
+        [Self::Disk, Self::FirstUse].into_iter().find(|order| order.name() == word)
+    }
+}
 
 /// What is read before a start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

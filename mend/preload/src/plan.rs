@@ -3,43 +3,14 @@
 //! A gap is worth reading where the bytes in it cost less than the request that is saved. What a request and a byte cost is known to the
 //! caller alone, who says how long a disk takes for a list of reads ([`Cost`]); the gap with the shortest time is taken.
 
+pub use crate::manifest::{LONGEST, Order};
+
 use crate::manifest::{About, Entry, FileIndex, Kind, Manifest, Read};
 use model::{Bytes, DiskOffset, FileOffset, Nanos, PAGE};
-use serde::Serialize;
 use std::collections::BTreeMap;
-
-/// `readahead(2)` cuts a longer call to the larger of a request and the read-ahead of the disk, and says nothing: so that
-/// nothing is left out, no read is longer than what every disk takes.
-pub const LONGEST: Bytes = Bytes(512 << 10);
 
 /// Gaps that are tried, in pages: up to 1 MiB.
 const GAPS: [u64; 25] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 18, 20, 24, 28, 32, 48, 64, 96, 128, 256];
-
-/// In which order the data of files is read. Metadata comes first in both.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Order {
-    /// By place on the disk, for disks with an arm.
-    Disk,
-    /// As the program needs it.
-    #[default]
-    FirstUse,
-}
-
-impl Order {
-    /// The word in manifests.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Disk => "disk",
-            Self::FirstUse => "first-use",
-        }
-    }
-
-    /// The order of this word.
-    pub fn named(word: &str) -> Option<Self> {
-        [Self::Disk, Self::FirstUse].into_iter().find(|order| order.name() == word)
-    }
-}
 
 /// Which gaps are read too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! Writes what a plan says: beside its target, verified as a reader sees it, then renamed.
 
-use super::entry::{Method, whole};
-use super::plan::{DirectoryPlace, Form, Placed, Plan, extra, padding_field};
+use super::entry::whole;
+use super::form::{DirectoryPlace, Method};
+use super::plan::{Form, Placed, Plan, extra, padding_field};
 use super::verify::{Verified, verify};
 use super::zip::{CENTRAL_LEN, END, END_LEN, Entry, FLAG_DESCRIPTOR, LOCAL, LOCAL_LEN, Zip, parse, slice, u16_at};
 use model::{Error, Exit, Result};

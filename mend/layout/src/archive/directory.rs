@@ -224,7 +224,7 @@ fn dos_time(unix: i64) -> (u16, u16) {
 /// # Errors
 /// An obstacle (nothing is written then); a symbolic link; a damaged entry; a directory that is not empty.
 pub fn unpack(zip: &Zip<'_>, directory: &Path) -> Result<Unpacked> {
-    zip.must_be_plain(super::plan::Signed::Accept)?;
+    zip.must_be_plain(super::form::Signed::Accept)?;
     let taken = fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some());
     if taken || directory.symlink_metadata().is_ok_and(|about| !about.is_dir()) {
         return Err(Error::on(Exit::Usage, "there is already something in", directory).hint("name a new directory"));

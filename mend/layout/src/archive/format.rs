@@ -1,7 +1,7 @@
 //! What kind of archive it is, as far as its readers ask for more than a zip archive promises: which entries must come
 //! first, whether a directory may lie in front, and how stored data are aligned. Pure.
 
-use super::entry::Method;
+use super::form::Method;
 use super::zip::{EntryId, Zip};
 use serde::Serialize;
 

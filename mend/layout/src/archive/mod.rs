@@ -17,6 +17,7 @@
 mod apply;
 mod directory;
 mod entry;
+mod form;
 mod format;
 mod plan;
 mod reads;
@@ -27,9 +28,10 @@ mod zip;
 
 pub use apply::{Target, apply, build};
 pub use directory::{Packed, Unpacked, pack, unpack};
-pub use entry::{Method, inflate_rate};
+pub use entry::inflate_rate;
+pub use form::{DirectoryPlace, Method, Signed};
 pub use format::Format;
-pub use plan::{Compression, Costs, DirectoryPlace, Form, Options, Placed, Plan, Signed, plan};
+pub use plan::{Compression, Costs, Form, Options, Placed, Plan, plan};
 pub use reads::{Reads, WINDOW, reads};
 pub use stat::{Stat, StatEntry, Used, reads_now, reads_planned, stat};
 pub use usage::{Touched, Uses, used_by_names, used_by_pages};

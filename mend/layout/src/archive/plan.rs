@@ -1,6 +1,7 @@
 //! Decides where each entry goes and how it is compressed. Pure: reads the archive's bytes and writes nothing.
 
-use super::entry::{Method, deflate, whole};
+use super::entry::{deflate, whole};
+use super::form::{DirectoryPlace, Method, Signed};
 use super::format::{Alignment, Format};
 use super::usage::Uses;
 use super::zip::{END_LEN, EntryId, FRONT, LOCAL_LEN, Zip, fields, slice};
@@ -8,19 +9,6 @@ use model::{Bytes, Error, Exit, FileOffset, Result};
 use serde::Serialize;
 use std::borrow::Cow;
 use std::ops::Range;
-
-/// Where the directory is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum DirectoryPlace {
-    /// At the end only, as in every zip archive.
-    End,
-    /// In front only, as Mozilla's packager writes it. `unzip` warns, Python refuses it.
-    Front,
-    /// In front for Firefox and at the end for everybody.
-    #[default]
-    Both,
-}
 
 /// How entries are compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -51,16 +39,6 @@ impl Costs {
         let inflating = if method == Method::Deflated { f64::from(size) / self.inflate_rate } else { 0.0 };
         stored as f64 / self.disk_rate + inflating
     }
-}
-
-/// What to do with a signed archive.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Signed {
-    /// Leave it alone.
-    #[default]
-    Refuse,
-    /// Rewrite it: signatures of single entries stay valid.
-    Accept,
 }
 
 /// What is wanted.

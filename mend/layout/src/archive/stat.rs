@@ -1,7 +1,7 @@
 //! What an archive is like: sizes, where its directory is, and how scattered the entries are that a start uses. Pure.
 
-use super::entry::Method;
-use super::plan::{DirectoryPlace, Options, Plan, Signed, plan};
+use super::form::{DirectoryPlace, Method, Signed};
+use super::plan::{Options, Plan, plan};
 use super::reads::{Reads, WINDOW, reads};
 use super::usage::Uses;
 use super::zip::{END_LEN, EntryId, FRONT, Obstacle, Zip};

@@ -1,8 +1,7 @@
 //! Reading a zip archive's structure. Every byte may be hostile. What this refuses to understand is an error; what it understands and will not
 //! rewrite is an [`Obstacle`], so that `stat` can still show the archive.
 
-use super::entry::Method;
-use super::plan::DirectoryPlace;
+use super::form::{DirectoryPlace, Method, Signed};
 use model::{Error, Exit, Result};
 use serde::Serialize;
 use std::collections::HashSet;
@@ -151,8 +150,8 @@ impl<'a> Zip<'a> {
     }
 
     /// The first obstacle as an error; signatures only where they are not accepted.
-    pub(super) fn must_be_plain(&self, signed: super::plan::Signed) -> Result<()> {
-        let accepted = |it: &&Obstacle| it.kind == ObstacleKind::Signed && signed == super::plan::Signed::Accept;
+    pub(super) fn must_be_plain(&self, signed: Signed) -> Result<()> {
+        let accepted = |it: &&Obstacle| it.kind == ObstacleKind::Signed && signed == Signed::Accept;
         let Some(first) = self.obstacles.iter().find(|it| !accepted(it)) else { return Ok(()) };
         let more = self.obstacles.len() - 1;
         let rest = if more > 0 { format!(" (and {more} more reasons)") } else { String::new() };

@@ -59,9 +59,10 @@
 mod aarch64;
 mod arm;
 mod assembler;
+pub(crate) mod call;
+pub(crate) mod code;
 #[cfg(test)]
 mod peer;
-pub(crate) mod plan;
 mod x86;
 
 use assembler::Assembled;

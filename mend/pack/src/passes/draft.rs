@@ -1,13 +1,13 @@
 //! A copy of the file that passes write to, while they read the original. Everything that a pass may do to a file is a
 //! method here; nothing here decides.
 
-use crate::verify::{Allowed, Word};
 use elf::{Class, Image, Order, Relocation, Relocations, Role};
 use object::elf::{
     EM_386, EM_AARCH64, EM_ARM, EM_X86_64, ET_DYN, Machine, R_386_32, R_386_GLOB_DAT, R_AARCH64_ABS64,
     R_AARCH64_GLOB_DAT, R_ARM_ABS32, R_ARM_GLOB_DAT, R_X86_64_64, R_X86_64_GLOB_DAT,
 };
 use std::ops::Range;
+use verify::{Allowed, Word};
 
 /// The original, and what it is becoming.
 pub struct Draft<'a> {

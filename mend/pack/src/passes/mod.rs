@@ -19,11 +19,11 @@ pub(crate) use closed::is_allocator;
 pub use closed::{ClosedSet, Later, Member};
 pub use report::{Example, Hindrance, Outcome, Pass, Report, Withheld, Worth};
 
-use crate::verify::Expected;
 use draft::Draft;
 use elf::Image;
 use model::{Error, Exit, Result};
 use std::collections::BTreeSet;
+use verify::Expected;
 
 /// A file after its passes.
 #[derive(Clone, Debug)]

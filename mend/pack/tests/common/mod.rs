@@ -363,7 +363,7 @@ pub struct Part {
     /// By how many bytes it grew (less than 0: shrank), or why it stays as it is.
     pub word: String,
     /// What the packer changed beside the form of relocations.
-    pub expected: pack::verify::Expected,
+    pub expected: verify::Expected,
 }
 
 /// Packs the parts into another directory. A part that is refused for one of the reasons stays as it is.
@@ -381,7 +381,7 @@ pub fn pack_parts(
         let (outcome, rewritten) = pack::rewrite(&original, options).map_err(|error| format!("{part}: {error}"))?;
         parts.push(match (outcome, rewritten) {
             (pack::Outcome::Packed(_), Some(new)) => {
-                let verdict = pack::verify::offline_expecting(&original, &new.bytes, &new.expected);
+                let verdict = verify::offline_expecting(&original, &new.bytes, &new.expected);
                 let verdict = verdict.map_err(|error| format!("{part}: {error}"))?;
                 if let Some(first) = verdict.differences.first() {
                     return Err(format!("{part}: {} differences: {first}", verdict.total));

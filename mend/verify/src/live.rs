@@ -2,14 +2,14 @@
 //! a process of its own, stopped at the same point, and their memory is compared. What differs between the two originals
 //! is noise. Not for judging files of other machines: that is `offline`.
 
-use super::bytes::Format;
-use super::compare::movable;
-use super::expected::Expected;
-use super::file::Elf;
-use super::spec::{DT_NEEDED, DT_RPATH, DT_RUNPATH, PT_INTERP};
-use super::tables::Tables;
-use super::trace::{Mapping, Started, Tracee};
-use super::{Findings, Kind, Verdict, skipped};
+use crate::bytes::Format;
+use crate::compare::movable;
+use crate::expected::Expected;
+use crate::file::Elf;
+use crate::spec::{DT_NEEDED, DT_RPATH, DT_RUNPATH, PT_INTERP};
+use crate::tables::Tables;
+use crate::trace::{Mapping, Started, Tracee};
+use crate::{Findings, Kind, Verdict, skipped};
 use model::{Bytes, Error, Exit};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 pub struct LiveOptions {
     /// Where the processes are stopped.
     pub stop: Stop,
-    /// What may differ, as in [`offline_expecting`](super::offline_expecting).
+    /// What may differ, as in [`offline_expecting`](crate::offline_expecting).
     pub expected: Expected,
     /// Loads a library; `None`: the usual glibc loader of the file's machine. A program names its own.
     pub loader: Option<PathBuf>,
@@ -181,7 +181,7 @@ fn library_path(elf: &Elf, tables: &Tables, original: &Path, own: Option<OsStrin
     let origin = origin.parent()?.as_os_str().as_bytes();
     let mut paths: Vec<Vec<u8>> = Vec::new();
     for value in elf.dynamic.values(DT_RUNPATH).chain(elf.dynamic.values(DT_RPATH)) {
-        let list = super::bytes::text(tables.strings, value)?;
+        let list = crate::bytes::text(tables.strings, value)?;
         for entry in list.split(|byte| *byte == b':') {
             for name in [&b"$ORIGIN"[..], b"${ORIGIN}"] {
                 if let Some(at) = entry.windows(name.len()).position(|window| window == name) {
@@ -323,7 +323,7 @@ fn words(
             let noise = before != again && !same(first, before, second, again);
             if !noise && !same(first, before, third, after) {
                 findings.add(Kind::Memory, Some(at + start as u64), || {
-                    format!("{} became {}", super::compare::hex(before), super::compare::hex(after))
+                    format!("{} became {}", crate::compare::hex(before), crate::compare::hex(after))
                 });
             }
         }

@@ -8,7 +8,7 @@
 //! ```no_run
 //! let original = std::fs::read("/usr/lib/x86_64-linux-gnu/libcrypto.so.3")?;
 //! let packed = std::fs::read("libcrypto.packed")?;
-//! let verdict = pack::verify::offline(&original, &packed).expect("the original is a library");
+//! let verdict = verify::offline(&original, &packed).expect("the original is a library");
 //! assert!(verdict.agrees(), "{:#?}", verdict.differences);
 //! # Ok::<(), std::io::Error>(())
 //! ```
@@ -29,7 +29,7 @@ mod spec;
 mod tables;
 mod trace;
 
-pub(crate) use damage::{contradiction, unusable};
+pub use damage::{contradiction, unusable};
 pub use expected::{Allowed, Expected, Word};
 pub use live::{LiveOptions, Stop, live};
 
