@@ -55,7 +55,16 @@ pub fn build<'a>(
     let mut canvas = Canvas::blank(places.len);
     match moves {
         // A file without a payload may end earlier than it did: its section table is written anew.
-        Moves::Not => canvas.paint(0, &image.bytes[..image.bytes.len().min(places.len as usize)]),
+        Moves::Not => {
+            canvas.paint(0, &image.bytes[..image.bytes.len().min(places.len as usize)]);
+            for placed in places.parts.iter().filter(|placed| matches!(placed.part, Part::Section(_))) {
+                if placed.at != placed.old.start
+                    && let Some(bytes) = part(image.bytes, placed.old.start, placed.old.end - placed.old.start)
+                {
+                    canvas.paint(placed.at, bytes);
+                }
+            }
+        }
         Moves::Up => {
             let mut copy = |from: Range<u64>, to: u64| match part(image.bytes, from.start, from.end - from.start) {
                 Some(bytes) => {

@@ -11,7 +11,7 @@ use crate::init::call::{CODE_ALIGN, Spot};
 use crate::init::code;
 use crate::layout::Load;
 use crate::report::{DynamicPlace, Reason, Refusal};
-use crate::room::{granule, no_room, room_for_dynamic};
+use crate::room::{TableAt, granule, no_room, room_for_dynamic};
 use crate::slots;
 use crate::stack::{Stack, alignment};
 use crate::stop::{Stop, refuse};
@@ -138,8 +138,16 @@ fn attempt(facts: &Facts<'_, '_>, moves: Moves, place: DynamicPlace) -> Result<D
         }
     }
     let dynamic_at = match room.table {
-        Some(table) => table,
-        None => stack.reserve(dynamic_len, word.bytes()),
+        TableAt::Address(table) => table,
+        TableAt::Tables => stack.reserve(dynamic_len, word.bytes()),
+        TableAt::Mapped { load, above } => {
+            let offset = home.offset + (stack.reserve(dynamic_len, word.bytes()) - home.vaddr);
+            let head = &mut loads[load].head;
+            head.offset = offset;
+            head.vaddr = above + offset % head.align;
+            head.paddr = head.vaddr;
+            head.vaddr
+        }
     };
     let code_at = match (&facts.call, spot) {
         (Some(call), Some(Spot::Tables)) => stack.reserve(code::len(call, facts, room.relro.as_ref())?, CODE_ALIGN),

@@ -9,11 +9,22 @@ use crate::stop::{Stop, refuse};
 use object::elf::{PF_R, PF_W, PT_GNU_RELRO, PT_LOAD};
 use std::ops::Range;
 
+/// Where the dynamic section is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableAt {
+    /// At this address.
+    Address(u64),
+    /// Among the loader's tables, read-only.
+    Tables,
+    /// Its bytes lie among the loader's tables; the segment with this index in [`Room::loads`] maps them once more,
+    /// writable, from this address up: so much above it as the offset asks for.
+    Mapped { load: usize, above: u64 },
+}
+
 /// What one place for the dynamic section asks for.
 pub struct Room {
     pub loads: Vec<Load>,
-    /// The address of the table; none if it goes among the loader's tables.
-    pub table: Option<u64>,
+    pub table: TableAt,
     /// Segments that are added.
     pub new_segments: usize,
     /// What the loader protects after relocation.
@@ -37,7 +48,7 @@ pub fn room_for_dynamic(facts: &Facts<'_, '_>, moves: Moves, place: DynamicPlace
         loads.iter_mut().for_each(|load| load.head.align = relaxed_align(image, &load.head));
     }
     let relro = image.segment(PT_GNU_RELRO).map(Segment::in_memory);
-    let mut room = Room { loads, table: None, new_segments: 0, relro };
+    let mut room = Room { loads, table: TableAt::Tables, new_segments: 0, relro };
     let index = room.loads.iter().position(|load| load.head.in_file().contains(&facts.dynamic.vaddr));
     let index = index.ok_or_else(no_room)?;
     let next = room.loads.get(index + 1).map(|next| next.head.clone());
@@ -45,7 +56,7 @@ pub fn room_for_dynamic(facts: &Facts<'_, '_>, moves: Moves, place: DynamicPlace
     let load = &mut room.loads[index];
     let grain = granule(image, &load.head);
     match place {
-        DynamicPlace::Stays => room.table = Some(facts.dynamic.vaddr),
+        DynamicPlace::Stays => room.table = TableAt::Address(facts.dynamic.vaddr),
         DynamicPlace::SegmentTail => {
             let (file, memory) = (load.head.in_file(), load.head.in_memory());
             let table = up(memory.end, word);
@@ -64,7 +75,7 @@ pub fn room_for_dynamic(facts: &Facts<'_, '_>, moves: Moves, place: DynamicPlace
                 relro.end = up(end, grain).min(limit);
                 load.head.memsz = load.head.memsz.max(relro.end - load.head.vaddr);
             }
-            room.table = Some(table);
+            room.table = TableAt::Address(table);
         }
         DynamicPlace::SegmentHead => {
             let table = down(load.head.vaddr.checked_sub(len).ok_or_else(no_room)?, word);
@@ -84,10 +95,15 @@ pub fn room_for_dynamic(facts: &Facts<'_, '_>, moves: Moves, place: DynamicPlace
             load.head.filesz += grows;
             load.head.memsz += grows;
             load.head.vaddr = table;
-            room.table = Some(table);
+            room.table = TableAt::Address(table);
+        }
+        // The file cannot grow, but much of it becomes free.
+        DynamicPlace::NewSegment if moves == Moves::Not && layout::growth(image).is_none() => {
+            let above = add_segment_at(facts, &mut room, 0, len, PF_R.0 | PF_W.0)?;
+            room.table = TableAt::Mapped { load: room.loads.len() - 1, above };
         }
         DynamicPlace::NewSegment => {
-            room.table = Some(add_segment(facts, moves, &mut room, len, PF_R.0 | PF_W.0)?);
+            room.table = TableAt::Address(add_segment(facts, moves, &mut room, len, PF_R.0 | PF_W.0)?);
         }
         // The kernel's and the debugger's ways to the table of a program want it writable.
         DynamicPlace::ReadOnly if facts.is_program() => return Err(no_room()),
@@ -101,22 +117,30 @@ pub fn room_for_dynamic(facts: &Facts<'_, '_>, moves: Moves, place: DynamicPlace
 /// # Errors
 /// [`Reason::NoDynamicSlot`].
 pub fn add_segment(facts: &Facts<'_, '_>, moves: Moves, room: &mut Room, len: u64, flags: u32) -> Result<u64, Stop> {
-    let image = facts.image;
-    let word = image.word.bytes();
-    let last = room.loads.last().ok_or_else(no_room)?;
-    let align = last.head.align.max(model::PAGE);
-    let end = room.loads.iter().map(|load| load.head.in_memory().end).max().unwrap_or(0);
-    let mut vaddr = up(end, align.max(granule(image, &last.head)));
-    let last = room.loads.iter().map(|load| load.covers.end).max().unwrap_or(0);
-    let (mut offset, mut place) = (0, last);
+    let mut offset = 0;
     if moves == Moves::Not {
         // Where the file grows, at whatever offset; the address follows.
         let new_end = room.loads.iter().filter(|load| load.origin.is_none()).map(|load| load.head.file_range().end);
-        let at = layout::growth(image).ok_or_else(no_room)?.at;
-        offset = up(at.max(new_end.max().unwrap_or(0)), 2 * word);
-        vaddr += offset % align;
-        place = offset;
+        let at = layout::growth(facts.image).ok_or_else(no_room)?.at;
+        offset = up(at.max(new_end.max().unwrap_or(0)), 2 * facts.image.word.bytes());
     }
+    let vaddr = add_segment_at(facts, room, offset, len, flags)?;
+    if moves == Moves::Not
+        && let Some(load) = room.loads.last_mut()
+    {
+        load.covers = offset..offset;
+    }
+    Ok(vaddr)
+}
+
+/// Adds a segment behind all others that maps `len` bytes at an offset of the file, and gives its address.
+fn add_segment_at(facts: &Facts<'_, '_>, room: &mut Room, offset: u64, len: u64, flags: u32) -> Result<u64, Stop> {
+    let image = facts.image;
+    let last = room.loads.last().ok_or_else(no_room)?;
+    let align = last.head.align.max(model::PAGE);
+    let end = room.loads.iter().map(|load| load.head.in_memory().end).max().unwrap_or(0);
+    let vaddr = up(end, align.max(granule(image, &last.head))) + offset % align;
+    let place = room.loads.iter().map(|load| load.covers.end).max().unwrap_or(0);
     let fits = vaddr.checked_add(len + align).is_some_and(|end| end <= image.top());
     if !fits {
         return Err(no_room());

@@ -164,10 +164,9 @@ impl Renewed {
             }
         }
         if let (Some(names), Some(placed)) = (self.own_names, places.of(Part::Names)) {
-            // What is left of the old names is nothing to rely on; they end where the table begins now.
+            // What is left of the old names is nothing to rely on.
             let old = &mut self.sections[image.header.shstrndx as usize];
-            let table = places.of(Part::Table).map_or(old.offset, |table| table.at);
-            (old.offset, old.size) = (placed.old.start, table.saturating_sub(placed.old.start));
+            (old.offset, old.size) = (places.left.start, places.left.end - places.left.start);
             let mut heads = loads.iter().map(|load| &load.head);
             let load = heads.find(|load| load.file_range().contains(&placed.at));
             let names = &mut self.sections[names];

@@ -61,8 +61,8 @@ pub(crate) fn contradiction(elf: &Elf, tables: &Tables) -> Option<String> {
         .map(|fault| fault.what)
 }
 
-/// The section headers, if they are loaded with the code, as Go's linker does it. In a copy they may be elsewhere, and what the program has in
-/// memory stays.
+/// The section headers, if they are loaded with the code, as Go's linker does it. In a copy they may be elsewhere, and
+/// what the program has in memory stays.
 fn loaded_headers(elf: &Elf) -> Option<(u64, u64)> {
     elf.address_of(elf.sections_offset).filter(|_| elf.sections_len > 0).map(|at| (at, elf.sections_len))
 }
@@ -315,12 +315,19 @@ fn coverage(elf: &Elf, headers: Option<(u64, u64)>, faults: &mut Faults) {
     let table = elf.address_of(elf.segments_offset).map(|at| (at, elf.segments_len));
     let sections = elf.loaded_sections().map(|section| (section.at, section.len));
     let covered = Spans::new(sections.chain(header).chain(table).chain(headers));
+    // What is mapped twice is in a section once, at the other address.
+    let in_file = elf.loaded_sections().filter(|section| section.in_file());
+    let kept = Spans::new(in_file.map(|section| (section.offset, section.len)));
     for load in elf.loads() {
         for (from, to) in covered.outside(load.at, load.file_end()) {
-            let bytes = elf.slice(from, to - from).unwrap_or(b"");
-            if let Some(first) = bytes.iter().position(|byte| *byte != 0) {
-                let at = from + first as u64;
-                faults.add(Rule::Coverage, at, format!("bytes from {at:#x} to {to:#x} are loaded and in no section"));
+            let place = load.offset.saturating_add(from - load.at);
+            for (start, end) in kept.outside(place, place.saturating_add(to - from)) {
+                let bytes = elf.in_file(start, end - start).unwrap_or(b"");
+                if let Some(first) = bytes.iter().position(|byte| *byte != 0) {
+                    let (at, to) = (from + (start - place) + first as u64, from + (end - place));
+                    let what = format!("bytes from {at:#x} to {to:#x} are loaded and in no section");
+                    faults.add(Rule::Coverage, at, what);
+                }
             }
         }
     }
