@@ -1,4 +1,5 @@
-//! The house rules, kept: who may import whom, no circles of modules, no long lines, and that every file says what it is for.
+//! The house rules, kept: who may import whom, no circles of modules, no long lines, and that every file says what it
+//! is for.
 
 mod knots;
 mod modules;
@@ -36,7 +37,8 @@ struct Proof {
 
 const PROOFS: [Proof; 1] = [Proof { name: "verify", floor: "mend", imports: &["libc", "model", "rustix", "serde"] }];
 
-/// Crates that still have circles of modules, and how many modules lie in the greatest. A crate may only leave this list.
+/// Crates that still have circles of modules, and how many modules lie in the greatest. A crate may only leave this
+/// list.
 const CIRCLES: [(&str, usize); 5] =
     [("base/os", 0), ("inject/heap-agent", 0), ("measure/heap", 0), ("measure/bench", 0), ("app/cli", 0)];
 

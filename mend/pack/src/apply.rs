@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::path::Path;
 use verify::{Allowed, Expected};
 
-/// The new file.
+/// The new file, not written yet.
 pub struct Built<'a> {
     pub canvas: Canvas<'a>,
     /// Free bytes of the file, zero now; empty where what followed moved up.
@@ -123,8 +123,8 @@ pub fn build<'a>(
     Ok(Built { canvas, freed, expected, debug })
 }
 
-/// What the oracle has to let pass besides the form of the relocations: nothing, unless a back-end, a pass or another option
-/// was asked for, so that a file packed without any is proven as `thaw elf verify` proves it.
+/// What the oracle has to let pass besides the form of the relocations: nothing, unless a back-end, a pass or another
+/// option was asked for, so that a file packed without any is proven as `thaw elf verify` proves it.
 fn expected(draft: &Draft) -> Expected {
     let mut allowed = code::expected(draft);
     if draft.dynamic_place == DynamicPlace::ReadOnly {

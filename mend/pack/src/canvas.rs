@@ -1,5 +1,5 @@
-//! The new file as pieces: stretches of the original, new bytes, and zeros. Nothing of the original is copied until it is
-//! written, so that a packed file costs little memory beyond its new tables.
+//! The new file as pieces: stretches of the original, new bytes, and zeros. Nothing of the original is copied until it
+//! is written, so that a packed file costs little memory beyond its new tables.
 
 use std::borrow::Cow;
 
@@ -25,7 +25,7 @@ pub enum Fill {
 pub struct Piece<'a> {
     /// Where in the file.
     pub at: u64,
-    /// What.
+    /// What stands there: a stretch of the original, or new bytes.
     pub bytes: Cow<'a, [u8]>,
 }
 
@@ -36,7 +36,7 @@ impl Piece<'_> {
 }
 
 impl<'a> Canvas<'a> {
-    /// All zero.
+    /// A file of this many bytes, all zero.
     pub fn blank(len: u64) -> Self {
         Self { len, pieces: Vec::new() }
     }

@@ -101,8 +101,8 @@ pub fn follow(
     Ok(canvas.to_vec())
 }
 
-/// The program headers. Some tools leave those of the described file in place (elfutils), and then they go on to be its;
-/// others let them lead to what the debug file has of the segments (binutils), which stays where it is.
+/// The program headers. Some tools leave those of the described file in place (elfutils), and then they go on to be
+/// its; others let them lead to what the debug file has of the segments (binutils), which stays where it is.
 fn program_headers(facts: &Facts<'_, '_>, debug: &Image<'_>, draft: &Draft, sections: &[Section]) -> Vec<Segment> {
     let place = |segment: &Segment| (segment.vaddr, segment.offset, segment.filesz);
     if debug.loads().map(place).eq(facts.image.loads().map(place)) {

@@ -49,7 +49,7 @@ pub struct Draft {
     /// Where the packed table is.
     pub relr: Range<u64>,
     pub dynamic_place: DynamicPlace,
-    /// The dynamic section.
+    /// Addresses of the dynamic section, its spare entries included.
     pub dynamic: Range<u64>,
     pub entries: Entries,
     /// Addresses that nothing uses any more.

@@ -22,7 +22,7 @@ pub struct Dynamic {
     pub entries: Vec<(DynamicTag, u64)>,
     /// DT_NEEDED: name, and its place in the string table.
     pub needed: Vec<(Vec<u8>, u64)>,
-    /// DT_SONAME.
+    /// The name by which others need it (DT_SONAME), without its final zero; none for most programs.
     pub soname: Option<Vec<u8>>,
 }
 

@@ -20,7 +20,7 @@ pub struct Facts<'i, 'a> {
     pub places: Places,
     pub loader: Loader,
     pub partition: Partition,
-    /// The packed table.
+    /// The packed table as it is written: words of the file's class, little endian.
     pub relr: Vec<u8>,
     pub needs: Needs,
     /// How the code that applies the table is called; none where the loader applies it.

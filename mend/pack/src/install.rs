@@ -234,8 +234,8 @@ impl<'i> Pending<'i> {
         let sums = (Sum::of(&input.bytes), self.packed);
         let kept = store.keep(&input.path, companion, (&input.file, &input.about), sums)?;
         if let Err(error) = self.fresh.place() {
-            // The rename may be done, and what came after it has failed: then what is kept is all that is left of the original.
-            // What could not be removed either is recognised as needless by the next one.
+            // The rename may be done, and what came after it has failed: then what is kept is all that is left of the
+            // original. What could not be removed either is recognised as needless by the next one.
             if kept.standing() == Standing::Original {
                 let _ = kept.forget();
             }

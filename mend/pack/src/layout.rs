@@ -13,8 +13,8 @@ pub struct Load {
     pub head: Segment,
     /// What of the original it holds; the rest of it is zero, or painted later.
     pub chunks: Vec<Chunk>,
-    /// The stretch of the original file that it stands for, dropped parts included; empty for a new segment, which comes
-    /// at that place in the order of the file.
+    /// The stretch of the original file that it stands for, dropped parts included; empty for a new segment, which
+    /// comes at that place in the order of the file.
     pub covers: Range<u64>,
     /// The address of the original segment whose place among the headers it takes; none for a new segment.
     pub origin: Option<u64>,
@@ -23,7 +23,7 @@ pub struct Load {
 /// A stretch of the original.
 #[derive(Clone, Debug)]
 pub struct Chunk {
-    /// Its address.
+    /// The address of its first byte, before the load bias.
     pub vaddr: u64,
     /// Its place in the original file.
     pub from: Range<u64>,
@@ -334,8 +334,8 @@ fn tail(image: &Image<'_>, len: u64) -> Option<Tail> {
 }
 
 fn hemmed_in() -> Stop {
-    let sentence = "something behind its end is in the way of its section table, which gets longer, and the section names before \
-                    the table are shared or too short to make room for it";
+    let sentence = "something behind its end is in the way of its section table, which gets longer, and the section \
+                    names before the table are shared or too short to make room for it";
     refuse(Reason::Payload, sentence)
 }
 

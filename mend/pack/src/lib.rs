@@ -60,8 +60,8 @@ pub use surroundings::has_other_names;
 use model::Result;
 use std::path::Path;
 
-/// Packs a file that lies in memory; touches nothing else, nor reads [`Options::debug_file`]. The bytes are there if and only if it was packed; the oracle
-/// has found them equivalent.
+/// Packs a file that lies in memory; touches nothing else, nor reads [`Options::debug_file`]. The bytes are there if
+/// and only if it was packed; the oracle has found them equivalent.
 ///
 /// # Errors
 /// A back-end or pass that cannot be had, or a bug.
@@ -73,7 +73,7 @@ pub fn pack_bytes(original: &[u8], options: &Options) -> Result<(Outcome, Option
 /// A rewritten file, and what differs on purpose.
 #[derive(Clone, Debug)]
 pub struct Rewritten {
-    /// The whole file.
+    /// The whole file, as it is to be written.
     pub bytes: Vec<u8>,
     /// For [`verify::offline_expecting`].
     pub expected: verify::Expected,
@@ -99,7 +99,8 @@ pub fn rewrite(original: &[u8], options: &Options) -> Result<(Outcome, Option<Re
 }
 
 /// Packs a file: reads, plans, writes a new file beside the target, has it verified, and renames it. Mode, owner,
-/// extended attributes and times are those of the original. Killed at any moment, the target is the old or the new file.
+/// extended attributes and times are those of the original. Killed at any moment, the target is the old or the new
+/// file.
 ///
 /// # Errors
 /// The file cannot be read, or the target cannot be written.
@@ -127,7 +128,7 @@ pub fn installed() -> Result<Vec<Installed>> {
 /// refuses to load. The bytes are there if and only if something was missing; the oracle has found them equivalent.
 ///
 /// # Errors
-/// A bug.
+/// Only a bug of thaw: what cannot be mended is [`Fixed::Refused`].
 pub fn fix_relr_bytes(original: &[u8]) -> Result<(Fixed, Option<Vec<u8>>)> {
     let (fixed, built) = install::fix_bytes(original)?;
     let Some(built) = built else { return Ok((fixed, None)) };

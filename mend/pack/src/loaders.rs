@@ -1,6 +1,6 @@
-//! Which loader will run a packed file, and whether it applies DT_RELR. The loader that a file names decides, read in the
-//! root of the system that the file is for; glibc says by itself what it knows, and locks other files out; musl has no
-//! such lock, so that an older one runs the file with words that nobody relocated.
+//! Which loader will run a packed file, and whether it applies DT_RELR. The loader that a file names decides, read in
+//! the root of the system that the file is for; glibc says by itself what it knows, and locks other files out; musl has
+//! no such lock, so that an older one runs the file with words that nobody relocated.
 
 use crate::home::{GLIBC, Home, MUSL, Version};
 use crate::image::{Image, Machine, part};

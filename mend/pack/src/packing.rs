@@ -99,8 +99,9 @@ fn report(facts: &Facts<'_, '_>, draft: &Draft, options: &Options, after: u64, f
     }
     let moves = options.space == Space::Shrink && options.build_id == BuildId::Keep;
     if moves && debug::own_id(facts.image).is_some() {
-        let stale = "its build ID is still the original's: what keeps files by build ID (perf, debuginfod) may show names of the \
-                     original's offsets; `perf buildid-cache --purge FILE` drops that, `--new-build-id` gives it one of its own";
+        let stale = "its build ID is still the original's: what keeps files by build ID (perf, debuginfod) may show \
+                     names of the original's offsets; `perf buildid-cache --purge FILE` drops that, `--new-build-id` \
+                     gives it one of its own";
         notes.push(stale.to_owned());
     }
     Packed {

@@ -1,5 +1,5 @@
-//! Decides, and changes nothing: what of the relocation table can go, where the loader's tables, the dynamic section and
-//! the program headers find their room, and which segment is split or cut. The world is one argument: the file.
+//! Decides, and changes nothing: what of the relocation table can go, where the loader's tables, the dynamic section
+//! and the program headers find their room, and which segment is split or cut. The world is one argument: the file.
 
 use crate::canvas::Fill;
 use crate::draft::{Draft, Front, Moves};
@@ -56,8 +56,8 @@ pub fn decide(facts: &Facts<'_, '_>, moves: Moves, front: Front) -> Result<Draft
     })
 }
 
-/// Where what the loader makes read-only ends. Where that is the end of a segment that became one with the next, it has to be the end of a page,
-/// or the loader leaves its last page writable; the rest of the page is nobody's.
+/// Where what the loader makes read-only ends. Where that is the end of a segment that became one with the next, it has
+/// to be the end of a page, or the loader leaves its last page writable; the rest of the page is nobody's.
 fn sealed_to(image: &Image<'_>, loads: &[Load], end: u64) -> u64 {
     let Some(home) = image.loads().find(|load| load.in_memory().end == end) else { return end };
     if loads.iter().any(|load| load.head.in_memory().end == end) {

@@ -84,7 +84,7 @@ impl Places {
     }
 }
 
-/// One entry.
+/// One entry of a relocation table.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     at: u64,
@@ -138,7 +138,7 @@ pub struct Partition {
     pub rest: Vec<u8>,
     /// How many entries at the front of the rest the loader may take for relative ones unseen (DT_RELACOUNT).
     pub rest_leading: u64,
-    /// Relative ones before.
+    /// How many relative entries the table held before.
     pub relative: u64,
     /// Of these, kept.
     pub kept: Vec<Kept>,

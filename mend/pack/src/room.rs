@@ -183,8 +183,8 @@ pub fn granule(image: &Image<'_>, segment: &Segment) -> u64 {
     }
 }
 
-/// Alignment that a segment can do with. Old linkers align every segment to 2 MiB, which the processor does not ask for;
-/// what was put at such an address on purpose stays.
+/// Alignment that a segment can do with. Old linkers align every segment to 2 MiB, which the processor does not ask
+/// for; what was put at such an address on purpose stays.
 fn relaxed_align(image: &Image<'_>, segment: &Segment) -> u64 {
     let modest = |section: &Section| !section.is_loaded() || section.align <= model::PAGE;
     let by_habit = segment.vaddr == 0 || !segment.vaddr.is_multiple_of(segment.align.max(1));

@@ -17,7 +17,7 @@ use object::elf::{
 /// The section table of the new file; offsets are open until [`Renewed::settle`].
 pub struct Renewed {
     pub sections: Vec<Section>,
-    /// The section names.
+    /// The section names, each ended by a zero.
     pub names: Vec<u8>,
     /// Old address and distance to the new one, by index of the old table.
     shifts: Vec<(usize, u64, i64)>,

@@ -1,5 +1,5 @@
-//! What is not packed because of what lies around the bytes: who vouches for them, who else uses the file, and with which
-//! rights it runs. What the bytes themselves say is judged in `refuse`, their loader in `loaders`.
+//! What is not packed because of what lies around the bytes: who vouches for them, who else uses the file, and with
+//! which rights it runs. What the bytes themselves say is judged in `refuse`, their loader in `loaders`.
 
 use crate::files::failed;
 use crate::options::{Options, Setuid, Target};

@@ -15,7 +15,7 @@ use object::elf::{
 };
 use std::ops::Range;
 
-/// Which table.
+/// Which of the tables that the loader reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     Symbols,

@@ -14,7 +14,10 @@ fn samples() -> &'static [Vec<u8>] {
         let words: String = (0..900).map(|number| format!("\"w{number}\",")).collect();
         std::fs::write(
             &source,
-            format!("#include <stdio.h>\nconst char *words[] = {{{words}}};\nint say(void) {{ return puts(words[7]); }}\nint main(void) {{ return say(); }}\n"),
+            format!(
+                "#include <stdio.h>\nconst char *words[] = {{{words}}};\nint say(void) {{ return puts(words[7]); }}\n\
+                 int main(void) {{ return say(); }}\n"
+            ),
         )
         .unwrap();
         let mut samples = Vec::new();

@@ -1,5 +1,5 @@
-//! Files of every linker, with and without thread-local data, bound late or at once, stripped in three ways: all are packed,
-//! by all back-ends and passes, do what they did, and what was packed without further options is proven by
+//! Files of every linker, with and without thread-local data, bound late or at once, stripped in three ways: all are
+//! packed, by all back-ends and passes, do what they did, and what was packed without further options is proven by
 //! [`verify::offline`] alone.
 
 use pack::passes::Pass;
@@ -123,8 +123,8 @@ const READER: &str = "
     }
 ";
 
-/// Packs a file that something follows, leaving every byte at its offset. The dynamic section of lld's and gold's files
-/// has no free entry, and the file cannot grow: then a part of what becomes free is mapped once more, writable.
+/// Packs a file that something follows, leaving every byte at its offset. The dynamic section of lld's files has no
+/// free entry, and the file cannot grow: then a part of what becomes free is mapped once more, writable.
 fn check_payload(original: &[u8], what: &str) -> Vec<u8> {
     let Err(refused) = packed(original, wanted(Space::Shrink, Backend::Relr, &[])) else { panic!("{what}: moved") };
     assert_eq!(refused, Reason::Payload, "{what}");

@@ -1,5 +1,5 @@
-//! The corpus, built for every machine by every linker in every variant, packed in every mode: each program prints the line that
-//! it printed before, and the oracle finds nothing. `cargo test` runs a part that represents the whole;
+//! The corpus, built for every machine by every linker in every variant, packed in every mode: each program prints the
+//! line that it printed before, and the oracle finds nothing. `cargo test` runs a part that represents the whole;
 //! `THAW_MATRIX=all` runs everything (`claims/elf-matrix/run`).
 
 mod common;

@@ -1,5 +1,5 @@
-//! The oracle that lets the real loader load both files: it agrees where the files do, finds planted faults, says why a file does
-//! not load, and leaves nothing behind.
+//! The oracle that lets the real loader load both files: it agrees where the files do, finds planted faults, says why a
+//! file does not load, and leaves nothing behind.
 
 mod common;
 

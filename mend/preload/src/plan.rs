@@ -1,7 +1,8 @@
 //! Needed ranges become reads: merged over small gaps, cut to what the kernel takes at once, and put in order. Pure.
 //!
-//! A gap is worth reading where the bytes in it cost less than the request that is saved. What a request and a byte cost is known to the
-//! caller alone, who says how long a disk takes for a list of reads ([`Cost`]); the gap with the shortest time is taken.
+//! A gap is worth reading where the bytes in it cost less than the request that is saved. What a request and a byte
+//! cost is known to the caller alone, who says how long a disk takes for a list of reads ([`Cost`]); the gap with the
+//! shortest time is taken.
 
 pub use crate::manifest::{LONGEST, Order};
 
@@ -39,7 +40,7 @@ pub struct Extent {
     pub offset: FileOffset,
     /// Where on the device.
     pub disk: DiskOffset,
-    /// How much.
+    /// How many bytes.
     pub len: Bytes,
 }
 
@@ -61,7 +62,7 @@ pub struct Wanted {
 pub struct DiskRead {
     /// From where on the device.
     pub disk: DiskOffset,
-    /// How much.
+    /// How many bytes.
     pub len: Bytes,
 }
 
@@ -71,7 +72,7 @@ pub type Cost<'a> = dyn Fn(&[DiskRead]) -> Nanos + 'a;
 /// A plan, and what it is good for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// What is read.
+    /// What is read, in which order.
     pub manifest: Manifest,
     /// Bytes of the needed ranges alone.
     pub needed: Bytes,
@@ -219,9 +220,9 @@ fn request_in_bytes(cost: &Cost<'_>) -> Bytes {
     Bytes((of_short / of_long.max(1.0) * long.0 as f64) as u64)
 }
 
-/// Lets short reads go along with long ones. A disk or volume that is limited in requests and in bytes a second saves neither for later:
-/// beside long reads there are requests to spare, and the short ones that come later in one go would wait for those. What is brought early
-/// is little. `request` is what a request weighs in bytes.
+/// Lets short reads go along with long ones. A disk or volume that is limited in requests and in bytes a second saves
+/// neither for later: beside long reads there are requests to spare, and the short ones that come later in one go would
+/// wait for those. What is brought early is little. `request` is what a request weighs in bytes.
 fn along(reads: Vec<Planned>, request: Bytes) -> Vec<Planned> {
     let weight = |read: &Planned| read.placed.len.0 as f64 / request.0.max(1) as f64;
     let (long, short): (Vec<_>, Vec<_>) = reads.into_iter().enumerate().partition(|(_, read)| weight(read) >= 1.0);

@@ -11,7 +11,8 @@ use crate::tables::Tables;
 use crate::{Findings, Kind};
 
 /// Addresses of the original whose bytes are not compared, because what they hold is compared by meaning: the headers,
-/// the tables that only the dynamic table leads to, the dynamic table, and the interpreter's name and the notes that moved.
+/// the tables that only the dynamic table leads to, the dynamic table, and the interpreter's name and the notes that
+/// moved.
 pub(crate) fn movable(old: &Elf, tables: &Tables, new: &Elf) -> Spans {
     let mut ranges: Vec<(u64, u64)> = tables.regions.iter().map(|region| (region.at, region.len)).collect();
     ranges.push((old.dynamic.at, old.dynamic.len));
@@ -221,8 +222,8 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     text
 }
 
-/// Access to every byte outside `skipped`, after RELRO is applied. What the original asks to seal may be sealed also where its
-/// own last page was too short for that.
+/// Access to every byte outside `skipped`, after RELRO is applied. What the original asks to seal may be sealed also
+/// where its own last page was too short for that.
 pub(crate) fn protections(old: &Elf, new: &Elf, skipped: &Spans, findings: &mut Findings) {
     for page in old.machine.pages {
         for load in old.loads() {

@@ -1,5 +1,5 @@
-//! What is wrong with a file itself, before anybody rewrote it: so that its refusal names the file's fault, and not one of
-//! the rewriter.
+//! What is wrong with a file itself, before anybody rewrote it: so that its refusal names the file's fault, and not one
+//! of the rewriter.
 
 use crate::file::Elf;
 use crate::lint;
@@ -31,8 +31,8 @@ fn read(original: &[u8]) -> Result<(Elf<'_>, Tables<'_>), String> {
     Ok((elf, tables))
 }
 
-/// What contradicts itself in a file whose rewritten form could not be proven: also what no loader looks at, and what files
-/// of odd linkers get away with. `None`: nothing was found.
+/// What contradicts itself in a file whose rewritten form could not be proven: also what no loader looks at, and what
+/// files of odd linkers get away with. `None`: nothing was found.
 pub fn contradiction(original: &[u8]) -> Option<String> {
     let (elf, tables) = match read(original) {
         Ok(read) => read,

@@ -14,7 +14,8 @@ pub struct Expected {
 #[non_exhaustive]
 pub enum Allowed {
     /// The symbolic relocation at `at` is gone, and the word there holds base + `value`. Where the symbol is defined in
-    /// the object, `value` must be what the relocation meant; where it is not, it must lie in an [`Allowed::New`] range.
+    /// the object, `value` must be what the relocation meant; where it is not, it must lie in an [`Allowed::New`]
+    /// range.
     Relative {
         /// Where the relocation was.
         at: u64,

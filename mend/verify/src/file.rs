@@ -1,4 +1,5 @@
-//! Headers of a file: what it says of itself before anything is loaded. Not for judging it: that is `lint` and `compare`.
+//! Headers of a file: what it says of itself before anything is loaded. Not for judging it: that is `lint` and
+//! `compare`.
 
 use crate::bytes::{Class, Format, Order, text};
 use crate::spec::*;

@@ -1,4 +1,5 @@
-//! The memory of an object after the loader is done with it: the file itself, with copies of the pages that relocations touch.
+//! The memory of an object after the loader is done with it: the file itself, with copies of the pages that relocations
+//! touch.
 
 use crate::bytes::Format;
 use crate::file::{Elf, Reason};
@@ -63,8 +64,8 @@ pub(crate) struct Initialiser<'a> {
 }
 
 impl<'a> Image<'a> {
-    /// Loads a file at a base and relocates it as the loader does: DT_RELR, then DT_REL, DT_RELA and DT_JMPREL, then the
-    /// initialiser's table. A symbolic relocation writes a number made of all that it says, so that two images are
+    /// Loads a file at a base and relocates it as the loader does: DT_RELR, then DT_REL, DT_RELA and DT_JMPREL, then
+    /// the initialiser's table. A symbolic relocation writes a number made of all that it says, so that two images are
     /// equal only where their relocations are, also in their order.
     ///
     /// Errors: the file is damaged so much that an image cannot be made.

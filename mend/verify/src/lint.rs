@@ -1,5 +1,5 @@
-//! What must hold of any file that a loader, strip and readelf take, whether or not there is an original to compare with.
-//! A file is blamed only for what its original did right.
+//! What must hold of any file that a loader, strip and readelf take, whether or not there is an original to compare
+//! with. A file is blamed only for what its original did right.
 
 use crate::expected::Expected;
 use crate::file::Elf;

@@ -1,6 +1,6 @@
-//! The oracle with the machine's own loader: the original, the original once more, and the packed file are loaded each in
-//! a process of its own, stopped at the same point, and their memory is compared. What differs between the two originals
-//! is noise. Not for judging files of other machines: that is `offline`.
+//! The oracle with the machine's own loader: the original, the original once more, and the packed file are loaded each
+//! in a process of its own, stopped at the same point, and their memory is compared. What differs between the two
+//! originals is noise. Not for judging files of other machines: that is `offline`.
 
 use crate::bytes::Format;
 use crate::compare::movable;
@@ -26,8 +26,8 @@ pub struct LiveOptions {
     pub loader: Option<PathBuf>,
     /// Variables for all processes, besides those of the caller.
     pub environment: Vec<(OsString, OsString)>,
-    /// With [`Stop::Entry`], and for libraries that need no other, the program into which a library is preloaded; `None`:
-    /// `/bin/true`.
+    /// With [`Stop::Entry`], and for libraries that need no other, the program into which a library is preloaded;
+    /// `None`: `/bin/true`.
     pub host: Option<PathBuf>,
 }
 
@@ -43,12 +43,12 @@ pub enum Stop {
 }
 
 /// Loads both files and compares their memory, byte by byte and page by page. Both run with the environment of the
-/// caller and of `options`, at the same addresses, under the same path. Constructors run only with [`Stop::Entry`], `main` never; a
-/// process never outlives the call.
+/// caller and of `options`, at the same addresses, under the same path. Constructors run only with [`Stop::Entry`],
+/// `main` never; a process never outlives the call.
 ///
-/// Errors: this machine may not trace processes, or does not run such files ([`Exit::Machine`]); the original does not load
-/// ([`Exit::Target`]) or is damaged ([`Exit::Data`]); a file cannot be read. That the packed file does not load is a
-/// difference.
+/// Errors: this machine may not trace processes, or does not run such files ([`Exit::Machine`]); the original does not
+/// load ([`Exit::Target`]) or is damaged ([`Exit::Data`]); a file cannot be read. That the packed file does not load is
+/// a difference.
 pub fn live(original: &Path, packed: &Path, options: &LiveOptions) -> model::Result<Verdict> {
     let read =
         |path: &Path| std::fs::read(path).map_err(|error| Error::on(Exit::Usage, "cannot read", path).because(error));
@@ -175,7 +175,8 @@ impl Command {
     }
 }
 
-/// The directories that `$ORIGIN` of the original means, so that the packed file finds the same libraries from anywhere.
+/// The directories that `$ORIGIN` of the original means, so that the packed file finds the same libraries from
+/// anywhere.
 fn library_path(elf: &Elf, tables: &Tables, original: &Path, own: Option<OsString>) -> Option<OsString> {
     let origin = std::fs::canonicalize(original).ok()?;
     let origin = origin.parent()?.as_os_str().as_bytes();

@@ -26,8 +26,8 @@ impl Note<'_> {
         self.name == b"GNU\0" && self.kind == kind
     }
 
-    /// Notes that hold nothing but numbers of a standard may move; others may hold distances from their place. The kernel
-    /// looks for the build-id in the first page only.
+    /// Notes that hold nothing but numbers of a standard may move; others may hold distances from their place. The
+    /// kernel looks for the build-id in the first page only.
     pub(crate) fn may_move_to(&self, at: u64) -> bool {
         self.is_gnu(NT_GNU_ABI_TAG)
             || self.is_gnu(NT_GNU_PROPERTY_TYPE_0)

@@ -67,9 +67,10 @@ impl Tracee {
     pub(crate) fn start(mut command: Command, format: Format) -> model::Result<Self> {
         let program = command.get_program().to_owned();
         let cannot = |error: io::Error| {
-            Error::on(Exit::Machine, "cannot start under ptrace", Path::new(&program))
-                .because(error)
-                .hint("ptrace needs to be allowed (containers often forbid it), and the file to be executable; the offline oracle needs neither")
+            Error::on(Exit::Machine, "cannot start under ptrace", Path::new(&program)).because(error).hint(
+                "ptrace needs to be allowed (containers often forbid it), and the file to be executable; the offline \
+                     oracle needs neither",
+            )
         };
         let errors = rustix::fs::memfd_create("errors", rustix::fs::MemfdFlags::CLOEXEC)
             .map_err(|error| cannot(error.into()))?;
@@ -110,8 +111,8 @@ impl Tracee {
         Ok(tracee)
     }
 
-    /// Runs until the loader tells debuggers that all objects are there and relocated. `Some`: the process ended before,
-    /// and this is why.
+    /// Runs until the loader tells debuggers that all objects are there and relocated. `Some`: the process ended
+    /// before, and this is why.
     pub(crate) fn run_until_relocated(&mut self, loader: &Path) -> model::Result<Option<String>> {
         let unknown = |cause: &str| {
             Error::on(Exit::Machine, "cannot stop the loader", loader)

@@ -1,9 +1,9 @@
-//! The modules of a crate and who of them names whom, read from its source by a real parser. Not for judging the graph: that
-//! is `knots`.
+//! The modules of a crate and who of them names whom, read from its source by a real parser. Not for judging the graph:
+//! that is `knots`.
 //!
 //! A module names another by a path: in `use`, in code, in types, in the words of a macro. What a module only passes on
-//! (`pub use`) is followed to where it is made. Modules and everything else under `#[cfg(test)]` are left out, and a module
-//! and what lies inside it are one thing: neither names the other.
+//! (`pub use`) is followed to where it is made. Modules and everything else under `#[cfg(test)]` are left out, and a
+//! module and what lies inside it are one thing: neither names the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -134,8 +134,8 @@ struct Speaker {
 }
 
 impl Speaker {
-    /// The name that a path means, from the root of the crate on. `None`: it begins with another crate, a type, or what is
-    /// in scope, which a `use` brought there.
+    /// The name that a path means, from the root of the crate on. `None`: it begins with another crate, a type, or what
+    /// is in scope, which a `use` brought there.
     fn absolute(&self, parts: &[String]) -> Option<Name> {
         let mut at = match parts.first()?.as_str() {
             "crate" => Name::new(),
@@ -190,7 +190,8 @@ impl Speaker {
         }
     }
 
-    /// As [`Self::absolute`], where the path may begin with a module inside of this one; that of another crate is harmless.
+    /// As [`Self::absolute`], where the path may begin with a module inside of this one; that of another crate is
+    /// harmless.
     fn inside(&self, parts: &[String]) -> Option<Name> {
         parts.first()?;
         Some(self.absolute(parts).unwrap_or_else(|| self.own.iter().chain(parts).cloned().collect()))

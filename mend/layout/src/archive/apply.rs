@@ -162,8 +162,9 @@ pub fn build(zip: &Zip<'_>, plan: &Plan, out: &mut impl Write) -> Result<()> {
     put(out, &end_record(zip, plan, plan.records.start, zip.comment))
 }
 
-/// Writes the new archive of `original` to a file, which gets the mode, owner, extended attributes and times of the original. The new archive
-/// is read again and every entry inflated and compared before it gets its name; a killed thaw leaves nothing under that name.
+/// Writes the new archive of `original` to a file, which gets the mode, owner, extended attributes and times of the
+/// original. The new archive is read again and every entry inflated and compared before it gets its name; a killed thaw
+/// leaves nothing under that name.
 ///
 /// # Errors
 /// The target is there, or is the original; a damaged entry; a disk that is full.

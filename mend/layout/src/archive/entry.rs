@@ -82,11 +82,11 @@ pub(super) fn deflate(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// How fast this machine inflates what is in the archive, in bytes of content a second. Measured on up to 32 MiB of it, the best of three;
-/// entries that are stored are deflated first. `None`: there is nothing to measure with.
+/// How fast this machine inflates what is in the archive, in bytes of content a second. Measured on up to 32 MiB of it,
+/// the best of three; entries that are stored are deflated first. `None`: there is nothing to measure with.
 ///
 /// # Errors
-/// A damaged entry.
+/// An entry does not inflate to what the directory says.
 pub fn inflate_rate(zip: &Zip<'_>) -> Result<Option<f64>> {
     const ENOUGH: usize = 32 << 20;
     let mut samples: Vec<(Vec<u8>, u64)> = Vec::new();

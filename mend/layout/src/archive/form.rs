@@ -1,4 +1,5 @@
-//! Words for what an archive is like and what is wanted of it: shared by those who read archives and those who plan them.
+//! Words for what an archive is like and what is wanted of it: shared by those who read archives and those who plan
+//! them.
 
 use serde::Serialize;
 

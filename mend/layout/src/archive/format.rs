@@ -80,8 +80,8 @@ fn is_signature(name: &[u8]) -> bool {
 /// The largest alignment that is kept: a page of the largest that Android uses.
 const ALIGN_MOST: u64 = 16_384;
 
-/// What the data of stored entries are aligned to, libraries and others: whoever wrote the archive meant it if all are. 1
-/// where there is nothing to tell by.
+/// What the data of stored entries are aligned to, libraries and others: whoever wrote the archive meant it if all are.
+/// 1 where there is nothing to tell by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Alignment {
     libraries: u16,

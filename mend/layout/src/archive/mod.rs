@@ -2,17 +2,19 @@
 //!
 //! ```text
 //! directory at the end:    entries ... | directory | end record
-//! directory in front:      hint (4) | directory | end record | entries ... | end record                 as Mozilla's packager writes it
-//! directory at both ends:  hint (4) | directory | end record | entries ... | directory | end record    the same, and right for everybody
+//! directory in front:      hint (4) | directory | end record | entries ... | end record
+//! directory at both ends:  hint (4) | directory | end record | entries ... | directory | end record
 //! ```
 //!
-//! The hint is a little-endian number: how many bytes from the start of the file a reader should ask the kernel for at once.
-//! Firefox reads the directory at offset 4 if there is one (and wants an end record behind it). Every other program begins at the end record
-//! at the end of the file; most of them want the directory right in front of it, `unzip` and Python among them, so that the second form is not a clean
-//! archive for them.
+//! The second is what Mozilla's packager writes, the third the same and right for everybody.
 //!
-//! [`parse`] looks, [`used_by_pages`] and [`used_by_names`] say what is used, [`plan()`] decides, [`apply`] writes, [`verify()`] proves.
-//! All but [`apply`] and the directory functions are pure.
+//! The hint is a little-endian number: how many bytes from the start of the file a reader should ask the kernel for at
+//! once. Firefox reads the directory at offset 4 if there is one (and wants an end record behind it). Every other
+//! program begins at the end record at the end of the file; most of them want the directory right in front of it,
+//! `unzip` and Python among them, so that the second form is not a clean archive for them.
+//!
+//! [`parse`] looks, [`used_by_pages`] and [`used_by_names`] say what is used, [`plan()`] decides, [`apply`] writes,
+//! [`verify()`] proves. All but [`apply`] and the directory functions are pure.
 
 mod apply;
 mod directory;

@@ -1,5 +1,5 @@
-//! How the loader is made to call the code: whether the object may wait for its initialiser, and which words may not. The
-//! reasons are in the head of [`init`](crate::init).
+//! How the loader is made to call the code: whether the object may wait for its initialiser, and which words may not.
+//! The reasons are in the head of [`init`](crate::init).
 
 use super::Machine;
 use crate::dynamic::{Dynamic, Entries};

@@ -8,7 +8,7 @@ use crate::draft::{Draft, Moves};
 use crate::dynamic::{Entries, entry_len};
 use crate::facts::Facts;
 use crate::image::{down, push_word, up};
-use crate::layout::Load;
+use crate::layout::{self, Load};
 use crate::relocations::Form;
 use crate::report::Reason;
 use crate::room::{Room, add_segment, granule, is_free};
@@ -61,7 +61,15 @@ pub fn find_room(call: &Call, facts: &Facts<'_, '_>, moves: Moves, room: &mut Ro
             return Ok(Spot::At(at));
         }
     }
-    let none = |_| refuse(Reason::NoCodeRoom, "there is no room for the code that applies the table");
+    let none = |_| {
+        let hemmed = moves == Moves::Not && layout::growth(image).is_none();
+        let why = if hemmed {
+            ": the code of the file has no free bytes behind it, and something lies behind its end"
+        } else {
+            ""
+        };
+        refuse(Reason::NoCodeRoom, format!("there is no room for the code that applies the table{why}"))
+    };
     add_segment(facts, moves, room, len, PF_R.0 | PF_X.0).map(Spot::At).map_err(none)
 }
 

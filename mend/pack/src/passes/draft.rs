@@ -184,8 +184,8 @@ impl<'a> Draft<'a> {
         self.image.order.address(bytes).unwrap_or_default()
     }
 
-    /// Writes words into entry `index` of the table of headers whose place stands at `table` in the file header. The image
-    /// was read from that table, so that it is there.
+    /// Writes words into entry `index` of the table of headers whose place stands at `table` in the file header. The
+    /// image was read from that table, so that it is there.
     fn set_header_words(&mut self, table: u64, entry: u64, index: usize, field: u64, words: &[u64]) {
         let word = self.image.class.word().bytes();
         let mut at = self.header_word(table) + index as u64 * entry + field;
@@ -209,8 +209,8 @@ fn by<T>(class: Class, narrow: T, wide: T) -> T {
     }
 }
 
-/// What a symbolic relocation of a whole word means; `None` for all others. Source: the processor supplements of the ABI
-/// and glibc's `elf_machine_rela` and `elf_machine_rel`.
+/// What a symbolic relocation of a whole word means; `None` for all others. Source: the processor supplements of the
+/// ABI and glibc's `elf_machine_rela` and `elf_machine_rel`.
 pub fn formula(machine: Machine, kind: u32) -> Option<Formula> {
     let (with_addend, alone) = match machine {
         EM_X86_64 => (R_X86_64_64.0, R_X86_64_GLOB_DAT.0),

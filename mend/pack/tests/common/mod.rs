@@ -1,4 +1,5 @@
-//! The corpus, built for a machine, by a linker, in a variant. Compilers that are not installed cost a skip with a reason.
+//! The corpus, built for a machine, by a linker, in a variant. Compilers that are not installed cost a skip with a
+//! reason.
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
@@ -8,8 +9,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// An empty directory for what a test builds, below cargo's own: statics are never dropped, so that a temporary one would
-/// stay behind.
+/// An empty directory for what a test builds, below cargo's own: statics are never dropped, so that a temporary one
+/// would stay behind.
 pub fn place(name: &str) -> PathBuf {
     let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pack").join(name);
     let _ = std::fs::remove_dir_all(&place);
