@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pack::{Options, Space, fix_relr_bytes, rewrite, verify};
+use pack::{Options, Space, fix_relr_bytes, rewrite};
 
 fuzz_target!(|bytes: &[u8]| {
     for space in [Space::Shrink, Space::Keep] {

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pack::verify::{Allowed, Expected, Word, offline, offline_expecting};
+use verify::{Allowed, Expected, Word, offline, offline_expecting};
 
 const ORIGINAL: &[u8] = include_bytes!("../../fixtures/pack/small/original.so");
 const PACKED: &[u8] = include_bytes!("../../fixtures/pack/small/packed.so");

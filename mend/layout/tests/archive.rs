@@ -124,7 +124,8 @@ fn other_programs_say_that_it_is_clean() {
 }
 
 /// Reads every entry, and wants nothing in front or between that the format does not know.
-const PYTHON: &str = "import sys, zipfile; z = zipfile.ZipFile(sys.argv[1]); sys.exit(z.testzip() is not None or len(z.namelist()) != 6)";
+const PYTHON: &str = "import sys, zipfile; z = zipfile.ZipFile(sys.argv[1]); \
+                      sys.exit(z.testzip() is not None or len(z.namelist()) != 6)";
 
 fn judge(program: &str, words: &[&str]) -> Option<Command> {
     if Command::new(program).arg("-h").output().is_err() {
@@ -441,7 +442,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_archive_stays_what_it_is(entries in entries(), options in options(), uses in prop::collection::vec(0_usize..20, 0..30)) {
+    fn any_archive_stays_what_it_is(
+        entries in entries(),
+        options in options(),
+        uses in prop::collection::vec(0_usize..20, 0..30),
+    ) {
         let bytes = archive(&entries, b"");
         let zip = parse(&bytes).unwrap();
         prop_assert_eq!(&zip.obstacles, &vec![]);
@@ -453,7 +458,11 @@ proptest! {
     }
 
     #[test]
-    fn damaged_archives_do_no_harm(entries in entries(), flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6), cut in any::<prop::sample::Index>()) {
+    fn damaged_archives_do_no_harm(
+        entries in entries(),
+        flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        cut in any::<prop::sample::Index>(),
+    ) {
         let mut bytes = archive(&entries, b"comment");
         for (at, value) in flips {
             let at = at.index(bytes.len());
@@ -504,7 +513,8 @@ const JAR_READER: &str = "
     public class Read {
         public static void main(String[] args) throws Exception {
             JarInputStream in = new JarInputStream(new FileInputStream(args[0]));
-            System.out.print(in.getManifest() == null ? \"none\" : in.getManifest().getMainAttributes().getValue(\"Who\"));
+            boolean none = in.getManifest() == null;
+            System.out.print(none ? \"none\" : in.getManifest().getMainAttributes().getValue(\"Who\"));
             for (JarEntry entry; (entry = in.getNextJarEntry()) != null;) {
                 System.out.print(\" \" + entry.getName() + in.readAllBytes().length);
             }

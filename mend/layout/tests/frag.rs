@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// One disk at a time: between fork and exec a child of another test has the files open that this one writes, starts or unmounts.
+/// One disk at a time: between fork and exec a child of another test has the files open that this one writes, starts or
+/// unmounts.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// A file system on a loop device; unmounted when dropped.
@@ -78,7 +79,8 @@ fn content(seed: u64) -> Vec<u8> {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // Whoever looks through /proc, as other tests' thaw does, holds it for a moment; then it goes when they have looked.
+        // Whoever looks through /proc, as other tests' thaw does, holds it for a moment; then it goes when they have
+        // looked.
         let umount = |words: &[&str]| Command::new("umount").args(words).arg(&self.point).status().unwrap().success();
         assert!(
             umount(&[]) || umount(&["--lazy"]) || std::thread::panicking(),

@@ -1,7 +1,9 @@
-//! What `--apply` changed in the system: written down before the first change, kept until `--undo`, listed by `thaw doctor`.
+//! What `--apply` changed in the system: written down before the first change, kept until `--undo`, listed by `thaw
+//! doctor`.
 //!
-//! One file per copy below thaw's state directory, and beside it the originals of archives ([`crate::kept`]). How a packed file is put back is known
-//! to `pack`, and how a launcher is taken away to `preload`; here stands which of them belong together.
+//! One file per copy below thaw's state directory, and beside it the originals of archives ([`crate::kept`]). How a
+//! packed file is put back is known to `pack`, and how a launcher is taken away to `preload`; here stands which of them
+//! belong together.
 
 use crate::manifest::{Identity, SCHEMA};
 use model::{Error, Exit, Result, shown};

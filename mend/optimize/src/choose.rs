@@ -61,8 +61,8 @@ impl Measured {
         Some(verdict(&self.ratio(set)?))
     }
 
-    /// The set to keep: of those that help, the one with the fewest remedies that no larger one is proven to beat. Of equally many the one with the
-    /// smallest ratio. Empty: nothing helps.
+    /// The set to keep: of those that help, the one with the fewest remedies that no larger one is proven to beat. Of
+    /// equally many the one with the smallest ratio. Empty: nothing helps.
     pub fn best(&self) -> Set {
         let value = |set: &Set| self.ratio(set).map_or(f64::INFINITY, |ratio| ratio.value);
         let mut helping: Vec<&Set> = self.sets().filter(|set| self.verdict(set) == Some(Verdict::Helps)).collect();
@@ -79,8 +79,9 @@ impl Measured {
         best.cloned().unwrap_or_default()
     }
 
-    /// What to measure next, beside the original and the best set: first each remedy alone and all together; then what helps together, and the best set with one more
-    /// of those that do no proven harm. Nothing that was measured before; empty: the best set is the answer.
+    /// What to measure next, beside the original and the best set: first each remedy alone and all together; then what
+    /// helps together, and the best set with one more of those that do no proven harm. Nothing that was measured
+    /// before; empty: the best set is the answer.
     pub fn next(&self, remedies: &[Remedy]) -> Vec<Set> {
         let alone = |remedy: &Remedy| Set::from([*remedy]);
         let mut sets: Vec<Set> = remedies.iter().map(alone).collect();
@@ -169,7 +170,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is measured, the search ends, each set is measured once, and what is kept was measured, helps, and is beaten by no set of its size.
+        /// Whatever is measured, the search ends, each set is measured once, and what is kept was measured, helps, and
+        /// is beaten by no set of its size.
         #[test]
         fn the_search_ends_with_a_set_that_helps(ratios in prop::collection::vec(0.1_f64..2.0, 8)) {
             let of = |set: &Set| ratios[set.iter().map(|remedy| 1 << (*remedy as usize)).sum::<usize>()];
@@ -197,7 +199,8 @@ mod tests {
                 let alone = Set::from([remedy]);
                 if verdict(&all.ratio(&alone).unwrap()) == Verdict::Helps {
                     prop_assert!(!best.is_empty());
-                    prop_assert!(all.ratio(&best).unwrap().value <= all.ratio(&alone).unwrap().value + 1e-9 || best.len() > 1);
+                    let (of_best, of_one) = (all.ratio(&best).unwrap().value, all.ratio(&alone).unwrap().value);
+                    prop_assert!(of_best <= of_one + 1e-9 || best.len() > 1);
                 }
             }
         }

@@ -1,4 +1,5 @@
-//! The files of a program: where it is installed, which of those that its start read may be changed, whether they stay as they are. The originals are only read.
+//! The files of a program: where it is installed, which of those that its start read may be changed, whether they stay
+//! as they are. The originals are only read.
 
 use model::{Bytes, Cause, Error, Exit, FileId, FileKind, Owner, Result, TraceRows};
 use std::collections::BTreeSet;
@@ -14,12 +15,13 @@ pub struct Candidate {
     pub id: FileId,
     /// Where it is.
     pub path: PathBuf,
-    /// It is the program's own: below its directory, or the recording says so and it does not lie in a directory that many programs share. Other programs may
-    /// use the rest too.
+    /// It is the program's own: below its directory, or the recording says so and it does not lie in a directory that
+    /// many programs share. Other programs may use the rest too.
     pub is_own: bool,
 }
 
-/// The files of a trace that may be changed: regular ones, but for those that the start wrote or that lie in directories that are put back before each run.
+/// The files of a trace that may be changed: regular ones, but for those that the start wrote or that lie in
+/// directories that are put back before each run.
 pub fn candidates(rows: &TraceRows, root: Option<&Path>, put_back: &[PathBuf]) -> Vec<Candidate> {
     let written: BTreeSet<FileId> =
         rows.fills.iter().filter(|fill| fill.cause == Cause::Write).map(|fill| fill.file).collect();
@@ -30,7 +32,8 @@ pub fn candidates(rows: &TraceRows, root: Option<&Path>, put_back: &[PathBuf]) -
         if file.kind != FileKind::Regular || !file.path.is_absolute() || is_left || !seen.insert(&file.path) {
             continue;
         }
-        // An executable among those of others belongs to everybody, also where the recording takes it for the program's.
+        // An executable among those of others belongs to everybody, also where the recording takes it for the
+        // program's.
         let is_apart = file.owner == Owner::App && os::install::directory_of(&file.path).is_some();
         let is_own = is_apart || root.is_some_and(|root| file.path.starts_with(root));
         candidates.push(Candidate { id, path: file.path.clone(), is_own });
@@ -72,7 +75,8 @@ fn failed(what: &str, path: &Path, cause: impl Into<io::Error>) -> Error {
     Error::on(Exit::Machine, what, path).because(cause.into())
 }
 
-/// The directory of a program: the one that was typed, or the one that it was installed into. `None`: it shares its directory with others.
+/// The directory of a program: the one that was typed, or the one that it was installed into. `None`: it shares its
+/// directory with others.
 ///
 /// # Errors
 /// There is no such directory.

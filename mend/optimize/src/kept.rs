@@ -1,5 +1,5 @@
-//! Originals of files that are replaced in place, kept so that each can be put back byte for byte, with owner, mode and dates. Not for what `pack` replaces: it
-//! keeps its own originals.
+//! Originals of files that are replaced in place, kept so that each can be put back byte for byte, with owner, mode and
+//! dates. Not for what `pack` replaces: it keeps its own originals.
 
 use crate::manifest::Identity;
 use model::{Error, Exit, Result};

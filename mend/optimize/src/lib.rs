@@ -1,4 +1,5 @@
-//! From a recorded start to one that is faster: which remedies are worth a try, what each would gain, and what became of it.
+//! From a recorded start to one that is faster: which remedies are worth a try, what each would gain, and what became
+//! of it.
 //!
 //! - [`remedy`]: what can be done to a program from outside;
 //! - [`predict`]: pure: the request log that a remedy would leave, and how long a disk takes for it;
@@ -9,7 +10,8 @@
 //! - [`applied`]: what was changed in the system, so that it can be changed back;
 //! - [`kept`]: originals of replaced files.
 //!
-//! Not for doing any of it to a file (that is `pack`, `layout` and `preload`), nor for measuring (`bench`): the app introduces them.
+//! Not for doing any of it to a file (that is `pack`, `layout` and `preload`), nor for measuring (`bench`): the app
+//! introduces them.
 
 pub mod applied;
 pub mod choose;

@@ -1,7 +1,9 @@
-//! What was planned, predicted, measured, kept and changed: the file beside the copy, and the answer of `thaw optimize --json`.
+//! What was planned, predicted, measured, kept and changed: the file beside the copy, and the answer of `thaw optimize
+//! --json`.
 //!
-//! It is read again by `--apply` and `--run`, so it is taken as hostile: its paths are whole and lead nowhere else by `..`, and what it names in its own directory lies there.
-//! What is changed must be, besides, the file that was measured.
+//! It is read again by `--apply` and `--run`, so it is taken as hostile: its paths are whole and lead nowhere else by
+//! `..`, and what it names in its own directory lies there. What is changed must be, besides, the file that was
+//! measured.
 
 use crate::choose::Verdict;
 use crate::predict::Prediction;
@@ -129,7 +131,8 @@ pub struct Changed {
     pub before: Identity,
     /// What it is in the copy.
     pub after: Identity,
-    /// Date of the original's last change, nanoseconds since 1970: `--run` looks at no more, because it is done at every start.
+    /// Date of the original's last change, nanoseconds since 1970: `--run` looks at no more, because it is done at
+    /// every start.
     #[serde(default)]
     pub mtime_ns: Option<i64>,
 }
@@ -146,7 +149,8 @@ impl Changed {
         directory.join(self.copy.clone().unwrap_or_else(in_tree))
     }
 
-    /// Whether the original is, by size and date, still the one that was measured. `false` too where that was not noted.
+    /// Whether the original is, by size and date, still the one that was measured. `false` too where that was not
+    /// noted.
     pub fn is_as_seen(&self, manifest: &Manifest) -> bool {
         let seen = |meta: fs::Metadata| {
             let mtime_ns = meta.mtime().saturating_mul(1_000_000_000).saturating_add(meta.mtime_nsec());

@@ -1,16 +1,17 @@
 //! The request log that a remedy would leave, and how long a disk takes for it. Pure: the disk is a function.
 //!
-//! A request that is not made any more takes its time with it: the time in which nothing but such requests was in flight is cut out of the log,
-//! and everything later moves up:
+//! A request that is not made any more takes its time with it: the time in which nothing but such requests was in
+//! flight is cut out of the log, and everything later moves up:
 //!
 //! ```text
 //! t' = t - |G(t)|      G(t) = the time before t in which a request that goes was in flight, and none that stays
 //! ```
 //!
-//! A request counts as issued when its first page was put into the page cache, because on a disk with a limit the kernel holds requests back before it traces
-//! them: what is held back is the disk's time, not the program's.
+//! A request counts as issued when its first page was put into the page cache, because on a disk with a limit the
+//! kernel holds requests back before it traces them: what is held back is the disk's time, not the program's.
 //!
-//! What the program computed in that time on other threads is thereby lost to the prediction, so that it is a little too good.
+//! What the program computed in that time on other threads is thereby lost to the prediction, so that it is a little
+//! too good.
 //!
 //! ```text
 //! before = D(log)                  D = the length of a start on the disk, as `thaw io model` has it
@@ -20,10 +21,12 @@
 //! joined = D(log with each request for a file at its offset behind the file's first one)
 //! ```
 //!
-//! `A` is the disk's time for what is read of the archives when their entries lie in the order of use, one request after the other.
+//! `A` is the disk's time for what is read of the archives when their entries lie in the order of use, one request
+//! after the other.
 //!
-//! `P` is the disk's time for all reads of the manifest, one after the other, without the program. The program starts when all of them were asked for, not when
-//! they are done: where it computes much while they come, the start is shorter.
+//! `P` is the disk's time for all reads of the manifest, one after the other, without the program. The program starts
+//! when all of them were asked for, not when they are done: where it computes much while they come, the start is
+//! shorter.
 
 use model::{
     BlockRow, Bytes, CacheState, Cause, DiskOffset, FileId, FileKind, Nanos, Owner, Served, TraceRows, joined,
@@ -77,8 +80,8 @@ pub struct Prediction {
 }
 
 impl Start {
-    /// The program's own requests within its start, and of these the ones that it makes in this state: where only the program's own files are
-    /// cold, the system's are in memory.
+    /// The program's own requests within its start, and of these the ones that it makes in this state: where only the
+    /// program's own files are cold, the system's are in memory.
     pub fn of(rows: &TraceRows, length: Nanos, state: CacheState) -> Self {
         let own = rows.blocks.iter().filter(|block| block.pid.is_some() && block.start_ns <= length);
         let issues = Issues::of(rows);
@@ -396,11 +399,13 @@ mod tests {
         /// Whatever goes, the rest keeps its order, its overlaps and its own time, and nothing gets longer.
         #[test]
         fn a_log_stays_a_log(spans in prop::collection::vec((0_u64..500, 0_u64..60, any::<bool>()), 0..30)) {
-            let log = spans.iter().map(|(from, len, app)| read(if *app { APP } else { SYSTEM }, 0, 8, (*from, from + len)));
+            let file = |app: bool| if app { APP } else { SYSTEM };
+            let log = spans.iter().map(|(from, len, app)| read(file(*app), 0, 8, (*from, from + len)));
             let start = Start::of(&rows(log.collect()), Nanos(500), CacheState::Cold);
             let left = start.changed(&Change { cut: cut_from_start(8), ..Change::default() });
             prop_assert!(left.length <= start.length);
-            let kept: Vec<&BlockRow> = start.blocks.iter().filter(|block| block.served == Served::File(SYSTEM, FileOffset(0))).collect();
+            let of_system = Served::File(SYSTEM, FileOffset(0));
+            let kept: Vec<&BlockRow> = start.blocks.iter().filter(|block| block.served == of_system).collect();
             prop_assert_eq!(kept.len(), left.blocks.len());
             for (was, is) in kept.iter().zip(&left.blocks) {
                 prop_assert!(is.start_ns <= was.start_ns);

@@ -1,5 +1,5 @@
-//! What can be done to a program from outside. A new remedy is a variant here, a [`Change`](crate::predict::Change) for its prediction, and
-//! a step of the builder in the app.
+//! What can be done to a program from outside. A new remedy is a variant here, a [`Change`](crate::predict::Change) for
+//! its prediction, and a step of the builder in the app.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -1,5 +1,6 @@
-//! Packs every ELF file under some directories in memory, twice (what follows moves up; nothing moves), each judged by the
-//! oracle, and prints totals and reasons. Writes nothing. With `--init` first, for loaders that do not know DT_RELR.
+//! Packs every ELF file under some directories in memory, twice (what follows moves up; nothing moves), each judged by
+//! the oracle, and prints totals and reasons. Writes nothing. With `--init` first, for loaders that do not know
+//! DT_RELR.
 //!
 //! `cargo run --release -p pack --example machine -- /usr/lib /usr/bin /usr/libexec`
 

@@ -1,23 +1,25 @@
 //! Turns a draft into the new file: gives everything its offset and puts the pieces together. Decides nothing.
 
 use crate::canvas::Canvas;
+use crate::canvas::Fill;
 use crate::debug;
+use crate::draft::{Draft, Moves};
+use crate::facts::Facts;
 use crate::image::{Image, Segment, part, push_segment, push_word, set_word};
-use crate::init::plan as init;
+use crate::init::code;
 use crate::layout::{self, Load, Part};
 use crate::options::{BuildId, Options};
-use crate::plan::{Draft, Facts, Fill, Moves};
-use crate::refuse::Stop;
 use crate::relocations::Form;
 use crate::report::DynamicPlace;
 use crate::sections::{Renewed, write_table};
-use crate::verify::{Allowed, Expected};
+use crate::stop::Stop;
 use elf::relr::Word;
 use model::Error;
 use std::ops::Range;
 use std::path::Path;
+use verify::{Allowed, Expected};
 
-/// The new file.
+/// The new file, not written yet.
 pub struct Built<'a> {
     pub canvas: Canvas<'a>,
     /// Free bytes of the file, zero now; empty where what followed moved up.
@@ -53,7 +55,16 @@ pub fn build<'a>(
     let mut canvas = Canvas::blank(places.len);
     match moves {
         // A file without a payload may end earlier than it did: its section table is written anew.
-        Moves::Not => canvas.paint(0, &image.bytes[..image.bytes.len().min(places.len as usize)]),
+        Moves::Not => {
+            canvas.paint(0, &image.bytes[..image.bytes.len().min(places.len as usize)]);
+            for placed in places.parts.iter().filter(|placed| matches!(placed.part, Part::Section(_))) {
+                if placed.at != placed.old.start
+                    && let Some(bytes) = part(image.bytes, placed.old.start, placed.old.end - placed.old.start)
+                {
+                    canvas.paint(placed.at, bytes);
+                }
+            }
+        }
         Moves::Up => {
             let mut copy = |from: Range<u64>, to: u64| match part(image.bytes, from.start, from.end - from.start) {
                 Some(bytes) => {
@@ -112,10 +123,10 @@ pub fn build<'a>(
     Ok(Built { canvas, freed, expected, debug })
 }
 
-/// What the oracle has to let pass besides the form of the relocations: nothing, unless a back-end, a pass or another option
-/// was asked for, so that a file packed without any is proven as `thaw elf verify` proves it.
+/// What the oracle has to let pass besides the form of the relocations: nothing, unless a back-end, a pass or another
+/// option was asked for, so that a file packed without any is proven as `thaw elf verify` proves it.
 fn expected(draft: &Draft) -> Expected {
-    let mut allowed = init::expected(draft);
+    let mut allowed = code::expected(draft);
     if draft.dynamic_place == DynamicPlace::ReadOnly {
         allowed.push(Allowed::ReadOnlyDynamic);
     }

@@ -1,5 +1,5 @@
-//! The new file as pieces: stretches of the original, new bytes, and zeros. Nothing of the original is copied until it is
-//! written, so that a packed file costs little memory beyond its new tables.
+//! The new file as pieces: stretches of the original, new bytes, and zeros. Nothing of the original is copied until it
+//! is written, so that a packed file costs little memory beyond its new tables.
 
 use std::borrow::Cow;
 
@@ -11,12 +11,21 @@ pub struct Canvas<'a> {
     pieces: Vec<Piece<'a>>,
 }
 
+/// What comes to an address.
+#[derive(Clone, Debug)]
+pub enum Fill {
+    /// These bytes.
+    Bytes(Vec<u8>),
+    /// So many zeros.
+    Zero(u64),
+}
+
 /// Bytes and their place.
 #[derive(Clone, Debug)]
 pub struct Piece<'a> {
     /// Where in the file.
     pub at: u64,
-    /// What.
+    /// What stands there: a stretch of the original, or new bytes.
     pub bytes: Cow<'a, [u8]>,
 }
 
@@ -27,7 +36,7 @@ impl Piece<'_> {
 }
 
 impl<'a> Canvas<'a> {
-    /// All zero.
+    /// A file of this many bytes, all zero.
     pub fn blank(len: u64) -> Self {
         Self { len, pieces: Vec::new() }
     }

@@ -3,10 +3,12 @@
 //! addresses; but profilers find symbols by offsets in the packed file.
 
 use crate::canvas::Canvas;
+use crate::draft::Draft;
+use crate::facts::Facts;
 use crate::image::{Image, Section, Segment, part, push_segment, push_word, u32_at, up};
-use crate::plan::{Draft, Facts};
-use crate::refuse::{Stop, notes};
+use crate::refuse::notes;
 use crate::sections::{Renewed, write_table};
+use crate::stop::Stop;
 use elf::relr::Word;
 use model::{Error, Exit};
 use object::elf::SHT_NOBITS;
@@ -99,8 +101,8 @@ pub fn follow(
     Ok(canvas.to_vec())
 }
 
-/// The program headers. Some tools leave those of the described file in place (elfutils), and then they go on to be its;
-/// others let them lead to what the debug file has of the segments (binutils), which stays where it is.
+/// The program headers. Some tools leave those of the described file in place (elfutils), and then they go on to be
+/// its; others let them lead to what the debug file has of the segments (binutils), which stays where it is.
 fn program_headers(facts: &Facts<'_, '_>, debug: &Image<'_>, draft: &Draft, sections: &[Section]) -> Vec<Segment> {
     let place = |segment: &Segment| (segment.vaddr, segment.offset, segment.filesz);
     if debug.loads().map(place).eq(facts.image.loads().map(place)) {

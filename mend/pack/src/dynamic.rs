@@ -1,8 +1,8 @@
 //! The dynamic section: its entries in order, where the loader keeps them, and edits to them.
 
 use crate::image::{Image, push_word, text_at};
-use crate::refuse::{Stop, refuse};
 use crate::report::{DynamicEdit, Reason};
+use crate::stop::{Stop, refuse};
 use elf::relr::Word;
 use object::elf::{
     DT_DEBUG, DT_GNU_HASH, DT_HASH, DT_INIT, DT_JMPREL, DT_NEEDED, DT_PLTREL, DT_PLTRELSZ, DT_PREINIT_ARRAY,
@@ -22,7 +22,7 @@ pub struct Dynamic {
     pub entries: Vec<(DynamicTag, u64)>,
     /// DT_NEEDED: name, and its place in the string table.
     pub needed: Vec<(Vec<u8>, u64)>,
-    /// DT_SONAME.
+    /// The name by which others need it (DT_SONAME), without its final zero; none for most programs.
     pub soname: Option<Vec<u8>>,
 }
 

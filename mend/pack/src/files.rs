@@ -43,8 +43,8 @@ impl Deref for Mapping {
         if self.len == 0 {
             return &[];
         }
-        // SAFETY: `start` begins a readable mapping of `len` bytes that lives as long as `self`. It is private: what others
-        // write to the file meanwhile may show, which parsers of hostile bytes take as bytes.
+        // SAFETY: `start` begins a readable mapping of `len` bytes that lives as long as `self`. It is private: what
+        // others write to the file meanwhile may show, which parsers of hostile bytes take as bytes.
         unsafe { std::slice::from_raw_parts(self.start.cast::<u8>(), self.len) }
     }
 }
@@ -52,7 +52,8 @@ impl Deref for Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         if self.len != 0 {
-            // SAFETY: this is the mapping that was made, and no slice of it outlives `self`. A failure leaves it mapped.
+            // SAFETY: this is the mapping that was made, and no slice of it outlives `self`. A failure leaves it
+            // mapped.
             let _ = unsafe { rustix::mm::munmap(self.start, self.len) };
         }
     }

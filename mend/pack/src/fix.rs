@@ -2,16 +2,20 @@
 //! segment at the end of the file. Nothing else moves there, unless its header finds room in no other way.
 
 use crate::apply::{self, Built};
+use crate::canvas::Fill;
+use crate::draft::{Draft, Moves};
+use crate::facts::Facts;
 use crate::image::{Image, Segment, up};
 use crate::layout::{self, Load};
 use crate::options::Options;
-use crate::plan::{Draft, Facts, Moves, Stack, alignment};
-use crate::refuse::{self, Stop, refuse};
+use crate::refuse;
 use crate::relocations::{Form, Partition, Place, Places};
 use crate::report::{DynamicPlace, Loader, Plan, Reason, Refusal};
+use crate::stack::{Stack, alignment};
+use crate::stop::{Stop, refuse};
 use crate::tables::{self, Kind, Run};
 use crate::versions::{self, Needs};
-use crate::{dynamic, headers, slots};
+use crate::{dynamic, headers, packing, slots};
 use object::elf::{DT_RELR, PF_R, PT_DYNAMIC, PT_LOAD};
 
 /// What a file with DT_RELR lacks.
@@ -60,7 +64,7 @@ pub fn fix(bytes: &[u8]) -> Result<Fix<'_>, Stop> {
         decided => (decided?, Moves::Not),
     };
     let built = apply::build(&facts, &mut draft, moves, &Options::default(), None)?;
-    Ok(Fix::Added(Box::new(crate::packing::plan(&draft)), built))
+    Ok(Fix::Added(Box::new(packing::plan_of(&draft)), built))
 }
 
 /// What packing would be told to try is no option here.
@@ -140,7 +144,7 @@ fn decide(facts: &Facts<'_, '_>, moves: Moves) -> Result<Draft, Stop> {
     let dynamic_len = facts.dynamic.capacity as u64 * dynamic::entry_len(image.word);
     let dynamic = facts.dynamic.vaddr..facts.dynamic.vaddr + dynamic_len;
     let bytes = dynamic::encode(&entries.list, facts.dynamic.capacity, image.word);
-    edits.push((dynamic.start, crate::plan::Fill::Bytes(bytes)));
+    edits.push((dynamic.start, Fill::Bytes(bytes)));
     let freed = facts.run.range().end..facts.run.range().end;
     let mut draft = Draft {
         loads,

@@ -1,10 +1,11 @@
 //! The new program headers, in the order of the old ones. Offsets are filled in when the file is laid out.
 
+use crate::draft::Draft;
+use crate::facts::Facts;
 use crate::image::Segment;
-use crate::plan::{Draft, Facts};
-use crate::refuse::{Stop, refuse};
 use crate::report::{DynamicPlace, HeaderSlot, Reason};
 use crate::slots::Neighbour;
+use crate::stop::{Stop, refuse};
 use object::elf::{PF_W, PT_DYNAMIC, PT_GNU_RELRO, PT_NULL, PT_PHDR};
 
 /// Makes the headers that a draft asks for.

@@ -1,9 +1,9 @@
-//! The raw file: program headers and section headers in the form in which they are written back, and the bytes behind an
-//! address. Headers are read by `elf`, as everywhere in thaw; numbers are written here, for both classes, little endian.
-//! Decides only whether the headers are those of a file that may be packed.
+//! The raw file: program headers and section headers in the form in which they are written back, and the bytes behind
+//! an address. Headers are read by `elf`, as everywhere in thaw; numbers are written here, for both classes, little
+//! endian. Decides only whether the headers are those of a file that may be packed.
 
-use crate::refuse::{Stop, refuse};
 use crate::report::Reason;
+use crate::stop::{Stop, refuse};
 use elf::relr::Word;
 use elf::{Class, Miss, Order};
 use object::elf::{
@@ -38,7 +38,7 @@ impl Machine {
     }
 }
 
-/// A program header.
+/// A program header: addresses, offsets and lengths in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
     pub kind: u32,
@@ -74,7 +74,7 @@ impl Segment {
     pub fn in_file(&self) -> Range<u64> {
         self.vaddr..self.vaddr + self.filesz
     }
-    /// Addresses in memory.
+    /// Addresses in memory, zeros behind the bytes of the file included.
     pub fn in_memory(&self) -> Range<u64> {
         self.vaddr..self.vaddr + self.memsz
     }
@@ -84,7 +84,7 @@ impl Segment {
     }
 }
 
-/// A section header.
+/// A section header: addresses, offsets and lengths in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
     pub name_at: u32,
@@ -219,8 +219,8 @@ pub fn down(value: u64, align: u64) -> u64 {
 }
 
 impl<'a> Image<'a> {
-    /// Reads the headers of a file that may be packed: ranges do not overflow, PT_LOAD segments are sorted and apart, with
-    /// all their bytes in the file.
+    /// Reads the headers of a file that may be packed: ranges do not overflow, PT_LOAD segments are sorted and apart,
+    /// with all their bytes in the file.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Stop> {
         let image = Self::read(bytes)?;
         if image.is_debug_data {
@@ -308,7 +308,7 @@ impl<'a> Image<'a> {
         text_at(names, u64::from(section.name_at)).unwrap_or_default()
     }
 
-    /// The last address.
+    /// The last address that a pointer of this class can hold.
     pub fn top(&self) -> u64 {
         by(self.word, u64::from(u32::MAX), u64::MAX)
     }
@@ -390,8 +390,8 @@ fn check_segments(segments: &[Segment], len: u64, word: Word) -> Result<(), Stop
         let by_address = loads().find(|load| load.in_file().contains(&segment.vaddr));
         let by_offset = loads().find(|load| load.file_range().contains(&segment.offset));
         let fits = |load: &Segment| {
-            // Only its addresses in memory count for RELRO. BOLT gives it bytes that the segment has not; mold gives it the
-            // offset of its first section, which is 0 where that is .tbss.
+            // Only its addresses in memory count for RELRO. BOLT gives it bytes that the segment has not; mold gives it
+            // the offset of its first section, which is 0 where that is .tbss.
             segment.kind == PT_GNU_RELRO.0
                 || segment.offset.wrapping_sub(load.offset) == segment.vaddr.wrapping_sub(load.vaddr)
                     && segment.file_range().end <= load.file_range().end

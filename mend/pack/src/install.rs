@@ -9,16 +9,16 @@ use crate::image::Image;
 use crate::loaders;
 use crate::options::{Backend, Options, Space, Target};
 use crate::packing;
-use crate::refuse::{Stop, refuse, refuse_with_hint};
 use crate::report::{Fixed, Outcome, Packed, Reason, Refusal, Restored, Standing};
+use crate::stop::{Stop, refuse, refuse_with_hint};
 use crate::store::{Kept, Store, Sum};
 use crate::surroundings;
-use crate::verify::{self, Expected};
 use model::{Bytes, Error, Exit, Result, shown};
 use os::replace::{Existing, Fresh, Rights, Strictness};
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use verify::{self, Expected};
 
 /// A file to pack, open and mapped.
 struct Input {
@@ -234,8 +234,8 @@ impl<'i> Pending<'i> {
         let sums = (Sum::of(&input.bytes), self.packed);
         let kept = store.keep(&input.path, companion, (&input.file, &input.about), sums)?;
         if let Err(error) = self.fresh.place() {
-            // The rename may be done, and what came after it has failed: then what is kept is all that is left of the original.
-            // What could not be removed either is recognised as needless by the next one.
+            // The rename may be done, and what came after it has failed: then what is kept is all that is left of the
+            // original. What could not be removed either is recognised as needless by the next one.
             if kept.standing() == Standing::Original {
                 let _ = kept.forget();
             }

@@ -2,8 +2,8 @@
 //! the file are decided here.
 
 use crate::image::{Image, Segment, part, section_len, up};
-use crate::refuse::{Stop, refuse, refuse_with_hint};
 use crate::report::Reason;
+use crate::stop::{Stop, refuse, refuse_with_hint};
 use std::ops::Range;
 
 /// A loaded segment of the new file.
@@ -13,8 +13,8 @@ pub struct Load {
     pub head: Segment,
     /// What of the original it holds; the rest of it is zero, or painted later.
     pub chunks: Vec<Chunk>,
-    /// The stretch of the original file that it stands for, dropped parts included; empty for a new segment, which comes
-    /// at that place in the order of the file.
+    /// The stretch of the original file that it stands for, dropped parts included; empty for a new segment, which
+    /// comes at that place in the order of the file.
     pub covers: Range<u64>,
     /// The address of the original segment whose place among the headers it takes; none for a new segment.
     pub origin: Option<u64>,
@@ -23,7 +23,7 @@ pub struct Load {
 /// A stretch of the original.
 #[derive(Clone, Debug)]
 pub struct Chunk {
-    /// Its address.
+    /// The address of its first byte, before the load bias.
     pub vaddr: u64,
     /// Its place in the original file.
     pub from: Range<u64>,
@@ -111,6 +111,8 @@ pub struct Places {
     pub parts: Vec<Placed>,
     /// Bytes between parts that are kept, for example the traps with which a linker fills up a page of code: from, to.
     pub fillers: Vec<(Range<u64>, u64)>,
+    /// What is left of the room of the old section names, where these gave way.
+    pub left: Range<u64>,
     pub len: u64,
 }
 
@@ -141,7 +143,8 @@ fn parts(image: &Image<'_>) -> Vec<(Part, Range<u64>, u64)> {
     };
     let start = image.header.shoff;
     let table = start..start + image.sections.len() as u64 * section_len(image.word);
-    // Go's linker puts the table into a segment, in front of the code. What the program has there stays; the new one goes to the end.
+    // Go's linker puts the table into a segment, in front of the code. What the program has there stays; the new one
+    // goes to the end.
     let end = image.bytes.len() as u64;
     let table = if loaded(&table) { end..end } else { table };
     for (index, section) in image.sections.iter().enumerate() {
@@ -299,17 +302,40 @@ fn own_tail(image: &Image<'_>) -> Option<Range<u64>> {
     Some(first.1.start..parts.last()?.1.end)
 }
 
-/// The section table, if it is the last part of the file, and the names before it, if nothing else reads them.
-fn last_two(image: &Image<'_>) -> Option<(Range<u64>, Range<u64>)> {
+/// The end of a file whose section table gets longer where it is: the names before it, if nothing else reads them, give
+/// way, and what lies between them and the table moves up into their place.
+struct Tail {
+    /// The new places of what lies between, by index.
+    between: Vec<(usize, u64)>,
+    /// What is left of the room of the names, before the table.
+    left: Range<u64>,
+}
+
+/// The tail of the file, for a table of `len` bytes. `None`: the table does not end the file, or there is no room.
+fn tail(image: &Image<'_>, len: u64) -> Option<Tail> {
     let parts = parts(image);
-    let [.., (Part::Names, names, _), (Part::Table, table, _)] = parts.as_slice() else { return None };
+    let names = parts.iter().position(|part| part.0 == Part::Names)?;
+    let (last, between) = parts[names + 1..].split_last().filter(|(last, _)| last.0 == Part::Table)?;
     let is_shared = image.sections.iter().any(|section| section.link == image.header.shstrndx && section.link != 0);
     let is_small = image.sections.len() < 0xff00 - 16;
-    (!is_shared && is_small).then(|| (table.clone(), names.clone()))
+    if is_shared || !is_small {
+        return None;
+    }
+    let mut cursor = parts[names].1.start;
+    let mut places = Vec::new();
+    for (part, old, align) in between {
+        let Part::Section(index) = part else { return None };
+        let at = if align.is_power_of_two() { up(cursor, *align) } else { old.start };
+        (at <= old.start).then(|| places.push((*index, at)))?;
+        cursor = at + (old.end - old.start);
+    }
+    let at = last.1.end.checked_sub(len).filter(|at| *at >= cursor)?;
+    Some(Tail { between: places, left: cursor..at })
 }
 
 fn hemmed_in() -> Stop {
-    let sentence = "something behind its end is in the way of the section table, and nothing else is free";
+    let sentence = "something behind its end is in the way of its section table, which gets longer, and the section \
+                    names before the table are shared or too short to make room for it";
     refuse(Reason::Payload, sentence)
 }
 
@@ -327,20 +353,22 @@ pub fn keep(image: &Image<'_>, loads: &[Load], tables: Tables, room: &mut Range<
     let table_len = tables.sections as u64 * section_len(image.word);
     let new_end = loads.iter().filter(|load| load.origin.is_none()).map(|load| load.head.file_range().end).max();
     let grows = growth(image);
-    let mut names_at = None;
+    let (mut names_at, mut between) = (None, Vec::new());
     let at = match grows {
         Some(Growth { at, .. }) => up(at.max(new_end.unwrap_or(0)), image.word.bytes()),
         // The end of the file stays where it is: the names give way, into the free room.
         None => {
-            let (table, names) = last_two(image).ok_or_else(hemmed_in)?;
+            let tail = tail(image, table_len).ok_or_else(hemmed_in)?;
             let end = room.start.checked_add(tables.names).filter(|end| *end <= room.end).ok_or_else(hemmed_in)?;
             names_at = Some(std::mem::replace(&mut room.start, end));
-            table.end.checked_sub(table_len).filter(|at| *at >= names.start).ok_or_else(hemmed_in)?
+            places.left = tail.left.clone();
+            between = tail.between;
+            tail.left.end
         }
     };
     for (part, old, _) in parts(image) {
         let at = match part {
-            Part::Section(_) => old.start,
+            Part::Section(index) => between.iter().find(|moved| moved.0 == index).map_or(old.start, |moved| moved.1),
             Part::Table => at,
             Part::Names => names_at.unwrap_or(at + table_len),
         };

@@ -20,10 +20,13 @@
 mod apply;
 mod canvas;
 mod debug;
+mod draft;
 mod dynamic;
+mod facts;
 mod files;
 mod fix;
 mod headers;
+mod home;
 mod image;
 pub mod init;
 mod install;
@@ -36,15 +39,17 @@ mod plan;
 mod refuse;
 mod relocations;
 mod report;
+mod room;
 mod sections;
 mod slots;
+mod stack;
+mod stop;
 mod store;
 mod surroundings;
 mod tables;
-pub mod verify;
 mod versions;
 
-pub use loaders::{Home, Version};
+pub use home::{Home, Version};
 pub use options::{Backend, BuildId, Copies, Options, Passes, SectionType, Setuid, Space, Target};
 pub use report::{
     BlobMove, DynamicEdit, DynamicPlace, Fixed, HeaderSlot, Installed, Kept, Loader, Outcome, Packed, Plan, Reason,
@@ -55,8 +60,8 @@ pub use surroundings::has_other_names;
 use model::Result;
 use std::path::Path;
 
-/// Packs a file that lies in memory; touches nothing else, nor reads [`Options::debug_file`]. The bytes are there if and only if it was packed; the oracle
-/// has found them equivalent.
+/// Packs a file that lies in memory; touches nothing else, nor reads [`Options::debug_file`]. The bytes are there if
+/// and only if it was packed; the oracle has found them equivalent.
 ///
 /// # Errors
 /// A back-end or pass that cannot be had, or a bug.
@@ -68,7 +73,7 @@ pub fn pack_bytes(original: &[u8], options: &Options) -> Result<(Outcome, Option
 /// A rewritten file, and what differs on purpose.
 #[derive(Clone, Debug)]
 pub struct Rewritten {
-    /// The whole file.
+    /// The whole file, as it is to be written.
     pub bytes: Vec<u8>,
     /// For [`verify::offline_expecting`].
     pub expected: verify::Expected,
@@ -88,13 +93,14 @@ pub fn rewrite(original: &[u8], options: &Options) -> Result<(Outcome, Option<Re
     };
     match all() {
         Ok((packed, rewritten)) => Ok((Outcome::Packed(Box::new(packed)), Some(rewritten))),
-        Err(refuse::Stop::Refused(refusal)) => Ok((Outcome::Refused(refusal), None)),
-        Err(refuse::Stop::Failed(error)) => Err(error),
+        Err(stop::Stop::Refused(refusal)) => Ok((Outcome::Refused(refusal), None)),
+        Err(stop::Stop::Failed(error)) => Err(error),
     }
 }
 
 /// Packs a file: reads, plans, writes a new file beside the target, has it verified, and renames it. Mode, owner,
-/// extended attributes and times are those of the original. Killed at any moment, the target is the old or the new file.
+/// extended attributes and times are those of the original. Killed at any moment, the target is the old or the new
+/// file.
 ///
 /// # Errors
 /// The file cannot be read, or the target cannot be written.
@@ -122,15 +128,15 @@ pub fn installed() -> Result<Vec<Installed>> {
 /// refuses to load. The bytes are there if and only if something was missing; the oracle has found them equivalent.
 ///
 /// # Errors
-/// A bug.
+/// Only a bug of thaw: what cannot be mended is [`Fixed::Refused`].
 pub fn fix_relr_bytes(original: &[u8]) -> Result<(Fixed, Option<Vec<u8>>)> {
     let (fixed, built) = install::fix_bytes(original)?;
     let Some(built) = built else { return Ok((fixed, None)) };
     let bytes = built.canvas.to_vec();
     match install::prove(original, &bytes, &built.expected) {
         Ok(()) => Ok((fixed, Some(bytes))),
-        Err(refuse::Stop::Refused(refusal)) => Ok((Fixed::Refused(refusal), None)),
-        Err(refuse::Stop::Failed(error)) => Err(error),
+        Err(stop::Stop::Refused(refusal)) => Ok((Fixed::Refused(refusal), None)),
+        Err(stop::Stop::Failed(error)) => Err(error),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the caller chooses. Every choice has a name; nothing is a bare bool.
 
-use crate::loaders::Home;
+use crate::home::Home;
 use crate::passes::{Later, Pass};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -52,8 +52,8 @@ pub enum BuildId {
     New,
 }
 
-/// Whether programs may copy exported data of a library while they are relocated (R_*_COPY). An initialiser runs too late
-/// for the copy.
+/// Whether programs may copy exported data of a library while they are relocated (R_*_COPY). An initialiser runs too
+/// late for the copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Copies {
@@ -78,7 +78,7 @@ pub enum SectionType {
 /// Further rewrites, each on its own; none by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Passes {
-    /// Which.
+    /// The rewrites that are done, each once.
     pub wanted: BTreeSet<Pass>,
     /// Every program and library of the closed world, for [`Pass::Symbolic`].
     pub closed_set: Vec<PathBuf>,
@@ -86,7 +86,7 @@ pub struct Passes {
     pub later: Later,
 }
 
-/// All choices.
+/// All choices; the default packs for the loader of this system and makes the file smaller.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
     /// Who applies the table.
@@ -95,14 +95,14 @@ pub struct Options {
     pub space: Space,
     /// What [`Backend::Init`] may take for granted about programs.
     pub copies: Copies,
-    /// Further rewrites.
+    /// Rewrites beside packing; none by default.
     pub passes: Passes,
     /// Programs with rights of their own.
     pub setuid: Setuid,
-    /// The build ID.
+    /// Whether the build ID stays.
     pub build_id: BuildId,
-    /// A separate debug file to keep in step (offsets, headers, build ID). [`Target::Copy`] writes it beside the copy, under
-    /// its own name; [`Target::InPlace`] in place, and restores it with the file.
+    /// A separate debug file to keep in step (offsets, headers, build ID). [`Target::Copy`] writes it beside the copy,
+    /// under its own name; [`Target::InPlace`] in place, and restores it with the file.
     pub debug_file: Option<PathBuf>,
     /// The section header of the table.
     pub section_type: SectionType,

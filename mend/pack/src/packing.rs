@@ -1,19 +1,20 @@
 //! Packing as a whole, on bytes: facts, decisions, the new file, and the report of it.
 
 use crate::apply::{self, Built};
+use crate::debug;
+use crate::draft::{Draft, Front, Moves};
+use crate::facts::Facts;
 use crate::image::Image;
 use crate::options::{Backend, BuildId, Options, Space};
 use crate::passes::{self, ClosedSet, Member, Outcome, Pass, Report, dynamic_first};
-use crate::plan::{Draft, Facts, Front, Moves};
-use crate::refuse::{self, Stop, refuse};
-use crate::relocations::Partition;
-use crate::report::{
-    BlobMove, DynamicPlace, Loader, Packed, Plan, Reason, Refusal, Relocations, SegmentMove, VersionNeed, Why,
-};
-use crate::verify::{self, Expected};
+use crate::plan;
+use crate::refuse;
+use crate::report::{BlobMove, DynamicPlace, Loader, Packed, Plan, Reason, Relocations, SegmentMove, VersionNeed};
+use crate::stop::{Stop, refuse};
 use model::{Bytes, Error, Exit, FileOffset, PAGE};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
+use verify::Expected;
 
 /// A file after its further passes, and what they have to say.
 pub struct Prepared<'a> {
@@ -73,11 +74,11 @@ fn pack<'a>(
     if let Some(part) = verify::unusable(bytes) {
         return Err(refuse(Reason::Damaged, format!("it is a damaged ELF file ({part})")));
     }
-    let mut draft = crate::plan::decide(&facts, moves, front)?;
+    let mut draft = plan::decide(&facts, moves, front)?;
     let built = apply::build(&facts, &mut draft, moves, options, debug)?;
     let (before, after) = (bytes.len() as u64, built.canvas.len());
     if options.space == Space::Shrink && after + PAGE > before {
-        return Err(without_copies(&facts.partition, refuse(Reason::NoGain, "it would not get smaller by a page")));
+        return Err(facts.partition.name_copies(refuse(Reason::NoGain, "it would not get smaller by a page")));
     }
     let packed = report(&facts, &draft, options, after, built.freed.end - built.freed.start);
     Ok((packed, built))
@@ -97,9 +98,10 @@ fn report(facts: &Facts<'_, '_>, draft: &Draft, options: &Options, after: u64, f
         notes.push(older.to_owned());
     }
     let moves = options.space == Space::Shrink && options.build_id == BuildId::Keep;
-    if moves && crate::debug::own_id(facts.image).is_some() {
-        let stale = "its build ID is still the original's: what keeps files by build ID (perf, debuginfod) may show names of the \
-                     original's offsets; `perf buildid-cache --purge FILE` drops that, `--new-build-id` gives it one of its own";
+    if moves && debug::own_id(facts.image).is_some() {
+        let stale = "its build ID is still the original's: what keeps files by build ID (perf, debuginfod) may show \
+                     names of the original's offsets; `perf buildid-cache --purge FILE` drops that, `--new-build-id` \
+                     gives it one of its own";
         notes.push(stale.to_owned());
     }
     Packed {
@@ -118,26 +120,14 @@ fn report(facts: &Facts<'_, '_>, draft: &Draft, options: &Options, after: u64, f
             table_after: Bytes(partition.rest.len() as u64),
             relr: Bytes(facts.relr.len() as u64),
         },
-        plan: plan(draft),
+        plan: plan_of(draft),
         passes: Vec::new(),
         notes,
     }
 }
 
-/// Names the option that would pack more, where that is why.
-pub fn without_copies(partition: &Partition, stop: Stop) -> Stop {
-    let may_be_copied = partition.kept.iter().any(|kept| kept.why == Why::MayBeCopied && kept.count > 0);
-    match stop {
-        Stop::Refused(refusal) if may_be_copied => {
-            let hint = "`--no-copies` packs exported data too, if no program copies it (R_*_COPY)".to_owned();
-            Stop::Refused(Refusal { hint: Some(hint), ..refusal })
-        }
-        other => other,
-    }
-}
-
 /// What moves, for people.
-pub fn plan(draft: &Draft) -> Plan {
+pub fn plan_of(draft: &Draft) -> Plan {
     Plan {
         blobs: draft
             .moved

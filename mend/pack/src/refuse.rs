@@ -1,40 +1,15 @@
-//! What is not packed, judged by the file alone, and how every part says so. What lies around a file (attributes,
+//! What is not packed, judged by the file alone. What lies around a file (attributes,
 //! neighbours, other names) is judged in `install`.
 
 use crate::dynamic::Dynamic;
-use crate::image::{Image, Segment};
-use crate::report::{Loader, Reason, Refusal};
-use model::Error;
+use crate::image::{Image, Segment, part, u32_at, up};
+use crate::report::{Loader, Reason};
+use crate::stop::{Stop, refuse, refuse_with_hint};
 use object::elf::{
     DF_1_PIE, DF_TEXTREL, DT_ANDROID_REL, DT_ANDROID_RELA, DT_ANDROID_RELR, DT_DEBUG, DT_FLAGS, DT_FLAGS_1,
     DT_GNU_CONFLICT, DT_GNU_LIBLIST, DT_GNU_PRELINKED, DT_REL, DT_RELA, DT_RELR, DT_RELRENT, DT_RELRSZ, DT_TEXTREL,
     NT_GNU_BUILD_ID, PT_DYNAMIC, PT_INTERP, PT_NOTE, SHT_NOTE,
 };
-
-/// Why a step went no further.
-#[derive(Debug)]
-pub enum Stop {
-    /// The file is not one for packing.
-    Refused(Refusal),
-    /// Packing went wrong.
-    Failed(Error),
-}
-
-impl From<Error> for Stop {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
-
-/// A refusal; the sentence is about "it", the file.
-pub fn refuse(reason: Reason, sentence: impl Into<String>) -> Stop {
-    Stop::Refused(Refusal { reason, sentence: sentence.into(), hint: None })
-}
-
-/// A refusal with what to type instead.
-pub fn refuse_with_hint(reason: Reason, sentence: impl Into<String>, hint: impl Into<String>) -> Stop {
-    Stop::Refused(Refusal { reason, sentence: sentence.into(), hint: Some(hint.into()) })
-}
 
 /// relrhack hides the tags of DT_RELR from the loader by this bit. Source: relrhack.cpp of Firefox.
 const DT_RELRHACK_BIT: i64 = 0x800_0000;
@@ -99,7 +74,7 @@ fn is_loader(dynamic: &Dynamic) -> bool {
 pub fn loader(image: &Image<'_>, dynamic: &Dynamic) -> Result<Loader, Stop> {
     let needs = |prefix: &[u8]| dynamic.needed.iter().any(|(name, _)| name.starts_with(prefix));
     if let Some(interpreter) = image.segment(PT_INTERP) {
-        let path = crate::image::part(image.bytes, interpreter.offset, interpreter.filesz).unwrap_or_default();
+        let path = part(image.bytes, interpreter.offset, interpreter.filesz).unwrap_or_default();
         let path = path.strip_suffix(b"\0").unwrap_or(path);
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
         return match name {
@@ -171,14 +146,14 @@ pub fn notes<'a>(image: &Image<'a>) -> impl Iterator<Item = Note<'a>> {
         std::iter::from_fn(move || {
             let start = at;
             let left = segment.filesz.checked_sub(start).filter(|left| *left >= 12)?;
-            let raw = crate::image::part(bytes, segment.offset + start, left)?;
-            let number = |offset| crate::image::u32_at(raw, offset).map(u64::from);
+            let raw = part(bytes, segment.offset + start, left)?;
+            let number = |offset| u32_at(raw, offset).map(u64::from);
             let (owner_len, desc_len, kind) = (number(0)?, number(4)?, number(8)?);
             let align = if segment.align == 8 { 8 } else { 4 };
-            let desc_at = crate::image::up(12 + owner_len, align);
-            let len = crate::image::up(desc_at + desc_len, align).min(left);
-            let owner = crate::image::part(raw, 12, owner_len)?;
-            let desc = crate::image::part(raw, desc_at, desc_len)?;
+            let desc_at = up(12 + owner_len, align);
+            let len = up(desc_at + desc_len, align).min(left);
+            let owner = part(raw, 12, owner_len)?;
+            let desc = part(raw, desc_at, desc_len)?;
             at = start + len;
             Some(Note {
                 owner: owner.strip_suffix(b"\0").unwrap_or(owner),

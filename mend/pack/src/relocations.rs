@@ -2,8 +2,8 @@
 
 use crate::dynamic::Dynamic;
 use crate::image::{Image, Machine, Segment, symbol_len, u32_at, word_at};
-use crate::refuse::{Stop, refuse};
-use crate::report::{Kept, Reason, Why};
+use crate::report::{Kept, Reason, Refusal, Why};
+use crate::stop::{Stop, refuse};
 use elf::relr::Word;
 use object::elf::{
     DT_JMPREL, DT_PLTREL, DT_PLTRELSZ, DT_REL, DT_RELA, DT_RELACOUNT, DT_RELASZ, DT_RELCOUNT, DT_RELSZ, DT_SYMTAB,
@@ -84,7 +84,7 @@ impl Places {
     }
 }
 
-/// One entry.
+/// One entry of a relocation table.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     at: u64,
@@ -138,7 +138,7 @@ pub struct Partition {
     pub rest: Vec<u8>,
     /// How many entries at the front of the rest the loader may take for relative ones unseen (DT_RELACOUNT).
     pub rest_leading: u64,
-    /// Relative ones before.
+    /// How many relative entries the table held before.
     pub relative: u64,
     /// Of these, kept.
     pub kept: Vec<Kept>,
@@ -146,6 +146,20 @@ pub struct Partition {
     pub kept_targets: Vec<u64>,
     /// Start and length of everything that any relocation changes, by address.
     pub touched: Vec<(u64, u64)>,
+}
+
+impl Partition {
+    /// Names the option that would pack more, where that is why.
+    pub fn name_copies(&self, stop: Stop) -> Stop {
+        let may_be_copied = self.kept.iter().any(|kept| kept.why == Why::MayBeCopied && kept.count > 0);
+        match stop {
+            Stop::Refused(refusal) if may_be_copied => {
+                let hint = "`--no-copies` packs exported data too, if no program copies it (R_*_COPY)".to_owned();
+                Stop::Refused(Refusal { hint: Some(hint), ..refusal })
+            }
+            other => other,
+        }
+    }
 }
 
 /// Divides the main table. `early` are addresses, rising and apart, whose words are needed before the packed table is

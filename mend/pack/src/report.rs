@@ -120,7 +120,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// A packed file.
+/// A packed file, and what was done to it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Packed {
     /// Who applies the table.
@@ -139,7 +139,7 @@ pub struct Packed {
     pub version_need: VersionNeed,
     /// Relocations before and after.
     pub relocations: Relocations,
-    /// What moved.
+    /// What moved, in memory and in the file.
     pub plan: Plan,
     /// What the further passes have to say.
     pub passes: Vec<passes::Report>,
@@ -174,26 +174,26 @@ pub enum VersionNeed {
 /// Relocations of a file before and after.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Relocations {
-    /// Relative ones before.
+    /// How many relative relocations the table held before.
     pub relative: u64,
-    /// Of these, packed.
+    /// How many of these are in the packed table now.
     pub packed: u64,
-    /// Of these, kept as they were.
+    /// How many of these stayed as they were, by reason.
     pub kept: Vec<Kept>,
-    /// The table (DT_RELA or DT_REL) before.
+    /// Length of the table (DT_RELA or DT_REL) before, without that of the PLT.
     pub table_before: Bytes,
-    /// The same table after.
+    /// Length of the same table after.
     pub table_after: Bytes,
-    /// The packed table.
+    /// Length of the packed table (DT_RELR).
     pub relr: Bytes,
 }
 
 /// Relative relocations that were kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
-    /// Why.
+    /// Why these could not be packed.
     pub why: Why,
-    /// How many.
+    /// How many relocations stayed for this reason.
     pub count: u64,
 }
 
@@ -223,7 +223,7 @@ pub enum Why {
 pub struct Plan {
     /// The loader's tables.
     pub blobs: Vec<BlobMove>,
-    /// Loaded segments.
+    /// Loaded segments, by address.
     pub segments: Vec<SegmentMove>,
     /// Where the program headers for new segments come from; empty if there are none.
     pub header_slots: Vec<HeaderSlot>,
@@ -238,13 +238,13 @@ pub struct Plan {
 pub struct BlobMove {
     /// `.dynstr`.
     pub name: String,
-    /// Its address before; none for a new one.
+    /// Its address before, without the load bias; none for a new one.
     pub from: Option<u64>,
-    /// Its address after.
+    /// Its address after, without the load bias.
     pub to: u64,
-    /// Its length before.
+    /// Its length in memory before.
     pub len_before: Bytes,
-    /// Its length after.
+    /// Its length in memory after; 0 if it is gone.
     pub len_after: Bytes,
 }
 
@@ -297,41 +297,41 @@ pub enum DynamicPlace {
 /// One entry of the dynamic section.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DynamicEdit {
-    /// Its tag.
+    /// The number of the tag (DT_*).
     pub tag: u64,
     /// Its name, `DT_STRTAB`.
     pub name: String,
-    /// Before; none for a new one.
+    /// The value or address before; none for a new entry.
     pub from: Option<u64>,
-    /// After; none if it is dropped.
+    /// The value or address after; none if the entry is dropped.
     pub to: Option<u64>,
 }
 
 /// A file whose original was put back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restored {
-    /// The file.
+    /// Where the file is, as it was named.
     pub path: PathBuf,
     /// Its length while it was packed.
     pub size_packed: Bytes,
-    /// Its length now.
+    /// Its length now, which is that of the original.
     pub size: Bytes,
 }
 
 /// A file that was packed in place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Installed {
-    /// The file.
+    /// Where the file is, as it was named.
     pub path: PathBuf,
-    /// Its length before.
+    /// Length of the original file.
     pub size_before: Bytes,
-    /// Its length after.
+    /// Length of the packed file.
     pub size_after: Bytes,
     /// When, in nanoseconds since 1970.
     pub packed_unix_ns: u64,
     /// What the file is now.
     pub standing: Standing,
-    /// The kept original.
+    /// Where the original is kept.
     pub original: PathBuf,
 }
 
@@ -360,7 +360,7 @@ pub enum Fixed {
         size_before: Bytes,
         /// Length of the file after.
         size_after: Bytes,
-        /// What moved.
+        /// What moved to make room for it.
         plan: Box<Plan>,
     },
     /// Nothing is missing.

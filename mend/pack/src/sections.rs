@@ -2,12 +2,13 @@
 //! the symbols that name a section that moved. Loaders need none of this; strip, debuggers and readers of ELF do.
 
 use crate::canvas::Canvas;
+use crate::draft::{Draft, Moves};
 use crate::dynamic::entry_len;
+use crate::facts::Facts;
 use crate::image::{Image, Section, part, push_section, push_word, symbol_len, text_at, u16_at, word_at};
-use crate::init::plan::CODE_ALIGN;
+use crate::init::call::CODE_ALIGN;
 use crate::layout::{self, Load, Part, Places, Tables};
 use crate::options::SectionType;
-use crate::plan::{Draft, Facts, Moves};
 use elf::relr::Word;
 use object::elf::{
     SHF_ALLOC, SHF_EXECINSTR, SHT_DYNAMIC, SHT_GNU_VERNEED, SHT_PROGBITS, SHT_RELR, SHT_STRTAB, SHT_SYMTAB,
@@ -16,7 +17,7 @@ use object::elf::{
 /// The section table of the new file; offsets are open until [`Renewed::settle`].
 pub struct Renewed {
     pub sections: Vec<Section>,
-    /// The section names.
+    /// The section names, each ended by a zero.
     pub names: Vec<u8>,
     /// Old address and distance to the new one, by index of the old table.
     shifts: Vec<(usize, u64, i64)>,
@@ -163,10 +164,9 @@ impl Renewed {
             }
         }
         if let (Some(names), Some(placed)) = (self.own_names, places.of(Part::Names)) {
-            // What is left of the old names is nothing to rely on; they end where the table begins now.
+            // What is left of the old names is nothing to rely on.
             let old = &mut self.sections[image.header.shstrndx as usize];
-            let table = places.of(Part::Table).map_or(old.offset, |table| table.at);
-            (old.offset, old.size) = (placed.old.start, table.saturating_sub(placed.old.start));
+            (old.offset, old.size) = (places.left.start, places.left.end - places.left.start);
             let mut heads = loads.iter().map(|load| &load.head);
             let load = heads.find(|load| load.file_range().contains(&placed.at));
             let names = &mut self.sections[names];

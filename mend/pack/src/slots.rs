@@ -1,10 +1,13 @@
 //! Room for more program headers. The table stays where it is, because kernels, loaders and tools look for it there.
 
+use crate::canvas::Fill;
+use crate::draft::Moves;
+use crate::facts::Facts;
 use crate::image::{Image, part, segment_len, up};
 use crate::layout::Load;
-use crate::plan::{Facts, Fill, Moves};
-use crate::refuse::{Stop, notes, refuse_with_hint};
+use crate::refuse::notes;
 use crate::report::{HeaderSlot, Reason};
+use crate::stop::{Stop, refuse_with_hint};
 use object::elf::{NT_GNU_ABI_TAG, NT_GNU_BUILD_ID, NT_GNU_PROPERTY_TYPE_0, PT_INTERP, PT_NULL, PT_PHDR};
 
 /// Where headers find room.

@@ -1,5 +1,5 @@
-//! The originals of files that were packed in place, kept below thaw's state directory so that each can be put back byte
-//! for byte, together with what thaw needs to know whether the file is still the one that it wrote.
+//! The originals of files that were packed in place, kept below thaw's state directory so that each can be put back
+//! byte for byte, together with what thaw needs to know whether the file is still the one that it wrote.
 //!
 //! ```text
 //! STATE/packed/PATH-TIME-PID/original        the original: a hard link where that is possible, else a copy
@@ -52,7 +52,7 @@ pub struct Store {
     directory: PathBuf,
 }
 
-/// A kept original.
+/// A kept original and what is known of its packed form.
 pub struct Kept {
     directory: PathBuf,
     manifest: Manifest,
@@ -72,8 +72,10 @@ impl Store {
             Ok(directory)
         });
         locked.map_err(|cause| {
-            failed("cannot keep originals in", &self.directory, cause)
-                .hint("thaw packs nothing in place that it could not put back: set THAW_STATE_DIR to a directory that you can write")
+            failed("cannot keep originals in", &self.directory, cause).hint(
+                "thaw packs nothing in place that it could not put back: set THAW_STATE_DIR to a directory that you \
+                     can write",
+            )
         })
     }
 

@@ -1,10 +1,10 @@
-//! What is not packed because of what lies around the bytes: who vouches for them, who else uses the file, and with which
-//! rights it runs. What the bytes themselves say is judged in `refuse`, their loader in `loaders`.
+//! What is not packed because of what lies around the bytes: who vouches for them, who else uses the file, and with
+//! which rights it runs. What the bytes themselves say is judged in `refuse`, their loader in `loaders`.
 
 use crate::files::failed;
 use crate::options::{Options, Setuid, Target};
-use crate::refuse::{Stop, refuse, refuse_with_hint};
 use crate::report::Reason;
+use crate::stop::{Stop, refuse, refuse_with_hint};
 use os::file::all_attributes;
 use std::fs::{File, Metadata};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

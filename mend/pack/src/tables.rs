@@ -1,12 +1,12 @@
 //! The loader's tables: where each one is and how long, and the run of neighbours around the relocation table that can
 //! be laid out anew, because nothing reaches them but through the dynamic section.
 
+use crate::canvas::Fill;
 use crate::dynamic::Dynamic;
 use crate::image::{Image, Section, symbol_len, u32_at};
-use crate::plan::Fill;
-use crate::refuse::{Stop, refuse};
 use crate::relocations::Places;
 use crate::report::Reason;
+use crate::stop::{Stop, refuse};
 use crate::versions::{self, Kind as Version};
 use elf::relr::Word;
 use object::elf::{
@@ -15,7 +15,7 @@ use object::elf::{
 };
 use std::ops::Range;
 
-/// Which table.
+/// Which of the tables that the loader reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     Symbols,

@@ -3,8 +3,8 @@
 
 use crate::dynamic::Dynamic;
 use crate::image::{Image, part, set_bytes, text_at, u16_at, u32_at};
-use crate::refuse::{Stop, refuse};
 use crate::report::Reason;
+use crate::stop::{Stop, refuse};
 use object::elf::{DT_STRSZ, DT_STRTAB, DT_VERDEF, DT_VERDEFNUM, DT_VERNEED, DT_VERNEEDNUM};
 
 /// The name of the need.
@@ -21,7 +21,7 @@ const MAX_INDEX: u16 = 0x7fff;
 pub struct Need {
     /// The whole new table.
     pub table: Vec<u8>,
-    /// DT_VERNEEDNUM.
+    /// How many records the new table has (DT_VERNEEDNUM).
     pub records: u64,
     /// What is appended to the string table.
     pub strings: Vec<u8>,
@@ -32,11 +32,11 @@ pub struct Need {
 /// Whether a file needs [`NAME`] of libc, and how to make it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Needs {
-    /// It has it.
+    /// The file needs it already.
     Has,
     /// glibc does not ask for it here: there are no version needs, or no libc.
     NotAsked,
-    /// It lacks it.
+    /// It does not, and this makes it.
     Lacks(Need),
 }
 
@@ -46,7 +46,7 @@ pub fn table_len(image: &Image<'_>, dynamic: &Dynamic, kind: Kind) -> Option<u64
     Some(walk(image, dynamic, kind)?.1)
 }
 
-/// Needs or definitions.
+/// Which table of versions: what the file needs of others, or what it defines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Need,

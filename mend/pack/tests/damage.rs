@@ -1,6 +1,6 @@
 //! Damaged files: whatever the bytes, packing answers, and it gives nothing away that the oracle does not accept.
 
-use pack::{Options, Outcome, Reason, Space, fix_relr_bytes, rewrite, verify};
+use pack::{Options, Outcome, Reason, Space, fix_relr_bytes, rewrite};
 use proptest::prelude::*;
 use std::process::Command;
 use std::sync::OnceLock;
@@ -14,7 +14,10 @@ fn samples() -> &'static [Vec<u8>] {
         let words: String = (0..900).map(|number| format!("\"w{number}\",")).collect();
         std::fs::write(
             &source,
-            format!("#include <stdio.h>\nconst char *words[] = {{{words}}};\nint say(void) {{ return puts(words[7]); }}\nint main(void) {{ return say(); }}\n"),
+            format!(
+                "#include <stdio.h>\nconst char *words[] = {{{words}}};\nint say(void) {{ return puts(words[7]); }}\n\
+                 int main(void) {{ return say(); }}\n"
+            ),
         )
         .unwrap();
         let mut samples = Vec::new();

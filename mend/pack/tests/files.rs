@@ -283,8 +283,8 @@ fn has_strace() -> bool {
     works
 }
 
-/// Starts this binary under strace, which kills it as it begins one of its changes. Calls `judge` after each kill, with what
-/// to say where it fails; ends when nothing is left to kill it at.
+/// Starts this binary under strace, which kills it as it begins one of its changes. Calls `judge` after each kill, with
+/// what to say where it fails; ends when nothing is left to kill it at.
 fn kill_at_each_change(ground: &Ground, what: &str, mut judge: impl FnMut(&str)) {
     for call in CHANGES {
         for when in 1.. {

@@ -1,8 +1,8 @@
-//! Damaged files: the back-end, the passes and the oracle return an answer and do not panic, and nothing is packed that the
-//! oracle rejects.
+//! Damaged files: the back-end, the passes and the oracle return an answer and do not panic, and nothing is packed that
+//! the oracle rejects.
 
 use pack::passes::{Later, Pass};
-use pack::{Backend, Options, Passes, Space, rewrite, verify};
+use pack::{Backend, Options, Passes, Space, rewrite};
 use std::path::Path;
 use std::process::Command;
 

@@ -1,8 +1,8 @@
-//! Programs and libraries that apply their table themselves run as before: on this processor, natively as 32-bit x86, and
-//! on AArch64 and ARM under qemu; from all linkers and with the options that change the layout.
+//! Programs and libraries that apply their table themselves run as before: on this processor, natively as 32-bit x86,
+//! and on AArch64 and ARM under qemu; from all linkers and with the options that change the layout.
 
 use object::elf::{DT_RELR, DT_RELRENT, DT_RELRSZ};
-use pack::{Backend, Copies, Options, Outcome, Reason, Rewritten, Space, Why, rewrite, verify};
+use pack::{Backend, Copies, Options, Outcome, Reason, Rewritten, Space, Why, rewrite};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -165,8 +165,8 @@ fn needs_no_new_loader(bytes: &[u8]) {
     assert!(image.needed_versions().iter().all(|(_, version)| version != b"GLIBC_ABI_DT_RELR"));
 }
 
-/// Packs each file for itself and all together, and runs every combination. `refusals` are files that may be refused, and
-/// why.
+/// Packs each file for itself and all together, and runs every combination. `refusals` are files that may be refused,
+/// and why.
 fn every_combination(built: &Built, space: Space, refusals: &[Reason]) {
     let expected = built.run("program");
     assert!(expected.contains("caught square") && expected.matches("plugin").count() == 3, "{expected}");

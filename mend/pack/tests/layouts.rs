@@ -1,6 +1,6 @@
 //! Packs what four linkers make, in every way, and runs it: constructors, exceptions, thread-local data, IFUNC, COPY
-//! relocations, weak symbols, notes and `_DYNAMIC` must be as before. Then lets other tools rewrite what was packed, and
-//! packs what they rewrote.
+//! relocations, weak symbols, notes and `_DYNAMIC` must be as before. Then lets other tools rewrite what was packed,
+//! and packs what they rewrote.
 
 mod fixture;
 
@@ -42,8 +42,8 @@ fn check(linked: &Linked, name: &str) -> usize {
                         - packed.relocations.table_after.0
                         - packed.relocations.relr.0;
                     let saved = packed.size_before.0 - packed.size_after.0;
-                    // One page for the split, one where the dynamic section moves, what lay between merged segments, and the
-                    // new section headers.
+                    // One page for the split, one where the dynamic section moves, what lay between merged segments,
+                    // and the new section headers.
                     let moves = packed.plan.dynamic_place != DynamicPlace::Stays;
                     let merges = packed.plan.header_slots.contains(&HeaderSlot::MergesSegments);
                     let lost = 4096 * (1 + u64::from(moves) + 2 * u64::from(merges)) + 512;
@@ -143,8 +143,8 @@ fn other_tools_rewrite_what_was_packed() {
     }
 }
 
-/// What a tool must leave: patchelf moves the dynamic section away from `_DYNAMIC`, unless packing had to move it before
-/// and left the old one in place.
+/// What a tool must leave: patchelf moves the dynamic section away from `_DYNAMIC`, unless packing had to move it
+/// before and left the old one in place.
 fn common(output: String) -> String {
     output.replace("dynamic 0", "dynamic 1")
 }

@@ -1,9 +1,9 @@
-//! Files of every linker, with and without thread-local data, bound late or at once, stripped in three ways: all are packed,
-//! by all back-ends and passes, do what they did, and what was packed without further options is proven by
+//! Files of every linker, with and without thread-local data, bound late or at once, stripped in three ways: all are
+//! packed, by all back-ends and passes, do what they did, and what was packed without further options is proven by
 //! [`verify::offline`] alone.
 
 use pack::passes::Pass;
-use pack::{Backend, Options, Outcome, Passes, Reason, Rewritten, Space, rewrite, verify};
+use pack::{Backend, DynamicPlace, Options, Outcome, Passes, Reason, Rewritten, Space, rewrite};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
@@ -103,6 +103,92 @@ fn programs_of_every_linker_are_packed_in_every_way() {
     }
     println!("{programs} programs, refused: {refused:?}");
     assert!(programs > 0 && refused.is_empty(), "{refused:?}");
+}
+
+/// What is appended to a program: it finds it from its end.
+const PAYLOAD: &[u8] = b"begin-of-payload 0123456789 end-of-payload";
+
+/// Says a word as [`SOURCE`] does, and what stands at the end of its own file.
+const READER: &str = "
+    #include <stdio.h>
+    static const char word[] = \"word\";
+    const char *words[2000] = { [0 ... 1999] = word };
+    int counter;
+    __attribute__((constructor)) static void begin(void) { counter = 1; }
+    int main(int count, char **names) {
+        char end[43] = {0};
+        FILE *own = fopen(names[0], \"rb\");
+        if (!own || fseek(own, -42, SEEK_END) || fread(end, 1, 42, own) != 42) return 1;
+        return printf(\"%s %d %s\\n\", words[counter], counter, end) < 0;
+    }
+";
+
+/// Packs a file that something follows, leaving every byte at its offset. The dynamic section of lld's files has no
+/// free entry, and the file cannot grow: then a part of what becomes free is mapped once more, writable.
+fn check_payload(original: &[u8], what: &str) -> Vec<u8> {
+    let Err(refused) = packed(original, wanted(Space::Shrink, Backend::Relr, &[])) else { panic!("{what}: moved") };
+    assert_eq!(refused, Reason::Payload, "{what}");
+    let (new, place) = packed(original, wanted(Space::Keep, Backend::Relr, &[]))
+        .unwrap_or_else(|reason| panic!("{what}: refused: {}", reason.name()));
+    println!("{what}: the dynamic section: {place:?}");
+    assert_eq!(new.len(), original.len(), "{what}");
+    assert!(new.ends_with(PAYLOAD), "{what}");
+    let verdict = verify::offline(original, &new).unwrap();
+    assert!(verdict.agrees(), "{what}: {:#?}", verdict.differences);
+    new
+}
+
+/// The packed file, and where its dynamic section is; or why there is none.
+fn packed(original: &[u8], options: Options) -> Result<(Vec<u8>, DynamicPlace), Reason> {
+    match rewrite(original, &options).unwrap() {
+        (Outcome::Packed(packed), Some(rewritten)) => Ok((rewritten.bytes, packed.plan.dynamic_place)),
+        (Outcome::Refused(refusal), None) => {
+            println!("{refusal}");
+            Err(refusal.reason)
+        }
+        (outcome, _) => panic!("{outcome:?}"),
+    }
+}
+
+#[test]
+fn programs_and_libraries_with_a_payload_are_packed_where_every_byte_stays() {
+    let home = tempfile::tempdir().unwrap();
+    let source = home.path().join("source.c");
+    std::fs::write(&source, READER).unwrap();
+    let (file, path) = (home.path().join("linked"), home.path().join("program"));
+    let mut seen = 0;
+    for linker in ["bfd", "gold", "lld", "mold"] {
+        for kind in [&["-fPIE", "-pie"][..], &["-fPIC", "-shared"], &["-fPIE", "-pie", "-Wl,-z,now"]] {
+            for strip in STRIPS {
+                let mut link = Command::new("gcc");
+                link.args(["-O1", &format!("-fuse-ld={linker}")]).args(kind).arg("-o");
+                if !testing::compiled(link.arg(&file).arg(&source)) {
+                    continue;
+                }
+                if let [command, options @ ..] = strip
+                    && !testing::compiled(Command::new(command).args(options).arg(&file))
+                {
+                    continue;
+                }
+                let what = format!("{linker} {kind:?} {strip:?}");
+                let original = [&std::fs::read(&file).unwrap(), PAYLOAD].concat();
+                let new = check_payload(&original, &what);
+                if kind.contains(&"-shared") {
+                    std::fs::write(&path, &new).unwrap();
+                    let loaded = Command::new("/bin/true").env("LD_PRELOAD", &path).output().unwrap();
+                    let said = String::from_utf8_lossy(&loaded.stderr);
+                    assert!(loaded.status.success() && said.is_empty(), "{what}: {said}");
+                } else {
+                    let right = run(&path, &original);
+                    assert!(right.contains("word 1 begin-of-payload"), "{what}: {right}");
+                    assert_eq!(run(&path, &new), right, "{what}");
+                }
+                seen += 1;
+            }
+        }
+    }
+    println!("{seen} files");
+    assert!(seen > 0);
 }
 
 /// A program of Go's own linker: its section headers are loaded with its code.

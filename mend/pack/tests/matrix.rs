@@ -1,5 +1,5 @@
-//! The corpus, built for every machine by every linker in every variant, packed in every mode: each program prints the line that
-//! it printed before, and the oracle finds nothing. `cargo test` runs a part that represents the whole;
+//! The corpus, built for every machine by every linker in every variant, packed in every mode: each program prints the
+//! line that it printed before, and the oracle finds nothing. `cargo test` runs a part that represents the whole;
 //! `THAW_MATRIX=all` runs everything (`claims/elf-matrix/run`).
 
 mod common;
@@ -7,8 +7,8 @@ mod common;
 use common::{
     Early, LINE, Linker, Machine, PARTS, Part, Programs, VARIANTS, Variant, Workshop, pack_parts, place, whole_matrix,
 };
-use pack::verify::{LiveOptions, Stop, live, offline};
 use pack::{Backend, Options, Outcome, Reason, Space, pack_bytes};
+use verify::{LiveOptions, Stop, live, offline};
 
 /// One row of the printed table.
 struct Row {

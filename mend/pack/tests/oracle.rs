@@ -5,10 +5,10 @@ mod common;
 
 use common::view::{Field, View};
 use common::{Linker, Machine, Programs, Variant, Workshop, place};
-use pack::verify::{Allowed, Expected, Kind, Word, offline, offline_expecting};
 use pack::{Options, Outcome, Space, pack_bytes};
 use proptest::prelude::*;
 use std::sync::LazyLock;
+use verify::{Allowed, Expected, Kind, Word, offline, offline_expecting};
 
 /// A file, and a packed form of it that is right.
 struct Pair {
@@ -533,14 +533,19 @@ proptest! {
 
     /// A bit that is not as it was, in any section that the loader maps and no table of its own holds.
     #[test]
-    fn any_changed_bit_of_code_or_data_is_found(which in any::<prop::sample::Index>(), place in any::<prop::sample::Index>(), bit in 0..8_u8) {
+    fn any_changed_bit_of_code_or_data_is_found(
+        which in any::<prop::sample::Index>(),
+        place in any::<prop::sample::Index>(),
+        bit in 0..8_u8,
+    ) {
         if LIBRARY.is_empty() {
             return Ok(());
         }
         let pair = which.get(&LIBRARY);
         let mut file = View::new(&pair.packed);
         let names = [".init", ".plt", ".text", ".fini", ".rodata", ".eh_frame_hdr", ".eh_frame", ".gcc_except_table",
-            ".tdata", ".init_array", ".fini_array", ".data.rel.ro", ".got", ".got.plt", ".data", ".debug_info", ".debug_line"];
+            ".tdata", ".init_array", ".fini_array", ".data.rel.ro", ".got", ".got.plt", ".data", ".debug_info",
+            ".debug_line"];
         let sections: Vec<_> = names.iter().map(|name| file.section(name)).collect();
         let mut at = place.index(sections.iter().map(|section| section.len).sum());
         for section in &sections {

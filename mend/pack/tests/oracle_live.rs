@@ -1,15 +1,15 @@
-//! The oracle that lets the real loader load both files: it agrees where the files do, finds planted faults, says why a file does
-//! not load, and leaves nothing behind.
+//! The oracle that lets the real loader load both files: it agrees where the files do, finds planted faults, says why a
+//! file does not load, and leaves nothing behind.
 
 mod common;
 
 use common::view::View;
 use common::{Linker, Machine, Programs, VARIANTS, Workshop, pack_parts, place};
 use model::Exit;
-use pack::verify::{Kind, LiveOptions, Stop, Verdict, live};
 use pack::{Options, Space, pack_bytes};
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use verify::{Kind, LiveOptions, Stop, Verdict, live};
 
 /// One test at a time, so that each can look for what it left behind.
 static ALONE: Mutex<()> = Mutex::new(());

@@ -1,7 +1,7 @@
 //! The further passes: what they change, what they leave, and that programs go on as before.
 
 use pack::passes::{ClosedSet, Edited, Hindrance, Later, Member, Outcome, Pass, Worth, run};
-use pack::{Backend, DynamicPlace, Options, Passes, Rewritten, Space, rewrite, verify};
+use pack::{Backend, DynamicPlace, Options, Passes, Rewritten, Space, rewrite};
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
@@ -96,7 +96,8 @@ fn world() -> Option<World> {
         "fixed.c",
         "#include <stdio.h>\nextern int copied; int address_taken(void); int make(void);\n\
          const void *const *entry(int);\n\
-         int main(void) { copied = 44; printf(\"%d %d %d %d %d %d\\n\", *(int *)*entry(3), *entry(4) == (void *)address_taken,\n\
+         int main(void) { copied = 44; printf(\"%d %d %d %d %d %d\\n\", \n\
+         *(int *)*entry(3), *entry(4) == (void *)address_taken,\n\
          ((int (*)(void))*entry(0))(), *(int *)*entry(1), ((int (*)(void))*entry(2))(), make()); return 0; }\n",
     );
     let program = path("fixed");
@@ -326,7 +327,8 @@ fn with_ctors(room: &Path, order: &[&str]) -> Option<PathBuf> {
     for name in order {
         // Each in a page of its own, in the order of their names.
         let source = format!(
-            "#include <stdio.h>\n__attribute__((section(\".text.{name}\"), aligned(4096))) void make_{name}(void) {{ putchar('{name}'); }}\n\
+            "#include <stdio.h>\n__attribute__((section(\".text.{name}\"), aligned(4096)))\n\
+             void make_{name}(void) {{ putchar('{name}'); }}\n\
              void (*entry_{name})(void) __attribute__((section(\".ctors\"), used)) = make_{name};\n"
         );
         files.push(written(room, &format!("{name}.c"), &source));

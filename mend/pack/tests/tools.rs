@@ -1,5 +1,5 @@
-//! Other people's tools on packed files, before and after packing: each of them still does its work, and the programs still run.
-//! `cargo test` runs them on the layouts of bfd and lld; `THAW_MATRIX=all` on all linkers and in both modes.
+//! Other people's tools on packed files, before and after packing: each of them still does its work, and the programs
+//! still run. `cargo test` runs them on the layouts of bfd and lld; `THAW_MATRIX=all` on all linkers and in both modes.
 
 mod common;
 
@@ -154,8 +154,8 @@ fn one_tool_after_another() {
         if !whole_matrix() && ![first.name, second.name].contains(&"patchelf") {
             continue;
         }
-        // The manual of patchelf says it: strip(1) and objcopy(1) of binutils may break what patchelf has written. Whether they do depends on
-        // where patchelf puts its segment, which is elsewhere in a packed file.
+        // The manual of patchelf says it: strip(1) and objcopy(1) of binutils may break what patchelf has written.
+        // Whether they do depends on where patchelf puts its segment, which is elsewhere in a packed file.
         let is_of_binutils = ["strip", "objcopy"].iter().any(|name| second.name.starts_with(name));
         if first.name == "patchelf" && is_of_binutils {
             continue;
@@ -212,7 +212,8 @@ fn gdb() {
 fn debugged(programs: &Programs, name: &str) {
     let mut gdb = Command::new("gdb");
     gdb.args(["-nx", "-batch", "-iex", "set debuginfod enabled off", "-ex", "set breakpoint pending on"]);
-    // A function that is called through a table only: gdb takes an entry of the PLT for the function where there is one.
+    // A function that is called through a table only: gdb takes an entry of the PLT for the function where there is
+    // one.
     for command in ["break DeepTrouble::code", "run", "bt", "up", "print corpus_text[2]"] {
         gdb.args(["-ex", command]);
     }
@@ -290,9 +291,10 @@ fn readers_warn_of_nothing() {
                 let before = complaints(&cell.original.path(part));
                 let mut after = complaints(&cell.packed.path(part));
                 after.retain(|line| !before.contains(line));
-                // eu-elflint takes no type but SHT_REL for the section, and wants the version entries of a library to lie
-                // next to each other, which neither the loader nor the standard asks for. It looks for the segment of .bss by offset
-                // in the file, and finds the one before where that takes more memory than file (mold's RELRO).
+                // eu-elflint takes no type but SHT_REL for the section, and wants the version entries of a library to
+                // lie next to each other, which neither the loader nor the standard asks for. It looks for the segment
+                // of .bss by offset in the file, and finds the one before where that takes more memory than file
+                // (mold's RELRO).
                 let bss = "'.bss' not fully contained in segment";
                 let known = ["'.relr.dyn' has wrong type", "'.gnu.version_r'", "invalid version index", bss];
                 after.retain(|line| name != "eu-elflint" || !known.iter().any(|known| line.contains(known)));

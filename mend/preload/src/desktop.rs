@@ -2,7 +2,7 @@
 //!
 //! Source: the Desktop Entry Specification 1.5, "The Exec key" (quoting, field codes) and "D-Bus Activation".
 
-/// A changed entry.
+/// A desktop entry whose commands were changed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Wrapped {
     /// The text of the new entry.
@@ -11,8 +11,8 @@ pub(crate) struct Wrapped {
     pub was_dbus: bool,
 }
 
-/// Puts `before` (program and arguments, unquoted) and `--` in front of every command of the entry and of its actions. Field codes such as
-/// `%u` and `TryExec` stay.
+/// Puts `before` (program and arguments, unquoted) and `--` in front of every command of the entry and of its actions.
+/// Field codes such as `%u` and `TryExec` stay.
 ///
 /// # Errors
 /// In words: it starts no program.

@@ -1,4 +1,5 @@
-//! Becomes the program: same process number, environment, working directory, open files, signals and limits, as `env(1)` does it.
+//! Becomes the program: same process number, environment, working directory, open files, signals and limits, as
+//! `env(1)` does it.
 //!
 //! The standard library's own way is not taken: it would reset the signal mask and what happens on SIGPIPE.
 
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct NoProgram {
     /// What the kernel said.
     pub cause: io::Error,
-    /// 126 or 127.
+    /// What to exit with, as `env(1)` does: 126 if it cannot be started, 127 if it is not there.
     pub exit_code: u8,
 }
 
@@ -84,8 +85,8 @@ impl Program {
 
     /// Does what is `last`, then replaces this process by the program; returns only if that is not possible.
     pub fn start(&self, last: impl FnOnce()) -> NoProgram {
-        // Nothing has this name: the code behind the real call is in memory after this, and need not be read behind what `last`
-        // asks for.
+        // Nothing has this name: the code behind the real call is in memory after this, and need not be read behind
+        // what `last` asks for.
         self.replace(c"");
         last();
         let cause = self.replace(&self.path);
@@ -107,8 +108,9 @@ impl Program {
             entries.chain([std::ptr::null()]).collect::<Vec<_>>()
         });
         let inherited = ON_SIGPIPE.load(Ordering::Relaxed);
-        // SAFETY: `inherited` is default or ignore: a new process has no other. `words` and `environment` end with null, and their strings live in
-        // `self` beyond the call; no other thread of this process changes the environment.
+        // SAFETY: `inherited` is default or ignore: a new process has no other. `words` and `environment` end with
+        // null, and their strings live in `self` beyond the call; no other thread of this process changes the
+        // environment.
         unsafe {
             let ours = libc::signal(libc::SIGPIPE, inherited);
             match &environment {

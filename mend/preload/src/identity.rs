@@ -20,16 +20,16 @@ pub enum Stale {
     Forbidden,
     /// It cannot be opened for another reason.
     Unopened {
-        /// The reason.
+        /// What the system said.
         error: String,
     },
     /// Something else has its name: a directory, a link; another file system.
     OtherKind,
     /// Another size.
     Size {
-        /// As planned for.
+        /// Its bytes when the manifest was made.
         was: Bytes,
-        /// As it is.
+        /// Its bytes now.
         is: Bytes,
     },
     /// The same size, but written since, and the manifest does not tell its content.
@@ -89,8 +89,9 @@ pub(crate) fn size(stat: &Stat) -> Bytes {
     Bytes(u64::try_from(stat.st_size).unwrap_or(0))
 }
 
-/// Opens what an entry means, if it still is what was planned for: never waits for a pipe, follows no link, leaves no access time
-/// where that is allowed. Reads of the file only what its identity needs, and that only where the date alone differs.
+/// Opens what an entry means, if it still is what was planned for: never waits for a pipe, follows no link, leaves no
+/// access time where that is allowed. Reads of the file only what its identity needs, and that only where the date
+/// alone differs.
 pub(crate) fn open(entry: &Entry) -> Result<File, Stale> {
     if entry.kind == Kind::Device {
         return open_device(entry);
@@ -117,8 +118,8 @@ pub(crate) fn open(entry: &Entry) -> Result<File, Stale> {
     }
 }
 
-/// The block device of the file system that holds a file: numbers of devices change with every boot, and that of a file on it tells
-/// whether it is the same file system.
+/// The block device of the file system that holds a file: numbers of devices change with every boot, and that of a file
+/// on it tells whether it is the same file system.
 fn open_device(entry: &Entry) -> Result<File, Stale> {
     let stat = rustix::fs::lstat(&entry.path).map_err(io::Error::from)?;
     if stat.st_ino != entry.ino {
@@ -136,7 +137,8 @@ fn open_device(entry: &Entry) -> Result<File, Stale> {
     }
 }
 
-/// What a file is known by where its date says nothing. Reads single pages, and nothing ahead of them: the disk has other things to do at a start.
+/// What a file is known by where its date says nothing. Reads single pages, and nothing ahead of them: the disk has
+/// other things to do at a start.
 pub(crate) fn of(file: &File) -> io::Result<Identity> {
     let _ = rustix::fs::fadvise(file, 0, None, Advice::Random);
     let identity = Identity::of(file);

@@ -1,7 +1,7 @@
 //! Launchers and systemd units that start a program with its manifest, and how they are taken away again.
 //!
-//! What will be written, and what was there before, is on disk before anything is changed. So an installation that was cut short can be
-//! taken away like a whole one, and `thaw doctor` can list them all.
+//! What will be written, and what was there before, is on disk before anything is changed. So an installation that was
+//! cut short can be taken away like a whole one, and `thaw doctor` can list them all.
 
 use crate::desktop;
 use crate::exec::runner;
@@ -16,7 +16,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// For whom.
+/// Whose launchers and services start so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
@@ -26,7 +26,7 @@ pub enum Scope {
     System,
 }
 
-/// What is installed.
+/// A launcher or service that starts with a manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "name", rename_all = "lowercase")]
 pub enum Subject {
@@ -39,9 +39,9 @@ pub enum Subject {
 /// What was changed, and how to change it back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Installation {
-    /// What.
+    /// The launcher or service.
     pub subject: Subject,
-    /// For whom.
+    /// Whose launchers and services start so.
     pub scope: Scope,
     /// Files, in the order in which they were written.
     changes: Vec<Change>,
@@ -73,9 +73,9 @@ enum Content {
 /// A file that was not taken away.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Kept {
-    /// Where.
+    /// Where it is.
     pub path: PathBuf,
-    /// Why.
+    /// Why it was left, in a few words.
     pub why: String,
 }
 
@@ -110,7 +110,8 @@ impl Places {
         else {
             return Err(Error::new(Exit::Machine, "this user has no home: HOME is not set", "").hint("set HOME"));
         };
-        // sudo may leave HOME as it was: its owner could neither change what root writes there nor be kept from leading root elsewhere.
+        // sudo may leave HOME as it was: its owner could neither change what root writes there nor be kept from leading
+        // root elsewhere.
         if rustix::process::geteuid().is_root()
             && let Some(theirs) = [&data, &config].into_iter().find(|path| who_else_changes(path).is_some())
         {
@@ -129,7 +130,7 @@ impl Places {
 }
 
 impl Subject {
-    /// What was typed.
+    /// Its name, as it was typed.
     pub fn name(&self) -> &str {
         match self {
             Self::Launcher(name) | Self::Unit(name) => name,
@@ -207,10 +208,11 @@ pub fn check_manifest(path: &Path, scope: Scope) -> Result<()> {
     }
 }
 
-/// Installs a manifest.
+/// Lets a launcher or service start with a manifest from now on.
 ///
 /// # Errors
-/// There is no such desktop entry or it starts no program; it is installed already; a file cannot be written. Nothing is changed then.
+/// There is no such desktop entry or it starts no program; it is installed already; a file cannot be written. Nothing
+/// is changed then.
 pub fn install(manifest: &Manifest, subject: &Subject, scope: Scope) -> Result<Installation> {
     subject.check()?;
     let (records, record) = (records()?, record_of(subject, scope));
@@ -360,7 +362,8 @@ fn put(path: &Path, content: &Content) -> Result<()> {
 fn wrapped(name: &str, places: &Places, before: &[&str]) -> Result<desktop::Wrapped> {
     let mut found = None;
     for path in places.entries.iter().map(|directory| directory.join(name)) {
-        // An entry that cannot be looked at may be the one that counts: another one in its place would start another program.
+        // An entry that cannot be looked at may be the one that counts: another one in its place would start another
+        // program.
         match fs::metadata(&path) {
             Ok(about) if about.is_file() => {
                 found = Some(path);

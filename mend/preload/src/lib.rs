@@ -1,6 +1,7 @@
 //! Reads what a start needs, in a good order, before the program asks for it.
 //!
-//! - [`plan`]: pure: the needed ranges become reads: merged over small gaps, cut to what the kernel takes, put in order;
+//! - [`plan`]: pure: the needed ranges become reads: merged over small gaps, cut to what the kernel takes, put in
+//!   order;
 //! - [`manifest`]: the plan as a file, with the identity of each file in it;
 //! - [`make`]: looks at the files of a recording as they are now, so that they can be planned for;
 //! - [`run`]: opens the files, leaves out what changed or is in memory already, and has the rest read;

@@ -9,11 +9,11 @@
 //! sum 2f6b0e5c1d3a9f84
 //! ```
 //!
-//! Fields stand between single blanks; what comes last on a line (a path, a text) may hold blanks, and has `\n` and `\\` for these two
-//! bytes. All other bytes are as they are, so a path need not be UTF-8. The sum is FNV-1a (64 bits) of all bytes before its line: it
-//! finds cut and damaged files, not forged ones. A manifest needs no trust: all it can do is to have files read that its reader may read.
+//! Fields stand between single blanks; what comes last on a line (a path, a text) may hold blanks, and has `\n` and
+//! `\\` for these two bytes. All other bytes are as they are, so a path need not be UTF-8. The sum is FNV-1a (64 bits)
+//! of all bytes before its line: it finds cut and damaged files, not forged ones. A manifest needs no trust: all it can
+//! do is to have files read that its reader may read.
 
-use crate::plan::{LONGEST, Order};
 use elf::Identity;
 use model::{Bytes, Error, Exit, FileOffset, Result};
 use os::replace::{Existing, Rights, write_whole};
@@ -29,6 +29,36 @@ const HEAD: &[u8] = b"thaw preload manifest ";
 const VERSION: &[u8] = b"1";
 /// Larger files are not manifests: the reads of a browser take 40 kB.
 const LARGEST: u64 = 64 << 20;
+
+/// `readahead(2)` cuts a longer call to the larger of a request and the read-ahead of the disk, and says nothing: so
+/// that nothing is left out, no read is longer than what every disk takes.
+pub const LONGEST: Bytes = Bytes(512 << 10);
+
+/// In which order the data of files is read. Metadata comes first in both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// By place on the disk, for disks with an arm.
+    Disk,
+    /// As the program needs it.
+    #[default]
+    FirstUse,
+}
+
+impl Order {
+    /// The word in manifests.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Disk => "disk",
+            Self::FirstUse => "first-use",
+        }
+    }
+
+    /// The order of this word.
+    pub fn named(word: &str) -> Option<Self> {
+        [Self::Disk, Self::FirstUse].into_iter().find(|order| order.name() == word)
+    }
+}
 
 /// What is read before a start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -50,7 +80,7 @@ pub struct About {
     pub thaw: String,
     /// Name of the machine that it was made on.
     pub host: String,
-    /// The recording.
+    /// Name of the recording that it was made from.
     pub recording: String,
     /// How the needed ranges are known: `exact`, `asked` or `cached`.
     pub source: String,
@@ -70,15 +100,15 @@ pub enum Kind {
     Regular,
     /// A file that the program itself writes: read as far as it still goes, whatever its size and date.
     Changing,
-    /// The block device under the file system of the file that is named: its ranges are the file system's metadata. Stale where
-    /// that file has another inode number.
+    /// The block device under the file system of the file that is named: its ranges are the file system's metadata.
+    /// Stale where that file has another inode number.
     Device,
 }
 
-/// A file.
+/// A file of which something is read, as it was when the manifest was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Entry {
-    /// Its kind.
+    /// What makes it stale.
     pub kind: Kind,
     /// Number of the file system's device, as `makedev` packs it; not compared: it changes with every boot.
     pub dev: u64,
@@ -88,7 +118,8 @@ pub struct Entry {
     pub size: Bytes,
     /// Date of the last change, nanoseconds since 1970.
     pub mtime_ns: i64,
-    /// What it is known by where only the date differs. `None`: the file changes, or the manifest is of a version that did not know.
+    /// What it is known by where only the date differs. `None`: the file changes, or the manifest is of a version that
+    /// did not know.
     #[serde(serialize_with = "as_text")]
     pub identity: Option<Identity>,
     /// Where it is; absolute.
@@ -103,11 +134,11 @@ pub struct FileIndex(pub u32);
 /// A range that is asked for by one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Read {
-    /// Of which file.
+    /// Of which file, by its place in [`Manifest::files`].
     pub file: FileIndex,
-    /// From where.
+    /// From which byte of the file.
     pub offset: FileOffset,
-    /// How much; above 0, at most [`LONGEST`].
+    /// How many bytes; above 0, at most [`LONGEST`].
     pub len: Bytes,
     /// Place in the order of first use, from 0: what is read if there is no room for all.
     pub rank: u32,
@@ -145,7 +176,7 @@ impl Manifest {
         Bytes(self.reads.iter().fold(0, |sum, read| sum.saturating_add(read.len.0)))
     }
 
-    /// As a file.
+    /// The manifest as the bytes of a file, its sum included.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = [HEAD, VERSION, b"\n"].concat();
         let about = &self.about;

@@ -1,4 +1,5 @@
-//! How much may be read without taking memory from others: nothing while they wait for memory, else half of what is free.
+//! How much may be read without taking memory from others: nothing while they wait for memory, else half of what is
+//! free.
 
 use model::Bytes;
 use serde::Serialize;

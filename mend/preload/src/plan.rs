@@ -1,45 +1,17 @@
 //! Needed ranges become reads: merged over small gaps, cut to what the kernel takes at once, and put in order. Pure.
 //!
-//! A gap is worth reading where the bytes in it cost less than the request that is saved. What a request and a byte cost is known to the
-//! caller alone, who says how long a disk takes for a list of reads ([`Cost`]); the gap with the shortest time is taken.
+//! A gap is worth reading where the bytes in it cost less than the request that is saved. What a request and a byte
+//! cost is known to the caller alone, who says how long a disk takes for a list of reads ([`Cost`]); the gap with the
+//! shortest time is taken.
+
+pub use crate::manifest::{LONGEST, Order};
 
 use crate::manifest::{About, Entry, FileIndex, Kind, Manifest, Read};
 use model::{Bytes, DiskOffset, FileOffset, Nanos, PAGE};
-use serde::Serialize;
 use std::collections::BTreeMap;
-
-/// `readahead(2)` cuts a longer call to the larger of a request and the read-ahead of the disk, and says nothing: so that
-/// nothing is left out, no read is longer than what every disk takes.
-pub const LONGEST: Bytes = Bytes(512 << 10);
 
 /// Gaps that are tried, in pages: up to 1 MiB.
 const GAPS: [u64; 25] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 18, 20, 24, 28, 32, 48, 64, 96, 128, 256];
-
-/// In which order the data of files is read. Metadata comes first in both.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Order {
-    /// By place on the disk, for disks with an arm.
-    Disk,
-    /// As the program needs it.
-    #[default]
-    FirstUse,
-}
-
-impl Order {
-    /// The word in manifests.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Disk => "disk",
-            Self::FirstUse => "first-use",
-        }
-    }
-
-    /// The order of this word.
-    pub fn named(word: &str) -> Option<Self> {
-        [Self::Disk, Self::FirstUse].into_iter().find(|order| order.name() == word)
-    }
-}
 
 /// Which gaps are read too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +40,7 @@ pub struct Extent {
     pub offset: FileOffset,
     /// Where on the device.
     pub disk: DiskOffset,
-    /// How much.
+    /// How many bytes.
     pub len: Bytes,
 }
 
@@ -90,7 +62,7 @@ pub struct Wanted {
 pub struct DiskRead {
     /// From where on the device.
     pub disk: DiskOffset,
-    /// How much.
+    /// How many bytes.
     pub len: Bytes,
 }
 
@@ -100,7 +72,7 @@ pub type Cost<'a> = dyn Fn(&[DiskRead]) -> Nanos + 'a;
 /// A plan, and what it is good for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// What is read.
+    /// What is read, in which order.
     pub manifest: Manifest,
     /// Bytes of the needed ranges alone.
     pub needed: Bytes,
@@ -248,9 +220,9 @@ fn request_in_bytes(cost: &Cost<'_>) -> Bytes {
     Bytes((of_short / of_long.max(1.0) * long.0 as f64) as u64)
 }
 
-/// Lets short reads go along with long ones. A disk or volume that is limited in requests and in bytes a second saves neither for later:
-/// beside long reads there are requests to spare, and the short ones that come later in one go would wait for those. What is brought early
-/// is little. `request` is what a request weighs in bytes.
+/// Lets short reads go along with long ones. A disk or volume that is limited in requests and in bytes a second saves
+/// neither for later: beside long reads there are requests to spare, and the short ones that come later in one go would
+/// wait for those. What is brought early is little. `request` is what a request weighs in bytes.
 fn along(reads: Vec<Planned>, request: Bytes) -> Vec<Planned> {
     let weight = |read: &Planned| read.placed.len.0 as f64 / request.0.max(1) as f64;
     let (long, short): (Vec<_>, Vec<_>) = reads.into_iter().enumerate().partition(|(_, read)| weight(read) >= 1.0);

@@ -1,12 +1,13 @@
 //! Has the files of a manifest read, so that a program that starts next finds them in memory.
 //!
-//! Metadata first, since opening files needs it; then all files are opened in the order of their inodes, those that changed are left
-//! out, those that are in memory already too; then the reads are asked for, and the program starts.
+//! Metadata first, since opening files needs it; then all files are opened in the order of their inodes, those that
+//! changed are left out, those that are in memory already too; then the reads are asked for, and the program starts.
 //!
-//! Asking for everything before the program starts is best where the disk has an arm: what the program reads by itself would
-//! move it. Elsewhere a request that no manifest knows (a file with a new name, a page that only this start touches) would wait behind all of ours, and the
-//! program with it, whose work then comes after the reading instead of beside it. So a process of its own asks for a window at a time, in the
-//! order of first use, as fast as the disk delivers.
+//! Asking for everything before the program starts is best where the disk has an arm: what the program reads by itself
+//! would move it. Elsewhere a request that no manifest knows (a file with a new name, a page that only this start
+//! touches) would wait behind all of ours, and the program with it, whose work then comes after the reading instead of
+//! beside it. So a process of its own asks for a window at a time, in the order of first use, as fast as the disk
+//! delivers.
 
 use crate::identity::{self, Stale};
 use crate::manifest::{About, FileIndex, Kind, Manifest, Read};
@@ -38,21 +39,22 @@ pub enum Engine {
 pub enum Window {
     /// Everything, before the program starts.
     All,
-    /// So much, and no more than [`CALLS_AT_ONCE`] calls: the first before the program starts, the rest by a process of its own
-    /// as the disk delivers, until the program ends.
+    /// So much, and no more than [`CALLS_AT_ONCE`] calls: the first before the program starts, the rest by a process of
+    /// its own as the disk delivers, until the program ends.
     Of(Bytes),
 }
 
-/// More calls are not under way at once, however small they are: a disk of 200 requests a second has done as many in 160 ms.
+/// More calls are not under way at once, however small they are: a disk of 200 requests a second has done as many in
+/// 160 ms.
 pub const CALLS_AT_ONCE: usize = 32;
 
-/// What a program waits at most for our reads when it needs something that no manifest knows: 4 MiB take 130 ms from a disk of 2010, and
-/// are enough to keep a fast one busy.
+/// What a program waits at most for our reads when it needs something that no manifest knows: 4 MiB take 130 ms from a
+/// disk of 2010, and are enough to keep a fast one busy.
 const USUAL: Bytes = Bytes(4 << 20);
 
 impl Window {
-    /// What is best in this order, with or without a program that starts beside the reading: nobody waits beside it, or everybody
-    /// for one arm, or the program for its own reads.
+    /// What is best in this order, with or without a program that starts beside the reading: nobody waits beside it, or
+    /// everybody for one arm, or the program for its own reads.
     pub fn usual(order: Order, with_program: bool) -> Self {
         if with_program && order == Order::FirstUse { Self::Of(USUAL) } else { Self::All }
     }
@@ -72,14 +74,14 @@ impl Window {
 /// A file that was left out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct StaleFile {
-    /// Its path.
+    /// Where the file is, as the manifest names it.
     pub path: String,
-    /// Why.
+    /// Why nothing of it is read.
     #[serde(flatten)]
     pub why: Stale,
 }
 
-/// What was found.
+/// What was found, and what was asked for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
     /// Files in the manifest.
@@ -94,7 +96,7 @@ pub struct Report {
     pub resident: Bytes,
     /// Bytes that are asked for.
     pub asked: Bytes,
-    /// Calls for them.
+    /// How many calls ask for these.
     pub calls: usize,
     /// Why not everything is asked for.
     pub short: Option<Short>,
@@ -143,8 +145,8 @@ pub struct Prepared<'a> {
     opened: Opened<'a>,
 }
 
-/// Has metadata read, opens the files, and finds out what is not in memory. Never fails: what cannot be read is in the report, and the
-/// program will read it itself.
+/// Has metadata read, opens the files, and finds out what is not in memory. Never fails: what cannot be read is in the
+/// report, and the program will read it itself.
 pub fn prepare(manifest: &Manifest, engine: Engine, window: Window) -> Prepared<'_> {
     let bytes = manifest.bytes();
     let (room, short) = budget(bytes);
@@ -165,7 +167,8 @@ pub fn prepare(manifest: &Manifest, engine: Engine, window: Window) -> Prepared<
 }
 
 impl Prepared<'_> {
-    /// Asks for the reads. Code of thaw that is not in memory yet would be read behind all of them: call nothing new after this.
+    /// Asks for the reads. Code of thaw that is not in memory yet would be read behind all of them: call nothing new
+    /// after this.
     ///
     /// # Errors
     /// The engine does not work here, and another one took its place.
@@ -188,7 +191,8 @@ impl Prepared<'_> {
         ask(rest, self.engine)
     }
 
-    /// Asks for the calls from `asked` on, as earlier ones are done; ends with the program, or when others wait for memory.
+    /// Asks for the calls from `asked` on, as earlier ones are done; ends with the program, or when others wait for
+    /// memory.
     fn follow(&self, mut asked: usize, program: RawFd) {
         let mut done = 0;
         while asked < self.calls.len() && !has_ended(program) {
@@ -208,7 +212,8 @@ impl Prepared<'_> {
 /// Returns when the last byte of a read is in memory: reading it waits for the read that is under way.
 fn wait_for((fd, offset, len): Call) {
     let mut byte = 0_u8;
-    // SAFETY: one byte is written to `byte`; the file is open as long as its `Opened` lives. A failure means there is nothing to wait for.
+    // SAFETY: one byte is written to `byte`; the file is open as long as its `Opened` lives. A failure means there is
+    // nothing to wait for.
     unsafe { libc::pread64(fd, (&raw mut byte).cast(), 1, (offset + len.saturating_sub(1)) as libc::off64_t) };
 }
 
@@ -320,12 +325,13 @@ fn fadvise((fd, offset, len): Call) -> io::Result<()> {
     }
 }
 
-/// Runs `work` in a process that the program to come has nothing to do with: not its child, not in its session, with none of its files
-/// but those of `calls`. It gets a pidfd of the program. `false`: there is no such process, and the work is still to do.
+/// Runs `work` in a process that the program to come has nothing to do with: not its child, not in its session, with
+/// none of its files but those of `calls`. It gets a pidfd of the program. `false`: there is no such process, and the
+/// work is still to do.
 fn detached(calls: &[Call], work: impl FnOnce(RawFd)) -> bool {
     let mut kept: Vec<RawFd> = calls.iter().map(|call| call.0).collect();
-    // SAFETY: this process has one thread, so that its child may do whatever it might. The child ends by `_exit`, so that nothing
-    // of the parent is run twice. The calls take numbers, or memory that lives here.
+    // SAFETY: this process has one thread, so that its child may do whatever it might. The child ends by `_exit`, so
+    // that nothing of the parent is run twice. The calls take numbers, or memory that lives here.
     unsafe {
         let program = libc::syscall(libc::SYS_pidfd_open, libc::getpid(), 0) as RawFd;
         kept.push(program);

@@ -7,8 +7,8 @@ use std::os::fd::RawFd;
 /// A call: of which file, from where, how much.
 pub(crate) type Call = (RawFd, u64, u64);
 
-/// Asks for all of these and waits until all have been asked for: what a program that is replaced by another one has not yet
-/// begun is dropped.
+/// Asks for all of these and waits until all have been asked for: what a program that is replaced by another one has
+/// not yet begun is dropped.
 pub(crate) fn ask(calls: &[Call]) -> io::Result<()> {
     const AT_ONCE: u32 = 256;
     if calls.is_empty() {

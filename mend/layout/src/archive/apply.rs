@@ -1,7 +1,8 @@
 //! Writes what a plan says: beside its target, verified as a reader sees it, then renamed.
 
-use super::entry::{Method, whole};
-use super::plan::{DirectoryPlace, Form, Placed, Plan, extra, padding_field};
+use super::entry::whole;
+use super::form::{DirectoryPlace, Method};
+use super::plan::{Form, Placed, Plan, extra, padding_field};
 use super::verify::{Verified, verify};
 use super::zip::{CENTRAL_LEN, END, END_LEN, Entry, FLAG_DESCRIPTOR, LOCAL, LOCAL_LEN, Zip, parse, slice, u16_at};
 use model::{Error, Exit, Result};
@@ -161,8 +162,9 @@ pub fn build(zip: &Zip<'_>, plan: &Plan, out: &mut impl Write) -> Result<()> {
     put(out, &end_record(zip, plan, plan.records.start, zip.comment))
 }
 
-/// Writes the new archive of `original` to a file, which gets the mode, owner, extended attributes and times of the original. The new archive
-/// is read again and every entry inflated and compared before it gets its name; a killed thaw leaves nothing under that name.
+/// Writes the new archive of `original` to a file, which gets the mode, owner, extended attributes and times of the
+/// original. The new archive is read again and every entry inflated and compared before it gets its name; a killed thaw
+/// leaves nothing under that name.
 ///
 /// # Errors
 /// The target is there, or is the original; a damaged entry; a disk that is full.

@@ -38,9 +38,9 @@ pub struct Packed {
 /// A directory that was made of an archive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Unpacked {
-    /// Files.
+    /// How many files.
     pub files: u64,
-    /// Their bytes.
+    /// Bytes of their content, not compressed.
     pub content: Bytes,
 }
 
@@ -48,10 +48,11 @@ fn failed(what: &str, path: &Path, cause: io::Error) -> Error {
     Error::on(Exit::Machine, what, path).because(cause)
 }
 
-/// Makes an archive of all that is below a directory; what `names` says first, the rest by name. With [`Compression::Keep`] and
-/// [`Compression::Deflate`] files are deflated where that makes them smaller; with [`Compression::Auto`] what is used only where that is read and inflated
-/// faster, by this machine's rate, which is measured on the archive. Links and special files are refused: an archive cannot hold them so that
-/// every reader understands them.
+/// Makes an archive of all that is below a directory; what `names` says first, the rest by name. With
+/// [`Compression::Keep`] and [`Compression::Deflate`] files are deflated where that makes them smaller; with
+/// [`Compression::Auto`] what is used only where that is read and inflated faster, by this machine's rate, which is
+/// measured on the archive. Links and special files are refused: an archive cannot hold them so that every reader
+/// understands them.
 ///
 /// # Errors
 /// A file that cannot be read, or is of another kind; more than a zip archive holds; the target.
@@ -200,7 +201,8 @@ fn plain(files: &[Found], store: bool) -> Result<(Vec<u8>, Bytes)> {
 /// Time and date of the format, in UTC: two seconds fine, from 1980 to 2107.
 fn dos_time(unix: i64) -> (u16, u16) {
     let (days, second) = (unix.div_euclid(86_400), unix.rem_euclid(86_400));
-    // H. Hinnant, "chrono-compatible low-level date algorithms": days since the beginning of an era of 400 years from March 1.
+    // H. Hinnant, "chrono-compatible low-level date algorithms": days since the beginning of an era of 400 years from
+    // March 1.
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -224,7 +226,7 @@ fn dos_time(unix: i64) -> (u16, u16) {
 /// # Errors
 /// An obstacle (nothing is written then); a symbolic link; a damaged entry; a directory that is not empty.
 pub fn unpack(zip: &Zip<'_>, directory: &Path) -> Result<Unpacked> {
-    zip.must_be_plain(super::plan::Signed::Accept)?;
+    zip.must_be_plain(super::form::Signed::Accept)?;
     let taken = fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some());
     if taken || directory.symlink_metadata().is_ok_and(|about| !about.is_dir()) {
         return Err(Error::on(Exit::Usage, "there is already something in", directory).hint("name a new directory"));

@@ -1,41 +1,11 @@
 //! The content of entries: inflating, deflating, and what inflating costs on this machine.
 
+use super::form::Method;
 use super::zip::{Entry, Zip, slice};
 use flate2::{Decompress, FlushDecompress, Status};
 use model::{Error, Exit, Result};
-use serde::Serialize;
 use std::io::Read;
 use std::time::Instant;
-
-/// How an entry is compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Method {
-    /// Not at all.
-    Stored,
-    /// Deflate.
-    Deflated,
-    /// By something that thaw does not know.
-    Other(u16),
-}
-
-impl Method {
-    pub(super) fn of(number: u16) -> Self {
-        match number {
-            0 => Self::Stored,
-            8 => Self::Deflated,
-            other => Self::Other(other),
-        }
-    }
-
-    pub(super) fn number(self) -> u16 {
-        match self {
-            Self::Stored => 0,
-            Self::Deflated => 8,
-            Self::Other(number) => number,
-        }
-    }
-}
 
 /// Bytes that are inflated at once.
 const CHUNK: usize = 64 << 10;
@@ -112,11 +82,11 @@ pub(super) fn deflate(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// How fast this machine inflates what is in the archive, in bytes of content a second. Measured on up to 32 MiB of it, the best of three;
-/// entries that are stored are deflated first. `None`: there is nothing to measure with.
+/// How fast this machine inflates what is in the archive, in bytes of content a second. Measured on up to 32 MiB of it,
+/// the best of three; entries that are stored are deflated first. `None`: there is nothing to measure with.
 ///
 /// # Errors
-/// A damaged entry.
+/// An entry does not inflate to what the directory says.
 pub fn inflate_rate(zip: &Zip<'_>) -> Result<Option<f64>> {
     const ENOUGH: usize = 32 << 20;
     let mut samples: Vec<(Vec<u8>, u64)> = Vec::new();

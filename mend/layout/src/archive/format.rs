@@ -1,7 +1,7 @@
 //! What kind of archive it is, as far as its readers ask for more than a zip archive promises: which entries must come
 //! first, whether a directory may lie in front, and how stored data are aligned. Pure.
 
-use super::entry::Method;
+use super::form::Method;
 use super::zip::{EntryId, Zip};
 use serde::Serialize;
 
@@ -80,8 +80,8 @@ fn is_signature(name: &[u8]) -> bool {
 /// The largest alignment that is kept: a page of the largest that Android uses.
 const ALIGN_MOST: u64 = 16_384;
 
-/// What the data of stored entries are aligned to, libraries and others: whoever wrote the archive meant it if all are. 1
-/// where there is nothing to tell by.
+/// What the data of stored entries are aligned to, libraries and others: whoever wrote the archive meant it if all are.
+/// 1 where there is nothing to tell by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Alignment {
     libraries: u16,

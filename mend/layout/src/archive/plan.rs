@@ -1,6 +1,7 @@
 //! Decides where each entry goes and how it is compressed. Pure: reads the archive's bytes and writes nothing.
 
-use super::entry::{Method, deflate, whole};
+use super::entry::{deflate, whole};
+use super::form::{DirectoryPlace, Method, Signed};
 use super::format::{Alignment, Format};
 use super::usage::Uses;
 use super::zip::{END_LEN, EntryId, FRONT, LOCAL_LEN, Zip, fields, slice};
@@ -8,19 +9,6 @@ use model::{Bytes, Error, Exit, FileOffset, Result};
 use serde::Serialize;
 use std::borrow::Cow;
 use std::ops::Range;
-
-/// Where the directory is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum DirectoryPlace {
-    /// At the end only, as in every zip archive.
-    End,
-    /// In front only, as Mozilla's packager writes it. `unzip` warns, Python refuses it.
-    Front,
-    /// In front for Firefox and at the end for everybody.
-    #[default]
-    Both,
-}
 
 /// How entries are compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -53,17 +41,7 @@ impl Costs {
     }
 }
 
-/// What to do with a signed archive.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Signed {
-    /// Leave it alone.
-    #[default]
-    Refuse,
-    /// Rewrite it: signatures of single entries stay valid.
-    Accept,
-}
-
-/// What is wanted.
+/// What is wanted of the new archive.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Options {
     /// Where the directory goes.
@@ -72,7 +50,7 @@ pub struct Options {
     pub compression: Compression,
     /// The data of stored entries begin at multiples of this; 0 and 1: anywhere.
     pub align: u16,
-    /// Signed archives.
+    /// What is done with a signed archive.
     pub signed: Signed,
 }
 
@@ -83,20 +61,20 @@ pub enum Form {
     AsIs,
     /// Its content is stored.
     Stored,
-    /// These bytes.
+    /// Its content is deflated: these bytes.
     Deflated(Vec<u8>),
 }
 
 /// An entry in the new archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
-    /// Which one.
+    /// Which entry of the original.
     pub id: EntryId,
     /// Where its header begins.
     pub at: FileOffset,
     /// Where its record ends.
     pub end: FileOffset,
-    /// What it becomes.
+    /// How its data are written.
     pub form: Form,
     /// Bytes of padding in its header; 0, or enough for a field.
     pub(super) pad: u16,
@@ -104,10 +82,10 @@ pub struct Placed {
     pub(super) align: u16,
 }
 
-/// The new archive.
+/// The new archive: where everything goes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// Where directories are.
+    /// Where its directories go.
     pub directory: DirectoryPlace,
     /// The entries by place: used ones first.
     pub entries: Vec<Placed>,
@@ -115,7 +93,7 @@ pub struct Plan {
     pub used: usize,
     /// What a reader should ask for at once: up to the end of the last used entry; 0 where nothing is known.
     pub hint: Bytes,
-    /// Its size.
+    /// Bytes of the new archive.
     pub len: Bytes,
     /// Where the directory is that the end record points to.
     pub(super) records: Range<u64>,
@@ -124,13 +102,14 @@ pub struct Plan {
 /// The field that `zipalign` pads with: its number, and the least that it takes.
 const PADDING: u16 = 0xD935;
 pub(super) const PADDING_LEAST: u16 = 6;
-/// Longest extra field.
+/// Bytes that an extra field can have at most.
 const EXTRA_MOST: usize = u16::MAX as usize;
 
 /// Puts used entries first, in the order of their use, and all others behind them in the order in which they lie.
 ///
 /// # Errors
-/// An [`super::Obstacle`]; a damaged entry that would have to be compressed anew; an archive that would be too large for its format.
+/// An [`super::Obstacle`]; a damaged entry that would have to be compressed anew; an archive that would be too large
+/// for its format.
 pub fn plan(zip: &Zip<'_>, uses: &Uses, options: &Options) -> Result<Plan> {
     zip.must_be_plain(options.signed)?;
     let format = Format::of(zip);
@@ -177,8 +156,8 @@ pub fn plan(zip: &Zip<'_>, uses: &Uses, options: &Options) -> Result<Plan> {
     Ok(Plan { directory, entries, used, hint, len: Bytes(len), records })
 }
 
-/// All entries: those that the format wants first, used ones, the rest. What leads is read by every reader: it counts as used
-/// where anything is.
+/// All entries: those that the format wants first, used ones, the rest. What leads is read by every reader: it counts
+/// as used where anything is.
 fn order(zip: &Zip<'_>, uses: &Uses, leading: &[EntryId]) -> Vec<(EntryId, bool)> {
     let mut is_used = vec![false; zip.entries.len()];
     let mut order: Vec<(EntryId, bool)> = Vec::with_capacity(zip.entries.len());

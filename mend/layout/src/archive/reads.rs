@@ -8,7 +8,7 @@ use std::ops::Range;
 /// The kernel's usual read-ahead.
 pub const WINDOW: Bytes = Bytes(128 << 10);
 
-/// What reading costs.
+/// What reading costs: how often the kernel asks the disk, and for how much.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Reads {
     /// Requests to the disk.
@@ -21,10 +21,11 @@ pub struct Reads {
     pub wanted: Bytes,
 }
 
-/// Reads pieces of a mapped file of `len` bytes in this order, as the kernel does (mm/filemap.c, mm/readahead.c): for a page that is not in memory it
-/// reads `window` bytes around it, half before and half behind, and marks the last quarter of them; who comes to a marked page
-/// makes it read the next `window` bytes behind what is there, marked at their beginning. A page that is in memory costs nothing.
-/// What a program asks for in advance (`madvise`) is not in here.
+/// Reads pieces of a mapped file of `len` bytes in this order, as the kernel does (mm/filemap.c, mm/readahead.c): for a
+/// page that is not in memory it reads `window` bytes around it, half before and half behind, and marks the last
+/// quarter of them; who comes to a marked page makes it read the next `window` bytes behind what is there, marked at
+/// their beginning. A page that is in memory costs nothing. What a program asks for in advance (`madvise`) is not in
+/// here.
 pub fn reads(pieces: &[Range<u64>], len: Bytes, window: Bytes) -> Reads {
     let wanted: HashSet<u64> = pieces.iter().flat_map(|piece| pages(piece, len)).collect();
     let mut cache = Cache { pages: len.0.div_ceil(PAGE), window: (window.0 / PAGE).max(1), ..Cache::default() };

@@ -1,7 +1,7 @@
 //! What an archive is like: sizes, where its directory is, and how scattered the entries are that a start uses. Pure.
 
-use super::entry::Method;
-use super::plan::{DirectoryPlace, Options, Plan, Signed, plan};
+use super::form::{DirectoryPlace, Method, Signed};
+use super::plan::{Options, Plan, plan};
 use super::reads::{Reads, WINDOW, reads};
 use super::usage::Uses;
 use super::zip::{END_LEN, EntryId, FRONT, Obstacle, Zip};
@@ -9,26 +9,26 @@ use model::{Bytes, FileOffset};
 use serde::Serialize;
 use std::ops::Range;
 
-/// An archive.
+/// What an archive holds, and what it costs to read.
 #[derive(Clone, Debug, Serialize)]
 pub struct Stat {
-    /// Its size.
+    /// Bytes of the archive file.
     pub size: Bytes,
     /// Where its directories are.
     pub directory: DirectoryPlace,
     /// Where the directory begins that most tools use.
     pub directory_offset: FileOffset,
-    /// Its length.
+    /// Bytes of the directory, without the end record.
     pub directory_size: Bytes,
     /// The read-ahead hint, if there is a directory in front.
     pub hint: Option<Bytes>,
-    /// Entries.
+    /// How many entries.
     pub entries: u64,
     /// Of them, stored ones.
     pub stored: u64,
     /// Bytes of content of stored entries.
     pub stored_size: Bytes,
-    /// Deflated ones.
+    /// How many entries are deflated.
     pub deflated: u64,
     /// Their bytes in the archive.
     pub deflated_size: Bytes,
@@ -45,7 +45,7 @@ pub struct Stat {
 /// What a start uses of an archive.
 #[derive(Clone, Debug, Serialize)]
 pub struct Used {
-    /// Entries.
+    /// How many entries.
     pub entries: u64,
     /// Their bytes in the archive, headers included.
     pub size: Bytes,
@@ -57,12 +57,12 @@ pub struct Used {
     pub unknown: u64,
 }
 
-/// One entry.
+/// One entry, for a table.
 #[derive(Clone, Debug, Serialize)]
 pub struct StatEntry {
-    /// Its name.
+    /// Its name as text; bytes that are not UTF-8 are replaced.
     pub name: String,
-    /// Where it begins.
+    /// Where its header begins in the archive.
     pub offset: FileOffset,
     /// Bytes in the archive, header included.
     pub size: Bytes,
@@ -74,7 +74,7 @@ pub struct StatEntry {
     pub used: Option<u32>,
 }
 
-/// Looks.
+/// Adds up what an archive holds; with `uses`, what a start uses of it too.
 pub fn stat(zip: &Zip<'_>, uses: Option<&Uses>) -> Stat {
     let of = |method: Method| zip.entries.iter().filter(move |entry| entry.method == method);
     let compressed = |method| of(method).map(|entry| Bytes(u64::from(entry.compressed))).sum();

@@ -7,9 +7,9 @@ use std::collections::HashMap;
 /// A piece of the archive that was touched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Touched {
-    /// Where it begins.
+    /// Where it begins in the archive.
     pub offset: FileOffset,
-    /// How long it is.
+    /// Bytes that were touched from there on.
     pub len: Bytes,
     /// When, in whatever unit: only the order counts.
     pub order: u64,
@@ -26,9 +26,10 @@ pub struct Uses {
 
 /// The entries that can have been used, from touched pages.
 ///
-/// Who reads an entry touches every page of its header and data. So an entry with a page that nobody touched was not used; and the use came no earlier than the
-/// last first touch of its pages, which is the place that it gets. An entry that shares all of its pages with used ones counts as used
-/// although nobody may have read it: pages do not tell. Directories hold nothing and are never used.
+/// Who reads an entry touches every page of its header and data. So an entry with a page that nobody touched was not
+/// used; and the use came no earlier than the last first touch of its pages, which is the place that it gets. An entry
+/// that shares all of its pages with used ones counts as used although nobody may have read it: pages do not tell.
+/// Directories hold nothing and are never used.
 pub fn used_by_pages(zip: &Zip<'_>, touched: &[Touched]) -> Uses {
     let last_page = (zip.bytes.len() as u64).div_ceil(PAGE);
     let mut first: HashMap<u64, u64> = HashMap::new();

@@ -1,4 +1,5 @@
-//! Proves that two archives hold the same: the same entries with the same content, times, attributes and comments, in whatever order. Pure.
+//! Proves that two archives hold the same: the same entries with the same content, times, attributes and comments, in
+//! whatever order. Pure.
 
 use super::entry::content;
 use super::zip::{CENTRAL_LEN, Entry, Zip};
@@ -7,10 +8,10 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// What was compared.
+/// How much was compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Verified {
-    /// Entries.
+    /// How many entries both archives hold.
     pub entries: u64,
     /// Bytes of content, all of which were inflated and have the right checksum.
     pub content: Bytes,
@@ -59,8 +60,8 @@ fn raw<'a>(zip: &Zip<'a>, entry: &Entry<'_>) -> &'a [u8] {
     super::zip::slice(zip.bytes, &entry.data).unwrap_or_default()
 }
 
-/// What rewriting must not change: who made it, times, attributes, name, extra fields and comment. Not: flags and version that belong to the
-/// compression, sizes, offset.
+/// What rewriting must not change: who made it, times, attributes, name, extra fields and comment. Not: flags and
+/// version that belong to the compression, sizes, offset.
 fn metadata(entry: &Entry<'_>) -> Vec<u8> {
     const KEPT: [Range<usize>; 3] = [4..6, 12..16, 36..42];
     let record = entry.central;

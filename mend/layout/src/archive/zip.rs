@@ -1,8 +1,7 @@
-//! Reading a zip archive's structure. Every byte may be hostile. What this refuses to understand is an error; what it understands and will not
-//! rewrite is an [`Obstacle`], so that `stat` can still show the archive.
+//! Reading a zip archive's structure. Every byte may be hostile. What this refuses to understand is an error; what it
+//! understands and will not rewrite is an [`Obstacle`], so that `stat` can still show the archive.
 
-use super::entry::Method;
-use super::plan::DirectoryPlace;
+use super::form::{DirectoryPlace, Method, Signed};
 use model::{Error, Exit, Result};
 use serde::Serialize;
 use std::collections::HashSet;
@@ -24,7 +23,7 @@ pub(super) const END_LEN: usize = 22;
 /// Where the directory begins if it is in front.
 pub(super) const FRONT: u64 = 4;
 
-/// General purpose flags.
+/// Bits of the general purpose flags.
 pub(super) const FLAG_ENCRYPTED: u16 = 1;
 pub(super) const FLAG_DESCRIPTOR: u16 = 1 << 3;
 const FLAG_PATCH: u16 = 1 << 5;
@@ -37,14 +36,14 @@ const ZIP64_EXTRA: u16 = 1;
 #[serde(transparent)]
 pub struct EntryId(pub usize);
 
-/// One entry.
+/// One entry, as the directory describes it.
 #[derive(Clone, Debug)]
 pub struct Entry<'a> {
     /// Its name, as it stands in the directory.
     pub name: &'a [u8],
     /// How it is compressed.
     pub method: Method,
-    /// General purpose flags.
+    /// The general purpose flags, as they stand in the directory.
     pub flags: u16,
     /// CRC-32 of its content.
     pub crc: u32,
@@ -120,7 +119,7 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// An archive.
+/// An archive that was read, and what keeps it from being rewritten.
 #[derive(Debug)]
 pub struct Zip<'a> {
     /// All of its bytes.
@@ -129,7 +128,7 @@ pub struct Zip<'a> {
     pub entries: Vec<Entry<'a>>,
     /// The directory that tools other than Firefox use.
     pub directory: Range<u64>,
-    /// Where directories are.
+    /// Where its directories are.
     pub place: DirectoryPlace,
     /// The read-ahead hint, if there is a directory in front.
     pub hint: Option<u32>,
@@ -151,8 +150,8 @@ impl<'a> Zip<'a> {
     }
 
     /// The first obstacle as an error; signatures only where they are not accepted.
-    pub(super) fn must_be_plain(&self, signed: super::plan::Signed) -> Result<()> {
-        let accepted = |it: &&Obstacle| it.kind == ObstacleKind::Signed && signed == super::plan::Signed::Accept;
+    pub(super) fn must_be_plain(&self, signed: Signed) -> Result<()> {
+        let accepted = |it: &&Obstacle| it.kind == ObstacleKind::Signed && signed == Signed::Accept;
         let Some(first) = self.obstacles.iter().find(|it| !accepted(it)) else { return Ok(()) };
         let more = self.obstacles.len() - 1;
         let rest = if more > 0 { format!(" (and {more} more reasons)") } else { String::new() };

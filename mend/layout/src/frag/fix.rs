@@ -1,9 +1,11 @@
 //! Puts a file into one piece.
 //!
-//! The way of ext4: a donor of the same size is allocated beside the file, and the kernel exchanges the blocks of both and copies the data, journalled
-//! (`EXT4_IOC_MOVE_EXT`, as e4defrag does). The file keeps its inode, its names and its times. Elsewhere the donor is filled, compared, dressed as the
-//! original and renamed. Both hold a lease on the file, which the kernel gives only while nobody else has it open, and which makes others wait
-//! until we are done; so nobody changes it meanwhile. A kill or a power cut leaves the file whole, at most a donor beside it that `thaw doctor` removes.
+//! The way of ext4: a donor of the same size is allocated beside the file, and the kernel exchanges the blocks of both
+//! and copies the data, journalled (`EXT4_IOC_MOVE_EXT`, as e4defrag does). The file keeps its inode, its names and its
+//! times. Elsewhere the donor is filled, compared, dressed as the original and renamed. Both hold a lease on the file,
+//! which the kernel gives only while nobody else has it open, and which makes others wait until we are done; so nobody
+//! changes it meanwhile. A kill or a power cut leaves the file whole, at most a donor beside it that `thaw doctor`
+//! removes.
 
 use super::holders::holders;
 use super::measure::look;
@@ -37,13 +39,13 @@ pub enum Way {
 pub struct Fixed {
     /// Its path, without symbolic links.
     pub path: PathBuf,
-    /// Its size.
+    /// Bytes of its content.
     pub size: Bytes,
-    /// Pieces before.
+    /// How many pieces it lay in before.
     pub pieces_before: u64,
     /// Pieces now; fewer.
     pub pieces_after: u64,
-    /// How.
+    /// How it was put together.
     pub way: Way,
     /// Blocks that the kernel exchanged; `None` where it was copied.
     pub blocks: Option<u64>,
@@ -163,7 +165,8 @@ fn fix_real(path: &Path) -> std::result::Result<Fixed, Stop> {
         Exchange::Stuck { moved, blocks, cause } => {
             let after = look(&file).map_err(failed("cannot look at the extents of"))?;
             let because = format!(
-                "{moved} of its {blocks} blocks were exchanged and could not be exchanged back ({cause}); its content is whole, and it lies in {} pieces now and in {} before",
+                "{moved} of its {blocks} blocks were exchanged and could not be exchanged back ({cause}); its content \
+                 is whole, and it lies in {} pieces now and in {} before",
                 after.pieces.len(),
                 before.pieces.len()
             );
@@ -322,8 +325,8 @@ fn sums(file: &File) -> io::Result<Vec<u32>> {
     }
 }
 
-/// Leaves no large folio of the file in memory, and lets none come: the kernel exchanges no blocks below one (EBUSY). What is read from now on comes page by page,
-/// not ahead.
+/// Leaves no large folio of the file in memory, and lets none come: the kernel exchanges no blocks below one (EBUSY).
+/// What is read from now on comes page by page, not ahead.
 fn prepare_cache(file: &File) {
     // Where either fails, blocks may stay busy, and the exchange says so.
     let _ = os::cache::evict(file);
@@ -364,8 +367,8 @@ impl<'f> Lease<'f> {
     fn take(file: &'f File, path: &Path) -> std::result::Result<Self, Stop> {
         /// Linux: `asm-generic/fcntl.h`, the same on all architectures that thaw supports.
         const F_SETSIG: i32 = 10;
-        // Who opens the file meanwhile makes the kernel tell us; the usual signal for that would end the program, this one is ignored.
-        // SAFETY: F_SETSIG and F_SETLEASE take an integer and touch no memory; the descriptor is open.
+        // Who opens the file meanwhile makes the kernel tell us; the usual signal for that would end the program, this
+        // one is ignored. SAFETY: F_SETSIG and F_SETLEASE take an integer and touch no memory; the descriptor is open.
         let taken = unsafe {
             libc::fcntl(file.as_raw_fd(), F_SETSIG, libc::SIGURG) == 0
                 && libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK) == 0
@@ -463,7 +466,8 @@ fn exchange(file: &File, donor: &Fresh, lease: &Lease<'_>, size: Bytes) -> Excha
     trouble
 }
 
-/// Exchanges blocks and says how many. Pages that a transaction of the file system still holds are free when it is on the disk.
+/// Exchanges blocks and says how many. Pages that a transaction of the file system still holds are free when it is on
+/// the disk.
 fn swap(file: &File, donor: &Fresh, start: u64, len: u64) -> io::Result<u64> {
     const PATIENCE: u32 = 8;
     for _ in 0..PATIENCE {

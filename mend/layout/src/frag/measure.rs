@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// How far a survey is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Files looked at.
+    /// How many files were looked at so far.
     pub done: u64,
     /// Files to look at.
     pub of: u64,
@@ -53,9 +53,9 @@ struct Looked {
     lying: Lying,
 }
 
-/// Looks at every regular file at and below the paths; of a directory on its own file system only. Symbolic links are followed where they are named
-/// in `paths`, not inside of directories. `jump` says what it costs to go on at another place of the disk, so many bytes away. Ends early when
-/// [`os::interrupt`] says so.
+/// Looks at every regular file at and below the paths; of a directory on its own file system only. Symbolic links are
+/// followed where they are named in `paths`, not inside of directories. `jump` says what it costs to go on at another
+/// place of the disk, so many bytes away. Ends early when [`os::interrupt`] says so.
 pub fn measure(paths: &[PathBuf], jump: &dyn Fn(Bytes) -> Nanos, progress: &(dyn Fn(Progress) + Sync)) -> Survey {
     let os::walk::Walked { files, unreadable, symlinks, hard_links, special, mount_points, .. } =
         os::walk::files(paths);
@@ -177,7 +177,8 @@ fn jumps(pieces: &[(DiskOffset, Bytes)]) -> impl Iterator<Item = Bytes> {
 mod tests {
     use super::*;
 
-    /// Files drawn as they lie on the disk: each letter a megabyte of that file, in the file's order; dots are nobody's.
+    /// Files drawn as they lie on the disk: each letter a megabyte of that file, in the file's order; dots are
+    /// nobody's.
     fn drawn(picture: &str) -> Survey {
         let letters: Vec<char> = picture.chars().collect();
         let mut names: Vec<char> = letters.iter().copied().filter(|letter| *letter != '.').collect();

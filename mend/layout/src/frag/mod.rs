@@ -1,7 +1,8 @@
 //! Into how many pieces a file is scattered on its disk, what lies between them, and putting one together again.
 //!
-//! A piece ends where the next bytes of the file are not right behind it on the disk: there the head has to jump. [`measure`] asks the file systems
-//! (FIEMAP) and changes nothing; [`fix`] rewrites a file and never leaves it half-written.
+//! A piece ends where the next bytes of the file are not right behind it on the disk: there the head has to jump.
+//! [`measure`] asks the file systems (FIEMAP) and changes nothing; [`fix`] rewrites a file and never leaves it
+//! half-written.
 
 mod fix;
 mod holders;

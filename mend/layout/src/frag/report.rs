@@ -21,20 +21,21 @@ pub struct Lying {
     pub shared: bool,
 }
 
-/// A file.
+/// A file and the pieces in which it lies.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FileLayout {
-    /// Its path.
+    /// Where the file is.
     pub path: PathBuf,
-    /// Its size.
+    /// Bytes of its content.
     pub size: Bytes,
     /// Pieces; 1 is ideal, 0: nothing on the disk.
     pub pieces: u64,
-    /// Extents.
+    /// How many extents the file system keeps for it; several may make one piece.
     pub extents: u64,
     /// From its first to its last byte on the disk.
     pub span: Bytes,
-    /// What jumping from piece to piece costs when it is read from its beginning to its end, on the disk that was asked about.
+    /// What jumping from piece to piece costs when it is read from its beginning to its end, on the disk that was asked
+    /// about.
     pub jumps_cost: Nanos,
     /// Bytes of other looked-at files between its first and its last byte.
     pub between: Bytes,
@@ -51,9 +52,9 @@ pub struct FileLayout {
 /// A file between the pieces of another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Neighbour {
-    /// Its path.
+    /// Where the file is.
     pub path: PathBuf,
-    /// Its bytes there.
+    /// Bytes of it that lie there.
     pub bytes: Bytes,
 }
 
@@ -62,9 +63,9 @@ pub struct Neighbour {
 pub struct Summary {
     /// Files on a disk.
     pub files: u64,
-    /// Their bytes.
+    /// Bytes of the content of all files.
     pub size: Bytes,
-    /// Pieces.
+    /// How many pieces all files lie in.
     pub pieces: u64,
     /// Files in more than one piece.
     pub scattered: u64,
@@ -77,9 +78,9 @@ pub struct Summary {
 /// A path that could not be looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Unreadable {
-    /// The path.
+    /// What could not be looked at.
     pub path: PathBuf,
-    /// Why.
+    /// Why not, as the system says it.
     pub reason: String,
 }
 
@@ -107,7 +108,7 @@ pub struct LeftOut {
 /// Files and how they lie.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Survey {
-    /// Sums.
+    /// Sums over all files that were looked at.
     pub summary: Summary,
     /// The files, those with the dearest jumps first.
     pub files: Vec<FileLayout>,

@@ -1,7 +1,7 @@
 //! What the assemblers of all machines share: blocks of instructions, labels, places outside, and two passes.
 //!
-//! An instruction has the same length wherever it and its target lie, so the first pass can measure before any label has
-//! its address. Not a general assembler: there is no relaxation, no section, no expression.
+//! An instruction has the same length wherever it and its target lie, so the first pass can measure before any label
+//! has its address. Not a general assembler: there is no relaxation, no section, no expression.
 
 use super::Layout;
 use model::{Error, Exit, Result};

@@ -1,42 +1,43 @@
 //! Applies packed relative relocations from inside the object, for loaders that do not know DT_RELR (glibc before 2.36,
 //! musl before 1.2.4): Mozilla's elfhack of 2010, with today's table.
 //!
-//! The object carries the table (the words of DT_RELR, in a section of our own that no dynamic tag names) and a piece of
-//! code, assembled here, that the loader calls before any other initialiser of the object. It adds the base address to
-//! every word that the table speaks of and goes on to the initialiser that stood in its place. Not for objects whose
+//! The object carries the table (the words of DT_RELR, in a section of our own that no dynamic tag names) and a piece
+//! of code, assembled here, that the loader calls before any other initialiser of the object. It adds the base address
+//! to every word that the table speaks of and goes on to the initialiser that stood in its place. Not for objects whose
 //! loader knows DT_RELR: there the loader does the same earlier and without any of the hazards below.
 //!
 //! # How the code is called
 //!
-//! * A library through DT_INIT: the loader calls it before the first entry of DT_INIT_ARRAY and before every library that
-//!   depends on it. The DT_INIT that stood there is called afterwards, with the same arguments.
+//! * A library through DT_INIT: the loader calls it before the first entry of DT_INIT_ARRAY and before every library
+//!   that depends on it. The DT_INIT that stood there is called afterwards, with the same arguments.
 //! * A position-independent program through the first entry of DT_PREINIT_ARRAY: the loader calls it before any
 //!   initialiser of any library, as libraries may call into the program (an `operator new` that it replaces). DT_INIT
 //!   would not do: the loader leaves the program's own to its start-up code, and that, up to glibc 2.33, is linked into
 //!   the program and calls `_init` by its symbol.
-//! * A position-independent program of musl, whose loader knows no DT_PREINIT_ARRAY, through DT_INIT: the loader calls it
-//!   after those of the libraries. Where it needs others than libc, it must export nothing that they could use.
+//! * A position-independent program of musl, whose loader knows no DT_PREINIT_ARRAY, through DT_INIT: the loader calls
+//!   it after those of the libraries. Where it needs others than libc, it must export nothing that they could use.
 //!
 //! Either runs exactly once per load, and a `dlclose` followed by a `dlopen` loads anew, so no flag is kept.
 //!
 //! # Read-only after relocation
 //!
 //! The loader has made the PT_GNU_RELRO range read-only by then. The code makes the same range writable, applies the
-//! table, and makes it read-only again, by the `mprotect` system call itself: no symbol, no dependency, no PLT. The same
-//! range means the loader's rounding: both ends down to a page of the running kernel. On x86 a page is 4 KiB. On AArch64
-//! and ARM it may be 4, 16 or 64 KiB, and nothing tells: `sysconf` is a symbol, the auxiliary vector lies behind `envp`,
-//! which glibc passes to initialisers and musl does not. So the code asks the kernel with `mprotect(size, 0, PROT_NONE)`,
-//! which first checks that the address `size` begins a page (EINVAL if not), then sees the length 0 and touches nothing:
-//! any other answer for 4096 means 4 KiB pages, and so on up to 64 KiB. (Linux answers 0; qemu's user mode (7.2)
-//! answers ENOMEM, after the same check.) If making the range writable or read-only fails, the code stops the
-//! program by a trap instruction: neither half-relocated data nor data that silently stays writable goes unnoticed. (A
-//! kernel with sealed mappings would refuse; a glibc that seals knows DT_RELR.)
+//! table, and makes it read-only again, by the `mprotect` system call itself: no symbol, no dependency, no PLT. The
+//! same range means the loader's rounding: both ends down to a page of the running kernel. On x86 a page is 4 KiB. On
+//! AArch64 and ARM it may be 4, 16 or 64 KiB, and nothing tells: `sysconf` is a symbol, the auxiliary vector lies
+//! behind `envp`, which glibc passes to initialisers and musl does not. So the code asks the kernel with
+//! `mprotect(size, 0, PROT_NONE)`, which first checks that the address `size` begins a page (EINVAL if not), then sees
+//! the length 0 and touches nothing: any other answer for 4096 means 4 KiB pages, and so on up to 64 KiB. (Linux
+//! answers 0; qemu's user mode (7.2) answers ENOMEM, after the same check.) If making the range writable or read-only
+//! fails, the code stops the program by a trap instruction: neither half-relocated data nor data that silently stays
+//! writable goes unnoticed. (A kernel with sealed mappings would refuse; a glibc that seals knows DT_RELR.)
 //!
 //! # What must not be packed
 //!
 //! The words are wrong from relocation until the code runs. The plan (not this module) therefore keeps, or refuses:
 //!
-//! * objects with IRELATIVE relocations or STT_GNU_IFUNC symbols: resolvers run during relocation and may read anything;
+//! * objects with IRELATIVE relocations or STT_GNU_IFUNC symbols: resolvers run during relocation and may read
+//!   anything;
 //! * words inside the PT_TLS template: the loader copies the template to the main thread's block before initialisers;
 //! * words inside exported objects of a library (STT_OBJECT with a size): a program may copy them (R_*_COPY) during
 //!   relocation, and the copy is never repaired. Only who knows all programs that link the library can waive this;
@@ -52,16 +53,17 @@
 //!
 //! No unwind information: it calls nothing that could throw, and a profiler that stops in it sees one frame without a
 //! caller. It keeps the landing pads of the object's control-flow protection (`endbr64`, `bti c`; 32-bit x86 has no
-//! user-mode indirect-branch tracking in Linux, and its `endbr32` is an undefined instruction before the Pentium Pro). It
-//! changes only registers that the ABI lets a function change, and leaves the stack as it found it for the initialiser
-//! after it, which it jumps to rather than calls.
+//! user-mode indirect-branch tracking in Linux, and its `endbr32` is an undefined instruction before the Pentium Pro).
+//! It changes only registers that the ABI lets a function change, and leaves the stack as it found it for the
+//! initialiser after it, which it jumps to rather than calls.
 
 mod aarch64;
 mod arm;
 mod assembler;
+pub(crate) mod call;
+pub(crate) mod code;
 #[cfg(test)]
 mod peer;
-pub(crate) mod plan;
 mod x86;
 
 use assembler::Assembled;

@@ -2,8 +2,8 @@
 //!
 //! The loader clears the rest of the last page of data by itself, for which it has to read and copy that page. That is
 //! saved, where nothing else writes to the page while the program starts. What is behind the data in the file (sections
-//! that are not loaded) moves up by less than a page. Bytes for bytes nothing is gained, so it is only done where the file
-//! takes no further page.
+//! that are not loaded) moves up by less than a page. Bytes for bytes nothing is gained, so it is only done where the
+//! file takes no further page.
 
 use super::draft::Draft;
 use super::report::{Outcome, Pass, Report, Worth};

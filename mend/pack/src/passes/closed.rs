@@ -1,8 +1,8 @@
 //! A closed set of programs and libraries, and what it proves: that the loader, asked for a symbol by the file that
 //! defines it, finds that definition and no other, in every process that is made of files of the set.
 //!
-//! Closed means that every library that a member needs (DT_NEEDED) is a member, down to libc and the loader. What the set
-//! cannot know is said where it matters: LD_PRELOAD, and programs outside of it.
+//! Closed means that every library that a member needs (DT_NEEDED) is a member, down to libc and the loader. What the
+//! set cannot know is said where it matters: LD_PRELOAD, and programs outside of it.
 
 use super::report::Hindrance;
 use elf::{Image, Meaning, Symbol};
@@ -20,7 +20,7 @@ use std::path::Path;
 pub struct Member<'a> {
     /// What it is called in reports: its path.
     pub label: String,
-    /// Its bytes.
+    /// The whole file.
     pub bytes: &'a [u8],
 }
 
@@ -28,8 +28,8 @@ pub struct Member<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Later {
-    /// They may. They come last in every search and cannot replace anything, but they may bring type information of their
-    /// own for types of the set, which counts on being merged.
+    /// They may. They come last in every search and cannot replace anything, but they may bring type information of
+    /// their own for types of the set, which counts on being merged.
     #[default]
     Anything,
     /// The set is all there ever is.
@@ -64,7 +64,7 @@ pub(super) enum Open {
     Missing {
         /// The library's name (DT_NEEDED).
         library: String,
-        /// Who needs it.
+        /// The label of the member that needs it.
         by: String,
     },
 }
@@ -157,8 +157,8 @@ impl<'a> ClosedSet<'a> {
         Ok(())
     }
 
-    /// For each symbol that `file` defines, by index: whether the loader must find this definition, and if not, why not.
-    /// `None` for symbols that the file does not define.
+    /// For each symbol that `file` defines, by index: whether the loader must find this definition, and if not, why
+    /// not. `None` for symbols that the file does not define.
     pub(super) fn prove<'f>(&self, file: &'f Image<&'f [u8]>) -> std::result::Result<Proof<'f>, Open> {
         let own = Own::of(file);
         let members = self.fellows(file);

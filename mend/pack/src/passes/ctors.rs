@@ -1,6 +1,6 @@
-//! Reverses .ctors and .dtors, the lists of constructors of compilers up to GCC 4.6 and of some others since. The start-up
-//! code works through .ctors from its end to its beginning, so that constructors in the order of linking run backwards
-//! through the code, against read-ahead.
+//! Reverses .ctors and .dtors, the lists of constructors of compilers up to GCC 4.6 and of some others since. The
+//! start-up code works through .ctors from its end to its beginning, so that constructors in the order of linking run
+//! backwards through the code, against read-ahead.
 //!
 //! The order of constructors of different source files changes, which C++ leaves open and programs may still depend on.
 //! .init_array, which replaced the lists, runs forwards and is left alone.

@@ -1,13 +1,13 @@
 //! A copy of the file that passes write to, while they read the original. Everything that a pass may do to a file is a
 //! method here; nothing here decides.
 
-use crate::verify::{Allowed, Word};
 use elf::{Class, Image, Order, Relocation, Relocations, Role};
 use object::elf::{
     EM_386, EM_AARCH64, EM_ARM, EM_X86_64, ET_DYN, Machine, R_386_32, R_386_GLOB_DAT, R_AARCH64_ABS64,
     R_AARCH64_GLOB_DAT, R_ARM_ABS32, R_ARM_GLOB_DAT, R_X86_64_64, R_X86_64_GLOB_DAT,
 };
 use std::ops::Range;
+use verify::{Allowed, Word};
 
 /// The original, and what it is becoming.
 pub struct Draft<'a> {
@@ -184,8 +184,8 @@ impl<'a> Draft<'a> {
         self.image.order.address(bytes).unwrap_or_default()
     }
 
-    /// Writes words into entry `index` of the table of headers whose place stands at `table` in the file header. The image
-    /// was read from that table, so that it is there.
+    /// Writes words into entry `index` of the table of headers whose place stands at `table` in the file header. The
+    /// image was read from that table, so that it is there.
     fn set_header_words(&mut self, table: u64, entry: u64, index: usize, field: u64, words: &[u64]) {
         let word = self.image.class.word().bytes();
         let mut at = self.header_word(table) + index as u64 * entry + field;
@@ -209,8 +209,8 @@ fn by<T>(class: Class, narrow: T, wide: T) -> T {
     }
 }
 
-/// What a symbolic relocation of a whole word means; `None` for all others. Source: the processor supplements of the ABI
-/// and glibc's `elf_machine_rela` and `elf_machine_rel`.
+/// What a symbolic relocation of a whole word means; `None` for all others. Source: the processor supplements of the
+/// ABI and glibc's `elf_machine_rela` and `elf_machine_rel`.
 pub fn formula(machine: Machine, kind: u32) -> Option<Formula> {
     let (with_addend, alone) = match machine {
         EM_X86_64 => (R_X86_64_64.0, R_X86_64_GLOB_DAT.0),

@@ -3,8 +3,8 @@
 //!
 //! It becomes read-only there. glibc takes that from 2.35 on, musl always did; but tools that expect the loader to have
 //! put absolute addresses into it break (some profilers and communication libraries), and debuggers need a program's to
-//! be writable. So it is only done for libraries, and only where it saves a read: where nothing else in the pages of the
-//! dynamic section is touched when the library is loaded.
+//! be writable. So it is only done for libraries, and only where it saves a read: where nothing else in the pages of
+//! the dynamic section is touched when the library is loaded.
 
 use super::draft::Draft;
 use super::report::{Outcome, Pass, Report, Worth};

@@ -1,9 +1,9 @@
 //! Further rewrites of a file, each asked for by name, none by default: what the elfhack author proposed in 2010 beside
-//! packing, as far as it is worth something on today's binaries. Not for packing itself: a pass leaves the file as long as
-//! it is and every address where it is, so that any back-end packs what comes out.
+//! packing, as far as it is worth something on today's binaries. Not for packing itself: a pass leaves the file as long
+//! as it is and every address where it is, so that any back-end packs what comes out.
 //!
-//! A pass never fails silently: it reports what it did and what that is worth, or that it costs more than it saves here,
-//! or why it cannot be done. What it changed in memory, it tells the oracle as [`Expected`].
+//! A pass never fails silently: it reports what it did and what that is worth, or that it costs more than it saves
+//! here, or why it cannot be done. What it changed in memory, it tells the oracle as [`Expected`].
 
 mod align_bss;
 mod closed;
@@ -19,11 +19,11 @@ pub(crate) use closed::is_allocator;
 pub use closed::{ClosedSet, Later, Member};
 pub use report::{Example, Hindrance, Outcome, Pass, Report, Withheld, Worth};
 
-use crate::verify::Expected;
 use draft::Draft;
 use elf::Image;
 use model::{Error, Exit, Result};
 use std::collections::BTreeSet;
+use verify::Expected;
 
 /// A file after its passes.
 #[derive(Clone, Debug)]

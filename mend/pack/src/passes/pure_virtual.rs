@@ -1,9 +1,9 @@
-//! Vtable slots of pure virtual functions, which hold the address of `__cxa_pure_virtual` in the C++ library, point to a
-//! trapping instruction in the file itself instead.
+//! Vtable slots of pure virtual functions, which hold the address of `__cxa_pure_virtual` in the C++ library, point to
+//! a trapping instruction in the file itself instead.
 //!
-//! Such a slot is only called by a program that is wrong. Then `__cxa_pure_virtual` prints "pure virtual method called" and
-//! aborts; the trap stops the program too (SIGILL, on AArch64 SIGTRAP), without the message. A program that brings a
-//! `__cxa_pure_virtual` of its own that does something else loses it, which is why this is never done unasked.
+//! Such a slot is only called by a program that is wrong. Then `__cxa_pure_virtual` prints "pure virtual method called"
+//! and aborts; the trap stops the program too (SIGILL, on AArch64 SIGTRAP), without the message. A program that brings
+//! a `__cxa_pure_virtual` of its own that does something else loses it, which is why this is never done unasked.
 
 use super::code_room;
 use super::draft::{Draft, Entry, Formula, formula};

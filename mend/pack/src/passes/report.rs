@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A rewrite.
+/// A rewrite beside packing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pass {
@@ -11,8 +11,8 @@ pub enum Pass {
     AlignBss,
     /// Moves the dynamic section to the front of the file, next to the headers that the loader reads first.
     DynamicFirst,
-    /// Reverses .ctors and .dtors, which run from their end to their beginning, so that constructors run in the order of
-    /// their addresses.
+    /// Reverses .ctors and .dtors, which run from their end to their beginning, so that constructors run in the order
+    /// of their addresses.
     Ctors,
     /// Lets vtable slots of pure virtual functions point to a trapping instruction in the file itself instead of
     /// `__cxa_pure_virtual`, which the loader has to look up for each.
@@ -25,9 +25,9 @@ pub enum Pass {
 /// How a pass ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// Which one.
+    /// Which rewrite it speaks of.
     pub pass: Pass,
-    /// How it ended.
+    /// Whether it was done, and if not, why.
     pub outcome: Outcome,
     /// What was left as it is, and why; the most frequent reason first.
     pub withheld: Vec<Withheld>,
@@ -76,11 +76,11 @@ pub struct Worth {
 /// Relocations that a pass left as they are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Withheld {
-    /// Why.
+    /// What kept these from being changed.
     pub why: Hindrance,
-    /// How many.
+    /// How many relocations or slots it kept.
     pub count: u64,
-    /// The first one.
+    /// The first of them, by address.
     pub example: Example,
 }
 
@@ -105,8 +105,8 @@ pub enum Hindrance {
     AddressInProgram,
     /// The symbol is unique in the process (STB_GNU_UNIQUE): a library that is loaded later may bring the first one.
     Unique,
-    /// Type information that every library that uses the type may bring along, and a library from outside the closed set
-    /// may be loaded later.
+    /// Type information that every library that uses the type may bring along, and a library from outside the closed
+    /// set may be loaded later.
     TypeInformation,
     /// An allocator's function, which tools and other allocators replace by LD_PRELOAD.
     Allocator,

@@ -1,9 +1,9 @@
 //! Relocations against symbols that the file itself defines become relative ones: `-Bsymbolic` after the fact, where a
 //! closed set of files proves that it changes nothing.
 //!
-//! What it saves is the search: for every such relocation the loader looks through all libraries of the process, only to
-//! find what lies in the same file. Relocations of the PLT are left: bound lazily they cost nothing at a start, and the
-//! stubs name them by number.
+//! What it saves is the search: for every such relocation the loader looks through all libraries of the process, only
+//! to find what lies in the same file. Relocations of the PLT are left: bound lazily they cost nothing at a start, and
+//! the stubs name them by number.
 
 use super::closed::ClosedSet;
 use super::draft::{Draft, Formula, formula};

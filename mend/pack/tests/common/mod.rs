@@ -1,4 +1,5 @@
-//! The corpus, built for a machine, by a linker, in a variant. Compilers that are not installed cost a skip with a reason.
+//! The corpus, built for a machine, by a linker, in a variant. Compilers that are not installed cost a skip with a
+//! reason.
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
@@ -8,8 +9,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// An empty directory for what a test builds, below cargo's own: statics are never dropped, so that a temporary one would
-/// stay behind.
+/// An empty directory for what a test builds, below cargo's own: statics are never dropped, so that a temporary one
+/// would stay behind.
 pub fn place(name: &str) -> PathBuf {
     let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pack").join(name);
     let _ = std::fs::remove_dir_all(&place);
@@ -363,7 +364,7 @@ pub struct Part {
     /// By how many bytes it grew (less than 0: shrank), or why it stays as it is.
     pub word: String,
     /// What the packer changed beside the form of relocations.
-    pub expected: pack::verify::Expected,
+    pub expected: verify::Expected,
 }
 
 /// Packs the parts into another directory. A part that is refused for one of the reasons stays as it is.
@@ -381,7 +382,7 @@ pub fn pack_parts(
         let (outcome, rewritten) = pack::rewrite(&original, options).map_err(|error| format!("{part}: {error}"))?;
         parts.push(match (outcome, rewritten) {
             (pack::Outcome::Packed(_), Some(new)) => {
-                let verdict = pack::verify::offline_expecting(&original, &new.bytes, &new.expected);
+                let verdict = verify::offline_expecting(&original, &new.bytes, &new.expected);
                 let verdict = verdict.map_err(|error| format!("{part}: {error}"))?;
                 if let Some(first) = verdict.differences.first() {
                     return Err(format!("{part}: {} differences: {first}", verdict.total));

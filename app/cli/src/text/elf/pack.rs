@@ -6,8 +6,8 @@ use crate::text::{GREEN, Page, RED, YELLOW, harmless, units, without_numbers};
 use crate::verbs::elf::{End, FileOutcome, FixRelrDocument, PackDocument, RestoreDocument, VerifyDocument, Written};
 use model::Bytes;
 use pack::passes::{Outcome as PassOutcome, Report};
-use pack::verify::Verdict;
 use pack::{Fixed, Installed, Outcome, Packed, Plan, Refusal, Space, Standing, Why};
+use verify::Verdict;
 
 /// `thaw elf pack`; `rows` of each table.
 pub fn pack(document: &PackDocument, rows: usize, width: usize) -> Page {

@@ -3,9 +3,9 @@
 use crate::args::elf::VerifyArgs;
 use crate::{output, text};
 use model::{Error, Exit, Result, shown};
-use pack::verify::{self, Expected, LiveOptions, Stop, Verdict};
 use pack::{Backend, Options, Outcome};
 use serde::Serialize;
+use verify::{self, Expected, LiveOptions, Stop, Verdict};
 
 /// `thaw.elf-verify/1`
 #[derive(Serialize)]

@@ -1,42 +1,42 @@
 //! What the dynamic table leads to: strings, symbols, versions, hash tables, relocations, and where each of them lies.
 
-use super::bytes::{Format, text};
-use super::file::{Elf, Reason};
-use super::spec::*;
+use crate::bytes::{Format, text};
+use crate::file::{Elf, Reason};
+use crate::spec::*;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A table that is reached through the dynamic table only, so that a rewriter may move it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Region {
+pub(crate) struct Region {
     /// The tag that leads to it.
-    pub(super) tag: u64,
-    pub(super) at: u64,
-    pub(super) len: u64,
+    pub(crate) tag: u64,
+    pub(crate) at: u64,
+    pub(crate) len: u64,
 }
 
 /// One dynamic symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Symbol<'a> {
-    pub(super) name: &'a [u8],
-    pub(super) value: u64,
-    pub(super) len: u64,
-    pub(super) info: u8,
-    pub(super) other: u8,
-    pub(super) section: u16,
+pub(crate) struct Symbol<'a> {
+    pub(crate) name: &'a [u8],
+    pub(crate) value: u64,
+    pub(crate) len: u64,
+    pub(crate) info: u8,
+    pub(crate) other: u8,
+    pub(crate) section: u16,
 }
 
 impl Symbol<'_> {
-    pub(super) fn is_defined(&self) -> bool {
+    pub(crate) fn is_defined(&self) -> bool {
         self.section != 0
     }
 
-    pub(super) fn kind(&self) -> u8 {
+    pub(crate) fn kind(&self) -> u8 {
         self.info & 0xf
     }
 }
 
 /// Reads entry `index` of a symbol table.
-pub(super) fn symbol<'a>(format: Format, table: &[u8], strings: &'a [u8], index: usize) -> Option<Symbol<'a>> {
+pub(crate) fn symbol<'a>(format: Format, table: &[u8], strings: &'a [u8], index: usize) -> Option<Symbol<'a>> {
     let len = format.pick(16_usize, 24);
     let raw = table.get(index.checked_mul(len)?..index.checked_add(1)?.checked_mul(len)?)?;
     let byte = |narrow: usize, wide: usize| raw[format.pick(narrow, wide)];
@@ -52,38 +52,38 @@ pub(super) fn symbol<'a>(format: Format, table: &[u8], strings: &'a [u8], index:
 
 /// A version that an index of the version table stands for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Version<'a> {
+pub(crate) struct Version<'a> {
     /// The library that has it; `None`: this object defines it.
-    pub(super) library: Option<&'a [u8]>,
-    pub(super) name: &'a [u8],
-    pub(super) flags: u16,
+    pub(crate) library: Option<&'a [u8]>,
+    pub(crate) name: &'a [u8],
+    pub(crate) flags: u16,
     /// Names that a defined version inherits from.
-    pub(super) parents: Vec<&'a [u8]>,
+    pub(crate) parents: Vec<&'a [u8]>,
 }
 
 /// A relocation of DT_REL, DT_RELA or DT_JMPREL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Relocation {
-    pub(super) at: u64,
-    pub(super) kind: u32,
-    pub(super) symbol: u32,
+pub(crate) struct Relocation {
+    pub(crate) at: u64,
+    pub(crate) kind: u32,
+    pub(crate) symbol: u32,
     /// `None`: it lies at `at`.
-    pub(super) addend: Option<u64>,
+    pub(crate) addend: Option<u64>,
 }
 
 /// Relocations that are applied one after the other.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Batch<'a> {
-    pub(super) table: &'a [u8],
+pub(crate) struct Batch<'a> {
+    pub(crate) table: &'a [u8],
     format: Format,
     has_addends: bool,
     /// How many at the beginning the loader takes for relative without looking.
-    pub(super) trusted: u64,
+    pub(crate) trusted: u64,
 }
 
 impl Batch<'_> {
     /// The loader does not look at the type of as many relocations as DT_RELACOUNT says: they have to be relative.
-    pub(super) fn check_trusted(&self, relative: u32) -> Result<(), String> {
+    pub(crate) fn check_trusted(&self, relative: u32) -> Result<(), String> {
         let limit = usize::try_from(self.trusted).unwrap_or(usize::MAX);
         let leading = self.relocations().take(limit).take_while(|one| one.kind == relative).count();
         if leading < limit {
@@ -97,7 +97,7 @@ impl Batch<'_> {
         words * self.format.word_len() as usize
     }
 
-    pub(super) fn relocations(&self) -> impl Iterator<Item = Relocation> {
+    pub(crate) fn relocations(&self) -> impl Iterator<Item = Relocation> {
         let format = self.format;
         let word = format.word_len() as usize;
         self.table.chunks_exact(self.entry_len()).map(move |raw| {
@@ -115,25 +115,25 @@ impl Batch<'_> {
 }
 
 /// Everything that the loader reads of an object.
-pub(super) struct Tables<'a> {
-    pub(super) strings: &'a [u8],
-    pub(super) symbols: Vec<Symbol<'a>>,
+pub(crate) struct Tables<'a> {
+    pub(crate) strings: &'a [u8],
+    pub(crate) symbols: Vec<Symbol<'a>>,
     /// Version index of each symbol, where there are versions.
-    pub(super) version_of: Option<Vec<u16>>,
-    pub(super) versions: BTreeMap<u16, Version<'a>>,
-    pub(super) sysv: Option<SysvHash<'a>>,
-    pub(super) gnu: Option<GnuHash<'a>>,
-    pub(super) relr: &'a [u8],
+    pub(crate) version_of: Option<Vec<u16>>,
+    pub(crate) versions: BTreeMap<u16, Version<'a>>,
+    pub(crate) sysv: Option<SysvHash<'a>>,
+    pub(crate) gnu: Option<GnuHash<'a>>,
+    pub(crate) relr: &'a [u8],
     /// In the order in which the loader applies them.
-    pub(super) batches: Vec<Batch<'a>>,
-    pub(super) regions: Vec<Region>,
+    pub(crate) batches: Vec<Batch<'a>>,
+    pub(crate) regions: Vec<Region>,
     /// Faults that the loader would or might not survive.
-    pub(super) faults: Vec<Reason>,
+    pub(crate) faults: Vec<Reason>,
 }
 
 impl<'a> Tables<'a> {
     /// Follows the dynamic table. Errors: the first table that does not lie in the file.
-    pub(super) fn read(elf: &Elf<'a>) -> Result<Self, Reason> {
+    pub(crate) fn read(elf: &Elf<'a>) -> Result<Self, Reason> {
         let mut tables = Self {
             strings: b"",
             symbols: Vec::new(),
@@ -375,7 +375,7 @@ impl<'a> Tables<'a> {
     }
 
     /// What the version table says of a symbol, for comparing: the version and whether it is hidden.
-    pub(super) fn version(&self, symbol: usize) -> Result<(Option<&Version<'a>>, bool), u16> {
+    pub(crate) fn version(&self, symbol: usize) -> Result<(Option<&Version<'a>>, bool), u16> {
         let Some(index) = self.version_of.as_ref().and_then(|all| all.get(symbol)) else { return Ok((None, false)) };
         let hidden = index & 0x8000 != 0;
         match index & 0x7fff {
@@ -386,21 +386,21 @@ impl<'a> Tables<'a> {
     }
 
     /// All versions that are defined or needed.
-    pub(super) fn all_versions(&self) -> BTreeSet<&Version<'a>> {
+    pub(crate) fn all_versions(&self) -> BTreeSet<&Version<'a>> {
         self.versions.values().collect()
     }
 
     /// Relocations in the order in which the loader applies them.
-    pub(super) fn relocations(&self) -> impl Iterator<Item = Relocation> {
+    pub(crate) fn relocations(&self) -> impl Iterator<Item = Relocation> {
         self.batches.iter().flat_map(Batch::relocations)
     }
 }
 
 /// DT_HASH.
 #[derive(Clone, Copy)]
-pub(super) struct SysvHash<'a> {
+pub(crate) struct SysvHash<'a> {
     format: Format,
-    pub(super) table: &'a [u8],
+    pub(crate) table: &'a [u8],
     buckets: u32,
     chains: u32,
 }
@@ -417,7 +417,7 @@ impl<'a> SysvHash<'a> {
     }
 
     /// Symbols that a look-up of a name passes, until `steps` is used up.
-    pub(super) fn candidates<'b>(
+    pub(crate) fn candidates<'b>(
         &'b self,
         name: &[u8],
         steps: &'b mut u64,
@@ -435,9 +435,9 @@ impl<'a> SysvHash<'a> {
 
 /// DT_GNU_HASH.
 #[derive(Clone, Copy)]
-pub(super) struct GnuHash<'a> {
+pub(crate) struct GnuHash<'a> {
     format: Format,
-    pub(super) table: &'a [u8],
+    pub(crate) table: &'a [u8],
     buckets: u32,
     first: u32,
     bloom_words: u32,
@@ -499,7 +499,7 @@ impl<'a> GnuHash<'a> {
     }
 
     /// Symbols that a look-up of a name passes with an equal hash, until `steps` is used up.
-    pub(super) fn candidates<'b>(
+    pub(crate) fn candidates<'b>(
         &'b self,
         name: &[u8],
         steps: &'b mut u64,
@@ -524,7 +524,7 @@ impl<'a> GnuHash<'a> {
 }
 
 /// The hash of the System V ABI, also used for versions.
-pub(super) fn sysv_hash(name: &[u8]) -> u32 {
+pub(crate) fn sysv_hash(name: &[u8]) -> u32 {
     name.iter().fold(0_u32, |hash, byte| {
         let hash = (hash << 4).wrapping_add(u32::from(*byte));
         let high = hash & 0xf000_0000;

@@ -2,11 +2,11 @@
 
 /// Disjoint, non-adjacent, sorted ranges `start..end`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Spans(Vec<(u64, u64)>);
+pub(crate) struct Spans(Vec<(u64, u64)>);
 
 impl Spans {
     /// The union of ranges in any order, given as start and length; empty ones do not count.
-    pub(super) fn new(ranges: impl IntoIterator<Item = (u64, u64)>) -> Self {
+    pub(crate) fn new(ranges: impl IntoIterator<Item = (u64, u64)>) -> Self {
         let mut all: Vec<(u64, u64)> =
             ranges.into_iter().filter(|(_, len)| *len > 0).map(|(at, len)| (at, at.saturating_add(len))).collect();
         all.sort_unstable();
@@ -21,27 +21,27 @@ impl Spans {
     }
 
     /// The ranges, as start and end.
-    pub(super) fn ranges(&self) -> &[(u64, u64)] {
+    pub(crate) fn ranges(&self) -> &[(u64, u64)] {
         &self.0
     }
 
     /// The range that holds an address.
-    pub(super) fn at(&self, at: u64) -> Option<(u64, u64)> {
+    pub(crate) fn at(&self, at: u64) -> Option<(u64, u64)> {
         let next = self.0.partition_point(|range| range.0 <= at);
         self.0[..next].last().copied().filter(|range| at < range.1)
     }
 
-    pub(super) fn holds(&self, at: u64) -> bool {
+    pub(crate) fn holds(&self, at: u64) -> bool {
         self.at(at).is_some()
     }
 
     /// Whether every byte of a range is in the set.
-    pub(super) fn covers(&self, at: u64, len: u64) -> bool {
+    pub(crate) fn covers(&self, at: u64, len: u64) -> bool {
         len == 0 || self.at(at).is_some_and(|range| at.checked_add(len).is_some_and(|end| end <= range.1))
     }
 
     /// The parts of `start..end` that are not in the set.
-    pub(super) fn outside(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> {
+    pub(crate) fn outside(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> {
         let first = self.0.partition_point(|range| range.1 <= start);
         let mut at = start;
         let mut rest = self.0[first..].iter();

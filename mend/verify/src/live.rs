@@ -1,15 +1,15 @@
-//! The oracle with the machine's own loader: the original, the original once more, and the packed file are loaded each in
-//! a process of its own, stopped at the same point, and their memory is compared. What differs between the two originals
-//! is noise. Not for judging files of other machines: that is `offline`.
+//! The oracle with the machine's own loader: the original, the original once more, and the packed file are loaded each
+//! in a process of its own, stopped at the same point, and their memory is compared. What differs between the two
+//! originals is noise. Not for judging files of other machines: that is `offline`.
 
-use super::bytes::Format;
-use super::compare::movable;
-use super::expected::Expected;
-use super::file::Elf;
-use super::spec::{DT_NEEDED, DT_RPATH, DT_RUNPATH, PT_INTERP};
-use super::tables::Tables;
-use super::trace::{Mapping, Started, Tracee};
-use super::{Findings, Kind, Verdict, skipped};
+use crate::bytes::Format;
+use crate::compare::movable;
+use crate::expected::Expected;
+use crate::file::Elf;
+use crate::spec::{DT_NEEDED, DT_RPATH, DT_RUNPATH, PT_INTERP};
+use crate::tables::Tables;
+use crate::trace::{Mapping, Started, Tracee};
+use crate::{Findings, Kind, Verdict, skipped};
 use model::{Bytes, Error, Exit};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -20,14 +20,14 @@ use std::path::{Path, PathBuf};
 pub struct LiveOptions {
     /// Where the processes are stopped.
     pub stop: Stop,
-    /// What may differ, as in [`offline_expecting`](super::offline_expecting).
+    /// What may differ, as in [`offline_expecting`](crate::offline_expecting).
     pub expected: Expected,
     /// Loads a library; `None`: the usual glibc loader of the file's machine. A program names its own.
     pub loader: Option<PathBuf>,
     /// Variables for all processes, besides those of the caller.
     pub environment: Vec<(OsString, OsString)>,
-    /// With [`Stop::Entry`], and for libraries that need no other, the program into which a library is preloaded; `None`:
-    /// `/bin/true`.
+    /// With [`Stop::Entry`], and for libraries that need no other, the program into which a library is preloaded;
+    /// `None`: `/bin/true`.
     pub host: Option<PathBuf>,
 }
 
@@ -43,12 +43,12 @@ pub enum Stop {
 }
 
 /// Loads both files and compares their memory, byte by byte and page by page. Both run with the environment of the
-/// caller and of `options`, at the same addresses, under the same path. Constructors run only with [`Stop::Entry`], `main` never; a
-/// process never outlives the call.
+/// caller and of `options`, at the same addresses, under the same path. Constructors run only with [`Stop::Entry`],
+/// `main` never; a process never outlives the call.
 ///
-/// Errors: this machine may not trace processes, or does not run such files ([`Exit::Machine`]); the original does not load
-/// ([`Exit::Target`]) or is damaged ([`Exit::Data`]); a file cannot be read. That the packed file does not load is a
-/// difference.
+/// Errors: this machine may not trace processes, or does not run such files ([`Exit::Machine`]); the original does not
+/// load ([`Exit::Target`]) or is damaged ([`Exit::Data`]); a file cannot be read. That the packed file does not load is
+/// a difference.
 pub fn live(original: &Path, packed: &Path, options: &LiveOptions) -> model::Result<Verdict> {
     let read =
         |path: &Path| std::fs::read(path).map_err(|error| Error::on(Exit::Usage, "cannot read", path).because(error));
@@ -175,13 +175,14 @@ impl Command {
     }
 }
 
-/// The directories that `$ORIGIN` of the original means, so that the packed file finds the same libraries from anywhere.
+/// The directories that `$ORIGIN` of the original means, so that the packed file finds the same libraries from
+/// anywhere.
 fn library_path(elf: &Elf, tables: &Tables, original: &Path, own: Option<OsString>) -> Option<OsString> {
     let origin = std::fs::canonicalize(original).ok()?;
     let origin = origin.parent()?.as_os_str().as_bytes();
     let mut paths: Vec<Vec<u8>> = Vec::new();
     for value in elf.dynamic.values(DT_RUNPATH).chain(elf.dynamic.values(DT_RPATH)) {
-        let list = super::bytes::text(tables.strings, value)?;
+        let list = crate::bytes::text(tables.strings, value)?;
         for entry in list.split(|byte| *byte == b':') {
             for name in [&b"$ORIGIN"[..], b"${ORIGIN}"] {
                 if let Some(at) = entry.windows(name.len()).position(|window| window == name) {
@@ -323,7 +324,7 @@ fn words(
             let noise = before != again && !same(first, before, second, again);
             if !noise && !same(first, before, third, after) {
                 findings.add(Kind::Memory, Some(at + start as u64), || {
-                    format!("{} became {}", super::compare::hex(before), super::compare::hex(after))
+                    format!("{} became {}", crate::compare::hex(before), crate::compare::hex(after))
                 });
             }
         }

@@ -1,18 +1,19 @@
 //! Memory against memory: what may move, the bytes of everything else, and how its pages are protected.
 
-use super::bytes::shown;
-use super::expected::{Allowed, Expected, Word};
-use super::file::{Elf, Section};
-use super::image::{Image, Piece};
-use super::notes::{Note, notes};
-use super::spans::Spans;
-use super::spec::*;
-use super::tables::Tables;
-use super::{Findings, Kind};
+use crate::bytes::shown;
+use crate::expected::{Allowed, Expected, Word};
+use crate::file::{Elf, Section};
+use crate::image::{Image, Piece};
+use crate::notes::{Note, notes};
+use crate::spans::Spans;
+use crate::spec::*;
+use crate::tables::Tables;
+use crate::{Findings, Kind};
 
 /// Addresses of the original whose bytes are not compared, because what they hold is compared by meaning: the headers,
-/// the tables that only the dynamic table leads to, the dynamic table, and the interpreter's name and the notes that moved.
-pub(super) fn movable(old: &Elf, tables: &Tables, new: &Elf) -> Spans {
+/// the tables that only the dynamic table leads to, the dynamic table, and the interpreter's name and the notes that
+/// moved.
+pub(crate) fn movable(old: &Elf, tables: &Tables, new: &Elf) -> Spans {
     let mut ranges: Vec<(u64, u64)> = tables.regions.iter().map(|region| (region.at, region.len)).collect();
     ranges.push((old.dynamic.at, old.dynamic.len));
     ranges.extend(old.address_of(0).map(|at| (at, old.header_len)));
@@ -68,7 +69,7 @@ fn padding_before(elf: &Elf, known: &Spans, start: u64) -> u64 {
 }
 
 /// Every byte of the original's memory outside `skipped`, and that the packed file adds nothing but zeros to it.
-pub(super) fn memory(old: &Image, new: &Image, skipped: &Spans, findings: &mut Findings) {
+pub(crate) fn memory(old: &Image, new: &Image, skipped: &Spans, findings: &mut Findings) {
     for (start, end) in old.memory() {
         for (from, to) in skipped.outside(start, end) {
             stretch(old, new, from, to, findings);
@@ -77,7 +78,7 @@ pub(super) fn memory(old: &Image, new: &Image, skipped: &Spans, findings: &mut F
 }
 
 /// The same for the pages that relocations touch; all others do not depend on the base.
-pub(super) fn touched_memory(old: &Image, new: &Image, skipped: &Spans, findings: &mut Findings) {
+pub(crate) fn touched_memory(old: &Image, new: &Image, skipped: &Spans, findings: &mut Findings) {
     let touched = Spans::new(old.touched().chain(new.touched()));
     for (start, end) in old.memory() {
         let first = touched.ranges().partition_point(|range| range.1 <= start);
@@ -125,7 +126,7 @@ fn stretch(old: &Image, new: &Image, from: u64, to: u64, findings: &mut Findings
 }
 
 /// Memory that only the packed file has must be zero, or a table that is compared by meaning, or expected.
-pub(super) fn additions(
+pub(crate) fn additions(
     old: &Image,
     new: &Image,
     elf: &Elf,
@@ -158,7 +159,7 @@ pub(super) fn additions(
 }
 
 /// Words that the rewriter said it changes hold what it said.
-pub(super) fn expected_words(new: &Image, expected: &Expected, findings: &mut Findings) {
+pub(crate) fn expected_words(new: &Image, expected: &Expected, findings: &mut Findings) {
     for (at, word) in expected.words() {
         let wanted = match word {
             Word::Plain(value) => value,
@@ -174,7 +175,7 @@ pub(super) fn expected_words(new: &Image, expected: &Expected, findings: &mut Fi
 }
 
 /// Relocations that both or neither of the files write outside its memory.
-pub(super) fn misplaced(old: &Image, new: &Image, findings: &mut Findings) {
+pub(crate) fn misplaced(old: &Image, new: &Image, findings: &mut Findings) {
     let (mut before, mut after) = (old.misplaced.clone(), new.misplaced.clone());
     before.sort_unstable();
     after.sort_unstable();
@@ -187,7 +188,7 @@ pub(super) fn misplaced(old: &Image, new: &Image, findings: &mut Findings) {
 }
 
 /// Where two equally long pieces differ: start and length of each run.
-pub(super) fn differing_runs<'a>(before: &'a [u8], after: &'a [u8]) -> impl Iterator<Item = (usize, usize)> + use<'a> {
+pub(crate) fn differing_runs<'a>(before: &'a [u8], after: &'a [u8]) -> impl Iterator<Item = (usize, usize)> + use<'a> {
     let len = before.len().min(after.len());
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -212,7 +213,7 @@ pub(super) fn differing_runs<'a>(before: &'a [u8], after: &'a [u8]) -> impl Iter
 }
 
 /// A few bytes as people read them.
-pub(super) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     const MOST: usize = 16;
     let mut text: String = bytes.iter().take(MOST).map(|byte| format!("{byte:02x}")).collect();
     if bytes.len() > MOST {
@@ -221,9 +222,9 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     text
 }
 
-/// Access to every byte outside `skipped`, after RELRO is applied. What the original asks to seal may be sealed also where its
-/// own last page was too short for that.
-pub(super) fn protections(old: &Elf, new: &Elf, skipped: &Spans, findings: &mut Findings) {
+/// Access to every byte outside `skipped`, after RELRO is applied. What the original asks to seal may be sealed also
+/// where its own last page was too short for that.
+pub(crate) fn protections(old: &Elf, new: &Elf, skipped: &Spans, findings: &mut Findings) {
     for page in old.machine.pages {
         for load in old.loads() {
             for (from, to) in skipped.outside(load.at, load.end()) {
@@ -271,7 +272,7 @@ fn letters(flags: Option<u32>) -> String {
 }
 
 /// The interpreter and the notes, by what they say.
-pub(super) fn interpreter_and_notes(old: &Elf, new: &Elf, expected: &Expected, findings: &mut Findings) {
+pub(crate) fn interpreter_and_notes(old: &Elf, new: &Elf, expected: &Expected, findings: &mut Findings) {
     let interpreter = |elf: &Elf| -> Option<Vec<u8>> {
         let segment = elf.segment(PT_INTERP)?;
         Some(elf.in_file(segment.offset, segment.file_len).unwrap_or(b"").to_vec())

@@ -1,8 +1,8 @@
 //! A process that is traced, stopped before its own code runs, and killed afterwards. Linux on x86-64 only.
 
-use super::bytes::Format;
-use super::file::Elf;
-use super::tables::Tables;
+use crate::bytes::Format;
+use crate::file::Elf;
+use crate::tables::Tables;
 use model::{Error, Exit};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -19,14 +19,14 @@ const INSTRUCTION_POINTER: usize = 16 * 8;
 const BREAKPOINT: [u8; 1] = [0xcc];
 
 /// A start that ended in a stop, or with the process.
-pub(super) enum Started<T> {
+pub(crate) enum Started<T> {
     Stopped(T),
     /// It ended before, with this message.
     Ended(String),
 }
 
 impl<T> Started<T> {
-    pub(super) fn or_else(self, error: impl FnOnce(String) -> Error) -> model::Result<T> {
+    pub(crate) fn or_else(self, error: impl FnOnce(String) -> Error) -> model::Result<T> {
         match self {
             Self::Stopped(value) => Ok(value),
             Self::Ended(message) => Err(error(message)),
@@ -36,17 +36,17 @@ impl<T> Started<T> {
 
 /// A line of `/proc/PID/maps`.
 #[derive(Debug)]
-pub(super) struct Mapping {
-    pub(super) start: u64,
-    pub(super) end: u64,
+pub(crate) struct Mapping {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
     /// `rwx`, with `-` for what is missing.
-    pub(super) access: [u8; 3],
+    pub(crate) access: [u8; 3],
     /// Empty for memory without a file.
-    pub(super) path: OsString,
+    pub(crate) path: OsString,
 }
 
 /// A stopped process of ours. Dropped, it is killed and reaped.
-pub(super) struct Tracee {
+pub(crate) struct Tracee {
     pid: libc::pid_t,
     memory: File,
     errors: File,
@@ -64,12 +64,13 @@ impl Tracee {
     /// Starts a program without address randomization, stopped right after exec.
     ///
     /// Errors: it cannot be traced or started.
-    pub(super) fn start(mut command: Command, format: Format) -> model::Result<Self> {
+    pub(crate) fn start(mut command: Command, format: Format) -> model::Result<Self> {
         let program = command.get_program().to_owned();
         let cannot = |error: io::Error| {
-            Error::on(Exit::Machine, "cannot start under ptrace", Path::new(&program))
-                .because(error)
-                .hint("ptrace needs to be allowed (containers often forbid it), and the file to be executable; the offline oracle needs neither")
+            Error::on(Exit::Machine, "cannot start under ptrace", Path::new(&program)).because(error).hint(
+                "ptrace needs to be allowed (containers often forbid it), and the file to be executable; the offline \
+                     oracle needs neither",
+            )
         };
         let errors = rustix::fs::memfd_create("errors", rustix::fs::MemfdFlags::CLOEXEC)
             .map_err(|error| cannot(error.into()))?;
@@ -110,9 +111,9 @@ impl Tracee {
         Ok(tracee)
     }
 
-    /// Runs until the loader tells debuggers that all objects are there and relocated. `Some`: the process ended before,
-    /// and this is why.
-    pub(super) fn run_until_relocated(&mut self, loader: &Path) -> model::Result<Option<String>> {
+    /// Runs until the loader tells debuggers that all objects are there and relocated. `Some`: the process ended
+    /// before, and this is why.
+    pub(crate) fn run_until_relocated(&mut self, loader: &Path) -> model::Result<Option<String>> {
         let unknown = |cause: &str| {
             Error::on(Exit::Machine, "cannot stop the loader", loader)
                 .because(cause.to_owned())
@@ -146,7 +147,7 @@ impl Tracee {
     }
 
     /// Runs until the program's entry.
-    pub(super) fn run_until_entry(&mut self) -> model::Result<Option<String>> {
+    pub(crate) fn run_until_entry(&mut self) -> model::Result<Option<String>> {
         const AT_ENTRY: u64 = 9;
         let path = format!("/proc/{}/auxv", self.pid);
         let failed =
@@ -194,12 +195,12 @@ impl Tracee {
     }
 
     /// Reads memory of the process.
-    pub(super) fn read(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
+    pub(crate) fn read(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
         self.memory.read_exact_at(into, at)
     }
 
     /// What is mapped, by address.
-    pub(super) fn maps(&self) -> model::Result<Vec<Mapping>> {
+    pub(crate) fn maps(&self) -> model::Result<Vec<Mapping>> {
         let path = format!("/proc/{}/maps", self.pid);
         let text =
             std::fs::read(&path).map_err(|error| Error::new(Exit::Machine, "cannot read", &path).because(error))?;
@@ -207,7 +208,7 @@ impl Tracee {
     }
 
     /// What it wrote to its standard error, shortened.
-    pub(super) fn errors(&mut self) -> String {
+    pub(crate) fn errors(&mut self) -> String {
         let mut text = Vec::new();
         let _ = self.errors.rewind();
         let _ = (&self.errors).take(4096).read_to_end(&mut text);

@@ -1,16 +1,16 @@
 //! The notes of a file, each with its address.
 
-use super::bytes::shown;
-use super::file::Elf;
-use super::spec::{PT_LOAD, PT_NOTE};
+use crate::bytes::shown;
+use crate::file::Elf;
+use crate::spec::{PT_LOAD, PT_NOTE};
 
 const NT_GNU_ABI_TAG: u32 = 1;
 const NT_GNU_BUILD_ID: u32 = 3;
 const NT_GNU_PROPERTY_TYPE_0: u32 = 5;
 
 /// One note.
-pub(super) struct Note<'a> {
-    pub(super) at: u64,
+pub(crate) struct Note<'a> {
+    pub(crate) at: u64,
     len: u64,
     kind: u32,
     name: &'a [u8],
@@ -18,7 +18,7 @@ pub(super) struct Note<'a> {
 }
 
 impl Note<'_> {
-    pub(super) fn range(&self) -> (u64, u64) {
+    pub(crate) fn range(&self) -> (u64, u64) {
         (self.at, self.len)
     }
 
@@ -26,35 +26,35 @@ impl Note<'_> {
         self.name == b"GNU\0" && self.kind == kind
     }
 
-    /// Notes that hold nothing but numbers of a standard may move; others may hold distances from their place. The kernel
-    /// looks for the build-id in the first page only.
-    pub(super) fn may_move_to(&self, at: u64) -> bool {
+    /// Notes that hold nothing but numbers of a standard may move; others may hold distances from their place. The
+    /// kernel looks for the build-id in the first page only.
+    pub(crate) fn may_move_to(&self, at: u64) -> bool {
         self.is_gnu(NT_GNU_ABI_TAG)
             || self.is_gnu(NT_GNU_PROPERTY_TYPE_0)
             || self.is_gnu(NT_GNU_BUILD_ID) && at / 4096 == self.at / 4096
     }
 
     /// Equal, apart from the place, and from the content of a build-id where another one is expected.
-    pub(super) fn same_as(&self, other: &Self, other_build_id: bool) -> bool {
+    pub(crate) fn same_as(&self, other: &Self, other_build_id: bool) -> bool {
         let content = self.content == other.content
             || other_build_id && self.is_gnu(NT_GNU_BUILD_ID) && self.content.len() == other.content.len();
         (self.name, self.kind) == (other.name, other.kind) && content
     }
 
-    pub(super) fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         let name = self.name.strip_suffix(b"\0").unwrap_or(self.name);
         format!("the note {} of type {}", shown(name), self.kind)
     }
 
     /// Where the content of the build-id lies; `None`: another note.
-    pub(super) fn build_id(&self) -> Option<(u64, u64)> {
+    pub(crate) fn build_id(&self) -> Option<(u64, u64)> {
         let len = self.content.len() as u64;
         self.is_gnu(NT_GNU_BUILD_ID).then(|| (self.at + 12 + (self.name.len() as u64).next_multiple_of(4), len))
     }
 }
 
 /// All notes of all PT_NOTEs that are loaded. A damaged note ends its segment's list.
-pub(super) fn notes<'a>(elf: &Elf<'a>) -> Vec<Note<'a>> {
+pub(crate) fn notes<'a>(elf: &Elf<'a>) -> Vec<Note<'a>> {
     let mut notes: Vec<Note> = Vec::new();
     for segment in elf.segments_of(PT_NOTE) {
         let Some(bytes) = elf.in_file(segment.offset, segment.file_len) else { continue };
@@ -85,7 +85,7 @@ fn read<'a>(elf: &Elf, start: u64, bytes: &'a [u8], at: usize, align: usize) -> 
 }
 
 /// Whether a PT_NOTE lies where it says it is loaded.
-pub(super) fn are_loaded(elf: &Elf) -> bool {
+pub(crate) fn are_loaded(elf: &Elf) -> bool {
     elf.segments_of(PT_NOTE).all(|note| {
         elf.segments_of(PT_LOAD).any(|load| {
             load.at <= note.at

@@ -1,124 +1,125 @@
-//! Headers of a file: what it says of itself before anything is loaded. Not for judging it: that is `lint` and `compare`.
+//! Headers of a file: what it says of itself before anything is loaded. Not for judging it: that is `lint` and
+//! `compare`.
 
-use super::bytes::{Class, Format, Order, text};
-use super::spec::*;
+use crate::bytes::{Class, Format, Order, text};
+use crate::spec::*;
 
 /// One program header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Segment {
-    pub(super) kind: u32,
-    pub(super) flags: u32,
-    pub(super) offset: u64,
-    pub(super) at: u64,
-    pub(super) file_len: u64,
-    pub(super) mem_len: u64,
-    pub(super) align: u64,
+pub(crate) struct Segment {
+    pub(crate) kind: u32,
+    pub(crate) flags: u32,
+    pub(crate) offset: u64,
+    pub(crate) at: u64,
+    pub(crate) file_len: u64,
+    pub(crate) mem_len: u64,
+    pub(crate) align: u64,
 }
 
 impl Segment {
     /// End in memory; `parse` has checked that it does not wrap.
-    pub(super) fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.at + self.mem_len
     }
 
     /// End of the part that comes from the file, in memory.
-    pub(super) fn file_end(&self) -> u64 {
+    pub(crate) fn file_end(&self) -> u64 {
         self.at + self.file_len
     }
 }
 
 /// One section header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Section<'a> {
-    pub(super) name: &'a [u8],
-    pub(super) kind: u32,
-    pub(super) flags: u64,
-    pub(super) at: u64,
-    pub(super) offset: u64,
-    pub(super) len: u64,
-    pub(super) link: u32,
-    pub(super) info: u32,
-    pub(super) align: u64,
-    pub(super) entry: u64,
+pub(crate) struct Section<'a> {
+    pub(crate) name: &'a [u8],
+    pub(crate) kind: u32,
+    pub(crate) flags: u64,
+    pub(crate) at: u64,
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+    pub(crate) link: u32,
+    pub(crate) info: u32,
+    pub(crate) align: u64,
+    pub(crate) entry: u64,
 }
 
 impl Section<'_> {
     /// End in memory; a damaged header can name anything.
-    pub(super) fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.at.saturating_add(self.len)
     }
 
     /// End in the file.
-    pub(super) fn file_end(&self) -> u64 {
+    pub(crate) fn file_end(&self) -> u64 {
         self.offset.saturating_add(self.len)
     }
 
-    pub(super) fn is_loaded(&self) -> bool {
+    pub(crate) fn is_loaded(&self) -> bool {
         self.flags & SHF_ALLOC != 0 && self.len > 0
     }
 
     /// `.tbss` has addresses that overlap what follows: it takes no room in the image.
-    pub(super) fn takes_memory(&self) -> bool {
+    pub(crate) fn takes_memory(&self) -> bool {
         self.is_loaded() && !(self.kind == SHT_NOBITS && self.flags & SHF_TLS != 0)
     }
 
-    pub(super) fn in_file(&self) -> bool {
+    pub(crate) fn in_file(&self) -> bool {
         self.kind != SHT_NOBITS && self.kind != SHT_NULL && self.len > 0
     }
 }
 
 /// A file of which all headers lie inside it.
-pub(super) struct Elf<'a> {
-    pub(super) bytes: &'a [u8],
-    pub(super) format: Format,
-    pub(super) machine: Machine,
+pub(crate) struct Elf<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) format: Format,
+    pub(crate) machine: Machine,
     /// e_ident.
-    pub(super) ident: [u8; 16],
-    pub(super) kind: u16,
-    pub(super) machine_number: u16,
-    pub(super) entry: u64,
-    pub(super) flags: u32,
-    pub(super) header_len: u64,
-    pub(super) segments_offset: u64,
-    pub(super) segments_len: u64,
-    pub(super) sections_offset: u64,
-    pub(super) sections_len: u64,
-    pub(super) names_index: usize,
-    pub(super) segments: Vec<Segment>,
-    pub(super) sections: Vec<Section<'a>>,
-    pub(super) dynamic: Dynamic,
+    pub(crate) ident: [u8; 16],
+    pub(crate) kind: u16,
+    pub(crate) machine_number: u16,
+    pub(crate) entry: u64,
+    pub(crate) flags: u32,
+    pub(crate) header_len: u64,
+    pub(crate) segments_offset: u64,
+    pub(crate) segments_len: u64,
+    pub(crate) sections_offset: u64,
+    pub(crate) sections_len: u64,
+    pub(crate) names_index: usize,
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) sections: Vec<Section<'a>>,
+    pub(crate) dynamic: Dynamic,
 }
 
 /// The dynamic table.
-pub(super) struct Dynamic {
+pub(crate) struct Dynamic {
     /// Its address.
-    pub(super) at: u64,
+    pub(crate) at: u64,
     /// Bytes that PT_DYNAMIC gives it.
-    pub(super) len: u64,
+    pub(crate) len: u64,
     /// Entries before the terminator.
-    pub(super) entries: Vec<(u64, u64)>,
+    pub(crate) entries: Vec<(u64, u64)>,
     /// Whether DT_NULL comes inside `len`.
-    pub(super) terminated: bool,
+    pub(crate) terminated: bool,
 }
 
 impl Dynamic {
     /// The value that counts: a loader keeps the last entry of a tag.
-    pub(super) fn value(&self, tag: u64) -> Option<u64> {
+    pub(crate) fn value(&self, tag: u64) -> Option<u64> {
         self.entries.iter().rev().find(|entry| entry.0 == tag).map(|entry| entry.1)
     }
 
     /// All values of a tag, in order.
-    pub(super) fn values(&self, tag: u64) -> impl Iterator<Item = u64> {
+    pub(crate) fn values(&self, tag: u64) -> impl Iterator<Item = u64> {
         self.entries.iter().filter(move |entry| entry.0 == tag).map(|entry| entry.1)
     }
 }
 
 /// Why a file cannot be judged: a fragment for an error or a difference.
-pub(super) type Reason = String;
+pub(crate) type Reason = String;
 
 impl<'a> Elf<'a> {
     /// Reads the headers. Errors: the first thing that does not make sense.
-    pub(super) fn parse(bytes: &'a [u8]) -> Result<Self, Reason> {
+    pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, Reason> {
         let ident: [u8; 16] = bytes.get(..16).and_then(|ident| ident.try_into().ok()).ok_or("not an ELF file")?;
         if ident[..4] != *b"\x7fELF" {
             return Err("not an ELF file".to_owned());
@@ -274,56 +275,56 @@ impl<'a> Elf<'a> {
     }
 
     /// The first segment of a kind.
-    pub(super) fn segment(&self, kind: u32) -> Option<&Segment> {
+    pub(crate) fn segment(&self, kind: u32) -> Option<&Segment> {
         self.segments.iter().find(|segment| segment.kind == kind)
     }
 
     /// Segments of a kind, in order.
-    pub(super) fn segments_of(&self, kind: u32) -> impl Iterator<Item = &Segment> {
+    pub(crate) fn segments_of(&self, kind: u32) -> impl Iterator<Item = &Segment> {
         self.segments.iter().filter(move |segment| segment.kind == kind)
     }
 
     /// PT_LOADs that take memory, by address.
-    pub(super) fn loads(&self) -> impl Iterator<Item = &Segment> {
+    pub(crate) fn loads(&self) -> impl Iterator<Item = &Segment> {
         self.segments_of(PT_LOAD).filter(|segment| segment.mem_len > 0)
     }
 
     /// The PT_LOAD that holds an address.
-    pub(super) fn load_at(&self, at: u64) -> Option<&Segment> {
+    pub(crate) fn load_at(&self, at: u64) -> Option<&Segment> {
         self.loads().find(|load| load.at <= at && at < load.end())
     }
 
     /// The PT_LOAD that holds all of a non-empty range.
-    pub(super) fn load_of(&self, at: u64, len: u64) -> Option<&Segment> {
+    pub(crate) fn load_of(&self, at: u64, len: u64) -> Option<&Segment> {
         self.load_at(at).filter(|load| at.checked_add(len).is_some_and(|end| end <= load.end()))
     }
 
     /// Bytes of the file.
-    pub(super) fn in_file(&self, offset: u64, len: u64) -> Option<&'a [u8]> {
+    pub(crate) fn in_file(&self, offset: u64, len: u64) -> Option<&'a [u8]> {
         let start = usize::try_from(offset).ok()?;
         self.bytes.get(start..start.checked_add(usize::try_from(len).ok()?)?)
     }
 
     /// Loaded bytes of the file from an address to the end of what its segment has in the file.
-    pub(super) fn rest(&self, at: u64) -> Option<&'a [u8]> {
+    pub(crate) fn rest(&self, at: u64) -> Option<&'a [u8]> {
         let load = self.load_at(at)?;
         let skipped = at - load.at;
         self.in_file(load.offset.checked_add(skipped)?, load.file_len.checked_sub(skipped)?)
     }
 
     /// Loaded bytes of the file.
-    pub(super) fn slice(&self, at: u64, len: u64) -> Option<&'a [u8]> {
+    pub(crate) fn slice(&self, at: u64, len: u64) -> Option<&'a [u8]> {
         self.rest(at)?.get(..usize::try_from(len).ok()?)
     }
 
     /// Where a byte of the file is loaded.
-    pub(super) fn address_of(&self, offset: u64) -> Option<u64> {
+    pub(crate) fn address_of(&self, offset: u64) -> Option<u64> {
         let load = self.loads().find(|load| load.offset <= offset && offset - load.offset < load.file_len)?;
         Some(load.at + (offset - load.offset))
     }
 
     /// Sections that take memory, by address.
-    pub(super) fn loaded_sections(&self) -> impl Iterator<Item = &Section<'a>> {
+    pub(crate) fn loaded_sections(&self) -> impl Iterator<Item = &Section<'a>> {
         self.sections.iter().filter(|section| section.takes_memory())
     }
 }

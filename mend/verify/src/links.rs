@@ -1,26 +1,26 @@
 //! What the loader reads: dynamic table, symbols, versions, hash tables and relocations, by meaning.
 
-use super::bytes::{shown, text};
-use super::expected::{Allowed, Expected, is_followed};
-use super::file::Elf;
-use super::image::Image;
-use super::spans::Spans;
-use super::spec::*;
-use super::tables::{Relocation, Tables, Version};
-use super::{Findings, Kind};
+use crate::bytes::{shown, text};
+use crate::expected::{Allowed, Expected, is_followed};
+use crate::file::Elf;
+use crate::image::Image;
+use crate::spans::Spans;
+use crate::spec::*;
+use crate::tables::{Relocation, Tables, Version};
+use crate::{Findings, Kind};
 use std::collections::{BTreeMap, BTreeSet};
 
 const ABI_DT_RELR: &[u8] = b"GLIBC_ABI_DT_RELR";
 
 /// One side of the comparison.
-pub(super) struct Side<'a, 'b> {
-    pub(super) elf: &'b Elf<'a>,
-    pub(super) tables: &'b Tables<'a>,
-    pub(super) tokens: &'b [u64],
+pub(crate) struct Side<'a, 'b> {
+    pub(crate) elf: &'b Elf<'a>,
+    pub(crate) tables: &'b Tables<'a>,
+    pub(crate) tokens: &'b [u64],
 }
 
 /// Entries of the dynamic table.
-pub(super) fn dynamic(old: &Side, new: &Side, expected: &Expected, findings: &mut Findings) {
+pub(crate) fn dynamic(old: &Side, new: &Side, expected: &Expected, findings: &mut Findings) {
     let tags: BTreeSet<u64> =
         [old, new].iter().flat_map(|side| &side.elf.dynamic.entries).map(|entry| entry.0).collect();
     for tag in tags {
@@ -97,7 +97,7 @@ fn moved_dynamic(old: &Side, new: &Side, expected: &Expected, findings: &mut Fin
 }
 
 /// Dynamic symbols, by index, with their versions.
-pub(super) fn symbols(old: &Side, new: &Side, findings: &mut Findings) {
+pub(crate) fn symbols(old: &Side, new: &Side, findings: &mut Findings) {
     let (before, after) = (&old.tables.symbols, &new.tables.symbols);
     if before.len() != after.len() {
         findings
@@ -125,7 +125,7 @@ pub(super) fn symbols(old: &Side, new: &Side, findings: &mut Findings) {
 }
 
 /// Versions that are defined and needed; only what DT_RELR asks for may be new.
-pub(super) fn versions(old: &Side, new: &Side, findings: &mut Findings) {
+pub(crate) fn versions(old: &Side, new: &Side, findings: &mut Findings) {
     let (before, after) = (old.tables.all_versions(), new.tables.all_versions());
     let named = |version: &Version| {
         let library = version.library.map_or("this object".to_owned(), shown);
@@ -159,7 +159,7 @@ fn is_libc(library: &[u8]) -> bool {
 }
 
 /// Looks every symbol up in both hash tables, as the loader does.
-pub(super) fn hashes(old: &Side, new: &Side, findings: &mut Findings) {
+pub(crate) fn hashes(old: &Side, new: &Side, findings: &mut Findings) {
     // Equal tables find equal symbols, and those are compared by index.
     if let (Some(before), Some(after)) = (&old.tables.sysv, &new.tables.sysv)
         && before.table != after.table
@@ -211,7 +211,7 @@ fn look_up_all(old: &Side, table: &str, find: impl Fn(&[u8], &mut Steps) -> bool
 }
 
 /// Every relocation that is not relative, in order; those of the PLT by index, because code counts them.
-pub(super) fn relocations(old: &Side, new: &Side, expected: &Expected, findings: &mut Findings) {
+pub(crate) fn relocations(old: &Side, new: &Side, expected: &Expected, findings: &mut Findings) {
     let gone: BTreeMap<u64, u64> = expected.relatives().collect();
     became_relative(old, new, expected, &gone, findings);
     let plt = old.tables.batches.len().max(1) - 1;
@@ -302,7 +302,7 @@ fn described(side: &Side, relocation: Option<Relocation>) -> String {
 
 /// The initialiser and finaliser arrays, with the values that they hold after relocation: nothing is lost or exchanged.
 /// (Where the arrays stay, their bytes are compared too; this is for those that a rewriter moves.)
-pub(super) fn arrays(old: &Elf, before: &Image, new: &Elf, after: &Image, findings: &mut Findings) {
+pub(crate) fn arrays(old: &Elf, before: &Image, new: &Elf, after: &Image, findings: &mut Findings) {
     for (tag, size) in
         [(DT_PREINIT_ARRAY, DT_PREINIT_ARRAYSZ), (DT_INIT_ARRAY, DT_INIT_ARRAYSZ), (DT_FINI_ARRAY, DT_FINI_ARRAYSZ)]
     {

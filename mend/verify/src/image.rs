@@ -1,24 +1,25 @@
-//! The memory of an object after the loader is done with it: the file itself, with copies of the pages that relocations touch.
+//! The memory of an object after the loader is done with it: the file itself, with copies of the pages that relocations
+//! touch.
 
-use super::bytes::Format;
-use super::file::{Elf, Reason};
-use super::tables::{Batch, Relocation, Tables};
+use crate::bytes::Format;
+use crate::file::{Elf, Reason};
+use crate::tables::{Batch, Relocation, Tables};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 const PAGE: u64 = 4096;
 
 /// Memory of an object that is loaded at a base.
-pub(super) struct Image<'a> {
+pub(crate) struct Image<'a> {
     loads: Vec<Load<'a>>,
     /// Pages that differ from the file, by address (before the base is added).
     pages: Pages,
     format: Format,
     base: u64,
     /// Addresses of relocations that have no place in the image; the loader would write there anyway.
-    pub(super) misplaced: Vec<u64>,
+    pub(crate) misplaced: Vec<u64>,
     /// Words to which the base was added.
-    pub(super) relative: u64,
+    pub(crate) relative: u64,
     /// How many pages may be copied.
     room: usize,
 }
@@ -38,7 +39,7 @@ struct Pages {
 }
 
 /// A stretch of memory.
-pub(super) enum Piece<'a> {
+pub(crate) enum Piece<'a> {
     Bytes(&'a [u8]),
     /// So many zeros.
     Zeros(u64),
@@ -47,7 +48,7 @@ pub(super) enum Piece<'a> {
 }
 
 impl Piece<'_> {
-    pub(super) fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
             Self::Zeros(len) | Self::Nothing(len) => *len,
@@ -58,17 +59,17 @@ impl Piece<'_> {
 /// What becomes of the packed table that the loader does not know: the injected initialiser adds the base to the words
 /// that it names.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Initialiser<'a> {
-    pub(super) table: &'a [u8],
+pub(crate) struct Initialiser<'a> {
+    pub(crate) table: &'a [u8],
 }
 
 impl<'a> Image<'a> {
-    /// Loads a file at a base and relocates it as the loader does: DT_RELR, then DT_REL, DT_RELA and DT_JMPREL, then the
-    /// initialiser's table. A symbolic relocation writes a number made of all that it says, so that two images are
+    /// Loads a file at a base and relocates it as the loader does: DT_RELR, then DT_REL, DT_RELA and DT_JMPREL, then
+    /// the initialiser's table. A symbolic relocation writes a number made of all that it says, so that two images are
     /// equal only where their relocations are, also in their order.
     ///
     /// Errors: the file is damaged so much that an image cannot be made.
-    pub(super) fn relocated(
+    pub(crate) fn relocated(
         elf: &Elf<'a>,
         tables: &Tables<'a>,
         tokens: &[u64],
@@ -130,16 +131,16 @@ impl<'a> Image<'a> {
         Ok(())
     }
 
-    pub(super) fn base(&self) -> u64 {
+    pub(crate) fn base(&self) -> u64 {
         self.base
     }
 
-    pub(super) fn wrap(&self, value: u64) -> u64 {
+    pub(crate) fn wrap(&self, value: u64) -> u64 {
         self.format.wrap(value)
     }
 
     /// The word at an address; `None` where a part of it has no memory.
-    pub(super) fn read(&self, at: u64) -> Option<u64> {
+    pub(crate) fn read(&self, at: u64) -> Option<u64> {
         let len = self.format.word_len();
         let mut raw = [0; 8];
         let mut done = 0;
@@ -244,7 +245,7 @@ impl<'a> Image<'a> {
     }
 
     /// The longest stretch of one sort at an address, at most `limit` (not 0) long.
-    pub(super) fn piece(&self, at: u64, limit: u64) -> Piece<'_> {
+    pub(crate) fn piece(&self, at: u64, limit: u64) -> Piece<'_> {
         let Some(load) = self.load(at) else {
             let next = self.loads.partition_point(|load| load.at <= at);
             let end = self.loads.get(next).map_or(u64::MAX, |load| load.at);
@@ -275,18 +276,18 @@ impl<'a> Image<'a> {
     }
 
     /// Ranges that have memory, as start and end.
-    pub(super) fn memory(&self) -> impl Iterator<Item = (u64, u64)> {
+    pub(crate) fn memory(&self) -> impl Iterator<Item = (u64, u64)> {
         self.loads.iter().map(|load| (load.at, load.end))
     }
 
     /// Start and length of the pages that relocations touch.
-    pub(super) fn touched(&self) -> impl Iterator<Item = (u64, u64)> {
+    pub(crate) fn touched(&self) -> impl Iterator<Item = (u64, u64)> {
         self.pages.index.keys().map(|page| (page * PAGE, PAGE))
     }
 }
 
 /// The addresses that RELR words name, in order: an even word is an address, an odd one a bitmap of the words after.
-pub(super) fn relr_addresses(format: Format, table: &[u8]) -> impl Iterator<Item = u64> {
+pub(crate) fn relr_addresses(format: Format, table: &[u8]) -> impl Iterator<Item = u64> {
     let len = format.word_len();
     let (mut next, mut bits, mut from) = (0_u64, 0_u64, 0_u64);
     let mut words = table.chunks_exact(len as usize).filter_map(move |raw| format.word(raw, 0));
@@ -310,7 +311,7 @@ pub(super) fn relr_addresses(format: Format, table: &[u8]) -> impl Iterator<Item
 }
 
 /// One number for each symbol: equal for equal name, version, binding and kind.
-pub(super) fn symbol_tokens(tables: &Tables) -> Vec<u64> {
+pub(crate) fn symbol_tokens(tables: &Tables) -> Vec<u64> {
     tables
         .symbols
         .iter()
@@ -329,7 +330,7 @@ pub(super) fn symbol_tokens(tables: &Tables) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verify::bytes::{Class, Order};
+    use crate::bytes::{Class, Order};
 
     const WIDE: Format = Format { class: Class::Elf64, order: Order::Little };
     const NARROW: Format = Format { class: Class::Elf32, order: Order::Big };

@@ -1,34 +1,29 @@
-//! Decides for [`Backend::Init`](crate::Backend::Init): whether the object may wait for its initialiser, which words may
-//! not, how the code is called, where it goes. The layout itself is `crate::plan`'s. The reasons are in the head of
-//! [`init`](crate::init).
+//! How the loader is made to call the code: whether the object may wait for its initialiser, and which words may not.
+//! The reasons are in the head of [`init`](crate::init).
 
-use super::{Layout, Machine, assemble, may_be_read_only};
-use crate::dynamic::{Dynamic, Entries, entry_len};
-use crate::image::{Image, push_word, symbol_len, u16_at, u32_at, word_at};
-use crate::layout::Load;
+use super::Machine;
+use crate::dynamic::{Dynamic, Entries};
+use crate::image::{self, Image, symbol_len, text_at, u16_at, u32_at, word_at};
 use crate::options::Copies;
 use crate::passes::is_allocator;
-use crate::plan::{Draft, Facts, Fill, Moves, Room, add_segment, granule, is_free};
-use crate::refuse::{Stop, refuse};
-use crate::relocations::{Form, Partition, Places};
+use crate::relocations::{Partition, Places, has_indirect};
 use crate::report::{Loader, Reason, Why};
+use crate::stop::{Stop, refuse};
 use crate::tables::{Kind, Table};
-use crate::verify::Allowed;
 use elf::relr::Word;
-use model::Error;
 use object::elf::{
-    DF_1_PIE, DT_FLAGS_1, DT_INIT, DT_PREINIT_ARRAY, DT_PREINIT_ARRAYSZ, DynamicTag, PF_R, PF_X, PT_INTERP, PT_TLS,
-    SHN_UNDEF, STB_LOCAL, STT_FUNC, STT_GNU_IFUNC, STT_TLS,
+    DF_1_PIE, DT_FLAGS_1, DT_INIT, DT_PREINIT_ARRAY, DT_PREINIT_ARRAYSZ, DynamicTag, PT_INTERP, PT_TLS, SHN_UNDEF,
+    STB_LOCAL, STT_FUNC, STT_GNU_IFUNC, STT_TLS,
 };
 use std::ops::Range;
 
-impl From<crate::image::Machine> for Machine {
-    fn from(machine: crate::image::Machine) -> Self {
+impl From<image::Machine> for Machine {
+    fn from(machine: image::Machine) -> Self {
         match machine {
-            crate::image::Machine::X86_64 => Self::X86_64,
-            crate::image::Machine::I386 => Self::I386,
-            crate::image::Machine::Aarch64 => Self::Aarch64,
-            crate::image::Machine::Arm => Self::Arm,
+            image::Machine::X86_64 => Self::X86_64,
+            image::Machine::I386 => Self::I386,
+            image::Machine::Aarch64 => Self::Aarch64,
+            image::Machine::Arm => Self::Arm,
         }
     }
 }
@@ -59,9 +54,9 @@ pub enum Spot {
 pub struct Initialiser {
     pub code: Range<u64>,
     /// The entry of DT_PREINIT_ARRAY.
-    slot: Option<Range<u64>>,
+    pub slot: Option<Range<u64>>,
     /// What the dynamic table says about it.
-    tags: Vec<(DynamicTag, u64)>,
+    pub tags: Vec<(DynamicTag, u64)>,
 }
 
 /// A dynamic symbol, as far as it matters here.
@@ -79,7 +74,7 @@ fn exported<'a>(image: &Image<'a>, tables: &[Table]) -> impl Iterator<Item = Sym
     let (symbols, strings) = (bytes(Kind::Symbols).unwrap_or_default(), bytes(Kind::Strings).unwrap_or_default());
     let word = image.word;
     symbols.chunks_exact(symbol_len(word) as usize).filter_map(move |raw| {
-        let name = crate::image::text_at(strings, u32_at(raw, 0)?.into())?;
+        let name = text_at(strings, u32_at(raw, 0)?.into())?;
         let (info, section, at, len) = match word {
             Word::Four => (raw.get(12)?, u16_at(raw, 14)?, word_at(raw, 4, word)?, word_at(raw, 8, word)?),
             Word::Eight => (raw.get(4)?, u16_at(raw, 6)?, word_at(raw, 8, word)?, word_at(raw, 16, word)?),
@@ -102,7 +97,7 @@ impl Call {
         tables: &[Table],
     ) -> Result<Self, Stop> {
         let chooses = exported(image, tables).any(|symbol| symbol.kind == STT_GNU_IFUNC.0);
-        if chooses || crate::relocations::has_indirect(image, places)? {
+        if chooses || has_indirect(image, places)? {
             let sentence = "it chooses functions while it is relocated (IFUNC), when the table is not applied yet";
             return Err(refuse(Reason::Indirect, sentence));
         }
@@ -192,102 +187,4 @@ impl Call {
     pub fn entries_behind(&self) -> usize {
         usize::from(*self == Self::Program)
     }
-
-    /// What the code is made of: only the addresses are open, which its length does not depend on.
-    fn layout(&self, facts: &Facts<'_, '_>, relro: Option<&Range<u64>>) -> Layout {
-        let word = facts.image.word.bytes();
-        let packed = &facts.partition.packed;
-        let protects = |relro: &&Range<u64>| {
-            let range = may_be_read_only(facts.image.machine.into(), relro);
-            let first = packed.partition_point(|at| at.saturating_add(word) <= range.start);
-            packed.get(first).is_some_and(|at| *at < range.end)
-        };
-        let original = match self {
-            Self::Library { original } => *original,
-            Self::Program => None,
-        };
-        Layout { code: 0, table: 0..word, relro: relro.filter(protects).cloned(), original }
-    }
-
-    /// Bytes of the code, where the loader protects `relro`.
-    pub fn code_len(&self, facts: &Facts<'_, '_>, relro: Option<&Range<u64>>) -> Result<u64, Stop> {
-        Ok(assemble(facts.image.machine.into(), &self.layout(facts, relro))?.len() as u64)
-    }
-
-    /// Finds room for the code; may let a segment grow, or add one.
-    pub fn find_room(&self, facts: &Facts<'_, '_>, moves: Moves, room: &mut Room) -> Result<Spot, Stop> {
-        let image = facts.image;
-        let len = self.code_len(facts, room.relro.as_ref())?;
-        let run = facts.run.range();
-        let is_code = |load: &Load| load.head.flags & PF_X.0 != 0 && !load.head.is_writable();
-        if room.loads.iter().any(|load| is_code(load) && load.head.in_file().contains(&run.start)) {
-            return Ok(Spot::Tables);
-        }
-        for index in 0..room.loads.len() {
-            let next = room.loads.get(index + 1).map(|next| next.head.vaddr);
-            let load = &mut room.loads[index];
-            let file_end = load.head.in_file().end;
-            let at = crate::image::up(file_end, CODE_ALIGN);
-            let limit = next.map_or(u64::MAX, |next| crate::image::down(next, granule(image, &load.head)));
-            let fits = load.head.memsz == load.head.filesz && at.checked_add(len).is_some_and(|end| end <= limit);
-            if is_code(load) && fits && is_free(image, moves, file_end, at + len) {
-                load.head.filesz = at + len - load.head.vaddr;
-                load.head.memsz = load.head.filesz;
-                return Ok(Spot::At(at));
-            }
-        }
-        let none = |_| refuse(Reason::NoCodeRoom, "there is no room for the code that applies the table");
-        add_segment(facts, moves, room, len, PF_R.0 | PF_X.0).map(Spot::At).map_err(none)
-    }
-
-    /// Writes the code and everything that leads to it. Edits are to be painted in their order, the dynamic section before.
-    pub fn write(
-        &self,
-        facts: &Facts<'_, '_>,
-        at: u64,
-        table: Range<u64>,
-        relro: Option<&Range<u64>>,
-        dynamic_at: u64,
-        entries: &mut Entries,
-    ) -> Result<(Initialiser, Vec<(u64, Fill)>), Stop> {
-        let (image, word) = (facts.image, facts.image.word);
-        let layout = Layout { code: at, table, ..self.layout(facts, relro) };
-        let code = assemble(image.machine.into(), &layout)?;
-        let range = at..at + code.len() as u64;
-        let mut edits = vec![(at, Fill::Bytes(code))];
-        let mut initialiser = Initialiser { code: range, slot: None, tags: Vec::new() };
-        match self {
-            Self::Library { .. } => initialiser.tags.push((DT_INIT, at)),
-            Self::Program => {
-                let slot = dynamic_at + entries.len() as u64 * entry_len(word);
-                let main = entries.list.iter().find(|entry| entry.0 == facts.places.main.form.tags()[0]);
-                let main = main.ok_or_else(|| Error::bug("the relocation of the initialiser has no table"))?.1;
-                let mut relocation = Vec::new();
-                push_word(&mut relocation, slot, word);
-                push_word(&mut relocation, image.machine.relative().into(), word);
-                if facts.places.main.form == Form::Rela {
-                    push_word(&mut relocation, at, word);
-                }
-                let mut target = Vec::new();
-                push_word(&mut target, at, word);
-                edits.extend([(main, Fill::Bytes(relocation)), (slot, Fill::Bytes(target))]);
-                initialiser.slot = Some(slot..slot + word.bytes());
-                initialiser.tags.extend([(DT_PREINIT_ARRAY, slot), (DT_PREINIT_ARRAYSZ, word.bytes())]);
-            }
-        }
-        initialiser.tags.iter().for_each(|(tag, value)| entries.set(*tag, *value));
-        Ok((initialiser, edits))
-    }
-}
-
-/// What the oracle may find different.
-pub fn expected(draft: &Draft) -> Vec<Allowed> {
-    let Some(initialiser) = &draft.initialiser else { return Vec::new() };
-    let new = |range: &Range<u64>| Allowed::New { at: range.start, len: range.end - range.start };
-    let mut allowed = vec![new(&initialiser.code)];
-    allowed.push(Allowed::Initialiser { table: draft.relr.start, len: draft.relr.end - draft.relr.start });
-    allowed.extend(initialiser.slot.iter().map(new));
-    let tag = |(tag, value): &(DynamicTag, u64)| Allowed::Dynamic { tag: tag.0 as u64, value: Some(*value) };
-    allowed.extend(initialiser.tags.iter().map(tag));
-    allowed
 }

@@ -1,11 +1,11 @@
-//! What is wrong with a file itself, before anybody rewrote it: so that its refusal names the file's fault, and not one of
-//! the rewriter.
+//! What is wrong with a file itself, before anybody rewrote it: so that its refusal names the file's fault, and not one
+//! of the rewriter.
 
-use super::file::Elf;
-use super::lint;
-use super::spans::Spans;
-use super::spec::*;
-use super::tables::Tables;
+use crate::file::Elf;
+use crate::lint;
+use crate::spans::Spans;
+use crate::spec::*;
+use crate::tables::Tables;
 
 /// Tags that come together.
 const PAIRS: [(u64, u64); 8] = [
@@ -20,7 +20,7 @@ const PAIRS: [(u64, u64); 8] = [
 ];
 
 /// Why the loader could not use the file. `None`: nothing was found.
-pub(crate) fn unusable(original: &[u8]) -> Option<String> {
+pub fn unusable(original: &[u8]) -> Option<String> {
     read(original).err()
 }
 
@@ -31,9 +31,9 @@ fn read(original: &[u8]) -> Result<(Elf<'_>, Tables<'_>), String> {
     Ok((elf, tables))
 }
 
-/// What contradicts itself in a file whose rewritten form could not be proven: also what no loader looks at, and what files
-/// of odd linkers get away with. `None`: nothing was found.
-pub(crate) fn contradiction(original: &[u8]) -> Option<String> {
+/// What contradicts itself in a file whose rewritten form could not be proven: also what no loader looks at, and what
+/// files of odd linkers get away with. `None`: nothing was found.
+pub fn contradiction(original: &[u8]) -> Option<String> {
     let (elf, tables) = match read(original) {
         Ok(read) => read,
         Err(reason) => return Some(reason),

@@ -1,14 +1,14 @@
 //! The oracle: whether a rewritten file still means what its original meant. Not for making such files.
 //!
-//! [`offline`] emulates the loader on both files, at two bases, and compares every byte of memory and everything that the
-//! loader and other tools read. [`live`] lets the real loader load both and compares the memory of the two processes.
-//! The oracle reads ELF files with code of its own, on purpose: a misunderstanding that the rewriter and its judge share
-//! would hide a fault.
+//! [`offline`] emulates the loader on both files, at two bases, and compares every byte of memory and everything that
+//! the loader and other tools read. [`live`] lets the real loader load both and compares the memory of the two
+//! processes. The oracle reads ELF files with code of its own, on purpose: a misunderstanding that the rewriter and its
+//! judge share would hide a fault.
 //!
 //! ```no_run
 //! let original = std::fs::read("/usr/lib/x86_64-linux-gnu/libcrypto.so.3")?;
 //! let packed = std::fs::read("libcrypto.packed")?;
-//! let verdict = pack::verify::offline(&original, &packed).expect("the original is a library");
+//! let verdict = verify::offline(&original, &packed).expect("the original is a library");
 //! assert!(verdict.agrees(), "{:#?}", verdict.differences);
 //! # Ok::<(), std::io::Error>(())
 //! ```
@@ -29,7 +29,7 @@ mod spec;
 mod tables;
 mod trace;
 
-pub(crate) use damage::{contradiction, unusable};
+pub use damage::{contradiction, unusable};
 pub use expected::{Allowed, Expected, Word};
 pub use live::{LiveOptions, Stop, live};
 
@@ -158,8 +158,8 @@ impl fmt::Display for Kind {
 
 /// Compares a packed file with its original: nothing but the form of the relative relocations may differ.
 ///
-/// Errors: the original is not an ELF file of type ET_DYN with a dynamic table, or is damaged ([`Exit::Data`]). A packed
-/// file that is damaged is not an error but a difference.
+/// Errors: the original is not an ELF file of type ET_DYN with a dynamic table, or is damaged ([`Exit::Data`]). A
+/// packed file that is damaged is not an error but a difference.
 pub fn offline(original: &[u8], packed: &[u8]) -> model::Result<Verdict> {
     offline_expecting(original, packed, &Expected::default())
 }

@@ -1,17 +1,17 @@
 //! Section headers, what is not loaded, and what lies behind the end: debug data, symbol tables, appended payloads.
 
-use super::bytes::shown;
-use super::compare::{differing_runs, hex};
-use super::expected::{Allowed, Expected};
-use super::file::{Elf, Section};
-use super::spans::Spans;
-use super::spec::*;
-use super::tables::{Symbol, symbol};
-use super::{Findings, Kind};
+use crate::bytes::shown;
+use crate::compare::{differing_runs, hex};
+use crate::expected::{Allowed, Expected};
+use crate::file::{Elf, Section};
+use crate::spans::Spans;
+use crate::spec::*;
+use crate::tables::{Symbol, symbol};
+use crate::{Findings, Kind};
 
 /// Every section of the original is there under its index, unchanged unless it holds what may move. New ones come after
 /// them, so that no symbol's section index changes its meaning.
-pub(super) fn sections(old: &Elf, new: &Elf, movable: &Spans, expected: &Expected, findings: &mut Findings) {
+pub(crate) fn sections(old: &Elf, new: &Elf, movable: &Spans, expected: &Expected, findings: &mut Findings) {
     if new.sections.len() < old.sections.len() {
         findings.add(Kind::Section, None, || {
             format!("there were {} sections, now {}", old.sections.len(), new.sections.len())

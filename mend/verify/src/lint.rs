@@ -1,18 +1,18 @@
-//! What must hold of any file that a loader, strip and readelf take, whether or not there is an original to compare with.
-//! A file is blamed only for what its original did right.
+//! What must hold of any file that a loader, strip and readelf take, whether or not there is an original to compare
+//! with. A file is blamed only for what its original did right.
 
-use super::expected::Expected;
-use super::file::Elf;
-use super::image::relr_addresses;
-use super::notes;
-use super::spans::Spans;
-use super::spec::*;
-use super::tables::Tables;
-use super::{Findings, Kind};
+use crate::expected::Expected;
+use crate::file::Elf;
+use crate::image::relr_addresses;
+use crate::notes;
+use crate::spans::Spans;
+use crate::spec::*;
+use crate::tables::Tables;
+use crate::{Findings, Kind};
 use std::collections::BTreeMap;
 
 /// A fault, and where.
-pub(super) struct Fault {
+pub(crate) struct Fault {
     rule: Rule,
     at: Option<u64>,
     what: String,
@@ -38,7 +38,7 @@ enum Rule {
 }
 
 /// Faults of the packed file that its original does not have.
-pub(super) fn lint(old: (&Elf, &Tables), new: (&Elf, &Tables), expected: &Expected, findings: &mut Findings) {
+pub(crate) fn lint(old: (&Elf, &Tables), new: (&Elf, &Tables), expected: &Expected, findings: &mut Findings) {
     let mut known: BTreeMap<Rule, usize> = BTreeMap::new();
     let headers = loaded_headers(old.0);
     for fault in faults(old.0, old.1, headers, &Expected::default()) {
@@ -53,7 +53,7 @@ pub(super) fn lint(old: (&Elf, &Tables), new: (&Elf, &Tables), expected: &Expect
 }
 
 /// The first fault by which a file contradicts itself; not those that linkers of all times make.
-pub(super) fn contradiction(elf: &Elf, tables: &Tables) -> Option<String> {
+pub(crate) fn contradiction(elf: &Elf, tables: &Tables) -> Option<String> {
     let tolerated = [Rule::Alignment, Rule::SegmentOrder, Rule::SealedRange, Rule::TableSection, Rule::HeaderTable];
     faults(elf, tables, loaded_headers(elf), &Expected::default())
         .into_iter()
@@ -61,8 +61,8 @@ pub(super) fn contradiction(elf: &Elf, tables: &Tables) -> Option<String> {
         .map(|fault| fault.what)
 }
 
-/// The section headers, if they are loaded with the code, as Go's linker does it. In a copy they may be elsewhere, and what the program has in
-/// memory stays.
+/// The section headers, if they are loaded with the code, as Go's linker does it. In a copy they may be elsewhere, and
+/// what the program has in memory stays.
 fn loaded_headers(elf: &Elf) -> Option<(u64, u64)> {
     elf.address_of(elf.sections_offset).filter(|_| elf.sections_len > 0).map(|at| (at, elf.sections_len))
 }
@@ -226,7 +226,7 @@ fn packed(elf: &Elf, tables: &Tables, expected: &Expected, faults: &mut Faults) 
                 faults.add(Rule::Packed, at, "a RELR address is odd");
             }
             next = at.saturating_add(len);
-            let inside = |load: &&super::file::Segment| load.at <= at && next <= load.file_end();
+            let inside = |load: &&crate::file::Segment| load.at <= at && next <= load.file_end();
             load = load.filter(inside).or_else(|| elf.loads().find(inside));
             if load.is_none_or(|load| load.flags & PF_W == 0) {
                 faults.add(Rule::Packed, at, "a RELR address is not in writable bytes of the file");
@@ -253,7 +253,7 @@ fn readable(elf: &Elf, tables: &Tables, faults: &mut Faults) {
 }
 
 fn sections(elf: &Elf, faults: &mut Faults) {
-    let shown = super::bytes::shown;
+    let shown = crate::bytes::shown;
     for section in elf.loaded_sections() {
         let Some(load) = elf.load_of(section.at, section.len) else {
             faults.add(Rule::SectionPlace, section.at, format!("section {} lies in no PT_LOAD", shown(section.name)));
@@ -315,12 +315,19 @@ fn coverage(elf: &Elf, headers: Option<(u64, u64)>, faults: &mut Faults) {
     let table = elf.address_of(elf.segments_offset).map(|at| (at, elf.segments_len));
     let sections = elf.loaded_sections().map(|section| (section.at, section.len));
     let covered = Spans::new(sections.chain(header).chain(table).chain(headers));
+    // What is mapped twice is in a section once, at the other address.
+    let in_file = elf.loaded_sections().filter(|section| section.in_file());
+    let kept = Spans::new(in_file.map(|section| (section.offset, section.len)));
     for load in elf.loads() {
         for (from, to) in covered.outside(load.at, load.file_end()) {
-            let bytes = elf.slice(from, to - from).unwrap_or(b"");
-            if let Some(first) = bytes.iter().position(|byte| *byte != 0) {
-                let at = from + first as u64;
-                faults.add(Rule::Coverage, at, format!("bytes from {at:#x} to {to:#x} are loaded and in no section"));
+            let place = load.offset.saturating_add(from - load.at);
+            for (start, end) in kept.outside(place, place.saturating_add(to - from)) {
+                let bytes = elf.in_file(start, end - start).unwrap_or(b"");
+                if let Some(first) = bytes.iter().position(|byte| *byte != 0) {
+                    let (at, to) = (from + (start - place) + first as u64, from + (end - place));
+                    let what = format!("bytes from {at:#x} to {to:#x} are loaded and in no section");
+                    faults.add(Rule::Coverage, at, what);
+                }
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Differences that a rewriter means to make, so that the oracle can tell them from faults.
 
-use super::spec::*;
+use crate::spec::*;
 
 /// What may differ. Each allowance is also a claim: what it says must be so in the packed file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,7 +14,8 @@ pub struct Expected {
 #[non_exhaustive]
 pub enum Allowed {
     /// The symbolic relocation at `at` is gone, and the word there holds base + `value`. Where the symbol is defined in
-    /// the object, `value` must be what the relocation meant; where it is not, it must lie in an [`Allowed::New`] range.
+    /// the object, `value` must be what the relocation meant; where it is not, it must lie in an [`Allowed::New`]
+    /// range.
     Relative {
         /// Where the relocation was.
         at: u64,
@@ -67,12 +68,12 @@ pub enum Word {
 }
 
 impl Expected {
-    pub(super) fn allows(&self, allowance: &Allowed) -> bool {
+    pub(crate) fn allows(&self, allowance: &Allowed) -> bool {
         self.allowed.contains(allowance)
     }
 
     /// The dynamic tags that may differ, with the value that they must have.
-    pub(super) fn tag(&self, tag: u64) -> Option<Option<u64>> {
+    pub(crate) fn tag(&self, tag: u64) -> Option<Option<u64>> {
         self.allowed.iter().find_map(|allowed| match allowed {
             Allowed::Dynamic { tag: own, value } if *own == tag => Some(*value),
             _ => None,
@@ -80,14 +81,14 @@ impl Expected {
     }
 
     /// Start and length of new bytes, including the initialiser's table.
-    pub(super) fn new_ranges(&self) -> impl Iterator<Item = (u64, u64)> {
+    pub(crate) fn new_ranges(&self) -> impl Iterator<Item = (u64, u64)> {
         self.allowed.iter().filter_map(|allowed| match allowed {
             Allowed::New { at, len } | Allowed::Initialiser { table: at, len } => Some((*at, *len)),
             _ => None,
         })
     }
 
-    pub(super) fn initialiser(&self) -> Option<(u64, u64)> {
+    pub(crate) fn initialiser(&self) -> Option<(u64, u64)> {
         self.allowed.iter().find_map(|allowed| match allowed {
             Allowed::Initialiser { table, len } => Some((*table, *len)),
             _ => None,
@@ -95,7 +96,7 @@ impl Expected {
     }
 
     /// Words that the packed image must hold, and which the original need not.
-    pub(super) fn words(&self) -> impl Iterator<Item = (u64, Word)> {
+    pub(crate) fn words(&self) -> impl Iterator<Item = (u64, Word)> {
         self.allowed.iter().filter_map(|allowed| match allowed {
             Allowed::Relative { at, value } => Some((*at, Word::Address(*value))),
             Allowed::Word { at, value } => Some((*at, *value)),
@@ -104,7 +105,7 @@ impl Expected {
     }
 
     /// Symbolic relocations that became relative, with what they point to.
-    pub(super) fn relatives(&self) -> impl Iterator<Item = (u64, u64)> {
+    pub(crate) fn relatives(&self) -> impl Iterator<Item = (u64, u64)> {
         self.allowed.iter().filter_map(|allowed| match allowed {
             Allowed::Relative { at, value } => Some((*at, *value)),
             _ => None,
@@ -113,7 +114,7 @@ impl Expected {
 }
 
 /// Tags whose values a rewriter may change freely, because what they lead to is compared instead.
-pub(super) fn is_followed(tag: u64) -> bool {
+pub(crate) fn is_followed(tag: u64) -> bool {
     matches!(
         tag,
         DT_HASH

@@ -2,28 +2,28 @@
 
 /// Width of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Class {
+pub(crate) enum Class {
     Elf32,
     Elf64,
 }
 
 /// Order of the bytes of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub(crate) enum Order {
     Little,
     Big,
 }
 
 /// How a file writes its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Format {
-    pub(super) class: Class,
-    pub(super) order: Order,
+pub(crate) struct Format {
+    pub(crate) class: Class,
+    pub(crate) order: Order,
 }
 
 impl Format {
     /// Bytes of an address.
-    pub(super) fn word_len(self) -> u64 {
+    pub(crate) fn word_len(self) -> u64 {
         match self.class {
             Class::Elf32 => 4,
             Class::Elf64 => 8,
@@ -31,7 +31,7 @@ impl Format {
     }
 
     /// One of two values, by class.
-    pub(super) fn pick<T>(self, narrow: T, wide: T) -> T {
+    pub(crate) fn pick<T>(self, narrow: T, wide: T) -> T {
         match self.class {
             Class::Elf32 => narrow,
             Class::Elf64 => wide,
@@ -39,11 +39,11 @@ impl Format {
     }
 
     /// The value as an address of this class holds it: arithmetic of the loader wraps around.
-    pub(super) fn wrap(self, value: u64) -> u64 {
+    pub(crate) fn wrap(self, value: u64) -> u64 {
         self.pick(value & 0xffff_ffff, value)
     }
 
-    pub(super) fn u16(self, bytes: &[u8], at: usize) -> Option<u16> {
+    pub(crate) fn u16(self, bytes: &[u8], at: usize) -> Option<u16> {
         let raw = bytes.get(at..at.checked_add(2)?)?.try_into().ok()?;
         Some(match self.order {
             Order::Little => u16::from_le_bytes(raw),
@@ -51,7 +51,7 @@ impl Format {
         })
     }
 
-    pub(super) fn u32(self, bytes: &[u8], at: usize) -> Option<u32> {
+    pub(crate) fn u32(self, bytes: &[u8], at: usize) -> Option<u32> {
         let raw = bytes.get(at..at.checked_add(4)?)?.try_into().ok()?;
         Some(match self.order {
             Order::Little => u32::from_le_bytes(raw),
@@ -59,7 +59,7 @@ impl Format {
         })
     }
 
-    pub(super) fn u64(self, bytes: &[u8], at: usize) -> Option<u64> {
+    pub(crate) fn u64(self, bytes: &[u8], at: usize) -> Option<u64> {
         let raw = bytes.get(at..at.checked_add(8)?)?.try_into().ok()?;
         Some(match self.order {
             Order::Little => u64::from_le_bytes(raw),
@@ -68,7 +68,7 @@ impl Format {
     }
 
     /// An address.
-    pub(super) fn word(self, bytes: &[u8], at: usize) -> Option<u64> {
+    pub(crate) fn word(self, bytes: &[u8], at: usize) -> Option<u64> {
         match self.class {
             Class::Elf32 => self.u32(bytes, at).map(u64::from),
             Class::Elf64 => self.u64(bytes, at),
@@ -76,7 +76,7 @@ impl Format {
     }
 
     /// An address as bytes; the first [`Format::word_len`] of them count.
-    pub(super) fn word_bytes(self, value: u64) -> [u8; 8] {
+    pub(crate) fn word_bytes(self, value: u64) -> [u8; 8] {
         match (self.class, self.order) {
             (Class::Elf32, Order::Little) => {
                 let [a, b, c, d] = (value as u32).to_le_bytes();
@@ -93,13 +93,13 @@ impl Format {
 }
 
 /// The text from `at` to its NUL. `None`: outside the table, or without an end.
-pub(super) fn text(table: &[u8], at: u64) -> Option<&[u8]> {
+pub(crate) fn text(table: &[u8], at: u64) -> Option<&[u8]> {
     let rest = table.get(usize::try_from(at).ok()?..)?;
     rest.iter().position(|byte| *byte == 0).map(|end| &rest[..end])
 }
 
 /// A name for people; long ones are cut.
-pub(super) fn shown(name: &[u8]) -> String {
+pub(crate) fn shown(name: &[u8]) -> String {
     const LIMIT: usize = 120;
     if name.len() > LIMIT {
         return format!("{}...", String::from_utf8_lossy(&name[..LIMIT]));
