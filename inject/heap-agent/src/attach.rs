@@ -10,7 +10,7 @@ use crate::hooks::{self, Hook};
 use crate::inner::{self, Told};
 use crate::real::{self, Real};
 use crate::symbols::{self, Which};
-use crate::{file, lane, missed, module, partition, state};
+use crate::{desk, file, lane, missed, module, partition, state};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering::*};
 use heap_wire::attach::{Attach, BYTES, PLACES, Place, VERSION, answer};
@@ -78,6 +78,7 @@ pub unsafe extern "C" fn thaw_heap_detach() {
     }
     lane::wipe_all();
     file::close();
+    desk::close();
     missed::unmap();
     shared.answer = answer::NONE;
 }

@@ -627,6 +627,8 @@ unsafe extern "C" fn do_fork(pc: u64, sp: u64, rbp: u64) -> c_int {
         // A child that allocates nothing has a stream too.
         state::ready();
     }
+    // A child that is made past the C library began later.
+    state::FORK_TICKS.store(0, core::sync::atomic::Ordering::Relaxed);
     pid
 }
 

@@ -244,8 +244,7 @@ fn tell(lane: &mut Lane, object: &Object) -> Option<()> {
                 // SAFETY: the loader's names are zero-terminated.
                 let mut name = unsafe { crate::text::of_c(object.name) };
                 if name.is_empty() {
-                    exe.fill(|buffer| sys::read_link(b"/proc/self/exe\0", buffer));
-                    name = exe.bytes();
+                    name = crate::file::exe();
                 } else if name.first() != Some(&b'/') && name.contains(&b'/') {
                     // dlopen("./plugin.so"), LD_LIBRARY_PATH=.: who reads the recording is somewhere else.
                     exe.fill(sys::working_directory);

@@ -30,7 +30,7 @@ static SEED: AtomicU64 = AtomicU64::new(0);
 static UNLOADED: AtomicU32 = AtomicU32::new(0);
 static LOADER_START: AtomicU64 = AtomicU64::new(0);
 static LOADER_BYTES: AtomicU64 = AtomicU64::new(0);
-/// When fork was called; inherited by the child.
+/// When fork was called; inherited by the child. 0: it was not, so a child was made past the C library.
 pub static FORK_TICKS: AtomicU64 = AtomicU64::new(0);
 
 /// The environment that the dynamic linker passed: the C library may not have its own yet.
@@ -73,7 +73,7 @@ fn begin() -> bool {
         // Loaded into a running program, behind all others: [`attach`] decides.
         return false;
     }
-    let mut directory = Text::<{ file::PATH_MAX }>::new();
+    let mut directory = Text::<{ sys::PATH_MAX }>::new();
     if !configure(&mut directory) {
         return false;
     }
@@ -135,7 +135,7 @@ fn again(phase: u32) -> bool {
     cache::forget(cache::Ids::Restart);
     module::forget();
     LANE.store(0, Relaxed);
-    let ready = mark_epoch() && file::create_for_child(FORK_TICKS.load(Relaxed));
+    let ready = mark_epoch() && file::create_for_child(FORK_TICKS.swap(0, Relaxed));
     if ready {
         file::set_up(began, depth(), OPTIONS.load(Relaxed));
     }
@@ -160,7 +160,7 @@ fn mark_epoch() -> bool {
 }
 
 /// Reads `THAW_HEAP`: `depth=N;frees=1;sample=BYTES;seed=N;ahead=BYTES;dir=PATH`, the path last. `false`: nobody wants a recording.
-fn configure(directory: &mut Text<{ file::PATH_MAX }>) -> bool {
+fn configure(directory: &mut Text<{ sys::PATH_MAX }>) -> bool {
     const NAME: &[u8] = b"THAW_HEAP=";
     // SAFETY: the C library's list of zero-terminated strings, ended by a null; this early nobody changes it.
     unsafe {
@@ -178,7 +178,7 @@ fn configure(directory: &mut Text<{ file::PATH_MAX }>) -> bool {
     false
 }
 
-fn parse(value: &[u8], directory: &mut Text<{ file::PATH_MAX }>) -> bool {
+fn parse(value: &[u8], directory: &mut Text<{ sys::PATH_MAX }>) -> bool {
     let mut rest = value;
     loop {
         if let Some(path) = rest.strip_prefix(b"dir=") {
