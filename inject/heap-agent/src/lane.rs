@@ -122,12 +122,11 @@ fn enter_slowly(caller: &Caller, lane: *mut Lane) -> Option<&'static mut Lane> {
     let lane = unsafe { &mut *lane };
     match lane.gate.load(Relaxed) {
         0 => {
-            // Wiped: this is a forked child, and this its first event.
+            // Wiped: this is a forked child, and this its first event. All lanes are free again.
             if !state::ready() {
                 return None;
             }
-            lane.begin();
-            lane.join();
+            tls::set(Lane::take()?);
             enter(caller)
         }
         // The frame that shut the gate is gone: a signal handler jumped out of a hook. What a hook calls is below its caller.
@@ -575,9 +574,8 @@ pub fn watch_all() {
     }
 }
 
-/// A forked child has no threads but its own: their lanes are gone.
+/// A forked child has no threads but its own: their lanes are gone. The arena stays, wiped with its count: a sandbox may allow no new one.
 pub fn forget_all() {
-    ARENA.store(core::ptr::null_mut(), Relaxed);
     LANES.store(core::ptr::null_mut(), Relaxed);
     COUNT.store(0, Relaxed);
     SEARCH_AT.store(16, Relaxed);

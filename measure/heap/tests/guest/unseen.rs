@@ -277,8 +277,10 @@ fn renderers_of_a_sandboxed_chromium_are_recorded() {
     // Their numbers are those of the sandbox: small.
     let processes = recorded.report.processes.iter().filter(|process| process.exe.contains("chromium"));
     let sandboxed: Vec<_> = processes.filter(|process| process.origin == "fork" && process.pid < 50).collect();
-    assert!(sandboxed.iter().any(|process| process.allocations > 10_000), "{sandboxed:#?}");
+    // Threads that began when the sandbox was shut are there too: without them blocks would go and come unseen.
+    assert!(sandboxed.iter().any(|one| one.allocations > 10_000 && one.threads > 3), "{sandboxed:#?}");
     for process in sandboxed {
-        assert!(process.lost == 0 && process.forked_from.is_some(), "{process:#?}");
+        assert_eq!((process.lost, process.inconsistencies), (0, 0), "{process:#?}");
+        assert!(process.forked_from.is_some(), "{process:#?}");
     }
 }
