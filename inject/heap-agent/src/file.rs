@@ -5,6 +5,7 @@
 
 use crate::desk;
 use crate::missed;
+use crate::settings;
 use crate::sys::{self, Fd, PATH_MAX};
 use crate::text::Text;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
@@ -23,8 +24,6 @@ static INODE: AtomicU64 = AtomicU64::new(0);
 static END: AtomicU64 = AtomicU64::new(0);
 static ALLOCATED: AtomicU64 = AtomicU64::new(0);
 static STOPPED: AtomicU32 = AtomicU32::new(stop::NO);
-/// How far streams may be ahead of a thaw that reads them meanwhile; 0: none does.
-pub static AHEAD_MOST: AtomicU64 = AtomicU64::new(0);
 /// Why a stream could not be made.
 static ERRNO: AtomicU32 = AtomicU32::new(0);
 /// The recording's path leads nowhere from here: only the line to thaw does.
@@ -181,7 +180,7 @@ fn make(from: u32, ticks: u64, name: &[u8], parent: Option<&FileHeader>) -> bool
     fields.start_mono_ns = sys::monotonic_ns();
     fields.last_ticks = sys::ticks();
     fields.last_mono_ns = fields.start_mono_ns;
-    fields.ahead = AHEAD_MOST.load(Relaxed);
+    fields.ahead = settings::ahead();
     let last = fields.exe.len() - 1;
     sys::read_link(b"/proc/self/exe\0", fields.exe.get_mut(..last).unwrap_or(&mut []));
     sys::read_file(b"/proc/self/cmdline\0", &mut fields.cmdline);
@@ -228,11 +227,11 @@ pub fn errno() -> u32 {
 }
 
 /// Completes the header when all is set up.
-pub fn set_up(began_ns: u64, depth: usize, options: u32) {
+pub fn set_up(began_ns: u64) {
     with_header(|header| {
-        header.depth = depth as u32;
-        header.options = options;
-        header.sample_bytes = crate::state::sample_bytes();
+        header.depth = settings::depth() as u32;
+        header.options = settings::options();
+        header.sample_bytes = settings::sample_bytes();
         header.setup_ns = sys::monotonic_ns().wrapping_sub(began_ns);
     });
 }
@@ -448,7 +447,7 @@ pub fn extend(bytes: usize) -> Option<*mut u8> {
     if STOPPED.load(Relaxed) != stop::NO {
         return None;
     }
-    if crate::attach::is_attached() && recorder() == Recorder::Gone {
+    if settings::is_attached() && recorder() == Recorder::Gone {
         return give_up(stop::LEFT, 0);
     }
     if let Err(why) = wait_for_reader(bytes as u64) {
