@@ -10,9 +10,8 @@ use crate::hooks::{self, Hook};
 use crate::inner::{self, Told};
 use crate::real::{self, Real};
 use crate::symbols::{self, Which};
-use crate::{file, lane, missed, module, partition, state};
+use crate::{desk, file, lane, missed, module, partition, settings, state};
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicBool, Ordering::*};
 use heap_wire::attach::{Attach, BYTES, PLACES, Place, VERSION, answer};
 
 /// What thaw writes and reads.
@@ -45,13 +44,6 @@ struct Beside(UnsafeCell<Told>);
 unsafe impl Sync for Beside {}
 static BESIDE: Beside = Beside(UnsafeCell::new(Told::new()));
 
-static ATTACHED: AtomicBool = AtomicBool::new(false);
-
-/// Whether this process, or the one that it was forked from, was running before the recorder came.
-pub fn is_attached() -> bool {
-    ATTACHED.load(Relaxed)
-}
-
 /// Makes ready to record into the directory that thaw wrote down, and answers which code is to be replaced.
 ///
 /// # Safety
@@ -78,12 +70,13 @@ pub unsafe extern "C" fn thaw_heap_detach() {
     }
     lane::wipe_all();
     file::close();
+    desk::close();
     missed::unmap();
     shared.answer = answer::NONE;
 }
 
 fn begin(shared: &mut Attach) -> u32 {
-    if shared.active != 0 || !is_attached() && real::MALLOC.address() != 0 {
+    if shared.active != 0 || !settings::is_attached() && real::MALLOC.address() != 0 {
         return answer::BUSY;
     }
     // What was prepared once is good for ever: allocators are not unloaded.
@@ -93,9 +86,11 @@ fn begin(shared: &mut Attach) -> u32 {
         real::ALL.iter().for_each(|real| real.set(0));
         return why;
     }
-    ATTACHED.store(true, Relaxed);
+    settings::take(shared);
+    file::close();
+    lane::wipe_all();
     let length = shared.directory.iter().position(|byte| *byte == 0).unwrap_or(0);
-    if !state::attach(shared.directory.get(..length).unwrap_or(&[]), shared) {
+    if !state::attach(shared.directory.get(..length).unwrap_or(&[])) {
         shared.errno = file::errno();
         return answer::FILE;
     }

@@ -7,7 +7,7 @@
 use crate::missed::{self, Told};
 use crate::real::{self, Real};
 use crate::text::{self, Text};
-use crate::{desk, file, module, sys};
+use crate::{desk, module, sys};
 use core::arch::naked_asm;
 use core::cell::UnsafeCell;
 use core::ffi::{c_char, c_int, c_void};
@@ -29,9 +29,9 @@ unsafe extern "C" {
 /// What children must be given.
 struct Own {
     /// `THAW_HEAP=...`, as this process was given it.
-    options: Text<{ file::PATH_MAX + 128 }>,
+    options: Text<{ sys::PATH_MAX + 128 }>,
     /// This library, as the dynamic linker was told it.
-    library: Text<{ file::PATH_MAX }>,
+    library: Text<{ sys::PATH_MAX }>,
 }
 
 struct Shared(UnsafeCell<Own>);
@@ -152,7 +152,7 @@ fn note(pid: u32, ticks: u64, path: &[u8]) -> Option<Told> {
     let own = own()?;
     let at = own.options.bytes().windows(4).position(|word| word == b"dir=")?;
     let directory = own.options.bytes().get(at + 4..).unwrap_or(&[]);
-    let mut name = Text::<{ file::PATH_MAX }>::new();
+    let mut name = Text::<{ sys::PATH_MAX }>::new();
     name.push(directory);
     name.push(b"/");
     name.push(heap_wire::execs::FILE);
@@ -162,7 +162,7 @@ fn note(pid: u32, ticks: u64, path: &[u8]) -> Option<Told> {
     {
         return missed::tell_exec(pid, path, errno);
     }
-    let mut line = Text::<{ file::PATH_MAX + 64 }>::new();
+    let mut line = Text::<{ sys::PATH_MAX + 64 }>::new();
     line.push_number(pid.into());
     line.push(b" ");
     line.push_number(ticks);
@@ -209,7 +209,7 @@ fn fail(error: c_int) -> c_int {
 }
 
 /// The path of an open file, or what names it below a directory.
-fn path_at(fd: c_int, path: &[u8]) -> Text<{ file::PATH_MAX }> {
+fn path_at(fd: c_int, path: &[u8]) -> Text<{ sys::PATH_MAX }> {
     let mut found = Text::new();
     if !path.is_empty() {
         found.push(path);

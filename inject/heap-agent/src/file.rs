@@ -5,13 +5,12 @@
 
 use crate::desk;
 use crate::missed;
-use crate::sys::{self, Fd};
+use crate::settings;
+use crate::sys::{self, Fd, PATH_MAX};
 use crate::text::Text;
-use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use heap_wire::{FileHeader, PAGE, attach, follow, origin, stop};
 
-/// Longest path of a stream.
-pub const PATH_MAX: usize = 1024;
 /// Blocks are allocated this far ahead; what is not used is cut off when the recording is finished.
 const AHEAD: u64 = 1 << 20;
 
@@ -25,10 +24,10 @@ static INODE: AtomicU64 = AtomicU64::new(0);
 static END: AtomicU64 = AtomicU64::new(0);
 static ALLOCATED: AtomicU64 = AtomicU64::new(0);
 static STOPPED: AtomicU32 = AtomicU32::new(stop::NO);
-/// How far streams may be ahead of a thaw that reads them meanwhile; 0: none does.
-pub static AHEAD_MOST: AtomicU64 = AtomicU64::new(0);
 /// Why a stream could not be made.
 static ERRNO: AtomicU32 = AtomicU32::new(0);
+/// The recording's path leads nowhere from here: only the line to thaw does.
+static IS_ELSEWHERE: AtomicBool = AtomicBool::new(false);
 
 /// Directory and path, zero-terminated. Written while no other thread records.
 struct Paths {
@@ -90,26 +89,39 @@ pub fn create(directory: &Text<PATH_MAX>, from: u32, ticks: u64) -> bool {
     if let Some(place) = paths.directory.get_mut(..bytes.len()) {
         place.copy_from_slice(bytes);
     }
+    IS_ELSEWHERE.store(false, Relaxed);
+    // Before a sandbox takes all paths away.
+    desk::open(bytes);
     missed::map(bytes);
     missed::count_image();
-    let made = make(from, ticks, &[]);
+    let made = make(from, ticks, &[], None);
     if !made {
         missed::tell_image(&[], errno());
     }
     made
 }
 
-/// Closes the stream of an earlier recording of this process, or that of the parent.
+/// Closes the stream of an earlier recording of this process.
 pub fn close() {
-    let header = HEADER.swap(core::ptr::null_mut(), Relaxed);
+    unmap(leave());
+}
+
+/// Gives a header back.
+fn unmap(header: *mut FileHeader) {
     if !header.is_null() {
         // SAFETY: the mapped first page; nobody is in a hook, so nobody has it at hand.
         unsafe { sys::munmap(header.cast(), PAGE) };
     }
+}
+
+/// Closes the stream but for its header, which is returned.
+fn leave() -> *mut FileHeader {
+    let header = HEADER.swap(core::ptr::null_mut(), Relaxed);
     let fd = Fd(FD.swap(-1, Relaxed));
     if fd.0 >= 0 && is_ours(fd) {
         sys::close(fd);
     }
+    header
 }
 
 /// Makes the stream of a forked child beside its parent's.
@@ -118,10 +130,12 @@ pub fn create_for_child(fork_ticks: u64) -> bool {
     let paths = unsafe { &*PATHS.0.get() };
     let mut parent = Text::<64>::new();
     parent.push(paths.path.get(paths.name.0..paths.name.1).unwrap_or(&[]));
-    close();
+    let header = leave();
     let ticks = if fork_ticks == 0 { sys::ticks() } else { fork_ticks };
     missed::count_image();
-    let made = make(origin::FORK, ticks, parent.bytes());
+    // SAFETY: null, or the mapped first page of the parent's stream, which writes these fields once.
+    let made = make(origin::FORK, ticks, parent.bytes(), unsafe { header.as_ref() });
+    unmap(header);
     if !made {
         missed::tell_image(parent.bytes(), errno());
         // A child of this one is said to be of the last that has a stream.
@@ -135,8 +149,8 @@ pub fn create_for_child(fork_ticks: u64) -> bool {
     made
 }
 
-fn make(from: u32, ticks: u64, parent: &[u8]) -> bool {
-    HEADER.store(core::ptr::null_mut(), Relaxed);
+/// `name`: that of the parent's stream; `parent`: its header.
+fn make(from: u32, ticks: u64, name: &[u8], parent: Option<&FileHeader>) -> bool {
     STOPPED.store(stop::NO, Relaxed);
     let pid = sys::pid();
     // SAFETY: called while the state is being set up.
@@ -166,13 +180,22 @@ fn make(from: u32, ticks: u64, parent: &[u8]) -> bool {
     fields.start_mono_ns = sys::monotonic_ns();
     fields.last_ticks = sys::ticks();
     fields.last_mono_ns = fields.start_mono_ns;
-    fields.ahead = AHEAD_MOST.load(Relaxed);
-    for (place, byte) in fields.parent.iter_mut().zip(parent) {
-        *place = *byte;
-    }
+    fields.ahead = settings::ahead();
     let last = fields.exe.len() - 1;
     sys::read_link(b"/proc/self/exe\0", fields.exe.get_mut(..last).unwrap_or(&mut []));
     sys::read_file(b"/proc/self/cmdline\0", &mut fields.cmdline);
+    for (place, byte) in fields.parent.iter_mut().zip(name) {
+        *place = *byte;
+    }
+    if let Some(parent) = parent {
+        // Another root directory has no /proc.
+        if fields.exe[0] == 0 {
+            fields.exe = parent.exe;
+        }
+        if fields.cmdline[0] == 0 {
+            fields.cmdline = parent.cmdline;
+        }
+    }
     fields.magic = heap_wire::MAGIC;
     HEADER.store(header, Release);
     true
@@ -187,8 +210,9 @@ fn open_new(paths: &mut Paths) -> sys::Result<Fd> {
         match sys::open(&paths.path, FLAGS, 0o600) {
             Ok(fd) => return Ok(sys::move_high(fd)),
             Err(sys::EEXIST) if number < 100_000 => number += 1,
-            Err(errno) if desk::may_help(errno) => {
+            Err(errno) if desk::may_help(errno) || desk::is_elsewhere(errno) => {
                 let (fd, number) = paths.ask(heap_wire::desk::STREAM)?;
+                IS_ELSEWHERE.store(desk::is_elsewhere(errno), Relaxed);
                 paths.name_it(number);
                 return Ok(fd);
             }
@@ -203,11 +227,11 @@ pub fn errno() -> u32 {
 }
 
 /// Completes the header when all is set up.
-pub fn set_up(began_ns: u64, depth: usize, options: u32) {
+pub fn set_up(began_ns: u64) {
     with_header(|header| {
-        header.depth = depth as u32;
-        header.options = options;
-        header.sample_bytes = crate::state::sample_bytes();
+        header.depth = settings::depth() as u32;
+        header.options = settings::options();
+        header.sample_bytes = settings::sample_bytes();
         header.setup_ns = sys::monotonic_ns().wrapping_sub(began_ns);
     });
 }
@@ -215,6 +239,17 @@ pub fn set_up(began_ns: u64, depth: usize, options: u32) {
 /// Hooks of this kind are in use.
 pub fn note_tier(tier: u32) {
     with_header(|header| header.tiers |= tier);
+}
+
+/// The program's path as the stream says it; empty where there is none.
+pub fn exe() -> &'static [u8] {
+    let header = HEADER.load(Acquire);
+    if header.is_null() {
+        return &[];
+    }
+    // SAFETY: the mapped first page, which stays while events are recorded; this field is written once, and ends with a zero.
+    let exe = unsafe { &(*header).exe };
+    exe.split(|byte| *byte == 0).next().unwrap_or(&[])
 }
 
 /// Says which object holds the real allocator.
@@ -306,7 +341,7 @@ fn descriptor() -> Option<Fd> {
     let paths = unsafe { &*PATHS.0.get() };
     let fd = match sys::open(&paths.path, sys::O_RDWR | sys::O_NOFOLLOW | sys::O_CLOEXEC, 0) {
         Ok(fd) => sys::move_high(fd),
-        Err(errno) if desk::may_help(errno) => paths.ask(heap_wire::desk::AGAIN).ok()?.0,
+        Err(errno) if desk::may_help(errno) || desk::is_elsewhere(errno) => paths.ask(heap_wire::desk::AGAIN).ok()?.0,
         Err(_) => return None,
     };
     if !is_ours(fd) {
@@ -347,6 +382,13 @@ fn recorder() -> Recorder {
             sys::read(fd, &mut beats);
             sys::close(fd);
             if locked { Recorder::There(u64::from_le_bytes(beats)) } else { Recorder::Gone }
+        }
+        Err(_) if IS_ELSEWHERE.load(Relaxed) => {
+            if desk::is_deserted() {
+                Recorder::Gone
+            } else {
+                Recorder::Hidden
+            }
         }
         Err(sys::ENOENT) => Recorder::Gone,
         Err(_) => Recorder::Hidden,
@@ -405,7 +447,7 @@ pub fn extend(bytes: usize) -> Option<*mut u8> {
     if STOPPED.load(Relaxed) != stop::NO {
         return None;
     }
-    if crate::attach::is_attached() && recorder() == Recorder::Gone {
+    if settings::is_attached() && recorder() == Recorder::Gone {
         return give_up(stop::LEFT, 0);
     }
     if let Err(why) = wait_for_reader(bytes as u64) {

@@ -4,10 +4,10 @@
 //! A free is recorded before the block is given back, an allocation after it was made: so no order of threads shows a block twice.
 //! A `realloc` is both: the old block goes before the call, and comes back if the call fails.
 
-use crate::lane::{Event, Lane, enter};
+use crate::lane::{Entered, Event, enter};
 use crate::real::{self, Real, Usable};
 use crate::unwind::Caller;
-use crate::{sample, state, sys};
+use crate::{sample, settings, state, sys};
 use core::arch::naked_asm;
 use core::ffi::{c_char, c_int, c_long, c_void};
 use heap_wire::{kind, map};
@@ -236,9 +236,9 @@ fn set_errno(value: c_int) {
 
 /// Records an allocation, unless it failed.
 #[inline(always)]
-pub fn allocated(lane: &mut Lane, caller: Caller, kind: u16, block: Block, size: usize, extra: u8, usable: &Usable) {
+pub fn allocated(lane: Entered, caller: Caller, kind: u16, block: Block, size: usize, extra: u8, usable: &Usable) {
     if !block.is_null() {
-        if lane.gap.samples() && kind != kind::POOL_ALLOC && !(lane.gap.ends_in(size) && sample::insert(block as u64)) {
+        if lane.samples() && kind != kind::POOL_ALLOC && !(lane.ends_in(size) && sample::insert(block as u64)) {
             return;
         }
         // SAFETY: the block was just made, and no pool's. Some allocators set themselves up when they are asked.
@@ -307,7 +307,7 @@ unsafe extern "C" fn do_realloc(old: Block, size: usize, pc: u64, sp: u64, rbp: 
 /// `caller` is the true state of this thread.
 #[inline(always)]
 pub unsafe fn reallocated(
-    lane: &mut Lane,
+    lane: Entered,
     caller: Caller,
     old: Block,
     size: usize,
@@ -315,16 +315,16 @@ pub unsafe fn reallocated(
     usable: &Usable,
 ) -> Block {
     // Where blocks are chosen, the new one is chosen anew, and the old one is told only if it was.
-    let told = !old.is_null() && (!lane.gap.watches() || sample::remove(old as u64) || !lane.gap.samples());
+    let told = !old.is_null() && (!lane.watches() || sample::remove(old as u64) || !lane.samples());
     if told {
         lane.event(Event { kind: kind::REALLOC_OLD, pointer: old as u64, size: 0, extra: 0, slop: 0 });
     }
     let block = lane.outside(call);
     if !block.is_null() {
-        let kind = if told || !lane.gap.samples() { kind::REALLOC_NEW } else { kind::MALLOC };
+        let kind = if told || !lane.samples() { kind::REALLOC_NEW } else { kind::MALLOC };
         allocated(lane, caller, kind, block, size, 0, usable);
     } else if size != 0 && told {
-        if lane.gap.samples() {
+        if lane.samples() {
             sample::insert(old as u64);
         }
         lane.event(Event { kind: kind::REALLOC_FAILED, pointer: old as u64, size: 0, extra: 0, slop: 0 });
@@ -349,12 +349,12 @@ unsafe extern "C" fn do_reallocarray(old: Block, count: usize, size: usize, pc: 
 /// # Safety
 /// `caller` is the true state of this thread.
 #[inline(always)]
-pub unsafe fn freed(lane: &mut Lane, caller: Caller, block: Block) {
-    if lane.gap.watches() && !sample::remove(block as u64) && lane.gap.samples() {
+pub unsafe fn freed(lane: Entered, caller: Caller, block: Block) {
+    if lane.watches() && !sample::remove(block as u64) && lane.samples() {
         return;
     }
     let event = Event { kind: kind::FREE, pointer: block as u64, size: 0, extra: 0, slop: 0 };
-    if state::free_stacks() {
+    if settings::free_stacks() {
         // SAFETY: the caller vouches.
         unsafe { lane.event_with_stack(event, caller) };
     } else {
@@ -516,13 +516,13 @@ unsafe extern "C" fn do_mmap(
     place
 }
 
-fn mapped(lane: &mut Lane, caller: Caller, place: usize, length: usize, flags: u8) {
+fn mapped(lane: Entered, caller: Caller, place: usize, length: usize, flags: u8) {
     let event = Event { kind: kind::MAP, pointer: place as u64, size: length as u64, extra: flags, slop: 0 };
     // SAFETY: the entry passed the true state of this thread.
     unsafe { lane.event_with_stack(event, caller) };
 }
 
-fn unmapped(lane: &mut Lane, place: usize, length: usize) {
+fn unmapped(lane: Entered, place: usize, length: usize) {
     lane.event(Event { kind: kind::UNMAP, pointer: place as u64, size: length as u64, extra: 0, slop: 0 });
 }
 
@@ -586,7 +586,7 @@ unsafe extern "C" fn do_sbrk(change: isize, pc: u64, sp: u64, rbp: u64) -> usize
     before
 }
 
-fn broke(lane: &mut Lane, caller: Caller, before: usize, after: usize) {
+fn broke(lane: Entered, caller: Caller, before: usize, after: usize) {
     if after > before {
         mapped(lane, caller, before, after - before, map::BREAK | map::ANONYMOUS | 3);
     } else if after < before {
@@ -627,6 +627,8 @@ unsafe extern "C" fn do_fork(pc: u64, sp: u64, rbp: u64) -> c_int {
         // A child that allocates nothing has a stream too.
         state::ready();
     }
+    // A child that is made past the C library began later.
+    state::FORK_TICKS.store(0, core::sync::atomic::Ordering::Relaxed);
     pid
 }
 

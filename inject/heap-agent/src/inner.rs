@@ -7,13 +7,13 @@
 
 use crate::detour::{self, Island, Patch};
 use crate::hooks::{Block, allocated, freed, log2, reallocated};
-use crate::lane::{self, Lane, enter};
-use crate::module::{self, PhdrInfo, dl_iterate_phdr};
+use crate::lane::{self, Entered, enter};
+use crate::linker::{PhdrInfo, dl_iterate_phdr};
 use crate::real::Usable;
 use crate::symbols::{self, Which};
 use crate::text::Text;
 use crate::unwind::Caller;
-use crate::{file, sample, sys};
+use crate::{file, module, sample, sys};
 use core::arch::naked_asm;
 use core::ffi::{CStr, c_int, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering::*};
@@ -233,8 +233,8 @@ impl Own {
     }
 
     /// Remembers where a block with an alignment begins: see [`sample::watch_marks`].
-    fn mark(&self, lane: &Lane, block: Block) {
-        if !block.is_null() && lane.gap.watches() && !lane.gap.samples() {
+    fn mark(&self, lane: Entered, block: Block) {
+        if !block.is_null() && lane.watches() && !lane.samples() {
             sample::insert(block as u64);
         }
     }
@@ -364,12 +364,12 @@ unsafe extern "C" fn do_own(a: usize, b: usize, c: usize, d: usize, call: &Call)
 static HEAPS: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 
 /// All blocks of a heap are about to go.
-fn empty(lane: &mut Lane, caller: Caller, heap: usize) {
-    struct Visit<'a> {
-        lane: &'a mut Lane,
+fn empty(lane: Entered, caller: Caller, heap: usize) {
+    struct Visit {
+        lane: Entered,
         caller: Caller,
     }
-    extern "C" fn each(_: usize, _: usize, block: usize, bytes: usize, visit: &mut Visit<'_>) -> bool {
+    extern "C" fn each(_: usize, _: usize, block: usize, bytes: usize, visit: &mut Visit) -> bool {
         if block != 0 {
             let block = sample::first_in(block as u64, bytes as u64).unwrap_or(block as u64);
             // SAFETY: the entry passed the true state of this thread.
@@ -377,7 +377,7 @@ fn empty(lane: &mut Lane, caller: Caller, heap: usize) {
         }
         true
     }
-    type Visitor = extern "C" fn(usize, usize, usize, usize, &mut Visit<'_>) -> bool;
+    type Visitor = extern "C" fn(usize, usize, usize, usize, &mut Visit) -> bool;
     let [visit, backing, collect] = HEAPS.each_ref().map(|place| place.load(Relaxed));
     if heap == 0 || visit == 0 {
         return;
@@ -389,8 +389,7 @@ fn empty(lane: &mut Lane, caller: Caller, heap: usize) {
         if backing() != heap {
             // What other threads have freed is no block any more.
             core::mem::transmute::<usize, extern "C" fn(usize, bool)>(collect)(heap, false);
-            let visit =
-                core::mem::transmute::<usize, extern "C" fn(usize, bool, Visitor, &mut Visit<'_>) -> bool>(visit);
+            let visit = core::mem::transmute::<usize, extern "C" fn(usize, bool, Visitor, &mut Visit) -> bool>(visit);
             visit(heap, true, each, &mut Visit { lane, caller });
         }
     }

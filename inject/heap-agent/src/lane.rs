@@ -1,24 +1,18 @@
-//! A lane: what one thread remembers, and its place in the stream. No other thread touches it while its thread lives.
-//!
-//! Memory of lanes is never given back; a lane whose thread has ended is taken over by a new thread. In a forked child the kernel
-//! wipes all lanes (MADV_WIPEONFORK), so that the gate is shut and the child notices.
+//! A lane: what one thread remembers, and its place in the stream: a head that others may see ([`crate::head`]), and a body that is the thread's alone
+//! while it has shut the gate.
 
+use crate::arena::{self, LANES};
+use crate::head::{Gate, Head};
 use crate::sample::Gap;
-use crate::unwind::{self, Caller, Frame, Walk};
-use crate::{file, state, sys, tls};
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*, compiler_fence};
-use heap_wire::{ChunkHeader, DICTIONARY, DICTIONARY_FRAMES, USABLE_SIZES, kind, meta, stack};
+use crate::unwind::{self, Caller, FRAMES, Stack, Walk};
+use crate::{file, module, settings, state, sys, tls};
+use core::cell::UnsafeCell;
+use core::mem::offset_of;
+use core::ptr::NonNull;
+use heap_wire::{DICTIONARY, DICTIONARY_FRAMES, USABLE_SIZES, kind, meta, stack};
 
-/// Room for remembered frames.
-const FRAMES: usize = 256;
-/// Its size.
-pub const FRAMES_BYTES: u64 = (FRAMES * size_of::<Frame>()) as u64;
 /// Longest record: header, three numbers, a byte, a stack of four-byte ids, and the usable size before it; META records have up to 1.2 KB.
 const RECORD_MAX: usize = 64 + 4 * FRAMES;
-/// First chunk of a lane; later ones double.
-const CHUNK_FIRST: usize = heap_wire::PAGE;
-
-const IDLE: u64 = 1;
 
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -29,41 +23,39 @@ struct Sequence {
 
 /// See the module.
 #[repr(C)]
-pub struct Lane {
-    /// 0: not ready (new, or wiped by a fork). 1: idle. Else: a hook runs; the stack pointer of its caller.
-    gate: AtomicU64,
-    /// Next byte to write, end of the chunk.
-    at: *mut u8,
-    end: *mut u8,
-    /// Ticks and pointer of the last record.
-    ticks: u64,
-    pointer: u64,
-    /// Elements of `frames` in use, the mark among them.
-    pub depth: usize,
-    /// Depth limit.
-    pub limit: usize,
-    /// Where this thread's stack begins (its highest address).
-    pub top: u64,
-    /// Address of `frames`.
-    pub first_frame: u64,
-    /// The real allocator runs: what it calls is its own business.
-    in_real: u64,
+struct Lane {
+    /// First: what is at the lane's own address costs no further register in the hooks.
+    body: UnsafeCell<Body>,
+    head: Head,
+}
+
+/// The lane that a head is of; null for null.
+///
+/// # Safety
+/// The head is one of a lane, or null.
+unsafe fn of_head(head: *mut Head) -> *mut Lane {
+    if head.is_null() {
+        return core::ptr::null_mut();
+    }
+    // SAFETY: the caller vouches.
+    unsafe { head.byte_sub(offset_of!(Lane, head)).cast() }
+}
+
+fn head_of(lane: NonNull<Lane>) -> *mut Head {
+    // SAFETY: computes the address of a field; lanes stay mapped.
+    unsafe { &raw mut (*lane.as_ptr()).head }
+}
+
+#[repr(C)]
+struct Body {
+    /// First, for the same reason: its place in the stream is the first thing in it.
+    stack: Stack,
     /// Which blocks are recorded.
-    pub gap: Gap,
+    gap: Gap,
     /// The loader called an allocator last: objects may have come or gone.
     loader: u64,
-    /// [`state::unloaded`] when the remembered stack was taken.
+    /// [`module::unloaded`] when the remembered stack was taken.
     unloaded: u32,
-    chunk: *mut u8,
-    chunk_bytes: usize,
-    id: u32,
-    sequence: u32,
-    tid: AtomicU64,
-    next: *mut Lane,
-    /// For events of signal handlers that interrupt this lane's writing.
-    inner: *mut Lane,
-    pub frames: [Frame; FRAMES],
-    pub scratch: [Frame; FRAMES],
     table: [Sequence; DICTIONARY],
     /// What the last block of a size had beyond it.
     slops: [Slop; USABLE_SIZES],
@@ -76,11 +68,6 @@ struct Slop {
     bytes: u32,
 }
 
-static LANES: AtomicPtr<Lane> = AtomicPtr::new(core::ptr::null_mut());
-static COUNT: AtomicU64 = AtomicU64::new(0);
-/// When there are this many lanes, ended threads are looked for.
-static SEARCH_AT: AtomicU64 = AtomicU64::new(16);
-
 /// One event on its way into the stream.
 #[derive(Clone, Copy)]
 pub struct Event {
@@ -92,264 +79,125 @@ pub struct Event {
     pub slop: u32,
 }
 
+/// The calling thread's lane, its gate shut. The body is borrowed within each function alone, none of which comes back to its caller's code: so a
+/// signal handler that finds the gate shut, and a hook that was left by a jump, are never beside a borrowed body that is used again.
+#[derive(Clone, Copy)]
+pub struct Entered(NonNull<Lane>);
+
 /// The thread's lane, its gate shut behind; `None`: this call is not to be recorded.
 #[inline(always)]
-pub fn enter(caller: &Caller) -> Option<&'static mut Lane> {
-    let lane = tls::get();
-    // SAFETY: the thread's own lane, or null.
-    unsafe {
-        if !lane.is_null() && (*lane).gate.load(Relaxed) == IDLE {
-            (*lane).gate.store(caller.sp, Relaxed);
-            compiler_fence(SeqCst);
-            return Some(&mut *lane);
-        }
+pub fn enter(caller: &Caller) -> Option<Entered> {
+    if let Some(lane) = NonNull::new(tls::get::<Lane>())
+        // SAFETY: the thread's own lane stays mapped; heads are shared.
+        && unsafe { &(*lane.as_ptr()).head }.shut(caller.sp)
+    {
+        return Some(Entered(lane));
     }
-    enter_slowly(caller, lane)
+    enter_slowly(caller)
 }
 
 #[cold]
 #[inline(never)]
-fn enter_slowly(caller: &Caller, lane: *mut Lane) -> Option<&'static mut Lane> {
-    if lane.is_null() {
-        if !state::ready() {
-            return None;
+fn enter_slowly(caller: &Caller) -> Option<Entered> {
+    let Some(lane) = NonNull::new(tls::get::<Lane>()) else { return begin(caller) };
+    // SAFETY: the thread's own lane stays mapped; heads are shared.
+    let head = unsafe { &(*lane.as_ptr()).head };
+    match head.try_shut(caller.sp) {
+        Gate::Entered => Some(Entered(lane)),
+        // This is a forked child, and this its first event. All lanes are free again.
+        Gate::Wiped => begin(caller),
+        Gate::Left => {
+            // SAFETY: the gate is this call's now, and whoever had the body will not come back.
+            unsafe { Entered(lane).body() }.reset();
+            Some(Entered(lane))
         }
-        let lane = Lane::take()?;
-        tls::set(lane);
-        return enter(caller);
-    }
-    // SAFETY: the thread's own lane.
-    let lane = unsafe { &mut *lane };
-    match lane.gate.load(Relaxed) {
-        0 => {
-            // Wiped: this is a forked child, and this its first event.
-            if !state::ready() {
-                return None;
-            }
-            lane.begin();
-            lane.join();
-            enter(caller)
-        }
-        // The frame that shut the gate is gone: a signal handler jumped out of a hook. What a hook calls is below its caller.
-        gate if caller.sp >= gate && caller.sp < lane.top => {
-            lane.in_real = 0;
-            lane.gate.store(caller.sp, Relaxed);
-            unwind::forget(lane);
-            lane.pointer = 0;
-            lane.clear_table();
-            lane.meta(meta::RESET, &[]);
-            Some(lane)
-        }
-        _ if lane.in_real != 0 => {
+        Gate::InReal => {
             file::count_nested();
             None
         }
-        // A signal handler while the lane is being written.
-        _ => {
-            if lane.inner.is_null() {
-                lane.inner = Lane::take()?;
+        Gate::Writing => {
+            if head.inner().is_null() {
+                head.set_inner(head_of(take()?));
             }
-            // SAFETY: an inner lane belongs to the same thread.
-            let inner = unsafe { &mut *lane.inner };
-            if inner.gate.load(Relaxed) != IDLE {
+            // SAFETY: a lane's head.
+            let inner = NonNull::new(unsafe { of_head(head.inner()) })?;
+            // SAFETY: an inner lane belongs to the same thread, and stays mapped.
+            if !unsafe { &(*inner.as_ptr()).head }.shut(caller.sp) {
                 file::count_lost();
                 return None;
             }
-            inner.gate.store(caller.sp, Relaxed);
-            Some(inner)
+            Some(Entered(inner))
         }
     }
 }
 
-impl Lane {
+/// The first event of a thread.
+fn begin(caller: &Caller) -> Option<Entered> {
+    if !state::ready() {
+        return None;
+    }
+    tls::set(take()?.as_ptr());
+    enter(caller)
+}
+
+/// A lane for the calling thread: one whose thread has ended, or a new one. Its gate is open.
+fn take() -> Option<NonNull<Lane>> {
+    const BYTES: usize = size_of::<Lane>().next_multiple_of(4096);
+    let (tid, pid, outer) = (sys::tid(), sys::pid(), NonNull::new(tls::get::<Lane>()).map(head_of));
+    // A lane with this thread's own number is of a dead one too, unless it is this one's outer lane.
+    let is_gone = |at: *mut Head, owner: u32| if owner == tid { Some(at) != outer } else { sys::is_gone(pid, owner) };
+    let inherited = LANES.inherit(tid, is_gone).and_then(|head| {
+        // SAFETY: the list has heads of lanes.
+        NonNull::new(unsafe { of_head(head) })
+    });
+    let lane = match inherited {
+        Some(lane) => lane,
+        None => NonNull::new(arena::room(BYTES)?.cast::<Lane>())?,
+    };
+    // SAFETY: fresh zeroed memory, valid for every field; or of a thread that is gone, whose number nobody else exchanged.
+    let (head, body) = unsafe { (&(*lane.as_ptr()).head, &mut *(*lane.as_ptr()).body.get()) };
+    if inherited.is_none() {
+        body.begin();
+    }
+    let top = tls::stack_top();
+    head.introduce(tid, top);
+    body.introduce(tid, top);
+    if inherited.is_none() {
+        // SAFETY: it stays, and is new.
+        unsafe { LANES.join(head_of(lane)) };
+    }
+    head.open();
+    Some(lane)
+}
+
+impl Entered {
+    #[inline(always)]
+    fn head<'a>(self) -> &'a Head {
+        // SAFETY: lanes stay mapped; heads are shared.
+        unsafe { &(*self.0.as_ptr()).head }
+    }
+
+    /// # Safety
+    /// No other borrow of it is used while this one is.
+    #[inline(always)]
+    unsafe fn body<'a>(self) -> &'a mut Body {
+        // SAFETY: the gate is this thread's; the caller vouches for the rest.
+        unsafe { &mut *(*self.0.as_ptr()).body.get() }
+    }
+
     /// Opens the gate again.
     #[inline(always)]
-    pub fn leave(&mut self) {
-        compiler_fence(SeqCst);
-        self.gate.store(IDLE, Relaxed);
+    pub fn leave(self) {
+        self.head().open();
     }
 
     /// Calls the real allocator: what it calls in turn is not recorded.
     #[inline(always)]
-    pub fn outside<T>(&mut self, call: impl FnOnce() -> T) -> T {
-        // SAFETY: own fields; volatile because a signal handler on this thread looks at them.
-        unsafe { (&raw mut self.in_real).write_volatile(1) };
+    pub fn outside<T>(self, call: impl FnOnce() -> T) -> T {
+        self.head().set_in_real(1);
         let value = call();
-        // SAFETY: as above.
-        unsafe { (&raw mut self.in_real).write_volatile(0) };
+        self.head().set_in_real(0);
         value
-    }
-
-    /// A lane for the calling thread: one whose thread has ended, or a new one.
-    fn take() -> Option<*mut Self> {
-        let tid = sys::tid();
-        let count = COUNT.load(Relaxed);
-        let lane = if count >= SEARCH_AT.load(Relaxed) { Self::inherit(tid) } else { None };
-        if let Some(lane) = lane {
-            return Some(lane);
-        }
-        let at = from_arena()?;
-        let lane = at.cast::<Self>();
-        // SAFETY: fresh zeroed memory of ours; zeros are valid for every field.
-        let fresh = unsafe { &mut *lane };
-        fresh.begin();
-        COUNT.fetch_add(1, Relaxed);
-        fresh.join();
-        Some(lane)
-    }
-
-    /// Puts the lane on the list, so that it can be inherited.
-    fn join(&mut self) {
-        let mut first = LANES.load(Relaxed);
-        loop {
-            self.next = first;
-            match LANES.compare_exchange_weak(first, self, Release, Relaxed) {
-                Ok(_) => return,
-                Err(now) => first = now,
-            }
-        }
-    }
-
-    /// Takes over the lane of a thread that has ended.
-    fn inherit(tid: u32) -> Option<*mut Self> {
-        let pid = sys::pid();
-        let (mut alive, mut at, mut taken) = (0, LANES.load(Acquire), None);
-        while !at.is_null() {
-            // SAFETY: lanes stay mapped; only `tid`, which is atomic, and `next`, which does not change, are read until it is taken.
-            let lane = unsafe { &mut *at };
-            let owner = lane.tid.load(Relaxed);
-            // A lane with this thread's own number is of a dead one too, unless it is this one's outer lane.
-            let gone = if owner == u64::from(tid) { at != tls::get() } else { sys::is_gone(pid, owner as u32) };
-            if gone && taken.is_none() && lane.tid.compare_exchange(owner, u64::from(tid), Acquire, Relaxed).is_ok() {
-                taken = Some(at);
-            }
-            alive += u64::from(!gone);
-            at = lane.next;
-        }
-        SEARCH_AT.store((2 * alive).max(16), Relaxed);
-        let taken = taken?;
-        // SAFETY: its thread is gone and nobody else won the exchange.
-        let lane = unsafe { &mut *taken };
-        lane.in_real = 0;
-        lane.loader = 0;
-        lane.inner = core::ptr::null_mut();
-        lane.introduce(tid);
-        lane.gate.store(IDLE, Relaxed);
-        Some(taken)
-    }
-
-    /// Sets up a zeroed lane.
-    fn begin(&mut self) {
-        self.id = state::next_lane();
-        self.limit = state::depth();
-        self.gap = state::gap(self.id);
-        self.first_frame = self.frames.as_ptr() as u64;
-        let tid = sys::tid();
-        self.tid.store(u64::from(tid), Relaxed);
-        self.introduce(tid);
-        self.gate.store(IDLE, Relaxed);
-    }
-
-    /// From here on the lane is the calling thread's.
-    fn introduce(&mut self, tid: u32) {
-        unwind::forget(self);
-        self.clear_table();
-        self.pointer = 0;
-        self.top = tls::stack_top();
-        self.meta(meta::THREAD, &[&tid.to_le_bytes()]);
-    }
-
-    fn clear_table(&mut self) {
-        self.table.iter_mut().for_each(|entry| entry.count = 0);
-        self.slops.fill(Slop { key: u64::MAX, bytes: 0 });
-    }
-
-    /// Makes room for a record; a new chunk if need be.
-    #[inline(always)]
-    fn room(&mut self, bytes: usize) -> bool {
-        (self.end as usize).wrapping_sub(self.at as usize) >= bytes || self.next_chunk(bytes)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn next_chunk(&mut self, bytes: usize) -> bool {
-        let size = match self.chunk_bytes {
-            0 => CHUNK_FIRST,
-            last => (last * 2).min(heap_wire::CHUNK_MAX),
-        };
-        let size = size.max((bytes + size_of::<ChunkHeader>()).next_multiple_of(heap_wire::PAGE));
-        if !self.chunk.is_null() {
-            // SAFETY: the lane's own finished chunk; nobody else knows it.
-            unsafe { sys::munmap(self.chunk, self.chunk_bytes) };
-            self.chunk = core::ptr::null_mut();
-            (self.at, self.end) = (core::ptr::null_mut(), core::ptr::null_mut());
-        }
-        let Some(chunk) = file::extend(size) else { return false };
-        let ticks = sys::ticks();
-        let header =
-            ChunkHeader { magic: 0, lane: self.id, sequence: self.sequence, bytes: size as u32, ticks, reserved: 0 };
-        // SAFETY: a fresh mapping of `size` bytes. The magic goes last: a chunk without it is skipped by the reader.
-        unsafe {
-            let place = chunk.cast::<ChunkHeader>();
-            place.write(header);
-            compiler_fence(SeqCst);
-            (&raw mut (*place).magic).write_volatile(heap_wire::CHUNK_MAGIC);
-            self.at = chunk.add(size_of::<ChunkHeader>());
-            self.end = chunk.add(size);
-        }
-        self.sequence += 1;
-        self.chunk = chunk;
-        self.chunk_bytes = size;
-        self.ticks = ticks;
-        true
-    }
-
-    /// Writes a META record; `false`: there was no room.
-    pub fn meta(&mut self, what: u8, parts: &[&[u8]]) -> bool {
-        let length: usize = parts.iter().map(|part| part.len()).sum();
-        if !self.room(length + 32) {
-            return false;
-        }
-        let elapsed = self.elapsed(sys::ticks());
-        let bytes = heap_wire::bytes_of(elapsed);
-        // SAFETY: `room` made sure that all of it fits.
-        unsafe {
-            let header = self.at;
-            let mut at = header.add(2);
-            at.cast::<u64>().write_unaligned(elapsed);
-            at = at.add(bytes);
-            at.write(what);
-            at.add(1).cast::<u16>().write_unaligned(length as u16);
-            at = at.add(3);
-            for part in parts {
-                core::ptr::copy_nonoverlapping(part.as_ptr(), at, part.len());
-                at = at.add(part.len());
-            }
-            // What the eight bytes of a number wrote beyond it must read as the end of the chunk.
-            at.cast::<u16>().write_unaligned(0);
-            self.publish(header, at, kind::META | ((bytes - 1) as u16) << 4);
-        }
-        true
-    }
-
-    /// Ticks since the last record.
-    #[inline(always)]
-    fn elapsed(&mut self, ticks: u64) -> u64 {
-        let elapsed = ticks.saturating_sub(self.ticks);
-        self.ticks += elapsed;
-        elapsed
-    }
-
-    /// The record is complete: its header makes it exist.
-    ///
-    /// # Safety
-    /// `header` and `at` are within the chunk.
-    #[inline(always)]
-    unsafe fn publish(&mut self, header: *mut u8, at: *mut u8, value: u16) {
-        compiler_fence(SeqCst);
-        // SAFETY: the caller vouches.
-        unsafe { header.cast::<u16>().write_unaligned(value) };
-        self.at = at;
     }
 
     /// Writes an event with the stack of its caller.
@@ -357,27 +205,115 @@ impl Lane {
     /// # Safety
     /// `caller` is the true state of the calling thread.
     #[inline(always)]
-    pub unsafe fn event_with_stack(&mut self, event: Event, caller: Caller) {
+    pub unsafe fn event_with_stack(self, event: Event, caller: Caller) {
+        // SAFETY: borrowed by this call alone; the caller vouches for its state.
+        unsafe { self.body().event_with_stack(event, caller) };
+    }
+
+    /// Writes an event alone, stamped with the present.
+    #[inline(always)]
+    pub fn event(self, event: Event) {
+        // SAFETY: borrowed by this call alone.
+        unsafe { self.body() }.event(event);
+    }
+
+    /// Whether the dynamic linker calls; if so, objects may have come or gone.
+    #[inline(always)]
+    pub fn loader_calls(self, caller: Caller) -> bool {
+        // SAFETY: borrowed by this call alone.
+        unsafe { self.body() }.loader_calls(caller)
+    }
+
+    /// Writes a META record; `false`: there was no room.
+    pub fn meta(self, what: u8, parts: &[&[u8]]) -> bool {
+        // SAFETY: borrowed by this call alone.
+        unsafe { self.body() }.stack.writer.meta(what, parts)
+    }
+
+    /// Says the thread's name.
+    pub fn tell_name(self, name: &[u8]) {
+        let tid = self.head().tid();
+        self.meta(meta::NAME, &[&tid.to_le_bytes(), name.get(..name.len().min(15)).unwrap_or(&[])]);
+    }
+
+    /// See [`Gap::samples`].
+    #[inline(always)]
+    pub fn samples(self) -> bool {
+        // SAFETY: borrowed by this call alone.
+        unsafe { self.body() }.gap.samples()
+    }
+
+    /// See [`Gap::watches`].
+    #[inline(always)]
+    pub fn watches(self) -> bool {
+        // SAFETY: borrowed by this call alone.
+        unsafe { self.body() }.gap.watches()
+    }
+
+    /// See [`Gap::ends_in`].
+    #[inline(always)]
+    pub fn ends_in(self, size: usize) -> bool {
+        // SAFETY: borrowed by this call alone.
+        unsafe { self.body() }.gap.ends_in(size)
+    }
+}
+
+impl Body {
+    /// Sets up a zeroed one.
+    fn begin(&mut self) {
+        self.stack.writer.id = arena::next_number();
+        self.stack.limit = settings::depth();
+        self.gap = settings::gap(self.stack.writer.id);
+    }
+
+    /// From here on it is this thread's.
+    fn introduce(&mut self, tid: u32, top: u64) {
+        self.loader = 0;
+        self.forget();
+        self.stack.top = top;
+        self.stack.writer.meta(meta::THREAD, &[&tid.to_le_bytes()]);
+    }
+
+    /// A hook did not come to its end.
+    fn reset(&mut self) {
+        self.forget();
+        self.stack.writer.meta(meta::RESET, &[]);
+    }
+
+    /// What later records are told as a difference from.
+    fn forget(&mut self) {
+        unwind::forget(&mut self.stack);
+        self.stack.writer.pointer = 0;
+        self.table.iter_mut().for_each(|entry| entry.count = 0);
+        self.slops.fill(Slop { key: u64::MAX, bytes: 0 });
+    }
+
+    /// Writes an event with the stack of its caller.
+    ///
+    /// # Safety
+    /// `caller` is the true state of the calling thread.
+    #[inline(always)]
+    unsafe fn event_with_stack(&mut self, event: Event, caller: Caller) {
         // Before the walk: what is known of an address may be of an object that was there before.
         if !self.loader_calls(caller) && self.loader != 0 {
             self.loader = 0;
             state::objects_changed();
         }
-        let unloaded = state::unloaded();
+        let unloaded = module::unloaded();
         if self.unloaded != unloaded {
             self.unloaded = unloaded;
-            unwind::forget(self);
+            unwind::forget(&mut self.stack);
         }
         // SAFETY: the caller vouches.
-        let walk = unsafe { unwind::walk(self, caller) };
+        let walk = unsafe { unwind::walk(&mut self.stack, caller) };
         let ticks = sys::ticks_after();
         self.write(event, Some(walk), ticks);
     }
 
     /// Whether the dynamic linker calls; if so, objects may have come or gone.
     #[inline(always)]
-    pub fn loader_calls(&mut self, caller: Caller) -> bool {
-        let calls = caller.pc.wrapping_sub(state::loader().0) < state::loader().1;
+    fn loader_calls(&mut self, caller: Caller) -> bool {
+        let calls = caller.pc.wrapping_sub(module::loader().0) < module::loader().1;
         if calls {
             self.loader = 1;
         }
@@ -386,30 +322,30 @@ impl Lane {
 
     /// Writes an event alone, stamped with the present.
     #[inline(always)]
-    pub fn event(&mut self, event: Event) {
+    fn event(&mut self, event: Event) {
         self.write(event, None, sys::ticks_after());
     }
 
     #[inline(always)]
     fn write(&mut self, event: Event, walk: Option<Walk>, ticks: u64) {
-        if !self.room(RECORD_MAX) {
+        if !self.stack.writer.room(RECORD_MAX) {
             // What the reader does not see must not be remembered either.
-            unwind::forget(self);
+            unwind::forget(&mut self.stack);
             file::count_lost();
             return;
         }
         if kind::makes_block(event.kind) {
             self.tell_slop(event, ticks);
         }
-        let elapsed = self.elapsed(ticks);
+        let elapsed = self.stack.writer.elapsed(ticks);
         let spread = heap_wire::spread(event.pointer);
-        let difference = heap_wire::zigzag(spread.wrapping_sub(self.pointer));
-        self.pointer = spread;
+        let difference = heap_wire::zigzag(spread.wrapping_sub(self.stack.writer.pointer));
+        self.stack.writer.pointer = spread;
         let (time_bytes, pointer_bytes) = (heap_wire::bytes_of(elapsed), heap_wire::bytes_of(difference));
         let mut value = event.kind | ((time_bytes - 1) as u16) << 4 | ((pointer_bytes - 1) as u16) << 7;
         // SAFETY: `room` made sure that the longest record fits; numbers write up to seven bytes beyond themselves, which is within it too.
         unsafe {
-            let header = self.at;
+            let header = self.stack.writer.at;
             let mut at = header.add(2);
             at.cast::<u64>().write_unaligned(elapsed);
             at = at.add(time_bytes);
@@ -431,7 +367,7 @@ impl Lane {
                 at = after;
             }
             at.cast::<u64>().write_unaligned(0);
-            self.publish(header, at, value);
+            self.stack.writer.publish(header, at, value);
         }
     }
 
@@ -450,17 +386,21 @@ impl Lane {
 
     #[inline(never)]
     fn write_slop(&mut self, slop: u32, ticks: u64) {
-        let elapsed = self.elapsed(ticks);
+        let elapsed = self.stack.writer.elapsed(ticks);
         let (time_bytes, bytes) = (heap_wire::bytes_of(elapsed), heap_wire::bytes_of(slop.into()));
         // SAFETY: `room` was made for this and for the record that follows.
         unsafe {
-            let header = self.at;
+            let header = self.stack.writer.at;
             header.add(2).cast::<u64>().write_unaligned(elapsed);
             let at = header.add(2 + time_bytes);
             at.cast::<u64>().write_unaligned(slop.into());
             let at = at.add(bytes);
             at.cast::<u16>().write_unaligned(0);
-            self.publish(header, at, kind::USABLE | ((time_bytes - 1) as u16) << 4 | ((bytes - 1) as u16) << 7);
+            self.stack.writer.publish(
+                header,
+                at,
+                kind::USABLE | ((time_bytes - 1) as u16) << 4 | ((bytes - 1) as u16) << 7,
+            );
         }
     }
 
@@ -470,7 +410,7 @@ impl Lane {
     /// There is room for the longest at `at`.
     #[inline(always)]
     unsafe fn write_stack(&mut self, walk: Walk, at: *mut u8) -> (u16, *mut u8) {
-        if walk.new == 0 && walk.keep == self.depth {
+        if walk.new == 0 && walk.keep == self.stack.depth {
             return (stack::SAME, at);
         }
         // SAFETY: the caller vouches for the room.
@@ -478,15 +418,15 @@ impl Lane {
     }
 
     /// # Safety
-    /// As [`Lane::write_stack`].
+    /// As [`Body::write_stack`].
     #[inline(never)]
     unsafe fn write_difference(&mut self, walk: Walk, mut at: *mut u8) -> (u16, *mut u8) {
-        unwind::commit(self, walk);
+        unwind::commit(&mut self.stack, walk);
         let first = if walk.keep == 0 { 0 } else { walk.keep };
-        let count = self.depth - first;
+        let count = self.stack.depth - first;
         // SAFETY: `first..depth` are valid frames; `at` has room for 2 + 4 * FRAMES bytes; slots are below DICTIONARY.
         unsafe {
-            let frame = |index: usize| self.frames.get_unchecked(first + index).id;
+            let frame = |index: usize| self.stack.frames.get_unchecked(first + index).id;
             at.write(first as u8);
             let (mut hash, mut largest) = (0, 0);
             for index in 0..count {
@@ -523,110 +463,33 @@ impl Lane {
             (stack::WIDE, at)
         }
     }
-
-    /// Says the thread's name.
-    pub fn tell_name(&mut self, name: &[u8]) {
-        let tid = self.tid.load(Relaxed) as u32;
-        self.meta(meta::NAME, &[&tid.to_le_bytes(), name.get(..name.len().min(15)).unwrap_or(&[])]);
-    }
 }
 
-/// Room for many lanes at once: one mapping and one advice, made before a program locks system calls away. Its first page counts.
-static ARENA: AtomicPtr<AtomicU64> = AtomicPtr::new(core::ptr::null_mut());
-const ARENA_LANES: u64 = 256;
-const LANE_BYTES: usize = size_of::<Lane>().next_multiple_of(4096);
-
-/// A zeroed lane.
-fn from_arena() -> Option<*mut u8> {
-    loop {
-        let arena = ARENA.load(Acquire);
-        if !arena.is_null() {
-            // SAFETY: the first page of an arena; the lane is inside of it.
-            unsafe {
-                let number = (*arena).fetch_add(1, Relaxed);
-                if number < ARENA_LANES {
-                    return Some(arena.cast::<u8>().add(4096 + number as usize * LANE_BYTES));
-                }
-            }
-        }
-        let bytes = 4096 + ARENA_LANES as usize * LANE_BYTES;
-        let flags = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE;
-        let fresh = sys::mmap(bytes, sys::PROT_RW, flags, None).ok()?;
-        let usable = sys::madvise(fresh, bytes, sys::MADV_WIPEONFORK).is_ok();
-        if !usable || ARENA.compare_exchange(arena, fresh.cast(), AcqRel, Relaxed).is_err() {
-            // SAFETY: just mapped, known to nobody.
-            unsafe { sys::munmap(fresh, bytes) };
-        }
-        if !usable {
-            return None;
-        }
-    }
-}
-
-/// Lanes that are there look frees up in the map of samples from now on. To be called before other threads exist.
+/// Lanes that are there look frees up in the map of samples from now on. To be called before other threads exist, outside of hooks.
 pub fn watch_all() {
-    let mut at = LANES.load(Acquire);
-    while !at.is_null() {
-        // SAFETY: lanes stay mapped, and no other thread is in one.
-        unsafe {
-            (*at).gap.watch();
-            at = (*at).next;
-        }
-    }
-}
-
-/// A forked child has no threads but its own: their lanes are gone.
-pub fn forget_all() {
-    ARENA.store(core::ptr::null_mut(), Relaxed);
-    LANES.store(core::ptr::null_mut(), Relaxed);
-    COUNT.store(0, Relaxed);
-    SEARCH_AT.store(16, Relaxed);
+    LANES.find(|at| {
+        // SAFETY: lanes stay mapped, and nobody is in one.
+        unsafe { (*(*of_head(at)).body.get()).gap.watch() };
+        None::<()>
+    });
 }
 
 /// Whether no thread is between the beginning and the end of an event. All but the calling thread are stopped.
 pub fn is_quiet() -> bool {
-    let mut at = LANES.load(Relaxed);
-    while !at.is_null() {
-        // SAFETY: lanes stay mapped, and nobody changes one now.
-        let lane = unsafe { &*at };
-        if lane.gate.load(Relaxed) > IDLE {
-            return false;
-        }
-        at = lane.next;
-    }
-    true
+    // SAFETY: lanes stay mapped; heads are shared.
+    LANES.find(|at| (!unsafe { &*at }.is_open()).then_some(())).is_none()
 }
 
 /// There is a new stream, and no thread is in a hook: all lanes are as a fork leaves them. Those of ended threads are not used again.
 pub fn wipe_all() {
-    let mut at = LANES.swap(core::ptr::null_mut(), Relaxed);
-    while !at.is_null() {
+    LANES.find(|at| {
         // SAFETY: lanes stay mapped, and nobody is in one; zeros are valid for every field.
         unsafe {
-            let next = (*at).next;
-            if !(*at).chunk.is_null() {
-                sys::munmap((*at).chunk, (*at).chunk_bytes);
-            }
-            core::ptr::write_bytes(at, 0, 1);
-            at = next;
+            let lane = of_head(at);
+            (*(*lane).body.get()).stack.writer.end();
+            core::ptr::write_bytes(lane, 0, 1);
         }
-    }
-    COUNT.store(0, Relaxed);
-    SEARCH_AT.store(16, Relaxed);
-}
-
-/// A lane without a stream: what is written into it goes to a buffer.
-#[cfg(test)]
-pub fn for_tests() -> &'static mut Lane {
-    let layout = std::alloc::Layout::new::<Lane>();
-    // SAFETY: zeros are valid for every field; the memory is never given back.
-    let lane = unsafe { &mut *std::alloc::alloc_zeroed(layout).cast::<Lane>() };
-    let buffer = Box::leak(vec![0u8; 1 << 20].into_boxed_slice());
-    lane.limit = 64;
-    lane.first_frame = lane.frames.as_ptr() as u64;
-    lane.at = buffer.as_mut_ptr();
-    lane.end = buffer.as_mut_ptr_range().end;
-    lane.top = tls::stack_top();
-    unwind::forget(lane);
-    lane
+        None::<()>
+    });
+    arena::forget_all();
 }

@@ -15,6 +15,8 @@
 #![allow(clippy::missing_safety_doc, reason = "private modules; each block says why it is sound")]
 
 #[cfg(target_arch = "x86_64")]
+mod arena;
+#[cfg(target_arch = "x86_64")]
 mod attach;
 #[cfg(target_arch = "x86_64")]
 mod cache;
@@ -30,6 +32,8 @@ mod exec;
 #[cfg(target_arch = "x86_64")]
 mod file;
 #[cfg(target_arch = "x86_64")]
+mod head;
+#[cfg(target_arch = "x86_64")]
 #[cfg_attr(test, allow(dead_code, reason = "a test program does not export its hooks"))]
 mod hooks;
 #[cfg(target_arch = "x86_64")]
@@ -37,6 +41,8 @@ mod hooks;
 mod inner;
 #[cfg(target_arch = "x86_64")]
 mod lane;
+#[cfg(target_arch = "x86_64")]
+mod linker;
 #[cfg(target_arch = "x86_64")]
 mod missed;
 #[cfg(target_arch = "x86_64")]
@@ -51,6 +57,8 @@ mod real;
 #[cfg(target_arch = "x86_64")]
 mod sample;
 #[cfg(target_arch = "x86_64")]
+mod settings;
+#[cfg(target_arch = "x86_64")]
 mod state;
 #[cfg(target_arch = "x86_64")]
 mod symbols;
@@ -62,6 +70,8 @@ mod text;
 mod tls;
 #[cfg(target_arch = "x86_64")]
 mod unwind;
+#[cfg(target_arch = "x86_64")]
+mod writer;
 
 #[cfg(not(test))]
 #[link(name = "c")]
@@ -76,10 +86,23 @@ static START: extern "C" fn(usize, usize, *const *const core::ffi::c_char) = sta
 #[cfg(target_arch = "x86_64")]
 extern "C" fn start(_: usize, _: usize, environment: *const *const core::ffi::c_char) {
     let environment = state::set_environment(environment);
-    state::ready();
-    state::check();
+    state::when_loaded(objects::patch_all);
+    if state::ready() {
+        take_over();
+    }
     // SAFETY: the list of variables, which the program has not changed yet.
     unsafe { exec::remember(environment) };
+}
+
+/// Does the program really reach our functions, and whose allocator is behind?
+#[cfg(target_arch = "x86_64")]
+fn take_over() {
+    partition::take_over();
+    objects::take_over();
+    inner::take_over();
+    file::note_allocator(module::name_at(real::MALLOC.address() as u64));
+    // What came until now is known; only what comes later must be looked at.
+    module::changes();
 }
 
 /// Nothing panics here; if something did, the process could not go on safely.

@@ -4,7 +4,7 @@
 //! reason; and one that says nothing is missing in the count.
 
 use crate::text::Text;
-use crate::{desk, file, sys};
+use crate::{desk, sys};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use heap_wire::desk::TABLE as TABLE_WANTED;
 use heap_wire::missed::{BYTES, ENTRIES, Entry, FILE, Table, kind};
@@ -14,7 +14,7 @@ static TABLE: AtomicPtr<Table> = AtomicPtr::new(core::ptr::null_mut());
 /// Maps the table of the recording in this directory; nothing where there is none.
 pub fn map(directory: &[u8]) {
     unmap();
-    let mut path = Text::<{ file::PATH_MAX }>::new();
+    let mut path = Text::<{ sys::PATH_MAX }>::new();
     path.push(directory);
     path.push(b"/");
     path.push(FILE);

@@ -2,11 +2,12 @@
 
 use crate::cache::{self, Known};
 use crate::cfi::{self, Rule};
-use crate::lane::Lane;
-use crate::sys;
+use crate::linker::{self, LinkMap, PT_GNU_EH_FRAME, PT_LOAD, PT_NOTE, PhdrInfo, ProgramHeader, dl_iterate_phdr};
 use crate::text::Text;
+use crate::writer::Writer;
+use crate::{file, sys};
 use core::ffi::{c_char, c_int, c_void};
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use heap_wire::meta;
 
 /// What glibc 2.35 and later says about an address, without a lock.
@@ -20,53 +21,6 @@ struct Found {
     reserved: [u64; 7],
 }
 
-/// The public head of the loader's record of an object.
-#[repr(C)]
-pub struct LinkMap {
-    pub bias: u64,
-    pub name: *const c_char,
-    pub dynamic: *const [u64; 2],
-    pub next: *const LinkMap,
-    pub previous: *const LinkMap,
-}
-
-/// What `dl_iterate_phdr` passes.
-#[repr(C)]
-pub struct PhdrInfo {
-    pub bias: u64,
-    pub name: *const c_char,
-    pub headers: *const ProgramHeader,
-    pub count: u16,
-    adds: u64,
-    subs: u64,
-}
-
-/// An ELF program header.
-#[repr(C)]
-pub struct ProgramHeader {
-    pub kind: u32,
-    _flags: u32,
-    _offset: u64,
-    pub address: u64,
-    _physical: u64,
-    _file_bytes: u64,
-    pub bytes: u64,
-    _align: u64,
-}
-
-pub const PT_LOAD: u32 = 1;
-pub const PT_DYNAMIC: u32 = 2;
-const PT_NOTE: u32 = 4;
-const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
-
-unsafe extern "C" {
-    /// The C library's.
-    pub fn dl_iterate_phdr(
-        each: extern "C" fn(*const PhdrInfo, usize, *mut c_void) -> c_int,
-        data: *mut c_void,
-    ) -> c_int;
-}
-
 /// `_dl_find_object`, where there is one.
 pub static FIND: AtomicUsize = AtomicUsize::new(0);
 /// Objects whose description is in the stream, by their start.
@@ -74,6 +28,9 @@ static TOLD: [AtomicU64; 1024] = [const { AtomicU64::new(0) }; 1024];
 /// The loader's counters when they were last looked at.
 static ADDS: AtomicU64 = AtomicU64::new(0);
 static SUBS: AtomicU64 = AtomicU64::new(0);
+static UNLOADED: AtomicU32 = AtomicU32::new(0);
+static LOADER_START: AtomicU64 = AtomicU64::new(0);
+static LOADER_BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// An object that an address is in.
 #[derive(Clone, Copy)]
@@ -180,15 +137,15 @@ fn slow_find(pc: u64) -> Option<Object> {
 /// Finds out about a new return address, tells the stream, and remembers it. `None`: the stream is full.
 #[cold]
 #[inline(never)]
-pub fn learn(lane: &mut Lane, pc: u64) -> Option<Known> {
+pub fn learn(writer: &mut Writer, pc: u64) -> Option<Known> {
     let object = find(pc);
     let rule = match object {
         Some(object) => {
-            tell(lane, &object)?;
+            tell(writer, &object)?;
             // SAFETY: the header of an object that is being executed.
             let rule = if object.header.is_null() { Rule::GUESS } else { unsafe { cfi::rule(object.header, pc) } };
             // The dynamic linker's first instructions have no unwind information, and no caller.
-            if rule == Rule::GUESS && object.start == crate::state::loader().0 { Rule::END } else { rule }
+            if rule == Rule::GUESS && object.start == loader().0 { Rule::END } else { rule }
         }
         None => Rule::GUESS,
     };
@@ -196,7 +153,7 @@ pub fn learn(lane: &mut Lane, pc: u64) -> Option<Known> {
     let mut payload = [0u8; 12];
     payload[..4].copy_from_slice(&known.id.to_le_bytes());
     payload[4..].copy_from_slice(&pc.to_le_bytes());
-    if !lane.meta(meta::PC, &[&payload]) {
+    if !writer.meta(meta::PC, &[&payload]) {
         return None;
     }
     cache::put(pc, known);
@@ -228,7 +185,7 @@ pub fn is_of_another(ret: u64) -> bool {
 }
 
 /// Describes an object once.
-fn tell(lane: &mut Lane, object: &Object) -> Option<()> {
+fn tell(writer: &mut Writer, object: &Object) -> Option<()> {
     for told in &TOLD {
         match told.load(Relaxed) {
             start if start == object.start => return Some(()),
@@ -244,8 +201,7 @@ fn tell(lane: &mut Lane, object: &Object) -> Option<()> {
                 // SAFETY: the loader's names are zero-terminated.
                 let mut name = unsafe { crate::text::of_c(object.name) };
                 if name.is_empty() {
-                    exe.fill(|buffer| sys::read_link(b"/proc/self/exe\0", buffer));
-                    name = exe.bytes();
+                    name = file::exe();
                 } else if name.first() != Some(&b'/') && name.contains(&b'/') {
                     // dlopen("./plugin.so"), LD_LIBRARY_PATH=.: who reads the recording is somewhere else.
                     exe.fill(sys::working_directory);
@@ -253,7 +209,7 @@ fn tell(lane: &mut Lane, object: &Object) -> Option<()> {
                     exe.push(name.strip_prefix(b"./").unwrap_or(name));
                     name = exe.bytes();
                 }
-                if !lane.meta(meta::MODULE, &[&place, id, &name[..name.len().min(1000)]]) {
+                if !writer.meta(meta::MODULE, &[&place, id, &name[..name.len().min(1000)]]) {
                     return None;
                 }
                 let _ = told.compare_exchange(0, object.start, Relaxed, Relaxed);
@@ -322,11 +278,32 @@ pub fn forget() {
     TOLD.iter().for_each(|told| told.store(0, Relaxed));
 }
 
-/// Where the dynamic linker's own code is: start, length.
-pub fn loader_range() -> (u64, u64) {
+/// Finds out where the dynamic linker's own code is.
+pub fn find_loader() {
     // Any function of it will do; the address of its debug hook is public.
-    let loader = crate::objects::loader_base().and_then(|at| find(at).or_else(|| slow_find(at)));
-    loader.map_or((0, 0), |object| (object.start, object.end - object.start))
+    let loader = linker::base().and_then(|at| find(at).or_else(|| slow_find(at)));
+    let (start, bytes) = loader.map_or((0, 0), |object| (object.start, object.end - object.start));
+    LOADER_START.store(start, Relaxed);
+    LOADER_BYTES.store(bytes, Relaxed);
+}
+
+/// Where the dynamic linker's code is: start, length.
+#[inline(always)]
+pub fn loader() -> (u64, u64) {
+    (LOADER_START.load(Relaxed), LOADER_BYTES.load(Relaxed))
+}
+
+/// How often objects were unloaded. What a lane remembers of a stack from before may be of other code by now.
+#[inline(always)]
+pub fn unloaded() -> u32 {
+    UNLOADED.load(Relaxed)
+}
+
+/// Objects were unloaded: what is known of addresses goes.
+pub fn count_unloaded() {
+    cache::forget(cache::Ids::Continue);
+    forget();
+    UNLOADED.fetch_add(1, Release);
 }
 
 /// Path of the object at an address; empty for the program itself.

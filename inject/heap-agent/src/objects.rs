@@ -4,11 +4,11 @@
 
 use crate::detour::{Island, Patch};
 use crate::hooks::{self, Hook};
-use crate::module::{PhdrInfo, dl_iterate_phdr};
+use crate::linker::{PT_GNU_RELRO, PhdrInfo, dl_iterate_phdr};
 use crate::real::{self, Real};
 use crate::symbols::{self, Loaded, Symbol, Which};
 use crate::{file, module, sys};
-use core::ffi::{CStr, c_char, c_int, c_ulong, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
 use heap_wire::tier;
 
 #[repr(C)]
@@ -16,20 +16,6 @@ struct Relocation {
     offset: u64,
     info: u64,
     _addend: u64,
-}
-
-const PT_GNU_RELRO: u32 = 0x6474_e552;
-
-unsafe extern "C" {
-    fn getauxval(kind: c_ulong) -> c_ulong;
-}
-
-/// An address in the dynamic linker.
-pub fn loader_base() -> Option<u64> {
-    const AT_BASE: c_ulong = 7;
-    // SAFETY: takes a number.
-    let base = unsafe { getauxval(AT_BASE) };
-    (base != 0).then_some(base)
 }
 
 /// Changes the slots of all objects that lead past ours.

@@ -1,6 +1,6 @@
 //! Looking names up among the loaded objects without dlsym, which allocates when it fails and needs a C library of the same age.
 
-use crate::module::{PT_DYNAMIC, PT_LOAD, PhdrInfo, dl_iterate_phdr};
+use crate::linker::{PT_DYNAMIC, PT_LOAD, PhdrInfo, dl_iterate_phdr};
 use core::ffi::{CStr, c_char, c_int, c_void};
 
 /// A symbol of an ELF file.

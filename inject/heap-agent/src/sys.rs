@@ -20,6 +20,9 @@ pub unsafe fn call(number: usize, a: [usize; 6]) -> Result<usize> {
     if (-4095..0).contains(&value) { Err((-value) as u32) } else { Ok(value as usize) }
 }
 
+/// Longest path of a stream.
+pub const PATH_MAX: usize = 1024;
+
 pub const EPERM: u32 = 1;
 pub const ENOENT: u32 = 2;
 pub const EBADF: u32 = 9;
@@ -30,7 +33,10 @@ pub const ETIMEDOUT: u32 = 110;
 pub const EAGAIN: u32 = 11;
 pub const EACCES: u32 = 13;
 pub const EINTR: u32 = 4;
+pub const ENOTDIR: u32 = 20;
 pub const EFBIG: u32 = 27;
+pub const EROFS: u32 = 30;
+pub const ECONNREFUSED: u32 = 111;
 pub const ENOMEM: i32 = 12;
 
 pub const PROT_RW: usize = 3;
@@ -140,20 +146,39 @@ pub fn write(fd: Fd, buffer: &[u8]) {
     let _ = unsafe { call(1, [fd.0 as usize, buffer.as_ptr() as usize, buffer.len(), 0, 0, 0]) };
 }
 
-/// A socket of this machine that keeps messages apart and waits for so long at most.
-pub fn stream_socket(seconds: u64) -> Result<Fd> {
-    const UNIX: usize = 1;
-    const SEQPACKET: usize = 5;
-    const SOL_SOCKET: usize = 1;
-    // SAFETY: takes numbers.
-    let fd = unsafe { call(41, [UNIX, SEQPACKET | O_CLOEXEC, 0, 0, 0, 0]) }?;
+const AF_UNIX: usize = 1;
+const SOL_SOCKET: usize = 1;
+/// Descriptors beside a message.
+const SCM_RIGHTS: usize = 1;
+
+/// Waits so long at most to receive and to send.
+fn be_patient(socket: Fd, seconds: u64) {
     let patience = [seconds, 0u64];
-    // Of receiving and of sending, which connecting is too.
+    // SO_RCVTIMEO and SO_SNDTIMEO.
     for option in [20, 21] {
         // SAFETY: the kernel reads a struct timeval.
-        let _ = unsafe { call(54, [fd, SOL_SOCKET, option, patience.as_ptr() as usize, 16, 0]) };
+        let _ = unsafe { call(54, [socket.0 as usize, SOL_SOCKET, option, patience.as_ptr() as usize, 16, 0]) };
     }
-    Ok(Fd(fd as i32))
+}
+
+/// A socket of this machine for datagrams that waits for so long at most.
+pub fn datagram_socket(seconds: u64) -> Result<Fd> {
+    const DATAGRAM: usize = 2;
+    // SAFETY: takes numbers.
+    let socket = Fd(unsafe { call(41, [AF_UNIX, DATAGRAM | O_CLOEXEC, 0, 0, 0, 0]) }? as i32);
+    be_patient(socket, seconds);
+    Ok(socket)
+}
+
+/// Two sockets that are connected, keep messages apart and wait for so long at most.
+pub fn socket_pair(seconds: u64) -> Result<(Fd, Fd)> {
+    const SEQPACKET: usize = 5;
+    let mut pair = [0i32; 2];
+    // SAFETY: the buffer has room for two descriptors.
+    unsafe { call(53, [AF_UNIX, SEQPACKET | O_CLOEXEC, 0, pair.as_mut_ptr() as usize, 0, 0]) }?;
+    let (ours, theirs) = (Fd(pair[0]), Fd(pair[1]));
+    be_patient(ours, seconds);
+    Ok((ours, theirs))
 }
 
 /// Connects to a path of at most 100 bytes.
@@ -167,11 +192,22 @@ pub fn connect(socket: Fd, path: &[u8]) -> Result<usize> {
     unsafe { call(42, [socket.0 as usize, address.as_ptr() as usize, 3 + path.len().min(107), 0, 0, 0]) }
 }
 
-/// Sends one message; a peer that is gone is an error, no signal.
-pub fn send(socket: Fd, message: &[u8]) -> Result<usize> {
+/// Sends one message and a descriptor beside it; a peer that is gone is an error, no signal.
+pub fn send(socket: Fd, message: &[u8], beside: Fd) -> Result<usize> {
     const NOSIGNAL: usize = 0x4000;
-    // SAFETY: the buffer is valid for reads of its length.
-    unsafe { call(44, [socket.0 as usize, message.as_ptr() as usize, message.len(), NOSIGNAL, 0, 0]) }
+    let part = [message.as_ptr() as usize, message.len()];
+    // struct cmsghdr (length, level and type) and the descriptor.
+    let beside = [20, SCM_RIGHTS << 32 | SOL_SOCKET, beside.0 as usize];
+    let message = [0, 0, part.as_ptr() as usize, 1, beside.as_ptr() as usize, size_of_val(&beside), 0];
+    // SAFETY: a struct msghdr without an address, whose parts are valid for reads.
+    unsafe { call(46, [socket.0 as usize, message.as_ptr() as usize, NOSIGNAL, 0, 0, 0]) }
+}
+
+/// Sends one byte if that needs no waiting; a peer that is gone is an error, no signal.
+pub fn send_at_once(socket: Fd, byte: u8) -> Result<usize> {
+    const NOSIGNAL_DONTWAIT: usize = 0x4040;
+    // SAFETY: the byte is valid for reads.
+    unsafe { call(44, [socket.0 as usize, (&raw const byte) as usize, 1, NOSIGNAL_DONTWAIT, 0, 0]) }
 }
 
 /// Receives one message and the descriptor beside it, if there is one.
@@ -188,8 +224,7 @@ pub fn receive(socket: Fd, buffer: &mut [u8]) -> Result<(usize, Option<Fd>)> {
             result => break result?,
         }
     };
-    // SOL_SOCKET and SCM_RIGHTS are both 1.
-    let has_one = message[5] >= 20 && beside[0] >= 20 && beside[1] == 1 | 1 << 32;
+    let has_one = message[5] >= 20 && beside[0] >= 20 && beside[1] == SCM_RIGHTS << 32 | SOL_SOCKET;
     Ok((length, has_one.then_some(Fd(beside[2] as i32))))
 }
 

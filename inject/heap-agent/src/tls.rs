@@ -1,6 +1,5 @@
 //! One word of thread-local memory in the initial-exec model: a load from fs, no call into the loader, no allocation.
 
-use crate::lane::Lane;
 use core::arch::{asm, global_asm};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -21,7 +20,7 @@ pub static MAIN_TOP: AtomicU64 = AtomicU64::new(0);
 
 /// The calling thread's lane, or null.
 #[inline(always)]
-pub fn get() -> *mut Lane {
+pub fn get<T>() -> *mut T {
     let lane;
     // SAFETY: reads the thread's own word.
     unsafe {
@@ -32,7 +31,7 @@ pub fn get() -> *mut Lane {
 }
 
 /// Sets it.
-pub fn set(lane: *mut Lane) {
+pub fn set<T>(lane: *mut T) {
     // SAFETY: writes the thread's own word.
     unsafe {
         asm!("mov {0}, qword ptr [rip + thaw_heap_lane@GOTTPOFF]", "mov qword ptr fs:[{0}], {1}", out(reg) _, in(reg) lane,

@@ -6,9 +6,13 @@
 //! the same, proven without any rule. Where a word has changed the walk goes on by rules from there, so the work stays linear.
 
 use crate::cfi::{Kind, Rule};
-use crate::lane::{FRAMES_BYTES, Lane};
+use crate::writer::Writer;
 use crate::{cache, module};
 use heap_wire::mark;
+
+/// Room for remembered frames.
+pub const FRAMES: usize = 256;
+const FRAMES_BYTES: u64 = (FRAMES * size_of::<Frame>()) as u64;
 
 /// Where the program called an allocation function: its return address, its stack pointer after the return, its rbp.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -43,24 +47,39 @@ pub struct Walk {
 /// Never equal to a return address: a link that is always walked anew.
 static NEVER: u64 = 0;
 
-/// Makes the lane's remembered stack an empty one.
-pub fn forget(lane: &mut Lane) {
-    lane.frames[0] = Frame { at: Caller { pc: 0, sp: u64::MAX, rbp: 0 }, ret_slot: 0, rbp_slot: 0, id: mark::ROOT };
-    lane.depth = 1;
+/// What a lane remembers of its last stack. Zeros are one that nothing was walked into.
+#[repr(C)]
+pub struct Stack {
+    /// Where addresses that are met for the first time are told. Here, so that a walk needs one pointer: each more costs instructions at every event.
+    pub writer: Writer,
+    /// Elements of `frames` in use, the mark among them.
+    pub depth: usize,
+    /// Depth limit.
+    pub limit: usize,
+    /// Where the thread's stack begins (its highest address).
+    pub top: u64,
+    pub frames: [Frame; FRAMES],
+    scratch: [Frame; FRAMES],
 }
 
-/// Walks from a caller outwards.
+/// Makes the remembered stack an empty one.
+pub fn forget(stack: &mut Stack) {
+    stack.frames[0] = Frame { at: Caller { pc: 0, sp: u64::MAX, rbp: 0 }, ret_slot: 0, rbp_slot: 0, id: mark::ROOT };
+    stack.depth = 1;
+}
+
+/// Walks from a caller outwards; addresses that are met for the first time are told to the stream.
 ///
 /// # Safety
-/// `caller` is the true state of the calling thread, whose lane this is.
+/// `caller` is the true state of the calling thread, whose lane this is of.
 #[inline]
-pub unsafe fn walk(lane: &mut Lane, caller: Caller) -> Walk {
-    let frames = lane.frames.as_mut_ptr();
+pub unsafe fn walk(stack: &mut Stack, caller: Caller) -> Walk {
+    let frames = stack.frames.as_mut_ptr();
     // `known` elements of the memory may still match: all frames beyond have been left.
-    let mut known = lane.depth;
+    let mut known = stack.depth;
     let mut at = caller;
     let mut new = 0;
-    let limit = lane.limit;
+    let limit = stack.limit;
     let mut stop_at = limit;
     // SAFETY: `known` is 1..=depth, so all indexes are inside; frame 0 has the largest sp and ends the search. Slots are words of this
     // thread's stack above its present sp.
@@ -88,7 +107,7 @@ pub unsafe fn walk(lane: &mut Lane, caller: Caller) -> Walk {
                     if new >= stop_at {
                         return Walk { keep: 0, new, mark: mark::DEPTH };
                     }
-                    lane.scratch[new] = *frames.add(index);
+                    stack.scratch[new] = *frames.add(index);
                     new += 1;
                 }
                 at = (*frames.add(link)).at;
@@ -97,22 +116,22 @@ pub unsafe fn walk(lane: &mut Lane, caller: Caller) -> Walk {
             if new >= stop_at {
                 return Walk { keep: 0, new, mark: mark::DEPTH };
             }
-            let Some(found) = cache::get(at.pc).or_else(|| module::learn(lane, at.pc)) else {
+            let Some(found) = cache::get(at.pc).or_else(|| module::learn(&mut stack.writer, at.pc)) else {
                 return Walk { keep: 0, new, mark: mark::RULE };
             };
             let mut frame = Frame { at, ret_slot: 0, rbp_slot: 0, id: found.id };
-            let end = step(found.rule, &mut frame, lane.top);
-            *lane.scratch.get_unchecked_mut(new) = frame;
+            let end = step(found.rule, &mut frame, stack.top);
+            *stack.scratch.get_unchecked_mut(new) = frame;
             new += 1;
             if let Ok(next) = end
                 && found.rule == Rule::GUESS
                 && module::is_of_another(next.pc)
             {
                 let at = Caller { pc: mark::SKIPPED, ..next };
-                if let Some(gap) = cache::get(at.pc).or_else(|| module::learn(lane, at.pc)) {
+                if let Some(gap) = cache::get(at.pc).or_else(|| module::learn(&mut stack.writer, at.pc)) {
                     // Nothing leads through it, so that what is beyond is always walked anew.
                     let never = &raw const NEVER as u64;
-                    lane.scratch[new] = Frame { at, ret_slot: never, rbp_slot: never, id: gap.id };
+                    stack.scratch[new] = Frame { at, ret_slot: never, rbp_slot: never, id: gap.id };
                     new += 1;
                 }
             }
@@ -120,7 +139,7 @@ pub unsafe fn walk(lane: &mut Lane, caller: Caller) -> Walk {
                 Ok(next) if next.pc >= 0x1000 => at = next,
                 Ok(next) => {
                     // Nothing lies in the first page: a zero is the usual end of hand-made stacks.
-                    lane.scratch[new - 1].ret_slot = 0;
+                    stack.scratch[new - 1].ret_slot = 0;
                     return Walk { keep: 0, new, mark: if next.pc == 0 { mark::ROOT } else { mark::BOUNDS } };
                 }
                 Err(mark) => return Walk { keep: 0, new, mark },
@@ -203,25 +222,26 @@ unsafe fn interrupted(frame: &mut Frame) -> Caller {
 
 /// Makes a walk the remembered stack.
 #[inline]
-pub fn commit(lane: &mut Lane, walk: Walk) {
+pub fn commit(stack: &mut Stack, walk: Walk) {
     let mut depth = walk.keep;
+    let first = stack.frames.as_ptr() as u64;
     if depth == 0 {
-        forget(lane);
-        lane.frames[0].id = walk.mark;
+        forget(stack);
+        stack.frames[0].id = walk.mark;
         depth = 1;
     }
     for index in (0..walk.new).rev() {
         // SAFETY: keep + new is at most 2 * limit + 1, which is below the length of both.
         unsafe {
-            let frame = lane.frames.get_unchecked_mut(depth);
-            *frame = *lane.scratch.get_unchecked(index);
-            if frame.rbp_slot == 0 || (lane.first_frame..lane.first_frame + FRAMES_BYTES).contains(&frame.rbp_slot) {
+            let frame = stack.frames.get_unchecked_mut(depth);
+            *frame = *stack.scratch.get_unchecked(index);
+            if frame.rbp_slot == 0 || (first..first + FRAMES_BYTES).contains(&frame.rbp_slot) {
                 frame.rbp_slot = &raw const frame.at.rbp as u64;
             }
         }
         depth += 1;
     }
-    lane.depth = depth;
+    stack.depth = depth;
 }
 
 #[cfg(test)]
@@ -246,28 +266,34 @@ mod tests {
         std::hint::black_box(deep(depth - 1, f, argument)) + 1
     }
 
-    fn lane() -> &'static mut Lane {
+    fn memory() -> Box<Stack> {
         crate::symbols::find(c"_dl_find_object", crate::symbols::Which::First);
         crate::tls::MAIN_TOP.store(u64::MAX, core::sync::atomic::Ordering::Relaxed);
-        crate::lane::for_tests()
+        let layout = std::alloc::Layout::new::<Stack>();
+        // SAFETY: zeros are valid for every field.
+        let mut stack = unsafe { Box::from_raw(std::alloc::alloc_zeroed(layout).cast::<Stack>()) };
+        (stack.limit, stack.top) = (64, crate::tls::stack_top());
+        forget(&mut stack);
+        stack.writer = crate::writer::for_tests();
+        stack
     }
 
     extern "C" fn twice(pc: u64, sp: u64, rbp: u64, expected: usize) {
-        let lane = lane();
+        let mut stack = memory();
         let at = Caller { pc, sp, rbp };
         // SAFETY: the true state of this thread.
         unsafe {
-            let first = walk(lane, at);
+            let first = walk(&mut stack, at);
             assert!(first.keep == 0 && first.new >= expected, "{} of {expected}", first.new);
-            commit(lane, first);
-            let second = walk(lane, at);
-            assert_eq!((second.keep, second.new), (lane.depth, 0), "all of it was there before");
+            commit(&mut stack, first);
+            let second = walk(&mut stack, at);
+            assert_eq!((second.keep, second.new), (stack.depth, 0), "all of it was there before");
             // A changed word ends what can be kept.
-            let outer = lane.frames[lane.depth - 3].at;
-            lane.frames[lane.depth - 3].at.pc += 1;
-            let third = walk(lane, at);
-            assert!(third.keep < lane.depth - 2 && third.new >= 3);
-            lane.frames[lane.depth - 3].at = outer;
+            let outer = stack.frames[stack.depth - 3].at;
+            stack.frames[stack.depth - 3].at.pc += 1;
+            let third = walk(&mut stack, at);
+            assert!(third.keep < stack.depth - 2 && third.new >= 3);
+            stack.frames[stack.depth - 3].at = outer;
         }
     }
 
@@ -279,15 +305,15 @@ mod tests {
 
     #[cfg(feature = "times")]
     extern "C" fn timed(pc: u64, sp: u64, rbp: u64, _: usize) {
-        let (lane, at) = (lane(), Caller { pc, sp, rbp });
+        let (mut stack, at) = (memory(), Caller { pc, sp, rbp });
         const TIMES: u32 = 200_000;
         // SAFETY: the true state of this thread.
         let ours = unsafe {
-            let first = walk(lane, at);
-            commit(lane, first);
+            let first = walk(&mut stack, at);
+            commit(&mut stack, first);
             let began = Instant::now();
             for _ in 0..TIMES {
-                std::hint::black_box(walk(lane, std::hint::black_box(at)));
+                std::hint::black_box(walk(&mut stack, std::hint::black_box(at)));
             }
             began.elapsed() / TIMES
         };
@@ -310,7 +336,7 @@ mod tests {
                 (began.elapsed() / TIMES, frames)
             })
         };
-        println!("{} frames: {ours:?} a stack; libunwind: {theirs:?}", lane.depth - 1);
+        println!("{} frames: {ours:?} a stack; libunwind: {theirs:?}", stack.depth - 1);
     }
 
     /// Prints times, for `claims/heap/capture`.

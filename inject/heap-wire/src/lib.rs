@@ -299,11 +299,13 @@ pub mod execs {
     pub const FILE: &[u8] = b"executed";
 }
 
-/// Where a process asks for what it may not open itself, because it has another user than the recording's directory: a socket
-/// (`SOCK_SEQPACKET`) in it, that thaw listens on while it records.
+/// Where a process asks for what it may not or cannot open itself, because it has another user than the recording's directory or another root
+/// directory: a datagram socket in it that thaw reads while it records. Guests connect to it when they begin and keep the connection, so that
+/// forked children can ask wherever they are; whoever has lost it connects anew. It is connected to thaw, not to one process: who asks is
+/// what the kernel says of each datagram (`SCM_CREDENTIALS`).
 ///
-/// A request is u8 kind, u32 number of the process in its own namespace, u32 number of its stream, text; the answer u32 error number, u32 number of
-/// the stream, and the stream's descriptor beside it. Numbers are little endian. One request for each connection.
+/// A request is u8 kind, u32 number of the process in its own namespace, u32 number of its stream, text, and beside it (`SCM_RIGHTS`) a socket
+/// that the answer comes to: u32 error number, u32 number of the stream, and the stream's descriptor beside it. Numbers are little endian.
 pub mod desk {
     /// The socket's name.
     pub const SOCKET: &[u8] = b"desk";
@@ -315,6 +317,8 @@ pub mod desk {
     pub const NOTE: u8 = 3;
     /// The table of [`super::missed`] for processes of this user; the answer has its descriptor.
     pub const TABLE: u8 = 4;
+    /// Nothing is wanted, and nothing answered: that it can be sent says that thaw is there.
+    pub const NOTHING: u8 = 5;
 }
 
 /// Process images without a stream, told by themselves: a table in the recording's directory that thaw makes and that guests map when they begin. Forked

@@ -1,32 +1,31 @@
-//! Streams for processes of other users than thaw's: they get a descriptor, because nobody else may write the recording's directory.
+//! Streams for processes of other users than thaw's and in other root directories: they get a descriptor, because nobody else may write the
+//! recording's directory.
 //!
-//! A process that may not make its stream itself asks at a socket ([`heap_wire::desk`]). Whom thaw recorded is asked of the kernel: the peer of the
-//! connection must be a descendant of the program, or, of a program that was running already, have its user. All names in the directory are thaw's own.
+//! A process that may not make its stream itself, or comes to no path any more (a sandbox's child), asks at a socket ([`heap_wire::desk`]). Whom thaw
+//! recorded is asked of the kernel: who sent a datagram must be a descendant of the program, or, of a program that was running already, have its
+//! user. All names in the directory are thaw's own.
 
 use super::{Made, missed};
 use model::{Error, Exit, Result};
 use os::process::status_value;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::net::{self, AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use rustix::net::{self, AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use rustix::net::{SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, IoSlice, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 /// Most streams of one process number; guests have the same limit.
 const MOST: u32 = 100_000;
 /// Longest request: a note with a path.
 const LONGEST: usize = 4096;
-/// A peer that has connected says what it wants within this time: guests do both at once.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Who may ask.
 #[derive(Clone, Copy, Debug)]
@@ -46,14 +45,11 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    /// Opens one in a recording's directory, if thaw is root: others have no processes of other users.
+    /// Opens one in a recording's directory.
     ///
     /// # Errors
     /// No socket can be made there.
-    pub(crate) fn open(made: &Made, asker: Asker) -> Result<Option<Self>> {
-        if !rustix::process::geteuid().is_root() {
-            return Ok(None);
-        }
+    pub(crate) fn open(made: &Made, asker: Asker) -> Result<Self> {
         let path = made.path().join(OsStr::from_bytes(heap_wire::desk::SOCKET));
         let open = || -> io::Result<Self> {
             let listener = listen(&path)?;
@@ -63,8 +59,9 @@ impl Desk {
                 std::thread::Builder::new().name("desk".into()).spawn(move || clerk.serve(&listener, &stopped));
             Ok(Self { path: path.clone(), stop: Some(stop), thread: Some(thread?) })
         };
-        open().map(Some).map_err(|cause| {
-            Error::on(Exit::Machine, "cannot open a socket for processes of other users", &path).because(cause)
+        open().map_err(|cause| {
+            Error::on(Exit::Machine, "cannot open a socket for processes of other users and in sandboxes", &path)
+                .because(cause)
         })
     }
 }
@@ -79,13 +76,66 @@ impl Drop for Desk {
     }
 }
 
-/// A socket that every user may connect to. Its address is short: below a descriptor.
+/// A socket that every user may send to. Its address is short: below a descriptor.
 fn listen(path: &Path) -> io::Result<OwnedFd> {
-    let listener = net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-    net::bind(&listener, &SocketAddrUnix::new(path)?)?;
+    let desk = net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    // Who sends is the kernel's word, not the sender's.
+    sockopt::set_socket_passcred(&desk, true)?;
+    net::bind(&desk, &SocketAddrUnix::new(path)?)?;
     fs::set_permissions(path, fs::Permissions::from_mode(0o666))?;
-    net::listen(&listener, 4096)?;
-    Ok(listener)
+    Ok(desk)
+}
+
+/// One datagram.
+struct Request {
+    /// The process that sent it, and its user, as thaw's namespaces call them; 0: it has no number there.
+    pid: u32,
+    uid: u32,
+    /// Where the answer goes.
+    peer: OwnedFd,
+    bytes: Vec<u8>,
+}
+
+/// Room for one descriptor and for credentials, as the kernel lays them out.
+#[repr(C, align(8))]
+struct Ancillary([u8; 64]);
+
+/// Takes one datagram. `None`: it is cut, or says not who sent it or where an answer goes.
+fn receive(desk: &OwnedFd) -> io::Result<Option<Request>> {
+    let (mut bytes, mut beside) = (vec![0; LONGEST], Ancillary([0; 64]));
+    let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    // SAFETY: zeros are a msghdr without parts.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
+    (message.msg_control, message.msg_controllen) = ((&raw mut beside).cast(), size_of::<Ancillary>());
+    // SAFETY: all parts are valid for writes of their lengths.
+    let length = unsafe { libc::recvmsg(desk.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC) };
+    let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
+    bytes.truncate(length);
+    let (mut who, mut files) = (None, Vec::new());
+    // SAFETY: walks what the kernel wrote, by its own lengths; each descriptor there is new and nobody else's.
+    unsafe {
+        let mut header = libc::CMSG_FIRSTHDR(&raw const message);
+        while let Some(found) = header.as_ref() {
+            let data = libc::CMSG_DATA(header);
+            let held = found.cmsg_len.saturating_sub(data.offset_from_unsigned(header.cast()));
+            match (found.cmsg_level, found.cmsg_type) {
+                (libc::SOL_SOCKET, libc::SCM_CREDENTIALS) if held >= size_of::<libc::ucred>() => {
+                    who = Some(data.cast::<libc::ucred>().read_unaligned());
+                }
+                (libc::SOL_SOCKET, libc::SCM_RIGHTS) => {
+                    let count = held / size_of::<RawFd>();
+                    let file = |index| OwnedFd::from_raw_fd(data.cast::<RawFd>().add(index).read_unaligned());
+                    files.extend((0..count).map(file));
+                }
+                _ => {}
+            }
+            header = libc::CMSG_NXTHDR(&raw const message, header);
+        }
+    }
+    let is_whole = message.msg_flags & libc::MSG_TRUNC == 0;
+    let (Some(who), Some(peer), true) = (who, files.pop(), is_whole) else { return Ok(None) };
+    Ok(Some(Request { pid: u32::try_from(who.pid).unwrap_or(0), uid: who.uid, peer, bytes }))
 }
 
 /// What the desk's thread knows.
@@ -97,32 +147,27 @@ struct Clerk {
 }
 
 impl Clerk {
-    fn serve(&mut self, listener: &OwnedFd, stopped: &OwnedFd) {
+    fn serve(&mut self, desk: &OwnedFd, stopped: &OwnedFd) {
         loop {
-            let mut events = [PollFd::new(listener, PollFlags::IN), PollFd::new(stopped, PollFlags::IN)];
+            let mut events = [PollFd::new(desk, PollFlags::IN), PollFd::new(stopped, PollFlags::IN)];
             match poll(&mut events, None) {
                 Err(rustix::io::Errno::INTR) => continue,
                 Err(_) => return,
                 Ok(_) if !events[1].revents().is_empty() => return,
                 Ok(_) => {}
             }
-            let Ok(peer) = net::accept_with(listener, SocketFlags::CLOEXEC) else { continue };
+            let Ok(Some(request)) = receive(desk) else { continue };
             // A peer that has gone meanwhile gets no answer.
-            let _ = self.answer(&peer);
+            let _ = self.answer(&request);
         }
     }
 
-    fn answer(&mut self, peer: &OwnedFd) -> io::Result<()> {
-        let who = sockopt::socket_peercred(peer)?;
-        let pid = who.pid.as_raw_nonzero().get().cast_unsigned();
-        if !self.may_ask(pid, who.uid.as_raw()) {
+    fn answer(&mut self, Request { pid, uid, peer, bytes }: &Request) -> io::Result<()> {
+        let (pid, uid) = (*pid, *uid);
+        if pid == 0 || !self.may_ask(pid, uid) {
             return reply(peer, libc::EACCES, 0, None);
         }
-        sockopt::set_socket_timeout(peer, sockopt::Timeout::Recv, Some(PATIENCE))?;
-        sockopt::set_socket_timeout(peer, sockopt::Timeout::Send, Some(PATIENCE))?;
-        let mut request = [0; LONGEST];
-        let (length, _) = net::recv(peer, &mut request[..], RecvFlags::empty())?;
-        let [kind, a, b, c, d, e, f, g, h, rest @ ..] = &request[..length] else {
+        let [kind, a, b, c, d, e, f, g, h, rest @ ..] = bytes.as_slice() else {
             return reply(peer, libc::EINVAL, 0, None);
         };
         let (own, number) = (u32::from_le_bytes([*a, *b, *c, *d]), u32::from_le_bytes([*e, *f, *g, *h]));
@@ -134,7 +179,7 @@ impl Clerk {
             heap_wire::desk::STREAM => self.make(pid, own),
             heap_wire::desk::AGAIN => self.give_again(pid, own, number).map(|file| (number, Some(file))),
             heap_wire::desk::NOTE => self.note(rest).map(|()| (0, None)),
-            heap_wire::desk::TABLE => missed::table_of(&self.directory, who.uid.as_raw()).map(|table| (0, Some(table))),
+            heap_wire::desk::TABLE => missed::table_of(&self.directory, uid).map(|table| (0, Some(table))),
             _ => Err(io::Error::from_raw_os_error(libc::EINVAL)),
         };
         match done {
@@ -216,6 +261,7 @@ fn reply(peer: &OwnedFd, errno: i32, number: u32, file: Option<BorrowedFd<'_>>) 
     if !files.is_empty() {
         beside.push(SendAncillaryMessage::ScmRights(files));
     }
-    net::sendmsg(peer, &[IoSlice::new(&words)], &mut beside, SendFlags::NOSIGNAL)?;
+    // The peer is what somebody sent: it must not hold the desk.
+    net::sendmsg(peer, &[IoSlice::new(&words)], &mut beside, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?;
     Ok(())
 }

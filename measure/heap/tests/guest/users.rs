@@ -3,10 +3,17 @@
 use super::{Bench, Recorded};
 use heap::record::{self, Keep, Phase, Plan};
 use heap::stream::Reader;
+use rustix::net::{self, AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix};
+use rustix::net::{SocketFlags, SocketType};
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use testing::{Rival, SECOND_USER};
 
 /// A bench whose folder, with a copy of the guest, other users reach; `None` (counted as skipped): not root.
@@ -82,6 +89,23 @@ fn sums_of_children_that_give_up_root_are_made_too() {
     assert_eq!(ids, 3, "{:?}", recorded.reader.warnings());
 }
 
+/// Asks for a stream of process 1. `None`: there is no desk, or it is closed meanwhile.
+fn ask_desk(path: &Path) -> Option<[u8; 8]> {
+    let desk = net::socket(AddressFamily::UNIX, SocketType::DGRAM, None).unwrap();
+    net::connect(&desk, &SocketAddrUnix::new(path).unwrap()).ok()?;
+    let (ours, theirs) =
+        net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+    let files = [theirs.as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut beside = SendAncillaryBuffer::new(&mut space);
+    assert!(beside.push(SendAncillaryMessage::ScmRights(&files)));
+    let request = IoSlice::new(&[1, 1, 0, 0, 0, 0, 0, 0, 0]);
+    net::sendmsg(&desk, &[request], &mut beside, SendFlags::NOSIGNAL).ok()?;
+    drop(theirs);
+    let mut answer = [0; 8];
+    (rustix::io::read(&ours, &mut answer) == Ok(8)).then_some(answer)
+}
+
 #[test]
 fn a_user_beside_a_recording_plants_nothing_in_it() {
     let Some(bench) = bench() else { return };
@@ -89,6 +113,8 @@ fn a_user_beside_a_recording_plants_nothing_in_it() {
     let plan = plan(&bench, "for i in 1 2 3 4 5 6 7 8; do sleep 0.1; sort /etc/passwd >/dev/null; done");
     let (output, secret) = (plan.output.clone(), canary.0.clone());
     let mut number = 1;
+    let refused = Arc::new(AtomicU32::new(0));
+    let counted = refused.clone();
     let rival = Rival::new(SECOND_USER, move || {
         let at = |name: &str| output.join(name);
         let _ = std::os::unix::fs::symlink(&secret, at(&format!("{number}-0.stream")));
@@ -97,21 +123,14 @@ fn a_user_beside_a_recording_plants_nothing_in_it() {
         let _ = fs::write(at("executed"), "1 1 /bin/planted\0");
         let _ = fs::rename(at("recording.json"), at("other"));
         // The desk answers only those whom thaw recorded.
-        if let Ok(socket) =
-            rustix::net::socket(rustix::net::AddressFamily::UNIX, rustix::net::SocketType::SEQPACKET, None)
-        {
-            let address = rustix::net::SocketAddrUnix::new(at("desk")).unwrap();
-            if rustix::net::connect(&socket, &address).is_ok() {
-                let _ = rustix::io::write(&socket, &[1, 1, 0, 0, 0, 0, 0, 0, 0]);
-                let mut answer = [0; 8];
-                let length = rustix::io::read(&socket, &mut answer).unwrap_or(0);
-                assert!(length == 0 || answer[0] == 13, "the desk gave {answer:?}");
-            }
+        if let Some(answer) = ask_desk(&at("desk")) {
+            assert_eq!(answer[0], 13, "the desk gave {answer:?}");
+            counted.fetch_add(1, Relaxed);
         }
         number += 1;
     });
     let recorded = Recorded::of(&plan);
-    assert!(rival.end() > 0);
+    assert!(rival.end() > 0 && refused.load(Relaxed) > 0);
     canary.is_whole();
     assert!(recorded.reader.warnings().is_empty(), "{:?}", recorded.reader.warnings());
     let sorts = recorded.reader.processes().iter().filter(|process| process.exe.ends_with("sort")).count();
