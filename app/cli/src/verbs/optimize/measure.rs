@@ -4,7 +4,7 @@ use super::build::{Ahead, Copies};
 use crate::document::Loaded;
 use crate::plan::Handed;
 use bench::record::Program;
-use model::{CacheState, Error, Exit, Result, RunKind};
+use model::{CacheState, Error, Exit, Result};
 use optimize::choose::Times;
 use optimize::remedy::{Set, name_of};
 use recording::Reader;
@@ -58,7 +58,7 @@ pub fn measure(copies: &mut Copies<'_>, sets: &[Set], runs: u32, quiet: bool) ->
     record(copies, &recording, options, programs, quiet)?;
     let loaded = Loaded::of(&recording, &Reader::open(&recording)?)?;
     let mut times: BTreeMap<Set, Times> = sets.iter().map(|set| (set.clone(), Times::new())).collect();
-    for (row, _) in loaded.runs.iter().filter(|(row, _)| row.kind == RunKind::Timed && row.accepted) {
+    for row in loaded.starts.timed() {
         let name = &loaded.names[row.variant as usize];
         let set = sets.iter().find(|set| name_of(set) == *name);
         if let Some((set, wall)) = set.zip(row.wall_ns) {
