@@ -32,6 +32,7 @@ mod cell;
 mod doc;
 mod failure;
 mod nouns;
+pub mod plan;
 mod query;
 mod reader;
 mod rows;

@@ -155,11 +155,16 @@ fn variant_index(recording: &Path, loaded: &Loaded, name: Option<&str>) -> Resul
     })
 }
 
-/// What was typed then, as it is understood now.
+/// How it was recorded: its plan, or, where it was made before plans were stored, what was typed then, as it is understood
+/// now.
 ///
 /// # Errors
 /// It is not understood any more, or was another verb.
 pub fn planned(recording: &Path, header: &Header) -> Result<RecordPlan> {
+    if let Some(stored) = recording::plan::Plan::of_header(header)? {
+        let asked = serde_json::from_value(header.plan.clone()).unwrap_or_default();
+        return plan::stored::understood(stored, asked, recording.to_owned());
+    }
     let wrong = |cause: String| {
         Error::on(Exit::Data, "cannot understand the command line of the recording", recording)
             .because(cause)
