@@ -9,9 +9,7 @@ use crate::{rundir, text};
 use bench::analyze::{Input, Options};
 use bench::compare::{is_momentary, is_read_ahead};
 use bench::gate::{Baseline, Identity};
-use model::{
-    CacheState, Milestone, Nanos, Result, RunId, RunKind, RunRow, TouchEngine, TraceRows, Warning, WarningKind, shown,
-};
+use model::{CacheState, Milestone, Nanos, Result, RunId, RunRow, TraceRows, Warning, WarningKind, shown};
 use recording::{Binary, Fact, Reader, Starts};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -125,6 +123,8 @@ pub struct Loaded {
     pub names: Vec<String>,
     /// All runs.
     pub runs: Vec<(RunRow, Vec<Milestone>)>,
+    /// Which of them tells what.
+    pub starts: Starts,
     /// The machine.
     pub facts: Vec<Fact>,
     flat_facts: Vec<(String, String)>,
@@ -145,7 +145,9 @@ impl Loaded {
             facts.iter().map(|fact| (format!("{} {}", fact.subject, fact.key), fact.value.clone())).collect();
         // A plan of another version of thaw may lack fields: they have defaults.
         let asked: Asked = serde_json::from_value(header.plan).unwrap_or_default();
+        let runs = reader.runs()?;
         Ok(Self {
+            starts: Starts::among(runs.iter().map(|(row, _)| row.clone()), &reader.trace_runs()?),
             source: Source {
                 file: shown(path),
                 finished: reader.finished()?,
@@ -158,25 +160,12 @@ impl Loaded {
             asked,
             names: variants.iter().map(|variant| variant.name.clone()).collect(),
             variants,
-            runs: reader.runs()?,
+            runs,
             facts,
             flat_facts,
             binaries: reader.binaries()?,
             warnings: reader.warnings()?,
         })
-    }
-
-    /// Traced runs that count.
-    pub fn traced(&self) -> impl Iterator<Item = &RunRow> {
-        self.runs.iter().map(|(row, _)| row).filter(|row| row.kind == RunKind::Trace && row.accepted)
-    }
-
-    /// Which start tells what.
-    ///
-    /// # Errors
-    /// As [`Reader::trace_runs`].
-    pub fn starts(&self, reader: &Reader) -> Result<Starts> {
-        Ok(Starts::among(self.runs.iter().map(|(row, _)| row.clone()), &reader.trace_runs()?))
     }
 
     /// What the gate knows of it.
@@ -261,22 +250,18 @@ fn simulated_disk(facts: &BTreeMap<String, BTreeMap<String, String>>) -> Option<
 
 /// One trace of each variant: of its slowest timed state, of which the answer speaks, or else of the coldest traced one.
 fn traces(reader: &Reader, loaded: &Loaded) -> Result<Vec<TraceDocument>> {
-    let starts = loaded.starts(reader)?;
+    let starts = &loaded.starts;
     let mut traces = Vec::new();
     for (index, variant) in (0..).zip(&loaded.names) {
-        let timed =
-            loaded.runs.iter().map(|(row, _)| row).filter(|row| row.variant == index && row.kind == RunKind::Timed);
-        let slowest = timed.filter(|row| row.accepted).map(|row| row.state).max();
-        let of_slowest = slowest.and_then(|state| starts.median(index, state));
-        let Some(row) = of_slowest.or_else(|| starts.coldest(index)) else { continue };
+        let Some(row) = starts.of_answer(index) else { continue };
         let trace = reader.trace(row.id)?;
         traces.push(TraceDocument {
             run: row.id,
             variant: variant.clone(),
             state: row.state,
             wall_s: row.wall_ns.map(|wall| wall.seconds()),
-            traced_runs: loaded.traced().filter(|traced| traced.variant == index).count(),
-            report: match needed(reader, &starts, index)? {
+            traced_runs: starts.traced(index).count(),
+            report: match starts.needed_pages(reader, index)? {
                 Some(touched) => io::report_with_needed(&trace, &touched),
                 None => io::report(&trace),
             },
@@ -302,24 +287,10 @@ pub fn length(trace: &TraceRows, row: &RunRow) -> Nanos {
     row.wall_ns.or_else(last).unwrap_or_default()
 }
 
-/// The run without read-ahead of a variant: the last one, so that a better one can be added.
-///
-/// # Errors
-/// A damaged trace.
-pub fn needed(reader: &Reader, starts: &Starts, variant: u32) -> Result<Option<TraceRows>> {
-    for run in starts.watched(variant).rev() {
-        let rows = reader.trace(run.id)?;
-        if rows.touches.iter().any(|touch| touch.engine == TouchEngine::Page) {
-            return Ok(Some(rows));
-        }
-    }
-    Ok(None)
-}
-
 fn all_warnings(loaded: &Loaded, statistics: &bench::report::Report, traces: &[TraceDocument]) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if !loaded.source.finished {
-        let timed = loaded.runs.iter().filter(|(row, _)| row.kind == RunKind::Timed && row.accepted).count();
+        let timed = loaded.starts.timed().count();
         let text = format!(
             "the recording was interrupted; it holds {}",
             text::units::plural(timed as u64, "timed run", "timed runs")

@@ -33,15 +33,25 @@ fn main() -> ExitCode {
         return verdict(verbs::touch::trace());
     }
     os::interrupt::catch_file_limit();
+    let mut words = std::env::args_os().skip(1);
+    if let (Some(verb), Some(plan)) = (words.next(), words.next())
+        && verb == args::RECORDER
+    {
+        return guarded(|| verbs::record::run_errand(plan.as_ref()));
+    }
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => return wrong_arguments(&error),
     };
     output::set_color(args.color);
     text::errors::set_detail(if args.verbose { Detail::Whole } else { Detail::Folded });
+    guarded(|| run(args))
+}
+
+fn guarded(work: impl FnOnce() -> Result<Exit>) -> ExitCode {
     std::panic::set_hook(Box::new(|panic| output::complain(&text::errors::bug(&panic.to_string()))));
     // Unwinding lets the guards give the machine back before the end.
-    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(args))) {
+    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)) {
         Ok(outcome) => verdict(outcome),
         Err(_) => ExitCode::from(Exit::Bug as u8),
     }

@@ -3,6 +3,8 @@
 //! Only `record` has a meaning that differs from what was typed; the other verbs take their arguments as they are.
 //! Touches the machine only to read: presets, PATH, the base list.
 
+pub mod stored;
+
 use crate::args::record::{Cpu, Engine, ExportArgs, Needed, RecordArgs};
 use crate::args::values::{DiskChoice, DiskLimit};
 use crate::around;
@@ -18,7 +20,6 @@ use disk::simulated::{Image, Pace};
 use io::EngineChoice;
 use model::{Bytes, CacheState, Error, Exit, OwnerRule, PAGE, Result, Warning, WarningKind, shown};
 use os::cgroup::Throttle;
-use os::replace::{Existing, Rights, write_whole};
 use os::settings::Wait;
 use os::user::Account;
 use recording::Replace;
@@ -54,6 +55,8 @@ pub struct RecordPlan {
     pub schedule: Schedule,
     /// How the machine is set up; paths are not filled in yet.
     pub lab: LabOptions,
+    /// The file of its base list.
+    pub base: Option<PathBuf>,
     /// The disk to start from, if it is not the machine's own.
     pub disk: Option<DiskPlan>,
     /// What to trace with.
@@ -77,6 +80,8 @@ pub struct RecordPlan {
 pub struct DiskPlan {
     /// Its figures.
     pub preset: Disk,
+    /// Where they may stand, beside thaw's own.
+    pub disks_file: Option<PathBuf>,
     /// How it answers while a run is measured.
     pub pace: Pace,
     /// What is on it beside the program's own directories.
@@ -175,8 +180,8 @@ impl Asked {
     }
 }
 
-/// Programs that one verb of thaw hands to the `record` that it starts: with everything that belongs to them, as values.
-#[derive(Debug, Serialize, Deserialize)]
+/// Programs that a verb of thaw wants to have recorded: with everything that belongs to them, as values.
+#[derive(Debug)]
 pub struct Handed {
     /// The programs, nothing to be filled in; their names differ.
     pub programs: Vec<Program>,
@@ -184,29 +189,23 @@ pub struct Handed {
     pub own: Vec<PathBuf>,
 }
 
-impl Handed {
-    fn read(path: &Path) -> Result<Self> {
-        let wrong = || Error::on(Exit::Data, "cannot read the programs in", path);
-        let bytes = std::fs::read(path).map_err(|cause| wrong().because(cause))?;
-        serde_json::from_slice(&bytes).map_err(|cause| wrong().because(cause))
-    }
-
-    /// Writes it for `thaw record --programs`.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    pub fn write(&self, path: &Path) -> Result<()> {
-        let bytes =
-            serde_json::to_vec(self).map_err(|cause| Error::bug(format!("cannot hand over programs: {cause}")))?;
-        write_whole(path, &bytes, Rights::Private, Existing::Replace)
-    }
-}
-
 /// What `record`'s arguments mean.
 ///
 /// # Errors
 /// A command line that makes no sense: no program, unknown preset, unknown probe, a base list that is none.
 pub fn record(args: RecordArgs) -> Result<RecordPlan> {
+    planned(args, None)
+}
+
+/// The same with these programs in the place of those that are named.
+///
+/// # Errors
+/// As [`record`].
+pub fn record_these(args: RecordArgs, programs: Handed) -> Result<RecordPlan> {
+    planned(args, Some(programs))
+}
+
+fn planned(args: RecordArgs, handed: Option<Handed>) -> Result<RecordPlan> {
     let user = args.run_as.choice().account()?;
     let beacon = args.ready.iter().any(|word| word == "beacon" || word.starts_with("beacon:"));
     let chosen = choose(&args, beacon, user.as_ref())?;
@@ -238,30 +237,26 @@ pub fn record(args: RecordArgs) -> Result<RecordPlan> {
         .collect();
     let mut programs = Vec::new();
     let mut template = template;
-    if let Some(file) = &args.programs {
-        let handed = Handed::read(file)?;
+    if let Some(handed) = handed {
         programs = handed.programs;
         own.extend(handed.own.into_iter().map(|path| (path.into_os_string(), OwnerRule::Option)));
-        template = programs.first().cloned().ok_or_else(|| Error::on(Exit::Data, "there is no program in", file))?;
+        template = programs.first().cloned().ok_or_else(|| Error::bug("there is no program to record"))?;
     } else {
         for Named { name, argv, around } in commands(&args, &chosen)? {
             programs.push(Program { name, argv, around, ..template.clone() });
         }
     }
-    let words = programs
-        .iter()
-        .flat_map(|program| program.argv.iter().chain(program.env.iter().filter_map(|(_, value)| value.as_ref())));
-    let needs_run_dir = words.chain(&restore).any(|word| rundir::is_needed_by(word));
     let seed = args.seed.unwrap_or_else(seed_of_clock);
     Ok(RecordPlan {
         asked: asked(&args, chosen.preset.as_ref(), &template, user.as_ref()),
         warnings: without_sandbox(&chosen, user.as_ref()).into_iter().collect(),
         user,
         replace: if args.force { Replace::Recording } else { Replace::Never },
-        needs_run_dir,
+        needs_run_dir: needs_run_dir(&programs),
         own,
         schedule: schedule(&args, programs.len(), seed),
         lab: lab(&args)?,
+        base: args.base.clone(),
         disk: disk_plan(&args)?,
         engine: engine(args.engine),
         needed: args.needed,
@@ -270,6 +265,16 @@ pub fn record(args: RecordArgs) -> Result<RecordPlan> {
         json: args.json,
         export: args.export,
     })
+}
+
+/// Whether a placeholder in words, variables or directories asks for directories that thaw makes.
+fn needs_run_dir(programs: &[Program]) -> bool {
+    let of_program = |program: &Program| {
+        let words = program.argv.iter().chain(program.env.iter().filter_map(|(_, value)| value.as_ref()));
+        let restore = program.restore.iter().map(|path| path.as_os_str());
+        words.map(OsString::as_os_str).chain(restore).any(rundir::is_needed_by)
+    };
+    programs.iter().any(of_program)
 }
 
 /// The program that was chosen by `--app`, or what a preset knows about the one that was typed.
@@ -446,6 +451,7 @@ fn disk_plan(args: &RecordArgs) -> Result<Option<DiskPlan>> {
     }
     Ok(Some(DiskPlan {
         preset: presets.get(name)?.clone(),
+        disks_file: args.disks_file.clone(),
         pace,
         include: args.disk_include.clone(),
         image: args.disk_image.clone().map_or(Image::Memory, Image::File),

@@ -2,6 +2,7 @@
 
 use crate::made::{self, Of};
 use crate::scratch::{Said, Scratch, alone};
+use recording::{Header, Reader, Replace, Writer};
 use serde_json::{Value, json};
 
 const COLD: [u64; 10] = [1210, 1195, 1203, 1198, 1207, 1201, 1196, 1204, 1199, 1202];
@@ -177,4 +178,62 @@ fn until_decided_adds_blocks_to_the_recording_and_no_look_costs_extra() {
     assert_eq!(scratch.thaw(["query", "two.thaw", count, "--csv"]).exits(0).out().lines().nth(1), Some("9,9"));
     scratch.thaw(["gate", "two.thaw", "--variants", "slow,quick", "--until-decided"]).exits(0).says_not("looks");
     scratch.nothing_left();
+}
+
+#[test]
+fn until_decided_follows_the_stored_plan_and_no_words() {
+    let _machine = alone();
+    let scratch = Scratch::new();
+    let words = ["record", "-o", "typed.thaw", "--state", "hot", "--runs", "3", "--needed", "no", "--ok-exit", "0,3"];
+    let program = ["--variant", "other=sh -c 'exit 3'", "--", "sh", "-c", ":"];
+    scratch.thaw(words.iter().chain(&program)).exits(0);
+    // The same recording, made by a command line that this thaw does not know.
+    let reader = Reader::open(&scratch.path("typed.thaw")).unwrap();
+    let header = Header { command_line: vec!["thaw".into(), "begin".into()], ..reader.header().unwrap() };
+    assert_eq!(header.plan["how"]["schema"], "thaw.plan/1");
+    again(&scratch, "other.thaw", &reader, &header);
+    adds_blocks(&scratch, "other.thaw", "hot");
+    // In another form nothing is guessed.
+    let mut header = header;
+    header.plan["how"]["schema"] = "thaw.plan/2".into();
+    again(&scratch, "later.thaw", &reader, &header);
+    let refused = scratch.thaw(["gate", "later.thaw", "--variants", "sh,other", "--until-decided"]).exits(5);
+    refused.says("its form is 'thaw.plan/2'");
+    scratch.nothing_left();
+}
+
+#[test]
+fn a_recording_from_before_plans_were_stored_is_understood_by_its_words() {
+    if !testing::root_or_skip() {
+        return;
+    }
+    let _machine = alone();
+    let scratch = Scratch::new();
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/recording/plan-of-words.thaw");
+    std::fs::copy(fixture, scratch.path("words.thaw")).unwrap();
+    scratch.thaw(["report", "words.thaw"]).exits(0).says("What a traced cold start of sh read");
+    adds_blocks(&scratch, "words.thaw", "cold");
+    scratch.nothing_left();
+}
+
+/// The runs of a recording in one with another header.
+fn again(scratch: &Scratch, name: &str, runs: &Reader, header: &Header) {
+    let mut writer = Writer::create(scratch.path(name), header, Replace::Never).unwrap();
+    runs.variants().unwrap().iter().for_each(|variant| writer.add_variant(variant).unwrap());
+    for (row, milestones) in runs.runs().unwrap() {
+        writer.add_run(&row, &milestones, &[]).unwrap();
+    }
+    writer.finish().unwrap();
+}
+
+/// Three blocks are too few for a verdict, so blocks are added: of the same programs, with exit code 3 as it was recorded.
+fn adds_blocks(scratch: &Scratch, recording: &str, state: &str) {
+    let gate = ["gate", recording, "--variants", "sh,other", "--max-regression", "99%", "--until-decided"];
+    // What so short starts say of each other is chance.
+    scratch.thaw(gate.iter().chain(&["--budget", "1m"])).says("looks while runs were added");
+    let count = format!(
+        "select count(distinct block) > 3, min(exit_code), max(exit_code) from runs where kind = 'timed' and accepted \
+         and state = '{state}'"
+    );
+    assert_eq!(scratch.thaw(["query", recording, &count, "--csv"]).exits(0).out().lines().nth(1), Some("1,0,3"));
 }

@@ -214,6 +214,20 @@ mod tests {
     }
 
     #[test]
+    fn a_full_bitmap_stands_for_all_its_words_and_the_next_one_begins_behind_them() {
+        for (word, full) in [(Word::Eight, u64::MAX), (Word::Four, u64::from(u32::MAX))] {
+            let (step, reach) = (word.bytes(), word.bytes() * 8 - 1);
+            let run = |len: u64| (0..len).map(|index| 0x1000 + index * step).collect::<Vec<u64>>();
+            assert_eq!(decode(&[0x1000, full], word).unwrap(), run(1 + reach));
+            assert_eq!(decode(&[0x1000, full, full, 0b11], word).unwrap(), run(2 + 2 * reach));
+            assert_eq!(encode(&run(2 + 2 * reach), word), [0x1000, full, full, 0b11]);
+            // An empty bitmap covers as many.
+            let last = 0x1000 + (1 + reach) * step;
+            assert_eq!(decode(&[0x1000, 1, 0b11], word).unwrap(), [0x1000, last]);
+        }
+    }
+
+    #[test]
     #[should_panic(expected = "no place")]
     fn an_odd_address_is_refused() {
         encode(&[0x1001], Word::Eight);

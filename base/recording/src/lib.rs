@@ -32,6 +32,7 @@ mod cell;
 mod doc;
 mod failure;
 mod nouns;
+pub mod plan;
 mod query;
 mod reader;
 mod rows;
@@ -45,7 +46,7 @@ mod writer;
 pub use nouns::{Binary, Fact, Header, Replace, Table, Value, Variant};
 pub use query::Limits;
 pub use reader::Reader;
-pub use starts::Starts;
+pub use starts::{Starts, Telling, Told};
 pub use writer::Writer;
 
 /// SQLite application id of a recording: "thaw" in ASCII. `file` and other tools can tell a recording by it.

@@ -19,7 +19,7 @@ pub struct Header {
     pub cwd: PathBuf,
     /// The variables that matter for a start, in the order given. Not all of them: they may hold secrets.
     pub environment: Vec<(OsString, OsString)>,
-    /// What was planned: states, blocks, options. Its shape belongs to the application.
+    /// What was planned: states, blocks, options. Its shape belongs to the application, but for [`crate::plan::Plan`].
     pub plan: serde_json::Value,
     /// Seed of all random choices.
     pub seed: u64,
@@ -84,7 +84,8 @@ pub enum Value {
     Blob(Vec<u8>),
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Bytes that are no text, in JSON and SQL: two digits each.
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -256,3 +256,32 @@ fn clear_leftovers(target: &Path) -> Result<()> {
         .because(format!("'{}' is in the way, and thaw did not write it", model::shown(&journal)))
         .hint("choose another name with `-o FILE`, or move that file away"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_ends_with_its_writer_though_a_child_holds_the_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let claim = Claim::take(file.path()).unwrap().unwrap();
+        assert!(Claim::take(file.path()).unwrap().is_none(), "nobody else has it meanwhile");
+        // What a child has that was forked and has not yet called exec.
+        let child = claim.file.try_clone().unwrap();
+        drop(claim);
+        assert!(Claim::take(file.path()).unwrap().is_some());
+        drop(child);
+    }
+
+    #[test]
+    fn a_claim_is_of_a_file_and_not_of_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, other) = (folder.path().join("a"), folder.path().join("b"));
+        std::fs::write(&path, "").unwrap();
+        std::fs::write(&other, "").unwrap();
+        let claim = Claim::take(&path).unwrap().unwrap();
+        assert!(claim.is_at(&path) && !claim.is_at(&other));
+        std::fs::rename(&other, &path).unwrap();
+        assert!(!claim.is_at(&path) && !claim.is_at(&other), "another file has its name, and none the other one");
+    }
+}

@@ -382,3 +382,123 @@ fn a_row_that_makes_no_sense_is_named() {
         assert!(text.contains(expected), "{sql}: {text}");
     }
 }
+
+/// Runs the victim to its end and calls `look` at every `step`th stop with how many runs it had reported; it stands still
+/// meanwhile. Returns how often.
+#[expect(clippy::zombie_processes, reason = "wait_for_mine reaps it")]
+fn look_at_stops(path: &Path, step: usize, mut look: impl FnMut(usize)) -> usize {
+    let state = tempfile::tempdir().unwrap();
+    let mut command = myself("victim");
+    command.env(VICTIM, path).env("THAW_STATE_DIR", state.path());
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let pid = i32::try_from(child.id()).unwrap();
+    let mut said = child.stderr.take().unwrap();
+    rustix::io::ioctl_fionbio(&said, true).unwrap();
+    let (mut stops, mut reported) = (0, 0);
+    loop {
+        let (who, status) = wait_for_mine();
+        if libc::WIFSTOPPED(status) {
+            let mut letters = [0; 16];
+            reported += std::io::Read::read(&mut said, &mut letters).unwrap_or(0);
+            stops += 1;
+            if stops % step == 0 {
+                look(reported);
+            }
+            // SAFETY: the thread is stopped, and traced by this thread; the request passes no pointer.
+            unsafe { libc::ptrace(libc::PTRACE_SYSCALL, who, 0, 0) };
+        } else if who == pid {
+            assert!(std::process::ExitStatus::from_raw(status).success(), "the victim failed by itself: {status}");
+            return stops / step;
+        }
+    }
+}
+
+/// Runs a program, which must succeed; `false` where there is none.
+fn ran(program: &str, words: &[&std::ffi::OsStr]) -> bool {
+    match Command::new(program).args(words).output() {
+        Ok(said) if said.status.success() => true,
+        Ok(said) => {
+            skipped(format!("{program}: {}", String::from_utf8_lossy(&said.stderr).trim()));
+            false
+        }
+        Err(error) => {
+            skipped(format!("needs {program}: {error}"));
+            false
+        }
+    }
+}
+
+/// Mounts a file system in a file; `false` where that cannot be.
+fn mounted(image: &Path, point: &Path) -> bool {
+    // What the kernel writes by itself would come while the image is copied.
+    ran(
+        "mount",
+        &["-t".as_ref(), "ext4".as_ref(), "-o".as_ref(), "loop,commit=600".as_ref(), image.as_ref(), point.as_ref()],
+    )
+}
+
+/// Has the kernel write what it has of a file, as it may at any time; its names and its length stay as unsure as they are.
+fn write_out(path: &Path) {
+    use std::os::fd::AsRawFd;
+    let Ok(file) = std::fs::File::open(path) else { return };
+    let flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+    // SAFETY: the call takes an open descriptor and numbers.
+    unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, flags) };
+}
+
+#[test]
+fn a_power_cut_at_any_moment_leaves_all_runs_that_were_reported() {
+    /// A power cut at every so many stops: there are two for each system call.
+    const STEP: usize = 9;
+    let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+    let (image, copy) = (folder.path().join("disk"), folder.path().join("cut"));
+    let (disk, after) = (folder.path().join("before"), folder.path().join("after"));
+    std::fs::create_dir(&disk).unwrap();
+    std::fs::create_dir(&after).unwrap();
+    std::fs::File::create(&image).unwrap().set_len(16 << 20).unwrap();
+    let lazy = "lazy_itable_init=0,lazy_journal_init=0";
+    let made = ["-q", "-F", "-b", "1024", "-E", lazy].map(std::ffi::OsStr::new);
+    if !ran("mkfs.ext4", &[&made[..], &[image.as_os_str()]].concat()) {
+        return;
+    }
+    let work = move || -> Result<(), rustix::io::Errno> {
+        // SAFETY: only file system attributes are unshared; nothing else in this thread relies on them.
+        unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNS) }?;
+        rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+        if !mounted(&image, &disk) {
+            return Ok(());
+        }
+        let path = disk.join("d/x.thaw");
+        std::fs::create_dir(disk.join("d")).unwrap();
+        rustix::fs::syncfs(std::fs::File::open(&disk).unwrap()).unwrap();
+        let (mut cuts, mut after_each_count, mut hot) = (0, [0; 4], 0);
+        let looks = look_at_stops(&path, STEP, |reported| {
+            // What was not synced is on the disk in part: nothing of it, the recording's, or its journal's.
+            match cuts % 4 {
+                1 => write_out(&path),
+                3 => write_out(&disk.join("d/x.thaw-journal")),
+                _ => {}
+            }
+            cuts += 1;
+            after_each_count[reported] += 1;
+            std::fs::copy(&image, &copy).unwrap();
+            assert!(mounted(&copy, &after), "the file system itself is lost");
+            let found = after.join("d/x.thaw");
+            hot += usize::from(is_hot(&found));
+            assert_holds(&found, reported, false);
+            rustix::mount::unmount(&after, UnmountFlags::empty()).unwrap();
+        });
+        assert_eq!(looks, cuts);
+        assert!(
+            after_each_count.iter().all(|count| *count > 0),
+            "cuts before, between and after: {after_each_count:?}"
+        );
+        assert!(hot > 0, "some cuts leave a write half done");
+        rustix::mount::unmount(&disk, UnmountFlags::DETACH)
+    };
+    // The mounts go with the thread.
+    match std::thread::spawn(work).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)) {
+        Ok(()) => {}
+        Err(error) => skipped(format!("cannot mount here: {error}")),
+    }
+}

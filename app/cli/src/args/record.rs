@@ -109,9 +109,6 @@ pub struct RecordArgs {
     /// Measure the program against itself: the noise floor of this machine
     #[arg(long, conflicts_with = "variant", help_heading = "What to record")]
     pub aa: bool,
-    /// Programs from a file that another verb of thaw wrote, in place of a command line; JSON
-    #[arg(long, value_name = "FILE", hide = true, conflicts_with_all = ["command", "variant", "app"])]
-    pub programs: Option<PathBuf>,
     /// Seed of the random order [default: from the clock; it is recorded]
     #[arg(long, value_name = "N", help_heading = "What to record")]
     pub seed: Option<u64>,

@@ -1,8 +1,8 @@
 //! What a start used of an archive or of the files of a directory, from a recording or a list. The only place that knows where in a recording that stands.
 
 use layout::archive::{Touched, Uses, Zip, used_by_names, used_by_pages};
-use model::{Cause, Error, Exit, FileRow, Nanos, Result, RunKind, TouchEngine, TraceRows, Warning, WarningKind, shown};
-use recording::{Reader, Starts};
+use model::{Cause, Error, Exit, FileRow, Nanos, Result, TouchEngine, TraceRows, Warning, WarningKind, shown};
+use recording::{Reader, Starts, Told};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -19,6 +19,16 @@ pub enum How {
     Cached,
     /// A list of names.
     List,
+}
+
+impl From<Told> for How {
+    fn from(told: Told) -> Self {
+        match told {
+            Told::ByPages => Self::Pages,
+            Told::ByAsking => Self::Asked,
+            Told::ByCache => Self::Cached,
+        }
+    }
 }
 
 /// Where the order comes from.
@@ -197,25 +207,8 @@ fn start(recording: &Path, variant: Option<&str>) -> Result<(TraceRows, How)> {
             Error::new(Exit::Usage, "the recording has no variant", name).hint(format!("it has: {}", names.join(", ")))
         })?,
     };
-    let starts = Starts::of(&reader)?;
-    let mut best: Option<(TraceRows, How)> = None;
-    for run in starts.that_read(wanted) {
-        let rows = reader.trace(run.id)?;
-        let has = |engine| rows.touches.iter().any(|touch| touch.engine == engine);
-        let how = if has(TouchEngine::Page) {
-            How::Pages
-        } else if has(TouchEngine::Probe) || rows.info.engine == "probe" {
-            How::Cached
-        } else if run.kind == RunKind::Trace {
-            How::Asked
-        } else {
-            continue;
-        };
-        let better = |known: How| how == How::Pages && known != How::Pages || how == How::Asked && known == How::Cached;
-        if best.as_ref().is_none_or(|(_, known)| better(*known)) {
-            best = Some((rows, how));
-        }
-    }
+    let best = Starts::of(&reader)?.best_of_needs(&reader, wanted)?;
+    let best = best.map(|start| (start.rows, How::from(start.told)));
     best.ok_or_else(|| {
         Error::on(Exit::Usage, "it holds no traced, cold start:", recording)
             .hint(format!("thaw touch --engine page -o {} -- PROGRAM", shown(recording)))

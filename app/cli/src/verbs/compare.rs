@@ -4,7 +4,7 @@ use crate::args::compare::CompareArgs;
 use crate::document::{Loaded, Source};
 use crate::{output, text};
 use bench::report::Comparison;
-use model::{CacheState, Error, Exit, Result, RunKind, Warning, WarningKind};
+use model::{CacheState, Error, Exit, Result, Warning, WarningKind};
 use recording::Reader;
 use serde::Serialize;
 use std::path::Path;
@@ -98,10 +98,8 @@ pub fn nothing_in_common(before: &Loaded, after: &Loaded) -> Error {
 
 /// `a.thaw has cold, hot`
 fn states_of(loaded: &Loaded) -> String {
-    let counted = |state: &CacheState| {
-        loaded.runs.iter().any(|(run, _)| run.state == *state && run.kind == RunKind::Timed && run.accepted)
-    };
-    let states: Vec<&str> = CacheState::ALL.iter().filter(|state| counted(state)).map(|state| state.name()).collect();
+    let timed = loaded.starts.timed_states();
+    let states: Vec<&str> = CacheState::ALL.iter().filter(|it| timed.contains(it)).map(|it| it.name()).collect();
     let states = if states.is_empty() { "no timed run".to_owned() } else { states.join(", ") };
     format!("{} has {states}", loaded.source.file)
 }

@@ -359,6 +359,67 @@ fn a_fault_missed_if_its_page_came_for_it_or_was_on_its_way() {
 }
 
 #[test]
+fn a_fault_in_the_moment_of_the_request_missed_and_one_in_that_of_its_end_did_not() {
+    let mut scene = Scene::usual();
+    scene.play(
+        "
+        prog   a |f       |
+        prog   a |####    |
+        prog   a |RRRR    |
+        ",
+    );
+    let (template, block) = (scene.raw.faults[0], scene.raw.blocks[0].clone());
+    for at in [block.start, block.done.unwrap()] {
+        scene.raw.faults.push(RawFault { at, tid: PROG + 1, span: Span { first: 2, pages: 1 }, ..template });
+    }
+    let rows = scene.rows();
+    assert_eq!(rows.faults.iter().map(|fault| fault.missed).collect::<Vec<_>>(), [true, true, false]);
+}
+
+#[test]
+fn a_read_in_the_moment_of_its_last_fill_asked_for_it() {
+    let mut scene = Scene::usual();
+    scene.play(
+        "
+        prog a |####     |
+        prog a |RRRR     |
+        prog a |rrrr     |
+        ",
+    );
+    scene.raw.reads[0].at = scene.raw.fills[3].at;
+    assert_eq!(filled(&scene.rows(), "a"), "rrrr");
+    // A fault in the moment of a fill came too late to be its cause.
+    let mut scene = Scene::usual();
+    scene.play(
+        "
+        prog a |f        |
+        prog a |####     |
+        prog a |RRRR     |
+        ",
+    );
+    assert_eq!(filled(&scene.rows(), "a"), "f...");
+    scene.raw.faults[0].at = scene.raw.fills[0].at;
+    assert_eq!(filled(&scene.rows(), "a"), "....");
+}
+
+#[test]
+fn a_page_that_came_again_in_the_moment_of_the_read_was_written_before() {
+    let mut scene = Scene::usual();
+    scene.play(
+        "
+        prog    b |#        |
+        kworker b |W        |
+        prog    b |#        |
+        prog    b |R        |
+        prog    b |r        |
+        ",
+    );
+    scene.raw.reads[0].at = scene.raw.fills[1].at;
+    let causes: Vec<Cause> = scene.rows().fills.iter().map(|fill| fill.cause).collect();
+    assert_eq!(causes, [Cause::Write, Cause::Read]);
+}
+
+#[test]
 fn files_come_in_the_order_of_their_first_touch() {
     let mut scene = Scene::usual();
     scene.play(

@@ -243,13 +243,13 @@ impl Space {
         })
     }
 
-    /// The address of a `syscall` instruction (two bytes) in mapped code that no trap lies in.
-    pub fn system_call_instruction(&self, library: &Library) -> Option<u64> {
-        const SYSCALL: [u8; 2] = [0x0f, 0x05];
+    /// The address of an instruction of two bytes in mapped code, where no trap lies in it.
+    pub fn code_of(&self, instruction: [u8; 2], library: &Library) -> Option<u64> {
         self.areas.iter().find_map(|area| {
             let module = library.get(area.module);
             let code = module.bytes(area.offset, (area.end - area.start) as usize);
-            let mut places = code.windows(2).enumerate().filter(|(_, two)| *two == SYSCALL).map(|(at, _)| at as u64);
+            let mut places =
+                code.windows(2).enumerate().filter(|(_, two)| *two == instruction).map(|(at, _)| at as u64);
             let at = places.find(|at| {
                 let offset = area.offset + at;
                 let trapped = |offset| module.function_at(offset).is_some() || module.hook_at(offset).is_some();

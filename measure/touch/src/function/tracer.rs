@@ -512,40 +512,22 @@ impl Tracer {
 
     /// Makes the stopped thread set its handler of SIGTRAP again: flags, mask and restorer are still as it set them.
     fn give_back_handler(&mut self, tracee: Tracee, handler: u64) -> io::Result<()> {
-        /// The kernel's structure: handler, flags, restorer, mask.
-        const ACTION: usize = 32;
-        /// What a function of a 64-bit program may use below its stack pointer.
-        const RED_ZONE: u64 = 128;
         let Some(space) = self.space_of(tracee) else { return Ok(()) };
         let lost = || io::Error::other("its handler of SIGTRAP cannot be set again");
-        if space.is_32 {
-            self.seen
-                .notes
-                .push("the handler of SIGTRAP of a 32-bit program: it was lost and could not be set again".into());
-            return Ok(());
-        }
-        let call = space.system_call_instruction(&self.library).ok_or_else(lost)?;
+        let abi = if space.is_32 { Abi::I386 } else { Abi::X86_64 };
+        let call = space.code_of(abi.system_call_instruction(), &self.library).ok_or_else(lost)?;
         let saved = tracee.registers()?;
-        let place = saved.rsp.wrapping_sub(RED_ZONE + ACTION as u64) & !15;
+        let place = abi.place_below(saved.rsp);
         let mut before = [0; ACTION];
         space.memory().read(tracee, place, &mut before)?;
-        let set = |new: u64, old: u64| libc::user_regs_struct {
-            rip: call,
-            // No system call is to be restarted because of this one.
-            orig_rax: u64::MAX,
-            rax: libc::SYS_rt_sigaction as u64,
-            rdi: libc::SIGTRAP as u64,
-            rsi: new,
-            rdx: old,
-            r10: 8,
-            ..saved
-        };
-        let mut late = step(tracee, &set(0, place))?;
+        let mut late = step(tracee, &abi.sigaction_of_trap(&saved, call, 0, place))?;
         let mut action = [0; ACTION];
         space.memory().read(tracee, place, &mut action)?;
-        action[..8].copy_from_slice(&handler.to_le_bytes());
+        // The handler is the structure's first field.
+        let width = abi.width();
+        action[..width].copy_from_slice(&handler.to_le_bytes()[..width]);
         space.memory().write(tracee, place, &action)?;
-        late.extend(step(tracee, &set(place, 0))?);
+        late.extend(step(tracee, &abi.sigaction_of_trap(&saved, call, place, 0))?);
         space.memory().write(tracee, place, &before)?;
         tracee.set_registers(&saved)?;
         for signal in late {
@@ -553,6 +535,74 @@ impl Tracer {
             unsafe { libc::syscall(libc::SYS_tkill, i64::from(tracee.0), i64::from(signal)) };
         }
         Ok(())
+    }
+}
+
+/// Room for the kernel's structure of a signal's action: handler, flags, restorer, mask. That of 64-bit programs is the
+/// larger one, that of 32-bit programs has 20 bytes.
+const ACTION: usize = 32;
+
+/// How a program calls the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Abi {
+    X86_64,
+    I386,
+}
+
+impl Abi {
+    /// `syscall` and `int 0x80`.
+    fn system_call_instruction(self) -> [u8; 2] {
+        match self {
+            Self::X86_64 => [0x0f, 0x05],
+            Self::I386 => [0xcd, 0x80],
+        }
+    }
+
+    /// Bytes of an address.
+    fn width(self) -> usize {
+        match self {
+            Self::X86_64 => 8,
+            Self::I386 => 4,
+        }
+    }
+
+    /// Where a stopped function has nothing of its own: below its stack pointer, and what it may use there.
+    fn place_below(self, sp: u64) -> u64 {
+        let red_zone = match self {
+            Self::X86_64 => 128,
+            Self::I386 => 0,
+        };
+        sp.wrapping_sub(red_zone + ACTION as u64) & !15
+    }
+
+    /// Registers with which the instruction at `call` is `rt_sigaction(SIGTRAP, new, old)`.
+    fn sigaction_of_trap(
+        self,
+        saved: &libc::user_regs_struct,
+        call: u64,
+        new: u64,
+        old: u64,
+    ) -> libc::user_regs_struct {
+        /// rt_sigaction of i386.
+        const RT_SIGACTION_32: u64 = 174;
+        /// Bytes of a signal mask, in both.
+        const MASK: u64 = 8;
+        let (signal, no_call) = (libc::SIGTRAP as u64, u64::MAX);
+        // No system call is to be restarted because of this one.
+        let begun = libc::user_regs_struct { rip: call, orig_rax: no_call, ..*saved };
+        match self {
+            Self::X86_64 => libc::user_regs_struct {
+                rax: libc::SYS_rt_sigaction as u64,
+                rdi: signal,
+                rsi: new,
+                rdx: old,
+                r10: MASK,
+                ..begun
+            },
+            Self::I386 => {
+                libc::user_regs_struct { rax: RT_SIGACTION_32, rbx: signal, rcx: new, rdx: old, rsi: MASK, ..begun }
+            }
+        }
     }
 }
 

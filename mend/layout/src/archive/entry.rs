@@ -119,3 +119,24 @@ pub fn inflate_rate(zip: &Zip<'_>) -> Result<Option<f64>> {
     }
     Ok(Some(len as f64 / best.max(1e-9)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_ends_where_its_data_end_and_has_the_length_that_was_said() {
+        let content = [b"abcdefgh".repeat(20_000), vec![7]].concat();
+        let raw = deflate(&content);
+        let size = content.len() as u64;
+        let inflated = |raw: &[u8], size| {
+            let mut out = Vec::new();
+            inflate(raw, size, &mut |piece| out.extend_from_slice(piece)).map(|()| out)
+        };
+        assert_eq!(inflated(&raw, size).as_ref(), Ok(&content));
+        assert_eq!(inflated(&[&raw[..], b"x"].concat(), size), Err("has bytes behind its end"));
+        assert_eq!(inflated(&[&raw[..], &raw[..]].concat(), size), Err("has bytes behind its end"));
+        assert_eq!(inflated(&raw[..raw.len() - 1], size), Err("does not inflate: it is cut off"));
+        assert_eq!(inflated(&raw, size - 1), Err("inflates to more than the directory says"));
+    }
+}

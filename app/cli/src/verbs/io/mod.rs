@@ -38,15 +38,12 @@ impl Start<'_> {
 
 /// The traced start of this run, or the one of each program that tells most.
 fn starts<'a>(path: &Path, reader: &Reader, loaded: &'a Loaded, run: Option<i64>) -> Result<Vec<Start<'a>>> {
-    let starts = loaded.starts(reader)?;
-    let traced: Vec<&RunRow> =
-        loaded.traced().filter(|row| starts.traced(row.variant).any(|it| it.id == row.id)).collect();
-    let chosen: Vec<&RunRow> = match run {
+    let traced: Vec<&RunRow> = loaded.starts.all_traced().collect();
+    let mut chosen: Vec<&RunRow> = match run {
         Some(run) => traced.iter().filter(|row| row.id.0 == run).copied().collect(),
-        None => {
-            traced.iter().filter(|row| starts.coldest(row.variant).map(|it| it.id) == Some(row.id)).copied().collect()
-        }
+        None => (0..).zip(&loaded.names).filter_map(|(variant, _)| loaded.starts.coldest(variant)).collect(),
     };
+    chosen.sort_by_key(|row| row.id);
     if chosen.is_empty() {
         return Err(no_trace(path, &traced, run));
     }

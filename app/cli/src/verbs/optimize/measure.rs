@@ -1,17 +1,19 @@
 //! The starts: `thaw record` in a process of its own, and what its recording says about each copy.
 
 use super::build::{Ahead, Copies};
+use crate::args::record::{Needed, RecordArgs, States};
+use crate::args::values::{DiskChoice, disk_choice};
 use crate::document::Loaded;
-use crate::plan::Handed;
+use crate::plan::stored::{Errand, Progress};
+use crate::plan::{self, Handed};
 use bench::record::Program;
-use model::{CacheState, Error, Exit, Result, RunKind};
+use model::{Bytes, CacheState, Error, Exit, Result};
 use optimize::choose::Times;
 use optimize::remedy::{Set, name_of};
 use recording::Reader;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -20,21 +22,23 @@ use std::process::{Command, Stdio};
 /// # Errors
 /// See [`record`].
 pub fn learn(copies: &Copies<'_>, recording: &Path, programs: Vec<Program>, quiet: bool) -> Result<()> {
-    let mut options: Vec<OsString> = ["--runs", "1", "--trace-runs", "2", "--needed", "no"].map(Into::into).into();
+    let mut args = RecordArgs { runs: 1, trace_runs: 2, needed: Needed::No, ..RecordArgs::usual()? };
     if rustix::process::geteuid().is_root() {
-        options.extend(["--readahead", "0"].map(Into::into));
+        args.readahead = Some(Bytes(0));
     }
     // Places on a simulated disk are other ones; there is no need to wait for it.
-    if let Some(disk) = copies.disk.as_ref().filter(|disk| !disk.starts_with("throttle:")) {
-        options.extend(["--disk".into(), format!("quick:{disk}").into()]);
-        options.extend(included(copies));
+    if let Some(DiskChoice::Simulated(name) | DiskChoice::Quick(name)) = disk(copies)? {
+        args.disk = Some(DiskChoice::Quick(name));
+        args.disk_include = copies.directories();
     }
-    record(copies, recording, options, programs, quiet)
+    record(copies, recording, args, programs, quiet)
 }
 
-/// The copies lie on the simulated disk, with what reads ahead; the recording must not.
-fn included(copies: &Copies<'_>) -> impl Iterator<Item = OsString> {
-    copies.directories().into_iter().flat_map(|directory| ["--disk-include".into(), directory.into_os_string()])
+fn disk(copies: &Copies<'_>) -> Result<Option<DiskChoice>> {
+    let chosen = copies.disk.as_deref().map(disk_choice).transpose();
+    chosen.map_err(|cause| {
+        Error::new(Exit::Usage, "this is no disk:", copies.disk.as_deref().unwrap_or("")).because(cause)
+    })
 }
 
 /// Measures the original and these sets in one round: seconds of each run that counts.
@@ -43,22 +47,18 @@ fn included(copies: &Copies<'_>) -> impl Iterator<Item = OsString> {
 /// See [`record`].
 pub fn measure(copies: &mut Copies<'_>, sets: &[Set], runs: u32, quiet: bool) -> Result<BTreeMap<Set, Times>> {
     let (round, recording) = copies.next_comparison();
-    let mut options: Vec<OsString> = ["--trace-runs", "1", "--needed", "no"].map(Into::into).into();
-    options.extend(["--runs".into(), runs.to_string().into()]);
-    if let Some(disk) = &copies.disk {
-        options.extend(["--disk".into(), disk.into()]);
-        if !disk.starts_with("throttle:") {
-            options.extend(included(copies));
-        }
+    let mut args = RecordArgs { runs, trace_runs: 1, needed: Needed::No, ..RecordArgs::usual()? };
+    args.disk = disk(copies)?;
+    // The copies lie on the simulated disk, with what reads ahead; the recording must not.
+    if let Some(DiskChoice::Simulated(_) | DiskChoice::Quick(_)) = args.disk {
+        args.disk_include = copies.directories();
     }
-    if let Some(kib) = copies.read_ahead_kib {
-        options.extend(["--readahead".into(), format!("{kib}K").into()]);
-    }
+    args.readahead = copies.read_ahead_kib.map(|kib| Bytes(kib * 1024));
     let programs = sets.iter().map(|set| copies.program(set, Ahead::Yes)).collect();
-    record(copies, &recording, options, programs, quiet)?;
+    record(copies, &recording, args, programs, quiet)?;
     let loaded = Loaded::of(&recording, &Reader::open(&recording)?)?;
     let mut times: BTreeMap<Set, Times> = sets.iter().map(|set| (set.clone(), Times::new())).collect();
-    for (row, _) in loaded.runs.iter().filter(|(row, _)| row.kind == RunKind::Timed && row.accepted) {
+    for row in loaded.starts.timed() {
         let name = &loaded.names[row.variant as usize];
         let set = sets.iter().find(|set| name_of(set) == *name);
         if let Some((set, wall)) = set.zip(row.wall_ns) {
@@ -75,27 +75,25 @@ pub fn measure(copies: &mut Copies<'_>, sets: &[Set], runs: u32, quiet: bool) ->
 fn record(
     copies: &Copies<'_>,
     recording: &Path,
-    options: Vec<OsString>,
+    mut args: RecordArgs,
     programs: Vec<Program>,
     quiet: bool,
 ) -> Result<()> {
     let thaw =
         std::env::current_exe().map_err(|cause| Error::new(Exit::Machine, "cannot find", "thaw").because(cause))?;
-    let handed = copies.work.join("programs.json");
+    args.output = recording.to_owned();
+    args.state = States(vec![if copies.source.state == CacheState::Cold { CacheState::Cold } else { CacheState::App }]);
+    match &copies.source.recorded.user {
+        Some(user) => args.run_as.user = Some(user.uid.to_string()),
+        None => args.run_as.as_root = true,
+    }
     // The copies are the program's own, as what they lie over.
     let own = copies.source.root.iter().cloned().chain(copies.directories()).collect();
-    Handed { programs, own }.write(&handed)?;
-    let state = if copies.source.state == CacheState::Cold { "cold" } else { "app" };
+    let plan = plan::record_these(args, Handed { programs, own })?;
+    let errand = copies.work.join("plan.json");
+    Errand::of(&plan, if quiet { Progress::Quiet } else { Progress::Shown }).write(&errand)?;
     let mut command = Command::new(thaw);
-    command.args(["record", "--force", "--state", state, "-o"]).arg(recording).args(options);
-    command.arg("--programs").arg(handed);
-    match &copies.source.recorded.user {
-        Some(user) => command.arg("--user").arg(user.uid.to_string()),
-        None => command.arg("--as-root"),
-    };
-    if quiet {
-        command.arg("--quiet");
-    }
+    command.arg(crate::args::RECORDER).arg(errand);
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let failed = |cause: std::io::Error| Error::new(Exit::Machine, "cannot start", "thaw record").because(cause);
     let mut child = command.spawn().map_err(failed)?;

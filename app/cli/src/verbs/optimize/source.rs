@@ -56,7 +56,7 @@ impl Source {
         let index = variant_index(recording, &loaded, args.variant.as_deref())?;
         let header = reader.header()?;
         let (rows, length) = trace(recording, &reader, &loaded, index)?;
-        let touched = document::needed(&reader, &loaded.starts(&reader)?, index as u32)?;
+        let touched = loaded.starts.needed_pages(&reader, index as u32)?;
         std::env::set_current_dir(&header.cwd).map_err(|cause| {
             Error::on(Exit::Data, "cannot go to where it was recorded:", &header.cwd)
                 .because(cause)
@@ -155,11 +155,16 @@ fn variant_index(recording: &Path, loaded: &Loaded, name: Option<&str>) -> Resul
     })
 }
 
-/// What was typed then, as it is understood now.
+/// How it was recorded: its plan, or, where it was made before plans were stored, what was typed then, as it is understood
+/// now.
 ///
 /// # Errors
 /// It is not understood any more, or was another verb.
 pub fn planned(recording: &Path, header: &Header) -> Result<RecordPlan> {
+    if let Some(stored) = recording::plan::Plan::of_header(header)? {
+        let asked = serde_json::from_value(header.plan.clone()).unwrap_or_default();
+        return plan::stored::understood(stored, asked, recording.to_owned());
+    }
     let wrong = |cause: String| {
         Error::on(Exit::Data, "cannot understand the command line of the recording", recording)
             .because(cause)
@@ -174,8 +179,7 @@ pub fn planned(recording: &Path, header: &Header) -> Result<RecordPlan> {
 }
 
 fn trace(recording: &Path, reader: &Reader, loaded: &Loaded, variant: usize) -> Result<(TraceRows, Nanos)> {
-    let starts = loaded.starts(reader)?;
-    let row = starts.coldest(variant as u32).filter(|row| row.state != CacheState::Hot).ok_or_else(|| {
+    let row = loaded.starts.coldest_that_read(variant as u32).ok_or_else(|| {
         Error::on(Exit::Data, "there is no traced cold start in the recording", recording)
             .hint("thaw record --state cold -- PROGRAM (as root), or --state app")
     })?;

@@ -120,12 +120,9 @@ fn starts(reader: &Reader, loaded: &Loaded, variant: Option<&str>) -> Result<Vec
                 .hint(format!("it has: {}", loaded.names.join(", ")))
         })?,
     };
-    let known = loaded.starts(reader)?;
-    let mut starts =
-        known.that_read(variant as u32).map(|run| reader.trace(run.id)).collect::<Result<Vec<TraceRows>>>()?;
-    starts.retain(|rows| !matches!(touch::engine_of(rows), Some(TouchEngine::Function | TouchEngine::Byte)));
+    let starts = loaded.starts.telling_needs(reader, variant as u32)?;
     match starts.is_empty() {
-        false => Ok(starts),
+        false => Ok(starts.into_iter().map(|start| start.rows).collect()),
         true => Err(Error::new(Exit::Usage, "it holds no traced, cold start:", &loaded.source.file).hint(
             "thaw record -o FILE --state cold --runs 3 --readahead 0 -- PROGRAM (or --state app, which needs no root)",
         )),

@@ -11,6 +11,7 @@ pub mod stage;
 
 use self::disk::RunDisk;
 use crate::plan::RecordPlan;
+use crate::plan::stored::{self, Errand};
 use crate::progress::Progress;
 use crate::{document, export, facts, output, text};
 use bench::conduct::{End, Host, Summary, conduct, with_tail};
@@ -78,6 +79,16 @@ pub fn run(plan: RecordPlan, quiet: bool) -> Result<Exit> {
     ended?;
     drop(stage);
     answer(&plan, &summary, counted)
+}
+
+/// Records what another thaw wrote down.
+///
+/// # Errors
+/// As [`run`]; the file holds no plan.
+pub fn run_errand(file: &std::path::Path) -> Result<Exit> {
+    let errand = Errand::read(file)?;
+    let quiet = errand.progress == stored::Progress::Quiet;
+    run(errand.plan()?, quiet)
 }
 
 /// What root wrote for the caller of sudo becomes the caller's.
@@ -163,8 +174,9 @@ fn open_engine(plan: &RecordPlan, stage: &Stage) -> Result<(Box<dyn Engine>, Vec
 }
 
 pub fn header(plan: &RecordPlan, stage: &Stage) -> Result<Header> {
-    let asked =
+    let mut asked =
         serde_json::to_value(&plan.asked).map_err(|error| Error::bug(format!("cannot store the plan: {error}")))?;
+    stored::stored(plan).put_into(&mut asked)?;
     let changes: Vec<(OsString, Option<OsString>)> =
         stage.programs.first().map(|it| it.env.clone()).unwrap_or_default();
     Ok(Header {

@@ -8,7 +8,7 @@ use crate::progress::Progress;
 use crate::verbs::optimize::source::planned;
 use bench::conduct::{End, conduct};
 use bench::record::Lab;
-use model::{Error, Exit, Result, RunKind};
+use model::{Error, Exit, Result};
 use recording::{Reader, Writer};
 use std::path::Path;
 use std::time::Duration;
@@ -30,8 +30,7 @@ pub fn add(recording: &Path, loaded: &Loaded, blocks: u32, budget: Duration, qui
         return Err(Error::on(Exit::Usage, "no runs can be added to a recording from a simulated disk:", recording)
             .hint("record it again with more --runs"));
     }
-    let made = loaded.runs.iter().map(|(row, _)| row).filter(|row| row.kind == RunKind::Timed);
-    let first_block = made.map(|row| row.block + 1).max().unwrap_or(0);
+    let first_block = loaded.starts.next_block();
     plan.output = path.clone();
     plan.lab.recording = Some(path.clone());
     plan.schedule.first_block = first_block;

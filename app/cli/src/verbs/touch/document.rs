@@ -74,7 +74,7 @@ impl Watched {
 /// # Errors
 /// What [`Reader`] says.
 pub fn watched(reader: &Reader, loaded: &Loaded) -> Result<Vec<Watched>> {
-    let starts = loaded.starts(reader)?;
+    let starts = &loaded.starts;
     let mut programs = Vec::new();
     for (variant, name) in (0..).zip(&loaded.names) {
         let watched: Vec<RunId> = starts.watched(variant).map(|row| row.id).collect();

@@ -236,12 +236,8 @@ fn fill_tracer(options: &EngineOptions) -> Result<Box<dyn io::Engine>> {
 
 /// Whether a start that failed has left what it touched.
 fn has_touches(path: &Path) -> bool {
-    let look = || -> Result<bool> {
-        let reader = Reader::open(path)?;
-        let traced = reader.trace_runs()?;
-        Ok(reader.runs()?.iter().any(|(row, _)| row.kind == RunKind::Touch && traced.contains(&row.id)))
-    };
-    look().unwrap_or(false)
+    let starts = Reader::open(path).and_then(|reader| Starts::of(&reader));
+    starts.is_ok_and(|starts| starts.has_touches())
 }
 
 /// Whether the recording tells what a start with read-ahead reads.

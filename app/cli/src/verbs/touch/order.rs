@@ -208,13 +208,8 @@ fn function_runs(recording: &Path) -> Result<Vec<TraceRows>> {
     let starts = Starts::of(&reader)?;
     let mut programs = Vec::new();
     for variant in reader.variants()? {
-        for row in starts.watched(variant.index).rev() {
-            let rows = reader.trace(row.id)?;
-            if touch::engine_of(&rows) == Some(TouchEngine::Function) {
-                programs.push(rows);
-                break;
-            }
-        }
+        let saw_functions = |rows: &TraceRows| touch::engine_of(rows) == Some(TouchEngine::Function);
+        programs.extend(starts.last_watched(&reader, variant.index, saw_functions)?);
     }
     if programs.is_empty() {
         return Err(Error::on(Exit::Usage, "no run tells which functions are called in the recording", recording)

@@ -191,6 +191,29 @@ fn a_request_may_be_issued_twice_and_done_in_parts() {
 }
 
 #[test]
+fn a_request_is_done_when_its_last_sector_came_and_no_other_ones() {
+    let done = |parts: &[(u64, u64)]| {
+        let mut feed = Feed::new(&[]);
+        feed.start(US, "us", 96).issue(US, "R", 96, 8);
+        for (sector, sectors) in parts {
+            feed.complete(*sector, *sectors);
+        }
+        feed.finish().blocks[0].done.is_some()
+    };
+    assert!(done(&[(96, 8)]) && done(&[(96, 7), (103, 1)]) && done(&[(103, 1), (96, 7)]));
+    assert!(!done(&[(96, 7)]), "a sector is still to come");
+    assert!(!done(&[(104, 8)]), "what begins at its end is another request");
+    assert!(!done(&[(88, 8)]), "what ends at its begin, too");
+    assert!(!done(&[(96, 7), (104, 8)]));
+    // The same place of another disk.
+    let mut feed = Feed::new(&[]);
+    feed.start(US, "us", 96).issue(US, "R", 96, 8);
+    let other = [("dev", N(9 << 20)), ("sector", N(96)), ("nr_sector", N(8))];
+    feed.hit(Role::Complete, (0, 0), &other);
+    assert_eq!(feed.finish().blocks[0].done, None);
+}
+
+#[test]
 fn flushes_and_discards_move_no_data() {
     let mut feed = Feed::new(&[]);
     feed.issue(US, "FF", 0, 0).issue(US, "D", 80, 800).issue(US, "N", 0, 0).issue(US, "FWFS", 8, 8);
