@@ -1,10 +1,10 @@
 //! Parameter scans: one variant of a program for each value, or for each combination of values, of what `--parameter` names.
 
 use crate::args::values::Parameter;
-use crate::shell::replaced;
 use bench::around::Around;
 use model::{Error, Exit, Result};
 use std::ffi::OsString;
+use work::shell::replaced;
 
 /// A program as it was named.
 #[derive(Clone, Debug)]

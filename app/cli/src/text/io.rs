@@ -162,7 +162,7 @@ pub fn fio(log: &Path, devices: &[PathBuf], width: usize) -> Page {
     ));
     let option = format!("--read_iolog={}", log.display());
     let words = ["fio", "--name=start", &option, "--ioengine=libaio", "--direct=1", "--iodepth=1", "--readonly"];
-    page.line(&harmless(&crate::shell::command_line(&words.map(Into::into))));
+    page.line(&harmless(&work::shell::command_line(&words.map(Into::into))));
     page.remark("To read from another disk: --replay_redirect=/dev/DISK. Without the pauses: --replay_no_stall=1.");
     page
 }

@@ -2,12 +2,12 @@
 
 use super::table::{Align, Table};
 use super::{Page, YELLOW, errors, harmless, units, without_numbers};
-use crate::shell::command_line;
 use crate::verbs::preload::{PlanDocument, StatusDocument};
 use model::{Error, shown};
 use preload::install::{Installation, Kept};
 use preload::run::Report;
 use std::path::{Path, PathBuf};
+use work::shell::command_line;
 
 /// Files shown in a list.
 const SHOWN: usize = 20;

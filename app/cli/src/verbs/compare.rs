@@ -1,13 +1,14 @@
 //! `thaw compare`: two recordings side by side, or two variants of one.
 
 use crate::args::compare::CompareArgs;
-use crate::document::{Loaded, Source};
 use crate::{output, text};
 use bench::report::Comparison;
 use model::{CacheState, Error, Exit, Result, RunKind, Warning, WarningKind};
 use recording::Reader;
 use serde::Serialize;
 use std::path::Path;
+use work::recorded::Loaded;
+use work::report::Source;
 
 /// `thaw.compare/1`
 #[derive(Serialize)]

@@ -3,7 +3,7 @@
 //! Tries things instead of reading versions: what works here is what was seen to work. Nothing that it tries stays.
 
 use crate::args::doctor::DoctorArgs;
-use crate::{facts, output, text};
+use crate::{output, text};
 use io::{EngineChoice, EngineOptions};
 use model::{Error, Exit, Result};
 use os::cgroup;
@@ -12,6 +12,7 @@ use os::perf::{Count, Counter};
 use serde::Serialize;
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
+use work::facts;
 
 /// `thaw.doctor/1`
 #[derive(Debug, Serialize)]
@@ -328,7 +329,7 @@ fn pressure() -> Ability {
 /// A profile that lies in memory would never be cold.
 fn run_directory() -> Ability {
     let (name, purpose) = ("directory for profiles", "fresh profiles of presets lie on a disk");
-    let path = crate::rundir::base();
+    let path = work::rundir::base();
     match os::disk::Disk::of_path(&path) {
         Ok(disk) => works(name, purpose, format!("{} on {}", path.display(), disk.name)),
         Err(error) => {

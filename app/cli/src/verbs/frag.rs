@@ -9,6 +9,7 @@ use layout::frag::{Outcome, Refused, Survey, fix, measure};
 use model::{Bytes, Error, Exit, Nanos, Result};
 use serde::Serialize;
 use std::sync::Mutex;
+use work::progress::Tell;
 
 /// `thaw.frag/1`
 #[derive(Serialize)]

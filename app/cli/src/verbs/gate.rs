@@ -2,9 +2,8 @@
 
 use super::compare::{load, no_variants, nothing_in_common};
 use crate::args::compare::{Allow, GateArgs, Undecided};
-use crate::document::Loaded;
-use crate::verbs::record;
-use crate::{output, text};
+use crate::progress::Progress;
+use crate::{output, plan, text};
 use bench::gate::{Baseline, Difference, Kind, LEVEL, Outcome, Verdict, Wanted};
 use model::{Error, Exit, Result, Warning, WarningKind, shown};
 use os::replace::{Existing, Rights};
@@ -12,6 +11,8 @@ use serde::Serialize;
 use stats::Pairing;
 use std::path::Path;
 use std::time::Instant;
+use work::record::more::{self, More};
+use work::recorded::Loaded;
 
 /// A baseline in a repository is small; what is larger is none.
 const LARGEST_BASELINE: u64 = 16 << 20;
@@ -87,7 +88,13 @@ fn until_decided(args: &GateArgs, judged: Loaded, quiet: bool) -> Result<(GateDo
             return Ok((found, interrupted));
         }
         let pairs = found.verdict.figures.iter().map(|figure| figure.before_runs).min().unwrap_or(0);
-        interrupted = record::more::add(&path, &judged, pairs.div_ceil(2).max(FEWEST_ADDED), left, quiet)?;
+        interrupted = more::add(
+            &path,
+            &judged,
+            More { blocks: pairs.div_ceil(2).max(FEWEST_ADDED), budget: left },
+            &plan::planned,
+            Box::new(Progress::new(quiet)),
+        )?;
         judged = load(&path)?;
         look += 1;
     }

@@ -22,6 +22,7 @@ use model::{Bytes, Error, Exit, Nanos, Result};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use work::progress::Tell;
 
 /// `thaw.heap-run/1`: the summary of a recording.
 #[derive(Debug, Serialize)]

@@ -13,6 +13,7 @@ pub mod heap;
 pub mod io;
 pub mod memory;
 pub mod optimize;
+pub mod order;
 pub mod packaging;
 pub mod preload;
 pub mod presets;

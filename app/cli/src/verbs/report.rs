@@ -1,11 +1,12 @@
 //! `thaw report`: what does a recording say?
 
 use crate::args::report::ReportArgs;
-use crate::document::{self, ReportDocument};
 use crate::verbs::view;
 use crate::{export, output, text};
 use model::{Error, Exit, Result};
 use std::path::Path;
+use work::recorded;
+use work::report::ReportDocument;
 
 /// Prints the answer and writes the exports.
 ///
@@ -18,7 +19,7 @@ pub fn run(args: &ReportArgs) -> Result<Exit> {
     if let Some((_, target)) = target {
         os::replace::check(target, existing)?;
     }
-    let document = document::report_within(&args.recording, args.time_limit)?;
+    let document = recorded::report_within(&args.recording, args.time_limit)?;
     if let Some((form, target)) = target {
         write(args, &document, form, target)?;
     } else if args.json {

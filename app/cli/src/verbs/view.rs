@@ -1,15 +1,17 @@
 //! `thaw view`, and the HTML file of `thaw report`: the page that people look at.
 
 use crate::args::view::ViewArgs;
-use crate::document::{self, Loaded, ReportDocument};
 use crate::output;
-use crate::verbs::{compare, heap, memory, touch as touched};
+use crate::verbs::{compare, heap, memory};
 use model::{Error, Exit, Result, RunId, TraceRows};
 use os::kind::{self, Kind};
 use os::replace::Existing;
 use recording::Reader;
 use std::path::Path;
 use view::{Open, TouchOf, TraceOf};
+use work::recorded::{self, Loaded};
+use work::report::ReportDocument;
+use work::watch::document as touched;
 
 /// Serves the page until Ctrl-C.
 ///
@@ -20,7 +22,7 @@ pub fn run(args: &ViewArgs) -> Result<Exit> {
     let page = match kind::of(&args.recording) {
         Some(Kind::Heap) => heap::whole_page(&args.recording, since)?,
         Some(Kind::MemoryReport | Kind::MemoryWatch) => memory::whole_page(&args.recording, since)?,
-        _ => page(&args.recording, &document::report(&args.recording)?, since)?,
+        _ => page(&args.recording, &recorded::report(&args.recording)?, since)?,
     };
     let open = if args.no_browser { Open::Nothing } else { Open::Browser };
     view::serve(page, args.port, open, &mut |url| output::complain(&format!("{url} shows it; Ctrl-C ends it\n")))?;

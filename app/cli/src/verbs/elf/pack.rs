@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use work::progress::Tell;
 
 /// `thaw.elf-pack/1`
 #[derive(Serialize)]

@@ -9,6 +9,7 @@ use model::{Error, Exit, Result};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::sync::Mutex;
+use work::progress::Tell;
 
 /// `thaw.elf-stat/1`: one file in detail, or many.
 #[derive(Serialize)]

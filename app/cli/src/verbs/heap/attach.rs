@@ -15,6 +15,7 @@ pub fn attach(args: &AttachArgs, quiet: bool) -> Result<Exit> {
     use heap::record::{self, Existing, FreeStacks, Keep, Phase, Sample};
     use model::Error;
     use std::time::Instant;
+    use work::progress::Tell;
 
     os::interrupt::install()?;
     let thaw = std::env::current_exe()

@@ -12,6 +12,7 @@ use model::{Error, Exit, Result, shown};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use work::progress::Tell;
 
 /// `thaw.heap-dark/1`.
 #[derive(Debug, Serialize)]

@@ -14,6 +14,7 @@ use model::{Error, Exit, Nanos, Result, Warning, WarningKind, shown};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use work::progress::Tell;
 
 /// `thaw.heap-report/1`.
 #[derive(Debug, Serialize)]

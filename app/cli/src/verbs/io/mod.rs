@@ -7,10 +7,10 @@ pub use self::model::{DisksDocument, ModelDocument, ModelledStart};
 pub use self::replay::ReplayDocument;
 
 use crate::args::io::{IoArgs, IoVerb};
-use crate::document::{self, Loaded};
 use ::model::{Error, Exit, Nanos, Result, RunRow, TraceRows};
 use recording::Reader;
 use std::path::Path;
+use work::recorded::{self, Loaded};
 
 /// Does what was asked.
 ///
@@ -32,7 +32,7 @@ struct Start<'a> {
 
 impl Start<'_> {
     fn length(&self) -> Nanos {
-        document::length(&self.trace, self.row)
+        recorded::length(&self.trace, self.row)
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::{Start, starts};
 use crate::args::io::ModelArgs;
-use crate::document::{Loaded, Source};
 use crate::{output, text};
 use disk::fit::{self, Fitted};
 use disk::model::Model;
@@ -13,6 +12,8 @@ use model::{CacheState, Error, Exit, Result, RunId};
 use recording::Reader;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use work::recorded::Loaded;
+use work::report::Source;
 
 /// The disk of this machine, measured.
 const THIS: &str = "this";

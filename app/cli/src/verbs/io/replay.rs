@@ -3,7 +3,6 @@
 use super::{Start, starts};
 use crate::args::io::ReplayArgs;
 use crate::args::values;
-use crate::document::{Loaded, SIMULATED_DISK, Source, USED_DEV};
 use crate::progress::Progress;
 use crate::{output, plan, text};
 use disk::fio;
@@ -14,6 +13,9 @@ use recording::{Fact, Reader};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use work::progress::Tell;
+use work::recorded::{Loaded, SIMULATED_DISK, USED_DEV};
+use work::report::Source;
 
 /// `thaw.io-replay/1`
 #[derive(Serialize)]

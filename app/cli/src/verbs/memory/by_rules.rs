@@ -11,6 +11,7 @@ use model::{Error, Exit, Nanos, Result, shown};
 use serde_json::json;
 use std::path::Path;
 use std::time::Instant;
+use work::progress::Tell;
 
 /// A report of all processes that had anything at the moment.
 ///

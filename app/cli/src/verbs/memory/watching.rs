@@ -14,6 +14,7 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 use std::io::{IsTerminal, Read, Stdin};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
+use work::progress::Tell;
 
 /// Between SIGTERM and SIGKILL.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -17,9 +17,6 @@ use super::measure;
 use super::plan::Plan;
 use super::source::Source;
 use crate::args::values;
-use crate::document;
-use crate::rundir::RunDir;
-use crate::shell::command_line;
 use crate::text;
 use crate::verbs::preload::{needed, target};
 use crate::verbs::view;
@@ -39,6 +36,9 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use work::recorded;
+use work::rundir::RunDir;
+use work::shell::command_line;
 
 /// The copies of files.
 const FILES: &str = "files";
@@ -269,7 +269,7 @@ impl<'a> Copies<'a> {
     fn checked(&self, set: &Set, typed: Option<&str>) -> Result<Program> {
         let mut program = self.program(set, Ahead::No);
         // What is put back would be as empty as it is.
-        let of_user = self.source.recorded.restore.iter().filter(|path| !crate::rundir::is_needed_by(path.as_os_str()));
+        let of_user = self.source.recorded.restore.iter().filter(|path| !work::rundir::is_needed_by(path.as_os_str()));
         program.restore = of_user.cloned().collect();
         if let Some(line) = typed {
             let words = values::words(line).map_err(|why| Error::new(Exit::Usage, why, ""))?;
@@ -357,7 +357,7 @@ impl<'a> Copies<'a> {
         }
         for (recording, page) in (1..=self.rounds).map(files_of) {
             let comparison = self.work.join(&recording);
-            view::write(&comparison, &document::report(&comparison)?, None, &last.join(page), Existing::Keep)?;
+            view::write(&comparison, &recorded::report(&comparison)?, None, &last.join(page), Existing::Keep)?;
             fs::rename(&comparison, last.join(recording)).map_err(cannot)?;
         }
         write_whole(&last.join(NAME), &manifest.to_bytes()?, Rights::Usual, Existing::Keep)?;

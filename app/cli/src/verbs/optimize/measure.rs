@@ -1,8 +1,6 @@
 //! The starts: `thaw record` in a process of its own, and what its recording says about each copy.
 
 use super::build::{Ahead, Copies};
-use crate::document::Loaded;
-use crate::plan::Handed;
 use bench::record::Program;
 use model::{CacheState, Error, Exit, Result, RunKind};
 use optimize::choose::Times;
@@ -14,6 +12,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use work::plan::Handed;
+use work::recorded::Loaded;
 
 /// Starts without read-ahead, on no slow disk: what comes into memory then is what is needed.
 ///

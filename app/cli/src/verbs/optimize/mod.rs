@@ -13,7 +13,6 @@ mod run;
 pub mod source;
 
 use crate::args::optimize::OptimizeArgs;
-use crate::verbs::record;
 use crate::{output, text};
 use build::Copies;
 use model::{Error, Exit, Result};
@@ -163,7 +162,7 @@ fn manifest(source: &Source, plan: &Plan, args: &OptimizeArgs) -> Manifest {
 
 /// Everything that can be refused before anything is written.
 fn check_place(source: &Source, out: &Path, args: &OptimizeArgs) -> Result<()> {
-    record::check_states(&[source.state])?;
+    work::start::head::check_states(&[source.state])?;
     if let Some(root) = &source.root {
         files::check_apart(root, out)?;
     }

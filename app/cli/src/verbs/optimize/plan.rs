@@ -3,7 +3,6 @@
 use super::archives::{self, Found};
 use super::source::Source;
 use crate::args::optimize::OptimizeArgs;
-use crate::shell::command_line;
 use crate::text::units;
 use crate::verbs::preload::{needed, target};
 use disk::model::Model;
@@ -23,6 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use work::shell::command_line;
 
 /// A smaller gain of putting files together is not worth a word.
 const WORTH_A_WORD: f64 = 0.01;

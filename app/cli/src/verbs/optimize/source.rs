@@ -1,17 +1,15 @@
 //! What a recording tells about the program to optimise: its directory, how it was started, what its start read.
 
 use crate::args::optimize::OptimizeArgs;
-use crate::args::{Args, Verb};
-use crate::document::{self, Loaded};
-use crate::plan::{self, RecordPlan};
-use crate::verbs::touch;
+use crate::plan;
 use bench::record::Program;
-use clap::Parser;
 use model::{CacheState, Error, Exit, Nanos, ProcessRow, Result, TraceRows, shown};
 use optimize::files::{self, Candidate};
-use recording::{Header, Reader};
+use recording::Reader;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use work::plan::RecordPlan;
+use work::recorded::{self, Loaded};
 
 /// A recorded program.
 pub struct Source {
@@ -56,13 +54,13 @@ impl Source {
         let index = variant_index(recording, &loaded, args.variant.as_deref())?;
         let header = reader.header()?;
         let (rows, length) = trace(recording, &reader, &loaded, index)?;
-        let touched = document::needed(&reader, &loaded.starts(&reader)?, index as u32)?;
+        let touched = recorded::needed(&reader, &loaded.starts(&reader)?, index as u32)?;
         std::env::set_current_dir(&header.cwd).map_err(|cause| {
             Error::on(Exit::Data, "cannot go to where it was recorded:", &header.cwd)
                 .because(cause)
                 .hint("record it again")
         })?;
-        let plan = planned(recording, &header)?;
+        let plan = plan::planned(recording, &header)?;
         let recorded = plan.programs.get(index).cloned().ok_or_else(|| no_program(recording))?;
         let executed = executed(&rows, &recorded)?;
         let program = executed.canonicalize().unwrap_or(executed);
@@ -155,24 +153,6 @@ fn variant_index(recording: &Path, loaded: &Loaded, name: Option<&str>) -> Resul
     })
 }
 
-/// What was typed then, as it is understood now.
-///
-/// # Errors
-/// It is not understood any more, or was another verb.
-pub fn planned(recording: &Path, header: &Header) -> Result<RecordPlan> {
-    let wrong = |cause: String| {
-        Error::on(Exit::Data, "cannot understand the command line of the recording", recording)
-            .because(cause)
-            .hint("record the program with this thaw: thaw record -- PROGRAM ARGS")
-    };
-    let args = Args::try_parse_from(&header.command_line).map_err(|error| wrong(error.kind().to_string()))?;
-    match args.verb {
-        Verb::Record(args) => plan::record(*args),
-        Verb::Touch(args) => plan::record(touch::as_record(*args)?),
-        _ => Err(wrong("it is not one of `thaw record` or `thaw touch`".into())),
-    }
-}
-
 fn trace(recording: &Path, reader: &Reader, loaded: &Loaded, variant: usize) -> Result<(TraceRows, Nanos)> {
     let starts = loaded.starts(reader)?;
     let row = starts.coldest(variant as u32).filter(|row| row.state != CacheState::Hot).ok_or_else(|| {
@@ -180,7 +160,7 @@ fn trace(recording: &Path, reader: &Reader, loaded: &Loaded, variant: usize) -> 
             .hint("thaw record --state cold -- PROGRAM (as root), or --state app")
     })?;
     let rows = reader.trace(row.id)?;
-    let length = document::length(&rows, row);
+    let length = recorded::length(&rows, row);
     Ok((rows, length))
 }
 

@@ -2,8 +2,8 @@
 //! it kept to its model.
 
 use super::stage::Stage;
-use crate::document::{AT_ONCE, SIMULATED_DISK, USED_DEV};
 use crate::plan::DiskPlan;
+use crate::recorded::{AT_ONCE, SIMULATED_DISK, USED_DEV};
 use bench::ground::Ground;
 use disk::simulated::{Fidelity, Namespace, Options, Pace, Simulated};
 use model::{Bytes, Cause, Error, Exit, FileKind, Owner, Result, TraceRows, Warning, WarningKind};

@@ -1,10 +1,8 @@
 //! One more traced cold start of each variant, without read-ahead: what comes into memory then is what a start needs.
 
-use super::sink::{EngineTracer, Recorder};
-use crate::args::record::Needed;
-use crate::plan::RecordPlan;
-use crate::verbs::touch::exact_pages;
-use crate::verbs::touch::watch::{FillTracer, Place};
+use crate::plan::{Needed, RecordPlan};
+use crate::start::sink::{EngineTracer, Recorder};
+use crate::start::watch::{FillTracer, Place, exact_pages};
 use bench::conduct::{Host, Sink};
 use bench::record::Lab;
 use model::{CacheState, Error, Exit, Result, RunKind, Warning, WarningKind};

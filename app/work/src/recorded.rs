@@ -1,110 +1,17 @@
-//! What a recording says, as one value: the text and the JSON document are both made of it.
-//!
-//! JSON has base units (seconds, bytes) whatever the screen shows, and a `schema` field; a field is never renamed or
-//! given another meaning under the same schema.
+//! A recording, read: everything but its traces as one value, and the report that is made of all of it.
 
-use crate::next::{self, Next};
 use crate::plan::Asked;
-use crate::{rundir, text};
+use crate::report::{BinaryDocument, ReportDocument, Source, TraceDocument, VariantDocument};
+use crate::words::units::plural;
+use crate::{answer, next, rundir};
 use bench::analyze::{Input, Options};
 use bench::compare::{is_momentary, is_read_ahead};
 use bench::gate::{Baseline, Identity};
-use model::{
-    CacheState, Milestone, Nanos, Result, RunId, RunKind, RunRow, TouchEngine, TraceRows, Warning, WarningKind, shown,
-};
+use model::{Milestone, Nanos, Result, RunKind, RunRow, TouchEngine, TraceRows, Warning, WarningKind, shown};
 use recording::{Binary, Fact, Reader, Starts};
-use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
-
-/// `thaw.report/1`: the answer of one recording.
-#[derive(Debug, Serialize)]
-pub struct ReportDocument {
-    /// Name and version of this document.
-    pub schema: &'static str,
-    /// Where it comes from.
-    pub recording: Source,
-    /// What was asked for.
-    pub asked: Asked,
-    /// The programs.
-    pub variants: Vec<VariantDocument>,
-    /// Three sentences: how long, where the time goes, what would help most.
-    pub answer: Vec<String>,
-    /// Times with their intervals.
-    pub statistics: bench::report::Report,
-    /// What the traced starts read: one trace of each variant.
-    pub traces: Vec<TraceDocument>,
-    /// The machine: subject, key, value.
-    pub facts: BTreeMap<String, BTreeMap<String, String>>,
-    /// The binaries that ran.
-    pub binaries: Vec<BinaryDocument>,
-    /// What makes the figures less certain.
-    pub warnings: Vec<Warning>,
-    /// What to type next.
-    pub next: Vec<Next>,
-    /// Every run, counted or not: for CSV. JSON has the counted ones in `statistics.cells[].samples`.
-    #[serde(skip)]
-    pub runs: Vec<(RunRow, Vec<Milestone>)>,
-}
-
-/// Where a document comes from.
-#[derive(Clone, Debug, Serialize)]
-pub struct Source {
-    /// The file.
-    pub file: String,
-    /// `false`: the recording was interrupted; it holds the runs that were finished.
-    pub finished: bool,
-    /// Nanoseconds since 1970 (UTC).
-    pub created_unix_ns: u64,
-    /// Version of thaw that made it.
-    pub thaw_version: String,
-    /// The command line.
-    pub command_line: Vec<String>,
-    /// Where it was typed.
-    pub cwd: String,
-    /// Seed of all random choices.
-    pub seed: u64,
-}
-
-/// A program that was started.
-#[derive(Clone, Debug, Serialize)]
-pub struct VariantDocument {
-    /// Its name.
-    pub name: String,
-    /// Its words.
-    pub argv: Vec<String>,
-}
-
-/// What one traced start read.
-#[derive(Debug, Serialize)]
-pub struct TraceDocument {
-    /// The run.
-    pub run: RunId,
-    /// Name of its variant.
-    pub variant: String,
-    /// The state that it started in.
-    pub state: CacheState,
-    /// Its wall time until ready, seconds; not comparable with the timed runs.
-    pub wall_s: Option<f64>,
-    /// Traced runs of this variant in the recording.
-    pub traced_runs: usize,
-    /// What it read.
-    pub report: io::Report,
-    /// What its requests would have cost on disks of 2010. `None`: it made none.
-    pub disks: Option<disk::report::Report>,
-}
-
-/// A binary that ran.
-#[derive(Clone, Debug, Serialize)]
-pub struct BinaryDocument {
-    /// Its path.
-    pub path: String,
-    /// Its size in bytes.
-    pub size: u64,
-    /// GNU build-id in hex.
-    pub build_id: Option<String>,
-}
 
 /// Subject of the facts of a simulated disk. The number of its device says nothing.
 pub const SIMULATED_DISK: &str = "disk:simulated";
@@ -232,10 +139,10 @@ pub fn report_within(path: &Path, time: Option<Duration>) -> Result<ReportDocume
     let warnings = all_warnings(&loaded, &statistics, &traces);
     let facts = nested(&loaded.facts);
     let disk = simulated_disk(&facts);
-    let answer = text::answer::sentences(&statistics, &traces, disk.as_deref());
-    let mut document = ReportDocument {
+    let answer = answer::sentences(&statistics, &traces, disk.as_deref());
+    Ok(ReportDocument {
         schema: "thaw.report/1",
-        next: Vec::new(),
+        next: next::after(&loaded.source.file, &statistics.cells),
         answer,
         statistics,
         traces,
@@ -246,9 +153,7 @@ pub fn report_within(path: &Path, time: Option<Duration>) -> Result<ReportDocume
         asked: loaded.asked,
         variants: loaded.variants,
         runs: loaded.runs,
-    };
-    document.next = next::after(&document);
-    Ok(document)
+    })
 }
 
 /// `laptop2010 (laptop disk of 2010: ...)`, if the recording was made on a simulated disk.
@@ -320,10 +225,8 @@ fn all_warnings(loaded: &Loaded, statistics: &bench::report::Report, traces: &[T
     let mut warnings = Vec::new();
     if !loaded.source.finished {
         let timed = loaded.runs.iter().filter(|(row, _)| row.kind == RunKind::Timed && row.accepted).count();
-        let text = format!(
-            "the recording was interrupted; it holds {}",
-            text::units::plural(timed as u64, "timed run", "timed runs")
-        );
+        let text =
+            format!("the recording was interrupted; it holds {}", plural(timed as u64, "timed run", "timed runs"));
         warnings.push(
             Warning::new(WarningKind::Note, text).hint("record again for the whole plan: see `thaw record --force`"),
         );

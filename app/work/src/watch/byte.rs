@@ -2,7 +2,7 @@
 //! the program with Valgrind before it.
 
 use crate::rundir;
-use crate::verbs::record::stage::Stage;
+use crate::start::stage::Stage;
 use bench::record::Program;
 use model::{Error, Exit, Result};
 use os::journal::{Entry, Undo, hold};

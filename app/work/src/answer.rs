@@ -3,9 +3,9 @@
 //! Says only what the figures carry: a ratio whose interval contains 1 is no difference, and what could be
 //! gained is always "at most". Pure.
 
-use super::units::{bytes, estimate_s, nanos, percent, plural, seconds, times};
-use super::width::shorten;
-use crate::document::TraceDocument;
+use crate::report::TraceDocument;
+use crate::words::units::{self, bytes, estimate_s, nanos, percent, plural, seconds, times};
+use crate::words::{harmless, width::shorten};
 use bench::report::{Cell, Contrast, Report};
 use io::FileReport;
 use model::{CacheState, FileKind};
@@ -151,8 +151,8 @@ fn oddness(trace: &TraceDocument, timed: &Cell) -> String {
 
 fn disk_reads(cell: &Cell) -> Option<String> {
     let read = cell.read_bytes.filter(|read| *read > 0.0)?;
-    let requests = cell.read_requests.map(|requests| format!(" in {} requests", super::units::count_f(requests)));
-    Some(format!("reads {}{}", super::units::bytes_f(read), requests.unwrap_or_default()))
+    let requests = cell.read_requests.map(|requests| format!(" in {} requests", units::count_f(requests)));
+    Some(format!("reads {}{}", units::bytes_f(read), requests.unwrap_or_default()))
 }
 
 /// The largest lever, with what it can gain at most.
@@ -199,7 +199,7 @@ fn lever_of_reading(trace: &TraceDocument, most: f64) -> Option<String> {
             "What would help most is needing less of the file system's metadata, that is fewer files and directories: that can gain at most {gain}."
         ));
     }
-    let asked = super::trace::asked_share(top, &trace.report).filter(|asked| *asked < MOSTLY_ASKED);
+    let asked = asked_share(top, &trace.report).filter(|asked| *asked < MOSTLY_ASKED);
     let unasked = asked.map_or_else(String::new, |asked| {
         format!(
             ", or reading it in order: only {} of the {} that came into memory are known to have been requested",
@@ -217,6 +217,13 @@ fn gain_from_reading(cache: f64) -> String {
 /// The file that was waited for longest.
 fn costliest(trace: &TraceDocument) -> Option<&FileReport> {
     trace.report.files.iter().max_by_key(|file| file.waiting).filter(|file| file.waiting.0 > 0)
+}
+
+/// How much of what came into memory was asked for; `None` where nobody can know.
+pub fn asked_share(file: &FileReport, report: &io::Report) -> Option<f64> {
+    let known = report.files.iter().any(|file| file.asked.0 > 0);
+    let share = (file.asked.0 as f64 / file.filled.0.max(1) as f64).min(1.0);
+    (known && file.filled.0 > 0 && file.kind != FileKind::Metadata).then_some(share)
 }
 
 /// What the runs say about two states.
@@ -252,7 +259,7 @@ fn largest(ratio: &Estimate) -> f64 {
 fn name_of(file: &FileReport) -> String {
     match file.kind {
         FileKind::Metadata => format!("the file system's metadata ({})", file.path),
-        _ => shorten(&super::harmless(&file.path), 60),
+        _ => shorten(&harmless(&file.path), 60),
     }
 }
 

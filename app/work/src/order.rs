@@ -1,7 +1,5 @@
-//! `thaw order`: order files for linkers, and lists of functions, from the first calls in recordings.
+//! Order files for linkers, and lists of functions, from the first calls in recordings.
 
-use crate::args::order::{Linker, List, OrderArgs};
-use crate::{output, text};
 use model::{Error, Exit, FileRow, Result, TouchEngine, TraceRows};
 use os::mapped::Mapped;
 use recording::{Reader, Starts};
@@ -69,50 +67,13 @@ pub struct ObjectDocument {
     pub called_bytes: u64,
 }
 
-/// Prints or writes the order file, or a list.
+/// The order file must not take the place of what it is made from.
 ///
 /// # Errors
-/// Recordings without calls, or of different builds; a stripped program without symbols; symbols of another build.
-pub fn run(args: &OrderArgs) -> Result<Exit> {
-    let linker = match args.linker {
-        Linker::Lld => order::Linker::Lld,
-        Linker::Gold => order::Linker::Gold,
-        Linker::Ld => order::Linker::Ld,
-        Linker::Mold => {
-            return Err(Error::new(Exit::Usage, "mold has no option that orders functions", "")
-                .hint("link with lld (--for lld), gold or GNU ld"));
-        }
-    };
-    let document = document(args)?;
-    let order = || Ok(order::order_file(&entries(&document)?, linker));
-    if let Some(target) = &args.output {
-        check_is_no_source(target, args, &document)?;
-        output::file(target, order()?.as_bytes(), args.force.existing())?;
-    }
-    let width = text::width::of_terminal();
-    match (args.json, args.list, &args.output) {
-        (true, ..) => output::json(&document)?,
-        (false, Some(list), _) => {
-            let all = document.workloads.len() as u32;
-            let called =
-                |by_all: bool| document.order.iter().filter(move |function| (function.workloads >= all) == by_all);
-            output::page(&match list {
-                List::Hot => text::order::functions(called(true), width),
-                List::Cold => text::order::functions(called(false), width),
-                List::Never => text::order::functions(never(&document)?, width),
-                List::Objects => text::order::objects(document.objects.iter().flatten(), width),
-            })?;
-        }
-        (false, None, Some(target)) => output::page(&text::order::page(&document, target, args.linker, width))?,
-        (false, None, None) => output::bytes(order()?.as_bytes())?,
-    }
-    Ok(Exit::Done)
-}
-
-/// The order file must not take the place of what it is made from.
-fn check_is_no_source(target: &Path, args: &OrderArgs, document: &OrderDocument) -> Result<()> {
+/// It would.
+pub fn check_is_no_source(target: &Path, wanted: &Wanted<'_>, document: &OrderDocument) -> Result<()> {
     let Ok(target) = target.canonicalize() else { return Ok(()) };
-    let sources = args.recordings.iter().chain(&args.symbols).map(PathBuf::as_path);
+    let sources = wanted.recordings.iter().map(PathBuf::as_path).chain(wanted.symbols);
     match sources.chain([Path::new(&document.file)]).any(|source| source.canonicalize().is_ok_and(|it| it == target)) {
         false => Ok(()),
         true => Err(Error::on(Exit::Usage, "the order file would replace what it is made from:", &target)
@@ -121,7 +82,10 @@ fn check_is_no_source(target: &Path, args: &OrderArgs, document: &OrderDocument)
 }
 
 /// The functions in their order, each once.
-fn entries(document: &OrderDocument) -> Result<Vec<Entry>> {
+///
+/// # Errors
+/// None of them has a name.
+pub fn entries(document: &OrderDocument) -> Result<Vec<Entry>> {
     let mut seen = HashSet::new();
     let entry =
         |function: &FunctionDocument| Some(Entry { name: function.name.clone()?, source: function.source.clone() });
@@ -143,10 +107,36 @@ struct Workload {
     calls: Vec<(u64, u64, Option<String>)>,
 }
 
-fn document(args: &OrderArgs) -> Result<OrderDocument> {
+/// What is looked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// Recordings with calls; each is a workload.
+    pub recordings: &'a [PathBuf],
+    /// The file to order; `None`: the program that was started.
+    pub file: Option<&'a Path>,
+    /// Where its symbols are, if it is stripped.
+    pub symbols: Option<&'a Path>,
+    /// Whether to tell of object files.
+    pub objects: Objects,
+}
+
+/// Whether object files are told of: the debug data of a browser take a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Objects {
+    /// They are.
+    Listed,
+    /// They are not.
+    LeftOut,
+}
+
+/// The order, and what is not called.
+///
+/// # Errors
+/// Recordings without calls, or of different builds; symbols of another build; with objects: no debug data.
+pub fn document(asked: &Wanted<'_>) -> Result<OrderDocument> {
     let mut workloads = Vec::new();
-    let mut wanted = args.file.clone();
-    for recording in &args.recordings {
+    let mut wanted = asked.file.map(Path::to_path_buf);
+    for recording in asked.recordings {
         for rows in function_runs(recording)? {
             let workload = workload(recording, &rows, wanted.as_deref())?;
             wanted.get_or_insert_with(|| workload.file.path.clone());
@@ -160,7 +150,7 @@ fn document(args: &OrderArgs) -> Result<OrderDocument> {
                 .hint("record all workloads again with one build"));
         }
     }
-    let program = Program::open(&first.file, args.symbols.as_deref())?;
+    let program = Program::open(&first.file, asked.symbols)?;
     let known = program.names();
     let mut lengths: HashMap<u64, (u64, Option<String>)> = HashMap::new();
     for (offset, len, name) in workloads.iter().flat_map(|workload| &workload.calls) {
@@ -177,8 +167,8 @@ fn document(args: &OrderArgs) -> Result<OrderDocument> {
     let order: Vec<FunctionDocument> = order::balanced(&calls).into_iter().map(line).collect();
     let pages: HashSet<u64> = order.iter().flat_map(|function| pages_of(function.offset, function.bytes)).collect();
     let never = program.never(&order, &known);
-    // The debug data of a browser take a while, and who wants an order file need not have any.
-    let objects = (args.list == Some(List::Objects)).then(|| program.objects(&order, never.as_deref())).transpose()?;
+    // Who wants an order file need not have debug data.
+    let objects = (asked.objects == Objects::Listed).then(|| program.objects(&order, never.as_deref())).transpose()?;
     let bytes: u64 = order.iter().fold(0, |sum: u64, function| sum.saturating_add(function.bytes));
     Ok(OrderDocument {
         schema: "thaw.order/1",
@@ -340,7 +330,7 @@ const NOT_HERE: &str = "the file that was recorded is not here";
 ///
 /// # Errors
 /// The file itself is not here.
-fn never(document: &OrderDocument) -> Result<&[FunctionDocument]> {
+pub fn never(document: &OrderDocument) -> Result<&[FunctionDocument]> {
     document.never.as_deref().ok_or_else(|| {
         Error::new(Exit::Data, "nobody knows which other functions there are in", &document.file)
             .because(NOT_HERE)

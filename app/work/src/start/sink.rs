@@ -3,7 +3,7 @@
 use super::disk::DiskFiles;
 use super::stage::Stage;
 use crate::facts;
-use crate::progress::Progress;
+use crate::progress::Tell;
 use bench::conduct::{Progress as Now, Sink, Tracer};
 use io::{Engine, Ownership, RawTrace};
 use model::{Milestone, Need, ResidencyRow, Result, RunId, RunKind, RunRow, TraceRows, Warning};
@@ -59,14 +59,14 @@ pub struct Recorder {
     names: Vec<String>,
     /// Files of the simulated disk, if there is one.
     disk: Option<DiskFiles>,
-    progress: Progress,
+    progress: Box<dyn Tell>,
     binaries: HashSet<PathBuf>,
     counted: u32,
 }
 
 impl Recorder {
     /// A recorder into this file.
-    pub fn new(writer: Writer, seen: Seen, stage: &Stage, progress: Progress) -> Self {
+    pub fn new(writer: Writer, seen: Seen, stage: &Stage, progress: Box<dyn Tell>) -> Self {
         Self {
             writer,
             seen,

@@ -1,6 +1,7 @@
 //! `thaw.touch/1`: what the touch runs of a recording say.
 
-use crate::document::{Loaded, Source};
+use crate::recorded::Loaded;
+use crate::report::Source;
 use model::{Error, Exit, Result, RunId, TraceRows};
 use recording::Reader;
 use serde::Serialize;

@@ -1,7 +1,7 @@
 //! One start while an engine of the room `touch` looks. `thaw record` uses it too, for the start that says what is needed.
 
+use super::sink::Recorder;
 use crate::plan::RecordPlan;
-use crate::verbs::record::sink::Recorder;
 use bench::conduct::{Host, Prepared, Sink, Tracer, Verdict};
 use bench::record::Lab;
 use model::{CacheState, Error, Exit, Result, RunKind, TraceRows, Warning};
@@ -119,6 +119,26 @@ pub fn watch(
         ),
         false => error.hint(doubt.map_or_else(|| "if it only takes longer: --timeout".into(), |doubt| doubt.hint)),
     })
+}
+
+/// A cold start without read-ahead, which is put back afterwards.
+///
+/// # Errors
+/// No root; a state that cannot be reached; a program that fails.
+pub fn exact_pages(
+    plan: &RecordPlan,
+    lab: &mut Lab,
+    recorder: &mut Recorder,
+    place: Place,
+    tracer: FillTracer<'_>,
+) -> Result<()> {
+    let mut engine = touch::Pages(tracer);
+    let watched = lab
+        .without_read_ahead()
+        .and_then(|()| watch(plan, lab, recorder, place, "a cold start without read-ahead", &mut engine));
+    lab.with_read_ahead()?;
+    watched?;
+    recorder.warn_all(engine.0.warnings)
 }
 
 /// Whether a function of this name was seen called: only the engine that traces by itself knows functions.

@@ -1,29 +1,18 @@
 //! What to type next after a recording was made or read: one or two commands that fit what was found. Pure.
 
-use crate::document::ReportDocument;
+use crate::report::Next;
 use crate::shell::command_line;
 use bench::report::Cell;
 use model::CacheState;
-use serde::Serialize;
 
 /// From here on the disk's share of a start is worth a remedy.
 const WORTH_MENDING: f64 = 0.05;
 /// Fewer runs than this leave intervals wide.
 const FEW_RUNS: u32 = 5;
 
-/// A command and what it is for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Next {
-    /// What to type.
-    pub command: String,
-    /// What it tells or does.
-    pub why: String,
-}
-
 /// At most two, the more useful first.
-pub fn after(document: &ReportDocument) -> Vec<Next> {
-    let file = &document.recording.file;
-    let of_cells = steps(&document.statistics.cells, file);
+pub fn after(file: &str, cells: &[Cell]) -> Vec<Next> {
+    let of_cells = steps(cells, file);
     let page = next(format!("thaw view {}", shown(file)), "shows the same as a page, with every run and file");
     of_cells.into_iter().chain([page]).collect()
 }

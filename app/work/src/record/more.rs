@@ -1,24 +1,39 @@
 //! More blocks for a recording that is there: of the same programs, in the same states, made as its command line says.
 
-use super::sink::{EngineTracer, Recorder};
-use super::stage::Stage;
-use super::{check_states, open_engine, warm_up};
-use crate::document::Loaded;
-use crate::progress::Progress;
-use crate::verbs::optimize::source::planned;
+use crate::plan::RecordPlan;
+use crate::progress::Tell;
+use crate::recorded::Loaded;
+use crate::start::head::{check_states, open_engine, warm_up};
+use crate::start::sink::{EngineTracer, Recorder};
+use crate::start::stage::Stage;
 use bench::conduct::{End, conduct};
 use bench::record::Lab;
 use model::{Error, Exit, Result, RunKind};
-use recording::{Reader, Writer};
+use recording::{Header, Reader, Writer};
 use std::path::Path;
 use std::time::Duration;
 
-/// Adds at most `blocks` blocks, and begins none after `budget`. Returns whether it was interrupted.
+/// How much is added.
+#[derive(Clone, Copy, Debug)]
+pub struct More {
+    /// At most so many blocks.
+    pub blocks: u32,
+    /// None is begun after this time.
+    pub budget: Duration,
+}
+
+/// Adds blocks; `planned` says what the recording's command line means. Returns whether it was interrupted.
 ///
 /// # Errors
 /// A recording on a simulated disk, or one whose command line is not understood any more; everything that can go wrong
 /// with a program or a machine. What was finished is in the recording.
-pub fn add(recording: &Path, loaded: &Loaded, blocks: u32, budget: Duration, quiet: bool) -> Result<bool> {
+pub fn add(
+    recording: &Path,
+    loaded: &Loaded,
+    more: More,
+    planned: &dyn Fn(&Path, &Header) -> Result<RecordPlan>,
+    mut progress: Box<dyn Tell>,
+) -> Result<bool> {
     let path = std::path::absolute(recording)
         .map_err(|cause| Error::on(Exit::Usage, "cannot add to the recording", recording).because(cause))?;
     let header = Reader::open(&path)?.header()?;
@@ -35,8 +50,8 @@ pub fn add(recording: &Path, loaded: &Loaded, blocks: u32, budget: Duration, qui
     plan.output = path.clone();
     plan.lab.recording = Some(path.clone());
     plan.schedule.first_block = first_block;
-    plan.schedule.blocks = blocks;
-    plan.schedule.budget = Some(budget);
+    plan.schedule.blocks = more.blocks;
+    plan.schedule.budget = Some(more.budget);
     (plan.schedule.precision, plan.schedule.trace_runs) = (None, 0);
     // Another order than that of the blocks before, and the same whenever it is repeated.
     plan.schedule.seed = loaded.source.seed.wrapping_add(u64::from(first_block));
@@ -44,9 +59,8 @@ pub fn add(recording: &Path, loaded: &Loaded, blocks: u32, budget: Duration, qui
     os::interrupt::install()?;
     os::spawn::become_subreaper()?;
     check_states(&plan.schedule.states)?;
-    let mut progress = Progress::new(quiet);
     let stage = Stage::set(&plan)?;
-    warm_up(&stage, &mut progress)?;
+    warm_up(&stage, &mut *progress)?;
     let (mut lab, warnings) = Lab::open(stage.programs.clone(), stage.lab.clone())?;
     let (engine, _) = open_engine(&plan, &stage)?;
     let writer = Writer::open(&path)?;
