@@ -3,7 +3,6 @@
 use super::values;
 use bench::gate::Metric;
 use clap::{Args, ValueEnum, ValueHint};
-use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -27,8 +26,7 @@ pub struct CompareArgs {
 }
 
 /// What the gate does when the runs cannot tell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Undecided {
     /// Exit code 1, as for a failure.
     Fail,

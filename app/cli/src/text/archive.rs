@@ -2,10 +2,10 @@
 
 use super::table::{Align, Table};
 use super::{Page, YELLOW, errors, harmless, units};
-use crate::verbs::archive::{PackDocument, ReorderDocument, StatDocument, UnpackDocument};
-use crate::verbs::archive_used::{How, Seen};
 use layout::archive::{DirectoryPlace, Method, Reads, Stat, StatEntry};
 use model::Bytes;
+use work::archives::used::{How, Seen};
+use work::archives::{PackDocument, ReorderDocument, StatDocument, UnpackDocument};
 
 /// An archive, what is used of it, and its entries.
 pub fn stat(document: &StatDocument, rows: usize, width: usize) -> Page {

@@ -2,12 +2,12 @@
 
 use super::table::{Align, Table};
 use super::{Page, errors, harmless, units};
-use crate::verbs::io::{DisksDocument, ModelDocument, ModelledStart, ReplayDocument};
 use disk::replay::{Passes, Through};
 use std::path::{Path, PathBuf};
+use work::disks::{DisksDocument, ModelDocument, ModelledStart, ReplayDocument};
 
 /// All disks, as a file that can be read again.
-pub fn disks(document: &DisksDocument<'_>, width: usize) -> Page {
+pub fn disks(document: &DisksDocument, width: usize) -> Page {
     let mut page = Page::new(width);
     for disk in &document.disks {
         page.gap();

@@ -2,13 +2,13 @@
 
 use super::table::{Align, Table};
 use super::{GREEN, Page, YELLOW, harmless, units, without_numbers};
-use crate::verbs::optimize::apply::AppliedDocument;
 use model::shown;
 use optimize::applied::Applied;
 use optimize::choose::Verdict;
 use optimize::manifest::{Manifest, Tried};
 use optimize::remedy::name_of;
 use std::path::Path;
+use work::optimizing::apply::AppliedDocument;
 use work::shell::command_line;
 
 /// What would be done.

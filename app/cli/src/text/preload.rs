@@ -2,11 +2,11 @@
 
 use super::table::{Align, Table};
 use super::{Page, YELLOW, errors, harmless, units, without_numbers};
-use crate::verbs::preload::{PlanDocument, StatusDocument};
 use model::{Error, shown};
 use preload::install::{Installation, Kept};
 use preload::run::Report;
 use std::path::{Path, PathBuf};
+use work::ahead::{PlanDocument, StatusDocument};
 use work::shell::command_line;
 
 /// Files shown in a list.

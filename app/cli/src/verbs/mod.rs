@@ -1,7 +1,6 @@
 //! One file per verb: each takes what was meant, asks the rooms, and hands values to `text`, `document` or `export`.
 
 pub mod archive;
-pub mod archive_used;
 pub mod compare;
 pub mod counts;
 pub mod doctor;

@@ -1,12 +1,11 @@
 //! `thaw report`: what does a recording say?
 
 use crate::args::report::ReportArgs;
-use crate::verbs::view;
 use crate::{export, output, text};
 use model::{Error, Exit, Result};
 use std::path::Path;
-use work::recorded;
 use work::report::ReportDocument;
+use work::{page, recorded};
 
 /// Prints the answer and writes the exports.
 ///
@@ -54,7 +53,10 @@ impl Form {
 
 fn write(args: &ReportArgs, document: &ReportDocument, form: Form, target: &Path) -> Result<()> {
     match form {
-        Form::Page => view::write(&args.recording, document, args.since.as_deref(), target, args.force.existing()),
+        Form::Page => {
+            let page = page::of_recording(&args.recording, document, args.since.as_deref())?;
+            output::file(target, page.as_bytes(), args.force.existing())
+        }
         _ if args.since.is_some() => {
             Err(Error::new(Exit::Usage, "only the page shows what changed:", "--since")
                 .hint("thaw compare BEFORE AFTER"))

@@ -3,10 +3,10 @@
 use super::{file, more, share};
 use crate::text::table::{Align, Table};
 use crate::text::{Page, harmless, units};
-use crate::verbs::elf::StatDocument;
 use elfstat::Depth;
 use elfstat::report::{Group, Internal, Kind, Packing, Summary, Surveyed, Vtables, Waste};
 use model::{Bytes, shown};
+use work::rewrite::stat::StatDocument;
 
 /// The answer; `rows` of each table.
 pub fn stat(document: &StatDocument, rows: usize, width: usize) -> Page {

@@ -13,13 +13,12 @@
 //! belongs, wherever that is. Of each file, the original is measured as a copy too: its place on the disk and its age are no part of the answer.
 
 use super::folder;
-use super::measure;
 use super::plan::Plan;
-use super::source::Source;
-use crate::args::values;
-use crate::text;
-use crate::verbs::preload::{needed, target};
-use crate::verbs::view;
+use super::source::{Source, Wishes};
+use crate::rundir::RunDir;
+use crate::shell::command_line;
+use crate::words::harmless;
+use crate::{page, recorded, typed};
 use bench::conduct::Host;
 use bench::record::{Lab, LabOptions, Program};
 use model::{CacheState, Error, Exit, Result, RunKind, shown};
@@ -31,14 +30,10 @@ use os::journal::{Entry, Undo, hold};
 use os::replace::{Existing, Rights, write_whole};
 use pack::{Options, Outcome, Target, pack_file};
 use preload::manifest::Manifest as Reads;
-use preload::plan::Gap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use work::recorded;
-use work::rundir::RunDir;
-use work::shell::command_line;
 
 /// The copies of files.
 const FILES: &str = "files";
@@ -91,12 +86,7 @@ impl<'a> Copies<'a> {
     ///
     /// # Errors
     /// There is no room; something cannot be read or written; interrupted.
-    pub fn begin(
-        source: &'a Source,
-        plan: &'a Plan,
-        out: &Path,
-        args: &crate::args::optimize::OptimizeArgs,
-    ) -> Result<Self> {
+    pub fn begin(source: &'a Source, plan: &'a Plan, out: &Path, wishes: &Wishes) -> Result<Self> {
         let original = |(by, path): (Remedy, &Path)| Ok(Original { path: path.to_owned(), by, seen: Seen::of(path)? });
         let originals = plan.changed().map(original).collect::<Result<Vec<_>>>()?;
         let (Some(beside), Some(name)) = (out.parent(), out.file_name()) else {
@@ -116,8 +106,8 @@ impl<'a> Copies<'a> {
         let entry = hold(Undo::RemoveTree { path: work.clone() }, make)?;
         let rooms = source.plan.needs_run_dir.then(|| RunDir::create(source.plan.user.as_ref())).transpose()?;
         let recorded = source.loaded.asked.readahead_kib.filter(|kib| *kib > 0);
-        let read_ahead_kib = args.readahead.map(|size| size.0 / 1024).or(recorded);
-        let disk = source.disk(args);
+        let read_ahead_kib = wishes.readahead.map(|size| size.0 / 1024).or(recorded);
+        let disk = source.disk(wishes);
         let (sets, rounds) = (Vec::new(), 0);
         let copies = Self { source, plan, disk, read_ahead_kib, work, originals, sets, rounds, rooms, _entry: entry };
         copies.fill()?;
@@ -156,7 +146,7 @@ impl<'a> Copies<'a> {
     }
 
     /// What lies over the originals for a set, and where.
-    fn covers(&self, set: &Set) -> Pairs {
+    pub(super) fn covers(&self, set: &Set) -> Pairs {
         let cover = |(number, original): (usize, &Original)| {
             let by = Some(original.by).filter(|by| set.contains(by));
             (self.copy(number, by), original.path.clone())
@@ -165,7 +155,7 @@ impl<'a> Copies<'a> {
     }
 
     /// What belongs to a set alone.
-    fn directory(&self, set: &Set) -> PathBuf {
+    pub(super) fn directory(&self, set: &Set) -> PathBuf {
         self.work.join(folder(set))
     }
 
@@ -269,56 +259,15 @@ impl<'a> Copies<'a> {
     fn checked(&self, set: &Set, typed: Option<&str>) -> Result<Program> {
         let mut program = self.program(set, Ahead::No);
         // What is put back would be as empty as it is.
-        let of_user = self.source.recorded.restore.iter().filter(|path| !work::rundir::is_needed_by(path.as_os_str()));
+        let of_user = self.source.recorded.restore.iter().filter(|path| !crate::rundir::is_needed_by(path.as_os_str()));
         program.restore = of_user.cloned().collect();
         if let Some(line) = typed {
-            let words = values::words(line).map_err(|why| Error::new(Exit::Usage, why, ""))?;
+            let words = typed::words(line).map_err(|why| Error::new(Exit::Usage, why, ""))?;
             let root = self.source.directory().as_os_str().as_bytes();
             program.argv = words.iter().map(|word| replaced(OsStr::new(word), b"{root}", root)).collect();
             program.ready = vec![bench::ready::Ready::Exit];
         }
         Ok(program)
-    }
-
-    /// Learns what the starts of those sets need that read ahead and were not learnt before, and writes what they read.
-    ///
-    /// # Errors
-    /// A start fails, or reads none of the copies.
-    pub fn learn(&self, sets: &[Set], quiet: bool) -> Result<()> {
-        let is_new = |set: &&Set| set.contains(&Remedy::Preload) && !self.directory(set).join(PRELOAD).exists();
-        let sets: Vec<&Set> = sets.iter().filter(is_new).collect();
-        if sets.is_empty() {
-            return Ok(());
-        }
-        let recording = self.work.join("needed.thaw");
-        let programs = sets.iter().map(|set| self.program(set, Ahead::No)).collect();
-        measure::learn(self, &recording, programs, quiet)?;
-        for set in sets {
-            let needed = needed::of(std::slice::from_ref(&recording), Some(&name_of(set)))?;
-            let (wanted, _) = preload::make::look(needed.files);
-            let covers = self.covers(set);
-            let is_copy = |path: &Path| covers.iter().any(|(copy, _)| copy == path);
-            if !covers.is_empty() && !wanted.iter().any(|file| is_copy(&file.entry.path)) {
-                return Err(Error::on(
-                    Exit::Target,
-                    "a start reads none of the files that were changed:",
-                    &covers[0].1,
-                )
-                .because("it starts another program than when it was recorded")
-                .hint("record it again: thaw record -- PROGRAM ARGS"));
-            }
-            let disk = &self.plan.disk;
-            let about = target::about(shown(&self.source.recording), needed.source, disk);
-            let mut reads = target::plan(wanted, Gap::Fastest, target::order(disk), disk, about).manifest;
-            // When it is read the copies have the names of the originals.
-            for entry in &mut reads.files {
-                if let Some((_, original)) = covers.iter().find(|(copy, _)| *copy == entry.path) {
-                    entry.path.clone_from(original);
-                }
-            }
-            reads.write(&self.directory(set).join(PRELOAD), Existing::Keep)?;
-        }
-        Ok(())
     }
 
     /// Nobody, we least of all, has changed the originals.
@@ -357,7 +306,8 @@ impl<'a> Copies<'a> {
         }
         for (recording, page) in (1..=self.rounds).map(files_of) {
             let comparison = self.work.join(&recording);
-            view::write(&comparison, &recorded::report(&comparison)?, None, &last.join(page), Existing::Keep)?;
+            let html = page::of_recording(&comparison, &recorded::report(&comparison)?, None)?;
+            write_whole(&last.join(page), html.as_bytes(), Rights::Usual, Existing::Keep)?;
             fs::rename(&comparison, last.join(recording)).map_err(cannot)?;
         }
         write_whole(&last.join(NAME), &manifest.to_bytes()?, Rights::Usual, Existing::Keep)?;
@@ -416,7 +366,7 @@ impl<'a> Copies<'a> {
         let run = last.join("run");
         let text = format!(
             "#!/bin/sh\n# Starts {} with what `thaw optimize` found to help.\nexec {} \"$@\"\n",
-            text::harmless(&shown(&self.source.start)),
+            harmless(&shown(&self.source.start)),
             command_line(&words)
         );
         write_whole(&run, text.as_bytes(), Rights::Program, Existing::Keep)

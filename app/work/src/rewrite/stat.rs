@@ -1,15 +1,12 @@
-//! `thaw elf stat`: what ELF files hold that costs at a start.
+//! What ELF files hold that costs at a start.
 
-use crate::args::elf::{SortKey, StatArgs};
-use crate::progress::Progress;
-use crate::{output, text};
+use super::all_there;
 use elfstat::report::{LeftOut, Summary, Survey, Surveyed};
 use elfstat::{Depth, look, summarize, survey};
-use model::{Error, Exit, Result};
+use model::Result;
 use serde::Serialize;
 use std::cmp::Reverse;
-use std::sync::Mutex;
-use work::progress::Tell;
+use std::path::PathBuf;
 
 /// `thaw.elf-stat/1`: one file in detail, or many.
 #[derive(Serialize)]
@@ -27,34 +24,42 @@ pub struct StatDocument {
     pub left_out: LeftOut,
 }
 
-/// Looks, and says what was found.
+/// What files are sorted by; most first, names from A.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SortKey {
+    /// Bytes that packing the relative relocations would save.
+    Saved,
+    /// Size of the file.
+    Size,
+    /// Relocations, packed ones too.
+    Relocations,
+    /// Bytes of the relocation tables.
+    Tables,
+    /// Relocations that look up a symbol which the file has itself.
+    Internal,
+    /// Functions that run at the start.
+    Initializers,
+    /// Path.
+    Name,
+}
+
+/// Looks at one file, or at many; of many `progress` is told how many were looked at, from several threads.
 ///
 /// # Errors
 /// A path that is not there; one file that is no ELF file, or damaged; only files that cannot be read.
-pub fn run(args: &StatArgs, quiet: bool) -> Result<Exit> {
-    for path in &args.paths {
-        path.metadata().map_err(|error| Error::on(Exit::Usage, "cannot look at", path).because(error))?;
-    }
-    let document = match args.paths.as_slice() {
+pub fn run(paths: &[PathBuf], sort: SortKey, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<StatDocument> {
+    all_there(paths)?;
+    match paths {
         [path] if !path.is_dir() => {
             let file = Surveyed { path: path.clone(), report: look(path)? };
-            document(Depth::Detail, Survey { files: vec![file], ..Survey::default() }, args.sort)
+            Ok(document(Depth::Detail, Survey { files: vec![file], ..Survey::default() }, sort))
         }
         _ => {
             os::interrupt::install()?;
-            let progress = Mutex::new(Progress::new(quiet));
-            let survey = survey(&args.paths, &|now| {
-                progress.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).files(now.done, now.of, "looked at");
-            });
-            document(Depth::Survey, survey, args.sort)
+            let survey = survey(paths, &|now| progress(now.done, now.of));
+            Ok(document(Depth::Survey, survey, sort))
         }
-    };
-    if args.json {
-        output::json(&document)?;
-    } else {
-        output::page(&text::elf::stat(&document, args.rows.most(), text::width::of_terminal()))?;
     }
-    Ok(if document.left_out.interrupted { Exit::Interrupted } else { Exit::Done })
 }
 
 fn document(depth: Depth, survey: Survey, sort: SortKey) -> StatDocument {

@@ -1,15 +1,49 @@
 //! What a recording tells about the program to optimise: its directory, how it was started, what its start read.
 
-use crate::args::optimize::OptimizeArgs;
-use crate::plan;
+use crate::plan::RecordPlan;
+use crate::recorded::{self, Loaded};
 use bench::record::Program;
-use model::{CacheState, Error, Exit, Nanos, ProcessRow, Result, TraceRows, shown};
+use model::{Bytes, CacheState, Error, Exit, Nanos, ProcessRow, Result, TraceRows, shown};
 use optimize::files::{self, Candidate};
-use recording::Reader;
+use os::replace::Existing;
+use recording::{Header, Reader};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use work::plan::RecordPlan;
-use work::recorded::{self, Loaded};
+
+/// Says what the command line of a recording means.
+pub type Planned<'a> = dyn Fn(&Path, &Header) -> Result<RecordPlan> + 'a;
+
+/// What is wished for.
+#[derive(Clone, Debug)]
+pub struct Wishes {
+    /// The program's own directory, if it is not the one where its executable was installed.
+    pub root: Option<PathBuf>,
+    /// Which of the recorded programs; `None`: the first.
+    pub variant: Option<String>,
+    /// A command line to compare what it prints, instead of the recorded program.
+    pub check: Option<String>,
+    /// The state to measure in; `None`: as the recording was made.
+    pub state: Option<CacheState>,
+    /// Runs of each set of remedies.
+    pub runs: u32,
+    /// The disk to predict for and to measure on, as it is typed; `None`: that of the recording.
+    pub disk: Option<String>,
+    /// Read-ahead while measuring; `None`: as in the recording.
+    pub readahead: Option<Bytes>,
+    /// Whether an earlier result is replaced.
+    pub existing: Existing,
+    /// Whether the runs are told of on stderr.
+    pub runs_told: Told,
+}
+
+/// Whether the process that measures says what it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// It does.
+    Loud,
+    /// Nothing but errors.
+    Quiet,
+}
 
 /// A recorded program.
 pub struct Source {
@@ -46,12 +80,13 @@ impl Source {
     ///
     /// # Errors
     /// No program or no traced start in it; the program is not there any more, or is another one now.
-    pub fn read(recording: &Path, args: &OptimizeArgs) -> Result<Self> {
+    pub fn read(recording: &Path, wishes: &Wishes, planned: &Planned<'_>) -> Result<Self> {
         let absolute = std::path::absolute(recording).unwrap_or_else(|_| recording.to_owned());
-        let typed_root = args.root.as_deref().map(|root| std::path::absolute(root).unwrap_or_else(|_| root.to_owned()));
+        let typed_root =
+            wishes.root.as_deref().map(|root| std::path::absolute(root).unwrap_or_else(|_| root.to_owned()));
         let reader = Reader::open(recording)?;
         let loaded = Loaded::of(recording, &reader)?;
-        let index = variant_index(recording, &loaded, args.variant.as_deref())?;
+        let index = variant_index(recording, &loaded, wishes.variant.as_deref())?;
         let header = reader.header()?;
         let (rows, length) = trace(recording, &reader, &loaded, index)?;
         let touched = recorded::needed(&reader, &loaded.starts(&reader)?, index as u32)?;
@@ -60,7 +95,7 @@ impl Source {
                 .because(cause)
                 .hint("record it again")
         })?;
-        let plan = plan::planned(recording, &header)?;
+        let plan = planned(recording, &header)?;
         let recorded = plan.programs.get(index).cloned().ok_or_else(|| no_program(recording))?;
         let executed = executed(&rows, &recorded)?;
         let program = executed.canonicalize().unwrap_or(executed);
@@ -69,7 +104,7 @@ impl Source {
         check_same(&loaded, &program, &reader)?;
         let candidates = candidates(&rows, root.as_deref(), &recorded);
         let cold = loaded.asked.states.contains(&CacheState::Cold);
-        let state = args.state.unwrap_or(if cold { CacheState::Cold } else { CacheState::App });
+        let state = wishes.state.unwrap_or(if cold { CacheState::Cold } else { CacheState::App });
         let variant = loaded.names[index].clone();
         Ok(Self {
             recording: absolute,
@@ -89,7 +124,7 @@ impl Source {
     }
 
     /// The disk to predict for and to measure on, as it is typed; `None`: this machine's own.
-    pub fn disk(&self, args: &OptimizeArgs) -> Option<String> {
+    pub fn disk(&self, wishes: &Wishes) -> Option<String> {
         let asked = &self.loaded.asked;
         let simulated = || asked.disk.as_deref().map(|name| name.strip_prefix("quick:").unwrap_or(name).to_owned());
         let limit = || {
@@ -100,12 +135,12 @@ impl Source {
             let parts: Vec<String> = parts.into_iter().flatten().collect();
             (!parts.is_empty()).then(|| format!("throttle:{}", parts.join(",")))
         };
-        args.disk.clone().or_else(simulated).or_else(limit)
+        wishes.disk.clone().or_else(simulated).or_else(limit)
     }
 
     /// Why it is that one.
-    pub fn disk_because(&self, args: &OptimizeArgs) -> &'static str {
-        match (&args.disk, self.disk(args)) {
+    pub fn disk_because(&self, wishes: &Wishes) -> &'static str {
+        match (&wishes.disk, self.disk(wishes)) {
             (Some(_), _) => "--disk names it",
             (None, Some(_)) => "the recording was made on it",
             (None, None) => "it is as fast as the disk of the recording was; starts are measured on this machine's own",

@@ -1,82 +1,75 @@
-//! `thaw optimize`: plan, build, measure, keep what helped.
+//! From a recorded start to a faster one: plan, build, measure, keep what helped.
 //!
-//! The original is only read. Everything is built in a directory beside DIR that is in the journal, and becomes DIR by one rename at the end: a
-//! run that is ended early leaves nothing, and a killed one leaves what `thaw doctor --mend` removes. The starts are measured by a `thaw record` of its own,
-//! because a simulated disk takes hold of the whole process.
+//! The original is only read. Everything is built in a directory beside DIR that is in the journal, and becomes DIR by one
+//! rename at the end: a run that is ended early leaves nothing, and a killed one leaves what `thaw doctor --mend` removes.
+//! The starts are measured by a `thaw record` of its own, because a simulated disk takes hold of the whole process.
 
 pub mod apply;
 mod archives;
 mod build;
 mod measure;
 mod plan;
-mod run;
 pub mod source;
 
-use crate::args::optimize::OptimizeArgs;
-use crate::{output, text};
+pub use build::PRELOAD;
+
 use build::Copies;
 use model::{Error, Exit, Result};
 use optimize::choose::{Measured, verdict};
 use optimize::files;
 use optimize::manifest::{Manifest, NAME, SCHEMA, Tried, this_machine};
 use optimize::remedy::{Set, name_of};
+use os::replace::Existing;
 use plan::Plan;
-use source::Source;
+use source::{Planned, Source, Wishes};
 use stats::Estimate;
 use std::path::{Path, PathBuf};
 
-/// Plans, builds, measures; or applies, or undoes, or starts a program with what helped. [`Exit::No`]: nothing helped.
-///
-/// # Errors
-/// No program or no traced start in the recording; a place that makes no sense; no room; a program that does not start.
-pub fn optimize_or_apply(args: &OptimizeArgs, quiet: bool) -> Result<Exit> {
-    if let Some(directory) = &args.run {
-        return run::start(directory, &args.words);
-    }
-    os::interrupt::install()?;
-    if let Some(directory) = &args.apply {
-        return apply::apply(args, directory);
-    }
-    if let Some(directory) = &args.undo {
-        return apply::undo(args, directory);
-    }
-    let recording = args.recording.as_deref().ok_or_else(|| Error::bug("the arguments need a recording"))?;
-    let out = args.output.as_deref().map(files::absolute).transpose()?;
-    let source = Source::read(recording, args)?;
-    let out = out.filter(|_| !args.plan);
-    out.iter().try_for_each(|out| check_place(&source, out, args))?;
-    let mut plan = Plan::of(&source, args)?;
-    if out.is_some() && !rustix::process::geteuid().is_root() {
-        plan.without_changed_files("putting copies over files for a measurement needs root");
-    }
-    let mut manifest = manifest(&source, &plan, args);
-    let Some(out) = out else {
-        match args.json {
-            true => output::json(&manifest)?,
-            false => output::page(&text::optimize::plan_alone(&manifest, text::width::of_terminal()))?,
+/// What is planned for a program.
+pub struct Job {
+    /// What is tried, with what is predicted; after [`Job::run`] with what was measured and kept.
+    pub manifest: Manifest,
+    source: Source,
+    plan: Plan,
+    out: Option<PathBuf>,
+    wishes: Wishes,
+}
+
+impl Job {
+    /// Plans. This process is where the recording was made from now on. `out`: where the result is to go, if there is to be one.
+    ///
+    /// # Errors
+    /// No program or no traced start in the recording; a place that makes no sense; a disk that is not known.
+    pub fn plan(recording: &Path, out: Option<PathBuf>, wishes: Wishes, planned: &Planned<'_>) -> Result<Self> {
+        let source = Source::read(recording, &wishes, planned)?;
+        out.iter().try_for_each(|out| check_place(&source, out, wishes.existing))?;
+        let mut plan = Plan::of(&source, &wishes)?;
+        if out.is_some() && !rustix::process::geteuid().is_root() {
+            plan.without_changed_files("putting copies over files for a measurement needs root");
         }
-        return Ok(Exit::Done);
-    };
-    let is_nothing = plan.remedies.is_empty();
-    if is_nothing || !args.json {
-        say(&manifest, None, args.json)?;
+        let manifest = manifest(&source, &plan, &wishes);
+        Ok(Self { manifest, source, plan, out, wishes })
     }
-    if is_nothing {
-        return Ok(Exit::No);
+
+    /// Whether there is nothing to try.
+    pub fn is_nothing(&self) -> bool {
+        self.plan.remedies.is_empty()
     }
-    optimize(&source, &plan, &mut manifest, &out, args, quiet)
+
+    /// Builds, measures, keeps what helped.
+    ///
+    /// # Errors
+    /// No place for the result; no room; a program that does not start; the program was changed meanwhile.
+    pub fn run(&mut self) -> Result<()> {
+        let Self { manifest, source, plan, out, wishes } = self;
+        let out = out.as_deref().ok_or_else(|| Error::bug("there is no place for the result"))?;
+        optimize(source, plan, manifest, out, wishes)
+    }
 }
 
 /// Builds, measures, keeps.
-fn optimize(
-    source: &Source,
-    plan: &Plan,
-    manifest: &mut Manifest,
-    out: &Path,
-    args: &OptimizeArgs,
-    quiet: bool,
-) -> Result<Exit> {
-    let mut copies = Copies::begin(source, plan, out, args)?;
+fn optimize(source: &Source, plan: &Plan, manifest: &mut Manifest, out: &Path, wishes: &Wishes) -> Result<()> {
+    let mut copies = Copies::begin(source, plan, out, wishes)?;
     let mut measured = Measured::default();
     loop {
         let mut sets = measured.next(&plan.remedies);
@@ -92,10 +85,10 @@ fn optimize(
         for set in &sets {
             copies.add(set)?;
         }
-        copies.check(&sets, args.check.as_deref())?;
-        copies.learn(&sets, quiet)?;
+        copies.check(&sets, wishes.check.as_deref())?;
+        measure::learn(&copies, &sets, wishes.runs_told)?;
         let (recording, page) = copies.next_files();
-        for (set, times) in measure::measure(&mut copies, &sets, args.runs, quiet)? {
+        for (set, times) in measure::measure(&mut copies, &sets, wishes.runs, wishes.runs_told)? {
             measured.times.entry(set).or_default().extend(times);
         }
         if copies.rounds() > 1 {
@@ -113,15 +106,13 @@ fn optimize(
         manifest.tried[at].verdict = Some(verdict(&ratio));
         manifest.tried[at].measured = has_value(ratio);
     }
-    manifest.runs = args.runs;
+    manifest.runs = wishes.runs;
     if manifest.tried.iter().any(|tried| tried.measured.is_none_or(|ratio| ratio.interval.is_none())) {
         let why = "where a ratio has no interval there were too few runs that count, and nothing is proven; take more: --runs";
         manifest.notes.push(why.into());
     }
     manifest.kept = measured.best();
-    copies.finish(manifest, out)?;
-    say(manifest, Some(out), args.json)?;
-    Ok(if manifest.kept.is_empty() { Exit::No } else { Exit::Done })
+    copies.finish(manifest, out)
 }
 
 /// A copy none of whose runs counted has no ratio.
@@ -129,15 +120,7 @@ fn has_value(ratio: Estimate) -> Option<Estimate> {
     ratio.value.is_finite().then_some(ratio)
 }
 
-fn say(manifest: &Manifest, out: Option<&Path>, json: bool) -> Result<()> {
-    match (json, out) {
-        (true, _) => output::json(manifest),
-        (false, None) => output::page(&text::optimize::plan(manifest, text::width::of_terminal())),
-        (false, Some(out)) => output::page(&text::optimize::result(manifest, out, text::width::of_terminal())),
-    }
-}
-
-fn manifest(source: &Source, plan: &Plan, args: &OptimizeArgs) -> Manifest {
+fn manifest(source: &Source, plan: &Plan, wishes: &Wishes) -> Manifest {
     Manifest {
         schema: SCHEMA.into(),
         thaw: env!("CARGO_PKG_VERSION").into(),
@@ -150,7 +133,7 @@ fn manifest(source: &Source, plan: &Plan, args: &OptimizeArgs) -> Manifest {
         start: Some(source.start.clone()),
         state: source.state,
         disk: plan.disk.name.clone(),
-        disk_because: source.disk_because(args).into(),
+        disk_because: source.disk_because(wishes).into(),
         runs: 0,
         tried: plan.tried(source),
         kept: Set::new(),
@@ -161,14 +144,14 @@ fn manifest(source: &Source, plan: &Plan, args: &OptimizeArgs) -> Manifest {
 }
 
 /// Everything that can be refused before anything is written.
-fn check_place(source: &Source, out: &Path, args: &OptimizeArgs) -> Result<()> {
-    work::start::head::check_states(&[source.state])?;
+fn check_place(source: &Source, out: &Path, existing: Existing) -> Result<()> {
+    crate::start::head::check_states(&[source.state])?;
     if let Some(root) = &source.root {
         files::check_apart(root, out)?;
     }
     if let Ok(entries) = std::fs::read_dir(out) {
         let is_empty = entries.count() == 0;
-        match (is_empty, out.join(NAME).exists(), args.force) {
+        match (is_empty, out.join(NAME).exists(), existing == Existing::Replace) {
             (true, ..) | (_, true, true) => {}
             (_, true, false) => {
                 return Err(

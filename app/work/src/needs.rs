@@ -1,5 +1,7 @@
 //! What a recorded start needed, in the words of `mend/preload`. The only place that knows where in a recording that stands.
 
+use crate::plan::Asked;
+use crate::recorded::Loaded;
 use model::{
     Bytes, Cause, Error, Exit, FileId, FileKind, FileOffset, FileRow, Nanos, Result, TouchEngine, TouchRow, TraceRows,
 };
@@ -10,8 +12,6 @@ use recording::Reader;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use work::plan::Asked;
-use work::recorded::Loaded;
 
 /// How needs are known, the most exact last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,8 +3,8 @@
 //! `--apply` makes the archive anew from the original, in the order of the one that was measured: DIR may be another user's.
 
 use super::source::Source;
-use crate::text::units;
-use crate::verbs::archive_used;
+use crate::archives::used as archive_used;
+use crate::words::units;
 use disk::model::{Ask, Direction, Drive, Model};
 use layout::archive::{self, DirectoryPlace, EntryId, Format, Options, Reads, Target, Uses, Zip};
 use model::{Bytes, DiskOffset, Error, Exit, FileId, FileOffset, Nanos, PAGE, Result, Served};

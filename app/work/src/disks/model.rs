@@ -1,8 +1,8 @@
-//! `thaw io model`: what would the start have cost on another disk, as its requests came and sorted?
+//! What a start would have cost on another disk, as its requests came and sorted.
 
 use super::{Start, starts};
-use crate::args::io::ModelArgs;
-use crate::{output, text};
+use crate::recorded::Loaded;
+use crate::report::Source;
 use disk::fit::{self, Fitted};
 use disk::model::Model;
 use disk::preset::{Preset, Presets};
@@ -12,8 +12,6 @@ use model::{CacheState, Error, Exit, Result, RunId};
 use recording::Reader;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-use work::recorded::Loaded;
-use work::report::Source;
 
 /// The disk of this machine, measured.
 const THIS: &str = "this";
@@ -46,37 +44,61 @@ pub struct ModelledStart {
 
 /// `thaw.disks/1`
 #[derive(Serialize)]
-pub struct DisksDocument<'a> {
+pub struct DisksDocument {
     /// Name and version of this document.
     pub schema: &'static str,
     /// The disks, with the source of every figure.
-    pub disks: Vec<&'a Preset>,
+    pub disks: Vec<Preset>,
 }
 
-/// Prints the table.
+/// Which disks, and which start.
+#[derive(Clone, Copy, Debug)]
+pub struct Modelled<'a> {
+    /// Names of disks; none: all.
+    pub disks: &'a [String],
+    /// A file with more disks.
+    pub disks_file: Option<&'a Path>,
+    /// What to measure for the disk `this`.
+    pub this: Option<&'a Path>,
+    /// The traced start of this run; `None`: the one of each program that tells most.
+    pub run: Option<i64>,
+}
+
+impl Modelled<'_> {
+    fn presets(&self) -> Result<Presets> {
+        let mut presets = Presets::builtin();
+        if let Some(file) = self.disks_file {
+            presets.extend_from(file)?;
+        }
+        Ok(presets)
+    }
+
+    fn wants_this(&self) -> bool {
+        self.this.is_some() || self.disks.iter().any(|name| name == THIS)
+    }
+}
+
+/// The disks that are known.
+///
+/// # Errors
+/// A file that has none; an unknown name.
+pub fn all(asked: &Modelled<'_>) -> Result<DisksDocument> {
+    let presets = asked.presets()?;
+    let disks = chosen(asked, &presets)?.into_iter().cloned().collect();
+    Ok(DisksDocument { schema: "thaw.disks/1", disks })
+}
+
+/// The starts of a recording on other disks. `told`: what is measured, before it is.
 ///
 /// # Errors
 /// No trace in the recording; an unknown disk; `this` may not be measured.
-pub fn run(args: &ModelArgs) -> Result<Exit> {
-    let mut presets = Presets::builtin();
-    if let Some(file) = &args.disks_file {
-        presets.extend_from(file)?;
-    }
-    let chosen = chosen(args, &presets)?;
-    let width = text::width::of_terminal();
-    let Some(path) = args.recording.as_deref().filter(|_| !args.list) else {
-        let document = DisksDocument { schema: "thaw.disks/1", disks: chosen };
-        if args.json {
-            output::json(&document)?
-        } else {
-            output::page(&text::io::disks(&document, width))?
-        }
-        return Ok(Exit::Done);
-    };
+pub fn modelled(path: &Path, asked: &Modelled<'_>, told: &dyn Fn(&Path)) -> Result<ModelDocument> {
+    let presets = asked.presets()?;
+    let chosen = chosen(asked, &presets)?;
     let reader = Reader::open(path)?;
     let loaded = Loaded::of(path, &reader)?;
-    let starts = starts(path, &reader, &loaded, args.run)?;
-    let this = wants_this(args).then(|| measured(args, &starts)).transpose()?;
+    let starts = starts(path, &reader, &loaded, asked.run)?;
+    let this = asked.wants_this().then(|| measured(asked.this, &starts, told)).transpose()?;
     let models: Vec<&Model> =
         chosen.iter().map(|preset| &preset.model).chain(this.as_ref().map(|fitted| &fitted.model)).collect();
     let modelled = |start: &Start<'_>| ModelledStart {
@@ -86,26 +108,16 @@ pub fn run(args: &ModelArgs) -> Result<Exit> {
         model: report(&start.trace.blocks, start.length(), &models),
     };
     let starts = starts.iter().map(modelled).collect();
-    let document = ModelDocument { schema: "thaw.io-model/1", recording: loaded.source, starts, this };
-    if args.json {
-        output::json(&document)?
-    } else {
-        output::page(&text::io::model(&document, width))?
-    }
-    Ok(Exit::Done)
-}
-
-fn wants_this(args: &ModelArgs) -> bool {
-    args.this.is_some() || args.disk.iter().any(|name| name == THIS)
+    Ok(ModelDocument { schema: "thaw.io-model/1", recording: loaded.source, starts, this })
 }
 
 /// The presets that were named, each once, or all.
-fn chosen<'a>(args: &ModelArgs, presets: &'a Presets) -> Result<Vec<&'a Preset>> {
-    if args.disk.is_empty() {
+fn chosen<'a>(asked: &Modelled<'_>, presets: &'a Presets) -> Result<Vec<&'a Preset>> {
+    if asked.disks.is_empty() {
         return Ok(presets.all().collect());
     }
     let mut chosen: Vec<&Preset> = Vec::new();
-    for name in args.disk.iter().filter(|name| *name != THIS) {
+    for name in asked.disks.iter().filter(|name| *name != THIS) {
         let preset = presets.get(name)?;
         if !chosen.iter().any(|known| known.model.name == preset.model.name) {
             chosen.push(preset);
@@ -115,19 +127,19 @@ fn chosen<'a>(args: &ModelArgs, presets: &'a Presets) -> Result<Vec<&'a Preset>>
 }
 
 /// Measures what was named, or the device that the first start read from.
-fn measured(args: &ModelArgs, starts: &[Start<'_>]) -> Result<Fitted> {
-    if let Some(path) = &args.this {
-        return measure(path);
+fn measured(named: Option<&Path>, starts: &[Start<'_>], told: &dyn Fn(&Path)) -> Result<Fitted> {
+    if let Some(path) = named {
+        return measure(path, told);
     }
     // A device that is closed to us, or elsewhere, has files that are not.
-    device_of(starts).and_then(|device| measure(&device)).map_err(|mut error| {
+    device_of(starts).and_then(|device| measure(&device, told)).map_err(|mut error| {
         let hints = [error.hint.take(), Some("name it, or a file of a few GiB on it: --this PATH".into())];
         error.hint(hints.into_iter().flatten().collect::<Vec<String>>().join("\n"))
     })
 }
 
-fn measure(path: &Path) -> Result<Fitted> {
-    output::complain(&format!("measuring {}\n", path.display()));
+fn measure(path: &Path, told: &dyn Fn(&Path)) -> Result<Fitted> {
+    told(path);
     fit::fit(&fit::measure(path, 1)?)
 }
 

@@ -1,19 +1,15 @@
-//! `thaw elf pack`: one file, or every ELF file below some directories.
+//! Packing of one file, or of every ELF file below some directories.
 
-use super::{Written, written};
-use crate::args::elf::PackArgs;
-use crate::progress::Progress;
-use crate::{output, text};
+use super::{Written, copy_to, written};
 use elfstat::report::LeftOut;
 use model::{Bytes, Error, Exit, Result, shown};
-use pack::{Home, Options, Outcome, Packed, Reason, Setuid, Target, Why, pack_file};
+use os::replace::Existing;
+use pack::{Options, Outcome, Packed, Reason, Target, Why, pack_file};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use work::progress::Tell;
 
 /// `thaw.elf-pack/1`
 #[derive(Serialize)]
@@ -87,20 +83,33 @@ pub struct Summary {
     pub failed: u64,
 }
 
-/// Packs; [`Exit::No`] if nothing was packed, [`Exit::Data`] if the one file that was named is damaged.
+/// Where packed files go.
+#[derive(Clone, Copy, Debug)]
+pub enum Place<'a> {
+    /// Nowhere: it is only said what would be done.
+    Nowhere,
+    /// In the place of each file.
+    InPlace,
+    /// This file or directory.
+    To(&'a Path, Existing),
+}
+
+/// Packs; the exit code is [`Exit::No`] if nothing was packed, [`Exit::Data`] if the one file that was named is damaged. Of
+/// many files `progress` is told how many are done, from several threads.
 ///
 /// # Errors
 /// A path that is not there; two files with one target; where one file was named, what [`pack_file`] says.
-pub fn run(args: &PackArgs, quiet: bool) -> Result<Exit> {
-    super::all_there(&args.paths)?;
-    super::all_there(args.root.as_slice())?;
-    os::interrupt::install()?;
-    let options = options(args)?;
-    let single = matches!(args.paths.as_slice(), [path] if !path.is_dir());
-    if !single && args.debug_file.is_some() {
+pub fn run(
+    paths: &[PathBuf],
+    place: Place<'_>,
+    options: Options,
+    progress: &(dyn Fn(u64, u64) + Sync),
+) -> Result<(PackDocument, Exit)> {
+    let single = matches!(paths, [path] if !path.is_dir());
+    if !single && options.debug_file.is_some() {
         return Err(Error::new(Exit::Usage, "--debug-file is for one file", "").hint("pack the files one by one"));
     }
-    let (jobs, left_out) = jobs(args, single)?;
+    let (jobs, left_out) = jobs(paths, place, single)?;
     let mut worst = Exit::Done;
     let mut files = Vec::new();
     if single {
@@ -109,7 +118,7 @@ pub fn run(args: &PackArgs, quiet: bool) -> Result<Exit> {
             files.push(ended(&path, &target, Ok(outcome)));
         }
     } else {
-        for (path, target, outcome) in all(jobs, &options, quiet) {
+        for (path, target, outcome) in all(jobs, &options, progress) {
             if let Err(error) = &outcome
                 && worst == Exit::Done
             {
@@ -117,62 +126,44 @@ pub fn run(args: &PackArgs, quiet: bool) -> Result<Exit> {
             }
             files.push(ended(&path, &target, outcome));
         }
-        if let Some(out) = &args.output {
+        if let Place::To(out, _) = place {
             remove_empty(out);
         }
     }
     let document = PackDocument {
         schema: "thaw.elf-pack/1",
-        plan_only: args.plan,
+        plan_only: matches!(place, Place::Nowhere),
         options,
         single,
         summary: summary(&files),
         files,
         left_out,
     };
-    if args.json {
-        output::json(&document)?;
-    } else {
-        output::page(&text::elf::pack(&document, args.rows.most(), text::width::of_terminal()))?;
-    }
-    Ok(match worst {
+    let exit = match worst {
         _ if document.left_out.interrupted || os::interrupt::requested() => Exit::Interrupted,
         Exit::Done if single && document.summary.refused.contains_key(&Reason::Damaged) => Exit::Data,
         Exit::Done if document.summary.packed == 0 => Exit::No,
         other => other,
-    })
-}
-
-fn options(args: &PackArgs) -> Result<Options> {
-    Ok(Options {
-        setuid: if args.setuid { Setuid::Pack } else { Setuid::Refuse },
-        debug_file: args.debug_file.clone(),
-        home: match (&args.home, &args.root) {
-            (Some(home), _) => home.clone(),
-            (None, Some(root)) => Home::Root(root.clone()),
-            (None, None) => Home::default(),
-        },
-        ..super::options(&args.rewrite)?
-    })
+    };
+    Ok((document, exit))
 }
 
 type Job = (PathBuf, Target);
 
 /// Which files there are, and where each one goes.
-fn jobs(args: &PackArgs, single: bool) -> Result<(Vec<Job>, LeftOut)> {
-    let copy = |path| super::copy_to(path, args.force);
-    let fixed = |file: &Path| match &args.output {
-        None if args.plan => Target::PlanOnly,
-        None => Target::InPlace,
+fn jobs(paths: &[PathBuf], place: Place<'_>, single: bool) -> Result<(Vec<Job>, LeftOut)> {
+    let fixed = |file: &Path| match place {
+        Place::Nowhere => Target::PlanOnly,
+        Place::InPlace => Target::InPlace,
         // A single file may go into a directory, under its own name.
-        Some(out) if out.is_dir() => copy(out.join(file.file_name().unwrap_or_default())),
-        Some(out) => copy(out.clone()),
+        Place::To(out, existing) if out.is_dir() => copy_to(out.join(file.file_name().unwrap_or_default()), existing),
+        Place::To(out, existing) => copy_to(out.to_owned(), existing),
     };
     if single {
-        return Ok((args.paths.iter().map(|path| (path.clone(), fixed(path))).collect(), LeftOut::default()));
+        return Ok((paths.iter().map(|path| (path.clone(), fixed(path))).collect(), LeftOut::default()));
     }
-    let (files, left_out) = elfstat::list(&args.paths);
-    let Some(out) = &args.output else {
+    let (files, left_out) = elfstat::list(&paths);
+    let Place::To(out, existing) = place else {
         return Ok((files.iter().map(|file| (file.clone(), fixed(file))).collect(), left_out));
     };
     if out.exists() && !out.is_dir() {
@@ -182,21 +173,24 @@ fn jobs(args: &PackArgs, single: bool) -> Result<(Vec<Job>, LeftOut)> {
     let mut taken = BTreeSet::new();
     for file in files {
         // The place below the directory that was named; a file that was named itself goes to the top.
-        let below = args.paths.iter().filter(|path| path.is_dir()).find_map(|path| file.strip_prefix(path).ok());
+        let below = paths.iter().filter(|path| path.is_dir()).find_map(|path| file.strip_prefix(path).ok());
         let target = out.join(below.unwrap_or(Path::new(file.file_name().unwrap_or_default())));
         if !taken.insert(target.clone()) {
             let error = Error::on(Exit::Usage, "two files would become", &target);
             return Err(error.hint("pack each directory into an output directory of its own"));
         }
-        jobs.push((file, copy(target)));
+        jobs.push((file, copy_to(target, existing)));
     }
     Ok((jobs, left_out))
 }
 
 /// Packs with several threads; the files come back in their order.
-fn all(jobs: Vec<Job>, options: &Options, quiet: bool) -> Vec<(PathBuf, Target, Result<Outcome>)> {
+fn all(
+    jobs: Vec<Job>,
+    options: &Options,
+    progress: &(dyn Fn(u64, u64) + Sync),
+) -> Vec<(PathBuf, Target, Result<Outcome>)> {
     let (done, of) = (AtomicU64::new(0), jobs.len() as u64);
-    let progress = Mutex::new(Progress::new(quiet));
     let pack = |(path, target): Job| {
         // What is not begun by now is left as it is.
         if os::interrupt::requested() {
@@ -204,7 +198,7 @@ fn all(jobs: Vec<Job>, options: &Options, quiet: bool) -> Vec<(PathBuf, Target, 
         }
         let outcome = make_way(&target).and_then(|()| pack_file(&path, &target, options));
         let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-        progress.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).files(done, of, "packed or refused");
+        progress(done, of);
         (path, target, outcome)
     };
     os::threads::with_threads(|| jobs.into_par_iter().map(pack).collect())

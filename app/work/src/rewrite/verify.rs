@@ -1,11 +1,10 @@
-//! `thaw elf verify`: does a packed file still mean what its original means?
+//! Whether a packed file still means what its original means.
 
-use crate::args::elf::VerifyArgs;
-use crate::{output, text};
 use model::{Error, Exit, Result, shown};
 use pack::verify::{self, Expected, LiveOptions, Stop, Verdict};
 use pack::{Backend, Options, Outcome};
 use serde::Serialize;
+use std::path::Path;
 
 /// `thaw.elf-verify/1`
 #[derive(Serialize)]
@@ -27,48 +26,48 @@ pub struct VerifyDocument {
     pub hint: Option<&'static str>,
 }
 
-/// Compares; [`Exit::No`] if something differs.
+/// How two files are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// In memory, by thaw.
+    Offline,
+    /// Also loaded by this machine's loader.
+    Live,
+}
+
+/// Compares.
 ///
 /// # Errors
 /// A file that cannot be read; an original that is no library or program that can be packed, or not with these options.
-pub fn run(args: &VerifyArgs) -> Result<Exit> {
-    let read = |path: &std::path::Path| {
-        std::fs::read(path).map_err(|error| Error::on(Exit::Usage, "cannot read", path).because(error))
-    };
-    let (original, packed) = (read(&args.original)?, read(&args.packed)?);
+pub fn run(before: &Path, after: &Path, options: &Options, how: How) -> Result<VerifyDocument> {
+    let read =
+        |path: &Path| std::fs::read(path).map_err(|error| Error::on(Exit::Usage, "cannot read", path).because(error));
+    let (original, packed) = (read(before)?, read(after)?);
     let on_original = |mut error: Error| {
-        error.object = shown(&args.original);
+        error.object = shown(before);
         error
     };
-    let options = super::options(&args.rewrite)?;
-    let expected = expected(&original, &options).map_err(on_original)?;
+    let expected = expected(&original, options).map_err(on_original)?;
     let offline = verify::offline_expecting(&original, &packed, &expected).map_err(on_original)?;
-    let live = match args.live {
-        true => {
+    let live = match how {
+        How::Live => {
             // An injected initialiser has to run first.
             let stop = if options.backend == Backend::Init { Stop::Entry } else { Stop::Relocated };
-            let options = LiveOptions { stop, expected, ..LiveOptions::default() };
-            Some(verify::live(&args.original, &args.packed, &options)?)
+            Some(verify::live(before, after, &LiveOptions { stop, expected, ..LiveOptions::default() })?)
         }
-        false => None,
+        How::Offline => None,
     };
     let agrees = offline.agrees() && live.as_ref().is_none_or(Verdict::agrees);
     let hint = "if it was packed with --backend, --new-build-id or passes, give the same options here";
-    let document = VerifyDocument {
+    Ok(VerifyDocument {
         schema: "thaw.elf-verify/1",
-        original: shown(&args.original),
-        packed: shown(&args.packed),
+        original: shown(before),
+        packed: shown(after),
         agrees,
         offline,
         live,
-        hint: (!agrees && options == Options::default()).then_some(hint),
-    };
-    if args.json {
-        output::json(&document)?;
-    } else {
-        output::page(&text::elf::verify(&document, text::width::of_terminal()))?;
-    }
-    Ok(if document.agrees { Exit::Done } else { Exit::No })
+        hint: (!agrees && *options == Options::default()).then_some(hint),
+    })
 }
 
 /// What packing with these options changes on purpose, besides the form of relocations: found out by packing once more,

@@ -1,10 +1,9 @@
-//! `thaw elf restore`: originals of files that were packed in place.
+//! Originals of files that were packed in place.
 
-use crate::args::elf::RestoreArgs;
-use crate::{output, text};
-use model::{Exit, Result, shown};
+use model::{Result, shown};
 use pack::{Restored, restore_file};
 use serde::Serialize;
+use std::path::PathBuf;
 
 /// `thaw.elf-restore/1`
 #[derive(Serialize)]
@@ -28,29 +27,33 @@ pub struct Left {
     pub hint: Option<String>,
 }
 
-/// Restores; [`Exit::No`] if something stays packed, or nothing was.
+/// Which originals are put back.
+#[derive(Clone, Copy, Debug)]
+pub enum Which<'a> {
+    /// All of files that were packed in place.
+    All,
+    /// Of these.
+    These(&'a [PathBuf]),
+}
+
+/// Restores.
 ///
 /// # Errors
-/// With `--all`, the list of packed files cannot be read. Where one file was named, what [`restore_file`] says.
-pub fn run(args: &RestoreArgs) -> Result<Exit> {
-    let paths = match args.all {
-        true => pack::installed()?.into_iter().map(|installed| installed.path).collect(),
-        false => args.paths.clone(),
+/// With [`Which::All`], the list of packed files cannot be read. Where one file was named, what [`restore_file`] says.
+pub fn run(which: Which<'_>) -> Result<RestoreDocument> {
+    let (paths, single) = match which {
+        Which::All => (pack::installed()?.into_iter().map(|installed| installed.path).collect(), false),
+        Which::These(paths) => (paths.to_vec(), paths.len() == 1),
     };
     let mut document = RestoreDocument { schema: "thaw.elf-restore/1", restored: Vec::new(), left: Vec::new() };
     for path in &paths {
         match restore_file(path) {
             Ok(restored) => document.restored.push(restored),
-            Err(error) if args.paths.len() == 1 => return Err(error),
+            Err(error) if single => return Err(error),
             Err(error) => {
                 document.left.push(Left { path: shown(path), problem: error.to_string(), hint: error.hint });
             }
         }
     }
-    if args.json {
-        output::json(&document)?;
-    } else {
-        output::page(&text::elf::restore(&document, text::width::of_terminal()))?;
-    }
-    Ok(if document.left.is_empty() && !document.restored.is_empty() { Exit::Done } else { Exit::No })
+    Ok(document)
 }

@@ -1,10 +1,9 @@
-//! `thaw io replay`: what does this disk gain when a start's requests come sorted?
+//! What this disk gains when a start's requests come sorted.
 
 use super::{Start, starts};
-use crate::args::io::ReplayArgs;
-use crate::args::values;
-use crate::progress::Progress;
-use crate::{output, plan, text};
+use crate::progress::Tell;
+use crate::recorded::{Loaded, SIMULATED_DISK, USED_DEV};
+use crate::report::Source;
 use disk::fio;
 use disk::replay::{Reads, Through, Timing, device_file, device_name, time};
 use disk::simulate::{Request, by_device};
@@ -13,9 +12,6 @@ use recording::{Fact, Reader};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use work::progress::Tell;
-use work::recorded::{Loaded, SIMULATED_DISK, USED_DEV};
-use work::report::Source;
 
 /// `thaw.io-replay/1`
 #[derive(Serialize)]
@@ -38,35 +34,41 @@ pub struct ReplayDocument {
     pub warnings: Vec<Warning>,
 }
 
-/// Reads everything again, or writes the log for fio.
+/// What is read again, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Replay {
+    /// The traced start of this run; `None`: the first.
+    pub run: Option<i64>,
+    /// Passes in each order.
+    pub runs: u32,
+    /// Reads in flight at the same time.
+    pub depth: u32,
+    /// The device or the files; `None`: the files if the device may not be read.
+    pub through: Option<Through>,
+    /// Seed of the random order.
+    pub seed: u64,
+}
+
+/// Reads everything again.
 ///
 /// # Errors
 /// No trace in the recording, no request in the trace; nothing that may be read.
-pub fn run(args: &ReplayArgs, quiet: bool) -> Result<Exit> {
-    let reader = Reader::open(&args.recording)?;
-    let loaded = Loaded::of(&args.recording, &reader)?;
-    let start = starts(&args.recording, &reader, &loaded, args.run)?.swap_remove(0);
-    let devices = own_requests(&start);
-    if devices.is_empty() {
-        return Err(Error::on(Exit::Data, "the traced start made no request to a disk:", &args.recording)
-            .hint("record it as root, in the state cold"));
-    }
-    if let Some(target) = &args.fio {
-        return export(args, &devices, target);
-    }
+pub fn replay(recording: &Path, asked: &Replay, progress: &mut dyn Tell) -> Result<ReplayDocument> {
+    let reader = Reader::open(recording)?;
+    let loaded = Loaded::of(recording, &reader)?;
+    let start = starts(recording, &reader, &loaded, asked.run)?.swap_remove(0);
+    let devices = requested(recording, &start)?;
     os::interrupt::install()?;
     let (device, requests) = &devices[0];
     let of_disk = |fact: &&Fact| fact.subject == SIMULATED_DISK && fact.key == USED_DEV;
     let simulated = loaded.facts.iter().find(of_disk).is_some_and(|fact| fact.value == device.to_string());
-    let (reads, warnings) = open(args, &start, *device, requests, simulated)?;
-    let mut progress = Progress::new(quiet);
-    let passes = args.runs * 2;
-    let seed = args.seed.unwrap_or_else(plan::seed_of_clock);
-    let timing = time(&reads, args.runs, args.depth, seed, &mut |done| {
+    let (reads, warnings) = open(recording, asked.through, &start, *device, requests, simulated)?;
+    let passes = asked.runs * 2;
+    let timing = time(&reads, asked.runs, asked.depth, asked.seed, &mut |done| {
         progress.note(&format!("pass {} of {passes}", done + 1), Duration::ZERO);
     })?;
     progress.done();
-    let document = ReplayDocument {
+    Ok(ReplayDocument {
         schema: "thaw.io-replay/1",
         run: start.row.id,
         variant: start.variant,
@@ -75,13 +77,40 @@ pub fn run(args: &ReplayArgs, quiet: bool) -> Result<Exit> {
         timing,
         warnings,
         recording: loaded.source,
-    };
-    if args.json {
-        output::json(&document)?;
-    } else {
-        output::page(&text::io::replay(&document, text::width::of_terminal()))?;
+    })
+}
+
+/// A log for fio.
+pub struct Fio {
+    /// Its text.
+    pub log: String,
+    /// The devices in it, as it names them.
+    pub devices: Vec<PathBuf>,
+}
+
+/// The requests of a start as a log for fio.
+///
+/// # Errors
+/// No trace in the recording, no request in the trace.
+pub fn export(recording: &Path, run: Option<i64>, version: fio::Version) -> Result<Fio> {
+    let reader = Reader::open(recording)?;
+    let loaded = Loaded::of(recording, &reader)?;
+    let start = starts(recording, &reader, &loaded, run)?.swap_remove(0);
+    let requests = requested(recording, &start)?;
+    let devices: Vec<PathBuf> = requests.iter().map(|(dev, _)| device_name(*dev)).collect();
+    let named: Vec<(&Path, &[Request])> =
+        devices.iter().zip(&requests).map(|(name, (_, requests))| (name.as_path(), requests.as_slice())).collect();
+    Ok(Fio { log: fio::export(version, &named)?, devices })
+}
+
+/// The program's requests by device; some.
+fn requested(recording: &Path, start: &Start<'_>) -> Result<Vec<(u64, Vec<Request>)>> {
+    let devices = own_requests(start);
+    match devices.is_empty() {
+        false => Ok(devices),
+        true => Err(Error::on(Exit::Data, "the traced start made no request to a disk:", recording)
+            .hint("record it as root, in the state cold")),
     }
-    Ok(Exit::Done)
 }
 
 /// The program's requests by device, the one with the most bytes first.
@@ -93,7 +122,8 @@ fn own_requests(start: &Start<'_>) -> Vec<(u64, Vec<Request>)> {
 
 /// The device, or the files on it where that may not be read.
 fn open(
-    args: &ReplayArgs,
+    recording: &Path,
+    through: Option<Through>,
     start: &Start<'_>,
     dev: u64,
     requests: &[Request],
@@ -107,9 +137,9 @@ fn open(
         Reads::through_device(&device_file(dev)?, requests)
     };
     let mut warnings = Vec::new();
-    let reads = match args.through {
-        Some(values::Through::Device) => device()?,
-        Some(values::Through::Files) => Reads::through_files(&start.trace, dev, start.length())?,
+    let reads = match through {
+        Some(Through::Device) => device()?,
+        Some(Through::Files) => Reads::through_files(&start.trace, dev, start.length())?,
         None => match device() {
             Ok(reads) => reads,
             Err(error) => {
@@ -124,20 +154,9 @@ fn open(
             Through::Files => "none of the files is here as it was recorded",
             Through::Device => "it read nothing, or the device is smaller now",
         };
-        return Err(Error::on(Exit::Machine, "nothing of the start can be read again:", &args.recording)
+        return Err(Error::on(Exit::Machine, "nothing of the start can be read again:", recording)
             .because(why)
             .hint("replay it on the machine where it was recorded"));
     }
     Ok((reads, warnings))
-}
-
-/// Writes the log and prints how to use it.
-fn export(args: &ReplayArgs, devices: &[(u64, Vec<Request>)], target: &Path) -> Result<Exit> {
-    let version = if args.fio_version == 2 { fio::Version::V2 } else { fio::Version::V3 };
-    let names: Vec<PathBuf> = devices.iter().map(|(dev, _)| device_name(*dev)).collect();
-    let named: Vec<(&Path, &[Request])> =
-        names.iter().zip(devices).map(|(name, (_, requests))| (name.as_path(), requests.as_slice())).collect();
-    output::file(target, fio::export(version, &named)?.as_bytes(), args.force.existing())?;
-    output::page(&text::io::fio(target, &names, text::width::of_terminal()))?;
-    Ok(Exit::Done)
 }

@@ -1,10 +1,10 @@
 //! What may help a program, and what it would gain: the rooms are asked, `optimize::predict` does the sums.
 
 use super::archives::{self, Found};
-use super::source::Source;
-use crate::args::optimize::OptimizeArgs;
-use crate::text::units;
-use crate::verbs::preload::{needed, target};
+use super::source::{Source, Wishes};
+use crate::shell::command_line;
+use crate::words::units;
+use crate::{needs, target};
 use disk::model::Model;
 use disk::simulate;
 use layout::frag::FileLayout;
@@ -22,7 +22,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use work::shell::command_line;
 
 /// A smaller gain of putting files together is not worth a word.
 const WORTH_A_WORD: f64 = 0.01;
@@ -60,10 +59,10 @@ impl Plan {
     ///
     /// # Errors
     /// The disk is unknown; a file cannot be read.
-    pub fn of(source: &Source, args: &OptimizeArgs) -> Result<Self> {
-        let needed = needed::of(std::slice::from_ref(&source.recording), Some(&source.variant))?;
+    pub fn of(source: &Source, wishes: &Wishes) -> Result<Self> {
+        let needed = needs::of(std::slice::from_ref(&source.recording), Some(&source.variant))?;
         let files = needed.files.iter().map(|file| &*file.path);
-        let disk = target::disk(source.disk(args).as_deref(), &needed, files)?;
+        let disk = target::disk(source.disk(wishes).as_deref(), &needed, files)?;
         let start = Start::of(&source.rows, source.length, source.state);
         let starts = needed.starts;
         let (wanted, _) = preload::make::look(in_state(source, needed.files));

@@ -1,27 +1,15 @@
-//! `thaw io`: what would another disk, or another order, make of a start?
+//! What another disk, or another order, would make of a recorded start.
 
 mod model;
 mod replay;
 
-pub use self::model::{DisksDocument, ModelDocument, ModelledStart};
-pub use self::replay::ReplayDocument;
+pub use self::model::{DisksDocument, ModelDocument, Modelled, ModelledStart, all, modelled};
+pub use self::replay::{Fio, Replay, ReplayDocument, export, replay};
 
-use crate::args::io::{IoArgs, IoVerb};
+use crate::recorded::{self, Loaded};
 use ::model::{Error, Exit, Nanos, Result, RunRow, TraceRows};
 use recording::Reader;
 use std::path::Path;
-use work::recorded::{self, Loaded};
-
-/// Does what was asked.
-///
-/// # Errors
-/// A file that is no recording, a recording without a trace, a disk that nobody knows or that may not be read.
-pub fn run(args: &IoArgs, quiet: bool) -> Result<Exit> {
-    match &args.verb {
-        IoVerb::Model(typed) => model::run(typed),
-        IoVerb::Replay(typed) => replay::run(typed, quiet),
-    }
-}
 
 /// A traced start.
 struct Start<'a> {

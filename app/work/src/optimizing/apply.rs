@@ -1,12 +1,10 @@
-//! `thaw optimize --apply` and `--undo`: what helped a copy is done to the program itself, and undone.
+//! What helped a copy is done to the program itself, and undone.
 //!
 //! What will be changed is written down first. Each file is replaced by one rename, with its original kept by `pack` or `optimize::kept`; so a run that was cut short is undone
 //! like a whole one. Nothing is undone unless all of it can be.
 
 use super::archives;
 use super::build::{PRELOAD, moved};
-use crate::args::optimize::OptimizeArgs;
-use crate::{output, text};
 use model::{Error, Exit, Result, shown};
 use optimize::applied::{Applied, AppliedFile, AppliedPreload, Reordered, Standing, kept_original, preload_manifest};
 use optimize::files;
@@ -39,8 +37,7 @@ pub struct AppliedDocument {
 ///
 /// # Errors
 /// The manifest is of another machine, the program has changed since, it is applied already, or a file cannot be written.
-pub fn apply(args: &OptimizeArgs, directory: &Path) -> Result<Exit> {
-    let desktop = args.desktop.as_deref();
+pub fn apply(directory: &Path, desktop: Option<&str>, scope: Scope) -> Result<AppliedDocument> {
     let directory = files::absolute(directory)?;
     let manifest = Manifest::read(&directory)?;
     manifest.check_machine()?;
@@ -62,7 +59,7 @@ pub fn apply(args: &OptimizeArgs, directory: &Path) -> Result<Exit> {
     }
     // Taking back what was begun must not take away what somebody else installed.
     if let Some(name) = desktop
-        && preload::install::find(&Subject::Launcher(name.into()), scope_of(args.system))?.is_some()
+        && preload::install::find(&Subject::Launcher(name.into()), scope)?.is_some()
     {
         return Err(Error::new(Exit::Usage, "this launcher reads something ahead already:", name)
             .hint(format!("thaw preload uninstall --desktop {name}")));
@@ -71,8 +68,8 @@ pub fn apply(args: &OptimizeArgs, directory: &Path) -> Result<Exit> {
     let preload = with_preload.then(|| -> Result<AppliedPreload> {
         Ok(AppliedPreload {
             manifest: preload_manifest(&directory)?,
-            desktop: args.desktop.clone(),
-            system: args.system,
+            desktop: desktop.map(str::to_owned),
+            system: scope == Scope::System,
         })
     });
     let changed_by = |by: Remedy| {
@@ -109,11 +106,7 @@ pub fn apply(args: &OptimizeArgs, directory: &Path) -> Result<Exit> {
             None => error,
         });
     }
-    say(
-        AppliedDocument { schema: "thaw.optimize-applied/1", applied: true, what: applied, kept: Vec::new() },
-        args.json,
-    )?;
-    Ok(Exit::Done)
+    Ok(AppliedDocument { schema: "thaw.optimize-applied/1", applied: true, what: applied, kept: Vec::new() })
 }
 
 /// A link must not lead a change elsewhere.
@@ -178,11 +171,20 @@ fn scope_of(system: bool) -> Scope {
     if system { Scope::System } else { Scope::User }
 }
 
-/// Puts everything back; with `force` all but what was changed since, which is left as it is.
+/// What becomes of files that were changed since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Since {
+    /// Nothing is undone because of them.
+    Refuse,
+    /// They stay as they are.
+    Leave,
+}
+
+/// Puts everything back.
 ///
 /// # Errors
-/// Nothing was applied from there, or a file was changed since and there is no `force`: nothing is undone then.
-pub fn undo(args: &OptimizeArgs, directory: &Path) -> Result<Exit> {
+/// Nothing was applied from there, or a file was changed since and that is refused: nothing is undone then.
+pub fn undo(directory: &Path, since: Since) -> Result<AppliedDocument> {
     // The copy itself, and what it lay in, may be gone.
     let typed = || std::path::absolute(directory);
     let directory = files::absolute(directory).or_else(|error| typed().map_err(|_| error))?;
@@ -191,7 +193,7 @@ pub fn undo(args: &OptimizeArgs, directory: &Path) -> Result<Exit> {
     })?;
     let changed: Vec<&AppliedFile> =
         applied.files().filter(|file| matches!(file.standing(), Standing::Changed | Standing::Gone)).collect();
-    if let Some(file) = changed.first().filter(|_| !args.force) {
+    if let Some(file) = changed.first().filter(|_| since == Since::Refuse) {
         let why = match file.standing() {
             Standing::Gone => "it is gone",
             _ => "it was changed since, say by an upgrade",
@@ -204,9 +206,7 @@ pub fn undo(args: &OptimizeArgs, directory: &Path) -> Result<Exit> {
     let mut kept: Vec<String> = changed.iter().map(|file| shown(&file.path)).collect();
     kept.extend(take_back(&applied)?);
     applied.forget()?;
-    let exit = if kept.is_empty() { Exit::Done } else { Exit::No };
-    say(AppliedDocument { schema: "thaw.optimize-applied/1", applied: false, what: applied, kept }, args.json)?;
-    Ok(exit)
+    Ok(AppliedDocument { schema: "thaw.optimize-applied/1", applied: false, what: applied, kept })
 }
 
 /// Undoes what is done of it. The files that others changed meanwhile.
@@ -230,11 +230,4 @@ fn take_back(applied: &Applied) -> Result<Vec<String>> {
         restore_file(&installed.path)?;
     }
     Ok(kept)
-}
-
-fn say(document: AppliedDocument, json: bool) -> Result<()> {
-    match json {
-        true => output::json(&document),
-        false => output::page(&text::optimize::applied(&document, text::width::of_terminal())),
-    }
 }

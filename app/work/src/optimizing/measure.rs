@@ -1,10 +1,16 @@
 //! The starts: `thaw record` in a process of its own, and what its recording says about each copy.
 
-use super::build::{Ahead, Copies};
+use super::build::{Ahead, Copies, PRELOAD};
+use super::source::Told;
+use crate::plan::Handed;
+use crate::recorded::Loaded;
+use crate::{needs, target};
 use bench::record::Program;
-use model::{CacheState, Error, Exit, Result, RunKind};
+use model::{CacheState, Error, Exit, Result, RunKind, shown};
 use optimize::choose::Times;
-use optimize::remedy::{Set, name_of};
+use optimize::remedy::{Remedy, Set, name_of};
+use os::replace::Existing;
+use preload::plan::Gap;
 use recording::Reader;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, Signal};
@@ -12,14 +18,49 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use work::plan::Handed;
-use work::recorded::Loaded;
+
+/// Learns what the starts of those sets need that read ahead and were not learnt before, and writes what they read.
+///
+/// # Errors
+/// A start fails, or reads none of the copies.
+pub fn learn(copies: &Copies<'_>, sets: &[Set], told: Told) -> Result<()> {
+    let is_new = |set: &&Set| set.contains(&Remedy::Preload) && !copies.directory(set).join(PRELOAD).exists();
+    let sets: Vec<&Set> = sets.iter().filter(is_new).collect();
+    if sets.is_empty() {
+        return Ok(());
+    }
+    let recording = copies.work.join("needed.thaw");
+    let programs = sets.iter().map(|set| copies.program(set, Ahead::No)).collect();
+    record_needs(copies, &recording, programs, told)?;
+    for set in sets {
+        let needed = needs::of(std::slice::from_ref(&recording), Some(&name_of(set)))?;
+        let (wanted, _) = preload::make::look(needed.files);
+        let covers = copies.covers(set);
+        let is_copy = |path: &Path| covers.iter().any(|(copy, _)| copy == path);
+        if !covers.is_empty() && !wanted.iter().any(|file| is_copy(&file.entry.path)) {
+            return Err(Error::on(Exit::Target, "a start reads none of the files that were changed:", &covers[0].1)
+                .because("it starts another program than when it was recorded")
+                .hint("record it again: thaw record -- PROGRAM ARGS"));
+        }
+        let disk = &copies.plan.disk;
+        let about = target::about(shown(&copies.source.recording), needed.source, disk);
+        let mut reads = target::plan(wanted, Gap::Fastest, target::order(disk), disk, about).manifest;
+        // When it is read the copies have the names of the originals.
+        for entry in &mut reads.files {
+            if let Some((_, original)) = covers.iter().find(|(copy, _)| *copy == entry.path) {
+                entry.path.clone_from(original);
+            }
+        }
+        reads.write(&copies.directory(set).join(PRELOAD), Existing::Keep)?;
+    }
+    Ok(())
+}
 
 /// Starts without read-ahead, on no slow disk: what comes into memory then is what is needed.
 ///
 /// # Errors
 /// See [`record`].
-pub fn learn(copies: &Copies<'_>, recording: &Path, programs: Vec<Program>, quiet: bool) -> Result<()> {
+fn record_needs(copies: &Copies<'_>, recording: &Path, programs: Vec<Program>, told: Told) -> Result<()> {
     let mut options: Vec<OsString> = ["--runs", "1", "--trace-runs", "2", "--needed", "no"].map(Into::into).into();
     if rustix::process::geteuid().is_root() {
         options.extend(["--readahead", "0"].map(Into::into));
@@ -29,7 +70,7 @@ pub fn learn(copies: &Copies<'_>, recording: &Path, programs: Vec<Program>, quie
         options.extend(["--disk".into(), format!("quick:{disk}").into()]);
         options.extend(included(copies));
     }
-    record(copies, recording, options, programs, quiet)
+    record(copies, recording, options, programs, told)
 }
 
 /// The copies lie on the simulated disk, with what reads ahead; the recording must not.
@@ -41,7 +82,7 @@ fn included(copies: &Copies<'_>) -> impl Iterator<Item = OsString> {
 ///
 /// # Errors
 /// See [`record`].
-pub fn measure(copies: &mut Copies<'_>, sets: &[Set], runs: u32, quiet: bool) -> Result<BTreeMap<Set, Times>> {
+pub fn measure(copies: &mut Copies<'_>, sets: &[Set], runs: u32, told: Told) -> Result<BTreeMap<Set, Times>> {
     let (round, recording) = copies.next_comparison();
     let mut options: Vec<OsString> = ["--trace-runs", "1", "--needed", "no"].map(Into::into).into();
     options.extend(["--runs".into(), runs.to_string().into()]);
@@ -55,7 +96,7 @@ pub fn measure(copies: &mut Copies<'_>, sets: &[Set], runs: u32, quiet: bool) ->
         options.extend(["--readahead".into(), format!("{kib}K").into()]);
     }
     let programs = sets.iter().map(|set| copies.program(set, Ahead::Yes)).collect();
-    record(copies, &recording, options, programs, quiet)?;
+    record(copies, &recording, options, programs, told)?;
     let loaded = Loaded::of(&recording, &Reader::open(&recording)?)?;
     let mut times: BTreeMap<Set, Times> = sets.iter().map(|set| (set.clone(), Times::new())).collect();
     for (row, _) in loaded.runs.iter().filter(|(row, _)| row.kind == RunKind::Timed && row.accepted) {
@@ -77,7 +118,7 @@ fn record(
     recording: &Path,
     options: Vec<OsString>,
     programs: Vec<Program>,
-    quiet: bool,
+    told: Told,
 ) -> Result<()> {
     let thaw =
         std::env::current_exe().map_err(|cause| Error::new(Exit::Machine, "cannot find", "thaw").because(cause))?;
@@ -93,7 +134,7 @@ fn record(
         Some(user) => command.arg("--user").arg(user.uid.to_string()),
         None => command.arg("--as-root"),
     };
-    if quiet {
+    if told == Told::Quiet {
         command.arg("--quiet");
     }
     command.stdin(Stdio::null()).stdout(Stdio::null());

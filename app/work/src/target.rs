@@ -1,7 +1,7 @@
 //! The disk that a manifest is planned for.
 
-use crate::args::values::{self, DiskLimit};
-use crate::verbs::preload::needed::{Needed, Source};
+use crate::needs::{Needed, Source};
+use crate::typed::{self, DiskLimit};
 use disk::model::{Ask, Direction, Drive, Flash, Kind, Model, Zone};
 use disk::preset::Presets;
 use model::{Bytes, Error, Exit, Nanos, Result};
@@ -26,7 +26,7 @@ pub fn disk<'a>(typed: Option<&str>, needed: &Needed, files: impl Iterator<Item 
             Ok(disk::fit::fit(&disk::fit::measure(&device, 1)?)?.model)
         }
         Some(word) if word.starts_with("throttle:") => {
-            let limit = values::disk_limit(word).map_err(|why| Error::new(Exit::Usage, why, ""))?;
+            let limit = typed::disk_limit(word).map_err(|why| Error::new(Exit::Usage, why, ""))?;
             Ok(limited(limit))
         }
         Some(name) => Ok(Presets::builtin().get(name)?.model.clone()),

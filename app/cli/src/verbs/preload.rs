@@ -1,74 +1,19 @@
 //! `thaw preload`: read what a start needs before the program asks for it.
 
-pub mod needed;
-pub mod target;
-
 use crate::args::preload::{
     EngineChoice, GapChoice, InstallArgs, MakeArgs, OrderChoice, Place, PreloadArgs, PreloadVerb, RunArgs, StatusArgs,
     UninstallArgs, WindowChoice,
 };
 use crate::{output, text};
-use model::{Bytes, Error, Exit, Result, shown};
+use model::{Error, Exit, Result};
 use os::user::Account;
 use preload::exec::{NoProgram, Program};
 use preload::install::{Scope, Subject};
-use preload::manifest::{About, Manifest};
-use preload::plan::{Gap, Order, Plan};
-use preload::run::{Engine, Prepared, Report, Window};
-use serde::Serialize;
+use preload::manifest::Manifest;
+use preload::plan::{Gap, Order};
+use preload::run::{Engine, Prepared, Window};
 use std::ffi::OsString;
-
-/// `thaw.preload-plan/1`: what `make` made.
-#[derive(Debug, Serialize)]
-pub struct PlanDocument {
-    /// Name and version of this document.
-    pub schema: &'static str,
-    /// The manifest's file.
-    pub manifest: String,
-    /// Where it comes from.
-    pub about: About,
-    /// Files in it.
-    pub files: usize,
-    /// Reads in it.
-    pub reads: usize,
-    /// Bytes of all reads.
-    pub bytes: Bytes,
-    /// Of those, needed by any of the recorded starts.
-    pub needed: Bytes,
-    /// How many recorded starts tell what is needed.
-    pub starts: usize,
-    /// How long the disk takes for all of it, seconds.
-    pub disk_s: f64,
-    /// Files of the recording that are not in the manifest.
-    pub lost: Vec<LostDocument>,
-}
-
-/// A file of the recording that is not in the manifest.
-#[derive(Debug, Serialize)]
-pub struct LostDocument {
-    /// Its path, or that it is metadata.
-    pub path: String,
-    /// Why.
-    #[serde(flatten)]
-    pub why: preload::Stale,
-}
-
-/// `thaw.preload/1`: a manifest and how it fits.
-#[derive(Debug, Serialize)]
-pub struct StatusDocument {
-    /// Name and version of this document.
-    pub schema: &'static str,
-    /// The manifest's file.
-    pub manifest: String,
-    /// Where it comes from.
-    pub about: About,
-    /// This machine's name.
-    pub host: String,
-    /// Reads in it.
-    pub reads: usize,
-    /// What was found.
-    pub report: Report,
-}
+use work::ahead;
 
 /// All verbs.
 ///
@@ -85,45 +30,22 @@ pub fn run(args: &PreloadArgs) -> Result<Exit> {
 }
 
 /// Writes a manifest.
-///
-/// # Errors
-/// The recording holds no cold start, or nothing of what it needed is as it was.
 fn make(args: &MakeArgs) -> Result<Exit> {
-    let mut needed = needed::of(&args.recordings, args.variant.as_deref())?;
-    let recordings: Vec<String> =
-        args.recordings.iter().map(|path| shown(&std::path::absolute(path).unwrap_or_else(|_| path.clone()))).collect();
-    let (wanted, lost) = preload::make::look(std::mem::take(&mut needed.files));
-    if wanted.is_empty() {
-        let recordings = recordings.join(", ");
-        return Err(Error::new(Exit::No, "nothing that this start needed is as it was recorded:", recordings)
-            .hint("record it again on this machine, then `thaw preload make`"));
-    }
-    let disk = target::disk(args.disk.as_deref(), &needed, wanted.iter().map(|file| &*file.entry.path))?;
-    let order = match args.order {
-        OrderChoice::Auto => target::order(&disk),
-        OrderChoice::Disk => Order::Disk,
-        OrderChoice::FirstUse => Order::FirstUse,
+    let wanted = ahead::Wanted {
+        recordings: &args.recordings,
+        variant: args.variant.as_deref(),
+        disk: args.disk.as_deref(),
+        order: match args.order {
+            OrderChoice::Auto => None,
+            OrderChoice::Disk => Some(Order::Disk),
+            OrderChoice::FirstUse => Some(Order::FirstUse),
+        },
+        gap: match args.gap {
+            GapChoice::Auto => Gap::Fastest,
+            GapChoice::UpTo(size) => Gap::UpTo(size),
+        },
     };
-    let gap = match args.gap {
-        GapChoice::Auto => Gap::Fastest,
-        GapChoice::UpTo(size) => Gap::UpTo(size),
-    };
-    let about = target::about(recordings.join(", "), needed.source, &disk);
-    let starts = needed.starts;
-    let Plan { manifest, needed, time } = target::plan(wanted, gap, order, &disk, about);
-    manifest.write(&args.output, args.force.existing())?;
-    let document = PlanDocument {
-        schema: "thaw.preload-plan/1",
-        manifest: shown(&args.output),
-        files: manifest.files.len(),
-        reads: manifest.reads.len(),
-        bytes: manifest.bytes(),
-        about: manifest.about,
-        needed,
-        starts,
-        disk_s: time.seconds(),
-        lost: lost.into_iter().map(|lost| LostDocument { path: lost.shown, why: lost.why }).collect(),
-    };
+    let document = ahead::make(&wanted, &args.output, args.force.existing())?;
     match args.json {
         true => output::json(&document)?,
         false => output::page(&text::preload::plan(&document, text::width::of_terminal()))?,
@@ -216,26 +138,13 @@ fn ask(prepared: &mut Prepared<'_>) {
 }
 
 /// Says how a manifest fits; [`Exit::No`] if nothing of it does.
-///
-/// # Errors
-/// The manifest cannot be read.
 fn status(args: &StatusArgs) -> Result<Exit> {
-    let manifest = Manifest::read(&args.manifest)?;
-    let report = preload::run::look(&manifest);
-    let exit = if report.nothing_fits() { Exit::No } else { Exit::Done };
-    let document = StatusDocument {
-        schema: "thaw.preload/1",
-        manifest: shown(&args.manifest),
-        about: manifest.about,
-        host: os::machine::host(),
-        reads: manifest.reads.len(),
-        report,
-    };
+    let document = ahead::status(&args.manifest)?;
     match args.json {
         true => output::json(&document)?,
         false => output::page(&text::preload::status(&document, text::width::of_terminal()))?,
     }
-    Ok(exit)
+    Ok(if document.report.nothing_fits() { Exit::No } else { Exit::Done })
 }
 
 fn subject(place: &Place) -> Subject {
