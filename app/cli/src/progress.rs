@@ -30,6 +30,11 @@ struct Lines {
 }
 
 impl Progress {
+    /// One for each piece of work.
+    pub fn telling(quiet: bool) -> impl Fn() -> Box<dyn Tell> {
+        move || Box::new(Self::new(quiet))
+    }
+
     /// For this process: by what stderr is.
     pub fn new(quiet: bool) -> Self {
         let shown = if quiet {

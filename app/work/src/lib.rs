@@ -11,6 +11,7 @@ pub mod disks;
 pub mod doctor;
 pub mod facts;
 pub mod gate;
+pub mod heaps;
 pub mod needs;
 pub mod next;
 pub mod optimizing;

@@ -17,3 +17,6 @@ pub trait Tell {
     /// There is nothing more to be told.
     fn done(&mut self);
 }
+
+/// Makes somebody who is told, for each piece of work that has a beginning and an end of its own.
+pub type Telling<'a> = dyn Fn() -> Box<dyn Tell> + 'a;

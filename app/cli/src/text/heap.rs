@@ -6,11 +6,11 @@ pub mod names;
 
 use super::table::{Align, Table};
 use super::{Page, harmless, units};
-use crate::verbs::heap::{FinishDocument, RunDocument};
 use heap::report::{Frame, Leak, ProcessReport};
 use heap::symbols;
 use model::Bytes;
 use std::collections::HashMap;
+use work::heaps::{FinishDocument, RunDocument};
 
 /// Processes in the table.
 const MOST: usize = 20;

@@ -23,7 +23,7 @@ pub fn run(args: &GateArgs, quiet: bool) -> Result<Exit> {
     let rules = rules(args, &allowed);
     let (document, interrupted) = match args.until_decided {
         true => {
-            let told = || -> Box<dyn work::progress::Tell> { Box::new(Progress::new(quiet)) };
+            let told = Progress::telling(quiet);
             gate::until_decided(judged, &rules, &Adding { budget: args.budget, planned: &plan::planned, told: &told })?
         }
         false => (gate::judge(judged, &rules)?, false),

@@ -2,10 +2,12 @@
 
 use crate::args::view::ViewArgs;
 use crate::output;
-use crate::verbs::{heap, memory};
+use crate::progress::Progress;
+use crate::verbs::memory;
 use model::{Exit, Result};
 use os::kind::{self, Kind};
 use view::Open;
+use work::heaps::page::whole;
 use work::{page, recorded};
 
 /// Serves the page until Ctrl-C.
@@ -15,7 +17,7 @@ use work::{page, recorded};
 pub fn run(args: &ViewArgs) -> Result<Exit> {
     let since = args.since.as_deref();
     let page = match kind::of(&args.recording) {
-        Some(Kind::Heap) => heap::whole_page(&args.recording, since)?,
+        Some(Kind::Heap) => whole(&args.recording, since, &Progress::telling(true))?,
         Some(Kind::MemoryReport | Kind::MemoryWatch) => memory::whole_page(&args.recording, since)?,
         _ => page::of_recording(&args.recording, &recorded::report(&args.recording)?, since)?,
     };

@@ -43,7 +43,7 @@ pub fn attach(args: &AttachArgs, quiet: bool) -> Result<Exit> {
     let streams = if args.aggregate { heap::conclude::Streams::Stay } else { heap::conclude::Streams::Finish };
     let form = if args.json { super::Form::Json } else { super::Form::Text };
     super::conclude(&plan.output, &mut progress, began, args.leaks, form, streams)?;
-    super::hand_over(&plan.output)?;
+    work::heaps::hand_over(&plan.output)?;
     Ok(Exit::Done)
 }
 

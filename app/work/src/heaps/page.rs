@@ -1,6 +1,7 @@
 //! The page of a heap recording, or of two: for `thaw heap report --html`, `thaw heap diff --html` and `thaw view`.
 
 use super::look::Look;
+use crate::progress::Telling;
 use heap::modes::{Measure, Window};
 use heap::named::Filter;
 use heap::stream::Reader;
@@ -20,9 +21,9 @@ struct Read {
 }
 
 impl Read {
-    fn of(directory: &Path, look: &Look, quiet: bool) -> Result<Self> {
+    fn of(directory: &Path, look: &Look, told: &Telling<'_>) -> Result<Self> {
         let (reader, whole) =
-            look.reading(directory, quiet, |reader| whole::read(reader, look.window, &look.filter, &OPTIONS))?;
+            look.reading(directory, told, |reader| whole::read(reader, look.window, &look.filter, &OPTIONS))?;
         Ok(Self { name: shown(directory), reader, whole })
     }
 
@@ -37,10 +38,10 @@ impl Read {
 ///
 /// # Errors
 /// No recording, or one that cannot be read.
-pub(super) fn page(directory: &Path, before: Option<&Path>, look: &Look, quiet: bool) -> Result<String> {
-    let mut read = vec![Read::of(directory, look, quiet)?];
+pub fn page(directory: &Path, before: Option<&Path>, look: &Look, told: &Telling<'_>) -> Result<String> {
+    let mut read = vec![Read::of(directory, look, told)?];
     if let Some(before) = before {
-        read.push(Read::of(before, look, quiet)?);
+        read.push(Read::of(before, look, told)?);
     }
     let recordings: Vec<HeapOf<'_>> = read.iter().map(|read| read.shown(look)).collect();
     view::heap_page(&recordings, look.measure)
@@ -50,7 +51,7 @@ pub(super) fn page(directory: &Path, before: Option<&Path>, look: &Look, quiet: 
 ///
 /// # Errors
 /// As [`page`].
-pub fn whole(directory: &Path, before: Option<&Path>) -> Result<String> {
+pub fn whole(directory: &Path, before: Option<&Path>, told: &Telling<'_>) -> Result<String> {
     let look = Look { measure: Measure::Peak, window: Window::default(), filter: Filter::default() };
-    page(directory, before, &look, true)
+    page(directory, before, &look, told)
 }

@@ -1,9 +1,6 @@
-//! `thaw heap dark`: a recording beside what the program's own memory reporters know.
+//! A recording beside what the program's own memory reporters know.
 
-use super::look;
-use crate::args::heap::DarkArgs;
-use crate::progress::Progress;
-use crate::{output, text};
+use crate::progress::Telling;
 use heap::dark::{self, Amounts, Dark, Marks};
 use heap::stream::Reader;
 use memory::file::{self, MemoryFile};
@@ -11,8 +8,7 @@ use memory::{Kind, Units};
 use model::{Error, Exit, Result, shown};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
-use work::progress::Tell;
+use std::time::Duration;
 
 /// `thaw.heap-dark/1`.
 #[derive(Debug, Serialize)]
@@ -27,30 +23,23 @@ pub struct DarkDocument {
     pub processes: Vec<Dark>,
 }
 
-/// `thaw heap dark`.
+/// Compares a recording with what reporters know. `told` hears that it is read.
 ///
 /// # Errors
 /// The recording or the report cannot be read, or they are not of the same process.
-pub fn dark(args: &DarkArgs, quiet: bool) -> Result<Exit> {
-    let marks = marks(&args.reported)?;
-    let reader = Reader::open(&args.recording)?;
-    let mut progress = Progress::new(quiet);
-    progress.note(&format!("reading {}", shown(&args.recording)), Instant::now().elapsed());
-    let options = dark::Options { cut: look::cut(args.frames, args.alloc_functions), top: args.top };
-    let processes = marks.iter().map(|marks| dark::analyze(&reader, marks, &options)).collect::<Result<_>>()?;
+pub fn dark(recording: &Path, reported: &Path, options: &dark::Options, told: &Telling<'_>) -> Result<DarkDocument> {
+    let marks = marks(reported)?;
+    let reader = Reader::open(recording)?;
+    let mut progress = told();
+    progress.note(&format!("reading {}", shown(recording)), Duration::ZERO);
+    let processes = marks.iter().map(|marks| dark::analyze(&reader, marks, options)).collect::<Result<_>>()?;
     progress.done();
-    let document = DarkDocument {
+    Ok(DarkDocument {
         schema: "thaw.heap-dark/1",
-        file: args.recording.clone(),
-        reported: args.reported.clone(),
+        file: recording.to_owned(),
+        reported: reported.to_owned(),
         processes,
-    };
-    if args.json {
-        output::json(&document)?;
-    } else {
-        output::page(&text::heap::dark::page(&document, text::width::of_terminal()))?;
-    }
-    Ok(Exit::Done)
+    })
 }
 
 /// What reporters measured, by process.
