@@ -2,13 +2,13 @@
 
 use super::table::{Align, Table};
 use super::{BOLD, DIM, Page, RESET, YELLOW, errors, harmless, units};
-use crate::verbs::memory::{CompareDocument, RunsDocument, TreesDocument, WatchDocument};
 use memory::tree::{Below, Node, Process, is_doubtful};
 use memory::watch::Total;
 use memory::{Presence, Units};
 use model::Bytes;
 use serde_json::Value;
 use std::fmt::Write;
+use work::footprint::{CompareDocument, RunsDocument, TreesDocument, WatchDocument};
 
 /// How amounts of bytes are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

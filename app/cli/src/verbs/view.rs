@@ -3,12 +3,11 @@
 use crate::args::view::ViewArgs;
 use crate::output;
 use crate::progress::Progress;
-use crate::verbs::memory;
 use model::{Exit, Result};
 use os::kind::{self, Kind};
 use view::Open;
 use work::heaps::page::whole;
-use work::{page, recorded};
+use work::{footprint, page, recorded};
 
 /// Serves the page until Ctrl-C.
 ///
@@ -18,7 +17,7 @@ pub fn run(args: &ViewArgs) -> Result<Exit> {
     let since = args.since.as_deref();
     let page = match kind::of(&args.recording) {
         Some(Kind::Heap) => whole(&args.recording, since, &Progress::telling(true))?,
-        Some(Kind::MemoryReport | Kind::MemoryWatch) => memory::whole_page(&args.recording, since)?,
+        Some(Kind::MemoryReport | Kind::MemoryWatch) => footprint::whole_page(&args.recording, since)?,
         _ => page::of_recording(&args.recording, &recorded::report(&args.recording)?, since)?,
     };
     let open = if args.no_browser { Open::Nothing } else { Open::Browser };

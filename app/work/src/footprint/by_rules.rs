@@ -1,36 +1,28 @@
-//! `thaw memory show --from-heap`: a memory report of a program that reports nothing, from its heap recording and rules.
+//! A memory report of a program that reports nothing, from its heap recording and rules.
 
-use crate::args::heap::Moment as Typed;
-use crate::args::memory::ShowArgs;
-use crate::progress::Progress;
+use crate::progress::Telling;
 use heap::dark::explicit::{self, Explicit, Moment};
 use heap::dark::rules::{Place, Rules};
 use heap::stream::Reader;
 use memory::{Kind, MemoryFile, Report, Units};
-use model::{Error, Exit, Nanos, Result, shown};
+use model::{Error, Exit, Result, shown};
 use serde_json::json;
-use std::path::Path;
-use std::time::Instant;
-use work::progress::Tell;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-/// A report of all processes that had anything at the moment.
+/// A report of all processes that had anything at the moment; `rules` go before those of thaw.
 ///
 /// # Errors
 /// The recording cannot be read; a rule cannot be used; nothing was live.
-pub fn report(recording: &Path, args: &ShowArgs, quiet: bool) -> Result<MemoryFile> {
+pub fn report(recording: &Path, rules: &[PathBuf], moment: Moment, told: &Telling<'_>) -> Result<MemoryFile> {
     let mut own = Vec::new();
-    for path in &args.rules {
+    for path in rules {
         own.push(Rules::read(path)?);
     }
     own.push(Rules::shipped()?);
-    let moment = match args.at {
-        None | Some(Typed::Peak) => Moment::Peak,
-        Some(Typed::End) => Moment::End,
-        Some(Typed::At(seconds)) => Moment::At(Nanos((seconds * 1e9).round() as u64)),
-    };
     let reader = Reader::open(recording)?;
-    let mut progress = Progress::new(quiet);
-    progress.note(&format!("reading {}", shown(recording)), Instant::now().elapsed());
+    let mut progress = told();
+    progress.note(&format!("reading {}", shown(recording)), Duration::ZERO);
     let trees = explicit::explicit(&reader, moment, &own)?;
     progress.done();
     if trees.processes.is_empty() {

@@ -1,20 +1,21 @@
-//! `thaw memory watch` and `thaw memory mark`: they make the file that `show` and `diff` read.
+//! Watching the memory of a program over time, with marks that are typed or set by another thaw.
 
-use super::{checkpoints, read_head, read_watch};
-use crate::args::memory::{MarkArgs, WatchArgs};
-use crate::progress::Progress;
-use crate::{output, text};
+use super::{WatchDocument, checkpoints, read_head, read_watch};
+use crate::words::units::plural;
 use memory::ask::{self, Detail, First};
 use memory::log::Log;
-use memory::watch::{self, Head, Sample, Whose};
+use memory::watch::{self, Head, Sample, Total, Whose};
 use model::{Error, Exit, Result, shown};
+use os::replace::Existing;
 use os::spawn::{Ended, Launch, Running, monotonic_ns};
+use os::user::Account;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, Signal};
+use std::ffi::OsString;
 use std::io::{IsTerminal, Read, Stdin};
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use work::progress::Tell;
 
 /// Between SIGTERM and SIGKILL.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -29,8 +30,8 @@ enum Watchee {
 
 impl Watchee {
     /// What was started waits at its gate until `ready` is done: a program may set a mark at once.
-    fn start(args: &WatchArgs, ready: impl FnOnce(Whose) -> Result<Log>) -> Result<(Self, Log)> {
-        if let Some(pid) = args.pid() {
+    fn start(wanted: &Watch, ready: impl FnOnce(Whose) -> Result<Log>) -> Result<(Self, Log)> {
+        if let Some(pid) = wanted.pid {
             let gone = |cause| Error::new(Exit::Usage, "there is no process", pid).because(cause);
             let number =
                 i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(|| gone(rustix::io::Errno::SRCH))?;
@@ -44,14 +45,13 @@ impl Watchee {
             return Ok((Self::Found { pid, pidfd }, log));
         }
         os::spawn::become_subreaper()?;
-        let mut launch = Launch::new(&args.command);
-        if args.json {
-            // The document has stdout for itself.
+        let mut launch = Launch::new(&wanted.command);
+        if wanted.output == Output::Stderr {
             let stderr = std::io::stderr().as_fd().try_clone_to_owned();
             let stderr = stderr.map_err(|cause| Error::new(Exit::Machine, "cannot share stderr", "").because(cause))?;
             launch.stdout = os::spawn::Stream::Fd(stderr);
         }
-        if let Some(user) = args.run_as.choice().account()? {
+        if let Some(user) = &wanted.user {
             user.run(&mut launch);
         }
         let gated = os::spawn::spawn_gated(launch)?;
@@ -112,9 +112,9 @@ struct Missing {
 
 impl Missing {
     /// The program must not suffer from a full disk, and there may be room again.
-    fn note(&mut self, error: Error) {
+    fn note(&mut self, error: Error, doubt: &dyn Fn(&Error)) {
         if self.samples == 0 {
-            output::complain(&text::errors::error(&error));
+            doubt(&error);
         }
         self.samples += 1;
         self.last = Some(error);
@@ -122,34 +122,83 @@ impl Missing {
 
     fn or_done(self, exit: Exit) -> Result<Exit> {
         let Some(last) = self.last else { return Ok(exit) };
-        let samples = text::units::plural(self.samples, "sample is", "samples are");
+        let samples = plural(self.samples, "sample is", "samples are");
         Err(Error { what: format!("{samples} missing: {}", last.what), ..last })
     }
 }
 
-pub(super) fn watch(args: &WatchArgs, quiet: bool) -> Result<Exit> {
+/// What is watched, and for how long.
+#[derive(Debug)]
+pub struct Watch {
+    /// A process that runs; `None`: the command is started.
+    pub pid: Option<u32>,
+    /// Program and arguments.
+    pub command: Vec<OsString>,
+    /// Whom it runs as; `None`: as thaw.
+    pub user: Option<Account>,
+    /// Where it prints.
+    pub output: Output,
+    /// The file to write.
+    pub file: PathBuf,
+    /// What becomes of a file that is there.
+    pub existing: Existing,
+    /// Between two looks.
+    pub interval: Duration,
+    /// The watch ends after so long, and the program with it if it was started.
+    pub end: Option<Duration>,
+}
+
+/// Where a started program prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// As usual.
+    Usual,
+    /// To stderr: a document has stdout for itself.
+    Stderr,
+}
+
+/// Who is told while it is watched.
+pub struct Told<'a> {
+    /// The sums of each look, and the time since the first.
+    pub now: &'a mut dyn FnMut(&Total, Duration),
+    /// What goes wrong and does not end the watch.
+    pub doubt: &'a dyn Fn(&Error),
+}
+
+/// A watch that has ended.
+pub struct Watched {
+    /// What its file says.
+    pub document: WatchDocument,
+    /// [`Exit::Target`] if the program failed; an error if samples are missing.
+    pub exit: Result<Exit>,
+}
+
+/// Watches until the program ends, the time is over, or Ctrl-C.
+///
+/// # Errors
+/// There is a file already; no such process; a program that cannot be started.
+pub fn watch(wanted: &Watch, told: &mut Told<'_>) -> Result<Watched> {
     os::interrupt::install()?;
-    let name = shown(&args.output);
-    if args.output.exists() && !args.force {
-        return Err(Error::on(Exit::Usage, "there is already a file", &args.output)
+    let name = shown(&wanted.file);
+    if wanted.file.exists() && wanted.existing == Existing::Keep {
+        return Err(Error::on(Exit::Usage, "there is already a file", &wanted.file)
             .hint("--force replaces it, -o names another"));
     }
     let began_ns = monotonic_ns();
-    let (mut watchee, log) = Watchee::start(args, |whose| {
+    let (mut watchee, log) = Watchee::start(wanted, |whose| {
         let (Whose::Program(root) | Whose::ChildrenOf(root)) = whose;
         let head = Head {
             schema: watch::SCHEMA.into(),
             thaw_version: env!("CARGO_PKG_VERSION").into(),
-            command: args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            command: wanted.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
             whose,
             start_ticks: os::process::start_ticks(root).unwrap_or(0),
             began_ns,
             created_unix_ns: os::machine::now_unix_ns(),
         };
-        Log::create(&args.output, &head)
+        Log::create(&wanted.file, &head)
     })?;
     let whose = watchee.whose();
-    let mut progress = Progress::new(quiet);
     let began = Instant::now();
     let mut keyboard = Keyboard::new();
     let mut missing = Missing::default();
@@ -158,32 +207,32 @@ pub(super) fn watch(args: &WatchArgs, quiet: bool) -> Result<Exit> {
         let looked = Instant::now();
         let mut sample = watch::sample(whose, monotonic_ns());
         let ended = watchee.ended()?;
-        if ended && args.pid().is_some() {
+        if ended && wanted.pid.is_some() {
             // Its number may be somebody else's already.
             sample.processes.clear();
         }
-        progress.note(&text::memory::now(&sample.total()), began.elapsed());
+        (told.now)(&sample.total(), began.elapsed());
         if let Some(mark) = mark.take() {
-            add_trees(&mut sample, whose);
+            add_trees(&mut sample, whose, told.doubt);
             sample.mark = Some(mark);
         }
-        log.add(&sample).unwrap_or_else(|error| missing.note(error));
-        let over = args.end.is_some_and(|end| began.elapsed() >= end);
+        log.add(&sample).unwrap_or_else(|error| missing.note(error, told.doubt));
+        let over = wanted.end.is_some_and(|end| began.elapsed() >= end);
         if ended || over || os::interrupt::requested() {
             break ended;
         }
         // The time that a look takes is a part of the interval.
-        let left = args.interval.saturating_sub(looked.elapsed());
-        let left = args.end.map_or(left, |end| left.min(end.saturating_sub(began.elapsed())));
+        let left = wanted.interval.saturating_sub(looked.elapsed());
+        let left = wanted.end.map_or(left, |end| left.min(end.saturating_sub(began.elapsed())));
         mark = wait(left, &watchee, &mut keyboard)?;
     };
     let ended = watchee.end()?;
-    progress.done();
-    checkpoints(name, &read_watch(&args.output)?, args.json)?;
-    missing.or_done(match ended {
+    let document = checkpoints(name, &read_watch(&wanted.file)?);
+    let exit = missing.or_done(match ended {
         Some(ended) if ended_itself && ended.code != Some(0) => Exit::Target,
         _ => Exit::Done,
-    })
+    });
+    Ok(Watched { document, exit })
 }
 
 /// Where names of marks are typed, if that is a terminal.
@@ -244,7 +293,7 @@ fn poll(fds: &mut [PollFd<'_>], timeout: Option<&rustix::time::Timespec>) -> Res
     }
 }
 
-fn add_trees(sample: &mut Sample, whose: Whose) {
+fn add_trees(sample: &mut Sample, whose: Whose, doubt: &dyn Fn(&Error)) {
     for pid in watch::processes(whose) {
         if ask::socket(pid).is_none() {
             continue;
@@ -252,22 +301,25 @@ fn add_trees(sample: &mut Sample, whose: Whose) {
         // A program may have ended since, or be stuck: its memory is in the sample all the same.
         match ask::ask(pid, First::Nothing, Detail::Figures) {
             Ok(report) => sample.reports.extend(report.reports),
-            Err(error) => output::complain(&text::errors::error(&error)),
+            Err(error) => doubt(&error),
         }
     }
 }
 
-pub(super) fn mark(args: &MarkArgs) -> Result<Exit> {
-    let head = read_head(&args.file)?;
+/// Sets a mark in a watch that goes on.
+///
+/// # Errors
+/// The watch has ended, or its file cannot be read or written.
+pub fn mark(file: &Path, name: &str, doubt: &dyn Fn(&Error)) -> Result<()> {
+    let head = read_head(file)?;
     let (Whose::Program(root) | Whose::ChildrenOf(root)) = head.whose;
     if os::process::start_ticks(root) != Some(head.start_ticks) {
-        return Err(Error::on(Exit::No, "the watch has ended, or what it watched:", &args.file));
+        return Err(Error::on(Exit::No, "the watch has ended, or what it watched:", file));
     }
     let mut sample = watch::sample(head.whose, monotonic_ns());
     // A mark that the program sets itself is not a part of it.
     sample.processes.retain(|process| process.pid != std::process::id());
-    add_trees(&mut sample, head.whose);
-    sample.mark = Some(args.name.clone());
-    Log::open(&args.file)?.add(&sample)?;
-    Ok(Exit::Done)
+    add_trees(&mut sample, head.whose, doubt);
+    sample.mark = Some(name.to_owned());
+    Log::open(file)?.add(&sample)
 }
