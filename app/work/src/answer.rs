@@ -167,7 +167,8 @@ fn what_would_help(
     match difference(contrast?) {
         Difference::Unknown => None,
         Difference::Unclear => Some(format!(
-            "Whether reading less would help is not known yet: reading from the disk adds at most {}; record more runs.",
+            "Whether reading less would help is not known yet: reading from the disk adds at most {}; record more \
+             runs.",
             seconds(total * (1.0 - 1.0 / largest(&contrast?.ratio)).max(0.0))
         )),
         Difference::None => Some(format!(
@@ -180,7 +181,8 @@ fn what_would_help(
                 return lever_of_reading(trace?, cache);
             }
             Some(format!(
-                "What would help most is less work, not less reading: {} of the {} remain when everything is in memory{}.",
+                "What would help most is less work, not less reading: {} of the {} remain when everything is in \
+                 memory{}.",
                 percent(fast.median_s.value / total),
                 seconds(total),
                 gain_from_reading(cache)
@@ -196,7 +198,8 @@ fn lever_of_reading(trace: &TraceDocument, most: f64) -> Option<String> {
     let gain = seconds(top.waiting.seconds().min(most));
     if top.kind == FileKind::Metadata {
         return Some(format!(
-            "What would help most is needing less of the file system's metadata, that is fewer files and directories: that can gain at most {gain}."
+            "What would help most is needing less of the file system's metadata, that is fewer files and directories: \
+             that can gain at most {gain}."
         ));
     }
     let asked = asked_share(top, &trace.report).filter(|asked| *asked < MOSTLY_ASKED);

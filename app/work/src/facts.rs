@@ -8,7 +8,8 @@ use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Variables that change how programs start, by the beginning of their names. Others are not recorded: they may be secrets.
+/// Variables that change how programs start, by the beginning of their names. Others are not recorded: they may be
+/// secrets.
 const TELLING_VARIABLES: [&str; 21] = [
     "DBUS_",
     "DISPLAY",

@@ -235,8 +235,8 @@ fn read_baseline(path: &Path) -> Result<Baseline> {
     Baseline::parse(&text).map_err(|error| cannot().because(error).hint(hint))
 }
 
-/// Writes a recording's figures as a baseline; returns how many runs they are of, and the recording's file. Replaces only
-/// what is a baseline.
+/// Writes a recording's figures as a baseline; returns how many runs they are of, and the recording's file. Replaces
+/// only what is a baseline.
 ///
 /// # Errors
 /// No recording, or none with timed runs; a file that is something else.

@@ -1,4 +1,5 @@
-//! What a recorded start needed, in the words of `mend/preload`. The only place that knows where in a recording that stands.
+//! What a recorded start needed, in the words of `mend/preload`. The only place that knows where in a recording that
+//! stands.
 
 use crate::plan::Asked;
 use crate::recorded::Loaded;
@@ -54,8 +55,8 @@ pub struct Needed {
     pub small_read: Option<Nanos>,
 }
 
-/// What the starts of a variant needed: traced ones that were not hot. Where there are some that were made to see what is touched, they
-/// tell what one start needs, and the others add what differs from start to start.
+/// What the starts of a variant needed: traced ones that were not hot. Where there are some that were made to see what
+/// is touched, they tell what one start needs, and the others add what differs from start to start.
 ///
 /// # Errors
 /// There is no such variant, or a recording holds no such start.
@@ -111,7 +112,8 @@ pub fn of(recordings: &[PathBuf], variant: Option<&str>) -> Result<Needed> {
     Ok(needed)
 }
 
-/// The starts of a variant that tell what is needed: not those of which only first calls are known, or that ran inside Valgrind.
+/// The starts of a variant that tell what is needed: not those of which only first calls are known, or that ran inside
+/// Valgrind.
 fn starts(reader: &Reader, loaded: &Loaded, variant: Option<&str>) -> Result<Vec<TraceRows>> {
     let variant = match variant {
         None => 0,

@@ -1,4 +1,5 @@
-//! What a recording is to be, as a value: what `app/cli` makes of the typed arguments, and what is kept of it in the recording.
+//! What a recording is to be, as a value: what `app/cli` makes of the typed arguments, and what is kept of it in the
+//! recording.
 
 use bench::record::{LabOptions, Program};
 use bench::schedule::Plan as Schedule;
@@ -160,7 +161,8 @@ impl Asked {
     }
 }
 
-/// Programs that one verb of thaw hands to the `record` that it starts: with everything that belongs to them, as values.
+/// Programs that one verb of thaw hands to the `record` that it starts: with everything that belongs to them, as
+/// values.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Handed {
     /// The programs, nothing to be filled in; their names differ.

@@ -164,7 +164,8 @@ fn simulated_disk(facts: &BTreeMap<String, BTreeMap<String, String>>) -> Option<
     Some(format!("{} ({}){quick}", fact("name"), fact("title")))
 }
 
-/// One trace of each variant: of its slowest timed state, of which the answer speaks, or else of the coldest traced one.
+/// One trace of each variant: of its slowest timed state, of which the answer speaks, or else of the coldest traced
+/// one.
 fn traces(reader: &Reader, loaded: &Loaded) -> Result<Vec<TraceDocument>> {
     let starts = loaded.starts(reader)?;
     let mut traces = Vec::new();
@@ -231,7 +232,8 @@ fn all_warnings(loaded: &Loaded, statistics: &bench::report::Report, traces: &[T
             Warning::new(WarningKind::Note, text).hint("record again for the whole plan: see `thaw record --force`"),
         );
     }
-    // A run that does not count is in `statistics.rejected`, with its reason, and each state has a warning that sums them up.
+    // A run that does not count is in `statistics.rejected`, with its reason, and each state has a warning that sums
+    // them up.
     let told = |warning: &&Warning| {
         let rejected = |run| statistics.rejected.iter().any(|rejected| Some(rejected.run) == run);
         matches!(warning.kind, WarningKind::NotInState | WarningKind::FailedRun | WarningKind::StaysResident)

@@ -43,7 +43,8 @@ pub enum Pieces {
     Joined,
 }
 
-/// Looks at files, and puts them together if that is asked for; the exit code is [`Exit::No`] if one of them stays as it is.
+/// Looks at files, and puts them together if that is asked for; the exit code is [`Exit::No`] if one of them stays as
+/// it is.
 /// `told` hears how many files are done, and what is done with them, from several threads.
 ///
 /// # Errors

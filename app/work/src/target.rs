@@ -9,8 +9,8 @@ use preload::manifest::About;
 use preload::plan::{DiskRead, Gap, Order, Plan, Wanted};
 use std::path::Path;
 
-/// What was typed; else the disk or the limit that was chosen for the recording; else a disk that is as fast as the one of the recording; else one of
-/// the kind that the kernel tells of the first of these files that is on a disk.
+/// What was typed; else the disk or the limit that was chosen for the recording; else a disk that is as fast as the one
+/// of the recording; else one of the kind that the kernel tells of the first of these files that is on a disk.
 ///
 /// # Errors
 /// There is no such disk, or `this` cannot be measured.

@@ -37,7 +37,8 @@ pub struct DiskLimit {
 pub fn disk_limit(text: &str) -> Result<DiskLimit, String> {
     let wrong = |why: &str| {
         format!(
-            "{why}; write the name of a disk (see `thaw io model --list`), or throttle:iops=200,bps=30M (either part may be left out)"
+            "{why}; write the name of a disk (see `thaw io model --list`), or throttle:iops=200,bps=30M (either part \
+             may be left out)"
         )
     };
     let parts = text.strip_prefix("throttle:").ok_or_else(|| wrong("this is neither a disk's name nor a limit"))?;
@@ -93,4 +94,35 @@ pub fn split_number(text: &str) -> Option<(f64, &str)> {
     let end = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
     let number: f64 = text[..end].parse().ok()?;
     Some((number, text[end..].trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capital_letters_are_powers_of_1024_and_b_means_1000() {
+        assert_eq!(size("128K").unwrap(), Bytes(131_072));
+        assert_eq!(size("30M").unwrap(), Bytes(31_457_280));
+        assert_eq!(size("30MB").unwrap(), Bytes(30_000_000));
+        assert_eq!(size("512").unwrap(), Bytes(512));
+        assert!(size("30 potatoes").unwrap_err().contains("write 128K"));
+    }
+
+    #[test]
+    fn a_disk_limit_has_at_least_one_part() {
+        let limit = disk_limit("throttle:iops=200,bps=30M").unwrap();
+        assert_eq!(limit, DiskLimit { iops: Some(200), bps: Some(Bytes(31_457_280)) });
+        assert_eq!(disk_limit("throttle:bps=1M").unwrap().iops, None);
+        for wrong in ["", "throttle:", "iops=200", "throttle:iops=0", "throttle:seek=3", "throttle:iops"] {
+            assert!(disk_limit(wrong).unwrap_err().contains("throttle:iops=200"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn command_lines_are_split_as_a_shell_does() {
+        assert_eq!(words(r#"sh -c 'a b' "c \"d" e\ f ''"#).unwrap(), ["sh", "-c", "a b", "c \"d", "e f", ""]);
+        assert_eq!(words("'back\\slash'").unwrap(), ["back\\slash"]);
+        assert!(words("it's").unwrap_err().contains("closing"));
+    }
 }

@@ -86,8 +86,9 @@ fn applied(document: AppliedDocument, json: bool) -> Result<()> {
     }
 }
 
-/// `--run`: becomes the program of a result, with the copies of its files that were measured to help over the originals and
-/// with what it needs read before. Nothing keeps it from starting: what cannot be done is said, and it starts without. Returns only where there is none.
+/// `--run`: becomes the program of a result, with the copies of its files that were measured to help over the originals
+/// and with what it needs read before. Nothing keeps it from starting: what cannot be done is said, and it starts
+/// without. Returns only where there is none.
 ///
 /// # Errors
 /// The result is damaged, so that nobody knows the program.

@@ -45,8 +45,10 @@ impl Form {
             Some("html" | "htm") => Ok(Self::Page),
             Some("json") => Ok(Self::Json),
             Some("txt") => Ok(Self::Text),
-            _ => Err(Error::on(Exit::Usage, "the ending does not say what to write:", target)
-                .hint("name it .html for the page, .json or .txt; tables in Markdown and CSV: --export-markdown, --export-csv")),
+            _ => Err(Error::on(Exit::Usage, "the ending does not say what to write:", target).hint(
+                "name it .html for the page, .json or .txt; tables in Markdown and CSV: --export-markdown, \
+                 --export-csv",
+            )),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! What a start used of an archive or of the files of a directory, from a recording or a list. The only place that knows where in a recording that stands.
+//! What a start used of an archive or of the files of a directory, from a recording or a list. The only place that
+//! knows where in a recording that stands.
 
 use layout::archive::{Touched, Uses, Zip, used_by_names, used_by_pages};
 use model::{Cause, Error, Exit, FileRow, Nanos, Result, RunKind, TouchEngine, TraceRows, Warning, WarningKind, shown};
@@ -95,7 +96,8 @@ pub fn in_start(zip: &Zip<'_>, file: &Path, start: &Start) -> Result<Order> {
         How::Cached => warnings.push(
             Warning::new(
                 WarningKind::Engine,
-                "the recording tells what was in memory after a start, not in which order it came there: used entries keep their order",
+                "the recording tells what was in memory after a start, not in which order it came there: used entries \
+                 keep their order",
             )
             .hint(redo),
         ),

@@ -80,5 +80,10 @@ fn of_process(process: &Explicit) -> Vec<Report> {
 
 /// What each rule caught, for the report's list of findings; about:memory ignores it.
 fn by_rule(process: &Explicit) -> serde_json::Value {
-    json!({ "schema": "thaw.memory-rules/1", "process": name(process), "at_ns": process.at_ns, "rules": process.caught })
+    json!({
+        "schema": "thaw.memory-rules/1",
+        "process": name(process),
+        "at_ns": process.at_ns,
+        "rules": process.caught
+    })
 }

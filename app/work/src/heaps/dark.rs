@@ -56,8 +56,10 @@ pub(super) fn marks(path: &Path) -> Result<Vec<Marks>> {
         marks.extend(Marks::parse(value, amounts(&report, process), &name)?);
     }
     if marks.is_empty() {
-        return Err(Error::on(Exit::Data, "this memory report does not list its blocks:", path)
-            .hint("thaw memory show --pid PID --blocks -o FILE, or the word blocks in THAW_MEMREPORT (embed/memreport/README.md)"));
+        return Err(Error::on(Exit::Data, "this memory report does not list its blocks:", path).hint(
+            "thaw memory show --pid PID --blocks -o FILE, or the word blocks in THAW_MEMREPORT \
+             (embed/memreport/README.md)",
+        ));
     }
     Ok(marks)
 }

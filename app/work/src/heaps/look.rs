@@ -233,8 +233,8 @@ pub struct Target<'a> {
     pub existing: Existing,
 }
 
-/// Writes a recording in another program's format; with `reported`, what the program's reporters know beside it. Returns what
-/// is doubtful about it.
+/// Writes a recording in another program's format; with `reported`, what the program's reporters know beside it.
+/// Returns what is doubtful about it.
 ///
 /// # Errors
 /// The recording cannot be read, the file cannot be written; a log of events cannot be filtered by site.

@@ -118,7 +118,8 @@ pub fn finish(recording: &Path, told: &mut dyn FnMut(u64)) -> Result<FinishDocum
     })
 }
 
-/// What root recorded for the caller of sudo becomes the caller's: the files first, while nobody else can enter the directory.
+/// What root recorded for the caller of sudo becomes the caller's: the files first, while nobody else can enter the
+/// directory.
 ///
 /// # Errors
 /// The caller is no user; somebody else put something into its place.

@@ -10,7 +10,8 @@ use model::{Result, shown};
 use std::path::Path;
 use view::{HeapOf, Part};
 
-/// What tells places of slop and growth apart, and how many of them are listed for each process: a page has room for more than a terminal.
+/// What tells places of slop and growth apart, and how many of them are listed for each process: a page has room for
+/// more than a terminal.
 const OPTIONS: whole::Options = whole::Options { frames: 8, top: 200 };
 
 /// A recording that was read.

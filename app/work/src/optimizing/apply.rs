@@ -1,7 +1,7 @@
 //! What helped a copy is done to the program itself, and undone.
 //!
-//! What will be changed is written down first. Each file is replaced by one rename, with its original kept by `pack` or `optimize::kept`; so a run that was cut short is undone
-//! like a whole one. Nothing is undone unless all of it can be.
+//! What will be changed is written down first. Each file is replaced by one rename, with its original kept by `pack` or
+//! `optimize::kept`; so a run that was cut short is undone like a whole one. Nothing is undone unless all of it can be.
 
 use super::archives;
 use super::build::{PRELOAD, moved};
@@ -36,7 +36,8 @@ pub struct AppliedDocument {
 /// Does to the program what its copy has.
 ///
 /// # Errors
-/// The manifest is of another machine, the program has changed since, it is applied already, or a file cannot be written.
+/// The manifest is of another machine, the program has changed since, it is applied already, or a file cannot be
+/// written.
 pub fn apply(directory: &Path, desktop: Option<&str>, scope: Scope) -> Result<AppliedDocument> {
     let directory = files::absolute(directory)?;
     let manifest = Manifest::read(&directory)?;

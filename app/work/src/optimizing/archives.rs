@@ -1,6 +1,7 @@
 //! Zip archives in the order of their use: which of them the start reads, what that would gain, and the new archive.
 //!
-//! `--apply` makes the archive anew from the original, in the order of the one that was measured: DIR may be another user's.
+//! `--apply` makes the archive anew from the original, in the order of the one that was measured: DIR may be another
+//! user's.
 
 use super::source::Source;
 use crate::archives::used as archive_used;
@@ -46,7 +47,8 @@ pub struct Survey {
     pub doubts: BTreeSet<String>,
 }
 
-/// Looks at the archives that the start read. `gain` is the start's time with a change over that without; `None` without requests.
+/// Looks at the archives that the start read. `gain` is the start's time with a change over that without; `None`
+/// without requests.
 ///
 /// # Errors
 /// The recording cannot be read; interrupted.
@@ -136,7 +138,8 @@ fn look(
 }
 
 impl Found {
-    /// What a start needs of the new archive, in whole pages, as far as the file of today goes: from the moment of the first of these pieces on.
+    /// What a start needs of the new archive, in whole pages, as far as the file of today goes: from the moment of the
+    /// first of these pieces on.
     pub fn pieces(&self, old: &[Piece]) -> Vec<Piece> {
         let Some(first) = old.iter().map(|piece| piece.first).min() else { return Vec::new() };
         let pages = |range: &Range<u64>| {
@@ -163,7 +166,8 @@ impl Found {
     }
 }
 
-/// Puts in the place of `path`, whose original is kept as `original`, the archive with the order of `copy`, which must be the one that was measured.
+/// Puts in the place of `path`, whose original is kept as `original`, the archive with the order of `copy`, which must
+/// be the one that was measured.
 ///
 /// # Errors
 /// The order of the copy does not make that archive; it cannot be written. Nothing is changed then.

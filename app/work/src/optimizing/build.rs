@@ -9,8 +9,9 @@
 //!                    /profile        a {profile} of its own
 //! ```
 //!
-//! Every set starts the program as it was recorded, in a mount namespace in which its copies lie over the original files. So the program finds everything where it
-//! belongs, wherever that is. Of each file, the original is measured as a copy too: its place on the disk and its age are no part of the answer.
+//! Every set starts the program as it was recorded, in a mount namespace in which its copies lie over the original
+//! files. So the program finds everything where it belongs, wherever that is. Of each file, the original is measured as
+//! a copy too: its place on the disk and its age are no part of the answer.
 
 use super::folder;
 use super::plan::Plan;
@@ -215,8 +216,8 @@ impl<'a> Copies<'a> {
         }
     }
 
-    /// Starts the program with each set twice, which fills fresh profiles, and compares how it ends and, where that is always the same for the original, what it
-    /// prints.
+    /// Starts the program with each set twice, which fills fresh profiles, and compares how it ends and, where that is
+    /// always the same for the original, what it prints.
     ///
     /// # Errors
     /// With a set it does not do what it does without.
@@ -293,7 +294,8 @@ impl<'a> Copies<'a> {
         files_of(self.rounds + 1)
     }
 
-    /// Makes DIR of the set that is kept: with a script that starts the program so, the report, the recording and the manifest.
+    /// Makes DIR of the set that is kept: with a script that starts the program so, the report, the recording and the
+    /// manifest.
     ///
     /// # Errors
     /// Something cannot be written. DIR is as it was then.

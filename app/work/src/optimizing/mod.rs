@@ -1,8 +1,9 @@
 //! From a recorded start to a faster one: plan, build, measure, keep what helped.
 //!
-//! The original is only read. Everything is built in a directory beside DIR that is in the journal, and becomes DIR by one
-//! rename at the end: a run that is ended early leaves nothing, and a killed one leaves what `thaw doctor --mend` removes.
-//! The starts are measured by a `thaw record` of its own, because a simulated disk takes hold of the whole process.
+//! The original is only read. Everything is built in a directory beside DIR that is in the journal, and becomes DIR by
+//! one rename at the end: a run that is ended early leaves nothing, and a killed one leaves what `thaw doctor --mend`
+//! removes. The starts are measured by a `thaw record` of its own, because a simulated disk takes hold of the whole
+//! process.
 
 pub mod apply;
 mod archives;
@@ -36,7 +37,8 @@ pub struct Job {
 }
 
 impl Job {
-    /// Plans. This process is where the recording was made from now on. `out`: where the result is to go, if there is to be one.
+    /// Plans. This process is where the recording was made from now on. `out`: where the result is to go, if there is
+    /// to be one.
     ///
     /// # Errors
     /// No program or no traced start in the recording; a place that makes no sense; a disk that is not known.
@@ -108,7 +110,8 @@ fn optimize(source: &Source, plan: &Plan, manifest: &mut Manifest, out: &Path, w
     }
     manifest.runs = wishes.runs;
     if manifest.tried.iter().any(|tried| tried.measured.is_none_or(|ratio| ratio.interval.is_none())) {
-        let why = "where a ratio has no interval there were too few runs that count, and nothing is proven; take more: --runs";
+        let why = "where a ratio has no interval there were too few runs that count, and nothing is proven; take \
+         more: --runs";
         manifest.notes.push(why.into());
     }
     manifest.kept = measured.best();

@@ -117,7 +117,8 @@ impl Plan {
         if !packages.is_empty() {
             let named = named(&packages);
             self.notes.push(format!(
-                "some of the files belong to packages ({named}): --apply changes them for every program that uses them, and an upgrade replaces what it changed"
+                "some of the files belong to packages ({named}): --apply changes them for every program that uses \
+                 them, and an upgrade replaces what it changed"
             ));
         }
     }
@@ -187,7 +188,8 @@ impl Plan {
         Ok(())
     }
 
-    /// Own files that the start read and that lie in pieces: a copy would lie elsewhere, so that it could not show what is gained.
+    /// Own files that the start read and that lie in pieces: a copy would lie elsewhere, so that it could not show what
+    /// is gained.
     fn scattered(&mut self, source: &Source) -> Result<()> {
         let is_read = |id: FileId| {
             let serves = |block: &model::BlockRow| matches!(block.served, Served::File(file, _) if file == id);
@@ -254,7 +256,8 @@ impl Plan {
         target::plan(wanted, Gap::Fastest, target::order(&self.disk), &self.disk, About::default())
     }
 
-    /// Own code whose needed pages lie apart: an order file brings them together, for those who can link the program again.
+    /// Own code whose needed pages lie apart: an order file brings them together, for those who can link the program
+    /// again.
     fn relinking(&mut self, source: &Source) {
         let Some(touched) = &source.touched else { return };
         let rows = &source.rows;
@@ -300,7 +303,11 @@ impl Plan {
             );
             self.advice.push(Advice {
                 what,
-                command: format!("thaw touch --engine function -o calls.thaw -- PROGRAM; thaw order calls.thaw --file {} -o app.order", shown(path)),
+                command: format!(
+                    "thaw touch --engine function -o calls.thaw -- PROGRAM; thaw order calls.thaw --file \
+                 {} -o app.order",
+                    shown(path)
+                ),
                 predicted: Some(predicted),
             });
         }

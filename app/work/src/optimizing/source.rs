@@ -76,7 +76,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// Reads it. This process is where the recording was made from now on: relative paths of its command line are meant from there.
+    /// Reads it. This process is where the recording was made from now on: relative paths of its command line are meant
+    /// from there.
     ///
     /// # Errors
     /// No program or no traced start in it; the program is not there any more, or is another one now.
@@ -164,7 +165,8 @@ impl Source {
     }
 }
 
-/// What may be changed: nothing of thaw, which the program is between fork and exec, and no directory that is made anew for each recording.
+/// What may be changed: nothing of thaw, which the program is between fork and exec, and no directory that is made anew
+/// for each recording.
 fn candidates(rows: &TraceRows, root: Option<&Path>, recorded: &Program) -> Vec<Candidate> {
     let own = std::env::current_exe().ok();
     let mut candidates = files::candidates(rows, root, &recorded.restore);
@@ -216,7 +218,8 @@ fn gone(path: &Path) -> Error {
         .hint("a recording is of one machine: record the program here, then `thaw optimize`")
 }
 
-/// What is typed to start the program: found by PATH, links not followed, because programs look at how they were called.
+/// What is typed to start the program: found by PATH, links not followed, because programs look at how they were
+/// called.
 fn started(recorded: &Program, executed: &Path) -> Result<PathBuf> {
     let typed = recorded.argv.first().map(OsString::as_os_str).unwrap_or_default();
     let typed = match recorded.cwd.as_deref().filter(|_| Path::new(typed).components().count() > 1) {

@@ -7,7 +7,8 @@ use bench::conduct::{Host, Sink};
 use bench::record::Lab;
 use model::{CacheState, Error, Exit, Result, RunKind, Warning, WarningKind};
 
-/// Takes the needed runs, where they are wanted and can be had. With `auto`, what goes wrong is a warning in the recording.
+/// Takes the needed runs, where they are wanted and can be had. With `auto`, what goes wrong is a warning in the
+/// recording.
 ///
 /// # Errors
 /// With `--needed yes`: this machine cannot, or the program failed. In both cases: interrupted, disk full.

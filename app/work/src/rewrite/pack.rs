@@ -94,8 +94,8 @@ pub enum Place<'a> {
     To(&'a Path, Existing),
 }
 
-/// Packs; the exit code is [`Exit::No`] if nothing was packed, [`Exit::Data`] if the one file that was named is damaged. Of
-/// many files `progress` is told how many are done, from several threads.
+/// Packs; the exit code is [`Exit::No`] if nothing was packed, [`Exit::Data`] if the one file that was named is
+/// damaged. Of many files `progress` is told how many are done, from several threads.
 ///
 /// # Errors
 /// A path that is not there; two files with one target; where one file was named, what [`pack_file`] says.

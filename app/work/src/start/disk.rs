@@ -1,5 +1,5 @@
-//! The simulated disk of a recording: made and entered before anything else runs, lent to `bench`, and asked in the end how well
-//! it kept to its model.
+//! The simulated disk of a recording: made and entered before anything else runs, lent to `bench`, and asked in the end
+//! how well it kept to its model.
 
 use super::stage::Stage;
 use crate::plan::DiskPlan;
@@ -33,8 +33,8 @@ struct Inner {
 }
 
 impl RunDisk {
-    /// Copies the programs' own files onto a new disk and moves thaw to where the copies cover the originals. thaw has one
-    /// thread still.
+    /// Copies the programs' own files onto a new disk and moves thaw to where the copies cover the originals. thaw has
+    /// one thread still.
     ///
     /// # Errors
     /// Not root, no FUSE or loop devices, no room; the recording would lie on it.
@@ -165,7 +165,8 @@ impl Ground for RunDisk {
     }
 }
 
-/// What is copied: the programs, their directories, the run directory, what was asked for. What lies in memory stays there.
+/// What is copied: the programs, their directories, the run directory, what was asked for. What lies in memory stays
+/// there.
 fn items(plan: &DiskPlan, stage: &Stage) -> Result<Vec<PathBuf>> {
     let mounts = Mounts::load()?;
     let on_a_disk = |path: &PathBuf| {

@@ -1,4 +1,5 @@
-//! What comes before and after the runs of every recording, whoever makes it: checks, a fresh profile, the head of the file.
+//! What comes before and after the runs of every recording, whoever makes it: checks, a fresh profile, the head of the
+//! file.
 
 use super::stage::Stage;
 use crate::facts;
@@ -24,11 +25,15 @@ pub fn check_states(states: &[CacheState]) -> Result<()> {
         Ok(_) => Ok(()),
         Err(cause) => Err(Error::new(Exit::Machine, "this user cannot reach the cache state", state)
             .because(format!("/proc/sys/vm/drop_caches: {cause}"))
-            .hint("run it as root, or record what works without: --state app,hot (the program's own files are evicted one by one)")),
+            .hint(
+                "run it as root, or record what works without: --state app,hot (the program's own files are evicted \
+             one by one)",
+            )),
     }
 }
 
-/// One start that fills a fresh profile: the program is measured with an existing one, which is put back before each run.
+/// One start that fills a fresh profile: the program is measured with an existing one, which is put back before each
+/// run.
 ///
 /// # Errors
 /// The program does not start.

@@ -1,5 +1,5 @@
-//! Everything that a recording needs to know before its first run: programs with their directories in place, whose files are
-//! whose, which disks are concerned.
+//! Everything that a recording needs to know before its first run: programs with their directories in place, whose
+//! files are whose, which disks are concerned.
 
 use crate::facts;
 use crate::plan::RecordPlan;

@@ -1,4 +1,5 @@
-//! One start while an engine of the room `touch` looks. `thaw record` uses it too, for the start that says what is needed.
+//! One start while an engine of the room `touch` looks. `thaw record` uses it too, for the start that says what is
+//! needed.
 
 use super::sink::Recorder;
 use crate::plan::RecordPlan;
@@ -115,7 +116,8 @@ pub fn watch(
             row.id.0
         )),
         false if traces_itself => error.hint(
-            "it calls ptrace, and a program whose functions are watched cannot trace others: --engine page (as root), or probe",
+            "it calls ptrace, and a program whose functions are watched cannot trace others: --engine page (as root), \
+             or probe",
         ),
         false => error.hint(doubt.map_or_else(|| "if it only takes longer: --timeout".into(), |doubt| doubt.hint)),
     })

@@ -1,5 +1,5 @@
-//! What the byte engine needs beside the room `touch`: where its tool is installed, a directory that the tool may write into, and
-//! the program with Valgrind before it.
+//! What the byte engine needs beside the room `touch`: where its tool is installed, a directory that the tool may write
+//! into, and the program with Valgrind before it.
 
 use crate::rundir;
 use crate::start::stage::Stage;
@@ -48,7 +48,8 @@ impl Inside {
         let mut program = Program { argv, ..first.clone() };
         program.env.extend(tool.environment());
         let make = || {
-            // Of root's programs one may have become another user: then everybody may add a file, nobody list or remove them.
+            // Of root's programs one may have become another user: then everybody may add a file, nobody list or remove
+            // them.
             let mode = if rustix::process::geteuid().is_root() { 0o1733 } else { 0o700 };
             std::fs::create_dir(&directory)
                 .and_then(|()| std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(mode)))
