@@ -1,8 +1,8 @@
 //! The only `thaw` binary: it listens, introduces the rooms to each other, and speaks for all of them.
 //!
-//! The story of every verb: `args` is what was typed, `plan` what it means, `verbs` asks a room, or `work` for what rooms do
-//! together; the answer is a document, `text` and `export` put it into words. Nothing is measured and nothing is computed
-//! in here.
+//! The story of every verb: `args` is what was typed, `plan` what it means, `verbs` asks a room, or `work` for what
+//! rooms do together; the answer is a document, `text` and `export` put it into words. Nothing is measured and nothing
+//! is computed in here.
 
 mod args;
 mod around;

@@ -1,4 +1,5 @@
-//! What a user probably meant who gave a verb something that it cannot use: the verb that can, or the program that lacks its `--`.
+//! What a user probably meant who gave a verb something that it cannot use: the verb that can, or the program that
+//! lacks its `--`.
 
 use crate::args::mistakes;
 use model::{Error, Exit};

@@ -171,7 +171,8 @@ pub fn named_command(text: &str) -> Result<NamedCommand, String> {
     Ok(NamedCommand { name: name.trim().to_owned(), argv: argv.into_iter().map(OsString::from).collect() })
 }
 
-/// A parameter and its values: `NAME=a,b,c` (a list) or `NAME=FROM..TO` with `NAME=FROM..TO..STEP` (numbers, both ends included).
+/// A parameter and its values: `NAME=a,b,c` (a list) or `NAME=FROM..TO` with `NAME=FROM..TO..STEP` (numbers, both ends
+/// included).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
     /// `{NAME}` stands for a value in the words of the program.
@@ -208,7 +209,8 @@ pub fn parameter(text: &str) -> Result<Parameter, String> {
     Ok(Parameter { name: name.to_owned(), values })
 }
 
-/// Numbers from one to another. They have as many decimals as the longest of the three, so that 0.1 added ten times is 1.0.
+/// Numbers from one to another. They have as many decimals as the longest of the three, so that 0.1 added ten times is
+/// 1.0.
 fn range(from: &str, to: &str, step: &str) -> Result<Vec<String>, &'static str> {
     const NUMBERS: &str = "the ends and the step of a range are numbers";
     let decimals = |text: &str| text.split_once('.').map_or(0, |(_, digits)| digits.len());

@@ -34,7 +34,10 @@ pub fn stat(document: &StatDocument, rows: usize, width: usize) -> Page {
             source(seen)
         ));
         page.table(&reads(&[("as it is", Some(used.before)), ("reordered", used.after)]));
-        page.remark("Requests of 128 KiB around each page that is not in memory, the directory first; a model, not a measurement.");
+        page.remark(
+            "Requests of 128 KiB around each page that is not in memory, the directory first; a model, not a \
+         measurement.",
+        );
     }
     entries(&mut page, archive, rows);
     for obstacle in archive.obstacles.iter().take(rows) {

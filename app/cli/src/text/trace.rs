@@ -32,7 +32,8 @@ fn totals(page: &mut Page, report: &Report) {
     let totals = &report.totals;
     if totals.requests > 0 {
         page.paragraph(&format!(
-            "{} came into memory by {} ({} for metadata) that brought {}; {} over {} of disk; at least one request was in flight for {}. {} of the requests were attributed to a file or to metadata.",
+            "{} came into memory by {} ({} for metadata) that brought {}; {} over {} of disk; at least one request \
+             was in flight for {}. {} of the requests were attributed to a file or to metadata.",
             units::bytes(totals.filled),
             units::plural(totals.requests, "read request", "read requests"),
             units::count(totals.metadata_requests),

@@ -1,4 +1,5 @@
-//! One file per verb: each takes what was meant, asks the rooms, and hands values to `text`, `document` or `export`.
+//! One file per verb: each turns what was typed into values, asks a room or `work`, and hands the document to `text` or
+//! `export`.
 
 pub mod archive;
 pub mod compare;

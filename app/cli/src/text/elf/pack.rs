@@ -208,7 +208,8 @@ fn many(page: &mut Page, document: &PackDocument, files: &[FileOutcome], rows: u
     ));
     if sum.relative > 0 {
         page.paragraph(&format!(
-            "{} of {} relative relocations of these files are in packed tables ({:.2} %); the tables take {} instead of {}.",
+            "{} of {} relative relocations of these files are in packed tables ({:.2} %); the tables take {} instead \
+             of {}.",
             units::count(sum.relocations_packed),
             units::count(sum.relative),
             sum.relocations_packed as f64 / sum.relative as f64 * 100.0,
