@@ -162,7 +162,7 @@ fn jobs(paths: &[PathBuf], place: Place<'_>, single: bool) -> Result<(Vec<Job>, 
     if single {
         return Ok((paths.iter().map(|path| (path.clone(), fixed(path))).collect(), LeftOut::default()));
     }
-    let (files, left_out) = elfstat::list(&paths);
+    let (files, left_out) = elfstat::list(paths);
     let Place::To(out, existing) = place else {
         return Ok((files.iter().map(|file| (file.clone(), fixed(file))).collect(), left_out));
     };
