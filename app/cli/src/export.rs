@@ -4,7 +4,6 @@
 //! Made from the report document; nothing is computed in here.
 
 use crate::args::record::ExportArgs;
-use crate::document::ReportDocument;
 use crate::text::compare::markdown_cell;
 use crate::text::query::csv_line;
 use crate::text::{harmless, units};
@@ -13,6 +12,7 @@ use model::{Bytes, Error, Exit, Milestone, Result, RunRow};
 use os::replace::{Existing, Rights};
 use serde_json::{Value, json};
 use std::path::Path;
+use work::report::ReportDocument;
 
 /// Whether the files that are asked for can be written: found out before the program is measured, not after.
 ///

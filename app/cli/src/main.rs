@@ -1,22 +1,18 @@
 //! The only `thaw` binary: it listens, introduces the rooms to each other, and speaks for all of them.
 //!
-//! The story of every verb: `args` is what was typed, `plan` what it means, `verbs` asks the rooms, `document` is the answer as
-//! a value, `text` and `export` put it into words. Nothing is measured and nothing is computed in here.
+//! The story of every verb: `args` is what was typed, `plan` what it means, `verbs` asks a room, or `work` for what
+//! rooms do together; the answer is a document, `text` and `export` put it into words. Nothing is measured and nothing
+//! is computed in here.
 
 mod args;
 mod around;
-mod document;
 mod export;
-mod facts;
 mod meant;
-mod next;
 mod output;
 mod parameters;
 mod plan;
 mod preset;
 mod progress;
-mod rundir;
-mod shell;
 mod text;
 mod verbs;
 
@@ -35,7 +31,7 @@ fn main() -> ExitCode {
     os::interrupt::catch_file_limit();
     let mut words = std::env::args_os().skip(1);
     if let (Some(verb), Some(plan)) = (words.next(), words.next())
-        && verb == args::RECORDER
+        && verb == work::plan::stored::RECORDER
     {
         return guarded(|| verbs::record::run_errand(plan.as_ref()));
     }
@@ -70,13 +66,13 @@ fn verdict(outcome: Result<Exit>) -> ExitCode {
 
 fn run(args: Args) -> Result<Exit> {
     match args.verb {
-        Verb::Record(typed) => verbs::record::run(plan::record(*typed)?, args.quiet),
+        Verb::Record(typed) => verbs::record::run(*typed, args.quiet),
         Verb::Report(typed) => verbs::report::run(&typed),
         Verb::View(typed) => verbs::view::run(&typed),
         Verb::Compare(typed) => verbs::compare::run(&typed),
         Verb::Gate(typed) => verbs::gate::run(&typed, args.quiet),
         Verb::Touch(typed) => verbs::touch::run(*typed, args.quiet),
-        Verb::Order(typed) => verbs::touch::order::run(&typed),
+        Verb::Order(typed) => verbs::order::run(&typed),
         Verb::Heap(typed) => verbs::heap::run(&typed, args.quiet),
         Verb::Timeline(typed) => verbs::timeline::run(&typed),
         Verb::Counts(typed) => verbs::counts::run(&typed),

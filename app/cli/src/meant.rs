@@ -1,11 +1,12 @@
-//! What a user probably meant who gave a verb something that it cannot use: the verb that can, or the program that lacks its `--`.
+//! What a user probably meant who gave a verb something that it cannot use: the verb that can, or the program that
+//! lacks its `--`.
 
 use crate::args::mistakes;
-use crate::shell::command_line;
 use model::{Error, Exit};
 use os::kind::{self, Kind};
 use std::ffi::OsString;
 use std::path::Path;
+use work::shell::command_line;
 
 /// Verbs that read a kind of file, and the one to look at it with.
 struct Readers {

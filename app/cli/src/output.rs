@@ -1,4 +1,5 @@
-//! Where answers go: stdout, with colours taken out where nobody sees them. A reader that went away (`| head`) is no error.
+//! Where answers go: stdout, with colours taken out where nobody sees them. A reader that went away (`| head`) is no
+//! error.
 
 use crate::args::Color;
 use crate::text::Page;

@@ -1,10 +1,11 @@
-//! Parameter scans: one variant of a program for each value, or for each combination of values, of what `--parameter` names.
+//! Parameter scans: one variant of a program for each value, or for each combination of values, of what `--parameter`
+//! names.
 
 use crate::args::values::Parameter;
-use crate::shell::replaced;
 use bench::around::Around;
 use model::{Error, Exit, Result};
 use std::ffi::OsString;
+use work::shell::replaced;
 
 /// A program as it was named.
 #[derive(Clone, Debug)]
@@ -20,8 +21,8 @@ pub struct Named {
 /// Names that stand for something else in a program's words.
 const TAKEN: [&str; 4] = ["profile", "tmp", "home", "beacon"];
 
-/// Every program with every combination of values, the last parameter changing fastest. A program without any placeholder stays
-/// one variant: it may be the reference of a scan.
+/// Every program with every combination of values, the last parameter changing fastest. A program without any
+/// placeholder stays one variant: it may be the reference of a scan.
 ///
 /// # Errors
 /// Usage: a parameter that no program has, one that is named twice, or one with a name that thaw uses itself.

@@ -3,209 +3,47 @@
 //! Only `record` has a meaning that differs from what was typed; the other verbs take their arguments as they are.
 //! Touches the machine only to read: presets, PATH, the base list.
 
-pub mod stored;
-
-use crate::args::record::{Cpu, Engine, ExportArgs, Needed, RecordArgs};
-use crate::args::values::{DiskChoice, DiskLimit};
+use crate::args::record::{Cpu, Engine, Needed, RecordArgs, States};
+use crate::args::touch::TouchArgs;
+use crate::args::values::{DiskChoice, DiskLimit, disk_choice};
+use crate::args::{Args, Verb};
 use crate::around;
 use crate::parameters::{self, Named};
 use crate::preset::{self, Preset};
-use crate::rundir;
 use crate::text::files::parse_base_list;
 use bench::ready::Ready;
 use bench::record::{LabOptions, Output, Program, Success};
 use bench::schedule::Plan as Schedule;
-use disk::preset::{Preset as Disk, Presets};
+use clap::Parser;
+use disk::preset::Presets;
 use disk::simulated::{Image, Pace};
 use io::EngineChoice;
 use model::{Bytes, CacheState, Error, Exit, OwnerRule, PAGE, Result, Warning, WarningKind, shown};
 use os::cgroup::Throttle;
 use os::settings::Wait;
 use os::user::Account;
-use recording::Replace;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use recording::{Header, Replace};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use work::plan::{Asked, DiskPlan, Handed, Plans, RecordPlan, Wanted};
+use work::rundir;
 
 /// How long `--precision` goes on without a `--budget`.
 const DEFAULT_BUDGET: Duration = Duration::from_secs(600);
 /// Read-ahead of a simulated disk: what the kernel gives every disk.
 const USUAL_READ_AHEAD_KIB: u64 = 128;
-/// How often a run that does not count is tried in its block.
-const ATTEMPTS: u32 = 4;
-/// How long it waits for others to let go of the program's files before the second try: 2 s, then 6, then 18.
-const PATIENCE: Duration = Duration::from_secs(2);
-
-/// What `record` will do.
-#[derive(Debug)]
-pub struct RecordPlan {
-    /// Where the recording goes.
-    pub output: PathBuf,
-    /// What may be replaced there.
-    pub replace: Replace,
-    /// The programs; {profile}, {tmp} and {home} are not filled in yet.
-    pub programs: Vec<Program>,
-    /// Directories of the preset that belong to the program, placeholders unfilled.
-    pub own: Vec<(OsString, OwnerRule)>,
-    /// A placeholder asks for directories that thaw makes.
-    pub needs_run_dir: bool,
-    /// What is run, in which order.
-    pub schedule: Schedule,
-    /// How the machine is set up; paths are not filled in yet.
-    pub lab: LabOptions,
-    /// The file of its base list.
-    pub base: Option<PathBuf>,
-    /// The disk to start from, if it is not the machine's own.
-    pub disk: Option<DiskPlan>,
-    /// What to trace with.
-    pub engine: EngineChoice,
-    /// Whether to take a start without read-ahead.
-    pub needed: Needed,
-    /// For the recording: decides what the report says later.
-    pub asked: Asked,
-    /// Whom the programs run as; `None`: as thaw.
-    pub user: Option<Account>,
-    /// What is to be said of that.
-    pub warnings: Vec<Warning>,
-    /// Print JSON.
-    pub json: bool,
-    /// Files to write beside the recording.
-    pub export: ExportArgs,
-}
-
-/// A simulated disk.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DiskPlan {
-    /// Its figures.
-    pub preset: Disk,
-    /// Where they may stand, beside thaw's own.
-    pub disks_file: Option<PathBuf>,
-    /// How it answers while a run is measured.
-    pub pace: Pace,
-    /// What is on it beside the program's own directories.
-    pub include: Vec<PathBuf>,
-    /// Where its bytes are kept.
-    pub image: Image,
-    /// The kernel's read-ahead on it.
-    pub read_ahead_kib: u64,
-}
-
-/// What was asked for, as it is kept in the recording. Fields that another version of thaw did not know have defaults.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Asked {
-    /// Name of the preset.
-    pub app: Option<String>,
-    /// Cache states.
-    pub states: Vec<CacheState>,
-    /// `--runs`
-    pub runs: u32,
-    /// `--precision`, as a share.
-    pub precision: Option<f64>,
-    /// `--budget`, seconds.
-    pub budget_s: Option<f64>,
-    /// `--aa`
-    pub aa: bool,
-    /// Probes, the one that stops the clock first.
-    pub ready: Vec<String>,
-    /// `--timeout`, seconds.
-    pub timeout_s: f64,
-    /// `--grace`, seconds.
-    pub grace_s: f64,
-    /// Directories put back before every run.
-    pub restore: Vec<String>,
-    /// `--disk NAME` or `--disk quick:NAME`
-    pub disk: Option<String>,
-    /// `--disk-include`
-    pub disk_include: Vec<String>,
-    /// Limit on requests per second.
-    pub throttle_iops: Option<u64>,
-    /// Limit on bytes per second.
-    pub throttle_bps: Option<u64>,
-    /// `--readahead`, KiB.
-    pub readahead_kib: Option<u64>,
-    /// `--cpu steady`
-    pub steady_cpu: bool,
-    /// The base list's file.
-    pub base: Option<String>,
-    /// `--engine`
-    pub engine: String,
-    /// `--trace-runs`
-    pub trace_runs: u32,
-    /// `--warmup`, above 1.
-    pub warmup: Option<u32>,
-    /// `--max-runs`
-    pub max_runs: Option<u32>,
-    /// `--shell`
-    pub shell: Option<String>,
-    /// `--setup`
-    pub setup: Vec<String>,
-    /// `--prepare`
-    pub prepare: Vec<String>,
-    /// `--conclude`
-    pub conclude: Vec<String>,
-    /// `--cleanup`
-    pub cleanup: Vec<String>,
-    /// `--pty`
-    pub pty: bool,
-    /// Name of the user as whom the programs ran.
-    pub user: Option<String>,
-}
-
-/// Fields of [`Asked`] that change how much is known, not what is measured.
-const ABOUT_EFFORT: [&str; 10] =
-    ["warmup", "max_runs", "runs", "precision", "budget_s", "timeout_s", "grace_s", "engine", "trace_runs", "needed"];
-
-impl Asked {
-    /// What changes the meaning of a figure, by name. All fields but those about effort, so that one that is added
-    /// later is looked at too; `aa` and the order of states change nothing.
-    pub fn setup(&self) -> BTreeMap<String, String> {
-        let mut asked = self.clone();
-        asked.states.sort();
-        asked.aa = false;
-        let fields = match serde_json::to_value(asked) {
-            Ok(serde_json::Value::Object(fields)) => fields,
-            _ => unreachable!("a structure of plain fields is a JSON object"),
-        };
-        fields
-            .into_iter()
-            .filter(|(name, value)| !ABOUT_EFFORT.contains(&name.as_str()) && !value.is_null())
-            .map(|(name, value)| match value {
-                serde_json::Value::String(text) => (name, text),
-                other => (name, other.to_string()),
-            })
-            .collect()
-    }
-}
-
-/// Programs that a verb of thaw wants to have recorded: with everything that belongs to them, as values.
-#[derive(Debug)]
-pub struct Handed {
-    /// The programs, nothing to be filled in; their names differ.
-    pub programs: Vec<Program>,
-    /// Directories whose files are the programs' own.
-    pub own: Vec<PathBuf>,
-}
 
 /// What `record`'s arguments mean.
 ///
 /// # Errors
 /// A command line that makes no sense: no program, unknown preset, unknown probe, a base list that is none.
 pub fn record(args: RecordArgs) -> Result<RecordPlan> {
-    planned(args, None)
+    meant(args, None)
 }
 
-/// The same with these programs in the place of those that are named.
-///
-/// # Errors
-/// As [`record`].
-pub fn record_these(args: RecordArgs, programs: Handed) -> Result<RecordPlan> {
-    planned(args, Some(programs))
-}
-
-fn planned(args: RecordArgs, handed: Option<Handed>) -> Result<RecordPlan> {
+/// With these programs in the place of those that are named.
+fn meant(args: RecordArgs, handed: Option<Handed>) -> Result<RecordPlan> {
     let user = args.run_as.choice().account()?;
     let beacon = args.ready.iter().any(|word| word == "beacon" || word.starts_with("beacon:"));
     let chosen = choose(&args, beacon, user.as_ref())?;
@@ -259,11 +97,87 @@ fn planned(args: RecordArgs, handed: Option<Handed>) -> Result<RecordPlan> {
         base: args.base.clone(),
         disk: disk_plan(&args)?,
         engine: engine(args.engine),
-        needed: args.needed,
+        needed: match args.needed {
+            Needed::Auto => work::plan::Needed::Auto,
+            Needed::Yes => work::plan::Needed::Yes,
+            Needed::No => work::plan::Needed::No,
+        },
         programs,
         output: args.output,
-        json: args.json,
-        export: args.export,
+    })
+}
+
+/// Plans of recordings, from words.
+pub struct FromWords;
+
+impl Plans for FromWords {
+    /// How it was recorded: its plan, or, where it was made before plans were stored, what was typed then, as it is
+    /// understood now.
+    fn of_recording(&self, recording: &Path, header: &Header) -> Result<RecordPlan> {
+        if let Some(stored) = recording::plan::Plan::of_header(header)? {
+            let asked = serde_json::from_value(header.plan.clone()).unwrap_or_default();
+            return work::plan::stored::understood(stored, asked, recording.to_owned(), &base_list);
+        }
+        let wrong = |cause: String| {
+            Error::on(Exit::Data, "cannot understand the command line of the recording", recording)
+                .because(cause)
+                .hint("record the program with this thaw: thaw record -- PROGRAM ARGS")
+        };
+        let args = Args::try_parse_from(&header.command_line).map_err(|error| wrong(error.kind().to_string()))?;
+        match args.verb {
+            Verb::Record(args) => record(*args),
+            Verb::Touch(args) => record(as_record(*args)?),
+            _ => Err(wrong("it is not one of `thaw record` or `thaw touch`".into())),
+        }
+    }
+
+    fn of_copies(&self, wanted: Wanted) -> Result<RecordPlan> {
+        let disk = wanted.disk.as_deref().map(disk_choice).transpose();
+        let disk = disk.map_err(|cause| {
+            Error::new(Exit::Usage, "this is no disk:", wanted.disk.as_deref().unwrap_or("")).because(cause)
+        })?;
+        let mut args = RecordArgs {
+            output: wanted.output,
+            state: States(vec![wanted.state]),
+            runs: wanted.runs,
+            trace_runs: wanted.trace_runs,
+            readahead: wanted.read_ahead,
+            disk,
+            disk_include: wanted.include,
+            needed: Needed::No,
+            ..RecordArgs::usual()?
+        };
+        match wanted.user {
+            Some(uid) => args.run_as.user = Some(uid.to_string()),
+            None => args.run_as.as_root = true,
+        }
+        meant(args, Some(wanted.handed))
+    }
+}
+
+/// Where recordings go that no name is given for.
+pub fn default_output() -> PathBuf {
+    PathBuf::from("thaw.thaw")
+}
+
+/// The arguments of `thaw record` that say the same.
+///
+/// # Errors
+/// The usual ones of `thaw record` cannot be made: a bug.
+pub fn as_record(args: TouchArgs) -> Result<RecordArgs> {
+    Ok(RecordArgs {
+        command: args.command,
+        output: args.output.unwrap_or_else(default_output),
+        force: args.force,
+        app: args.app,
+        ready: args.ready,
+        timeout: args.timeout,
+        grace: args.grace,
+        restore: args.restore,
+        env: args.env,
+        cwd: args.cwd,
+        run_as: args.run_as,
+        ..RecordArgs::usual()?
     })
 }
 
@@ -395,8 +309,8 @@ fn schedule(args: &RecordArgs, variants: usize, seed: u64) -> Schedule {
         trace_runs: args.trace_runs,
         most_blocks: args.max_runs.unwrap_or(Schedule::default().most_blocks),
         warm_ups: args.warmup,
-        max_attempts: ATTEMPTS,
-        patience: PATIENCE,
+        max_attempts: work::plan::ATTEMPTS,
+        patience: work::plan::PATIENCE,
         seed,
         ..Schedule::default()
     }
@@ -472,7 +386,7 @@ fn read_ahead_kib(size: Bytes) -> Result<u64> {
     Ok(size.0 / 1024)
 }
 
-fn base_list(path: &Path) -> Result<Vec<PathBuf>> {
+pub fn base_list(path: &Path) -> Result<Vec<PathBuf>> {
     let hint = "make one with `thaw resident /usr /lib /etc > base.list` in a session without the program";
     let text = std::fs::read(path)
         .map_err(|error| Error::on(Exit::Usage, "cannot read the base list", path).because(error).hint(hint))?;
@@ -543,10 +457,11 @@ pub fn seed_of_clock() -> u64 {
 }
 
 #[cfg(test)]
+mod stored_tests;
+
+#[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{Args, Verb};
-    use clap::Parser;
 
     fn plan(words: &[&str]) -> Result<RecordPlan> {
         let args = Args::try_parse_from(["thaw", "record"].iter().chain(words)).unwrap();
@@ -617,11 +532,5 @@ mod tests {
         assert!(unknown.hint.unwrap().contains("laptop2010"));
         let both = plan(&["--disk", "throttle:iops=5", "--disk-include", "/opt/x", "--", "true"]).unwrap_err();
         assert!(both.to_string().contains("--disk-include"), "{both}");
-    }
-
-    #[test]
-    fn a_plan_of_another_version_is_read_with_defaults() {
-        let asked: Asked = serde_json::from_str(r#"{"runs": 7, "from_the_future": true}"#).unwrap();
-        assert_eq!(asked.runs, 7);
     }
 }

@@ -7,6 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use model::RunKind;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
+use work::progress::Tell;
 
 /// Not more than one line in this time, where lines are kept.
 const BETWEEN_LINES: Duration = Duration::from_secs(1);
@@ -29,6 +30,11 @@ struct Lines {
 }
 
 impl Progress {
+    /// One for each piece of work.
+    pub fn telling(quiet: bool) -> impl Fn() -> Box<dyn Tell> {
+        move || Box::new(Self::new(quiet))
+    }
+
     /// For this process: by what stderr is.
     pub fn new(quiet: bool) -> Self {
         let shown = if quiet {
@@ -40,9 +46,10 @@ impl Progress {
         };
         Self { shown }
     }
+}
 
-    /// A step outside the schedule: the warm-up, the resolving of a trace.
-    pub fn note(&mut self, what: &str, in_step: Duration) {
+impl Tell for Progress {
+    fn note(&mut self, what: &str, in_step: Duration) {
         match &mut self.shown {
             Shown::Nothing => {}
             Shown::Lines(lines) => {
@@ -55,8 +62,7 @@ impl Progress {
         }
     }
 
-    /// A step of the schedule.
-    pub fn show(&mut self, now: &Now, names: &[String]) {
+    fn show(&mut self, now: &Now, names: &[String]) {
         match &mut self.shown {
             Shown::Nothing => {}
             Shown::Lines(lines) => lines.show(now, names),
@@ -67,8 +73,7 @@ impl Progress {
         }
     }
 
-    /// Work on many files: how many are done, and what is done with them.
-    pub fn files(&mut self, done: u64, of: u64, what: &'static str) {
+    fn files(&mut self, done: u64, of: u64, what: &'static str) {
         match &mut self.shown {
             Shown::Nothing => {}
             Shown::Lines(lines) => {
@@ -84,8 +89,7 @@ impl Progress {
         }
     }
 
-    /// Takes the bar away.
-    pub fn done(&mut self) {
+    fn done(&mut self) {
         if let Shown::Bar(bar) = &self.shown {
             bar.finish_and_clear();
         }

@@ -39,7 +39,8 @@ pub struct OrderFrom {
     /// Which program of the recording [default: the first]
     #[arg(long, value_name = "NAME", requires = "from")]
     pub variant: Option<String>,
-    /// A list of entries in the order of their use, as Firefox writes it (MOZ_JAR_LOG_FILE): a name in a line, or an archive and a name
+    /// A list of entries in the order of their use, as Firefox writes it (MOZ_JAR_LOG_FILE): a name in a line, or an
+    /// archive and a name
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub log: Option<PathBuf>,
 }
@@ -48,8 +49,8 @@ pub struct OrderFrom {
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("compression").args(["store", "deflate", "auto"]))]
 pub struct Shape {
-    /// Where the directory is: both (in front for Firefox, at the end for everybody), front (as Mozilla's packager writes it)
-    /// or end. Without it: both; end for formats whose readers want an entry in front (ODF, EPUB, jar, apk)
+    /// Where the directory is: both (in front for Firefox, at the end for everybody), front (as Mozilla's packager
+    /// writes it) or end. Without it: both; end for formats whose readers want an entry in front (ODF, EPUB, jar, apk)
     #[arg(long, value_name = "PLACE", hide_possible_values = true)]
     pub directory: Option<Directory>,
     /// No entry is compressed
@@ -58,7 +59,8 @@ pub struct Shape {
     /// Entries are deflated where that makes them smaller
     #[arg(long)]
     pub deflate: bool,
-    /// Entries that are used are stored or deflated, whichever takes less time: bytes from --disk, inflating as measured here
+    /// Entries that are used are stored or deflated, whichever takes less time: bytes from --disk, inflating as
+    /// measured here
     #[arg(long)]
     pub auto: bool,
     /// The disk for --auto (see `thaw io model --list`)
@@ -161,8 +163,8 @@ pub struct UnpackArgs {
 pub(super) const LONG_ABOUT: &str = "\
 Can a program's archive be read with fewer requests?
 
-A start that reads a few hundred of thousands of entries reads them from all over the file. `stat` says how scattered they are, \
-`reorder` writes an archive that has them side by side, in the order of their use.";
+A start that reads a few hundred of thousands of entries reads them from all over the file. `stat` says how scattered \
+they are, `reorder` writes an archive that has them side by side, in the order of their use.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -173,9 +175,9 @@ Examples:
 const STAT_ABOUT: &str = "\
 How scattered are the entries that a start uses?
 
-Sizes, compression, where the directory is and its read-ahead hint. With a recording or a list: which entries a start uses, on how \
-many stretches of the file they lie, and how many requests of 128 KiB read them as they lie and after reordering (a model: \
-each page that is not in memory is read with what lies around it).";
+Sizes, compression, where the directory is and its read-ahead hint. With a recording or a list: which entries a start \
+uses, on how many stretches of the file they lie, and how many requests of 128 KiB read them as they lie and after \
+reordering (a model: each page that is not in memory is read with what lies around it).";
 
 const STAT_EXAMPLES: &str = "\
 Examples:
@@ -186,10 +188,11 @@ Examples:
 const REORDER_ABOUT: &str = "\
 Can an archive be read with fewer requests?
 
-Writes a new archive: the directory in front with the read-ahead hint that Firefox obeys, used entries behind it in the order of \
-their first use, all others after them. Compressed data are copied as they are unless asked otherwise; times, attributes, extra fields and \
-comments stay. The new file is read again and every entry compared before it gets its name. Encrypted entries, zip64, two entries of one \
-name, names that lead out of the archive and anything damaged are refused; FILE itself is never changed.";
+Writes a new archive: the directory in front with the read-ahead hint that Firefox obeys, used entries behind it in \
+the order of their first use, all others after them. Compressed data are copied as they are unless asked otherwise; \
+times, attributes, extra fields and comments stay. The new file is read again and every entry compared before it gets \
+its name. Encrypted entries, zip64, two entries of one name, names that lead out of the archive and anything damaged \
+are refused; FILE itself is never changed.";
 
 const REORDER_EXAMPLES: &str = "\
 Examples:
@@ -200,8 +203,8 @@ Examples:
 const PACK_ABOUT: &str = "\
 Can many small files become one?
 
-Writes an archive of everything below a directory. With a recording of a start that read the files, or a list of names, what was used \
-comes first. Symbolic links and special files are refused.";
+Writes an archive of everything below a directory. With a recording of a start that read the files, or a list of \
+names, what was used comes first. Symbolic links and special files are refused.";
 
 const PACK_EXAMPLES: &str = "\
 Examples:
@@ -212,8 +215,8 @@ Examples:
 const UNPACK_ABOUT: &str = "\
 What is in an archive?
 
-Writes all entries below a new directory, which appears when everything is right or not at all. Archives with names that lead out of the \
-directory, links, encrypted or damaged entries are refused before anything is kept.";
+Writes all entries below a new directory, which appears when everything is right or not at all. Archives with names \
+that lead out of the directory, links, encrypted or damaged entries are refused before anything is kept.";
 
 const UNPACK_EXAMPLES: &str = "\
 Examples:

@@ -11,8 +11,8 @@ pub struct AroundArgs {
     /// Run this command once, before the first start of each program
     #[arg(long, value_name = "COMMAND", value_hint = ValueHint::CommandString)]
     pub setup: Vec<OsString>,
-    /// Run this command before each start, and before the caches are brought into their state; given once for all programs or
-    /// once for each
+    /// Run this command before each start, and before the caches are brought into their state; given once for all
+    /// programs or once for each
     #[arg(long, short = 'p', value_name = "COMMAND", value_hint = ValueHint::CommandString)]
     pub prepare: Vec<OsString>,
     /// Run this command after each start; given once for all programs or once for each
@@ -21,8 +21,8 @@ pub struct AroundArgs {
     /// Run this command once, after the last start, also after Ctrl-C
     #[arg(long, short = 'c', value_name = "COMMAND", value_hint = ValueHint::CommandString)]
     pub cleanup: Vec<OsString>,
-    /// The shell of these commands (usually /bin/sh); the program itself is then one line for it too, and the shell's own start is
-    /// measured with it
+    /// The shell of these commands (usually /bin/sh); the program itself is then one line for it too, and the shell's
+    /// own start is measured with it
     #[arg(long, short = 'S', value_name = "SHELL", value_hint = ValueHint::ExecutablePath)]
     pub shell: Option<PathBuf>,
 }

@@ -3,7 +3,6 @@
 use super::values;
 use bench::gate::Metric;
 use clap::{Args, ValueEnum, ValueHint};
-use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -27,8 +26,7 @@ pub struct CompareArgs {
 }
 
 /// What the gate does when the runs cannot tell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Undecided {
     /// Exit code 1, as for a failure.
     Fail,
@@ -84,7 +82,8 @@ pub struct GateArgs {
     #[arg(long, requires = "variants")]
     pub until_decided: bool,
     /// Begin no more blocks after this time
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = values::duration, requires = "until_decided")]
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = values::duration)]
+    #[arg(requires = "until_decided")]
     pub budget: Duration,
     /// Compare although these differ
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
@@ -109,9 +108,9 @@ thaw gate [OPTIONS] BEFORE AFTER
 pub(super) const COMPARE_ABOUT: &str = "\
 Is one recording faster than another?
 
-For each cache state: both medians with their 95 % intervals, the ratio with its interval, and the probability of such a \
-difference by chance. Then the difference of differences: what the change did to the part of the start that is spent on the disk. \
-Warns where the two machines, disks or read-aheads differ.";
+For each cache state: both medians with their 95 % intervals, the ratio with its interval, and the probability of such \
+a difference by chance. Then the difference of differences: what the change did to the part of the start that is spent \
+on the disk. Warns where the two machines, disks or read-aheads differ.";
 
 const COMPARE_EXAMPLES: &str = "\
 Examples:
@@ -122,11 +121,11 @@ Examples:
 pub(super) const GATE_ABOUT: &str = "\
 Did my change make the start slower?
 
-Two one-sided tests for each figure of each state: does it lie above its limit, does it lie below? The gate fails (exit code 1) \
-if a figure lies above: by chance once in twenty at most, over all states and metrics together. It passes if all lie \
-below. Else it is undecided, which is exit code 1 too, unless --undecided says otherwise. Recordings of different programs, \
-made in different ways or on different machines, are refused (exit code 2) unless --allow names the difference. \
-The tests and how often they are wrong: docs/statistics.md.";
+Two one-sided tests for each figure of each state: does it lie above its limit, does it lie below? The gate fails \
+(exit code 1) if a figure lies above: by chance once in twenty at most, over all states and metrics together. It \
+passes if all lie below. Else it is undecided, which is exit code 1 too, unless --undecided says otherwise. Recordings \
+of different programs, made in different ways or on different machines, are refused (exit code 2) unless --allow names \
+the difference. The tests and how often they are wrong: docs/statistics.md.";
 
 const GATE_EXAMPLES: &str = "\
 Examples:

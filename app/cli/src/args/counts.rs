@@ -24,7 +24,8 @@ pub struct CountsArgs {
 pub(super) const LONG_ABOUT: &str = "\
 Which lines does a text consist of, and how often does each occur?
 
-Counts equal lines, heaviest first, with their share and the share of all down to there. Print a line from any place of a program, run it, count.";
+Counts equal lines, heaviest first, with their share and the share of all down to there. Print a line from any place \
+of a program, run it, count.";
 
 const EXAMPLES: &str = "\
 Examples:

@@ -17,8 +17,8 @@ pub struct DoctorArgs {
 pub(super) const LONG_ABOUT: &str = "\
 What can this machine measure, and what did a killed run leave behind?
 
-Tries each thing that a recording may need and says what works, what does not, and what to type to change that. Then lists \
-what runs that were killed (kill -9, power cut) left behind. Exit code 1 if something is left.";
+Tries each thing that a recording may need and says what works, what does not, and what to type to change that. Then \
+lists what runs that were killed (kill -9, power cut) left behind. Exit code 1 if something is left.";
 
 const EXAMPLES: &str = "\
 Examples:

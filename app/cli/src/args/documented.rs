@@ -1,5 +1,5 @@
-//! Tests: what help texts look like, and that every command that is written down parses: the examples of `--help` and all `thaw …` in
-//! the documents of the repository. Nothing is executed.
+//! Tests: what help texts look like, and that every command that is written down parses: the examples of `--help` and
+//! all `thaw …` in the documents of the repository. Nothing is executed.
 
 use super::Args;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -133,7 +133,8 @@ fn parse(words: &[String], written: Written, place: &str) {
     assert!(fine, "{place}\n{error}");
 }
 
-/// The commands of thaw in a line for the shell, as words. What `$(…)` and `$!` give is taken to be a number, a list of one.
+/// The commands of thaw in a line for the shell, as words. What `$(…)` and `$!` give is taken to be a number, a list of
+/// one.
 fn typed(line: &str) -> Vec<Vec<String>> {
     let mut commands = vec![Vec::new()];
     let mut word: Option<String> = None;

@@ -38,7 +38,8 @@ pub enum ElfVerb {
 #[derive(Debug, Args)]
 #[command(after_help = STAT_EXAMPLES)]
 pub struct StatArgs {
-    /// One file: all about it. Several files, or directories with everything below on one file system: a table and a summary
+    /// One file: all about it. Several files, or directories with everything below on one file system: a table and a
+    /// summary
     #[arg(required = true, value_name = "FILE|DIR", value_hint = ValueHint::AnyPath)]
     pub paths: Vec<PathBuf>,
     /// What the files are sorted by
@@ -53,7 +54,8 @@ pub struct StatArgs {
 
 /// Arguments of `thaw elf pack`.
 #[derive(Debug, Args)]
-#[command(after_help = PACK_EXAMPLES, group = ArgGroup::new("target").required(true).args(["output", "in_place", "plan"]))]
+#[command(after_help = PACK_EXAMPLES)]
+#[command(group = ArgGroup::new("target").required(true).args(["output", "in_place", "plan"]))]
 pub struct PackArgs {
     /// Programs and libraries; directories with all that are below on one file system
     #[arg(required = true, value_name = "FILE|DIR", value_hint = ValueHint::AnyPath)]
@@ -75,7 +77,8 @@ pub struct PackArgs {
     /// The system that the file will run on, whose loader decides whether it can be packed; this machine without it
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub root: Option<PathBuf>,
-    /// The C library that the file will run under, if no system is at hand: glibc:2.36, musl:1.2.4, or any (not checked)
+    /// The C library that the file will run under, if no system is at hand: glibc:2.36, musl:1.2.4, or any (not
+    /// checked)
     #[arg(long = "for", value_name = "LIBC", conflicts_with = "root")]
     pub home: Option<pack::Home>,
     /// Also pack programs with rights of their own (set-user-id, set-group-id, file capabilities); they keep them
@@ -118,7 +121,8 @@ pub struct RewriteArgs {
     /// Let slots of pure virtual functions point to a trap in the file instead of __cxa_pure_virtual
     #[arg(long)]
     pub pure_virtual: bool,
-    /// Make relocations against symbols of the file itself relative, where --closed-set proves that nothing replaces them
+    /// Make relocations against symbols of the file itself relative, where --closed-set proves that nothing replaces
+    /// them
     #[arg(long, requires = "closed_set")]
     pub symbolic: bool,
     /// A program or library that may share a process with the file, or a directory of them; may be repeated
@@ -231,9 +235,9 @@ pub enum SortKey {
 pub(super) const LONG_ABOUT: &str = "\
 What do my ELF files cost at a start, and can they cost less?
 
-Looks into programs and libraries: relocations that the dynamic loader reads and applies before `main`, initializers, the \
-layout of tables and data. Packs the relocations of files that are already linked, proves that the packed file means the \
-same, and puts originals back.";
+Looks into programs and libraries: relocations that the dynamic loader reads and applies before `main`, initializers, \
+the layout of tables and data. Packs the relocations of files that are already linked, proves that the packed file \
+means the same, and puts originals back.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -244,10 +248,11 @@ Examples:
 const STAT_ABOUT: &str = "\
 What do ELF files hold that costs time and bytes at a start, and what could be saved?
 
-Of one file: relocations by type, table, section and symbol, the bytes of their tables that say nothing or say it twice, \
-what packed forms would take, virtual tables, symbols that the file looks up although it has them, each initializer with \
-its symbol and source file, where data and dynamic table lie. Of many: a table, and what could be saved in all of them. \
-Symbolic links inside of directories are not followed, and a file with several names counts once. Changes nothing.";
+Of one file: relocations by type, table, section and symbol, the bytes of their tables that say nothing or say it \
+twice, what packed forms would take, virtual tables, symbols that the file looks up although it has them, each \
+initializer with its symbol and source file, where data and dynamic table lie. Of many: a table, and what could be \
+saved in all of them. Symbolic links inside of directories are not followed, and a file with several names counts \
+once. Changes nothing.";
 
 const STAT_EXAMPLES: &str = "\
 Examples:
@@ -259,9 +264,10 @@ const PACK_ABOUT: &str = "\
 Can this file be rewritten so that it starts faster?
 
 Relative relocations, most of what the loader reads of a large program before `main`, go into the packed table that \
-loaders since 2022 understand (DT_RELR), and the file gets smaller by what they took. Code and data keep their addresses. \
-Every packed file is compared with its original before it is written; a new file is written beside its place and renamed. \
-Files that cannot be packed without doubt are refused, with the reason. Exit code 1 if nothing was packed.";
+loaders since 2022 understand (DT_RELR), and the file gets smaller by what they took. Code and data keep their \
+addresses. Every packed file is compared with its original before it is written; a new file is written beside its \
+place and renamed. Files that cannot be packed without doubt are refused, with the reason. Exit code 1 if nothing was \
+packed.";
 
 const PACK_EXAMPLES: &str = "\
 Examples:
@@ -272,8 +278,8 @@ Examples:
 const RESTORE_ABOUT: &str = "\
 Can the original of a file that was packed in place be put back?
 
-Puts it back byte for byte, with mode, owner, attributes and times. A file that was changed since it was packed, say by \
-an upgrade, is left alone. Exit code 1 if there is nothing to restore.";
+Puts it back byte for byte, with mode, owner, attributes and times. A file that was changed since it was packed, say \
+by an upgrade, is left alone. Exit code 1 if there is nothing to restore.";
 
 const RESTORE_EXAMPLES: &str = "\
 Examples:
@@ -284,8 +290,8 @@ Examples:
 const FIX_RELR_ABOUT: &str = "\
 Does this file have packed relocations that glibc refuses to load?
 
-glibc loads a file with DT_RELR only if it asks for the version GLIBC_ABI_DT_RELR. Old versions of mold and some vendors' \
-libraries do not. Adds what is missing. Exit code 1 if it cannot be added.";
+glibc loads a file with DT_RELR only if it asks for the version GLIBC_ABI_DT_RELR. Old versions of mold and some \
+vendors' libraries do not. Adds what is missing. Exit code 1 if it cannot be added.";
 
 const FIX_RELR_EXAMPLES: &str = "\
 Examples:

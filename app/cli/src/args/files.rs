@@ -31,7 +31,8 @@ pub(super) const FLUSH_ABOUT: &str = "\
 Can these files be evicted from the page cache, and if not, why?
 
 Evicts the data of files and says for each one that stays who maps or locks it. Needs no root for files that \
-you may open. A file's metadata stays; the app state of `thaw record` evicts that too. Exit code 1 if something stayed.";
+you may open. A file's metadata stays; the app state of `thaw record` evicts that too. Exit code 1 if something \
+stayed.";
 
 const FLUSH_EXAMPLES: &str = "\
 Examples:

@@ -27,10 +27,11 @@ pub struct FragArgs {
 pub(super) const LONG_ABOUT: &str = "\
 In how many pieces do my files lie on the disk, and what lies between them?
 
-Asks the file system where each file is (FIEMAP) and says what jumping from piece to piece costs when it is read on a given disk, and \
-which files lie between. --fix puts a file together: ext4 exchanges its blocks with a contiguous stretch, elsewhere a copy takes its name. A file that \
-somebody has open, that has holes or shared blocks, or would not gain is left as it is, with the reason; no file is ever half-written. \
-Exit code 1 if --fix may not rewrite a scattered file.";
+Asks the file system where each file is (FIEMAP) and says what jumping from piece to piece costs when it is read on a \
+given disk, and which files lie between. --fix puts a file together: ext4 exchanges its blocks with a contiguous \
+stretch, elsewhere a copy takes its name. A file that somebody has open, that has holes or shared blocks, or would not \
+gain is left as it is, with the reason; no file is ever half-written. Exit code 1 if --fix may not rewrite a scattered \
+file.";
 
 const EXAMPLES: &str = "\
 Examples:

@@ -155,7 +155,8 @@ pub struct ReportArgs {
     /// Stacks that agree in so many innermost frames are one site
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
     pub frames: u16,
-    /// Show functions that only hand memory on, such as operator new, malloc wrappers and allocators; sites begin with who wanted it otherwise
+    /// Show functions that only hand memory on, such as operator new, malloc wrappers and allocators; sites begin with
+    /// who wanted it otherwise
     #[arg(long)]
     pub alloc_functions: bool,
     /// Nodes of a tree with less than this share of all bytes are left out
@@ -191,7 +192,8 @@ pub struct DarkArgs {
     /// Stacks that agree in so many innermost frames are one row
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
     pub frames: u16,
-    /// Show functions that only hand memory on, such as operator new, malloc wrappers and allocators; rows begin with who wanted it otherwise
+    /// Show functions that only hand memory on, such as operator new, malloc wrappers and allocators; rows begin with
+    /// who wanted it otherwise
     #[arg(long)]
     pub alloc_functions: bool,
     /// Print one JSON document instead of text
@@ -218,7 +220,8 @@ pub struct DiffArgs {
     /// Stacks that agree in so many innermost frames are one site
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
     pub frames: u16,
-    /// Show functions that only hand memory on, such as operator new, malloc wrappers and allocators; sites begin with who wanted it otherwise
+    /// Show functions that only hand memory on, such as operator new, malloc wrappers and allocators; sites begin with
+    /// who wanted it otherwise
     #[arg(long)]
     pub alloc_functions: bool,
     /// Write a page for the browser instead: the difference as a tree, and both recordings
@@ -271,7 +274,8 @@ pub struct ExportArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub force: ForceArg,
-    /// With --format dmd: DMD's dark matter, at the moment of this memory report, which lists its blocks (thaw memory show --blocks)
+    /// With --format dmd: DMD's dark matter, at the moment of this memory report, which lists its blocks (thaw memory
+    /// show --blocks)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath,
         conflicts_with_all = ["mode", "at", "since", "until", "module", "function", "thread", "min_bytes"])]
     pub reported: Option<PathBuf>,
@@ -305,8 +309,8 @@ pub struct RunArgs {
     /// Record one block for about so many bytes, for long runs: 512KiB. Sums are estimates then; see docs/heap.md
     #[arg(long, value_name = "BYTES", value_parser = super::values::size)]
     pub sample: Option<Bytes>,
-    /// Add events up while the program runs and keep sums only, for long runs: disk use stays small; moments, marks, threads, growth and logs of events
-    /// cannot be asked for afterwards
+    /// Add events up while the program runs and keep sums only, for long runs: disk use stays small; moments, marks,
+    /// threads, growth and logs of events cannot be asked for afterwards
     #[arg(long, conflicts_with = "raw")]
     pub aggregate: bool,
     /// Sites of leaks to print for each process
@@ -423,21 +427,24 @@ pub struct GrowthArgs {
 pub(super) const LONG_ABOUT: &str = "\
 What does my program allocate, and what does it never free?
 
-Records every allocation and every free of a program and of all its children, with stack, thread and time, and keeps them in a directory \
-that can be asked about any moment afterwards.";
+Records every allocation and every free of a program and of all its children, with stack, thread and time, and keeps \
+them in a directory that can be asked about any moment afterwards.";
 
 const RUN_ABOUT: &str = "\
 What does my program allocate, and what does it never free?
 
-Starts the program with a small library in it that writes down every allocation and free, in its children too, until all of them have ended; \
-Ctrl-C and SIGTERM are passed on. Then prints a summary. What a killed or crashed process did is there up to its last event.";
+Starts the program with a small library in it that writes down every allocation and free, in its children too, until \
+all of them have ended; Ctrl-C and SIGTERM are passed on. Then prints a summary. What a killed or crashed process did \
+is there up to its last event.";
 
 const ATTACH_ABOUT: &str = "\
 What does a program allocate that is running already?
 
-Loads a small library into the process at a moment when that is safe, and records every allocation and free from then on, in children too that it forks. \
-Ends with the program, after --seconds or with Ctrl-C; then the program goes on as before. Says for how long it was stopped. Blocks from before are not known; that they are freed is counted. \
-Needs the right to trace the process (root, or the same user where the system allows it). Programs with a dynamic linker and glibc only.";
+Loads a small library into the process at a moment when that is safe, and records every allocation and free from then \
+on, in children too that it forks. Ends with the program, after --seconds or with Ctrl-C; then the program goes on as \
+before. Says for how long it was stopped. Blocks from before are not known; that they are freed is counted. Needs the \
+right to trace the process (root, or the same user where the system allows it). Programs with a dynamic linker and \
+glibc only.";
 
 const ATTACH_EXAMPLES: &str = "\
 Examples:
@@ -448,8 +455,8 @@ Examples:
 const FINISH_ABOUT: &str = "\
 How do I make a recording small whose thaw was killed, or that was made with --raw?
 
-Rewrites the events of each process, as thaw heap run does at its end: their order, addresses, sizes and stacks stay, times are kept to 0.1 ms. Killed in \
-between, it leaves each process as it was or finished, and can be called again.";
+Rewrites the events of each process, as thaw heap run does at its end: their order, addresses, sizes and stacks stay, \
+times are kept to 0.1 ms. Killed in between, it leaves each process as it was or finished, and can be called again.";
 
 const FINISH_EXAMPLES: &str = "\
 Examples:
@@ -460,8 +467,9 @@ Examples:
 const SLOP_ABOUT: &str = "\
 How many bytes does the allocator give that nobody requested, and who could request fewer?
 
-Takes what the allocator said that it gave, and rounds every request as five other allocators would. Lists sizes of blocks and places by what they waste, and \
-places that ask for a little more than a power of two, with the probable cause and the size to ask for instead.";
+Takes what the allocator said that it gave, and rounds every request as five other allocators would. Lists sizes of \
+blocks and places by what they waste, and places that ask for a little more than a power of two, with the probable \
+cause and the size to ask for instead.";
 
 const SLOP_EXAMPLES: &str = "\
 Examples:
@@ -472,9 +480,9 @@ Examples:
 const GROWTH_ABOUT: &str = "\
 Which buffers grow too slowly, and what does that cost?
 
-Follows each buffer of a recording through its sizes: by realloc, or by allocating a larger block, copying and freeing the old one (probable: seen from the \
-order of events alone). Lists places that grow by a constant number of bytes, or by a small factor, with what doubling would avoid, and places that make \
-buffers smaller and larger by turns.";
+Follows each buffer of a recording through its sizes: by realloc, or by allocating a larger block, copying and freeing \
+the old one (probable: seen from the order of events alone). Lists places that grow by a constant number of bytes, or \
+by a small factor, with what doubling would avoid, and places that make buffers smaller and larger by turns.";
 
 const GROWTH_EXAMPLES: &str = "\
 Examples:
@@ -497,8 +505,8 @@ Examples:
 const REPORT_ABOUT: &str = "\
 Which code allocated it, and what was live when?
 
-One recording answers all modes: every block that was made, those that were live at any moment, those that were never freed, those that were \
-freed at once. Functions are named from debug data, or from symbol tables where there are none.";
+One recording answers all modes: every block that was made, those that were live at any moment, those that were never \
+freed, those that were freed at once. Functions are named from debug data, or from symbol tables where there are none.";
 
 const REPORT_EXAMPLES: &str = "\
 Examples:
@@ -509,9 +517,9 @@ Examples:
 const DARK_ABOUT: &str = "\
 Which blocks does no memory reporter of the program know, or more than one?
 
-Joins a recording with a memory report of the same process (embed/memreport) that lists the blocks that were measured. Says by stack what nobody reported, what was \
-reported more than once and by whom, which reports are of freed blocks or of the middle of one, and what heap-unclassified is made of. As dmd.py does in its \
-dark-matter mode.";
+Joins a recording with a memory report of the same process (embed/memreport) that lists the blocks that were measured. \
+Says by stack what nobody reported, what was reported more than once and by whom, which reports are of freed blocks or \
+of the middle of one, and what heap-unclassified is made of. As dmd.py does in its dark-matter mode.";
 
 const DARK_EXAMPLES: &str = "\
 Examples:
@@ -533,8 +541,8 @@ Examples:
 const EXPORT_ABOUT: &str = "\
 How do I look at a recording with the tool that I know?
 
-Writes a recording in the format of another tool. What a format cannot tell (threads, lifetimes, times) is left out. Formats of one process take \
-the one that allocated most, unless --process names another.";
+Writes a recording in the format of another tool. What a format cannot tell (threads, lifetimes, times) is left out. \
+Formats of one process take the one that allocated most, unless --process names another.";
 
 const EXPORT_EXAMPLES: &str = "\
 Examples:

@@ -38,7 +38,8 @@ pub struct ModelArgs {
     /// More disks: a file like the one that --list prints
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub disks_file: Option<PathBuf>,
-    /// What to measure for the disk `this`: a block device, or a file of a few GiB on it [default: the recording's device]
+    /// What to measure for the disk `this`: a block device, or a file of a few GiB on it [default: the recording's
+    /// device]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath)]
     pub this: Option<PathBuf>,
     /// The traced start of this run [default: the first of each program]
@@ -81,7 +82,8 @@ pub struct ReplayArgs {
     #[allow(missing_docs)]
     pub force: ForceArg,
     /// Version of the log: 3 has a time in every line (fio 3.31 and newer), 2 is for older ones
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(2..=3), requires = "fio")]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(2..=3))]
+    #[arg(requires = "fio")]
     pub fio_version: u8,
     /// Print one JSON document instead of text
     #[arg(long, conflicts_with = "fio")]
@@ -91,8 +93,8 @@ pub struct ReplayArgs {
 pub(super) const LONG_ABOUT: &str = "\
 What would another disk, or another order, make of a start?
 
-Both verbs take the requests of a traced start from a recording. `model` computes what they would cost on disks that are \
-not here; `replay` really reads the same ranges again.";
+Both verbs take the requests of a traced start from a recording. `model` computes what they would cost on disks that \
+are not here; `replay` really reads the same ranges again.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -103,8 +105,9 @@ Examples:
 const MODEL_ABOUT: &str = "\
 What would the start have cost on another disk, as its requests came and sorted?
 
-Replays the requests of a traced start in models of disks: seek curve, rotation, throughput, the drive's own read-ahead and \
-write cache. \"As it came\" keeps the program's own time between the requests; \"sorted\" reads everything in the order of the \
+Replays the requests of a traced start in models of disks: seek curve, rotation, throughput, the drive's own \
+read-ahead and write cache. \"As it came\" keeps the program's own time between the requests; \"sorted\" reads \
+everything in the order of the \
 disk first, as a perfect prefetch would. `start` is the whole start, disk and program.";
 
 const MODEL_EXAMPLES: &str = "\
@@ -116,9 +119,10 @@ Examples:
 const REPLAY_ABOUT: &str = "\
 What does this disk gain when a start's requests come sorted?
 
-Reads the same ranges again, past the page cache (O_DIRECT, io_uring), in the order in which they came and in the order of the \
-disk, in turn. Nothing is written. Where the device itself may not be read, the ranges are read through their files, and the \
-file system's metadata is left out. What the drive, or the host of a virtual machine, has in a cache of its own stays there.";
+Reads the same ranges again, past the page cache (O_DIRECT, io_uring), in the order in which they came and in the \
+order of the disk, in turn. Nothing is written. Where the device itself may not be read, the ranges are read through \
+their files, and the file system's metadata is left out. What the drive, or the host of a virtual machine, has in a \
+cache of its own stays there.";
 
 const REPLAY_EXAMPLES: &str = "\
 Examples:

@@ -177,27 +177,30 @@ pub struct MarkArgs {
 pub(super) const LONG_ABOUT: &str = "\
 What does a program use its memory for, and how does that change?
 
-Shows what a program says about its own memory, as about:memory does: Firefox, or any program with thaw_memreport in it. Compares two such reports, \
-and watches the resident memory of any program over time.";
+Shows what a program says about its own memory, as about:memory does: Firefox, or any program with thaw_memreport in \
+it. Compares two such reports, and watches the resident memory of any program over time.";
 
 const SHOW_ABOUT: &str = "\
 What does a program use its memory for, by its own account?
 
-Prints the explicit tree, what nobody reported of the heap (heap-unclassified), and the other measurements. Reads what Firefox saves \
-(about:memory, or kill -34 PID), plain or packed. Of a program with thaw_memreport it also says which reporters count too much, too little, twice, \
-or blocks that are none. Of a watch it shows the checkpoints. Of a program that reports nothing, a heap recording and rules make such a tree.";
+Prints the explicit tree, what nobody reported of the heap (heap-unclassified), and the other measurements. Reads what \
+Firefox saves (about:memory, or kill -34 PID), plain or packed. Of a program with thaw_memreport it also says which \
+reporters count too much, too little, twice, or blocks that are none. Of a watch it shows the checkpoints. Of a \
+program that reports nothing, a heap recording and rules make such a tree.";
 
 const DIFF_ABOUT: &str = "\
 What has changed between two memory reports, or between two watches?
 
-Numbers of processes and threads, addresses and what else is different in each run are taken out of the names first. [+] is only in the second, [-] only in \
-the first. Of two watches it compares the checkpoints of the same name, the peaks and the ends; of two directories of watches their medians.";
+Numbers of processes and threads, addresses and what else is different in each run are taken out of the names first. \
+[+] is only in the second, [-] only in the first. Of two watches it compares the checkpoints of the same name, the \
+peaks and the ends; of two directories of watches their medians.";
 
 const WATCH_ABOUT: &str = "\
 How much memory does a program have over time?
 
-Writes down RSS, PSS and USS of all its processes, once per interval, until it ends or Ctrl-C. Checkpoints are set by `thaw memory mark`, or by \
-pressing Enter (a name may be typed before it); programs with thaw_memreport report their trees there. Every line of the file is complete at once.";
+Writes down RSS, PSS and USS of all its processes, once per interval, until it ends or Ctrl-C. Checkpoints are set by \
+`thaw memory mark`, or by pressing Enter (a name may be typed before it); programs with thaw_memreport report their \
+trees there. Every line of the file is complete at once.";
 
 const MARK_ABOUT: &str = "\
 Where in a watch is the moment that I want to compare?

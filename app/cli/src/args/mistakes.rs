@@ -1,10 +1,10 @@
 //! Mistakes on a command line that the parser cannot name: what was probably meant, as a hint. Changes nothing.
 
 use super::Args;
-use crate::shell::command_line;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory, Error};
 use std::ffi::{OsStr, OsString};
+use work::shell::command_line;
 
 /// What to type in the place of `typed` (the program's name first); `None`: the parser's own words are enough.
 pub fn hint(error: &Error, typed: &[OsString]) -> Option<String> {

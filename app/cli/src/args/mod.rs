@@ -38,9 +38,6 @@ use os::replace::Existing;
 /// The word with which thaw starts itself as a tracer for another thaw.
 pub const TRACER: &str = "__tracer";
 
-/// The word with which thaw starts itself to record what a plan in a file says.
-pub const RECORDER: &str = "__recorder";
-
 /// Why does my program start slowly, and what makes it start fast?
 #[derive(Debug, Parser)]
 #[command(

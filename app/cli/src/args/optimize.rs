@@ -11,10 +11,12 @@ use std::path::PathBuf;
 #[command(after_help = EXAMPLES, override_usage = USAGE)]
 pub struct OptimizeArgs {
     /// A recording of the program with a traced cold start
-    #[arg(value_name = "RECORDING", value_hint = ValueHint::FilePath, required_unless_present_any = ["apply", "undo", "run"])]
+    #[arg(value_name = "RECORDING", value_hint = ValueHint::FilePath)]
+    #[arg(required_unless_present_any = ["apply", "undo", "run"])]
     pub recording: Option<PathBuf>,
     /// Where the result goes: a new or empty directory, best on the program's disk
-    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath, required_unless_present_any = ["apply", "undo", "plan", "run"])]
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(required_unless_present_any = ["apply", "undo", "plan", "run"])]
     pub output: Option<PathBuf>,
     /// Replace an earlier result (other directories are never replaced); with --undo: leave what was changed since
     #[arg(long)]
@@ -28,7 +30,8 @@ pub struct OptimizeArgs {
     /// Which of the recorded programs [default: the first]
     #[arg(long, value_name = "NAME")]
     pub variant: Option<String>,
-    /// Compare what this command prints and how it ends, instead of the recorded program; {root} is the program's directory
+    /// Compare what this command prints and how it ends, instead of the recorded program; {root} is the program's
+    /// directory
     #[arg(long, value_name = "COMMANDLINE")]
     pub check: Option<String>,
 
@@ -47,16 +50,18 @@ pub struct OptimizeArgs {
     #[arg(long, value_name = "SIZE", value_parser = values::size, help_heading = "The measurement")]
     pub readahead: Option<Bytes>,
 
-    /// Start the program with what helped: changed copies lie over its files for it alone, and what it needs is read before;
-    /// words after `--` are its arguments
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with_all = ["recording", "output", "apply", "undo"])]
+    /// Start the program with what helped: changed copies lie over its files for it alone, and what it needs is read
+    /// before; words after `--` are its arguments
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(conflicts_with_all = ["recording", "output", "apply", "undo"])]
     #[arg(help_heading = "The system")]
     pub run: Option<PathBuf>,
     /// Arguments of the program that --run starts
     #[arg(last = true, value_name = "ARGS", requires = "run", value_hint = ValueHint::Other)]
     pub words: Vec<OsString>,
     /// Change the program's files themselves as in the result; what is changed is kept for --undo
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with_all = ["recording", "undo", "output"])]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(conflicts_with_all = ["recording", "undo", "output"])]
     #[arg(help_heading = "The system")]
     pub apply: Option<PathBuf>,
     /// Put everything back that --apply changed
@@ -98,8 +103,9 @@ thaw optimize [OPTIONS] RECORDING -o DIR
 pub(super) const LONG_ABOUT: &str = "\
 Which remedies make this program start faster, and by how much?
 
-Plans from a recording what may help (packed relocations, zip archives in the order of their use, reading ahead of the start), predicts what each remedy gains on the disk, makes \
-changed copies of the files, measures starts in which they lie over the originals, for the program alone, against starts with unchanged copies, interleaved, and keeps in DIR the \
+Plans from a recording what may help (packed relocations, zip archives in the order of their use, reading ahead of the \
+start), predicts what each remedy gains on the disk, makes changed copies of the files, measures starts in which they \
+lie over the originals, for the program alone, against starts with unchanged copies, interleaved, and keeps in DIR the \
 simplest set that no other is proven to beat. The originals are only read. Exit code 1: nothing helped.";
 
 const EXAMPLES: &str = "\

@@ -63,10 +63,10 @@ pub struct OrderArgs {
 pub(super) const LONG_ABOUT: &str = "\
 In which order should the linker lay my functions out?
 
-From the first calls that `thaw touch --engine function` saw: functions that every workload calls come first, in the order of their \
-first call, then those of some workloads, neighbours with neighbours. A start then touches few pages of code. Names are those of the \
-symbol table; a stripped program needs the file that its symbols are in. Also lists what is called by all, by some and by none, and which object files \
-that is in.";
+From the first calls that `thaw touch --engine function` saw: functions that every workload calls come first, in the \
+order of their first call, then those of some workloads, neighbours with neighbours. A start then touches few pages of \
+code. Names are those of the symbol table; a stripped program needs the file that its symbols are in. Also lists what \
+is called by all, by some and by none, and which object files that is in.";
 
 const EXAMPLES: &str = "\
 Examples:

@@ -38,5 +38,5 @@ for them; `make install` does so for bash, zsh and fish.";
 pub(super) const MAN_ABOUT: &str = "\
 How do I get the man pages?
 
-Writes thaw.1 and one page for each verb into a directory, made when it is missing; `make install` does so. They say what \
---help says.";
+Writes thaw.1 and one page for each verb into a directory, made when it is missing; `make install` does so. They say \
+what --help says.";

@@ -55,8 +55,8 @@ pub struct MakeArgs {
     /// Order of the reads; auto: by place on disks with an arm, else as the program needs them
     #[arg(long, value_name = "ORDER", default_value = "auto")]
     pub order: OrderChoice,
-    /// The disk to plan for: laptop2010, desktop2010, sata-ssd, nvme, microsd, this (it is measured), or throttle:iops=200,bps=30M
-    /// [default: the disk or limit of the recording; else one as fast as its disk was]
+    /// The disk to plan for: laptop2010, desktop2010, sata-ssd, nvme, microsd, this (it is measured), or
+    /// throttle:iops=200,bps=30M [default: the disk or limit of the recording; else one as fast as its disk was]
     #[arg(long, value_name = "DISK")]
     pub disk: Option<String>,
     /// Which of the recorded programs [default: the first]
@@ -100,8 +100,8 @@ pub struct RunArgs {
     /// The call that asks for the reads
     #[arg(long, value_name = "ENGINE", default_value = "auto")]
     pub engine: EngineChoice,
-    /// How much is asked for at a time: all before the program starts, or a size, the rest beside it as the disk delivers.
-    /// auto: all in the order of the disk, 4 MiB in the order of first use
+    /// How much is asked for at a time: all before the program starts, or a size, the rest beside it as the disk
+    /// delivers. auto: all in the order of the disk, 4 MiB in the order of first use
     #[arg(long, value_name = "auto|all|SIZE", default_value = "auto", value_parser = window_choice)]
     pub window: WindowChoice,
     /// Say on stderr what is done
@@ -203,8 +203,8 @@ fn gap(text: &str) -> Result<GapChoice, String> {
 pub(super) const LONG_ABOUT: &str = "\
 Can the program start faster if its files are read before it asks for them?
 
-A cold start waits for thousands of small reads, one after the other. `make` takes the ranges that a recorded start needed and \
-plans few, long reads; `run` asks for them and becomes the program. Nothing of the program is changed.";
+A cold start waits for thousands of small reads, one after the other. `make` takes the ranges that a recorded start \
+needed and plans few, long reads; `run` asks for them and becomes the program. Nothing of the program is changed.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -215,8 +215,9 @@ Examples:
 const MAKE_ABOUT: &str = "\
 What should be read before the program starts, and in which order?
 
-Takes what a recorded, cold start needed, joins ranges over gaps that cost less than a request, and writes a manifest with the \
-identity of each file. Best from `thaw touch` or from a recording made with `--readahead 0`, which know the needed pages exactly.";
+Takes what a recorded, cold start needed, joins ranges over gaps that cost less than a request, and writes a manifest \
+with the identity of each file. Best from `thaw touch` or from a recording made with `--readahead 0`, which know the \
+needed pages exactly.";
 
 const MAKE_EXAMPLES: &str = "\
 Examples:
@@ -227,10 +228,10 @@ Examples:
 const RUN_ABOUT: &str = "\
 Can the program start faster?
 
-Asks the kernel to read what the manifest lists and is not in memory, and becomes the program: same process, environment and \
-open files. Files that changed are left out. Reads less where memory is short. Whatever goes wrong, the program is started. Exit \
-codes are the program's; 127 where there is none of this name, 126 where it cannot be started, as with env(1). Without a program: \
-exit code 1 if no file of the manifest is as it was.";
+Asks the kernel to read what the manifest lists and is not in memory, and becomes the program: same process, \
+environment and open files. Files that changed are left out. Reads less where memory is short. Whatever goes wrong, \
+the program is started. Exit codes are the program's; 127 where there is none of this name, 126 where it cannot be \
+started, as with env(1). Without a program: exit code 1 if no file of the manifest is as it was.";
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -252,8 +253,8 @@ Examples:
 const INSTALL_ABOUT: &str = "\
 How does the program start so from now on?
 
-Puts a copy of the desktop entry, whose commands go through `thaw-preload`, before the system's one; or a systemd unit that reads \
-at login. Changes files of this user only, unless --system is given. `thaw doctor` lists what is installed.";
+Puts a copy of the desktop entry, whose commands go through `thaw-preload`, before the system's one; or a systemd unit \
+that reads at login. Changes files of this user only, unless --system is given. `thaw doctor` lists what is installed.";
 
 const INSTALL_EXAMPLES: &str = "\
 Examples:

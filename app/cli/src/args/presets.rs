@@ -21,9 +21,9 @@ pub(super) const LONG_ABOUT: &str = "\
 Which programs does thaw know how to start?
 
 A preset is a small TOML file: program, arguments, environment, what belongs to it, what to put back before each run. \
-Your own go to $XDG_CONFIG_HOME/thaw/apps/NAME.toml or /etc/thaw/apps/NAME.toml; a file with the name of a built-in preset \
-overrides the fields that it has. Placeholders: {profile} {tmp} {home} are directories that thaw makes for each recording, \
-{beacon} is the page that reports first paint and load.";
+Your own go to $XDG_CONFIG_HOME/thaw/apps/NAME.toml or /etc/thaw/apps/NAME.toml; a file with the name of a built-in \
+preset overrides the fields that it has. Placeholders: {profile} {tmp} {home} are directories that thaw makes for each \
+recording, {beacon} is the page that reports first paint and load.";
 
 const EXAMPLES: &str = "\
 Examples:

@@ -78,7 +78,8 @@ pub struct RecordArgs {
     #[arg(hide_possible_values = true, help_heading = "What to record")]
     pub state: States,
     /// Runs of each state and variant, in random blocks; with --precision at least these
-    #[arg(long, short, alias = "min-runs", value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, short, alias = "min-runs", value_name = "N", default_value_t = 10)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
     #[arg(help_heading = "What to record")]
     pub runs: u32,
     /// Go on until the 95 % interval of each median is this narrow (half width), or the budget ends
@@ -88,7 +89,8 @@ pub struct RecordArgs {
     #[arg(long, value_name = "N", requires = "precision", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     #[arg(help_heading = "What to record")]
     pub max_runs: Option<u32>,
-    /// How often the program is started before its first run that counts, and before a hot run that finds its files thrown out
+    /// How often the program is started before its first run that counts, and before a hot run that finds its files
+    /// thrown out
     #[arg(long, short, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     #[arg(help_heading = "What to record")]
     pub warmup: u32,
@@ -101,8 +103,8 @@ pub struct RecordArgs {
     /// Name of the program after -- in the report [default: the name of its file]
     #[arg(long, value_name = "NAME", help_heading = "What to record")]
     pub name: Option<String>,
-    /// One variant for each value of a parameter, in the place of {NAME} in the program's words: threads=1..8, theme=dark,light;
-    /// given again: all combinations
+    /// One variant for each value of a parameter, in the place of {NAME} in the program's words: threads=1..8,
+    /// theme=dark,light; given again: all combinations
     #[arg(long, alias = "parameter-scan", alias = "parameter-list", value_name = "NAME=VALUES")]
     #[arg(value_parser = values::parameter, conflicts_with = "aa", help_heading = "What to record")]
     pub parameter: Vec<Parameter>,
@@ -158,21 +160,23 @@ pub struct RecordArgs {
     pub cpu: Cpu,
     /// How long to wait for other recordings that need the machine otherwise: another read-ahead, or an emptied page
     /// cache; 0 refuses at once
-    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = values::duration, help_heading = "The machine")]
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = values::duration)]
+    #[arg(help_heading = "The machine")]
     pub wait: Duration,
     /// Files that the boot state warms (made by `thaw resident`) [default: the system's libraries that it needs]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "The machine")]
     pub base: Option<PathBuf>,
 
-    /// Start from a simulated disk, such as laptop2010 (see `thaw io model --list`; quick:laptop2010 is the same without
-    /// delays), or slow the machine's own down: throttle:iops=200,bps=30M
+    /// Start from a simulated disk, such as laptop2010 (see `thaw io model --list`; quick:laptop2010 is the same
+    /// without delays), or slow the machine's own down: throttle:iops=200,bps=30M
     #[arg(long, value_name = "DISK", value_parser = disk_parser(), hide_possible_values = true)]
     #[arg(help_heading = "The disk")]
     pub disk: Option<DiskChoice>,
     /// More disks to choose from: a file like the one of `thaw io model --list`
     #[arg(long, value_name = "FILE", requires = "disk", value_hint = ValueHint::FilePath, help_heading = "The disk")]
     pub disks_file: Option<PathBuf>,
-    /// Have this file or directory on the simulated disk, too: a library, a profile [default: the program's directories]
+    /// Have this file or directory on the simulated disk, too: a library, a profile [default: the program's
+    /// directories]
     #[arg(long, value_name = "PATH", requires = "disk", value_hint = ValueHint::AnyPath, help_heading = "The disk")]
     pub disk_include: Vec<PathBuf>,
     /// Keep the simulated disk's bytes in a file in this directory [default: in memory]
@@ -262,10 +266,10 @@ pub(super) const LONG_ABOUT: &str = "\
 How long does my program take to start, cold and hot, and what does it wait for?
 
 Starts the program in each cache state (cold: nothing in memory; boot: only the base system; app: everything but the \
-program's own files; hot: everything), in random order, and proves the state before each run. Traced starts, apart from \
-the timed ones, tell which files were read and what the program waited for. Everything goes into one file; the answer \
-is printed. With --disk NAME the program's own files are copied to a simulated disk that takes as long for each request \
-as that disk would. Needs root for cold, boot and --disk; without, it says what still works.";
+program's own files; hot: everything), in random order, and proves the state before each run. Traced starts, apart \
+from the timed ones, tell which files were read and what the program waited for. Everything goes into one file; the \
+answer is printed. With --disk NAME the program's own files are copied to a simulated disk that takes as long for each \
+request as that disk would. Needs root for cold, boot and --disk; without, it says what still works.";
 
 const USAGE: &str = "\
 thaw record [OPTIONS] -- PROGRAM ARGS...

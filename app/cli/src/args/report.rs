@@ -39,9 +39,10 @@ pub struct ReportArgs {
 pub(super) const LONG_ABOUT: &str = "\
 What does a recording say?
 
-First the answer: how long a start takes, where the time goes, and what would help most, as far as the figures carry it. \
-Then the tables behind it: times with their intervals, milestones, the files that cost most, ELF sections, fragmentation, \
-syncs, processes, the tracer's own cost, the machine. Warnings come last, each with what to do about it.";
+First the answer: how long a start takes, where the time goes, and what would help most, as far as the figures carry \
+it. Then the tables behind it: times with their intervals, milestones, the files that cost most, ELF sections, \
+fragmentation, syncs, processes, the tracer's own cost, the machine. Warnings come last, each with what to do about \
+it.";
 
 const EXAMPLES: &str = "\
 Examples:

@@ -29,7 +29,8 @@ pub enum TouchEngine {
 #[command(after_help = EXAMPLES, override_usage = USAGE)]
 pub struct TouchArgs {
     /// The recording to show
-    #[arg(value_name = "RECORDING", value_hint = ValueHint::FilePath, conflicts_with_all = ["command", "app", "output"])]
+    #[arg(value_name = "RECORDING", value_hint = ValueHint::FilePath)]
+    #[arg(conflicts_with_all = ["command", "app", "output"])]
     pub recording: Option<PathBuf>,
     /// The program and its arguments
     #[arg(last = true, value_name = "PROGRAM ARGS", value_hint = ValueHint::CommandWithArguments)]
@@ -96,11 +97,11 @@ fn env_parser() -> impl TypedValueParser<Value = EnvChange> {
 pub(super) const LONG_ABOUT: &str = "\
 Which bytes does a start really need, and which functions does it call?
 
-With a program: starts it once for each engine and adds what was seen to a recording. With a recording: shows what it says. \
-`page` is a cold start without read-ahead, exact by page, and changes nothing in the program; `function` plants a breakpoint at \
-every function of the program and its libraries, stripped ones too, and notes each first call; `byte` runs the program in Valgrind, \
-some fifty times slower, and notes each byte; `probe` needs no rights and cannot tell what was needed from what was read ahead. Each \
-engine says what it cannot know.";
+With a program: starts it once for each engine and adds what was seen to a recording. With a recording: shows what it \
+says. `page` is a cold start without read-ahead, exact by page, and changes nothing in the program; `function` plants \
+a breakpoint at every function of the program and its libraries, stripped ones too, and notes each first call; `byte` \
+runs the program in Valgrind, some fifty times slower, and notes each byte; `probe` needs no rights and cannot tell \
+what was needed from what was read ahead. Each engine says what it cannot know.";
 
 const USAGE: &str = "\
 thaw touch [OPTIONS] [-o FILE] -- PROGRAM ARGS...

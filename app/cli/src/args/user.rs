@@ -6,7 +6,8 @@ use os::user::Choice;
 /// Whom the program runs as.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 pub struct UserArgs {
-    /// Run the program as this user, with the user's groups, home and session; needs root [default under sudo: who called it]
+    /// Run the program as this user, with the user's groups, home and session; needs root [default under sudo: who
+    /// called it]
     #[arg(long, value_name = "NAME", help_heading = "The program's user")]
     pub user: Option<String>,
     /// Run the program as root, under sudo too

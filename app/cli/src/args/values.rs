@@ -1,10 +1,12 @@
 //! Values as people type them: durations, sizes, shares, lists. Each parser's message says what would be right.
 
-use model::{Bytes, CacheState};
+use model::CacheState;
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
+use work::typed::split_number;
+pub use work::typed::{DiskLimit, disk_limit, size, words};
 
 /// `10m`, `30s`, `500ms`, `1.5h`; a bare number means seconds.
 pub fn duration(text: &str) -> Result<Duration, String> {
@@ -22,27 +24,6 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         return Err(wrong());
     }
     Ok(Duration::from_secs_f64(seconds))
-}
-
-/// `128K`, `30M`, `1G` are powers of 1024; `30MB`, `30kB` are powers of 1000; a bare number means bytes.
-pub fn size(text: &str) -> Result<Bytes, String> {
-    let wrong = || format!("'{text}' is not a size; write 128K, 30M (powers of 1024) or 30MB (powers of 1000)");
-    let (number, unit) = split_number(text).ok_or_else(wrong)?;
-    let scale: u64 = match unit {
-        "" | "B" => 1,
-        "K" | "k" | "KiB" => 1 << 10,
-        "M" | "MiB" => 1 << 20,
-        "G" | "GiB" => 1 << 30,
-        "kB" | "KB" => 1_000,
-        "MB" => 1_000_000,
-        "GB" => 1_000_000_000,
-        _ => return Err(wrong()),
-    };
-    let bytes = number * scale as f64;
-    if !(0.0..9e15).contains(&bytes) {
-        return Err(wrong());
-    }
-    Ok(Bytes(bytes.round() as u64))
 }
 
 /// `5%` or `0.05`, as a share; `0%` is one. A number without `%` lies below 1, so that `5` is never taken for 500 %.
@@ -119,40 +100,6 @@ pub fn disk_choice(text: &str) -> Result<DiskChoice, String> {
     Ok(if quick { DiskChoice::Quick(name.to_owned()) } else { DiskChoice::Simulated(name.to_owned()) })
 }
 
-/// A limit on the run's disk: `throttle:iops=200,bps=30M`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DiskLimit {
-    /// Requests per second.
-    pub iops: Option<u64>,
-    /// Bytes per second.
-    pub bps: Option<Bytes>,
-}
-
-/// Parses a [`DiskLimit`].
-pub fn disk_limit(text: &str) -> Result<DiskLimit, String> {
-    let wrong = |why: &str| {
-        format!(
-            "{why}; write the name of a disk (see `thaw io model --list`), or throttle:iops=200,bps=30M (either part may be left out)"
-        )
-    };
-    let parts = text.strip_prefix("throttle:").ok_or_else(|| wrong("this is neither a disk's name nor a limit"))?;
-    let mut limit = DiskLimit { iops: None, bps: None };
-    for part in parts.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-        match part.split_once('=') {
-            Some(("iops", number)) => {
-                let iops = number.parse().ok().filter(|iops| *iops > 0);
-                limit.iops = Some(iops.ok_or_else(|| wrong(&format!("'{number}' is not a number of requests")))?);
-            }
-            Some(("bps", number)) => {
-                let bps = size(number).map_err(|error| wrong(&error))?;
-                limit.bps = Some(Some(bps).filter(|bps| bps.0 > 0).ok_or_else(|| wrong("bps must be above 0"))?);
-            }
-            _ => return Err(wrong(&format!("'{part}' is neither iops=N nor bps=N"))),
-        }
-    }
-    if limit.iops.is_none() && limit.bps.is_none() { Err(wrong("no limit is given")) } else { Ok(limit) }
-}
-
 /// What a replay reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Through {
@@ -224,7 +171,8 @@ pub fn named_command(text: &str) -> Result<NamedCommand, String> {
     Ok(NamedCommand { name: name.trim().to_owned(), argv: argv.into_iter().map(OsString::from).collect() })
 }
 
-/// A parameter and its values: `NAME=a,b,c` (a list) or `NAME=FROM..TO` with `NAME=FROM..TO..STEP` (numbers, both ends included).
+/// A parameter and its values: `NAME=a,b,c` (a list) or `NAME=FROM..TO` with `NAME=FROM..TO..STEP` (numbers, both ends
+/// included).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
     /// `{NAME}` stands for a value in the words of the program.
@@ -261,7 +209,8 @@ pub fn parameter(text: &str) -> Result<Parameter, String> {
     Ok(Parameter { name: name.to_owned(), values })
 }
 
-/// Numbers from one to another. They have as many decimals as the longest of the three, so that 0.1 added ten times is 1.0.
+/// Numbers from one to another. They have as many decimals as the longest of the three, so that 0.1 added ten times is
+/// 1.0.
 fn range(from: &str, to: &str, step: &str) -> Result<Vec<String>, &'static str> {
     const NUMBERS: &str = "the ends and the step of a range are numbers";
     let decimals = |text: &str| text.split_once('.').map_or(0, |(_, digits)| digits.len());
@@ -282,43 +231,6 @@ fn range(from: &str, to: &str, step: &str) -> Result<Vec<String>, &'static str> 
     Ok((0..=(last - first) / step).map(|index| shown(first + index * step)).collect())
 }
 
-/// Splits a command line as a shell does: blanks, '…', "…" and backslash. No variables, no globs.
-pub fn words(line: &str) -> Result<Vec<String>, String> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote: Option<char> = None;
-    let mut letters = line.chars();
-    while let Some(letter) = letters.next() {
-        match (quote, letter) {
-            (Some(open), _) if letter == open => quote = None,
-            (Some('"') | None, '\\') => {
-                let escaped = letters.next().ok_or_else(|| format!("'{line}' ends in a backslash"))?;
-                word.get_or_insert_default().push(escaped);
-            }
-            (Some(_), _) => word.get_or_insert_default().push(letter),
-            (None, '\'' | '"') => {
-                quote = Some(letter);
-                word.get_or_insert_default();
-            }
-            (None, blank) if blank.is_whitespace() => words.extend(word.take()),
-            (None, _) => word.get_or_insert_default().push(letter),
-        }
-    }
-    if let Some(open) = quote {
-        return Err(format!("'{line}' lacks its closing {open}"));
-    }
-    words.extend(word);
-    Ok(words)
-}
-
-/// Number and unit of `1.5h`; `None` where no number begins the text.
-fn split_number(text: &str) -> Option<(f64, &str)> {
-    let text = text.trim();
-    let end = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
-    let number: f64 = text[..end].parse().ok()?;
-    Some((number, text[end..].trim()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -332,15 +244,6 @@ mod tests {
         for wrong in ["", "m", "-1s", "5 parsecs", "1e99h", "..s", "99999999999h"] {
             assert!(duration(wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn capital_letters_are_powers_of_1024_and_b_means_1000() {
-        assert_eq!(size("128K").unwrap(), Bytes(131_072));
-        assert_eq!(size("30M").unwrap(), Bytes(31_457_280));
-        assert_eq!(size("30MB").unwrap(), Bytes(30_000_000));
-        assert_eq!(size("512").unwrap(), Bytes(512));
-        assert!(size("30 potatoes").unwrap_err().contains("write 128K"));
     }
 
     #[test]
@@ -379,16 +282,6 @@ mod tests {
         assert!(states("cold,warm").unwrap_err().contains("cold, boot, app and hot"));
         assert!(states("hot,hot").unwrap_err().contains("twice"));
         assert!(states(",").is_err());
-    }
-
-    #[test]
-    fn a_disk_limit_has_at_least_one_part() {
-        let limit = disk_limit("throttle:iops=200,bps=30M").unwrap();
-        assert_eq!(limit, DiskLimit { iops: Some(200), bps: Some(Bytes(31_457_280)) });
-        assert_eq!(disk_limit("throttle:bps=1M").unwrap().iops, None);
-        for wrong in ["", "throttle:", "iops=200", "throttle:iops=0", "throttle:seek=3", "throttle:iops"] {
-            assert!(disk_limit(wrong).unwrap_err().contains("throttle:iops=200"), "{wrong}");
-        }
     }
 
     #[test]
@@ -437,10 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn command_lines_are_split_as_a_shell_does() {
-        assert_eq!(words(r#"sh -c 'a b' "c \"d" e\ f ''"#).unwrap(), ["sh", "-c", "a b", "c \"d", "e f", ""]);
-        assert_eq!(words("'back\\slash'").unwrap(), ["back\\slash"]);
-        assert!(words("it's").unwrap_err().contains("closing"));
+    fn variants_are_named_command_lines() {
         assert_eq!(named_command("small=prog -x").unwrap().argv, ["prog", "-x"]);
         assert!(named_command("prog -x").is_err());
         assert!(named_command("small=").is_err());

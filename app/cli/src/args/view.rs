@@ -24,10 +24,11 @@ pub struct ViewArgs {
 pub(super) const LONG_ABOUT: &str = "\
 What does a recording look like?
 
-Serves the report as a page on 127.0.0.1, for this machine alone, and opens the browser: the answer, the runs in the order taken, \
-disk offset against time, each file's pages, all files and processes. Of a heap recording: memory over time, trees, flame graph, slop, growth; \
-of memory reports and watches: trees, their differences, and resident memory over time. Ctrl-C ends it. `thaw report -o FILE.html`, \
-`thaw heap report --html FILE` and `thaw memory show --html FILE` write the same pages.";
+Serves the report as a page on 127.0.0.1, for this machine alone, and opens the browser: the answer, the runs in the \
+order taken, disk offset against time, each file's pages, all files and processes. Of a heap recording: memory over \
+time, trees, flame graph, slop, growth; of memory reports and watches: trees, their differences, and resident memory \
+over time. Ctrl-C ends it. `thaw report -o FILE.html`, `thaw heap report --html FILE` and `thaw memory show --html \
+FILE` write the same pages.";
 
 const EXAMPLES: &str = "\
 Examples:

@@ -1,7 +1,9 @@
-//! `thaw-preload MANIFEST [-- PROGRAM ARGS]`: what launchers, units and optimized programs call. It does what `thaw preload run`
-//! does, and is so small that a cold, slow disk brings it in a few requests: `thaw` itself takes fifty, before the first one of ours.
+//! `thaw-preload MANIFEST [-- PROGRAM ARGS]`: what launchers, units and optimized programs call. It does what `thaw
+//! preload run` does, and is so small that a cold, slow disk brings it in a few requests: `thaw` itself takes fifty,
+//! before the first one of ours.
 //!
-//! It knows the usual case alone. What has options, another user or something to explain it leaves to the `thaw` beside it.
+//! It knows the usual case alone. What has options, another user or something to explain it leaves to the `thaw` beside
+//! it.
 
 use model::shown;
 use preload::exec::Program;

@@ -2,10 +2,10 @@
 
 use super::table::{Align, Table};
 use super::{Page, YELLOW, errors, harmless, units};
-use crate::verbs::archive::{PackDocument, ReorderDocument, StatDocument, UnpackDocument};
-use crate::verbs::archive_used::{How, Seen};
 use layout::archive::{DirectoryPlace, Method, Reads, Stat, StatEntry};
 use model::Bytes;
+use work::archives::used::{How, Seen};
+use work::archives::{PackDocument, ReorderDocument, StatDocument, UnpackDocument};
 
 /// An archive, what is used of it, and its entries.
 pub fn stat(document: &StatDocument, rows: usize, width: usize) -> Page {
@@ -34,7 +34,10 @@ pub fn stat(document: &StatDocument, rows: usize, width: usize) -> Page {
             source(seen)
         ));
         page.table(&reads(&[("as it is", Some(used.before)), ("reordered", used.after)]));
-        page.remark("Requests of 128 KiB around each page that is not in memory, the directory first; a model, not a measurement.");
+        page.remark(
+            "Requests of 128 KiB around each page that is not in memory, the directory first; a model, not a \
+         measurement.",
+        );
     }
     entries(&mut page, archive, rows);
     for obstacle in archive.obstacles.iter().take(rows) {

@@ -1,7 +1,7 @@
 //! `thaw doctor` as text.
 
 use super::{GREEN, Page, RED, YELLOW, harmless, without_numbers};
-use crate::verbs::doctor::{Ability, DoctorDocument, Leftover};
+use work::doctor::{Ability, DoctorDocument, Leftover};
 
 /// What works, what does not, what is left.
 pub fn page(document: &DoctorDocument, width: usize) -> Page {

@@ -79,8 +79,8 @@ pub fn warning_line(text: &str, hint: Option<&str>) -> String {
     format!("{YELLOW}warning:{RESET} {}\n{hint}", harmless(text))
 }
 
-/// A mistake on the command line, from the parser's own words: its tips become hints, its usage line stays. What we know better
-/// goes in the place of its tips.
+/// A mistake on the command line, from the parser's own words: its tips become hints, its usage line stays. What we
+/// know better goes in the place of its tips.
 pub fn usage(rendered: &str, better: Option<&str>) -> String {
     let mut out = String::new();
     for line in rendered.lines().filter(|line| !line.trim().is_empty()) {

@@ -2,9 +2,9 @@
 
 use super::table::{Align, Table};
 use super::{Page, YELLOW, harmless, units, without_numbers};
-use crate::verbs::frag::{FixOutcome, FragDocument};
 use layout::frag::{FileLayout, LeftOut, Outcome};
 use model::{Bytes, shown};
+use work::scattered::{FixOutcome, FragDocument};
 
 /// The table, the summary, and what was mended.
 pub fn page(document: &FragDocument, rows: usize, width: usize) -> Page {

@@ -2,9 +2,8 @@
 
 use super::compare::markdown_cell;
 use super::{GREEN, Page, RED, RESET, YELLOW, errors, harmless, units};
-use crate::args::compare::Undecided;
-use crate::verbs::gate::GateDocument;
 use bench::gate::{FigureVerdict, Metric, Outcome};
+use work::gate::{GateDocument, Undecided};
 
 /// The verdict.
 pub fn page(document: &GateDocument, width: usize) -> Page {

@@ -6,11 +6,11 @@ pub mod names;
 
 use super::table::{Align, Table};
 use super::{Page, harmless, units};
-use crate::verbs::heap::{FinishDocument, RunDocument};
 use heap::report::{Frame, Leak, ProcessReport};
 use heap::symbols;
 use model::Bytes;
 use std::collections::HashMap;
+use work::heaps::{FinishDocument, RunDocument};
 
 /// Processes in the table.
 const MOST: usize = 20;
@@ -66,7 +66,10 @@ pub fn finished(document: &FinishDocument, width: usize) -> Page {
         page.line(&format!("{file}: sums of {sums} in the place of events, which stay as they are; {state}"));
         if document.left_out_bytes.0 > 0 {
             let left_out = units::bytes(document.left_out_bytes);
-            page.line(&format!("removed: {left_out} of events that were not added up before thaw was killed; without what was before them they say nothing"));
+            page.line(&format!(
+                "removed: {left_out} of events that were not added up before thaw was killed; without \
+             what was before them they say nothing"
+            ));
         }
         if document.cut > 0 {
             page.line(&format!("what is missing: thaw heap report {file}"));
@@ -139,8 +142,8 @@ pub fn page(document: &RunDocument, leaks: usize, width: usize) -> Page {
     page
 }
 
-/// Those that have a row of their own, in the order of their beginnings, and those that are told in one line: helpers of a process tree, which allocated
-/// little of all that was, and nothing of whose figures is in doubt.
+/// Those that have a row of their own, in the order of their beginnings, and those that are told in one line: helpers
+/// of a process tree, which allocated little of all that was, and nothing of whose figures is in doubt.
 fn split(processes: &[ProcessReport]) -> (Vec<&ProcessReport>, Vec<&ProcessReport>) {
     let all = processes.iter().fold(0u64, |sum, process| sum.saturating_add(process.allocated_bytes.0));
     let is_small = |process: &&ProcessReport| {
@@ -299,7 +302,8 @@ impl Sum {
     }
 }
 
-/// The innermost functions of a stack from who wanted the memory on, as `thaw heap report` has it; all, if every one only hands it on.
+/// The innermost functions of a stack from who wanted the memory on, as `thaw heap report` has it; all, if every one
+/// only hands it on.
 fn wanting(stack: &[Frame]) -> Vec<String> {
     let named: Vec<(Option<&str>, String)> = stack.iter().flat_map(functions).collect();
     let inner = named.iter().map(|(function, _)| function.map(symbols::allocates));
@@ -309,7 +313,8 @@ fn wanting(stack: &[Frame]) -> Vec<String> {
     named.into_iter().skip(from).take(FRAMES).map(|(_, name)| name).collect()
 }
 
-/// What a frame is called, whole and in a line: several functions if some are inlined, object and address if nothing names it.
+/// What a frame is called, whole and in a line: several functions if some are inlined, object and address if nothing
+/// names it.
 fn functions(frame: &Frame) -> Vec<(Option<&str>, String)> {
     if frame.functions.is_empty() {
         let module = frame.module.as_deref().unwrap_or("(no file)");

@@ -154,7 +154,8 @@ fn clownshoes(page: &mut Page, shoes: &Clownshoes) {
     page.labelled("", "    ", &format!("wasted, all blocks: {}", waste.join(", ")));
 }
 
-/// A place in a line: functions where they have names, else object and address. Allocation functions are told: they may be what asks for too much.
+/// A place in a line: functions where they have names, else object and address. Allocation functions are told: they may
+/// be what asks for too much.
 pub fn place(site: &[Frame]) -> String {
     if site.is_empty() {
         return "(no stack)".into();

@@ -2,12 +2,12 @@
 
 use super::table::{Align, Table};
 use super::{Page, errors, harmless, units};
-use crate::verbs::io::{DisksDocument, ModelDocument, ModelledStart, ReplayDocument};
 use disk::replay::{Passes, Through};
 use std::path::{Path, PathBuf};
+use work::disks::{DisksDocument, ModelDocument, ModelledStart, ReplayDocument};
 
 /// All disks, as a file that can be read again.
-pub fn disks(document: &DisksDocument<'_>, width: usize) -> Page {
+pub fn disks(document: &DisksDocument, width: usize) -> Page {
     let mut page = Page::new(width);
     for disk in &document.disks {
         page.gap();
@@ -162,7 +162,7 @@ pub fn fio(log: &Path, devices: &[PathBuf], width: usize) -> Page {
     ));
     let option = format!("--read_iolog={}", log.display());
     let words = ["fio", "--name=start", &option, "--ioengine=libaio", "--direct=1", "--iodepth=1", "--readonly"];
-    page.line(&harmless(&crate::shell::command_line(&words.map(Into::into))));
+    page.line(&harmless(&work::shell::command_line(&words.map(Into::into))));
     page.remark("To read from another disk: --replay_redirect=/dev/DISK. Without the pauses: --replay_no_stall=1.");
     page
 }

@@ -2,13 +2,13 @@
 
 use super::table::{Align, Table};
 use super::{BOLD, DIM, Page, RESET, YELLOW, errors, harmless, units};
-use crate::verbs::memory::{CompareDocument, RunsDocument, TreesDocument, WatchDocument};
 use memory::tree::{Below, Node, Process, is_doubtful};
 use memory::watch::Total;
 use memory::{Presence, Units};
 use model::Bytes;
 use serde_json::Value;
 use std::fmt::Write;
+use work::footprint::{CompareDocument, RunsDocument, TreesDocument, WatchDocument};
 
 /// How amounts of bytes are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +100,8 @@ fn draw(page: &mut Page, tree: &Node, style: Style) {
     kids(page, tree, &figure, tree.amount, "", style);
 }
 
-/// Lines of the kids; `indent` is what stands before them. Figures that are narrower than `parent` are moved to the right.
+/// Lines of the kids; `indent` is what stands before them. Figures that are narrower than `parent` are moved to the
+/// right.
 fn kids(page: &mut Page, node: &Node, parent: &str, total: i64, indent: &str, style: Style) {
     if node.below == Below::Folded {
         return;
@@ -121,7 +122,8 @@ fn kids(page: &mut Page, node: &Node, parent: &str, total: i64, indent: &str, st
     }
 }
 
-/// The name with slashes, and what there is to say about it: `[?!]` cannot be right, `[3]` reports, `[+]`, `[-]`, `[!]`.
+/// The name with slashes, and what there is to say about it: `[?!]` cannot be right, `[3]` reports, `[+]`, `[-]`,
+/// `[!]`.
 fn named(node: &Node, total: i64, style: Style) -> String {
     let mut name = harmless(&node.name).replace('\\', "/");
     if !style.difference && is_doubtful(node.amount, total) {
@@ -176,7 +178,8 @@ fn amount(amount: i64, unit: Units, amounts: Amounts) -> String {
     }
 }
 
-/// What `thaw_memreport` found out about the reporters. The value comes from a file: what is not as expected is not shown.
+/// What `thaw_memreport` found out about the reporters. The value comes from a file: what is not as expected is not
+/// shown.
 fn reporters(page: &mut Page, value: &Value) {
     let list = |key: &str| value[key].as_array().map(Vec::as_slice).unwrap_or_default();
     let text = |value: &Value| harmless(value.as_str().unwrap_or("?"));

@@ -2,7 +2,6 @@
 //!
 //! Each file turns one kind of value into a [`Page`]. Nothing in here measures, decides or opens files.
 
-pub mod answer;
 pub mod archive;
 pub mod compare;
 pub mod doctor;
@@ -27,10 +26,10 @@ pub mod table;
 pub mod timeline;
 pub mod touch;
 pub mod trace;
-pub mod units;
 pub mod width;
 
 use table::Table;
+pub use work::words::{harmless, units};
 
 /// Bold, for headings.
 const BOLD: &str = "\x1b[1m";
@@ -162,12 +161,7 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Text of the program or the file system without what would move the cursor.
-pub fn harmless(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
-}
-
-/// The same without the kernel's error numbers: `Permission denied (os error 13)` says it twice.
+/// A text without the kernel's error numbers: `Permission denied (os error 13)` says it twice.
 pub fn without_numbers(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -201,10 +195,5 @@ mod tests {
     fn error_numbers_are_left_out() {
         assert_eq!(without_numbers("a: denied (os error 13), b (os error 2)"), "a: denied, b");
         assert_eq!(without_numbers("cut (os error 1"), "cut");
-    }
-
-    #[test]
-    fn control_characters_of_a_file_name_do_not_reach_the_terminal() {
-        assert_eq!(harmless("a\x1b[2Jb\n"), "a\u{fffd}[2Jb\u{fffd}");
     }
 }

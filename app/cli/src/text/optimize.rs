@@ -2,14 +2,14 @@
 
 use super::table::{Align, Table};
 use super::{GREEN, Page, YELLOW, harmless, units, without_numbers};
-use crate::shell::command_line;
-use crate::verbs::optimize::apply::AppliedDocument;
 use model::shown;
 use optimize::applied::Applied;
 use optimize::choose::Verdict;
 use optimize::manifest::{Manifest, Tried};
 use optimize::remedy::name_of;
 use std::path::Path;
+use work::optimizing::apply::AppliedDocument;
+use work::shell::command_line;
 
 /// What would be done.
 pub fn plan(manifest: &Manifest, width: usize) -> Page {

@@ -3,9 +3,9 @@
 use super::table::{Align, Table};
 use super::{Page, harmless, units};
 use crate::args::order::Linker;
-use crate::verbs::touch::order::{FunctionDocument, ObjectDocument, OrderDocument};
 use model::{Bytes, PAGE, shown};
 use std::path::Path;
+use work::order::{FunctionDocument, ObjectDocument, OrderDocument};
 
 /// What was written, and how to use it.
 pub fn page(document: &OrderDocument, target: &Path, linker: Linker, width: usize) -> Page {

@@ -2,12 +2,12 @@
 
 use super::table::{Align, Table};
 use super::{Page, YELLOW, errors, harmless, units, without_numbers};
-use crate::shell::command_line;
-use crate::verbs::preload::{PlanDocument, StatusDocument};
 use model::{Error, shown};
 use preload::install::{Installation, Kept};
 use preload::run::Report;
 use std::path::{Path, PathBuf};
+use work::ahead::{PlanDocument, StatusDocument};
+use work::shell::command_line;
 
 /// Files shown in a list.
 const SHOWN: usize = 20;
@@ -40,9 +40,13 @@ pub fn plan(document: &PlanDocument, width: usize) -> Page {
     page.paragraph(match about.source.as_str() {
         "exact" => "What is needed is known exactly: nothing was read ahead while it was recorded.",
         "asked" => {
-            "What is needed is what was read and what was mapped around faults: up to 16 pages for one. A recording with --readahead 0 knows it exactly."
+            "What is needed is what was read and what was mapped around faults: up to 16 pages for one. A recording \
+             with --readahead 0 knows it exactly."
         }
-        _ => "What is needed is what was in memory after a start, and in which order is not known. As root, the trace tells more.",
+        _ => {
+            "What is needed is what was in memory after a start, and in which order is not known. As root, the trace \
+         tells more."
+        }
     });
     if !document.lost.is_empty() {
         page.gap();

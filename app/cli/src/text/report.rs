@@ -2,8 +2,8 @@
 
 use super::table::{Align, Table};
 use super::{Page, errors, harmless, trace, units};
-use crate::document::ReportDocument;
 use bench::report::{Cell, Contrast, NoiseFloor, Overhead, Report};
+use work::report::ReportDocument;
 
 /// The whole report, with this many rows in each table of files.
 pub fn page(document: &ReportDocument, top: usize, width: usize) -> Page {

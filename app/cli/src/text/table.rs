@@ -1,5 +1,5 @@
-//! Aligned tables: numbers to the right, words to the left, one elastic column that is shortened where the page is narrow. Where that is not enough, a row
-//! goes on in further lines.
+//! Aligned tables: numbers to the right, words to the left, one elastic column that is shortened where the page is
+//! narrow. Where that is not enough, a row goes on in further lines.
 
 use super::width::{columns, cut, shorten};
 use super::{DIM, RESET};

@@ -2,10 +2,10 @@
 
 use super::table::{Align, Table};
 use super::{Page, harmless, units};
-use crate::shell::command_line;
-use crate::verbs::touch::{ProgramDocument, TouchDocument};
 use model::{Bytes, FileKind, PAGE};
 use touch::{ByteReport, CallReport, FileReport, FunctionReport, Report, Totals};
+use work::shell::command_line;
+use work::watch::document::{ProgramDocument, TouchDocument};
 
 /// Everything, with this many rows in each table.
 pub fn page(document: &TouchDocument, top: usize, width: usize) -> Page {

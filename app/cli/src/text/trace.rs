@@ -2,7 +2,8 @@
 
 use super::table::{Align, Table};
 use super::{Page, harmless, units};
-use crate::document::TraceDocument;
+use work::report::TraceDocument;
+
 use io::{FileReport, Report};
 use model::{Bytes, FileKind, Owner, OwnerRule};
 
@@ -31,7 +32,8 @@ fn totals(page: &mut Page, report: &Report) {
     let totals = &report.totals;
     if totals.requests > 0 {
         page.paragraph(&format!(
-            "{} came into memory by {} ({} for metadata) that brought {}; {} over {} of disk; at least one request was in flight for {}. {} of the requests were attributed to a file or to metadata.",
+            "{} came into memory by {} ({} for metadata) that brought {}; {} over {} of disk; at least one request \
+             was in flight for {}. {} of the requests were attributed to a file or to metadata.",
             units::bytes(totals.filled),
             units::plural(totals.requests, "read request", "read requests"),
             units::count(totals.metadata_requests),
@@ -172,7 +174,7 @@ fn costliest_files(page: &mut Page, report: &Report, top: usize) {
             if file.waiting.0 > 0 { units::nanos(file.waiting) } else { String::new() },
             units::bytes(file.filled),
             needed_of(file),
-            asked_share(file, report).map(units::percent).unwrap_or_default(),
+            work::answer::asked_share(file, report).map(units::percent).unwrap_or_default(),
             if file.direct.0 > 0 { units::bytes(file.direct) } else { String::new() },
             if file.requests > 0 { units::count(file.requests) } else { String::new() },
             name(file),
@@ -180,13 +182,6 @@ fn costliest_files(page: &mut Page, report: &Report, top: usize) {
         ]);
     }
     page.table(&table.without_empty_columns());
-}
-
-/// How much of what came into memory was asked for; `None` where nobody can know.
-pub fn asked_share(file: &FileReport, report: &Report) -> Option<f64> {
-    let known = report.files.iter().any(|file| file.asked.0 > 0);
-    let share = (file.asked.0 as f64 / file.filled.0.max(1) as f64).min(1.0);
-    (known && file.filled.0 > 0 && file.kind != FileKind::Metadata).then_some(share)
 }
 
 /// Sections of the three ELF files that were waited for longest.

@@ -1,105 +1,24 @@
 //! `thaw compare`: two recordings side by side, or two variants of one.
 
 use crate::args::compare::CompareArgs;
-use crate::document::{Loaded, Source};
 use crate::{output, text};
-use bench::report::Comparison;
-use model::{CacheState, Error, Exit, Result, Warning, WarningKind};
-use recording::Reader;
-use serde::Serialize;
-use std::path::Path;
-
-/// `thaw.compare/1`
-#[derive(Serialize)]
-struct CompareDocument<'a> {
-    schema: &'static str,
-    before: &'a Source,
-    after: &'a Source,
-    comparison: &'a Comparison,
-}
+use model::{Error, Exit, Result};
+use work::compare;
 
 /// Prints the comparison.
 ///
 /// # Errors
 /// A file that is no recording; recordings that have no state in common; a variant that is not there.
 pub fn run(args: &CompareArgs) -> Result<Exit> {
-    let before = load(&args.before)?;
-    let (after, comparison) = match (&args.after, &args.variants) {
-        (Some(after), _) => {
-            let after = load(after)?;
-            let comparison = comparison(&before, &after)?;
-            (Some(after), comparison)
-        }
-        (None, Some((old, new))) => (None, variants(&before, old, new)?),
+    let document = match (&args.after, &args.variants) {
+        (Some(after), _) => compare::recordings(&args.before, after)?,
+        (None, Some((old, new))) => compare::variants(&args.before, old, new)?,
         (None, None) => return Err(Error::bug("neither a second recording nor variants")),
     };
     if args.json {
-        let after = after.as_ref().unwrap_or(&before);
-        let (before, after) = (&before.source, &after.source);
-        output::json(&CompareDocument { schema: "thaw.compare/1", before, after, comparison: &comparison })?;
+        output::json(&document)?;
     } else {
-        output::page(&text::compare::comparison(&comparison, text::width::of_terminal()))?;
+        output::page(&text::compare::comparison(&document.comparison, text::width::of_terminal()))?;
     }
     Ok(Exit::Done)
-}
-
-/// The comparison of two recordings.
-///
-/// # Errors
-/// As [`run`].
-pub fn between(before: &Path, after: &Path) -> Result<Comparison> {
-    comparison(&load(before)?, &load(after)?)
-}
-
-/// Reads what can be compared.
-///
-/// # Errors
-/// It is no recording.
-pub fn load(path: &Path) -> Result<Loaded> {
-    Loaded::of(path, &Reader::open(path)?)
-}
-
-fn variants(loaded: &Loaded, old: &str, new: &str) -> Result<Comparison> {
-    let comparison = bench::compare::variants(&loaded.input(), old, new)
-        .filter(|comparison| !comparison.states.is_empty())
-        .ok_or_else(|| no_variants(loaded, old, new))?;
-    Ok(comparison)
-}
-
-/// Variants that a recording does not have, or not in one state.
-pub fn no_variants(loaded: &Loaded, old: &str, new: &str) -> Error {
-    Error::new(Exit::Usage, "there are no two variants to compare in", &loaded.source.file)
-        .because(format!("'{old}' and '{new}' have no state with timed runs in common"))
-        .hint(format!("its variants: {}", loaded.names.join(", ")))
-}
-
-fn comparison(before: &Loaded, after: &Loaded) -> Result<Comparison> {
-    let mut comparison = bench::compare::compare(&before.input(), &after.input());
-    if comparison.states.is_empty() {
-        return Err(nothing_in_common(before, after));
-    }
-    let differences = bench::gate::differences(&before.baseline(), &after.baseline());
-    let of_recording = differences.iter().filter(|it| it.kind != bench::gate::Kind::Machine);
-    let unlike = of_recording.filter(|it| !bench::compare::is_read_ahead(&it.name)).map(|it| {
-        let text = format!("the {} differs: {} before, {} after", it.name, it.before, it.after);
-        Warning::new(WarningKind::Note, text).hint("record the same program in the same way")
-    });
-    comparison.warnings.splice(0..0, unlike.collect::<Vec<_>>());
-    Ok(comparison)
-}
-
-/// Two recordings without a common state.
-pub fn nothing_in_common(before: &Loaded, after: &Loaded) -> Error {
-    let both = format!("{}' and '{}", before.source.file, after.source.file);
-    Error::new(Exit::Data, "there is nothing to compare in", both)
-        .because(format!("{}, {}", states_of(before), states_of(after)))
-        .hint("record both with the same --state")
-}
-
-/// `a.thaw has cold, hot`
-fn states_of(loaded: &Loaded) -> String {
-    let timed = loaded.starts.timed_states();
-    let states: Vec<&str> = CacheState::ALL.iter().filter(|it| timed.contains(it)).map(|it| it.name()).collect();
-    let states = if states.is_empty() { "no timed run".to_owned() } else { states.join(", ") };
-    format!("{} has {states}", loaded.source.file)
 }

@@ -1,67 +1,22 @@
 //! `thaw heap`: what a program allocates.
 
 mod attach;
-mod dark;
 mod look;
-mod page;
-
-pub use dark::DarkDocument;
-pub use look::{DiffDocument, ReportDocument};
-pub use page::whole as whole_page;
 
 use crate::args::heap::{FinishArgs, GrowthArgs, HeapArgs, HeapVerb, RunArgs, SlopArgs};
 use crate::progress::Progress;
 use crate::{output, text};
-use heap::conclude::{self, Streams};
+use heap::conclude::Streams;
 use heap::growth;
-use heap::record::{self, Existing, FreeStacks, Keep, Made, Output, Phase, Plan, Sample};
-use heap::report::Report;
+use heap::record::{self, Existing, FreeStacks, Keep, Output, Phase, Plan, Sample};
 use heap::slop::{self, Model};
 use heap::stream::{Process, Reader, Recording};
-use model::{Bytes, Error, Exit, Nanos, Result};
+use model::{Bytes, Error, Exit, Result};
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
-
-/// `thaw.heap-run/1`: the summary of a recording.
-#[derive(Debug, Serialize)]
-pub struct RunDocument {
-    /// Name and version of this document.
-    pub schema: &'static str,
-    /// The directory.
-    pub file: PathBuf,
-    /// What was recorded.
-    pub recording: Recording,
-    /// Times of events are kept to this; 0: exactly.
-    pub time_resolution_ns: Nanos,
-    /// Whether it has sums in the place of events.
-    pub summed: bool,
-    /// What it says.
-    pub report: Report,
-}
-
-/// `thaw.heap-finish/1`: what rewriting a recording did.
-#[derive(Debug, Serialize)]
-pub struct FinishDocument {
-    /// Name and version of this document.
-    pub schema: &'static str,
-    /// The directory.
-    pub file: PathBuf,
-    /// Streams that were rewritten.
-    pub streams: u64,
-    /// Their events.
-    pub events: u64,
-    /// Their size.
-    pub before_bytes: Bytes,
-    /// Size of what was written in their place.
-    pub after_bytes: Bytes,
-    /// Processes that have sums in the place of events.
-    pub sums: u64,
-    /// Those of them whose sums do not have all events.
-    pub cut: u64,
-    /// Size of events that were not added up before thaw was killed, and cannot be any more: removed.
-    pub left_out_bytes: Bytes,
-}
+use work::heaps::{self, AnswerDocument};
+use work::progress::Tell;
 
 /// Does what was asked.
 ///
@@ -73,7 +28,7 @@ pub fn run(args: &HeapArgs, quiet: bool) -> Result<Exit> {
         HeapVerb::Attach(typed) => attach::attach(typed, quiet),
         HeapVerb::Finish(typed) => finish(typed, quiet),
         HeapVerb::Report(typed) => look::report(typed, quiet),
-        HeapVerb::Dark(typed) => dark::dark(typed, quiet),
+        HeapVerb::Dark(typed) => look::dark(typed, quiet),
         HeapVerb::Diff(typed) => look::diff(typed, quiet),
         HeapVerb::Export(typed) => look::export(typed, quiet),
         HeapVerb::Slop(typed) => slop(typed),
@@ -112,19 +67,8 @@ fn record(args: &RunArgs, quiet: bool) -> Result<Exit> {
     let form = if args.json { Form::Json } else { Form::Text };
     let streams = if args.raw || args.aggregate { Streams::Stay } else { Streams::Finish };
     conclude(&plan.output, &mut progress, began, args.leaks, form, streams)?;
-    hand_over(&plan.output)?;
+    heaps::hand_over(&plan.output)?;
     Ok(verdict(&recording))
-}
-
-/// What root recorded for the caller of sudo becomes the caller's: the files first, while nobody else can enter the directory.
-fn hand_over(directory: &Path) -> Result<()> {
-    let Some(caller) = os::user::caller()? else { return Ok(()) };
-    let made = Made::open(directory)?;
-    let cannot = |cause| Error::on(Exit::Machine, "cannot list", directory).because(cause);
-    for entry in std::fs::read_dir(made.path()).map_err(cannot)? {
-        caller.take_over(&entry.map_err(cannot)?.path())?;
-    }
-    caller.take_over(directory)
 }
 
 /// How the summary is printed.
@@ -143,27 +87,11 @@ fn conclude(
     form: Form,
     streams: Streams,
 ) -> Result<()> {
-    let made = Made::open(directory)?;
-    let reader = Reader::open(made.path()).map_err(|error| made.named(error))?;
-    let done = conclude::conclude(&reader, streams, &mut |phase| match phase {
-        conclude::Phase::Reading => progress.note("reading the recording", began.elapsed()),
-        conclude::Phase::Naming => progress.note("naming functions", began.elapsed()),
-    });
-    let mut done = done.map_err(|error| made.named(error))?;
-    done.failed = done.failed.map(|error| made.named(error));
+    let heaps::Concluded { document, failed } = heaps::conclude(directory, streams, progress, began)?;
     // The program ran, and what it did is there: as large as it was.
-    if let Some(error) = &done.failed {
+    if let Some(error) = &failed {
         output::complain(&text::errors::error(error));
     }
-    let all = done.finished.is_some() && done.failed.is_none();
-    let document = RunDocument {
-        schema: "thaw.heap-run/1",
-        file: directory.to_owned(),
-        recording: reader.recording().clone(),
-        time_resolution_ns: if all { heap::finish::QUANTUM } else { Nanos(0) },
-        summed: reader.processes().iter().any(Process::is_summed),
-        report: done.report,
-    };
     progress.done();
     match form {
         Form::Json => output::json(&document),
@@ -174,39 +102,16 @@ fn conclude(
 fn finish(args: &FinishArgs, quiet: bool) -> Result<Exit> {
     let mut progress = Progress::new(quiet);
     let began = Instant::now();
-    let done = heap::finish::finish(&args.recording, &mut |events| {
+    let document = heaps::finish(&args.recording, &mut |events| {
         progress.note(&text::heap::finishing(events), began.elapsed());
     })?;
     progress.done();
-    let document = FinishDocument {
-        schema: "thaw.heap-finish/1",
-        file: args.recording.clone(),
-        streams: done.streams,
-        events: done.events,
-        before_bytes: Bytes(done.before),
-        after_bytes: Bytes(done.after),
-        sums: done.sums,
-        cut: done.cut,
-        left_out_bytes: Bytes(done.left_out),
-    };
     if args.json {
         output::json(&document)?;
     } else {
         output::page(&text::heap::finished(&document, text::width::of_terminal()))?;
     }
     Ok(Exit::Done)
-}
-
-/// `thaw.heap-slop/1` and `thaw.heap-growth/1`: what a recording says about one question.
-#[derive(Debug, Serialize)]
-pub struct AnswerDocument<R> {
-    /// Name and version of this document.
-    pub schema: &'static str,
-    /// The directory.
-    pub file: PathBuf,
-    /// The answer.
-    #[serde(flatten)]
-    pub report: R,
 }
 
 fn slop(args: &SlopArgs) -> Result<Exit> {

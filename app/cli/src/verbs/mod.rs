@@ -1,7 +1,7 @@
-//! One file per verb: each takes what was meant, asks the rooms, and hands values to `text`, `document` or `export`.
+//! One file per verb: each turns what was typed into values, asks a room or `work`, and hands the document to `text` or
+//! `export`.
 
 pub mod archive;
-pub mod archive_used;
 pub mod compare;
 pub mod counts;
 pub mod doctor;
@@ -13,6 +13,7 @@ pub mod heap;
 pub mod io;
 pub mod memory;
 pub mod optimize;
+pub mod order;
 pub mod packaging;
 pub mod preload;
 pub mod presets;

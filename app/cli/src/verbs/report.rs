@@ -1,11 +1,11 @@
 //! `thaw report`: what does a recording say?
 
 use crate::args::report::ReportArgs;
-use crate::document::{self, ReportDocument};
-use crate::verbs::view;
 use crate::{export, output, text};
 use model::{Error, Exit, Result};
 use std::path::Path;
+use work::report::ReportDocument;
+use work::{page, recorded};
 
 /// Prints the answer and writes the exports.
 ///
@@ -18,7 +18,7 @@ pub fn run(args: &ReportArgs) -> Result<Exit> {
     if let Some((_, target)) = target {
         os::replace::check(target, existing)?;
     }
-    let document = document::report_within(&args.recording, args.time_limit)?;
+    let document = recorded::report_within(&args.recording, args.time_limit)?;
     if let Some((form, target)) = target {
         write(args, &document, form, target)?;
     } else if args.json {
@@ -45,15 +45,20 @@ impl Form {
             Some("html" | "htm") => Ok(Self::Page),
             Some("json") => Ok(Self::Json),
             Some("txt") => Ok(Self::Text),
-            _ => Err(Error::on(Exit::Usage, "the ending does not say what to write:", target)
-                .hint("name it .html for the page, .json or .txt; tables in Markdown and CSV: --export-markdown, --export-csv")),
+            _ => Err(Error::on(Exit::Usage, "the ending does not say what to write:", target).hint(
+                "name it .html for the page, .json or .txt; tables in Markdown and CSV: --export-markdown, \
+                 --export-csv",
+            )),
         }
     }
 }
 
 fn write(args: &ReportArgs, document: &ReportDocument, form: Form, target: &Path) -> Result<()> {
     match form {
-        Form::Page => view::write(&args.recording, document, args.since.as_deref(), target, args.force.existing()),
+        Form::Page => {
+            let page = page::of_recording(&args.recording, document, args.since.as_deref())?;
+            output::file(target, page.as_bytes(), args.force.existing())
+        }
         _ if args.since.is_some() => {
             Err(Error::new(Exit::Usage, "only the page shows what changed:", "--since")
                 .hint("thaw compare BEFORE AFTER"))

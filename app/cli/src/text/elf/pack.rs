@@ -3,11 +3,15 @@
 use super::{left_out, more, share};
 use crate::text::table::{Align, Table};
 use crate::text::{GREEN, Page, RED, YELLOW, harmless, units, without_numbers};
-use crate::verbs::elf::{End, FileOutcome, FixRelrDocument, PackDocument, RestoreDocument, VerifyDocument, Written};
 use model::Bytes;
 use pack::passes::{Outcome as PassOutcome, Report};
 use pack::{Fixed, Installed, Outcome, Packed, Plan, Refusal, Space, Standing, Why};
 use verify::Verdict;
+use work::rewrite::Written;
+use work::rewrite::fix_relr::FixRelrDocument;
+use work::rewrite::pack::{End, FileOutcome, PackDocument};
+use work::rewrite::restore::RestoreDocument;
+use work::rewrite::verify::VerifyDocument;
 
 /// `thaw elf pack`; `rows` of each table.
 pub fn pack(document: &PackDocument, rows: usize, width: usize) -> Page {
@@ -204,7 +208,8 @@ fn many(page: &mut Page, document: &PackDocument, files: &[FileOutcome], rows: u
     ));
     if sum.relative > 0 {
         page.paragraph(&format!(
-            "{} of {} relative relocations of these files are in packed tables ({:.2} %); the tables take {} instead of {}.",
+            "{} of {} relative relocations of these files are in packed tables ({:.2} %); the tables take {} instead \
+             of {}.",
             units::count(sum.relocations_packed),
             units::count(sum.relative),
             sum.relocations_packed as f64 / sum.relative as f64 * 100.0,

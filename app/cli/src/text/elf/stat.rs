@@ -3,10 +3,10 @@
 use super::{file, more, share};
 use crate::text::table::{Align, Table};
 use crate::text::{Page, harmless, units};
-use crate::verbs::elf::StatDocument;
 use elfstat::Depth;
 use elfstat::report::{Group, Internal, Kind, Packing, Summary, Surveyed, Vtables, Waste};
 use model::{Bytes, shown};
+use work::rewrite::stat::StatDocument;
 
 /// The answer; `rows` of each table.
 pub fn stat(document: &StatDocument, rows: usize, width: usize) -> Page {
@@ -138,7 +138,8 @@ pub(super) fn packed_forms(page: &mut Page, packing: &Packing, of: Bytes) {
         return;
     }
     page.paragraph(&format!(
-        "Packing would save {} ({} of all bytes): {} take {} and would take {} as RELR ({} less), {} as runs of offset and count ({} less).",
+        "Packing would save {} ({} of all bytes): {} take {} and would take {} as RELR ({} less), {} as runs of \
+         offset and count ({} less).",
         units::bytes(packing.saves()),
         share(packing.saves().0, of.0),
         units::plural(packing.packable, "relative relocation", "relative relocations"),
@@ -265,7 +266,8 @@ pub(super) fn internal(page: &mut Page, internal: &Internal, kind: Option<Kind>)
         return;
     }
     page.paragraph(&format!(
-        "{} of {} symbolic relocations at load time, and {} of {} for the PLT, look up a symbol that the file has itself: {} functions, {} data; {} weak.",
+        "{} of {} symbolic relocations at load time, and {} of {} for the PLT, look up a symbol that the file has \
+         itself: {} functions, {} data; {} weak.",
         units::count(internal.load),
         units::count(internal.of),
         units::count(internal.plt),
@@ -277,7 +279,8 @@ pub(super) fn internal(page: &mut Page, internal: &Internal, kind: Option<Kind>)
     match kind {
         _ if internal.bound_inside => page.paragraph("It is linked so that its own symbols win (DF_SYMBOLIC)."),
         Some(Kind::Library) | None if internal.preemptible > 0 => page.paragraph(&format!(
-            "{} of them may be redirected by another file; bound inside, as the linker's -Bsymbolic does, they would be relative.",
+            "{} of them may be redirected by another file; bound inside, as the linker's -Bsymbolic does, they would \
+             be relative.",
             units::count(internal.preemptible)
         )),
         _ => {}

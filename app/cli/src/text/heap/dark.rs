@@ -4,10 +4,10 @@ use super::look::{self, share};
 use super::names;
 use crate::text::table::{Align, Table};
 use crate::text::{Page, YELLOW, harmless, units};
-use crate::verbs::heap::DarkDocument;
 use heap::dark::{Dark, ReportedAs, Section, Sum, Unclassified, Why, Wrong};
 use heap::symbols::Frame;
 use model::Bytes;
+use work::heaps::dark::DarkDocument;
 
 /// Different sizes that are written out for a row.
 const MOST_SIZES: usize = 6;

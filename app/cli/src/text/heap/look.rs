@@ -3,12 +3,12 @@
 use super::names;
 use crate::text::table::{Align, Table};
 use crate::text::{Page, errors, harmless, units};
-use crate::verbs::heap::{DiffDocument, ReportDocument};
 use heap::diff::Change;
 use heap::modes::{Figures, Held, Measure, Window};
 use heap::named::Row;
 use heap::tree::Node;
 use model::{Bytes, Nanos, Warning};
+use work::heaps::look::{DiffDocument, ReportDocument};
 
 /// Processes in the table.
 const MOST: usize = 20;

@@ -27,8 +27,8 @@ pub fn with_object(function: &str, object: &str, room: usize) -> String {
     format!("{} ({object})", shorter(&harmless(function), left))
 }
 
-/// A name in `room` columns (but at least [`LEAST`]): what is in the innermost brackets of templates and parameters goes first, then the outermost
-/// namespaces.
+/// A name in `room` columns (but at least [`LEAST`]): what is in the innermost brackets of templates and parameters
+/// goes first, then the outermost namespaces.
 pub fn shorter(name: &str, room: usize) -> String {
     let room = room.max(LEAST);
     if width::columns(name) <= room {
@@ -75,8 +75,8 @@ enum Part<'a> {
     Close(&'a str),
 }
 
-/// Splits a name at its brackets; those of operators and of `(anonymous namespace)` are none, nor those that a Rust name may begin with: what is in
-/// them is whose function it is.
+/// Splits a name at its brackets; those of operators and of `(anonymous namespace)` are none, nor those that a Rust
+/// name may begin with: what is in them is whose function it is.
 fn parts(name: &str) -> impl Iterator<Item = Part<'_>> {
     const SIGNS: &[char] = &['<', '>', '=', '-', '(', ')'];
     let mut rest = name;

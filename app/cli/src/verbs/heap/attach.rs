@@ -15,6 +15,7 @@ pub fn attach(args: &AttachArgs, quiet: bool) -> Result<Exit> {
     use heap::record::{self, Existing, FreeStacks, Keep, Phase, Sample};
     use model::Error;
     use std::time::Instant;
+    use work::progress::Tell;
 
     os::interrupt::install()?;
     let thaw = std::env::current_exe()
@@ -42,7 +43,7 @@ pub fn attach(args: &AttachArgs, quiet: bool) -> Result<Exit> {
     let streams = if args.aggregate { heap::conclude::Streams::Stay } else { heap::conclude::Streams::Finish };
     let form = if args.json { super::Form::Json } else { super::Form::Text };
     super::conclude(&plan.output, &mut progress, began, args.leaks, form, streams)?;
-    super::hand_over(&plan.output)?;
+    work::heaps::hand_over(&plan.output)?;
     Ok(Exit::Done)
 }
 

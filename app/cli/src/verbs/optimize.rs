@@ -1,0 +1,137 @@
+//! `thaw optimize`: plan, build, measure, keep what helped; and what is done with a result.
+
+use crate::args::optimize::OptimizeArgs;
+use crate::args::preload::{EngineChoice, RunArgs, WindowChoice};
+use crate::args::user::UserArgs;
+use crate::plan::FromWords;
+use crate::verbs::preload;
+use crate::{output, text};
+use ::optimize::files;
+use ::optimize::manifest::{Manifest, this_machine};
+use ::optimize::remedy::Remedy;
+use ::preload::install::Scope;
+use model::{Error, Exit, Result, shown};
+use os::covers::Covers;
+use os::replace::Existing;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use work::optimizing::apply::{self, AppliedDocument, Since};
+use work::optimizing::source::{Told, Wishes};
+use work::optimizing::{Job, PRELOAD};
+
+/// Plans, builds, measures; or applies, or undoes, or starts a program with what helped. [`Exit::No`]: nothing helped.
+///
+/// # Errors
+/// No program or no traced start in the recording; a place that makes no sense; no room; a program that does not start.
+pub fn optimize_or_apply(args: &OptimizeArgs, quiet: bool) -> Result<Exit> {
+    if let Some(directory) = &args.run {
+        return start(directory, &args.words);
+    }
+    os::interrupt::install()?;
+    if let Some(directory) = &args.apply {
+        let scope = if args.system { Scope::System } else { Scope::User };
+        applied(apply::apply(directory, args.desktop.as_deref(), scope)?, args.json)?;
+        return Ok(Exit::Done);
+    }
+    if let Some(directory) = &args.undo {
+        let document = apply::undo(directory, if args.force { Since::Leave } else { Since::Refuse })?;
+        let exit = if document.kept.is_empty() { Exit::Done } else { Exit::No };
+        applied(document, args.json)?;
+        return Ok(exit);
+    }
+    let recording = args.recording.as_deref().ok_or_else(|| Error::bug("the arguments need a recording"))?;
+    let out = args.output.as_deref().map(files::absolute).transpose()?.filter(|_| !args.plan);
+    let mut job = Job::plan(recording, out.clone(), wishes(args, quiet), &FromWords)?;
+    let width = text::width::of_terminal();
+    let Some(out) = out else {
+        match args.json {
+            true => output::json(&job.manifest)?,
+            false => output::page(&text::optimize::plan_alone(&job.manifest, width))?,
+        }
+        return Ok(Exit::Done);
+    };
+    match (args.json, job.is_nothing()) {
+        (true, true) => output::json(&job.manifest)?,
+        (true, false) => {}
+        (false, _) => output::page(&text::optimize::plan(&job.manifest, width))?,
+    }
+    if job.is_nothing() {
+        return Ok(Exit::No);
+    }
+    job.run(&FromWords)?;
+    match args.json {
+        true => output::json(&job.manifest)?,
+        false => output::page(&text::optimize::result(&job.manifest, &out, text::width::of_terminal()))?,
+    }
+    Ok(if job.manifest.kept.is_empty() { Exit::No } else { Exit::Done })
+}
+
+fn wishes(args: &OptimizeArgs, quiet: bool) -> Wishes {
+    Wishes {
+        root: args.root.clone(),
+        variant: args.variant.clone(),
+        check: args.check.clone(),
+        state: args.state,
+        runs: args.runs,
+        disk: args.disk.clone(),
+        readahead: args.readahead,
+        existing: Existing::forced(args.force),
+        runs_told: if quiet { Told::Quiet } else { Told::Loud },
+    }
+}
+
+fn applied(document: AppliedDocument, json: bool) -> Result<()> {
+    match json {
+        true => output::json(&document),
+        false => output::page(&text::optimize::applied(&document, text::width::of_terminal())),
+    }
+}
+
+/// `--run`: becomes the program of a result, with the copies of its files that were measured to help over the originals
+/// and with what it needs read before. Nothing keeps it from starting: what cannot be done is said, and it starts
+/// without. Returns only where there is none.
+///
+/// # Errors
+/// The result is damaged, so that nobody knows the program.
+fn start(directory: &Path, words: &[OsString]) -> Result<Exit> {
+    let directory = files::absolute(directory)?;
+    let manifest = Manifest::read(&directory)?;
+    let program = manifest.start.clone().unwrap_or_else(|| manifest.root.join(&manifest.program));
+    if let Err(why) = cover(&manifest, &directory) {
+        let text = format!("{} starts without the changed copies of its files: {why}", shown(&program));
+        let hint = "without root this needs user namespaces; after an upgrade: record it again, then `thaw optimize`";
+        output::complain(&text::errors::warning_line(&text, Some(hint)));
+    }
+    let command = std::iter::once(program.into_os_string()).chain(words.iter().cloned()).collect();
+    if !manifest.kept.contains(&Remedy::Preload) {
+        preload::become_program(command);
+    }
+    let (manifest, engine, window) = (directory.join(PRELOAD), EngineChoice::Auto, WindowChoice::Auto);
+    preload::start(&RunArgs { manifest, command, engine, window, verbose: false, run_as: UserArgs::default() })
+}
+
+/// Puts the copies over the originals, for this process and what it becomes.
+fn cover(manifest: &Manifest, directory: &Path) -> std::result::Result<(), String> {
+    if manifest.files.is_empty() {
+        return Ok(());
+    }
+    if manifest.machine != this_machine() {
+        return Err(format!("they were measured on another machine ({})", manifest.host));
+    }
+    // Files of two versions of a program must not be mixed.
+    if let Some(file) = manifest.files.iter().find(|file| !file.is_as_seen(manifest)) {
+        return Err(format!("{} was changed since they were made", shown(&file.path)));
+    }
+    let pairs: Vec<(PathBuf, PathBuf)> =
+        manifest.files.iter().map(|file| (file.copy(directory), file.original(manifest))).collect();
+    let covers = Covers::new(pairs.iter().map(|(copy, original)| (&**copy, &**original)));
+    let covers = covers.map_err(|error: Error| error.to_string())?;
+    let entered = match rustix::process::geteuid().is_root() {
+        true => covers.enter().map_err(std::io::Error::from_raw_os_error),
+        false => covers.enter_as_user(),
+    };
+    entered.map_err(|cause| {
+        covers.uncover();
+        cause.to_string()
+    })
+}

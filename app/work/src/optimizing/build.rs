@@ -1,0 +1,423 @@
+//! The changed copies of files, what each set of remedies starts with, and what stays of them.
+//!
+//! ```text
+//! .DIR.thaw-PID/files/0          a copy of the first file that a remedy changes,
+//!                    /0-pack     and what the remedy makes of it
+//! .DIR.thaw-PID/pack+preload     of each set:
+//!                    /thaw           the runner that reads ahead, on the same disk as the copies
+//!                    /start.preload
+//!                    /profile        a {profile} of its own
+//! ```
+//!
+//! Every set starts the program as it was recorded, in a mount namespace in which its copies lie over the original
+//! files. So the program finds everything where it belongs, wherever that is. Of each file, the original is measured as
+//! a copy too: its place on the disk and its age are no part of the answer.
+
+use super::folder;
+use super::plan::Plan;
+use super::source::{Source, Wishes};
+use crate::rundir::RunDir;
+use crate::shell::command_line;
+use crate::words::harmless;
+use crate::{page, recorded, typed};
+use bench::conduct::Host;
+use bench::record::{Lab, LabOptions, Program};
+use model::{CacheState, Error, Exit, Result, RunKind, shown};
+use optimize::files::{self, Seen};
+use optimize::manifest::{Changed, Identity, Manifest, NAME};
+use optimize::remedy::{Remedy, Set, name_of};
+use os::covers::Pairs;
+use os::journal::{Entry, Undo, hold};
+use os::replace::{Existing, Rights, write_whole};
+use pack::{Options, Outcome, Target, pack_file};
+use preload::manifest::Manifest as Reads;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// The copies of files.
+const FILES: &str = "files";
+/// What `run` starts where files lie over others.
+const THAW: &str = "thaw";
+/// The reader of the manifest.
+const RUNNER: &str = "thaw-preload";
+/// What it reads.
+pub const PRELOAD: &str = "start.preload";
+
+/// Whether what a set reads ahead is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ahead {
+    /// As a user starts it.
+    Yes,
+    /// The program alone.
+    No,
+}
+
+/// A file that a remedy changes.
+struct Original {
+    path: PathBuf,
+    by: Remedy,
+    seen: Seen,
+}
+
+/// All copies. Dropping it removes what did not become DIR.
+pub struct Copies<'a> {
+    /// The recorded program.
+    pub source: &'a Source,
+    /// What to do to it.
+    pub plan: &'a Plan,
+    /// The disk to measure on, as it is typed.
+    pub disk: Option<String>,
+    /// Read-ahead to measure with, KiB.
+    pub read_ahead_kib: Option<u64>,
+    /// Where they lie.
+    pub work: PathBuf,
+    originals: Vec<Original>,
+    /// Sets that have a directory.
+    sets: Vec<Set>,
+    /// How often sets were measured.
+    rounds: u32,
+    rooms: Option<RunDir>,
+    _entry: Entry,
+}
+
+impl<'a> Copies<'a> {
+    /// Makes room, and the copies.
+    ///
+    /// # Errors
+    /// There is no room; something cannot be read or written; interrupted.
+    pub fn begin(source: &'a Source, plan: &'a Plan, out: &Path, wishes: &Wishes) -> Result<Self> {
+        let original = |(by, path): (Remedy, &Path)| Ok(Original { path: path.to_owned(), by, seen: Seen::of(path)? });
+        let originals = plan.changed().map(original).collect::<Result<Vec<_>>>()?;
+        let (Some(beside), Some(name)) = (out.parent(), out.file_name()) else {
+            return Err(Error::on(Exit::Usage, "this is no place for a directory:", out));
+        };
+        // Each file twice, and a little for recordings and runners.
+        let bytes: u64 = originals.iter().map(|original| original.seen.size.0).sum();
+        files::check_room(beside, model::Bytes(bytes.saturating_mul(2).saturating_add(64 << 20)))?;
+        let work = beside.join(format!(".{}.thaw-{}", name.to_string_lossy(), std::process::id()));
+        let make = || {
+            fs::create_dir(&work).and_then(|()| fs::create_dir(work.join(FILES))).map_err(|cause| {
+                Error::on(Exit::Machine, "cannot make the directory", &work)
+                    .because(cause)
+                    .hint("choose another place: -o DIR")
+            })
+        };
+        let entry = hold(Undo::RemoveTree { path: work.clone() }, make)?;
+        let rooms = source.plan.needs_run_dir.then(|| RunDir::create(source.plan.user.as_ref())).transpose()?;
+        let recorded = source.loaded.asked.readahead_kib.filter(|kib| *kib > 0);
+        let read_ahead_kib = wishes.readahead.map(|size| size.0 / 1024).or(recorded);
+        let disk = source.disk(wishes);
+        let (sets, rounds) = (Vec::new(), 0);
+        let copies = Self { source, plan, disk, read_ahead_kib, work, originals, sets, rounds, rooms, _entry: entry };
+        copies.fill()?;
+        Ok(copies)
+    }
+
+    /// Makes both copies of every file that a remedy changes.
+    fn fill(&self) -> Result<()> {
+        for (number, original) in self.originals.iter().enumerate() {
+            os::interrupt::check()?;
+            let path = &original.path;
+            os::tree::copy(path, &self.copy(number, None))?;
+            let changed = self.copy(number, Some(original.by));
+            let archive = self.plan.archives.iter().find(|archive| archive.path == *path);
+            match archive.filter(|_| original.by == Remedy::Archive) {
+                Some(archive) => {
+                    os::tree::copy(path, &changed)?;
+                    archive.write(&changed)?;
+                }
+                None => match pack_file(path, &Target::Copy(changed), &Options::default())? {
+                    Outcome::Packed(_) => {}
+                    Outcome::Refused(refusal) => {
+                        return Err(Error::on(Exit::Data, "cannot pack the copy of", path).because(refusal.to_string()));
+                    }
+                },
+            }
+        }
+        let directory = self.work.join(FILES);
+        let synced = fs::File::open(&directory).and_then(|open| Ok(rustix::fs::syncfs(open)?));
+        synced.map_err(|cause| Error::on(Exit::Machine, "cannot write", &directory).because(cause))
+    }
+
+    /// The copy of a file, as it is or as a remedy makes it.
+    fn copy(&self, number: usize, by: Option<Remedy>) -> PathBuf {
+        self.work.join(copy_name(number, by))
+    }
+
+    /// What lies over the originals for a set, and where.
+    pub(super) fn covers(&self, set: &Set) -> Pairs {
+        let cover = |(number, original): (usize, &Original)| {
+            let by = Some(original.by).filter(|by| set.contains(by));
+            (self.copy(number, by), original.path.clone())
+        };
+        self.originals.iter().enumerate().map(cover).collect()
+    }
+
+    /// What belongs to a set alone.
+    pub(super) fn directory(&self, set: &Set) -> PathBuf {
+        self.work.join(folder(set))
+    }
+
+    /// Where files of the measured programs lie.
+    pub fn directories(&self) -> Vec<PathBuf> {
+        self.sets.iter().map(|set| self.directory(set)).chain([self.work.join(FILES)]).collect()
+    }
+
+    /// How often sets were measured.
+    pub fn rounds(&self) -> u32 {
+        self.rounds
+    }
+
+    /// Makes what belongs to a set alone. What it reads ahead is learnt later.
+    ///
+    /// # Errors
+    /// Something cannot be written.
+    pub fn add(&mut self, set: &Set) -> Result<()> {
+        if self.sets.contains(set) {
+            return Ok(());
+        }
+        let directory = self.directory(set);
+        let cannot = |cause: std::io::Error| Error::on(Exit::Machine, "cannot write in", &directory).because(cause);
+        fs::create_dir(&directory).and_then(|()| fs::create_dir(directory.join("profile"))).map_err(cannot)?;
+        if set.contains(&Remedy::Preload) {
+            fs::copy(preload::exec::runner()?, directory.join(RUNNER)).map_err(cannot)?;
+        }
+        self.sets.push(set.clone());
+        Ok(())
+    }
+
+    /// A word of the recorded command line for a set: its own profile, the directories of this run.
+    fn word(&self, set: &Set, word: &OsStr) -> OsString {
+        let profile = replaced(word, b"{profile}", self.directory(set).join("profile").as_os_str().as_bytes());
+        self.rooms.as_ref().map_or_else(|| profile.clone(), |rooms| rooms.fill(&profile))
+    }
+
+    /// The recorded program with the files of a set over its own.
+    pub fn program(&self, set: &Set, ahead: Ahead) -> Program {
+        let recorded = &self.source.recorded;
+        let word = |word: &OsString| self.word(set, word);
+        let mut argv = Vec::new();
+        if ahead == Ahead::Yes && set.contains(&Remedy::Preload) {
+            let directory = self.directory(set);
+            argv.push(directory.join(RUNNER).into_os_string());
+            argv.extend([directory.join(PRELOAD).into_os_string(), "--".into()]);
+        }
+        argv.push(self.source.start.clone().into_os_string());
+        argv.extend(recorded.argv.iter().skip(1).map(word));
+        Program {
+            name: name_of(set),
+            argv,
+            env: recorded.env.iter().map(|(name, value)| (name.clone(), value.as_ref().map(word))).collect(),
+            restore: recorded.restore.iter().map(|path| self.word(set, path.as_os_str()).into()).collect(),
+            covers: self.covers(set),
+            ..recorded.clone()
+        }
+    }
+
+    /// Starts the program with each set twice, which fills fresh profiles, and compares how it ends and, where that is
+    /// always the same for the original, what it prints.
+    ///
+    /// # Errors
+    /// With a set it does not do what it does without.
+    pub fn check(&self, sets: &[Set], typed: Option<&str>) -> Result<()> {
+        let programs = sets.iter().map(|set| self.checked(set, typed)).collect::<Result<Vec<_>>>()?;
+        let (mut lab, _) = Lab::open(
+            programs.clone(),
+            LabOptions { snapshot_dir: Some(os::journal::state_dir()?), ..LabOptions::default() },
+        )?;
+        let mut printed: Vec<[String; 2]> = Vec::new();
+        for (index, set) in (0..).zip(sets) {
+            let mut once = || {
+                let outcome = lab.start(index, CacheState::Hot, RunKind::Warmup, None, &mut |_| {})?;
+                match outcome.row.accepted {
+                    true => Ok(outcome.output_tail.replace(&*shown(&self.directory(set)), "")),
+                    false => {
+                        let what = format!("with '{}' it does not start:", name_of(set));
+                        let because = outcome.row.rejected_because.unwrap_or_else(|| "it failed".into());
+                        let because = bench::conduct::with_tail(because, &outcome.output_tail);
+                        Err(Error::new(Exit::Target, what, command_line(&programs[index as usize].argv))
+                            .because(because))
+                    }
+                }
+            };
+            printed.push([once()?, once()?]);
+        }
+        lab.close();
+        let Some([first, again]) = printed.first() else { return Ok(()) };
+        let differs = |words: &&[String; 2]| words[1] != *again;
+        match printed.iter().position(|words| first == again && differs(&words)) {
+            None => Ok(()),
+            Some(index) => {
+                let what = format!("with '{}' it prints something else than without:", name_of(&sets[index]));
+                Err(Error::new(Exit::Target, what, command_line(&programs[index].argv))
+                    .because(printed[index][1].trim_end().to_owned()))
+            }
+        }
+    }
+
+    fn checked(&self, set: &Set, typed: Option<&str>) -> Result<Program> {
+        let mut program = self.program(set, Ahead::No);
+        // What is put back would be as empty as it is.
+        let of_user = self.source.recorded.restore.iter().filter(|path| !crate::rundir::is_needed_by(path.as_os_str()));
+        program.restore = of_user.cloned().collect();
+        if let Some(line) = typed {
+            let words = typed::words(line).map_err(|why| Error::new(Exit::Usage, why, ""))?;
+            let root = self.source.directory().as_os_str().as_bytes();
+            program.argv = words.iter().map(|word| replaced(OsStr::new(word), b"{root}", root)).collect();
+            program.ready = vec![bench::ready::Ready::Exit];
+        }
+        Ok(program)
+    }
+
+    /// Nobody, we least of all, has changed the originals.
+    ///
+    /// # Errors
+    /// One is another than before.
+    pub fn check_untouched(&self) -> Result<()> {
+        let is_changed = |original: &&Original| !Seen::of(&original.path).is_ok_and(|now| now == original.seen);
+        let Some(original) = self.originals.iter().find(is_changed) else { return Ok(()) };
+        Err(Error::on(Exit::Data, "the program was changed while its copies were measured:", &original.path)
+            .hint("wait until it is installed, and begin again"))
+    }
+
+    /// The number of the next comparison, from 1, and where its recording goes.
+    pub fn next_comparison(&mut self) -> (u32, PathBuf) {
+        let (recording, _) = self.next_files();
+        self.rounds += 1;
+        (self.rounds, self.work.join(recording))
+    }
+
+    /// Names of the recording and the page of the next comparison.
+    pub fn next_files(&self) -> (String, String) {
+        files_of(self.rounds + 1)
+    }
+
+    /// Makes DIR of the set that is kept: with a script that starts the program so, the report, the recording and the
+    /// manifest.
+    ///
+    /// # Errors
+    /// Something cannot be written. DIR is as it was then.
+    pub fn finish(&self, manifest: &mut Manifest, out: &Path) -> Result<()> {
+        let last = self.work.join("result");
+        let cannot = |cause: std::io::Error| Error::on(Exit::Machine, "cannot write", out).because(cause);
+        fs::create_dir(&last).map_err(cannot)?;
+        if !manifest.kept.is_empty() {
+            self.keep(manifest, &last, out)?;
+        }
+        for (recording, page) in (1..=self.rounds).map(files_of) {
+            let comparison = self.work.join(&recording);
+            let html = page::of_recording(&comparison, &recorded::report(&comparison)?, None)?;
+            write_whole(&last.join(page), html.as_bytes(), Rights::Usual, Existing::Keep)?;
+            fs::rename(&comparison, last.join(recording)).map_err(cannot)?;
+        }
+        write_whole(&last.join(NAME), &manifest.to_bytes()?, Rights::Usual, Existing::Keep)?;
+        let directory = fs::File::open(&last).map_err(cannot)?;
+        rustix::fs::syncfs(&directory).map_err(|cause| cannot(cause.into()))?;
+        let is_full = fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some());
+        let (here, flags) = (rustix::fs::CWD, rustix::fs::RenameFlags::EXCHANGE);
+        // An earlier result goes where the rest goes.
+        let placed = if is_full {
+            rustix::fs::renameat_with(here, &last, here, out, flags).map_err(Into::into)
+        } else {
+            fs::rename(&last, out)
+        };
+        placed.and_then(|()| fs::File::open(out.parent().unwrap_or(Path::new("/")))?.sync_all()).map_err(cannot)
+    }
+
+    /// What starts the program with the kept set, in the directory that becomes DIR.
+    fn keep(&self, manifest: &mut Manifest, last: &Path, out: &Path) -> Result<()> {
+        let cannot = |cause: std::io::Error| Error::on(Exit::Machine, "cannot write", last).because(cause);
+        fs::create_dir(last.join(FILES)).map_err(cannot)?;
+        for (number, original) in self.originals.iter().enumerate() {
+            if !manifest.kept.contains(&original.by) {
+                continue;
+            }
+            let identity = |path: &Path| {
+                Identity::of(path).map_err(|cause| Error::on(Exit::Machine, "cannot read", path).because(cause))
+            };
+            let copy = copy_name(number, Some(original.by));
+            let (before, after) = (identity(&original.path)?, identity(&self.work.join(&copy))?);
+            fs::rename(self.work.join(&copy), last.join(&copy)).map_err(cannot)?;
+            let (path, mtime_ns) = (original.path.clone(), Some(original.seen.mtime_ns));
+            manifest.files.push(Changed { path, copy: Some(copy), by: original.by, before, after, mtime_ns });
+        }
+        // On the disk of what it reads.
+        let own = std::env::current_exe().map_err(cannot)?;
+        fs::copy(own, last.join(THAW)).map_err(cannot)?;
+        if manifest.kept.contains(&Remedy::Preload) {
+            let mut reads = Reads::read(&self.directory(&manifest.kept).join(PRELOAD))?;
+            // Files of the profiles and homes that the sets were measured with are not there later.
+            let of_measurement = |path: &Path| {
+                path.starts_with(&self.work) || self.rooms.iter().any(|rooms| path.starts_with(rooms.path()))
+            };
+            reads.retain(|entry| entry.path.exists() && !of_measurement(&entry.path));
+            reads.write(&last.join(PRELOAD), Existing::Keep)?;
+            fs::copy(preload::exec::runner()?, last.join(RUNNER)).map_err(cannot)?;
+        }
+        let words: Vec<OsString> = match manifest.files.is_empty() && manifest.kept.contains(&Remedy::Preload) {
+            true => vec![
+                out.join(RUNNER).into(),
+                out.join(PRELOAD).into(),
+                "--".into(),
+                self.source.start.clone().into_os_string(),
+            ],
+            false => vec![out.join(THAW).into(), "optimize".into(), "--run".into(), out.into(), "--".into()],
+        };
+        let run = last.join("run");
+        let text = format!(
+            "#!/bin/sh\n# Starts {} with what `thaw optimize` found to help.\nexec {} \"$@\"\n",
+            harmless(&shown(&self.source.start)),
+            command_line(&words)
+        );
+        write_whole(&run, text.as_bytes(), Rights::Program, Existing::Keep)
+    }
+}
+
+/// The name of a copy, as it is or as a remedy makes it.
+fn copy_name(number: usize, by: Option<Remedy>) -> PathBuf {
+    let suffix = by.map_or_else(String::new, |by| format!("-{by}"));
+    Path::new(FILES).join(format!("{number}{suffix}"))
+}
+
+/// Names of the recording and the page of a round.
+fn files_of(round: u32) -> (String, String) {
+    let suffix = if round > 1 { format!("-{round}") } else { String::new() };
+    (format!("comparison{suffix}.thaw"), format!("report{suffix}.html"))
+}
+
+/// A preload manifest whose files have moved with their directory.
+pub fn moved(mut reads: Reads, from: &Path, to: &Path) -> Reads {
+    for entry in &mut reads.files {
+        entry.path = files::moved(&entry.path, from, to);
+    }
+    reads
+}
+
+/// A text with every occurrence of a placeholder replaced.
+fn replaced(text: &OsStr, placeholder: &[u8], by: &[u8]) -> OsString {
+    let mut rest = text.as_bytes();
+    let mut out = Vec::with_capacity(rest.len());
+    while let Some(at) = rest.windows(placeholder.len()).position(|window| window == placeholder) {
+        out.extend_from_slice(&rest[..at]);
+        out.extend_from_slice(by);
+        rest = &rest[at + placeholder.len()..];
+    }
+    out.extend_from_slice(rest);
+    OsString::from_vec(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_are_replaced_wherever_they_stand() {
+        let word = |text: &str| replaced(OsStr::new(text), b"{profile}", b"/p");
+        assert_eq!(word("--user-data-dir={profile}"), "--user-data-dir=/p");
+        assert_eq!(word("{profile}/a:{profile}"), "/p/a:/p");
+        assert_eq!(word("{home}"), "{home}");
+        assert_eq!(word(""), "");
+    }
+}

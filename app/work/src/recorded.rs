@@ -1,0 +1,243 @@
+//! A recording, read: everything but its traces as one value, and the report that is made of all of it.
+
+use crate::plan::Asked;
+use crate::report::{BinaryDocument, ReportDocument, Source, TraceDocument, VariantDocument};
+use crate::words::units::plural;
+use crate::{answer, next, rundir};
+use bench::analyze::{Input, Options};
+use bench::compare::{is_momentary, is_read_ahead};
+use bench::gate::{Baseline, Identity};
+use model::{Milestone, Nanos, Result, RunRow, TraceRows, Warning, WarningKind, shown};
+use recording::{Binary, Fact, Reader, Starts};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+/// Subject of the facts of a simulated disk. The number of its device says nothing.
+pub const SIMULATED_DISK: &str = "disk:simulated";
+/// Its fact with the number of its device, packed by `makedev`: that was its own for the recording only.
+pub const USED_DEV: &str = "used_dev";
+/// What its fact `answers` says where it has no delays.
+pub const AT_ONCE: &str = "at once";
+
+/// A recording, read once.
+pub struct Loaded {
+    /// Where it comes from.
+    pub source: Source,
+    /// What was asked for.
+    pub asked: Asked,
+    /// Names and words of the variants.
+    pub variants: Vec<VariantDocument>,
+    /// Names of the variants.
+    pub names: Vec<String>,
+    /// All runs.
+    pub runs: Vec<(RunRow, Vec<Milestone>)>,
+    /// Which of them tells what.
+    pub starts: Starts,
+    /// The machine.
+    pub facts: Vec<Fact>,
+    flat_facts: Vec<(String, String)>,
+    binaries: Vec<Binary>,
+    warnings: Vec<Warning>,
+}
+
+impl Loaded {
+    /// Reads everything but the traces.
+    ///
+    /// # Errors
+    /// What [`Reader`] says: no recording, a newer one, a damaged one.
+    pub fn of(path: &Path, reader: &Reader) -> Result<Self> {
+        let header = reader.header()?;
+        let variants: Vec<VariantDocument> = reader.variants()?.into_iter().map(variant_document).collect();
+        let facts = reader.facts()?;
+        let flat_facts =
+            facts.iter().map(|fact| (format!("{} {}", fact.subject, fact.key), fact.value.clone())).collect();
+        // A plan of another version of thaw may lack fields: they have defaults.
+        let asked: Asked = serde_json::from_value(header.plan).unwrap_or_default();
+        let runs = reader.runs()?;
+        Ok(Self {
+            starts: Starts::among(runs.iter().map(|(row, _)| row.clone()), &reader.trace_runs()?),
+            source: Source {
+                file: shown(path),
+                finished: reader.finished()?,
+                created_unix_ns: header.created_unix_ns,
+                thaw_version: header.thaw_version,
+                command_line: header.command_line.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+                cwd: shown(&header.cwd),
+                seed: header.seed,
+            },
+            asked,
+            names: variants.iter().map(|variant| variant.name.clone()).collect(),
+            variants,
+            runs,
+            facts,
+            flat_facts,
+            binaries: reader.binaries()?,
+            warnings: reader.warnings()?,
+        })
+    }
+
+    /// What the gate knows of it.
+    pub fn baseline(&self) -> Baseline {
+        Baseline::of(&self.input(), self.identity())
+    }
+
+    fn identity(&self) -> Identity {
+        let machine = self.flat_facts.iter().filter(|(name, _)| !is_momentary(name) && !is_read_ahead(name));
+        let read_ahead = self.flat_facts.iter().filter(|(name, _)| is_read_ahead(name));
+        let words = |variant: &VariantDocument| variant.argv.iter().map(|word| rundir::without_number(word)).collect();
+        Identity {
+            programs: (0..).zip(&self.variants).map(|(index, variant)| (index, words(variant))).collect(),
+            setup: self.asked.setup().into_iter().chain(read_ahead.cloned()).collect(),
+            machine: machine.cloned().collect(),
+        }
+    }
+
+    /// As the analysis wants it.
+    pub fn input(&self) -> Input<'_> {
+        let options = Options {
+            runs: self.asked.runs,
+            precision: self.asked.precision,
+            budget_s: self.asked.budget_s,
+            same_program: self.asked.aa,
+            restores: !self.asked.restore.is_empty(),
+            user: self.asked.user.clone(),
+            steady_cpu: self.asked.steady_cpu,
+            throttled: self.asked.throttle_iops.is_some() || self.asked.throttle_bps.is_some(),
+        };
+        Input { variants: &self.names, runs: &self.runs, facts: &self.flat_facts, options }
+    }
+}
+
+/// Reads a recording and says what it says.
+///
+/// # Errors
+/// What [`Reader`] says.
+pub fn report(path: &Path) -> Result<ReportDocument> {
+    report_within(path, None)
+}
+
+/// The same, if reading takes no longer than this.
+///
+/// # Errors
+/// As [`report`]; the time is over.
+pub fn report_within(path: &Path, time: Option<Duration>) -> Result<ReportDocument> {
+    let reader = Reader::open(path)?;
+    reader.give_up_after(time);
+    let loaded = Loaded::of(path, &reader)?;
+    let statistics = bench::analyze::analyze(&loaded.input());
+    let traces = traces(&reader, &loaded)?;
+    let warnings = all_warnings(&loaded, &statistics, &traces);
+    let facts = nested(&loaded.facts);
+    let disk = simulated_disk(&facts);
+    let answer = answer::sentences(&statistics, &traces, disk.as_deref());
+    Ok(ReportDocument {
+        schema: "thaw.report/1",
+        next: next::after(&loaded.source.file, &statistics.cells),
+        answer,
+        statistics,
+        traces,
+        facts,
+        binaries: loaded.binaries.iter().map(binary_document).collect(),
+        warnings,
+        recording: loaded.source,
+        asked: loaded.asked,
+        variants: loaded.variants,
+        runs: loaded.runs,
+    })
+}
+
+/// `laptop2010 (laptop disk of 2010: ...)`, if the recording was made on a simulated disk.
+fn simulated_disk(facts: &BTreeMap<String, BTreeMap<String, String>>) -> Option<String> {
+    let disk = facts.get(SIMULATED_DISK)?;
+    let fact = |key: &str| disk.get(key).map_or("?", String::as_str);
+    let quick = if fact("answers") == AT_ONCE { " that answers at once" } else { "" };
+    Some(format!("{} ({}){quick}", fact("name"), fact("title")))
+}
+
+/// One trace of each variant: of its slowest timed state, of which the answer speaks, or else of the coldest traced
+/// one.
+fn traces(reader: &Reader, loaded: &Loaded) -> Result<Vec<TraceDocument>> {
+    let starts = &loaded.starts;
+    let mut traces = Vec::new();
+    for (index, variant) in (0..).zip(&loaded.names) {
+        let Some(row) = starts.of_answer(index) else { continue };
+        let trace = reader.trace(row.id)?;
+        traces.push(TraceDocument {
+            run: row.id,
+            variant: variant.clone(),
+            state: row.state,
+            wall_s: row.wall_ns.map(|wall| wall.seconds()),
+            traced_runs: starts.traced(index).count(),
+            report: match starts.needed_pages(reader, index)? {
+                Some(touched) => io::report_with_needed(&trace, &touched),
+                None => io::report(&trace),
+            },
+            disks: disks_of_the_talk(&trace, row)?,
+        });
+    }
+    Ok(traces)
+}
+
+/// The start as its requests came and sorted, on the disks that the seed of all this showed.
+fn disks_of_the_talk(trace: &TraceRows, row: &RunRow) -> Result<Option<disk::report::Report>> {
+    let presets = disk::preset::Presets::builtin();
+    let mut models = Vec::new();
+    for name in disk::report::TALK {
+        models.push(&presets.get(name)?.model);
+    }
+    Ok(disk::report::report(&trace.blocks, length(trace, row), &models))
+}
+
+/// How long a traced start took; until its last request if it was never ready.
+pub fn length(trace: &TraceRows, row: &RunRow) -> Nanos {
+    let last = || trace.blocks.iter().map(|block| block.done_ns.unwrap_or(block.start_ns)).max();
+    row.wall_ns.or_else(last).unwrap_or_default()
+}
+
+fn all_warnings(loaded: &Loaded, statistics: &bench::report::Report, traces: &[TraceDocument]) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    if !loaded.source.finished {
+        let timed = loaded.starts.timed().count();
+        let text =
+            format!("the recording was interrupted; it holds {}", plural(timed as u64, "timed run", "timed runs"));
+        warnings.push(
+            Warning::new(WarningKind::Note, text).hint("record again for the whole plan: see `thaw record --force`"),
+        );
+    }
+    // A run that does not count is in `statistics.rejected`, with its reason, and each state has a warning that sums
+    // them up.
+    let told = |warning: &&Warning| {
+        let rejected = |run| statistics.rejected.iter().any(|rejected| Some(rejected.run) == run);
+        matches!(warning.kind, WarningKind::NotInState | WarningKind::FailedRun | WarningKind::StaysResident)
+            && warning.run.is_some()
+            && rejected(warning.run)
+    };
+    warnings.extend(loaded.warnings.iter().filter(|warning| !told(warning)).cloned());
+    warnings.extend(statistics.warnings.iter().cloned());
+    warnings.extend(traces.iter().flat_map(|trace| trace.report.warnings.iter().cloned()));
+    let mut unique: Vec<Warning> = Vec::new();
+    for warning in warnings {
+        if !unique.iter().any(|said| said.text == warning.text) {
+            unique.push(warning);
+        }
+    }
+    unique
+}
+
+fn variant_document(variant: recording::Variant) -> VariantDocument {
+    let argv = variant.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    VariantDocument { name: variant.name, argv }
+}
+
+fn binary_document(binary: &Binary) -> BinaryDocument {
+    BinaryDocument { path: shown(&binary.path), size: binary.size.0, build_id: binary.build_id.clone() }
+}
+
+fn nested(facts: &[Fact]) -> BTreeMap<String, BTreeMap<String, String>> {
+    let mut nested: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+    for fact in facts {
+        nested.entry(fact.subject.clone()).or_default().insert(fact.key.clone(), fact.value.clone());
+    }
+    nested
+}
