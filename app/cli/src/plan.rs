@@ -90,6 +90,7 @@ pub fn record(args: RecordArgs) -> Result<RecordPlan> {
     let needs_run_dir = words.chain(&restore).any(|word| rundir::is_needed_by(word));
     let seed = args.seed.unwrap_or_else(seed_of_clock);
     Ok(RecordPlan {
+        command_line: std::env::args_os().collect(),
         asked: asked(&args, chosen.preset.as_ref(), &template, user.as_ref()),
         warnings: without_sandbox(&chosen, user.as_ref()).into_iter().collect(),
         user,

@@ -36,4 +36,5 @@ mod scratch;
 mod second_user;
 mod touch;
 mod user;
+mod walls;
 mod words;
