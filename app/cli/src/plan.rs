@@ -86,6 +86,7 @@ fn meant(args: RecordArgs, handed: Option<Handed>) -> Result<RecordPlan> {
     }
     let seed = args.seed.unwrap_or_else(seed_of_clock);
     Ok(RecordPlan {
+        command_line: std::env::args_os().collect(),
         asked: asked(&args, chosen.preset.as_ref(), &template, user.as_ref()),
         warnings: without_sandbox(&chosen, user.as_ref()).into_iter().collect(),
         user,

@@ -37,4 +37,5 @@ mod second_user;
 mod timeline;
 mod touch;
 mod user;
+mod walls;
 mod words;

@@ -62,6 +62,8 @@ pub struct RecordPlan {
     pub needed: Needed,
     /// For the recording: decides what the report says later.
     pub asked: Asked,
+    /// What was typed, for the recording.
+    pub command_line: Vec<OsString>,
     /// Whom the programs run as; `None`: as thaw.
     pub user: Option<Account>,
     /// What is to be said of that.

@@ -12,6 +12,7 @@ use ::memory::tree::{self, Meaning};
 use model::{Error, Exit, Nanos, Result, shown};
 use os::replace::Existing;
 use serde::Serialize;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use work::footprint::watching::{self, Output, Told, Watch};
 use work::footprint::{self, Content, NamedWatch, Part, by_rules, page, read};
@@ -155,7 +156,7 @@ fn watch(args: &WatchArgs, quiet: bool) -> Result<Exit> {
         pid,
         command: args.command.clone(),
         user: if pid.is_none() { args.run_as.choice().account()? } else { None },
-        output: if args.json { Output::Stderr } else { Output::Usual },
+        output: if args.json { Output::To(stderr()?) } else { Output::Usual },
         file: args.output.clone(),
         existing: Existing::forced(args.force),
         interval: args.interval,
@@ -167,6 +168,11 @@ fn watch(args: &WatchArgs, quiet: bool) -> Result<Exit> {
     progress.done();
     answer(&watched.document, args.json, text::memory::checkpoints)?;
     watched.exit
+}
+
+fn stderr() -> Result<OwnedFd> {
+    let shared = std::io::stderr().as_fd().try_clone_to_owned();
+    shared.map_err(|cause| Error::new(Exit::Machine, "cannot share stderr", "").because(cause))
 }
 
 fn mark(args: &MarkArgs) -> Result<Exit> {

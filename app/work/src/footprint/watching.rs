@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use std::ffi::OsString;
 use std::io::{IsTerminal, Read, Stdin};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -46,10 +46,11 @@ impl Watchee {
         }
         os::spawn::become_subreaper()?;
         let mut launch = Launch::new(&wanted.command);
-        if wanted.output == Output::Stderr {
-            let stderr = std::io::stderr().as_fd().try_clone_to_owned();
-            let stderr = stderr.map_err(|cause| Error::new(Exit::Machine, "cannot share stderr", "").because(cause))?;
-            launch.stdout = os::spawn::Stream::Fd(stderr);
+        if let Output::To(place) = &wanted.output {
+            let place = place.try_clone().map_err(|cause| {
+                Error::new(Exit::Machine, "cannot share what the program prints to", "").because(cause)
+            })?;
+            launch.stdout = os::spawn::Stream::Fd(place);
         }
         if let Some(user) = &wanted.user {
             user.run(&mut launch);
@@ -149,12 +150,12 @@ pub struct Watch {
 }
 
 /// Where a started program prints.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Output {
     /// As usual.
     Usual,
-    /// To stderr: a document has stdout for itself.
-    Stderr,
+    /// Here: a document has stdout for itself.
+    To(OwnedFd),
 }
 
 /// Who is told while it is watched.

@@ -85,7 +85,7 @@ pub fn header(plan: &RecordPlan, stage: &Stage) -> Result<Header> {
     Ok(Header {
         thaw_version: env!("CARGO_PKG_VERSION").to_owned(),
         created_unix_ns: os::machine::now_unix_ns(),
-        command_line: std::env::args_os().collect(),
+        command_line: plan.command_line.clone(),
         cwd: std::env::current_dir().unwrap_or_default(),
         environment: facts::environment(&changes),
         plan: asked,
