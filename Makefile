@@ -4,7 +4,7 @@ RUNS ?= 10
 
 PREFIX ?= /usr/local
 
-.PHONY: demo test build dist install icegrind lint fuzz clean
+.PHONY: demo test build dist install icegrind lint fuzz miri clean
 
 # Installs what is missing, builds, records a real browser (cold and hot), prints the answer, writes the report into demo/.
 demo:
@@ -33,6 +33,10 @@ icegrind:
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+# The heap guest's lanes under Miri: borrows and data races. Needs a nightly toolchain with the components miri and rust-src.
+miri:
+	MIRIFLAGS="-Zmiri-permissive-provenance -Zmiri-ignore-leaks" cargo +nightly miri test -p heap-agent --lib -- head:: lane:: cache::
 
 # A minute of every fuzz target; needs a nightly toolchain and cargo-fuzz.
 fuzz:
