@@ -4,7 +4,7 @@ RUNS ?= 10
 
 PREFIX ?= /usr/local
 
-.PHONY: demo test build dist install icegrind lint fuzz clean
+.PHONY: demo test build dist install icegrind lint fuzz miri clean
 
 # Installs what is missing, builds, records a real browser (cold and hot), prints the answer, writes the report into demo/.
 demo:
@@ -38,6 +38,10 @@ lint:
 		{ [ -x viewer/node_modules/.bin/biome ] || npm ci --prefix viewer --no-audit --no-fund --silent; } && \
 		npm run --prefix viewer --silent check; \
 	else echo "make lint: the page is not linted: needs npm and Node.js 20 or newer" >&2; fi
+
+# The heap guest's lanes under Miri: borrows and data races. Needs a nightly toolchain with the components miri and rust-src.
+miri:
+	MIRIFLAGS="-Zmiri-permissive-provenance -Zmiri-ignore-leaks" cargo +nightly miri test -p heap-agent --lib -- head:: lane:: cache::
 
 # A minute of every fuzz target; needs a nightly toolchain and cargo-fuzz.
 fuzz:

@@ -191,3 +191,32 @@ pub enum Ids {
     /// They begin anew: there is a new stream.
     Restart,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Several threads learn the same addresses while the table grows: whoever finds one finds it whole.
+    #[test]
+    fn what_is_found_is_whole() {
+        const ADDRESSES: u64 = if cfg!(miri) { 200 } else { 5000 };
+        let address = |number: u64| 0x70_0000_0000 + 24 * number;
+        let learn = |first: u64| {
+            for number in (0..ADDRESSES).map(|number| (number + first) % ADDRESSES) {
+                let pc = address(number);
+                if get(pc).is_none() {
+                    put(pc, Known { id: new_id().unwrap(), rule: Rule(number) });
+                }
+                if let Some(known) = get(pc) {
+                    assert!(known.rule.0 == number && known.id >= heap_wire::mark::FIRST_PC);
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            (0..3).for_each(|thread| _ = scope.spawn(move || learn(thread * ADDRESSES / 3)));
+        });
+        let missing = (0..ADDRESSES).filter(|number| get(address(*number)).is_none()).count();
+        // What came while the table grew may be found anew.
+        assert!(missing < ADDRESSES as usize / 2, "{missing}");
+    }
+}

@@ -37,7 +37,7 @@ impl Rule {
     pub const BITS: u32 = 40;
 
     /// A rule with its offsets in bytes; `rbp` 0: kept.
-    fn new(kind: Kind, offset: i64, rbp: i64) -> Self {
+    pub fn new(kind: Kind, offset: i64, rbp: i64) -> Self {
         let (words, saved) = (offset >> 3, rbp >> 3);
         if (offset | rbp) & 7 != 0 || !(-(1 << 20)..1 << 20).contains(&words) || !(-(1 << 15)..1 << 15).contains(&saved)
         {

@@ -493,3 +493,115 @@ pub fn wipe_all() {
     });
     arena::forget_all();
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::{self, Known};
+    use crate::cfi::{Kind, Rule};
+
+    /// Runs on a thread of its own, which has a lane.
+    fn on_a_thread(run: impl FnOnce(NonNull<Lane>) + Send) {
+        tls::MAIN_TOP.store(u64::MAX, core::sync::atomic::Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let lane = take().unwrap();
+                tls::set(lane.as_ptr());
+                run(lane);
+            });
+        });
+    }
+
+    fn freed(pointer: u64) -> Event {
+        Event { kind: kind::FREE, pointer, size: 0, extra: 0, slop: 0 }
+    }
+
+    fn at(sp: u64) -> Caller {
+        Caller { pc: 0x4000, sp, rbp: 0 }
+    }
+
+    /// What Miri sees besides: no borrow of a body is used after another one.
+    #[test]
+    fn calls_within_calls_are_told_apart() {
+        on_a_thread(|lane| {
+            let outer = enter(&at(1000)).unwrap();
+            assert!(outer.0 == lane);
+            outer.event(freed(1));
+            outer.outside(|| assert!(enter(&at(900)).is_none(), "the allocator's own business"));
+            outer.event(freed(2));
+            // A signal handler while the body is written; and one within that.
+            let inner = enter(&at(900)).unwrap();
+            assert!(inner.0 != lane);
+            inner.event(freed(3));
+            assert!(enter(&at(800)).is_none(), "lost, and counted");
+            inner.event(freed(4));
+            inner.leave();
+            outer.event(freed(5));
+            // It jumps out of all of it, also while the allocator runs.
+            let again = outer.outside(|| enter(&at(1000)).unwrap());
+            assert!(again.0 == lane);
+            again.event(freed(6));
+            again.leave();
+            let next = enter(&at(500)).unwrap();
+            assert!(next.0 == lane && next.samples() == next.watches());
+            next.event(freed(7));
+            next.leave();
+        });
+    }
+
+    #[test]
+    fn stacks_are_walked_by_rules_and_kept() {
+        on_a_thread(|lane| {
+            let words: &mut [u64; 8] = Box::leak(Box::new([0, 0x5_1000, 7, 0x5_2000, 8, 9, 10, 11]));
+            let sp = words.as_mut_ptr().expose_provenance() as u64;
+            let rules = [Rule::new(Kind::Rsp, 16, 0), Rule::new(Kind::Rsp, 16, 0), Rule::END];
+            for (pc, (id, rule)) in [0x5_0000, 0x5_1000, 0x5_2000].into_iter().zip((4..).zip(rules)) {
+                cache::put(pc, Known { id, rule });
+            }
+            let caller = Caller { pc: 0x5_0000, sp, rbp: 0 };
+            let made = Event { kind: kind::MALLOC, pointer: 64, size: 10, extra: 0, slop: 14 };
+            for _ in 0..3 {
+                let entered = enter(&caller).unwrap();
+                // SAFETY: a stack as the rules say.
+                let walk = unsafe { unwind::walk(&mut entered.body().stack, caller) };
+                assert_eq!(walk.keep + walk.new, if walk.keep == 0 { 3 } else { 4 });
+                // SAFETY: as above.
+                unsafe { entered.event_with_stack(made, caller) };
+                entered.leave();
+            }
+            // SAFETY: nobody else has it.
+            let depth = unsafe { Entered(lane).body().stack.depth };
+            // Without a stream nothing is remembered.
+            assert!(depth == 4 || !cfg!(miri), "{depth}");
+        });
+    }
+
+    /// All at once: whoever has a lane writes into its body without any lock.
+    #[test]
+    fn lanes_of_ended_threads_are_used_again() {
+        const THREADS: u64 = if cfg!(miri) { 24 } else { 300 };
+        let used = std::sync::Mutex::new(std::collections::HashSet::new());
+        tls::MAIN_TOP.store(u64::MAX, core::sync::atomic::Ordering::Relaxed);
+        let run = |number: u64| {
+            on_a_thread(|lane| {
+                used.lock().unwrap().insert(lane.as_ptr().addr());
+                for round in 0..3 {
+                    let entered = enter(&at(1000)).unwrap();
+                    entered.event(freed(64 * number + round));
+                    entered.outside(std::thread::yield_now);
+                    entered.event(freed(64 * number + round + 1));
+                    entered.leave();
+                    // The recorder looks while others write.
+                    is_quiet();
+                }
+            });
+        };
+        std::thread::scope(|scope| {
+            for part in 0..3 {
+                scope.spawn(move || (0..THREADS / 3).for_each(|number| run(part * THREADS + number)));
+            }
+        });
+        let lanes = used.lock().unwrap().len() as u64;
+        assert!(lanes < THREADS, "{lanes} lanes of {THREADS} threads");
+    }
+}

@@ -4,11 +4,15 @@
 //! process forks, no allocation but own mappings, no libc call that touches `errno`, no panic. What goes wrong ends the recording with a
 //! reason in the stream's header and leaves the program alone.
 //!
-//! The story of an event: `hooks` gets the call and the caller's registers, `lane` is the thread's place in the stream, `unwind` takes the
-//! stack (rules from `cache`, made by `cfi` for the object that `module` finds), `lane` writes the record into a chunk of `file`. `state`
-//! sets it all up, `real` knows the functions behind, `sample` chooses blocks, `objects` hooks what the dynamic linker's choice does not reach,
-//! with `detour`, `inner` what the program brings under other names, `partition` what has none; `exec` hands the recording on to programs that it
-//! executes; `missed` tells of images that have no stream; `attach` is for programs that run already.
+//! The story of an event: `hooks` gets the call and the caller's registers, `lane` is what the thread remembers (its `head` is what others see of it,
+//! `arena` where all of them are), `unwind` takes the stack (rules from `cache`, made by `cfi` for the object that `module` finds), `writer` writes
+//! the record into a chunk of `file`. `state` sets it all up as `settings` say, `real` knows the functions behind, `sample` chooses blocks,
+//! `objects` hooks what the dynamic linker's choice does not reach, with `detour`, `inner` what the program brings under other names, `partition`
+//! what has none; `exec` hands the recording on to programs that it executes; `desk` asks thaw for what the process may not open; `missed` tells
+//! of images that have no stream; `attach` is for programs that run already.
+//!
+//! Modules import what lies below them: system calls and texts (`sys`, `text`, `tls`, `linker`), then what is known of code, the file, the
+//! lanes, and the hooks on top. What must be called upwards is registered ([`state::when_loaded`]). `kernel` stands for the system under Miri.
 //!
 //! Built as `libthaw_heap.so` by `dev/agent`. x86-64 only so far; elsewhere it is empty.
 #![cfg_attr(not(test), no_std)]
@@ -39,6 +43,8 @@ mod hooks;
 #[cfg(target_arch = "x86_64")]
 #[cfg_attr(test, allow(dead_code, reason = "a test program hooks nothing"))]
 mod inner;
+#[cfg(miri)]
+mod kernel;
 #[cfg(target_arch = "x86_64")]
 mod lane;
 #[cfg(target_arch = "x86_64")]
@@ -77,10 +83,9 @@ mod writer;
 #[link(name = "c")]
 unsafe extern "C" {}
 
-/// Runs when the dynamic linker initialises the object.
+/// Runs when the dynamic linker initialises the object. Miri has no dynamic linker.
 #[cfg(target_arch = "x86_64")]
-#[used]
-#[unsafe(link_section = ".init_array")]
+#[cfg_attr(not(miri), used, unsafe(link_section = ".init_array"))]
 static START: extern "C" fn(usize, usize, *const *const core::ffi::c_char) = start;
 
 #[cfg(target_arch = "x86_64")]

@@ -1,5 +1,6 @@
 //! System calls without libc: none of them touches `errno`, takes a lock or can be interposed.
 
+#[cfg(not(miri))]
 use core::arch::asm;
 
 /// Result of a call: the kernel's value, or an error number.
@@ -9,6 +10,7 @@ pub type Result<T> = core::result::Result<T, u32>;
 ///
 /// # Safety
 /// As the system call itself.
+#[cfg(not(miri))]
 #[inline(always)]
 pub unsafe fn call(number: usize, a: [usize; 6]) -> Result<usize> {
     let value: isize;
@@ -18,6 +20,15 @@ pub unsafe fn call(number: usize, a: [usize; 6]) -> Result<usize> {
              in("r10") a[3], in("r8") a[4], in("r9") a[5], lateout("rcx") _, lateout("r11") _, options(nostack));
     }
     if (-4095..0).contains(&value) { Err((-value) as u32) } else { Ok(value as usize) }
+}
+
+/// The same for Miri.
+///
+/// # Safety
+/// As above.
+#[cfg(miri)]
+pub unsafe fn call(number: usize, a: [usize; 6]) -> Result<usize> {
+    crate::kernel::call(number, a)
 }
 
 /// Longest path of a stream.
@@ -373,6 +384,7 @@ pub fn is_gone(pid: u32, tid: u32) -> bool {
 /// The time stamp counter, not before all earlier instructions are done: an allocation is never stamped before the free that made room for it,
 /// nor a free before the allocation of a block that another thread handed over. Without the fence the counter is read while the hand-over
 /// still waits for its cache line: a quarter of all hand-overs between two CPUs then went backwards.
+#[cfg(not(miri))]
 #[inline(always)]
 pub fn ticks_after() -> u64 {
     // SAFETY: x86-64 has both instructions.
@@ -383,8 +395,12 @@ pub fn ticks_after() -> u64 {
 }
 
 /// The time stamp counter, for what no other thread's events are put in order with.
+#[cfg(not(miri))]
 #[inline(always)]
 pub fn ticks() -> u64 {
     // SAFETY: x86-64 has it.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
+
+#[cfg(miri)]
+pub use crate::kernel::{ticks, ticks as ticks_after};

@@ -1,8 +1,10 @@
 //! One word of thread-local memory in the initial-exec model: a load from fs, no call into the loader, no allocation.
 
+#[cfg(not(miri))]
 use core::arch::{asm, global_asm};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+#[cfg(not(miri))]
 global_asm!(
     ".section .tbss.thaw_heap_lane,\"awT\",@nobits",
     ".balign 8",
@@ -19,6 +21,7 @@ global_asm!(
 pub static MAIN_TOP: AtomicU64 = AtomicU64::new(0);
 
 /// The calling thread's lane, or null.
+#[cfg(not(miri))]
 #[inline(always)]
 pub fn get<T>() -> *mut T {
     let lane;
@@ -31,6 +34,7 @@ pub fn get<T>() -> *mut T {
 }
 
 /// Sets it.
+#[cfg(not(miri))]
 pub fn set<T>(lane: *mut T) {
     // SAFETY: writes the thread's own word.
     unsafe {
@@ -40,6 +44,7 @@ pub fn set<T>(lane: *mut T) {
 }
 
 /// The highest address of the calling thread's stack. A thread's control block lies above its stack; the main thread's lies below.
+#[cfg(not(miri))]
 pub fn stack_top() -> u64 {
     let (block, sp): (u64, u64);
     // SAFETY: reads two registers; the first word of the control block is its own address.
@@ -47,4 +52,12 @@ pub fn stack_top() -> u64 {
         asm!("mov {0}, qword ptr fs:[0]", "mov {1}, rsp", out(reg) block, out(reg) sp, options(nostack, readonly, preserves_flags));
     }
     if sp < block { block } else { MAIN_TOP.load(Relaxed) }
+}
+
+#[cfg(miri)]
+pub use crate::kernel::{lane as get, set_lane as set};
+
+#[cfg(miri)]
+pub fn stack_top() -> u64 {
+    MAIN_TOP.load(Relaxed)
 }

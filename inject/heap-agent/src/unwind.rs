@@ -75,6 +75,8 @@ pub fn forget(stack: &mut Stack) {
 #[inline]
 pub unsafe fn walk(stack: &mut Stack, caller: Caller) -> Walk {
     let frames = stack.frames.as_mut_ptr();
+    // Places of words may be in the frames themselves: see `commit`.
+    let _ = frames.expose_provenance();
     // `known` elements of the memory may still match: all frames beyond have been left.
     let mut known = stack.depth;
     let mut at = caller;
