@@ -33,6 +33,7 @@ icegrind:
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	dev/house --check
 
 # A minute of every fuzz target; needs a nightly toolchain and cargo-fuzz.
 fuzz:
