@@ -34,6 +34,7 @@ icegrind:
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	dev/house --check
 	@if command -v npm >/dev/null; then \
 		{ [ -x viewer/node_modules/.bin/biome ] || npm ci --prefix viewer --no-audit --no-fund --silent; } && \
 		npm run --prefix viewer --silent check; \

@@ -117,7 +117,8 @@ impl Plans for FromWords {
     fn of_recording(&self, recording: &Path, header: &Header) -> Result<RecordPlan> {
         if let Some(stored) = recording::plan::Plan::of_header(header)? {
             let asked = serde_json::from_value(header.plan.clone()).unwrap_or_default();
-            return work::plan::stored::understood(stored, asked, recording.to_owned(), &base_list);
+            let plan = work::plan::stored::understood(stored, asked, recording.to_owned(), &base_list)?;
+            return Ok(RecordPlan { command_line: header.command_line.clone(), ..plan });
         }
         let wrong = |cause: String| {
             Error::on(Exit::Data, "cannot understand the command line of the recording", recording)

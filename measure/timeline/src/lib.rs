@@ -14,4 +14,4 @@ pub use control::{Switch, switch};
 pub use file::{Event, Lost, Phase, Process, Trace, Type, parse};
 pub use intervals::{Interval, Object, Objects, intervals};
 pub use now::now;
-pub use report::{Report, TypeRow, WaitRow, report};
+pub use report::{Document, FileReport, Report, TypeRow, WaitRow, report};

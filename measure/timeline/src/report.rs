@@ -130,3 +130,22 @@ fn named(trace: &Trace, id: Option<u16>) -> (String, String) {
         None => ("(type not told)".to_owned(), String::new()),
     }
 }
+
+/// `thaw.timeline/1`
+#[derive(Serialize)]
+pub struct Document {
+    /// Name and version of this document.
+    pub schema: &'static str,
+    /// One of each process.
+    pub files: Vec<FileReport>,
+}
+
+/// The events of a process.
+#[derive(Serialize)]
+pub struct FileReport {
+    /// Where they are.
+    pub path: String,
+    /// What they amount to.
+    #[serde(flatten)]
+    pub report: Report,
+}

@@ -60,8 +60,8 @@ pub use surroundings::has_other_names;
 use model::Result;
 use std::path::Path;
 
-/// Packs a file that lies in memory; touches nothing else, nor reads [`Options::debug_file`]. The bytes are there if
-/// and only if it was packed; the oracle has found them equivalent.
+/// Packs a file that lies in memory: writes no file, and reads none but the closed set of [`Options::passes`], not even
+/// [`Options::debug_file`]. The bytes are there if and only if it was packed; the oracle has found them equivalent.
 ///
 /// # Errors
 /// A back-end or pass that cannot be had, or a bug.

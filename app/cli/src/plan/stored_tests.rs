@@ -11,7 +11,8 @@ use work::plan::stored::{Errand, Progress, stored};
 use work::plan::{Asked, RecordPlan};
 
 fn understood(plan: Plan, asked: Asked, output: PathBuf) -> Result<RecordPlan> {
-    work::plan::stored::understood(plan, asked, output, &|path: &Path| base_list(path))
+    let plan = work::plan::stored::understood(plan, asked, output, &|path: &Path| base_list(path))?;
+    Ok(RecordPlan { command_line: std::env::args_os().collect(), ..plan })
 }
 
 fn typed(words: &[&str]) -> RecordPlan {

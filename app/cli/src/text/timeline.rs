@@ -3,27 +3,7 @@
 use super::table::{Align, Table};
 use super::{Page, YELLOW, harmless, units};
 use model::Nanos;
-use serde::Serialize;
-use timeline::{Report, WaitRow};
-
-/// `thaw.timeline/1`
-#[derive(Serialize)]
-pub struct Document {
-    /// Name and version of this document.
-    pub schema: &'static str,
-    /// One of each process.
-    pub files: Vec<FileReport>,
-}
-
-/// The events of a process.
-#[derive(Serialize)]
-pub struct FileReport {
-    /// Where they are.
-    pub path: String,
-    /// What they amount to.
-    #[serde(flatten)]
-    pub report: Report,
-}
+use timeline::{Document, FileReport, Report, WaitRow};
 
 /// Types, the longest waits, and what is missing, of each process.
 pub fn page(document: &Document, rows: usize, width: usize) -> Page {

@@ -23,7 +23,8 @@ const TOP: usize = 10;
 pub fn run_errand(file: &Path) -> Result<Exit> {
     let errand = Errand::read(file)?;
     let quiet = errand.progress == stored::Progress::Quiet;
-    carry_out(errand.plan(&plan::base_list)?, &ExportArgs::default(), Answer::Text, quiet)
+    let plan = RecordPlan { command_line: std::env::args_os().collect(), ..errand.plan(&plan::base_list)? };
+    carry_out(plan, &ExportArgs::default(), Answer::Text, quiet)
 }
 
 /// Records and prints the answer.

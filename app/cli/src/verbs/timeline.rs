@@ -4,8 +4,7 @@ use crate::args::timeline::{ReportArgs, TimelineArgs, TimelineVerb};
 use crate::{output, text};
 use model::{Error, Exit, Result, shown};
 use std::path::{Path, PathBuf};
-use text::timeline::{Document, FileReport};
-use timeline::{Switch, now, parse, switch};
+use timeline::{Document, FileReport, Switch, now, parse, switch};
 
 /// Does what was asked.
 ///

@@ -118,7 +118,7 @@ pub fn stored(plan: &RecordPlan) -> Plan {
     }
 }
 
-/// What a stored plan means.
+/// What a stored plan means; who asks says with which words.
 ///
 /// # Errors
 /// This thaw does not know one of its words; its user, disk or base list is not there any more.
@@ -133,6 +133,7 @@ pub fn understood(plan: Plan, asked: Asked, output: PathBuf, base_list: &BaseLis
     let base = base.map(Word::path);
     let throttle = Throttle { iops, bps };
     Ok(RecordPlan {
+        command_line: Vec::new(),
         asked,
         warnings: Vec::new(),
         replace: Replace::Never,
