@@ -1,13 +1,13 @@
 //! Recordings that an earlier thaw made still open and say what they said: `fixtures/heap/recordings`.
 
+use heap::event::{Event, Origin, What};
 use heap::export::{Export, Format};
 use heap::finish;
 use heap::modes::{Figures, Held, Measure, Split, Window};
 use heap::named::{Cut, Filter, Named, Wrappers};
+use heap::reader::Reader;
 use heap::record::Existing;
 use heap::report;
-use heap::stream::Reader;
-use heap::stream::{Event, Origin, What};
 use model::Bytes;
 use std::collections::BTreeMap;
 use std::fs;
@@ -39,14 +39,15 @@ fn by_function(reader: &Reader) -> BTreeMap<String, Figures> {
     functions
 }
 
-fn logged(directory: &Path) -> String {
+/// The events as LogAlloc's lines, and what is said of these.
+fn logged(directory: &Path) -> (String, Vec<String>) {
     let reader = Reader::open(directory).unwrap();
     let named = Named::read(&reader, Window::default(), Split::Stack, &Filter::default()).unwrap();
     let export = Export { reader: &reader, named: &named, measure: Measure::Made, window: Window::default() };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
-    export.write(Format::LogAlloc, &path, Existing::Keep).unwrap();
-    fs::read_to_string(path).unwrap()
+    let said = export.write(Format::LogAlloc, &path, Existing::Keep).unwrap();
+    (fs::read_to_string(path).unwrap(), said.into_iter().map(|warning| warning.text).collect())
 }
 
 #[track_caller]
@@ -76,17 +77,17 @@ fn is_as_it_was(directory: &Path) {
 fn streams_of_an_earlier_thaw_are_read_and_finished() {
     is_as_it_was(&kept("streams.heap"));
     let log = fs::read_to_string(kept("streams.log")).unwrap();
-    assert!(logged(&kept("streams.heap")) == log);
+    assert!(logged(&kept("streams.heap")).0 == log);
     let home = copy("streams.heap");
     assert_eq!(finish::finish(home.path(), &mut |_| {}).unwrap().streams, 2);
     is_as_it_was(home.path());
-    assert!(logged(home.path()) == log);
+    assert!(logged(home.path()).0 == log);
 }
 
 #[test]
 fn what_an_earlier_thaw_finished_is_read() {
     is_as_it_was(&kept("finished.heap"));
-    assert!(logged(&kept("finished.heap")) == fs::read_to_string(kept("finished.log")).unwrap());
+    assert!(logged(&kept("finished.heap")).0 == fs::read_to_string(kept("finished.log")).unwrap());
     let reader = Reader::open(&kept("finished.heap")).unwrap();
     assert_eq!(reader.processes().iter().map(|it| it.origin).collect::<Vec<_>>(), [Origin::Exec, Origin::Fork]);
     let mut events = reader.events(reader.processes()[0].id).unwrap();
@@ -97,6 +98,17 @@ fn what_an_earlier_thaw_finished_is_read() {
         }
     }
     assert!(named.contains(&"maker".to_owned()), "{named:?}");
+}
+
+/// `calloc(3,7)`: streams have the product alone, so the line has all bytes of the call, and it is said that its
+/// elements are not known.
+#[test]
+fn what_logalloc_cannot_be_told_is_said() {
+    let (log, said) = logged(&kept("streams.heap"));
+    let callocs: Vec<&str> = log.lines().filter_map(|line| line.split_once("calloc(")).map(|(_, call)| call).collect();
+    assert!(callocs.len() == 2 && callocs[0].starts_with("1,21)="), "{callocs:?}");
+    let [said] = &said[..] else { panic!("{said:?}") };
+    assert!(said.starts_with("2 calls of calloc are written as calloc(1,BYTES)"), "{said}");
 }
 
 #[test]

@@ -13,11 +13,13 @@ use crate::args::heap::{FinishArgs, GrowthArgs, HeapArgs, HeapVerb, RunArgs, Slo
 use crate::progress::Progress;
 use crate::{output, text};
 use heap::conclude::{self, Streams};
+use heap::event::Process;
 use heap::growth;
+use heap::reader::Reader;
+use heap::record::Recording;
 use heap::record::{self, Existing, FreeStacks, Keep, Made, Output, Phase, Plan, Sample};
 use heap::report::Report;
 use heap::slop::{self, Model};
-use heap::stream::{Process, Reader, Recording};
 use model::{Bytes, Error, Exit, Nanos, Result};
 use serde::Serialize;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,9 @@
-//! Streams for processes of other users than thaw's: they get a descriptor, because nobody else may write the recording's directory.
+//! Streams for processes of other users than thaw's: they get a descriptor, because nobody else may write the
+//! recording's directory.
 //!
-//! A process that may not make its stream itself asks at a socket ([`heap_wire::desk`]). Whom thaw recorded is asked of the kernel: the peer of the
-//! connection must be a descendant of the program, or, of a program that was running already, have its user. All names in the directory are thaw's own.
+//! A process that may not make its stream itself asks at a socket ([`heap_wire::desk`]). Whom thaw recorded is asked of
+//! the kernel: the peer of the connection must be a descendant of the program, or, of a program that was running
+//! already, have its user. All names in the directory are thaw's own.
 
 use super::{Made, missed};
 use model::{Error, Exit, Result};
@@ -28,7 +30,7 @@ const LONGEST: usize = 4096;
 /// A peer that has connected says what it wants within this time: guests do both at once.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Who may ask.
+/// Which processes get descriptors of streams.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Asker {
     /// Descendants of this process.
@@ -187,7 +189,7 @@ impl Clerk {
 }
 
 fn name(own: u32, number: u32) -> String {
-    format!("{own}-{number}.{}", crate::finish::STREAM)
+    format!("{own}-{number}.{}", crate::form::STREAM)
 }
 
 fn ancestors(pid: u32) -> impl Iterator<Item = u32> {

@@ -1,4 +1,5 @@
-//! Programs that the dynamic linker does not serve, among the children of a recorded one: each is named, with the reason.
+//! Programs that the dynamic linker does not serve, among the children of a recorded one: each is named, with the
+//! reason.
 
 use super::{Bench, Recorded, root};
 use heap::record::Keep;
@@ -143,7 +144,8 @@ fn every_way_to_execute_is_seen() {
     assert_eq!(recorded.recording.unseen, []);
 }
 
-/// A sandbox takes the recording's directory away before it forks: what its children allocate cannot be recorded, and that is said.
+/// A sandbox takes the recording's directory away before it forks: what its children allocate cannot be recorded, and
+/// that is said.
 #[test]
 fn a_child_in_another_root_directory_is_told() {
     let Some(bench) = Bench::new() else { return };
@@ -203,7 +205,8 @@ fn sanitized_programs_are_refused_before_they_start() {
     is_told("checked", told.get("checked").map_or(&[][..], Vec::as_slice), "AddressSanitizer");
 }
 
-/// Chromium's renderers in their sandbox: they reach no file any more, so that what they allocate is not recorded; each of them is told.
+/// Chromium's renderers in their sandbox: they reach no file any more, so that what they allocate is not recorded; each
+/// of them is told.
 #[test]
 fn renderers_of_a_sandboxed_chromium_are_told() {
     let Some(bench) = Bench::new() else { return };

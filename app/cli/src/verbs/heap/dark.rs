@@ -5,7 +5,7 @@ use crate::args::heap::DarkArgs;
 use crate::progress::Progress;
 use crate::{output, text};
 use heap::dark::{self, Amounts, Dark, Marks};
-use heap::stream::Reader;
+use heap::reader::Reader;
 use memory::file::{self, MemoryFile};
 use memory::{Kind, Units};
 use model::{Error, Exit, Result, shown};

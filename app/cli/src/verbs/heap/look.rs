@@ -8,7 +8,7 @@ use heap::diff::{self, Difference};
 use heap::export::{self, Export, Format};
 use heap::modes::{Figures, Held, Measure, Split, Timeline, Window};
 use heap::named::{Cut, Filter, Named, Row, Wrappers};
-use heap::stream::Reader;
+use heap::reader::Reader;
 use heap::tree::{self, Node, Shape};
 use model::{Error, Exit, Nanos, Result, Warning, WarningKind, shown};
 use serde::Serialize;
@@ -319,12 +319,9 @@ pub fn export(args: &ExportArgs, quiet: bool) -> Result<Exit> {
     } else {
         let (reader, named) = look.read(&args.recording, format.split(), quiet)?;
         let window = look.window;
-        Export { reader: &reader, named: &named, measure: look.measure, window }.write(
-            format,
-            &args.output,
-            args.force.existing(),
-        )?;
-        named.warnings
+        let export = Export { reader: &reader, named: &named, measure: look.measure, window };
+        let otherwise = export.write(format, &args.output, args.force.existing())?;
+        named.warnings.into_iter().chain(otherwise).collect()
     };
     let mut page = text::Page::new(text::width::of_terminal());
     text::heap::look::warnings(&mut page, &warnings);
