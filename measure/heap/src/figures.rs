@@ -1,5 +1,5 @@
 //! Figures: what blocks add up to, by site, over time and for a whole process. Not for how they are found:
-//! [`crate::books`] does that from events.
+//! `books` does that from events.
 
 mod timeline;
 

@@ -76,7 +76,7 @@ pub enum Keep {
     /// Every event.
     Events,
     /// Sums by site, made while the program runs: the disk holds no more than what was not read yet. See
-    /// [`crate::aggregate`].
+    /// `aggregate`.
     Sums {
         /// Most bytes of a stream that may wait to be read: the process waits where it would write more.
         ahead: Bytes,
