@@ -4,7 +4,8 @@
 
 use heap::finish;
 use heap::ledger::Ledger;
-use heap::stream::{Event, Reader};
+use heap::event::Event;
+use heap::reader::Reader;
 use libfuzzer_sys::fuzz_target;
 use std::path::Path;
 

@@ -309,6 +309,8 @@ fn logalloc_lines_can_be_replayed() {
             made += 1;
         }
     }
+    let export = ["heap", "export", "modes.heap", "--force", "--format", "logalloc", "-o", "out.logalloc"];
+    scratch.thaw(export).exits(0).says("written as calloc(1,BYTES)");
     let report = report(&scratch, &[]);
     assert_eq!((live.values().sum(), live.len() as u64), total(&report, "end"));
     assert_eq!(made, total(&report, "made").1);

@@ -3,9 +3,10 @@
 use crate::heap_look::recorded;
 use crate::memory::firefox;
 use crate::scratch::{Mortal, Scratch};
+use ::heap::event::What;
 use ::heap::modes::{Held, Split, Window};
 use ::heap::named::{Filter, Named};
-use ::heap::stream::{self, What};
+use ::heap::reader::Reader;
 use ::heap::{growth, slop, whole};
 use model::Nanos;
 use serde_json::Value;
@@ -63,7 +64,7 @@ fn one_reading_says_what_several_say() {
     if !recorded(&scratch, "modes.heap", &[]) {
         return;
     }
-    let reader = stream::Reader::open(&scratch.path("modes.heap")).unwrap();
+    let reader = Reader::open(&scratch.path("modes.heap")).unwrap();
     let process = &reader.processes()[0];
     // The first thread has the number of its process.
     let by_thread = Filter { threads: vec![process.pid.to_string()], ..Filter::default() };

@@ -1,51 +1,36 @@
 //! Long runs: the streams are added up while the program writes them, and what was read is freed on the disk.
 //!
-//! What is live and what each site adds up to is kept here, in thaw; nothing grows in the recorded process. Each stream gets a file of sums beside
-//! it, written anew from time to time, and goes when its process has ended.
-//!
-//! ```text
-//! "THAWSUMS", u32 version, u32 CRC-32 of the rest; zstd of the first page of the stream and of Sums as JSON
-//! ```
-//!
-//! Not for questions that need every event: moments, marks, threads, logs, growth.
+//! What is live and what each site adds up to is kept here, in thaw; nothing grows in the recorded process. Each stream
+//! gets a file of sums beside it, written anew from time to time, and goes when its process has ended.
+//! The file is described in [`crate::sums`]. Not for questions that need every event: moments, marks, threads, logs,
+//! growth.
 
 mod late;
 
-use crate::ledger::Totals;
-use crate::modes::{Books, Held, Site, Split, Timeline, Window};
-use crate::record::Clock;
-use crate::report::MissingFrames;
-use crate::stack::{Address, End, StackId, Stacks};
-use crate::stream::{self, Event, Events, Module, ModuleId, Process, ThreadId, What};
+use crate::books::Books;
+use crate::clock::Clock;
+use crate::event::{Event, Process, ThreadId, What};
+use crate::figures::{MissingFrames, Split, Window};
+use crate::form::{STREAM, SUMS};
+use crate::reader::{Events, process_of};
+use crate::recording::believed;
+use crate::stack::{End, StackId};
+use crate::stream::{first_page, punch};
+use crate::sums::{Added, Sums, Whole};
 use crate::wire;
 use heap_wire::{FileHeader, PAGE};
 use late::Late;
 use model::{Error, Exit, Nanos, Result, Warning, WarningKind, shown};
-use os::replace::{Existing, Rights};
-use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::Read;
 use std::mem::offset_of;
 use std::os::fd::AsRawFd;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// Extension of files of sums.
-pub const EXTENSION: &str = "sums";
-const MAGIC: &[u8; 8] = b"THAWSUMS";
-const VERSION: u32 = 1;
-/// Bytes before the packed part.
-const HEAD: usize = 16;
-/// Most bytes that the packed part may unpack to: so many, and so many times its length.
-const UNPACKED_LEAST: u64 = 64 << 20;
-const UNPACKED_TIMES: u64 = 256;
-/// Of zstd.
-const LEVEL: i32 = 3;
 /// Events younger than this may still be on their way into a stream, because their thread does not run.
 const MARGIN: Duration = Duration::from_millis(500);
 /// How often sums are written, if that takes no more than a [`SHARE`]th of the time.
@@ -58,222 +43,13 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// After so many events the process is told how far it is read, if it is.
 const TELL_EVERY: u64 = 4096;
 
-/// Why a recording of sums cannot answer.
-pub(crate) fn no_events(directory: &Path, why: &str) -> Error {
-    Error::on(Exit::Usage, "the recording has sums in the place of events", directory)
-        .because(why)
-        .hint("record it without --aggregate")
-}
-
-/// What is kept of a process.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Sums {
-    /// Split by size.
-    pub sites: Vec<Site>,
-    /// Callers' stacks and numbers of addresses, from the first that is no end on.
-    nodes: Vec<(StackId, u32)>,
-    /// Return addresses and numbers of objects.
-    addresses: Vec<(u64, Option<u32>)>,
-    objects: Vec<Object>,
-    pub totals: Totals,
-    pub peak: Held,
-    pub peak_at: Nanos,
-    pub last: Nanos,
-    pub timeline: Timeline,
-    /// Threads that allocated.
-    pub threads: u64,
-    /// Allocations whose stack is cut.
-    pub cut_stacks: u64,
-    /// Of these, those that are deeper than was asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deep_stacks: Option<u64>,
-    /// Allocations with frames missing between others of their stack.
-    #[serde(default)]
-    pub skipped_stacks: u64,
-    pub warnings: Vec<Warning>,
-    /// The stream was read to its end, and nobody wrote it any more.
-    #[serde(default)]
-    whole: bool,
-}
-
-/// A loaded object; its path may be no text.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Object {
-    path: Vec<u8>,
-    build_id: Vec<u8>,
-    bias: u64,
-    start: u64,
-    end: u64,
-}
-
-impl Sums {
-    /// Reads a file.
-    ///
-    /// # Errors
-    /// It cannot be read, is damaged, or of another version.
-    pub(crate) fn read(path: &Path) -> Result<Self> {
-        let damaged = |cause: String| Error::on(Exit::Data, "a file of sums is damaged", path).because(cause);
-        let bytes = fs::read(path).map_err(|cause| Error::on(Exit::Data, "cannot read", path).because(cause))?;
-        let packed = packed(&bytes, path)?;
-        if bytes.get(12..HEAD) != Some(&crc32fast::hash(packed).to_le_bytes()) {
-            return Err(damaged("its checksum is wrong".into()));
-        }
-        let mut unpacked = unpack(packed).map_err(|cause| damaged(cause.to_string()))?;
-        let mut page = [0; PAGE];
-        unpacked.read_exact(&mut page).map_err(|cause| damaged(cause.to_string()))?;
-        let mut sums: Self =
-            serde_json::from_reader(std::io::BufReader::new(unpacked)).map_err(|cause| damaged(cause.to_string()))?;
-        if !sums.is_sound() {
-            return Err(damaged("it names stacks that it does not have".into()));
-        }
-        let bytes = sums.unread(path);
-        if bytes > 0 {
-            let text = sums.until(path, &format!("{bytes} bytes of events were not, or not yet"));
-            sums.warnings.push(Warning::new(WarningKind::LostRecords, text));
-        }
-        Ok(sums)
-    }
-
-    /// Allocations whose stacks lack frames. Sums of older versions do not tell why.
-    pub(crate) fn missing(&self) -> MissingFrames {
-        let cut = self.cut_stacks;
-        MissingFrames { cut, deep: self.deep_stacks.unwrap_or(cut).min(cut), skipped: self.skipped_stacks }
-    }
-
-    /// Bytes of the stream beside the sums: thaw has not read it to its end.
-    fn unread(&self, path: &Path) -> u64 {
-        let stream = fs::metadata(path.with_extension(crate::finish::STREAM));
-        stream.map_or(0, |meta| if self.whole { 0 } else { meta.blocks() * 512 })
-    }
-
-    fn until(&self, path: &Path, what: &str) -> String {
-        let (file, last) = (shown(path), self.last.seconds());
-        format!("{file} has what was added up until {last:.1} s after its process began; {what}")
-    }
-
-    /// Whether all numbers lead somewhere.
-    fn is_sound(&self) -> bool {
-        let first = heap_wire::mark::FIRST_PC as usize;
-        let nodes = self.nodes.iter().enumerate().all(|(index, (caller, address))| {
-            (caller.0 as usize) < first + index && (*address as usize) < self.addresses.len()
-        });
-        let known = |stack: StackId| (stack.0 as usize) < first + self.nodes.len();
-        let few = |count: u64| count < 1 << 62;
-        let made = self.sites.iter().try_fold(0u64, |sum, site| sum.checked_add(site.figures.made.blocks));
-        let of_made = |site: &Site| {
-            let figures = &site.figures;
-            [figures.end, figures.peak, figures.max].iter().all(|part| part.blocks <= figures.made.blocks)
-        };
-        let objects = self.addresses.iter().filter_map(|(_, object)| *object);
-        nodes
-            && self.sites.iter().filter_map(|site| site.stack).all(known)
-            && objects.into_iter().all(|object| (object as usize) < self.objects.len())
-            && made.is_some_and(few)
-            && self.sites.iter().all(of_made)
-            && few(self.totals.allocs_over_live)
-            && few(self.totals.frees_of_unknown)
-            && self.timeline.is_sound()
-    }
-
-    /// Writes a file of them and of the first page of their stream.
-    fn write(&self, target: &Path, page: &[u8]) -> Result<()> {
-        let packed =
-            pack(page, self).map_err(|cause| Error::on(Exit::Machine, "cannot write", target).because(cause))?;
-        os::replace::write_by(target, Rights::Private, Existing::Replace, |out| {
-            out.write_all(MAGIC)?;
-            out.write_all(&VERSION.to_le_bytes())?;
-            out.write_all(&crc32fast::hash(&packed).to_le_bytes())?;
-            out.write_all(&packed)
-        })
-    }
-
-    /// Its stacks and objects.
-    pub(crate) fn places(&self) -> (Stacks, Vec<Module>) {
-        let mut stacks = Stacks::default();
-        for (pc, module) in &self.addresses {
-            stacks.append_address(Address { pc: *pc, module: module.map(ModuleId) });
-        }
-        for (caller, address) in &self.nodes {
-            stacks.append(*caller, *address);
-        }
-        let modules = self.objects.iter().map(|object| Module {
-            path: PathBuf::from(OsString::from_vec(object.path.clone())),
-            build_id: object.build_id.clone(),
-            bias: object.bias,
-            start: object.start,
-            end: object.end,
-        });
-        (stacks, modules.collect())
-    }
-}
-
-/// What finishing did with sums.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Finished {
-    /// Bytes of the stream that were not added up, and cannot be any more: which blocks were live before them is not known.
-    pub left_out: u64,
-    /// Whether the sums have all events of the process.
-    pub whole: bool,
-}
-
-/// Removes the stream beside the sums of a process that has ended. What it says of losses, and what was not read of it, is kept with the sums.
-///
-/// # Errors
-/// The sums cannot be read or written, the stream cannot be removed.
-pub(crate) fn finish(process: &Process) -> Result<Finished> {
-    let (path, stream) = (&process.file, process.file.with_extension(crate::finish::STREAM));
-    let mut sums = Sums::read(path)?;
-    let left_out = sums.unread(path);
-    if left_out > 0 {
-        sums.warnings.pop();
-        let text = sums.until(path, &format!("{left_out} bytes of events were not before its thaw was killed"));
-        sums.warnings.push(Warning::new(WarningKind::LostRecords, text));
-    }
-    if stream.exists() {
-        sums.write(path, &head(path)?)?;
-        fs::remove_file(&stream).map_err(|cause| Error::on(Exit::Machine, "cannot remove", &stream).because(cause))?;
-    }
-    let lost = |warning: &Warning| warning.kind == WarningKind::LostRecords;
-    Ok(Finished { left_out, whole: process.lost == 0 && !sums.warnings.iter().any(lost) })
-}
-
-/// The first page of the stream that a file of sums was made from: as it is now, if it is still there.
-pub(crate) fn head(path: &Path) -> Result<Vec<u8>> {
-    let stream = path.with_extension(crate::finish::STREAM);
-    if let Ok(page) = stream::first_page(&stream)
-        && wire::head(&page).is_ok()
-    {
-        return Ok(page);
-    }
-    let cannot = |cause| Error::on(Exit::Data, "cannot read", path).because(cause);
-    let bytes = fs::read(path).map_err(cannot)?;
-    let mut page = vec![0; PAGE];
-    unpack(packed(&bytes, path)?).and_then(|mut unpacked| unpacked.read_exact(&mut page)).map_err(cannot)?;
-    Ok(page)
-}
-
-fn packed<'a>(bytes: &'a [u8], path: &Path) -> Result<&'a [u8]> {
-    let (Some(magic), Some(version), Some(packed)) = (bytes.get(..8), bytes.get(8..12), bytes.get(HEAD..)) else {
-        return Err(Error::on(Exit::Data, "a file of sums is cut off", path));
-    };
-    if magic != MAGIC || version != VERSION.to_le_bytes() {
-        return Err(Error::on(Exit::Data, "no file of sums, or of another version", path)
-            .hint("record it again with this thaw"));
-    }
-    Ok(packed)
-}
-
-fn unpack(packed: &[u8]) -> std::io::Result<impl Read> {
-    Ok(zstd::Decoder::new(packed)?.take(UNPACKED_LEAST + UNPACKED_TIMES * packed.len() as u64))
-}
-
 /// Adds up all streams of a recording while they grow.
 pub(crate) struct Aggregator {
     directory: PathBuf,
     first_ticks: u64,
     /// Streams that were seen.
     known: HashSet<OsString>,
-    open: Vec<Stream>,
+    open: Vec<Followed>,
 }
 
 impl Aggregator {
@@ -285,8 +61,7 @@ impl Aggregator {
         let path = os::file::name_beside(&directory.join("hole"));
         let cannot = |cause| Error::on(Exit::Machine, "cannot write", &path).because(cause);
         let file = File::create_new(&path).map_err(cannot)?;
-        let holes =
-            file.set_len(PAGE as u64).map_err(cannot).and_then(|()| stream::punch(&file, &path, 0, PAGE as u64));
+        let holes = file.set_len(PAGE as u64).map_err(cannot).and_then(|()| punch(&file, &path, 0, PAGE as u64));
         fs::remove_file(&path).map_err(cannot)?;
         holes.map_err(|error| Error { object: shown(directory), ..error })?;
         Ok(Self { directory: directory.to_owned(), first_ticks, known: HashSet::new(), open: Vec::new() })
@@ -311,8 +86,8 @@ impl Aggregator {
         Ok(())
     }
 
-    /// Takes all that there is; how many streams there were. Those that are still being written, by processes that run (`running`), stay: what
-    /// comes is not looked at any more.
+    /// Takes all that there is; how many streams there were. Those that are still being written, by processes that run
+    /// (`running`), stay: what comes is not looked at any more.
     ///
     /// # Errors
     /// As [`Aggregator::poll`].
@@ -335,31 +110,24 @@ impl Aggregator {
         for entry in fs::read_dir(&self.directory).map_err(cannot)? {
             let path = entry.map_err(cannot)?.path();
             let name = path.file_name().unwrap_or_default();
-            if path.extension() != Some(OsStr::new(crate::finish::STREAM)) || self.known.contains(name) {
+            if path.extension() != Some(OsStr::new(STREAM)) || self.known.contains(name) {
                 continue;
             }
             // Readers of the recording say that it was left out.
-            if crate::record::believed(&about, &path, os::file::Access::Write).is_err() {
+            if believed(&about, &path, os::file::Access::Write).is_err() {
                 continue;
             }
-            if let Some(process) = stream::process_of(&path, self.first_ticks, rate)? {
+            if let Some(process) = process_of(&path, self.first_ticks, rate)? {
                 self.known.insert(name.to_owned());
-                self.open.push(Stream::open(process, rate)?);
+                self.open.push(Followed::open(process, rate)?);
             }
         }
         Ok(())
     }
 }
 
-/// Whether sums have all events of their stream.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Whole {
-    Yes,
-    No,
-}
-
 /// One stream that is being added up.
-struct Stream {
+struct Followed {
     process: Process,
     file: Rc<File>,
     events: Events,
@@ -376,7 +144,7 @@ struct Stream {
     look_at: Instant,
 }
 
-impl Stream {
+impl Followed {
     /// Its sums are there before anything of it is freed.
     fn open(process: Process, rate: f64) -> Result<Self> {
         let cannot = |cause| Error::on(Exit::Machine, "cannot open", &process.file).because(cause);
@@ -504,7 +272,6 @@ impl Stream {
 
     fn write(&mut self, whole: Whole) -> Result<()> {
         let began = Instant::now();
-        let (stacks, modules) = (self.events.stacks(), self.events.modules());
         let mut warnings = self.events.warnings().to_vec();
         if self.late.count > 0 {
             let text = format!(
@@ -514,150 +281,24 @@ impl Stream {
             warnings.push(Warning::new(WarningKind::Note, text));
         }
         // What it says of losses may have changed.
-        let page = stream::first_page(&self.process.file)?;
+        let page = first_page(&self.process.file)?;
         warnings.extend(self.held_back(&page));
-        let object = |module: &Module| Object {
-            path: module.path.as_os_str().as_bytes().to_vec(),
-            build_id: module.build_id.clone(),
-            bias: module.bias,
-            start: module.start,
-            end: module.end,
-        };
-        let sums = Sums {
-            sites: self.books.sites(),
-            nodes: (heap_wire::mark::FIRST_PC..stacks.len() as u32).map(|node| stacks.node(StackId(node))).collect(),
-            addresses: stacks.addresses().map(|it| (it.pc, it.module.map(|module| module.0))).collect(),
-            objects: modules.iter().map(object).collect(),
-            totals: *self.books.ledger.totals(),
-            peak: self.books.peak,
-            peak_at: self.books.peak_at,
-            last: self.books.last,
-            timeline: self.books.timeline.clone(),
+        let books = &mut self.books;
+        let added = Added {
+            sites: books.sites(),
+            totals: *books.ledger.totals(),
+            peak: books.peak,
+            peak_at: books.peak_at,
+            last: books.last,
+            timeline: books.timeline.clone(),
             threads: self.threads.len() as u64,
-            cut_stacks: self.missing.cut,
-            deep_stacks: Some(self.missing.deep),
-            skipped_stacks: self.missing.skipped,
+            missing: self.missing,
             warnings,
-            whole: whole == Whole::Yes,
+            whole,
         };
-        sums.write(&self.process.file.with_extension(EXTENSION), &page)?;
+        let sums = Sums::of(added, self.events.stacks(), self.events.modules());
+        sums.write(&self.process.file.with_extension(SUMS), &page)?;
         self.write_at = Instant::now() + WRITE_EVERY.max(began.elapsed() * SHARE);
         Ok(())
-    }
-}
-
-fn pack(page: &[u8], sums: &Sums) -> std::io::Result<Vec<u8>> {
-    let mut packer = zstd::Encoder::new(Vec::new(), LEVEL)?;
-    std::io::Write::write_all(&mut packer, page)?;
-    let mut packer = std::io::BufWriter::new(packer);
-    serde_json::to_writer(&mut packer, sums)?;
-    packer.into_inner().map_err(std::io::IntoInnerError::into_error)?.finish()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use serde_json::{Value, json};
-
-    /// A file whose packed part are the first page of a stream and this text.
-    fn file_of(text: &[u8]) -> Vec<u8> {
-        let mut raw = vec![0; PAGE];
-        raw[..8].copy_from_slice(&heap_wire::MAGIC);
-        raw[8] = heap_wire::VERSION as u8;
-        raw.extend(text);
-        let packed = zstd::encode_all(&raw[..], LEVEL).unwrap();
-        let mut bytes = [&MAGIC[..], &VERSION.to_le_bytes(), &crc32fast::hash(&packed).to_le_bytes()].concat();
-        bytes.extend(packed);
-        bytes
-    }
-
-    fn written(sums: &Value) -> Result<Sums> {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("1-0.sums");
-        fs::write(&path, file_of(&serde_json::to_vec(sums).unwrap())).unwrap();
-        Sums::read(&path)
-    }
-
-    /// Sums with one site.
-    fn sound() -> Value {
-        let held = json!({"bytes": 8, "blocks": 1});
-        let names = ["made", "end", "peak", "max", "temporary", "handed_over"];
-        let mut figures: serde_json::Map<String, Value> =
-            names.iter().map(|name| ((*name).to_owned(), held.clone())).collect();
-        figures.insert("lifetime_ns".into(), 0.into());
-        json!({
-            "sites": [{"stack": 4, "part": 8, "usable": 24, "figures": figures}],
-            "nodes": [[0, 0]],
-            "addresses": [[4096, 0]],
-            "objects": [{"path": [47], "build_id": [], "bias": 0, "start": 0, "end": 8192}],
-            "totals": Totals::default(), "peak": held, "peak_at": 0, "last": 0, "timeline": Timeline::default(),
-            "threads": 1, "cut_stacks": 0, "warnings": []
-        })
-    }
-
-    #[test]
-    fn numbers_that_lead_nowhere_are_damage() {
-        let sound = sound();
-        let sums = written(&sound).unwrap();
-        assert_eq!(sums.places().0.innermost(StackId(4)).unwrap().pc, 4096);
-        for (place, value) in [
-            ("/sites/0/stack", json!(5)),
-            ("/nodes/0", json!([4, 0])),
-            ("/nodes/0", json!([0, 1])),
-            ("/addresses/0", json!([4096, 1])),
-            ("/sites/0/figures/end/blocks", json!(2)),
-            ("/sites/0/figures/made/blocks", json!(u64::MAX)),
-            ("/totals/frees_of_unknown", json!(u64::MAX)),
-            ("/timeline/step_ns", json!(0)),
-            ("/sites", json!(null)),
-        ] {
-            let mut damaged = sound.clone();
-            *damaged.pointer_mut(place).unwrap() = value;
-            assert_eq!(written(&damaged).unwrap_err().exit, Exit::Data, "{place}");
-        }
-    }
-
-    /// All that is made of a file of sums.
-    fn answers(file: &[u8]) -> Result<crate::report::Report> {
-        let folder = tempfile::tempdir().unwrap();
-        let head = r#"{"schema":"thaw.heap/1","thaw_version":"","command":[],"cwd":"","created_unix_ns":0,"start_ticks":0,
-            "ticks_per_second":1e9,"finished":true,"code":0,"signal":null,"cpu_s":null,"max_rss_bytes":null,"nothing":null,"running":[]}"#;
-        fs::write(folder.path().join("recording.json"), head).unwrap();
-        fs::write(folder.path().join("1-0.sums"), file).unwrap();
-        let reader = stream::Reader::open(folder.path())?;
-        crate::slop::report(&reader, &crate::slop::Options { model: None, frames: 4, top: 10 })?;
-        for split in [Split::Stack, Split::Size] {
-            for process in reader.processes() {
-                crate::modes::analyze(&reader, process, Window::default(), split)?;
-            }
-        }
-        crate::report::report(&reader)
-    }
-
-    #[test]
-    fn little_does_not_become_much() {
-        assert_eq!(answers(&file_of(&serde_json::to_vec(&sound()).unwrap())).unwrap().processes[0].leaked_blocks, 0);
-        // A few kilobytes that unpack to more than a hundred megabytes.
-        let mut text = br#"{"nodes": ["#.to_vec();
-        text.extend(b"[0,0],".repeat(20 << 20));
-        let file = file_of(&text);
-        assert!(file.len() < 1 << 20, "{}", file.len());
-        assert_eq!(answers(&file).unwrap_err().exit, Exit::Data);
-    }
-
-    proptest! {
-        #[test]
-        fn no_bytes_break_the_reader(bytes in prop::collection::vec(any::<u8>(), 0..200), which in 0usize..400, number: u64) {
-            let _ = answers(&bytes);
-            let _ = answers(&[&MAGIC[..], &VERSION.to_le_bytes(), &crc32fast::hash(&bytes).to_le_bytes(), &bytes].concat());
-            let _ = answers(&file_of(&bytes));
-            // Any number in the place of one of those that are there.
-            let text = serde_json::to_string(&sound()).unwrap();
-            let digits: Vec<usize> = text.char_indices().filter(|(_, letter)| letter.is_ascii_digit()).map(|(at, _)| at).collect();
-            let at = digits[which % digits.len()];
-            let changed = format!("{}{number}{}", &text[..at], &text[at + 1..]);
-            let _ = answers(&file_of(changed.as_bytes()));
-        }
     }
 }

@@ -1,9 +1,9 @@
 //! Recording a program that is running already.
 //!
-//! A thread of the program that holds nothing is borrowed to load the guest, while the others run; the guest prepares; then all threads are stopped for a moment
-//! and the beginnings of the allocator's functions become jumps to the guest. At the end they are put back the same way, and the
-//! program runs as before, with one more library in it. What is safe is in `safe`, how a call is made in `call`, who is refused in
-//! `target`. x86-64 with glibc only.
+//! A thread of the program that holds nothing is borrowed to load the guest, while the others run; the guest prepares;
+//! then all threads are stopped for a moment and the beginnings of the allocator's functions become jumps to the guest.
+//! At the end they are put back the same way, and the program runs as before, with one more library in it. What is safe
+//! is in `safe`, how a call is made in `call`, who is refused in `target`. x86-64 with glibc only.
 
 mod call;
 mod objects;
@@ -11,13 +11,14 @@ mod release;
 mod safe;
 mod target;
 
+use crate::clock::Clock;
 use crate::record::{
-    self, Asker, Beside, Desk, Existing, FreeStacks, Keep, Made, Phase, Recording, Sample, Stopped, unseen,
+    self, Asker, Beside, Desk, Existing, FreeStacks, Keep, Made, Pauses, Phase, Recording, Sample, unseen,
 };
 use call::{Borrowed, Failed};
 use heap_wire::attach::{Attach, BYTES, LOCK, PLACES, Place, VERSION, answer};
 use model::{Error, Exit, Nanos, Result, shown};
-use objects::{Frame, Still};
+use objects::{StackFrame, Still};
 use os::journal::{self, Undo};
 use os::ptrace::{self, Memory, NotStopped, Registers, Replaced, Thread};
 use safe::{Code, NotNow};
@@ -46,14 +47,14 @@ pub struct Plan {
     pub frees: FreeStacks,
     /// Which blocks are recorded; `None`: all.
     pub sample: Option<Sample>,
-    /// What is kept.
+    /// Whether every event is kept, or sums.
     pub keep: Keep,
     /// The guest.
     pub agent: PathBuf,
 }
 
 /// Adds up how long the threads of a process were stopped.
-impl Stopped {
+impl Pauses {
     /// They all go on again, after this time.
     fn all(&mut self, began: Instant) {
         let took = nanos(began);
@@ -80,7 +81,7 @@ const RTLD_NOW_NODELETE: u64 = 2 | 0x1000;
 pub fn run(plan: &Plan, version: &str, progress: &mut dyn FnMut(Phase)) -> Result<Recording> {
     record::check_sample(plan.sample)?;
     let mut target = Target::of(plan.pid)?;
-    let clock = record::Clock::start()?;
+    let clock = Clock::start()?;
     let made = Made::new(&plan.output, plan.existing)?;
     recorded(plan, version, &made, &mut target, &clock, progress).map_err(|error| made.named(error))
 }
@@ -90,7 +91,7 @@ fn recorded(
     version: &str,
     made: &Made,
     target: &mut Target,
-    clock: &record::Clock,
+    clock: &Clock,
     progress: &mut dyn FnMut(Phase),
 ) -> Result<Recording> {
     let (directory, real) = (made.path(), &made.real);
@@ -101,13 +102,13 @@ fn recorded(
         target.reaches(&real.join(LOCK_NAME))?;
         // With sums its heart is the lock, and beats.
         let lock = if plan.keep == Keep::Events { Some(lock(directory)?) } else { None };
-        let mut recording = record::begin(version, target.command.clone(), target.cwd.clone(), clock);
+        let mut recording = Recording::begin(version, target.command.clone(), target.cwd.clone(), clock.ticks);
         recording.attached = true;
         recording.write(directory)?;
         unseen::begin(directory)?;
         let desk = Desk::open(made, Asker::Like(plan.pid))?;
         let beside = Beside::new(plan.keep, directory, clock)?;
-        let mut stopped = Stopped::default();
+        let mut stopped = Pauses::default();
         let hooks = attach(plan, target, real, &mut stopped)?;
         Ok((lock, desk, beside, recording, hooks, stopped))
     })();
@@ -179,7 +180,7 @@ struct Hooks {
 
 impl Hooks {
     /// Takes them out of the process and of its children; returns which of these still run.
-    fn remove(self, target: &Target, stopped: &mut Stopped) -> Result<Vec<u32>> {
+    fn remove(self, target: &Target, stopped: &mut Pauses) -> Result<Vec<u32>> {
         let mut running = vec![target.pid];
         running.extend(os::process::descendants(target.pid));
         let began = Instant::now();
@@ -202,7 +203,7 @@ impl Hooks {
 }
 
 /// Loads the guest and replaces the code.
-fn attach(plan: &Plan, target: &mut Target, directory: &Path, stopped: &mut Stopped) -> Result<Hooks> {
+fn attach(plan: &Plan, target: &mut Target, directory: &Path, stopped: &mut Pauses) -> Result<Hooks> {
     if ptrace::apart(|| take_leftover_out(target))? {
         target.objects.look_again().map_err(|cause| refused(target.pid, &cause))?;
     }
@@ -373,7 +374,7 @@ fn attempt(
     directory: &Path,
     code: &Code,
     ways: &Ways,
-    stopped: &mut Stopped,
+    stopped: &mut Pauses,
 ) -> std::result::Result<Hooks, Attempt> {
     let pid = target.pid;
     let kernel = |cause: std::io::Error| Attempt::Final(refused(pid, &cause));
@@ -420,7 +421,7 @@ fn choose(
     if !target.objects.are_all(&maps) {
         return Err(NotNow::Changing);
     }
-    let mut stacks: Vec<(i32, Registers, Vec<Frame>)> = Vec::new();
+    let mut stacks: Vec<(i32, Registers, Vec<StackFrame>)> = Vec::new();
     for thread in threads {
         let Ok(registers) = thread.registers() else { continue };
         let frames = target.objects.walk(memory, &registers);
@@ -472,8 +473,8 @@ impl Room {
         Self { pid, places: text.lines().filter_map(parse).collect() }
     }
 
-    /// Whether so much is free below, on the thread's own stack. The first thread's grows by itself; the others have their control block at its end. Below
-    /// the stack of a coroutine (a goroutine, a fiber) there may be anything.
+    /// Whether so much is free below, on the thread's own stack. The first thread's grows by itself; the others have
+    /// their control block at its end. Below the stack of a coroutine (a goroutine, a fiber) there may be anything.
     fn is_enough(&self, thread: &Thread, registers: &Registers, needed: u64) -> bool {
         /// That stack grows, but not beyond a limit.
         const GROWS: u64 = 16 << 10;
@@ -509,7 +510,8 @@ fn why_failed(pid: u32, failed: &Failed) -> Error {
         }
         Failed::Hangs => cannot(
             pid,
-            "the call that loads the guest waits for something that the process holds; it ends by itself when it gets it",
+            "the call that loads the guest waits for something that the process holds; it ends by itself when it gets \
+            it",
         ),
     }
 }
@@ -522,7 +524,7 @@ fn with_thread(
     directory: &Path,
     load: u64,
     memory: &Memory,
-    stopped: &mut Stopped,
+    stopped: &mut Pauses,
 ) -> std::result::Result<Hooks, Attempt> {
     let pid = target.pid;
     let kernel = |cause: std::io::Error| Attempt::Final(refused(pid, &cause));
@@ -573,7 +575,7 @@ fn write(
     memory: &Memory,
     shared: u64,
     places: &[Replaced],
-    stopped: &mut Stopped,
+    stopped: &mut Pauses,
 ) -> Result<()> {
     let until = Instant::now() + PATIENCE;
     while Instant::now() < until {

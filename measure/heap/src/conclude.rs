@@ -1,8 +1,10 @@
-//! What is done once, when a recorded program has ended: the summary, the names of its functions, the finished form. Each stream is read once.
+//! What is done once, when a recorded program has ended: the summary, the names of its functions, the finished form.
+//! Each stream is read once.
 
 use crate::finish::{self, Finished};
+use crate::form::is_stream;
+use crate::reader::Reader;
 use crate::report::{self, Report};
-use crate::stream::Reader;
 use crate::symbols::{self, Wanted};
 use model::{Error, Result};
 
@@ -15,7 +17,7 @@ pub enum Streams {
     Stay,
 }
 
-/// What is going on.
+/// The part of concluding that is going on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Events are read, and rewritten.
@@ -24,13 +26,15 @@ pub enum Phase {
     Naming,
 }
 
-/// What came out.
+/// What is known of a recording when it is concluded.
 #[derive(Debug)]
 pub struct Conclusion {
     /// The summary.
     pub report: Report,
     /// What finishing did; `None`: there was none.
     pub finished: Option<Finished>,
+    /// How many addresses of code were looked up for their names.
+    pub looked_up: usize,
     /// Why streams stay that should have been rewritten: the recording is whole all the same.
     pub failed: Option<Error>,
 }
@@ -52,7 +56,7 @@ pub fn conclude(reader: &Reader, streams: Streams, progress: &mut dyn FnMut(Phas
     }
     let (mut processes, mut wanted) = (Vec::new(), Wanted::default());
     for process in reader.processes() {
-        let rewritten = match finished.as_mut().filter(|_| failed.is_none() && finish::is_stream(&process.file)) {
+        let rewritten = match finished.as_mut().filter(|_| failed.is_none() && is_stream(&process.file)) {
             Some(done) => finish::one(reader, process, done).map_err(|error| failed = Some(error)).ok(),
             None => None,
         };
@@ -60,11 +64,12 @@ pub fn conclude(reader: &Reader, streams: Streams, progress: &mut dyn FnMut(Phas
             Some(both) => both,
             None => report::read(reader, process)?,
         };
-        wanted.add(&events);
+        wanted.add(&events, summary.leaking());
         processes.push(summary.end(process, &events, reader));
     }
     progress(Phase::Naming);
     let mut report = report::of_processes(reader, processes);
-    report.name(&symbols::remember(reader.directory(), wanted)?);
-    Ok(Conclusion { report, finished, failed })
+    let remembered = symbols::remember(reader.directory(), wanted)?;
+    report.name(&remembered.memory);
+    Ok(Conclusion { report, finished, looked_up: remembered.looked_up, failed })
 }

@@ -1,7 +1,9 @@
-//! Dark matter: which blocks no memory reporter spoke of, which were reported more than once, and which reports are of no block.
+//! Dark matter: which blocks no memory reporter spoke of, which were reported more than once, and which reports are of
+//! no block.
 //!
-//! Two things are joined, by address and by the time stamp counter: what reporters measured in a program ([`Marks`], from `embed/memreport`), and a
-//! recording of the same process, which knows every live block of that moment with the stack that made it.
+//! Two things are joined, by address and by the time stamp counter: what reporters measured in a program ([`Marks`],
+//! from `embed/memreport`), and a recording of the same process, which knows every live block of that moment with the
+//! stack that made it.
 //!
 //! [`rules`] and [`explicit`] do without reporters: a file of rules says by the stack what a block is for.
 
@@ -14,19 +16,21 @@ pub mod rules;
 pub use blocks::{Blocks, Reported, blocks};
 pub use marks::{Amounts, Marks, ReportedAs, Reporter};
 
+use crate::event::{Event, Origin, Process, What};
 use crate::ledger::{Block, Change, Inconsistency, Ledger};
 use crate::modes::Heap;
+use crate::module::Module;
 use crate::named::Cut;
+use crate::reader::Reader;
 use crate::slop::Model;
 use crate::stack::{StackId, Stacks};
-use crate::stream::{Event, Module, Origin, Process, Reader, What};
 use crate::symbols::{self, Frame, FrameId, Names};
 use model::{Error, Exit, Nanos, Result, Warning, WarningKind, shown};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// What to look at.
+/// How much is said of dark matter.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// How much of a stack tells rows apart.
@@ -38,11 +42,11 @@ pub struct Options {
 /// What blocks add up to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Sum {
-    /// What the allocator gave.
+    /// Bytes that the allocator gave.
     pub usable_bytes: u64,
-    /// What was asked for.
+    /// Bytes that the program asked for.
     pub requested_bytes: u64,
-    /// How many.
+    /// Number of blocks.
     pub blocks: u64,
 }
 
@@ -91,9 +95,9 @@ pub struct Row {
 /// Blocks of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Sized {
-    /// Bytes asked for.
+    /// Bytes that the program asked for, for each of them.
     pub requested_bytes: u64,
-    /// How many.
+    /// Number of blocks.
     pub blocks: u64,
 }
 
@@ -120,7 +124,7 @@ pub struct Wrong {
     pub why: Why,
     /// Who measured them, and for which path.
     pub report: ReportedAs,
-    /// How many.
+    /// Number of pointers, each counted as often as it was measured.
     pub pointers: u64,
     /// One of them.
     pub example: u64,
@@ -148,7 +152,7 @@ pub struct Unclassified {
 /// Dark matter of one process.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Dark {
-    /// Its number.
+    /// The number of the process, in its own namespace.
     pub pid: u32,
     /// The program.
     pub exe: String,
@@ -193,7 +197,10 @@ fn read<'a>(reader: &'a Reader, marks: &Marks) -> Result<Read<'a>> {
     let Some(process) = image else {
         return Err(Error::on(Exit::Usage, format!("the recording has no process {}", marks.pid), reader.directory())
             .because("the report is of another process, or of a time before the recording")
-            .hint("record and report the same process: thaw heap run -- PROGRAM, then thaw memory show --pid PID --blocks"));
+            .hint(
+                "record and report the same process: thaw heap run -- PROGRAM, then thaw memory show --pid PID \
+            --blocks",
+            ));
     };
     let mut events = reader.events(process.id)?;
     let mut state = State::new(process, marks, (process.resolution.0 as f64 * reader.rate() / 1e9) as u64);
@@ -209,7 +216,8 @@ fn read<'a>(reader: &'a Reader, marks: &Marks) -> Result<Read<'a>> {
         warnings.push(Warning::new(WarningKind::LostRecords, text));
     }
     if process.sample_bytes > 0 {
-        let text = "the recording is sampled: sums of blocks are estimates, and pointers to blocks that were not sampled are not judged";
+        let text = "the recording is sampled: sums of blocks are estimates, and pointers to blocks that were not \
+        sampled are not judged";
         warnings.push(Warning::new(WarningKind::Note, text));
     }
     let (stacks, modules) = events.into_parts();

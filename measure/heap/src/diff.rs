@@ -1,4 +1,5 @@
-//! What changed between two recordings: stacks are the same if objects and functions are, whatever lines and addresses are.
+//! What changed between two recordings: stacks are the same if objects and functions are, whatever lines and addresses
+//! are.
 
 use crate::modes::{Held, Measure};
 use crate::named::{Cut, Named};
@@ -70,7 +71,8 @@ pub fn difference(before: &Named, after: &Named, measure: Measure, cut: Cut, min
     Difference { before: total_before, after: total_after, same: same.len() as u64, changes }
 }
 
-/// Each site's stack by description. The program itself may have another name (`app.new`): its frames are described as those of the first one's.
+/// Each site's stack by description. The program itself may have another name (`app.new`): its frames are described as
+/// those of the first one's.
 fn described<'a>(
     named: &'a Named,
     measure: Measure,

@@ -1,4 +1,5 @@
-//! Recordings in the formats of other tools. What needs only sums is made from [`Named`]; event logs read the events once more as they are written.
+//! Recordings in the formats of other tools. What needs only sums is made from [`Named`]; event logs read the events
+//! once more as they are written.
 //!
 //! A format tells what it can: most know neither threads nor lifetimes. Not for reading these formats.
 
@@ -10,13 +11,14 @@ mod massif;
 mod pprof;
 mod stacks;
 
-use crate::aggregate;
 use crate::dark::Blocks;
+use crate::event::Process;
 use crate::modes::{Heap, Measure, Split, Window};
 use crate::named::Named;
-use crate::stream::{Process, Reader};
+use crate::reader::Reader;
+use crate::sums;
 use crate::symbols::Frame;
-use model::{Error, Exit, Result};
+use model::{Error, Exit, Result, Warning};
 use os::replace::{Existing, Rights};
 use std::io::{self, Write};
 use std::path::Path;
@@ -65,23 +67,24 @@ pub struct Export<'a> {
     pub named: &'a Named,
     /// Which blocks, for formats that can tell one measure only.
     pub measure: Measure,
-    /// Which time.
+    /// The part of the recording's time, for event logs.
     pub window: Window,
 }
 
 impl<'a> Export<'a> {
-    /// Writes a file.
+    /// Writes a file; what it says otherwise than the program did.
     ///
     /// # Errors
     /// It cannot be written; the recording has no process.
-    pub fn write(&self, format: Format, path: &Path, existing: Existing) -> Result<()> {
+    pub fn write(&self, format: Format, path: &Path, existing: Existing) -> Result<Vec<Warning>> {
         let main = self.main().ok_or_else(|| {
             Error::new(Exit::Data, "nothing to export", "the recording has no process").hint("thaw heap report")
         })?;
         if (format == Format::Dhat || format.is_log()) && self.named.processes.iter().any(Process::is_summed) {
             let why = "this format is a log of events, or wants the most of each stack at a time";
-            return Err(aggregate::no_events(self.reader.directory(), why));
+            return Err(sums::no_events(self.reader.directory(), why));
         }
+        let mut otherwise = Vec::new();
         os::replace::write_by(path, Rights::Usual, existing, |out| match format {
             Format::Dmd => dmd::write(self, out),
             Format::Dhat => dhat::write(self, main, out),
@@ -91,8 +94,12 @@ impl<'a> Export<'a> {
             Format::Massif => massif::write(self, main, out),
             Format::Folded => stacks::folded(self.named, self.measure, out),
             Format::Speedscope => stacks::speedscope(self, out),
-            Format::LogAlloc => events::logalloc(self, out),
-        })
+            Format::LogAlloc => {
+                otherwise.extend(events::logalloc(self, out)?);
+                Ok(())
+            }
+        })?;
+        Ok(otherwise)
     }
 
     /// The process that allocated most blocks.

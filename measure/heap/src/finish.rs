@@ -1,35 +1,21 @@
 //! The finished form of a recording: each stream rewritten as one small file when its program has ended.
 //!
-//! The recorded program writes what is quick to write. Later there is time to put the events of all threads into one order and to say
-//! less: a class (size, usable size, stack) once, then its number; an address as the place where the allocator mostly finds one; a block
-//! that goes by its place among the live ones. Blocks of events are stored by column and packed with zstd.
-//!
-//! Nothing is lost but the exact times: events keep their order, and are told to be in the right [`QUANTUM`].
-//!
-//! ```text
-//! "THAWDONE", u32 version
-//! sections: u8 kind, u32 length, u32 CRC-32 of kind and content, content
-//!   HEAD   u64 ticks of a quantum, the first page of the stream (zstd)
-//!   BLOCK  number of events, columns: unpacked length, and if that is not 0, u8 how it is stored, length, bytes
-//!   END    number of all events, warnings
-//! ```
-//!
-//! Numbers are of seven bits a byte, the lowest first, where nothing else is said. The columns are described in `columns`.
+//! It is smaller and quicker to read; what it looks like is told in `finished`. Killed at any moment, finishing leaves
+//! each stream or its finished file.
 
-mod columns;
-mod predict;
-mod read;
 mod write;
 
-pub(crate) use predict::{Bucket, bucket, taken};
-pub(crate) use read::{Blocks, Known, head};
+pub use crate::finished::QUANTUM;
 
-use crate::aggregate;
+use crate::event::{Brief, Process};
+use crate::finished::Quantum;
+use crate::form::{EVENTS, STREAM, SUMS, is_stream};
 use crate::live::Live;
+use crate::reader::{Events, Reader};
 use crate::report::Summary;
-use crate::stack::{StackId, Stacks};
-use crate::stream::{Brief, Events, Process, Reader, is_whole};
-use model::{Error, Exit, Nanos, Result, shown};
+use crate::stream::{first_page, is_whole};
+use crate::sums;
+use model::{Error, Exit, Result, shown};
 use os::replace::{Existing, Rights};
 use std::fs;
 use std::io;
@@ -37,88 +23,17 @@ use std::num::NonZeroU64;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Extension of finished files.
-pub const EXTENSION: &str = "events";
-/// Extension of streams.
-pub const STREAM: &str = "stream";
-/// Times of a finished recording are right to this.
-pub const QUANTUM: Nanos = Nanos(100_000);
 /// Of zstd: chosen by measurement.
 const LEVEL: i32 = 4;
-/// The nodes of the tree of stacks that are ends.
-const ENDS: usize = heap_wire::mark::FIRST_PC as usize;
 
-/// What an event is: one byte.
-mod op {
-    pub const MALLOC: u8 = 0;
-    pub const CALLOC: u8 = 1;
-    pub const ALIGNED: u8 = 2;
-    pub const NEW: u8 = 3;
-    /// Replaces what the thread was about to replace.
-    pub const REALLOC_NEW: u8 = 4;
-    /// Replaces nothing.
-    pub const REALLOC_NULL: u8 = 5;
-    /// Replaces what is told.
-    pub const REALLOC_OTHER: u8 = 6;
-    pub const POOL_ALLOC: u8 = 7;
-    pub const FREE: u8 = 8;
-    pub const REALLOC_OLD: u8 = 9;
-    pub const POOL_FREE: u8 = 10;
-    /// What the thread was about to replace is still there.
-    pub const RESTORED: u8 = 11;
-    /// What is told is still there.
-    pub const RESTORED_OTHER: u8 = 12;
-    pub const MAP: u8 = 13;
-    pub const UNMAP: u8 = 14;
-    /// See [`super::rest`].
-    pub const RARE: u8 = 15;
-    /// A stack is told, of an event that is no allocation.
-    pub const WITH_STACK: u8 = 16;
-}
-
-/// Bytes of the column of what is rare.
-mod rest {
-    pub const FORK: u8 = 0;
-    pub const THREAD: u8 = 1;
-    pub const NAME: u8 = 2;
-    /// In the place of the log2 of an alignment that is no power of two.
-    pub const NO_ALIGNMENT: u8 = 255;
-}
-
-/// Steps of time.
-#[derive(Clone, Copy, Debug)]
-struct Quantum {
-    start: u64,
-    ticks: NonZeroU64,
-}
-
-impl Quantum {
-    fn of(self, ticks: u64) -> u64 {
-        ticks.saturating_sub(self.start) / self.ticks
-    }
-
-    /// The first ticks of one.
-    fn begin(self, quantum: u64) -> u64 {
-        quantum.saturating_mul(self.ticks.get()).saturating_add(self.start)
-    }
-}
-
-/// What the children of a node are told relative to: the last child of the same address.
-fn above(stacks: &Stacks, parent: StackId) -> usize {
-    match parent.0 as usize {
-        end if end < ENDS => end,
-        _ => ENDS + stacks.node(parent).1 as usize,
-    }
-}
-
-/// What finishing did.
+/// What finishing did, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Finished {
     /// Streams that were rewritten.
     pub streams: u64,
-    /// Their events.
+    /// Events in them.
     pub events: u64,
-    /// Their bytes.
+    /// Bytes of these streams, all together.
     pub before: u64,
     /// Bytes of the finished files.
     pub after: u64,
@@ -130,8 +45,8 @@ pub struct Finished {
     pub left_out: u64,
 }
 
-/// Rewrites all streams of a recording whose processes have ended, and removes them; also those beside sums that a killed thaw left: if a part of the
-/// stream was freed, the rest cannot be read without it.
+/// Rewrites all streams of a recording whose processes have ended, and removes them; also those beside sums that a
+/// killed thaw left: if a part of the stream was freed, the rest cannot be read without it.
 ///
 /// Killed at any moment, it leaves each stream or its finished file, and does the rest when it is called again.
 ///
@@ -159,18 +74,13 @@ pub fn finish(directory: &Path, progress: &mut dyn FnMut(u64)) -> Result<Finishe
             one(&reader, process, &mut done)?;
             progress(done.events);
         } else if process.is_summed() {
-            let sums = aggregate::finish(process)?;
+            let sums = sums::finish(process)?;
             done.sums += 1;
             done.cut += u64::from(!sums.whole);
             done.left_out += sums.left_out;
         }
     }
     Ok(done)
-}
-
-/// Whether a file is a stream, not yet rewritten.
-pub(crate) fn is_stream(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == STREAM)
 }
 
 /// Sees that nobody writes a recording any more, and removes what finishing that was killed left.
@@ -236,8 +146,8 @@ fn remove_leftovers(directory: &Path) -> Result<()> {
         let path = entry.map_err(cannot)?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let half = |extension| name.starts_with('.') && name.contains(&format!(".{extension}.thaw-"));
-        let done = is_stream(&path) && path.with_extension(EXTENSION).exists();
-        if half(EXTENSION) || half(aggregate::EXTENSION) || done {
+        let done = is_stream(&path) && path.with_extension(EVENTS).exists();
+        if half(EVENTS) || half(SUMS) || done {
             remove(&path)?;
         }
     }
@@ -249,8 +159,8 @@ fn remove_leftovers(directory: &Path) -> Result<()> {
 /// # Errors
 /// The stream cannot be read or removed, its directory cannot be written.
 pub(crate) fn one(reader: &Reader, process: &Process, done: &mut Finished) -> Result<(Summary, Events)> {
-    let page = crate::stream::first_page(&process.file)?;
-    let finished = process.file.with_extension(EXTENSION);
+    let page = first_page(&process.file)?;
+    let finished = process.file.with_extension(EVENTS);
     let (mut summary, mut events) = (Summary::new(process), reader.events(process.id)?);
     let ticks = (QUANTUM.0 as f64 * reader.rate() / 1e9) as u64;
     let quantum = Quantum { start: process.start_ticks, ticks: NonZeroU64::new(ticks).unwrap_or(NonZeroU64::MIN) };

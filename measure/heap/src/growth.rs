@@ -1,5 +1,5 @@
-//! How buffers grow: chains of `realloc`, and chains of allocating a larger block, copying and freeing; those that grow too slowly, and those that
-//! become smaller and larger by turns, by place.
+//! How buffers grow: chains of `realloc`, and chains of allocating a larger block, copying and freeing; those that grow
+//! too slowly, and those that become smaller and larger by turns, by place.
 //!
 //! Not proof: the second kind is seen from the order of events alone. The bytes of the blocks are not compared.
 
@@ -8,17 +8,18 @@ mod follow;
 
 pub use chain::{Chain, LEAST_STEPS, Shape, Step};
 
-use crate::aggregate;
+use crate::event::{Event, Process, What};
+use crate::reader::{Events, Reader};
 use crate::site::{self, Answer, Placed, SiteId, Sites};
 use crate::slop::Model;
-use crate::stream::{Event, Events, Process, Reader, What};
+use crate::sums;
 use crate::symbols::Frame;
 use follow::{Follower, Grown, Over, Turning};
 use model::{Bytes, Result, Warning, shown};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What to look at.
+/// How much is said of a recording's growth.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Frames that tell places apart.
@@ -42,7 +43,7 @@ pub struct Report {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct ProcessGrowth {
-    /// Its number.
+    /// The number of the process, in its own namespace.
     pub pid: u32,
     /// The program.
     pub exe: String,
@@ -72,15 +73,15 @@ pub enum How {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct Finding {
-    /// How it was seen.
+    /// By which events growth was seen.
     pub how: How,
     /// By which rule they grow.
     pub shape: Shape,
     /// Bytes that a step adds (linear), or the factor of a step (exponential): of the largest buffer.
     pub typical_step: f64,
-    /// Buffers.
+    /// Number of buffers.
     pub buffers: u64,
-    /// Their steps.
+    /// Steps in which these buffers grew.
     pub steps: u64,
     /// Sum of all their sizes.
     pub allocated_bytes: Bytes,
@@ -108,7 +109,7 @@ pub struct Finding {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct Swing {
-    /// Buffers.
+    /// Number of buffers.
     pub buffers: u64,
     /// Times that one grew after it had become smaller.
     pub turns: u64,
@@ -127,7 +128,8 @@ pub struct Swing {
 }
 
 impl Finding {
-    /// What it costs, roughly: 50 ns for a call, 10 bytes copied in a nanosecond. For the order of findings, no measurement.
+    /// What it costs, roughly: 50 ns for a call, 10 bytes copied in a nanosecond. For the order of findings, no
+    /// measurement.
     pub fn cost_ns(&self) -> u64 {
         self.copied_bytes.0 / 10 + self.steps.saturating_mul(50)
     }
@@ -139,7 +141,8 @@ impl Finding {
     }
 }
 
-/// Steps that a chain of allocating and freeing must have: by chance, six sizes in a row ascend once in 720 times, nine once in 362,880.
+/// Steps that a chain of allocating and freeing must have: by chance, six sizes in a row ascend once in 720 times, nine
+/// once in 362,880.
 const LEAST_PROBABLE_STEPS: u64 = 8;
 /// A place must avoid so much to be worth a line,
 const WORTH: u64 = 64 << 10;
@@ -153,7 +156,7 @@ const WORTH_IN_SMALL: u64 = 4096;
 pub fn report(reader: &Reader, options: &Options) -> Result<Report> {
     let (processes, warnings) = site::by_process(reader, options.frames, |process, events, sites| {
         if process.is_summed() {
-            return Err(aggregate::no_events(reader.directory(), "growth is seen in the order of events"));
+            return Err(sums::no_events(reader.directory(), "growth is seen in the order of events"));
         }
         of_process(process, events, sites, options)
     })?;

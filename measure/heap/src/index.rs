@@ -1,7 +1,7 @@
 //! Numbers of things, to be found by what they are.
 
-/// The numbers, by open addressing, at most three quarters full. The things themselves are where their numbers say: a slot is only a part of a
-/// hash and a number, so that many of them are near the processor.
+/// The numbers, by open addressing, at most three quarters full. The things themselves are where their numbers say: a
+/// slot is only a part of a hash and a number, so that many of them are near the processor.
 #[derive(Debug)]
 pub(crate) struct Index {
     /// High half of the hash, number.
@@ -24,7 +24,8 @@ impl Index {
         (u64::from(tag) << self.slots.len().ilog2() >> 32) as usize
     }
 
-    /// The number of a thing with this hash, good in its high bits: the one that `is` it; `fresh`, which is entered, if there is none.
+    /// The number of a thing with this hash, good in its high bits: the one that `is` it; `fresh`, which is entered, if
+    /// there is none.
     pub(crate) fn find_or(&mut self, hash: u64, fresh: u32, is: impl Fn(u32) -> bool) -> u32 {
         let tag = (hash >> 32) as u32;
         let mask = self.slots.len() - 1;

@@ -1,24 +1,26 @@
 //! Following the events of a process: what is live, what it adds up to, and whether it can be true.
 
+pub use crate::figures::Totals;
+
+use crate::event::{Event, Freer, Maker, Origin, Pointer, ThreadId, What};
+use crate::figures::Held;
 use crate::stack::{Quick, StackId};
-use crate::stream::{Event, Freer, Maker, Origin, Pointer, ThreadId, What};
 use model::{Bytes, Nanos};
-use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
 /// A live block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Bytes asked for.
+    /// Bytes that the program asked for.
     pub size: u64,
-    /// Where it was made.
+    /// The stack that made it; `None`: none was taken.
     pub stack: Option<StackId>,
-    /// When.
+    /// When it was made, since the process began.
     pub at: Nanos,
-    /// By whom.
+    /// The thread that made it.
     pub thread: ThreadId,
-    /// By which function.
+    /// The function of the allocator that made it.
     pub maker: Maker,
     /// Bytes that the allocator gave, where that is known.
     pub usable: Option<Bytes>,
@@ -37,9 +39,14 @@ impl Block {
     pub fn bytes(&self) -> u64 {
         self.size.saturating_mul(self.count)
     }
+
+    /// It, as a figure.
+    pub(crate) fn held(&self) -> Held {
+        Held { bytes: self.bytes(), blocks: self.count }
+    }
 }
 
-type Blocks = HashMap<Pointer, Block, BuildHasherDefault<Quick>>;
+type ByAddress = HashMap<Pointer, Block, BuildHasherDefault<Quick>>;
 
 /// What an event cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,22 +64,23 @@ pub enum Change {
     Came(Pointer, Block),
     /// A block went.
     Went(Pointer, Block),
-    /// A pool of the program handed a block out. It lies in another block, maybe at its very beginning, and is counted apart.
+    /// A pool of the program handed a block out. It lies in another block, maybe at its very beginning, and is counted
+    /// apart.
     PoolCame(Pointer, Block),
-    /// It came back.
+    /// A block of a pool came back to the pool.
     PoolWent(Pointer, Block),
     /// Nothing: no heap event, or the block of a parent or of the time before.
     Nothing,
-    /// It cannot be.
+    /// Something that cannot be, if nothing is missing.
     Wrong(Inconsistency),
 }
 
 /// The books of one process.
 #[derive(Debug)]
 pub struct Ledger {
-    live: Blocks,
+    live: ByAddress,
     /// Blocks of pools: they lie in blocks of the heap.
-    pooled: Blocks,
+    pooled: ByAddress,
     /// By thread: what `realloc` is about to replace.
     replaced: HashMap<ThreadId, (Pointer, Block), BuildHasherDefault<Quick>>,
     /// Blocks may have been made before the stream began.
@@ -80,121 +88,12 @@ pub struct Ledger {
     totals: Totals,
 }
 
-/// Sums over the events so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Totals {
-    /// Blocks made.
-    pub allocations: u64,
-    /// Blocks given back, also by `realloc`.
-    pub frees: u64,
-    /// Calls of `realloc` that replaced a block.
-    pub reallocs: u64,
-    /// Bytes asked for, all blocks.
-    pub allocated: Bytes,
-    /// Blocks live now.
-    pub live_blocks: u64,
-    /// Bytes live now.
-    pub live: Bytes,
-    /// Most bytes live at a time.
-    pub peak: Bytes,
-    /// When.
-    pub peak_at: Nanos,
-    /// Blocks of the parent, or from before the recording, that were given back.
-    pub inherited_frees: u64,
-    /// Blocks that pools of the program handed out.
-    pub pool_allocations: u64,
-    /// Their bytes.
-    pub pool_allocated: Bytes,
-    /// Mappings that are no heap.
-    pub maps: u64,
-    /// Their bytes.
-    pub mapped: Bytes,
-    /// Blocks made where one was live.
-    pub allocs_over_live: u64,
-    /// Frees of blocks that nobody made.
-    pub frees_of_unknown: u64,
-    /// Allocations without a stack.
-    pub without_stack: u64,
-}
-
-impl Totals {
-    /// Events that cannot be.
-    pub fn inconsistencies(&self) -> u64 {
-        self.allocs_over_live + self.frees_of_unknown
-    }
-
-    /// A block of the heap was made: `count` of them, `bytes` in all.
-    pub(crate) fn made(&mut self, stack: Option<StackId>, count: u64, bytes: u64) {
-        if stack.is_none() {
-            self.without_stack = self.without_stack.saturating_add(count);
-        }
-        self.allocations = self.allocations.saturating_add(count);
-        self.allocated = Bytes(self.allocated.0.saturating_add(bytes));
-    }
-
-    /// Blocks were made by `realloc`, in the place of others.
-    pub(crate) fn replaced(&mut self, count: u64) {
-        self.reallocs = self.reallocs.saturating_add(count);
-    }
-
-    /// Blocks are live from now on, count and bytes; `over` were live where they are. Whether that is more than ever: then `peak_at` is now.
-    #[must_use]
-    pub(crate) fn came(&mut self, (count, bytes): (u64, u64), over: Option<(u64, u64)>) -> bool {
-        if let Some((count, bytes)) = over {
-            self.went(count, bytes);
-            self.allocs_over_live += 1;
-        }
-        self.live_blocks = self.live_blocks.saturating_add(count);
-        self.live = Bytes(self.live.0.saturating_add(bytes));
-        let more = self.live > self.peak;
-        self.peak = self.peak.max(self.live);
-        more
-    }
-
-    fn went(&mut self, count: u64, bytes: u64) {
-        self.live_blocks = self.live_blocks.saturating_sub(count);
-        self.live = Bytes(self.live.0.saturating_sub(bytes));
-    }
-
-    /// Blocks were given back.
-    pub(crate) fn freed(&mut self, count: u64, bytes: u64) {
-        self.went(count, bytes);
-        self.frees = self.frees.saturating_add(count);
-    }
-
-    /// Blocks were not given back after all.
-    pub(crate) fn back(&mut self, count: u64) {
-        self.frees = self.frees.saturating_sub(count);
-    }
-
-    /// A block was given back that nobody made; that can be where blocks are inherited.
-    pub(crate) fn unknown(&mut self, inherits: bool) {
-        if inherits {
-            self.inherited_frees += 1;
-        } else {
-            self.frees_of_unknown += 1;
-        }
-    }
-
-    /// A pool handed a block out.
-    pub(crate) fn pool_made(&mut self, size: u64) {
-        self.pool_allocations += 1;
-        self.pool_allocated = Bytes(self.pool_allocated.0.saturating_add(size));
-    }
-
-    /// Memory that is no heap came.
-    pub(crate) fn mapped(&mut self, size: u64) {
-        self.maps += 1;
-        self.mapped = Bytes(self.mapped.0.saturating_add(size));
-    }
-}
-
 impl Ledger {
     /// Empty books for a process of this origin.
     pub fn new(origin: Origin) -> Self {
         Self {
-            live: Blocks::default(),
-            pooled: Blocks::default(),
+            live: ByAddress::default(),
+            pooled: ByAddress::default(),
             replaced: HashMap::default(),
             inherits: origin != Origin::Exec,
             totals: Totals::default(),

@@ -1,12 +1,13 @@
-//! The live blocks of a process by address, for those who read its events: the summary and the finished file ask the same table.
+//! The live blocks of a process by address, for those who read its events: the summary and the finished file ask the
+//! same table.
 //!
 //! What blocks have in common is a class; a block is the number of its class and its own, eight bytes.
 
-use crate::finish::{Bucket, bucket, taken};
+use crate::event::{Brief, Deed, ThreadId};
+use crate::finished::predict::{Bucket, bucket, taken};
 use crate::index::{self, Index};
 use crate::near::Near;
 use crate::stack::{End, Quick, StackId, Stacks};
-use crate::stream::{Brief, Deed, ThreadId};
 use model::{Error, Exit};
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -15,7 +16,7 @@ use std::path::Path;
 /// What blocks have in common.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Class {
-    /// Bytes asked for.
+    /// Bytes that the program asked for, of one block.
     pub size: u64,
     /// How many blocks one stands for.
     pub count: u64,
@@ -47,12 +48,13 @@ impl Class {
 
 /// A live block: how many blocks were made before it, and its class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Held(u64);
+pub(crate) struct LiveId(u64);
 
-/// Bits of a class. A class takes 40 bytes of memory, so there are never as many; nor as many blocks as the other bits can tell.
+/// Bits of a class. A class takes 40 bytes of memory, so there are never as many; nor as many blocks as the other bits
+/// can tell.
 const CLASS: u32 = 28;
 
-impl Held {
+impl LiveId {
     /// The number of its class.
     pub fn class(self) -> u32 {
         (self.0 & ((1 << CLASS) - 1)) as u32
@@ -66,15 +68,15 @@ impl Held {
 
 /// What an event did.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Step {
+pub(crate) enum Effect {
     /// A block was made, maybe where another one was live.
-    Made { held: Held, over: Option<Held>, fresh: Fresh },
+    Made { held: LiveId, over: Option<LiveId>, fresh: Fresh },
     /// A block went.
-    Went(Held),
+    Went(LiveId),
     /// A block went that nobody made.
     Unknown,
     /// The block that `realloc` was about to replace came back, maybe where another one was live.
-    Back { held: Held, over: Option<Held> },
+    Back { held: LiveId, over: Option<LiveId> },
     /// Nothing.
     Nothing,
 }
@@ -95,7 +97,7 @@ pub(crate) struct Thread {
     /// What it called `realloc` with last.
     pub pending: Option<u64>,
     /// The same, if it was a block, until that came back.
-    replaced: Option<(u64, Held)>,
+    replaced: Option<(u64, LiveId)>,
 }
 
 /// The live blocks.
@@ -103,8 +105,8 @@ pub(crate) struct Thread {
 pub(crate) struct Live {
     classes: Vec<Class>,
     index: Index,
-    heap: Near<Held>,
-    pools: Near<Held>,
+    heap: Near<LiveId>,
+    pools: Near<LiveId>,
     serial: u64,
     threads: Vec<Thread>,
     numbers: HashMap<ThreadId, usize, BuildHasherDefault<Quick>>,
@@ -140,14 +142,15 @@ fn hash((size, count, usable, stack): Asked) -> u64 {
 
 /// A block is made; what was live where it is.
 #[inline(always)]
-fn came(blocks: &mut Near<Held>, serial: &mut u64, ptr: u64, class: u32) -> (Held, Option<Held>) {
+fn came(blocks: &mut Near<LiveId>, serial: &mut u64, ptr: u64, class: u32) -> (LiveId, Option<LiveId>) {
     *serial += 1;
-    let held = Held(*serial << CLASS | u64::from(class));
+    let held = LiveId(*serial << CLASS | u64::from(class));
     (held, blocks.insert(ptr, held))
 }
 
 impl Live {
-    /// Fetches what [`Self::enter`] will look for: the tables are larger than what is near the processor, and events are known ahead.
+    /// Fetches what [`Self::enter`] will look for: the tables are larger than what is near the processor, and events
+    /// are known ahead.
     pub fn prefetch(&self, events: &[Brief]) {
         if self.index.is_large() {
             let made = events.iter().filter(|event| event.deed.makes());
@@ -162,7 +165,7 @@ impl Live {
 
     /// Enters an event.
     #[inline(always)]
-    pub fn enter(&mut self, event: &Brief, stacks: &Stacks) -> Step {
+    pub fn enter(&mut self, event: &Brief, stacks: &Stacks) -> Effect {
         self.turn_to(event.thread);
         let ptr = event.ptr;
         match event.deed {
@@ -170,34 +173,34 @@ impl Live {
                 let (class, fresh) = self.class(asked(event), stacks);
                 self.threads[self.thread].allocated = true;
                 let (held, over) = came(&mut self.pools, &mut self.serial, ptr, class);
-                Step::Made { held, over, fresh }
+                Effect::Made { held, over, fresh }
             }
             deed if deed.makes() => {
                 let (class, fresh) = self.class(asked(event), stacks);
                 self.threads[self.thread].allocated = true;
                 let (held, over) = came(&mut self.heap, &mut self.serial, ptr, class);
-                Step::Made { held, over, fresh }
+                Effect::Made { held, over, fresh }
             }
-            Deed::Free => self.heap.remove(ptr).map_or(Step::Unknown, Step::Went),
+            Deed::Free => self.heap.remove(ptr).map_or(Effect::Unknown, Effect::Went),
             Deed::ReallocOld => {
                 let held = self.heap.remove(ptr);
                 let thread = &mut self.threads[self.thread];
                 thread.pending = Some(ptr);
                 thread.replaced = held.map(|held| (ptr, held)).or(thread.replaced);
-                held.map_or(Step::Unknown, Step::Went)
+                held.map_or(Effect::Unknown, Effect::Went)
             }
-            Deed::PoolFree => self.pools.remove(ptr).map_or(Step::Unknown, Step::Went),
+            Deed::PoolFree => self.pools.remove(ptr).map_or(Effect::Unknown, Effect::Went),
             Deed::Restored => {
                 let replaced = self.threads[self.thread].replaced.take();
                 match replaced.filter(|(old, _)| *old == ptr) {
                     Some((_, old)) => {
                         let (held, over) = came(&mut self.heap, &mut self.serial, ptr, old.class());
-                        Step::Back { held, over }
+                        Effect::Back { held, over }
                     }
-                    None => Step::Nothing,
+                    None => Effect::Nothing,
                 }
             }
-            _ => Step::Nothing,
+            _ => Effect::Nothing,
         }
     }
 
@@ -243,7 +246,7 @@ impl Live {
     }
 
     /// A class.
-    pub fn class_of(&self, held: Held) -> &Class {
+    pub fn class_of(&self, held: LiveId) -> &Class {
         &self.classes[held.class() as usize]
     }
 
@@ -268,7 +271,7 @@ impl Live {
     }
 
     /// The blocks of the heap that are live now, in no order.
-    pub fn held(&self) -> impl Iterator<Item = Held> {
+    pub fn held(&self) -> impl Iterator<Item = LiveId> {
         self.heap.values().copied()
     }
 }

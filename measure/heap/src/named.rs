@@ -1,7 +1,8 @@
 //! A recording, added up and named: what reports, trees, differences and exports are made from.
 
+use crate::event::{Process, ProcessId, ThreadId};
 use crate::modes::{self, Figures, Heap, Measure, Site, Split, Window};
-use crate::stream::{Process, ProcessId, Reader, ThreadId};
+use crate::reader::Reader;
 use crate::symbols::{self, Frame, FrameId, Names};
 use model::{Result, Warning, WarningKind};
 use serde::Serialize;
@@ -36,7 +37,7 @@ pub enum Wrappers {
 pub struct Cut {
     /// Innermost frames.
     pub frames: usize,
-    /// Where these begin.
+    /// Whether these begin at the allocator's caller or at who wanted the memory.
     pub wrappers: Wrappers,
 }
 
@@ -69,7 +70,7 @@ pub struct Named {
 pub struct Row {
     /// What they add up to.
     pub figures: Figures,
-    /// How many stacks.
+    /// Number of different whole stacks that are in it.
     pub stacks: u64,
     /// The frames, innermost first.
     pub frames: Vec<Frame>,
@@ -103,12 +104,13 @@ impl Named {
         total
     }
 
-    /// What a process is.
+    /// What the recording says of a process; `None`: the filter keeps it out.
     pub fn process(&self, id: ProcessId) -> Option<&Process> {
         self.processes.iter().find(|process| process.id == id)
     }
 
-    /// Sites that agree in this part of their stacks, most first; only those with anything of the measure, and with at least `min_bytes` of it.
+    /// Sites that agree in this part of their stacks, most first; only those with anything of the measure, and with at
+    /// least `min_bytes` of it.
     pub fn rows(&self, measure: Measure, cut: Cut, min_bytes: u64) -> Vec<Row> {
         let mut rows: HashMap<Vec<FrameId>, (Figures, u64)> = HashMap::new();
         for (_, site, stack) in self.sites() {

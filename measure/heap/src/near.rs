@@ -1,6 +1,7 @@
 //! A map from addresses to something small: what is near in the program's memory is near here.
 
-/// A map from numbers that are mostly used near each other: sixteen neighbours lie together. Groups that became empty go when it grows.
+/// A map from numbers that are mostly used near each other: sixteen neighbours lie together. Groups that became empty
+/// go when it grows.
 #[derive(Debug)]
 pub(crate) struct Near<V> {
     /// Which group is where, and what is used of it: open addressing, at most half full.
@@ -49,7 +50,8 @@ impl<V: Copy + Default> Near<V> {
         (key / WIDTH as u64, (key % WIDTH as u64) as usize)
     }
 
-    /// Where a group is first looked for: four that follow each other are beside each other, in one line of the processor's cache.
+    /// Where a group is first looked for: four that follow each other are beside each other, in one line of the
+    /// processor's cache.
     #[inline(always)]
     fn home(&self, group: u64) -> usize {
         (((group >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.surplus) as usize) << 2 | (group & 3) as usize
@@ -205,7 +207,8 @@ pub(crate) fn large<T>(memory: &Vec<T>) {
     let end = (begin + memory.capacity() * size_of::<T>()) & !(PAGE - 1);
     let begin = begin.next_multiple_of(PAGE);
     if begin < end {
-        // SAFETY: whole pages of this vector; advice changes nothing of what is there. Where there are no large pages, it fails, and small ones do.
+        // SAFETY: whole pages of this vector; advice changes nothing of what is there. Where there are no large pages,
+        // it fails, and small ones do.
         unsafe { libc::madvise(begin as *mut libc::c_void, end - begin, libc::MADV_HUGEPAGE) };
     }
 }

@@ -1,25 +1,26 @@
-//! Recording: starts a program with the guest in it and its children, waits for all of them, and puts the directory into order.
+//! Recording: starts a program with the guest in it and its children, waits for all of them, and puts the directory
+//! into order.
 //!
-//! A recording is a directory: `recording.json` and one `PID-N.stream` for each process image. The streams are complete at any moment, so a recording
-//! whose thaw was killed is read as far as it goes.
+//! A recording is a directory: `recording.json` and one `PID-N.stream` for each process image. The streams are complete
+//! at any moment, so a recording whose thaw was killed is read as far as it goes.
 
 mod desk;
 mod missed;
 pub(crate) mod unseen;
 
+pub use crate::recording::{Pauses, Recording, Unseen};
 pub(crate) use desk::{Asker, Desk};
-pub use unseen::Unseen;
-pub(crate) use unseen::warnings as unseen_warnings;
 
 use crate::aggregate::Aggregator;
-use crate::stream::SAMPLE_MAX;
-use model::{Bytes, Error, Exit, Nanos, Result, shown};
+use crate::clock::Clock;
+use crate::event::SAMPLE_MAX;
+use crate::form::is_stream;
+use crate::recording::{FILE, believed};
+use model::{Bytes, Error, Exit, Result, shown};
 use os::file::Access;
 pub use os::replace::Existing;
-use os::replace::Rights;
 use os::spawn::{Ended, Launch, Orphan, Stream};
 use os::user::Account;
-use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::os::fd::{AsFd, OwnedFd};
@@ -34,8 +35,6 @@ use std::time::Duration;
 pub const AGENT: &str = "libthaw_heap.so";
 /// Names another place for it.
 pub const AGENT_VARIABLE: &str = "THAW_HEAP_AGENT";
-const FILE: &str = "recording.json";
-const SCHEMA: &str = "thaw.heap/1";
 
 /// What is to be recorded.
 #[derive(Clone, Debug)]
@@ -52,7 +51,7 @@ pub struct Plan {
     pub frees: FreeStacks,
     /// Which blocks are recorded; `None`: all.
     pub sample: Option<Sample>,
-    /// What is kept.
+    /// Whether every event is kept, or sums.
     pub keep: Keep,
     /// Where the program's standard output goes.
     pub stdout: Output,
@@ -76,7 +75,8 @@ pub enum Output {
 pub enum Keep {
     /// Every event.
     Events,
-    /// Sums by site, made while the program runs: the disk holds no more than what was not read yet. See [`crate::aggregate`].
+    /// Sums by site, made while the program runs: the disk holds no more than what was not read yet. See
+    /// `aggregate`.
     Sums {
         /// Most bytes of a stream that may wait to be read: the process waits where it would write more.
         ahead: Bytes,
@@ -104,104 +104,6 @@ pub struct Sample {
     pub bytes: u64,
     /// What random numbers begin with, for runs that are to be alike; `None`: with the time.
     pub seed: Option<u64>,
-}
-
-/// What `recording.json` says.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Recording {
-    /// Name and version of this document.
-    pub schema: String,
-    /// Version of thaw that made it.
-    pub thaw_version: String,
-    /// Program and arguments.
-    pub command: Vec<String>,
-    /// Where it was started.
-    pub cwd: String,
-    /// Nanoseconds since 1970 (UTC).
-    pub created_unix_ns: u64,
-    /// Time stamp counter right before the start.
-    pub start_ticks: u64,
-    /// Its rate; `None`: not measured, because recording did not end properly.
-    pub ticks_per_second: Option<f64>,
-    /// Whether recording ended properly: all processes had ended, or their hooks were taken out.
-    pub finished: bool,
-    /// Whether the program was running already when recording began.
-    #[serde(default)]
-    pub attached: bool,
-    /// How long a process that was running already was stopped for it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stopped: Option<Stopped>,
-    /// Exit code of the first process, if it exited.
-    pub code: Option<i32>,
-    /// The signal that ended it, if one did.
-    pub signal: Option<i32>,
-    /// Its CPU time and that of the children that it waited for, seconds.
-    pub cpu_s: Option<f64>,
-    /// Largest resident set of one of these, bytes.
-    pub max_rss_bytes: Option<u64>,
-    /// Why there is no stream.
-    pub nothing: Option<String>,
-    /// Processes that were started and left none.
-    #[serde(default)]
-    pub unseen: Vec<Unseen>,
-    /// How many more began to be recorded and left nothing.
-    #[serde(default)]
-    pub missing: u64,
-    /// Processes that were still running when recording ended.
-    pub running: Vec<u32>,
-}
-
-/// How long the threads of a process were stopped to begin and end its recording.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stopped {
-    /// Threads that it had.
-    pub threads: usize,
-    /// How often all of them were stopped.
-    pub times: u32,
-    /// For how long together.
-    pub all_ns: Nanos,
-    /// The longest of these.
-    pub longest_ns: Nanos,
-    /// One thread alone, which loaded the guest, while the others ran.
-    pub borrowed_ns: Nanos,
-}
-
-impl Recording {
-    /// Reads it.
-    ///
-    /// # Errors
-    /// No recording, or of another version.
-    pub fn read(directory: &Path) -> Result<Self> {
-        let path = directory.join(FILE);
-        let text = fs::read(&path).map_err(|cause| none(directory, cause))?;
-        let bad = |cause: String| {
-            Error::on(Exit::Data, "not the head of a heap recording", &path)
-                .because(cause)
-                .hint("record it again, or copy it again if it is a copy")
-        };
-        let recording: Self = serde_json::from_slice(&text).map_err(|cause| bad(cause.to_string()))?;
-        if recording.schema != SCHEMA {
-            let why = format!("it is {}, this thaw reads {SCHEMA}", recording.schema);
-            return Err(bad(why).hint("the thaw that made it reads it"));
-        }
-        Ok(recording)
-    }
-
-    pub(crate) fn write(&self, directory: &Path) -> Result<()> {
-        let text = serde_json::to_vec_pretty(self).map_err(|error| Error::bug(format!("cannot make JSON: {error}")))?;
-        os::replace::write_whole(&directory.join(FILE), &text, Rights::Private, Existing::Replace)
-    }
-}
-
-/// Why there is no heap recording at a path, and what reads what is there instead.
-fn none(path: &Path, cause: std::io::Error) -> Error {
-    let error = Error::on(Exit::of_unreadable(&cause), "no heap recording", path);
-    let error = if path.is_file() {
-        error.because("it is a file; heap recordings are directories")
-    } else {
-        error.because(cause)
-    };
-    error.hint("make one: thaw heap run -- PROGRAM")
 }
 
 /// What recording is doing.
@@ -272,7 +174,7 @@ fn record(
     let directory = made.path();
     let command = plan.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let cwd = std::env::current_dir().map(|cwd| shown(&cwd)).unwrap_or_default();
-    let mut recording = begin(version, command, cwd, clock);
+    let mut recording = Recording::begin(version, command, cwd, clock.ticks);
     let nothing = |_: &Error| {
         // Nothing was recorded: leave no directory that looks like a recording.
         let _ = os::tree::remove(&made.real);
@@ -359,8 +261,8 @@ impl<'a> Beside<'a> {
     }
 }
 
-/// Tells the guests that their reader lives: a file of the recording is locked, and counted up by a thread that does nothing else. So a thaw that
-/// works on something for long is not taken for one that stands still.
+/// Tells the guests that their reader lives: a file of the recording is locked, and counted up by a thread that does
+/// nothing else. So a thaw that works on something for long is not taken for one that stands still.
 struct Heart {
     path: PathBuf,
     stop: Option<mpsc::Sender<()>>,
@@ -401,37 +303,13 @@ impl Drop for Heart {
     }
 }
 
-/// What is known when a recording begins.
-pub(crate) fn begin(version: &str, command: Vec<String>, cwd: String, clock: &Clock) -> Recording {
-    Recording {
-        schema: SCHEMA.into(),
-        thaw_version: version.into(),
-        command,
-        cwd,
-        created_unix_ns: os::machine::now_unix_ns(),
-        start_ticks: clock.ticks,
-        ticks_per_second: None,
-        finished: false,
-        attached: false,
-        stopped: None,
-        code: None,
-        signal: None,
-        cpu_s: None,
-        max_rss_bytes: None,
-        nothing: None,
-        unseen: Vec::new(),
-        missing: 0,
-        running: Vec::new(),
-    }
-}
-
 /// Nobody else may enter the directory of a recording that has ended.
 pub(crate) fn close(directory: &Path) {
     let _ = fs::set_permissions(directory, fs::Permissions::from_mode(0o700));
 }
 
-/// The directory of a recording that is being made. The directory above may be another user's, who can rename it and put something else into its place:
-/// thaw works in what it made, by its descriptor.
+/// The directory of a recording that is being made. The directory above may be another user's, who can rename it and
+/// put something else into its place: thaw works in what it made, by its descriptor.
 #[derive(Debug)]
 pub struct Made {
     /// Where it was made: for guests and for people.
@@ -501,7 +379,8 @@ impl Made {
     }
 }
 
-/// Programs that root records open their streams by path: who can swap a directory on the way leads them elsewhere. Who called sudo need not.
+/// Programs that root records open their streams by path: who can swap a directory on the way leads them elsewhere. Who
+/// called sudo need not.
 fn only_ours(path: &Path) -> Result<()> {
     if !rustix::process::geteuid().is_root() {
         return Ok(());
@@ -608,23 +487,8 @@ fn wait_for_descendants(progress: &mut dyn FnMut(Phase), beside: &mut Beside<'_>
     }
 }
 
-/// Opens a file of a recording, if it is what it seems to be: one file, of the same owner as the directory, and no way to another file.
-///
-/// # Errors
-/// Why it is not believed.
-pub(crate) fn believed(directory: &fs::Metadata, path: &Path, access: Access) -> std::io::Result<File> {
-    let file = os::file::open_unlinked(path, access)?;
-    let owner = file.metadata()?.uid();
-    match owner == directory.uid() {
-        true => Ok(file),
-        false => Err(std::io::Error::other(format!(
-            "it belongs to user {owner}, and the recording to user {}",
-            directory.uid()
-        ))),
-    }
-}
-
-/// Cuts off what the guests allocated ahead; returns how many streams there are. What is not believed stays as it is: readers say so.
+/// Cuts off what the guests allocated ahead; returns how many streams there are. What is not believed stays as it is:
+/// readers say so.
 pub(crate) fn finish(directory: &Path, running: &[u32]) -> Result<usize> {
     let cannot =
         |cause: std::io::Error| Error::on(Exit::Machine, "cannot finish the recording", directory).because(cause);
@@ -632,7 +496,7 @@ pub(crate) fn finish(directory: &Path, running: &[u32]) -> Result<usize> {
     let mut streams = 0;
     for entry in fs::read_dir(directory).map_err(cannot)? {
         let path = entry.map_err(cannot)?.path();
-        if path.extension().is_none_or(|extension| extension != "stream") {
+        if !is_stream(&path) {
             continue;
         }
         let Ok(file) = believed(&about, &path, Access::Write) else { continue };
@@ -651,42 +515,4 @@ fn why_nothing(plan: &Plan) -> String {
         return "no process was recorded".into();
     };
     unseen::why(&path).unwrap_or_else(|| format!("{} is neither a program nor a script", shown(&path)))
-}
-
-/// The time stamp counter beside CLOCK_MONOTONIC.
-pub(crate) struct Clock {
-    ticks: u64,
-    ns: u64,
-}
-
-impl Clock {
-    pub(crate) fn start() -> Result<Self> {
-        let ticks = ticks().ok_or_else(|| {
-            Error::new(Exit::Machine, "heap recording works on x86-64 only so far", std::env::consts::ARCH)
-        })?;
-        Ok(Self { ticks, ns: os::spawn::monotonic_ns() })
-    }
-
-    /// The counter.
-    pub(crate) fn now() -> u64 {
-        ticks().unwrap_or(0)
-    }
-
-    /// Ticks per second since the start.
-    pub(crate) fn rate(&self) -> f64 {
-        let ticks = ticks().unwrap_or(self.ticks).saturating_sub(self.ticks);
-        let ns = os::spawn::monotonic_ns().saturating_sub(self.ns).max(1);
-        ticks as f64 * 1e9 / ns as f64
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-fn ticks() -> Option<u64> {
-    // SAFETY: every x86-64 processor has the instruction.
-    Some(unsafe { core::arch::x86_64::_rdtsc() })
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn ticks() -> Option<u64> {
-    None
 }

@@ -1,14 +1,17 @@
-//! The summary of a recording: what each process allocated, what it did not give back, and what is missing from the recording.
+//! The summary of a recording: what each process allocated, what it did not give back, and what is missing from the
+//! recording.
 
-use crate::aggregate::Sums;
-use crate::ledger::Totals;
-use crate::live::{Live, Step};
-use crate::stack::{Address, End, GAP};
-use crate::stream::{self, Brief, Deed, Events, Module, Origin, Process, Reader, StackId, Stacks, Stopped};
+use crate::event::{self, Brief, Deed, Origin, Process, Stopped};
+use crate::figures::{MissingFrames, Totals};
+use crate::live::{Effect, Live};
+use crate::module::Module;
+use crate::reader::{Events, Reader};
+use crate::stack::{Address, GAP, StackId, Stacks};
+use crate::sums::Sums;
 use crate::symbols::Memory;
 use model::{Bytes, Nanos, Result, Warning, WarningKind, shown};
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
 /// A recording in figures.
@@ -23,11 +26,11 @@ pub struct Report {
 /// A process image in figures.
 #[derive(Clone, Debug, Serialize)]
 pub struct ProcessReport {
-    /// Its number.
+    /// The number of the process, in its own namespace.
     pub pid: u32,
     /// The program.
     pub exe: String,
-    /// Its words.
+    /// The words that it was started with.
     pub cmdline: Vec<String>,
     /// `exec`, `fork` or `attach`.
     pub origin: &'static str,
@@ -45,7 +48,7 @@ pub struct ProcessReport {
     pub inside: Vec<String>,
     /// The object that holds the allocator.
     pub allocator: String,
-    /// When it began.
+    /// When it began, since the recording began.
     pub start_ns: Nanos,
     /// When its last event was, since its beginning.
     pub last_event_ns: Nanos,
@@ -57,11 +60,11 @@ pub struct ProcessReport {
     pub frees: u64,
     /// Calls of `realloc` among them.
     pub reallocs: u64,
-    /// Bytes asked for.
+    /// Bytes that the program asked for, all blocks.
     pub allocated_bytes: Bytes,
     /// Most bytes live at a time.
     pub peak_bytes: Bytes,
-    /// When, since its beginning.
+    /// When most bytes were live, since the process began.
     pub peak_at_ns: Nanos,
     /// Blocks live at the end.
     pub leaked_blocks: u64,
@@ -69,7 +72,7 @@ pub struct ProcessReport {
     pub leaked_bytes: Bytes,
     /// Mappings that are no heap.
     pub maps: u64,
-    /// Their bytes.
+    /// Bytes of these mappings.
     pub mapped_bytes: Bytes,
     /// Blocks of the parent that it gave back.
     pub inherited_frees: u64,
@@ -92,9 +95,9 @@ pub struct ProcessReport {
 /// Blocks of one stack that were never given back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Leak {
-    /// How many.
+    /// Number of blocks.
     pub blocks: u64,
-    /// Their bytes.
+    /// Bytes of these blocks, as the program asked for them.
     pub bytes: Bytes,
     /// Where they were made, innermost first.
     pub stack: Vec<Frame>,
@@ -218,14 +221,14 @@ impl Summary {
 
     /// Enters an event; what it did.
     #[inline(always)]
-    pub(crate) fn enter(&mut self, event: &Brief, stacks: &Stacks) -> Step {
+    pub(crate) fn enter(&mut self, event: &Brief, stacks: &Stacks) -> Effect {
         let step = self.live.enter(event, stacks);
         let sums = |live: &Live, held| {
             let class = live.class_of(held);
             (class.count, class.bytes())
         };
         match (step, event.deed) {
-            (Step::Made { held, over, .. }, deed) => {
+            (Effect::Made { held, over, .. }, deed) => {
                 let class = self.live.class_of(held);
                 self.missing.add(class.end, class.skips, class.count);
                 if deed == Deed::PoolAlloc {
@@ -233,7 +236,7 @@ impl Summary {
                     return step;
                 }
                 if self.sample_bytes > 0 {
-                    self.variance += stream::variance(event.size, self.sample_bytes);
+                    self.variance += event::variance(event.size, self.sample_bytes);
                 }
                 let made = (class.count, class.bytes());
                 if deed == Deed::Realloc {
@@ -245,12 +248,12 @@ impl Summary {
                 }
             }
             (_, Deed::PoolFree) => {}
-            (Step::Went(held), _) => {
+            (Effect::Went(held), _) => {
                 let (count, bytes) = sums(&self.live, held);
                 self.totals.freed(count, bytes);
             }
             (_, Deed::Free | Deed::ReallocOld) => self.totals.unknown(self.inherits),
-            (Step::Back { held, over }, _) => {
+            (Effect::Back { held, over }, _) => {
                 let back = sums(&self.live, held);
                 self.totals.back(back.0);
                 if self.totals.came(back, over.map(|over| sums(&self.live, over))) {
@@ -272,6 +275,14 @@ impl Summary {
         (self.figures(process, events, reader), warnings)
     }
 
+    /// The stacks of what was not given back, which are all that a summary says of stacks.
+    pub(crate) fn leaking(&self) -> HashSet<StackId> {
+        let of_events = self.live.held().filter_map(|held| self.live.class_of(held).stack());
+        let sites = self.sums.iter().flat_map(|sums| &sums.sites);
+        let of_sums = sites.filter(|site| site.figures.end.blocks > 0).filter_map(|site| site.stack);
+        of_events.chain(of_sums).collect()
+    }
+
     fn totals(&self) -> &Totals {
         self.sums.as_ref().map_or(&self.totals, |sums| &sums.totals)
     }
@@ -284,12 +295,12 @@ impl Summary {
             let class = self.live.class_of(held);
             let site = sites.entry(class.stack()).or_default();
             *site = (site.0.saturating_add(class.count), site.1.saturating_add(class.bytes()));
-            leaked_variance += stream::variance(class.size, self.sample_bytes);
+            leaked_variance += event::variance(class.size, self.sample_bytes);
         }
         let held = self.sums.iter().flat_map(|sums| &sums.sites).filter(|site| site.figures.end.blocks > 0);
         let mut allocated_variance = self.variance;
         for site in self.sums.iter().flat_map(|sums| &sums.sites) {
-            let of = |blocks| stream::variance_of(site.part, self.sample_bytes, blocks);
+            let of = |blocks| event::variance_of(site.part, self.sample_bytes, blocks);
             allocated_variance += of(site.figures.made.blocks);
             leaked_variance += of(site.figures.end.blocks);
         }
@@ -371,27 +382,6 @@ fn frame(address: Address, modules: &[Module]) -> Frame {
     }
 }
 
-/// Allocations whose stacks lack frames.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct MissingFrames {
-    /// At their outer ends.
-    pub cut: u64,
-    /// Of these, because they are deeper than was asked for.
-    pub deep: u64,
-    /// Between others.
-    pub skipped: u64,
-}
-
-impl MissingFrames {
-    /// So many allocations with a stack that ended so.
-    pub fn add(&mut self, end: End, skips: bool, count: u64) {
-        let add = |sum: &mut u64, is| *sum = sum.saturating_add(if is { count } else { 0 });
-        add(&mut self.cut, end != End::Root);
-        add(&mut self.deep, end == End::DepthLimit);
-        add(&mut self.skipped, skips);
-    }
-}
-
 /// Not all frames of some allocations are known; what helps is another thing for each reason.
 fn missing(reader: &Reader, processes: &[ProcessReport]) -> Vec<Warning> {
     let sum = |of: fn(&ProcessReport) -> u64| processes.iter().map(of).fold(0, u64::saturating_add);
@@ -410,7 +400,8 @@ fn missing(reader: &Reader, processes: &[ProcessReport]) -> Vec<Warning> {
     }
     if other > 0 {
         let text = format!(
-            "the stacks of {other} of {all} allocations end at code without unwind information (made at run time, assembly, coroutines)"
+            "the stacks of {other} of {all} allocations end at code without unwind information (made at run time, \
+            assembly, coroutines)"
         );
         let cut = |process: &&ProcessReport| process.cut_stacks > process.deep_stacks;
         let go = processes.iter().filter(cut).any(|process| is_go(Path::new(&process.exe)));
@@ -419,7 +410,8 @@ fn missing(reader: &Reader, processes: &[ProcessReport]) -> Vec<Warning> {
     }
     if skipped > 0 {
         warnings.push(note(format!(
-            "the stacks of {skipped} of {all} allocations lack frames in between, where they say {GAP}: code without unwind information \
+            "the stacks of {skipped} of {all} allocations lack frames in between, where they say {GAP}: code without \
+            unwind information \
              and without a frame pointer calls there"
         )));
     }
@@ -427,7 +419,8 @@ fn missing(reader: &Reader, processes: &[ProcessReport]) -> Vec<Warning> {
 }
 
 /// What is said of C code that Go calls.
-const GO: &str = "Go calls C on another stack (runtime.asmcgocall), and its own frames are not read; which Go code calls is in Go's own profile: pprof";
+const GO: &str = "Go calls C on another stack (runtime.asmcgocall), and its own frames are not read; which Go code \
+calls is in Go's own profile: pprof";
 
 /// Whether the Go linker made a program.
 fn is_go(path: &Path) -> bool {
@@ -438,7 +431,7 @@ fn is_go(path: &Path) -> bool {
 }
 
 /// Why the figures of a process may not be all.
-fn doubts(process: &Process, totals: &crate::ledger::Totals) -> Vec<Warning> {
+fn doubts(process: &Process, totals: &Totals) -> Vec<Warning> {
     let who = format!("process {} ({})", process.pid, shown(&process.exe));
     let mut warnings = Vec::new();
     let mut say = |kind, text: String, hint: Option<&str>| {
@@ -490,7 +483,8 @@ fn doubts(process: &Process, totals: &crate::ledger::Totals) -> Vec<Warning> {
         let hint = match totals.allocs_over_live {
             _ if process.lost > 0 || process.stopped.is_some() => "what is missing from the recording looks like that",
             0 => {
-                "the program frees blocks twice, or such as are none; or an allocator that shares memory with malloc is not hooked"
+                "the program frees blocks twice, or such as are none; or an allocator that shares memory with malloc \
+                is not hooked"
             }
             _ => "an allocator of its own that shares memory with malloc is not hooked",
         };

@@ -1,8 +1,10 @@
-//! Places that allocate: the innermost frames of a stack, from the first one on that is not the C++ run-time library's; and going through a
-//! recording by place, which is what slop and growth have in common.
+//! Places that allocate: the innermost frames of a stack, from the first one on that is not the C++ run-time library's;
+//! and going through a recording by place, which is what slop and growth have in common.
 
+use crate::event::{Process, ProcessId};
+use crate::module::Module;
+use crate::reader::{Events, Reader};
 use crate::stack::{Address, StackId, Stacks};
-use crate::stream::{Events, Module, Process, ProcessId, Reader};
 use crate::symbols::{self, Frame, Names};
 use model::{Result, Warning, WarningKind, shown};
 use std::collections::HashMap;
@@ -87,12 +89,12 @@ pub(crate) type Answer<P> = Option<(P, Vec<SiteId>)>;
 
 /// The places of a process, as addresses.
 #[derive(Debug)]
-pub(crate) struct Unnamed {
+pub(crate) struct UnnamedPlaces {
     process: ProcessId,
     places: Vec<Vec<Address>>,
 }
 
-impl Unnamed {
+impl UnnamedPlaces {
     /// These places of a process.
     pub(crate) fn of(process: ProcessId, sites: &Sites, places: &[SiteId]) -> Self {
         Self { process, places: places.iter().map(|site| sites.addresses(*site).to_vec()).collect() }
@@ -121,8 +123,8 @@ pub(crate) fn lost(process: &Process) -> Option<Warning> {
     (process.lost > 0).then(|| Warning::new(WarningKind::LostRecords, text))
 }
 
-/// Asks for each process, with its events and its places (told apart by `depth` frames). All places are named together, so that each object is looked
-/// at once.
+/// Asks for each process, with its events and its places (told apart by `depth` frames). All places are named together,
+/// so that each object is looked at once.
 ///
 /// # Errors
 /// A file that cannot be read.
@@ -140,7 +142,7 @@ pub(crate) fn by_process<P: Placed>(
         warnings.extend(events.warnings().iter().cloned());
         warnings.extend(lost(process));
         if let Some((answer, places)) = answer {
-            unnamed.push((Unnamed::of(process.id, &sites, &places), events.into_parts().1));
+            unnamed.push((UnnamedPlaces::of(process.id, &sites, &places), events.into_parts().1));
             answers.push(answer);
         }
     }

@@ -1,7 +1,8 @@
-//! What allocators round up: bytes that were given and not asked for, by allocator, size class and place, and the places that could ask for less.
+//! What allocators round up: bytes that were given and not asked for, by allocator, size class and place, and the
+//! places that could ask for less.
 //!
-//! A stream has what was asked for and what was given, as the allocator said it (`malloc_usable_size`). What others would give follows from a
-//! [`Model`]; so does what was given, where it was not recorded.
+//! A stream has what was asked for and what was given, as the allocator said it (`malloc_usable_size`). What others
+//! would give follows from a [`Model`]; so does what was given, where it was not recorded.
 
 mod clownshoes;
 mod models;
@@ -9,18 +10,19 @@ mod models;
 pub use clownshoes::{Cause, Certainty, Clownshoes, Shoe};
 pub use models::{Category, Model};
 
+use crate::event::{Event, Maker, Process, What};
 use crate::ledger::{self, Block, Change, Inconsistency, Ledger};
 use crate::modes::{self, Split, Window};
+use crate::reader::{Events, Reader};
 use crate::site::{self, Answer, Placed, SiteId, Sites};
 use crate::stack::Quick;
-use crate::stream::{Event, Events, Maker, Process, Reader, What};
 use crate::symbols::Frame;
 use model::{Bytes, Result, Warning, WarningKind, shown};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::BuildHasherDefault;
 
-/// What to look at.
+/// How much is said of a recording's slop.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// The allocator of the tables; `None`: what was recorded, or else the model of the process's allocator.
@@ -46,7 +48,7 @@ pub struct Report {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct ProcessSlop {
-    /// Its number.
+    /// The number of the process, in its own namespace.
     pub pid: u32,
     /// The program.
     pub exe: String,
@@ -56,7 +58,8 @@ pub struct ProcessSlop {
     pub allocator_model: Option<Model>,
     /// Where the sizes of blocks in the tables of classes and places come from.
     pub given: Given,
-    /// The model of these tables; with recorded sizes, that of their categories, and of the blocks whose size was not told.
+    /// The model of these tables; with recorded sizes, that of their categories, and of the blocks whose size was not
+    /// told.
     pub model: Model,
     /// Blocks made.
     pub blocks: u64,
@@ -102,7 +105,7 @@ pub struct Slop {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct WhatIf {
-    /// Which.
+    /// The allocator that is modelled.
     pub model: Model,
     /// What it would waste.
     #[serde(flatten)]
@@ -115,7 +118,7 @@ pub struct WhatIf {
 pub struct ClassSlop {
     /// How such requests are treated.
     pub category: Category,
-    /// Bytes of a block.
+    /// Bytes that the allocator gives for a block of the class.
     pub usable: u64,
     /// Blocks made.
     pub blocks: u64,
@@ -188,8 +191,8 @@ pub(crate) fn guessed(processes: &[ProcessSlop], options: &Options) -> Option<Wa
     Some(Warning::new(WarningKind::Note, text).hint("choose another: --model"))
 }
 
-/// Every block, process by process in the order of time: what was asked for and what was given, if that was recorded ([`Model::line`] makes a line of it).
-/// Ends at the first error of `each`, which is the inner result.
+/// Every block, process by process in the order of time: what was asked for and what was given, if that was recorded
+/// ([`Model::line`] makes a line of it). Ends at the first error of `each`, which is the inner result.
 ///
 /// # Errors
 /// A file that cannot be read.
@@ -227,7 +230,7 @@ pub(crate) struct Added {
     totals: ledger::Totals,
     /// Most bytes live, and what was given for these.
     peak: Bytes,
-    at_peak: Live,
+    at_peak: LiveBytes,
     /// Whether usable sizes were recorded.
     recorded: bool,
 }
@@ -241,7 +244,7 @@ pub(crate) fn model_of(process: &Process, options: &Options) -> Model {
 fn of_sums(reader: &Reader, process: &Process, events: &Events, sites: &mut Sites, options: &Options) -> Result<Added> {
     let model = model_of(process, options);
     let heap = modes::analyze(reader, process, Window::default(), Split::Size)?;
-    let (mut rows, mut at_peak, mut recorded) = (Rows::default(), Live::default(), false);
+    let (mut rows, mut at_peak, mut recorded) = (Rows::default(), LiveBytes::default(), false);
     for site in &heap.sites {
         let (figures, size) = (site.figures, site.part);
         recorded |= site.usable.is_some();
@@ -282,10 +285,10 @@ fn of_events(process: &Process, events: &mut Events, sites: &mut Sites, options:
     Ok(adding.added(*ledger.totals()))
 }
 
-/// How a block came.
+/// How a block came to be live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Came {
-    /// It was made.
+    /// A call of the allocator made it.
     New,
     /// A `realloc` that failed left it.
     Back,
@@ -301,16 +304,16 @@ impl Came {
 pub(crate) struct Adding {
     model: Model,
     rows: Rows,
-    live: Live,
+    live: LiveBytes,
     /// Most bytes live, and what was given for these.
     peak: Bytes,
-    at_peak: Live,
+    at_peak: LiveBytes,
     recorded: bool,
 }
 
 impl Adding {
     pub(crate) fn new(model: Model) -> Self {
-        let (rows, live, peak) = (Rows::default(), Live::default(), Bytes(0));
+        let (rows, live, peak) = (Rows::default(), LiveBytes::default(), Bytes(0));
         Self { model, rows, live, peak, at_peak: live, recorded: false }
     }
 
@@ -388,14 +391,14 @@ fn given(block: &Block, model: Model) -> u64 {
     block.usable.map_or_else(|| model.usable(block.size), |usable| usable.0.max(block.size))
 }
 
-/// Bytes that are live.
+/// Bytes that are live, as recorded or modelled and under each model.
 #[derive(Clone, Copy, Default)]
-struct Live {
+struct LiveBytes {
     given: u64,
     models: [u64; Model::ALL.len()],
 }
 
-impl Live {
+impl LiveBytes {
     fn change(&mut self, block: &Block, row: &Row, model: Model, by: fn(u64, u64) -> u64) {
         self.given = by(self.given, given(block, model).saturating_mul(block.count));
         for (live, usable) in self.models.iter_mut().zip(row.usable) {

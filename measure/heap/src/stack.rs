@@ -1,7 +1,7 @@
 //! Stacks as a tree: equal stacks have equal numbers, and a stack knows its caller's.
 
 use crate::index::{self, Index};
-use crate::stream::ModuleId;
+use crate::module::ModuleId;
 use heap_wire::mark;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -175,7 +175,8 @@ impl Stacks {
     }
 }
 
-/// A hash for small keys of ours: one multiplication a word. Not for keys that somebody else chooses to collide; the worst is slowness.
+/// A hash for small keys of ours: one multiplication a word. Not for keys that somebody else chooses to collide; the
+/// worst is slowness.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quick(u64);
 

@@ -1,7 +1,9 @@
 //! Names for addresses, after the run and without network: functions, inlined ones too, sources and lines.
 //!
-//! Debug data are in the object, below `/usr/lib/debug` by build-id, beside it by `.gnu_debuglink`, in `.dwo` and `.dwp` files; without any, the
-//! symbol tables are used. Where a file is another build by then, what was looked up right after the recording is used ([`recall`]). All addresses of an object are looked up together, so that one object at a time is in memory.
+//! Debug data are in the object, below `/usr/lib/debug` by build-id, beside it by `.gnu_debuglink`, in `.dwo` and
+//! `.dwp` files; without any, the symbol tables are used. Where a file is another build by then, what was looked up
+//! right after the recording is used ([`recall`]). All addresses of an object are looked up together, so that one
+//! object at a time is in memory.
 
 mod files;
 mod lookup;
@@ -11,9 +13,10 @@ pub use lookup::{Found, Looked, look_up};
 pub use memory::{Memory, recall};
 pub(crate) use memory::{Wanted, remember};
 
+use crate::event::ProcessId;
 use crate::modes::Heap;
-use crate::stack::{Address, StackId};
-use crate::stream::{Module, ModuleId, ProcessId};
+use crate::module::{Module, ModuleId};
+use crate::stack::{Address, StackId, Stacks};
 use model::{Warning, WarningKind, shown};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -38,7 +41,8 @@ pub struct Frame {
     pub line: Option<u32>,
     /// Whether the compiler put the function into its caller.
     pub inlined: bool,
-    /// Return address minus one, as an address of the object's file; 0 for named frames, whose address means nothing to another build.
+    /// Return address minus one, as an address of the object's file; 0 for named frames, whose address means nothing to
+    /// another build.
     pub address: u64,
 }
 
@@ -70,13 +74,15 @@ impl Frame {
         self.source().unwrap_or_else(|| self.object().to_owned())
     }
 
-    /// Whether it is a function that only hands on what was asked for, such as `operator new`: it says nothing about who wanted the memory. A name of
-    /// another language or program that has `malloc`, `calloc`, `realloc` or `memalign` in its last part is one too, as in `dmd.py`.
+    /// Whether it is a function that only hands on what was asked for, such as `operator new`: it says nothing about
+    /// who wanted the memory. A name of another language or program that has `malloc`, `calloc`, `realloc` or
+    /// `memalign` in its last part is one too, as in `dmd.py`.
     pub fn allocates(&self) -> bool {
         self.function.as_deref().is_some_and(allocates)
     }
 
-    /// What stays the same when lines shift, addresses are random, or the compiler splits a function: object and function.
+    /// What stays the same when lines shift, addresses are random, or the compiler splits a function: object and
+    /// function.
     pub fn description(&self) -> String {
         let label = self.label();
         let end = [".isra.", ".constprop.", ".part.", ".cold", ".llvm.", ".lto_priv."]
@@ -125,8 +131,8 @@ pub fn allocates(function: &str) -> bool {
     ["malloc", "calloc", "realloc", "memalign"].iter().any(|part| last.contains(part))
 }
 
-/// Whether it is a function of Rust's library that makes room for what its caller keeps: collections, strings, boxes, iterators. What a program
-/// implements of the library's traits for its own types is not.
+/// Whether it is a function of Rust's library that makes room for what its caller keeps: collections, strings, boxes,
+/// iterators. What a program implements of the library's traits for its own types is not.
 fn is_rust_library(function: &str) -> bool {
     const CRATES: [&str; 4] = ["alloc::", "core::", "hashbrown::", "std::collections::"];
     let of_library = |path: &str| CRATES.iter().any(|name| path.starts_with(name));
@@ -168,7 +174,7 @@ pub struct Names {
 }
 
 /// An object: the same file in all processes.
-type Object = (PathBuf, Vec<u8>);
+type Build = (PathBuf, Vec<u8>);
 
 impl Names {
     /// Names the addresses of all sites.
@@ -192,7 +198,7 @@ impl Names {
     pub fn name<'a>(addresses: impl IntoIterator<Item = (ProcessId, &'a [Module], Address)>, memory: &Memory) -> Self {
         let mut names = Self::default();
         // By object: file address, and who asks for it.
-        let mut asked: BTreeMap<Object, BTreeMap<u64, Vec<(ProcessId, Address)>>> = BTreeMap::new();
+        let mut asked: BTreeMap<Build, BTreeMap<u64, Vec<(ProcessId, Address)>>> = BTreeMap::new();
         for (process, modules, address) in addresses {
             let module = address.module.and_then(|ModuleId(module)| modules.get(module as usize));
             let object = module.map_or_else(Default::default, |it| (it.path.clone(), it.build_id.clone()));
@@ -279,7 +285,8 @@ impl Names {
         self.by_address.get(&(process, address)).map_or(&[], Vec::as_slice)
     }
 
-    /// A stack without the allocation functions at its inner end, and without what has no name between them; all of it, if there is nothing else.
+    /// A stack without the allocation functions at its inner end, and without what has no name between them; all of it,
+    /// if there is nothing else.
     pub fn wanting<'a>(&self, stack: &'a [FrameId]) -> &'a [FrameId] {
         let frames = stack.iter().map(|frame| self.frame(*frame));
         let inner = frames.take_while(|frame| frame.function.is_none() || frame.allocates()).enumerate();
@@ -301,17 +308,22 @@ fn inside(address: Address, module: Option<&Module>) -> u64 {
 
 /// The addresses of a process's sites, each once.
 fn addresses(heap: &Heap) -> HashSet<Address> {
-    let mut seen = vec![false; heap.stacks.len()];
+    addresses_of(&heap.stacks, heap.sites.iter().filter_map(|site| site.stack))
+}
+
+/// The addresses of stacks, each once.
+fn addresses_of(stacks: &Stacks, of: impl IntoIterator<Item = StackId>) -> HashSet<Address> {
+    let mut seen = vec![false; stacks.len()];
     let mut addresses = HashSet::new();
-    for site in &heap.sites {
-        let mut at = site.stack;
+    for stack in of {
+        let mut at = Some(stack);
         // A stack that was seen had its callers seen too.
         while let Some(stack) = at
             && let Some(seen) = seen.get_mut(stack.0 as usize).filter(|seen| !**seen)
         {
             *seen = true;
-            addresses.extend(heap.stacks.innermost(stack));
-            at = heap.stacks.caller(stack);
+            addresses.extend(stacks.innermost(stack));
+            at = stacks.caller(stack);
         }
     }
     addresses

@@ -1,5 +1,5 @@
-//! Sites as a tree: from the outermost function in, from the allocating function out, or by object. Functions that only hand memory on, such as
-//! `operator new`, are left out ([`Names::wanting`]).
+//! Sites as a tree: from the outermost function in, from the allocating function out, or by object. Functions that only
+//! hand memory on, such as `operator new`, are left out ([`Names::wanting`]).
 
 use crate::modes::{Heap, Held, Measure};
 use crate::named::Named;
@@ -7,7 +7,7 @@ use crate::symbols::{FrameId, Names};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
-/// Which tree.
+/// Which way a tree goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shape {

@@ -1,25 +1,28 @@
-//! All that a page says of a recording, from one reading of its events: sums by stack, what each stack held over time, slop, growth.
+//! All that a page says of a recording, from one reading of its events: sums by stack, what each stack held over time,
+//! slop, growth.
 //!
-//! Memory grows with live blocks, different stacks and sizes, and with what stacks held over time up to a bound, never with the number of events. Not for
-//! recordings that have sums in the place of events.
+//! Memory grows with live blocks, different stacks and sizes, and with what stacks held over time up to a bound, never
+//! with the number of events. Not for recordings that have sums in the place of events.
 
 mod moments;
 
 pub use moments::{Moments, Step};
 
-use crate::aggregate;
+use crate::books::Books;
+use crate::event::{Event, Freer, Maker, Pointer, Process, ThreadId, What};
 use crate::growth::{self, ELSEWHERE, Growing, ProcessGrowth};
 use crate::ledger::{Block, Ledger};
-use crate::modes::{Books, Heap, Split, Window};
+use crate::modes::{Heap, Split, Window};
 use crate::named::{self, Filter, Named};
+use crate::reader::Reader;
 use crate::site::{self, Answer, Placed, Sites};
 use crate::slop::{self, Adding, Came, ProcessSlop};
-use crate::stream::{Event, Freer, Maker, Pointer, Process, Reader, ThreadId, What};
+use crate::sums;
 use crate::symbols::{self, Names};
 use model::{Result, Warning};
 use std::collections::HashMap;
 
-/// What to look at.
+/// How much is said of slop and growth.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Frames that tell places of slop and growth apart.
@@ -31,7 +34,7 @@ pub struct Options {
 /// A recording, read once.
 #[derive(Debug)]
 pub struct Whole {
-    /// Its sites.
+    /// All sites, with names.
     pub named: Named,
     /// What each of them held over time, by process.
     pub moments: Vec<Moments>,
@@ -51,7 +54,8 @@ struct Of {
     warnings: Vec<Warning>,
 }
 
-/// Reads a recording, those processes that are wanted. Slop and growth know no doubts about names: these are in `named`.
+/// Reads a recording, those processes that are wanted. Slop and growth know no doubts about names: these are in
+/// `named`.
 ///
 /// # Errors
 /// A file that cannot be read, or that has sums only.
@@ -71,11 +75,11 @@ pub fn read(reader: &Reader, window: Window, filter: &Filter, options: &Options)
             warnings.extend(of.warnings.iter().cloned().chain(site::lost(process)));
         }
         if let Some((answer, places)) = of.slop {
-            slop_places.push((index, site::Unnamed::of(process.id, &of.sites, &places)));
+            slop_places.push((index, site::UnnamedPlaces::of(process.id, &of.sites, &places)));
             slop.processes.push(answer);
         }
         if let Some((answer, places)) = of.growth {
-            growth_places.push((index, site::Unnamed::of(process.id, &of.sites, &places)));
+            growth_places.push((index, site::UnnamedPlaces::of(process.id, &of.sites, &places)));
             growth.processes.push(answer);
         }
         unnamed.add(process, of.heap, filter);
@@ -89,7 +93,7 @@ pub fn read(reader: &Reader, window: Window, filter: &Filter, options: &Options)
     Ok(Whole { named: unnamed.named(names, filter), moments, slop, growth })
 }
 
-fn name(answers: &mut [impl Placed], places: &[(usize, site::Unnamed)], names: &Names) {
+fn name(answers: &mut [impl Placed], places: &[(usize, site::UnnamedPlaces)], names: &Names) {
     for (answer, (_, places)) in answers.iter_mut().zip(places) {
         places.name(answer, names);
     }
@@ -104,7 +108,7 @@ fn of_process(
     growing: &growth::Options,
 ) -> Result<Of> {
     if process.is_summed() {
-        return Err(aggregate::no_events(reader.directory(), "growth is seen in the order of events"));
+        return Err(sums::no_events(reader.directory(), "growth is seen in the order of events"));
     }
     let mut events = reader.events(process.id)?;
     let mut sites = Sites::new(rounding.frames);

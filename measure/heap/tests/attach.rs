@@ -7,9 +7,9 @@ mod browsers;
 mod refused;
 
 use heap::attach::{self, Plan};
+use heap::reader::Reader;
 use heap::record::{self, Existing, FreeStacks, Keep, Phase, Recording, Sample};
 use heap::report::Report;
-use heap::stream::Reader;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -277,10 +277,12 @@ fn an_allocator_of_the_program_is_recorded_too() {
     let Some(bench) = Bench::new() else { return };
     let allocator = bench.path("libown.so");
     let source = "#include <stddef.h>\n#include <string.h>\nstatic char pool[1 << 26]; static size_t used;\n\
-        void *malloc(size_t n) { size_t at = __atomic_fetch_add(&used, (n + 31) & ~15ul, 5); *(size_t *)(pool + at) = n; return pool + at + 16; }\n\
+        void *malloc(size_t n) { size_t at = __atomic_fetch_add(&used, (n + 31) & ~15ul, 5);\n\
+            *(size_t *)(pool + at) = n; return pool + at + 16; }\n\
         void free(void *p) { if (p) *(volatile char *)p = 0; }\n\
         void *calloc(size_t a, size_t b) { return memset(malloc(a * b), 0, a * b); }\n\
-        void *realloc(void *p, size_t n) { void *q = malloc(n); if (p) { size_t o = *(size_t *)((char *)p - 16); memcpy(q, p, o < n ? o : n); } return q; }\n";
+        void *realloc(void *p, size_t n) { void *q = malloc(n); if (p) {\n\
+            size_t o = *(size_t *)((char *)p - 16); memcpy(q, p, o < n ? o : n); } return q; }\n";
     let text = bench.path("own.c");
     std::fs::write(&text, source).unwrap();
     let built = Command::new("cc")

@@ -1,8 +1,10 @@
-//! Finished recordings say what their streams said, whatever these were; they survive kills, and tell when they are damaged.
+//! Finished recordings say what their streams said, whatever these were; they survive kills, and tell when they are
+//! damaged.
 
+use heap::event::Event;
 use heap::finish::{self, QUANTUM};
 use heap::ledger::Ledger;
-use heap::stream::{Event, Events, Reader};
+use heap::reader::{Events, Reader};
 use heap_wire::{CHUNK_MAGIC, MAGIC, PAGE, VERSION, kind, mark, meta, spread, zigzag};
 use model::Exit;
 use proptest::prelude::*;
@@ -11,8 +13,10 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-const HEAD: &str = r#"{"schema":"thaw.heap/1","thaw_version":"","command":[],"cwd":"","created_unix_ns":0,"start_ticks":1000,
-    "ticks_per_second":1e9,"finished":true,"code":0,"signal":null,"cpu_s":null,"max_rss_bytes":null,"nothing":null,"running":[]}"#;
+const HEAD: &str = r#"{"schema":"thaw.heap/1","thaw_version":"","command":[],"cwd":"",
+    "created_unix_ns":0,"start_ticks":1000,
+    "ticks_per_second":1e9,"finished":true,"code":0,"signal":null,"cpu_s":null,
+    "max_rss_bytes":null,"nothing":null,"running":[]}"#;
 
 /// A lane as the guest writes it, but for the lengths of numbers: all are of eight bytes.
 struct Lane {
@@ -155,7 +159,8 @@ fn names(directory: &Path) -> Vec<String> {
 /// What a lane does: kind, time, pointer, size, stack.
 type Step = (u16, u64, u64, u64, Option<Vec<u32>>);
 
-/// Anything that a guest may write, sensible or not: few pointers and sizes, so that blocks are freed, and made over live ones.
+/// Anything that a guest may write, sensible or not: few pointers and sizes, so that blocks are freed, and made over
+/// live ones.
 fn step() -> impl Strategy<Value = Step> {
     let pointer = prop_oneof![8 => (0u64..30).prop_map(|at| 0x5000 + at * 32), 1 => 0u64..20, 1 => any::<u64>()];
     let size = prop_oneof![8 => 0u64..60, 1 => any::<u64>()];

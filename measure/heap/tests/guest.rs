@@ -1,4 +1,5 @@
-//! The guest in real programs: what it must see, what it must survive, and that its stacks are those that a debugger sees.
+//! The guest in real programs: what it must see, what it must survive, and that its stacks are those that a debugger
+//! sees.
 
 #[path = "guest/aggregate.rs"]
 mod aggregate;
@@ -6,6 +7,8 @@ mod aggregate;
 mod allocators;
 #[path = "guest/finish.rs"]
 mod finish;
+#[path = "guest/names.rs"]
+mod names;
 #[path = "guest/programs.rs"]
 mod programs;
 #[path = "guest/unseen.rs"]
@@ -13,10 +16,12 @@ mod unseen;
 #[path = "guest/users.rs"]
 mod users;
 
+use heap::event::{Freer, Stopped, What};
 use heap::ledger::Ledger;
+use heap::reader::Reader;
 use heap::record::{self, Existing, FreeStacks, Keep, Output, Plan, Recording, Sample};
 use heap::report::{ProcessReport, Report};
-use heap::stream::{End, Freer, Reader, Stopped, What};
+use heap::stack::End;
 use model::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -132,8 +137,8 @@ impl Recorded {
         self.leaks_of("", range)
     }
 
-    /// Those whose stacks lead through an object of this name. A library's own blocks may be many at one place, and of a mean size
-    /// that a program's block has too.
+    /// Those whose stacks lead through an object of this name. A library's own blocks may be many at one place, and of
+    /// a mean size that a program's block has too.
     fn leaks_of(&self, object: &str, range: std::ops::Range<u64>) -> BTreeMap<u64, u64> {
         let mut sizes = BTreeMap::new();
         let is_of = |leak: &&heap::report::Leak| {
@@ -642,8 +647,10 @@ out.close()
 "#;
 
 /// The head of a recording that thaw did not start.
-const HEAD: &str = r#"{"schema":"thaw.heap/1","thaw_version":"test","command":[],"cwd":"","created_unix_ns":0,"start_ticks":0,
-    "ticks_per_second":null,"finished":true,"code":0,"signal":null,"cpu_s":null,"max_rss_bytes":null,"nothing":null,"running":[]}"#;
+const HEAD: &str = r#"{"schema":"thaw.heap/1","thaw_version":"test","command":[],"cwd":"",
+    "created_unix_ns":0,"start_ticks":0,
+    "ticks_per_second":null,"finished":true,"code":0,"signal":null,"cpu_s":null,
+    "max_rss_bytes":null,"nothing":null,"running":[]}"#;
 
 #[test]
 fn a_thousand_stacks_are_those_that_gdb_sees() {
@@ -720,7 +727,7 @@ fn names_are_those_of_the_library_that_is_loaded_now() {
             words.push("threads".into());
         }
         let recorded = bench.record(&words);
-        let mut events = recorded.reader.events(heap::stream::ProcessId(0)).unwrap();
+        let mut events = recorded.reader.events(heap::event::ProcessId(0)).unwrap();
         let mut of_libraries = BTreeMap::new();
         while let Some(event) = events.next().unwrap() {
             let What::Alloc { size: size @ 7001..=7002, .. } = event.what else { continue };
@@ -734,13 +741,14 @@ fn names_are_those_of_the_library_that_is_loaded_now() {
     }
 }
 
-/// Code without unwind data and without a frame pointer hides its caller: the stack says that frames are missing there, and the summary counts it.
+/// Code without unwind data and without a frame pointer hides its caller: the stack says that frames are missing there,
+/// and the summary counts it.
 #[test]
 fn a_skipped_frame_is_marked() {
     let Some(bench) = Bench::new() else { return };
     let program = bench.compile("skipping", &["-fno-omit-frame-pointer", "-fno-optimize-sibling-calls", "-no-pie"]);
     let recorded = bench.record(&[program]);
-    let mut events = recorded.reader.events(heap::stream::ProcessId(0)).unwrap();
+    let mut events = recorded.reader.events(heap::event::ProcessId(0)).unwrap();
     let mut seen = Vec::new();
     while let Some(event) = events.next().unwrap() {
         if let What::Alloc { size: size @ 7001..=7002, .. } = event.what {

@@ -167,7 +167,7 @@ export type ClassSlop = {
  */
 category: Category, 
 /**
- * Bytes of a block.
+ * Bytes that the allocator gives for a block of the class.
  */
 usable: number, 
 /**
@@ -189,7 +189,7 @@ export type Clownshoes = {
  */
 cause: ClownshoesCause, 
 /**
- * How sure that is.
+ * How sure the cause is.
  */
 certainty: Certainty, 
 /**
@@ -455,7 +455,7 @@ sections: Array<SectionReport>, };
 
 export type Finding = { 
 /**
- * How it was seen.
+ * By which events growth was seen.
  */
 how: GrowthHow, 
 /**
@@ -467,11 +467,11 @@ shape: GrowthShape,
  */
 typical_step: number, 
 /**
- * Buffers.
+ * Number of buffers.
  */
 buffers: number, 
 /**
- * Their steps.
+ * Steps in which these buffers grew.
  */
 steps: number, 
 /**
@@ -606,11 +606,11 @@ address: number, };
 
 export type Held = { 
 /**
- * Bytes asked for.
+ * Bytes that the program asked for.
  */
 bytes: number, 
 /**
- * How many.
+ * Number of blocks.
  */
 blocks: number, };
 
@@ -947,7 +947,7 @@ export type OwnerRule = "program" | "argument" | "option" | "preset" | "restored
 
 export type ProcessGrowth = { 
 /**
- * Its number.
+ * The number of the process, in its own namespace.
  */
 pid: number, 
 /**
@@ -1011,7 +1011,7 @@ waiting: Nanos, };
 
 export type ProcessSlop = { 
 /**
- * Its number.
+ * The number of the process, in its own namespace.
  */
 pid: number, 
 /**
@@ -1031,7 +1031,8 @@ allocator_model: Model | null,
  */
 given: SlopSource, 
 /**
- * The model of these tables; with recorded sizes, that of their categories, and of the blocks whose size was not told.
+ * The model of these tables; with recorded sizes, that of their categories, and of the blocks whose size was not
+ * told.
  */
 model: Model, 
 /**
@@ -1201,7 +1202,7 @@ waiting: Nanos, };
 
 export type Shoe = { 
 /**
- * Bytes asked for.
+ * Bytes that the program asks for.
  */
 request: number, 
 /**
@@ -1213,7 +1214,7 @@ ask: number,
  */
 payload: number, 
 /**
- * Bytes too many.
+ * Bytes by which the request is larger than a power of two.
  */
 over: number, 
 /**
@@ -1350,7 +1351,7 @@ warnings: Array<Warning>, };
 
 export type Swing = { 
 /**
- * Buffers.
+ * Number of buffers.
  */
 buffers: number, 
 /**
@@ -1650,7 +1651,7 @@ export type WarningKind = "drift" | "autocorrelation" | "outlier" | "not-in-stat
 
 export type Waste = { 
 /**
- * Which.
+ * The allocator that is modelled.
  */
 model: Model, 
 /**
@@ -1746,7 +1747,7 @@ export type WatchWhose = { "program": number } | { "children-of": number };
 
 export type WhatIf = { 
 /**
- * Which.
+ * The allocator that is modelled.
  */
 model: Model, 
 /**

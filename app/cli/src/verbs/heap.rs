@@ -7,10 +7,11 @@ use crate::args::heap::{FinishArgs, GrowthArgs, HeapArgs, HeapVerb, RunArgs, Slo
 use crate::progress::Progress;
 use crate::{output, text};
 use heap::conclude::Streams;
+use heap::event::Process;
 use heap::growth;
-use heap::record::{self, Existing, FreeStacks, Keep, Output, Phase, Plan, Sample};
+use heap::reader::Reader;
+use heap::record::{self, Existing, FreeStacks, Keep, Output, Phase, Plan, Recording, Sample};
 use heap::slop::{self, Model};
-use heap::stream::{Process, Reader, Recording};
 use model::{Bytes, Error, Exit, Result};
 use serde::Serialize;
 use std::path::Path;

@@ -2,8 +2,8 @@
 
 use crate::progress::Telling;
 use heap::dark::explicit::{self, Explicit, Moment};
-use heap::dark::rules::{Place, Rules};
-use heap::stream::Reader;
+use heap::dark::rules::{Region, Rules};
+use heap::reader::Reader;
 use memory::{Kind, MemoryFile, Report, Units};
 use model::{Error, Exit, Result, shown};
 use serde_json::json;
@@ -56,8 +56,8 @@ fn of_process(process: &Explicit) -> Vec<Report> {
         .iter()
         .map(|leaf| {
             let kind = match leaf.place {
-                Place::Heap => Kind::Heap,
-                Place::NonHeap => Kind::NonHeap,
+                Region::Heap => Kind::Heap,
+                Region::NonHeap => Kind::NonHeap,
             };
             report(&leaf.path, kind, Units::Bytes, leaf.sum.usable_bytes, &leaf.description)
         })

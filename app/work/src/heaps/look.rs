@@ -6,7 +6,7 @@ use heap::diff::{self, Difference};
 use heap::export::{self, Export, Format};
 use heap::modes::{Figures, Held, Measure, Split, Timeline, Window};
 use heap::named::{Cut, Filter, Named, Row};
-use heap::stream::Reader;
+use heap::reader::Reader;
 use heap::tree::{self, Node, Shape};
 use model::{Error, Exit, Nanos, Result, Warning, WarningKind, shown};
 use os::replace::Existing;

@@ -4,7 +4,7 @@ use super::look::Look;
 use crate::progress::Telling;
 use heap::modes::{Measure, Window};
 use heap::named::Filter;
-use heap::stream::Reader;
+use heap::reader::Reader;
 use heap::whole::{self, Whole};
 use model::{Result, shown};
 use std::path::Path;

@@ -1,8 +1,8 @@
-//! Events that came into the stream too late: their thread was kept from running between looking at the clock and writing for longer than readers
-//! wait. What does not fit waits for the event that explains it.
+//! Events that came into the stream too late: their thread was kept from running between looking at the clock and
+//! writing for longer than readers wait. What does not fit waits for the event that explains it.
 
-use crate::modes::Books;
-use crate::stream::{Event, Freer, Maker, Pointer, What};
+use crate::books::Books;
+use crate::event::{Event, Freer, Maker, Pointer, What};
 use std::collections::HashMap;
 
 /// What waits.
@@ -77,8 +77,8 @@ impl Late {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::modes::{Split, Window};
-    use crate::stream::{Origin, ThreadId};
+    use crate::event::{Origin, ThreadId};
+    use crate::figures::{Split, Window};
     use model::Nanos;
     use proptest::prelude::*;
 

@@ -1,9 +1,10 @@
 //! Calls of functions in a stopped thread of a running process.
 //!
-//! A call looks like a signal handler: what was interrupted is kept in a frame on the thread's stack, and the function returns to
-//! rt_sigreturn, which the C library has. So the thread finds its way back by itself if thaw dies at any moment. As long as thaw lives,
-//! it catches the thread there, puts everything back itself, and replaces rt_sigreturn by the system call that was interrupted: this
-//! call is then not begun again but goes on, timeouts too. All signals wait meanwhile.
+//! A call looks like a signal handler: what was interrupted is kept in a frame on the thread's stack, and the function
+//! returns to rt_sigreturn, which the C library has. So the thread finds its way back by itself if thaw dies at any
+//! moment. As long as thaw lives, it catches the thread there, puts everything back itself, and replaces rt_sigreturn
+//! by the system call that was interrupted: this call is then not begun again but goes on, timeouts too. All signals
+//! wait meanwhile.
 
 use os::ptrace::{Memory, Registers, Stop, Thread};
 use std::io;
@@ -96,7 +97,8 @@ impl<'a> Borrowed<'a> {
         Ok(Self { thread, memory, before, vectors, mask, errno, frame, data, sigreturn, refusal: None, lost: false })
     }
 
-    /// Calls a function: `data` are put onto the stack, their address and a number are its arguments. What it returns is not known.
+    /// Calls a function: `data` are put onto the stack, their address and a number are its arguments. What it returns
+    /// is not known.
     ///
     /// # Errors
     /// It did not come back.
@@ -139,7 +141,7 @@ impl<'a> Borrowed<'a> {
         }
     }
 
-    /// Its number.
+    /// The thread's number.
     pub fn tid(&self) -> i32 {
         self.thread.tid
     }

@@ -1,9 +1,10 @@
 //! The loaded objects of a running process: where their functions are, and who called whom on a stack.
 //!
-//! Everything is read from the files that are mapped, found through `/proc/PID/map_files` or the process's own root; they are hostile.
+//! Everything is read from the files that are mapped, found through `/proc/PID/map_files` or the process's own root;
+//! they are hostile.
 //!
-//! Files are looked into by [`Objects::look_again`] only, while the process runs: each once, and what unwinding needs of them is read into memory.
-//! While threads stand still, each page of theirs is read once ([`Still`]).
+//! Files are looked into by [`Objects::look_again`] only, while the process runs: each once, and what unwinding needs
+//! of them is read into memory. While threads stand still, each page of theirs is read once ([`Still`]).
 
 use elf::{Image, SectionHead, Segment};
 use gimli::{
@@ -84,10 +85,11 @@ pub struct Objects {
 
 /// One frame of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frame {
+pub struct StackFrame {
     /// Where it is: the interrupted instruction, or a return address.
     pub pc: u64,
-    /// Not a call but a signal brought what is further in, or it is the innermost frame: the instruction itself is what was interrupted.
+    /// Not a call but a signal brought what is further in, or it is the innermost frame: the instruction itself is what
+    /// was interrupted.
     pub interrupted: bool,
 }
 
@@ -265,8 +267,9 @@ impl Objects {
         Some(bias.wrapping_add(text.address()).wrapping_add(at as u64))
     }
 
-    /// The frames of a stopped thread, innermost first. It ends where the outermost function is reached or a rule is missing.
-    pub fn walk(&self, memory: &Still<'_>, registers: &Registers) -> Vec<Frame> {
+    /// The frames of a stopped thread, innermost first. It ends where the outermost function is reached or a rule is
+    /// missing.
+    pub fn walk(&self, memory: &Still<'_>, registers: &Registers) -> Vec<StackFrame> {
         let mut context = UnwindContext::new();
         let mut state = [
             registers.rax,
@@ -287,7 +290,7 @@ impl Objects {
             registers.r15,
             registers.rip,
         ];
-        let mut frames = vec![Frame { pc: registers.rip, interrupted: true }];
+        let mut frames = vec![StackFrame { pc: registers.rip, interrupted: true }];
         while frames.len() < FRAMES {
             let interrupted = frames.last().is_some_and(|frame| frame.interrupted);
             let mut code = [0_u8; 9];
@@ -300,7 +303,7 @@ impl Objects {
             };
             let Some((next, interrupted)) = next.filter(|(next, _)| next[RIP] != 0 && *next != state) else { break };
             state = next;
-            frames.push(Frame { pc: state[RIP], interrupted });
+            frames.push(StackFrame { pc: state[RIP], interrupted });
         }
         frames
     }
@@ -386,7 +389,8 @@ fn calculate(
     }
 }
 
-/// The registers that the kernel keeps for a thread while its signal handler runs. `sp` is that of rt_sigreturn: the `ucontext`.
+/// The registers that the kernel keeps for a thread while its signal handler runs. `sp` is that of rt_sigreturn: the
+/// `ucontext`.
 fn after_signal(memory: &Still<'_>, sp: u64) -> Option<[u64; REGISTERS]> {
     /// r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip: by their numbers in DWARF.
     const ORDER: [usize; REGISTERS] = [8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7, 16];

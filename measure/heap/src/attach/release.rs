@@ -1,13 +1,15 @@
-//! The end of a recording of a running process: no thread is in the guest any more, and the guest gives back what its stream holds (mappings, descriptor).
+//! The end of a recording of a running process: no thread is in the guest any more, and the guest gives back what its
+//! stream holds (mappings, descriptor).
 //!
-//! That makes system calls only, so any thread may be borrowed for it, and the others stay stopped meanwhile: some tenths of a millisecond.
+//! That makes system calls only, so any thread may be borrowed for it, and the others stay stopped meanwhile: some
+//! tenths of a millisecond.
 
 use super::call::Borrowed;
 use super::objects::Still;
 use super::safe::is_in_sequence;
 use super::target::Target;
 use super::{Guest, Room, TO_STOP, Ways, guest_symbols, loaded_guest, read_shared};
-use crate::record::Stopped;
+use crate::record::Pauses;
 use heap_wire::attach::answer;
 use os::ptrace::{self, Memory, Thread};
 use std::ops::Range;
@@ -15,11 +17,12 @@ use std::time::{Duration, Instant};
 
 /// What the guest needs of a stack, and the frame.
 const STACK: u64 = 32 << 10;
-/// A thread may be in the guest for long: behind it, its allocator waits for something. Then the stream stays mapped, and the next recording releases it.
+/// A thread may be in the guest for long: behind it, its allocator waits for something. Then the stream stays mapped,
+/// and the next recording releases it.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Does it for the process and its children; returns those that still hold their streams.
-pub fn all(target: &mut Target, running: &[u32], stopped: &mut Stopped) -> Vec<u32> {
+pub fn all(target: &mut Target, running: &[u32], stopped: &mut Pauses) -> Vec<u32> {
     // Libraries that came meanwhile are on its stacks too.
     if target.objects.look_again().is_err() {
         return running.to_vec();
@@ -44,14 +47,15 @@ pub fn all(target: &mut Target, running: &[u32], stopped: &mut Stopped) -> Vec<u
     held
 }
 
-/// `Some(false)`: another moment may do; `None`: none will. A child has the same objects in the same places as the process that it was forked from.
+/// `Some(false)`: another moment may do; `None`: none will. A child has the same objects in the same places as the
+/// process that it was forked from.
 fn release(
     target: &Target,
     pid: u32,
     guest: &Guest,
     range: &Range<u64>,
     ways: &Ways,
-    stopped: &mut Stopped,
+    stopped: &mut Pauses,
 ) -> Option<bool> {
     let memory = Memory::of(pid).ok()?;
     let began = Instant::now();

@@ -1,16 +1,18 @@
 //! Where a thread may be borrowed for a call, and whether all may be held while code is replaced.
 //!
-//! The call loads the guest, so it needs the dynamic linker and the allocator. Other threads run meanwhile: what they hold they give back.
-//! So only the borrowed thread must hold nothing: it is in code outside of the C library, or waits in a system call that neither the
-//! allocator nor the dynamic linker makes, and none of its callers is one of these, also not behind a signal handler.
+//! The call loads the guest, so it needs the dynamic linker and the allocator. Other threads run meanwhile: what they
+//! hold they give back. So only the borrowed thread must hold nothing: it is in code outside of the C library, or waits
+//! in a system call that neither the allocator nor the dynamic linker makes, and none of its callers is one of these,
+//! also not behind a signal handler.
 
-use super::objects::{Frame, Objects, Still};
+use super::objects::{Objects, StackFrame, Still};
 use super::target::Target;
 use heap_wire::attach::BYTES;
 use os::ptrace::{Memory, Registers, Replaced, Thread};
 use std::ops::Range;
 
-/// Functions of the C library that hold locks, or are about to change what is loaded or who runs. `malloc` to `pvalloc` stand in one piece of code.
+/// Functions of the C library that hold locks, or are about to change what is loaded or who runs. `malloc` to `pvalloc`
+/// stand in one piece of code.
 const HOLDERS: [&str; 12] = [
     "pthread_create",
     "fork",
@@ -118,7 +120,7 @@ impl Code {
     }
 
     /// Whether the process may be changed now at all.
-    pub fn is_quiet(&self, memory: &Still<'_>, stacks: &[(i32, Registers, Vec<Frame>)]) -> Result<(), NotNow> {
+    pub fn is_quiet(&self, memory: &Still<'_>, stacks: &[(i32, Registers, Vec<StackFrame>)]) -> Result<(), NotNow> {
         // struct r_debug: version, list, function, state; 0: consistent.
         if self.debug.is_some_and(|at| memory.word(at + 24).is_some_and(|state| state & 0xffff_ffff != 0)) {
             return Err(NotNow::Changing);
@@ -139,7 +141,7 @@ impl Code {
         &self,
         thread: &Thread,
         registers: &Registers,
-        frames: &[Frame],
+        frames: &[StackFrame],
         memory: &Still<'_>,
         keeps_errno: bool,
     ) -> Result<u8, NotNow> {
@@ -208,11 +210,13 @@ fn waits(number: u64, foreign: bool) -> bool {
     match number {
         // futex
         202 => !foreign,
-        // read, write, poll, pread, pwrite, readv, writev, select, pause, nanosleep, accept to recvmsg, wait4, flock, fsync, fdatasync
+        // read, write, poll, pread, pwrite, readv, writev, select, pause, nanosleep, accept to recvmsg, wait4, flock,
+        // fsync, fdatasync
         0 | 1 | 7 | 17..=20 | 23 | 34 | 35 | 42..=47 | 61 | 73..=75 => true,
         // semop, msgsnd, msgrcv, rt_sigtimedwait, rt_sigsuspend, io_getevents, semtimedop, clock_nanosleep, epoll_wait
         65 | 69 | 70 | 128 | 130 | 208 | 220 | 230 | 232 => true,
-        // waitid, pselect6, ppoll, splice, epoll_pwait, accept4, preadv, pwritev, recvmmsg, sendmmsg, copy_file_range, io_uring_enter, epoll_pwait2
+        // waitid, pselect6, ppoll, splice, epoll_pwait, accept4, preadv, pwritev, recvmmsg, sendmmsg, copy_file_range,
+        // io_uring_enter, epoll_pwait2
         247 | 270 | 271 | 275 | 281 | 288 | 295 | 296 | 299 | 307 | 326 | 426 | 441 => true,
         _ => false,
     }

@@ -14,15 +14,15 @@ use std::path::{Path, PathBuf};
 /// A process that may be attached to.
 #[derive(Debug)]
 pub struct Target {
-    /// Its number.
+    /// The number of the process, in thaw's namespace.
     pub pid: u32,
     /// When it began: together with the number it names the process for good.
     pub start_ticks: u64,
-    /// Its words.
+    /// The words that it was started with.
     pub command: Vec<String>,
-    /// Where it is.
+    /// Its working directory.
     pub cwd: String,
-    /// What it has loaded.
+    /// The program and the libraries that it has loaded.
     pub objects: Objects,
     /// The C library, by its path.
     pub library: PathBuf,
@@ -69,7 +69,8 @@ pub fn refused(pid: u32, cause: &std::io::Error) -> Error {
     let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
     if effective(&ours) == "0" && scope.trim() != "3" {
         return error.hint(
-            "thaw is root, and something stronger forbids it: no CAP_SYS_PTRACE (a container), a security module, or another process that traced it at that moment: then try again",
+            "thaw is root, and something stronger forbids it: no CAP_SYS_PTRACE (a container), a security module, or \
+            another process that traced it at that moment: then try again",
         );
     }
     if effective(&ours) != "0" && effective(&theirs) != effective(&ours) {
@@ -129,13 +130,18 @@ impl Target {
             if mode == "1" {
                 return Err(cannot(
                     pid,
-                    "it is in strict seccomp mode, in which the kernel kills it for any system call but read, write and _exit",
+                    "it is in strict seccomp mode, in which the kernel kills it for any system call but read, write \
+                    and _exit",
                 )
                 .hint("record it from its start: thaw heap run"));
             }
             if !matches!(mode.as_str(), "" | "0") {
-                return Err(cannot(pid, "it is in a sandbox (seccomp): the guest could not open its files, or the process would be killed for it")
-                    .hint("record it from its start: thaw heap run"));
+                return Err(cannot(
+                    pid,
+                    "it is in a sandbox (seccomp): the guest could not open its files, or the \
+                process would be killed for it",
+                )
+                .hint("record it from its start: thaw heap run"));
             }
         }
         if value("x86_Thread_features").contains("shstk") {

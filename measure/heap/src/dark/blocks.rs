@@ -1,8 +1,9 @@
-//! Every live block of the moment of a report, with its reports: for exports. [`super::analyze`] puts them into sections.
+//! Every live block of the moment of a report, with its reports: for exports. [`super::analyze`] puts them into
+//! sections.
 
 use super::{Marks, ReportedAs, read};
 use crate::modes::Heap;
-use crate::stream::Reader;
+use crate::reader::Reader;
 use crate::symbols::{self, FrameId, Names};
 use model::{Result, Warning};
 use std::collections::BTreeMap;

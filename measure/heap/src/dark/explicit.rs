@@ -1,12 +1,14 @@
-//! An explicit tree of a program that knows nothing of reporters: its blocks and mappings at a moment, put under paths by [`rules`](super::rules).
+//! An explicit tree of a program that knows nothing of reporters: its blocks and mappings at a moment, put under paths
+//! by [`rules`](super::rules).
 
 use super::Sum;
 use super::maps::Maps;
-use super::rules::{Place, Rule, Rules};
+use super::rules::{Region, Rule, Rules};
+use crate::event::{MapFlags, Process};
 use crate::modes::{self, Heap, Measure, Split, Window};
+use crate::reader::Reader;
 use crate::slop::Model;
 use crate::stack::StackId;
-use crate::stream::{MapFlags, Process, Reader};
 use crate::symbols::{self, FrameId, Names};
 use model::{Nanos, Result, Warning, WarningKind, shown};
 use serde::Serialize;
@@ -17,7 +19,7 @@ use std::collections::{BTreeMap, HashMap};
 pub enum Moment {
     /// When a process had the most bytes live; its own moment for each.
     Peak,
-    /// The end.
+    /// The end of the recording.
     End,
     /// So long after the beginning of the recording.
     At(Nanos),
@@ -28,11 +30,11 @@ pub enum Moment {
 pub struct Leaf {
     /// The path.
     pub path: String,
-    /// Where it lies.
-    pub place: Place,
-    /// What the memory is.
+    /// Whether it is of the allocator or mapped.
+    pub place: Region,
+    /// What the memory is: a sentence of the rule.
     pub description: String,
-    /// How much.
+    /// Bytes and blocks.
     pub sum: Sum,
 }
 
@@ -41,18 +43,18 @@ pub struct Leaf {
 pub struct Caught {
     /// The file of the rule.
     pub file: String,
-    /// The line.
+    /// The line in it where the rule begins, from 1.
     pub line: usize,
     /// Its path, as it is written.
     pub path: String,
-    /// How much.
+    /// Bytes and blocks.
     pub sum: Sum,
 }
 
 /// One process at its moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explicit {
-    /// Its number.
+    /// The number of the process, in its own namespace.
     pub pid: u32,
     /// The program.
     pub exe: String,
@@ -62,9 +64,9 @@ pub struct Explicit {
     pub heap: Sum,
     /// Private writable mappings without a file that no rule fits, without those of the allocator.
     pub unclassified_non_heap: Sum,
-    /// By path.
+    /// What lies under each path.
     pub leaves: Vec<Leaf>,
-    /// By rule.
+    /// What each rule caught.
     pub caught: Vec<Caught>,
 }
 
@@ -123,7 +125,7 @@ pub fn explicit(reader: &Reader, moment: Moment, sets: &[Rules]) -> Result<Trees
             let usable_bytes = given.unwrap_or(site.part).saturating_mul(held.blocks);
             let sum = Sum { usable_bytes, requested_bytes: held.bytes, blocks: held.blocks };
             heap_sum.join(&sum);
-            tree.put(tree.stack(&heap, site.stack), site.part, Place::Heap, &sum);
+            tree.put(tree.stack(&heap, site.stack), site.part, Region::Heap, &sum);
         }
         let mut unclassified = Sum::default();
         for (bytes, mapping) in maps.live() {
@@ -132,7 +134,7 @@ pub fn explicit(reader: &Reader, moment: Moment, sets: &[Rules]) -> Result<Trees
                 continue;
             }
             let sum = Sum { usable_bytes: bytes, requested_bytes: bytes, blocks: 1 };
-            if !tree.put(stack, bytes, Place::NonHeap, &sum) {
+            if !tree.put(stack, bytes, Region::NonHeap, &sum) {
                 unclassified.join(&sum);
             }
         }
@@ -182,7 +184,7 @@ struct Tree<'a> {
     is_own_allocator: bool,
     fitted: Vec<super::rules::Fitted<'a>>,
     names: &'a Names,
-    leaves: BTreeMap<(String, Place), (String, Sum)>,
+    leaves: BTreeMap<(String, Region), (String, Sum)>,
     caught: BTreeMap<(&'a str, usize), (&'a Rule, Sum)>,
     paths: HashMap<(*const Rule, FrameId), String>,
 }
@@ -206,7 +208,7 @@ impl<'a> Tree<'a> {
     }
 
     /// `false`: no rule fits.
-    fn put(&mut self, stack: Vec<FrameId>, size: u64, place: Place, sum: &Sum) -> bool {
+    fn put(&mut self, stack: Vec<FrameId>, size: u64, place: Region, sum: &Sum) -> bool {
         let found = self.fitted.iter().find_map(|fitted| fitted.of(&stack, size, place, &self.allocator));
         let Some((rule, frame)) = found else { return false };
         let path = self.paths.entry((std::ptr::from_ref(rule), frame));

@@ -1,7 +1,7 @@
 //! Mappings that are live at a moment, with the stacks that made them: memory that is no heap.
 
+use crate::event::{Event, MapFlags, What};
 use crate::stack::StackId;
-use crate::stream::{Event, MapFlags, What};
 use std::collections::BTreeMap;
 
 /// A mapping, or what is left of one.
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub struct Mapping {
     /// First address behind it.
     end: u64,
-    /// Who made it.
+    /// The stack that mapped it; `None`: none was taken.
     pub stack: Option<StackId>,
     /// Of which kind.
     pub flags: MapFlags,
@@ -65,7 +65,7 @@ impl Maps {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stream::{Pointer, ThreadId};
+    use crate::event::{Pointer, ThreadId};
     use model::Nanos;
     use proptest::prelude::*;
 

@@ -1,4 +1,5 @@
-//! What memory reporters measured, pointer by pointer: the `blocks` of a report of `embed/memreport` (`thaw memory show --blocks`).
+//! What memory reporters measured, pointer by pointer: the `blocks` of a report of `embed/memreport` (`thaw memory show
+//! --blocks`).
 
 use model::{Error, Exit, Result};
 use serde::{Deserialize, Serialize};
@@ -7,16 +8,16 @@ use serde_json::Value;
 /// Who reported a block, and as what.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct ReportedAs {
-    /// The reporter.
+    /// The reporter's name.
     pub reporter: String,
-    /// The path.
+    /// The path that it reported under.
     pub path: String,
 }
 
 /// What one reporter measured, and what it reported of the heap.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reporter {
-    /// Its name.
+    /// The reporter's name.
     pub name: String,
     /// Usable sizes of what it measured.
     pub measured_bytes: u64,

@@ -1,8 +1,9 @@
 //! Rules that say by the stack what a block is for: `docs/memory.md` describes the file, TOML.
 //!
-//! A rule names a frame (by object and function) and a path. Of the rules that fit a stack, the one whose frame is nearest to the allocation wins; of
-//! rules for the same frame the first one. `[[rest]]` rules come after all `[[rule]]`s: they say whose a block is if nobody says what it is. A set of rules
-//! goes before the next set as a whole: those of the user before those that are shipped.
+//! A rule names a frame (by object and function) and a path. Of the rules that fit a stack, the one whose frame is
+//! nearest to the allocation wins; of rules for the same frame the first one. `[[rest]]` rules come after all
+//! `[[rule]]`s: they say whose a block is if nobody says what it is. A set of rules goes before the next set as a
+//! whole: those of the user before those that are shipped.
 
 use crate::symbols::{Frame, FrameId};
 use model::{Error, Exit, Result, shown};
@@ -28,7 +29,7 @@ const MOST_NAMES: usize = 20;
 /// Where memory lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Place {
+pub enum Region {
     /// From the allocator.
     Heap,
     /// Mapped.
@@ -53,7 +54,7 @@ pub struct Rule {
     callers: Vec<Regex>,
     allocator: Option<Regex>,
     sizes: Option<(u64, u64)>,
-    place: Option<Place>,
+    place: Option<Region>,
     within: usize,
 }
 
@@ -84,7 +85,7 @@ struct Written {
     callers: Vec<Spanned<String>>,
     allocator: Option<Spanned<String>>,
     size: Option<Spanned<String>>,
-    place: Option<Place>,
+    place: Option<Region>,
     within: Option<usize>,
 }
 
@@ -187,8 +188,9 @@ pub struct Fitted<'a> {
 }
 
 impl<'a> Fitted<'a> {
-    /// The rule for a block of this size, with the frame that it names; `None`: there is none. `allocator` is the path of the object that holds it.
-    pub fn of(&self, stack: &[FrameId], size: u64, place: Place, allocator: &str) -> Option<(&'a Rule, FrameId)> {
+    /// The rule for a block of this size, with the frame that it names; `None`: there is none. `allocator` is the path
+    /// of the object that holds it.
+    pub fn of(&self, stack: &[FrameId], size: u64, place: Region, allocator: &str) -> Option<(&'a Rule, FrameId)> {
         [false, true].into_iter().find_map(|is_rest| {
             stack.iter().enumerate().find_map(|(depth, frame)| {
                 let fits = self.by_frame.get(frame.0 as usize)?.iter().find(|number| {
@@ -300,7 +302,7 @@ mod tests {
     const ALLOCATOR: &str = "/lib/libc.so.6";
 
     /// The path for a stack that is given innermost first.
-    fn path(rules: &str, stack: &[(&str, &str)], size: u64, place: Place) -> Option<String> {
+    fn path(rules: &str, stack: &[(&str, &str)], size: u64, place: Region) -> Option<String> {
         let rules = Rules::parse(rules, "test").unwrap();
         let frames: Vec<Frame> = stack.iter().map(|(function, module)| frame(function, module)).collect();
         let ids: Vec<FrameId> = (0..frames.len() as u32).map(FrameId).collect();
@@ -316,7 +318,7 @@ mod tests {
         let outer = "[[rule]]\npath = 'explicit/outer'\nfunction = '^main$'\n";
         let inner = "[[rule]]\npath = 'explicit/inner'\nfunction = '^grow$'\nmodule = 'liba'\n";
         let rest = "[[rest]]\npath = 'explicit/rest'\nmodule = 'libz'\n";
-        let of = |text: &str| path(text, STACK, 100, Place::Heap);
+        let of = |text: &str| path(text, STACK, 100, Region::Heap);
         assert_eq!(of(&format!("{outer}{inner}")).as_deref(), Some("explicit/inner"));
         assert_eq!(of(&format!("{rest}{outer}")).as_deref(), Some("explicit/outer"));
         assert_eq!(of(rest).as_deref(), Some("explicit/rest"));
@@ -342,13 +344,13 @@ mod tests {
             ("allocator = 'libc\\.so'", true),
             ("allocator = 'jemalloc'", false),
         ] {
-            assert_eq!(path(&rule(more), STACK, 100, Place::Heap).is_some(), fits, "{more}");
+            assert_eq!(path(&rule(more), STACK, 100, Region::Heap).is_some(), fits, "{more}");
         }
         let named = "[[rule]]\npath = 'explicit/prog/$1'\nfunction = '^(.*)::node$'\n";
-        assert_eq!(path(named, STACK, 1, Place::NonHeap).as_deref(), Some("explicit/prog/Parser"));
-        let slash = path(named, &[("a/b::node", "/x")], 1, Place::Heap);
+        assert_eq!(path(named, STACK, 1, Region::NonHeap).as_deref(), Some("explicit/prog/Parser"));
+        let slash = path(named, &[("a/b::node", "/x")], 1, Region::Heap);
         assert_eq!(slash.as_deref(), Some("explicit/prog/a\\b"));
-        assert_eq!(path(named, &[("::node", "/x")], 1, Place::Heap).as_deref(), Some("explicit/prog/(no name)"));
+        assert_eq!(path(named, &[("::node", "/x")], 1, Region::Heap).as_deref(), Some("explicit/prog/(no name)"));
     }
 
     #[test]
@@ -383,10 +385,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_an_error_or_rules(text in "(\\[\\[(rule|rest)\\]\\]|\n|path = |'explicit/[a-z$1/]{0,9}'|function = |size = |'[ -~]{0,9}'| ){0,12}") {
+        fn any_text_is_an_error_or_rules(text in "(\\[\\[(rule|rest)\\]\\]|\n|path = \
+        |'explicit/[a-z$1/]{0,9}'|function = |size = |'[ -~]{0,9}'| ){0,12}") {
             if let Ok(rules) = Rules::parse(&text, "x") {
                 let frames = [frame("a", "b"), frame("", "")];
-                let _ = rules.fit(&frames).of(&[FrameId(0), FrameId(1)], 1, Place::Heap, ALLOCATOR);
+                let _ = rules.fit(&frames).of(&[FrameId(0), FrameId(1)], 1, Region::Heap, ALLOCATOR);
             }
         }
     }

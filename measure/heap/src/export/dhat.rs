@@ -1,9 +1,9 @@
-//! DHAT's JSON, version 2, as `dh_view.html` reads it: sums, lifetimes, maxima, and what was live at the peak and at the end. Time is in microseconds.
-//! No accesses: they are not recorded.
+//! DHAT's JSON, version 2, as `dh_view.html` reads it: sums, lifetimes, maxima, and what was live at the peak and at
+//! the end. Time is in microseconds. No accesses: they are not recorded.
 
 use super::{Export, command, described, json};
+use crate::event::Process;
 use crate::modes::{Figures, Heap};
-use crate::stream::Process;
 use serde_json::json;
 use std::collections::HashMap;
 use std::io::{self, Write};

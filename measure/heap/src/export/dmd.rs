@@ -1,10 +1,12 @@
-//! DMD's JSON, version 5, as Mozilla's `dmd.py --no-fix-stacks` reads it: one entry for all blocks of a stack and a size.
+//! DMD's JSON, version 5, as Mozilla's `dmd.py --no-fix-stacks` reads it: one entry for all blocks of a stack and a
+//! size.
 //!
-//! Rounding (`slop`) is what the allocator gave beyond, as recorded; where it is not recorded, what the allocator's model says, if there is one. Which of
-//! them it is stands in `dmdEnvVar`, which `dmd.py` prints and nobody reads.
+//! Rounding (`slop`) is what the allocator gave beyond, as recorded; where it is not recorded, what the allocator's
+//! model says, if there is one. Which of them it is stands in `dmdEnvVar`, which `dmd.py` prints and nobody reads.
 //!
-//! In the mode `dark-matter` an entry is of the same reports too, and lists a stack for each (`reps`); one without reports has no list. The stack of a
-//! report is one frame, its path and reporter: where in the program it was made nobody tells.
+//! In the mode `dark-matter` an entry is of the same reports too, and lists a stack for each (`reps`); one without
+//! reports has no list. The stack of a report is one frame, its path and reporter: where in the program it was made
+//! nobody tells.
 
 use super::{Export, json};
 use crate::dark::{Blocks, ReportedAs};

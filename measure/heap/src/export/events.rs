@@ -1,11 +1,14 @@
-//! Logs of events: heaptrack's and LogAlloc's. The events are read again while the log is written, so that its length costs no memory.
+//! Logs of events: heaptrack's and LogAlloc's. The events are read again while the log is written, so that its length
+//! costs no memory.
 
 use super::{Export, command};
+use crate::event::{Event, Freer, Maker, Pointer, Process, ThreadId, What};
 use crate::ledger::{Block, Change, Inconsistency, Ledger};
 use crate::modes::{Heap, Window};
-use crate::stream::{Event, Events, Freer, Maker, Pointer, Process, StackId, Stacks, ThreadId, What};
+use crate::reader::Events;
+use crate::stack::{StackId, Stacks};
 use crate::symbols::{FrameId, Names};
-use model::{Nanos, shown};
+use model::{Nanos, Warning, WarningKind, shown};
 use std::collections::HashMap;
 use std::io::{self, Write};
 
@@ -18,7 +21,7 @@ struct Log {
 }
 
 /// An event and what it did.
-struct Step {
+struct Logged {
     event: Event,
     /// The block that went, or was covered by a new one.
     went: Option<Block>,
@@ -36,7 +39,7 @@ impl Log {
         })
     }
 
-    fn next(&mut self) -> io::Result<Option<Step>> {
+    fn next(&mut self) -> io::Result<Option<Logged>> {
         let Some(event) = self.events.next().map_err(io::Error::other)? else { return Ok(None) };
         if self.until.is_some_and(|until| event.at > until) {
             return Ok(None);
@@ -49,7 +52,7 @@ impl Log {
             _ => (None, None),
         };
         let wanted = |block: &Block| block.at >= self.since;
-        Ok(Some(Step { event, went: went.filter(wanted), came: came.filter(wanted) }))
+        Ok(Some(Logged { event, went: went.filter(wanted), came: came.filter(wanted) }))
     }
 }
 
@@ -145,7 +148,7 @@ pub fn heaptrack(export: &Export, (process, _): (&Process, &Heap), out: &mut dyn
     tables.text(&shown(&process.exe), out)?;
     let mut log = Log::open(export, process)?;
     let mut told_ms = 0;
-    while let Some(Step { event, went, came }) = log.next()? {
+    while let Some(Logged { event, went, came }) = log.next()? {
         let ms = event.at.0 / 1_000_000;
         if ms > told_ms {
             writeln!(out, "c {ms:x}")?;
@@ -167,14 +170,16 @@ fn memory_pages() -> u64 {
     (info.totalram as u64).saturating_mul(u64::from(info.mem_unit)) / 4096
 }
 
-/// LogAlloc's lines: `PID TID malloc(32)=0x7f..`. A `realloc` whose two halves have events of other threads between them is told as `free` and
-/// `malloc`, which is what a replay can follow.
-pub fn logalloc(export: &Export, out: &mut dyn Write) -> io::Result<()> {
+/// LogAlloc's lines: `PID TID malloc(32)=0x7f..`. A `realloc` whose two halves have events of other threads between
+/// them is told as `free` and `malloc`, which is what a replay can follow. Streams have the bytes of all elements of a
+/// `calloc` together: these are told as one element, so that a replay takes as much memory, zeroed; a warning says so.
+pub fn logalloc(export: &Export, out: &mut dyn Write) -> io::Result<Option<Warning>> {
+    let mut callocs = 0u64;
     for process in &export.named.processes {
         let mut log = Log::open(export, process)?;
         // The block that a realloc is about to replace, as long as nothing else happened.
         let mut replaced: Option<(ThreadId, Pointer)> = None;
-        while let Some(Step { event, went, came }) = log.next()? {
+        while let Some(Logged { event, went, came }) = log.next()? {
             let (pid, thread) = (process.pid, event.thread);
             if went.is_none() && came.is_none() {
                 continue;
@@ -192,7 +197,10 @@ pub fn logalloc(export: &Export, out: &mut dyn Write) -> io::Result<()> {
                 }
                 What::Free { ptr, .. } => Some(format!("free({:#x})", ptr.0)),
                 What::Alloc { ptr, size, maker, .. } => Some(match maker {
-                    Maker::Calloc => format!("calloc(1,{size})={:#x}", ptr.0),
+                    Maker::Calloc => {
+                        callocs += 1;
+                        format!("calloc(1,{size})={:#x}", ptr.0)
+                    }
                     Maker::Aligned(alignment) => format!("memalign({alignment},{size})={:#x}", ptr.0),
                     Maker::Realloc(None) => format!("realloc(0x0,{size})={:#x}", ptr.0),
                     _ => format!("malloc({size})={:#x}", ptr.0),
@@ -211,5 +219,11 @@ pub fn logalloc(export: &Export, out: &mut dyn Write) -> io::Result<()> {
             writeln!(out, "{} {} free({:#x})", process.pid, thread.0, old.0)?;
         }
     }
-    Ok(())
+    let (calls, are) = if callocs == 1 { ("call", "is") } else { ("calls", "are") };
+    let text = format!(
+        "{callocs} {calls} of calloc {are} written as calloc(1,BYTES): a recording has the bytes of all elements \
+        together, \
+         not how many there were"
+    );
+    Ok((callocs > 0).then(|| Warning::new(WarningKind::Note, text)))
 }

@@ -1,8 +1,9 @@
 //! A processed profile of the Firefox Profiler: a memory track for each process, and its sites as native allocations.
 //!
-//! A site is told in at most three samples: what is live at the end, and what was freed as an allocation and a deallocation of the same address. So
-//! the profiler's views of all and of retained memory are right in their sums; the times of single blocks are not told. All that is made comes before all
-//! that is freed: the profiler cuts columns at a time by halving, so that one out of order hides others.
+//! A site is told in at most three samples: what is live at the end, and what was freed as an allocation and a
+//! deallocation of the same address. So the profiler's views of all and of retained memory are right in their sums; the
+//! times of single blocks are not told. All that is made comes before all that is freed: the profiler cuts columns at a
+//! time by halving, so that one out of order hides others.
 
 use super::{Export, command, described};
 use fxprof_processed_profile::{

@@ -1,8 +1,9 @@
-//! Massif's snapshots, as `ms_print` reads them: what was live over time, and a tree of callers at the peak. Time is in milliseconds.
+//! Massif's snapshots, as `ms_print` reads them: what was live over time, and a tree of callers at the peak. Time is in
+//! milliseconds.
 
 use super::{Export, command};
+use crate::event::Process;
 use crate::modes::{Heap, Measure};
-use crate::stream::Process;
 use crate::tree::{self, Node, Shape};
 use std::io::{self, Write};
 

@@ -1,8 +1,9 @@
-//! pprof's protocol buffer (`perftools.profiles.Profile`), gzipped: all blocks made, and those live at the moment that was asked for.
+//! pprof's protocol buffer (`perftools.profiles.Profile`), gzipped: all blocks made, and those live at the moment that
+//! was asked for.
 
 use super::Export;
+use crate::event::Process;
 use crate::modes::{Heap, Measure};
-use crate::stream::Process;
 use crate::symbols::Frame;
 use flate2::Compression;
 use flate2::write::GzEncoder;

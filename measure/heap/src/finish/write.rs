@@ -1,11 +1,12 @@
 //! Writing a finished file: the events of one process, each entered into columns, blocks of them packed.
 
-use super::columns::{BLOCK, COLUMNS, Column, MAGIC, Packer, VERSION, put, put_bytes, section, section_head};
-use super::predict::{Ages, Bucket, Owner, Places, gone};
-use super::{Quantum, op, rest};
-use crate::live::{Class, Fresh, Held, Live, Step, Thread};
+use crate::event::{Brief, Deed, ThreadId};
+use crate::finished::columns::{BLOCK, COLUMNS, Column, MAGIC, Packer, VERSION, put, put_bytes, section, section_head};
+use crate::finished::predict::{Ages, Bucket, Owner, Places, gone};
+use crate::finished::{self, ENDS, Quantum, op, rest};
+use crate::live::{Class, Effect, Fresh, Live, LiveId, Thread};
+use crate::reader::Events;
 use crate::stack::StackId;
-use crate::stream::{Brief, Deed, Events, ThreadId};
 use heap_wire::{spread, zigzag};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -70,8 +71,8 @@ impl<'a> Writer<'a> {
             ages: Ages::default(),
             mapping: 0,
             unknown: 0,
-            nodes: super::ENDS,
-            children: vec![0; super::ENDS],
+            nodes: ENDS,
+            children: vec![0; ENDS],
             addresses: 0,
             address: 0,
             modules: 0,
@@ -96,7 +97,7 @@ impl<'a> Writer<'a> {
 
     /// Enters an event, which did this `step`, after which these blocks are `live`; `events` is what gave it.
     #[inline(always)]
-    pub fn enter(&mut self, event: &Brief, step: Step, live: &Live, events: &Events) -> io::Result<()> {
+    pub fn enter(&mut self, event: &Brief, step: Effect, live: &Live, events: &Events) -> io::Result<()> {
         if event.ticks >= self.next_quantum || self.in_block >= 2 * BLOCK {
             self.go_on(event.ticks, events)?;
         }
@@ -105,7 +106,7 @@ impl<'a> Writer<'a> {
         }
         let stack = event.stack();
         match (step, event.deed) {
-            (Step::Made { held, fresh, .. }, _) => self.alloc(event, live, held, fresh),
+            (Effect::Made { held, fresh, .. }, _) => self.alloc(event, live, held, fresh),
             (step, deed @ (Deed::Free | Deed::ReallocOld | Deed::PoolFree)) => {
                 let (kind, owner) = match deed {
                     Deed::Free => (op::FREE, Owner::Heap),
@@ -114,13 +115,13 @@ impl<'a> Writer<'a> {
                 };
                 self.op(kind, stack);
                 match step {
-                    Step::Went(held) => {
+                    Effect::Went(held) => {
                         self.goes(event.ptr, live.class_of(held).bucket.of(owner), held.serial(), live.serial())
                     }
                     _ => self.unknown(event.ptr),
                 }
             }
-            (Step::Back { held, .. }, _) => {
+            (Effect::Back { held, .. }, _) => {
                 self.op(op::RESTORED, stack);
                 self.ages.made(self.thread.1, held.serial());
             }
@@ -182,7 +183,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn alloc(&mut self, event: &Brief, live: &Live, held: Held, fresh: Fresh) {
+    fn alloc(&mut self, event: &Brief, live: &Live, held: LiveId, fresh: Fresh) {
         let class = live.class_of(held);
         let again = event.deed == Deed::Realloc && live.thread().1.pending == Some(event.replaces);
         let kind = match event.deed {
@@ -354,11 +355,11 @@ impl<'a> Writer<'a> {
         }
         for index in self.nodes..events.stacks().len() {
             let (parent, address) = events.stacks().node(StackId(index as u32));
-            let above = super::above(events.stacks(), parent);
-            let up = if parent.0 < super::ENDS as u32 {
+            let above = finished::above(events.stacks(), parent);
+            let up = if parent.0 < ENDS as u32 {
                 u64::from(parent.0)
             } else {
-                (index + super::ENDS) as u64 - 1 - u64::from(parent.0)
+                (index + ENDS) as u64 - 1 - u64::from(parent.0)
             };
             put(&mut self.columns[Column::Parents as usize], up);
             let expected = std::mem::replace(&mut self.children[above], address);

@@ -127,7 +127,8 @@ impl Chain {
         self.steps.saturating_sub(doublings.max(0.0) as u64)
     }
 
-    /// The rule of its growth: in the upper half of the steps, where most bytes are, do the differences or the ratios vary less?
+    /// The rule of its growth: in the upper half of the steps, where most bytes are, do the differences or the ratios
+    /// vary less?
     pub fn shape(&self) -> Shape {
         let [differences, ratios] = self.upper();
         // Of ratios, the logarithms: their mean is that of the factors.

@@ -1,9 +1,9 @@
-//! Streams for processes of other users than thaw's and in other root directories: they get a descriptor, because nobody else may write the
-//! recording's directory.
+//! Streams for processes of other users than thaw's and in other root directories: they get a descriptor, because
+//! nobody else may write the recording's directory.
 //!
-//! A process that may not make its stream itself, or comes to no path any more (a sandbox's child), asks at a socket ([`heap_wire::desk`]). Whom thaw
-//! recorded is asked of the kernel: who sent a datagram must be a descendant of the program, or, of a program that was running already, have its
-//! user. All names in the directory are thaw's own.
+//! A process that may not make its stream itself, or comes to no path any more (a sandbox's child), asks at a socket
+//! ([`heap_wire::desk`]). Whom thaw recorded is asked of the kernel: who sent a datagram must be a descendant of the
+//! program, or, of a program that was running already, have its user. All names in the directory are thaw's own.
 
 use super::{Made, missed};
 use model::{Error, Exit, Result};
@@ -27,7 +27,7 @@ const MOST: u32 = 100_000;
 /// Longest request: a note with a path.
 const LONGEST: usize = 4096;
 
-/// Who may ask.
+/// Which processes get descriptors of streams.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Asker {
     /// Descendants of this process.
@@ -232,7 +232,7 @@ impl Clerk {
 }
 
 fn name(own: u32, number: u32) -> String {
-    format!("{own}-{number}.{}", crate::finish::STREAM)
+    format!("{own}-{number}.{}", crate::form::STREAM)
 }
 
 fn ancestors(pid: u32) -> impl Iterator<Item = u32> {

@@ -1,7 +1,8 @@
-//! What process images say themselves that could not make their stream: the table that all of a recording share ([`heap_wire::missed`]).
+//! What process images say themselves that could not make their stream: the table that all of a recording share
+//! ([`heap_wire::missed`]).
 //!
-//! A forked child in a sandbox has another root directory and reaches no file any more, but it inherits the mapped table. Its numbers are those of
-//! its own namespace. Guests may have written anything.
+//! A forked child in a sandbox has another root directory and reaches no file any more, but it inherits the mapped
+//! table. Its numbers are those of its own namespace. Guests may have written anything.
 
 use heap_wire::missed::{BYTES, ENTRIES, Entry, FILE, Table, kind};
 use model::{Error, Exit, Result};
@@ -16,19 +17,19 @@ use std::path::{Path, PathBuf};
 /// What an entry says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// The process.
+    /// The number of the process, in its own namespace.
     pub pid: u32,
-    /// When.
+    /// Time stamp counter when it was told.
     pub ticks: u64,
     /// Why, as an error number.
     pub errno: u32,
-    /// What of.
-    pub what: What,
+    /// What it is told of.
+    pub what: Subject,
 }
 
 /// What an entry is of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum Subject {
     /// A process that was forked from the one with this stream.
     Forked(Vec<u8>),
     /// A program that was executed, and has the guest.
@@ -52,7 +53,8 @@ pub fn begin(directory: &Path) -> Result<()> {
     make(&path).map(drop).map_err(|cause| cannot(&path, cause))
 }
 
-/// The table of another user's processes. One for each user: whoever has a table can cut it short under the others who map it.
+/// The table of another user's processes. One for each user: whoever has a table can cut it short under the others who
+/// map it.
 pub fn table_of(directory: &Path, user: u32) -> io::Result<File> {
     let path = directory.join(format!("{}-{user}", String::from_utf8_lossy(FILE)));
     match make(&path) {
@@ -127,8 +129,8 @@ fn told(entry: &[u8]) -> Option<Told> {
     let parent = offset_of!(Entry, parent);
     let path = offset_of!(Entry, path);
     let what = match small(offset_of!(Entry, kind)) {
-        kind::IMAGE => text(parent, path).map_or(What::Began, What::Forked),
-        kind::EXEC => What::Exec(text(path, entry.len())?),
+        kind::IMAGE => text(parent, path).map_or(Subject::Began, Subject::Forked),
+        kind::EXEC => Subject::Exec(text(path, entry.len())?),
         _ => return None,
     };
     let (pid, errno) = (small(offset_of!(Entry, pid)), small(offset_of!(Entry, errno)));
@@ -179,7 +181,8 @@ mod tests {
         bytes.resize(offset_of!(Table, entries), 0);
         bytes.extend(entries.concat());
         let told = |what| Told { pid: 7, ticks: 9, errno: 2, what };
-        let expected = [What::Forked(b"5-0.stream".to_vec()), What::Exec(b"/bin/x".to_vec()), What::Began].map(told);
+        let expected =
+            [Subject::Forked(b"5-0.stream".to_vec()), Subject::Exec(b"/bin/x".to_vec()), Subject::Began].map(told);
         assert_eq!(of(&bytes), Missed { images: 6, told: expected.to_vec() });
     }
 

@@ -1,58 +1,25 @@
 //! Processes that were started and left no stream: which, what they executed, and why the guest is not in them.
 //!
-//! Every exec of a recorded process is noted by its guest ([`heap_wire::execs`]). What was executed and has no stream from then on was not recorded;
-//! its file mostly says why. A forked process without a stream tells itself ([`super::missed`]); and all in which the guest began are counted. Not for
-//! what such processes execute in turn by system calls of their own.
+//! Every exec of a recorded process is noted by its guest ([`heap_wire::execs`]). What was executed and has no stream
+//! from then on was not recorded; its file mostly says why. A forked process without a stream tells itself
+//! ([`super::missed`]); and all in which the guest began are counted. Not for what such processes execute in turn by
+//! system calls of their own.
 
-use super::missed::{self, Missed, Told, What};
-use crate::stream::{Origin, Process, Reader};
-use crate::{aggregate, finish};
+use super::missed::{self, Missed, Subject, Told};
+use crate::event::{Origin, Process};
+use crate::form::form;
+use crate::reader::Reader;
+use crate::recording::Unseen;
 use heap_wire::execs::FILE;
-use model::{Error, Exit, Result, Warning, WarningKind, shown};
+use model::{Error, Exit, Result, shown};
 use os::mapped::Mapped;
-use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-
-/// A process that was not recorded.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unseen {
-    /// Its number.
-    pub pid: u32,
-    /// What it executed.
-    pub file: String,
-    /// Why it was not recorded.
-    pub why: String,
-}
-
-/// Numbers that a warning names.
-const NAMED: usize = 5;
-
-/// What is said of them: those of one file and reason together. `missing`: others, of which nothing is known.
-pub(crate) fn warnings(unseen: &[Unseen], missing: u64) -> Vec<Warning> {
-    let mut alike: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for process in unseen {
-        alike.entry(&process.why).or_default().push(process.pid.to_string());
-    }
-    let text = |(why, pids): (&str, Vec<String>)| {
-        let named = pids.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-        match pids.len() {
-            1 => format!("process {named} was not recorded: {why}"),
-            count @ 2..=NAMED => format!("{count} processes ({named}) were not recorded: {why}"),
-            count => format!("{count} processes ({named}, ...) were not recorded: {why}"),
-        }
-    };
-    let unknown = (missing > 0).then(|| {
-        let text = format!("{missing} more process images began to be recorded and left nothing; why is unknown");
-        Warning::new(WarningKind::LostRecords, text)
-    });
-    alike.into_iter().map(|alike| Warning::new(WarningKind::Note, text(alike))).chain(unknown).collect()
-}
 
 /// Makes the file that guests note in, and their table; those of other users come to both at the desk.
 pub(crate) fn begin(directory: &Path) -> Result<()> {
@@ -93,7 +60,7 @@ pub(crate) fn end(directory: &Path, running: &[u32]) -> Result<Without> {
     let forked = missed.told.iter().filter_map(|told| forked(told, reader.processes()));
     unseen.extend(forked);
     unseen.sort_by(|a, b| (a.pid, &a.file).cmp(&(b.pid, &b.file)));
-    let told = missed.told.iter().filter(|told| !matches!(told.what, What::Exec(_))).count() as u64;
+    let told = missed.told.iter().filter(|told| !matches!(told.what, Subject::Exec(_))).count() as u64;
     let missing = missed.images.saturating_sub(streams(directory)? + told);
     Ok(Without { unseen, missing })
 }
@@ -104,8 +71,7 @@ fn streams(directory: &Path) -> Result<u64> {
     let mut names = HashSet::new();
     for entry in fs::read_dir(directory).map_err(cannot)? {
         let path = entry.map_err(cannot)?.path();
-        let of_image = [finish::STREAM, finish::EXTENSION, aggregate::EXTENSION];
-        if path.extension().is_some_and(|found| of_image.iter().any(|extension| found == *extension)) {
+        if form(&path).is_some() {
             names.extend(path.file_stem().map(OsStr::to_owned));
         }
     }
@@ -114,7 +80,7 @@ fn streams(directory: &Path) -> Result<u64> {
 
 /// A process that was forked and could not make its stream.
 fn forked(told: &Told, processes: &[Process]) -> Option<Unseen> {
-    let What::Forked(parent) = &told.what else { return None };
+    let Subject::Forked(parent) = &told.what else { return None };
     let stem = Path::new(OsStr::from_bytes(parent)).file_stem();
     let parent = processes.iter().find(|process| process.file.file_stem() == stem);
     let file = parent.map_or("an unknown program".into(), |parent| shown(&parent.exe));
@@ -127,7 +93,7 @@ fn forked(told: &Told, processes: &[Process]) -> Option<Unseen> {
 fn executed(text: &[u8], missed: &Missed, processes: &[Process]) -> Vec<Unseen> {
     let mut notes = of_processes(text);
     for told in &missed.told {
-        if let What::Exec(path) = &told.what {
+        if let Subject::Exec(path) = &told.what {
             notes.entry(told.pid).or_default().push((told.ticks, path));
         }
     }
@@ -147,7 +113,7 @@ fn executed(text: &[u8], missed: &Missed, processes: &[Process]) -> Vec<Unseen> 
             }
             // What it said itself is more than what its file says; the file may be another one in its root directory.
             let told = missed.told.iter().find(|told| {
-                told.pid == pid && (*ticks..next).contains(&told.ticks) && !matches!(told.what, What::Forked(_))
+                told.pid == pid && (*ticks..next).contains(&told.ticks) && !matches!(told.what, Subject::Forked(_))
             });
             let file = if told.is_some() { PathBuf::from(OsStr::from_bytes(path)) } else { found(path) };
             let why = match told {
@@ -190,7 +156,8 @@ fn of_processes(text: &[u8]) -> HashMap<u32, Vec<(u64, &[u8])>> {
     all
 }
 
-/// A name without a directory is looked for as `execvp` does. Shells pass `./program` on; without the dot it is read more easily.
+/// A name without a directory is looked for as `execvp` does. Shells pass `./program` on; without the dot it is read
+/// more easily.
 fn found(path: &[u8]) -> PathBuf {
     let path = OsStr::from_bytes(path);
     if path.as_bytes().contains(&b'/') {
@@ -232,7 +199,8 @@ fn program_of(path: &Path) -> Program {
     Program::None
 }
 
-/// Why the guest is not in a process that executed this file; `None`: nothing was executed, because it is neither a program nor a script.
+/// Why the guest is not in a process that executed this file; `None`: nothing was executed, because it is neither a
+/// program nor a script.
 pub(super) fn why(path: &Path) -> Option<String> {
     match program_of(path) {
         Program::Found { scripts, path, bytes } => {
@@ -283,7 +251,8 @@ fn of_program(path: &Path, bytes: &[u8]) -> String {
     } else if let Some(sanitizer) = elf::sanitizer(bytes) {
         return format!("is built with {sanitizer}, {ENDS}");
     } else {
-        "was started, but the guest could not make its stream: it could not reach the recording's directory, the disk is full, it has another root directory, or was ended at once"
+        "was started, but the guest could not make its stream: it could not reach the recording's directory, the disk \
+        is full, it has another root directory, or was ended at once"
     };
     why.into()
 }
@@ -296,7 +265,8 @@ mod tests {
     #[test]
     fn notes_that_failed_or_are_damaged_are_none() {
         let notes =
-            b"7 100 /bin/a\x007 200 /bin/b\x007 0 /bin/b\x00x\x008 5\x009 50 /with space\x009 40 rel\x00\xff 1 /x\x006 1 \x00";
+            b"7 100 /bin/a\x007 200 /bin/b\x007 0 /bin/b\x00x\x008 5\x009 50 /with space\x009 40 rel\x00\xff 1 /x\x006 \
+            1 \x00";
         let notes = of_processes(notes);
         assert_eq!(notes[&7], [(100, &b"/bin/a"[..])]);
         assert_eq!(notes[&9], [(40, &b"rel"[..]), (50, &b"/with space"[..])]);
@@ -319,21 +289,6 @@ mod tests {
         assert!(
             said.contains("is a script, and ") && said.ends_with("is no x86-64 program; the guest is one"),
             "{said}"
-        );
-    }
-
-    #[test]
-    fn those_alike_are_said_together() {
-        let unseen = |pid, why: &str| Unseen { pid, file: "/x".into(), why: why.into() };
-        let all: Vec<Unseen> = (1..=7).map(|pid| unseen(pid, "/x is b")).chain([unseen(9, "/x is a")]).collect();
-        let texts: Vec<String> = warnings(&all, 2).into_iter().map(|warning| warning.text).collect();
-        assert_eq!(
-            texts,
-            [
-                "process 9 was not recorded: /x is a",
-                "7 processes (1, 2, 3, 4, 5, ...) were not recorded: /x is b",
-                "2 more process images began to be recorded and left nothing; why is unknown"
-            ]
         );
     }
 

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Clownshoes {
     /// What makes the request too large, probably.
     pub cause: Cause,
-    /// How sure that is.
+    /// How sure the cause is.
     pub certainty: Certainty,
     /// The requests, most waste first.
     pub shoes: Vec<Shoe>,
@@ -29,13 +29,13 @@ pub struct Clownshoes {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct Shoe {
-    /// Bytes asked for.
+    /// Bytes that the program asks for.
     pub request: u64,
     /// Bytes to ask for instead, all in all: a power of two.
     pub ask: u64,
     /// The part of these for what the place keeps there, if the rest is as large as now: `ask` less `over`.
     pub payload: u64,
-    /// Bytes too many.
+    /// Bytes by which the request is larger than a power of two.
     pub over: u64,
     /// Blocks made.
     pub blocks: u64,
@@ -47,7 +47,7 @@ pub struct Shoe {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "ts", derive(ts_rs::TS))]
 pub struct Waste {
-    /// Which.
+    /// The allocator that is modelled.
     pub model: Model,
     /// Given and not asked for, all blocks.
     pub bytes: Bytes,

@@ -1,6 +1,7 @@
 //! Allocators as functions: how many bytes a request really takes.
 //!
-//! Each was compared with `malloc_usable_size` of the real one, size by size; `docs/slop.md` says where a function is not exact.
+//! Each was compared with `malloc_usable_size` of the real one, size by size; `docs/slop.md` says where a function is
+//! not exact.
 
 use serde::{Serialize, Serializer};
 use std::path::Path;
@@ -74,7 +75,8 @@ impl Model {
         }
     }
 
-    /// The model of the allocator that a process uses, told by the file that holds it (empty: the program itself). `None`: it is none of these.
+    /// The model of the allocator that a process uses, told by the file that holds it (empty: the program itself).
+    /// `None`: it is none of these.
     pub fn of(allocator: &Path, exe: &Path) -> Option<Self> {
         let file = if allocator.as_os_str().is_empty() { exe } else { allocator };
         let name = file.file_name()?.to_str()?;
@@ -89,7 +91,8 @@ impl Model {
         }
     }
 
-    /// Bytes of the block that a request of so many gets. Never less than the request; more than 64 bits become the largest number.
+    /// Bytes of the block that a request of so many gets. Never less than the request; more than 64 bits become the
+    /// largest number.
     pub fn usable(self, request: u64) -> u64 {
         let request = request.max(1);
         match self {

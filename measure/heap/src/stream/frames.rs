@@ -1,7 +1,6 @@
 //! The frames of a stream's stacks: addresses by the ids of the stream, and where sequences of ids led before.
 
-use super::{StackId, Stacks};
-use crate::stack::Quick;
+use crate::stack::{Quick, StackId, Stacks};
 use heap_wire::mark;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -18,7 +17,7 @@ const PATHS: usize = 1024;
 
 /// What the ids of a stream are.
 #[derive(Debug, Default)]
-pub(super) struct Frames {
+pub(crate) struct Frames {
     dense: Vec<u32>,
     sparse: HashMap<u32, u32, BuildHasherDefault<Quick>>,
     paths: Vec<Path>,
@@ -126,7 +125,8 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_remembered_is_what_it_would_be(
-            steps in prop::collection::vec((0usize..4, prop::collection::vec(4u16..9, 0..40), any::<bool>(), 0u32..20), 0..300)
+            steps in prop::collection::vec(
+                (0usize..4, prop::collection::vec(4u16..9, 0..40), any::<bool>(), 0u32..20), 0..300)
         ) {
             let (mut frames, mut stacks) = (Frames::default(), Stacks::default());
             for (keep, ids, wide, retold) in steps {
@@ -134,7 +134,10 @@ mod tests {
                     let address = stacks.address(Address { pc: u64::from(retold) * ids.len() as u64, module: None });
                     frames.insert(retold, address);
                 }
-                let bytes = |id: &u16| if wide { u32::from(*id).to_le_bytes().to_vec() } else { id.to_le_bytes().to_vec() };
+                let bytes = |id: &u16| match wide {
+                    true => u32::from(*id).to_le_bytes().to_vec(),
+                    false => id.to_le_bytes().to_vec(),
+                };
                 let told: Vec<u8> = ids.iter().flat_map(bytes).collect();
                 let outer = vec![Stacks::end(keep as u32); keep.min(1)];
                 let (mut here, mut there) = (outer.clone(), outer);

@@ -1,8 +1,8 @@
 //! One lane of a stream: the sequence of its records, and what they refer back to.
 
-use super::brief::{Brief, Deed};
-use super::frames::Frames;
-use super::{StackId, Stacks, ThreadId, punch, read_at};
+use super::{Frames, punch, read_at};
+use crate::event::{self, Brief, Deed, ThreadId};
+use crate::stack::{StackId, Stacks};
 use crate::wire::{self, Body, Chunk, Fields, Meta, StackPart};
 use heap_wire::{DICTIONARY, DICTIONARY_FRAMES, UNKNOWN_SLOP, USABLE_SIZES, kind, mark};
 use model::{Result, Warning, WarningKind, shown};
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 /// What a record turned out to be.
-pub(super) enum Taken<'a> {
+pub(crate) enum Taken<'a> {
     Event(Brief),
     /// About the stream itself, or rare: with its ticks and thread.
     Meta(u64, ThreadId, Meta<'a>),
@@ -19,7 +19,7 @@ pub(super) enum Taken<'a> {
 
 /// What all events of a stream have in common.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Common {
+pub(crate) struct Common {
     pub tells_usable: bool,
     pub sample_bytes: u64,
 }
@@ -62,7 +62,7 @@ const NO_SEQUENCE: Sequence =
     Sequence { count: 0, ids: [0; DICTIONARY_FRAMES], led: None, stacks: [StackId(0); DICTIONARY_FRAMES] };
 
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(crate) struct Lane {
     file: Rc<File>,
     path: PathBuf,
     /// Chunks and where they are, by sequence.
@@ -89,11 +89,11 @@ pub(super) struct Lane {
 
 impl Lane {
     /// A lane of a stream that is still being written. It begins with [`Lane::peek`].
-    pub(super) fn growing(file: Rc<File>, path: PathBuf) -> Self {
+    pub(crate) fn growing(file: Rc<File>, path: PathBuf) -> Self {
         Self { growing: true, ..Self::new(file, path) }
     }
 
-    pub(super) fn new(file: Rc<File>, path: PathBuf) -> Self {
+    pub(crate) fn new(file: Rc<File>, path: PathBuf) -> Self {
         Self {
             file,
             path,
@@ -114,7 +114,7 @@ impl Lane {
         }
     }
 
-    pub(super) fn add(&mut self, chunk: Chunk, offset: u64) {
+    pub(crate) fn add(&mut self, chunk: Chunk, offset: u64) {
         self.chunks.push((chunk, offset));
         if self.growing {
             self.chunks.sort_by_key(|(chunk, _)| chunk.sequence);
@@ -122,7 +122,7 @@ impl Lane {
     }
 
     /// Sorts the chunks, cuts off what follows a hole, reads the first; the ticks of the first record.
-    pub(super) fn begin(&mut self) -> Result<Option<u64>> {
+    pub(crate) fn begin(&mut self) -> Result<Option<u64>> {
         self.chunks.sort_by_key(|(chunk, _)| chunk.sequence);
         let whole = self.chunks.iter().zip(0u32..).take_while(|((chunk, _), number)| chunk.sequence == *number).count();
         self.damaged = whole < self.chunks.len();
@@ -145,7 +145,7 @@ impl Lane {
     }
 
     /// When the next record was made; `None`: there is none.
-    pub(super) fn peek(&mut self) -> Result<Option<u64>> {
+    pub(crate) fn peek(&mut self) -> Result<Option<u64>> {
         loop {
             if let Some(elapsed) = wire::elapsed(&self.bytes, self.at) {
                 return Ok(Some(self.ticks.saturating_add(elapsed)));
@@ -193,29 +193,31 @@ impl Lane {
     }
 
     /// Whether nothing that is known of it was left unread.
-    pub(super) fn is_read(&self) -> bool {
+    pub(crate) fn is_read(&self) -> bool {
         !self.damaged && self.chunks.len() == 1 && !self.bytes.is_empty()
     }
 
-    /// Bytes of chunks that are complete and not read to their end: the last one is still written. Of a damaged lane nothing more is read.
-    pub(super) fn waiting(&self) -> u64 {
+    /// Bytes of chunks that are complete and not read to their end: the last one is still written. Of a damaged lane
+    /// nothing more is read.
+    pub(crate) fn waiting(&self) -> u64 {
         let complete = if self.damaged { 0 } else { self.chunks.len().saturating_sub(1) };
         self.chunks.iter().take(complete).map(|(chunk, _)| u64::from(chunk.bytes)).sum()
     }
 
     /// A warning, if the lane ended in damage.
-    pub(super) fn damage(&self) -> Option<Warning> {
+    pub(crate) fn damage(&self) -> Option<Warning> {
         self.damaged.then(|| self.missing())
     }
 
     /// A warning that something is missing.
-    pub(super) fn missing(&self) -> Warning {
+    pub(crate) fn missing(&self) -> Warning {
         let text = format!("{} is damaged: events of thread {} are missing", shown(&self.path), self.tid);
         Warning::new(WarningKind::LostRecords, text)
     }
 
-    /// Takes the events that follow, up to `last` ticks and to the next record that is none: so many that `batch` has `full`.
-    pub(super) fn take_many(
+    /// Takes the events that follow, up to `last` ticks and to the next record that is none: so many that `batch` has
+    /// `full`.
+    pub(crate) fn take_many(
         &mut self,
         last: u64,
         full: usize,
@@ -257,8 +259,9 @@ impl Lane {
         }
     }
 
-    /// Takes the next record; `None`: it is damaged (the lane ends), of a kind that this version does not know, or only says what the next one means.
-    pub(super) fn take(&mut self, common: Common, stacks: &mut Stacks, frames: &mut Frames) -> Option<Taken<'_>> {
+    /// Takes the next record; `None`: it is damaged (the lane ends), of a kind that this version does not know, or only
+    /// says what the next one means.
+    pub(crate) fn take(&mut self, common: Common, stacks: &mut Stacks, frames: &mut Frames) -> Option<Taken<'_>> {
         let bytes = std::mem::take(&mut self.bytes);
         let Some(record) = wire::record(&bytes, self.at) else {
             self.end();
@@ -344,7 +347,7 @@ impl Lane {
                 // 0 if there is no such number.
                 usable = size.saturating_add(slop.into()).wrapping_add(1);
             }
-            count = super::sample::count(size, common.sample_bytes, ticks ^ ptr);
+            count = event::count(size, common.sample_bytes, ticks ^ ptr);
         }
         let (thread, replaces) = (ThreadId(self.tid), before.unwrap_or(0));
         // There are never as many stacks as numbers.

@@ -82,7 +82,8 @@ fn demangle(name: &[u8], language: Option<gimli::DwLang>) -> String {
     }
 }
 
-/// What can be told of a C++ name that the demangler does not understand (`std::make_shared`, whose type has an expression in it): its first names.
+/// What can be told of a C++ name that the demangler does not understand (`std::make_shared`, whose type has an
+/// expression in it): its first names.
 fn outline(mangled: &str) -> Option<String> {
     let mut rest = mangled.strip_prefix("_Z")?;
     rest = rest.strip_prefix('N').unwrap_or(rest).trim_start_matches(['r', 'V', 'K', 'R', 'O']);
@@ -100,7 +101,8 @@ fn outline(mangled: &str) -> Option<String> {
     (names.last()? != &"std").then(|| format!("{}{more}(…)", names.join("::")))
 }
 
-/// Whether names and lines are in a section: decompressing is most of the work, and no one asks here where variables are, or about macros.
+/// Whether names and lines are in a section: decompressing is most of the work, and no one asks here where variables
+/// are, or about macros.
 fn is_needed(id: SectionId) -> bool {
     use SectionId::{DebugLoc, DebugLocLists, DebugMacinfo, DebugMacro};
     !matches!(id, DebugLoc | DebugLocLists | DebugMacinfo | DebugMacro)

@@ -1,4 +1,5 @@
-//! What each stack held over time, in steps of equal length, while events come in: nobody knows yet how long that will be.
+//! What each stack held over time, in steps of equal length, while events come in: nobody knows yet how long that will
+//! be.
 
 use crate::ledger::Block;
 use crate::modes::Split;
@@ -18,11 +19,11 @@ const NONE: u32 = u32::MAX;
 /// What came to a stack in a step, less what went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Which, from 0: it begins with the process.
+    /// Number of the step; step 0 begins with the process.
     pub step: u64,
-    /// Bytes asked for.
+    /// Bytes that the program asked for, less those that it gave back.
     pub bytes: i64,
-    /// Blocks.
+    /// Blocks made, less those given back.
     pub blocks: i64,
 }
 
@@ -45,7 +46,8 @@ pub struct Moments {
     unused: u32,
     used: usize,
     most: usize,
-    /// By stack (0: blocks without one) or, if sites are told apart by threads, in the order of first blocks: the last change.
+    /// By stack (0: blocks without one) or, if sites are told apart by threads, in the order of first blocks: the last
+    /// change.
     last: Vec<u32>,
     threads: HashMap<(u32, u64), u32, BuildHasherDefault<Quick>>,
 }
@@ -187,7 +189,7 @@ impl Moments {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stream::{Maker, ThreadId};
+    use crate::event::{Maker, ThreadId};
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
@@ -199,7 +201,11 @@ mod tests {
     proptest! {
         /// At the end of each step every stack has what came less what went, whatever was put together on the way.
         #[test]
-        fn steps_add_up(moves in prop::collection::vec((0u32..5, 0u64..3, 1u64..50, 0u64..400_000), 1..300), by_thread: bool, most in 8usize..100) {
+        fn steps_add_up(
+            moves in prop::collection::vec((0u32..5, 0u64..3, 1u64..50, 0u64..400_000), 1..300),
+            by_thread: bool,
+            most in 8usize..100,
+        ) {
             let split = if by_thread { Split::Thread } else { Split::Stack };
             let mut moments = Moments { most, ..Moments::new(split) };
             let (mut at, mut now) = (0, Vec::new());
@@ -210,14 +216,16 @@ mod tests {
                 now.push((stack, at, if kind == 0 { -(size as i64) } else { size as i64 }));
             }
             for stack in 0..5 {
-                let mut steps: Vec<Step> = moments.of(Some(StackId(stack)), if by_thread { u64::from(stack % 2) } else { 0 }).collect();
+                let part = if by_thread { u64::from(stack % 2) } else { 0 };
+                let mut steps: Vec<Step> = moments.of(Some(StackId(stack)), part).collect();
                 prop_assert!(steps.is_sorted_by(|a, b| a.step > b.step));
                 steps.reverse();
                 let mut expected: BTreeMap<u64, i64> = BTreeMap::new();
                 for (_, at, bytes) in now.iter().filter(|(of, ..)| *of == stack) {
                     *expected.entry(at / moments.step_ns).or_default() += bytes;
                 }
-                let found: BTreeMap<u64, i64> = steps.iter().filter(|it| it.bytes != 0).map(|it| (it.step, it.bytes)).collect();
+                let found = steps.iter().filter(|it| it.bytes != 0).map(|it| (it.step, it.bytes));
+                let found: BTreeMap<u64, i64> = found.collect();
                 expected.retain(|_, bytes| *bytes != 0);
                 prop_assert_eq!(found, expected);
             }

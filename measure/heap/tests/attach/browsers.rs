@@ -68,7 +68,8 @@ impl Drop for Browser {
     }
 }
 
-/// A Firefox with its own profile that is told what to do through Marionette: a TCP socket, `length:[0, number, command, parameters]`.
+/// A Firefox with its own profile that is told what to do through Marionette: a TCP socket, `length:[0, number,
+/// command, parameters]`.
 struct Firefox {
     browser: Browser,
     socket: BufReader<TcpStream>,

@@ -1,11 +1,12 @@
 //! `--aggregate`: the same sums as of a whole recording, on a disk that stays small.
 
 use super::{Bench, Plan, Recorded, words};
+use heap::event::{Process, Stopped};
 use heap::modes::{Figures, Split, Window};
 use heap::named::{Cut, Filter, Named, Wrappers};
+use heap::reader::Reader;
 use heap::record::{Keep, Phase};
 use heap::slop;
-use heap::stream::{Process, Reader, Stopped};
 use model::{Bytes, Exit, Nanos};
 use std::collections::BTreeMap;
 use std::ffi::OsString;

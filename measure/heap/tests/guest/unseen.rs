@@ -1,4 +1,5 @@
-//! Programs that the dynamic linker does not serve, among the children of a recorded one: each is named, with the reason.
+//! Programs that the dynamic linker does not serve, among the children of a recorded one: each is named, with the
+//! reason.
 
 use super::{Bench, Recorded, root};
 use heap::record::Keep;
@@ -238,7 +239,8 @@ fn sanitized_programs_are_refused_before_they_start() {
     is_told("checked", told.get("checked").map_or(&[][..], Vec::as_slice), "AddressSanitizer");
 }
 
-/// Chromium's renderers in their sandbox reach no path any more: another root directory, user, process and network namespaces, seccomp.
+/// Chromium's renderers in their sandbox reach no path any more: another root directory, user, process and network
+/// namespaces, seccomp.
 #[test]
 fn renderers_of_a_sandboxed_chromium_are_recorded() {
     let Some(bench) = Bench::new() else { return };

@@ -1,8 +1,8 @@
 //! Processes of other users than the recorder's: recorded ones get their streams, all others get nowhere.
 
 use super::{Bench, Recorded};
+use heap::reader::Reader;
 use heap::record::{self, Keep, Phase, Plan};
-use heap::stream::Reader;
 use rustix::net::{self, AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix};
 use rustix::net::{SocketFlags, SocketType};
 use std::ffi::OsString;

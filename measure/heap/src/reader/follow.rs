@@ -1,10 +1,12 @@
 //! Reading a stream while it is written: events up to a moment, each once; what was read is freed on the disk.
 
-use super::lane::Lane;
-use super::{Events, Form, PAGE, Process, ProcessId, Result, nanos, process, read_at, read_head};
+use super::{Events, nanos, process, read_head};
+use crate::event::{Process, ProcessId};
+use crate::form::Form;
+use crate::stream::{Lane, read_at};
 use crate::wire;
-use model::{Error, Exit};
-use rustix::fs::FallocateFlags;
+use heap_wire::PAGE;
+use model::Result;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -28,21 +30,12 @@ pub(super) struct Growing {
     idle: Vec<usize>,
 }
 
-/// The process of a stream that is being written; `None`: it is being set up. `first` are the ticks at which the recording began.
+/// The process of a stream that is being written; `None`: it is being set up. `first` are the ticks at which the
+/// recording began.
 pub(crate) fn process_of(path: &Path, first: u64, rate: f64) -> Result<Option<Process>> {
     let Ok(head) = read_head(path, Form::Stream)? else { return Ok(None) };
     let start = nanos(head.start_ticks.saturating_sub(first), rate);
     Ok(Some(process(ProcessId(0), path.to_owned(), head, None, start)))
-}
-
-/// Frees a part of a file on the disk.
-pub(crate) fn punch(file: &File, path: &Path, offset: u64, bytes: u64) -> Result<()> {
-    let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    rustix::fs::fallocate(file, hole, offset, bytes).map_err(|cause| {
-        Error::on(Exit::Machine, "cannot free a part of a file on the disk", path)
-            .because(std::io::Error::from(cause))
-            .hint("record to another file system (ext4, xfs, btrfs, tmpfs): -o, or without --aggregate")
-    })
 }
 
 impl Events {
@@ -104,7 +97,8 @@ impl Events {
         Ok(())
     }
 
-    /// Bytes of the stream that the reader has behind it: all that are known but the chunks that wait for the one before them in their lane.
+    /// Bytes of the stream that the reader has behind it: all that are known but the chunks that wait for the one
+    /// before them in their lane.
     pub(crate) fn consumed(&self) -> u64 {
         let waiting: u64 = self.lanes.iter().map(Lane::waiting).sum();
         self.growing.as_ref().map_or(0, |growing| growing.reached.saturating_sub(waiting))

@@ -39,7 +39,7 @@ impl Default for Timeline {
 
 impl Timeline {
     /// Enters what is live at a time.
-    pub(super) fn enter(&mut self, at: Nanos, live: Held, allocated_bytes: u64, allocations: u64) {
+    pub(crate) fn enter(&mut self, at: Nanos, live: Held, allocated_bytes: u64, allocations: u64) {
         while at.0 / self.step_ns.0 >= MOST as u64 {
             self.halve();
         }
@@ -72,7 +72,7 @@ impl Timeline {
         self.step_ns.0.is_power_of_two() && self.step_ns.0 >= FIRST && self.points.len() <= MOST
     }
 
-    /// When a step ends.
+    /// When a step ends, since the process began.
     pub fn end_of(&self, step: usize) -> Nanos {
         Nanos(self.step_ns.0.saturating_mul(step as u64 + 1))
     }

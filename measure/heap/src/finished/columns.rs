@@ -41,7 +41,8 @@ pub enum Column {
     Told,
     /// The differences among these.
     Differences,
-    /// Quanta of time that have events: number of events, twice, plus one if quanta before it have none; then how many it is after the last.
+    /// Quanta of time that have events: number of events, twice, plus one if quanta before it have none; then how many
+    /// it is after the last.
     Times,
     /// Runs of events of one thread: how many.
     Runs,
@@ -278,7 +279,9 @@ mod tests {
         }
 
         #[test]
-        fn columns_come_back(words in prop::collection::vec(0u32..100_000, 0..3000), texts in prop::collection::vec(any::<u8>(), 0..300)) {
+        fn columns_come_back(
+            words in prop::collection::vec(0u32..100_000, 0..3000), texts in prop::collection::vec(any::<u8>(), 0..300),
+        ) {
             let mut columns: [Vec<u8>; COLUMNS] = Default::default();
             columns[Column::Classes as usize] = words.iter().flat_map(|word| word.to_le_bytes()).collect();
             columns[Column::Texts as usize] = texts.clone();

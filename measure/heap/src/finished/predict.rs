@@ -1,8 +1,10 @@
-//! What writer and reader of a finished recording both know, so that an address or a block is mostly told by a small number.
+//! What writer and reader of a finished recording both know, so that an address or a block is mostly told by a small
+//! number.
 //!
-//! Allocators hand out what came back last, of the same size, or the next bytes of a region. So an address is told as its place among the
-//! last blocks of its size that its thread gave back, or as the end of the last block that was none of these; only what is neither is written down.
-//! A block that goes is told by the number of younger live blocks of its thread, or by how much later it was made than the last one that its thread gave back.
+//! Allocators hand out what came back last, of the same size, or the next bytes of a region. So an address is told as
+//! its place among the last blocks of its size that its thread gave back, or as the end of the last block that was none
+//! of these; only what is neither is written down. A block that goes is told by the number of younger live blocks of
+//! its thread, or by how much later it was made than the last one that its thread gave back.
 //!
 //! Nothing here depends on the allocator: where it does otherwise, the file is larger.
 
@@ -154,7 +156,8 @@ impl Places {
         self.threads.push(Own { numbers: vec![0; 2 * BUCKETS], rings: Vec::new(), next: 0 });
     }
 
-    /// How the address of a thread's new block is told, and the difference if there is one; `replaced` is what `realloc` was called with.
+    /// How the address of a thread's new block is told, and the difference if there is one; `replaced` is what
+    /// `realloc` was called with.
     pub fn tell(
         &mut self,
         thread: usize,
@@ -241,8 +244,8 @@ const LATELY: usize = 2048;
 /// Blocks that were made lately by all threads.
 const RECENT: usize = 4 * LATELY;
 
-/// Which blocks are live of those that were made lately, by thread. Who gives blocks back mostly takes those that it made, and which of the live ones says less
-/// than how many were made since.
+/// Which blocks are live of those that were made lately, by thread. Who gives blocks back mostly takes those that it
+/// made, and which of the live ones says less than how many were made since.
 #[derive(Debug)]
 pub struct Ages {
     /// By serial number of the block: its thread, and how many this one had made.
@@ -346,7 +349,8 @@ impl Ages {
         own.made
     }
 
-    /// A block goes, `after` which so many were made by all: how many live ones the thread has made after it, if it made it lately.
+    /// A block goes, `after` which so many were made by all: how many live ones the thread has made after it, if it
+    /// made it lately.
     pub fn gone(&mut self, thread: usize, serial: u64, after: u64) -> Option<u32> {
         if after >= RECENT as u64 {
             return None;
@@ -441,7 +445,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn live_blocks_are_found_by_their_ranks(steps in prop::collection::vec((0usize..3, any::<bool>(), any::<u16>()), 0..6000)) {
+        fn live_blocks_are_found_by_their_ranks(
+            steps in prop::collection::vec((0usize..3, any::<bool>(), any::<u16>()), 0..6000),
+        ) {
             let (mut here, mut there) = (Ages::default(), Ages::default());
             let mut serials = Serials::default();
             [&mut here, &mut there].into_iter().for_each(|ages| (0..3).for_each(|_| ages.add_thread()));

@@ -1,13 +1,35 @@
-//! Reading a finished file: block by block, event by event, hostile until shown otherwise.
+//! Finished files: each stream rewritten as one small file ([`crate::finish`] does it), read block by block, event by
+//! event, hostile until shown otherwise.
+//!
+//! The recorded program writes what is quick to write. Later there is time to put the events of all threads into one
+//! order and to say less: a class (size, usable size, stack) once, then its number; an address as the place where the
+//! allocator mostly finds one; a block that goes by its place among the live ones. Blocks of events are stored by
+//! column and packed with zstd.
+//!
+//! Nothing is lost but the exact times: events keep their order, and are told to be in the right [`QUANTUM`].
+//!
+//! ```text
+//! "THAWDONE", u32 version
+//! sections: u8 kind, u32 length, u32 CRC-32 of kind and content, content
+//!   HEAD   u64 ticks of a quantum, the first page of the stream (zstd)
+//!   BLOCK  number of events, columns: unpacked length, and if that is not 0, u8 how it is stored, length, bytes
+//!   END    number of all events, warnings
+//! ```
+//!
+//! Numbers are of seven bits a byte, the lowest first, where nothing else is said. The columns are described in
+//! `columns`.
 
-use super::columns::{COLUMNS, Column, MAGIC, Numbers, SECTION_HEAD, SECTION_MAX, VERSION, checksum, section, unpack};
-use super::predict::{Ages, Bucket, Owner, Places, Serials, bucket, gone, taken};
-use super::{ENDS, Quantum, above, op, rest};
+pub(crate) mod columns;
+pub(crate) mod predict;
+
+use crate::event::{Event, Freer, Maker, MapFlags, Pointer, SAMPLE_MAX, ThreadId, What};
+use crate::module::{Module, ModuleId};
 use crate::near::Near;
 use crate::stack::{Address, StackId, Stacks};
-use crate::stream::{Event, Freer, Maker, MapFlags, Module, ModuleId, Pointer, SAMPLE_MAX, ThreadId, What};
+use columns::{COLUMNS, Column, MAGIC, Numbers, SECTION_HEAD, SECTION_MAX, VERSION, checksum, section, unpack};
 use heap_wire::{gather, spread, unzigzag};
 use model::{Bytes, Error, Exit, Nanos, Result, Warning, WarningKind};
+use predict::{Ages, Bucket, Owner, Places, Serials, bucket, gone, taken};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::File;
@@ -16,8 +38,76 @@ use std::num::NonZeroU64;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+/// Times of a finished recording are right to this.
+pub const QUANTUM: Nanos = Nanos(100_000);
+/// The nodes of the tree of stacks that are ends.
+pub(crate) const ENDS: usize = heap_wire::mark::FIRST_PC as usize;
+
+/// What an event is: one byte.
+pub(crate) mod op {
+    pub const MALLOC: u8 = 0;
+    pub const CALLOC: u8 = 1;
+    pub const ALIGNED: u8 = 2;
+    pub const NEW: u8 = 3;
+    /// Replaces what the thread was about to replace.
+    pub const REALLOC_NEW: u8 = 4;
+    /// Replaces nothing.
+    pub const REALLOC_NULL: u8 = 5;
+    /// Replaces what is told.
+    pub const REALLOC_OTHER: u8 = 6;
+    pub const POOL_ALLOC: u8 = 7;
+    pub const FREE: u8 = 8;
+    pub const REALLOC_OLD: u8 = 9;
+    pub const POOL_FREE: u8 = 10;
+    /// What the thread was about to replace is still there.
+    pub const RESTORED: u8 = 11;
+    /// What is told is still there.
+    pub const RESTORED_OTHER: u8 = 12;
+    pub const MAP: u8 = 13;
+    pub const UNMAP: u8 = 14;
+    /// See [`super::rest`].
+    pub const RARE: u8 = 15;
+    /// A stack is told, of an event that is no allocation.
+    pub const WITH_STACK: u8 = 16;
+}
+
+/// Bytes of the column of what is rare.
+pub(crate) mod rest {
+    pub const FORK: u8 = 0;
+    pub const THREAD: u8 = 1;
+    pub const NAME: u8 = 2;
+    /// In the place of the log2 of an alignment that is no power of two.
+    pub const NO_ALIGNMENT: u8 = 255;
+}
+
+/// Steps of time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Quantum {
+    pub start: u64,
+    pub ticks: NonZeroU64,
+}
+
+impl Quantum {
+    pub fn of(self, ticks: u64) -> u64 {
+        ticks.saturating_sub(self.start) / self.ticks
+    }
+
+    /// The first ticks of one.
+    pub fn begin(self, quantum: u64) -> u64 {
+        quantum.saturating_mul(self.ticks.get()).saturating_add(self.start)
+    }
+}
+
+/// What the children of a node are told relative to: the last child of the same address.
+pub(crate) fn above(stacks: &Stacks, parent: StackId) -> usize {
+    match parent.0 as usize {
+        end if end < ENDS => end,
+        _ => ENDS + stacks.node(parent).1 as usize,
+    }
+}
+
 /// What is known of a process so far: filled while its events are read.
-pub struct Known<'a> {
+pub(crate) struct Known<'a> {
     pub stacks: &'a mut Stacks,
     pub modules: &'a mut Vec<Module>,
     pub names: &'a mut HashMap<ThreadId, String>,
@@ -107,13 +197,13 @@ impl Sections {
 ///
 /// # Errors
 /// It is no finished file, or damaged.
-pub fn head(path: &Path) -> Result<(NonZeroU64, Vec<u8>)> {
+pub(crate) fn head(path: &Path) -> Result<(NonZeroU64, Vec<u8>)> {
     Sections::open(path)?.head()
 }
 
 /// What allocations have in common.
 #[derive(Clone, Copy, Debug)]
-struct Class {
+struct BlockClass {
     size: u64,
     usable: Option<u64>,
     count: u64,
@@ -122,19 +212,19 @@ struct Class {
 
 /// A live block.
 #[derive(Clone, Copy, Debug, Default)]
-struct Live {
+struct LiveAt {
     ptr: u64,
     bucket: Bucket,
 }
 
 /// What a thread did last.
 #[derive(Clone, Copy, Debug)]
-struct Thread {
+struct ThreadSoFar {
     id: ThreadId,
     /// What it called `realloc` with last.
     pending: Option<u64>,
     /// The same, if it was a block, until that came back.
-    replaced: Option<Live>,
+    replaced: Option<LiveAt>,
     gone: u64,
 }
 
@@ -150,7 +240,7 @@ struct Time {
 
 /// The events of a file.
 #[derive(Debug)]
-pub struct Blocks {
+pub(crate) struct FinishedEvents {
     sections: Sections,
     quantum: Quantum,
     rate: f64,
@@ -158,13 +248,13 @@ pub struct Blocks {
     /// Events of the block that are not read yet.
     left: u64,
     events: u64,
-    classes: Vec<Class>,
-    threads: Vec<Thread>,
+    classes: Vec<BlockClass>,
+    threads: Vec<ThreadSoFar>,
     thread: usize,
     run: u64,
     time: Time,
-    heap: Near<Live>,
-    pools: Near<Live>,
+    heap: Near<LiveAt>,
+    pools: Near<LiveAt>,
     serial: u64,
     places: Places,
     ages: Ages,
@@ -177,7 +267,7 @@ pub struct Blocks {
     ended: bool,
 }
 
-impl Blocks {
+impl FinishedEvents {
     /// Opens a file, for a process that began at `start` ticks, `rate` of which are a second.
     ///
     /// # Errors
@@ -329,7 +419,7 @@ impl Blocks {
                 None => None,
             };
             let stack = stack(self.number(Column::NewClasses)?, stacks)?;
-            self.classes.push(Class { size, usable, count, stack });
+            self.classes.push(BlockClass { size, usable, count, stack });
         }
         Some(())
     }
@@ -362,7 +452,7 @@ impl Blocks {
                 (What::Free { ptr: Pointer(ptr), by }, told)
             }
             op::RESTORED => {
-                let Live { ptr, bucket } = self.threads[thread].replaced.take()?;
+                let LiveAt { ptr, bucket } = self.threads[thread].replaced.take()?;
                 self.came(ptr, bucket, Owner::Heap);
                 (What::Restored { ptr: Pointer(ptr) }, told)
             }
@@ -419,11 +509,11 @@ impl Blocks {
         let differences = &mut self.columns[Column::Differences as usize];
         let ptr = self.places.find(self.thread, how, || differences.number(), bucket, taken, replaced)?;
         self.came(ptr, bucket, owner);
-        let Class { size, usable, count, stack } = class;
+        let BlockClass { size, usable, count, stack } = class;
         Some((What::Alloc { ptr: Pointer(ptr), size, maker, usable: usable.map(Bytes), count }, stack))
     }
 
-    fn blocks(&mut self, owner: Owner) -> &mut Near<Live> {
+    fn blocks(&mut self, owner: Owner) -> &mut Near<LiveAt> {
         match owner {
             Owner::Heap => &mut self.heap,
             Owner::Pool => &mut self.pools,
@@ -435,11 +525,11 @@ impl Blocks {
         let serial = self.serial;
         let number = self.ages.made(self.thread, serial);
         self.serials.made(self.thread, number, serial);
-        self.blocks(owner).insert(serial, Live { ptr, bucket });
+        self.blocks(owner).insert(serial, LiveAt { ptr, bucket });
     }
 
     /// Where the block is that goes, and the block if it is known.
-    fn goes(&mut self, thread: usize, owner: Owner) -> Option<(u64, Option<Live>)> {
+    fn goes(&mut self, thread: usize, owner: Owner) -> Option<(u64, Option<LiveAt>)> {
         let how = self.byte(Column::Gone)?;
         let serial = match how {
             gone::UNKNOWN => {
@@ -492,7 +582,7 @@ impl Blocks {
                 let id = ThreadId(u32::try_from(self.number(Column::Threads)?).ok()?);
                 self.places.add_thread();
                 self.ages.add_thread();
-                self.threads.push(Thread { id, pending: None, replaced: None, gone: 0 });
+                self.threads.push(ThreadSoFar { id, pending: None, replaced: None, gone: 0 });
             }
         }
         self.run = self.run.checked_sub(1)?;

@@ -1,6 +1,8 @@
-//! An event in one line of the processor's cache: what passes in great numbers from the lanes of a stream to the sums and the finished file.
+//! An event in one line of the processor's cache: what passes in great numbers from the lanes of a stream to the sums
+//! and the finished file.
 
-use super::{Event, Freer, Maker, MapFlags, Pointer, StackId, ThreadId, What};
+use super::{Event, Freer, Maker, MapFlags, Pointer, ThreadId, What};
+use crate::stack::StackId;
 use model::{Bytes, Nanos};
 
 /// What happened, alone. Those that make a block come first.
@@ -109,7 +111,7 @@ impl Brief {
         brief
     }
 
-    /// Its stack.
+    /// The stack that was taken, if one was.
     pub fn stack(&self) -> Option<StackId> {
         self.stack.checked_sub(1).map(StackId)
     }

@@ -1,9 +1,9 @@
 //! How many blocks a sampled one stands for.
 //!
-//! The recorder keeps a block of s bytes with probability p = 1 - exp(-s / R), whatever it did before: as if each byte were taken with a
-//! chance of 1 / R. So a kept block stands for 1 / p like it (as jemalloc's and Go's heap profiles reckon), and sums are right on average.
-//! Counts are whole numbers here: 1 / p is rounded up or down at random, so that the average stays what it is; the same block of the same
-//! recording is always rounded alike.
+//! The recorder keeps a block of s bytes with probability p = 1 - exp(-s / R), whatever it did before: as if each byte
+//! were taken with a chance of 1 / R. So a kept block stands for 1 / p like it (as jemalloc's and Go's heap profiles
+//! reckon), and sums are right on average. Counts are whole numbers here: 1 / p is rounded up or down at random, so
+//! that the average stays what it is; the same block of the same recording is always rounded alike.
 
 /// Most mean bytes between samples: no block stands for more blocks than this and one.
 pub(crate) const SAMPLE_MAX: u64 = 1 << 30;
@@ -13,8 +13,9 @@ fn chance(size: u64, rate: u64) -> f64 {
     -(-(size.max(1) as f64) / rate as f64).exp_m1()
 }
 
-/// How many blocks a kept one of `size` bytes stands for, at `rate` mean bytes between samples (0: all are kept). `seed` decides about rounding.
-pub(super) fn count(size: u64, rate: u64, seed: u64) -> u32 {
+/// How many blocks a kept one of `size` bytes stands for, at `rate` mean bytes between samples (0: all are kept).
+/// `seed` decides about rounding.
+pub(crate) fn count(size: u64, rate: u64, seed: u64) -> u32 {
     if rate == 0 {
         return 1;
     }
@@ -25,8 +26,9 @@ pub(super) fn count(size: u64, rate: u64, seed: u64) -> u32 {
     weight.floor() as u32 + u32::from(random < weight.fract())
 }
 
-/// What a kept block of `size` bytes adds to the variance of a sum of bytes: that of the choice (Horvitz and Thompson's estimate for independent
-/// choices, (1 - p) / p²) and that of rounding. The square root of the sum is the standard error.
+/// What a kept block of `size` bytes adds to the variance of a sum of bytes: that of the choice (Horvitz and Thompson's
+/// estimate for independent choices, (1 - p) / p²) and that of rounding. The square root of the sum is the standard
+/// error.
 pub fn variance(size: u64, rate: u64) -> f64 {
     if rate == 0 {
         return 0.0;
@@ -36,7 +38,8 @@ pub fn variance(size: u64, rate: u64) -> f64 {
     size * size * (weight * (weight - 1.0) + weight.fract() * (1.0 - weight.fract()))
 }
 
-/// What so many blocks of `size` bytes, of which only some were kept, add to the variance: for sums, which know no single block.
+/// What so many blocks of `size` bytes, of which only some were kept, add to the variance: for sums, which know no
+/// single block.
 pub fn variance_of(size: u64, rate: u64, blocks: u64) -> f64 {
     if rate == 0 { 0.0 } else { variance(size, rate) * chance(size, rate) * blocks as f64 }
 }
