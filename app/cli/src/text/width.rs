@@ -1,6 +1,7 @@
 //! How wide things are on a terminal.
 
 use std::os::fd::AsFd;
+use unicode_width::UnicodeWidthChar;
 
 /// Width where it cannot be asked: a file or a pipe.
 const WITHOUT_TERMINAL: usize = 110;
@@ -17,7 +18,7 @@ pub fn of_terminal() -> usize {
     asked.filter(|columns| *columns > 0).or_else(told).unwrap_or(WITHOUT_TERMINAL).clamp(60, 200)
 }
 
-/// Columns that a text takes; escape codes take none. Wide letters of East Asian scripts count as two.
+/// Columns that a text takes; escape codes take none.
 pub fn columns(text: &str) -> usize {
     let mut columns = 0;
     let mut letters = text.chars();
@@ -35,14 +36,10 @@ pub fn columns(text: &str) -> usize {
     columns
 }
 
+/// Wide letters of East Asian scripts count as two, accents that are put on the letter before as none.
 fn letter_columns(letter: char) -> usize {
-    match letter as u32 {
-        0x300..=0x36f | 0x200b..=0x200f | 0xfe00..=0xfe0f => 0,
-        0x1100..=0x115f | 0x2e80..=0xa4cf | 0xac00..=0xd7a3 | 0xf900..=0xfaff | 0xff00..=0xff60 | 0x1f300..=0x1faff => {
-            2
-        }
-        _ => 1,
-    }
+    // Control characters are made visible before they are printed.
+    letter.width().unwrap_or(1)
 }
 
 /// The text, shortened in its middle to this many columns; names end in what tells them apart.
@@ -85,6 +82,11 @@ mod tests {
         assert_eq!(shorten("short", 16), "short");
         assert_eq!(cut("a long sentence", 7), "a long…");
         assert!(columns(&shorten("名前名前名前名前", 9)) <= 9);
+    }
+
+    #[test]
+    fn letters_take_the_columns_that_terminals_give_them() {
+        assert_eq!(["e\u{301}", "名", "\u{20d0}", "𝄞", "🦀", "\t"].map(columns), [1, 2, 0, 1, 2, 1]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use memory::{Kind, Units};
 use model::{Error, Exit, Result, shown};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::Duration;
 
 /// `thaw.heap-dark/1`.
 #[derive(Debug, Serialize)]
@@ -34,7 +34,7 @@ pub fn dark(args: &DarkArgs, quiet: bool) -> Result<Exit> {
     let marks = marks(&args.reported)?;
     let reader = Reader::open(&args.recording)?;
     let mut progress = Progress::new(quiet);
-    progress.note(&format!("reading {}", shown(&args.recording)), Instant::now().elapsed());
+    progress.note(&format!("reading {}", shown(&args.recording)), Duration::ZERO);
     let options = dark::Options { cut: look::cut(args.frames, args.alloc_functions), top: args.top };
     let processes = marks.iter().map(|marks| dark::analyze(&reader, marks, &options)).collect::<Result<_>>()?;
     progress.done();

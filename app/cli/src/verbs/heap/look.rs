@@ -13,7 +13,7 @@ use heap::tree::{self, Node, Shape};
 use model::{Error, Exit, Nanos, Result, Warning, WarningKind, shown};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::Duration;
 
 /// `thaw.heap-report/1`.
 #[derive(Debug, Serialize)]
@@ -171,7 +171,7 @@ impl Look {
                 .hint(format!("thaw heap report {} lists them", shown(directory))));
         }
         let mut progress = Progress::new(quiet);
-        progress.note(&format!("reading {}", shown(directory)), Instant::now().elapsed());
+        progress.note(&format!("reading {}", shown(directory)), Duration::ZERO);
         let answer = read(&reader)?;
         progress.done();
         Ok((reader, answer))

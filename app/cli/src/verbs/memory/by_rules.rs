@@ -10,7 +10,7 @@ use memory::{Kind, MemoryFile, Report, Units};
 use model::{Error, Exit, Nanos, Result, shown};
 use serde_json::json;
 use std::path::Path;
-use std::time::Instant;
+use std::time::Duration;
 
 /// A report of all processes that had anything at the moment.
 ///
@@ -29,7 +29,7 @@ pub fn report(recording: &Path, args: &ShowArgs, quiet: bool) -> Result<MemoryFi
     };
     let reader = Reader::open(recording)?;
     let mut progress = Progress::new(quiet);
-    progress.note(&format!("reading {}", shown(recording)), Instant::now().elapsed());
+    progress.note(&format!("reading {}", shown(recording)), Duration::ZERO);
     let trees = explicit::explicit(&reader, moment, &own)?;
     progress.done();
     if trees.processes.is_empty() {

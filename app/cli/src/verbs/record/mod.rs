@@ -187,13 +187,10 @@ pub fn write_head(writer: &mut Writer, stage: &Stage, warnings: &[Warning]) -> R
     warnings.iter().try_for_each(|warning| writer.add_warning(warning))
 }
 
-/// What the rooms cannot say: which option is about it, and that nothing is lost.
+/// What the rooms cannot say: that nothing is lost.
 fn explained(plan: &RecordPlan, counted: u32, mut error: Error) -> Error {
     remove_if_empty(plan, counted);
     let mut hints: Vec<String> = error.hint.take().into_iter().collect();
-    if error.exit == Exit::Target && error.to_string().contains("exit code") {
-        hints.push("if that exit code is fine: --ok-exit 0,CODE".into());
-    }
     if counted > 0 {
         let runs = text::units::plural(counted.into(), "run", "runs");
         hints.push(format!("{runs} are kept: `thaw report {}`", model::shown(&plan.output)));
