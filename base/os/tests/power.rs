@@ -185,7 +185,12 @@ fn cut(before: &BTreeMap<PathBuf, u64>, moments: &[Moment], mut check: impl FnMu
             let is_lost = |index: &usize| {
                 open.iter().position(|other| other == index).is_some_and(|place| subset & 1 << place == 0)
             };
-            let kept = (0..end).filter(|index| !is_lost(index)).map(|index| &done[index].call);
+            // Writing one directory promises nothing of the other: it may be all of the move that is on the disk.
+            let lasting = |index: usize| match &done[index].call {
+                Call::Leave(from, _, _) if !open.contains(&index) => Call::Remove(from.clone()),
+                call => call.clone(),
+            };
+            let kept = (0..end).filter(|index| !is_lost(index)).map(lasting);
             check(&disk(before, kept, done), end == moments.len());
             states += 1;
         }
@@ -193,19 +198,19 @@ fn cut(before: &BTreeMap<PathBuf, u64>, moments: &[Moment], mut check: impl FnMu
     states
 }
 
-fn disk<'c>(before: &BTreeMap<PathBuf, u64>, calls: impl Iterator<Item = &'c Call>, done: &[Moment]) -> Disk {
+fn disk(before: &BTreeMap<PathBuf, u64>, calls: impl Iterator<Item = Call>, done: &[Moment]) -> Disk {
     let made = |call: &Call| if let Call::Directory(path) = call { Some(path.clone()) } else { None };
     let mut missing: BTreeSet<PathBuf> = done.iter().filter_map(|moment| made(&moment.call)).collect();
     let mut names = before.clone();
     for call in calls {
         match call {
-            Call::Directory(path) => drop(missing.remove(path)),
-            Call::Name(path, number) => drop(names.insert(path.clone(), *number)),
+            Call::Directory(path) => drop(missing.remove(&path)),
+            Call::Name(path, number) => drop(names.insert(path, number)),
             Call::Rename(from, to, number) | Call::Leave(from, to, number) => {
-                names.remove(from);
-                names.insert(to.clone(), *number);
+                names.remove(&from);
+                names.insert(to, number);
             }
-            Call::Remove(path) => drop(names.remove(path)),
+            Call::Remove(path) => drop(names.remove(&path)),
             Call::SyncFile | Call::SyncDirectory(_) | Call::SyncEverything => {}
         }
     }
@@ -256,6 +261,13 @@ impl Ground {
     fn survives(&self, target: &Path, may: &[Option<Content>], must: Option<&Content>, work: impl FnOnce()) {
         filesystem::with(self.notes.clone(), work);
         let moments = self.notes.moments.borrow();
+        // A directory that was made in another way may be lost with all that is in it, and the notes would not know.
+        let is_noted = |above: &Path| {
+            let makes = |moment: &Moment| matches!(&moment.call, Call::Directory(path) if path == above);
+            above == self.home.path() || moments.iter().any(makes)
+        };
+        let mut above = moments.iter().filter_map(|moment| lasts_with(&moment.call));
+        assert!(above.all(is_noted), "a directory was made past the file system");
         let states = cut(&self.before, &moments, |disk, is_end| {
             let held: Vec<Option<&Content>> = match disk.get(target) {
                 Some(contents) => contents.iter().map(Some).collect(),
