@@ -17,7 +17,7 @@ fuzz_target!(|bytes: &[u8]| {
     // A record is at least its header of eight bytes, so no input can make more of them.
     assert!(read <= bytes.len() / 8);
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    os::mounts::parse_dev(text);
+    os::device::parse_dev(text);
     if let Ok(format) = os::tracefs::Format::parse("fuzz", text) {
         for field in format.fields.values() {
             field.get(bytes);

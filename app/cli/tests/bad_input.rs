@@ -24,6 +24,10 @@ fn a_program_that_fails_shows_what_it_said_last() {
         scratch.thaw(["record", "--state", "hot", "--", "sh", "-c", "echo the disk is on fire >&2; exit 3"]).exits(4);
     said.complains("the disk is on fire").complains("3").hints("--ok-exit");
     assert!(!scratch.path("thaw.thaw").exists(), "an empty recording would be in the way");
+    // What it prints is not how it ended.
+    let killed =
+        scratch.thaw(["record", "--state", "hot", "--", "sh", "-c", "echo exit code 3 >&2; kill -9 $$"]).exits(4);
+    assert!(killed.err().contains("exit code 3") && !killed.err().contains("--ok-exit"), "{}", killed.framed());
     scratch.thaw(["record", "--state", "hot", "--runs", "2", "--ok-exit", "0,3", "--", "sh", "-c", "exit 3"]).exits(0);
     scratch.nothing_left();
 }

@@ -27,14 +27,8 @@ fn program(scratch: &Scratch, body: &str) -> String {
 
 /// Processes that serve a disk for this thaw.
 fn servers(thaw: u32) -> Vec<String> {
-    let all =
-        std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let serves = |pid: &String| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        stat.contains("(thaw-disk)")
-            && stat.rsplit(')').next().unwrap().split_whitespace().nth(1) == Some(&thaw.to_string())
-    };
-    all.filter(serves).collect()
+    let serves = |pid: &u32| os::process::stat(*pid).is_some_and(|it| it.comm == "thaw-disk" && it.parent == thaw);
+    os::process::all().iter().filter(|pid| serves(pid)).map(u32::to_string).collect()
 }
 
 #[test]

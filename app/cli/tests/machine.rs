@@ -62,8 +62,8 @@ fn read_ahead(scratch: &Scratch) -> String {
 /// Whether a process runs.
 pub fn runs(pid: &str) -> bool {
     // A zombie that nobody waits for does not run any more.
-    let status = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
-    status.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.trim_start().starts_with(['Z', 'X']))
+    let stat = pid.trim().parse().ok().and_then(os::process::stat);
+    stat.is_some_and(|stat| !matches!(stat.state, 'Z' | 'X'))
 }
 
 #[test]

@@ -15,7 +15,7 @@ mod walk;
 
 pub use change::{drop_all, drops, evict, warm, warm_directory};
 pub use flush::{FlushReport, Kept, Skipped, Why, flush, flush_with};
-pub use holders::{Hold, Holder, who_maps};
+pub use holders::{Grip, Mapper, who_maps};
 pub use look::{
     Method, PageMap, Residency, all_resident, open_quietly, probe, residency, residency_of, resident_pages,
 };

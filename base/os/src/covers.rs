@@ -1,7 +1,8 @@
 //! Files that lie over others for one program alone: bind mounts in a mount namespace of its own.
 //!
-//! Nobody else sees any of it, nothing appears in the machine's mount table, and it is gone with the last process in the namespace: there is nothing to
-//! put back. Everything is prepared before, so that a forked child may enter between fork and exec.
+//! Nobody else sees any of it, nothing appears in the machine's mount table, and it is gone with the last process in
+//! the namespace: there is nothing to put back. Everything is prepared before, so that a forked child may enter between
+//! fork and exec.
 
 use model::{Error, Exit, Result};
 use std::ffi::CString;
@@ -36,8 +37,9 @@ impl Covers {
         self.binds.is_empty()
     }
 
-    /// Moves the calling thread into a mount namespace of its own and covers the files there. It makes system calls on prepared memory only. It needs root:
-    /// call it before giving that up. A current directory that is covered stays the one below.
+    /// Moves the calling thread into a mount namespace of its own and covers the files there. It makes system calls on
+    /// prepared memory only. It needs root: call it before giving that up. A current directory that is covered stays
+    /// the one below.
     ///
     /// # Errors
     /// The error number of the first call that failed. The thread is then where not everything is covered; end it.
@@ -46,10 +48,12 @@ impl Covers {
         self.cover()
     }
 
-    /// The same as an ordinary user, whose namespaces of users the kernel must allow: the program then runs as this user and group, and no other ones are known to it.
+    /// The same as an ordinary user, whose namespaces of users the kernel must allow: the program then runs as this
+    /// user and group, and no other ones are known to it.
     ///
     /// # Errors
-    /// The kernel does not allow it, or a file cannot be covered. The process is then in a namespace of its own all the same; nothing may be covered there.
+    /// The kernel does not allow it, or a file cannot be covered. The process is then in a namespace of its own all the
+    /// same; nothing may be covered there.
     pub fn enter_as_user(&self) -> io::Result<()> {
         let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
         leave_machine(libc::CLONE_NEWUSER).map_err(io::Error::from_raw_os_error)?;
@@ -74,7 +78,8 @@ impl Covers {
     /// The opposite of [`Covers::cover`], as far as that came.
     pub fn uncover(&self) {
         for (_, place) in self.binds.iter().rev() {
-            // SAFETY: the string ends with a zero and lives through the call. Where nothing is mounted, it fails and does nothing.
+            // SAFETY: the string ends with a zero and lives through the call. Where nothing is mounted, it fails and
+            // does nothing.
             unsafe { libc::umount2(place.as_ptr(), libc::MNT_DETACH | libc::UMOUNT_NOFOLLOW) };
         }
     }
@@ -83,7 +88,8 @@ impl Covers {
 /// Files that lie over others, as pairs: what is seen, and where.
 pub type Pairs = Vec<(PathBuf, PathBuf)>;
 
-/// Moves the calling thread into a mount namespace of its own, from which nothing spreads. Only system calls on prepared memory.
+/// Moves the calling thread into a mount namespace of its own, from which nothing spreads. Only system calls on
+/// prepared memory.
 ///
 /// # Errors
 /// The error number of the call that failed.

@@ -4,9 +4,9 @@
 //! to wake from. A fixed frequency was worth 10-20 % of a cold start on the machines where that was measured first;
 //! in a virtual machine neither may exist, and then that is said.
 
+use crate::hold::settings::{Hold, Wait};
 use crate::machine::{Fact, Facts};
-use crate::mounts::read_value;
-use crate::settings::{Hold, Wait};
+use crate::proc::value::read_value;
 use model::{Result, Warning, WarningKind};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -83,7 +83,7 @@ fn boost(cpus: &Path) -> Option<String> {
     word(read_value(&cpus.join("cpufreq/boost"))? == "1")
 }
 
-/// `POLL C1 C6`
+/// Names of the idle states of the first CPU, shallow ones first: `POLL C1 C6`.
 fn idle_states(cpus: &Path) -> Option<String> {
     let names: Vec<_> =
         (0..).map_while(|state| read_value(&cpus.join(format!("cpu0/cpuidle/state{state}/name")))).collect();

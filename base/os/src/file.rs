@@ -1,4 +1,5 @@
-//! Small things about files: opening what is none, names beside one, attributes and times. How a file is written: [`crate::replace`].
+//! Small things about files: opening what is none, names beside one, attributes and times. How a file is written:
+//! [`crate::replace`].
 
 use rustix::fs::{Mode, OFlags, Timespec, Timestamps};
 use std::ffi::{CString, OsStr, OsString};
@@ -29,14 +30,6 @@ pub fn directory_of(file: &Path) -> &Path {
     file.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Waits until the names in the directory of a file are on the disk.
-///
-/// # Errors
-/// The directory cannot be opened or written.
-pub fn sync_directory_of(file: &Path) -> io::Result<()> {
-    File::open(directory_of(file))?.sync_all()
-}
-
 /// Opens a regular file for reading, through links. What became a pipe since it was named is not waited for.
 ///
 /// # Errors
@@ -52,14 +45,14 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 /// What a file is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// To be read.
+    /// For reading alone.
     Read,
     /// To be read and written.
     Write,
 }
 
-/// Opens a regular file of one name, not through a link: in a directory that others may have written too, a link or a further name leads to what is
-/// not meant. What became a pipe is not waited for.
+/// Opens a regular file of one name, not through a link: in a directory that others may have written too, a link or a
+/// further name leads to what is not meant. What became a pipe is not waited for.
 ///
 /// # Errors
 /// It cannot be opened, or is something else: the text says what.

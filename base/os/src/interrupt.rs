@@ -59,8 +59,8 @@ fn catch(signal: i32) {
     }
 }
 
-/// From now on a file that would grow beyond RLIMIT_FSIZE is an error of the write (EFBIG), as a full disk is, and not the end of this process.
-/// Caught and not ignored: programs that are started have the default action back.
+/// From now on a file that would grow beyond RLIMIT_FSIZE is an error of the write (EFBIG), as a full disk is, and not
+/// the end of this process. Caught and not ignored: programs that are started have the default action back.
 pub fn catch_file_limit() {
     extern "C" fn nothing(_: i32) {}
     let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();

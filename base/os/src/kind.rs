@@ -1,5 +1,5 @@
-//! What a file or directory is, by its first bytes: so that a verb that was given the wrong one can name the right verb. Says
-//! nothing of whether it is whole: that is for its reader to find.
+//! What a file or directory is, by its first bytes: so that a verb that was given the wrong one can name the right
+//! verb. Says nothing of whether it is whole: that is for its reader to find.
 
 use std::fs::File;
 use std::io::Read;
@@ -20,7 +20,7 @@ pub enum Kind {
     PreloadManifest,
     /// A zip archive, or one with its directory in front.
     Archive,
-    /// An ELF file.
+    /// A program, a library or an object file (ELF).
     Elf,
     /// A program for an interpreter.
     Script,

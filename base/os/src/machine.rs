@@ -1,7 +1,6 @@
 //! The machine as a whole: its name, its clock, and what two recordings must share to be compared.
 
-use crate::disk::active;
-use crate::mounts::read_value;
+use crate::proc::value::{active, read_value};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -75,7 +74,7 @@ impl Facts {
     }
 }
 
-/// `PRETTY_NAME` of os-release(5).
+/// What the distribution calls itself: `PRETTY_NAME` of os-release(5).
 fn distribution(root: &Path) -> Option<String> {
     let text = read_value(&root.join("etc/os-release")).or_else(|| read_value(&root.join("usr/lib/os-release")))?;
     let name = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;

@@ -35,8 +35,8 @@ impl Mapped {
         let Some(bytes) = self.get(part).filter(|bytes| !bytes.is_empty()) else { return };
         let skip = bytes.as_ptr().addr() % rustix::param::page_size();
         for advice in [Advice::WillNeed, Advice::LinuxPopulateRead] {
-            // SAFETY: whole pages of the mapping, which begins at one; neither advice changes content. If the kernel does not know one, reading is
-            // only slower.
+            // SAFETY: whole pages of the mapping, which begins at one; neither advice changes content. If the kernel
+            // does not know one, reading is only slower.
             let _ = unsafe { madvise(bytes.as_ptr().sub(skip).cast_mut().cast(), bytes.len() + skip, advice) };
         }
     }

@@ -1,5 +1,5 @@
-//! Which installed package a file comes from, and what packages have to do with each other: from the package database of the
-//! machine (dpkg, pacman, rpm). No process per file: dpkg's and pacman's files are read here, rpm is asked once.
+//! Which installed package a file comes from, and what packages have to do with each other: from the package database
+//! of the machine (dpkg, pacman, rpm). No process per file: dpkg's and pacman's files are read here, rpm is asked once.
 //!
 //! Interprets nothing: which packages are a program's own is for the rooms above to say.
 
@@ -12,10 +12,10 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// An installed package.
+/// A package that is installed, by the words of its package manager.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Package {
-    /// `libpq5`
+    /// What the package manager calls it: `libpq5`.
     pub name: String,
     /// What it was built from: `postgresql-15`. Its own name where the database does not tell.
     pub source: String,
@@ -38,7 +38,7 @@ type Listed = (Vec<Package>, Vec<(PathBuf, PackageId)>);
 /// The packages of this machine, and who lists which path.
 #[derive(Debug)]
 pub struct Packages {
-    /// `dpkg`, `pacman`, `rpm`
+    /// Which package manager answers: `dpkg`, `pacman` or `rpm`.
     pub manager: &'static str,
     /// All that are installed.
     pub all: Vec<Package>,
@@ -54,7 +54,7 @@ pub struct Packages {
 enum Lists {
     /// A file per package, one path per line; in the order of [`Packages::all`].
     Files(Vec<PathBuf>),
-    /// Paths in memory.
+    /// All paths were read before, with the package of each.
     Memory(Vec<(PathBuf, PackageId)>),
 }
 
@@ -84,7 +84,8 @@ impl Packages {
         self.all.iter().position(|package| package.name == name).map(|at| at as PackageId)
     }
 
-    /// Looks paths and the directories above them up, all in one pass over the lists; what is known is not looked up again.
+    /// Looks paths and the directories above them up, all in one pass over the lists; what is known is not looked up
+    /// again.
     pub fn look_up<'a>(&mut self, paths: impl IntoIterator<Item = &'a Path>) {
         let mut wanted: HashSet<PathBuf> = HashSet::new();
         for path in paths {

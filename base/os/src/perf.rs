@@ -8,7 +8,7 @@ mod record;
 mod ring;
 mod sys;
 
-pub use record::{Body, Record, Records, Stamp, parse};
+pub use record::{Body, Record, RecordReader, Stamp, parse};
 
 use model::{Bytes, Error, Exit, Result};
 use ring::Ring;
@@ -27,7 +27,7 @@ pub enum Count {
     Cycles,
     /// Nanoseconds on a CPU.
     TaskClock,
-    /// Page faults.
+    /// Page faults of both kinds, how many.
     PageFaults,
     /// Hits of a tracepoint, by its id.
     Tracepoint(u64),
@@ -64,7 +64,8 @@ impl Counter {
             Count::PageFaults => (sys::TYPE_SOFTWARE, sys::SW_PAGE_FAULTS),
             Count::Tracepoint(id) => (sys::TYPE_TRACEPOINT, id),
         };
-        // A clock runs in the kernel, too, but only those who say that they do not look there may have it without rights.
+        // A clock runs in the kernel, too, but only those who say that they do not look there may have it without
+        // rights.
         let modest = if count == Count::TaskClock { sys::EXCLUDE_KERNEL | sys::EXCLUDE_HV } else { 0 };
         let attr = sys::Attr {
             kind,
@@ -117,7 +118,7 @@ pub enum Scope {
 pub struct Point {
     /// Its id, from [`crate::tracefs::Format::id`].
     pub id: u64,
-    /// Whose hits.
+    /// Whose hits are sampled.
     pub scope: Scope,
     /// A kernel-side filter (`"order > 0"`), if any.
     pub filter: Option<String>,
@@ -132,10 +133,10 @@ pub enum Mappings {
     All,
 }
 
-/// How to sample.
+/// What is sampled, and how large the buffers are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SamplerOptions {
-    /// Tracepoints.
+    /// The tracepoints whose hits are sampled.
     pub points: Vec<Point>,
     /// Data of the ring of each CPU; rounded up to a power of two of pages. Default 4 MiB: a burst of 40,000
     /// records while the thread that empties it does not run.

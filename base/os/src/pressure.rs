@@ -1,6 +1,6 @@
 //! Pressure stall information: how long tasks waited for CPU, disk and memory.
 
-use crate::mounts::read_value;
+use crate::proc::value::read_value;
 use std::path::Path;
 
 /// Totals since boot (or since the control group was made) in microseconds.
@@ -15,11 +15,11 @@ pub struct Stall {
 /// The three resources; `None`: this kernel does not tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pressure {
-    /// CPU.
+    /// Time that somebody waited for a CPU.
     pub cpu: Option<Stall>,
-    /// Disk.
+    /// Time that somebody waited for a disk.
     pub io: Option<Stall>,
-    /// Memory.
+    /// Time that somebody waited for memory to be freed.
     pub memory: Option<Stall>,
 }
 
@@ -54,7 +54,8 @@ mod tests {
 
     #[test]
     fn totals_are_read_and_averages_are_not() {
-        let text = "some avg10=0.57 avg60=0.23 avg300=0.18 total=4445056\nfull avg10=0.57 avg60=0.23 avg300=0.18 total=4179036";
+        let text = "some avg10=0.57 avg60=0.23 avg300=0.18 total=4445056\n\
+            full avg10=0.57 avg60=0.23 avg300=0.18 total=4179036";
         assert_eq!(parse(text), Some(Stall { some_us: 4_445_056, full_us: 4_179_036 }));
         assert_eq!(parse("some avg10=0.00 avg60=0.00 avg300=0.00 total=5"), Some(Stall { some_us: 5, full_us: 0 }));
         assert_eq!(parse(""), None);

@@ -1,8 +1,8 @@
 //! Stopping a running process for a moment, to look at it or to change a few bytes of it. x86-64 only.
 //!
-//! Nothing here kills: PTRACE_O_EXITKILL is never set, so a process outlives a thaw that dies at any moment. A stop is not to be seen by
-//! the program: signals that arrive meanwhile are passed on, and system calls that the kernel would end with EINTR are begun again.
-//! What a tracer of function calls needs (traps, forks, exec) is not here.
+//! Nothing here kills: PTRACE_O_EXITKILL is never set, so a process outlives a thaw that dies at any moment. A stop is
+//! not to be seen by the program: signals that arrive meanwhile are passed on, and system calls that the kernel would
+//! end with EINTR are begun again. What a tracer of function calls needs (traps, forks, exec) is not here.
 
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-/// General registers.
+/// The general registers of a thread, as ptrace(2) reads and sets them.
 pub type Registers = libc::user_regs_struct;
 
 const SEIZE: i64 = 0x4206;
@@ -57,7 +57,7 @@ pub enum Stop {
 /// A thread that is stopped and traced by the calling thread. Dropping lets it go.
 #[derive(Debug)]
 pub struct Thread {
-    /// Its number.
+    /// The number of the thread.
     pub tid: i32,
     /// To be delivered when it goes on.
     signal: i32,
@@ -93,7 +93,8 @@ impl Thread {
         true
     }
 
-    /// Some system calls end with EINTR when a thread is merely stopped (signal(7)). Told so, the kernel begins them again, unless a handler runs.
+    /// Some system calls end with EINTR when a thread is merely stopped (signal(7)). Told so, the kernel begins them
+    /// again, unless a handler runs.
     fn hide_interruption(&self) -> io::Result<()> {
         const RAX: i64 = 10 * 8;
         let registers = self.registers()?;
@@ -155,7 +156,8 @@ impl Thread {
         ptrace(libc::PTRACE_SYSCALL.into(), self.tid, 0, 0).map(drop)
     }
 
-    /// From the beginning of a system call into it, and to a stop there that the program does not notice: let go at its beginning, it would be interrupted.
+    /// From the beginning of a system call into it, and to a stop there that the program does not notice: let go at its
+    /// beginning, it would be interrupted.
     ///
     /// # Errors
     /// It has ended, or does not stop.
@@ -266,8 +268,9 @@ impl Drop for Thread {
     }
 }
 
-/// Calls that the kernel ends with EINTR although no handler ran, and that can be begun again: epoll_wait, epoll_pwait, epoll_pwait2, semop,
-/// semtimedop, msgsnd, msgrcv, rt_sigtimedwait, io_getevents, io_pgetevents, io_uring_enter; sockets with a timeout.
+/// Calls that the kernel ends with EINTR although no handler ran, and that can be begun again: epoll_wait, epoll_pwait,
+/// epoll_pwait2, semop, semtimedop, msgsnd, msgrcv, rt_sigtimedwait, io_getevents, io_pgetevents, io_uring_enter;
+/// sockets with a timeout.
 fn is_begun_again(number: i64) -> bool {
     matches!(number, 232 | 281 | 441 | 65 | 220 | 69 | 70 | 128 | 208 | 333 | 426 | 42..=47 | 288 | 299 | 307)
 }
@@ -280,8 +283,8 @@ pub fn threads(pid: u32) -> io::Result<Vec<i32>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(format!("/proc/{pid}/task"))? {
         let Some(tid) = entry?.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
-        let text = std::fs::read(format!("/proc/{pid}/task/{tid}/stat")).unwrap_or_default();
-        if crate::process::parse_stat(&text).is_some_and(|stat| !matches!(stat.state, 'Z' | 'X')) {
+        let stat = crate::proc::stat::thread_stat(pid, tid.cast_unsigned());
+        if stat.is_some_and(|stat| !matches!(stat.state, 'Z' | 'X')) {
             found.push(tid);
         }
     }
@@ -289,7 +292,8 @@ pub fn threads(pid: u32) -> io::Result<Vec<i32>> {
     Ok(found)
 }
 
-/// Does work that stops threads. A tracer is a thread: when this one ends, the kernel lets everything go that it still held, also what did not stop in time.
+/// Does work that stops threads. A tracer is a thread: when this one ends, the kernel lets everything go that it still
+/// held, also what did not stop in time.
 pub fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| match scope.spawn(work).join() {
         Ok(value) => value,
@@ -297,7 +301,8 @@ pub fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// To be called within [`apart`]. Stops all threads of a process but those that are stopped already, for a moment: they go on when they are dropped. New ones are found until there are none.
+/// To be called within [`apart`]. Stops all threads of a process but those that are stopped already, for a moment: they
+/// go on when they are dropped. New ones are found until there are none.
 ///
 /// # Errors
 /// Not all could be stopped; those that were go on.
@@ -384,15 +389,16 @@ impl Memory {
 /// A few bytes of code that were replaced.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replaced {
-    /// Where.
+    /// The first address that was written to.
     pub address: u64,
-    /// What was there.
+    /// The bytes that were there before.
     pub was: Vec<u8>,
     /// What is there now: one instruction, so that no thread can be inside of it.
     pub is: Vec<u8>,
 }
 
-/// Puts code back where it is as it was left; a process that has ended, or runs another program, needs nothing. Returns how many places.
+/// Puts code back where it is as it was left; a process that has ended, or runs another program, needs nothing. Returns
+/// how many places.
 ///
 /// # Errors
 /// The process cannot be stopped or written.

@@ -1,7 +1,9 @@
-//! Records of what was changed on purpose and stays: one JSON file for each in thaw's state directory, written before the first change and
-//! removed when it is taken back. Not for what must not outlive its process: that is the [`crate::journal`].
+//! Records of what was changed on purpose and stays: one JSON file for each in thaw's state directory, written before
+//! the first change and removed when it is taken back. Not for what must not outlive its process: that is the
+//! [`crate::journal`].
 
-use crate::journal::state_dir;
+use crate::filesystem;
+use crate::hold::journal::state_dir;
 use crate::replace::{self, Existing, Rights, write_whole};
 use model::{Error, Exit, Result};
 use serde::Serialize;
@@ -117,7 +119,7 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
 /// # Errors
 /// It cannot be removed.
 pub fn remove(path: &Path) -> Result<()> {
-    replace::remove(path).map_err(|cause| Error::on(Exit::Machine, "cannot remove", path).because(cause))
+    filesystem::remove(path).map_err(|cause| Error::on(Exit::Machine, "cannot remove", path).because(cause))
 }
 
 #[cfg(test)]

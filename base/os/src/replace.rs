@@ -1,48 +1,34 @@
-//! The one way in which thaw makes or replaces a file: written beside its target under a hidden name, for its owner alone; given its rights; synced;
-//! renamed; its directory synced. A reader of the target sees what was there before or the new file, whole, also after a kill or a power
-//! cut. The hidden name is in the journal before it is made, so that `thaw doctor --mend` removes what a kill left.
+//! The one way in which thaw makes or replaces a file: written beside its target under a hidden name, for its owner
+//! alone; given its rights; synced; renamed; its directory synced. A reader of the target sees what was there before or
+//! the new file, whole, also after a kill or a power cut. The hidden name is in the journal before it is made, so that
+//! `thaw doctor --mend` removes what a kill left.
 //!
-//! The directory is opened once, and every name is looked up in it: nobody who may change the path can lead the file elsewhere. A symbolic
-//! link at the target is replaced and never followed. Not for settings of the kernel, and not for devices, pipes and streams.
+//! The directory is opened once, and every name is looked up in it: nobody who may change the path can lead the file
+//! elsewhere. A symbolic link at the target is replaced and never followed. Not for settings of the kernel, and not for
+//! devices, pipes and streams.
 
-mod directory;
-pub mod filesystem;
 mod rights;
 
-pub use directory::{
+pub use crate::filesystem::directory::{
     check_link, make as make_directory, make_private as make_private_directory, open as open_directory,
 };
+pub use crate::filesystem::existing::Existing;
 pub use rights::{Rights, Strictness, grant};
 
 use crate::file::{directory_of, name_beside, not_regular};
-use crate::journal::{self, Undo};
-use filesystem::{Place, current};
+use crate::filesystem::{NameIn, current, remove};
+use crate::hold::journal::{Entry, Journal, Undo};
 use model::{Error, Exit, Result};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-/// What happens to a file that has the target's name already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Existing {
-    /// It stays, and the new one is an error.
-    Keep,
-    /// It is replaced as a whole.
-    Replace,
-}
-
-impl Existing {
-    /// What `--force` means.
-    pub fn forced(force: bool) -> Self {
-        if force { Self::Replace } else { Self::Keep }
-    }
-}
-
 /// Writes `bytes` to `path`, for its owner alone where it should be (see [`Rights`]).
 ///
 /// # Errors
-/// The file may not be replaced; the directory cannot be written, or is full. What was at `path` is still there then, and nothing else is.
+/// The file may not be replaced; the directory cannot be written, or is full. What was at `path` is still there then,
+/// and nothing else is.
 pub fn write_whole(path: &Path, bytes: &[u8], rights: Rights<'_>, existing: Existing) -> Result<()> {
     write_by(path, rights, existing, |file| file.write_all(bytes))
 }
@@ -92,8 +78,8 @@ pub fn write_link(path: &Path, target: &Path) -> Result<()> {
     hidden.place(Existing::Replace)
 }
 
-/// Whether a new file may take this name: it is free, or a regular file's that may be replaced. Asked before long work; asked again, and for good, when
-/// the file is placed.
+/// Whether a new file may take this name: it is free, or a regular file's that may be replaced. Asked before long work;
+/// asked again, and for good, when the file is placed.
 ///
 /// # Errors
 /// It may not.
@@ -134,34 +120,35 @@ pub fn no_place(target: &Path, cause: io::Error) -> Error {
 /// A name beside a target, in an open directory. Dropped before it is placed, it is removed.
 struct Hidden {
     directory: File,
-    /// Absolute.
+    /// The hidden name with its directory, absolute.
     path: PathBuf,
     target: OsString,
     /// `None`: the name is gone, also from the disk.
-    entry: Option<journal::Entry>,
+    entry: Option<Entry>,
 }
 
 impl Hidden {
     /// Lets `make` make something under a new name.
-    fn beside(target: &Path, existing: Existing, mut make: impl FnMut(Place<'_>) -> io::Result<()>) -> Result<Self> {
+    fn beside(target: &Path, existing: Existing, mut make: impl FnMut(NameIn<'_>) -> io::Result<()>) -> Result<Self> {
         check(target, existing)?;
         let cannot = |cause: io::Error| no_place(target, cause);
         let name = target.file_name().ok_or_else(|| cannot(io::ErrorKind::IsADirectory.into()))?;
         let directory = open_directory(directory_of(target)).map_err(cannot)?;
         loop {
             let path = std::path::absolute(name_beside(target)).map_err(cannot)?;
-            let entry = journal::hold(Undo::RemoveFile { path: path.clone() }, || Ok(()))?;
-            match make(Place { directory: &directory, name: path.file_name().unwrap_or_default() }) {
+            let entry = Journal::own()?.hold(Undo::RemoveFile { path: path.clone() }, undo, || Ok(()))?;
+            match make(NameIn { directory: &directory, name: path.file_name().unwrap_or_default() }) {
                 Ok(()) => return Ok(Self { directory, path, target: name.to_owned(), entry: Some(entry) }),
-                // Where others may write too, a name that can be guessed may be theirs, and a link to anywhere. It stays theirs.
+                // Where others may write too, a name that can be guessed may be theirs, and a link to anywhere. It
+                // stays theirs.
                 Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => entry.forget()?,
                 Err(cause) => return entry.forget().and(Err(cannot(cause))),
             }
         }
     }
 
-    fn at(&self) -> Place<'_> {
-        Place { directory: &self.directory, name: self.path.file_name().unwrap_or_default() }
+    fn at(&self) -> NameIn<'_> {
+        NameIn { directory: &self.directory, name: self.path.file_name().unwrap_or_default() }
     }
 
     fn target(&self) -> PathBuf {
@@ -170,7 +157,7 @@ impl Hidden {
 
     /// Takes the name of the target.
     fn place(mut self, existing: Existing) -> Result<()> {
-        let to = Place { directory: &self.directory, name: &self.target };
+        let to = NameIn { directory: &self.directory, name: &self.target };
         let renamed = current().rename(self.at(), to, existing);
         renamed.map_err(|cause| match cause.kind() {
             io::ErrorKind::AlreadyExists => taken(&self.target()),
@@ -183,7 +170,7 @@ impl Hidden {
             (Ok(()), Some(entry)) => entry.forget(),
             (Ok(()), None) => Ok(()),
             (Err(cause), entry) => {
-                entry.into_iter().for_each(journal::Entry::leave);
+                entry.into_iter().for_each(Entry::leave);
                 Err(Error::on(Exit::Machine, "cannot write the directory of", &target).because(cause))
             }
         }
@@ -224,7 +211,7 @@ impl Fresh {
         Ok(Self { hidden, file, existing })
     }
 
-    /// The file itself.
+    /// The new file, open for reading and writing.
     pub fn file(&self) -> &File {
         &self.file
     }
@@ -277,25 +264,19 @@ pub fn move_to(from: &Path, to: &Path) -> io::Result<()> {
     let (old, new) = (open_directory(directory_of(from))?, open_directory(directory_of(to))?);
     let name = |path: &'_ Path| path.file_name().map(OsStr::to_owned).ok_or(io::ErrorKind::IsADirectory);
     let (old_name, new_name) = (name(from)?, name(to)?);
-    let places = (Place { directory: &old, name: &old_name }, Place { directory: &new, name: &new_name });
+    let places = (NameIn { directory: &old, name: &old_name }, NameIn { directory: &new, name: &new_name });
     current().rename(places.0, places.1, Existing::Replace)?;
     current().sync_directory(&new)?;
     current().sync_directory(&old)
 }
 
-/// Removes a file, if it is there, and waits until its name is off the disk.
-///
-/// # Errors
-/// It cannot be removed.
-pub fn remove(path: &Path) -> io::Result<()> {
-    let name: &OsStr = path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
-    let directory = match open_directory(directory_of(path)) {
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(()),
-        directory => directory?,
-    };
-    match current().remove(Place { directory: &directory, name }) {
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(()),
-        removed => removed.and_then(|()| current().sync_directory(&directory)),
+/// Removes what a kill left beside a target.
+pub(crate) fn undo(undo: &Undo, _entry: &Path) -> Result<()> {
+    match undo {
+        Undo::RemoveFile { path } => {
+            remove(path).map_err(|cause| Error::on(Exit::Machine, "cannot remove", path).because(cause))
+        }
+        other => Err(other.is_of_another_hand()),
     }
 }
 

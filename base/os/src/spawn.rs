@@ -1,9 +1,9 @@
 //! Starting the program under test: everything is prepared, then one gate is opened at a known moment.
 //!
-//! The standard library starts a program at once; a measurement must first put the child into its control
-//! groups, attach counters and tracers to it, and then start the clock and let it go.
-//! The child is in its own session, has default signals, no descriptors that it was not given, and dies with thaw (unless [`Orphan`] says else).
-//! Not for thaw's own little helpers: use `std::process::Command` for these.
+//! The standard library starts a program at once; a measurement must first put the child into its control groups,
+//! attach counters and tracers to it, and then start the clock and let it go. The child is in its own session, has
+//! default signals, no descriptors that it was not given, and dies with thaw (unless [`Orphan`] says else). Not for
+//! thaw's own little helpers: use `std::process::Command` for these.
 
 mod child;
 mod program;
@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 /// Where a standard stream goes.
 #[derive(Debug)]
 pub enum Stream {
-    /// `/dev/null`.
+    /// Nothing: it is connected to `/dev/null`.
     Null,
     /// Where thaw's own goes.
     Inherit,
@@ -40,28 +40,29 @@ pub enum Stream {
 /// Whom to run as.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
-    /// User id.
+    /// The number of the user (real, effective and saved).
     pub uid: u32,
-    /// Group id.
+    /// The number of the group (real, effective and saved).
     pub gid: u32,
-    /// Supplementary groups.
+    /// The numbers of the supplementary groups.
     pub groups: Vec<u32>,
 }
 
 /// How to start a program. [`spawn_gated`] takes it by value, so that thaw keeps no end of the program's pipes open.
 #[derive(Debug)]
 pub struct Launch {
-    /// Program (looked up in PATH unless it has a slash; a relative path is relative to thaw's own directory) and arguments.
+    /// Program (looked up in PATH unless it has a slash; a relative path is relative to thaw's own directory) and
+    /// arguments.
     pub argv: Vec<OsString>,
     /// Overrides on thaw's own environment; `None` removes the variable.
     pub env: Vec<(OsString, Option<OsString>)>,
     /// Where to start; `None`: where thaw is.
     pub cwd: Option<PathBuf>,
-    /// Standard input.
+    /// What standard input is connected to.
     pub stdin: Stream,
-    /// Standard output.
+    /// What standard output is connected to.
     pub stdout: Stream,
-    /// Standard error.
+    /// What standard error is connected to.
     pub stderr: Stream,
     /// More descriptors and the numbers (3 and above) that they get in the program.
     pub extra_fds: Vec<(OwnedFd, RawFd)>,
@@ -71,7 +72,8 @@ pub struct Launch {
     pub terminal: Option<OwnedFd>,
     /// Give up root before exec.
     pub user: Option<User>,
-    /// Files that lie over others for it and its children alone; where there are some, it starts in a mount namespace of its own. Needs root.
+    /// Files that lie over others for it and its children alone; where there are some, it starts in a mount namespace
+    /// of its own. Needs root.
     pub covers: Covers,
     /// What becomes of it if thaw is killed.
     pub orphan: Orphan,
@@ -82,7 +84,7 @@ pub struct Launch {
 pub enum Orphan {
     /// It is killed too: a measurement would be of no use.
     Ends,
-    /// It goes on.
+    /// The program goes on, whatever becomes of thaw.
     GoesOn,
 }
 
@@ -106,12 +108,12 @@ impl Launch {
     }
 }
 
-/// A pseudo-terminal.
+/// Both ends of a pseudo-terminal.
 #[derive(Debug)]
 pub struct Pty {
     /// Ours: what the program prints is read here (EIO: nobody has the other end open any more).
     pub ours: OwnedFd,
-    /// The program's: [`Launch::terminal`].
+    /// The end for the program: [`Launch::terminal`].
     pub theirs: OwnedFd,
 }
 
@@ -151,8 +153,8 @@ fn ours() -> MutexGuard<'static, BTreeSet<u32>> {
 /// Who may trace the programs that are started from now on; 0: nobody but their ancestors.
 static TRACER: AtomicU32 = AtomicU32::new(0);
 
-/// Lets a process of ours, a tracer, attach to the programs that are started from now on, where the Yama security module would
-/// not let it because it is not their ancestor.
+/// Lets a process of ours, a tracer, attach to the programs that are started from now on, where the Yama security
+/// module would not let it because it is not their ancestor.
 pub fn allow_tracer(pid: u32) {
     TRACER.store(pid, Ordering::Release);
 }
@@ -167,7 +169,7 @@ pub struct Gated {
 }
 
 impl Gated {
-    /// Its process id.
+    /// The process id of the program.
     pub fn pid(&self) -> u32 {
         self.child.pid
     }
@@ -210,7 +212,7 @@ pub struct Ended {
     pub code: Option<i32>,
     /// The signal that ended it, if one did.
     pub signal: Option<i32>,
-    /// What it used.
+    /// What it and the children that it waited for used.
     pub usage: Usage,
     /// When that was noticed, CLOCK_MONOTONIC.
     pub at_ns: u64,
@@ -328,7 +330,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Its process id.
+    /// The process id of the program.
     pub fn pid(&self) -> u32 {
         self.child.pid
     }
@@ -359,7 +361,8 @@ impl Running {
         self.child.wait_until(Instant::now().checked_add(at_most))
     }
 
-    /// Waits for its end, also when it never comes: poll [`Running::pidfd`] beside [`crate::interrupt::fd`] where Ctrl-C matters.
+    /// Waits for its end, also when it never comes: poll [`Running::pidfd`] beside [`crate::interrupt::fd`] where
+    /// Ctrl-C matters.
     ///
     /// # Errors
     /// Somebody else reaped our child: a bug.

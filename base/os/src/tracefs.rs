@@ -8,10 +8,11 @@ mod format;
 mod instance;
 mod pages;
 
-pub use format::{Field, Format, Place};
-pub(crate) use instance::remove as remove_instance;
+pub use format::{Field, Format, WhereData};
+pub(crate) use instance::undo;
 pub use instance::{Event, Instance, InstanceLog};
 
+use crate::proc::mountinfo::{self, Mount};
 use model::{Error, Exit, Result};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
@@ -40,15 +41,10 @@ impl Tracefs {
 
     /// One that is mounted and readable.
     fn mounted() -> Option<Self> {
-        let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
-        let points = mounts.lines().filter_map(|line| {
-            let (front, back) = line.split_once(" - ")?;
-            (back.split(' ').next()? == "tracefs").then(|| front.split(' ').nth(4)).flatten()
-        });
-        let open = |point: &str| {
-            let root =
-                rustix::fs::open(point, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-            let tracefs = Self { root };
+        let points = mountinfo::own().ok()?.into_iter().filter(|mount| mount.fstype == "tracefs");
+        let open = |mount: Mount| {
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let tracefs = Self { root: rustix::fs::open(&mount.point, flags, Mode::empty()).ok()? };
             tracefs.read("events/header_page").is_ok().then_some(tracefs)
         };
         points.filter_map(open).next()

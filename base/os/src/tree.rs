@@ -3,8 +3,9 @@
 //! For profile directories that are put back before every run. Not a backup program: sockets and
 //! device nodes are left out, and holes of sparse files may be filled.
 //!
-//! A tree may be another user's, who may rename, link and swap while root works on it. So every name is looked up in a directory that is
-//! open, links are never followed, and owners, modes and times go to what was opened and looked at, not to a name.
+//! A tree may be another user's, who may rename, link and swap while root works on it. So every name is looked up in a
+//! directory that is open, links are never followed, and owners, modes and times go to what was opened and looked at,
+//! not to a name.
 
 use model::{Bytes, Error, Exit, Result, shown};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat, Timespec, Timestamps, XattrFlags};
@@ -23,7 +24,7 @@ use std::rc::Rc;
 pub struct Copied {
     /// Files written or shared.
     pub files: u64,
-    /// Their bytes.
+    /// How many bytes these files hold, shared ones included.
     pub bytes: Bytes,
     /// How many of the files share their blocks with the original (reflink).
     pub shared: u64,
@@ -33,8 +34,8 @@ pub struct Copied {
 
 /// What a file of a tree is now, for [`restore_unless`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
-    /// Its inode number.
+pub struct FileStamp {
+    /// The number of its inode.
     pub ino: u64,
     /// When it was changed last, seconds and nanoseconds since 1970: nobody can set it back.
     pub changed: (i64, i64),
@@ -48,13 +49,13 @@ struct Job {
     links: HashMap<(u64, u64), (u64, PathBuf)>,
 }
 
-/// A name in an open directory.
-struct Place {
+/// Something in a tree: a name in an open directory.
+struct InTree {
     directory: Rc<OwnedFd>,
     name: OsString,
     /// From the top of the tree.
     below: PathBuf,
-    /// For messages.
+    /// The path by which the user knows it, for messages.
     path: PathBuf,
 }
 
@@ -98,7 +99,7 @@ pub fn of_descriptor(fd: impl AsFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd()))
 }
 
-impl Place {
+impl InTree {
     /// The top of a tree; the directories above are looked up without links.
     fn top(path: &Path) -> Result<Self> {
         let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
@@ -153,7 +154,8 @@ fn owner(meta: &Stat) -> (u32, u32) {
     (meta.st_uid, meta.st_gid)
 }
 
-/// Whether this is what thaw has just made: others may have put a file of theirs, or a further name of another file, in its place.
+/// Whether this is what thaw has just made: others may have put a file of theirs, or a further name of another file, in
+/// its place.
 fn is_fresh(meta: &Stat, wanted: FileType) -> bool {
     let alone = wanted == FileType::Directory || meta.st_nlink == 1;
     kind(meta) == wanted && alone && meta.st_uid == rustix::process::geteuid().as_raw()
@@ -167,7 +169,7 @@ fn is_fresh(meta: &Stat, wanted: FileType) -> bool {
 pub fn copy(from: &Path, to: &Path) -> Result<Copied> {
     let mut job = Job::default();
     // Whoever calls may name directories through links; below them there are none.
-    let (from, to) = (Place::top(&real_parent(from)?)?, Place::top(&real_parent(to)?)?);
+    let (from, to) = (InTree::top(&real_parent(from)?)?, InTree::top(&real_parent(to)?)?);
     copy_any(&from, &to, &mut job)?;
     Ok(job.copied)
 }
@@ -180,7 +182,7 @@ fn real_parent(path: &Path) -> Result<PathBuf> {
     Ok(above.join(name))
 }
 
-fn copy_any(from: &Place, to: &Place, job: &mut Job) -> Result<()> {
+fn copy_any(from: &InTree, to: &InTree, job: &mut Job) -> Result<()> {
     let meta = from.meta()?;
     match kind(&meta) {
         FileType::Directory => copy_directory(from, to, job),
@@ -191,7 +193,7 @@ fn copy_any(from: &Place, to: &Place, job: &mut Job) -> Result<()> {
     }
 }
 
-fn copy_directory(from: &Place, to: &Place, job: &mut Job) -> Result<()> {
+fn copy_directory(from: &InTree, to: &InTree, job: &mut Job) -> Result<()> {
     let (source, meta) = from.enter()?;
     rustix::fs::mkdirat(&to.directory, &to.name, Mode::RWXU)
         .map_err(|cause| failed("cannot create the directory", &to.path, cause))?;
@@ -205,14 +207,14 @@ fn copy_directory(from: &Place, to: &Place, job: &mut Job) -> Result<()> {
     dress(source.as_fd(), &meta, target.as_fd(), &to.path)
 }
 
-fn copy_link(from: &Place, meta: &Stat, to: &Place) -> Result<()> {
+fn copy_link(from: &InTree, meta: &Stat, to: &InTree) -> Result<()> {
     let target = from.target().map_err(|cause| failed("cannot read the link", &from.path, cause))?;
     rustix::fs::symlinkat(target.as_c_str(), &to.directory, &to.name)
         .map_err(|cause| failed("cannot create the link", &to.path, cause))?;
     dress_by_look(FileType::Symlink, meta, to)
 }
 
-fn copy_fifo(meta: &Stat, to: &Place) -> Result<()> {
+fn copy_fifo(meta: &Stat, to: &InTree) -> Result<()> {
     rustix::fs::mknodat(&to.directory, &to.name, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)
         .map_err(|cause| failed("cannot create the FIFO", &to.path, cause))?;
     dress_by_look(FileType::Fifo, meta, to)
@@ -236,7 +238,7 @@ fn names(directory: &OwnedFd, path: &Path) -> Result<Vec<OsString>> {
     read().map_err(|cause| failed("cannot list", path, cause))
 }
 
-fn copy_file(from: &Place, to: &Place, job: &mut Job) -> Result<()> {
+fn copy_file(from: &InTree, to: &InTree, job: &mut Job) -> Result<()> {
     // What became a pipe since it was looked at is not waited for.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut source = File::from(from.open(flags).map_err(|cause| failed("cannot open", &from.path, cause))?);
@@ -269,7 +271,7 @@ fn copy_file(from: &Place, to: &Place, job: &mut Job) -> Result<()> {
 }
 
 /// Gives a file of the copy one more name.
-fn link_again(ino: u64, first: &Path, to: &Place) -> Result<()> {
+fn link_again(ino: u64, first: &Path, to: &InTree) -> Result<()> {
     let cannot = |cause: Errno| failed("cannot create the hard link", &to.path, cause);
     // From the top of the tree again, name by name: a descriptor for each would be too many.
     let up = to.below.components().count().saturating_sub(1);
@@ -290,9 +292,9 @@ fn link_again(ino: u64, first: &Path, to: &Place) -> Result<()> {
         .map_err(cannot)
 }
 
-/// Gives an open copy the owner, mode, extended attributes and times of the original. What the user may not
-/// give away (owners, attributes of the system) is left: a copy of an own directory does not need it. Rights of the owner's own (setuid,
-/// setgid) do not go to another owner.
+/// Gives an open copy the owner, mode, extended attributes and times of the original. What the user may not give away
+/// (owners, attributes of the system) is left: a copy of an own directory does not need it. Rights of the owner's own
+/// (setuid, setgid) do not go to another owner.
 fn dress(from: BorrowedFd<'_>, meta: &Stat, to: BorrowedFd<'_>, path: &Path) -> Result<()> {
     let user = rustix::fs::Uid::from_raw(meta.st_uid);
     let group = rustix::fs::Gid::from_raw(meta.st_gid);
@@ -306,7 +308,7 @@ fn dress(from: BorrowedFd<'_>, meta: &Stat, to: BorrowedFd<'_>, path: &Path) -> 
 }
 
 /// The same for what cannot be opened: the name is looked at once more, by a descriptor that everything then goes to.
-fn dress_by_look(wanted: FileType, meta: &Stat, to: &Place) -> Result<()> {
+fn dress_by_look(wanted: FileType, meta: &Stat, to: &InTree) -> Result<()> {
     let cannot = |cause: Errno| failed("cannot set the owner, mode and times of", &to.path, cause);
     let fd = to.open(LOOK).map_err(cannot)?;
     if !is_fresh(&rustix::fs::fstat(&fd).map_err(cannot)?, wanted) {
@@ -353,9 +355,9 @@ pub fn restore(pristine: &Path, live: &Path) -> Result<Copied> {
 ///
 /// # Errors
 /// As [`restore`].
-pub fn restore_unless(pristine: &Path, live: &Path, touched: &dyn Fn(&Path, Stamp) -> bool) -> Result<Copied> {
+pub fn restore_unless(pristine: &Path, live: &Path, touched: &dyn Fn(&Path, FileStamp) -> bool) -> Result<Copied> {
     let mut job = Job::default();
-    let (pristine, live) = (Place::top(pristine)?, Place::top(live)?);
+    let (pristine, live) = (InTree::top(pristine)?, InTree::top(live)?);
     if let Ok(have) = live.look() {
         still_theirs(&pristine.meta()?, &have, &live.path)?;
     }
@@ -374,7 +376,12 @@ fn still_theirs(was: &Stat, is: &Stat, path: &Path) -> Result<()> {
         .hint("look who put another directory there"))
 }
 
-fn restore_any(pristine: &Place, live: &Place, touched: &dyn Fn(&Path, Stamp) -> bool, job: &mut Job) -> Result<()> {
+fn restore_any(
+    pristine: &InTree,
+    live: &InTree,
+    touched: &dyn Fn(&Path, FileStamp) -> bool,
+    job: &mut Job,
+) -> Result<()> {
     let want = pristine.meta()?;
     let have = match live.look() {
         Ok(have) => have,
@@ -384,7 +391,7 @@ fn restore_any(pristine: &Place, live: &Place, touched: &dyn Fn(&Path, Stamp) ->
     if kind(&want) == FileType::Directory && kind(&have) == FileType::Directory {
         return restore_directory(pristine, live, touched, job);
     }
-    let stamp = Stamp { ino: have.st_ino, changed: changed(&have) };
+    let stamp = FileStamp { ino: have.st_ino, changed: changed(&have) };
     let is_file = kind(&have) == FileType::RegularFile;
     if same(pristine, &want, live, &have) && !(is_file && touched(&live.below, stamp)) {
         if want.st_nlink > 1 && is_file {
@@ -398,9 +405,9 @@ fn restore_any(pristine: &Place, live: &Place, touched: &dyn Fn(&Path, Stamp) ->
 }
 
 fn restore_directory(
-    pristine: &Place,
-    live: &Place,
-    touched: &dyn Fn(&Path, Stamp) -> bool,
+    pristine: &InTree,
+    live: &InTree,
+    touched: &dyn Fn(&Path, FileStamp) -> bool,
     job: &mut Job,
 ) -> Result<()> {
     let ((source, want), (target, have)) = (pristine.enter()?, live.enter()?);
@@ -423,7 +430,7 @@ fn restore_directory(
     Ok(())
 }
 
-fn same(pristine: &Place, want: &Stat, live: &Place, have: &Stat) -> bool {
+fn same(pristine: &InTree, want: &Stat, live: &InTree, have: &Stat) -> bool {
     if kind(want) != kind(have) || owner(want) != owner(have) {
         return false;
     }
@@ -444,10 +451,10 @@ pub fn remove(path: &Path) -> Result<()> {
     if matches!(path.symlink_metadata(), Err(cause) if cause.kind() == io::ErrorKind::NotFound) {
         return Ok(());
     }
-    remove_at(&Place::top(&real_parent(path)?)?)
+    remove_at(&InTree::top(&real_parent(path)?)?)
 }
 
-fn remove_at(place: &Place) -> Result<()> {
+fn remove_at(place: &InTree) -> Result<()> {
     let cannot = |cause: Errno| failed("cannot remove", &place.path, cause);
     match rustix::fs::unlinkat(&place.directory, &place.name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => return Ok(()),
@@ -662,7 +669,8 @@ mod tests {
         }
 
         fn secret(&self) -> Vec<String> {
-            // Further names that the other user gives to root's files, where the kernel lets everybody, are not our doing.
+            // Further names that the other user gives to root's files, where the kernel lets everybody, are not our
+            // doing.
             let without_links = |line: String| match line.split_once(" links ") {
                 Some((file, rest)) => {
                     format!("{file}{}", rest.trim_start_matches(|letter: char| letter.is_ascii_digit()))

@@ -1,7 +1,8 @@
-//! Whom a program runs as, when thaw itself is root: the account from the user database, what a login would give it, and what it may reach.
+//! Whom a program runs as, when thaw itself is root: the account from the user database, what a login would give it,
+//! and what it may reach.
 //!
-//! Root is needed to measure, not to be the program: a browser has its sandbox only as a user, and a profile belongs to one. Not a login: no PAM, no
-//! new limits, no session.
+//! Root is needed to measure, not to be the program: a browser has its sandbox only as a user, and a profile belongs to
+//! one. Not a login: no PAM, no new limits, no session.
 
 use crate::spawn::{Launch, User};
 use model::{Error, Exit, Result, shown};
@@ -12,8 +13,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// The first part of a path that somebody else than root can change, and who: each directory and link on the way to what it leads to, and that itself.
-/// `None`: only root can, as far as the mode bits say. What is not there yet is as its directory is.
+/// The first part of a path that somebody else than root can change, and who: each directory and link on the way to
+/// what it leads to, and that itself. `None`: only root can, as far as the mode bits say. What is not there yet is as
+/// its directory is.
 pub fn who_else_changes(path: &Path) -> Option<(PathBuf, String)> {
     who_changes_but(path, None)
 }
@@ -99,15 +101,15 @@ const NOT_INHERITED: [&str; 12] = [
 pub struct Account {
     /// Name, or the number of one that has none.
     pub name: String,
-    /// User id.
+    /// The number of the user.
     pub uid: u32,
-    /// Group id.
+    /// The number of the primary group.
     pub gid: u32,
     /// All groups, the first among them.
     pub groups: Vec<u32>,
-    /// Home directory.
+    /// The home directory, whether it is there or not.
     pub home: PathBuf,
-    /// Login shell.
+    /// The program that logging in starts.
     pub shell: PathBuf,
 }
 
@@ -146,7 +148,8 @@ impl Choice {
     }
 }
 
-/// Who called sudo; `None`: nobody, or root. What sudo says is believed of root's environment only, and checked against the user database.
+/// Who called sudo; `None`: nobody, or root. What sudo says is believed of root's environment only, and checked against
+/// the user database.
 ///
 /// # Errors
 /// The variables name no user of this machine.
@@ -177,7 +180,8 @@ pub fn caller() -> Result<Option<Account>> {
 }
 
 impl Account {
-    /// The user of this name or number. A number without an account has no home and no groups but the one of the same number.
+    /// The user of this name or number. A number without an account has no home and no groups but the one of the same
+    /// number.
     ///
     /// # Errors
     /// There is no such user, or the user database cannot be read.
@@ -216,19 +220,21 @@ impl Account {
             .map_err(|cause| Error::new(Exit::Machine, "cannot look up the user", uid).because(cause))
     }
 
-    /// For [`crate::spawn::Launch`].
+    /// The user as [`crate::spawn::Launch`] takes it.
     pub fn user(&self) -> User {
         User { uid: self.uid, gid: self.gid, groups: self.groups.clone() }
     }
 
-    /// Makes a program run as this user: ids, environment (what the launch says itself stays), and a directory that the user may enter.
+    /// Makes a program run as this user: ids, environment (what the launch says itself stays), and a directory that the
+    /// user may enter.
     pub fn run(&self, launch: &mut Launch) {
         launch.user = Some(self.user());
         launch.env.splice(0..0, self.environment());
         launch.cwd = launch.cwd.take().or_else(|| self.other_directory());
     }
 
-    /// Makes this process the user's, for good: ids and directory. The environment is for the program that it becomes: [`Account::environment`].
+    /// Makes this process the user's, for good: ids and directory. The environment is for the program that it becomes:
+    /// [`Account::environment`].
     ///
     /// # Errors
     /// The kernel forbids it.
@@ -247,8 +253,8 @@ impl Account {
         self.other_directory().map_or(Ok(()), |directory| std::env::set_current_dir(directory).map_err(failed))
     }
 
-    /// What of thaw's environment is otherwise for this user: a login's variables, the runtime directory and the session's bus if they are there and
-    /// the user's own, nothing of root's session.
+    /// What of thaw's environment is otherwise for this user: a login's variables, the runtime directory and the
+    /// session's bus if they are there and the user's own, nothing of root's session.
     pub fn environment(&self) -> Vec<(OsString, Option<OsString>)> {
         let mut changes: Vec<(OsString, Option<OsString>)> =
             NOT_INHERITED.iter().map(|name| (OsString::from(name), None)).collect();
@@ -303,7 +309,8 @@ impl Account {
         meta.mode() & bit != 0
     }
 
-    /// Gives the user what thaw has made: a file or a directory, not what is in it. Whatever else has the name by now stays as it is.
+    /// Gives the user what thaw has made: a file or a directory, not what is in it. Whatever else has the name by now
+    /// stays as it is.
     ///
     /// # Errors
     /// It is not there, not root's, or has further names.
@@ -326,15 +333,15 @@ impl Account {
     }
 }
 
-type Entry = libc::passwd;
+type PasswdEntry = libc::passwd;
 
 /// Calls a function of the C library that looks somebody up, with more and more room.
 fn look_up(
-    mut ask: impl FnMut(*mut Entry, *mut libc::c_char, usize, *mut *mut Entry) -> i32,
+    mut ask: impl FnMut(*mut PasswdEntry, *mut libc::c_char, usize, *mut *mut PasswdEntry) -> i32,
 ) -> io::Result<Option<Account>> {
     let mut buffer: Vec<libc::c_char> = vec![0; 4096];
     loop {
-        let mut entry = std::mem::MaybeUninit::<Entry>::zeroed();
+        let mut entry = std::mem::MaybeUninit::<PasswdEntry>::zeroed();
         let mut result = std::ptr::null_mut();
         match ask(entry.as_mut_ptr(), buffer.as_mut_ptr(), buffer.len(), &raw mut result) {
             libc::ERANGE if buffer.len() < 1 << 20 => buffer.resize(2 * buffer.len(), 0),

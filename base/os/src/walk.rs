@@ -17,7 +17,7 @@ pub struct Walked {
     pub symlinks: u64,
     /// Further names of files already seen.
     pub hard_links: u64,
-    /// Devices, pipes, sockets.
+    /// How many devices, pipes and sockets were met.
     pub special: u64,
     /// Directories on which another file system is mounted.
     pub mount_points: u64,
@@ -25,8 +25,8 @@ pub struct Walked {
     seen: HashSet<(u64, u64)>,
 }
 
-/// Finds every regular file at and below the paths; of a directory on its own file system only. Symbolic links are followed where
-/// they are named in `paths`, not inside of directories. Ends early when [`crate::interrupt`] says so.
+/// Finds every regular file at and below the paths; of a directory on its own file system only. Symbolic links are
+/// followed where they are named in `paths`, not inside of directories. Ends early when [`crate::interrupt`] says so.
 pub fn files(paths: &[PathBuf]) -> Walked {
     let mut walked = Walked::default();
     for path in paths {

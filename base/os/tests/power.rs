@@ -1,9 +1,9 @@
-//! What a power cut at any moment leaves of what `os::replace` writes: a file system that notes all calls, and every state that a disk may be in
-//! after each of them, when what was not synced is there, or is not, in any combination.
+//! What a power cut at any moment leaves of what `os::replace` writes: a file system that notes all calls, and every
+//! state that a disk may be in after each of them, when what was not synced is there, or is not, in any combination.
 
+use os::filesystem::{self, FileSystem, Kernel, NameIn};
 use os::journal::{self, Undo};
 use os::records::Records;
-use os::replace::filesystem::{self, FileSystem, Kernel, Place};
 use os::replace::{self, Existing, Rights};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,10 +22,14 @@ type Content = (Vec<u8>, u32);
 enum Call {
     Directory(PathBuf),
     Name(PathBuf, u64),
+    /// Within one directory.
     Rename(PathBuf, PathBuf, u64),
+    /// The old name goes, of what was moved to another directory: never without the new one being there.
+    Leave(PathBuf, PathBuf, u64),
     Remove(PathBuf),
     SyncFile,
     SyncDirectory(PathBuf),
+    SyncEverything,
 }
 
 /// A call, and what all files are after it: as programs see them, and as the disk has them for sure.
@@ -34,6 +38,8 @@ struct Moment {
     call: Call,
     seen: BTreeMap<u64, Content>,
     synced: BTreeMap<u64, Content>,
+    /// Which of the watched files are there and whole.
+    whole: Vec<PathBuf>,
 }
 
 /// The kernel's file system, with notes. The files stay open, so that no inode number comes to mean another one.
@@ -42,7 +48,11 @@ struct Notes {
     files: RefCell<Vec<File>>,
     synced: RefCell<BTreeMap<u64, Content>>,
     moments: RefCell<Vec<Moment>>,
+    watched: RefCell<Vec<PathBuf>>,
 }
+
+/// What is in a watched file that is whole.
+const WHOLE: &[u8] = b"precious";
 
 fn inode(path: &Path) -> u64 {
     path.symlink_metadata().unwrap().ino()
@@ -55,7 +65,7 @@ fn content(file: &File) -> Content {
     (bytes, about.mode() & 0o7777)
 }
 
-fn path_of(at: Place<'_>) -> PathBuf {
+fn path_of(at: NameIn<'_>) -> PathBuf {
     directory(at.directory).join(at.name)
 }
 
@@ -66,7 +76,9 @@ fn directory(opened: &File) -> PathBuf {
 impl Notes {
     fn note(&self, call: Call) {
         let seen = self.files.borrow().iter().map(|file| (file.metadata().unwrap().ino(), content(file))).collect();
-        self.moments.borrow_mut().push(Moment { call, seen, synced: self.synced.borrow().clone() });
+        let is_whole = |path: &&PathBuf| std::fs::read(path).is_ok_and(|bytes| bytes == WHOLE);
+        let whole = self.watched.borrow().iter().filter(is_whole).cloned().collect();
+        self.moments.borrow_mut().push(Moment { call, seen, synced: self.synced.borrow().clone(), whole });
     }
 
     /// A file that was there, and is on the disk.
@@ -83,20 +95,20 @@ impl FileSystem for Notes {
         self.note(Call::Directory(path.canonicalize()?));
         Ok(())
     }
-    fn create(&self, at: Place<'_>) -> io::Result<File> {
+    fn create(&self, at: NameIn<'_>) -> io::Result<File> {
         let file = Kernel.create(at)?;
         self.files.borrow_mut().push(file.try_clone()?);
         self.note(Call::Name(path_of(at), file.metadata()?.ino()));
         Ok(file)
     }
-    fn make_link(&self, at: Place<'_>, target: &Path) -> io::Result<()> {
+    fn make_link(&self, at: NameIn<'_>, target: &Path) -> io::Result<()> {
         Kernel.make_link(at, target)?;
         let number = inode(&path_of(at));
         self.synced.borrow_mut().insert(number, (target.as_os_str().as_encoded_bytes().to_vec(), 0o777));
         self.note(Call::Name(path_of(at), number));
         Ok(())
     }
-    fn add_name(&self, file: &File, at: Place<'_>) -> io::Result<()> {
+    fn add_name(&self, file: &File, at: NameIn<'_>) -> io::Result<()> {
         Kernel.add_name(file, at)?;
         self.note(Call::Name(path_of(at), file.metadata()?.ino()));
         Ok(())
@@ -112,13 +124,24 @@ impl FileSystem for Notes {
         self.note(Call::SyncDirectory(directory(opened)));
         Ok(())
     }
-    fn rename(&self, from: Place<'_>, to: Place<'_>, existing: Existing) -> io::Result<()> {
-        let number = inode(&path_of(from));
-        Kernel.rename(from, to, existing)?;
-        self.note(Call::Rename(path_of(from), path_of(to), number));
+    fn sync_everything(&self, on: &File) -> io::Result<()> {
+        Kernel.sync_everything(on)?;
+        self.note(Call::SyncEverything);
         Ok(())
     }
-    fn remove(&self, at: Place<'_>) -> io::Result<()> {
+    fn rename(&self, from: NameIn<'_>, to: NameIn<'_>, existing: Existing) -> io::Result<()> {
+        let number = inode(&path_of(from));
+        Kernel.rename(from, to, existing)?;
+        let (old, new) = (path_of(from), path_of(to));
+        if old.parent() == new.parent() {
+            self.note(Call::Rename(old, new, number));
+        } else {
+            self.note(Call::Name(new.clone(), number));
+            self.note(Call::Leave(old, new, number));
+        }
+        Ok(())
+    }
+    fn remove(&self, at: NameIn<'_>) -> io::Result<()> {
         Kernel.remove(at)?;
         self.note(Call::Remove(path_of(at)));
         Ok(())
@@ -137,8 +160,12 @@ type Disk = BTreeMap<PathBuf, Vec<Content>>;
 /// Directory whose sync makes a call last; `None`: it changes no names.
 fn lasts_with(call: &Call) -> Option<&Path> {
     match call {
-        Call::Directory(path) | Call::Name(path, _) | Call::Remove(path) | Call::Rename(_, path, _) => path.parent(),
-        Call::SyncFile | Call::SyncDirectory(_) => None,
+        Call::Directory(path)
+        | Call::Name(path, _)
+        | Call::Remove(path)
+        | Call::Rename(_, path, _)
+        | Call::Leave(path, _, _) => path.parent(),
+        Call::SyncFile | Call::SyncDirectory(_) | Call::SyncEverything => None,
     }
 }
 
@@ -158,7 +185,12 @@ fn cut(before: &BTreeMap<PathBuf, u64>, moments: &[Moment], mut check: impl FnMu
             let is_lost = |index: &usize| {
                 open.iter().position(|other| other == index).is_some_and(|place| subset & 1 << place == 0)
             };
-            let kept = (0..end).filter(|index| !is_lost(index)).map(|index| &done[index].call);
+            // Writing one directory promises nothing of the other: it may be all of the move that is on the disk.
+            let lasting = |index: usize| match &done[index].call {
+                Call::Leave(from, _, _) if !open.contains(&index) => Call::Remove(from.clone()),
+                call => call.clone(),
+            };
+            let kept = (0..end).filter(|index| !is_lost(index)).map(lasting);
             check(&disk(before, kept, done), end == moments.len());
             states += 1;
         }
@@ -166,20 +198,20 @@ fn cut(before: &BTreeMap<PathBuf, u64>, moments: &[Moment], mut check: impl FnMu
     states
 }
 
-fn disk<'c>(before: &BTreeMap<PathBuf, u64>, calls: impl Iterator<Item = &'c Call>, done: &[Moment]) -> Disk {
+fn disk(before: &BTreeMap<PathBuf, u64>, calls: impl Iterator<Item = Call>, done: &[Moment]) -> Disk {
     let made = |call: &Call| if let Call::Directory(path) = call { Some(path.clone()) } else { None };
     let mut missing: BTreeSet<PathBuf> = done.iter().filter_map(|moment| made(&moment.call)).collect();
     let mut names = before.clone();
     for call in calls {
         match call {
-            Call::Directory(path) => drop(missing.remove(path)),
-            Call::Name(path, number) => drop(names.insert(path.clone(), *number)),
-            Call::Rename(from, to, number) => {
-                names.remove(from);
-                names.insert(to.clone(), *number);
+            Call::Directory(path) => drop(missing.remove(&path)),
+            Call::Name(path, number) => drop(names.insert(path, number)),
+            Call::Rename(from, to, number) | Call::Leave(from, to, number) => {
+                names.remove(&from);
+                names.insert(to, number);
             }
-            Call::Remove(path) => drop(names.remove(path)),
-            Call::SyncFile | Call::SyncDirectory(_) => {}
+            Call::Remove(path) => drop(names.remove(&path)),
+            Call::SyncFile | Call::SyncDirectory(_) | Call::SyncEverything => {}
         }
     }
     names.retain(|path, _| !path.ancestors().any(|above| missing.contains(above)));
@@ -224,11 +256,18 @@ impl Ground {
         self.home.path().join("target")
     }
 
-    /// Lets `work` write, and holds every state after every cut against what may be there: nothing but `may` under the target's name, in the end
-    /// only `must`, and no hidden name without its journal entry.
+    /// Lets `work` write, and holds every state after every cut against what may be there: nothing but `may` under the
+    /// target's name, in the end only `must`, and no hidden name without its journal entry.
     fn survives(&self, target: &Path, may: &[Option<Content>], must: Option<&Content>, work: impl FnOnce()) {
         filesystem::with(self.notes.clone(), work);
         let moments = self.notes.moments.borrow();
+        // A directory that was made in another way may be lost with all that is in it, and the notes would not know.
+        let is_noted = |above: &Path| {
+            let makes = |moment: &Moment| matches!(&moment.call, Call::Directory(path) if path == above);
+            above == self.home.path() || moments.iter().any(makes)
+        };
+        let mut above = moments.iter().filter_map(|moment| lasts_with(&moment.call));
+        assert!(above.all(is_noted), "a directory was made past the file system");
         let states = cut(&self.before, &moments, |disk, is_end| {
             let held: Vec<Option<&Content>> = match disk.get(target) {
                 Some(contents) => contents.iter().map(Some).collect(),
@@ -258,6 +297,66 @@ fn is_in_journal(disk: &Disk, hidden: &Path) -> bool {
         };
         is_entry && !contents.is_empty() && contents.iter().all(tells)
     })
+}
+
+/// A file that is moved to another directory has one of its names at every moment, and only the new one in the end.
+fn what_is_moved_has_a_name() {
+    let ground = Ground::new(Some(b"moved"));
+    let (old, new) = (ground.target(), ground.home.path().join("elsewhere/target"));
+    std::fs::create_dir(ground.home.path().join("elsewhere")).unwrap();
+    filesystem::with(ground.notes.clone(), || replace::move_to(&old, &new).unwrap());
+    let states = cut(&ground.before, &ground.notes.moments.borrow(), |disk, is_end| {
+        let has = |path| disk.contains_key(path);
+        assert!(has(&old) || has(&new), "{disk:?}");
+        assert!(!is_end || (has(&new) && !has(&old)), "in the end {disk:?}");
+    });
+    assert!(states > 4, "{states} states");
+}
+
+/// A directory that a program changes: its copy is on the disk, by its name, before the program may; and goes only when
+/// what was put back is.
+fn a_held_directory_or_its_copy_is_whole() {
+    let ground = Ground::new(None);
+    let home = ground.home.path();
+    let at = |name: &str| home.join(name);
+    let names = ["live", "pristine.partial", "pristine"];
+    std::fs::create_dir(at("live")).unwrap();
+    std::fs::write(at("live/file"), WHOLE).unwrap();
+    ground.notes.watched.replace(names.map(|name| at(name).join("file")).to_vec());
+    let with = |work: &mut dyn FnMut()| {
+        ground.notes.moments.take();
+        filesystem::with(ground.notes.clone(), work);
+        ground.notes.moments.take()
+    };
+    let find = |moments: &[Moment], from: usize, wanted: &dyn Fn(&Moment) -> bool| {
+        moments[from..].iter().position(wanted).map(|index| from + index)
+    };
+    let renamed = |moments: &[Moment], old: &str, new: &str| {
+        let (old, new) = (at(old), at(new));
+        find(moments, 0, &|moment| matches!(&moment.call, Call::Rename(from, to, _) if (from, to) == (&old, &new)))
+            .unwrap_or_else(|| panic!("{old:?} is not renamed: {moments:#?}"))
+    };
+    let synced = |moments: &[Moment], whole: &str| {
+        let whole = at(whole).join("file");
+        find(moments, 0, &|moment| matches!(moment.call, Call::SyncEverything) && moment.whole.contains(&whole))
+    };
+    let name_lasts = |moments: &[Moment], from: usize| {
+        find(moments, from, &|moment| matches!(&moment.call, Call::SyncDirectory(path) if path == home))
+    };
+
+    let mut entry = None;
+    let moments = with(&mut || entry = Some(journal::hold_directory(&at("pristine"), &at("live")).unwrap()));
+    let named = renamed(&moments, "pristine.partial", "pristine");
+    assert!(synced(&moments, "pristine.partial").is_some_and(|synced| synced < named), "the copy was not on the disk");
+    assert!(name_lasts(&moments, named).is_some(), "the copy has no name that lasts when the program may begin");
+
+    std::fs::write(at("live/file"), "changed by the program").unwrap();
+    let moments = with(&mut || entry.take().unwrap().undo().unwrap());
+    let spent = renamed(&moments, "pristine", "pristine.partial");
+    assert!(synced(&moments, "live").is_some_and(|synced| synced < spent), "what was put back was not on the disk");
+    let lasts = name_lasts(&moments, spent).expect("the copy lost its content before its name");
+    assert!(moments[lasts].whole.contains(&at("pristine.partial/file")), "the copy lost its content before its name");
+    assert_eq!(std::fs::read(at("live/file")).unwrap(), WHOLE);
 }
 
 #[test]
@@ -297,6 +396,18 @@ fn after_a_power_cut_there_is_the_old_file_or_the_new_one() {
         Records::of("kind").unwrap().write("name", &"what was changed").unwrap();
     });
 
+    // One that is forgotten does not come back.
+    let ground = Ground::new(None);
+    let target = ground.home.path().join("state/kind/name.json");
+    ground.survives(&target, &[None, Some(record.clone())], None, || {
+        let records = Records::of("kind").unwrap();
+        records.write("name", &"what was changed").unwrap();
+        records.forget("name").unwrap();
+    });
+
+    what_is_moved_has_a_name();
+    a_held_directory_or_its_copy_is_whole();
+
     // Whatever is changed behind a guard, its entry is on the disk first. The hidden name stands for the change.
     let ground = Ground::new(None);
     let target = ground.target();
@@ -304,7 +415,7 @@ fn after_a_power_cut_there_is_the_old_file_or_the_new_one() {
         let change = ground.home.path().join(".change");
         let entry = journal::hold(Undo::RemoveFile { path: change.clone() }, || {
             let opened = replace::open_directory(ground.home.path()).unwrap();
-            filesystem::current().create(Place { directory: &opened, name: ".change".as_ref() }).unwrap();
+            filesystem::current().create(NameIn { directory: &opened, name: ".change".as_ref() }).unwrap();
             Ok(())
         });
         entry.unwrap().undo().unwrap();

@@ -247,6 +247,8 @@ enum Rejection {
     Failed {
         because: String,
         tail: String,
+        /// With which code it ended, if it did by itself.
+        code: Option<i32>,
     },
 }
 
@@ -527,7 +529,7 @@ impl<'a, 't> Session<'a, 't> {
             self.host.name(place.variant)
         );
         self.warn(Warning::new(WarningKind::FailedRun, text), Some(run))?;
-        Ok(Err(Rejection::Failed { because, tail }))
+        Ok(Err(Rejection::Failed { because, tail, code: row.exit_code }))
     }
 
     /// Takes a run that counts into account.
@@ -592,14 +594,18 @@ impl<'a, 't> Session<'a, 't> {
                     .because(why)
                     .hint("end the programs that hold these files, or measure other states: --state app,hot")
             }
-            Rejection::Failed { because, tail } => {
+            Rejection::Failed { because, tail, code } => {
                 let printed = match last_lines(&tail) {
                     lines if lines.is_empty() => "it printed nothing".to_owned(),
                     lines => format!("the last that it printed:\n{lines}"),
                 };
-                Error::new(Exit::Target, "no start worked of", name).because(format!("{because}; {printed}")).hint(
-                    "run the same command by hand; if it only takes longer, raise --timeout; if it works, see --ready",
-                )
+                let by_hand =
+                    "run the same command by hand; if it only takes longer, raise --timeout; if it works, see --ready";
+                let hint = match code {
+                    Some(_) => format!("{by_hand}\nif that exit code is fine: --ok-exit 0,CODE"),
+                    None => by_hand.to_owned(),
+                };
+                Error::new(Exit::Target, "no start worked of", name).because(format!("{because}; {printed}")).hint(hint)
             }
         }
     }

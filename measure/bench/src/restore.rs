@@ -8,7 +8,7 @@
 
 use model::{Error, Exit, Result};
 use os::journal::Entry;
-use os::tree::{Copied, Stamp};
+use os::tree::{Copied, FileStamp};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
 use std::os::unix::fs::MetadataExt;
@@ -21,11 +21,11 @@ pub struct Snapshot {
     pristine: PathBuf,
     entry: Entry,
     /// Files of `live` as we left them.
-    left: HashMap<PathBuf, Stamp>,
+    left: HashMap<PathBuf, FileStamp>,
 }
 
-fn stamp_of(meta: &std::fs::Metadata) -> Stamp {
-    Stamp { ino: meta.ino(), changed: (meta.ctime(), meta.ctime_nsec()) }
+fn stamp_of(meta: &std::fs::Metadata) -> FileStamp {
+    FileStamp { ino: meta.ino(), changed: (meta.ctime(), meta.ctime_nsec()) }
 }
 
 impl Snapshot {

@@ -382,11 +382,7 @@ impl Used {
 
 /// Minor and major faults of a process until now: those that our side of the fork cost.
 fn faults(pid: u32) -> (u64, u64) {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // After the name: state, parent, group, session, tty, tpgid, flags, minflt, cminflt, majflt.
-    let Some((_, rest)) = text.rsplit_once(')') else { return (0, 0) };
-    let fields: Vec<u64> = rest.split_ascii_whitespace().map(|field| field.parse().unwrap_or(0)).collect();
-    (fields.get(7).copied().unwrap_or(0), fields.get(9).copied().unwrap_or(0))
+    os::process::stat(pid).map_or((0, 0), |stat| (stat.minor_faults, stat.major_faults))
 }
 
 fn unix_ns() -> u64 {

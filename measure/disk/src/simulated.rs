@@ -434,15 +434,9 @@ fn slow_way(name: &str, way: Nanos, disk: Nanos) -> Option<Warning> {
 
 /// A process that has the file system of this device mounted, by number and name.
 fn holder(dev: u64) -> Option<String> {
-    let wanted = format!(" {}:{} ", libc::major(dev), libc::minor(dev));
-    for process in std::fs::read_dir("/proc").ok()?.flatten() {
-        let table = std::fs::read_to_string(process.path().join("mountinfo")).unwrap_or_default();
-        if table.contains(&wanted) {
-            let name = std::fs::read_to_string(process.path().join("comm")).unwrap_or_default();
-            return Some(format!("{} ({})", process.file_name().to_string_lossy(), name.trim_end()));
-        }
-    }
-    None
+    let holds = |pid: &u32| os::mounts::Mounts::of_process(*pid).is_some_and(|table| table.of_dev(dev).is_some());
+    let pid = os::process::all().into_iter().find(holds)?;
+    Some(format!("{pid} ({})", os::process::comm(pid).unwrap_or_default()))
 }
 
 /// The items without links, without those that lie in others.

@@ -463,14 +463,9 @@ struct Room {
 impl Room {
     /// By the text of the process's maps.
     fn of(pid: u32, maps: &[u8]) -> Self {
-        let text = String::from_utf8_lossy(maps);
-        let parse = |line: &str| {
-            let (start, rest) = line.split_once('-')?;
-            let (end, rest) = rest.split_once(' ')?;
-            let hex = |text| u64::from_str_radix(text, 16).ok();
-            rest.starts_with("rw").then_some((hex(start)?, hex(end)?, line.ends_with("[stack]")))
-        };
-        Self { pid, places: text.lines().filter_map(parse).collect() }
+        let writable = os::process::regions(maps).filter(|region| region.permissions.starts_with("rw"));
+        let places = writable.map(|region| (region.start, region.end, region.name == b"[stack]")).collect();
+        Self { pid, places }
     }
 
     /// Whether so much is free below, on the thread's own stack. The first thread's grows by itself; the others have

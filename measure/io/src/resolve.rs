@@ -7,10 +7,11 @@ use crate::raw::{Inode, RawTrace};
 use elf::Section;
 use model::{Bytes, DiskOffset, FileKind, FileOffset, FileRow, Nanos, Owner, Warning, WarningKind};
 use os::{
+    device::{DiskPart, from_kernel_dev, part_of},
     extents::{Extent, ExtentKind},
     handle::InodeName as Name,
     mapped::Mapped,
-    mounts::{Backing, Mount, Mounts, from_kernel_dev, place_of},
+    mounts::{Backing, Mount, Mounts},
 };
 use std::{
     collections::{HashMap, HashSet},
@@ -237,7 +238,7 @@ fn look_into(file: &mut ResolvedFile, opened: &File, mount: &Mount) {
 }
 
 /// A FIEMAP extent on its whole disk; `None` for what needs no disk to be read.
-fn on_disk(extent: &Extent, place: os::mounts::Place) -> Option<DiskExtent> {
+fn on_disk(extent: &Extent, place: DiskPart) -> Option<DiskExtent> {
     let readable = matches!(extent.kind, ExtentKind::Data | ExtentKind::Encoded);
     let disk = extent.disk.filter(|_| readable)?;
     Some(DiskExtent {
@@ -278,8 +279,8 @@ fn block_device(inode: Inode) -> Option<ResolvedFile> {
 
 /// Where a device lies. A stacked one (LVM, dm-crypt, RAID) stands for itself: the trace tells which ranges it
 /// passed on to which disk.
-fn on_whole_disk(dev: u64) -> os::mounts::Place {
-    place_of(dev).unwrap_or(os::mounts::Place { disk: dev, start: DiskOffset(0) })
+fn on_whole_disk(dev: u64) -> DiskPart {
+    part_of(dev).unwrap_or(DiskPart { disk: dev, start: DiskOffset(0) })
 }
 
 /// A file of a file system that is not mounted here: shared memory, or a mount of another namespace.

@@ -4,7 +4,7 @@
 use crate::manifest::Identity;
 use model::{Error, Exit, Result};
 use os::file::directory_of;
-use os::replace::filesystem::{Place, current};
+use os::filesystem::{NameIn, current};
 use os::replace::{Existing, Fresh, Rights, Strictness, move_to, open_directory};
 use std::io;
 use std::path::Path;
@@ -21,7 +21,7 @@ pub fn keep(path: &Path, expected: Identity, original: &Path) -> Result<()> {
     }
     let link = || {
         let (file, directory) = (os::file::open_regular(path)?, open_directory(directory_of(original))?);
-        current().add_name(&file, Place { directory: &directory, name: original.file_name().unwrap_or_default() })?;
+        current().add_name(&file, NameIn { directory: &directory, name: original.file_name().unwrap_or_default() })?;
         current().sync_directory(&directory)
     };
     if link().is_err() {

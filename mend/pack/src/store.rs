@@ -11,7 +11,7 @@
 use crate::files::{Mapping, copy, failed};
 use crate::report::{Installed, Restored, Standing};
 use model::{Bytes, Error, Exit, Result};
-use os::replace::filesystem::{Place, current};
+use os::filesystem::{NameIn, current};
 use os::replace::{Existing, Rights, make_private_directory, move_to, open_directory, write_whole};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
@@ -99,7 +99,7 @@ impl Store {
         let may_link = about.mode() & 0o6000 == 0 && !capable;
         let link = || {
             let opened = open_directory(&directory)?;
-            current().add_name(file, Place { directory: &opened, name: "original".as_ref() })?;
+            current().add_name(file, NameIn { directory: &opened, name: "original".as_ref() })?;
             current().sync_directory(&opened)
         };
         if !may_link || link().is_err() {

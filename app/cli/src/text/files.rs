@@ -3,7 +3,7 @@
 use super::table::{Align, Table};
 use super::{Page, errors, harmless, units};
 use model::shown;
-use os::cache::{FlushReport, Hold, Holder, Kept, ResidentReport, Why};
+use os::cache::{FlushReport, Grip, Kept, Mapper, ResidentReport, Why};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -84,13 +84,13 @@ fn why(kept: &Kept) -> String {
     }
 }
 
-fn mapped(holders: &[Holder]) -> String {
+fn mapped(holders: &[Mapper]) -> String {
     const NAMED: usize = 3;
     let named: Vec<String> = holders
         .iter()
         .take(NAMED)
         .map(|holder| {
-            let how = if holder.how == Hold::Locked { " (locked)" } else { "" };
+            let how = if holder.how == Grip::Locked { " (locked)" } else { "" };
             format!("{} {}{how}", harmless(&holder.comm), holder.pid)
         })
         .collect();
@@ -195,9 +195,9 @@ mod tests {
 
     #[test]
     fn a_mapped_file_names_who_maps_it() {
-        let holder = |pid, how| Holder { pid, comm: "bash".into(), how };
+        let holder = |pid, how| Mapper { pid, comm: "bash".into(), how };
         let holders =
-            vec![holder(1, Hold::Locked), holder(2, Hold::Mapped), holder(3, Hold::Mapped), holder(4, Hold::Mapped)];
+            vec![holder(1, Grip::Locked), holder(2, Grip::Mapped), holder(3, Grip::Mapped), holder(4, Grip::Mapped)];
         let kept = Kept { path: "/lib/libc.so.6".into(), resident: Some(Bytes(1)), why: Why::Mapped { holders } };
         assert_eq!(why(&kept), "mapped by bash 1 (locked), bash 2, bash 3 and 1 more");
     }

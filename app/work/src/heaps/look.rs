@@ -265,8 +265,9 @@ pub fn export(
     }
     let (reader, named) = look.read(recording, format.split(), told)?;
     let window = look.window;
-    Export { reader: &reader, named: &named, measure: look.measure, window }.write(format, output, existing)?;
-    Ok(named.warnings)
+    let export = Export { reader: &reader, named: &named, measure: look.measure, window };
+    let otherwise = export.write(format, output, existing)?;
+    Ok(named.warnings.into_iter().chain(otherwise).collect())
 }
 
 /// DMD's dark matter; what is doubtful about it.

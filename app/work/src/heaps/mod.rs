@@ -6,11 +6,11 @@ pub mod page;
 
 use crate::progress::Tell;
 use heap::conclude::{self, Streams};
-use heap::record::Made;
-use heap::report::Report;
 use heap::event::Process;
 use heap::reader::Reader;
+use heap::record::Made;
 use heap::record::Recording;
+use heap::report::Report;
 use model::{Bytes, Error, Exit, Nanos, Result};
 use serde::Serialize;
 use std::path::{Path, PathBuf};

@@ -108,9 +108,6 @@ pub fn check_output(plan: &RecordPlan) -> Result<()> {
 fn explained(plan: &RecordPlan, counted: u32, mut error: Error) -> Error {
     remove_if_empty(plan, counted);
     let mut hints: Vec<String> = error.hint.take().into_iter().collect();
-    if error.exit == Exit::Target && error.to_string().contains("exit code") {
-        hints.push("if that exit code is fine: --ok-exit 0,CODE".into());
-    }
     if counted > 0 {
         let runs = plural(counted.into(), "run", "runs");
         hints.push(format!("{runs} are kept: `thaw report {}`", model::shown(&plan.output)));

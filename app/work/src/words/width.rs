@@ -1,6 +1,8 @@
 //! How many columns a text takes, and making it fit.
 
-/// Columns that a text takes; escape codes take none. Wide letters of East Asian scripts count as two.
+use unicode_width::UnicodeWidthChar;
+
+/// Columns that a text takes; escape codes take none.
 pub fn columns(text: &str) -> usize {
     let mut columns = 0;
     let mut letters = text.chars();
@@ -18,14 +20,10 @@ pub fn columns(text: &str) -> usize {
     columns
 }
 
+/// Wide letters of East Asian scripts count as two, accents that are put on the letter before as none.
 fn letter_columns(letter: char) -> usize {
-    match letter as u32 {
-        0x300..=0x36f | 0x200b..=0x200f | 0xfe00..=0xfe0f => 0,
-        0x1100..=0x115f | 0x2e80..=0xa4cf | 0xac00..=0xd7a3 | 0xf900..=0xfaff | 0xff00..=0xff60 | 0x1f300..=0x1faff => {
-            2
-        }
-        _ => 1,
-    }
+    // Control characters are made visible before they are printed.
+    letter.width().unwrap_or(1)
 }
 
 /// The text, shortened in its middle to this many columns; names end in what tells them apart.
@@ -61,6 +59,11 @@ fn take_columns(letters: impl Iterator<Item = char>, room: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn letters_take_the_columns_that_terminals_give_them() {
+        assert_eq!(["e\u{301}", "名", "\u{20d0}", "𝄞", "🦀", "\t"].map(columns), [1, 2, 0, 1, 2, 1]);
+    }
 
     #[test]
     fn names_are_shortened_in_the_middle() {

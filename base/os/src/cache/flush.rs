@@ -4,10 +4,10 @@
 //! it worked. Such files are reported as [`Why::Unverified`], never as evicted and never as resident.
 
 use super::change::evict;
-use super::holders::{Holder, Target, scan};
+use super::holders::{Mapper, Target, scan};
 use super::look::{Residency, open_quietly, whole};
 use super::walk::{Met, Seen, Trouble, Visitor, Walk, lock, visit};
-use crate::mounts::{Backing, Mount, Mounts};
+use crate::block::mounts::{self, Backing, Mount, Mounts};
 use model::{Bytes, PAGE, Warning, WarningKind};
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -22,10 +22,10 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "reason", rename_all = "kebab-case")]
 pub enum Why {
-    /// Processes map it.
+    /// Processes have it mapped, so its pages stay.
     Mapped {
         /// Which ones; those that locked it come first, then by number.
-        holders: Vec<Holder>,
+        holders: Vec<Mapper>,
     },
     /// It is written to all the time, or its disk does not take the data.
     Dirty {
@@ -34,7 +34,7 @@ pub enum Why {
     },
     /// It lives in memory only: there is no disk that it could be read from again.
     MemoryFileSystem {
-        /// `tmpfs`, `ramfs`
+        /// The name of the file system: `tmpfs`, `ramfs`.
         kind: String,
     },
     /// Evicted on request, but the kernel does not tell this user whether it worked.
@@ -55,7 +55,7 @@ pub enum Why {
     },
     /// A system call failed.
     Failed {
-        /// Its error.
+        /// What the kernel answered, for people.
         error: String,
     },
 }
@@ -94,11 +94,11 @@ impl fmt::Display for Why {
 /// A file that was not (provably) evicted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
-    /// The file.
+    /// Which file kept pages, as it was met on the walk.
     pub path: PathBuf,
     /// What is still resident, if known.
     pub resident: Option<Bytes>,
-    /// Why.
+    /// What keeps them in memory.
     pub why: Why,
 }
 
@@ -115,7 +115,7 @@ pub struct Skipped {
     pub mount_points: Vec<PathBuf>,
 }
 
-/// Result of [`flush`].
+/// What [`flush`] evicted and what stayed, summed over all files.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlushReport {
     /// Regular files looked at.
@@ -148,7 +148,7 @@ pub fn flush(paths: &[PathBuf]) -> FlushReport {
     flush_with(paths, &Walk::default())
 }
 
-/// [`flush`], with options.
+/// [`flush`], on the file systems that `walk` names; it counts the files that are visited.
 pub fn flush_with(paths: &[PathBuf], walk: &Walk) -> FlushReport {
     let flusher = Flusher::default();
     let interrupted = visit(paths, walk, &flusher);
@@ -329,7 +329,7 @@ fn name_of(kind: FileType) -> &'static str {
 
 fn memory_kind(seen: &Seen) -> String {
     let magic = rustix::fs::fstatfs(&seen.file).map_or(0, |found| found.f_type as u64);
-    crate::mounts::name_of_magic(magic).to_owned()
+    mounts::name_of_magic(magic).to_owned()
 }
 
 /// What has to be said once, not once per file.

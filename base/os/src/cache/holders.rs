@@ -3,8 +3,9 @@
 //! A page that some process has mapped cannot be evicted, whoever asks. This names the processes that map
 //! a file; it does not say which of its pages each of them touched.
 
-use crate::mounts::Backing;
-use crate::process::{self, Mapping};
+use crate::block::mounts::Backing;
+use crate::proc::maps::{self, Mapping};
+use crate::proc::process;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::os::unix::fs::MetadataExt;
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// How a process holds a file's pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Hold {
+pub enum Grip {
     /// It maps the file.
     Mapped,
     /// It maps the file and locked memory of its own, this mapping included (`mlock`).
@@ -22,25 +23,25 @@ pub enum Hold {
 
 /// A process that holds a file's pages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holder {
-    /// Its number.
+pub struct Mapper {
+    /// The number of the process.
     pub pid: u32,
-    /// Its name.
+    /// The name of the process, at most 15 bytes; `?` if it ended meanwhile.
     pub comm: String,
-    /// How.
-    pub how: Hold,
+    /// Whether it maps the file or has locked its memory too.
+    pub how: Grip,
 }
 
-impl std::fmt::Display for Holder {
+impl std::fmt::Display for Mapper {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let how = if self.how == Hold::Locked { "locked" } else { "mapped" };
+        let how = if self.how == Grip::Locked { "locked" } else { "mapped" };
         write!(out, "{how} by {} {}", self.pid, self.comm)
     }
 }
 
 /// Which processes map each of the files, by number; files that nobody maps, as far as we may see, are not in
 /// the answer. One scan of `/proc/*/maps`, however many files. Symbolic links are not followed.
-pub fn who_maps(paths: &[&Path]) -> HashMap<PathBuf, Vec<Holder>> {
+pub fn who_maps(paths: &[&Path]) -> HashMap<PathBuf, Vec<Mapper>> {
     let targets: Vec<Target> = paths.iter().filter_map(|path| Target::of(path)).collect();
     let (found, _) = scan(&targets);
     found.into_iter().map(|(path, holders)| (path.to_owned(), holders)).collect()
@@ -64,12 +65,12 @@ impl<'a> Target<'a> {
 }
 
 /// [`who_maps`], and how many processes we were not allowed to look into.
-pub(super) fn scan<'a>(targets: &[Target<'a>]) -> (HashMap<&'a Path, Vec<Holder>>, u64) {
+pub(super) fn scan<'a>(targets: &[Target<'a>]) -> (HashMap<&'a Path, Vec<Mapper>>, u64) {
     let wanted = Wanted::new(targets);
-    let mut found: HashMap<&Path, Vec<Holder>> = HashMap::new();
+    let mut found: HashMap<&Path, Vec<Mapper>> = HashMap::new();
     let mut unseen = 0;
     for pid in process::all() {
-        let maps = match process::maps(pid) {
+        let maps = match maps::maps(pid) {
             Ok(maps) => maps,
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
                 unseen += 1;
@@ -78,12 +79,12 @@ pub(super) fn scan<'a>(targets: &[Target<'a>]) -> (HashMap<&'a Path, Vec<Holder>
             // It ended meanwhile.
             Err(_) => continue,
         };
-        let mut held: BTreeMap<&Path, Hold> = BTreeMap::new();
+        let mut held: BTreeMap<&Path, Grip> = BTreeMap::new();
         let mut locked = None;
         for mapping in &maps {
             for path in wanted.matching(mapping) {
                 let locked = locked.get_or_insert_with(|| locked_mappings(pid));
-                let how = if locked.contains(&mapping.start) { Hold::Locked } else { Hold::Mapped };
+                let how = if locked.contains(&mapping.start) { Grip::Locked } else { Grip::Mapped };
                 let known = held.entry(path).or_insert(how);
                 *known = (*known).max(how);
             }
@@ -91,7 +92,7 @@ pub(super) fn scan<'a>(targets: &[Target<'a>]) -> (HashMap<&'a Path, Vec<Holder>
         if !held.is_empty() {
             let comm = process::comm(pid).unwrap_or_else(|| "?".to_owned());
             for (path, how) in held {
-                found.entry(path).or_default().push(Holder { pid, comm: comm.clone(), how });
+                found.entry(path).or_default().push(Mapper { pid, comm: comm.clone(), how });
             }
         }
     }

@@ -4,7 +4,7 @@
 //! shown under the first one that is met. What kernel file systems (`/proc`, `/sys`) show is not files.
 
 use super::look::{open_at, whole};
-use crate::mounts::Backing;
+use crate::block::mounts::Backing;
 use model::Bytes;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat};
 use rustix::io::Errno;
@@ -28,7 +28,7 @@ pub enum FileSystems {
     All,
 }
 
-/// How to walk.
+/// How far a walk through directories goes, and where it counts.
 #[derive(Clone, Debug, Default)]
 pub struct Walk {
     /// Whether to cross mount points.
@@ -40,9 +40,9 @@ pub struct Walk {
 /// A file with pages in the cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResidentFile {
-    /// The file.
+    /// Path as it was met on the walk.
     pub path: PathBuf,
-    /// Its size.
+    /// Length of the file, resident or not.
     pub size: Bytes,
     /// How much of it is resident (whole pages).
     pub resident: Bytes,
@@ -67,7 +67,7 @@ pub fn list_resident(paths: &[PathBuf]) -> ResidentReport {
     list_resident_with(paths, &Walk::default())
 }
 
-/// [`list_resident`], with options.
+/// [`list_resident`], on the file systems that `walk` names; it counts the files that are visited.
 pub fn list_resident_with(paths: &[PathBuf], walk: &Walk) -> ResidentReport {
     #[derive(Default)]
     struct List {

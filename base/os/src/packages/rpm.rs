@@ -53,7 +53,7 @@ fn parse(text: &str) -> Listed {
     (all, lists)
 }
 
-/// `emacs` of `emacs-29.4-3.fc40.src.rpm`.
+/// The name in the name of a source package: `emacs` of `emacs-29.4-3.fc40.src.rpm`.
 fn source_name(file: &str) -> Option<&str> {
     let stem = file.strip_suffix(".rpm")?;
     stem.rsplitn(3, '-').nth(2)

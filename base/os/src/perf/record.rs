@@ -32,22 +32,22 @@ const LOST_SAMPLES: u32 = 13;
 /// Who, when and where: common to all records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp {
-    /// CLOCK_MONOTONIC.
+    /// When, nanoseconds of CLOCK_MONOTONIC.
     pub time_ns: u64,
-    /// Process.
+    /// The number of the process that it happened in.
     pub pid: u32,
-    /// Thread.
+    /// The number of the thread that it happened in.
     pub tid: u32,
-    /// CPU.
+    /// The number of the CPU that it happened on.
     pub cpu: u32,
 }
 
 /// A record of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// Who, when, where.
+    /// In which thread, when, and on which CPU it happened.
     pub stamp: Stamp,
-    /// What.
+    /// What happened.
     pub body: Body<'a>,
 }
 
@@ -58,14 +58,14 @@ pub enum Body<'a> {
     Sample {
         /// Id of the tracepoint (its `common_type`).
         point: u16,
-        /// The tracepoint's fields.
+        /// The fields of the tracepoint, as its format lays them out.
         raw: &'a [u8],
     },
     /// A file was mapped (or anonymous memory).
     Mmap2 {
-        /// Where in memory.
+        /// The first address that is mapped.
         address: u64,
-        /// How much.
+        /// How much is mapped, bytes.
         len: u64,
         /// From where in the file, bytes.
         offset: u64,
@@ -73,43 +73,43 @@ pub enum Body<'a> {
         dev: u64,
         /// Inode number; 0: no file.
         ino: u64,
-        /// PROT_* bits.
+        /// What may be done with it: PROT_* bits of mmap(2).
         prot: u32,
-        /// MAP_* bits.
+        /// How it is mapped: MAP_* bits of mmap(2).
         flags: u32,
         /// Path as the process sees it.
         path: &'a [u8],
     },
     /// A thread got a name.
     Comm {
-        /// The process.
+        /// The number of the process that is called so.
         pid: u32,
-        /// The thread.
+        /// The number of the thread that is called so.
         tid: u32,
-        /// The name.
+        /// The new name, at most 15 bytes.
         comm: &'a [u8],
-        /// `true`: by exec.
+        /// Whether it began another program, which is where the name comes from.
         exec: bool,
     },
     /// A process or thread began.
     Fork {
         /// Its process (the same as `parent` for a thread).
         pid: u32,
-        /// The new thread.
+        /// The number of the new thread.
         tid: u32,
         /// The process that made it.
         parent: u32,
     },
-    /// A thread ended.
+    /// A thread ended; with the last one, its process.
     Exit {
-        /// Its process.
+        /// The number of its process.
         pid: u32,
-        /// It.
+        /// The number of the thread.
         tid: u32,
     },
-    /// Records were lost here (already counted in [`super::Log::lost`]).
+    /// RecordReader were lost here (already counted in [`super::Log::lost`]).
     Lost {
-        /// How many.
+        /// How many records the kernel had no room for.
         count: u64,
     },
     /// Anything else, by its type number.
@@ -117,9 +117,9 @@ pub enum Body<'a> {
 }
 
 /// Bytes that are read from front to back.
-struct Bytes<'a>(&'a [u8]);
+struct Front<'a>(&'a [u8]);
 
-impl<'a> Bytes<'a> {
+impl<'a> Front<'a> {
     fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
@@ -142,22 +142,22 @@ impl<'a> Bytes<'a> {
 
 /// Reads records one after the other; ends at the end, or at the first that makes no sense.
 #[derive(Clone, Debug)]
-pub struct Records<'a> {
+pub struct RecordReader<'a> {
     rest: &'a [u8],
 }
 
 /// The records in what a ring held; never panics.
-pub fn parse(bytes: &[u8]) -> Records<'_> {
-    Records { rest: bytes }
+pub fn parse(bytes: &[u8]) -> RecordReader<'_> {
+    RecordReader { rest: bytes }
 }
 
-impl Records<'_> {
+impl RecordReader<'_> {
     /// Bytes that are not read yet; after the last record, those that make no sense.
     pub fn unread(&self) -> usize {
         self.rest.len()
     }
 
-    /// Steps over all records without looking into them; returns what [`Records::unread`] would say at the end.
+    /// Steps over all records without looking into them; returns what [`RecordReader::unread`] would say at the end.
     pub(super) fn skip_all(mut self) -> usize {
         while let Some((record, rest)) = split(self.rest) {
             debug_assert!(!record.is_empty());
@@ -176,7 +176,7 @@ fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     bytes.split_at_checked(size)
 }
 
-impl<'a> Iterator for Records<'a> {
+impl<'a> Iterator for RecordReader<'a> {
     type Item = Record<'a>;
 
     fn next(&mut self) -> Option<Record<'a>> {
@@ -188,7 +188,7 @@ impl<'a> Iterator for Records<'a> {
 }
 
 fn record(bytes: &[u8]) -> Option<Record<'_>> {
-    let mut header = Bytes(bytes);
+    let mut header = Front(bytes);
     let (kind, misc, _size) = (header.u32()?, header.u16()?, header.u16()?);
     let mut body = header;
     if kind == SAMPLE {
@@ -196,17 +196,17 @@ fn record(bytes: &[u8]) -> Option<Record<'_>> {
         let (pid, tid, time_ns, cpu, _) = (body.u32()?, body.u32()?, body.u64()?, body.u32()?, body.u32()?);
         let len = body.u32()? as usize;
         let raw = body.take(len)?;
-        let point = Bytes(raw).u16()?;
+        let point = Front(raw).u16()?;
         return Some(Record { stamp: Stamp { time_ns, pid, tid, cpu }, body: Body::Sample { point, raw } });
     }
     let (front, trailer) = body.0.split_at_checked(body.0.len().checked_sub(TRAILER)?)?;
-    let mut trailer = Bytes(trailer);
+    let mut trailer = Front(trailer);
     let (pid, tid, time_ns, cpu) = (trailer.u32()?, trailer.u32()?, trailer.u64()?, trailer.u32()?);
-    let body = other(kind, misc, Bytes(front))?;
+    let body = other(kind, misc, Front(front))?;
     Some(Record { stamp: Stamp { time_ns, pid, tid, cpu }, body })
 }
 
-fn other(kind: u32, misc: u16, mut body: Bytes<'_>) -> Option<Body<'_>> {
+fn other(kind: u32, misc: u16, mut body: Front<'_>) -> Option<Body<'_>> {
     Some(match kind {
         LOST => {
             let _identifier = body.u64()?;
@@ -326,7 +326,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn samples_of_all_sizes_come_back(raws in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 2..200), 0..30)) {
+        fn samples_of_all_sizes_come_back(
+            raws in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 2..200), 0..30),
+        ) {
             let log: Vec<u8> = raws.iter().flat_map(|raw| bytes(SAMPLE, 0, raw)).collect();
             let back: Vec<Vec<u8>> = parse(&log)
                 .map(|record| match record.body {
@@ -339,7 +341,11 @@ mod tests {
         }
 
         #[test]
-        fn garbage_does_not_panic(garbage in proptest::collection::vec(any::<u8>(), 0..500), kind in 0u32..16, size in 0u16..200) {
+        fn garbage_does_not_panic(
+            garbage in proptest::collection::vec(any::<u8>(), 0..500),
+            kind in 0u32..16,
+            size in 0u16..200,
+        ) {
             parse(&garbage).for_each(drop);
             let mut plausible = garbage;
             if plausible.len() >= 8 {
@@ -353,8 +359,13 @@ mod tests {
         }
 
         #[test]
-        fn damaged_records_do_not_panic(at in 0usize..100, byte in any::<u8>(), path in proptest::collection::vec(any::<u8>(), 0..50)) {
-            let mut log = [bytes(MMAP2, 0, &mmap(&path)), bytes(SAMPLE, 0, &path), bytes(FORK, 0, &words(&[1; 6]))].concat();
+        fn damaged_records_do_not_panic(
+            at in 0usize..100,
+            byte in any::<u8>(),
+            path in proptest::collection::vec(any::<u8>(), 0..50),
+        ) {
+            let fork = bytes(FORK, 0, &words(&[1; 6]));
+            let mut log = [bytes(MMAP2, 0, &mmap(&path)), bytes(SAMPLE, 0, &path), fork].concat();
             let at = at % log.len();
             log[at] = byte;
             parse(&log).for_each(drop);

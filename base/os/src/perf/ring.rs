@@ -19,10 +19,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// `data_head` in `struct perf_event_mmap_page`.
 const HEAD: usize = 0x400;
-/// `data_tail`.
+/// Where `data_tail` is in the first page.
 const TAIL: usize = 0x408;
 
-/// A mapped ring.
+/// The buffer that the kernel writes the records of one CPU to, mapped.
 #[derive(Debug)]
 pub(super) struct Ring {
     base: NonNull<u8>,
@@ -101,7 +101,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_round_the_ring_is_read_in_order(start in any::<u64>(), writes in proptest::collection::vec(0usize..64, 0..40)) {
+        fn what_is_written_round_the_ring_is_read_in_order(
+            start in any::<u64>(),
+            writes in proptest::collection::vec(0usize..64, 0..40),
+        ) {
             let mut data = [0u8; 64];
             let (mut tail, mut value) = (start, 0u8);
             for len in writes {

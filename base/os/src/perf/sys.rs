@@ -21,7 +21,7 @@ pub(super) const SAMPLE_IDENTIFIER: u64 = 1 << 16;
 
 pub(super) const FORMAT_TIME_ENABLED: u64 = 1 << 0;
 pub(super) const FORMAT_TIME_RUNNING: u64 = 1 << 1;
-/// Since Linux 6.0.
+/// Asks for the number of lost records; Linux 6.0 and later know it.
 pub(super) const FORMAT_LOST: u64 = 1 << 4;
 
 pub(super) const DISABLED: u64 = 1 << 0;
@@ -134,7 +134,7 @@ pub(super) fn online_cpus() -> io::Result<Vec<i32>> {
     parse_cpus(&text).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "cannot read the list of CPUs"))
 }
 
-/// `0-3,8,10-11`
+/// Numbers of CPUs as sysfs lists them: `0-3,8,10-11`.
 fn parse_cpus(text: &str) -> Option<Vec<i32>> {
     let mut cpus = Vec::new();
     for part in text.trim().split(',') {

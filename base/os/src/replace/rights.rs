@@ -1,7 +1,7 @@
 //! Who may do what with a new file: one rule for all that thaw writes.
 
-use super::filesystem::current;
 use crate::file::{all_attributes, set_times};
+use crate::filesystem::current;
 use rustix::fs::XattrFlags;
 use std::fs::{File, Metadata};
 use std::io;
@@ -23,7 +23,7 @@ pub enum Rights<'a> {
     Program,
     /// Owner, mode, extended attributes (access lists and capabilities among them) and times of another file.
     Like {
-        /// The file.
+        /// The file whose rights the new one gets.
         file: &'a File,
         /// What was known of it when it was opened: reading it may have changed its times.
         about: &'a Metadata,
@@ -67,7 +67,8 @@ fn like(new: &File, file: &File, about: &Metadata, strictness: Strictness) -> Re
         bear(current().set_owner(new, wanted.0, wanted.1), "cannot give away")?;
     }
     let is_kept = owner(new).map_err(|cause| ("cannot look at", cause))? == wanted;
-    // Rights of their own do not go to another owner. The mode comes after the owner: a change of owner takes such rights away.
+    // Rights of their own do not go to another owner. The mode comes after the owner: a change of owner takes such
+    // rights away.
     let mode = about.mode() & if is_kept { 0o7777 } else { 0o7777 & !OWN_RIGHTS };
     current().set_mode(new, mode).map_err(|cause| ("cannot set the mode of", cause))?;
     let mut attributes = Vec::new();
@@ -93,10 +94,14 @@ fn umask() -> Result<u32, (&'static str, io::Error)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::filesystem::{self, Existing, FileSystem, Kernel, NameIn};
     use std::fs::Permissions;
     use std::os::unix::fs::{PermissionsExt, fchown};
+    use std::path::Path;
+    use std::rc::Rc;
 
-    /// The mode that a new file gets from one of root that has rights of its own; what cannot be given is an error where it must be.
+    /// The mode that a new file gets from one of root that has rights of its own; what cannot be given is an error
+    /// where it must be.
     fn mode_after(old: &File, new: &File) -> u32 {
         let about = old.metadata().unwrap();
         let like = |strictness| grant(new, Rights::Like { file: old, about: &about, strictness });
@@ -120,5 +125,69 @@ mod tests {
         assert_eq!(mode_after(&old, &new("of-root")), 0o6755, "root may give the owner too");
         let as_other = testing::as_ordinary_user(|| mode_after(&old, &new("of-other")));
         assert_eq!(as_other, 0o755, "somebody else's program does not start with root's rights");
+    }
+
+    /// A file system where nobody can be given a file, as some of other machines.
+    struct NothingIsGivenAway;
+
+    impl FileSystem for NothingIsGivenAway {
+        fn make_directory(&self, path: &Path, mode: u32) -> io::Result<()> {
+            Kernel.make_directory(path, mode)
+        }
+        fn create(&self, at: NameIn<'_>) -> io::Result<File> {
+            Kernel.create(at)
+        }
+        fn make_link(&self, at: NameIn<'_>, target: &Path) -> io::Result<()> {
+            Kernel.make_link(at, target)
+        }
+        fn add_name(&self, file: &File, at: NameIn<'_>) -> io::Result<()> {
+            Kernel.add_name(file, at)
+        }
+        fn sync_file(&self, file: &File) -> io::Result<()> {
+            Kernel.sync_file(file)
+        }
+        fn sync_directory(&self, directory: &File) -> io::Result<()> {
+            Kernel.sync_directory(directory)
+        }
+        fn sync_everything(&self, on: &File) -> io::Result<()> {
+            Kernel.sync_everything(on)
+        }
+        fn rename(&self, from: NameIn<'_>, to: NameIn<'_>, existing: Existing) -> io::Result<()> {
+            Kernel.rename(from, to, existing)
+        }
+        fn remove(&self, at: NameIn<'_>) -> io::Result<()> {
+            Kernel.remove(at)
+        }
+        fn set_mode(&self, file: &File, mode: u32) -> io::Result<()> {
+            Kernel.set_mode(file, mode)
+        }
+        fn set_owner(&self, _file: &File, _user: u32, _group: u32) -> io::Result<()> {
+            Err(io::ErrorKind::PermissionDenied.into())
+        }
+    }
+
+    #[test]
+    fn capabilities_do_not_go_to_another_owner_either() {
+        if !testing::root_or_skip() {
+            return;
+        }
+        let home = tempfile::tempdir_in("/var/tmp").unwrap();
+        let new = |name: &str| File::create(home.path().join(name)).unwrap();
+        let old = new("old");
+        fchown(&old, Some(65534), Some(65534)).unwrap();
+        old.set_permissions(Permissions::from_mode(0o4755)).unwrap();
+        // struct vfs_cap_data of linux/capability.h, revision 2, in force: the right to open raw sockets.
+        let mut raw_sockets = [0_u8; 20];
+        raw_sockets[..4].copy_from_slice(&0x0200_0001_u32.to_le_bytes());
+        raw_sockets[4..8].copy_from_slice(&(1_u32 << 13).to_le_bytes());
+        if rustix::fs::fsetxattr(&old, CAPABILITIES, &raw_sockets, XattrFlags::empty()).is_err() {
+            return testing::skip("needs a file system that keeps capabilities");
+        }
+        let has = |file: &File| all_attributes(file).unwrap().iter().any(|(name, _)| name.as_c_str() == CAPABILITIES);
+        let (kept, given) = (new("kept"), new("given"));
+        assert_eq!((mode_after(&old, &given), has(&given)), (0o4755, true), "root may give the owner too");
+        filesystem::with(Rc::new(NothingIsGivenAway), || {
+            assert_eq!((mode_after(&old, &kept), has(&kept)), (0o755, false));
+        });
     }
 }

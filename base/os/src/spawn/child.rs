@@ -300,7 +300,7 @@ fn spare_memory() -> Vec<(usize, usize)> {
     // SAFETY: the address of errno is that of a thread-local variable; it is not read.
     let keep = [(&raw const here).addr(), unsafe { libc::__errno_location() }.addr()];
     let keep = keep.map(|address| address & !(rustix::param::page_size() - 1));
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let maps = std::fs::read("/proc/self/maps").unwrap_or_default();
     let mut spare = spare_in(&maps, keep);
     spare.sort_by_key(|(_, len)| std::cmp::Reverse(*len));
     spare.truncate(SPARE);
@@ -310,23 +310,20 @@ fn spare_memory() -> Vec<(usize, usize)> {
 /// Large private writable memory without a file: heaps, arenas, stacks of other threads. Not what is around one of
 /// the addresses `keep` (this thread's stack and its thread-local variables; the kernel joins neighbours, so they may
 /// be inside a large piece), and not what directly follows a mapped file: these are a library's variables.
-fn spare_in(maps: &str, mut keep: [usize; 2]) -> Vec<(usize, usize)> {
+fn spare_in(maps: &[u8], mut keep: [usize; 2]) -> Vec<(usize, usize)> {
     keep.sort();
     let mut spare: Vec<(usize, usize)> = Vec::new();
     let mut file_end = None;
-    for line in maps.lines() {
-        let mut words = line.split_ascii_whitespace();
-        let (Some(range), Some(mode)) = (words.next(), words.next()) else { continue };
-        let inode = words.nth(2);
-        let name = words.next().unwrap_or_default();
-        let Some((start, end)) = range.split_once('-') else { continue };
-        let (Ok(start), Ok(end)) = (usize::from_str_radix(start, 16), usize::from_str_radix(end, 16)) else { continue };
-        let anonymous = inode == Some("0") && (name.is_empty() || name == "[heap]" || name.starts_with("[anon:"));
+    for region in crate::proc::maps::regions(maps) {
+        // Addresses of this process.
+        let (start, end) = (region.start as usize, region.end as usize);
+        let has_no_file = region.name.is_empty() || region.name == b"[heap]" || region.name.starts_with(b"[anon:");
+        let anonymous = region.ino == 0 && has_no_file;
         if !anonymous {
             file_end = Some(end);
             continue;
         }
-        if mode != "rw-p" || file_end == Some(start) {
+        if region.permissions != "rw-p" || file_end == Some(start) {
             continue;
         }
         let mut from = start;
@@ -544,7 +541,7 @@ mod tests {
 
     #[test]
     fn spare_is_what_neither_this_thread_nor_a_library_needs() {
-        let maps = "\
+        let maps = b"\
 555000000000-555000010000 r-xp 00000000 fe:00 123 /usr/bin/thaw
 555000010000-555000100000 rw-p 00010000 fe:00 123 /usr/bin/thaw
 555000100000-555000200000 rw-p 00000000 00:00 0 
@@ -564,7 +561,7 @@ mod tests {
         let around = ["7f0010100000 100000", "7f0050000000 300000", "7f0050500000 b00000"];
         assert_eq!(pieces[..3], ["555000300000 8d00000", "7f0000000000 8000000", around[0]]);
         assert_eq!(pieces[3..], ["7f0040000000 1000000", around[1], around[2]]);
-        assert_eq!(spare_in("what is this\n-\nx-y rw-p 0 0 0\n", keep), []);
+        assert_eq!(spare_in(b"what is this\n-\nx-y rw-p 0 0 0\n", keep), []);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 /// Where a field's bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum WhereData {
     /// In the field itself.
     Here,
     /// Elsewhere in the record: the field holds length and offset from the record's beginning (`__data_loc`).
@@ -24,7 +24,7 @@ pub struct Field {
     /// Whether it is signed.
     pub signed: bool,
     /// Where its bytes are.
-    pub place: Place,
+    pub data: WhereData,
     /// Its C type, e.g. `unsigned long`, `char[16]`.
     pub c_type: String,
 }
@@ -50,10 +50,10 @@ impl Field {
     pub fn bytes<'a>(&self, raw: &'a [u8]) -> Option<&'a [u8]> {
         let end = self.offset.checked_add(self.size)?;
         let own = raw.get(self.offset..end)?;
-        let base = match self.place {
-            Place::Here => return Some(own),
-            Place::Elsewhere => 0,
-            Place::After => end,
+        let base = match self.data {
+            WhereData::Here => return Some(own),
+            WhereData::Elsewhere => 0,
+            WhereData::After => end,
         };
         let word = u32::from_ne_bytes(own.get(..4)?.try_into().ok()?);
         let (len, offset) = ((word >> 16) as usize, (word & 0xffff) as usize);
@@ -71,9 +71,9 @@ impl Field {
 /// How a tracepoint's record looks on this kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Format {
-    /// `filemap`
+    /// The subsystem that it belongs to: `filemap`.
     pub system: String,
-    /// `mm_filemap_add_to_page_cache`
+    /// What it is called there: `mm_filemap_add_to_page_cache`.
     pub name: String,
     /// Its number: `config` of a perf event, `common_type` of its records.
     pub id: u64,
@@ -132,12 +132,12 @@ fn parse_field(text: &str) -> Option<(String, Field)> {
             _ => {}
         }
     }
-    let (place, declaration) = if let Some(rest) = declaration.strip_prefix("__data_loc ") {
-        (Place::Elsewhere, rest)
+    let (data, declaration) = if let Some(rest) = declaration.strip_prefix("__data_loc ") {
+        (WhereData::Elsewhere, rest)
     } else if let Some(rest) = declaration.strip_prefix("__rel_loc ") {
-        (Place::After, rest)
+        (WhereData::After, rest)
     } else {
-        (Place::Here, declaration)
+        (WhereData::Here, declaration)
     };
     // "char comm[16]", "unsigned long args[6]", "char[] name", "const char * filename"
     let (plain, array) = match declaration.strip_suffix(']').and_then(|inner| inner.rsplit_once('[')) {
@@ -150,7 +150,7 @@ fn parse_field(text: &str) -> Option<(String, Field)> {
         return None;
     }
     let c_type = format!("{c_type}{array}");
-    Some((name.to_owned(), Field { offset: offset?, size: size?, signed, place, c_type }))
+    Some((name.to_owned(), Field { offset: offset?, size: size?, signed, data, c_type }))
 }
 
 #[cfg(test)]
@@ -231,7 +231,10 @@ format:
 
     proptest! {
         #[test]
-        fn no_text_and_no_record_makes_it_panic(text in "\\PC{0,200}", raw in proptest::collection::vec(any::<u8>(), 0..64)) {
+        fn no_text_and_no_record_makes_it_panic(
+            text in "\\PC{0,200}",
+            raw in proptest::collection::vec(any::<u8>(), 0..64),
+        ) {
             let _ = Format::parse("x", &text);
             let _ = Format::parse("x", &format!("name: a\nID: 1\n\tfield:{text}"));
             for format in [Format::parse("filemap", ADD).unwrap(), Format::parse("sched", EXEC).unwrap()] {
@@ -239,7 +242,8 @@ format:
                     let _ = (field.get(&raw), field.bytes(&raw), field.text(&raw));
                 }
             }
-            let far = Field { offset: usize::MAX, size: 4, signed: false, place: Place::After, c_type: String::new() };
+            let (offset, data) = (usize::MAX, WhereData::After);
+            let far = Field { offset, size: 4, signed: false, data, c_type: String::new() };
             prop_assert_eq!((far.get(&raw), far.bytes(&raw)), (None, None));
         }
     }

@@ -5,7 +5,7 @@
 
 use super::pages::{self, Layout};
 use super::{Format, Tracefs};
-use crate::journal::{self, Entry, Undo};
+use crate::hold::journal::{Entry, Journal, Undo};
 use crate::perf::Stamp;
 use model::{Bytes, Error, Exit, Result};
 use rustix::event::{EventfdFlags, PollFd, PollFlags};
@@ -53,7 +53,8 @@ pub struct Instance {
 
 impl Instance {
     /// Starts to log a process (that waits at its gate) and all that it starts, with the tracepoints `tree`, and the
-    /// hits of everybody with the tracepoints `system`. `buffer` is per CPU. `name` tells it from others in `instances/`.
+    /// hits of everybody with the tracepoints `system`. `buffer` is per CPU. `name` tells it from others in
+    /// `instances/`.
     ///
     /// # Errors
     /// The kernel allows no instances, or has no such tracepoint.
@@ -111,7 +112,7 @@ impl Buffer {
             Error::new(Exit::Machine, "cannot read this kernel's trace buffers", "events/header_page")
                 .hint("use another engine: `--engine perf` or `--engine probe`")
         })?;
-        let entry = journal::hold(Undo::RemoveTracefsInstance { name: name.clone() }, || {
+        let entry = Journal::own()?.hold(Undo::RemoveTracefsInstance { name: name.clone() }, undo, || {
             rustix::fs::mkdirat(&tracefs.root, &directory, Mode::RWXU).map_err(|cause| failed(cause.into()))?;
             configure(&tracefs, &directory, pid, points, size)
         })?;
@@ -265,11 +266,19 @@ fn read_until(stop: &OwnedFd, mut cpus: Vec<Cpu>, layout: &Layout) -> Vec<Cpu> {
     }
 }
 
+/// Removes what an entry of the journal names.
+pub(crate) fn undo(undo: &Undo, _entry: &std::path::Path) -> Result<()> {
+    match undo {
+        Undo::RemoveTracefsInstance { name } => remove(name),
+        other => Err(other.is_of_another_hand()),
+    }
+}
+
 /// Removes an instance of ours; one that is not there is fine.
 ///
 /// # Errors
 /// A name that is not ours, no tracefs, or somebody is using it.
-pub(crate) fn remove(name: &str) -> Result<()> {
+fn remove(name: &str) -> Result<()> {
     if !name.starts_with(PREFIX) || name.contains('/') {
         return Err(Error::new(Exit::Machine, "this is not a tracefs instance of thaw's", name));
     }

@@ -25,7 +25,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Parses `events/header_page`.
+    /// Reads the layout from the text of `events/header_page`; `None`: it tells another one.
     pub(super) fn parse(header_page: &str) -> Option<Self> {
         let field = |name: &str| {
             let line =
@@ -256,10 +256,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_written_is_read(items in proptest::collection::vec((0u32..1 << 27, 1usize..40, any::<u8>()), 0..20)) {
+        fn what_was_written_is_read(
+            items in proptest::collection::vec((0u32..1 << 27, 1usize..40, any::<u8>()), 0..20),
+        ) {
             let pieces: Vec<_> = items
                 .iter()
-                .map(|&(delta, words, byte)| if words <= 28 { short(delta, &vec![byte; words * 4]) } else { long(delta, &vec![byte; words * 4]) })
+                .map(|&(delta, words, byte)| match vec![byte; words * 4] {
+                    bytes if words <= 28 => short(delta, &bytes),
+                    bytes => long(delta, &bytes),
+                })
                 .collect();
             let (all, gap) = events(&page(7, 0, &pieces));
             let mut time = 7;

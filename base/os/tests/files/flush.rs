@@ -2,7 +2,7 @@
 
 use crate::ground::{Locked, LoopDisk, Sleeper, as_nobody, cold_file, content, folder, resident, undisturbed};
 use model::{Bytes, PAGE, WarningKind};
-use os::cache::{self, FileSystems, FlushReport, Hold, Walk, Why, flush};
+use os::cache::{self, FileSystems, FlushReport, Grip, Walk, Why, flush};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -161,7 +161,7 @@ fn a_user_without_rights_still_learns_of_mappings_that_he_may_see() {
         let _locked = Locked::new(&file, 3 * PAGE);
         let report = as_nobody(|| flush(std::slice::from_ref(&path)));
         let Some(Why::Mapped { holders }) = why(&report, &path) else { panic!("{report:?}") };
-        assert_eq!((holders[0].pid, holders[0].how), (std::process::id(), Hold::Locked));
+        assert_eq!((holders[0].pid, holders[0].how), (std::process::id(), Grip::Locked));
     });
 }
 

@@ -5,7 +5,7 @@ use crate::ground::{
     whole,
 };
 use model::{Bytes, Exit, FileOffset, PAGE};
-use os::cache::{self, Hold, Method};
+use os::cache::{self, Grip, Method};
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::FileExt;
@@ -124,7 +124,7 @@ fn a_mapped_file_stays_and_its_process_is_named() {
         let holders = cache::who_maps(&[&program, &other, Path::new("/nowhere")]);
         assert_eq!(holders.len(), 1, "{holders:?}");
         let holder = &holders[&program][0];
-        assert_eq!((holder.pid, holder.comm.as_str(), holder.how), (sleeper.pid(), "mapped program", Hold::Mapped));
+        assert_eq!((holder.pid, holder.comm.as_str(), holder.how), (sleeper.pid(), "mapped program", Grip::Mapped));
         assert_eq!(holders[&program].len(), 1);
 
         drop(sleeper);
@@ -146,7 +146,7 @@ fn a_locked_file_is_told_from_a_mapped_one() {
         let me = std::process::id();
         assert_eq!(
             holders[&path].iter().map(|holder| (holder.pid, holder.how)).collect::<Vec<_>>(),
-            [(me, Hold::Locked)]
+            [(me, Grip::Locked)]
         );
         cache::evict(&file).unwrap();
         assert_eq!(whole(&file).resident, 8);

@@ -3,10 +3,11 @@
 use crate::ground::{LoopDisk, Mounted, as_nobody, content, folder, undisturbed};
 use model::{Bytes, DiskOffset, PAGE};
 use os::cache;
+use os::device::{DiskPart, part_in, part_of};
 use os::disk::Disk;
 use os::extents::{Extent, ExtentKind, extents, pieces};
 use os::handle::{InodeName, path_of_inode, paths_by_walk};
-use os::mounts::{Backing, Mounts, Place, place_in, place_of};
+use os::mounts::{Backing, Mounts};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
@@ -232,7 +233,7 @@ fn mounts_are_found_by_path_and_device() {
         assert_eq!(mounts.of_path(&folder.path().join("link/new file")), Some(mount));
         assert_eq!(mounts.of_dev(disk.dev()), Some(mount));
         assert_eq!(mount.block_device(), Some(disk.dev()));
-        assert_eq!(place_of(disk.dev()), Some(Place { disk: disk.dev(), start: DiskOffset(0) }));
+        assert_eq!(part_of(disk.dev()), Some(DiskPart { disk: disk.dev(), start: DiskOffset(0) }));
         assert!(mount.facts().contains(&(
             format!("filesystem:{}", disk.point.display()),
             "type".into(),
@@ -277,11 +278,11 @@ fn a_partition_begins_somewhere_on_its_disk() {
     undisturbed(|| {
         let sysfs = sysfs();
         let sda = libc::makedev(8, 0);
-        let place = |major, minor| place_in(sysfs.path(), libc::makedev(major, minor));
-        assert_eq!(place(8, 0), Some(Place { disk: sda, start: DiskOffset(0) }));
+        let place = |major, minor| part_in(sysfs.path(), libc::makedev(major, minor));
+        assert_eq!(place(8, 0), Some(DiskPart { disk: sda, start: DiskOffset(0) }));
         assert_eq!(
             place(8, 1),
-            Some(Place { disk: sda, start: DiskOffset(2048 * 512) }),
+            Some(DiskPart { disk: sda, start: DiskOffset(2048 * 512) }),
             "sectors of 512, whatever its blocks"
         );
         assert_eq!(place(253, 0), None, "where a mapped device's blocks are, only its table tells");

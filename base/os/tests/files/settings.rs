@@ -125,7 +125,7 @@ fn who_needs_the_same_value_shares_it_and_the_last_puts_it_back() {
     drop(found);
     // What the killed one leaves is mended without taking anything from the others.
     other.kill();
-    let machine = os::journal::Journal::at(&os::settings::directory());
+    let machine = os::journal::Journal::at(&os::journal::machine_dir());
     let left: Vec<_> = machine.leftovers().unwrap().into_iter().filter(|left| left.pid == other.0.id()).collect();
     assert_eq!(left.len(), 1);
     os::journal::mend(&left[0]).unwrap();
@@ -160,7 +160,7 @@ fn who_needs_another_value_waits_or_is_told_who_is_in_the_way() {
     assert_eq!((value_of(&path).as_str(), SAID.load(Ordering::Relaxed)), ("256", 2));
     drop(ours);
     assert_eq!(value_of(&path), "8192");
-    let machine = os::journal::Journal::at(&os::settings::directory());
+    let machine = os::journal::Journal::at(&os::journal::machine_dir());
     assert!(machine.leftovers().unwrap().iter().all(|left| left.pid != pid), "nothing is left to mend");
 }
 
@@ -170,7 +170,7 @@ fn a_killed_holder_alone_is_mended() {
     let mut other = Other::holds(&path, "64");
     other.kill();
     assert_eq!(value_of(&path), "64");
-    let machine = os::journal::Journal::at(&os::settings::directory());
+    let machine = os::journal::Journal::at(&os::journal::machine_dir());
     let left: Vec<_> = machine.leftovers().unwrap().into_iter().filter(|left| left.pid == other.0.id()).collect();
     os::journal::mend(&left[0]).unwrap();
     assert_eq!(value_of(&path), "8192");

@@ -93,6 +93,7 @@ impl Host for MockHost {
             }
             _ => {
                 row.accepted = false;
+                row.exit_code = Some(1);
                 row.rejected_because = Some("it ended with exit code 1".to_owned());
             }
         }
@@ -339,6 +340,7 @@ fn a_program_that_always_fails_is_an_error_with_what_it_printed() {
     assert_eq!(error.exit, Exit::Target);
     let text = error.to_string();
     assert!(text.contains("'v0'") && text.contains("exit code 1") && text.contains("cannot open display"), "{text}");
+    assert!(error.hint.unwrap().contains("--ok-exit"));
     assert_eq!(book.of(RunKind::Timed, CacheState::Hot).len(), 3);
     assert!(book.kinds().contains(&WarningKind::FailedRun));
 }

@@ -8,7 +8,7 @@ use crate::{
 };
 use model::{Bytes, DiskOffset, Nanos, Result};
 use os::{
-    mounts::from_kernel_dev,
+    device::from_kernel_dev,
     perf::Stamp,
     tracefs::{Field, Format},
 };

@@ -49,12 +49,11 @@ impl Near {
     }
 }
 
-/// The CPU that a thread ran on last: the 39th field of its `stat`, see proc(5).
+/// The CPU that a thread ran on last.
 fn cpu_of(tracee: Tracee) -> Option<usize> {
-    let text = std::fs::read_to_string(format!("/proc/{0}/task/{0}/stat", tracee.0)).ok()?;
-    // The second field is a name and may hold blanks and parentheses.
-    let (_, fields) = text.rsplit_once(')')?;
-    fields.split_ascii_whitespace().nth(39 - 3)?.parse().ok().filter(|cpu| *cpu < CpuSet::MAX_CPU)
+    let tid = tracee.0.cast_unsigned();
+    let cpu = os::process::thread_stat(tid, tid)?.last_cpu? as usize;
+    Some(cpu).filter(|cpu| *cpu < CpuSet::MAX_CPU)
 }
 
 #[cfg(test)]

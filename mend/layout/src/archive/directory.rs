@@ -7,9 +7,9 @@ use super::usage::used_by_names;
 use super::verify::verify;
 use super::zip::{CENTRAL, END, EntryId, LOCAL, Zip, parse, wrong_name};
 use model::{Bytes, Error, Exit, Result};
-use os::file::{name_beside, sync_directory_of};
+use os::file::name_beside;
 use os::journal::{self, Undo};
-use os::replace::{Fresh, Rights, no_place};
+use os::replace::{Fresh, Rights, move_to, no_place};
 use serde::Serialize;
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
@@ -252,7 +252,7 @@ pub fn unpack(zip: &Zip<'_>, directory: &Path) -> Result<Unpacked> {
     }
     let synced = File::open(&fresh).and_then(|file| Ok(rustix::fs::syncfs(&file)?));
     synced.map_err(|cause| failed("cannot write", &fresh, cause))?;
-    let placed = fs::rename(&fresh, directory).and_then(|()| sync_directory_of(directory));
+    let placed = move_to(&fresh, directory);
     placed.map_err(|cause| failed("cannot create", directory, cause))?;
     Ok(unpacked)
 }

@@ -1,7 +1,12 @@
-//! The calls by which files are made, synced and named, as a trait: the kernel answers them, and a test can note them to learn what a power cut at
-//! each moment would leave.
+//! The calls by which files are made, synced and named, as a trait: the kernel answers them, and a test can note them
+//! to learn what a power cut at each moment would leave.
 
-use super::Existing;
+pub(crate) mod directory;
+pub(crate) mod existing;
+
+pub(crate) use directory::{make as make_directory, open as open_directory, remove};
+pub(crate) use existing::Existing;
+
 use rustix::fs::{Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::cell::RefCell;
@@ -14,15 +19,15 @@ use std::rc::Rc;
 
 /// A name in an open directory.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
-    /// The directory.
+pub struct NameIn<'a> {
+    /// The directory, opened for its names to be looked up in.
     pub directory: &'a File,
     /// The name in it, without a slash.
     pub name: &'a OsStr,
 }
 
-/// What a writer asks of a file system. Content is written to the [`File`] that [`FileSystem::create`] gives; it is certain to be on the disk
-/// only after [`FileSystem::sync_file`], and names only after [`FileSystem::sync_directory`].
+/// What a writer asks of a file system. Content is written to the [`File`] that [`FileSystem::create`] gives; it is
+/// certain to be on the disk only after [`FileSystem::sync_file`], and names only after [`FileSystem::sync_directory`].
 pub trait FileSystem {
     /// Makes a directory whose parent exists; `mode` loses what the umask takes.
     ///
@@ -34,19 +39,19 @@ pub trait FileSystem {
     ///
     /// # Errors
     /// As open(2).
-    fn create(&self, at: Place<'_>) -> io::Result<File>;
+    fn create(&self, at: NameIn<'_>) -> io::Result<File>;
 
     /// Creates a symbolic link.
     ///
     /// # Errors
     /// As symlink(2).
-    fn make_link(&self, at: Place<'_>, target: &Path) -> io::Result<()>;
+    fn make_link(&self, at: NameIn<'_>, target: &Path) -> io::Result<()>;
 
     /// Gives an open file one more name.
     ///
     /// # Errors
     /// As link(2).
-    fn add_name(&self, file: &File, at: Place<'_>) -> io::Result<()>;
+    fn add_name(&self, file: &File, at: NameIn<'_>) -> io::Result<()>;
 
     /// Waits until the content, the owner and the mode of a file are on the disk.
     ///
@@ -60,17 +65,23 @@ pub trait FileSystem {
     /// As fsync(2).
     fn sync_directory(&self, directory: &File) -> io::Result<()>;
 
+    /// Waits until all that was written to the file system of an open file or directory is on the disk.
+    ///
+    /// # Errors
+    /// As syncfs(2).
+    fn sync_everything(&self, on: &File) -> io::Result<()>;
+
     /// Renames; with [`Existing::Keep`] the new name must be free, which is decided in the same step.
     ///
     /// # Errors
     /// As rename(2).
-    fn rename(&self, from: Place<'_>, to: Place<'_>, existing: Existing) -> io::Result<()>;
+    fn rename(&self, from: NameIn<'_>, to: NameIn<'_>, existing: Existing) -> io::Result<()>;
 
     /// Removes the name of a file or a link.
     ///
     /// # Errors
     /// As unlink(2).
-    fn remove(&self, at: Place<'_>) -> io::Result<()>;
+    fn remove(&self, at: NameIn<'_>) -> io::Result<()>;
 
     /// Sets the mode, whatever the umask.
     ///
@@ -94,16 +105,16 @@ impl FileSystem for Kernel {
         std::fs::DirBuilder::new().mode(mode).create(path)
     }
 
-    fn create(&self, at: Place<'_>) -> io::Result<File> {
+    fn create(&self, at: NameIn<'_>) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(rustix::fs::openat(at.directory, at.name, flags, Mode::RUSR | Mode::WUSR)?.into())
     }
 
-    fn make_link(&self, at: Place<'_>, target: &Path) -> io::Result<()> {
+    fn make_link(&self, at: NameIn<'_>, target: &Path) -> io::Result<()> {
         Ok(rustix::fs::symlinkat(target, at.directory, at.name)?)
     }
 
-    fn add_name(&self, file: &File, at: Place<'_>) -> io::Result<()> {
+    fn add_name(&self, file: &File, at: NameIn<'_>) -> io::Result<()> {
         // AT_EMPTY_PATH would need a capability.
         let own = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(file));
         let follow = rustix::fs::AtFlags::SYMLINK_FOLLOW;
@@ -118,7 +129,11 @@ impl FileSystem for Kernel {
         directory.sync_all()
     }
 
-    fn rename(&self, from: Place<'_>, to: Place<'_>, existing: Existing) -> io::Result<()> {
+    fn sync_everything(&self, on: &File) -> io::Result<()> {
+        Ok(rustix::fs::syncfs(on)?)
+    }
+
+    fn rename(&self, from: NameIn<'_>, to: NameIn<'_>, existing: Existing) -> io::Result<()> {
         if existing == Existing::Replace {
             return Ok(rustix::fs::renameat(from.directory, from.name, to.directory, to.name)?);
         }
@@ -133,7 +148,7 @@ impl FileSystem for Kernel {
         }
     }
 
-    fn remove(&self, at: Place<'_>) -> io::Result<()> {
+    fn remove(&self, at: NameIn<'_>) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(at.directory, at.name, rustix::fs::AtFlags::empty())?)
     }
 
@@ -165,4 +180,21 @@ pub fn with<T>(other: Rc<dyn FileSystem>, work: impl FnOnce() -> T) -> T {
     }
     let _back = Back(IN_PLACE_OF_THE_KERNEL.replace(Some(other)));
     work()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_is_really_asked_to_sync() {
+        let (pipe, _other) = io::pipe().unwrap();
+        let pipe = File::from(std::os::fd::OwnedFd::from(pipe));
+        // There is no disk below a pipe, and nothing may be done with what was only looked up.
+        let errors = [Kernel.sync_file(&pipe), Kernel.sync_directory(&pipe)].map(|synced| synced.unwrap_err().kind());
+        assert_eq!(errors, [io::ErrorKind::InvalidInput; 2]);
+        let looked_up = rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
+        let error = Kernel.sync_everything(&looked_up.into()).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EBADF));
+    }
 }

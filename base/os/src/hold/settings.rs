@@ -1,15 +1,16 @@
 //! Settings of the whole machine (a disk's read-ahead, a CPU's governor), and whose turn it is to use its caches.
 //!
-//! A setting has one value at a time, whoever asks for it and wherever that one keeps its state. So everybody who needs a
-//! value *holds* it: by an entry in the journal below `/run/thaw` (root's, see [`directory`]). Who needs the same value
-//! shares it; who needs another one waits. The last to let go puts back what was there before the first. Those who
-//! were killed count as gone, and their entries tell what was there before.
+//! A setting has one value at a time, whoever asks for it and wherever that one keeps its state. So everybody who needs
+//! a value *holds* it: by an entry in the journal below `/run/thaw` (root's, see [`machine_dir`]). Who needs the same
+//! value shares it; who needs another one waits. The last to let go puts back what was there before the first. Those
+//! who were killed count as gone, and their entries tell what was there before.
 //!
 //! Recordings that run at once take turns ([`Turn`]): a run that empties the caches must not do so under another one's.
 //! Not for settings of what belongs to one process alone (its loop device, its control group): those are the journal's.
 
-use crate::journal::{Entry, Journal, Undo};
-use crate::mounts::read_value;
+use super::journal::{Entry, Held, Journal, Undo, distrust, machine_dir};
+use crate::filesystem::remove;
+use crate::proc::value::read_value;
 use model::{Error, Exit, Result, shown};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use serde::Serialize;
@@ -22,18 +23,10 @@ use std::time::{Duration, Instant};
 /// How often somebody who waits looks again.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// Where holders are listed and turns are taken: `/run/thaw`, or `$THAW_MACHINE_DIR` (for tests). The same for all
-/// users and all state directories, since the machine is the same.
-pub fn directory() -> PathBuf {
-    std::env::var_os("THAW_MACHINE_DIR")
-        .filter(|value| !value.is_empty())
-        .map_or_else(|| PathBuf::from("/run/thaw"), PathBuf::from)
-}
-
 /// Who holds a setting, at which value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Holder {
-    /// The process.
+    /// The number of the process.
     pub pid: u32,
     /// Its command line, shortened.
     pub command: String,
@@ -106,17 +99,17 @@ impl Hold {
     /// Holds a setting at a value, or (`None`) at the one that is there: nobody changes it from then on.
     ///
     /// # Errors
-    /// Somebody needs another value for longer than `wait` says; the setting cannot be written or does not take the value;
-    /// no journal can be kept. Nothing is changed then.
+    /// Somebody needs another value for longer than `wait` says; the setting cannot be written or does not take the
+    /// value; no journal can be kept. Nothing is changed then.
     pub fn take(path: &Path, value: Option<&str>, wait: Wait) -> Result<Self> {
         let what = format!("the setting {}", shown(path));
         wait.until(&what, || {
             let _registry = Registry::lock()?;
             let held = held(path)?;
             let value = value.map_or_else(|| present(path), |value| Ok(value.to_owned()))?;
-            let other = held.iter().find(|held| held.is_others() && (held.for_a_run || held.value != value));
+            let other = held.iter().find(|held| is_of_others(held) && (held.for_a_run || held.value != value));
             match other {
-                Some(other) => Ok(Err(other.holder().to_string())),
+                Some(other) => Ok(Err(holder(other).to_string())),
                 None => Self::enter(path, &value, &held, false).map(Ok),
             }
         })?
@@ -138,7 +131,7 @@ impl Hold {
         let before = held.first().map_or_else(|| present(path), |first| Ok(first.before.clone()))?;
         let undo =
             Undo::LetGo { path: path.to_owned(), value: value.to_owned(), before, command: own_command(), for_a_run };
-        let entry = Journal::machine().hold(undo, || Ok(()))?;
+        let entry = Journal::machine().hold(undo, self::undo, || Ok(()))?;
         Ok(Self { entry, path: path.to_owned(), value: value.to_owned() })
     }
 
@@ -160,7 +153,7 @@ impl Hold {
         &self.path
     }
 
-    /// The value.
+    /// The value that is held.
     pub fn value(&self) -> &str {
         &self.value
     }
@@ -174,27 +167,12 @@ impl Hold {
     }
 }
 
-/// What an entry of the journal holds.
-#[derive(Debug)]
-pub(crate) struct Held {
-    pub pid: u32,
-    pub alive: bool,
-    pub file: PathBuf,
-    pub path: PathBuf,
-    pub value: String,
-    pub before: String,
-    pub command: String,
-    pub for_a_run: bool,
+fn is_of_others(held: &Held) -> bool {
+    held.alive && held.pid != std::process::id()
 }
 
-impl Held {
-    fn is_others(&self) -> bool {
-        self.alive && self.pid != std::process::id()
-    }
-
-    fn holder(&self) -> Holder {
-        Holder { pid: self.pid, command: self.command.clone(), setting: shown(&self.path), value: self.value.clone() }
-    }
+fn holder(held: &Held) -> Holder {
+    Holder { pid: held.pid, command: held.command.clone(), setting: shown(&held.path), value: held.value.clone() }
 }
 
 /// Entries about one setting, the oldest first, those of killed processes too.
@@ -207,11 +185,19 @@ fn held(path: &Path) -> Result<Vec<Held>> {
 /// # Errors
 /// The journal is there and cannot be read.
 pub fn holders() -> Result<Vec<Holder>> {
-    Ok(Journal::machine().held()?.iter().filter(|held| held.alive).map(Held::holder).collect())
+    Ok(Journal::machine().held()?.iter().filter(|held| held.alive).map(holder).collect())
+}
+
+/// Lets go of what an entry holds.
+pub(super) fn undo(undo: &Undo, entry: &Path) -> Result<()> {
+    match undo {
+        Undo::LetGo { path, value, before, .. } => let_go(entry, path, value, before),
+        other => Err(other.is_of_another_hand()),
+    }
 }
 
 /// Takes an entry out of the count: what the others need is in force afterwards, or what was there before the first.
-pub(crate) fn let_go(entry: &Path, path: &Path, value: &str, before: &str) -> Result<()> {
+fn let_go(entry: &Path, path: &Path, value: &str, before: &str) -> Result<()> {
     let _registry = Registry::lock()?;
     let others: Vec<Held> = held(path)?.into_iter().filter(|held| held.file != entry).collect();
     if let Some(other) = others.iter().find(|held| held.alive) {
@@ -222,7 +208,9 @@ pub(crate) fn let_go(entry: &Path, path: &Path, value: &str, before: &str) -> Re
         set(path, before)?;
     }
     // Those of killed processes wanted the same.
-    others.iter().try_for_each(|dead| crate::records::remove(&dead.file))
+    others.iter().try_for_each(|dead| {
+        remove(&dead.file).map_err(|cause| Error::on(Exit::Machine, "cannot remove", &dead.file).because(cause))
+    })
 }
 
 /// The value of a setting apart from single runs that need another one for themselves. `None`: it cannot be read.
@@ -271,7 +259,7 @@ impl Registry {
         // Held for the time of a few small files.
         while let Err(cause) = rustix::fs::flock(&file, FlockOperation::LockExclusive) {
             if cause != rustix::io::Errno::INTR {
-                return Err(cannot(&directory()).because(io::Error::from(cause)));
+                return Err(cannot(&machine_dir()).because(io::Error::from(cause)));
             }
         }
         Ok(Self(file))
@@ -295,8 +283,9 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Waits for one. Those who wait are served one after the other, so that many short turns cannot keep out a long one.
-    /// `None`: this user has no part in it (the list is root's), and runs that were disturbed must be found afterwards.
+    /// Waits for one. Those who wait are served one after the other, so that many short turns cannot keep out a long
+    /// one. `None`: this user has no part in it (the list is root's), and runs that were disturbed must be found
+    /// afterwards.
     ///
     /// # Errors
     /// It took longer than `wait` says; interrupted; the directory is not root's alone.
@@ -307,7 +296,7 @@ impl Turn {
             Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {
                 Ok(Err("another thaw has a run under way that needs the machine's caches".to_owned()))
             }
-            Err(cause) => Err(cannot(&directory()).because(io::Error::from(cause))),
+            Err(cause) => Err(cannot(&machine_dir()).because(io::Error::from(cause))),
         };
         let operation = match share {
             Share::Beside => FlockOperation::NonBlockingLockShared,
@@ -350,11 +339,11 @@ fn lock_file(name: &str) -> Result<File> {
 }
 
 /// Makes the directory, and refuses one that is not this user's alone.
-pub(crate) fn make_directory() -> Result<PathBuf> {
-    let directory = directory();
+fn make_directory() -> Result<PathBuf> {
+    let directory = machine_dir();
     let made = DirBuilder::new().recursive(true).mode(0o755).create(&directory);
     made.map_err(|cause| cannot(&directory).because(cause))?;
-    match crate::journal::distrust(&directory) {
+    match distrust(&directory) {
         None => Ok(directory),
         Some(why) => Err(cannot(&directory).because(why)),
     }

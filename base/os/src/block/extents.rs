@@ -1,7 +1,7 @@
 //! Where a file lies on its disk (`FS_IOC_FIEMAP`).
 //!
 //! Offsets are those that the file system tells: on most of them from the beginning of its device; see
-//! [`crate::mounts::Mount::backing`] for the others, and [`crate::mounts::place_of`] for the step from the
+//! [`crate::mounts::Mount::backing`] for the others, and [`crate::device::part_of`] for the step from the
 //! device to the whole disk.
 
 use model::{Bytes, DiskOffset, FileOffset};
@@ -36,7 +36,7 @@ pub struct Extent {
     pub disk: Option<DiskOffset>,
     /// How long in the file.
     pub len: Bytes,
-    /// What it holds.
+    /// What its bytes are on the disk: data, or something that has no exact place.
     pub kind: ExtentKind,
     /// Other files may share the same blocks (reflink).
     pub shared: bool,

@@ -3,15 +3,18 @@
 //! Read-ahead decides how much a start reads: the same start of one browser read 363 MB from a disk with 8 MiB of
 //! it and 240 MB with the kernel's default of 128 KiB. So it is recorded always, and can be set for the runs.
 
+use super::device::{device_directory, parse_dev};
+use super::mounts::{Backing, Mounts};
 use crate::machine::Fact;
-use crate::mounts::{Backing, Mounts, device_directory, parse_dev, read_value};
+use crate::proc::number::dev_text;
+use crate::proc::value::{active, read_value};
 use model::{Bytes, Error, Exit, Result};
 use std::path::{Path, PathBuf};
 
 /// A whole disk (or loop device, RAID, mapped device).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disk {
-    /// `vda`, `nvme0n1`
+    /// The kernel's name: `vda`, `nvme0n1`.
     pub name: String,
     /// Its number, packed by `makedev`.
     pub dev: u64,
@@ -23,11 +26,11 @@ pub struct Disk {
     pub read_ahead_kb: u64,
     /// Active I/O scheduler; empty if it has none.
     pub scheduler: String,
-    /// Logical block.
+    /// The smallest piece that a request can ask for.
     pub logical_block: Bytes,
-    /// Largest request, KiB.
+    /// How much one request can ask for, KiB; 0: not told.
     pub max_sectors_kb: u64,
-    /// Its size.
+    /// How much it holds.
     pub size: Bytes,
     /// The file that shows and sets the read-ahead: the disk's own, or that of the btrfs on it.
     pub read_ahead_file: PathBuf,
@@ -71,15 +74,14 @@ impl Disk {
     /// [`Disk::of_dev`] under another sysfs root, for tests and containers.
     pub fn of_dev_in(sysfs: &Path, dev: u64) -> Result<Self> {
         Self::read(sysfs, dev).ok_or_else(|| {
-            let number = format!("{}:{}", libc::major(dev), libc::minor(dev));
-            Error::new(Exit::Machine, "the kernel tells nothing about the block device", number)
+            Error::new(Exit::Machine, "the kernel tells nothing about the block device", dev_text(dev))
                 .hint("thaw needs /sys: mount it with `mount -t sysfs sysfs /sys`")
         })
     }
 
-    /// The number of the disk whose requests all requests to a block device become in the end: of a partition its disk, of a
-    /// loop device the disk of its file, of a mapped device or RAID the only one below it. What stands on several, and
-    /// what the kernel does not know, bears itself.
+    /// The number of the disk whose requests all requests to a block device become in the end: of a partition its disk,
+    /// of a loop device the disk of its file, of a mapped device or RAID the only one below it. What stands on several,
+    /// and what the kernel does not know, bears itself.
     pub fn bearer(dev: u64) -> u64 {
         let file = |path: &Path| Mounts::load().ok()?.of_path(path)?.block_device();
         Self::bearer_in(Path::new("/sys"), dev, &file)
@@ -94,8 +96,8 @@ impl Disk {
         })
     }
 
-    /// The whole disks that a block device passes its requests on to, one step down: of a partition its disk, of a loop device the
-    /// disk of its file, of a mapped device or RAID all that it stands on. None: it is a disk itself.
+    /// The whole disks that a block device passes its requests on to, one step down: of a partition its disk, of a loop
+    /// device the disk of its file, of a mapped device or RAID all that it stands on. None: it is a disk itself.
     pub fn below(dev: u64) -> Vec<u64> {
         let file = |path: &Path| Mounts::load().ok()?.of_path(path)?.block_device();
         let sysfs = Path::new("/sys");
@@ -177,7 +179,7 @@ impl Disk {
         let subject = format!("disk:{}", self.name);
         let fact = |key: &str, value: String| (subject.clone(), key.to_owned(), value);
         let mut facts = vec![
-            fact("dev", format!("{}:{}", libc::major(self.dev), libc::minor(self.dev))),
+            fact("dev", dev_text(self.dev)),
             fact("size_bytes", self.size.0.to_string()),
             fact("rotational", self.rotational.to_string()),
             fact("read_ahead_kb", self.read_ahead_kb.to_string()),
@@ -195,11 +197,6 @@ impl Disk {
     }
 }
 
-/// The word in brackets of a sysfs choice: `none [mq-deadline] bfq`; without brackets, the whole text.
-pub(crate) fn active(choice: &str) -> &str {
-    choice.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(choice, |(word, _)| word)
-}
-
 /// Read-ahead in KiB as the kernel takes it: whole pages.
 pub fn read_ahead_text(kib: u64) -> String {
     (kib / 4 * 4).to_string()
@@ -211,8 +208,8 @@ mod tests {
     use std::fs::{create_dir_all, write};
     use std::os::unix::fs::symlink;
 
-    /// A machine with a disk sda (8:0), its partition (8:1), a loop device (7:0) of a file, a mapped device on the partition
-    /// (253:0), and one on both the loop device and the disk (253:1).
+    /// A machine with a disk sda (8:0), its partition (8:1), a loop device (7:0) of a file, a mapped device on the
+    /// partition (253:0), and one on both the loop device and the disk (253:1).
     fn sysfs() -> tempfile::TempDir {
         let scratch = tempfile::tempdir().unwrap();
         let root = scratch.path();

@@ -1,7 +1,8 @@
-//! Directories that files are written to: opened once, never through a link that another user put into a directory of everybody's; made with
-//! their names on the disk.
+//! Directories that files are written to: opened once, never through a link that another user put into a directory of
+//! everybody's; made with their names on the disk.
 
-use super::filesystem::current;
+use super::{NameIn, current};
+use crate::file::directory_of;
 use rustix::fs::{Mode, OFlags};
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -19,7 +20,8 @@ const OF_EVERYBODY: u32 = libc::S_ISVTX | libc::S_IWOTH;
 /// Opens a directory for its names to be looked up in, made and synced. What the path means is decided here and once.
 ///
 /// # Errors
-/// It is not there, is none, or may not be read; a link on the way lies in a directory of everybody's and belongs to somebody else.
+/// It is not there, is none, or may not be read; a link on the way lies in a directory of everybody's and belongs to
+/// somebody else.
 pub fn open(path: &Path) -> io::Result<File> {
     let mut todo = VecDeque::from(parts(path));
     let mut here = step(rustix::fs::CWD, if path.is_absolute() { "/" } else { "." }.as_ref())?;
@@ -62,7 +64,8 @@ fn step(from: impl std::os::fd::AsFd, name: &OsStr) -> io::Result<File> {
     Ok(rustix::fs::openat(from, name, flags, Mode::empty())?.into())
 }
 
-/// Whether a link may be followed, by the rule of `fs.protected_symlinks` (proc_sys_fs(5)), which not every machine has set.
+/// Whether a link may be followed, by the rule of `fs.protected_symlinks` (proc_sys_fs(5)), which not every machine has
+/// set.
 ///
 /// # Errors
 /// It may not.
@@ -75,8 +78,8 @@ pub fn check_link(link: &Metadata, directory: &Metadata) -> io::Result<()> {
     }
 }
 
-/// Makes a directory, and those above it that are missing; on the disk when this returns. `mode` (of all that are made) loses what the umask
-/// takes.
+/// Makes a directory, and those above it that are missing; on the disk when this returns. `mode` (of all that are made)
+/// loses what the umask takes.
 ///
 /// # Errors
 /// One of them cannot be made, or is something else.
@@ -84,7 +87,7 @@ pub fn make(path: &Path, mode: u32) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }
-    let above = crate::file::directory_of(path);
+    let above = directory_of(path);
     if above != path {
         make(above, mode)?;
     }
@@ -101,4 +104,20 @@ pub fn make(path: &Path, mode: u32) -> io::Result<()> {
 /// As [`make`].
 pub fn make_private(path: &Path) -> io::Result<()> {
     make(path, 0o700)
+}
+
+/// Removes a file, if it is there, and waits until its name is off the disk.
+///
+/// # Errors
+/// It cannot be removed.
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    let name: &OsStr = path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
+    let directory = match open(directory_of(path)) {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(()),
+        directory => directory?,
+    };
+    match current().remove(NameIn { directory: &directory, name }) {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed.and_then(|()| current().sync_directory(&directory)),
+    }
 }
