@@ -25,8 +25,8 @@ const SOURCE: &str = "
 /// Ways to strip.
 const STRIPS: [&[&str]; 3] = [&[], &["strip"], &["llvm-strip", "--strip-sections"]];
 
-/// Writes a program and starts it. Another process writes it: one of ours that another test forks meanwhile would hold it
-/// open for writing, and the kernel starts no such file.
+/// Writes a program and starts it. Another process writes it: one of ours that another test forks meanwhile would hold
+/// it open for writing, and the kernel starts no such file.
 fn run(path: &Path, bytes: &[u8]) -> String {
     let _ = std::fs::remove_file(path);
     let mut shell = Command::new("sh")
