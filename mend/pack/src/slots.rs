@@ -7,7 +7,7 @@ use crate::image::{Image, part, segment_len, up};
 use crate::layout::Load;
 use crate::refuse::notes;
 use crate::report::{HeaderSlot, Reason};
-use crate::stop::{Stop, refuse_with_hint};
+use crate::stop::{Stop, refuse, refuse_with_hint};
 use object::elf::{NT_GNU_ABI_TAG, NT_GNU_BUILD_ID, NT_GNU_PROPERTY_TYPE_0, PT_INTERP, PT_NULL, PT_PHDR};
 
 /// Where headers find room.
@@ -67,7 +67,10 @@ pub fn find(facts: &Facts<'_, '_>, moves: Moves, loads: &mut Vec<Load>, mut miss
         let len = missing as u64 * segment_len(image.word);
         if missing > 0 && !evict(facts, len, Pinned::Nothing, &mut slots) {
             let sentence = "there is no room for one more program header, and what lies behind them must stay";
-            return Err(refuse_with_hint(Reason::NoHeaderSlot, sentence, "`--no-shrink` needs none in most files"));
+            return Err(match moves {
+                Moves::Up => refuse_with_hint(Reason::NoHeaderSlot, sentence, "`--no-shrink` needs none in most files"),
+                Moves::Not => refuse(Reason::NoHeaderSlot, sentence),
+            });
         }
     }
     Ok(slots)

@@ -4,9 +4,9 @@
 
 use pack::passes::Pass;
 use pack::{Backend, DynamicPlace, Options, Outcome, Passes, Reason, Rewritten, Space, rewrite};
-use std::os::unix::fs::PermissionsExt;
+use std::io::Write;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 const SOURCE: &str = "
     #include <stdio.h>
@@ -25,11 +25,19 @@ const SOURCE: &str = "
 /// Ways to strip.
 const STRIPS: [&[&str]; 3] = [&[], &["strip"], &["llvm-strip", "--strip-sections"]];
 
+/// Writes a program and starts it. Another process writes it: one of ours that another test forks meanwhile would hold
+/// it open for writing, and the kernel starts no such file.
 fn run(path: &Path, bytes: &[u8]) -> String {
     let _ = std::fs::remove_file(path);
-    std::fs::write(path, bytes).unwrap();
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let said = Command::new("sh").args(["-c", "exec \"$0\""]).arg(path).output().unwrap();
+    let mut shell = Command::new("sh")
+        .args(["-c", "cat > \"$0\" && chmod 755 \"$0\" && exec \"$0\" < /dev/null"])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    shell.stdin.take().unwrap().write_all(bytes).unwrap();
+    let said = shell.wait_with_output().unwrap();
     format!("{} {}", said.status, String::from_utf8_lossy(&said.stdout))
 }
 
