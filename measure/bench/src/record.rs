@@ -513,9 +513,9 @@ impl Host for Lab {
             warmed,
         };
         let mut files = OpenNeeds::default();
-        files.open(scene.needs.unwrap_or_default(), Owner::System);
+        files.open(scene.needs.unwrap_or_default(), Owner::System, &mut beat)?;
         let inside = self.door.as_ref().filter(|_| state == CacheState::App).and_then(Door::enter);
-        files.open(scene.needs.unwrap_or_default(), Owner::App);
+        files.open(scene.needs.unwrap_or_default(), Owner::App, &mut beat)?;
         drop(inside);
         let prepared = states::prepare(&scene, files, state, &mut beat)?;
         debug_assert!(needs.is_none() || prepared.verdict != Verdict::Unproven);
