@@ -39,6 +39,10 @@ impl EngineTracer {
 }
 
 impl Tracer for EngineTracer {
+    fn looks_first(&mut self) -> bool {
+        self.engine.looks_first()
+    }
+
     fn attach(&mut self, pid: u32) -> Result<()> {
         self.seen.replace(None);
         self.engine.attach(pid)
