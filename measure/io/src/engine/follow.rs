@@ -146,7 +146,7 @@ fn serve(mut socket: UnixStream, thaw: c_int) -> io::Result<()> {
         while let Some((tid, status)) = next_stop() {
             tracer.event(tid, status);
         }
-        let mut fds = [(&socket).as_fd(), stops.as_fd()].map(|fd| rustix::event::PollFd::from_borrowed_fd(fd, POLLED));
+        let mut fds = [socket.as_fd(), stops.as_fd()].map(|fd| rustix::event::PollFd::from_borrowed_fd(fd, POLLED));
         match rustix::event::poll(&mut fds, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
