@@ -71,3 +71,28 @@ fn what_is_named_on_the_command_line_is_its_own() {
     let argument = recorded(&scratch, &[], &["/bin/cat", message]);
     assert_eq!(owner(&argument, message)[1..3], ["app", "argument"], "{argument:#?}");
 }
+
+#[test]
+fn an_ordinary_user_learns_which_files_any_program_opens_however_shortly() {
+    let _alone = alone();
+    let scratch = Scratch::new();
+    let data: Vec<_> = (0..40).map(|number| scratch.write(&format!("elsewhere/{number}"), [b'\n'; 9000])).collect();
+    let program = scratch.script("app/start", "for file in ../elsewhere/*; do read line < $file; done; exit 0");
+    let text = std::fs::read_to_string(&program)
+        .unwrap()
+        .replace("../elsewhere", &scratch.path("elsewhere").display().to_string());
+    std::fs::write(&program, text).unwrap();
+    for path in data.iter().chain([&scratch.path("elsewhere"), &scratch.path("app"), &program]) {
+        std::os::unix::fs::chown(path, Some(65534), Some(65534)).unwrap();
+    }
+    // Dirty pages cannot be thrown out.
+    rustix::fs::sync();
+    let path = program.to_str().unwrap();
+    let words = ["record", "-o", "run/own.thaw", "--state", "app,hot", "--runs", "2", "--", path];
+    let Some(said) = scratch.thaw_as_nobody(words) else { return };
+    said.exits(0);
+    let known = "select count(distinct path) from files join fills using (run, file) join owners using (run, file) \
+                 where path like '%/elsewhere/%' and files.owner = 'app' and rule = 'temporary'";
+    let json = scratch.thaw(["query", "run/own.thaw", known, "--json"]).exits(0).json();
+    assert_eq!(json["rows"][0][0], 40, "each is open for a moment only: {json}");
+}

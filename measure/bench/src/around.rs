@@ -4,12 +4,12 @@
 //! before anything goes on; what they leave running is ended. They are never measured, and a slow disk is not slow for them.
 
 use crate::conduct::with_tail;
-use crate::record::Program;
+pub use crate::program::Around;
+use crate::program::Program;
 use crate::start::{self, Which};
 use crate::states::Beat;
 use model::{CacheState, Error, Exit, Result, RunKind};
 use os::cgroup::RunCgroup;
-use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -17,28 +17,6 @@ use std::time::Duration;
 
 /// As long as anybody could want a build to take; Ctrl-C ends it.
 const LONG: Duration = Duration::from_secs(24 * 3600);
-
-/// Lines for a shell; `None`: nothing is run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Around {
-    /// The shell that runs them; `None`: `/bin/sh`.
-    pub shell: Option<PathBuf>,
-    /// Once, before the program's first start.
-    pub setup: Option<OsString>,
-    /// Before each start: before the caches are brought into their state.
-    pub prepare: Option<OsString>,
-    /// After each start, when its processes are gone.
-    pub conclude: Option<OsString>,
-    /// Once, after the last start, whatever happened.
-    pub cleanup: Option<OsString>,
-}
-
-impl Around {
-    /// All lines that there are.
-    pub fn lines(&mut self) -> impl Iterator<Item = &mut OsString> {
-        [&mut self.setup, &mut self.prepare, &mut self.conclude, &mut self.cleanup].into_iter().flatten()
-    }
-}
 
 /// One of the four.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

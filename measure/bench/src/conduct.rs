@@ -14,6 +14,10 @@ pub type Tick<'a> = &'a mut dyn FnMut(Duration);
 
 /// Sees what a start does. The app brings one; this room only says when.
 pub trait Tracer {
+    /// Whether it wants to see a variant's very first start, which is not timed, to learn where to look. Asked just before that.
+    fn looks_first(&mut self) -> bool {
+        false
+    }
     /// The program was forked and has not executed anything yet.
     fn attach(&mut self, pid: u32) -> Result<()>;
     /// The program is ready (or gave up); its processes may still be there. `t0_ns` is CLOCK_MONOTONIC just before exec.
@@ -266,6 +270,8 @@ struct Session<'a, 't> {
     times: BTreeMap<Cell, Vec<f64>>,
     /// Cells whose last block brought no run that counts, and how many blocks in a row.
     empty: HashMap<Cell, u32>,
+    /// Variants that were started at least once.
+    met: HashSet<u32>,
     /// Warnings that were given already.
     said: HashSet<String>,
 }
@@ -297,6 +303,7 @@ impl<'a, 't> Session<'a, 't> {
             traced: vec![0; plan.variants as usize],
             times: BTreeMap::new(),
             empty: HashMap::new(),
+            met: HashSet::new(),
             said: HashSet::new(),
         }
     }
@@ -481,8 +488,10 @@ impl<'a, 't> Session<'a, 't> {
         let sink = &mut *self.sink;
         let mut tick =
             |in_step| sink.progress(&Progress { in_step, elapsed: shown.elapsed + in_step, ..shown.clone() });
+        let is_first = self.met.insert(place.variant);
         let tracer: Option<&mut dyn Tracer> = match (&mut self.tracer, place.kind) {
             (Some(tracer), RunKind::Trace) => Some(&mut **tracer),
+            (Some(tracer), RunKind::Warmup) if is_first => tracer.looks_first().then_some(&mut **tracer),
             _ => None,
         };
         let outcome = self.host.start(place.variant, place.state, place.kind, tracer, &mut tick)?;

@@ -15,6 +15,7 @@ pub mod gate;
 pub mod ground;
 mod inside;
 mod meters;
+pub mod program;
 pub mod ready;
 pub mod record;
 pub mod report;

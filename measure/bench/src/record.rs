@@ -1,25 +1,21 @@
 //! The laboratory: holds the machine (control group, read-ahead, CPU controls, throttle, snapshots) while programs are
 //! started in it, and gives everything back. Measures; interprets nothing.
 
-use crate::around::{self, Around, Command};
+use crate::around::{self, Command};
 use crate::conduct::{Host, Outcome, Prepared, Tick, Tracer, Verdict};
 use crate::drain::Drain;
 use crate::ground::Ground;
 use crate::inside::{Controller, Door};
-use crate::ready::Ready;
+pub use crate::program::{Output, Program, Success};
 use crate::restore::{self, Snapshot};
 use crate::start::{self, Which};
 use crate::states::{self, Beat, Expected, ManyFiles, OpenNeeds, Scene};
 use crate::watch::{Moment, Watched};
 use model::{CacheState, Error, Exit, Need, Owner, Result, RunKind, Warning, WarningKind};
 use os::cgroup::{Ability, RunCgroup, Throttle};
-use os::covers::Pairs;
 use os::cpu::SteadyGuard;
 use os::disk::{Disk, read_ahead_text};
 use os::settings::{Hold, Share, Turn, Wait};
-use os::spawn::User;
-use serde::{Deserialize, Serialize};
-use std::ffi::OsString;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -27,82 +23,6 @@ use std::time::{Duration, Instant};
 
 /// Read-ahead of the kernel's own choice, KiB.
 const USUAL_READ_AHEAD_KIB: u64 = 128;
-
-/// Where the program's output goes. It is always read, so that the program never waits for us.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Output {
-    /// Two pipes.
-    #[default]
-    Pipe,
-    /// One terminal of 80 columns.
-    Pty,
-}
-
-/// Exit codes that mean that a run went well. They matter only when the program ends by itself before thaw ends it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Success {
-    /// One of these.
-    Codes(Vec<i32>),
-    /// Whatever; also a signal.
-    Any,
-}
-
-/// A program under test. As JSON, one process of thaw hands it to another.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Program {
-    /// What people call it.
-    pub name: String,
-    /// Program and arguments. `{beacon}` in an argument is replaced by the URL of the beacon's page.
-    pub argv: Vec<OsString>,
-    /// Overrides on thaw's own environment; `None` removes the variable.
-    pub env: Vec<(OsString, Option<OsString>)>,
-    /// Where to start; `None`: where thaw is.
-    pub cwd: Option<PathBuf>,
-    /// Whom to run as; `None`: as thaw.
-    pub user: Option<User>,
-    /// When has it started? The first stops the clock; not empty.
-    pub ready: Vec<Ready>,
-    /// Directories to put back before every run.
-    pub restore: Vec<PathBuf>,
-    /// Directories that belong to the program (where it is installed, its profile): what to evict while the
-    /// needs are not known.
-    pub dirs: Vec<PathBuf>,
-    /// A run that is not ready by then has failed.
-    pub timeout: Duration,
-    /// How long a program may take to end after SIGTERM.
-    pub grace: Duration,
-    /// Where its output goes.
-    pub output: Output,
-    /// Which exit codes are fine.
-    pub success: Success,
-    /// Files that lie over others for the program alone: what is seen, and where. Needs root.
-    pub covers: Pairs,
-    /// What is run before and after its starts.
-    #[serde(default)]
-    pub around: Around,
-}
-
-impl Program {
-    /// A program that has started when it has ended; 60 s timeout, 5 s grace.
-    pub fn new(name: impl Into<String>, argv: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
-        Self {
-            name: name.into(),
-            argv: argv.into_iter().map(Into::into).collect(),
-            env: Vec::new(),
-            cwd: None,
-            user: None,
-            ready: vec![Ready::Exit],
-            restore: Vec::new(),
-            dirs: Vec::new(),
-            timeout: Duration::from_secs(60),
-            grace: Duration::from_secs(5),
-            output: Output::Pipe,
-            success: Success::Codes(vec![0]),
-            covers: Pairs::new(),
-            around: Around::default(),
-        }
-    }
-}
 
 /// What to do about the CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -513,9 +433,9 @@ impl Host for Lab {
             warmed,
         };
         let mut files = OpenNeeds::default();
-        files.open(scene.needs.unwrap_or_default(), Owner::System);
+        files.open(scene.needs.unwrap_or_default(), Owner::System, &mut beat)?;
         let inside = self.door.as_ref().filter(|_| state == CacheState::App).and_then(Door::enter);
-        files.open(scene.needs.unwrap_or_default(), Owner::App);
+        files.open(scene.needs.unwrap_or_default(), Owner::App, &mut beat)?;
         drop(inside);
         let prepared = states::prepare(&scene, files, state, &mut beat)?;
         debug_assert!(needs.is_none() || prepared.verdict != Verdict::Unproven);

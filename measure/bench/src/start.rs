@@ -7,8 +7,8 @@
 use crate::conduct::{Outcome, Tracer, blank_row};
 use crate::drain::Drain;
 use crate::meters::Reading;
+use crate::program::{Program, Success};
 use crate::ready::{self, Fired, Output, Probe, Tree, View};
-use crate::record::{Program, Success};
 use crate::states::Beat;
 use model::{CacheState, Error, Milestone, Nanos, Result, RunKind, RunRow, Warning, WarningKind};
 use os::cgroup::RunCgroup;

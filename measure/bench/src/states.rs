@@ -10,7 +10,7 @@ use model::{Bytes, CacheState, Error, Exit, FileKind, FileOffset, Need, Owner, P
 use model::{Warning, WarningKind};
 use os::cache::Residency;
 use os::cgroup::{Ability, RunCgroup};
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -41,6 +41,9 @@ const COLD_READ_FLOOR: Bytes = Bytes(1 << 20);
 
 /// Own files that stay in memory before a start that is to tell what is needed: from here on it is worth a warning.
 const WORTH_SAYING: Bytes = Bytes(1_000_000);
+
+/// Descriptors that are left for everything else while the needs are open.
+const SPARE_FILES: usize = 200;
 
 /// Files that a message names at most.
 const NAMED: usize = 5;
@@ -366,9 +369,24 @@ struct OpenNeed<'a> {
 
 impl<'a> OpenNeeds<'a> {
     /// Opens what is still there of one owner's. Temporary files of the learning run are not, and nobody needs them any more.
-    pub fn open(&mut self, needs: &'a [Need], owner: Owner) {
+    /// If there are more than this process may have open, the largest tell of all.
+    ///
+    /// # Errors
+    /// Interrupted.
+    pub fn open(&mut self, needs: &'a [Need], owner: Owner, beat: &mut Beat<'_>) -> Result<()> {
         let wanted = needs.iter().filter(|need| matches!(need.kind, FileKind::Regular | FileKind::Metadata));
-        self.0.extend(wanted.filter(|need| need.owner == owner).filter_map(OpenNeed::open));
+        let mut wanted: Vec<&Need> = wanted.filter(|need| need.owner == owner).collect();
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        let room = limit.map_or(usize::MAX, |limit| (limit as usize).saturating_sub(SPARE_FILES + self.0.len()));
+        if wanted.len() > room {
+            wanted.sort_by_cached_key(|need| std::cmp::Reverse(need.bytes()));
+            wanted.truncate(room);
+        }
+        for need in wanted {
+            beat.beat()?;
+            self.0.extend(OpenNeed::open(need));
+        }
+        Ok(())
     }
 }
 
@@ -406,12 +424,17 @@ fn clip(ranges: &mut Vec<(FileOffset, Bytes)>, size: u64) {
     });
 }
 
-/// Two lists of needs as one.
+/// Two lists of needs as one. A start may need tens of thousands of files.
 pub(crate) fn joined(mut known: Vec<Need>, more: Vec<Need>) -> Vec<Need> {
+    let mut places: HashMap<PathBuf, usize> =
+        known.iter().enumerate().map(|(place, need)| (need.path.clone(), place)).collect();
     for need in more {
-        match known.iter_mut().find(|known| known.path == need.path) {
-            Some(known) => known.ranges = union(&known.ranges, &need.ranges),
-            None => known.push(need),
+        match places.get(&need.path) {
+            Some(place) => known[*place].ranges = union(&known[*place].ranges, &need.ranges),
+            None => {
+                places.insert(need.path.clone(), known.len());
+                known.push(need);
+            }
         }
     }
     known
@@ -578,8 +601,17 @@ pub(crate) struct ManyFiles(rustix::process::Rlimit);
 impl ManyFiles {
     pub fn allow() -> Self {
         let before = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-        let most = rustix::process::Rlimit { current: before.maximum, maximum: before.maximum };
-        let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, most);
+        let set = |most| {
+            let limit = rustix::process::Rlimit { current: most, maximum: most };
+            rustix::process::setrlimit(rustix::process::Resource::Nofile, limit)
+        };
+        // Root may go as far as the kernel does.
+        let most =
+            std::fs::read_to_string("/proc/sys/fs/nr_open").ok().and_then(|text| text.trim().parse::<u64>().ok());
+        let most = most.filter(|most| before.maximum.is_some_and(|maximum| maximum < *most));
+        if most.is_none_or(|most| set(Some(most)).is_err()) {
+            let _ = set(before.maximum);
+        }
         Self(before)
     }
 }

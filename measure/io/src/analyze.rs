@@ -53,6 +53,7 @@ pub fn attribute(raw: &RawTrace, resolved: &Resolved) -> TraceRows {
         syncs: sync_rows(raw, &files),
         held: held_rows(resolved, &files),
         direct: direct_rows(raw, &files),
+        file_systems: resolved.file_systems.clone(),
         ..TraceRows::default()
     }
 }

@@ -1,6 +1,7 @@
 //! The ways of looking at a start, behind one trait.
 
 mod decode;
+mod follow;
 mod opens;
 mod perf;
 mod points;
@@ -58,6 +59,10 @@ pub trait Engine {
     fn name(&self) -> &'static str;
     /// What it cannot know, one sentence each.
     fn cannot(&self) -> Vec<String>;
+    /// Whether it learns where to look from a start that is not timed; the next start that it is attached to is that one.
+    fn looks_first(&mut self) -> bool {
+        false
+    }
     /// Starts looking at `pid` and everything that it will start. Call it after fork and before exec.
     fn attach(&mut self, pid: u32) -> Result<()>;
     /// Stops looking. `t0_monotonic_ns` is the moment just before exec; what came before is dropped.

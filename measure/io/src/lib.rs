@@ -47,4 +47,4 @@ pub use report::{
     CauseReport, FileReport, FragmentReport, HeldBy, OFTEN, OpenReport, OwnedBy, OwnerReport, ProcessReport,
     REPORT_VERSION, Report, RuleReport, SectionReport, SyncReport, Totals,
 };
-pub use resolve::{DiskExtent, Place, Resolved, ResolvedFile, resolve};
+pub use resolve::{DiskExtent, Place, Resolved, ResolvedFile, Told, resolve, resolve_with};

@@ -2,10 +2,11 @@
 //! the machine, and it must do so right after the run, while the kernel still remembers the names.
 
 mod names;
+mod overlay;
 
 use crate::raw::{Inode, RawTrace};
 use elf::Section;
-use model::{Bytes, DiskOffset, FileKind, FileOffset, FileRow, Nanos, Owner, Warning, WarningKind};
+use model::{Bytes, DiskOffset, FileKind, FileOffset, FileRow, FileSystemRow, Nanos, Owner, Warning, WarningKind};
 use os::{
     device::{DiskPart, from_kernel_dev, part_of},
     extents::{Extent, ExtentKind},
@@ -13,9 +14,11 @@ use os::{
     mapped::Mapped,
     mounts::{Backing, Mount, Mounts},
 };
+use overlay::Overlays;
 use std::{
     collections::{HashMap, HashSet},
     fs::File,
+    ops::ControlFlow,
     os::unix::fs::FileExt,
     path::PathBuf,
 };
@@ -108,33 +111,92 @@ impl ResolvedFile {
 pub struct Resolved {
     /// By inode.
     pub files: HashMap<Inode, ResolvedFile>,
+    /// Inodes that stand for another one, as those of an overlay do for a file of one of its layers.
+    pub stands_for: HashMap<Inode, Inode>,
     /// Files that processes outside of the traced tree map: how many, and one of them.
     pub held: HashMap<Inode, (u32, String)>,
+    /// The file systems that the files are on.
+    pub file_systems: Vec<FileSystemRow>,
     /// What could not be found out.
     pub warnings: Vec<Warning>,
 }
 
+/// Is told now and then how many files of how many are done; breaking leaves the rest without names.
+pub type Told<'a> = &'a mut dyn FnMut(u64, u64) -> ControlFlow<()>;
+
+/// Counts what is done, and knows when to stop.
+struct Pace<'a> {
+    told: Told<'a>,
+    done: u64,
+    of: u64,
+    stopped: bool,
+}
+
+impl Pace<'_> {
+    /// Tells of every so many steps.
+    const STRIDE: u64 = 32;
+
+    /// Before each step; `false`: nobody waits for it any more. Each file takes two, one for its name and one for what is in it.
+    fn goes_on(&mut self) -> bool {
+        if !self.stopped && self.done.is_multiple_of(Self::STRIDE) {
+            self.stopped = (self.told)((self.done / 2).min(self.of), self.of).is_break();
+        }
+        self.done += 1;
+        !self.stopped
+    }
+}
+
+/// Whether somebody still wants to know what is in a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Look {
+    Into,
+    Past,
+}
+
+/// [`resolve_with`], until a signal asks thaw to end.
+pub fn resolve(raw: &RawTrace) -> Resolved {
+    let ask = || if os::interrupt::requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+    resolve_with(raw, &mut |_, _| ask())
+}
+
 /// Finds the files behind the inode numbers of a trace. Call it right after [`crate::Engine::stop`]: names are
 /// asked from the kernel, which forgets them when caches are dropped or files deleted.
-pub fn resolve(raw: &RawTrace) -> Resolved {
+pub fn resolve_with(raw: &RawTrace, told: Told<'_>) -> Resolved {
     let mut resolved = Resolved::default();
     let mounts = Mounts::load().unwrap_or_else(|error| {
         let text = format!("files of the trace have no names: {error}");
         resolved.warnings.push(Warning::new(WarningKind::Engine, text));
         Mounts::default()
     });
-    let touched = touched(raw);
-    let names = names::find(raw, &touched, &mounts);
+    let mut touched = touched(raw);
+    let overlays = Overlays::of(&mounts);
+    let layered = overlays.see_through(raw, &mut touched, &mounts);
+    let mut pace = Pace { told, done: 0, of: touched.len() as u64, stopped: false };
+    let names = names::find(raw, &layered.beneath, &touched, &mounts, &mut pace);
     let memory = memory_device();
+    let mut unseen = 0_u64;
     for inode in touched.into_keys() {
-        let file = match mounts.of_dev(inode.dev) {
-            Some(mount) => on_mount(inode, mount, names.get(&inode)),
+        let look = if pace.goes_on() { Look::Into } else { Look::Past };
+        unseen += u64::from(look == Look::Past);
+        let mut file = match mounts.of_dev(inode.dev) {
+            Some(mount) => on_mount(inode, mount, names.get(&inode), look),
             None => match block_device(inode) {
                 Some(file) => file,
                 None => nowhere(inode, names.get(&inode), memory),
             },
         };
+        if let Some(path) = layered.seen_as(&overlays, inode, &file.row) {
+            file.row.path = path;
+        }
         resolved.files.insert(inode, file);
+    }
+    resolved.stands_for = layered.stands_for;
+    resolved.file_systems = file_systems(&resolved.files, &mounts);
+    if unseen > 0 {
+        let all = resolved.files.len();
+        let text = format!("{unseen} of the {all} files of the trace were not looked into: thaw was interrupted");
+        resolved.warnings.push(Warning::new(WarningKind::Engine, text).hint("record again, and let it end"));
+        return resolved;
     }
     resolved.held = held(raw, &resolved.files);
     let unnamed = resolved.files.values().filter(|file| file.row.kind == FileKind::Unnamed).count();
@@ -144,6 +206,24 @@ pub fn resolve(raw: &RawTrace) -> Resolved {
         resolved.warnings.push(Warning::new(WarningKind::Engine, text).hint("run as root"));
     }
     resolved
+}
+
+/// The mounted file systems of these files, by device.
+fn file_systems(files: &HashMap<Inode, ResolvedFile>, mounts: &Mounts) -> Vec<FileSystemRow> {
+    let mut devices: Vec<u64> = files.keys().map(|inode| inode.dev).collect();
+    devices.sort_unstable();
+    devices.dedup();
+    let row = |dev: u64| {
+        let mount = mounts.of_dev(dev)?;
+        Some(FileSystemRow {
+            dev,
+            kind: mount.fstype.clone(),
+            point: mount.point.clone(),
+            source: model::shown(&mount.source),
+            on_disk: matches!(mount.backing(), Backing::Disk | Backing::Volume),
+        })
+    };
+    devices.into_iter().filter_map(row).collect()
 }
 
 /// Who else maps the files of the trace now: what they map was in memory before, however empty the caches were made.
@@ -182,8 +262,22 @@ fn is_allocator(inode: Inode, mount: &Mount) -> bool {
     inode.ino == EXT4_BAD_INO && mount.fstype.starts_with("ext")
 }
 
+/// What a file is called whose name is not known: where it is and why, not only its number.
+fn nameless(inode: Inode, mount: &Mount, look: Look) -> PathBuf {
+    let why = match mount.backing() {
+        _ if look == Look::Past => "thaw was interrupted".to_owned(),
+        Backing::Remote | Backing::Stacked => {
+            format!("it is not among the {} names there that were looked at", names::MOST_ENTRIES)
+        }
+        _ if !rustix::process::geteuid().is_root() => "only root may ask for its name".to_owned(),
+        _ => "no directory has it any more".to_owned(),
+    };
+    let (point, kind) = (model::shown(&mount.point), &mount.fstype);
+    format!("(unknown file {} on {point}, {kind}: {why})", inode.ino).into()
+}
+
 /// A file of a mounted file system.
-fn on_mount(inode: Inode, mount: &Mount, name: Option<&Name>) -> ResolvedFile {
+fn on_mount(inode: Inode, mount: &Mount, name: Option<&Name>, look: Look) -> ResolvedFile {
     let mut file = ResolvedFile::unknown(inode);
     if is_allocator(inode, mount) {
         file.row.path = format!("(block allocator of {})", model::shown(&mount.point)).into();
@@ -191,14 +285,13 @@ fn on_mount(inode: Inode, mount: &Mount, name: Option<&Name>) -> ResolvedFile {
         file.place = Place::Elsewhere;
         return file;
     }
-    if let Some(name) = name {
-        file.row.path = name.path().to_owned();
-    }
+    file.row.path = name.map_or_else(|| nameless(inode, mount, look), |name| name.path().to_owned());
     let backing = mount.backing();
     if matches!(backing, Backing::Remote | Backing::Kernel | Backing::Stacked | Backing::Memory) {
         file.place = Place::Elsewhere;
     }
     let opened = match name {
+        _ if look == Look::Past => None,
         Some(Name::Path(path)) => names::open_as(path, inode),
         // A number that was given to a new file must not be asked: a deleted one is looked at only without a name.
         Some(Name::Deleted(_)) => None,

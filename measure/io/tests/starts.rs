@@ -411,3 +411,97 @@ fn write_delete_and_read(path: PathBuf) {
     file.read_exact_at(&mut bytes, 0).unwrap();
     assert_eq!(bytes, [7; 4 * PAGE as usize]);
 }
+
+/// Something that is mounted until this is dropped.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    /// `None`, counted as skipped: it cannot be mounted here.
+    fn by(command: &mut std::process::Command, at: &Path) -> Option<Self> {
+        match command.output() {
+            Ok(output) if output.status.success() => return Some(Self(at.to_owned())),
+            Ok(output) => testing::skip(&format!("cannot mount: {}", String::from_utf8_lossy(&output.stderr).trim())),
+            Err(error) => testing::skip(&format!("{command:?}: {error}")),
+        }
+        None
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let ended = std::process::Command::new("umount").arg(&self.0).status();
+        assert!(ended.is_ok_and(|status| status.success()) || std::thread::panicking(), "it stays mounted");
+    }
+}
+
+/// Names of the files of a trace that lie below a directory, or have no name.
+fn names_of(rows: &TraceRows, directory: &Path) -> Vec<String> {
+    let wanted = |file: &&model::FileRow| file.path.starts_with(directory) || file.kind == FileKind::Unnamed;
+    let mut names: Vec<String> = rows.files.iter().filter(wanted).map(|file| shown(&file.path)).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_file_of_an_overlay_is_one_file_with_the_name_that_the_program_sees() {
+    let _alone = alone();
+    for mut engine in engines() {
+        let directory = on_disk();
+        let [lower, upper, work, merged] = ["lower", "upper", "work", "merged"].map(|name| {
+            let path = directory.path().join(name);
+            std::fs::create_dir(&path).unwrap();
+            path
+        });
+        cold_file(&lower.join("below"), 7);
+        cold_file(&upper.join("above"), 9);
+        std::fs::copy("/bin/cat", lower.join("cat")).unwrap();
+        evicted(&lower.join("cat"));
+        let options = format!("lowerdir={},upperdir={},workdir={}", shown(&lower), shown(&upper), shown(&work));
+        let mut mount = std::process::Command::new("mount");
+        mount.args(["-t", "overlay", "thaw-test", "-o", &options]).arg(&merged);
+        let Some(_mounted) = Mounted::by(&mut mount, &merged) else { return };
+        let seen = |name: &str| shown(&merged.join(name));
+        let rows = trace(engine.as_mut(), &[&seen("cat"), &seen("below"), &seen("above")], None);
+        assert_eq!(names_of(&rows, directory.path()), ["above", "below", "cat"].map(seen), "{}", engine.name());
+        let answer = report(&rows);
+        for (name, pages) in [("below", 7), ("above", 9)] {
+            let file = line(&answer, &merged.join(name));
+            let read = (file.filled, file.bytes_from_disk);
+            assert_eq!(read, (Bytes(pages * PAGE), Bytes(pages * PAGE)), "{name}, {}", engine.name());
+        }
+        let is_mapped = rows.mmaps.iter().any(|map| rows.files[map.file.0 as usize].path == merged.join("cat"));
+        assert!(is_mapped || engine.name() == "tracefs", "mappings are those of the same file");
+    }
+}
+
+#[test]
+fn files_of_another_process_are_named_even_if_they_are_only_read() {
+    let _alone = alone();
+    for mut engine in engines() {
+        let directory = on_disk();
+        let [source, mounted] = ["source", "mounted"].map(|name| {
+            let path = directory.path().join(name);
+            std::fs::create_dir(&path).unwrap();
+            path
+        });
+        std::fs::create_dir(source.join("deep")).unwrap();
+        cold_file(&source.join("deep/data"), 5);
+        let mut mount = std::process::Command::new("bindfs");
+        mount.arg(&source).arg(&mounted);
+        let Some(_mounted) = Mounted::by(&mut mount, &mounted) else { return };
+        let path = mounted.join("deep/data");
+        let rows = trace(engine.as_mut(), &["cat", &shown(&path)], None);
+        assert_eq!(names_of(&rows, &mounted), [shown(&path)], "{}", engine.name());
+        let file = rows.files.iter().find(|file| file.path == path).unwrap();
+        assert_eq!((file.kind, file.size), (FileKind::Regular, Bytes(5 * PAGE)));
+        let of_it = rows.file_systems.iter().find(|system| system.dev == file.dev).unwrap();
+        assert!(of_it.kind.starts_with("fuse") && of_it.point == mounted && !of_it.on_disk, "{of_it:?}");
+        // Gone before it could be named: the number alone would tell nobody anything.
+        let script = format!("cat {0} >/dev/null; rm {0}", shown(&path));
+        let rows = trace(engine.as_mut(), &["sh", "-c", &script], None);
+        let names = names_of(&rows, &mounted);
+        let (start, end) = ("(unknown file ", " names there that were looked at)");
+        let told = |name: &String| name.starts_with(start) && name.contains(&shown(&mounted)) && name.ends_with(end);
+        assert!(!names.is_empty() && names.iter().all(told), "{names:?}");
+    }
+}

@@ -11,6 +11,7 @@ use os::packages::Packages;
 use recording::{Fact, Writer};
 use std::cell::RefCell;
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
@@ -38,6 +39,10 @@ impl EngineTracer {
 }
 
 impl Tracer for EngineTracer {
+    fn looks_first(&mut self) -> bool {
+        self.engine.looks_first()
+    }
+
     fn attach(&mut self, pid: u32) -> Result<()> {
         self.seen.replace(None);
         self.engine.attach(pid)
@@ -176,7 +181,11 @@ impl Sink for Recorder {
     fn traced(&mut self, run: RunId, row: &RunRow) -> Result<Option<Vec<Need>>> {
         let Some(raw) = self.seen.take() else { return Ok(None) };
         self.progress.note("reading the trace", Duration::ZERO);
-        let resolved = io::resolve(&raw);
+        let progress = &mut self.progress;
+        let resolved = io::resolve_with(&raw, &mut |done, of| {
+            progress.files(done, of, "of the trace named");
+            if os::interrupt::requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
         let mut rows = io::attribute(&raw, &resolved);
         if let Some(disk) = &self.disk {
             disk.name_originals(&mut rows);

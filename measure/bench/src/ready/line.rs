@@ -5,7 +5,7 @@
 //! Times are taken when the read returns.
 
 use super::{Fired, Ready};
-use crate::record::Output as Kind;
+use crate::program::Output as Kind;
 use model::{Error, Exit, Result};
 use os::spawn::{Launch, Stream, monotonic_ns};
 use regex::bytes::Regex;

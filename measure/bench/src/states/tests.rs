@@ -111,3 +111,31 @@ fn what_a_run_read_can_contradict_its_state() {
     assert_eq!(cold(None, 64), None, "nobody can tell what it read");
     assert_eq!(contradiction(CacheState::Cold, Expected::default(), &row(Some(0), 0)), None, "nothing was learned");
 }
+
+fn need(path: impl Into<PathBuf>, at: u64) -> Need {
+    let ranges = vec![(FileOffset(at), Bytes(PAGE))];
+    Need { path: path.into(), kind: FileKind::Regular, owner: Owner::App, ranges }
+}
+
+#[test]
+fn a_hundred_thousand_needs_are_joined_while_one_looks() {
+    let needs = |at| (0..100_000).map(|number| need(format!("/srv/app/modules/{number}/index.js"), at)).collect();
+    let both = joined(joined(Vec::new(), needs(0)), needs(PAGE));
+    assert_eq!(both.len(), 100_000);
+    assert!(both.iter().all(|need| need.ranges == [(FileOffset(0), Bytes(2 * PAGE))]));
+    assert_eq!(both[99_999].path, Path::new("/srv/app/modules/99999/index.js"));
+}
+
+#[test]
+fn more_needs_than_descriptors_leave_some_for_the_rest() {
+    let _many = ManyFiles::allow();
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
+    let own = std::env::current_exe().unwrap();
+    let needs: Vec<Need> = (0..30_000).map(|_| need(own.clone(), 0)).collect();
+    let mut files = OpenNeeds::default();
+    let mut tick = |_| {};
+    files.open(&needs, Owner::App, &mut Beat::new(&mut tick)).unwrap();
+    let room = (limit as usize).saturating_sub(SPARE_FILES);
+    assert_eq!(files.0.len(), room.min(30_000));
+    assert!(File::open("/dev/null").is_ok());
+}

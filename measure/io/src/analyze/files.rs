@@ -17,13 +17,19 @@ pub(super) struct Files {
 impl Files {
     /// Numbers all files of the trace.
     pub(super) fn number(raw: &RawTrace, resolved: &Resolved) -> Self {
-        let mut touched: Vec<(Nanos, Inode)> = first_touches(raw).into_iter().map(|(inode, at)| (at, inode)).collect();
+        let first = first_touches(raw);
+        let mut touched: Vec<(Nanos, Inode)> =
+            first_of_each(&first, resolved).into_iter().map(|(inode, at)| (at, inode)).collect();
         touched.sort_unstable();
         let mut all = Vec::with_capacity(touched.len());
         let mut numbers = NumberMap::default();
         for (_, inode) in touched {
             numbers.insert(inode, all.len() as u32);
             all.push(resolved.files.get(&inode).cloned().unwrap_or_else(|| ResolvedFile::unknown(inode)));
+        }
+        for (inode, real) in resolved.stands_for.iter().filter(|(inode, _)| first.contains_key(*inode)) {
+            let number = numbers.get(real).copied();
+            numbers.extend(number.map(|number| (*inode, number)));
         }
         Self { all, numbers }
     }
@@ -57,6 +63,16 @@ impl Files {
     pub(super) fn iter(&self) -> impl Iterator<Item = (FileId, &ResolvedFile)> {
         self.all.iter().enumerate().map(|(index, file)| (FileId(index as u32), file))
     }
+}
+
+/// The same by file: an inode may stand for another one.
+fn first_of_each(first: &NumberMap<Inode, Nanos>, resolved: &Resolved) -> NumberMap<Inode, Nanos> {
+    let mut files: NumberMap<Inode, Nanos> = NumberMap::default();
+    for (inode, at) in first {
+        let file = resolved.stands_for.get(inode).unwrap_or(inode);
+        files.entry(*file).and_modify(|known| *known = *at.min(known)).or_insert(*at);
+    }
+    files
 }
 
 /// When each file was first filled, read, faulted, mapped, read directly or synced.

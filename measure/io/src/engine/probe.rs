@@ -1,9 +1,10 @@
 //! The engine that needs no rights: evict the files that the program will probably use, let it run, and
 //! ask afterwards which pages are there. It knows neither order nor time nor who asked.
 //!
-//! What it evicts: the executable, its libraries, the files below the program's directories, and (from
-//! the second run on) what the processes were seen to use in the run before.
+//! What it evicts: the executable, its libraries, the files below the program's directories, what a first start that is not timed
+//! was seen to open ([`super::follow`]), and what the processes were seen to use in the run before.
 
+use super::follow::{Followed, Follower};
 use super::{Engine, EngineOptions};
 use crate::raw::*;
 use model::{Bytes, Error, Exit, FileOffset, Nanos, PAGE, Result};
@@ -31,6 +32,12 @@ pub(super) struct ProbeEngine {
     candidates: BTreeSet<PathBuf>,
     /// What could not be helped in the last run.
     doubts: Vec<String>,
+    /// Why nobody could follow the first start, and what that did not see.
+    unseen: Vec<String>,
+    /// Waits for the start that is looked at first.
+    follower: Option<Follower>,
+    /// The next start is that one.
+    first: bool,
     running: Option<Running>,
 }
 
@@ -38,6 +45,7 @@ pub(super) struct ProbeEngine {
 struct Running {
     pid: u32,
     evicted: Vec<Evicted>,
+    follower: Option<Follower>,
     stop: mpsc::Sender<()>,
     thread: JoinHandle<Seen>,
 }
@@ -67,7 +75,9 @@ impl ProbeEngine {
         let programs: Vec<PathBuf> =
             candidates.iter().filter(|file| is_elf(file)).chain(&options.program).cloned().collect();
         add_libraries(programs, &mut candidates);
-        Ok(Self { candidates, doubts: Vec::new(), running: None })
+        let mut unseen = Vec::new();
+        let follower = Follower::start().map_err(|error| unseen.push(not_followed(&error))).ok();
+        Ok(Self { candidates, doubts: Vec::new(), unseen, follower, first: false, running: None })
     }
 }
 
@@ -88,8 +98,17 @@ impl Engine for ProbeEngine {
         ]
         .map(String::from)
         .into();
-        cannot.extend(self.doubts.iter().cloned());
+        cannot.extend(self.unseen.iter().chain(&self.doubts).cloned());
         cannot
+    }
+
+    fn looks_first(&mut self) -> bool {
+        // A program is started in its place only once: each variant's first start needs a follower of its own.
+        if self.follower.is_none() {
+            self.follower = Follower::start().ok();
+        }
+        self.first = self.follower.is_some();
+        self.first
     }
 
     fn attach(&mut self, pid: u32) -> Result<()> {
@@ -98,6 +117,11 @@ impl Engine for ProbeEngine {
             let what = "none of the program's files can be evicted from the page cache";
             return Err(Error::new(Exit::Machine, what, "").hint("name its directories, or run as root"));
         }
+        let mut follower = self.follower.take_if(|_| std::mem::take(&mut self.first));
+        if let Some(Err(error)) = follower.as_mut().map(|follower| follower.attach(pid)) {
+            self.unseen.push(not_followed(&error));
+            follower = None;
+        }
         let (stop, told) = mpsc::channel();
         let began = monotonic_ns();
         let thread =
@@ -105,7 +129,7 @@ impl Engine for ProbeEngine {
                 .name("thaw-sampler".into())
                 .spawn(move || sample(pid, began, &told))
                 .map_err(|error| Error::new(Exit::Machine, "cannot start a thread", "thaw-sampler").because(error))?;
-        self.running = Some(Running { pid, evicted, stop, thread });
+        self.running = Some(Running { pid, evicted, follower, stop, thread });
         Ok(())
     }
 
@@ -114,7 +138,13 @@ impl Engine for ProbeEngine {
             self.running.take().ok_or_else(|| Error::bug("the probe engine was stopped without being attached"))?;
         // A closed channel says the same: the thread ends.
         let _ = running.stop.send(());
-        let seen = running.thread.join().map_err(|_| Error::bug("the sampling thread panicked"))?;
+        let mut seen = running.thread.join().map_err(|_| Error::bug("the sampling thread panicked"))?;
+        if let Some(follower) = running.follower {
+            match follower.finish() {
+                Ok(followed) => self.take_in(followed, &mut seen),
+                Err(error) => self.unseen.push(not_followed(&error)),
+            }
+        }
         let sees = Sees { asks: false, blocks: false };
         let mut raw = RawTrace { sees, t0_monotonic_ns, ..RawTrace::default() };
         let (mut gone, mut unknown) = (0, 0);
@@ -136,6 +166,23 @@ impl Engine for ProbeEngine {
         raw.info.cannot = self.cannot();
         Ok(raw)
     }
+}
+
+impl ProbeEngine {
+    /// What was opened, though nobody may have it open any more.
+    fn take_in(&mut self, followed: Followed, seen: &mut Seen) {
+        self.unseen.extend(followed.doubts);
+        for path in followed.files {
+            if let Some(metadata) = path.symlink_metadata().ok().filter(|metadata| metadata.is_file()) {
+                seen.files.insert(path, Inode { dev: metadata.dev(), ino: metadata.ino() });
+            }
+        }
+    }
+}
+
+/// What is missing without the first look.
+fn not_followed(error: &io::Error) -> String {
+    format!("files that a process has open for a moment only: it could not be followed with ptrace ({error})")
 }
 
 /// A sample's absolute time as time since the start.

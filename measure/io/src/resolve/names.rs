@@ -1,6 +1,6 @@
 //! Names for inode numbers: from the kernel by handle, from what the engine heard, or by walking a mount.
 
-use super::Name;
+use super::{Name, Pace};
 use crate::{
     handle::open_inode,
     raw::{Inode, RawTrace},
@@ -27,14 +27,23 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// Names that are looked at, at most, on a file system that is another machine's or another process's: each may cost it a request.
+pub(super) const MOST_ENTRIES: usize = 20_000;
+
 /// The clock that stamps new files ticks this coarsely (a jiffy, at most 10 ms).
 const TICK: u64 = 10_000_000;
 
-/// Names of all inodes that have one. `touched` says when each was last touched.
-pub(super) fn find(raw: &RawTrace, touched: &HashMap<Inode, Nanos>, mounts: &Mounts) -> HashMap<Inode, Name> {
+/// Names of all inodes that have one. `touched` says when each was last touched, `beneath` names files of overlays' layers.
+pub(super) fn find(
+    raw: &RawTrace,
+    beneath: &[(Inode, PathBuf)],
+    touched: &HashMap<Inode, Nanos>,
+    mounts: &Mounts,
+    pace: &mut Pace<'_>,
+) -> HashMap<Inode, Name> {
     let mut finder = Finder {
         touched,
-        heard: raw.names.iter().map(|(inode, path)| (*inode, path.as_path())).collect(),
+        heard: beneath.iter().chain(&raw.names).map(|(inode, path)| (*inode, path.as_path())).collect(),
         began: (raw.t0_monotonic_ns > 0)
             .then(|| unix_ns().saturating_sub(monotonic_ns().saturating_sub(raw.t0_monotonic_ns))),
         names: HashMap::new(),
@@ -44,7 +53,7 @@ pub(super) fn find(raw: &RawTrace, touched: &HashMap<Inode, Nanos>, mounts: &Mou
         by_device.entry(inode.dev).or_default().insert(inode.ino);
     }
     for (dev, numbers) in by_device {
-        finder.find_on(dev, numbers, mounts.of_dev(dev));
+        finder.find_on(dev, numbers, mounts.of_dev(dev), pace);
     }
     finder.names
 }
@@ -60,8 +69,8 @@ struct Finder<'a> {
 
 impl Finder<'_> {
     /// The inodes of one device: by handle, by what the engine heard, by looking around.
-    fn find_on(&mut self, dev: u64, mut missing: HashSet<u64>, mount: Option<&Mount>) {
-        let by_handle = mount.map(|mount| by_handle(mount, &missing)).unwrap_or_default();
+    fn find_on(&mut self, dev: u64, mut missing: HashSet<u64>, mount: Option<&Mount>, pace: &mut Pace<'_>) {
+        let by_handle = mount.map(|mount| by_handle(mount, &missing, pace)).unwrap_or_default();
         let handles_work = !by_handle.is_empty();
         for (ino, name) in by_handle {
             let inode = Inode { dev, ino };
@@ -71,11 +80,20 @@ impl Finder<'_> {
             }
         }
         let unheard = self.take_heard(dev, &mut missing);
-        // Memory forgets nothing that still exists, and a walk over the network is not ours to start.
+        if pace.stopped {
+            return;
+        }
+        if let Some(mount) = mount.filter(|mount| matches!(mount.backing(), Backing::Remote | Backing::Stacked)) {
+            for (ino, path) in self.look_around(mount, dev, missing, pace) {
+                self.names.insert(Inode { dev, ino }, Name::Path(path));
+            }
+            return;
+        }
+        // Memory forgets nothing that still exists.
         let walkable = |mount: &&Mount| matches!(mount.backing(), Backing::Disk | Backing::Volume);
         let Some(mount) = mount.filter(walkable) else { return };
         if handles_work {
-            missing.retain(|ino| is_linked(mount, *ino));
+            missing.retain(|ino| !pace.stopped && is_linked(mount, *ino));
         }
         let mut found = self.beside(dev, &missing);
         let unfound: HashSet<u64> = unheard.into_iter().filter(|ino| !found.contains_key(ino)).collect();
@@ -119,6 +137,51 @@ impl Finder<'_> {
         self.began.zip(born(path)).is_some_and(|(began, born)| born > began + last + TICK)
     }
 
+    /// Looks for files of another machine's or process's file system: first where named ones lie, then from its mount point on,
+    /// and not for ever. What a directory says of numbers need not be what a file says, so each entry is asked.
+    fn look_around(
+        &self,
+        mount: &Mount,
+        dev: u64,
+        mut missing: HashSet<u64>,
+        pace: &mut Pace<'_>,
+    ) -> HashMap<u64, PathBuf> {
+        use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
+        let mut found = HashMap::new();
+        // `Name`s of this device, and what programs mapped of it.
+        let known = self.names.iter().filter(|(inode, _)| inode.dev == dev).map(|(_, name)| name.path());
+        let near: HashSet<PathBuf> = known.filter_map(|path| path.parent().map(Path::to_owned)).collect();
+        let mut waiting = std::collections::VecDeque::from_iter(near);
+        waiting.push_back(mount.point.clone());
+        let mut seen: HashSet<PathBuf> = HashSet::new();
+        let mut left = MOST_ENTRIES;
+        // What the server said last will do: nothing is asked of it that the kernel knows.
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
+        while let Some(directory) = waiting.pop_front().filter(|_| !missing.is_empty()) {
+            if !seen.insert(directory.clone()) {
+                continue;
+            }
+            for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
+                left = left.saturating_sub(1);
+                if left == 0 || !pace.goes_on() {
+                    return found;
+                }
+                let path = entry.path();
+                let wanted = StatxFlags::INO | StatxFlags::TYPE;
+                let Ok(stat) = statx(CWD, &path, flags, wanted) else { continue };
+                if rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor) != dev {
+                    continue;
+                }
+                if FileType::from_raw_mode(stat.stx_mode.into()).is_dir() {
+                    waiting.push_back(path);
+                } else if missing.remove(&stat.stx_ino) {
+                    found.insert(stat.stx_ino, path);
+                }
+            }
+        }
+        found
+    }
+
     /// Looks for files in the directories where named ones lie.
     fn beside(&self, dev: u64, missing: &HashSet<u64>) -> HashMap<u64, PathBuf> {
         let mut found = HashMap::new();
@@ -160,10 +223,10 @@ fn born(path: &Path) -> Option<u64> {
 }
 
 /// Asks the kernel for each.
-fn by_handle(mount: &Mount, numbers: &HashSet<u64>) -> HashMap<u64, Name> {
+fn by_handle(mount: &Mount, numbers: &HashSet<u64>, pace: &mut Pace<'_>) -> HashMap<u64, Name> {
     let Ok(directory) = File::open(&mount.point) else { return HashMap::new() };
     let name = |ino: &u64| Some((*ino, path_of_inode(directory.as_fd(), *ino)?));
-    numbers.iter().filter_map(name).collect()
+    numbers.iter().take_while(|_| pace.goes_on()).filter_map(name).collect()
 }
 
 /// A name from the time of the run: if it leads to something else now, the file is gone.

@@ -150,3 +150,37 @@ fn what_cannot_be_found_is_unnamed() {
     assert!(inodes.iter().all(|inode| resolved.files[inode].row.kind == FileKind::Unnamed));
     assert_eq!(resolved.files[&inodes[1]].row.path, Path::new("99:99:5"));
 }
+
+#[test]
+fn naming_tells_how_far_it_is_and_stops_when_asked() {
+    let directory = directory();
+    let files: Vec<PathBuf> = (0..300).map(|number| directory.path().join(format!("file-{number}"))).collect();
+    files.iter().for_each(|path| drop(File::create(path).unwrap()));
+    let inodes: Vec<Inode> = files.iter().map(|path| inode_of(path)).collect();
+    let mut raw = touching(&inodes, Nanos(5));
+    raw.names = inodes.iter().copied().zip(files.clone()).collect();
+    let mut told = Vec::new();
+    let all = resolve_with(&raw, &mut |done, of| {
+        told.push((done, of));
+        ControlFlow::Continue(())
+    });
+    assert!(told.len() > 5 && told.iter().all(|(done, of)| done <= of && *of == 300), "{told:?}");
+    assert!(told.is_sorted() && told.last().unwrap().0 > 200, "{told:?}");
+    assert!(all.files.values().all(|file| file.row.kind == FileKind::Regular) && all.file_systems.len() == 1);
+    // Of half of them no name was heard, and then nobody waits for the rest.
+    raw.names.truncate(150);
+    let mut left = 3;
+    let some = resolve_with(&raw, &mut |_, _| {
+        left -= 1;
+        if left > 0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    assert_eq!(left, 0, "nobody is asked any more");
+    assert_eq!(some.files.len(), 300, "no file is lost");
+    assert!(inodes[..150].iter().zip(&files).all(|(inode, path)| some.files[inode].row.path == *path), "it is known");
+    let named = some.files.values().filter(|file| files.contains(&file.row.path)).count();
+    assert!(named < 250, "{named} are named");
+    let other = some.files.values().find(|file| !files.contains(&file.row.path)).unwrap();
+    let text = model::shown(&other.row.path);
+    assert!(text.starts_with("(unknown file ") && text.ends_with(": thaw was interrupted)"), "{text}");
+    assert!(some.warnings.iter().any(|warning| warning.text.contains("were not looked into")), "{:?}", some.warnings);
+}
