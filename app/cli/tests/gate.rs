@@ -188,7 +188,7 @@ fn until_decided_follows_the_stored_plan_and_no_words() {
     let program = ["--variant", "other=sh -c 'exit 3'", "--", "sh", "-c", ":"];
     scratch.thaw(words.iter().chain(&program)).exits(0);
     // The same recording, made by a command line that this thaw does not know.
-    let reader = Reader::open(&scratch.path("typed.thaw")).unwrap();
+    let reader = Reader::open(scratch.path("typed.thaw")).unwrap();
     let header = Header { command_line: vec!["thaw".into(), "begin".into()], ..reader.header().unwrap() };
     assert_eq!(header.plan["how"]["schema"], "thaw.plan/1");
     again(&scratch, "other.thaw", &reader, &header);
