@@ -4,7 +4,7 @@ RUNS ?= 10
 
 PREFIX ?= /usr/local
 
-.PHONY: demo test build dist install icegrind lint fuzz miri clean
+.PHONY: demo test build dist install icegrind lint fuzz miri mutants clean
 
 # Installs what is missing, builds, records a real browser (cold and hot), prints the answer, writes the report into demo/.
 demo:
@@ -47,6 +47,11 @@ miri:
 # A minute of every fuzz target; needs a nightly toolchain and cargo-fuzz.
 fuzz:
 	dev/fuzz 60
+
+# Changes of a room's code that its tests do not notice: make mutants ROOM=base/elf (docs/mutants.md). Takes long.
+ROOM ?=
+mutants:
+	dev/mutants $(ROOM)
 
 clean:
 	cargo clean

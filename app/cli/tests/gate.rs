@@ -198,7 +198,7 @@ fn until_decided_follows_the_stored_plan_and_no_words() {
     header.plan["how"]["schema"] = "thaw.plan/2".into();
     again(&scratch, "later.thaw", &reader, &header);
     let refused = scratch.thaw(["gate", "later.thaw", "--variants", "sh,other", "--until-decided"]).exits(5);
-    refused.says("its form is 'thaw.plan/2'");
+    refused.complains("its form is 'thaw.plan/2'");
     scratch.nothing_left();
 }
 

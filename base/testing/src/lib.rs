@@ -3,6 +3,8 @@
 //! A test that lacks something (root, tracefs, a browser) is never silently passed: it calls [`skip`],
 //! returns, and `make test` counts the reasons at its end. Only `[dev-dependencies]` name this crate.
 
+pub mod power;
+
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};

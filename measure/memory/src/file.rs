@@ -404,6 +404,56 @@ mod tests {
         assert!(deep.reports.is_empty() && deep.warnings[0].text.contains("too many names"));
     }
 
+    #[test]
+    fn what_is_just_within_the_rules_is_kept_without_a_word() {
+        let of = |path: String, amount: i64| {
+            let mut reports = parse(ONE.as_bytes(), "x").unwrap().reports;
+            (reports[0].path, reports[0].amount) = (path, amount);
+            let file = MemoryFile::new(reports);
+            (file.reports.len(), file.warnings.len())
+        };
+        let names = |count: usize| vec!["a"; count].join("/");
+        assert_eq!(of(names(MOST_NAMES), 1), (1, 0));
+        assert_eq!(of(names(MOST_NAMES + 1), 1), (0, 1));
+        assert_eq!((of("a/b".into(), 0), of("a/b".into(), -1)), ((1, 0), (1, 1)));
+        assert_eq!((of("a/b".into(), 1 << 47), of("a/b".into(), (1 << 47) + 1)), ((1, 0), (1, 1)));
+        assert_eq!(of("vsize-max".into(), i64::MAX), (1, 0), "address space may be as large as it wants");
+        // A difference may be below zero.
+        let mut reports = parse(ONE.as_bytes(), "x").unwrap().reports;
+        (reports[0].amount, reports[0].presence) = (-1, Some(Presence::FirstOnly));
+        assert!(MemoryFile::new(reports).warnings.is_empty());
+    }
+
+    #[test]
+    fn three_paths_that_break_a_rule_are_named_and_the_others_counted() {
+        let said = |count: usize| {
+            let one = parse(ONE.as_bytes(), "x").unwrap().reports.remove(0);
+            let reports = (0..count).map(|number| Report { path: format!("p/{number}"), amount: -1, ..one.clone() });
+            MemoryFile::new(reports.collect()).warnings.remove(0).text
+        };
+        assert!(said(1).starts_with("1 report have") && said(2).starts_with("2 reports have"), "{}", said(1));
+        assert!(said(3).ends_with("p/0, p/1, p/2"), "{}", said(3));
+        assert!(said(4).ends_with("p/0, p/1, p/2 and 1 more"), "{}", said(4));
+    }
+
+    #[test]
+    fn the_last_report_that_fits_is_read() {
+        let read = |count: usize| {
+            let report = ONE.split_once('[').unwrap().1.trim_end_matches("]}").trim();
+            let mut text = String::with_capacity(count * (report.len() + 1) + 100);
+            text.push_str(ONE.split_once('[').unwrap().0);
+            text.push('[');
+            for number in 0..count {
+                text.push_str(if number > 0 { "," } else { "" });
+                text.push_str(report);
+            }
+            text.push_str("]}");
+            serde_json::from_str::<Raw>(&text).map(|raw| raw.reports.len())
+        };
+        assert_eq!(read(MOST_REPORTS).unwrap(), MOST_REPORTS);
+        assert!(read(MOST_REPORTS + 1).is_err());
+    }
+
     proptest! {
         #[test]
         fn any_damage_is_an_error_or_a_report(at in 0..ONE.len(), byte: u8, cut in 0..ONE.len()) {

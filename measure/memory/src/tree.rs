@@ -467,6 +467,40 @@ mod tests {
     }
 
     #[test]
+    fn a_hundredth_is_shown_and_one_tiny_node_alone_stays() {
+        let of = |amounts: &[(&str, i64)]| {
+            let reports = amounts.iter().map(|(path, amount)| report(path, Kind::Other, *amount)).collect();
+            drawn(&trees(reports, Detail::Significant)[0].trees[0])
+        };
+        assert_eq!(of(&[("t/a", 980), ("t/b", 10), ("t/c", 10)]), "t=1000[a=980 b=10 c=10]", "1 % is not tiny");
+        assert_eq!(of(&[("t/a", 982), ("t/b", 9), ("t/c", 9)]), "t=1000[a=982 (2 tiny)=18*[b=9 c=9]]");
+        assert_eq!(of(&[("t/a", 991), ("t/b", 9)]), "t=1000[a=991 b=9]", "one is not put together with itself");
+        assert_eq!(of(&[("t/a", 0), ("t/b", 0)]), "t=0[a=0 b=0]", "of nothing nothing is tiny");
+    }
+
+    #[test]
+    fn doubtful_is_what_is_below_nothing_or_above_all() {
+        let doubtful = [-1, 0, 10, 11].map(|amount| is_doubtful(amount, 10));
+        assert_eq!(doubtful, [true, false, false, true]);
+    }
+
+    #[test]
+    fn resident_memory_of_all_counts_what_each_has_alone() {
+        let of =
+            |process: &str, path: &str, amount| Report { process: process.into(), ..report(path, Kind::Other, amount) };
+        let all = resident(&MemoryFile::new(vec![
+            of("", "resident", 100),
+            of("", "resident-unique", 70),
+            of("web", "resident", 50),
+            of("web", "resident-unique", 20),
+            of("other", "resident", 5),
+            Report { units: Units::Count, ..of("other", "resident-unique", 1) },
+        ]));
+        assert_eq!(all, Some(125), "all of the main one, what the others have alone or else all of it, bytes only");
+        assert_eq!(resident(&MemoryFile::new(vec![report("explicit/a", Kind::Heap, 1)])), None);
+    }
+
+    #[test]
     fn amounts_at_the_edge_do_not_overflow() {
         let reports = vec![
             report("a/b", Kind::Other, i64::MAX),

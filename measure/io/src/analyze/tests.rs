@@ -359,7 +359,7 @@ fn a_fault_missed_if_its_page_came_for_it_or_was_on_its_way() {
 }
 
 #[test]
-fn a_fault_in_the_moment_of_the_request_missed_and_one_in_that_of_its_end_did_not() {
+fn a_fault_in_the_moment_its_page_was_asked_for_missed_and_one_when_it_had_come_did_not() {
     let mut scene = Scene::usual();
     scene.play(
         "
@@ -368,8 +368,8 @@ fn a_fault_in_the_moment_of_the_request_missed_and_one_in_that_of_its_end_did_no
         prog   a |RRRR    |
         ",
     );
-    let (template, block) = (scene.raw.faults[0], scene.raw.blocks[0].clone());
-    for at in [block.start, block.done.unwrap()] {
+    let (template, asked, done) = (scene.raw.faults[0], scene.raw.fills[2].at, scene.raw.blocks[0].done.unwrap());
+    for at in [asked, done] {
         scene.raw.faults.push(RawFault { at, tid: PROG + 1, span: Span { first: 2, pages: 1 }, ..template });
     }
     let rows = scene.rows();

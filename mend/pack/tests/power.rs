@@ -1,0 +1,41 @@
+//! A power cut at any moment while a file is packed where it lies, or put back: it is the old file or the new one, and the
+//! original is never lost.
+
+use pack::{Options, Outcome, Target, pack_file};
+use std::path::Path;
+use std::process::Command;
+use testing::power::{Disk, Syncs};
+
+/// Packs a library in place, and puts it back; both on a disk that loses its power.
+fn survives(source: &Path, syncs: Syncs) -> Option<[Result<usize, String>; 2]> {
+    let home = tempfile::tempdir_in("/var/tmp").unwrap();
+    let (library, state) = (home.path().join("lib.so"), home.path().join("state"));
+    if !testing::compiled(Command::new("gcc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source)) {
+        return None;
+    }
+    std::fs::create_dir(&state).unwrap();
+    // SAFETY: this process has one test, and no other thread that looks at the environment.
+    unsafe { std::env::set_var("THAW_STATE_DIR", &state) };
+    let disk = Disk::of(&[home.path()], syncs);
+    let packed = disk.run(|| pack_file(&library, &Target::InPlace, &Options::default())).unwrap();
+    assert!(matches!(packed, Outcome::Packed(_)), "{packed:?}");
+    let packing = disk.survives(&[&library]);
+    let disk = Disk::of(&[home.path()], syncs);
+    disk.run(|| pack::restore_file(&library)).unwrap();
+    Some([packing, disk.survives(&[])])
+}
+
+#[test]
+fn a_power_cut_leaves_the_file_or_the_packed_one_and_the_original_somewhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("words.c");
+    let words: String = (0..2000).map(|number| format!("\"word {number}\",")).collect();
+    std::fs::write(&source, format!("const char *words[] = {{{words}}};\n")).unwrap();
+    let Some([packing, restoring]) = survives(&source, Syncs::Kept) else { return };
+    let (packing, restoring) = (packing.unwrap(), restoring.unwrap());
+    assert!(packing > 20 && restoring > 2, "{packing} and {restoring} states");
+    for lost in [Syncs::OfFilesLost, Syncs::OfDirectoriesLost] {
+        let [packing, _] = survives(&source, lost).unwrap();
+        assert!(packing.is_err(), "{lost:?} is not noticed");
+    }
+}
