@@ -1,6 +1,5 @@
 //! The few system calls that lanes need, as Miri can follow them: memory, and threads that come and go. Files are memory that is never read.
 
-use crate::sys::{ESRCH, Result};
 use std::alloc::{Layout, alloc_zeroed};
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -25,7 +24,8 @@ std::thread_local! {
     static LANE: Cell<*mut u8> = const { Cell::new(std::ptr::null_mut()) };
 }
 
-pub fn call(number: usize, a: [usize; 6]) -> Result<usize> {
+pub fn call(number: usize, a: [usize; 6]) -> Result<usize, u32> {
+    const ESRCH: u32 = 3;
     const MMAP: usize = 9;
     const GETPID: usize = 39;
     const GETTID: usize = 186;
