@@ -16,8 +16,8 @@
 //! assert!(disk.survives(&[&file]).unwrap() > 10);
 //! ```
 
+use os::filesystem::{self, FileSystem, Kernel, NameIn};
 use os::replace::Existing;
-use os::replace::filesystem::{self, FileSystem, Kernel, Place};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -59,6 +59,7 @@ enum Call {
     Remove(PathBuf),
     SyncFile,
     SyncDirectory(PathBuf),
+    SyncEverything,
 }
 
 /// A call, and what all files are after it: as programs see them, and as the disk has them for sure.
@@ -92,7 +93,7 @@ fn directory(opened: &File) -> PathBuf {
     std::fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd())).expect("an open directory")
 }
 
-fn path_of(at: Place<'_>) -> PathBuf {
+fn path_of(at: NameIn<'_>) -> PathBuf {
     directory(at.directory).join(at.name)
 }
 
@@ -127,20 +128,20 @@ impl FileSystem for Notes {
         self.note(Call::Directory(path.canonicalize()?));
         Ok(())
     }
-    fn create(&self, at: Place<'_>) -> io::Result<File> {
+    fn create(&self, at: NameIn<'_>) -> io::Result<File> {
         let file = Kernel.create(at)?;
         let number = self.watch(file.try_clone()?)?;
         self.note(Call::Name(path_of(at), number));
         Ok(file)
     }
-    fn make_link(&self, at: Place<'_>, target: &Path) -> io::Result<()> {
+    fn make_link(&self, at: NameIn<'_>, target: &Path) -> io::Result<()> {
         Kernel.make_link(at, target)?;
         let number = inode(&path_of(at))?;
         self.synced.borrow_mut().insert(number, link(&path_of(at))?);
         self.note(Call::Name(path_of(at), number));
         Ok(())
     }
-    fn add_name(&self, file: &File, at: Place<'_>) -> io::Result<()> {
+    fn add_name(&self, file: &File, at: NameIn<'_>) -> io::Result<()> {
         Kernel.add_name(file, at)?;
         self.note(Call::Name(path_of(at), file.metadata()?.ino()));
         Ok(())
@@ -160,13 +161,24 @@ impl FileSystem for Notes {
         }
         Ok(())
     }
-    fn rename(&self, from: Place<'_>, to: Place<'_>, existing: Existing) -> io::Result<()> {
+    fn sync_everything(&self, on: &File) -> io::Result<()> {
+        Kernel.sync_everything(on)?;
+        if self.syncs != Syncs::OfFilesLost {
+            let files = self.files.borrow();
+            self.synced.borrow_mut().extend(files.iter().map(|(number, (file, _))| (*number, content(file))));
+        }
+        if self.syncs != Syncs::OfDirectoriesLost {
+            self.note(Call::SyncEverything);
+        }
+        Ok(())
+    }
+    fn rename(&self, from: NameIn<'_>, to: NameIn<'_>, existing: Existing) -> io::Result<()> {
         let number = inode(&path_of(from))?;
         Kernel.rename(from, to, existing)?;
         self.note(Call::Rename(path_of(from), path_of(to), number));
         Ok(())
     }
-    fn remove(&self, at: Place<'_>) -> io::Result<()> {
+    fn remove(&self, at: NameIn<'_>) -> io::Result<()> {
         Kernel.remove(at)?;
         self.note(Call::Remove(path_of(at)));
         Ok(())
@@ -293,7 +305,10 @@ impl Disk {
         for end in 1..=moments.len() {
             let done = &moments[..end];
             let is_synced = |index: usize, above: &Path| {
-                done[index..].iter().any(|moment| matches!(&moment.call, Call::SyncDirectory(path) if path == above))
+                done[index..].iter().any(|moment| match &moment.call {
+                    Call::SyncDirectory(path) => path == above,
+                    call => matches!(call, Call::SyncEverything),
+                })
             };
             let open: Vec<usize> = (0..end)
                 .filter(|index| lasts_with(&done[*index].call).is_some_and(|above| !is_synced(*index, above)))
@@ -342,7 +357,7 @@ fn subsets(count: usize) -> Vec<Vec<bool>> {
 fn lasts_with(call: &Call) -> Option<&Path> {
     match call {
         Call::Directory(path) | Call::Name(path, _) | Call::Remove(path) | Call::Rename(_, path, _) => path.parent(),
-        Call::SyncFile | Call::SyncDirectory(_) => None,
+        Call::SyncFile | Call::SyncDirectory(_) | Call::SyncEverything => None,
     }
 }
 
@@ -363,7 +378,7 @@ fn names<'c>(
                 names.insert(to.clone(), *number);
             }
             Call::Remove(path) => drop(names.remove(path)),
-            Call::SyncFile | Call::SyncDirectory(_) => {}
+            Call::SyncFile | Call::SyncDirectory(_) | Call::SyncEverything => {}
         }
     }
     names.retain(|path, _| !path.ancestors().any(|above| missing.contains(above)));
