@@ -1,4 +1,5 @@
-//! Everything that can be wrong: each is one clear error with a hint and the exit code of the table; nothing is left behind.
+//! Everything that can be wrong: each is one clear error with a hint and the exit code of the table; nothing is left
+//! behind.
 
 use crate::made;
 use crate::scratch::{Said, Scratch, alone};

@@ -192,7 +192,8 @@ fn the_machine_s_own_loader_is_asked() {
     let json = scratch.thaw(["elf", "verify", "lib.so", "packed.so", "--live", "--json"]).exits(0).json();
     assert!(json["live"]["checked"]["bytes"].as_u64().unwrap() > 24_000);
 
-    // Code put into the file changes more than the form of relocations: only who announces that is told that nothing else did.
+    // Code put into the file changes more than the form of relocations: only who announces that is told that nothing
+    // else did.
     let how = ["--backend", "init", "--no-copies", "--new-build-id"];
     scratch.thaw(["elf", "pack", "lib.so", "-o", "init.so"].iter().chain(&how)).exits(0);
     scratch.thaw(["elf", "verify", "lib.so", "init.so"]).exits(1).says("DT_INIT").says("--backend");

@@ -1,4 +1,5 @@
-//! What is left when a system call fails: each of some calls once, by strace. `claims/faults` does the same at two hundred places of each verb.
+//! What is left when a system call fails: each of some calls once, by strace. `claims/faults` does the same at two
+//! hundred places of each verb.
 
 use crate::scratch::{Said, Scratch, alone};
 use std::collections::BTreeMap;
@@ -58,7 +59,8 @@ fn can_inject(scratch: &Scratch) -> bool {
     works
 }
 
-/// Every one of these calls that a good run makes after the language's own set-up, which ends with the stack for signals.
+/// Every one of these calls that a good run makes after the language's own set-up, which ends with the stack for
+/// signals.
 fn places(scratch: &Scratch, words: &[&str], calls: &[&str]) -> Vec<Place> {
     Said::of(traced(scratch, words, None)).exits(0);
     let log = std::fs::read(scratch.path("strace.log")).unwrap();
@@ -109,7 +111,8 @@ struct Change<'a> {
     calls: &'a [&'a str],
 }
 
-/// Each of the calls fails once: the answer is one of the README's, nothing is lost, nothing is left, and the verb works afterwards.
+/// Each of the calls fails once: the answer is one of the README's, nothing is lost, nothing is left, and the verb
+/// works afterwards.
 fn nothing_is_lost(scratch: &Scratch, change: &Change<'_>) {
     let before = whole(scratch, change.folders);
     let places = places(scratch, change.words, change.calls);

@@ -226,7 +226,8 @@ fn again(scratch: &Scratch, name: &str, runs: &Reader, header: &Header) {
     writer.finish().unwrap();
 }
 
-/// Three blocks are too few for a verdict, so blocks are added: of the same programs, with exit code 3 as it was recorded.
+/// Three blocks are too few for a verdict, so blocks are added: of the same programs, with exit code 3 as it was
+/// recorded.
 fn adds_blocks(scratch: &Scratch, recording: &str, state: &str) {
     let gate = ["gate", recording, "--variants", "sh,other", "--max-regression", "99%", "--until-decided"];
     // What so short starts say of each other is chance.

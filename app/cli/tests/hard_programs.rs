@@ -1,5 +1,5 @@
-//! Programs and manifests that are hard to watch, to order or to preload: what is seen of them, or a clear error; and nothing
-//! is left running.
+//! Programs and manifests that are hard to watch, to order or to preload: what is seen of them, or a clear error; and
+//! nothing is left running.
 
 use crate::preload::manifest;
 use crate::scratch::{Said, Scratch, alone};
@@ -41,7 +41,8 @@ int main(void) {
 }
 "#;
 
-/// Takes two SIGTRAPs, an `int3` and one that it sends itself; with an argument it has no handler and dies of the first.
+/// Takes two SIGTRAPs, an `int3` and one that it sends itself; with an argument it has no handler and dies of the
+/// first.
 const TRAPS: &str = r#"
 #include <signal.h>
 #include <stdio.h>

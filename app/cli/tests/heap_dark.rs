@@ -1,4 +1,5 @@
-//! `thaw heap dark` on a program whose reporters are wrong in known ways, and `thaw memory show --from-heap` on programs that report nothing.
+//! `thaw heap dark` on a program whose reporters are wrong in known ways, and `thaw memory show --from-heap` on
+//! programs that report nothing.
 
 use crate::heap::guest;
 use crate::memory::reporting_program;

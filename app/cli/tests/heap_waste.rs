@@ -1,4 +1,5 @@
-//! `thaw heap slop` and `thaw heap growth` on programs whose waste is known, and on containers that waste nothing; `thaw counts`.
+//! `thaw heap slop` and `thaw heap growth` on programs whose waste is known, and on containers that waste nothing;
+//! `thaw counts`.
 
 use crate::heap::guest;
 use crate::scratch::{Scratch, root};

@@ -136,7 +136,8 @@ Other Measurements
     assert_eq!(said.out().trim_end(), expected.trim_end(), "{}", said.framed());
 }
 
-/// Lines of a tree: without empty ones, and without what is drawn differently on purpose (docs/memory.md, Reading a tree).
+/// Lines of a tree: without empty ones, and without what is drawn differently on purpose (docs/memory.md, Reading a
+/// tree).
 fn lines(text: &str) -> Vec<String> {
     let mut in_warning = false;
     let is_drawn = |line: &&str| {
@@ -278,7 +279,8 @@ fn a_process_of_somebody_else_is_not_watched_in_vain() {
     assert!(!Path::new("/thaw.memory").exists());
 }
 
-/// A C program with `embed/memreport` in it, and where the library is; `None` (counted as skipped): no compiler, or the library is not built.
+/// A C program with `embed/memreport` in it, and where the library is; `None` (counted as skipped): no compiler, or the
+/// library is not built.
 pub fn reporting_program(scratch: &Scratch, source: &str) -> Option<(PathBuf, PathBuf)> {
     let target = Path::new(env!("CARGO_BIN_EXE_thaw")).parent().unwrap();
     let library = ["", "deps"]

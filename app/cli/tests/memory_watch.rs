@@ -1,4 +1,5 @@
-//! `thaw memory watch` where it is hard: killed, interrupted, on a full disk, in the background, with processes that come and go.
+//! `thaw memory watch` where it is hard: killed, interrupted, on a full disk, in the background, with processes that
+//! come and go.
 
 use crate::bad_input::TinyDisk;
 use crate::scratch::{Mortal, Scratch};
@@ -154,7 +155,8 @@ fn what_failed_before_the_end_of_the_watch_failed() {
     scratch.thaw(watch.iter().chain(&["exit 0"])).exits(0);
 }
 
-/// What is typed into a terminal is a mark of a watch in its foreground, and none of the business of one in the background.
+/// What is typed into a terminal is a mark of a watch in its foreground, and none of the business of one in the
+/// background.
 #[test]
 fn a_watch_in_the_background_leaves_the_terminal_alone() {
     if !Path::new("/usr/bin/script").exists() || !Path::new("/bin/bash").exists() {

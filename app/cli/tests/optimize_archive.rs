@@ -17,7 +17,8 @@ fn used() -> impl Iterator<Item = u64> {
     (0..USED).map(|number| number * 7 % USED * (ENTRIES / USED))
 }
 
-/// A program that reads entries of the archive `app.jar` beside it, found through the directory at its end. `None` without a C compiler.
+/// A program that reads entries of the archive `app.jar` beside it, found through the directory at its end. `None`
+/// without a C compiler.
 fn program(scratch: &Scratch) -> Option<PathBuf> {
     let source = format!(
         r#"#include <fcntl.h>

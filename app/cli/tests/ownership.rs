@@ -33,7 +33,8 @@ fn packages_tell_whose_a_file_is() {
     let rows = recorded(&scratch, &[], &["/usr/bin/python3", "-c", "import json, email.message"]);
     let of = |end: &str| rows.iter().find(|row| row[0].contains(end)).unwrap_or_else(|| panic!("no {end}: {rows:#?}"));
     assert_eq!(of(python.to_str().unwrap())[1..3], ["app", "program"]);
-    // The standard library is in packages of their own, built from the same source; what it was compiled to is in no list.
+    // The standard library is in packages of their own, built from the same source; what it was compiled to is in no
+    // list.
     let module = of("/json/");
     assert_eq!((module[1].as_str(), module[2].as_str()), ("app", "package"), "{module:?}");
     assert!(module[3].contains("python3"), "{module:?}");

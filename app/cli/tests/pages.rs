@@ -1,4 +1,5 @@
-//! Pages of heap recordings, memory reports and watches: what they hold is what the same verb prints. How they look is tested in a browser (`viewer/test/e2e`).
+//! Pages of heap recordings, memory reports and watches: what they hold is what the same verb prints. How they look is
+//! tested in a browser (`viewer/test/e2e`).
 
 use crate::heap_look::recorded;
 use crate::memory::firefox;
@@ -57,7 +58,8 @@ fn a_heap_page_holds_what_the_report_says() {
     scratch.thaw(["heap", "report", "modes.heap", "--html", "no/such/folder.html"]).exits(2);
 }
 
-/// A page reads the events once: slop, growth, sites, and what these held at any step, are what each verb says that reads them for itself.
+/// A page reads the events once: slop, growth, sites, and what these held at any step, are what each verb says that
+/// reads them for itself.
 #[test]
 fn one_reading_says_what_several_say() {
     let scratch = Scratch::new();

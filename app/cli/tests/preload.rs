@@ -1,4 +1,5 @@
-//! preload: from a recorded start to a launcher; above all that the program always starts, and as it would have without.
+//! preload: from a recorded start to a launcher; above all that the program always starts, and as it would have
+//! without.
 
 use crate::made;
 use crate::scratch::{Mortal, Said, Scratch, alone};
@@ -307,8 +308,8 @@ fn the_rest_is_read_by_a_process_that_nobody_waits_for() {
     let _machine = alone();
     scratch.thaw(["flush", "data"]).exits(0);
     let run = ["preload", "run", "a.preload", "--window", "4K", "--"];
-    // A shell that waits for all its children finds none; the rest comes while it runs; a pipe that the other process held open would
-    // not end.
+    // A shell that waits for all its children finds none; the rest comes while it runs; a pipe that the other process
+    // held open would not end.
     let shell = "wait; ls /proc/self/task/*/children | xargs cat; \
         until \"$0\" resident data --json | grep -q '\"resident_bytes\": 8192'; do :; done; echo end";
     let said = scratch.thaw(words(&run, &["sh", "-c", shell, env!("CARGO_BIN_EXE_thaw")]));

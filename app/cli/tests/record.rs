@@ -155,15 +155,16 @@ fn another_user_can_record_hot_starts_without_any_rights() {
     scratch.nothing_left();
 }
 
-/// A program that leaves one more file each run and reads them all, each from a disk that takes 50 ms for it: so much that no
-/// load on the machine hides the trend. Told to be `fresh` it fails where it finds what an earlier run left.
+/// A program that leaves one more file each run and reads them all, each from a disk that takes 50 ms for it: so much
+/// that no load on the machine hides the trend. Told to be `fresh` it fails where it finds what an earlier run left.
 fn leaky(scratch: &Scratch) -> String {
     let body = "set -- $1 profile/*; [ $1 != fresh ] || [ $# = 2 ] || exit 9; shift\n\
                 for file; do cat $file; sleep 0.05; done; echo 1 > profile/$$";
     scratch.script("leaky", body).to_str().unwrap().to_owned()
 }
 
-/// Records the leaky program in a profile of one file; the trend of its hot starts in seconds per run, and the warnings.
+/// Records the leaky program in a profile of one file; the trend of its hot starts in seconds per run, and the
+/// warnings.
 fn trend(scratch: &Scratch, options: &[&str], how: &str) -> (f64, Vec<String>) {
     let _ = std::fs::remove_dir_all(scratch.path("profile"));
     scratch.write("profile/first", "1");

@@ -1,5 +1,6 @@
-//! A second user beside root: links, further names, pipes, directories and renames, again and again, in the directories that this user may write, while root
-//! runs each verb. What only root may read and write must stay as it is, whatever comes out.
+//! A second user beside root: links, further names, pipes, directories and renames, again and again, in the directories
+//! that this user may write, while root runs each verb. What only root may read and write must stay as it is, whatever
+//! comes out.
 
 use crate::scratch::{Mortal, Said, Scratch, alone};
 use std::fs::{self, Permissions};
@@ -70,7 +71,8 @@ impl Scene {
         scene
     }
 
-    /// Puts a copy of a file among root's secrets, under the same name: what is done to that name by a swapped directory is done to this.
+    /// Puts a copy of a file among root's secrets, under the same name: what is done to that name by a swapped
+    /// directory is done to this.
     fn hide(&mut self, file: &Path) {
         let copy = self.scratch.path("secret").join(file.file_name().unwrap());
         fs::copy(file, &copy).unwrap();
@@ -90,7 +92,8 @@ impl Scene {
         assert_eq!(picture(&self.scratch.path("secret")), self.secret, "after {after}");
     }
 
-    /// The second user puts links to the secrets, further names of them, pipes and directories where these names are, and swaps the directories above.
+    /// The second user puts links to the secrets, further names of them, pipes and directories where these names are,
+    /// and swaps the directories above.
     fn rival(&self, names: &[&str], directories: &[&str]) -> Rival {
         let theirs = self.scratch.path("theirs");
         let (canary, secret) = (self.scratch.path("secret/canary"), self.scratch.path("secret"));

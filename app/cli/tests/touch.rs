@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Touches pages 0, 7 and 100 of a mapping and reads pages 300 to 302 of a file; calls `used_once` twice and `unused` never.
+/// Touches pages 0, 7 and 100 of a mapping and reads pages 300 to 302 of a file; calls `used_once` twice and `unused`
+/// never.
 const PROGRAM: &str = r#"
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -215,8 +216,8 @@ fn icegrind() -> Option<PathBuf> {
     Some(target.join("icegrind"))
 }
 
-/// A program without any library, whose code does not depend on the processor and whose files nobody else uses. Its functions lie on
-/// pages of their own; it touches some of a table, of its data and of a file.
+/// A program without any library, whose code does not depend on the processor and whose files nobody else uses. Its
+/// functions lie on pages of their own; it touches some of a table, of its data and of a file.
 const BARE: &str = r#"
 #define PAGE 4096
 #define ON_ITS_PAGE(name) __attribute__((noinline, aligned(PAGE), section(".text." #name)))
@@ -308,8 +309,8 @@ fn the_byte_engine_sees_the_bytes_that_are_touched_and_the_page_engine_their_pag
     let pages = |path: &Path, engine: &str| pages_of(&scratch, "both.thaw", path, engine);
     assert_eq!(pages(&data, "byte"), BTreeSet::from([0, 7, 8, 100, 300, 301, 302, 500]));
     assert_eq!(pages(&data, "page"), pages(&data, "byte"));
-    // The kernel itself reads the head of the program. It also clears the rest of the page where .data ends and .bss begins; here
-    // both end with their pages.
+    // The kernel itself reads the head of the program. It also clears the rest of the page where .data ends and .bss
+    // begins; here both end with their pages.
     let mut expected = pages(&bare, "byte");
     assert!(expected.insert(0) && expected.len() > 6, "{expected:?}");
     assert_eq!(pages(&bare, "page"), expected);
@@ -565,7 +566,8 @@ fn object_files_are_told_by_the_first_call_into_each() {
     let expected = [("main.c", 1, 1), ("early.c", 1, 1), ("late.c", 1, 2), ("unused.c", 0, 1)];
     assert_eq!(own, expected.map(|(source, called, all)| (source.to_owned(), called, all)));
     scratch.thaw(["order", "a.thaw", "--list", "objects"]).exits(0).says("unused.c").says("no debug data");
-    // Debug data that were split off are found by the program's build-id only where distributions put them; given, they are taken.
+    // Debug data that were split off are found by the program's build-id only where distributions put them; given, they
+    // are taken.
     for words in [["--only-keep-debug", "app", "app.debug"], ["--strip-debug", "app", "app"]] {
         Command::new("objcopy").current_dir(scratch.path("")).args(words).status().unwrap();
     }

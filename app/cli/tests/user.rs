@@ -1,4 +1,5 @@
-//! `--user`, `--as-root` and sudo: root measures, and the program runs as a user, with the user's rights and none of root's session.
+//! `--user`, `--as-root` and sudo: root measures, and the program runs as a user, with the user's rights and none of
+//! root's session.
 
 use crate::scratch::{Said, Scratch, alone};
 use std::fs::Permissions;
@@ -8,7 +9,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use testing::SECOND_USER;
 
-/// A scratch folder that every user reaches, with a folder `theirs` of the second user; `None`, counted as skipped: not root.
+/// A scratch folder that every user reaches, with a folder `theirs` of the second user; `None`, counted as skipped: not
+/// root.
 fn shared() -> Option<Scratch> {
     if !testing::root_or_skip() {
         return None;

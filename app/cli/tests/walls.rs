@@ -1,4 +1,5 @@
-//! Walls inside the app: verbs hand over and do not decide, text knows no verb, and what rooms do together speaks to nobody.
+//! Walls inside the app: verbs hand over and do not decide, text knows no verb, and what rooms do together speaks to
+//! nobody.
 
 use crate::scratch::root;
 use std::path::{Path, PathBuf};

@@ -32,7 +32,8 @@ fn files(directory: &Path, ending: &str, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The texts in quotation marks of a source file, with their line numbers, quotes kept; tests at its end and comments left out.
+/// The texts in quotation marks of a source file, with their line numbers, quotes kept; tests at its end and comments
+/// left out.
 fn literals(source: &str) -> Vec<(usize, String)> {
     let code = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let mut found = Vec::new();

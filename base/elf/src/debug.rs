@@ -1,6 +1,7 @@
 //! Debug data: where the file is that they were split off to, and their bytes out of compressed sections.
 //!
-//! Not for what they say. [`with_dwarf`] opens what it needs; who keeps files open in a way of its own finds and decompresses with the rest.
+//! Not for what they say. [`with_dwarf`] opens what it needs; who keeps files open in a way of its own finds and
+//! decompresses with the rest.
 
 use crate::{Image, Order};
 use flate2::read::ZlibDecoder;
@@ -18,15 +19,16 @@ use std::path::{Path, PathBuf};
 const DEBUG_ROOT: &str = "/usr/lib/debug";
 /// Most bytes of a link: a file name, padding and a build-id.
 const LINK: u64 = 4096 + 64;
-/// Most bytes that a section may unpack to: so many, and so many times its length. zlib makes nothing smaller than by this factor; zstd does, but not debug
-/// data.
+/// Most bytes that a section may unpack to: so many, and so many times its length. zlib makes nothing smaller than by
+/// this factor; zstd does, but not debug data.
 const UNPACKED_LEAST: u64 = 64 << 20;
 const UNPACKED_TIMES: u64 = 1100;
 
 /// Bytes of debug data.
 pub type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
-/// What `work` makes of the debug data of an ELF file: its own, or those that were split off from it. `None`: there are none.
+/// What `work` makes of the debug data of an ELF file: its own, or those that were split off from it. `None`: there are
+/// none.
 ///
 /// # Errors
 /// They cannot be read, or what `work` says.
@@ -75,9 +77,9 @@ fn opened(path: &Path) -> Option<ReadCache<File>> {
     Some(ReadCache::new(File::open(Some(path).filter(|path| path.is_file())?).ok()?))
 }
 
-/// The file of debug data that belongs to an object: below `/usr/lib/debug` by build-id, or by `.gnu_debuglink` beside it, in `.debug` and below
-/// `/usr/lib/debug`. `open` gives an ELF file and its build-id. The build-id decides whether it is the right one; without one in the object, the link's
-/// checksum of the whole file.
+/// The file of debug data that belongs to an object: below `/usr/lib/debug` by build-id, or by `.gnu_debuglink` beside
+/// it, in `.debug` and below `/usr/lib/debug`. `open` gives an ELF file and its build-id. The build-id decides whether
+/// it is the right one; without one in the object, the link's checksum of the whole file.
 pub fn split_off<'data, R: ReadRef<'data>, T>(
     image: &Image<R>,
     path: &Path,

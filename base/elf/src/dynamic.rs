@@ -28,8 +28,8 @@ pub struct RunPaths {
     pub runpath: Vec<String>,
 }
 
-/// Names of the libraries that the file needs (DT_NEEDED), in its order. Empty for a static program, and where the bytes
-/// are not those of an ELF file. Bytes that are not UTF-8 become U+FFFD.
+/// Names of the libraries that the file needs (DT_NEEDED), in its order. Empty for a static program, and where the
+/// bytes are not those of an ELF file. Bytes that are not UTF-8 become U+FFFD.
 pub fn needed(bytes: &[u8]) -> Vec<String> {
     dynamic(bytes).map(|dynamic| dynamic.needed).unwrap_or_default()
 }

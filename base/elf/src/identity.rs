@@ -1,7 +1,8 @@
 //! Whether a file is the one that was seen before, without reading all of it: for hints, not for proofs.
 //!
-//! An ELF file is known by its build-id, wherever the note lies (tools such as `patchelf` move it behind everything else). Any other file is known by a checksum of
-//! its length and of four blocks of 4 KiB, spread evenly from its first to its last byte; files up to 16 KiB are summed whole.
+//! An ELF file is known by its build-id, wherever the note lies (tools such as `patchelf` move it behind everything
+//! else). Any other file is known by a checksum of its length and of four blocks of 4 KiB, spread evenly from its first
+//! to its last byte; files up to 16 KiB are summed whole.
 
 use crate::notes::{NOTES_LIMIT, build_id_of, hex};
 use crate::{Class, class};

@@ -1,7 +1,8 @@
 //! A whole file, as the loader sees it: headers, segments, the dynamic table, and the bytes behind an address.
 //!
-//! It asks its source only for the parts that are needed, so that a file of gigabytes costs a few reads. The section table
-//! is optional: where it is missing or damaged there are no sections, and everything that the loader uses still works.
+//! It asks its source only for the parts that are needed, so that a file of gigabytes costs a few reads. The section
+//! table is optional: where it is missing or damaged there are no sections, and everything that the loader uses still
+//! works.
 
 use crate::relr::Word;
 use crate::{Miss, class, damaged, head, notes, text_at};
@@ -268,8 +269,8 @@ impl<'data, R: ReadRef<'data>> Image<R> {
             Ok(sections) => (sections, None),
             Err(miss) => (Vec::new(), Some(miss)),
         };
-        // In a file of debug data only, the segments point to bytes that were taken out. A template without bytes (.tbss)
-        // takes no room in memory, so that the dynamic table may lie at its very address.
+        // In a file of debug data only, the segments point to bytes that were taken out. A template without bytes
+        // (.tbss) takes no room in memory, so that the dynamic table may lie at its very address.
         let taken_out = |segment: &Segment| {
             sections.iter().any(|section| {
                 let has_room = section.is_loaded() && !section.is_thread_local();

@@ -2,8 +2,8 @@
 //!
 //! It reads bytes that the caller mapped or read, of either class and byte order, at any alignment. Whatever the bytes
 //! are, it does not panic, and what it returns is bounded by the size of the file: a damaged file costs an answer, not
-//! the program. Simple questions have functions of their own; [`Image`] is the whole file as the loader sees it: segments,
-//! relocations, symbols. Not for changing files, and not for code.
+//! the program. Simple questions have functions of their own; [`Image`] is the whole file as the loader sees it:
+//! segments, relocations, symbols. Not for changing files, and not for code.
 //!
 //! ```
 //! let bytes = std::fs::read(std::env::current_exe()?)?;
@@ -148,8 +148,8 @@ fn damaged(error: object::Error) -> Miss {
     Miss::Damaged(error.to_string())
 }
 
-/// The text from `offset` to the next zero byte, or to `limit` bytes. Without the limit, a damaged table could make each
-/// of a million names a million bytes long.
+/// The text from `offset` to the next zero byte, or to `limit` bytes. Without the limit, a damaged table could make
+/// each of a million names a million bytes long.
 fn text_at(table: &[u8], offset: u64, limit: usize) -> Option<&[u8]> {
     let rest = table.get(usize::try_from(offset).ok()?..)?;
     let rest = &rest[..rest.len().min(limit)];

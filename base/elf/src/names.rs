@@ -66,8 +66,8 @@ pub fn meaning(machine: Machine, kind: u32) -> Meaning {
     }
 }
 
-/// The type of a relocation that only adds the load bias, which RELR can hold. `None` where the machine has none (MIPS) or
-/// is not known here. Source: the processor supplements of the ABI, as glibc and lld have them.
+/// The type of a relocation that only adds the load bias, which RELR can hold. `None` where the machine has none (MIPS)
+/// or is not known here. Source: the processor supplements of the ABI, as glibc and lld have them.
 pub fn relative_type(machine: Machine) -> Option<u32> {
     Some(match machine {
         EM_386 => R_386_RELATIVE.0,

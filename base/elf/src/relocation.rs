@@ -97,7 +97,8 @@ fn wide(entry: &[u8], order: Order, mips64el: bool) -> Relocation {
 }
 
 impl<'data, R: ReadRef<'data>> Image<R> {
-    /// The tables of relocations, those to apply at load time first. A part that two tags name is in the first table only.
+    /// The tables of relocations, those to apply at load time first. A part that two tags name is in the first table
+    /// only.
     ///
     /// # Errors
     /// [`Miss::Damaged`]: a table is not in the file, or its entries have another size than this class has.
@@ -145,7 +146,8 @@ impl<'data, R: ReadRef<'data>> Image<R> {
         Ok(found)
     }
 
-    /// The words of the RELR table (DT_RELR) and where it is in memory; [`crate::relr::addresses`] says what they stand for.
+    /// The words of the RELR table (DT_RELR) and where it is in memory; [`crate::relr::addresses`] says what they stand
+    /// for.
     ///
     /// # Errors
     /// [`Miss::Damaged`]: it is not in the file.

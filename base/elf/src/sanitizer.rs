@@ -3,8 +3,8 @@
 use crate::dynamic::needed;
 use object::{Object, ObjectSection, ObjectSymbol};
 
-/// Libraries of GCC's and Clang's checkers, and the function that each defines where it is linked statically. That of the address sanitizer comes
-/// before that of leaks, which it holds.
+/// Libraries of GCC's and Clang's checkers, and the function that each defines where it is linked statically. That of
+/// the address sanitizer comes before that of leaks, which it holds.
 const ALL: [(&str, &[&str], &str); 5] = [
     ("AddressSanitizer", &["libasan.", "libclang_rt.asan"], "__asan_init"),
     ("HWAddressSanitizer", &["libhwasan.", "libclang_rt.hwasan"], "__hwasan_init"),
@@ -13,8 +13,8 @@ const ALL: [(&str, &[&str], &str); 5] = [
     ("LeakSanitizer", &["liblsan.", "libclang_rt.lsan"], "__lsan_init"),
 ];
 
-/// The checker that a program brings and that replaces its allocator, by its usual name. `None` where it has none, and for bytes that are not those
-/// of an ELF file. Go's race detector is none of them: it leaves the allocator alone.
+/// The checker that a program brings and that replaces its allocator, by its usual name. `None` where it has none, and
+/// for bytes that are not those of an ELF file. Go's race detector is none of them: it leaves the allocator alone.
 pub fn sanitizer(bytes: &[u8]) -> Option<&'static str> {
     let libraries = needed(bytes);
     let by_library = ALL.iter().find(|(_, prefixes, _)| {

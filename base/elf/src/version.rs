@@ -8,7 +8,8 @@ use object::elf::DT_VERNEED;
 const RECORDS_LIMIT: usize = 1 << 16;
 
 impl<'data, R: ReadRef<'data>> Image<R> {
-    /// The versions that the file needs: library, version. Empty where it needs none; cut off where the list is damaged.
+    /// The versions that the file needs: library, version. Empty where it needs none; cut off where the list is
+    /// damaged.
     pub fn needed_versions(&self) -> Vec<(&'data [u8], &'data [u8])> {
         let mut found = Vec::new();
         let Some(first) = self.dynamic.as_ref().and_then(|dynamic| dynamic.value(DT_VERNEED)) else { return found };

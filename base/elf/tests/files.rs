@@ -1,5 +1,5 @@
-//! Looks into files that are known byte for byte: drawn by hand for both classes and byte orders, or built from a C file
-//! with directives.
+//! Looks into files that are known byte for byte: drawn by hand for both classes and byte orders, or built from a C
+//! file with directives.
 
 use elf::{
     Class, Image, Meaning, Miss, Order, Relocation, Relocations, Role, RunPaths, Section, build_id, interpreter,

@@ -25,7 +25,8 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// For a file that the user named and that cannot be read: one that is not there was mistyped, everything else is bad data.
+    /// For a file that the user named and that cannot be read: one that is not there was mistyped, everything else is
+    /// bad data.
     pub fn of_unreadable(cause: &std::io::Error) -> Self {
         match cause.kind() {
             std::io::ErrorKind::NotFound => Self::Usage,

@@ -66,8 +66,8 @@ pub struct OwnerRow {
     pub because: Option<String>,
 }
 
-/// A file that other processes mapped while a start was traced: its pages may have been in memory already, so what the start
-/// needs of it cannot be known from what came in.
+/// A file that other processes mapped while a start was traced: its pages may have been in memory already, so what the
+/// start needs of it cannot be known from what came in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldRow {
     /// Which file.

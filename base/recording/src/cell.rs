@@ -1,7 +1,7 @@
 //! How one field becomes one SQLite value and comes back.
 //!
-//! SQLite's integers are signed 64-bit. Unsigned 64-bit fields keep their bits: a value of 2^63 and above (an inode number
-//! can be one) is stored as that value minus 2^64.
+//! SQLite's integers are signed 64-bit. Unsigned 64-bit fields keep their bits: a value of 2^63 and above (an inode
+//! number can be one) is stored as that value minus 2^64.
 
 use model::{Bytes, DiskOffset, FileId, FileOffset, Nanos, RunId};
 use rusqlite::types::{ToSqlOutput, Type, Value, ValueRef};

@@ -1,8 +1,9 @@
 //! The recording: one SQLite file that holds a whole session of runs and their traces.
 //!
-//! [`Writer`] makes it or adds to it, one transaction for each run, so that a killed writer or a full disk leaves a file that opens and
-//! holds every finished run. [`Reader`] opens it read-only, gives the rows back as the nouns of `model`, and answers SQL
-//! questions. Every table is described in `docs/recording.md`, and a test holds that description against the schema.
+//! [`Writer`] makes it or adds to it, one transaction for each run, so that a killed writer or a full disk leaves a
+//! file that opens and holds every finished run. [`Reader`] opens it read-only, gives the rows back as the nouns of
+//! `model`, and answers SQL questions. Every table is described in `docs/recording.md`, and a test holds that
+//! description against the schema.
 //!
 //! Not for: computing anything from the rows. The views in the schema are for people; the rooms read rows.
 //!
@@ -54,8 +55,8 @@ pub const APPLICATION_ID: i32 = 0x7468_6177;
 
 /// Version of the schema that this thaw writes (SQLite's `user_version`).
 ///
-/// It grows whenever a table, a column or the meaning of a word changes. A reader refuses later versions and those before
-/// [`OLDEST_VERSION`] rather than misread them; the error names the version that wrote the file.
+/// It grows whenever a table, a column or the meaning of a word changes. A reader refuses later versions and those
+/// before [`OLDEST_VERSION`] rather than misread them; the error names the version that wrote the file.
 pub const SCHEMA_VERSION: i32 = 3;
 
 /// The oldest version that this thaw still reads and adds to: later ones only added tables.

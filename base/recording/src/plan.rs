@@ -213,8 +213,8 @@ impl<'de> Deserialize<'de> for Schema {
     }
 }
 
-/// A word of a command line or a path. In JSON it is text; one that is not UTF-8 is `{"hex": "ff00"}`, as in the answers
-/// of queries.
+/// A word of a command line or a path. In JSON it is text; one that is not UTF-8 is `{"hex": "ff00"}`, as in the
+/// answers of queries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Word(pub OsString);
 

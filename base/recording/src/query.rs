@@ -66,8 +66,8 @@ const HARMLESS: [&str; 9] = [
 const HARMLESS_WITHOUT_VALUE: [&str; 5] =
     ["application_id", "user_version", "page_count", "page_size", "freelist_count"];
 
-/// From now on this connection prepares nothing but questions: SQLite asks here before it compiles any other action. What
-/// comes back says when it gives up.
+/// From now on this connection prepares nothing but questions: SQLite asks here before it compiles any other action.
+/// What comes back says when it gives up.
 pub(crate) fn allow_reading_only(connection: &mut Connection) -> rusqlite::Result<Deadline> {
     connection.pragma_update(None, "query_only", true)?;
     connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST_VALUE)?;

@@ -84,8 +84,8 @@ impl Reader {
         })
     }
 
-    /// Whether the writer said that it was done. `false`: it was interrupted or killed, its disk was full, or it is still at
-    /// work.
+    /// Whether the writer said that it was done. `false`: it was interrupted or killed, its disk was full, or it is
+    /// still at work.
     pub fn finished(&self) -> Result<bool> {
         self.connection
             .query_row("SELECT count(*) > 0 FROM endings", [], |row| row.get(0))

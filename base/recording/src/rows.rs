@@ -1,4 +1,5 @@
-//! Which field of a row is which column of its table. Writing and reading share these lists, so they cannot drift apart.
+//! Which field of a row is which column of its table. Writing and reading share these lists, so they cannot drift
+//! apart.
 
 use crate::cell::{Cell, Damage};
 use crate::failure::Failure;

@@ -1,6 +1,6 @@
-//! Whether a recording has the tables that its version claims: a file may come from anywhere, and names of columns alone say
-//! nothing. A table that is a view in truth computes without end; a trigger, a generated column or a virtual table does
-//! what nobody asked for.
+//! Whether a recording has the tables that its version claims: a file may come from anywhere, and names of columns
+//! alone say nothing. A table that is a view in truth computes without end; a trigger, a generated column or a virtual
+//! table does what nobody asked for.
 
 use crate::failure::Failure;
 use crate::{SCHEMA, SCHEMA_2, SCHEMA_VERSION};

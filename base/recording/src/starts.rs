@@ -1,8 +1,9 @@
 //! Which run of a recording tells what: the one place that chooses among its runs.
 //!
-//! Timed runs that count tell how long a start takes. What it reads is told by runs that count and whose trace is stored;
-//! of several traced starts of a state the *median* one speaks for them: no two starts are alike, and the first, or the
-//! oddest, must not become the answer. What a start needs is told by those that were made to see it, else by traced ones.
+//! Timed runs that count tell how long a start takes. What it reads is told by runs that count and whose trace is
+//! stored; of several traced starts of a state the *median* one speaks for them: no two starts are alike, and the
+//! first, or the oddest, must not become the answer. What a start needs is told by those that were made to see it, else
+//! by traced ones.
 
 use crate::Reader;
 use model::{CacheState, Result, RunId, RunKind, RunRow, TouchEngine, TraceRows};
@@ -119,14 +120,15 @@ impl Starts {
         self.coldest(variant).filter(|row| row.state != CacheState::Hot)
     }
 
-    /// The traced start that explains a variant's answer: of its slowest timed state, of which the answer speaks, or else
-    /// of the coldest traced one.
+    /// The traced start that explains a variant's answer: of its slowest timed state, of which the answer speaks, or
+    /// else of the coldest traced one.
     pub fn of_answer(&self, variant: u32) -> Option<&RunRow> {
         let slowest = self.timed().filter(|row| row.variant == variant).map(|row| row.state).max();
         slowest.and_then(|state| self.median(variant, state)).or_else(|| self.coldest(variant))
     }
 
-    /// What the last watched start of a variant saw that satisfies this: the last one, so that a better one can be added.
+    /// What the last watched start of a variant saw that satisfies this: the last one, so that a better one can be
+    /// added.
     ///
     /// # Errors
     /// A damaged trace.
@@ -153,8 +155,8 @@ impl Starts {
         self.last_watched(reader, variant, |rows| has(rows, TouchEngine::Page))
     }
 
-    /// All starts of a variant that tell what it needs, in the order made: not those of which only first calls are known,
-    /// or that ran inside Valgrind.
+    /// All starts of a variant that tell what it needs, in the order made: not those of which only first calls are
+    /// known, or that ran inside Valgrind.
     ///
     /// # Errors
     /// A damaged trace.

@@ -73,8 +73,8 @@ pub(crate) fn connect_to_write(path: &Path) -> std::result::Result<Connection, F
 
 /// The right to write to a file, held until it is dropped or the process ends, however it ends.
 ///
-/// It is a lock of the open file description on a byte far behind those that SQLite locks, so it bothers neither readers
-/// nor SQLite. Where a file system has no such locks, everybody gets the right.
+/// It is a lock of the open file description on a byte far behind those that SQLite locks, so it bothers neither
+/// readers nor SQLite. Where a file system has no such locks, everybody gets the right.
 pub(crate) struct Claim {
     file: File,
 }
@@ -162,7 +162,8 @@ impl Place {
         &self.target
     }
 
-    /// A file that will get this name. Only its owner may read it: what a program reads and writes is nobody else's business.
+    /// A file that will get this name. Only its owner may read it: what a program reads and writes is nobody else's
+    /// business.
     pub fn fresh(&self) -> Result<Fresh> {
         Fresh::beside(&self.target, Existing::forced(self.old.is_some())).map_err(|error| {
             let hint = error.hint.clone().unwrap_or("choose a directory that you can write to with `-o FILE`".into());

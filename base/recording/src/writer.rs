@@ -45,7 +45,8 @@ impl Writer {
 
     /// Opens a recording to add to it. What it says about itself (header, variants, whether it was finished) stays.
     ///
-    /// Errors: `Usage` where no recording is there, or another thaw writes to it; `Data` where it has another schema version.
+    /// Errors: `Usage` where no recording is there, or another thaw writes to it; `Data` where it has another schema
+    /// version.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let (target, claim) = store::claim(path.as_ref())?;
         let explain = |failure| failure::reading(&target, failure);
@@ -157,7 +158,8 @@ fn upgrade(connection: &mut Connection) -> std::result::Result<(), Failure> {
     Ok(())
 }
 
-/// Makes the schema and the header in an empty file. A failure comes with what the system said to SQLite, 0 if that is nothing.
+/// Makes the schema and the header in an empty file. A failure comes with what the system said to SQLite, 0 if that is
+/// nothing.
 fn write_head(path: &Path, header: &Header) -> std::result::Result<(), (Failure, i32)> {
     let mut connection = store::connect_to_write(path).map_err(|failure| (failure, 0))?;
     fill_head(&mut connection, header).map_err(|failure| {

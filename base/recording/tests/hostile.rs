@@ -1,4 +1,5 @@
-//! Files that somebody made to do harm, or that a disk damaged: an error that names the place, never a figure, never without end.
+//! Files that somebody made to do harm, or that a disk damaged: an error that names the place, never a figure, never
+//! without end.
 
 mod common;
 

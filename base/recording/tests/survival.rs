@@ -1,5 +1,5 @@
-//! A recording survives its writer, its disk and its copies: killed at every system call, on a full disk, on a read-only
-//! medium, cut off, and with changed bytes.
+//! A recording survives its writer, its disk and its copies: killed at every system call, on a full disk, on a
+//! read-only medium, cut off, and with changed bytes.
 
 mod common;
 
@@ -188,8 +188,8 @@ fn a_file_size_limit_is_reported_and_keeps_what_was_written() {
     assert!(child.status().unwrap().success());
 }
 
-/// Runs `body` in a thread of its own that sees private mounts: a tmpfs of this size at the given directory. It goes with
-/// the thread.
+/// Runs `body` in a thread of its own that sees private mounts: a tmpfs of this size at the given directory. It goes
+/// with the thread.
 fn on_a_small_disk(size: &'static str, body: impl FnOnce(&Path) + Send + 'static) {
     let folder = tempfile::tempdir().unwrap();
     let point = folder.path().to_path_buf();
@@ -313,7 +313,8 @@ static GOOD: LazyLock<Vec<u8>> = LazyLock::new(|| {
     std::fs::read(path).unwrap()
 });
 
-/// Opens these bytes as a recording and asks for everything. Any answer is fine, but the refusal must be one for a file.
+/// Opens these bytes as a recording and asks for everything. Any answer is fine, but the refusal must be one for a
+/// file.
 fn look(bytes: &[u8]) -> Result<(), model::Error> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.thaw");
@@ -383,8 +384,8 @@ fn a_row_that_makes_no_sense_is_named() {
     }
 }
 
-/// Runs the victim to its end and calls `look` at every `step`th stop with how many runs it had reported; it stands still
-/// meanwhile. Returns how often.
+/// Runs the victim to its end and calls `look` at every `step`th stop with how many runs it had reported; it stands
+/// still meanwhile. Returns how often.
 #[expect(clippy::zombie_processes, reason = "wait_for_mine reaps it")]
 fn look_at_stops(path: &Path, step: usize, mut look: impl FnMut(usize)) -> usize {
     let state = tempfile::tempdir().unwrap();
@@ -437,7 +438,8 @@ fn mounted(image: &Path, point: &Path) -> bool {
     )
 }
 
-/// Has the kernel write what it has of a file, as it may at any time; its names and its length stay as unsure as they are.
+/// Has the kernel write what it has of a file, as it may at any time; its names and its length stay as unsure as they
+/// are.
 fn write_out(path: &Path) {
     use std::os::fd::AsRawFd;
     let Ok(file) = std::fs::File::open(path) else { return };

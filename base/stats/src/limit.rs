@@ -8,7 +8,8 @@
 //!
 //! No random numbers are drawn: the number of arrangements with each sum is counted by the shift algorithm (Streitberg
 //! and Röhmel 1986), which needs whole numbers. So scores are rounded to 1/32 of a spread, and it is the test with the
-//! rounded scores that is exact. Where logs or spread do not exist (most values are 0, or equal) ranks take their place.
+//! rounded scores that is exact. Where logs or spread do not exist (most values are 0, or equal) ranks take their
+//! place.
 
 use crate::Pairing;
 use crate::describe::{plain_median, stddev};
@@ -36,8 +37,8 @@ pub struct Limit {
 
 /// Tests whether `new` is above or below `ratio` times `old`.
 ///
-/// Paired: `new[i]` and `old[i]` were taken together; values beyond the shorter slice are left out. Values may be 0, not
-/// negative. Without values, or where all are equal to the limit, both p are 1.
+/// Paired: `new[i]` and `old[i]` were taken together; values beyond the shorter slice are left out. Values may be 0,
+/// not negative. Without values, or where all are equal to the limit, both p are 1.
 pub fn against_limit(new: &[f64], old: &[f64], ratio: f64, pairing: Pairing) -> Limit {
     let moved: Vec<f64> = old.iter().map(|old| old * ratio).collect();
     match pairing {
@@ -57,7 +58,8 @@ pub fn smallest_p(new: usize, old: usize, pairing: Pairing) -> f64 {
 }
 
 /// About how many values of each sample show with a chance of 80 % that a true ratio lies on its side of the limit, at
-/// `level`, should the logs go on to scatter as they do. `None`: it lies on the limit, or nothing is known of the scatter.
+/// `level`, should the logs go on to scatter as they do. `None`: it lies on the limit, or nothing is known of the
+/// scatter.
 pub fn values_needed(new: &[f64], old: &[f64], ratio: f64, pairing: Pairing, level: f64) -> Option<u32> {
     let logs = |x: &[f64]| x.iter().map(|value| value.ln()).collect::<Vec<f64>>();
     let (new, old) = (logs(new), logs(old));

@@ -36,7 +36,8 @@ pub fn root_or_skip() -> bool {
     root
 }
 
-/// Runs `work` as an ordinary user: as nobody if this is root, else as who this is. Only the calling test's own thread changes its user.
+/// Runs `work` as an ordinary user: as nobody if this is root, else as who this is. Only the calling test's own thread
+/// changes its user.
 ///
 /// # Panics
 /// `work` does, or the user cannot be changed.
@@ -44,7 +45,8 @@ pub fn as_ordinary_user<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     const NOBODY: libc::c_long = 65534;
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            // SAFETY: the raw calls change this one thread, unlike the C library's functions of these names; they touch no memory.
+            // SAFETY: the raw calls change this one thread, unlike the C library's functions of these names; they touch
+            // no memory.
             unsafe {
                 if libc::geteuid() == 0 {
                     assert_eq!(libc::syscall(libc::SYS_setgroups, 0, 0), 0);
@@ -72,8 +74,8 @@ pub fn compiled(compiler: &mut Command) -> bool {
     true
 }
 
-/// Copies a program that is to be run. Another process writes it: whoever another thread starts holds, until its exec, what this process has
-/// open, and a program that somebody has open for writing is "text file busy".
+/// Copies a program that is to be run. Another process writes it: whoever another thread starts holds, until its exec,
+/// what this process has open, and a program that somebody has open for writing is "text file busy".
 ///
 /// # Panics
 /// It cannot be copied.

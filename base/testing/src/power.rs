@@ -1,8 +1,9 @@
-//! Power cuts for tests of writers: a file system that notes all calls of a writer, and every state in which a disk may be
-//! after each of them, when what was not synced is there, or is not, in many combinations.
+//! Power cuts for tests of writers: a file system that notes all calls of a writer, and every state in which a disk may
+//! be after each of them, when what was not synced is there, or is not, in many combinations.
 //!
 //! It sees what goes through `os::replace`; what a writer changes in other ways it does not know. Names that were not
-//! synced come one by one or not at all, in any combination; of content that was not synced there is all, half, or none.
+//! synced come one by one or not at all, in any combination; of content that was not synced there is all, half, or
+//! none.
 //!
 //! ```
 //! use os::replace::{Existing, Rights, write_whole};
@@ -233,9 +234,10 @@ impl Disk {
         filesystem::with(self.notes.clone(), work)
     }
 
-    /// Looks at every state after every cut. Each name that is not hidden must hold what it held before or what it holds in
-    /// the end, in the last states only that; what `precious` files held before must be on the disk somewhere, as a whole;
-    /// and a hidden name is there only with an entry in thaw's journal. Returns how many states there were.
+    /// Looks at every state after every cut. Each name that is not hidden must hold what it held before or what it
+    /// holds in the end, in the last states only that; what `precious` files held before must be on the disk
+    /// somewhere, as a whole; and a hidden name is there only with an entry in thaw's journal. Returns how many
+    /// states there were.
     ///
     /// # Errors
     /// The first state in which that is not so.
@@ -327,8 +329,8 @@ impl Disk {
     }
 }
 
-/// Which of so many calls reached the disk: all combinations, or of many calls every prefix, each one alone, all but each
-/// one, and some more.
+/// Which of so many calls reached the disk: all combinations, or of many calls every prefix, each one alone, all but
+/// each one, and some more.
 fn subsets(count: usize) -> Vec<Vec<bool>> {
     if count <= ALL_SUBSETS {
         return (0..1_usize << count).map(|bits| (0..count).map(|place| bits >> place & 1 == 1).collect()).collect();

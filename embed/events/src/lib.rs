@@ -10,17 +10,18 @@
 //! thaw_events::free(transaction);
 //! ```
 //!
-//! It is off, and costs a load and a branch, unless the environment variable `THAW_EVENTS` names a directory; the words that may follow it, and
-//! all promises, are those of `include/thaw_events.h`, the same for C and C++. The format is docs/events-format.md.
-//! A program with Rust and C parts has a file of each.
+//! It is off, and costs a load and a branch, unless the environment variable `THAW_EVENTS` names a directory; the words
+//! that may follow it, and all promises, are those of `include/thaw_events.h`, the same for C and C++. The format is
+//! docs/events-format.md. A program with Rust and C parts has a file of each.
 //!
-//! Objects are addresses or numbers of up to 48 bits. Nothing here fails, blocks on the disk or allocates; where there is no room,
-//! events are lost and counted.
+//! Objects are addresses or numbers of up to 48 bits. Nothing here fails, blocks on the disk or allocates; where there
+//! is no room, events are lost and counted.
 
 mod clock;
 mod form;
 mod lane;
 mod process;
+mod writer;
 
 pub use form::Type;
 #[doc(hidden)]
@@ -53,7 +54,7 @@ fn passes(of: &Type) -> bool {
 #[inline]
 pub fn one(phase: u8, object: u64, of: &'static Type) {
     if passes(of) {
-        lane::with(1, 1, |lane| lane.put(now(), phase, object, of.id.load(Relaxed)));
+        writer::with(1, 1, |lane| lane.put(now(), phase, object, of.id.load(Relaxed)));
     }
 }
 
@@ -62,7 +63,7 @@ pub fn one(phase: u8, object: u64, of: &'static Type) {
 #[inline]
 pub fn one_fenced(phase: u8, object: u64, of: &'static Type) {
     if passes(of) {
-        lane::with(1, 1, |lane| lane.put(now_fenced(), phase, object, of.id.load(Relaxed)));
+        writer::with(1, 1, |lane| lane.put(now_fenced(), phase, object, of.id.load(Relaxed)));
     }
 }
 
@@ -74,7 +75,7 @@ pub fn both(done: u64, done_type: &'static Type, waiting: u64, waiting_type: &'s
     if !first && !second {
         return;
     }
-    lane::with(2, u64::from(first) + u64::from(second), |lane| {
+    writer::with(2, u64::from(first) + u64::from(second), |lane| {
         let now = now();
         if first {
             lane.put(now, DONE, done, done_type.id.load(Relaxed));
@@ -90,7 +91,7 @@ pub fn both(done: u64, done_type: &'static Type, waiting: u64, waiting_type: &'s
 #[inline]
 pub fn linked(from: u64, to: u64, of: &'static Type) {
     if passes(of) {
-        lane::with(2, 1, |lane| {
+        writer::with(2, 1, |lane| {
             lane.behind(0, u64::from(MORE), to << 16);
             lane.put_with(now_fenced(), LINK, from, of.id.load(Relaxed), 1);
         });
@@ -107,7 +108,7 @@ fn text(phase: u8, object: u64, parts: [&str; 3]) {
         process::text_cut();
     }
     let slots = total / 15 + 1;
-    lane::with(1 + slots, 1, |lane| {
+    writer::with(1 + slots, 1, |lane| {
         for slot in 0..slots {
             let mut words = [0_u8; 16];
             words[0] = form::TEXT;
@@ -137,7 +138,7 @@ pub fn arg(object: u64, key: &str, value: &str) {
 /// The object is gone: its address may come to mean another one.
 pub fn free(object: u64) {
     if is_on() {
-        lane::with(1, 1, |lane| lane.put(now(), FREE, object, 0));
+        writer::with(1, 1, |lane| lane.put(now(), FREE, object, 0));
     }
 }
 

@@ -1,4 +1,5 @@
-//! The file of this process: made when the first event asks for it, and anew in a forked child. Its chunks, its tables, its end.
+//! The file of this process: made when the first event asks for it, and anew in a forked child. Its chunks, its tables,
+//! its end.
 //!
 //! Everything here may run in a signal handler or in a forked child: no allocation, no lock of the standard library.
 
@@ -38,7 +39,8 @@ struct Guarded {
     before: MaybeUninit<libc::sigaction>,
 }
 struct Guard(UnsafeCell<Guarded>);
-// SAFETY: used under the arena's lock alone; `before` is written there once and read by the handler that is installed afterwards.
+// SAFETY: used under the arena's lock alone; `before` is written there once and read by the handler that is installed
+// afterwards.
 unsafe impl Sync for Guard {}
 static GUARDED: Guard =
     Guard(UnsafeCell::new(Guarded { path: [0; 4096], identity: (0, 0), before: MaybeUninit::zeroed() }));
@@ -46,7 +48,8 @@ static GUARDED: Guard =
 /// 0: off. Another number than before: types are asked again whether they pass.
 #[inline]
 pub fn word() -> u32 {
-    // SAFETY: it points at a static, or into the file, whose mapping is left to zeros when it goes and unmapped after this points elsewhere.
+    // SAFETY: it points at a static, or into the file, whose mapping is left to zeros when it goes and unmapped after
+    // this points elsewhere.
     unsafe { (*CONTROL.load(Relaxed)).load(Relaxed) }
 }
 
@@ -484,7 +487,8 @@ fn is_wanted(filter: &[u8], name: &str) -> bool {
         })
 }
 
-/// Adds an entry to the file's tables: length, kind, number, line, and two texts that end with zeros. `false`: they are full.
+/// Adds an entry to the file's tables: length, kind, number, line, and two texts that end with zeros. `false`: they are
+/// full.
 fn tell(header: &Header, kind: u32, id: u32, line: u32, texts: [&str; 2]) -> bool {
     let [first, second] = texts.map(|text| &text.as_bytes()[..text.len().min(4095)]);
     let length = (16 + first.len() + 1 + second.len() + 1).next_multiple_of(8);

@@ -38,8 +38,8 @@ fn symbol(name: &CStr) -> Option<*mut c_void> {
     (!address.is_null()).then_some(address)
 }
 
-/// Whether `malloc` and `malloc_usable_size` are the C library's: programs and preloaded libraries may have their own. The guest of `thaw heap` passes
-/// calls of malloc on to the allocator, and leaves the sizes to it.
+/// Whether `malloc` and `malloc_usable_size` are the C library's: programs and preloaded libraries may have their own.
+/// The guest of `thaw heap` passes calls of malloc on to the allocator, and leaves the sizes to it.
 fn is_glibc() -> bool {
     let of_libc = |file: &[u8]| file.starts_with(b"libc.so") || file.starts_with(b"libc-");
     let malloc = symbol(c"malloc").and_then(file_of);
@@ -105,7 +105,8 @@ fn heap_totals() -> (Option<usize>, Option<usize>) {
         Allocator::Jemalloc { mallctl } => {
             let read = |name: &CStr| -> Option<usize> {
                 let (mut value, mut length) = (0usize, size_of::<usize>());
-                // SAFETY: the name ends in a zero; value and length are valid for writes and of the size that these names have.
+                // SAFETY: the name ends in a zero; value and length are valid for writes and of the size that these
+                // names have.
                 let result = unsafe {
                     mallctl(name.as_ptr(), (&raw mut value).cast(), &raw mut length, std::ptr::null_mut(), 0)
                 };
@@ -141,8 +142,8 @@ impl Heap {
         self.ranges.get(after.checked_sub(1)?).copied().filter(|(_, end)| address < *end)
     }
 
-    /// Usable size of a block; `None`: no block begins there, as far as can be told. A small block that glibc keeps for the next
-    /// allocation of this size looks like one that is in use.
+    /// Usable size of a block; `None`: no block begins there, as far as can be told. A small block that glibc keeps for
+    /// the next allocation of this size looks like one that is in use.
     pub(crate) fn usable_size(&mut self, address: usize) -> Option<usize> {
         // The smallest alignment of any allocator; glibc has twice that.
         if !address.is_multiple_of(size_of::<usize>()) {
@@ -160,14 +161,16 @@ impl Heap {
         {
             return None;
         }
-        // SAFETY: the address is mapped, and for glibc what lies before it is a chunk head. Other allocators look their own tables up.
+        // SAFETY: the address is mapped, and for glibc what lies before it is a chunk head. Other allocators look their
+        // own tables up.
         let size = unsafe { malloc_usable_size(address as *mut c_void) };
         (size > 0 && size <= end - address).then_some(size)
     }
 }
 
-/// Whether what lies before the address can be the head of a chunk (malloc.c: `struct malloc_chunk`): its size is a multiple of the
-/// alignment, large enough, and ends inside of the mapping; a chunk of its own mapping begins and ends with pages.
+/// Whether what lies before the address can be the head of a chunk (malloc.c: `struct malloc_chunk`): its size is a
+/// multiple of the alignment, large enough, and ends inside of the mapping; a chunk of its own mapping begins and ends
+/// with pages.
 fn glibc_block(address: usize, start: usize, end: usize) -> bool {
     const WORD: usize = size_of::<usize>();
     const ALIGNMENT: usize = 2 * WORD;

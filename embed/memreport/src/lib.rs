@@ -1,8 +1,10 @@
-//! Memory reporters for any program: each part of a program says what it has, block by block, and the library says what nobody spoke of.
+//! Memory reporters for any program: each part of a program says what it has, block by block, and the library says what
+//! nobody spoke of.
 //!
 //! A reporter is called when somebody asks (a socket, a signal, the end, a threshold). It walks its own data, calls
-//! [`Collection::measure`] for each block and [`Collection::report`] for the sum. Measuring marks the block: so blocks that are reported twice, sums that are too large or too small,
-//! and pointers that are no blocks are found. The result is a memory report as Firefox saves it, which about:memory and `thaw memory show` read.
+//! [`Collection::measure`] for each block and [`Collection::report`] for the sum. Measuring marks the block: so blocks
+//! that are reported twice, sums that are too large or too small, and pointers that are no blocks are found. The result
+//! is a memory report as Firefox saves it, which about:memory and `thaw memory show` read.
 //!
 //! ```
 //! use thaw_memreport::{Kind, Units};
@@ -17,8 +19,8 @@
 //! thaw_memreport::unregister(id);
 //! ```
 //!
-//! Not for finding who allocates what nobody reports: that needs stacks, and `thaw heap dark` has them: it joins a heap recording with a report
-//! that lists its blocks ([`Collected::json_with_blocks`]).
+//! Not for finding who allocates what nobody reports: that needs stacks, and `thaw heap dark` has them: it joins a heap
+//! recording with a report that lists its blocks ([`Collected::json_with_blocks`]).
 
 mod allocator;
 mod capi;
@@ -116,8 +118,8 @@ thread_local! {
     static FORKING: RefCell<Option<Guard>> = const { RefCell::new(None) };
 }
 
-/// Called when the library is loaded: a child that is forked while another thread makes something at its first use would wait forever for that
-/// thread, which is not there.
+/// Called when the library is loaded: a child that is forked while another thread makes something at its first use
+/// would wait forever for that thread, which is not there.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEGIN: extern "C" fn() = begin;
@@ -170,7 +172,8 @@ impl Turn {
         Some(Self)
     }
 
-    /// Calls what `find` finds, if it is still there, and not after it was taken out. `Err`: it panicked; its hook has said so.
+    /// Calls what `find` finds, if it is still there, and not after it was taken out. `Err`: it panicked; its hook has
+    /// said so.
     fn call<T>(
         &self,
         id: Id,
@@ -243,8 +246,8 @@ pub fn unregister(id: Id) {
     }
 }
 
-/// Marks a block as reported under `path` until [`report_on_free`]: for reporters that only keep a counter. The counter itself is
-/// reported by a reporter as usual. Not to be called from inside malloc.
+/// Marks a block as reported under `path` until [`report_on_free`]: for reporters that only keep a counter. The counter
+/// itself is reported by a reporter as usual. Not to be called from inside malloc.
 pub fn report_on_alloc(block: *const c_void, path: &str) {
     if marks::is_nothing(block as usize) {
         return;
@@ -255,8 +258,8 @@ pub fn report_on_alloc(block: *const c_void, path: &str) {
     });
 }
 
-/// Takes off the marks of a block that is about to be freed. A reporter that measures it later for one of their paths is told on; for
-/// other paths it is somebody else's block by then, at the same address.
+/// Takes off the marks of a block that is about to be freed. A reporter that measures it later for one of their paths
+/// is told on; for other paths it is somebody else's block by then, at the same address.
 pub fn report_on_free(block: *const c_void) {
     with_state(|state| {
         let Some(paths) = state.on_alloc.remove(&(block as usize)) else { return };
@@ -299,8 +302,8 @@ pub struct Collection<'a> {
 }
 
 impl Collection<'_> {
-    /// Usable size of a block, which is marked as measured for the heap report that comes next. 0 for a null pointer, for that of
-    /// an empty vector, and for what is no block: that is kept as a wrong pointer.
+    /// Usable size of a block, which is marked as measured for the heap report that comes next. 0 for a null pointer,
+    /// for that of an empty vector, and for what is no block: that is kept as a wrong pointer.
     pub fn measure(&mut self, block: *const c_void) -> usize {
         let path = *self.pending.get_or_insert_with(|| self.marks.new_path());
         self.marks.measure(block as usize, self.name, path)
@@ -368,7 +371,8 @@ pub struct Reporter {
     pub name: String,
     /// Usable sizes of all that it measured, and of what was marked by [`report_on_alloc`] for its paths.
     pub measured_bytes: u64,
-    /// Sum of its heap reports. Larger than measured: it counts what it did not measure, or twice. Smaller: it forgets.
+    /// Sum of its heap reports. Larger than measured: it counts what it did not measure, or twice. Smaller: it
+    /// forgets.
     pub reported_heap_bytes: i64,
 }
 

@@ -242,7 +242,8 @@ impl Marks {
     /// All that was measured, with different sets of marks told once.
     fn list(&self) -> (Vec<crate::Block>, Vec<Vec<(String, String)>>) {
         let mut sets: Vec<Vec<(String, String)>> = Vec::new();
-        // Marks of one text are many numbers: a path is new with every report. So sets are first found by number, then by text.
+        // Marks of one text are many numbers: a path is new with every report. So sets are first found by number, then
+        // by text.
         let mut by_marks: HashMap<Vec<Mark>, usize> = HashMap::new();
         let mut by_text: HashMap<Vec<(String, String)>, usize> = HashMap::new();
         let mut number = |marks: Vec<Mark>| {

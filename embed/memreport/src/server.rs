@@ -1,7 +1,8 @@
-//! Who may ask for a report: a socket, a signal, the end of the program, a threshold of its resident memory; and memory pressure, which
-//! asks for giving back.
+//! Who may ask for a report: a socket, a signal, the end of the program, a threshold of its resident memory; and memory
+//! pressure, which asks for giving back.
 //!
-//! One thread waits for all of them; it is blocked until something comes, or looks once a second if there is a threshold.
+//! One thread waits for all of them; it is blocked until something comes, or looks once a second if there is a
+//! threshold.
 
 use crate::allocator;
 use crate::json::Blocks;
@@ -127,8 +128,9 @@ fn running() -> std::sync::MutexGuard<'static, Option<Running>> {
     RUNNING.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Starts answering, by these options: `socket` (also the default), `signal` (SIGRTMIN), `exit`, `pressure` (minimises), `rss=500M`, `dir=/path` for
-/// files (default: TMPDIR). The environment variable `THAW_MEMREPORT` goes before them.
+/// Starts answering, by these options: `socket` (also the default), `signal` (SIGRTMIN), `exit`, `pressure`
+/// (minimises), `rss=500M`, `dir=/path` for files (default: TMPDIR). The environment variable `THAW_MEMREPORT` goes
+/// before them.
 ///
 /// # Errors
 /// Unknown options; no socket, thread or signal to be had. Nothing runs then.
@@ -193,7 +195,8 @@ extern "C" fn at_exit() {
     }
 }
 
-/// On a thread of its own, as always: the program may end with a lock in its hands that a reporter waits for. Then it ends without a report.
+/// On a thread of its own, as always: the program may end with a lock in its hands that a reporter waits for. Then it
+/// ends without a report.
 fn report_at_exit(directory: PathBuf) -> io::Result<PathBuf> {
     if crate::is_in_callback() {
         return Err(io::Error::other("a reporter ended the program"));
@@ -297,7 +300,8 @@ fn listen(pid: u32) -> io::Result<(UnixListener, PathBuf)> {
 /// Catches SIGRTMIN, unless the program uses it.
 fn catch() -> Result<(), StartError> {
     let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: `action` is valid for reads and writes; zeroed bytes are a valid sigaction. The handler makes one system call.
+    // SAFETY: `action` is valid for reads and writes; zeroed bytes are a valid sigaction. The handler makes one system
+    // call.
     unsafe {
         libc::sigaction(libc::SIGRTMIN(), std::ptr::null(), action.as_mut_ptr());
         let action = action.assume_init_mut();
@@ -314,7 +318,8 @@ fn catch() -> Result<(), StartError> {
 }
 
 extern "C" fn on_signal(_signal: c_int) {
-    // SAFETY: errno is of this thread and is put back; one byte is read from a local. A full pipe means that it is awake already.
+    // SAFETY: errno is of this thread and is put back; one byte is read from a local. A full pipe means that it is
+    // awake already.
     unsafe {
         let errno = *libc::__errno_location();
         libc::write(WAKE.load(Ordering::Acquire), c"!".as_ptr().cast(), 1);

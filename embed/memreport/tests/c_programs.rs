@@ -483,8 +483,8 @@ fn memory_pressure_calls_the_minimise_functions() {
     };
     assert_eq!(pages(), 1000, "nothing is given back without need");
     cramped.enter(program.child.id());
-    // Many read files that do not fit, again and again, until the kernel has seen enough; then the program has been told. They make them
-    // themselves: pages count for the group of those who brought them in.
+    // Many read files that do not fit, again and again, until the kernel has seen enough; then the program has been
+    // told. They make them themselves: pages count for the group of those who brought them in.
     let read = "read go; head -c 20000000 /dev/zero > $1; while :; do dd if=$1 of=/dev/null bs=256k 2> /dev/null; done";
     let readers: Vec<Reader> = (0..8)
         .map(|number| {

@@ -1,7 +1,7 @@
 //! Where the lanes of a process are.
 //!
-//! Their memory is never given back; a lane whose thread has ended is taken over by a new thread. In a forked child the kernel wipes all of
-//! them (MADV_WIPEONFORK), so that their gates are shut and the child notices.
+//! Their memory is never given back; a lane whose thread has ended is taken over by a new thread. In a forked child the
+//! kernel wipes all of them (MADV_WIPEONFORK), so that their gates are shut and the child notices.
 
 use crate::head::List;
 use crate::sys;
@@ -11,7 +11,8 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 pub static LANES: List = List::new();
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// Room for many lanes at once: one mapping and one advice, made before a program locks system calls away. Its first page counts.
+/// Room for many lanes at once: one mapping and one advice, made before a program locks system calls away. Its first
+/// page counts.
 static ARENA: AtomicPtr<AtomicU64> = AtomicPtr::new(core::ptr::null_mut());
 const LANES_EACH: u64 = 256;
 

@@ -1,9 +1,10 @@
-//! Into a running program: the dynamic linker loads this object last, so that nobody chooses its functions. All is done by detours of the
-//! allocator itself, which every call reaches, however it was bound.
+//! Into a running program: the dynamic linker loads this object last, so that nobody chooses its functions. All is done
+//! by detours of the allocator itself, which every call reaches, however it was bound.
 //!
-//! thaw calls [`thaw_heap_attach`] on a thread of the program while the others run, then stops all of them and writes the jumps, all at
-//! once. So recording begins for all functions and threads at the same moment. It ends when thaw puts the code back: nothing of ours
-//! is reached any more then. This object stays loaded, and its copies of the replaced code stay where threads may still be in them.
+//! thaw calls [`thaw_heap_attach`] on a thread of the program while the others run, then stops all of them and writes
+//! the jumps, all at once. So recording begins for all functions and threads at the same moment. It ends when thaw puts
+//! the code back: nothing of ours is reached any more then. This object stays loaded, and its copies of the replaced
+//! code stay where threads may still be in them.
 
 use crate::detour::{Island, Patch};
 use crate::hooks::{self, Hook};
@@ -17,7 +18,8 @@ use heap_wire::attach::{Attach, BYTES, PLACES, Place, VERSION, answer};
 /// What thaw writes and reads.
 #[repr(transparent)]
 pub struct Shared(UnsafeCell<Attach>);
-// SAFETY: thaw writes it while the one thread that reads it is stopped; the guest writes it in [`thaw_heap_attach`] only.
+// SAFETY: thaw writes it while the one thread that reads it is stopped; the guest writes it in [`thaw_heap_attach`]
+// only.
 unsafe impl Sync for Shared {}
 
 /// See [`Attach`].
@@ -55,8 +57,8 @@ pub unsafe extern "C" fn thaw_heap_attach() {
     shared.answer = begin(shared);
 }
 
-/// The recording is over, the code is as it was: gives back what the stream holds. Makes system calls only, so it can be called from wherever a thread
-/// is, outside of this object.
+/// The recording is over, the code is as it was: gives back what the stream holds. Makes system calls only, so it can
+/// be called from wherever a thread is, outside of this object.
 ///
 /// # Safety
 /// All other threads are stopped, and no hook is in place.

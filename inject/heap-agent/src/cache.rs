@@ -1,7 +1,8 @@
 //! From a return address to its id and rule: one table for all threads that is only ever added to.
 //!
-//! Readers take no lock: a slot's value is written before its key. The table doubles; the old one stays mapped because somebody may
-//! still read it, which costs at most as much again. What gets lost while it doubles is found anew and has two ids.
+//! Readers take no lock: a slot's value is written before its key. The table doubles; the old one stays mapped because
+//! somebody may still read it, which costs at most as much again. What gets lost while it doubles is found anew and has
+//! two ids.
 
 use crate::cfi::Rule;
 use crate::sys;
@@ -174,7 +175,8 @@ fn grow(old: *mut Table) {
     GROWING.store(false, Release);
 }
 
-/// Forgets everything: objects were unloaded, so that addresses may mean something else, or this is a forked child with its own stream.
+/// Forgets everything: objects were unloaded, so that addresses may mean something else, or this is a forked child with
+/// its own stream.
 pub fn forget(ids: Ids) {
     if ids == Ids::Restart {
         NEXT_ID.store(heap_wire::mark::FIRST_PC, Relaxed);

@@ -1,10 +1,12 @@
 //! From a return address to an unwind rule: finds the entry in `.eh_frame_hdr` and interprets its instructions.
 //!
-//! Only what compilers write for callers is understood: the frame address is rsp + n, rbp + n or the word at rbp + n, the return
-//! address is right below it, rbp is kept or saved in a known place. Everything else gives [`Rule::FAIL`], and the stack is marked as cut.
-//! No allocation; about 600 bytes of stack, because threads with 16 KiB of it allocate too.
+//! Only what compilers write for callers is understood: the frame address is rsp + n, rbp + n or the word at rbp + n,
+//! the return address is right below it, rbp is kept or saved in a known place. Everything else gives [`Rule::FAIL`],
+//! and the stack is marked as cut. No allocation; about 600 bytes of stack, because threads with 16 KiB of it allocate
+//! too.
 
-/// How to get from a frame to its caller, packed: kind 0-2, frame offset / 8 in 3-23 (signed), place of rbp / 8 in 24-39 (signed).
+/// How to get from a frame to its caller, packed: kind 0-2, frame offset / 8 in 3-23 (signed), place of rbp / 8 in
+/// 24-39 (signed).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rule(pub u64);
 

@@ -1,7 +1,9 @@
-//! Asking thaw for what this process may not or cannot open itself: it has another user than the recording's directory, or another root directory.
+//! Asking thaw for what this process may not or cannot open itself: it has another user than the recording's directory,
+//! or another root directory.
 //!
-//! System calls only. The line to thaw is kept from the beginning, because a sandbox takes every path away before it forks. It is a socket and not
-//! the directory itself: sandboxes refuse to begin while a directory is open. See [`heap_wire::desk`].
+//! System calls only. The line to thaw is kept from the beginning, because a sandbox takes every path away before it
+//! forks. It is a socket and not the directory itself: sandboxes refuse to begin while a directory is open. See
+//! [`heap_wire::desk`].
 
 use crate::sys::{self, Fd};
 use crate::text::Text;
@@ -31,7 +33,8 @@ pub fn may_help(errno: u32) -> bool {
     matches!(errno, sys::EACCES | sys::EPERM | sys::EROFS)
 }
 
-/// Whether an error number says that the path leads nowhere: in another root directory, which may be one of a process that is gone.
+/// Whether an error number says that the path leads nowhere: in another root directory, which may be one of a process
+/// that is gone.
 pub fn is_elsewhere(errno: u32) -> bool {
     matches!(errno, sys::ENOENT | sys::ENOTDIR | sys::ESRCH)
 }

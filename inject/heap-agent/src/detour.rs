@@ -1,7 +1,8 @@
 //! Hooks inside an object: the first instructions of a function are replaced by a jump to ours.
 //!
-//! What was there is copied to a page nearby and goes on behind the jump; a function that is only a jump is hooked by what it jumps to.
-//! Only instructions that compilers begin functions with are understood; at any other one the function is left alone.
+//! What was there is copied to a page nearby and goes on behind the jump; a function that is only a jump is hooked by
+//! what it jumps to. Only instructions that compilers begin functions with are understood; at any other one the
+//! function is left alone.
 
 use crate::sys;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -218,8 +219,8 @@ impl Island {
         }
     }
 
-    /// Makes a copy of the beginning of a function that goes on behind it; returns what to call and what to overwrite. The entry finds
-    /// `argument` in r11, if it is not 0.
+    /// Makes a copy of the beginning of a function that goes on behind it; returns what to call and what to overwrite.
+    /// The entry finds `argument` in r11, if it is not 0.
     ///
     /// # Safety
     /// `function` is code, readable for 64 bytes or to the end of its page.

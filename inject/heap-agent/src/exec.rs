@@ -1,8 +1,9 @@
-//! Programs that the recorded one executes: they are recorded too, also where it clears their environment (`env -i`) or sets an `LD_PRELOAD` of
-//! its own; and each is noted in the recording's directory (`executed`), so that one that leaves no stream is known.
+//! Programs that the recorded one executes: they are recorded too, also where it clears their environment (`env -i`) or
+//! sets an `LD_PRELOAD` of its own; and each is noted in the recording's directory (`executed`), so that one that
+//! leaves no stream is known.
 //!
-//! Nothing is allocated: a changed environment is on the stack, as the C library's own lists of arguments are. In the child of a `vfork` all of
-//! this happens in the parent's memory.
+//! Nothing is allocated: a changed environment is on the stack, as the C library's own lists of arguments are. In the
+//! child of a `vfork` all of this happens in the parent's memory.
 
 use crate::missed::{self, Told};
 use crate::real::{self, Real};
@@ -146,8 +147,8 @@ unsafe fn with_environment<R>(list: Words, go: impl FnOnce(Words) -> R) -> R {
     })
 }
 
-/// Notes in the recording's directory that a process becomes a program, itself or at thaw's desk; where neither can be reached, in the table
-/// of what is missed. `ticks` 0: it did not.
+/// Notes in the recording's directory that a process becomes a program, itself or at thaw's desk; where neither can be
+/// reached, in the table of what is missed. `ticks` 0: it did not.
 fn note(pid: u32, ticks: u64, path: &[u8]) -> Option<Told> {
     let own = own()?;
     let at = own.options.bytes().windows(4).position(|word| word == b"dir=")?;

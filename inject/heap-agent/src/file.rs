@@ -1,7 +1,8 @@
 //! The stream's file: made, grown by chunks that are mapped one by one, given up with a reason when it cannot grow.
 //!
-//! Blocks are allocated before they are mapped, so that a full disk is an error number and not SIGBUS; RLIMIT_FSIZE is asked before,
-//! so that growing never brings SIGXFSZ. The descriptor is checked before each use, because programs close what they do not know.
+//! Blocks are allocated before they are mapped, so that a full disk is an error number and not SIGBUS; RLIMIT_FSIZE is
+//! asked before, so that growing never brings SIGXFSZ. The descriptor is checked before each use, because programs
+//! close what they do not know.
 
 use crate::desk;
 use crate::missed;
@@ -247,7 +248,8 @@ pub fn exe() -> &'static [u8] {
     if header.is_null() {
         return &[];
     }
-    // SAFETY: the mapped first page, which stays while events are recorded; this field is written once, and ends with a zero.
+    // SAFETY: the mapped first page, which stays while events are recorded; this field is written once, and ends with a
+    // zero.
     let exe = unsafe { &(*header).exe };
     exe.split(|byte| *byte == 0).next().unwrap_or(&[])
 }
@@ -293,7 +295,8 @@ pub fn note_detours(count: u32) {
 fn with_header(change: impl FnOnce(&mut FileHeader)) {
     let header = HEADER.load(Acquire);
     if !header.is_null() {
-        // SAFETY: the mapped first page; its fields have one writer at a time but the counters, which are not changed here.
+        // SAFETY: the mapped first page; its fields have one writer at a time but the counters, which are not changed
+        // here.
         change(unsafe { &mut *header });
     }
 }
@@ -398,8 +401,9 @@ fn recorder() -> Recorder {
 /// Looks for the recorder after so many pauses.
 const LOOK: u32 = 125;
 
-/// Waits while the file is too far ahead of the thaw that reads it: at most [`follow::PAUSES`] pauses. Then it grows by this piece if thaw runs,
-/// or may run. Counted are pauses, not time: no clock is needed, and signals only make it shorter.
+/// Waits while the file is too far ahead of the thaw that reads it: at most [`follow::PAUSES`] pauses. Then it grows by
+/// this piece if thaw runs, or may run. Counted are pauses, not time: no clock is needed, and signals only make it
+/// shorter.
 ///
 /// # Errors
 /// Why the recording of this process ends: thaw is gone, or stood still all the time.

@@ -1,8 +1,9 @@
-//! The head of a lane: what other threads, and signal handlers on its own thread, see of it. Atomic words only, apart from the body that one
-//! thread owns: so nobody has a reference to what another one changes.
+//! The head of a lane: what other threads, and signal handlers on its own thread, see of it. Atomic words only, apart
+//! from the body that one thread owns: so nobody has a reference to what another one changes.
 //!
-//! Who owns a body: the thread whose number is in the head, while it has shut the gate. A new thread gets the lane of an ended one by
-//! exchanging the number. Threads do not share anything else, so all orders are relaxed but for the list and that exchange.
+//! Who owns a body: the thread whose number is in the head, while it has shut the gate. A new thread gets the lane of
+//! an ended one by exchanging the number. Threads do not share anything else, so all orders are relaxed but for the
+//! list and that exchange.
 
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*, compiler_fence};
 

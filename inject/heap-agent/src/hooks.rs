@@ -1,8 +1,9 @@
 //! The functions that a program reaches instead of its allocator's.
 //!
-//! Each has an entry in assembly that passes on where it was called from (return address, stack pointer, rbp) and jumps: it leaves no frame.
-//! A free is recorded before the block is given back, an allocation after it was made: so no order of threads shows a block twice.
-//! A `realloc` is both: the old block goes before the call, and comes back if the call fails.
+//! Each has an entry in assembly that passes on where it was called from (return address, stack pointer, rbp) and
+//! jumps: it leaves no frame. A free is recorded before the block is given back, an allocation after it was made: so no
+//! order of threads shows a block twice. A `realloc` is both: the old block goes before the call, and comes back if the
+//! call fails.
 
 use crate::lane::{Entered, Event, enter};
 use crate::real::{self, Real, Usable};
@@ -36,7 +37,8 @@ macro_rules! entry {
     )*};
 }
 
-/// The same for functions with up to six arguments: the caller's state goes onto the stack as the seventh and following.
+/// The same for functions with up to six arguments: the caller's state goes onto the stack as the seventh and
+/// following.
 macro_rules! wide_entry {
     ($($name:ident, $entry:ident => $body:path;)*) => {$(
         #[doc = concat!("Entry of `", stringify!($name), "`.")]
@@ -137,8 +139,8 @@ delete_entry! {
     enter_delete_array_aligned_nothrow => DELETE_ARRAY_ALIGNED_NOTHROW;
 }
 
-/// `operator new` in all its forms. The body asks the form that does not throw; where it gives nothing, the real one throws without a
-/// frame of ours on the stack.
+/// `operator new` in all its forms. The body asks the form that does not throw; where it gives nothing, the real one
+/// throws without a frame of ours on the stack.
 macro_rules! new_entry {
     ($($entry:ident => $real:ident, $quiet:ident, $body:path;)*) => {$(
         /// See [`new_entry`].

@@ -1,8 +1,8 @@
-//! Allocators under names of their own: jemalloc of Rust programs (`_rjem_`), `je_`, mimalloc (`mi_`), tcmalloc (`tc_`), and what jemalloc has besides
-//! (`mallocx`).
+//! Allocators under names of their own: jemalloc of Rust programs (`_rjem_`), `je_`, mimalloc (`mi_`), tcmalloc
+//! (`tc_`), and what jemalloc has besides (`mallocx`).
 //!
-//! No dynamic linker is asked for those inside of the program, so they are found in the symbol table of its file; those of libraries are found as the
-//! dynamic linker would. Both are hooked by detours. One entry serves
+//! No dynamic linker is asked for those inside of the program, so they are found in the symbol table of its file; those
+//! of libraries are found as the dynamic linker would. Both are hooked by detours. One entry serves
 //! all: the detour passes along which function it is of. What such a function calls in turn is not recorded again.
 
 use crate::detour::{self, Island, Patch};
@@ -566,8 +566,8 @@ pub fn prepare(told: &mut Told, put: &mut dyn FnMut(&Patch) -> bool) {
         look_in_libraries(prefix, functions, found);
     }
     for ((prefix, functions), found) in FAMILIES.iter().zip(&found) {
-        // Linkers leave out what is not called. One that only makes blocks or only frees them, or has no more than a `new`, is something
-        // else of that name.
+        // Linkers leave out what is not called. One that only makes blocks or only frees them, or has no more than a
+        // `new`, is something else of that name.
         let has = |wanted: fn(&[u8], Shape) -> bool| {
             functions.iter().zip(found).any(|((name, shape), address)| *address != 0 && wanted(name, *shape))
         };

@@ -1,4 +1,5 @@
-//! The few system calls that lanes need, as Miri can follow them: memory, and threads that come and go. Files are memory that is never read.
+//! The few system calls that lanes need, as Miri can follow them: memory, and threads that come and go. Files are
+//! memory that is never read.
 
 use std::alloc::{Layout, alloc_zeroed};
 use std::cell::Cell;

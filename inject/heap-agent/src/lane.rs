@@ -1,5 +1,5 @@
-//! A lane: what one thread remembers, and its place in the stream: a head that others may see ([`crate::head`]), and a body that is the thread's alone
-//! while it has shut the gate.
+//! A lane: what one thread remembers, and its place in the stream: a head that others may see ([`crate::head`]), and a
+//! body that is the thread's alone while it has shut the gate.
 
 use crate::arena::{self, LANES};
 use crate::head::{Gate, Head};
@@ -11,7 +11,8 @@ use core::mem::offset_of;
 use core::ptr::NonNull;
 use heap_wire::{DICTIONARY, DICTIONARY_FRAMES, USABLE_SIZES, kind, meta, stack};
 
-/// Longest record: header, three numbers, a byte, a stack of four-byte ids, and the usable size before it; META records have up to 1.2 KB.
+/// Longest record: header, three numbers, a byte, a stack of four-byte ids, and the usable size before it; META records
+/// have up to 1.2 KB.
 const RECORD_MAX: usize = 64 + 4 * FRAMES;
 
 #[derive(Clone, Copy)]
@@ -79,8 +80,9 @@ pub struct Event {
     pub slop: u32,
 }
 
-/// The calling thread's lane, its gate shut. The body is borrowed within each function alone, none of which comes back to its caller's code: so a
-/// signal handler that finds the gate shut, and a hook that was left by a jump, are never beside a borrowed body that is used again.
+/// The calling thread's lane, its gate shut. The body is borrowed within each function alone, none of which comes back
+/// to its caller's code: so a signal handler that finds the gate shut, and a hook that was left by a jump, are never
+/// beside a borrowed body that is used again.
 #[derive(Clone, Copy)]
 pub struct Entered(NonNull<Lane>);
 
@@ -154,7 +156,8 @@ fn take() -> Option<NonNull<Lane>> {
         Some(lane) => lane,
         None => NonNull::new(arena::room(BYTES)?.cast::<Lane>())?,
     };
-    // SAFETY: fresh zeroed memory, valid for every field; or of a thread that is gone, whose number nobody else exchanged.
+    // SAFETY: fresh zeroed memory, valid for every field; or of a thread that is gone, whose number nobody else
+    // exchanged.
     let (head, body) = unsafe { (&(*lane.as_ptr()).head, &mut *(*lane.as_ptr()).body.get()) };
     if inherited.is_none() {
         body.begin();
@@ -343,7 +346,8 @@ impl Body {
         self.stack.writer.pointer = spread;
         let (time_bytes, pointer_bytes) = (heap_wire::bytes_of(elapsed), heap_wire::bytes_of(difference));
         let mut value = event.kind | ((time_bytes - 1) as u16) << 4 | ((pointer_bytes - 1) as u16) << 7;
-        // SAFETY: `room` made sure that the longest record fits; numbers write up to seven bytes beyond themselves, which is within it too.
+        // SAFETY: `room` made sure that the longest record fits; numbers write up to seven bytes beyond themselves,
+        // which is within it too.
         unsafe {
             let header = self.stack.writer.at;
             let mut at = header.add(2);
@@ -465,7 +469,8 @@ impl Body {
     }
 }
 
-/// Lanes that are there look frees up in the map of samples from now on. To be called before other threads exist, outside of hooks.
+/// Lanes that are there look frees up in the map of samples from now on. To be called before other threads exist,
+/// outside of hooks.
 pub fn watch_all() {
     LANES.find(|at| {
         // SAFETY: lanes stay mapped, and nobody is in one.
@@ -480,7 +485,8 @@ pub fn is_quiet() -> bool {
     LANES.find(|at| (!unsafe { &*at }.is_open()).then_some(())).is_none()
 }
 
-/// There is a new stream, and no thread is in a hook: all lanes are as a fork leaves them. Those of ended threads are not used again.
+/// There is a new stream, and no thread is in a hook: all lanes are as a fork leaves them. Those of ended threads are
+/// not used again.
 pub fn wipe_all() {
     LANES.find(|at| {
         // SAFETY: lanes stay mapped, and nobody is in one; zeros are valid for every field.

@@ -1,18 +1,21 @@
-//! The guest of `thaw heap`: lives in the recorded program, writes down every allocation and free, and is otherwise not there.
+//! The guest of `thaw heap`: lives in the recorded program, writes down every allocation and free, and is otherwise not
+//! there.
 //!
-//! It may be inside malloc, in a signal handler, in a forked child, on a stack of 16 KiB. So: no std, no lock that can be held when a
-//! process forks, no allocation but own mappings, no libc call that touches `errno`, no panic. What goes wrong ends the recording with a
-//! reason in the stream's header and leaves the program alone.
+//! It may be inside malloc, in a signal handler, in a forked child, on a stack of 16 KiB. So: no std, no lock that can
+//! be held when a process forks, no allocation but own mappings, no libc call that touches `errno`, no panic. What goes
+//! wrong ends the recording with a reason in the stream's header and leaves the program alone.
 //!
-//! The story of an event: `hooks` gets the call and the caller's registers, `lane` is what the thread remembers (its `head` is what others see of it,
-//! `arena` where all of them are), `unwind` takes the stack (rules from `cache`, made by `cfi` for the object that `module` finds), `writer` writes
-//! the record into a chunk of `file`. `state` sets it all up as `settings` say, `real` knows the functions behind, `sample` chooses blocks,
-//! `objects` hooks what the dynamic linker's choice does not reach, with `detour`, `inner` what the program brings under other names, `partition`
-//! what has none; `exec` hands the recording on to programs that it executes; `desk` asks thaw for what the process may not open; `missed` tells
-//! of images that have no stream; `attach` is for programs that run already.
+//! The story of an event: `hooks` gets the call and the caller's registers, `lane` is what the thread remembers (its
+//! `head` is what others see of it, `arena` where all of them are), `unwind` takes the stack (rules from `cache`, made
+//! by `cfi` for the object that `module` finds), `writer` writes the record into a chunk of `file`. `state` sets it all
+//! up as `settings` say, `real` knows the functions behind, `sample` chooses blocks, `objects` hooks what the dynamic
+//! linker's choice does not reach, with `detour`, `inner` what the program brings under other names, `partition`
+//! what has none; `exec` hands the recording on to programs that it executes; `desk` asks thaw for what the process may
+//! not open; `missed` tells of images that have no stream; `attach` is for programs that run already.
 //!
-//! Modules import what lies below them: system calls and texts (`sys`, `text`, `tls`, `linker`), then what is known of code, the file, the
-//! lanes, and the hooks on top. What must be called upwards is registered ([`state::when_loaded`]). `kernel` stands for the system under Miri.
+//! Modules import what lies below them: system calls and texts (`sys`, `text`, `tls`, `linker`), then what is known of
+//! code, the file, the lanes, and the hooks on top. What must be called upwards is registered ([`state::when_loaded`]).
+//! `kernel` stands for the system under Miri.
 //!
 //! Built as `libthaw_heap.so` by `dev/agent`. x86-64 only so far; elsewhere it is empty.
 #![cfg_attr(not(test), no_std)]

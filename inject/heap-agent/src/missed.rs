@@ -1,7 +1,8 @@
-//! What is told of process images that have no stream: a table that all processes of a recording share, mapped before a sandbox shuts.
+//! What is told of process images that have no stream: a table that all processes of a recording share, mapped before a
+//! sandbox shuts.
 //!
-//! A forked child inherits the mapping. So one whose root directory or whose rights do not reach the recording any more is told by itself, with the
-//! reason; and one that says nothing is missing in the count.
+//! A forked child inherits the mapping. So one whose root directory or whose rights do not reach the recording any more
+//! is told by itself, with the reason; and one that says nothing is missing in the count.
 
 use crate::text::Text;
 use crate::{desk, sys};
@@ -75,7 +76,8 @@ fn tell(what: u32, errno: u32, pid: u32, parent: &[u8], path: &[u8]) -> Option<T
     if table.is_null() {
         return None;
     }
-    // SAFETY: fields of the mapped table; the number that was drawn makes the entry this caller's alone. Its kind makes it exist.
+    // SAFETY: fields of the mapped table; the number that was drawn makes the entry this caller's alone. Its kind makes
+    // it exist.
     unsafe {
         let number = AtomicU64::from_ptr(&raw mut (*table).count).fetch_add(1, Relaxed) as usize;
         if number >= ENTRIES {

@@ -160,8 +160,9 @@ pub fn learn(writer: &mut Writer, pc: u64) -> Option<Known> {
     Some(known)
 }
 
-/// Whether the frame pointer that led from code without unwind information to this return address was not its own: the call before it is of a
-/// function that has unwind information, so it is not the one that the code is in. Calls through pointers and tables tell nothing.
+/// Whether the frame pointer that led from code without unwind information to this return address was not its own: the
+/// call before it is of a function that has unwind information, so it is not the one that the code is in. Calls through
+/// pointers and tables tell nothing.
 pub fn is_of_another(ret: u64) -> bool {
     const CALL: u8 = 0xe8;
     let is_code = |at: u64, bytes: u64| find(at).filter(|object| at.saturating_add(bytes) <= object.end);

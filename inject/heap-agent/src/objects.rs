@@ -1,6 +1,7 @@
 //! The other hook tiers: tables of addresses (GOT) of objects that were bound past ours.
 //!
-//! Only slots that hold the very address of a real function are changed, so that a program's own functions of the same name stay.
+//! Only slots that hold the very address of a real function are changed, so that a program's own functions of the same
+//! name stay.
 
 use crate::detour::{Island, Patch};
 use crate::hooks::{self, Hook};
@@ -104,8 +105,8 @@ fn is_operator(real: &Real) -> bool {
     real.name().to_bytes().starts_with(b"_Z")
 }
 
-/// Hooks what the dynamic linker's choice does not reach: an allocator inside the program, which all calls go to, and the `operator new` of
-/// an allocator that does not go through `malloc`.
+/// Hooks what the dynamic linker's choice does not reach: an allocator inside the program, which all calls go to, and
+/// the `operator new` of an allocator that does not go through `malloc`.
 pub fn take_over() {
     let meaning = |real: &Real| symbols::find(real.name(), Which::First);
     let chosen = meaning(&real::MALLOC);
@@ -120,8 +121,8 @@ pub fn take_over() {
     let at_home = |real: &Real| home.contains(&(meaning(real) as u64));
     let operators = at_home(&real::NEW) && at_home(&real::DELETE);
     let beside = hooks::BESIDE.iter().filter(|hook| if is_operator(hook.real) { operators } else { foreign });
-    // C libraries have no operators; theirs come from libstdc++, which calls malloc. Where an allocator has, `delete` may be another name of
-    // its `free`, which it calls itself: so all of it is hooked.
+    // C libraries have no operators; theirs come from libstdc++, which calls malloc. Where an allocator has, `delete`
+    // may be another name of its `free`, which it calls itself: so all of it is hooked.
     let wanted = hooks::ALLOCATOR.iter().filter(|_| foreign || operators).chain(beside);
     let mut patches: [Option<(Patch, &Hook)>; 40] = [None; 40];
     let mut count = 0;

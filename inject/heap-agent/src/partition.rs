@@ -1,9 +1,10 @@
 //! Chromium's allocator shim: functions beside `free` that the program calls and that no symbol table names.
 //!
-//! Each is the same few instructions: load the address of the table of functions, load one of them, zero the arguments that follow the caller's,
-//! jump. So they are told by the table (that of `free`), by the place in it, and by how many arguments they pass on. Only the layout that was
-//! looked at is accepted: `free` in place 0x40 of it. Found in Chromium 15x, where blocks that came from these were freed by `free`, and blocks that
-//! `malloc` made were moved by these: 97 events of 1.1 million could not be.
+//! Each is the same few instructions: load the address of the table of functions, load one of them, zero the arguments
+//! that follow the caller's, jump. So they are told by the table (that of `free`), by the place in it, and by how many
+//! arguments they pass on. Only the layout that was looked at is accepted: `free` in place 0x40 of it. Found in
+//! Chromium 15x, where blocks that came from these were freed by `free`, and blocks that `malloc` made were moved by
+//! these: 97 events of 1.1 million could not be.
 
 use crate::detour::{Island, Patch};
 use crate::inner::{Own, Shape, Told, enter_own};

@@ -1,13 +1,15 @@
 //! Sampling by bytes: which blocks are recorded, and which live ones were.
 //!
-//! Each thread draws how many bytes it is to the next sample, from an exponential distribution; a block is recorded if that many end in it. So a
-//! block of s bytes is with probability 1 - exp(-s / R), whatever came before. Frees of other blocks are not recorded: the live ones that are
-//! have a bit each in a sparse map of the address space. There is no lock, and memory grows with the pages that sampled blocks lie in.
+//! Each thread draws how many bytes it is to the next sample, from an exponential distribution; a block is recorded if
+//! that many end in it. So a block of s bytes is with probability 1 - exp(-s / R), whatever came before. Frees of other
+//! blocks are not recorded: the live ones that are have a bit each in a sparse map of the address space. There is no
+//! lock, and memory grows with the pages that sampled blocks lie in.
 
 use crate::sys;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::*};
 
-/// A bit for every eight bytes of address space, in pages of 2^15 bits, in tables of 2^14 pages, in 2^15 tables: 47 bits of addresses.
+/// A bit for every eight bytes of address space, in pages of 2^15 bits, in tables of 2^14 pages, in 2^15 tables: 47
+/// bits of addresses.
 const WORDS: usize = 512;
 const PAGES: usize = 1 << 14;
 const TABLES: usize = 1 << 15;
@@ -23,7 +25,8 @@ static ANY: AtomicBool = AtomicBool::new(false);
 /// Whether the map has marks where blocks are not chosen.
 static MARKS: AtomicBool = AtomicBool::new(false);
 
-/// Where not only some blocks are recorded, the map is free: from now on it has blocks that may begin inside of what their allocator calls a block.
+/// Where not only some blocks are recorded, the map is free: from now on it has blocks that may begin inside of what
+/// their allocator calls a block.
 pub fn watch_marks() {
     MARKS.store(true, Relaxed);
 }
@@ -173,7 +176,8 @@ impl Gap {
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^= mixed >> 31;
-        // In (0, 1]; the next whole byte, so that a gap of up to s ends in s bytes exactly with the chance that is wanted.
+        // In (0, 1]; the next whole byte, so that a gap of up to s ends in s bytes exactly with the chance that is
+        // wanted.
         let uniform = ((mixed >> 11) + 1) as f64 / (1u64 << 53) as f64;
         self.left = (-natural_logarithm(uniform) * self.rate as f64) as i64 + 1;
     }

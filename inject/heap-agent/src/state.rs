@@ -46,7 +46,8 @@ pub fn ready() -> bool {
     }
 }
 
-/// Remembers and returns the environment: what a constructor gets; with musl, which passes nothing, the C library's, which is ready by then.
+/// Remembers and returns the environment: what a constructor gets; with musl, which passes nothing, the C library's,
+/// which is ready by then.
 pub fn set_environment(passed: *const *const c_char) -> *const *const c_char {
     let is_glibc = symbols::find(c"gnu_get_libc_version", Which::First) != 0;
     // SAFETY: the C library's variable.
@@ -74,8 +75,8 @@ fn begin() -> bool {
     true
 }
 
-/// Sets everything up anew in a running program, in which no thread is in a hook, and all lanes were wiped. `false`: there is no stream, see
-/// [`file::errno`].
+/// Sets everything up anew in a running program, in which no thread is in a hook, and all lanes were wiped. `false`:
+/// there is no stream, see [`file::errno`].
 pub fn attach(directory: &[u8]) -> bool {
     let began = sys::monotonic_ns();
     PHASE.store(BUSY, Relaxed);
@@ -162,7 +163,8 @@ pub fn is_ready() -> bool {
     PHASE.load(Acquire) == READY
 }
 
-/// Says what is to be done with objects that are loaded from now on. Hooks are above this module, and this is called from below them.
+/// Says what is to be done with objects that are loaded from now on. Hooks are above this module, and this is called
+/// from below them.
 pub fn when_loaded(then: fn()) {
     WHEN_LOADED.store(then as *mut (), Release);
 }

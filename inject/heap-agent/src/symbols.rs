@@ -1,4 +1,5 @@
-//! Looking names up among the loaded objects without dlsym, which allocates when it fails and needs a C library of the same age.
+//! Looking names up among the loaded objects without dlsym, which allocates when it fails and needs a C library of the
+//! same age.
 
 use crate::linker::{PT_DYNAMIC, PT_LOAD, PhdrInfo, dl_iterate_phdr};
 use core::ffi::{CStr, c_char, c_int, c_void};

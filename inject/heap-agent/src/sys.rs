@@ -340,7 +340,8 @@ pub fn monotonic_ns() -> u64 {
     time[0].wrapping_mul(1_000_000_000).wrapping_add(time[1])
 }
 
-/// Sleeps, at most so long: a signal ends it. By the system call that every program with threads needs, so that sandboxes allow it.
+/// Sleeps, at most so long: a signal ends it. By the system call that every program with threads needs, so that
+/// sandboxes allow it.
 ///
 /// # Errors
 /// It is forbidden.
@@ -381,9 +382,10 @@ pub fn is_gone(pid: u32, tid: u32) -> bool {
     asked == Err(ESRCH)
 }
 
-/// The time stamp counter, not before all earlier instructions are done: an allocation is never stamped before the free that made room for it,
-/// nor a free before the allocation of a block that another thread handed over. Without the fence the counter is read while the hand-over
-/// still waits for its cache line: a quarter of all hand-overs between two CPUs then went backwards.
+/// The time stamp counter, not before all earlier instructions are done: an allocation is never stamped before the free
+/// that made room for it, nor a free before the allocation of a block that another thread handed over. Without the
+/// fence the counter is read while the hand-over still waits for its cache line: a quarter of all hand-overs between
+/// two CPUs then went backwards.
 #[cfg(not(miri))]
 #[inline(always)]
 pub fn ticks_after() -> u64 {

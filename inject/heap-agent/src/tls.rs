@@ -43,7 +43,8 @@ pub fn set<T>(lane: *mut T) {
     }
 }
 
-/// The highest address of the calling thread's stack. A thread's control block lies above its stack; the main thread's lies below.
+/// The highest address of the calling thread's stack. A thread's control block lies above its stack; the main thread's
+/// lies below.
 #[cfg(not(miri))]
 pub fn stack_top() -> u64 {
     let (block, sp): (u64, u64);

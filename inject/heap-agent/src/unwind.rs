@@ -1,9 +1,10 @@
 //! Taking a stack: verified incremental unwinding.
 //!
-//! The next frame is a pure function of (pc, sp, rbp) and of two words of the stack, the return address and the saved rbp. A lane
-//! remembers its last stack with the places of these words. A new walk goes from the innermost frame outwards by rules until it meets a
-//! remembered frame; then it compares the remaining words with what they were. If they are equal, the rest of the stack is
-//! the same, proven without any rule. Where a word has changed the walk goes on by rules from there, so the work stays linear.
+//! The next frame is a pure function of (pc, sp, rbp) and of two words of the stack, the return address and the saved
+//! rbp. A lane remembers its last stack with the places of these words. A new walk goes from the innermost frame
+//! outwards by rules until it meets a remembered frame; then it compares the remaining words with what they were. If
+//! they are equal, the rest of the stack is the same, proven without any rule. Where a word has changed the walk goes
+//! on by rules from there, so the work stays linear.
 
 use crate::cfi::{Kind, Rule};
 use crate::writer::Writer;
@@ -35,7 +36,8 @@ pub struct Frame {
     pub id: u32,
 }
 
-/// A walk: this many elements of the remembered stack stay (its mark counts), this many new frames are in `scratch`, innermost first.
+/// A walk: this many elements of the remembered stack stay (its mark counts), this many new frames are in `scratch`,
+/// innermost first.
 #[derive(Clone, Copy)]
 pub struct Walk {
     pub keep: usize,
@@ -50,7 +52,8 @@ static NEVER: u64 = 0;
 /// What a lane remembers of its last stack. Zeros are one that nothing was walked into.
 #[repr(C)]
 pub struct Stack {
-    /// Where addresses that are met for the first time are told. Here, so that a walk needs one pointer: each more costs instructions at every event.
+    /// Where addresses that are met for the first time are told. Here, so that a walk needs one pointer: each more
+    /// costs instructions at every event.
     pub writer: Writer,
     /// Elements of `frames` in use, the mark among them.
     pub depth: usize,
@@ -83,8 +86,8 @@ pub unsafe fn walk(stack: &mut Stack, caller: Caller) -> Walk {
     let mut new = 0;
     let limit = stack.limit;
     let mut stop_at = limit;
-    // SAFETY: `known` is 1..=depth, so all indexes are inside; frame 0 has the largest sp and ends the search. Slots are words of this
-    // thread's stack above its present sp.
+    // SAFETY: `known` is 1..=depth, so all indexes are inside; frame 0 has the largest sp and ends the search. Slots
+    // are words of this thread's stack above its present sp.
     unsafe {
         loop {
             while (*frames.add(known - 1)).at.sp < at.sp {

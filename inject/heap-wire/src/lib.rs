@@ -5,8 +5,8 @@
 //! 4096 ..           chunks, back to back, each a multiple of 4096 bytes: ChunkHeader, records, zeros
 //! ```
 //!
-//! A *lane* is a sequence of chunks with one writer at a time (a thread; after its end another one). Records of a lane are in the order
-//! of their time; lanes are merged by time. A record is
+//! A *lane* is a sequence of chunks with one writer at a time (a thread; after its end another one). Records of a lane
+//! are in the order of their time; lanes are merged by time. A record is
 //!
 //! ```text
 //! u16   kind 0-3 | time bytes - 1: 4-6 | pointer bytes - 1: 7-9 | size bytes - 1: 10-12 | stack code: 13-15
@@ -17,14 +17,15 @@
 //! stack nothing; nothing; keep u8, count u8, ids u16; the same with ids u32; keep u8, entry u8
 //! ```
 //!
-//! USABLE has no more than header, time and, in the place of the pointer, a plain number: how many bytes more than it asked for the next
-//! block of the lane has. It is written where this is not what both sides expect: what the last block of this size (and alignment) in a
-//! table of [`USABLE_SIZES`] entries had, else [`expected_slop`].
+//! USABLE has no more than header, time and, in the place of the pointer, a plain number: how many bytes more than it
+//! asked for the next block of the lane has. It is written where this is not what both sides expect: what the last
+//! block of this size (and alignment) in a table of [`USABLE_SIZES`] entries had, else [`expected_slop`].
 //!
-//! The two header bytes are written last, so that a zero header ends a chunk even when the process was killed within a record.
+//! The two header bytes are written last, so that a zero header ends a chunk even when the process was killed within a
+//! record.
 //!
-//! A stack is told by its difference to the last one of the lane: `keep` outer frames stay, new inner ones follow. Its outermost element is a
-//! [`mark`]: how the walk ended. Up to [`DICTIONARY_FRAMES`] new frames are remembered by writer and reader in a table of
+//! A stack is told by its difference to the last one of the lane: `keep` outer frames stay, new inner ones follow. Its
+//! outermost element is a [`mark`]: how the walk ended. Up to [`DICTIONARY_FRAMES`] new frames are remembered by writer and reader in a table of
 //! [`DICTIONARY`] entries at [`slot_of`]; a repetition is told by its entry alone.
 //!
 //! Not for anything that is true of one side only. No allocation, no std: half of its users live inside malloc.
@@ -72,7 +73,8 @@ pub mod kind {
     pub const REALLOC_NEW: u16 = 7;
     /// `realloc` failed: the block of the last `REALLOC_OLD` is still there.
     pub const REALLOC_FAILED: u16 = 8;
-    /// `mmap`, the new place of `mremap`, a growing break: memory that is no heap. Flags follow the size: see [`super::map`].
+    /// `mmap`, the new place of `mremap`, a growing break: memory that is no heap. Flags follow the size: see
+    /// [`super::map`].
     pub const MAP: u16 = 9;
     /// `munmap`, the old place of `mremap`, a shrinking break.
     pub const UNMAP: u16 = 10;
@@ -119,7 +121,8 @@ pub mod meta {
     pub const NAME: u8 = 2;
     /// A return address: u32 id, u64 address.
     pub const PC: u8 = 3;
-    /// A loaded object: u64 load bias, u64 start, u64 end, u8 length of the build-id, build-id, path. Addresses that are told later in it are its.
+    /// A loaded object: u64 load bias, u64 start, u64 end, u8 length of the build-id, build-id, path. Addresses that
+    /// are told later in it are its.
     pub const MODULE: u8 = 4;
     /// Writer and reader forget stack, table and last pointer of the lane: something was left by a jump.
     pub const RESET: u8 = 5;
@@ -155,8 +158,8 @@ pub mod mark {
     pub const BOUNDS: u32 = 3;
     /// First id of an address.
     pub const FIRST_PC: u32 = 4;
-    /// A return address that is none, between two frames of a stack: the inner one has no unwind data and no frame pointer of its own, so that its
-    /// caller, and maybe more, is not there. No code lies in the first page.
+    /// A return address that is none, between two frames of a stack: the inner one has no unwind data and no frame
+    /// pointer of its own, so that its caller, and maybe more, is not there. No code lies in the first page.
     pub const SKIPPED: u64 = 2;
 }
 
@@ -258,7 +261,8 @@ pub struct FileHeader {
     pub doubt: [u8; 512],
     /// The command line, words separated by zeros; may be cut.
     pub cmdline: [u8; 1024],
-    /// Functions of allocators inside of the program that were hooked, words separated by blanks, zero-terminated; may be cut.
+    /// Functions of allocators inside of the program that were hooked, words separated by blanks, zero-terminated; may
+    /// be cut.
     pub inside: [u8; 512],
     /// How many bytes of chunks may be there that were not read; 0: nobody reads while this is written.
     pub ahead: u64,
@@ -292,20 +296,23 @@ pub struct ChunkHeader {
     pub reserved: u64,
 }
 
-/// What processes executed, in the recording's directory: notes back to back, each written at once. `PID TICKS PATH` and a zero, numbers in decimal.
-/// TICKS 0: what this process noted last failed. A name without a slash is one that PATH tells where to find.
+/// What processes executed, in the recording's directory: notes back to back, each written at once. `PID TICKS PATH`
+/// and a zero, numbers in decimal. TICKS 0: what this process noted last failed. A name without a slash is one that
+/// PATH tells where to find.
 pub mod execs {
     /// The file's name. thaw makes it.
     pub const FILE: &[u8] = b"executed";
 }
 
-/// Where a process asks for what it may not or cannot open itself, because it has another user than the recording's directory or another root
-/// directory: a datagram socket in it that thaw reads while it records. Guests connect to it when they begin and keep the connection, so that
-/// forked children can ask wherever they are; whoever has lost it connects anew. It is connected to thaw, not to one process: who asks is
-/// what the kernel says of each datagram (`SCM_CREDENTIALS`).
+/// Where a process asks for what it may not or cannot open itself, because it has another user than the recording's
+/// directory or another root directory: a datagram socket in it that thaw reads while it records. Guests connect to it
+/// when they begin and keep the connection, so that forked children can ask wherever they are; whoever has lost it
+/// connects anew. It is connected to thaw, not to one process: who asks is what the kernel says of each datagram
+/// (`SCM_CREDENTIALS`).
 ///
-/// A request is u8 kind, u32 number of the process in its own namespace, u32 number of its stream, text, and beside it (`SCM_RIGHTS`) a socket
-/// that the answer comes to: u32 error number, u32 number of the stream, and the stream's descriptor beside it. Numbers are little endian.
+/// A request is u8 kind, u32 number of the process in its own namespace, u32 number of its stream, text, and beside it
+/// (`SCM_RIGHTS`) a socket that the answer comes to: u32 error number, u32 number of the stream, and the stream's
+/// descriptor beside it. Numbers are little endian.
 pub mod desk {
     /// The socket's name.
     pub const SOCKET: &[u8] = b"desk";
@@ -321,8 +328,9 @@ pub mod desk {
     pub const NOTHING: u8 = 5;
 }
 
-/// Process images without a stream, told by themselves: a table in the recording's directory that thaw makes and that guests map when they begin. Forked
-/// children inherit the mapping, so that one in a sandbox, which reaches no file any more, can still tell.
+/// Process images without a stream, told by themselves: a table in the recording's directory that thaw makes and that
+/// guests map when they begin. Forked children inherit the mapping, so that one in a sandbox, which reaches no file any
+/// more, can still tell.
 pub mod missed {
     /// The file's name.
     pub const FILE: &[u8] = b"missed";
@@ -357,7 +365,8 @@ pub mod missed {
         pub reserved: u32,
         /// When.
         pub ticks: u64,
-        /// Name of the stream of the process that it was forked from, zero-terminated; empty where the guest came by exec.
+        /// Name of the stream of the process that it was forked from, zero-terminated; empty where the guest came by
+        /// exec.
         pub parent: [u8; 64],
         /// What it executes, zero-terminated; may be cut.
         pub path: [u8; 424],
@@ -390,7 +399,8 @@ pub mod follow {
     pub const PAUSES: u32 = 5000;
 }
 
-/// What thaw and the guest tell each other where the guest comes into a running program: the guest's exported `THAW_HEAP_ATTACH`.
+/// What thaw and the guest tell each other where the guest comes into a running program: the guest's exported
+/// `THAW_HEAP_ATTACH`.
 pub mod attach {
     /// Version of this agreement.
     pub const VERSION: u32 = 3;
@@ -510,8 +520,8 @@ pub const fn usable_slot(key: u64) -> usize {
     (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize
 }
 
-/// What a block has beyond its size if nothing else is known: the rule of glibc for blocks that are no mappings, 16-byte steps with a word
-/// of their own.
+/// What a block has beyond its size if nothing else is known: the rule of glibc for blocks that are no mappings,
+/// 16-byte steps with a word of their own.
 pub const fn expected_slop(size: u64) -> u32 {
     let usable = (size.wrapping_add(23) & !15).wrapping_sub(8);
     if size < 24 { 24 - size as u32 } else { usable.wrapping_sub(size) as u32 }

@@ -1,5 +1,6 @@
-//! How often the gate is wrong, and how often it sees what is there: simulated recordings through the gate itself, beside a
-//! one-sided t test. `cargo run --release -p bench --example gate -- 2000` prints the tables of docs/statistics.md.
+//! How often the gate is wrong, and how often it sees what is there: simulated recordings through the gate itself,
+//! beside a one-sided t test. `cargo run --release -p bench --example gate -- 2000` prints the tables of
+//! docs/statistics.md.
 
 use bench::gate::{Baseline, Identity, LEVEL, Metric, Outcome, Series, Wanted, outcome};
 use model::CacheState;

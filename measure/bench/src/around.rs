@@ -1,7 +1,8 @@
 //! Commands around the starts of a program: what makes its world before them, and tidies it after them.
 //!
-//! They are started as the program is (its user, environment, directory, control group, the files that lie over others for it) and end
-//! before anything goes on; what they leave running is ended. They are never measured, and a slow disk is not slow for them.
+//! They are started as the program is (its user, environment, directory, control group, the files that lie over others
+//! for it) and end before anything goes on; what they leave running is ended. They are never measured, and a slow disk
+//! is not slow for them.
 
 use crate::conduct::with_tail;
 pub use crate::program::Around;

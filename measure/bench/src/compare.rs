@@ -1,8 +1,9 @@
 //! Two recordings side by side, or two variants of one. Pure.
 //!
-//! Two recordings are independent: their runs are no pairs. Variants of one are, block by block. An interval says how far chance among the runs can have
-//! moved the ratio; it knows nothing of what changed on the machine between the recordings. Where two programs can be
-//! started on one machine, one recording with two variants shows smaller differences.
+//! Two recordings are independent: their runs are no pairs. Variants of one are, block by block. An interval says how
+//! far chance among the runs can have moved the ratio; it knows nothing of what changed on the machine between the
+//! recordings. Where two programs can be started on one machine, one recording with two variants shows smaller
+//! differences.
 
 use crate::analyze::contrasts::paired;
 use crate::analyze::{

@@ -1,5 +1,5 @@
-//! Runs a [`Plan`] on a [`Host`] and hands every run to a [`Sink`]. Knows nothing of processes, caches or files, so that
-//! its tests take no time.
+//! Runs a [`Plan`] on a [`Host`] and hands every run to a [`Sink`]. Knows nothing of processes, caches or files, so
+//! that its tests take no time.
 
 pub use crate::schedule::Plan;
 use crate::schedule::{Cell, Kind};
@@ -14,13 +14,15 @@ pub type Tick<'a> = &'a mut dyn FnMut(Duration);
 
 /// Sees what a start does. The app brings one; this room only says when.
 pub trait Tracer {
-    /// Whether it wants to see a variant's very first start, which is not timed, to learn where to look. Asked just before that.
+    /// Whether it wants to see a variant's very first start, which is not timed, to learn where to look. Asked just
+    /// before that.
     fn looks_first(&mut self) -> bool {
         false
     }
     /// The program was forked and has not executed anything yet.
     fn attach(&mut self, pid: u32) -> Result<()>;
-    /// The program is ready (or gave up); its processes may still be there. `t0_ns` is CLOCK_MONOTONIC just before exec.
+    /// The program is ready (or gave up); its processes may still be there. `t0_ns` is CLOCK_MONOTONIC just before
+    /// exec.
     fn detach(&mut self, t0_ns: u64) -> Result<()>;
 }
 
@@ -33,7 +35,8 @@ pub enum Verdict {
     Unproven,
     /// It is not, and why, with the names of those who hold pages.
     NotInState(String),
-    /// For `hot`: the program has to be started once for it (a run of kind [`RunKind::Warmup`]), then this is asked again.
+    /// For `hot`: the program has to be started once for it (a run of kind [`RunKind::Warmup`]), then this is asked
+    /// again.
     NeedsWarmUp(String),
 }
 
@@ -93,8 +96,8 @@ pub trait Host {
     fn name(&self, variant: u32) -> String;
     /// Brings the caches into a state and proves it. May take as long as a start.
     fn prepare(&mut self, variant: u32, state: CacheState, tick: Tick<'_>) -> Result<Prepared>;
-    /// Starts a program, waits until it is ready, ends it with all that it started. Follows [`Host::prepare`], unless it is
-    /// a warm-up.
+    /// Starts a program, waits until it is ready, ends it with all that it started. Follows [`Host::prepare`], unless
+    /// it is a warm-up.
     ///
     /// # Errors
     /// What will not get better by trying again: unknown program, a probe that cannot work. A program that fails is an
@@ -107,7 +110,8 @@ pub trait Host {
         tracer: Option<&mut dyn Tracer>,
         tick: Tick<'_>,
     ) -> Result<Outcome>;
-    /// Takes what a start of a variant needs, and adds it to what it learned before: from then on states are proven with it.
+    /// Takes what a start of a variant needs, and adds it to what it learned before: from then on states are proven
+    /// with it.
     fn learn(&mut self, variant: u32, needs: Vec<Need>);
     /// Whether [`Host::learn`] was called for a variant.
     fn knows(&self, variant: u32) -> bool;
@@ -210,8 +214,8 @@ pub struct Summary {
 ///
 /// # Errors
 /// A program that cannot be started or always fails (`Exit::Target`, with what it printed last), a state that cannot be
-/// reached (`Exit::Machine`, naming who holds pages), and errors of the sink. All finished runs are in the sink by then.
-/// An interrupt is not an error: [`End::Interrupted`].
+/// reached (`Exit::Machine`, naming who holds pages), and errors of the sink. All finished runs are in the sink by
+/// then. An interrupt is not an error: [`End::Interrupted`].
 pub fn conduct(
     plan: &Plan,
     host: &mut dyn Host,

@@ -1,6 +1,7 @@
-//! Takes away what a limited disk would grant at once. The kernel grants a limit in slices of time (100 ms: twenty requests at 200 a second), and a
-//! group that asked for nothing finds whole slices waiting: the first requests of a start would come without any delay. So thaw joins the run's group and reads past
-//! the page cache until a read is held back; at that moment the clock starts. What follows comes at the rate of the limit, and no sooner.
+//! Takes away what a limited disk would grant at once. The kernel grants a limit in slices of time (100 ms: twenty
+//! requests at 200 a second), and a group that asked for nothing finds whole slices waiting: the first requests of a
+//! start would come without any delay. So thaw joins the run's group and reads past the page cache until a read is held
+//! back; at that moment the clock starts. What follows comes at the rate of the limit, and no sooner.
 
 use crate::inside::{Controller, Door};
 use model::{Bytes, Error, Exit, Result, Warning, WarningKind};
@@ -163,8 +164,8 @@ impl Source {
     }
 }
 
-/// The disk itself; where that is refused (containers, some virtual machines), thaw's own file, if it lies there: it is in memory, so that opening
-/// it changes nothing that a run could notice.
+/// The disk itself; where that is refused (containers, some virtual machines), thaw's own file, if it lies there: it is
+/// in memory, so that opening it changes nothing that a run could notice.
 fn source(disk: &Disk) -> Option<Source> {
     let node = PathBuf::from("/dev").join(&disk.name);
     [node, PathBuf::from("/proc/self/exe")].into_iter().find_map(|path| {

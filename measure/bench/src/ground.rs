@@ -5,8 +5,8 @@ use std::fmt::Debug;
 
 /// A disk of the app's making, with the programs' files on it.
 pub trait Ground: Debug {
-    /// Puts everything on it back as it was at first, and makes it cold. No program uses it any more. Until [`Ground::begin`] it
-    /// is as quick as it can be.
+    /// Puts everything on it back as it was at first, and makes it cold. No program uses it any more. Until
+    /// [`Ground::begin`] it is as quick as it can be.
     ///
     /// # Errors
     /// Somebody still uses it.

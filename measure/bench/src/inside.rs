@@ -1,9 +1,9 @@
 //! Work that thaw does on the run's account.
 //!
-//! Whoever brings a page, an inode or a directory entry into memory is charged for it, and the state `app` evicts what is
-//! charged to the run's memory group. When thaw puts a profile directory back or opens the program's files to look at
-//! their pages, that must be charged to the run as well, or it would stay in memory when the run's things are evicted. So thaw
-//! joins the group for that long.
+//! Whoever brings a page, an inode or a directory entry into memory is charged for it, and the state `app` evicts what
+//! is charged to the run's memory group. When thaw puts a profile directory back or opens the program's files to look
+//! at their pages, that must be charged to the run as well, or it would stay in memory when the run's things are
+//! evicted. So thaw joins the group for that long.
 
 use model::{Error, Exit, Result};
 use os::cgroup::RunCgroup;

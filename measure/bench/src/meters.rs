@@ -69,8 +69,8 @@ impl Reading {
         })
     }
 
-    /// CPU time that neither the run nor thaw used, as a share of all CPUs. Time stolen by the hypervisor is others' time.
-    /// `None` for a run too short to tell.
+    /// CPU time that neither the run nor thaw used, as a share of all CPUs. Time stolen by the hypervisor is others'
+    /// time. `None` for a run too short to tell.
     pub fn others_cpu_share(&self, before: &Self) -> Option<f64> {
         let wall = self.at_ns.checked_sub(before.at_ns)?;
         let (now, then) = (self.machine?, before.machine?);
@@ -87,9 +87,9 @@ impl Reading {
     /// Share of the time in which others waited for the disk.
     ///
     /// The kernel tells it of the whole machine, and the run itself is part of that. Where it tells it of the run's
-    /// group as well (cgroup v2), the difference is what others add: a lower bound, since both may wait at once. On v1 it is only
-    /// told of runs that moved nothing from or to a disk themselves, for then all the waiting was others'; of other
-    /// runs nothing honest can be said.
+    /// group as well (cgroup v2), the difference is what others add: a lower bound, since both may wait at once. On v1
+    /// it is only told of runs that moved nothing from or to a disk themselves, for then all the waiting was
+    /// others'; of other runs nothing honest can be said.
     pub fn others_io_pressure(&self, before: &Self) -> Option<f64> {
         let wall_us = self.at_ns.checked_sub(before.at_ns)? / 1000;
         let machine = self.machine_stall_us?.saturating_sub(before.machine_stall_us?);
@@ -115,9 +115,9 @@ fn split(total: Nanos, user: Nanos, system: Nanos) -> (Nanos, Nanos) {
     (Nanos(user), Nanos(total.0 - user))
 }
 
-/// Adds devices up, each request once: at the device that the file system is on. What a device passes on (LVM, RAID, encryption, a
-/// loop device) the kernel counts again below, so that is taken off there. A lower device may serve the same bytes in fewer
-/// requests; then nothing of it counts, and the sum of requests is at least so much.
+/// Adds devices up, each request once: at the device that the file system is on. What a device passes on (LVM, RAID,
+/// encryption, a loop device) the kernel counts again below, so that is taken off there. A lower device may serve the
+/// same bytes in fewer requests; then nothing of it counts, and the sum of requests is at least so much.
 fn sum(devices: &[os::cgroup::DeviceIo], below: impl Fn(u64) -> Vec<u64>) -> Io {
     let passed_on_to = |dev: u64| {
         let above = devices.iter().filter(|above| above.dev != dev && below(above.dev).contains(&dev));

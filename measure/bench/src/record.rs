@@ -51,7 +51,8 @@ pub struct LabOptions {
     pub keep_read_ahead: bool,
     /// How long to wait for other recordings that need the machine otherwise.
     pub wait: Wait,
-    /// What a session has read before the program is started (state `boot`); `None`: the system's files among the needs.
+    /// What a session has read before the program is started (state `boot`); `None`: the system's files among the
+    /// needs.
     pub base_list: Option<Vec<PathBuf>>,
     /// Where to keep copies for `restore`; `None`: beside each directory.
     pub snapshot_dir: Option<PathBuf>,
@@ -82,8 +83,8 @@ pub struct Lab {
     read_ahead: Vec<Hold>,
     /// Whether the disks' settings mean anything for the runs.
     watches_disks: bool,
-    /// Whose turn it is to use the machine's caches: ours from before a run until the next one is prepared, so that what follows
-    /// a run finds them as it left them.
+    /// Whose turn it is to use the machine's caches: ours from before a run until the next one is prepared, so that
+    /// what follows a run finds them as it left them.
     turn: Option<Turn>,
     /// A start follows that the turn was taken for.
     in_attempt: bool,
@@ -117,7 +118,8 @@ impl Lab {
     /// Takes the machine in hand. What it could not get is a warning if the programs can be measured without it.
     ///
     /// # Errors
-    /// An unknown program, a directory that must not be restored, a throttle or read-ahead that was asked for and cannot be set.
+    /// An unknown program, a directory that must not be restored, a throttle or read-ahead that was asked for and
+    /// cannot be set.
     pub fn open(programs: Vec<Program>, options: LabOptions) -> Result<(Self, Vec<Warning>)> {
         let mut warnings = Vec::new();
         for program in &programs {
@@ -200,13 +202,14 @@ impl Lab {
         Ok((lab, warnings))
     }
 
-    /// The programs' files lie on this from now on: it is put back as a whole before each run that is not to be hot, and slow
-    /// while a run is measured.
+    /// The programs' files lie on this from now on: it is put back as a whole before each run that is not to be hot,
+    /// and slow while a run is measured.
     pub fn stand_on(&mut self, ground: Box<dyn Ground>) {
         self.ground = Some(ground);
     }
 
-    /// Turns the kernel's read-ahead off for what follows, until [`Lab::with_read_ahead`]: nobody else's runs meet that.
+    /// Turns the kernel's read-ahead off for what follows, until [`Lab::with_read_ahead`]: nobody else's runs meet
+    /// that.
     ///
     /// # Errors
     /// It cannot be set; somebody else's run takes longer than the lab may wait.

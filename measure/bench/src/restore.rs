@@ -32,7 +32,8 @@ impl Snapshot {
     /// Copies a directory that [`check`] found fit, into `place` (default: beside it).
     ///
     /// # Errors
-    /// Somebody uses the directory, it has other file systems below it, or the copy failed (no space): nothing was changed.
+    /// Somebody uses the directory, it has other file systems below it, or the copy failed (no space): nothing was
+    /// changed.
     pub fn take(live: &Path, place: Option<&Path>) -> Result<Self> {
         refuse_mounts_below(live)?;
         refuse_in_use(live)?;
@@ -137,7 +138,8 @@ fn visit(directory: &Path, each: &mut dyn FnMut(&Path, &std::fs::Metadata) -> Re
 /// The real path of a directory that may be restored.
 ///
 /// # Errors
-/// It is not a directory, or it holds what must not be put back: the system, a home directory, the recording, thaw's state, the copies.
+/// It is not a directory, or it holds what must not be put back: the system, a home directory, the recording, thaw's
+/// state, the copies.
 pub fn check(directory: &Path, recording: Option<&Path>, place: Option<&Path>) -> Result<PathBuf> {
     let refuse = |why: &str, hint: &str| {
         Err(Error::on(Exit::Usage, "--restore cannot have the directory", directory).because(why).hint(hint))

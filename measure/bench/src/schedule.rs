@@ -29,13 +29,13 @@ pub struct Plan {
     /// Traced runs per variant, each an extra cell of one of the first blocks. A run that learns the needs (see
     /// [`crate::conduct::conduct`]) is one of them if it is in the same state.
     pub trace_runs: u32,
-    /// How often a program is started before its first run that counts, and before a hot one whose files were thrown out;
-    /// at least once.
+    /// How often a program is started before its first run that counts, and before a hot one whose files were thrown
+    /// out; at least once.
     pub warm_ups: u32,
     /// How often a run that does not count is tried in its block.
     pub max_attempts: u32,
-    /// How long to wait, after a run that was not in its state, for others to let go of what they hold; three times as long
-    /// after each further attempt.
+    /// How long to wait, after a run that was not in its state, for others to let go of what they hold; three times as
+    /// long after each further attempt.
     pub patience: Duration,
     /// Seed of all random choices.
     pub seed: u64,

@@ -1,8 +1,9 @@
 //! One start: from the launch to the last reaped process.
 //!
-//! The clock runs from just before exec until the first probe fires. What a start costs (CPU time, I/O, instructions) is read at that moment;
-//! page faults and the largest resident set are known only when a process is reaped, so they are of its whole life.
-//! The kernel's figure of the largest resident set goes back to before exec: it is never below what thaw itself had at the fork.
+//! The clock runs from just before exec until the first probe fires. What a start costs (CPU time, I/O, instructions)
+//! is read at that moment; page faults and the largest resident set are known only when a process is reaped, so they
+//! are of its whole life. The kernel's figure of the largest resident set goes back to before exec: it is never below
+//! what thaw itself had at the fork.
 
 use crate::conduct::{Outcome, Tracer, blank_row};
 use crate::drain::Drain;
@@ -275,8 +276,8 @@ struct Alive<'a> {
 }
 
 impl Alive<'_> {
-    /// SIGTERM to the first process's group, its time to end, SIGKILL for everybody who is left. Returns how many had to be
-    /// killed, and what all reaped processes used.
+    /// SIGTERM to the first process's group, its time to end, SIGKILL for everybody who is left. Returns how many had
+    /// to be killed, and what all reaped processes used.
     fn end(&mut self, grace: Duration, output: &mut Output, beat: &mut Beat<'_>) -> Result<(usize, Usage)> {
         let mut used = Used::default();
         let until = Instant::now() + grace;

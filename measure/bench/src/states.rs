@@ -2,8 +2,8 @@
 //!
 //! Looking at a file's pages needs the file open, and opening it brings its inode and the directories above it into
 //! memory: a proof that is made last would spoil what it proves. So the files are opened first; then the caches are
-//! emptied; then residency is read through the open descriptors; then they are closed, and the caches are emptied once more of
-//! what the descriptors held.
+//! emptied; then residency is read through the open descriptors; then they are closed, and the caches are emptied once
+//! more of what the descriptors held.
 
 use crate::conduct::{Prepared, Tick, Verdict};
 use model::{Bytes, CacheState, Error, Exit, FileKind, FileOffset, Need, Owner, PAGE, ResidencyRow, Result, RunRow};
@@ -90,7 +90,8 @@ impl Expected {
     }
 }
 
-/// Why a run cannot have been in the state that it was prepared for, by what it read. `None`: nothing speaks against it.
+/// Why a run cannot have been in the state that it was prepared for, by what it read. `None`: nothing speaks against
+/// it.
 pub(crate) fn contradiction(state: CacheState, expected: Expected, row: &RunRow) -> Option<String> {
     if expected.needed == Bytes(0) {
         return None;
@@ -183,8 +184,9 @@ fn cold(scene: &Scene<'_>, files: OpenNeeds<'_>) -> Result<Prepared> {
     Ok(prepared)
 }
 
-/// A start that is to tell what is needed does not read what somebody else holds in memory: that is not learned, and what is not
-/// learned is not proven. Looking at the program's directories brings their metadata into memory, so it is dropped again.
+/// A start that is to tell what is needed does not read what somebody else holds in memory: that is not learned, and
+/// what is not learned is not proven. Looking at the program's directories brings their metadata into memory, so it is
+/// dropped again.
 fn what_will_not_be_learned(dirs: &[PathBuf]) -> Result<Vec<Warning>> {
     let held = os::cache::list_resident(dirs).files;
     let rows =
@@ -294,8 +296,8 @@ fn app(scene: &Scene<'_>, files: OpenNeeds<'_>, beat: &mut Beat<'_>) -> Result<P
     Ok(Prepared { warnings, ..prepared(rows, verdict) })
 }
 
-/// Reads what is missing of the system's files, whole, and lists the directories that they are in, on thaw's own account: as
-/// other programs have them in memory.
+/// Reads what is missing of the system's files, whole, and lists the directories that they are in, on thaw's own
+/// account: as other programs have them in memory.
 fn warm_system(files: Vec<OpenNeed<'_>>, beat: &mut Beat<'_>) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     let mut directories = BTreeSet::new();
@@ -328,8 +330,8 @@ fn hot(scene: &Scene<'_>, files: OpenNeeds<'_>, beat: &mut Beat<'_>) -> Result<P
     let is_hot = |rows: &[Row]| share(rows, Row::is_file).unwrap_or(1.0) >= WARM_LIMIT;
     let all = |rows: &[Row]| share(rows, Row::is_file).unwrap_or(1.0) >= 1.0;
     if !all(&rows) && (scene.warmed || is_hot(&rows)) {
-        // What only a colder start reads, and the little that was evicted since: a start does not bring back the one and waits for
-        // the other, and with a large read-ahead a single page that is missing costs megabytes.
+        // What only a colder start reads, and the little that was evicted since: a start does not bring back the one
+        // and waits for the other, and with a large read-ahead a single page that is missing costs megabytes.
         for open in files.0.iter().filter(|open| open.need.kind == FileKind::Regular) {
             beat.beat()?;
             let _ = os::cache::warm(&open.need.path, Some(&open.need.ranges));
@@ -368,8 +370,8 @@ struct OpenNeed<'a> {
 }
 
 impl<'a> OpenNeeds<'a> {
-    /// Opens what is still there of one owner's. Temporary files of the learning run are not, and nobody needs them any more.
-    /// If there are more than this process may have open, the largest tell of all.
+    /// Opens what is still there of one owner's. Temporary files of the learning run are not, and nobody needs them any
+    /// more. If there are more than this process may have open, the largest tell of all.
     ///
     /// # Errors
     /// Interrupted.
@@ -594,8 +596,8 @@ pub(crate) fn can_drop_caches() -> bool {
         && rustix::fs::access("/proc/sys/vm/drop_caches", rustix::fs::Access::WRITE_OK).is_ok()
 }
 
-/// Lets this process have as many files open as it may, for as long as the guard lives: a start may need thousands. The program
-/// under test must not inherit that.
+/// Lets this process have as many files open as it may, for as long as the guard lives: a start may need thousands. The
+/// program under test must not inherit that.
 pub(crate) struct ManyFiles(rustix::process::Rlimit);
 
 impl ManyFiles {

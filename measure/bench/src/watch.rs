@@ -1,4 +1,5 @@
-//! The settings of the machine that runs are measured under, and who changed something meanwhile: read before each run and after it.
+//! The settings of the machine that runs are measured under, and who changed something meanwhile: read before each run
+//! and after it.
 
 use os::disk::Disk;
 use os::settings::Hold;

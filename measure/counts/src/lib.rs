@@ -10,7 +10,8 @@
 //! # Ok::<(), model::Error>(())
 //! ```
 //!
-//! Output and meaning of the weights are those of the program `counts` 1.0.7 by Nicholas Nethercote. Lines are bytes here, sums do not overflow.
+//! Output and meaning of the weights are those of the program `counts` 1.0.7 by Nicholas Nethercote. Lines are bytes
+//! here, sums do not overflow.
 
 mod table;
 mod weight;
@@ -139,7 +140,8 @@ impl Concordance {
         Ok(())
     }
 
-    /// Writes the concordance: heaviest line first, whatever its sign; lines of equal weight in the order of their bytes.
+    /// Writes the concordance: heaviest line first, whatever its sign; lines of equal weight in the order of their
+    /// bytes.
     ///
     /// # Errors
     /// What the writer says.

@@ -1,4 +1,5 @@
-//! Sums by line: open addressing over lines that lie one after the other. One probe is one comparison of hashes; no line has an allocation of its own.
+//! Sums by line: open addressing over lines that lie one after the other. One probe is one comparison of hashes; no
+//! line has an allocation of its own.
 
 use std::ops::AddAssign;
 

@@ -1,4 +1,5 @@
-//! The same bytes as the program `counts` 1.0.7 writes, where it writes any: `cargo install counts`, found in PATH or at $COUNTS.
+//! The same bytes as the program `counts` 1.0.7 writes, where it writes any: `cargo install counts`, found in PATH or
+//! at $COUNTS.
 
 use counts::{Concordance, Erase, Weight};
 use proptest::prelude::*;

@@ -4,9 +4,10 @@
 //! cargo run --release -p disk --example cold_browser -- [DISK [RUNS [BROWSER]]]      as root; laptop2010, 3, firefox-esr
 //! ```
 //!
-//! The program's directory and a fresh profile are copied onto the simulated disk; before every run it is put back bit for bit, and cold. The system's
-//! libraries stay as they are on the machine. A first run on the same disk at full speed says what is asked for; from
-//! that the model predicts the start on the chosen disk, before it is measured there. Raw samples come first.
+//! The program's directory and a fresh profile are copied onto the simulated disk; before every run it is put back bit
+//! for bit, and cold. The system's libraries stay as they are on the machine. A first run on the same disk at full
+//! speed says what is asked for; from that the model predicts the start on the chosen disk, before it is measured
+//! there. Raw samples come first.
 
 use disk::model::Direction;
 use disk::preset::Presets;

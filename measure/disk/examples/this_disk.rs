@@ -1,4 +1,5 @@
-//! Measures a disk and shows how far its model is from it: `cargo run --release -p disk --example this_disk -- /dev/sda`.
+//! Measures a disk and shows how far its model is from it: `cargo run --release -p disk --example this_disk --
+//! /dev/sda`.
 
 fn main() -> Result<(), model::Error> {
     let device = std::env::args_os().nth(1).unwrap_or_else(|| "/dev/sda".into());

@@ -3,8 +3,8 @@
 //!
 //! The formats are those of fio(1), "Trace file format v2" and "v3", as fio 3.33 really reads them (its iolog.c):
 //!
-//! - Version 3 (needs fio 3.31) has microseconds since the beginning in every line. fio ignores the first pause if the line before
-//!   it has the time 0, so this log begins at 1.
+//! - Version 3 (needs fio 3.31) has microseconds since the beginning in every line. fio ignores the first pause if the
+//!   line before it has the time 0, so this log begins at 1.
 //! - Version 2 has `wait` lines. The manual says that they hold microseconds since the last one; fio takes them as
 //!   milliseconds since its own beginning, and so they are written here.
 //!
@@ -28,7 +28,8 @@ pub enum Version {
 /// The log of some devices with their requests.
 ///
 /// # Errors
-/// A device's path cannot be written in this format: it is not absolute, not UTF-8, holds blanks, or is longer than 255 bytes.
+/// A device's path cannot be written in this format: it is not absolute, not UTF-8, holds blanks, or is longer than 255
+/// bytes.
 pub fn export(version: Version, devices: &[(&Path, &[Request])]) -> Result<String> {
     let mut names = Vec::new();
     for (path, _) in devices {
@@ -99,8 +100,9 @@ impl Log {
     }
 }
 
-/// Reads a log of version 2 or 3: its devices with their reads and writes. Times are exact to the microsecond in version 3, to
-/// the millisecond in version 2; the end of a request is not in a log and equals its issue. Other actions (sync, trim) are left out.
+/// Reads a log of version 2 or 3: its devices with their reads and writes. Times are exact to the microsecond in
+/// version 3, to the millisecond in version 2; the end of a request is not in a log and equals its issue. Other actions
+/// (sync, trim) are left out.
 ///
 /// # Errors
 /// The text is not such a log; the line is named.

@@ -1,15 +1,15 @@
 //! `this`: a model of a disk that is here, from measuring it.
 //!
-//! [`measure`] reads past the page cache: pairs of 4 KiB reads at several distances, random ones with several in flight, small
-//! ones in a row, and long stretches. [`fit`] (pure) turns the medians into a [`Model`] and says how far that is from what
-//! was measured, so that nobody has to believe in it.
+//! [`measure`] reads past the page cache: pairs of 4 KiB reads at several distances, random ones with several in
+//! flight, small ones in a row, and long stretches. [`fit`] (pure) turns the medians into a [`Model`] and says how far
+//! that is from what was measured, so that nobody has to believe in it.
 //!
-//! The fit: the time of the second read of a pair against the root of its distance is a straight line (Theil and Sen's, which a
-//! few disturbed points do not move). Where the line rises by more than [`RISE`] and by more than a third of its
-//! beginning, there is an arm. What a pair of reads costs at no distance is overhead + smallest seek + half a turn; these
-//! three cannot be told apart from outside, and need not be: the overhead is what a read from the drive's buffer costs, a seek to the next track
-//! counts as 1 ms at most, and the turn is the rest. Without an arm the disk is flash, or somebody else's machine: its channels
-//! are as many as make its rate of random reads out of its latency.
+//! The fit: the time of the second read of a pair against the root of its distance is a straight line (Theil and Sen's,
+//! which a few disturbed points do not move). Where the line rises by more than [`RISE`] and by more than a third of
+//! its beginning, there is an arm. What a pair of reads costs at no distance is overhead + smallest seek + half a turn;
+//! these three cannot be told apart from outside, and need not be: the overhead is what a read from the drive's buffer
+//! costs, a seek to the next track counts as 1 ms at most, and the turn is the rest. Without an arm the disk is flash,
+//! or somebody else's machine: its channels are as many as make its rate of random reads out of its latency.
 
 use crate::model::{Ask, Direction, Drive, Flash, Kind, Model, Rotating, Seek, Zone};
 use crate::ring::{Device, Timed};
@@ -176,7 +176,8 @@ pub fn fit(measurement: &Measurement) -> Result<Fitted> {
     Ok(judge(model, measurement))
 }
 
-/// Time of a read at no distance, and what it costs more over the whole width: a line through (root of the share, time).
+/// Time of a read at no distance, and what it costs more over the whole width: a line through (root of the share,
+/// time).
 fn seek_line(measurement: &Measurement) -> (f64, f64) {
     let points: Vec<(f64, f64)> = measurement
         .distances

@@ -17,19 +17,20 @@
 //! is the arm that speeds up for half of the way and brakes for the other half (C. Ruemmler, J. Wilkes, "An
 //! introduction to disk drive modeling", IEEE Computer 27(3), 1994; they use a line for the longest seeks: give
 //! a measured table for that, [`Seek::Table`]). The distance `x` of two random places, as a share of the span, has the
-//! density `2(1-x)`, and the integral of `2(1-x) sqrt(x)` from 0 to 1 is 8/15: so the mean seek over all pairs of places is
-//! `smallest + (largest - smallest) * 8/15`, which gives the largest one where a data sheet only has the average. Rotation
-//! always counts as half a turn, its mean, so that the same requests always take the same time.
+//! density `2(1-x)`, and the integral of `2(1-x) sqrt(x)` from 0 to 1 is 8/15: so the mean seek over all pairs of
+//! places is `smallest + (largest - smallest) * 8/15`, which gives the largest one where a data sheet only has the
+//! average. Rotation always counts as half a turn, its mean, so that the same requests always take the same time.
 //!
 //! After a read the drive goes on reading behind it, up to `read_ahead` bytes, until another request makes it
-//! move; what it read stays in one of `segments` buffers, the least recently used of which is given up. A read that lies in a
-//! buffer costs `overhead_hit + length / interface` and does not move the head. A read in front of the head may also
-//! wait until its end has passed under the head; it does whenever that is sooner than seeking, so short
+//! move; what it read stays in one of `segments` buffers, the least recently used of which is given up. A read that
+//! lies in a buffer costs `overhead_hit + length / interface` and does not move the head. A read in front of the head
+//! may also wait until its end has passed under the head; it does whenever that is sooner than seeking, so short
 //! skips forward are read through.
 //!
-//! Writes go into the drive's write cache at the speed of the interface, and stay there until a flush comes or they do not fit
-//! any more; then all of them are written in the order of the disk, each as above, those that touch as one. Without a write
-//! cache a write goes to the medium at once; one that goes on where the last request ended does not wait for a turn.
+//! Writes go into the drive's write cache at the speed of the interface, and stay there until a flush comes or they do
+//! not fit any more; then all of them are written in the order of the disk, each as above, those that touch as one.
+//! Without a write cache a write goes to the medium at once; one that goes on where the last request ended does not
+//! wait for a turn.
 //!
 //! # Flash
 //!
@@ -38,8 +39,9 @@
 //! ```
 //!
 //! `channels` requests are worked on at the same time, at most `iops` are begun a second, and the transfer is shared by
-//! all. Writes have a latency of their own, and a flush costs nothing more. Cards keep the page mapping of few erase units (allocation units) at hand: a read in another one than the last
-//! `open_units` costs a switch (A. Bergmann's flashbench measures it).
+//! all. Writes have a latency of their own, and a flush costs nothing more. Cards keep the page mapping of few erase
+//! units (allocation units) at hand: a read in another one than the last `open_units` costs a switch (A. Bergmann's
+//! flashbench measures it).
 
 use model::{Bytes, DiskOffset, Nanos};
 use serde::{Deserialize, Serialize};

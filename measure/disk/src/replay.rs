@@ -1,10 +1,11 @@
 //! Really reading what a start read, from the same places of the same disk, in both orders.
 //!
-//! Everything is opened for reading only and read past the page cache, so nothing on the machine gets colder or warmer, and no
-//! cache needs to be dropped. There are no pauses: it is the disk that is measured, not the program.
+//! Everything is opened for reading only and read past the page cache, so nothing on the machine gets colder or warmer,
+//! and no cache needs to be dropped. There are no pauses: it is the disk that is measured, not the program.
 //!
-//! The device itself may be closed to us, even to root (containers, virtual machines with a filter). Then the same ranges are read through
-//! the files that they belong to, where those lie now; the file system's metadata belongs to none and is left out.
+//! The device itself may be closed to us, even to root (containers, virtual machines with a filter). Then the same
+//! ranges are read through the files that they belong to, where those lie now; the file system's metadata belongs to
+//! none and is left out.
 
 use crate::model::{Ask, Direction};
 use crate::ring::{self, Device};
@@ -114,7 +115,8 @@ pub struct Passes {
     pub read_s: f64,
 }
 
-/// Reads everything `runs` times in each order, one pass of each in turn, in random order; `progress` gets the passes that were done.
+/// Reads everything `runs` times in each order, one pass of each in turn, in random order; `progress` gets the passes
+/// that were done.
 ///
 /// # Errors
 /// As [`Reads::pass`]; interrupted.
@@ -439,7 +441,8 @@ mod tests {
         // Root may read everything: ask as nobody, in a thread of its own.
         let path = file.path().to_path_buf();
         let refused = std::thread::spawn(move || {
-            // SAFETY: changes the user of this thread alone (the raw call, not glibc's for the whole process); takes plain numbers.
+            // SAFETY: changes the user of this thread alone (the raw call, not glibc's for the whole process); takes
+            // plain numbers.
             let changed = unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, -1) };
             (changed == 0).then(|| pass(&path, &[], Order::AsCame, 1).unwrap_err())
         });

@@ -1,4 +1,5 @@
-//! Reading a device through io_uring and O_DIRECT, so that neither the page cache nor a system call per read is in the way.
+//! Reading a device through io_uring and O_DIRECT, so that neither the page cache nor a system call per read is in the
+//! way.
 
 use crate::model::{Ask, Direction};
 use crate::simulate::cut;
@@ -62,7 +63,8 @@ impl Device {
         Ok(Self { path: path.to_path_buf(), file, size: Bytes(size) })
     }
 
-    /// The same range, aligned for O_DIRECT; the last block of a file reaches over its end. `None`: it lies behind the end.
+    /// The same range, aligned for O_DIRECT; the last block of a file reaches over its end. `None`: it lies behind the
+    /// end.
     pub(crate) fn aligned(&self, ask: &Ask) -> Option<Ask> {
         let from = ask.disk.0 / ALIGN * ALIGN;
         let to = ask.end().min(self.size.0).div_ceil(ALIGN).saturating_mul(ALIGN);
@@ -85,8 +87,8 @@ impl Device {
             .offset(ask.disk.0)
             .build()
             .user_data(slot as u64);
-        // SAFETY: the buffer is this slot's own room of ROOM bytes (asks are cut to that), it and the file live until the read is
-        // reaped: `read` frees the memory only when nothing is in flight any more.
+        // SAFETY: the buffer is this slot's own room of ROOM bytes (asks are cut to that), it and the file live until
+        // the read is reaped: `read` frees the memory only when nothing is in flight any more.
         unsafe { ring.submission().push(&entry) }.map_err(|_| Error::bug("more reads than the ring has entries"))
     }
 
@@ -103,8 +105,8 @@ impl Device {
     }
 }
 
-/// Reads ranges of these devices (by index) in this order with at most `depth` (and 128) at the same time. Ranges longer than 1 MiB
-/// are cut. Times are since the first read was issued; the order is that of the issue.
+/// Reads ranges of these devices (by index) in this order with at most `depth` (and 128) at the same time. Ranges
+/// longer than 1 MiB are cut. Times are since the first read was issued; the order is that of the issue.
 ///
 /// # Errors
 /// io_uring is not to be had, or a read failed.

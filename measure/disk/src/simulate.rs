@@ -1,20 +1,20 @@
 //! What a recorded start would have cost on another disk: as its requests came, and sorted by place.
 //!
-//! Pure. The recording says when each request was issued and done on the disk that it was taken on. Between them lies the
-//! program's own time, and that is kept: a request is issued as long after the completion that it waited for as it was in the
-//! recording. Which completion that was is not recorded; it is taken to be the last one before the issue:
+//! Pure. The recording says when each request was issued and done on the disk that it was taken on. Between them lies
+//! the program's own time, and that is kept: a request is issued as long after the completion that it waited for as it
+//! was in the recording. Which completion that was is not recorded; it is taken to be the last one before the issue:
 //!
 //! ```text
 //! issue'(i) = done'(j) + issue(i) - done(j)      j = the request that was done last before i was issued
 //! length'   = done'(k) + length - done(k)        k = the request that was done last before the start was over
 //! ```
 //!
-//! On the disk of the recording this gives back the recording. A request that really depended on an earlier completion is
-//! issued too late on a slow disk; one that was in flight at the same time as others stays so.
+//! On the disk of the recording this gives back the recording. A request that really depended on an earlier completion
+//! is issued too late on a slow disk; one that was in flight at the same time as others stays so.
 //!
-//! *Sorted* is the start after a prefetch that reads everything in the order of the disk first, without a pause, and then
-//! lets the program run: its length is that of the prefetch plus that of the start on a disk whose reads take no time
-//! (writes cost what they cost). A real prefetch may do better, by running beside the program.
+//! *Sorted* is the start after a prefetch that reads everything in the order of the disk first, without a pause, and
+//! then lets the program run: its length is that of the prefetch plus that of the start on a disk whose reads take no
+//! time (writes cost what they cost). A real prefetch may do better, by running beside the program.
 
 use crate::model::{Ask, Direction, Drive, How, Model, Service};
 use model::{BlockRow, Bytes, DiskOffset, Nanos};
@@ -202,7 +202,8 @@ pub fn as_came(mut drive: Drive, requests: &[Request], length: Nanos, cost: Cost
     outcome
 }
 
-/// For each request (sorted by issue) the one that was done last before its issue, and the same for the end of the start.
+/// For each request (sorted by issue) the one that was done last before its issue, and the same for the end of the
+/// start.
 fn dependencies(requests: &[Request], length: Nanos) -> (Vec<Option<usize>>, Option<usize>) {
     let mut done: BTreeSet<(Nanos, usize)> = BTreeSet::new();
     let before = |done: &BTreeSet<(Nanos, usize)>, at: Nanos| {
@@ -279,8 +280,8 @@ mod tests {
     const MB: u64 = 1_000_000;
     const MS: u64 = 1_000_000;
 
-    /// A disk for sums in the head: 100 MB at 1 MB a millisecond; a command costs 1 ms, half a turn 3 ms, and a seek 2 ms and
-    /// 0.1 ms for each MB. No read-ahead.
+    /// A disk for sums in the head: 100 MB at 1 MB a millisecond; a command costs 1 ms, half a turn 3 ms, and a seek 2
+    /// ms and 0.1 ms for each MB. No read-ahead.
     fn toy() -> Model {
         Model {
             name: "toy".into(),
@@ -420,8 +421,9 @@ mod tests {
         let outcome = as_came(Drive::new(model, Bytes(0)), &requests, length, Cost::All);
         let how: Vec<_> = outcome.served.iter().map(|served| served.service.unwrap().how).collect();
         assert_eq!(how, [How::Seek, How::Buffer, How::Buffer, How::ReadThrough]);
-        // After the first read the head has passed 2 MB in 2 ms: the second is in the buffer: 0.1 ms over the interface. The
-        // third too: the drive went on meanwhile. It stands at 5 MB (4 MB of read-ahead) when the last one comes, and 1 MB is missing.
+        // After the first read the head has passed 2 MB in 2 ms: the second is in the buffer: 0.1 ms over the
+        // interface. The third too: the drive went on meanwhile. It stands at 5 MB (4 MB of read-ahead) when
+        // the last one comes, and 1 MB is missing.
         assert_eq!(costs(&outcome), [5.0, 0.1, 0.1, 2.0]);
         assert_eq!(outcome.seeks, 0, "the head was at the first request already");
     }

@@ -1,4 +1,5 @@
-//! A disk that can be chosen: the program under test runs from a file system whose disk takes as long as a [`Model`] says.
+//! A disk that can be chosen: the program under test runs from a file system whose disk takes as long as a [`Model`]
+//! says.
 //!
 //! From the program down:
 //!
@@ -13,15 +14,16 @@
 //!
 //! # What is left after a crash
 //!
-//! Nothing that the kernel would not clean up: file systems are held by descriptors and namespaces, the loop device detaches
-//! itself, the image has no name, and the server ends when nobody has its disk any more. Two things are journalled
-//! ([`os::journal`]): settings of the loop device, which outlive it, and the server itself, in case that a program
-//! which survived thaw keeps it busy.
+//! Nothing that the kernel would not clean up: file systems are held by descriptors and namespaces, the loop device
+//! detaches itself, the image has no name, and the server ends when nobody has its disk any more. Two things are
+//! journalled ([`os::journal`]): settings of the loop device, which outlive it, and the server itself, in case that a
+//! program which survived thaw keeps it busy.
 //!
 //! # What it does not do
 //!
 //! Requests are served in the order of their arrival; a kernel of 2010 would have sorted those that wait, and
-//! preferred reads. The file system is fresh: real ones are more fragmented. What was not copied (the system's libraries, unless asked for) comes from the machine's own disk.
+//! preferred reads. The file system is fresh: real ones are more fragmented. What was not copied (the system's
+//! libraries, unless asked for) comes from the machine's own disk.
 
 mod copy;
 mod fidelity;
@@ -144,7 +146,8 @@ impl Simulated {
     /// Makes the disk, its file system and the copies, and leaves it cold and at [`Pace::Free`].
     ///
     /// # Errors
-    /// Not root; no FUSE, loop devices or mkfs.ext4; not enough room; something could not be copied. Nothing is left then.
+    /// Not root; no FUSE, loop devices or mkfs.ext4; not enough room; something could not be copied. Nothing is left
+    /// then.
     pub fn create(options: &Options) -> Result<(Self, Vec<Warning>)> {
         if !rustix::process::geteuid().is_root() {
             return Err(Error::new(Exit::Machine, "a simulated disk needs root", &options.model.name)
@@ -259,9 +262,9 @@ impl Simulated {
         Namespace::new(self.device(), &staging, &self.items)
     }
 
-    /// Moves thaw itself, with all programs that it starts from now on, to where the copies cover the originals. Then paths
-    /// mean the same for thaw and for the program under test: caches are warmed, evicted and looked at, profiles are put
-    /// back, and inodes get their names on the simulated disk.
+    /// Moves thaw itself, with all programs that it starts from now on, to where the copies cover the originals. Then
+    /// paths mean the same for thaw and for the program under test: caches are warmed, evicted and looked at,
+    /// profiles are put back, and inodes get their names on the simulated disk.
     ///
     /// # Errors
     /// thaw has other threads already, which would stay behind; or something cannot be mounted (then end thaw).
@@ -317,8 +320,8 @@ impl Simulated {
         Ok(())
     }
 
-    /// Makes every file on the disk cold, with its metadata, and nothing else on the machine: the file system is closed and opened
-    /// again. At [`Pace::Free`] whatever the pace was.
+    /// Makes every file on the disk cold, with its metadata, and nothing else on the machine: the file system is closed
+    /// and opened again. At [`Pace::Free`] whatever the pace was.
     ///
     /// # Errors
     /// Somebody still has it and keeps it warm, or it cannot be mounted again.
@@ -326,8 +329,8 @@ impl Simulated {
         self.reopen(None)
     }
 
-    /// Puts the whole disk back as it was when it was made, bit for bit, and makes it cold: what programs wrote since is gone,
-    /// also where it lay. So every run finds the same disk. At [`Pace::Free`] whatever the pace was.
+    /// Puts the whole disk back as it was when it was made, bit for bit, and makes it cold: what programs wrote since
+    /// is gone, also where it lay. So every run finds the same disk. At [`Pace::Free`] whatever the pace was.
     ///
     /// # Errors
     /// As [`Simulated::cool`].
@@ -513,7 +516,8 @@ pub fn has_mkfs() -> bool {
     MKFS.iter().any(|program| os::spawn::resolve_program(program.as_ref()).is_ok())
 }
 
-/// ext4 as usual, but the same for the same files: names are hashed with a fixed seed, which decides where directories go.
+/// ext4 as usual, but the same for the same files: names are hashed with a fixed seed, which decides where directories
+/// go.
 fn make_file_system(image: &File) -> Result<()> {
     let path = format!("/proc/{}/fd/{}", std::process::id(), image.as_raw_fd());
     let extended = "lazy_itable_init=1,lazy_journal_init=1,nodiscard,root_owner=0:0,hash_seed=74686177-2d64-4973-8b20-6f6e65736565";
@@ -540,8 +544,8 @@ fn make_file_system(image: &File) -> Result<()> {
 /// Settings of the loop device; they outlive it, so they are put back as they were before it was configured.
 fn settings(device: &LoopDevice, options: &Options) -> Result<Vec<Entry>> {
     let mut held = Vec::new();
-    // The kernel computes the read-ahead anew whenever another setting changes, so it is the last to be put back: entries are
-    // undone in the opposite order, here and by `thaw doctor`.
+    // The kernel computes the read-ahead anew whenever another setting changes, so it is the last to be put back:
+    // entries are undone in the opposite order, here and by `thaw doctor`.
     for (name, before) in device.before.iter().rev() {
         let path = device.setting_file(name);
         if !before.is_empty() {

@@ -1,5 +1,5 @@
-//! A disk that can be chosen, for real: needs root, FUSE, loop devices and mkfs.ext4. Nothing here looks at a clock: what
-//! the disk did is read from its own accounts.
+//! A disk that can be chosen, for real: needs root, FUSE, loop devices and mkfs.ext4. Nothing here looks at a clock:
+//! what the disk did is read from its own accounts.
 
 use disk::model::{Direction, Drive, How, Kind, Model};
 use disk::preset::Presets;
@@ -532,7 +532,8 @@ fn every_run_can_find_the_same_disk() {
     let Some(mut disk) = make(&options(&[home.path()])) else { return };
     let below = |disk: &Simulated| disk.root().join(home.path().strip_prefix("/").unwrap());
     let sectors = |disk: &Simulated| {
-        // Past the file system: places and contents of everything that it keeps, without where it notes when it was mounted.
+        // Past the file system: places and contents of everything that it keeps, without where it notes when it was
+        // mounted.
         let mut asked = Vec::new();
         for name in ["profile", "grown"] {
             let path = below(disk).join(name);

@@ -195,7 +195,8 @@ pub struct Packing {
     pub relr: Bytes,
     /// Bytes that they would take as pairs of offset and count, eight bytes each, as in 2010.
     pub runs: Bytes,
-    /// Words of packable ones whose value in the file is the addend already; counted where the file is looked at in detail.
+    /// Words of packable ones whose value in the file is the addend already; counted where the file is looked at in
+    /// detail.
     pub addend_in_place: Option<u64>,
 }
 
@@ -218,7 +219,8 @@ pub struct Vtables {
     pub in_symbols: u64,
     /// How many such symbols are known. Without `.symtab` only the exported ones are.
     pub symbols: u64,
-    /// Relocations inside of `.data.rel.ro`, where virtual tables are among other constants: never fewer than in its tables.
+    /// Relocations inside of `.data.rel.ro`, where virtual tables are among other constants: never fewer than in its
+    /// tables.
     pub in_constant_data: u64,
     /// Relocations to `__cxa_pure_virtual`: by its name, ...
     pub pure_virtual: u64,

@@ -1,7 +1,7 @@
 //! Reads files: one in detail, or every ELF file below some directories, with several threads.
 //!
-//! A file is read piece by piece, not mapped: one that is cut off meanwhile (a linker at work) costs an error for this file
-//! and not the program, and nothing comes into memory that is not needed.
+//! A file is read piece by piece, not mapped: one that is cut off meanwhile (a linker at work) costs an error for this
+//! file and not the program, and nothing comes into memory that is not needed.
 
 use crate::report::{FileReport, LeftOut, Skipped, Survey, Surveyed, Unreadable};
 use crate::{Depth, analyze, sources};
@@ -39,8 +39,8 @@ pub fn look(path: &Path) -> Result<FileReport> {
     Ok(report)
 }
 
-/// Looks at every ELF file at and below the paths; of a directory on its own file system only. Symbolic links are followed
-/// where they are named in `paths`, not inside of directories. Ends early when [`os::interrupt`] says so.
+/// Looks at every ELF file at and below the paths; of a directory on its own file system only. Symbolic links are
+/// followed where they are named in `paths`, not inside of directories. Ends early when [`os::interrupt`] says so.
 pub fn survey(paths: &[PathBuf], progress: &(dyn Fn(Progress) + Sync)) -> Survey {
     let look = |file| {
         let cache = ReadCache::new(file);
@@ -63,8 +63,8 @@ pub fn list(paths: &[PathBuf]) -> (Vec<PathBuf>, LeftOut) {
     (files.into_iter().map(|(path, ())| path).collect(), left_out)
 }
 
-/// Opens every file at and below the paths, with several threads, and hands the ELF files to `work`. What it returns is in
-/// the order of the paths.
+/// Opens every file at and below the paths, with several threads, and hands the ELF files to `work`. What it returns is
+/// in the order of the paths.
 fn each<T: Send>(
     paths: &[PathBuf],
     progress: &(dyn Fn(Progress) + Sync),

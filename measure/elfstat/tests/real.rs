@@ -15,7 +15,8 @@ fn counted(path: &Path) -> Option<BTreeMap<String, u64>> {
     let output = Command::new("readelf").args(["-rW"]).arg(path).env("LC_ALL", "C").output().ok()?;
     let mut counts = BTreeMap::new();
     for line in String::from_utf8_lossy(&output.stdout).lines() {
-        // `0000000000003d88  0000000000000008 R_X86_64_RELATIVE  1130`; offsets that RELR stands for are one number alone.
+        // `0000000000003d88  0000000000000008 R_X86_64_RELATIVE  1130`; offsets that RELR stands for are one number
+        // alone.
         let mut words = line.split_whitespace();
         let is_number = |word: &str| word.len() >= 8 && word.chars().all(|digit| digit.is_ascii_hexdigit());
         let Some(_) = words.next().filter(|word| is_number(word)) else { continue };

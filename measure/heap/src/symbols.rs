@@ -41,8 +41,8 @@ pub struct Frame {
     pub line: Option<u32>,
     /// Whether the compiler put the function into its caller.
     pub inlined: bool,
-    /// Return address minus one, as an address of the object's file; 0 for named frames, whose address means nothing to
-    /// another build.
+    /// Return address minus one, as an address of the object's file; 0 for named frames, whose address means nothing
+    /// to another build.
     pub address: u64,
 }
 

@@ -1,9 +1,10 @@
 //! Traces one start of a program and prints the report as JSON: the room without the app.
 //!
-//! `trace [--engine auto|perf|tracefs|probe] [--untraced] [--cold] [--app-dir DIR]... [--rows] [--repeat N] -- PROGRAM ARGS`
+//! `trace [--engine auto|perf|tracefs|probe] [--untraced] [--cold] [--app-dir DIR]... [--rows] [--repeat N] -- PROGRAM
+//! ARGS`
 //!
-//! `--untraced` only runs it, to compare the times. `--cold` drops the machine's caches first, and nothing else does. `--rows` prints the rows instead of the
-//! report. What the program prints is thrown away, its errors are not.
+//! `--untraced` only runs it, to compare the times. `--cold` drops the machine's caches first, and nothing else does.
+//! `--rows` prints the rows instead of the report. What the program prints is thrown away, its errors are not.
 
 use io::{EngineChoice, EngineOptions, Ownership, attribute, open_engine, report, resolve};
 use model::{Error, Exit, OwnerRule, Result};

@@ -59,7 +59,8 @@ pub trait Engine {
     fn name(&self) -> &'static str;
     /// What it cannot know, one sentence each.
     fn cannot(&self) -> Vec<String>;
-    /// Whether it learns where to look from a start that is not timed; the next start that it is attached to is that one.
+    /// Whether it learns where to look from a start that is not timed; the next start that it is attached to is that
+    /// one.
     fn looks_first(&mut self) -> bool {
         false
     }

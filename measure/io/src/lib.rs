@@ -4,8 +4,8 @@
 //! [`open_engine`] picks a way of looking ([`Engine`]); it is attached to a program that is about to
 //! run and gives a [`RawTrace`] afterwards. [`resolve`] turns inode numbers into files right away,
 //! while the kernel still remembers the names. [`attribute`] joins fills, faults, reads and block
-//! requests; it touches nothing but its arguments. [`Ownership`] says which of the files are the program's own, [`report`]
-//! what it all means.
+//! requests; it touches nothing but its arguments. [`Ownership`] says which of the files are the program's own,
+//! [`report`] what it all means.
 //!
 //! ```no_run
 //! use io::{EngineChoice, EngineOptions, Ownership, attribute, open_engine, report, resolve};

@@ -1,5 +1,5 @@
-//! Whose a file is: the program's own, or the system's. It decides what the `app` and `boot` states keep. `docs/ownership.md`
-//! has the rules.
+//! Whose a file is: the program's own, or the system's. It decides what the `app` and `boot` states keep.
+//! `docs/ownership.md` has the rules.
 //!
 //! [`Ownership`] is what is known before a trace: paths that are the program's, each with the rule that says so.
 //! [`Ownership::assign`] gives each file of a trace its owner and the reason; it asks the package database who lists
@@ -49,8 +49,8 @@ impl Ownership {
         self.add(path, OwnerRule::Argument);
     }
 
-    /// A directory or file that is the program's by this rule. What many programs share is never one's own: a home of `/`
-    /// (user nobody) would make the whole machine the program's.
+    /// A directory or file that is the program's by this rule. What many programs share is never one's own: a home of
+    /// `/` (user nobody) would make the whole machine the program's.
     pub fn add(&mut self, root: PathBuf, rule: OwnerRule) {
         let sensible = root.is_absolute() && !install::is_shared(&root);
         if sensible && !self.roots.iter().any(|(known, _)| *known == root) {
@@ -58,8 +58,8 @@ impl Ownership {
         }
     }
 
-    /// What is the program's and small enough to be looked through: not the whole home, not all of `/tmp`, not data that an
-    /// argument names.
+    /// What is the program's and small enough to be looked through: not the whole home, not all of `/tmp`, not data
+    /// that an argument names.
     pub fn directories(&self) -> Vec<PathBuf> {
         let small = |rule: OwnerRule| !matches!(rule, OwnerRule::Home | OwnerRule::Temporary | OwnerRule::Argument);
         self.roots.iter().filter(|(_, rule)| small(*rule)).map(|(path, _)| path.clone()).collect()
@@ -113,8 +113,8 @@ impl Ownership {
         Kin::of(&packages.all, &own)
     }
 
-    /// The rule by which a path is the program's, if there is one; the first that was given. Explicit ones come before those that
-    /// make whole parts of the machine its own.
+    /// The rule by which a path is the program's, if there is one; the first that was given. Explicit ones come before
+    /// those that make whole parts of the machine its own.
     fn rule_of(&self, path: &Path, wide: bool) -> Option<(&Path, OwnerRule)> {
         let is_wide = |rule| matches!(rule, OwnerRule::Home | OwnerRule::Temporary);
         let below = |(root, rule): &&(PathBuf, OwnerRule)| is_wide(*rule) == wide && path.starts_with(root);
@@ -165,7 +165,8 @@ impl Judge<'_> {
         found.map(by_root).or(package).unwrap_or_else(|| Verdict::system(OwnerRule::Other))
     }
 
-    /// By who lists the file, or, of a file that was made after the installation, by who alone has the directory that it is in.
+    /// By who lists the file, or, of a file that was made after the installation, by who alone has the directory that
+    /// it is in.
     fn by_package(&self, path: &Path) -> Option<Verdict> {
         let (packages, kin) = self.packages.as_ref()?;
         let name = |package: PackageId| packages.all[package as usize].name.clone();

@@ -70,8 +70,8 @@ pub struct Totals {
     pub others_requests: u64,
     /// Read requests of the tree whose end was not seen.
     pub unfinished_requests: u64,
-    /// Bytes that a start needs, in whole pages, of the files of which that is known, without the file systems' metadata; `None`: no
-    /// run without read-ahead told.
+    /// Bytes that a start needs, in whole pages, of the files of which that is known, without the file systems'
+    /// metadata; `None`: no run without read-ahead told.
     pub needed: Option<Bytes>,
     /// Bytes that came into the cache of the files of which the need is known: what `needed` is a share of.
     pub needed_of: Option<Bytes>,
@@ -99,8 +99,8 @@ pub struct FileReport {
     pub size: Bytes,
     /// Bytes that were asked for by reads and faults, in whole pages, at least.
     pub asked: Bytes,
-    /// Bytes that a start needs of it, in whole pages, from a run without read-ahead; `None`: there was none, it is metadata or lies in
-    /// memory, or it is unknown because of `held_by`.
+    /// Bytes that a start needs of it, in whole pages, from a run without read-ahead; `None`: there was none, it is
+    /// metadata or lies in memory, or it is unknown because of `held_by`.
     pub needed: Option<Bytes>,
     /// Other processes map it, so that its pages may have been in memory before: what a start needs of it is unknown.
     pub held_by: Option<HeldBy>,

@@ -136,7 +136,8 @@ impl Pace<'_> {
     /// Tells of every so many steps.
     const STRIDE: u64 = 32;
 
-    /// Before each step; `false`: nobody waits for it any more. Each file takes two, one for its name and one for what is in it.
+    /// Before each step; `false`: nobody waits for it any more. Each file takes two, one for its name and one for what
+    /// is in it.
     fn goes_on(&mut self) -> bool {
         if !self.stopped && self.done.is_multiple_of(Self::STRIDE) {
             self.stopped = (self.told)((self.done / 2).min(self.of), self.of).is_break();

@@ -1,4 +1,5 @@
-//! Asks a running program that has `thaw_memreport` in it. The protocol (one line there, one memory report back) is in `embed/memreport/README.md`.
+//! Asks a running program that has `thaw_memreport` in it. The protocol (one line there, one memory report back) is in
+//! `embed/memreport/README.md`.
 
 use crate::file::{self, MemoryFile};
 use model::{Error, Exit, Result, shown};

@@ -1,5 +1,5 @@
-//! The difference of two reports, with what is of one run only taken out of the names first: process and thread numbers,
-//! addresses, window ids, UUIDs of null principals, segment counts, where Firefox is installed.
+//! The difference of two reports, with what is of one run only taken out of the names first: process and thread
+//! numbers, addresses, window ids, UUIDs of null principals, segment counts, where Firefox is installed.
 //!
 //! The list is that of about:memory, so that both say the same of the same files.
 
@@ -121,7 +121,8 @@ pub fn diff(first: &MemoryFile, second: &MemoryFile) -> MemoryFile {
     let isolation = if is_isolated(first) == is_isolated(second) { Isolation::Kept } else { Isolation::Forgotten };
     let mut after = sums(second, isolation);
     let mut changes = Vec::new();
-    // The sum is in the first report of a path; the others are there to be counted. That the heap is as large as it was tells what is unclassified.
+    // The sum is in the first report of a path; the others are there to be counted. That the heap is as large as it was
+    // tells what is unclassified.
     let mut add = |report: Report, reports: usize| {
         if report.amount != 0 || report.path == HEAP_ALLOCATED {
             let others = std::iter::repeat_n(Report { amount: 0, ..report.clone() }, reports - 1);

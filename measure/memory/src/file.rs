@@ -1,9 +1,9 @@
-//! A saved memory report, version 1: `{"version":1,"hasMozMallocUsableSize":true,"reports":[...]}`, plain or gzip, alone or inside
-//! `{"memory_report":...}` as crash reporters keep it.
+//! A saved memory report, version 1: `{"version":1,"hasMozMallocUsableSize":true,"reports":[...]}`, plain or gzip,
+//! alone or inside `{"memory_report":...}` as crash reporters keep it.
 //!
-//! The rules of nsIMemoryReporter: a path is `/`-separated, a slash inside a name is written `\`; only leaves carry reports; below
-//! `explicit/` there are bytes of the kinds heap and non-heap, and the description is a sentence. A file that breaks the form is an error; a report that
-//! breaks the rules is a warning.
+//! The rules of nsIMemoryReporter: a path is `/`-separated, a slash inside a name is written `\`; only leaves carry
+//! reports; below `explicit/` there are bytes of the kinds heap and non-heap, and the description is a sentence. A file
+//! that breaks the form is an error; a report that breaks the rules is a warning.
 
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
@@ -119,12 +119,14 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MemoryFile {
     version: u64,
-    /// Whether the blocks were measured with what the allocator rounds up: if not, `heap-unclassified` holds all rounding.
+    /// Whether the blocks were measured with what the allocator rounds up: if not, `heap-unclassified` holds all
+    /// rounding.
     #[serde(rename = "hasMozMallocUsableSize")]
     pub has_usable_size: bool,
     /// The figures.
     pub reports: Vec<Report>,
-    /// What `embed/memreport` found out about the reporters, one value for each process; Firefox has no such thing, and ignores it.
+    /// What `embed/memreport` found out about the reporters, one value for each process; Firefox has no such thing,
+    /// and ignores it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub thaw: Vec<Value>,
     /// Broken rules.
@@ -239,7 +241,8 @@ pub fn write(file: &MemoryFile, packed: Packed) -> Result<Vec<u8>> {
     }
 }
 
-/// JSON with other letters than those of ASCII escaped, as Firefox writes it: about:memory takes each byte of a packed file for a letter.
+/// JSON with other letters than those of ASCII escaped, as Firefox writes it: about:memory takes each byte of a packed
+/// file for a letter.
 fn ascii(json: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(json.len());
     for letter in json.chars() {

@@ -1,7 +1,8 @@
-//! The file of a watch while it grows: the watch and `thaw memory mark` add lines to it at once. Reading it is `watch`'s.
+//! The file of a watch while it grows: the watch and `thaw memory mark` add lines to it at once. Reading it is
+//! `watch`'s.
 //!
-//! Whoever is killed or finds the disk full may have written half a line. The next one to write takes it out first, so that
-//! only the last line of a file can be cut, and a reader leaves that one out.
+//! Whoever is killed or finds the disk full may have written half a line. The next one to write takes it out first, so
+//! that only the last line of a file can be cut, and a reader leaves that one out.
 
 use crate::watch::{Head, Sample};
 use model::{Error, Exit, Result, shown};

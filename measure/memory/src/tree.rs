@@ -1,4 +1,5 @@
-//! The trees of about:memory: paths become trees, chains are merged, small things are put together, what nobody reported gets a name.
+//! The trees of about:memory: paths become trees, chains are merged, small things are put together, what nobody
+//! reported gets a name.
 //!
 //! Pure; its result is what the text and the JSON document show.
 
@@ -120,7 +121,8 @@ pub fn build(file: &MemoryFile, options: &Options<'_>) -> Vec<Process> {
     made.filter(|process| !process.trees.is_empty() || !process.others.is_empty()).collect()
 }
 
-/// Resident memory of all processes: that of the main one, and what each of the others has alone, or all if it does not say that.
+/// Resident memory of all processes: that of the main one, and what each of the others has alone, or all if it does not
+/// say that.
 pub fn resident(file: &MemoryFile) -> Option<i64> {
     let mut by_process: BTreeMap<&str, [Option<i64>; 2]> = BTreeMap::new();
     for report in file.reports.iter().filter(|report| report.units == Units::Bytes) {

@@ -1,7 +1,8 @@
-//! Resident memory of a process tree over time, as JSON lines, with named checkpoints that can be compared between two versions of a program.
+//! Resident memory of a process tree over time, as JSON lines, with named checkpoints that can be compared between two
+//! versions of a program.
 //!
-//! The first line is the [`Head`], each other line a [`Sample`]; a sample with a `mark` is a checkpoint. Amounts are in bytes and come
-//! from `/proc/PID/smaps_rollup`. Writing the file is `log`'s.
+//! The first line is the [`Head`], each other line a [`Sample`]; a sample with a `mark` is a checkpoint. Amounts are in
+//! bytes and come from `/proc/PID/smaps_rollup`. Writing the file is `log`'s.
 
 use crate::file::{MemoryFile, Report};
 use model::{Bytes, Error, Exit, Result};

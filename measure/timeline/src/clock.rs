@@ -44,8 +44,8 @@ impl Clock {
         self.pairs.len() > 1
     }
 
-    /// `CLOCK_MONOTONIC` in nanoseconds at this tick, on the line through the two pairs around it, or the nearest two. Without a
-    /// rate a tick counts as a nanosecond from the only pair on.
+    /// `CLOCK_MONOTONIC` in nanoseconds at this tick, on the line through the two pairs around it, or the nearest two.
+    /// Without a rate a tick counts as a nanosecond from the only pair on.
     pub fn nanoseconds(&self, ticks: u64) -> u64 {
         let after = self.pairs.partition_point(|pair| pair.ticks <= ticks);
         let (from, to) = match self.pairs.as_slice() {

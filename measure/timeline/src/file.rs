@@ -1,4 +1,5 @@
-//! A file of events as a program left it, or is writing it: `docs/events-format.md`. Pure; damage is named, and what is whole is kept.
+//! A file of events as a program left it, or is writing it: `docs/events-format.md`. Pure; damage is named, and what is
+//! whole is kept.
 
 use crate::clock::{Clock, Pair};
 use model::{Error, Exit, Result};
@@ -161,8 +162,8 @@ fn text_at(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
-/// Reads a file of events. `now`: both clocks of this machine on boot `now.0`, where it can be asked; that is the best second moment for
-/// the rate of a program that was killed.
+/// Reads a file of events. `now`: both clocks of this machine on boot `now.0`, where it can be asked; that is the best
+/// second moment for the rate of a program that was killed.
 ///
 /// # Errors
 /// It is no such file, or of another version.

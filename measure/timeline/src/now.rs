@@ -1,4 +1,5 @@
-//! Both clocks of this machine now: with a file's first moment they tell the rate of the counter, also of a program that was killed.
+//! Both clocks of this machine now: with a file's first moment they tell the rate of the counter, also of a program
+//! that was killed.
 
 use crate::clock::Pair;
 use rustix::time::{ClockId, clock_gettime};

@@ -1,5 +1,5 @@
-//! Runs a program and prints the functions that it calls, in the order of their first call; what it cost goes to stderr:
-//! `cargo run -p touch --example calls -- PROGRAM ARGS`. With `--native` before the program it is not watched.
+//! Runs a program and prints the functions that it calls, in the order of their first call; what it cost goes to
+//! stderr: `cargo run -p touch --example calls -- PROGRAM ARGS`. With `--native` before the program it is not watched.
 
 use os::spawn::{Launch, spawn_gated};
 use touch::Trace;

@@ -395,7 +395,8 @@ mod tests {
             ..TraceRows::default()
         };
         let call = |order, offset, len| touch(TouchEngine::Function, 0, order, offset, len);
-        // Page 1: two functions; 2 and 3: one that goes over their border, and page 3 a further one; 4: one that fills it.
+        // Page 1: two functions; 2 and 3: one that goes over their border, and page 3 a further one; 4: one that fills
+        // it.
         let touches = vec![
             call(0, 3 * K - 10, 20),
             call(1, K, 16),

@@ -14,7 +14,8 @@ use model::{Error, Exit, Result, TouchEngine, TraceRows};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// The byte engine: what a program that was started by [`Tool::command`] wrote into a directory. Who starts it sees to that.
+/// The byte engine: what a program that was started by [`Tool::command`] wrote into a directory. Who starts it sees to
+/// that.
 #[derive(Debug)]
 pub struct Written {
     directory: PathBuf,
@@ -55,7 +56,8 @@ impl Written {
     }
 }
 
-/// The bytes of a regular file; `None`: it is something else. Where the programs of the tree may be of several users, others may leave pipes and links.
+/// The bytes of a regular file; `None`: it is something else. Where the programs of the tree may be of several users,
+/// others may leave pipes and links.
 fn read(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
     if !path.symlink_metadata()?.is_file() {
         return Ok(None);

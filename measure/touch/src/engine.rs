@@ -39,13 +39,15 @@ pub struct Doubt {
     pub hint: String,
 }
 
-/// Looks at one start. The I/O room has tracers of page-cache fills, and the application lends them to [`Pages`] and [`Probed`].
+/// Looks at one start. The I/O room has tracers of page-cache fills, and the application lends them to [`Pages`] and
+/// [`Probed`].
 pub trait Trace {
     /// Starts looking at `pid` and everything that it will start. Call it after fork and before exec.
     fn attach(&mut self, pid: u32) -> Result<()>;
     /// Stops looking. `t0_monotonic_ns` is the moment just before exec.
     fn stop(&mut self, t0_monotonic_ns: u64) -> Result<TraceRows>;
-    /// After a start that failed: what this way of looking may have to do with it. `None`: it changes nothing in a program.
+    /// After a start that failed: what this way of looking may have to do with it. `None`: it changes nothing in a
+    /// program.
     fn doubt(&self) -> Option<Doubt> {
         None
     }

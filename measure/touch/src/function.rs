@@ -1,9 +1,9 @@
 //! The `function` engine: the first call of every function of every program and library of a process tree, by one-shot
 //! breakpoints that a tracer plants through ptrace. x86-64 and i386 programs on x86-64.
 //!
-//! Each function start gets an `int3`; at its first call the tracer notes it and puts the byte back, so that from then on the
-//! function runs at full speed. Code is planted before it runs: that of a program and its loader when the program begins, that of
-//! its libraries when the loader has mapped them, before their first initialiser.
+//! Each function start gets an `int3`; at its first call the tracer notes it and puts the byte back, so that from then
+//! on the function runs at full speed. Code is planted before it runs: that of a program and its loader when the
+//! program begins, that of its libraries when the loader has mapped them, before their first initialiser.
 
 mod engine;
 mod go_table;

@@ -1,8 +1,9 @@
 //! Which bytes of its files a start really touches, and in which order; not for timing starts (that is `bench`).
 //!
-//! Four ways of looking ([`Engine`]), each of which says how precise it is: [`Pages`] (exact pages, from a trace of a cold start
-//! without read-ahead), [`function::Functions`] (the first call of every function, by breakpoints), [`byte::Written`] (every byte,
-//! by Valgrind), [`Probed`] (what is in the cache after a run, without any rights). All give [`model::TraceRows`] with `touches`.
+//! Four ways of looking ([`Engine`]), each of which says how precise it is: [`Pages`] (exact pages, from a trace of a
+//! cold start without read-ahead), [`function::Functions`] (the first call of every function, by breakpoints),
+//! [`byte::Written`] (every byte, by Valgrind), [`Probed`] (what is in the cache after a run, without any rights). All
+//! give [`model::TraceRows`] with `touches`.
 
 mod analyze;
 pub mod byte;

@@ -14,10 +14,10 @@ pub struct Placed {
     pub workloads: u32,
 }
 
-/// An order that serves all workloads: what all call comes first, then what some call, those with the same callers side by side, so
-/// that a start touches few pages that it does not need. Within such a group a function's place is the mean of its places in the
-/// workloads, each as a share of the workload's length: a long workload does not outvote a short one. Of one workload, it is
-/// the order of the first calls.
+/// An order that serves all workloads: what all call comes first, then what some call, those with the same callers side
+/// by side, so that a start touches few pages that it does not need. Within such a group a function's place is the mean
+/// of its places in the workloads, each as a share of the workload's length: a long workload does not outvote a short
+/// one. Of one workload, it is the order of the first calls.
 pub fn balanced(workloads: &[Calls]) -> Vec<Placed> {
     /// By function: which workloads call it, and the sum of its places in them.
     #[derive(Clone)]
@@ -53,7 +53,8 @@ pub fn balanced(workloads: &[Calls]) -> Vec<Placed> {
 pub struct Entry {
     /// Its symbol.
     pub name: String,
-    /// The source of its object file, where other functions of the program have the name too; `None`: the name is enough, or nobody knows.
+    /// The source of its object file, where other functions of the program have the name too; `None`: the name is
+    /// enough, or nobody knows.
     pub source: Option<String>,
 }
 
@@ -69,7 +70,8 @@ pub enum Linker {
 }
 
 impl Linker {
-    /// Whether its order file can say from which object file a function is; to the others a name stands for all functions that have it.
+    /// Whether its order file can say from which object file a function is; to the others a name stands for all
+    /// functions that have it.
     pub fn knows_object_files(self) -> bool {
         self == Self::Ld
     }
@@ -107,7 +109,8 @@ pub fn order_file(entries: &[Entry], linker: Linker) -> String {
                     None => {}
                 }
             }
-            // An object file may have another name than its source. Whoever has one of these names comes last, called or not: that lies behind all that is needed.
+            // An object file may have another name than its source. Whoever has one of these names comes last, called
+            // or not: that lies behind all that is needed.
             for name in names.filter(|name| !done.contains(name)) {
                 line(&format!("    *({})", sections(name)));
             }
@@ -133,8 +136,9 @@ fn sections_of(name: &str) -> [String; 3] {
     [format!(".text.{function}"), format!(".text.startup.{function}"), format!(".text.hot.{function}")]
 }
 
-/// What the object file of a source may be called, as patterns of a linker script: `a.o`, `a.c.o` (CMake), `program-a.o` (automake), anywhere.
-/// A name without a wildcard would be one more file to link. `None`: letters that would mean something there.
+/// What the object file of a source may be called, as patterns of a linker script: `a.o`, `a.c.o` (CMake),
+/// `program-a.o` (automake), anywhere. A name without a wildcard would be one more file to link. `None`: letters that
+/// would mean something there.
 fn objects_of(source: &str) -> Option<[String; 6]> {
     let file = source.rsplit('/').next()?;
     let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);

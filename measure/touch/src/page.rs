@@ -1,5 +1,6 @@
-//! Pages, from traces of fills. The `page` engine: a traced cold start without read-ahead. With `read_ahead_kb` 0 a page comes into the cache only if it is
-//! asked for, so the fills of that run are the pages that a start touches. Pure: another room takes the trace.
+//! Pages, from traces of fills. The `page` engine: a traced cold start without read-ahead. With `read_ahead_kb` 0 a
+//! page comes into the cache only if it is asked for, so the fills of that run are the pages that a start touches.
+//! Pure: another room takes the trace.
 
 use model::{Bytes, Cause, FileId, FileKind, FileOffset, FillRow, PAGE, TouchEngine, TouchRow, TraceRows};
 use std::collections::HashSet;
@@ -16,9 +17,9 @@ const MOST_PAGES: u64 = 1 << 32;
 /// What the probe engine cannot know, beside what its trace says.
 const CANNOT_TELL_NEED: &str = "what was needed and what was only read ahead";
 
-/// What a trace without read-ahead touched: each page once, in the order of its first fill. Fills that are contiguous in time
-/// and place, by one thread, are one row. What the program wrote and what lies in memory is left out. Of the trace itself
-/// remain files, sections, extents and processes.
+/// What a trace without read-ahead touched: each page once, in the order of its first fill. Fills that are contiguous
+/// in time and place, by one thread, are one row. What the program wrote and what lies in memory is left out. Of the
+/// trace itself remain files, sections, extents and processes.
 pub fn pages(trace: TraceRows) -> TraceRows {
     let touches = touched(&trace, TouchEngine::Page);
     let mut rows = kept(trace, touches);

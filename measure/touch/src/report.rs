@@ -105,7 +105,8 @@ pub struct FunctionReport {
     pub packed_pages: u64,
     /// Pages that they lie on now.
     pub pages: u64,
-    /// Of these, pages on which one called function lies alone and does not fill the page: what it alone keeps in memory.
+    /// Of these, pages on which one called function lies alone and does not fill the page: what it alone keeps in
+    /// memory.
     pub lonely_pages: u64,
     /// Where the starts were taken from; `None` in a sum.
     pub starts: Option<StartsFrom>,

@@ -1,5 +1,5 @@
-//! A power cut at any moment while a file is packed where it lies, or put back: it is the old file or the new one, and the
-//! original is never lost.
+//! A power cut at any moment while a file is packed where it lies, or put back: it is the old file or the new one, and
+//! the original is never lost.
 
 use pack::{Options, Outcome, Target, pack_file};
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! A power cut at any moment while a manifest is installed, or taken away: each file is there as a whole or not at all, and
-//! whatever of an installation is there, its record is there too, so that it can be taken away.
+//! A power cut at any moment while a manifest is installed, or taken away: each file is there as a whole or not at all,
+//! and whatever of an installation is there, its record is there too, so that it can be taken away.
 
 use preload::install::{self, Scope, Subject};
 use preload::manifest::Manifest;

@@ -33,7 +33,8 @@ pub enum ArchiveVerb {
 /// Where the order of use comes from.
 #[derive(Debug, Args)]
 pub struct OrderFrom {
-    /// A recording of a start that used it: `thaw touch --engine page` is exact, `thaw record` knows what was asked for
+    /// A recording of a start that used it: `thaw touch --engine page` is exact, `thaw record` knows what was asked
+    /// for
     #[arg(long, value_name = "RECORDING", value_hint = ValueHint::FilePath, conflicts_with = "log")]
     pub from: Option<PathBuf>,
     /// Which program of the recording [default: the first]

@@ -2,8 +2,8 @@
 //!
 //! The kernel has three answers, and each lies somewhere:
 //!
-//! - `cachestat(2)` refuses files that we neither own nor may write (since 6.13); on overlayfs it always says 0:
-//!   the pages belong to the file below.
+//! - `cachestat(2)` refuses files that we neither own nor may write (since 6.13); on overlayfs it always says 0: the
+//!   pages belong to the file below.
 //! - `mincore(2)` says "all" for files that we neither own nor may write (since 5.2).
 //! - `preadv2(RWF_NOWAIT)` of a byte per page starts a read of each absent page; on a disk that answers at once (zram,
 //!   pmem) the byte is even there; holes are read as zeros without any disk.

@@ -196,7 +196,8 @@ fn every_block_has_every_cell_and_the_first_blocks_the_traced_runs() {
         let timed: Vec<_> = book.runs.iter().filter(|r| r.kind == RunKind::Timed && r.block == block).collect();
         assert_eq!(timed.len(), 4, "block {block}");
     }
-    // Per variant: a first start, one to learn (traced and cold, so it is one of the three), and two more in blocks 0 and 1.
+    // Per variant: a first start, one to learn (traced and cold, so it is one of the three), and two more in blocks 0
+    // and 1.
     assert_eq!(book.of(RunKind::Warmup, CacheState::Hot).len(), 2);
     let traced = book.of(RunKind::Trace, CacheState::Cold);
     assert_eq!(traced.iter().map(|r| r.block).collect::<Vec<_>>(), [0, 0, 0, 0, 1, 1]);

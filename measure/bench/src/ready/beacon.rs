@@ -1,9 +1,10 @@
-//! `beacon`: thaw serves a page on loopback, the browser opens it, the page says when it was painted and when it was loaded.
+//! `beacon`: thaw serves a page on loopback, the browser opens it, the page says when it was painted and when it was
+//! loaded.
 //!
-//! The URL replaces `{beacon}` in the program's arguments, or becomes the last argument. The page sends one GET from the second
-//! `requestAnimationFrame` callback (the first is called before the first frame, the second after it was handed to the
-//! compositor) and one from the `load` event. Times are taken here, when the request arrives, so that they are on the
-//! same clock as everything else; what the request costs (about a millisecond) is in them.
+//! The URL replaces `{beacon}` in the program's arguments, or becomes the last argument. The page sends one GET from
+//! the second `requestAnimationFrame` callback (the first is called before the first frame, the second after it was
+//! handed to the compositor) and one from the `load` event. Times are taken here, when the request arrives, so that
+//! they are on the same clock as everything else; what the request costs (about a millisecond) is in them.
 
 use super::{BeaconFact, Fired, Probe, Ready, View};
 use model::{Error, Exit, Result};

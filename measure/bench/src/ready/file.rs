@@ -1,5 +1,5 @@
-//! `file:PATH`: the path came to be (by creation or by a rename). Woken by inotify on its directory; while that does not
-//! exist either, on the nearest one above it.
+//! `file:PATH`: the path came to be (by creation or by a rename). Woken by inotify on its directory; while that does
+//! not exist either, on the nearest one above it.
 
 use super::{Fired, Probe, View};
 use model::{Error, Exit, Result};

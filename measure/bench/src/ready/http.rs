@@ -1,7 +1,8 @@
 //! `http:URL`: a GET on loopback is answered with a status of 200 to 299. No redirect is followed.
 //!
-//! While nobody listens, a new connection is tried every [`RETRY`]; while the program answers something else, it is asked again after as
-//! long. The time is when the status line was read, so it is late by up to [`RETRY`] and early by nothing.
+//! While nobody listens, a new connection is tried every [`RETRY`]; while the program answers something else, it is
+//! asked again after as long. The time is when the status line was read, so it is late by up to [`RETRY`] and early by
+//! nothing.
 
 use super::{Fired, HttpUrl, Probe, View, listen};
 use model::Result;

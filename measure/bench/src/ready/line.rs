@@ -1,8 +1,8 @@
-//! What a program prints: always read, so that it never waits for us; its end is kept for error messages; and `line:REGEX` looks at
-//! every line of it.
+//! What a program prints: always read, so that it never waits for us; its end is kept for error messages; and
+//! `line:REGEX` looks at every line of it.
 //!
-//! A line is looked at when it is complete, and while it is the unfinished last one after every read, so that a prompt counts.
-//! Times are taken when the read returns.
+//! A line is looked at when it is complete, and while it is the unfinished last one after every read, so that a prompt
+//! counts. Times are taken when the read returns.
 
 use super::{Fired, Ready};
 use crate::program::Output as Kind;

@@ -1,7 +1,7 @@
 //! `listen:PORT`: a process of the run listens on a TCP port, on whatever address.
 //!
-//! Looked for in `/proc/net/tcp` and `tcp6` every [`INTERVAL`], so the time is late by up to that; the socket found there must be
-//! open in a process of the run. A program in a network namespace of its own is looked up in that.
+//! Looked for in `/proc/net/tcp` and `tcp6` every [`INTERVAL`], so the time is late by up to that; the socket found
+//! there must be open in a process of the run. A program in a network namespace of its own is looked up in that.
 
 use super::{Fired, Probe, Tree, View};
 use model::{Error, Exit, Result};
@@ -65,7 +65,8 @@ fn listening(net: &Path, port: u16) -> Vec<u64> {
     tables.iter().flat_map(|table| parse(table, port)).collect()
 }
 
-/// `sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode ...`, addresses and state in hex; state 0A is LISTEN.
+/// `sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode ...`, addresses and state in hex; state 0A
+/// is LISTEN.
 fn parse(table: &str, port: u16) -> Vec<u64> {
     let inode_of = |line: &str| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();

@@ -54,9 +54,11 @@ pub enum Ready {
     Fd,
     /// `x11`: it mapped its first window on `$DISPLAY`.
     X11,
-    /// `beacon`, `beacon:paint`, `beacon:load`: the page that thaw gave it to open was painted, or loaded. Both are milestones.
+    /// `beacon`, `beacon:paint`, `beacon:load`: the page that thaw gave it to open was painted, or loaded. Both are
+    /// milestones.
     Beacon(BeaconFact),
-    /// `settled`: it brought nothing into the page cache and used hardly any CPU for half a second; the time is the last activity before.
+    /// `settled`: it brought nothing into the page cache and used hardly any CPU for half a second; the time is the
+    /// last activity before.
     Settled,
 }
 

@@ -1,11 +1,12 @@
-//! `settled`: the program brings nothing into the page cache any more and hardly computes. For programs that do not tell.
+//! `settled`: the program brings nothing into the page cache any more and hardly computes. For programs that do not
+//! tell.
 //!
 //! Counters of the whole run are read every [`INTERVAL`]: page-cache fills (a perf event on the kernel's
-//! `mm_filemap_add_to_page_cache`), CPU time (of its control group, or by a perf event), and the time for which its threads waited for a CPU.
-//! The program has settled at the beginning of the first [`QUIET`] in which there was no fill and less than [`BUSY_SHARE`] of one CPU was used or waited for,
-//! added up over all of it: a blinking cursor settles, and a program that a busy machine keeps from running does not. The time is
-//! coarse by [`INTERVAL`], and the run lasts [`QUIET`] longer than it. A program that waits for a slow network
-//! has settled as well: this probe cannot know.
+//! `mm_filemap_add_to_page_cache`), CPU time (of its control group, or by a perf event), and the time for which its
+//! threads waited for a CPU. The program has settled at the beginning of the first [`QUIET`] in which there was no fill
+//! and less than [`BUSY_SHARE`] of one CPU was used or waited for, added up over all of it: a blinking cursor settles,
+//! and a program that a busy machine keeps from running does not. The time is coarse by [`INTERVAL`], and the run lasts
+//! [`QUIET`] longer than it. A program that waits for a slow network has settled as well: this probe cannot know.
 
 use super::{Fired, Probe, Tree, View};
 use model::{Error, Exit, Result};
@@ -86,8 +87,8 @@ impl Probe for Settled {
     }
 }
 
-/// For how long the threads of a run waited for a CPU, as far as the kernel tells (`/proc/PID/task/TID/schedstat`): of a thread that ended,
-/// what was seen last; of one that waits just now, when it has got its CPU.
+/// For how long the threads of a run waited for a CPU, as far as the kernel tells (`/proc/PID/task/TID/schedstat`): of
+/// a thread that ended, what was seen last; of one that waits just now, when it has got its CPU.
 #[derive(Debug, Default)]
 struct Waits {
     last: HashMap<u32, u64>,
@@ -155,7 +156,8 @@ impl History {
 mod tests {
     use super::*;
 
-    /// Readings every 20 ms: `f` a fill, `c` 5 ms of CPU, `b` 0.2 ms, `.` nothing. Returns the interval in which it settled, and when that was known.
+    /// Readings every 20 ms: `f` a fill, `c` 5 ms of CPU, `b` 0.2 ms, `.` nothing. Returns the interval in which it
+    /// settled, and when that was known.
     fn settle(picture: &str) -> Option<(u64, u64)> {
         let mut history = History::default();
         let mut now = Reading { at_ns: 0, fills: 0, busy_ns: 0 };

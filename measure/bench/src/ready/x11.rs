@@ -1,7 +1,8 @@
 //! `x11`: a process of the run mapped its first window on `$DISPLAY`. Stamped when the X server's event arrives.
 //!
-//! Whose window it is says the X server itself (XRes), or `_NET_WM_PID` where it cannot. A window manager may put the window into a frame
-//! of its own first; the window itself is what counts. Not for Wayland: a program that draws there never shows up here.
+//! Whose window it is says the X server itself (XRes), or `_NET_WM_PID` where it cannot. A window manager may put the
+//! window into a frame of its own first; the window itself is what counts. Not for Wayland: a program that draws there
+//! never shows up here.
 
 use super::{Fired, Probe, View};
 use model::{Error, Exit, Result};
@@ -93,7 +94,8 @@ impl Server {
         while let Some(event) = self.connection.poll_for_event()? {
             match event {
                 Event::CreateNotify(created) => {
-                    // If a window manager takes the window off the root, we hear of its mapping from itself; unless both have happened already.
+                    // If a window manager takes the window off the root, we hear of its mapping from itself; unless
+                    // both have happened already.
                     let watch = ChangeWindowAttributesAux::new().event_mask(EventMask::STRUCTURE_NOTIFY);
                     self.connection.change_window_attributes(created.window, &watch)?.ignore_error();
                     let state = self.map_state(created.window)?;

@@ -19,7 +19,8 @@ pub fn alone() -> MutexGuard<'static, ()> {
     STATE.get_or_init(|| {
         if std::env::var_os("THAW_STATE_DIR").is_none() {
             let state = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("state-{}", binary()));
-            // SAFETY: every test begins with `alone`, so no other thread of a test runs yet that could read the environment.
+            // SAFETY: every test begins with `alone`, so no other thread of a test runs yet that could read the
+            // environment.
             unsafe { std::env::set_var("THAW_STATE_DIR", state) };
         }
     });

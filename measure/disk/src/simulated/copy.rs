@@ -1,7 +1,7 @@
 //! Copying programs and profiles onto the disk, so that they look the same there and lie in one piece each.
 //!
-//! Kept: modes, owners, times, links (soft and hard), extended attributes, holes. Left out and reported: device nodes and
-//! sockets. What is copied lies under its own absolute path, and the directories above it are made as they are.
+//! Kept: modes, owners, times, links (soft and hard), extended attributes, holes. Left out and reported: device nodes
+//! and sockets. What is copied lies under its own absolute path, and the directories above it are made as they are.
 
 use model::{Bytes, Error, Exit, Result};
 use std::collections::HashMap;

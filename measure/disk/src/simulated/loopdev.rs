@@ -53,8 +53,8 @@ pub(super) struct LoopDevice {
 const SETTINGS: [&str; 3] = ["rotational", "scheduler", "read_ahead_kb"];
 
 impl LoopDevice {
-    /// Puts a free loop device on `backing`, with direct I/O. The kernel detaches it when its last user closes it, also a
-    /// user that was killed: there is nothing to undo.
+    /// Puts a free loop device on `backing`, with direct I/O. The kernel detaches it when its last user closes it, also
+    /// a user that was killed: there is nothing to undo.
     ///
     /// # Errors
     /// No permission, no loop devices, or the kernel cannot do direct I/O on this file.
@@ -122,7 +122,8 @@ fn setting_file(device: &Path, name: &str) -> PathBuf {
     Path::new("/sys/block").join(device.file_name().unwrap_or_default()).join("queue").join(name)
 }
 
-/// A setting's value, the word in brackets where the file lists all that there are; empty where the kernel has no such setting.
+/// A setting's value, the word in brackets where the file lists all that there are; empty where the kernel has no such
+/// setting.
 fn setting(device: &Path, name: &str) -> String {
     let text = std::fs::read_to_string(setting_file(device, name)).unwrap_or_default();
     let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));

@@ -1,8 +1,9 @@
 //! File systems that no directory shows, and the namespace in which the program under test sees the disk.
 //!
-//! thaw holds the disk's file system by a file descriptor (`fsmount(2)`), not at a path, and the program under test sees it in a
-//! mount namespace of its own. So nothing appears in the machine's mount table, and nothing needs to be unmounted after a crash:
-//! the kernel drops a file system when the last descriptor and the last namespace that hold it are gone.
+//! thaw holds the disk's file system by a file descriptor (`fsmount(2)`), not at a path, and the program under test
+//! sees it in a mount namespace of its own. So nothing appears in the machine's mount table, and nothing needs to be
+//! unmounted after a crash: the kernel drops a file system when the last descriptor and the last namespace that hold it
+//! are gone.
 
 use model::{Error, Exit, Result};
 use os::covers::Covers;
@@ -15,8 +16,9 @@ use std::path::{Path, PathBuf};
 
 /// The file system type of the disk.
 pub(super) const TYPE: &CStr = c"ext4";
-/// ext4 works behind a measurement's back after each mount, which a machine does once, at boot: it fills in tables that mkfs left for
-/// later, and reads all block bitmaps. Kernels before 5.13 do not know the second option, nor do they read bitmaps unasked.
+/// ext4 works behind a measurement's back after each mount, which a machine does once, at boot: it fills in tables that
+/// mkfs left for later, and reads all block bitmaps. Kernels before 5.13 do not know the second option, nor do they
+/// read bitmaps unasked.
 const CALM: [&str; 2] = ["noinit_itable", "no_prefetch_block_bitmaps"];
 
 /// Mounts the conversation with the disk's server.
@@ -65,8 +67,8 @@ fn detached(kind: &CStr, parameters: &[(&str, &str)], flags: &[&str]) -> io::Res
     Ok(rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?)
 }
 
-/// What must be mounted so that a program sees the copied files in place of the originals. Everything is prepared: entering is
-/// nothing but system calls, so it may be done between fork and exec.
+/// What must be mounted so that a program sees the copied files in place of the originals. Everything is prepared:
+/// entering is nothing but system calls, so it may be done between fork and exec.
 #[derive(Clone, Debug)]
 pub struct Namespace {
     device: CString,
@@ -102,15 +104,17 @@ impl Namespace {
         path.strip_prefix(self.staging()).map_or_else(|_| path.to_path_buf(), |inside| Path::new("/").join(inside))
     }
 
-    /// Moves the calling process into a mount namespace of its own and covers the originals with the copies there. Nobody
-    /// else sees any of it, and it is gone with the last process in it. Only the calling thread moves: call it before
-    /// others are started.
+    /// Moves the calling process into a mount namespace of its own and covers the originals with the copies there.
+    /// Nobody else sees any of it, and it is gone with the last process in it. Only the calling thread moves: call
+    /// it before others are started.
     ///
-    /// It only makes system calls on prepared memory, so a forked child may call it before exec. It needs root: call it before
-    /// giving that up. The current directory stays where it was, in the uncovered original: change to it again afterwards.
+    /// It only makes system calls on prepared memory, so a forked child may call it before exec. It needs root: call it
+    /// before giving that up. The current directory stays where it was, in the uncovered original: change to it
+    /// again afterwards.
     ///
     /// # Errors
-    /// The error number of the first call that failed. The process is then in a namespace where not everything is covered; end it.
+    /// The error number of the first call that failed. The process is then in a namespace where not everything is
+    /// covered; end it.
     pub fn enter(&self) -> std::result::Result<(), i32> {
         os::covers::leave_machine(0)?;
         self.cover()
@@ -130,7 +134,8 @@ impl Namespace {
     /// The opposite of [`Namespace::cover`], as far as that came.
     pub(super) fn uncover(&self) {
         self.covers.uncover();
-        // SAFETY: the string ends with a zero and lives through the call. Where nothing is mounted, it fails and does nothing.
+        // SAFETY: the string ends with a zero and lives through the call. Where nothing is mounted, it fails and does
+        // nothing.
         unsafe { libc::umount2(self.staging.as_ptr(), libc::MNT_DETACH | libc::UMOUNT_NOFOLLOW) };
     }
 }

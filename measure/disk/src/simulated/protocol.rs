@@ -1,8 +1,9 @@
 //! The part of the FUSE protocol that one file needs: bytes in, bytes out, no system calls.
 //!
-//! Why not a library: `fuser` (MIT, alive, needs no libfuse) would bring fifteen more crates, mounts at a path, so that a killed
-//! thaw leaves a dead mount behind, and answers from threads of our own process, which then could never unmount its
-//! disk while it is being killed (see `server.rs`). One file in one directory needs seven kinds of requests.
+//! Why not a library: `fuser` (MIT, alive, needs no libfuse) would bring fifteen more crates, mounts at a path, so that
+//! a killed thaw leaves a dead mount behind, and answers from threads of our own process, which then could never
+//! unmount its disk while it is being killed (see `server.rs`). One file in one directory needs seven kinds of
+//! requests.
 //!
 //! Layouts are those of `linux/fuse.h`, version 7.31; all numbers are in the byte order of the machine.
 
@@ -153,7 +154,8 @@ impl Answer {
         let mut answer = Self::new(unique, 0);
         // max_readahead, flags, then max_background and congestion_threshold (16 bits each).
         answer.u32(MAJOR).u32(MINOR).u32(0).u32(flags).put(&IN_FLIGHT.to_ne_bytes()).put(&IN_FLIGHT.to_ne_bytes());
-        // max_write, time granularity, then max_pages and map_alignment (16 bits each), and 32 bytes for later versions.
+        // max_write, time granularity, then max_pages and map_alignment (16 bits each), and 32 bytes for later
+        // versions.
         answer.u32(LARGEST as u32).u32(1).put(&((LARGEST / 4096) as u16).to_ne_bytes()).put(&[0; 2]).put(&[0; 32]);
         answer
     }

@@ -1,13 +1,13 @@
 //! The process that plays the disk: it answers each request when the model says that the disk would have.
 //!
-//! It is a process and not a thread of thaw, because a process that is being killed closes its files one after the other: had
-//! thaw both the file system and the conversation with the kernel about the disk under it, closing the first would wait for
-//! an answer that nobody gives, for ever. The server holds neither mount nor loop device. When thaw is gone, the kernel unmounts what
-//! thaw alone had mounted; the server answers the last requests at once, and ends when the kernel says that nobody has the
-//! disk any more.
+//! It is a process and not a thread of thaw, because a process that is being killed closes its files one after the
+//! other: had thaw both the file system and the conversation with the kernel about the disk under it, closing the first
+//! would wait for an answer that nobody gives, for ever. The server holds neither mount nor loop device. When thaw is
+//! gone, the kernel unmounts what thaw alone had mounted; the server answers the last requests at once, and ends when
+//! the kernel says that nobody has the disk any more.
 //!
-//! It is forked without exec, possibly from a process with threads: after the fork it allocates nothing, takes no lock, and touches
-//! nothing but its own descriptors.
+//! It is forked without exec, possibly from a process with threads: after the fork it allocates nothing, takes no lock,
+//! and touches nothing but its own descriptors.
 
 use super::protocol::{Answer, BUFFER, Call, IN_FLIGHT, LARGEST, MAJOR, OUT_HEADER, head, parse};
 use crate::model::{Ask, Direction, Drive, How, Service};
@@ -108,8 +108,8 @@ struct Server {
     out: Vec<u8>,
 }
 
-/// Forks the server; it waits for a byte on its control socket before it does anything, and ends if that is closed instead.
-/// Returns its process id to the parent.
+/// Forks the server; it waits for a byte on its control socket before it does anything, and ends if that is closed
+/// instead. Returns its process id to the parent.
 pub(super) fn fork(parts: Parts<'_>) -> std::io::Result<libc::pid_t> {
     let Parts { fuse, image, undo, log, control, null, size, drive } = parts;
     let mut server = Server {
@@ -140,8 +140,8 @@ pub(super) fn fork(parts: Parts<'_>) -> std::io::Result<libc::pid_t> {
     }
 }
 
-/// Leaves the session, the terminal, the directory and all descriptors of thaw behind. A lock that thaw holds on a file would
-/// otherwise outlive it here.
+/// Leaves the session, the terminal, the directory and all descriptors of thaw behind. A lock that thaw holds on a file
+/// would otherwise outlive it here.
 fn settle(fds: [RawFd; 5], null: RawFd) -> bool {
     // SAFETY: plain system calls on numbers of our own, on static strings and on local variables that outlive them.
     unsafe {

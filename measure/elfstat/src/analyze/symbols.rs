@@ -7,7 +7,8 @@ use object::ReadRef;
 use object::elf::{DF_SYMBOLIC, DT_FLAGS, DT_SYMBOLIC, STB_WEAK, STT_FUNC, STT_GNU_IFUNC};
 use std::collections::HashMap;
 
-/// Virtual tables, those during construction, tables of tables, and type information. Source: the Itanium C++ ABI, 5.1.4.
+/// Virtual tables, those during construction, tables of tables, and type information. Source: the Itanium C++ ABI,
+/// 5.1.4.
 const TABLES: [&[u8]; 4] = [b"_ZTV", b"_ZTC", b"_ZTT", b"_ZTI"];
 const PURE_VIRTUAL: &[u8] = b"__cxa_pure_virtual";
 /// Where linkers put constants that need relocation.

@@ -88,8 +88,8 @@ pub struct Objects {
 pub struct StackFrame {
     /// Where it is: the interrupted instruction, or a return address.
     pub pc: u64,
-    /// Not a call but a signal brought what is further in, or it is the innermost frame: the instruction itself is what
-    /// was interrupted.
+    /// Not a call but a signal brought what is further in, or it is the innermost frame: the instruction itself is
+    /// what was interrupted.
     pub interrupted: bool,
 }
 

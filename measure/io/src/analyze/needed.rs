@@ -1,7 +1,9 @@
-//! What a start needed of each file, told by another run of the same program: one that touched pages without read-ahead.
+//! What a start needed of each file, told by another run of the same program: one that touched pages without
+//! read-ahead.
 //!
-//! There are three answers: so much; nothing to tell (it lies in memory, or is the file system's metadata); and unknown. Pages of a
-//! file that other processes map stay in memory when the caches are emptied, so they do not come in though they are needed.
+//! There are three answers: so much; nothing to tell (it lies in memory, or is the file system's metadata); and
+//! unknown. Pages of a file that other processes map stay in memory when the caches are emptied, so they do not come in
+//! though they are needed.
 
 use crate::keyed::NumberMap;
 use crate::report::HeldBy;

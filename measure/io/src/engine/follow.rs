@@ -1,8 +1,9 @@
-//! Which files a program opens, without any rights: its system calls are watched through ptrace(2) in one start that is not timed.
+//! Which files a program opens, without any rights: its system calls are watched through ptrace(2) in one start that is
+//! not timed.
 //!
-//! A process of its own follows the program, as whoever waits for a program's stops would also be handed the program's end, which
-//! somebody else waits for. It changes nothing: each stop of each thread is answered at once, signals are passed on, and a thread
-//! that is about to gain rights by exec, or to be traced by another, is let go before.
+//! A process of its own follows the program, as whoever waits for a program's stops would also be handed the program's
+//! end, which somebody else waits for. It changes nothing: each stop of each thread is answered at once, signals are
+//! passed on, and a thread that is about to gain rights by exec, or to be traced by another, is let go before.
 
 use libc::c_int;
 use std::collections::{BTreeSet, HashMap};
@@ -47,8 +48,8 @@ impl Follower {
         let (ours, its) = UnixStream::pair()?;
         // SAFETY: takes nothing and returns a number.
         let thaw = unsafe { libc::getpid() };
-        // SAFETY: the C library makes its allocator usable in the child, which uses nothing else that another thread may hold:
-        // no lock, no buffer, no destructor of thaw's.
+        // SAFETY: the C library makes its allocator usable in the child, which uses nothing else that another thread
+        // may hold: no lock, no buffer, no destructor of thaw's.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => {
@@ -103,7 +104,8 @@ impl Drop for Follower {
 }
 
 fn ptrace(request: i64, tid: c_int, address: i64, data: i64) -> io::Result<i64> {
-    // SAFETY: callers pass requests whose `data` is a number, or a pointer to memory of the size that the request writes.
+    // SAFETY: callers pass requests whose `data` is a number, or a pointer to memory of the size that the request
+    // writes.
     match unsafe { libc::syscall(libc::SYS_ptrace, request, i64::from(tid), address, data) } {
         -1 => Err(io::Error::last_os_error()),
         value => Ok(value),
@@ -249,7 +251,8 @@ impl Tracer {
 
     /// A system call begins or ends.
     fn system_call(&mut self, tid: c_int) {
-        // struct ptrace_syscall_info: operation, padding, architecture, ip, sp, then number and arguments, or the value.
+        // struct ptrace_syscall_info: operation, padding, architecture, ip, sp, then number and arguments, or the
+        // value.
         let mut info = [0_u64; 11];
         let told = ptrace(GET_SYSCALL_INFO, tid, size_of_val(&info) as i64, info.as_mut_ptr() as i64);
         let (operation, arch) = (info[0] as u8, (info[0] >> 32) as u32);
@@ -294,7 +297,8 @@ impl Tracer {
         self.followed.files.extend(files);
     }
 
-    /// Whether the program that it is about to execute has rights of its own, which it would not get while it is traced.
+    /// Whether the program that it is about to execute has rights of its own, which it would not get while it is
+    /// traced.
     fn gains_rights(&mut self, tid: c_int, directory: Option<c_int>, name: u64) -> bool {
         let Some(name) = read_text(tid, name) else { return false };
         let base = match directory {

@@ -1,9 +1,9 @@
 //! The best engine: perf events. Tracepoints of the process tree in one ring per CPU (children inherit
 //! them), and perf's own records for processes and mappings.
 //!
-//! Block requests (and syncs) of the whole machine come from a trace buffer of our own instead: a request often completes
-//! while its CPU is idle, and perf was seen (Linux 6.18) to count hits in the idle task of all CPUs but the first
-//! without writing a record or counting a loss. On a quiet machine that would be most of the completions.
+//! Block requests (and syncs) of the whole machine come from a trace buffer of our own instead: a request often
+//! completes while its CPU is idle, and perf was seen (Linux 6.18) to count hits in the idle task of all CPUs but the
+//! first without writing a record or counting a loss. On a quiet machine that would be most of the completions.
 //! Only where no trace buffer can be had, perf logs them too.
 
 use super::{

@@ -1,8 +1,8 @@
 //! The engine that needs no rights: evict the files that the program will probably use, let it run, and
 //! ask afterwards which pages are there. It knows neither order nor time nor who asked.
 //!
-//! What it evicts: the executable, its libraries, the files below the program's directories, what a first start that is not timed
-//! was seen to open ([`super::follow`]), and what the processes were seen to use in the run before.
+//! What it evicts: the executable, its libraries, the files below the program's directories, what a first start that is
+//! not timed was seen to open ([`super::follow`]), and what the processes were seen to use in the run before.
 
 use super::follow::{Followed, Follower};
 use super::{Engine, EngineOptions};

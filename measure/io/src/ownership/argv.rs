@@ -1,4 +1,5 @@
-//! What a command line says of a program's files: the program that a launcher starts, and the paths that arguments name.
+//! What a command line says of a program's files: the program that a launcher starts, and the paths that arguments
+//! name.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -25,8 +26,8 @@ const LAUNCHERS: [&str; 17] = [
     "xvfb-run",
 ];
 
-/// The programs that launchers at the beginning of a command line start: `xvfb-run -a zenity` starts zenity. The launcher itself
-/// is not among them.
+/// The programs that launchers at the beginning of a command line start: `xvfb-run -a zenity` starts zenity. The
+/// launcher itself is not among them.
 pub fn launched(argv: &[OsString]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut rest = argv;

@@ -77,8 +77,8 @@ fn wanted_by(all: &[Package]) -> Vec<BTreeSet<PackageId>> {
     wanted_by
 }
 
-/// Packages that only the program's packages want, and what only those want, and so on. Not libraries: on a machine with a single
-/// desktop program, the whole desktop's libraries would be its own, and on the next machine not.
+/// Packages that only the program's packages want, and what only those want, and so on. Not libraries: on a machine
+/// with a single desktop program, the whole desktop's libraries would be its own, and on the next machine not.
 fn add_dependents_of_nobody_else(
     all: &[Package],
     wanted_by: &[BTreeSet<PackageId>],

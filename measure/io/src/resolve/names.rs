@@ -27,13 +27,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Names that are looked at, at most, on a file system that is another machine's or another process's: each may cost it a request.
+/// Names that are looked at, at most, on a file system that is another machine's or another process's: each may cost it
+/// a request.
 pub(super) const MOST_ENTRIES: usize = 20_000;
 
 /// The clock that stamps new files ticks this coarsely (a jiffy, at most 10 ms).
 const TICK: u64 = 10_000_000;
 
-/// Names of all inodes that have one. `touched` says when each was last touched, `beneath` names files of overlays' layers.
+/// Names of all inodes that have one. `touched` says when each was last touched, `beneath` names files of overlays'
+/// layers.
 pub(super) fn find(
     raw: &RawTrace,
     beneath: &[(Inode, PathBuf)],
@@ -137,8 +139,9 @@ impl Finder<'_> {
         self.began.zip(born(path)).is_some_and(|(began, born)| born > began + last + TICK)
     }
 
-    /// Looks for files of another machine's or process's file system: first where named ones lie, then from its mount point on,
-    /// and not for ever. What a directory says of numbers need not be what a file says, so each entry is asked.
+    /// Looks for files of another machine's or process's file system: first where named ones lie, then from its mount
+    /// point on, and not for ever. What a directory says of numbers need not be what a file says, so each entry is
+    /// asked.
     fn look_around(
         &self,
         mount: &Mount,

@@ -1,7 +1,8 @@
-//! Sees through overlays: a file of an overlay is a file of one of its layers, and it is the layer's pages that come into memory.
+//! Sees through overlays: a file of an overlay is a file of one of its layers, and it is the layer's pages that come
+//! into memory.
 //!
-//! The trace names the layer's inode where pages come in, and the overlay's where a program maps the file. Both are made one
-//! file, which is called as the program sees it.
+//! The trace names the layer's inode where pages come in, and the overlay's where a program maps the file. Both are
+//! made one file, which is called as the program sees it.
 
 use crate::raw::{Inode, RawTrace};
 use model::{FileKind, FileRow, Nanos};
@@ -49,8 +50,8 @@ impl Overlays {
         Self(mounts.0.iter().filter(|mount| mount.fstype == "overlay").map(of).collect())
     }
 
-    /// Finds the layers' files of everything in the trace that lies on an overlay and whose name was heard; each touch of the one is
-    /// a touch of the other.
+    /// Finds the layers' files of everything in the trace that lies on an overlay and whose name was heard; each touch
+    /// of the one is a touch of the other.
     pub(super) fn see_through(&self, raw: &RawTrace, touched: &mut HashMap<Inode, Nanos>, mounts: &Mounts) -> Layered {
         let mut layered = Layered::default();
         if self.0.is_empty() {

@@ -1,5 +1,6 @@
-//! Reads what `icegrind` writes: the format is told in `inject/icegrind/README.md`. Programs write these files while they run and
-//! may be killed any time, and may have damaged them: a file that ends early is read as far as it goes, a wrong one is refused.
+//! Reads what `icegrind` writes: the format is told in `inject/icegrind/README.md`. Programs write these files while
+//! they run and may be killed any time, and may have damaged them: a file that ends early is read as far as it goes, a
+//! wrong one is refused.
 
 use std::collections::HashMap;
 use std::ffi::OsString;

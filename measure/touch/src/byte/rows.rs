@@ -1,5 +1,5 @@
-//! From what the images of a process tree touched to the rows of one run: each byte of each file once, at its first touch by anybody.
-//! Beside the names and sizes of files it looks into ELF files for their sections.
+//! From what the images of a process tree touched to the rows of one run: each byte of each file once, at its first
+//! touch by anybody. Beside the names and sizes of files it looks into ELF files for their sections.
 
 use super::output::{Image, ImageFile, Piece};
 use crate::function::sections;

@@ -40,7 +40,8 @@ impl Tool {
         Ok(Self { valgrind, library })
     }
 
-    /// The words that start a program so that everything it does is seen and written into a directory, which must exist.
+    /// The words that start a program so that everything it does is seen and written into a directory, which must
+    /// exist.
     ///
     /// # Errors
     /// Machine: Valgrind does not start programs with more rights than their caller.

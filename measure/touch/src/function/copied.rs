@@ -1,4 +1,5 @@
-//! Code that a program has copied from itself, with traps of ours in it: nobody knows there of the byte that belongs in their place.
+//! Code that a program has copied from itself, with traps of ours in it: nobody knows there of the byte that belongs in
+//! their place.
 
 use super::module::{Library, Module, ModuleId};
 use super::ptrace::{TRAP, Tracee};
@@ -11,8 +12,8 @@ const SHORTEST: u64 = 4;
 /// How much is compared of a function whose length nobody knows.
 const UNKNOWN: usize = 16;
 
-/// The function whose copy begins at an address where a trap was met that is none of ours: what follows the trap is what follows
-/// the function's first byte in its file.
+/// The function whose copy begins at an address where a trap was met that is none of ours: what follows the trap is
+/// what follows the function's first byte in its file.
 pub fn original(space: &Space, tracee: Tracee, address: u64, library: &Library) -> Option<(ModuleId, usize)> {
     let mut memory = [0; LONGEST];
     let len = (0..=LONGEST).rev().find(|len| space.memory().read(tracee, address, &mut memory[..*len]).is_ok())?;

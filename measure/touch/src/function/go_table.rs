@@ -1,5 +1,5 @@
-//! Functions by the table that every Go program has of its own (`.gopclntab`, from Go 1.18 on): its runtime needs it, so that it stays in
-//! stripped programs too. Pure, and for any bytes: what is damaged ends the list.
+//! Functions by the table that every Go program has of its own (`.gopclntab`, from Go 1.18 on): its runtime needs it,
+//! so that it stays in stripped programs too. Pure, and for any bytes: what is damaged ends the list.
 
 use object::Endianness;
 use object::elf::{PT_LOAD, SHF_ALLOC, SHT_RELA};
@@ -11,7 +11,8 @@ const MAGICS: [u32; 2] = [0xffff_fff0, 0xffff_fff1];
 const FUNCTIONS: usize = 0;
 const NAMES: usize = 3;
 const ENTRIES: usize = 7;
-/// In the runtime's description of the program (`moduledata`), which begins with the table's address: the word that says where Go's code begins.
+/// In the runtime's description of the program (`moduledata`), which begins with the table's address: the word that
+/// says where Go's code begins.
 const TEXT: u64 = 22;
 
 /// Names that are longer are those of a damaged table, which must not take forever.
@@ -104,8 +105,8 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> File<'a, Elf> {
         Some((section.sh_addr(self.endian).into(), section.data(self.endian, self.bytes).ok()?))
     }
 
-    /// Where Go's code begins: the runtime's description of the program says it. Only that is always true: a linker puts the code of C beside Go's, and
-    /// the table itself does not say it any more since Go 1.26.
+    /// Where Go's code begins: the runtime's description of the program says it. Only that is always true: a linker
+    /// puts the code of C beside Go's, and the table itself does not say it any more since Go 1.26.
     fn text(&self, table: u64, functions: &Table<'_>) -> Option<u64> {
         let width = functions.width as u64;
         let first = functions.functions().next()?.0;

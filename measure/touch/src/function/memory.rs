@@ -7,8 +7,8 @@ use std::os::unix::fs::FileExt;
 
 const PAGE: usize = model::PAGE as usize;
 
-/// Memory of a process, shared by all its threads. It stays usable when the process changes its rights; the file belongs to
-/// the memory, not to the process.
+/// Memory of a process, shared by all its threads. It stays usable when the process changes its rights; the file
+/// belongs to the memory, not to the process.
 #[derive(Debug)]
 pub struct Memory {
     file: Option<File>,
@@ -25,8 +25,8 @@ impl Memory {
         self.file.is_some()
     }
 
-    /// Reads what a mapping of a file holds into `bytes`, which are those of the file: only pages that are not the file's own any
-    /// more are read. To read a page would map it, and a write would then have to unmap it again.
+    /// Reads what a mapping of a file holds into `bytes`, which are those of the file: only pages that are not the
+    /// file's own any more are read. To read a page would map it, and a write would then have to unmap it again.
     pub fn read_over(&self, tracee: Tracee, address: u64, bytes: &mut [u8]) -> io::Result<()> {
         let mut entries = vec![[0; 8]; bytes.len().div_ceil(PAGE)];
         let pagemap = File::open(format!("/proc/{}/pagemap", tracee.0));
@@ -56,8 +56,8 @@ impl Memory {
         Ok(())
     }
 
-    /// Writes all of `bytes`, also where the program itself may not write. Needs a stopped thread where `/proc` does not help
-    /// (`proc_mem.force_override=never`, programs that are not dumpable).
+    /// Writes all of `bytes`, also where the program itself may not write. Needs a stopped thread where `/proc` does
+    /// not help (`proc_mem.force_override=never`, programs that are not dumpable).
     pub fn write(&self, tracee: Tracee, address: u64, bytes: &[u8]) -> io::Result<()> {
         if let Some(file) = &self.file
             && file.write_all_at(bytes, address).is_ok()
@@ -74,7 +74,8 @@ impl Memory {
     }
 }
 
-/// Whether an entry of `pagemap` is not of a page of the file: one in memory that has been written to, or one that is elsewhere.
+/// Whether an entry of `pagemap` is not of a page of the file: one in memory that has been written to, or one that is
+/// elsewhere.
 fn is_changed(entry: u64) -> bool {
     const PRESENT: u64 = 1 << 63;
     const SWAPPED: u64 = 1 << 62;
@@ -82,8 +83,8 @@ fn is_changed(entry: u64) -> bool {
     entry & SWAPPED != 0 || entry & (PRESENT | OF_FILE) == PRESENT
 }
 
-/// The aligned words that hold a range, and which part of each belongs to it: a word that is not aligned could reach into a page
-/// that is not there.
+/// The aligned words that hold a range, and which part of each belongs to it: a word that is not aligned could reach
+/// into a page that is not there.
 fn words(address: u64, len: usize) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> {
     let end = address.saturating_add(len as u64);
     (address & !7..end).step_by(8).map(move |at| {

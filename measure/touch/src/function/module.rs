@@ -25,8 +25,8 @@ pub struct Module {
     size: u64,
     /// By offset.
     pub functions: Vec<Function>,
-    /// For each page of the file the first function at or behind its begin, and one more: a stop asks for one function among
-    /// hundreds of thousands, and a search through all of them misses the CPU's caches at each step.
+    /// For each page of the file the first function at or behind its begin, and one more: a stop asks for one function
+    /// among hundreds of thousands, and a search through all of them misses the CPU's caches at each step.
     by_page: Vec<u32>,
     from: StartsFrom,
     /// Places that the tracer watches for itself.

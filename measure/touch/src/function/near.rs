@@ -1,8 +1,9 @@
 //! Keeps the tracer on the CPU on which the threads run that it answers.
 //!
-//! A stop is two wake-ups: the tracer's, and after its answer the thread's. On one CPU each is a switch from one to the other. From one CPU to
-//! another it is an interrupt, and on a virtual machine a slow one; but a scheduler that knows nothing of the two gives each
-//! a CPU of its own. Only the tracer is moved: where the program's threads run, and what they see of it, stays as it is.
+//! A stop is two wake-ups: the tracer's, and after its answer the thread's. On one CPU each is a switch from one to the
+//! other. From one CPU to another it is an interrupt, and on a virtual machine a slow one; but a scheduler that knows
+//! nothing of the two gives each a CPU of its own. Only the tracer is moved: where the program's threads run, and what
+//! they see of it, stays as it is.
 
 use super::ptrace::Tracee;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};

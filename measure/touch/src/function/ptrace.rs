@@ -69,7 +69,8 @@ fn ptrace(request: i64, tracee: i32, address: i64, data: i64) -> io::Result<i64>
 }
 
 impl Tracee {
-    /// Attaches without stopping it. Its children and threads are attached as they are made, and it dies with the tracer.
+    /// Attaches without stopping it. Its children and threads are attached as they are made, and it dies with the
+    /// tracer.
     pub fn seize(self) -> io::Result<()> {
         let options = libc::PTRACE_O_TRACECLONE
             | libc::PTRACE_O_TRACEFORK

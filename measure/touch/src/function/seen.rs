@@ -1,4 +1,5 @@
-//! What the tracer saw, on its way from the process that traces to thaw. Paths may hold any bytes: they travel as `OsString`.
+//! What the tracer saw, on its way from the process that traces to thaw. Paths may hold any bytes: they travel as
+//! `OsString`.
 
 use model::StartsFrom;
 use serde::{Deserialize, Serialize};

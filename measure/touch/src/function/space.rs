@@ -1,5 +1,5 @@
-//! One address space: which code is mapped where, and the traps in it. Threads and vfork children share one; a forked child has a
-//! copy, with the traps that are still in it.
+//! One address space: which code is mapped where, and the traps in it. Threads and vfork children share one; a forked
+//! child has a copy, with the traps that are still in it.
 
 use super::memory::Memory;
 use super::module::{Hook, Library, Module, ModuleId};
@@ -142,8 +142,8 @@ impl Space {
         Ok(planted)
     }
 
-    /// Plants traps at the functions of an area that nobody has called yet. Large ones are shared among the CPUs: the program
-    /// waits, so they have nothing else to do for it.
+    /// Plants traps at the functions of an area that nobody has called yet. Large ones are shared among the CPUs: the
+    /// program waits, so they have nothing else to do for it.
     fn plant(&mut self, tracee: Tracee, area: &Area, library: &Library) -> io::Result<u64> {
         let module = library.get(area.module);
         let windows = (area.end - area.start).div_ceil(WINDOW);
@@ -210,8 +210,8 @@ impl Space {
         self.memory.write(tracee, address, &[byte])
     }
 
-    /// Takes away the other traps of a page at functions that were called already, by another process: a process that meets one
-    /// of them is likely to meet its neighbours.
+    /// Takes away the other traps of a page at functions that were called already, by another process: a process that
+    /// meets one of them is likely to meet its neighbours.
     pub fn sweep(&self, tracee: Tracee, address: u64, library: &Library) -> io::Result<()> {
         let Some(area) = self.area_of(address) else { return Ok(()) };
         let (start, end) = ((address & !(PAGE - 1)).max(area.start), ((address | (PAGE - 1)) + 1).min(area.end));
@@ -260,8 +260,9 @@ impl Space {
     }
 }
 
-/// Plants the functions of an area that begin between two offsets of the file. Pages without one are not written, so that they
-/// stay shared with the page cache. Returns the bytes written, and the addresses where memory is not what the file says.
+/// Plants the functions of an area that begin between two offsets of the file. Pages without one are not written, so
+/// that they stay shared with the page cache. Returns the bytes written, and the addresses where memory is not what the
+/// file says.
 fn plant_part(
     memory: &Memory,
     tracee: Tracee,

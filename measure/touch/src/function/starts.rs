@@ -1,5 +1,5 @@
-//! Where the functions of an ELF file begin: from `.symtab` or Go's own table of functions, else from `.eh_frame`, else from `.dynsym`. Pure, and for any
-//! bytes: what is damaged ends the list, not the program.
+//! Where the functions of an ELF file begin: from `.symtab` or Go's own table of functions, else from `.eh_frame`, else
+//! from `.dynsym`. Pure, and for any bytes: what is damaged ends the list, not the program.
 //!
 //! Everything is in offsets of the file, not in addresses: that is what a mapping and a page have.
 
@@ -69,13 +69,14 @@ pub struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    /// From `.symtab`; where there is none, from `.dynsym` and Go's table of functions. Of several names for one place a global one counts, then the shortest,
-    /// then the first by alphabet.
+    /// From `.symtab`; where there is none, from `.dynsym` and Go's table of functions. Of several names for one place
+    /// a global one counts, then the shortest, then the first by alphabet.
     pub fn of(bytes: &'a [u8]) -> Self {
         Self::of_symbols(bytes, bytes)
     }
 
-    /// The same for a stripped program whose symbols are in a file of their own (an unstripped copy, or a `.debug` file).
+    /// The same for a stripped program whose symbols are in a file of their own (an unstripped copy, or a `.debug`
+    /// file).
     pub fn of_symbols(symbols: &'a [u8], program: &[u8]) -> Self {
         let mut names = Self { texts: Texts::of(program), ..Self::default() };
         match symbols.get(4) {
@@ -270,7 +271,8 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Opened<'a, Elf> {
         }
     }
 
-    /// By address of a local function: the name of the file that was compiled, which stands in front of the local symbols of its object file.
+    /// By address of a local function: the name of the file that was compiled, which stands in front of the local
+    /// symbols of its object file.
     fn sources(&self) -> HashMap<u64, &'a [u8]> {
         let mut sources = HashMap::new();
         let Ok(sections) = self.header.sections(self.endian, self.bytes) else { return sources };

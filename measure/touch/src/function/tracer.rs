@@ -1,7 +1,8 @@
 //! The event loop of the tracer. Each stop of each thread is answered at once; what a stop means is in ptrace(2).
 //!
-//! What is promised: a program runs as without us, only slower. Signals reach it, also SIGTRAP that is its own; group-stops last;
-//! exec from any thread, vfork, and threads that end in any order are followed; nobody outlives the tracer.
+//! What is promised: a program runs as without us, only slower. Signals reach it, also SIGTRAP that is its own;
+//! group-stops last; exec from any thread, vfork, and threads that end in any order are followed; nobody outlives the
+//! tracer.
 
 use super::copied;
 use super::module::{Hook, Library};
@@ -151,7 +152,8 @@ impl Tracer {
         }
     }
 
-    /// What cannot be answered must not stay stopped, with everybody who waits for it: a trap that cannot be taken away ends its program as any would.
+    /// What cannot be answered must not stay stopped, with everybody who waits for it: a trap that cannot be taken away
+    /// ends its program as any would.
     fn let_go(&mut self, tracee: Tracee, signal: i32, event: i32, error: &io::Error) {
         let comm = os::process::comm(tracee.0.cast_unsigned()).unwrap_or_default();
         self.seen.notes.push(format!("what {comm} did after a stop that could not be answered ({error})"));
@@ -424,7 +426,8 @@ impl Tracer {
         true
     }
 
-    /// A trap at a place where we planted none: the program's own, or it has copied its code with ours in it. The first copy is noted.
+    /// A trap at a place where we planted none: the program's own, or it has copied its code with ours in it. The first
+    /// copy is noted.
     fn note_copy(&mut self, tracee: Tracee, address: u64) {
         // To look through all functions takes a while, and who has traps of its own has many.
         if self.seen.copied.is_some() || !self.own_traps.insert(address) {
@@ -467,8 +470,8 @@ impl Tracer {
         self.resume(tracee, 0)
     }
 
-    /// The program calls sigaction: what it wants for SIGTRAP is remembered, because the kernel forgets it when a thread that
-    /// blocks SIGTRAP meets a trap of ours.
+    /// The program calls sigaction: what it wants for SIGTRAP is remembered, because the kernel forgets it when a
+    /// thread that blocks SIGTRAP meets a trap of ours.
     fn sigaction(&mut self, tracee: Tracee) -> io::Result<()> {
         let Some(space) = self.space_of_mut(tracee) else { return Ok(()) };
         let mut word = [0; 8];
@@ -626,7 +629,8 @@ fn step(tracee: Tracee, registers: &libc::user_regs_struct) -> io::Result<Vec<i3
     }
 }
 
-/// Whether a SIGTRAP says that one instruction was stepped over: a plain one, a system call, or into a signal's handler.
+/// Whether a SIGTRAP says that one instruction was stepped over: a plain one, a system call, or into a signal's
+/// handler.
 fn is_step(code: i32) -> bool {
     matches!(code, ptrace::TRAP_TRACE | ptrace::TRAP_BRKPT | libc::SIGTRAP)
 }

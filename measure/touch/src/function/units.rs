@@ -1,5 +1,5 @@
-//! Which object file a function was linked from, by debug data: a compilation unit is what one object file was compiled from, and has the name of its
-//! source. Not for lines, and not for what was inlined.
+//! Which object file a function was linked from, by debug data: a compilation unit is what one object file was compiled
+//! from, and has the name of its source. Not for lines, and not for what was inlined.
 
 use super::starts::Texts;
 use elf::{Image, debug};
@@ -15,7 +15,8 @@ pub struct Units {
 }
 
 impl Units {
-    /// From the debug data of `symbols`, which lies at `path` and is `program` itself or of the same build; `None`: there are none.
+    /// From the debug data of `symbols`, which lies at `path` and is `program` itself or of the same build; `None`:
+    /// there are none.
     ///
     /// # Errors
     /// They cannot be read; in words.

@@ -1,6 +1,6 @@
-//! The functions that `.eh_frame` describes. Only places and lengths are read, not how to unwind: a linear walk over 270,000
-//! entries takes some milliseconds. The format is that of the Linux Standard Base (Core, "Exception Frames") and of DWARF 4,
-//! section 6.4.1.
+//! The functions that `.eh_frame` describes. Only places and lengths are read, not how to unwind: a linear walk over
+//! 270,000 entries takes some milliseconds. The format is that of the Linux Standard Base (Core, "Exception Frames")
+//! and of DWARF 4, section 6.4.1.
 
 use object::Endianness;
 

@@ -34,8 +34,8 @@ pub struct FileLayout {
     pub extents: u64,
     /// From its first to its last byte on the disk.
     pub span: Bytes,
-    /// What jumping from piece to piece costs when it is read from its beginning to its end, on the disk that was asked
-    /// about.
+    /// What jumping from piece to piece costs when it is read from its beginning to its end, on the disk that was
+    /// asked about.
     pub jumps_cost: Nanos,
     /// Bytes of other looked-at files between its first and its last byte.
     pub between: Bytes,

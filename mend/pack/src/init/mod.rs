@@ -42,8 +42,8 @@
 //! * words inside exported objects of a library (STT_OBJECT with a size): a program may copy them (R_*_COPY) during
 //!   relocation, and the copy is never repaired. Only who knows all programs that link the library can waive this;
 //! * the entries of DT_PREINIT_ARRAY: our own is read before the code runs;
-//! * objects that define the allocator (`malloc`, `operator new` and theirs): initialisers of libraries that
-//!   do not depend on it call it before its own initialiser; so do the loader and libc;
+//! * objects that define the allocator (`malloc`, `operator new` and theirs): initialisers of libraries that do not
+//!   depend on it call it before its own initialiser; so do the loader and libc;
 //! * objects that are library and program at once (an interpreter but not DF_1_PIE): neither way is always called.
 //!
 //! Known hazards that the object alone does not show: two libraries that depend on each other (one is initialised while

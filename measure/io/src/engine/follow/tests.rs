@@ -5,8 +5,8 @@ use os::spawn::{Launch, spawn_gated};
 
 /// Runs a shell script and says what was seen, and its exit code.
 fn follow(script: &str) -> (Followed, Option<i32>) {
-    // SAFETY: numbers only. A thread that became another user made this process one that its users may not trace; started by a user,
-    // it would be theirs.
+    // SAFETY: numbers only. A thread that became another user made this process one that its users may not trace;
+    // started by a user, it would be theirs.
     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) };
     let mut follower = Follower::start().unwrap();
     let gated = spawn_gated(Launch::new(["/bin/sh", "-c", script])).unwrap();
