@@ -15,6 +15,7 @@ fuzz_target!(|bytes: &[u8]| {
     for path in manifest.files.iter().map(|file| &file.path).chain(&manifest.start) {
         assert!(path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_))));
     }
-    let again = Manifest::parse(&manifest.to_bytes().expect("JSON is UTF-8")).expect("what was read can be written and read");
+    let again = Manifest::parse(&manifest.to_bytes().expect("JSON is UTF-8")).expect("what was read can be written \
+        and read");
     assert_eq!(again.files, manifest.files);
 });

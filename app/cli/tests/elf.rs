@@ -179,7 +179,8 @@ fn the_machine_s_own_loader_is_asked() {
         compiler.current_dir(scratch.path("")).args(["-shared", "-fPIC", "-o", "lib.so", "whole.c"]).args(options);
         compiler.output().is_ok_and(|said| said.status.success())
     };
-    let source = "#include <stdio.h>\nstatic void here(void) { puts(\"\"); }\nvoid (*table[3000])(void) = { [0 ... 2999] = here };\n";
+    let source = "#include <stdio.h>\nstatic void here(void) { puts(\"\"); }\nvoid (*table[3000])(void) = { [0 ... \
+        2999] = here };\n";
     if !compiled(source, &[]) {
         return testing::skip("needs gcc");
     }
@@ -270,7 +271,11 @@ fn a_tree_is_packed_file_by_file() {
 #[test]
 fn a_missing_version_is_added() {
     let scratch = Scratch::new();
-    scratch.write("lib.c", "#include <stdio.h>\nstatic void f(void) {}\nvoid (*t[9])(void) = { f, f, f };\nint say(void) { return puts(\"\"); }\n");
+    scratch.write(
+        "lib.c",
+        "#include <stdio.h>\nstatic void f(void) {}\nvoid (*t[9])(void) = { f, f, f };\nint \
+        say(void) { return puts(\"\"); }\n",
+    );
     let mut compiler = Command::new("gcc");
     let options = ["-shared", "-fPIC", "-o", "lib.so", "-fuse-ld=mold", "-Wl,-z,pack-relative-relocs", "lib.c"];
     if !compiler.current_dir(scratch.path("")).args(options).output().is_ok_and(|said| said.status.success()) {
@@ -426,7 +431,11 @@ fn the_loader_that_will_run_a_file_decides() {
 #[test]
 fn a_glibc_without_packed_relocations_is_refused_for_copies_too() {
     let scratch = Scratch::new();
-    scratch.write("source.c", "#include <stdio.h>\nconst char *words[4000] = { [0 ... 3999] = \"word\" };\nint main(void) { return puts(words[7]) < 0; }\n");
+    scratch.write(
+        "source.c",
+        "#include <stdio.h>\nconst char *words[4000] = { [0 ... 3999] = \"word\" };\nint \
+        main(void) { return puts(words[7]) < 0; }\n",
+    );
     let options = ["-O1", "-fPIE", "-pie", "-o", "program", "source.c"];
     if !testing::compiled(Command::new("gcc").current_dir(scratch.path("")).args(options)) {
         return;

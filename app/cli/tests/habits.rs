@@ -154,7 +154,8 @@ fn install(scratch: &Scratch, busy: u32, wait: u32) -> Said {
     let count = scratch.path("count");
     std::fs::write(&count, "").unwrap();
     let body = format!(
-        "echo \"$@\" >> '{count}'\n[ $(wc -l < '{count}') -gt {busy} ] || {{ echo 'E: Could not get lock /x'; exit 100; }}",
+        "echo \"$@\" >> '{count}'\n[ $(wc -l < '{count}') -gt {busy} ] || {{ echo 'E: Could not get lock /x'; exit \
+            100; }}",
         count = count.display()
     );
     tool("apt-get", &body);

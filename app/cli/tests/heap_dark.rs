@@ -233,7 +233,8 @@ fn exported(scratch: &Scratch, dark: &Value) {
     let output = output.unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let again = "#01: explicit/first (reporter first)\n  }\n  Reported again at {\n    #01: explicit/second (reporter second)\n";
+    let again = "#01: explicit/first (reporter first)\n  }\n  Reported again at {\n    #01: explicit/second (reporter \
+        second)\n";
     assert!(said.contains("Mode = 'dark-matter'") && said.contains(again), "{said}");
     // Bytes without separators of thousands, as the summary has them.
     let summary = said[said.find("Summary {").unwrap()..].replace(',', "");
@@ -296,7 +297,8 @@ fn caught(tree: &Value) -> BTreeSet<(String, usize)> {
 }
 
 const SQL: &str = "create table t(a integer primary key, b text, c real);
-with recursive n(i) as (select 1 union all select i+1 from n where i<20000) insert into t select i, 'text '||i, i*1.5 from n;
+with recursive n(i) as (select 1 union all select i+1 from n where i<20000) insert into t select i, 'text '||i, i*1.5 \
+from n;
 create index tb on t(b);
 select count(*), sum(length(b)) from t where b like 'text 1%';
 ";
@@ -347,11 +349,13 @@ fn every_shipped_rule_is_good_for_something() {
     if !guest() {
         return;
     }
-    let python = "import json; d={i:str(i)*3 for i in range(20000)}; l=list(range(9999)); b=[bytes(1000) for _ in range(99)]; s=set(range(5000))\n\
+    let python = "import json; d={i:str(i)*3 for i in range(20000)}; l=list(range(9999)); b=[bytes(1000) for _ in \
+        range(99)]; s=set(range(5000))\n\
         class C: pass\ndef f(n): return json.dumps(d) if n == 0 else f(n - 1)\nt=f(900)";
     let node =
         "const a=[];for(let i=0;i<20000;i++)a.push({i,s:'x'+i});console.log(a.length, Buffer.alloc(1e6).length);";
-    let streams = "#include <fstream>\n#include <locale>\nint main() { std::locale l(\"C.UTF-8\"); std::ofstream f(\"/dev/null\"); f << 1; std::string s(3000000, 'x'); return s.size() == 1; }\n";
+    let streams = "#include <fstream>\n#include <locale>\nint main() { std::locale l(\"C.UTF-8\"); std::ofstream \
+        f(\"/dev/null\"); f << 1; std::string s(3000000, 'x'); return s.size() == 1; }\n";
     let program = scratch.path("streams");
     let source = scratch.write("streams.cpp", streams);
     let built = Command::new("c++").arg("-O1").arg(source).arg("-o").arg(&program).status();

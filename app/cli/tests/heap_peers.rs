@@ -78,7 +78,8 @@ fn dh_view_reads_the_export() {
     };
     // The viewer's own code builds its tree; only the page around it is made up.
     let program = format!(
-        "globalThis.document = {{}};\n{}\nconst read = require('fs').readFileSync;\ngSelect = {{ selectedIndex: 0, childNodes: [] }};\n\
+        "globalThis.document = {{}};\n{}\nconst read = require('fs').readFileSync;\ngSelect = {{ selectedIndex: 0, \
+            childNodes: [] }};\n\
          gSelect.childNodes.push({{}});\ngData = JSON.parse(read(process.argv[2], 'utf8'));\nbuildTree();\n\
          console.log(gRoot._totalBytes, gRoot._totalBlocks, gRoot._atTGmaxBytes, gRoot._atTEndBytes);\n",
         text(Path::new(viewer))

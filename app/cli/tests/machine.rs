@@ -29,7 +29,8 @@ fn doctor_tells_another_user_what_root_could_do() {
 /// thaw, recording a program that is just now running; the program's process number is in the file `started`.
 fn in_the_middle_of_a_run(scratch: &Scratch, options: &[&str]) -> Mortal {
     scratch.write("profile/first", "as it was");
-    let body = "echo changed > profile/first; echo more > profile/second; echo $$ > started.new; mv started.new started; sleep 600; :";
+    let body = "echo changed > profile/first; echo more > profile/second; echo $$ > started.new; mv started.new \
+        started; sleep 600; :";
     let program = scratch.script("program", body);
     let mut command = scratch.command();
     command
@@ -255,7 +256,8 @@ fn the_first_requests_to_a_limited_disk_come_at_its_rate() {
         return testing::skip("the disk cannot be limited without a burst here");
     }
     let said = said.exits(0);
-    let query = "select r.run, (select count(*) from blocks b where b.run = r.run and write = 0 and start_ns between 0 and 300000000
+    let query = "select r.run, (select count(*) from blocks b where b.run = r.run and write = 0 and start_ns between \
+        0 and 300000000
         and pid in (select pid from processes p where p.run = r.run)) as early,
         (select count(*) from blocks b where b.run = r.run and write = 0) as all_of_it
         from runs r where kind = 'trace' and accepted = 1";

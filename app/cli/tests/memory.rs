@@ -229,7 +229,10 @@ fn a_program_is_watched_marked_and_compared() {
     let watch = |name: &str, megabytes: u32| {
         let script = scratch.script(
             &format!("{name}.sh"),
-            &format!("x=$(head -c {megabytes}000000 /dev/zero | tr '\\0' x)\n{thaw} memory mark loaded -f {name}\nx=\n{thaw} memory mark closed -f {name}\necho done"),
+            &format!(
+                "x=$(head -c {megabytes}000000 /dev/zero | tr '\\0' x)\n{thaw} memory mark loaded -f \
+                {name}\nx=\n{thaw} memory mark closed -f {name}\necho done"
+            ),
         );
         scratch.thaw(["memory", "watch", "-o", name, "--interval", "50ms", "--", script.to_str().unwrap()])
     };
@@ -345,7 +348,8 @@ fn firefox_writes_what_thaw_reads() {
     let directory = scratch.path("reports");
     // The fifo appears when Firefox listens for the signal too, which would end it before.
     let prefs = format!(
-        "user_pref(\"memory_info_dumper.watch_fifo.enabled\", true);\nuser_pref(\"memory_info_dumper.watch_fifo.directory\", {:?});\n",
+        "user_pref(\"memory_info_dumper.watch_fifo.enabled\", \
+            true);\nuser_pref(\"memory_info_dumper.watch_fifo.directory\", {:?});\n",
         directory.to_str().unwrap()
     );
     scratch.write("profile/user.js", prefs);

@@ -328,7 +328,8 @@ fn every_engine_starts_the_program() {
     }
 }
 
-const ENTRY: &str = "[Desktop Entry]\nType=Application\nName=Tool\nExec=tool --new %u\nTryExec=sh\nActions=a;\n\n[Desktop Action a]\nName=A\nExec=tool --a\n";
+const ENTRY: &str = "[Desktop Entry]\nType=Application\nName=Tool\nExec=tool --new \
+    %u\nTryExec=sh\nActions=a;\n\n[Desktop Action a]\nName=A\nExec=tool --a\n";
 
 /// thaw with a home of its own.
 fn at_home(scratch: &Scratch, words: &[&str]) -> Said {

@@ -124,10 +124,12 @@ fn the_program_against_itself_shows_the_noise_floor() {
 
 /// A preset whose program fills its profile when it is fresh and fails if it is not the one it made.
 fn preset(scratch: &Scratch) {
-    let body = "[ \"$HOME\" = \"$2\" ] || exit 9\nif [ -e \"$1/made\" ]; then [ ! -e \"$1/used\" ] || exit 8; : > \"$1/used\"; else : > \"$1/made\"; fi";
+    let body = "[ \"$HOME\" = \"$2\" ] || exit 9\nif [ -e \"$1/made\" ]; then [ ! -e \"$1/used\" ] || exit 8; : \
+        > \"$1/used\"; else : > \"$1/made\"; fi";
     let program = scratch.script("opt/tool", body);
     let text = format!(
-        "program = {:?}\nargs = [\"{{profile}}\", \"{{home}}\"]\nrestore = [\"{{profile}}\"]\npackages = []\n[env]\nHOME = \"{{home}}\"\n",
+        "program = {:?}\nargs = [\"{{profile}}\", \"{{home}}\"]\nrestore = [\"{{profile}}\"]\npackages = \
+            []\n[env]\nHOME = \"{{home}}\"\n",
         program.to_str().unwrap()
     );
     scratch.write("config/thaw/apps/tool.toml", text);

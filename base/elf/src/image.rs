@@ -4,8 +4,7 @@
 //! table is optional: where it is missing or damaged there are no sections, and everything that the loader uses still
 //! works.
 
-use crate::relr::Word;
-use crate::{Miss, class, damaged, head, notes, text_at};
+use crate::{Class, Miss, class, damaged, head, notes, text_at};
 use object::elf::{
     CompressionType, DynamicTag, EM_MIPS, FileHeader32, FileHeader64, FileType, Machine, PF_W, PF_X, PT_DYNAMIC,
     PT_LOAD, ProgramFlags, ProgramType, SHF_ALLOC, SHF_COMPRESSED, SHF_EXECINSTR, SHF_TLS, SHF_WRITE, SHT_NOBITS,
@@ -14,26 +13,6 @@ use object::elf::{
 use object::read::elf::{CompressionHeader, Dyn, FileHeader, ProgramHeader, SectionHeader};
 use object::{Endianness, ReadRef};
 use serde::{Deserialize, Serialize};
-
-/// Pointer width of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Class {
-    /// Four bytes.
-    Elf32,
-    /// Eight bytes.
-    Elf64,
-}
-
-impl Class {
-    /// Width of an address in the file.
-    pub const fn word(self) -> Word {
-        match self {
-            Self::Elf32 => Word::Four,
-            Self::Elf64 => Word::Eight,
-        }
-    }
-}
 
 /// Byte order of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

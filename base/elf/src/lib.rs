@@ -12,6 +12,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod class;
 pub mod debug;
 mod dynamic;
 mod identity;
@@ -24,9 +25,10 @@ mod sanitizer;
 mod symbol;
 mod version;
 
+pub use class::Class;
 pub use dynamic::{RunPaths, interpreter, needed, run_paths};
 pub use identity::Identity;
-pub use image::{Class, Dynamic, Image, Order, SectionHead, Segment};
+pub use image::{Dynamic, Image, Order, SectionHead, Segment};
 pub use names::{Meaning, machine_name, meaning, relative_type, relocation_name};
 pub use notes::build_id;
 pub use relocation::{Relocation, Relocations, Role};

@@ -257,7 +257,8 @@ int main(void) { return nothing[0]; }
 fn an_object_file_has_sections_and_a_build_id_in_them_but_asks_for_nothing() {
     let source = "\
 // cc: -c
-__asm__(\".section .note.gnu.build-id,\\\"a\\\",@note\\n.long 4,2,3\\n.ascii \\\"GNU\\\\0\\\"\\n.byte 1,2,0,0\\n.text\");
+__asm__(\".section .note.gnu.build-id,\\\"a\\\",@note\\n.long 4,2,3\\n.ascii \\\"GNU\\\\0\\\"\\n.byte \
+1,2,0,0\\n.text\");
 int answer(void) { return 42; }
 ";
     let folder = tempfile::tempdir().unwrap();

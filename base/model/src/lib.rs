@@ -5,6 +5,7 @@
 //! A noun that a single room needs stays in that room.
 
 mod error;
+mod file_id;
 mod run;
 mod state;
 mod touch;
@@ -13,13 +14,13 @@ mod units;
 mod warning;
 
 pub use error::{Error, Exit, Result};
+pub use file_id::FileId;
 pub use run::{Milestone, ResidencyRow, RunId, RunKind, RunRow};
 pub use state::CacheState;
 pub use touch::{StartsFrom, TouchEngine, TouchRow, WatchedRow};
 pub use trace::{
-    BlockRow, Cause, DirectRow, ExtentRow, FaultRow, FileId, FileKind, FileRow, FileSystemRow, FillRow, HeldRow,
-    MmapRow, Need, OpenRow, Owner, OwnerRow, OwnerRule, ProcessRow, ReadRow, SectionRow, Served, SyncRow, TraceInfo,
-    TraceRows,
+    BlockRow, Cause, DirectRow, ExtentRow, FaultRow, FileKind, FileRow, FileSystemRow, FillRow, HeldRow, MmapRow, Need,
+    OpenRow, Owner, OwnerRow, OwnerRule, ProcessRow, ReadRow, SectionRow, Served, SyncRow, TraceInfo, TraceRows,
 };
 pub use units::{Bytes, DiskOffset, FileOffset, Nanos, PAGE};
 pub use warning::{Warning, WarningKind};

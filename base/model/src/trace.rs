@@ -2,14 +2,9 @@
 //!
 //! Times are nanoseconds since just before exec of the traced run. Events before it do not exist.
 
-use crate::{Bytes, DiskOffset, FileOffset, Nanos, TouchRow, WatchedRow};
+use crate::{Bytes, DiskOffset, FileId, FileOffset, Nanos, TouchRow, WatchedRow};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-
-/// Index into [`TraceRows::files`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct FileId(pub u32);
 
 /// Who a file belongs to; decides what the `boot` and `app` states keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -49,7 +49,8 @@ impl fmt::Display for StartError {
         match self {
             Self::Option(word) => write!(
                 out,
-                "'{word}' is no option of thaw_memreport: socket, signal, exit, pressure, pressure=FILE, rss=BYTES, dir=PATH, blocks"
+                "'{word}' is no option of thaw_memreport: socket, signal, exit, pressure, pressure=FILE, rss=BYTES, \
+                    dir=PATH, blocks"
             ),
             Self::Twice => write!(out, "thaw_memreport runs already"),
             Self::SignalTaken => write!(out, "the program uses the signal SIGRTMIN itself"),

@@ -306,8 +306,10 @@ fn the_header_is_that_of_all_languages() {
         (&["cc", "gcc", "clang"], "c", &["c89", "gnu89", "c99", "c11", "c17", "c2x"]),
         (&["c++", "g++", "clang++"], "cc", &["c++98", "c++11", "c++14", "c++17", "c++20", "c++2b"]),
     ];
-    let uses = "static void collect(thaw_collection *c, void *x) { thaw_report(c, \"a\", THAW_HEAP, THAW_BYTES, (int64_t)thaw_measure(c, x), \"A.\"); }\n\
-        int main(void) { return thaw_memreport_is_there() + thaw_reporter_register(\"a\", collect, NULL) + (thaw_memreport_minimize != NULL); }\n";
+    let uses = "static void collect(thaw_collection *c, void *x) { thaw_report(c, \"a\", THAW_HEAP, THAW_BYTES, \
+        (int64_t)thaw_measure(c, x), \"A.\"); }\n\
+        int main(void) { return thaw_memreport_is_there() + thaw_reporter_register(\"a\", collect, NULL) + \
+        (thaw_memreport_minimize != NULL); }\n";
     let mut tried = 0;
     for (compilers, suffix, standards) in languages {
         for (name, body) in [("unused", "int main(void) { return 0; }\n"), ("used", uses)] {

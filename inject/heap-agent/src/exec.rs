@@ -341,7 +341,8 @@ macro_rules! listed {
         #[unsafe(naked)]
         pub unsafe extern "C" fn $name() {
             naked_asm!(
-                "endbr64", "push r9", "push r8", "push rcx", "push rdx", "push rsi", "mov rsi, rsp", "lea rdx, [rsp + 48]",
+                "endbr64", "push r9", "push r8", "push rcx", "push rdx", "push rsi", "mov rsi, rsp", "lea rdx, [rsp + \
+                    48]",
                 "call {body}", "add rsp, 40", "ret", body = sym $body
             )
         }

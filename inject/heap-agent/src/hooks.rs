@@ -19,7 +19,8 @@ pub type Block = *mut c_void;
 /// An entry that jumps to its body; exported under the name of the function that it stands for.
 macro_rules! entry {
     ($($name:ident, $entry:ident => $body:path, [$($line:literal),*];)*) => {$(
-        #[doc = concat!("Entry of `", stringify!($name), "`; also the target of detours, because the exported name can be preempted.")]
+        #[doc = concat!("Entry of `", stringify!($name), "`; also the target of detours, because the exported name \
+            can be preempted.")]
         #[unsafe(naked)]
         pub unsafe extern "C" fn $entry() {
             naked_asm!("endbr64", $($line,)* "jmp {body}", body = sym $body)
@@ -45,7 +46,8 @@ macro_rules! wide_entry {
         #[unsafe(naked)]
         pub unsafe extern "C" fn $entry() {
             naked_asm!(
-                "endbr64", "mov rax, [rsp]", "lea r11, [rsp + 8]", "push rbp", "push r11", "push rax", "call {body}", "add rsp, 24", "ret",
+                "endbr64", "mov rax, [rsp]", "lea r11, [rsp + 8]", "push rbp", "push r11", "push rax", "call \
+                    {body}", "add rsp, 24", "ret",
                 body = sym $body
             )
         }

@@ -186,6 +186,9 @@ pub fn take_over() {
     file::note_tier(tier::DETOUR);
     file::note_detours(done);
     if missed > 0 && foreign {
-        file::note_doubt(b"some functions of the program's own allocator begin with instructions that are not understood; they are not hooked");
+        file::note_doubt(
+            b"some functions of the program's own allocator begin with instructions that are not \
+            understood; they are not hooked",
+        );
     }
 }

@@ -38,7 +38,8 @@ pub fn get<T>() -> *mut T {
 pub fn set<T>(lane: *mut T) {
     // SAFETY: writes the thread's own word.
     unsafe {
-        asm!("mov {0}, qword ptr [rip + thaw_heap_lane@GOTTPOFF]", "mov qword ptr fs:[{0}], {1}", out(reg) _, in(reg) lane,
+        asm!("mov {0}, qword ptr [rip + thaw_heap_lane@GOTTPOFF]", "mov qword ptr fs:[{0}], \
+            {1}", out(reg) _, in(reg) lane,
              options(nostack, preserves_flags));
     }
 }
@@ -50,7 +51,8 @@ pub fn stack_top() -> u64 {
     let (block, sp): (u64, u64);
     // SAFETY: reads two registers; the first word of the control block is its own address.
     unsafe {
-        asm!("mov {0}, qword ptr fs:[0]", "mov {1}, rsp", out(reg) block, out(reg) sp, options(nostack, readonly, preserves_flags));
+        asm!("mov {0}, qword ptr fs:[0]", "mov {1}, \
+            rsp", out(reg) block, out(reg) sp, options(nostack, readonly, preserves_flags));
     }
     if sp < block { block } else { MAIN_TOP.load(Relaxed) }
 }

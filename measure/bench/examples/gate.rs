@@ -136,7 +136,8 @@ fn power(trials: u32, change: f64, random: &mut Random) {
 /// Pairs of variants whose blocks share a weather of 30 %.
 fn pairs(trials: u32, random: &mut Random) {
     println!(
-        "\nVariants of one recording, blocks with a common weather of 30 %, limit 5 %, {trials} comparisons; failed, in %\n"
+        "\nVariants of one recording, blocks with a common weather of 30 %, limit 5 %, {trials} comparisons; failed, \
+            in %\n"
     );
     println!("| true change | 5 pairs | 7 | 10 | 15 | 20 |");
     println!("|---:|---:|---:|---:|---:|---:|");
@@ -161,7 +162,8 @@ fn pairs(trials: u32, random: &mut Random) {
 /// Looking again and again at growing data, as `--until-decided` does: 5 pairs first, half as many more each time.
 fn looks(trials: u32, random: &mut Random) {
     println!(
-        "\nUntil decided: from 5 runs of each to at most 60, {trials} comparisons, limit 5 %, noise with outliers, in %\n"
+        "\nUntil decided: from 5 runs of each to at most 60, {trials} comparisons, limit 5 %, noise with outliers, in \
+            %\n"
     );
     println!("| true change | fails | passes | undecided | runs, mean |");
     println!("|---:|---:|---:|---:|---:|");

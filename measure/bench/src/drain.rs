@@ -124,7 +124,8 @@ impl Drain {
 
 fn cannot(why: &str) -> Warning {
     let text = format!(
-        "the limit on the disk lets the first requests of each start through at once, as many as it grants in about 0.2 s: {why}"
+        "the limit on the disk lets the first requests of each start through at once, as many as it grants in about \
+            0.2 s: {why}"
     );
     Warning::new(WarningKind::NoControl, text).hint("--disk NAME simulates a slow disk without that")
 }

@@ -590,7 +590,8 @@ fn open_cgroup(options: &LabOptions, warnings: &mut Vec<Warning>) -> Result<Opti
         }
         Err(error) => {
             let text = format!(
-                "no control group for the runs: I/O is not counted, CPU time is of processes that were waited for, and the \
+                "no control group for the runs: I/O is not counted, CPU time is of processes that were waited for, \
+                    and the \
                  state app evicts file data only ({error})"
             );
             warnings.push(Warning::new(WarningKind::NoControl, text).hint("run thaw as root"));

@@ -260,7 +260,8 @@ fn app(scene: &Scene<'_>, files: OpenNeeds<'_>, beat: &mut Beat<'_>) -> Result<P
         warnings.push(
             Warning::new(
                 WarningKind::Note,
-                "without a memory control group, the state app evicts the data of the program's files but not their metadata",
+                "without a memory control group, the state app evicts the data of the program's files but not their \
+                    metadata",
             )
             .hint("run thaw as root"),
         );

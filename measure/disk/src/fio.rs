@@ -230,7 +230,8 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_it_panic(text in "(fio version [23] iolog\n)?([0-9]{0,20} ?/a (add|open|read|wait|close)( [0-9]{0,20}){0,3}\n){0,5}") {
+        fn no_text_makes_it_panic(text in "(fio version [23] iolog\n)?([0-9]{0,20} ?/a (add|open|read|wait|close)( \
+            [0-9]{0,20}){0,3}\n){0,5}") {
             let _ = parse(&text);
         }
     }

@@ -195,7 +195,8 @@ fn packed_relocations_are_unpacked_to_be_counted() {
 #[test]
 fn a_missing_version_is_said() {
     let folder = tempfile::tempdir().unwrap();
-    let source = "#include <stdio.h>\nstatic void here(void) {}\nvoid (*table[4])(void) = { here, here, here, here };\nint main(void) { return puts(\"\"); }\n";
+    let source = "#include <stdio.h>\nstatic void here(void) {}\nvoid (*table[4])(void) = { here, here, here, here \
+        };\nint main(void) { return puts(\"\"); }\n";
     std::fs::write(folder.path().join("main.c"), source).unwrap();
     for (linker, asks) in [("bfd", true), ("mold", false)] {
         let output = folder.path().join(linker);

@@ -53,7 +53,8 @@ pub fn socket(pid: u32) -> Option<PathBuf> {
 pub fn ask(pid: u32, first: First, detail: Detail) -> Result<MemoryFile> {
     let Some(path) = socket(pid) else {
         return Err(Error::new(Exit::Machine, "no memory reporters in process", pid).because("it has no socket").hint(
-            "the program must call thaw_memreport_start() (docs/memory.md); Firefox writes reports itself: kill -34 PID",
+            "the program must call thaw_memreport_start() (docs/memory.md); Firefox writes reports itself: kill -34 \
+                PID",
         ));
     };
     let mut text = Vec::new();

@@ -73,7 +73,8 @@ macro_rules! numbered {
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
                 let number = u64::deserialize(from)?;
-                Self::of(number).ok_or_else(|| serde::de::Error::custom(format!("{number} is not a number of {}", stringify!($name))))
+                Self::of(number).ok_or_else(|| serde::de::Error::custom(format!("{number} is not a number of \
+                    {}", stringify!($name))))
             }
         }
     };
@@ -213,7 +214,10 @@ pub fn parse(bytes: &[u8], name: &str) -> Result<MemoryFile> {
     let raw = serde_json::from_slice::<Raw>(bytes).or_else(|cause| {
         // The message of the plain form names the field and the line.
         serde_json::from_slice::<Crash>(bytes).map(|crash| crash.memory_report).map_err(|_| {
-            wrong().because(cause).hint("about:memory writes one with `Measure and save`, a program with thaw_memreport with `thaw memory show --pid`")
+            wrong().because(cause).hint(
+                "about:memory writes one with `Measure and save`, a program with \
+                thaw_memreport with `thaw memory show --pid`",
+            )
         })
     })?;
     if raw.version != VERSION {

@@ -17,7 +17,8 @@ const MAIN: &str = "Main Process";
 /// Bytes in all blocks of the heap.
 pub(crate) const HEAP_ALLOCATED: &str = "heap-allocated";
 const UNCLASSIFIED_PATH: &str = "explicit/heap-unclassified";
-const HEAP_UNCLASSIFIED: &str = "Memory of the heap that no reporter measured. It holds what the allocator rounds up if reporters do not measure by usable size.";
+const HEAP_UNCLASSIFIED: &str = "Memory of the heap that no reporter measured. It holds what the allocator rounds up \
+    if reporters do not measure by usable size.";
 
 /// Which nodes are shown one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -277,7 +278,8 @@ fn unclassified(
     let Some(allocated) = reports.iter().find(|report| report.path == HEAP_ALLOCATED && report.units == Units::Bytes)
     else {
         let text = format!(
-            "{}: 'heap-allocated' is not reported, so 'heap-unclassified' is not known and the explicit tree is too small",
+            "{}: 'heap-allocated' is not reported, so 'heap-unclassified' is not known and the explicit tree is too \
+                small",
             explicit.process
         );
         warnings.push(Warning::new(WarningKind::Note, text));
@@ -290,7 +292,8 @@ fn unclassified(
     }
     if meaning == Meaning::State && amount < 0 {
         let text = format!(
-            "the reporters say {reported} bytes of heap, but only {allocated} are allocated: something is reported twice or was freed"
+            "the reporters say {reported} bytes of heap, but only {allocated} are allocated: something is reported \
+                twice or was freed"
         );
         warnings.push(Warning::new(WarningKind::Note, text));
     }

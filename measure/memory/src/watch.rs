@@ -344,7 +344,8 @@ pub fn compare(first: &[Vec<Checkpoint>], second: &[Vec<Checkpoint>]) -> Vec<Com
 mod tests {
     use super::*;
 
-    const ROLLUP: &[u8] = b"55d0-7ffc ---p 00000000 00:00 0    [rollup]\nRss:       3 kB\nPss:       2 kB\nPss_Dirty: 9 kB\nPrivate_Clean: 1 kB\nPrivate_Dirty: 4 kB\nSwap: 5 kB\nSwapPss: 6 kB\n";
+    const ROLLUP: &[u8] = b"55d0-7ffc ---p 00000000 00:00 0    [rollup]\nRss:       3 kB\nPss:       2 kB\nPss_Dirty: \
+        9 kB\nPrivate_Clean: 1 kB\nPrivate_Dirty: 4 kB\nSwap: 5 kB\nSwapPss: 6 kB\n";
 
     fn head() -> Head {
         Head {

@@ -17,7 +17,8 @@ pub fn precision(engine: TouchEngine) -> Precision {
         TouchEngine::Page => Precision { unit: "page", says: "exactly the pages that the start requested, in order" },
         TouchEngine::Probe => Precision {
             unit: "page",
-            says: "the pages that were in the cache after the start; it cannot tell what was needed from what was read ahead, \
+            says: "the pages that were in the cache after the start; it cannot tell what was needed from what was \
+                read ahead, \
                    and knows no order",
         },
         TouchEngine::Function => Precision {

@@ -91,7 +91,8 @@ pub fn order_file(entries: &[Entry], linker: Linker) -> String {
         Linker::Gold => names.flat_map(sections_of).for_each(|section| line(&section)),
         Linker::Ld => {
             line(
-                "/* Functions in the order of their first call, in front of .text: cc -ffunction-sections ... -Wl,-T,THIS */",
+                "/* Functions in the order of their first call, in front of .text: cc -ffunction-sections ... \
+                    -Wl,-T,THIS */",
             );
             line("SECTIONS");
             line("{");

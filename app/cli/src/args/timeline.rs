@@ -48,7 +48,8 @@ pub struct SwitchArgs {
 pub(super) const LONG_ABOUT: &str = "\
 What waits for what, by the events that a program writes?
 
-A program that includes thaw_events.h, or uses the crate thawlab-events, says when an object begins to wait, is worked on and is done. It does so \
+A program that includes thaw_events.h, or uses the crate thawlab-events, says when an object begins to wait, is \
+worked on and is done. It does so \
 when the environment variable THAW_EVENTS names a directory: each process makes one file there, which outlives it.
 
 Examples:
@@ -59,7 +60,8 @@ Examples:
 const REPORT_ABOUT: &str = "\
 What waited longest, and which types of objects wait most?
 
-Puts the events of each process together: from the moment an object begins to wait, or is worked on, until it is done. Says what the file lost.";
+Puts the events of each process together: from the moment an object begins to wait, or is worked on, until it is \
+done. Says what the file lost.";
 
 const REPORT_EXAMPLES: &str = "\
 Examples:

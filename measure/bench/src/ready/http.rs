@@ -47,7 +47,8 @@ impl Http {
         let HttpUrl { path, authority, .. } = &self.url;
         let agent = env!("CARGO_PKG_VERSION");
         format!(
-            "GET {path} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: thaw/{agent}\r\nAccept: */*\r\nConnection: close\r\n\r\n"
+            "GET {path} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: thaw/{agent}\r\nAccept: */*\r\nConnection: \
+                close\r\n\r\n"
         )
         .into_bytes()
     }

@@ -42,7 +42,8 @@ fn what_is_missing_is_named() {
     let text = lacks(&rows(), Row::is_own);
     assert_eq!(
         text,
-        "only 0.5 % of what a start needs are in memory, 99.0 % must be; missing: /opt/app/libapp.so 9.0 MB, /opt/app/data 950.0 kB"
+        "only 0.5 % of what a start needs are in memory, 99.0 % must be; missing: /opt/app/libapp.so 9.0 MB, \
+            /opt/app/data 950.0 kB"
     );
 }
 

@@ -46,7 +46,8 @@ impl Fidelity {
     /// A warning if this machine could not keep the model's pace.
     pub fn warning(&self) -> Option<Warning> {
         let text = format!(
-            "the simulated disk was slower than its model by {:.1} %: {} of {} requests were answered more than {LATE} late, one of them {}",
+            "the simulated disk was slower than its model by {:.1} %: {} of {} requests were answered more than \
+                {LATE} late, one of them {}",
             self.share() * 100.0,
             self.late,
             self.requests,

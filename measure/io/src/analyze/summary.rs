@@ -464,7 +464,8 @@ fn warnings(rows: &TraceRows, totals: &Totals) -> Vec<Warning> {
             "{} of {} read requests could not be attributed to a file or to metadata",
             totals.unattributed_requests, totals.requests
         );
-        let hint = "files on btrfs, overlay or network file systems, and files deleted during the run, have no known place on disk";
+        let hint = "files on btrfs, overlay or network file systems, and files deleted during the run, have no known \
+            place on disk";
         warnings.push(Warning::new(WarningKind::Unattributed, text).hint(hint));
     }
     if totals.unfinished_requests > 0 {

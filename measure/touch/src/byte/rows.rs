@@ -13,10 +13,12 @@ use std::path::PathBuf;
 
 /// What the engine cannot know whatever it watches, one sentence each.
 const CANNOT: [&str; 6] = [
-    "the order within a straight-line piece of code: all its bytes count when its first instruction runs, even if a later one faults",
+    "the order within a straight-line piece of code: all its bytes count when its first instruction runs, even if a \
+        later one faults",
     "what the kernel itself reads to start a program (the heads of ELF files)",
     "how much a system call uses of what it is given: all of it counts",
-    "what the program does on a processor with more than AVX2: Valgrind shows it one without, and libraries choose their code by it",
+    "what the program does on a processor with more than AVX2: Valgrind shows it one without, and libraries choose \
+        their code by it",
     "how threads race: Valgrind runs one at a time",
     "bytes of .bss on the last page of .data: they count as the bytes of the file in whose place they are",
 ];

@@ -103,7 +103,8 @@ impl Trace for Functions {
             None => Doubt {
                 because: None,
                 hint: format!(
-                    "if it only takes longer: --timeout; if it works unwatched, it may read its own code, in which it finds \
+                    "if it only takes longer: --timeout; if it works unwatched, it may read its own code, in which it \
+                        finds \
                      breakpoints of thaw: {WITHOUT_TRAPS}"
                 ),
             },

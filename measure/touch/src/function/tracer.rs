@@ -413,7 +413,8 @@ impl Tracer {
         if module.hooks.ptrace == Some(function.offset) {
             let comm = os::process::comm(tracee.0.cast_unsigned()).unwrap_or_default();
             self.seen.notes.push(format!(
-                "what {comm} would see with ptrace: it called it, and a program that is watched cannot be traced by another"
+                "what {comm} would see with ptrace: it called it, and a program that is watched cannot be traced by \
+                    another"
             ));
         }
         self.seen.calls.push(Call {

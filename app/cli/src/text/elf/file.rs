@@ -1,6 +1,6 @@
 //! All about one ELF file, as text.
 
-use super::stat::{following, groups, internal, packed_forms, vtables, waste};
+use super::parts::{following, groups, internal, packed_forms, vtables, waste};
 use super::{more, share};
 use crate::text::table::{Align, Table};
 use crate::text::{Page, errors, harmless, units};

@@ -2,6 +2,7 @@
 
 mod file;
 mod pack;
+mod parts;
 mod stat;
 
 pub use pack::{fix_relr, installed, pack, restore, verify};
