@@ -137,8 +137,8 @@ fn page_size(bytes: Bytes) -> String {
 mod tests {
     use super::*;
     use elfstat::report::{
-        Adjacency, DynamicPlace, FileReport, Identity, Initializer, Initializers, LastDataPage, LeftOut, Relocations,
-        Unreadable, WasteRow,
+        Adjacency, DynamicPlace, FileReport, Group, Identity, Initializer, Initializers, Internal, Kind, LastDataPage,
+        LeftOut, Packing, Relocations, Unreadable, Vtables, Waste, WasteRow,
     };
     use model::{FileOffset, Warning, WarningKind};
 
