@@ -412,8 +412,7 @@ size: Bytes,
 asked: Bytes, 
 /**
  * Bytes that a start needs of it, in whole pages, from a run without read-ahead; `None`: there was none, it is
- * metadata or lies in
- * memory, or it is unknown because of `held_by`.
+ * metadata or lies in memory, or it is unknown because of `held_by`.
  */
 needed: Bytes | null, 
 /**
@@ -555,7 +554,8 @@ packed_pages: number,
  */
 pages: number, 
 /**
- * Of these, pages on which one called function lies alone and does not fill the page: what it alone keeps in memory.
+ * Of these, pages on which one called function lies alone and does not fill the page: what it alone keeps in
+ * memory.
  */
 lonely_pages: number, 
 /**
@@ -599,8 +599,8 @@ line: number | null,
  */
 inlined: boolean, 
 /**
- * Return address minus one, as an address of the object's file; 0 for named frames, whose address means nothing to
- * another build.
+ * Return address minus one, as an address of the object's file; 0 for named frames, whose address means nothing
+ * to another build.
  */
 address: number, };
 
@@ -1451,9 +1451,8 @@ others_requests: number,
  */
 unfinished_requests: number, 
 /**
- * Bytes that a start needs, in whole pages, of the files of which that is known, without the file systems' metadata;
- * `None`: no
- * run without read-ahead told.
+ * Bytes that a start needs, in whole pages, of the files of which that is known, without the file systems'
+ * metadata; `None`: no run without read-ahead told.
  */
 needed: Bytes | null, 
 /**
