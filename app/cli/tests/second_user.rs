@@ -204,12 +204,23 @@ fn heap_recordings_are_made_where_another_user_swaps_their_directories() {
 
 #[test]
 fn elf_files_are_packed_where_another_user_swaps_names() {
-    with_and_without(|scene| {
+    with_and_without(|mut scene| {
         let file = scene.scratch.path("theirs/program");
         testing::copy_program("/bin/sort", &file);
         let rival = scene.rival(&["program", "packed"], &[]);
         scene.beside("elf pack --in-place", rival, 4, |scratch| {
             scratch.thaw(["elf", "pack", "--in-place", "theirs/program"])
+        });
+        // A directory that is swapped for root's, with the same file in it.
+        fs::create_dir(scene.scratch.path("theirs/bin")).unwrap();
+        let file = scene.scratch.path("theirs/bin/sort");
+        testing::copy_program("/bin/sort", &file);
+        scene.give("theirs/bin");
+        scene.hide(&file);
+        let rival = scene.rival(&[], &["bin"]);
+        scene.beside("elf pack --in-place and restore", rival, 12, |scratch| {
+            scratch.thaw(["elf", "pack", "--in-place", "theirs/bin/sort"]);
+            scratch.thaw(["elf", "restore", "theirs/bin/sort"])
         });
         let rival = scene.rival(&["packed"], &[]);
         scene.beside("elf pack -o", rival, 4, |scratch| {

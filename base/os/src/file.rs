@@ -1,7 +1,7 @@
 //! Small things about files: opening what is none, names beside one, attributes and times. How a file is written:
 //! [`crate::replace`].
 
-use rustix::fs::{Mode, OFlags, Timespec, Timestamps};
+use rustix::fs::{Mode, OFlags, ResolveFlags, Timespec, Timestamps, openat2};
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io;
@@ -36,6 +36,20 @@ pub fn directory_of(file: &Path) -> &Path {
 /// It cannot be read, or is something else.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let file = File::from(rustix::fs::open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?);
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(not_regular()),
+    }
+}
+
+/// As [`open_regular`], of a path that [`crate::replace::real_path`] gave: where a link is on the way now, somebody put it
+/// there.
+///
+/// # Errors
+/// As [`open_regular`]; a link is on the way.
+pub fn open_real(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?);
     match file.metadata()?.is_file() {
         true => Ok(file),
         false => Err(not_regular()),

@@ -10,7 +10,8 @@
 mod rights;
 
 pub use crate::filesystem::directory::{
-    check_link, make as make_directory, make_private as make_private_directory, open as open_directory,
+    check_link, make as make_directory, make_private as make_private_directory, open as open_directory, open_real,
+    real_path,
 };
 pub use crate::filesystem::existing::Existing;
 pub use rights::{Rights, Strictness, grant};
@@ -129,11 +130,21 @@ struct Hidden {
 
 impl Hidden {
     /// Lets `make` make something under a new name.
-    fn beside(target: &Path, existing: Existing, mut make: impl FnMut(NameIn<'_>) -> io::Result<()>) -> Result<Self> {
+    fn beside(target: &Path, existing: Existing, make: impl FnMut(NameIn<'_>) -> io::Result<()>) -> Result<Self> {
+        let directory = open_directory(directory_of(target)).map_err(|cause| no_place(target, cause))?;
+        Self::inside(directory, target, existing, make)
+    }
+
+    /// In the target's directory, which is open.
+    fn inside(
+        directory: File,
+        target: &Path,
+        existing: Existing,
+        mut make: impl FnMut(NameIn<'_>) -> io::Result<()>,
+    ) -> Result<Self> {
         check(target, existing)?;
         let cannot = |cause: io::Error| no_place(target, cause);
         let name = target.file_name().ok_or_else(|| cannot(io::ErrorKind::IsADirectory.into()))?;
-        let directory = open_directory(directory_of(target)).map_err(cannot)?;
         loop {
             let path = std::path::absolute(name_beside(target)).map_err(cannot)?;
             let entry = Journal::own()?.hold(Undo::RemoveFile { path: path.clone() }, undo, || Ok(()))?;
@@ -202,8 +213,22 @@ impl Fresh {
     /// # Errors
     /// `target` may not be replaced, or nothing can be made beside it.
     pub fn beside(target: &Path, existing: Existing) -> Result<Self> {
+        let directory = open_directory(directory_of(target)).map_err(|cause| no_place(target, cause))?;
+        Self::inside(directory, target, existing)
+    }
+
+    /// The same for what takes the place of a file of a [`real_path`]: no link leads it elsewhere.
+    ///
+    /// # Errors
+    /// As [`Fresh::beside`]; a link is on the way now.
+    pub fn in_place_of(real: &Path) -> Result<Self> {
+        let directory = open_real(directory_of(real)).map_err(|cause| no_place(real, cause))?;
+        Self::inside(directory, real, Existing::Replace)
+    }
+
+    fn inside(directory: File, target: &Path, existing: Existing) -> Result<Self> {
         let mut file = None;
-        let hidden = Hidden::beside(target, existing, |at| {
+        let hidden = Hidden::inside(directory, target, existing, |at| {
             file = Some(current().create(at)?);
             Ok(())
         })?;
@@ -261,7 +286,19 @@ impl Fresh {
 /// # Errors
 /// As rename(2): [`io::ErrorKind::CrossesDevices`] among them.
 pub fn move_to(from: &Path, to: &Path) -> io::Result<()> {
-    let (old, new) = (open_directory(directory_of(from))?, open_directory(directory_of(to))?);
+    move_into(open_directory(directory_of(to))?, from, to)
+}
+
+/// As [`move_to`], in place of a file of a [`real_path`]: no link leads it elsewhere.
+///
+/// # Errors
+/// As [`move_to`]; a link is on the way now.
+pub fn move_in_place_of(from: &Path, real: &Path) -> io::Result<()> {
+    move_into(open_real(directory_of(real))?, from, real)
+}
+
+fn move_into(new: File, from: &Path, to: &Path) -> io::Result<()> {
+    let old = open_directory(directory_of(from))?;
     let name = |path: &'_ Path| path.file_name().map(OsStr::to_owned).ok_or(io::ErrorKind::IsADirectory);
     let (old_name, new_name) = (name(from)?, name(to)?);
     let places = (NameIn { directory: &old, name: &old_name }, NameIn { directory: &new, name: &new_name });

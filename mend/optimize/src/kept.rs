@@ -5,7 +5,8 @@ use crate::manifest::Identity;
 use model::{Error, Exit, Result};
 use os::file::directory_of;
 use os::filesystem::{NameIn, current};
-use os::replace::{Existing, Fresh, Rights, Strictness, move_to, open_directory};
+use os::replace::{Existing, Fresh, Rights, Strictness, move_in_place_of, open_directory};
+use std::fs::File;
 use std::io;
 use std::path::Path;
 
@@ -20,12 +21,12 @@ pub fn keep(path: &Path, expected: Identity, original: &Path) -> Result<()> {
         return Err(cannot(io::ErrorKind::AlreadyExists.into()));
     }
     let link = || {
-        let (file, directory) = (os::file::open_regular(path)?, open_directory(directory_of(original))?);
+        let (file, directory) = (os::file::open_real(path)?, open_directory(directory_of(original))?);
         current().add_name(&file, NameIn { directory: &directory, name: original.file_name().unwrap_or_default() })?;
         current().sync_directory(&directory)
     };
     if link().is_err() {
-        copy(path, original, Existing::Keep)?;
+        copy(os::file::open_real(path).map_err(cannot)?, Fresh::beside(original, Existing::Keep)?)?;
     }
     check(original, expected)
 }
@@ -37,19 +38,16 @@ pub fn keep(path: &Path, expected: Identity, original: &Path) -> Result<()> {
 pub fn put_back(path: &Path, expected: Identity, original: &Path) -> Result<()> {
     check(original, expected)?;
     let cannot = |cause: io::Error| Error::on(Exit::Machine, "cannot put the original back:", path).because(cause);
-    match move_to(original, path) {
+    match move_in_place_of(original, path) {
         Err(cause) if cause.kind() == io::ErrorKind::CrossesDevices => {}
         moved => return moved.map_err(cannot),
     }
-    copy(original, path, Existing::Replace)
+    copy(os::file::open_regular(original).map_err(cannot)?, Fresh::in_place_of(path)?)
 }
 
 /// A copy of a file, with its owner, mode, attributes and times.
-fn copy(from: &Path, to: &Path, existing: Existing) -> Result<()> {
-    let cannot = |cause: io::Error| Error::on(Exit::Machine, "cannot copy", from).because(cause);
-    let mut file = os::file::open_regular(from).map_err(cannot)?;
-    let about = file.metadata().map_err(cannot)?;
-    let fresh = Fresh::beside(to, existing)?;
+fn copy(mut file: File, fresh: Fresh) -> Result<()> {
+    let about = file.metadata().map_err(|cause| fresh.failed("cannot look at what is copied to", cause))?;
     if rustix::fs::ioctl_ficlone(fresh.file(), &file).is_err() {
         io::copy(&mut file, &mut fresh.file()).map_err(|cause| fresh.failed("cannot copy to", cause))?;
     }

@@ -2,7 +2,7 @@
 
 use crate::canvas::Canvas;
 use model::{Error, Exit, Result};
-use os::replace::{Existing, Fresh, Rights, Strictness};
+use os::replace::{Fresh, Rights, Strictness};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use std::fs::{File, Metadata};
@@ -80,14 +80,13 @@ pub fn punch(fresh: &Fresh, range: &Range<u64>) -> Result<()> {
 }
 
 /// A copy of a file in another place; shares its blocks where the file system can.
-pub fn copy(from: &File, about: &Metadata, to: &Path, existing: Existing) -> Result<()> {
-    let fresh = Fresh::beside(to, existing)?;
+pub fn copy(from: &File, about: &Metadata, fresh: Fresh) -> Result<()> {
     match rustix::fs::ioctl_ficlone(fresh.file(), from) {
         Ok(()) => {}
         Err(cause @ (Errno::NOSPC | Errno::DQUOT | Errno::IO)) => return Err(fresh.failed("cannot copy to", cause)),
         Err(_) => {
             // Shares its offset with `from`, which nobody else uses.
-            let mut source = from.try_clone().map_err(|cause| failed("cannot read for", to, cause))?;
+            let mut source = from.try_clone().map_err(|cause| failed("cannot read for", fresh.path(), cause))?;
             let copied = io::Seek::rewind(&mut source).and_then(|()| io::copy(&mut source, &mut fresh.file()));
             copied.map_err(|cause| fresh.failed("cannot copy to", cause))?;
         }

@@ -32,12 +32,12 @@ struct Input {
 impl Input {
     fn open(path: &Path, target: &Target) -> Result<Self> {
         let open = |cause| failed("cannot open", path, cause);
-        let real = path.canonicalize().map_err(open)?;
+        let real = os::replace::real_path(path).map_err(open)?;
         if *target == Target::InPlace {
             // What a killed thaw kept may be another name of this file.
             Store::open()?.tidy(&real)?;
         }
-        let file = File::open(&real).map_err(open)?;
+        let file = os::file::open_real(&real).map_err(open)?;
         let about = file.metadata().map_err(open)?;
         if !about.is_file() {
             return Err(Error::on(Exit::Usage, "cannot pack what is not a regular file:", path));
@@ -219,7 +219,7 @@ impl<'i> Pending<'i> {
         input: &'i Input,
         fill: impl FnOnce(&Fresh) -> std::result::Result<Mapping, Stop>,
     ) -> std::result::Result<Self, Stop> {
-        let fresh = Fresh::beside(&input.path, Existing::Replace)?;
+        let fresh = Fresh::in_place_of(&input.path)?;
         let packed = Sum::of(&fill(&fresh)?);
         fresh.grant(input.rights(Strictness::Exactly))?;
         Ok(Self { input, fresh, packed })

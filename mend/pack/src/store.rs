@@ -12,7 +12,7 @@ use crate::files::{Mapping, copy, failed};
 use crate::report::{Installed, Restored, Standing};
 use model::{Bytes, Error, Exit, Result};
 use os::filesystem::{NameIn, current};
-use os::replace::{Existing, Rights, make_private_directory, move_to, open_directory, write_whole};
+use os::replace::{Existing, Fresh, Rights, make_private_directory, move_in_place_of, open_directory, write_whole};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -103,7 +103,7 @@ impl Store {
             current().sync_directory(&opened)
         };
         if !may_link || link().is_err() {
-            copy(file, about, &kept, Existing::Keep)?;
+            copy(file, about, Fresh::beside(&kept, Existing::Keep)?)?;
         }
         let manifest = Manifest {
             path: path.as_os_str().as_bytes().to_vec(),
@@ -226,7 +226,10 @@ impl Kept {
         if len != original.len && len != packed.len {
             return Standing::Changed;
         }
-        let sum = File::open(&path).ok().and_then(|file| Mapping::of(&file, &path).ok()).map(|bytes| Sum::of(&bytes));
+        let sum = os::file::open_real(&path)
+            .ok()
+            .and_then(|file| Mapping::of(&file, &path).ok())
+            .map(|bytes| Sum::of(&bytes));
         match sum {
             Some(sum) if sum == packed => Standing::Packed,
             Some(sum) if sum == original => Standing::Original,
@@ -261,10 +264,10 @@ impl Kept {
         }
         let about = file.metadata().map_err(|cause| failed("cannot look at", &kept, cause))?;
         // A link to the very file goes back by one rename; a copy on another file system is copied.
-        if about.nlink() == 1 && move_to(&kept, path).is_ok() {
+        if about.nlink() == 1 && move_in_place_of(&kept, path).is_ok() {
             return Ok(());
         }
-        copy(&file, &about, path, Existing::Replace)
+        copy(&file, &about, Fresh::in_place_of(path)?)
     }
 
     /// Drops what is kept.

@@ -265,6 +265,6 @@ pub fn unpack(file: &Path, output: &Path) -> Result<UnpackDocument> {
 
 fn place(target: Target<'_>) -> String {
     match target {
-        Target::New(path) | Target::Replace(path) => shown(path),
+        Target::New(path) | Target::Replace(path) | Target::InPlaceOf(path) => shown(path),
     }
 }

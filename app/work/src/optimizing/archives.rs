@@ -188,7 +188,7 @@ pub fn apply(original: &Path, copy: &Path, measured: Identity, path: &Path) -> R
     if Identity::of_bytes(&built) != measured {
         return Err(other());
     }
-    archive::apply(&zip, &plan, original, Target::Replace(path)).map(|_| ())
+    archive::apply(&zip, &plan, original, Target::InPlaceOf(path)).map(|_| ())
 }
 
 /// The order of use that a new archive was made with: its entries as they lie, up to the hint where it has one.

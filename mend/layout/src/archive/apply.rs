@@ -23,12 +23,22 @@ pub enum Target<'a> {
     New(&'a Path),
     /// A file that may be there and is replaced as a whole.
     Replace(&'a Path),
+    /// The file of a path without links ([`os::replace::real_path`]), changed where it lies: no link leads it elsewhere.
+    InPlaceOf(&'a Path),
 }
 
 impl Target<'_> {
     pub(super) fn path(&self) -> &Path {
         match self {
-            Self::New(path) | Self::Replace(path) => path,
+            Self::New(path) | Self::Replace(path) | Self::InPlaceOf(path) => path,
+        }
+    }
+
+    /// The new file, beside the target.
+    pub(super) fn fresh(&self) -> Result<Fresh> {
+        match self {
+            Self::InPlaceOf(real) => Fresh::in_place_of(real),
+            Self::New(path) | Self::Replace(path) => Fresh::beside(path, self.existing()),
         }
     }
 
@@ -40,7 +50,7 @@ impl Target<'_> {
     pub(super) fn existing(&self) -> Existing {
         match self {
             Self::New(_) => Existing::Keep,
-            Self::Replace(_) => Existing::Replace,
+            Self::Replace(_) | Self::InPlaceOf(_) => Existing::Replace,
         }
     }
 }
@@ -177,7 +187,7 @@ pub fn apply(zip: &Zip<'_>, plan: &Plan, original: &Path, target: Target<'_>) ->
     }
     let file =
         File::open(original).map_err(|cause| Error::on(Exit::Machine, "cannot open", original).because(cause))?;
-    let fresh = Fresh::beside(target.path(), target.existing())?;
+    let fresh = target.fresh()?;
     write(&fresh, |out| build(zip, plan, out))?;
     let verified = prove(zip, &fresh)?;
     let about = file.metadata().map_err(|cause| fresh.failed("cannot look at the original of", cause))?;

@@ -9,7 +9,7 @@ use super::zip::{CENTRAL, END, EntryId, LOCAL, Zip, parse, wrong_name};
 use model::{Bytes, Error, Exit, Result};
 use os::file::name_beside;
 use os::journal::{self, Undo};
-use os::replace::{Fresh, Rights, move_to, no_place};
+use os::replace::{Rights, move_to, no_place};
 use serde::Serialize;
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
@@ -79,7 +79,7 @@ pub fn pack(directory: &Path, names: &[&str], options: &Options, target: Target<
         _ => Compression::Keep,
     };
     let plan: Plan = plan(&zip, &uses, &Options { compression, ..*options })?;
-    let fresh = Fresh::beside(target.path(), target.existing())?;
+    let fresh = target.fresh()?;
     write(&fresh, |out| build(&zip, &plan, out))?;
     verify(&zip, &parse(&fresh.content()?)?)?;
     fresh.grant(Rights::Usual)?;
