@@ -45,6 +45,6 @@ fuzz_target!(|bytes: &[u8]| {
     for format in formats {
         let Ok(named) = Named::read(&reader, window, format.split(), &Filter::default()) else { continue };
         let export = Export { reader: &reader, named: &named, measure: Measure::Peak, window };
-        let _ = export.write(format, &home.path().join("export"));
+        let _ = export.write(format, &home.path().join("export"), os::replace::Existing::Replace);
     }
 });

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 /// Arguments of `thaw timeline`.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub struct TimelineArgs {
     /// What to do.
     #[command(subcommand)]
@@ -19,8 +20,10 @@ pub enum TimelineVerb {
     #[command(long_about = REPORT_ABOUT, after_help = REPORT_EXAMPLES)]
     Report(ReportArgs),
     /// Switch events of running programs on
+    #[command(long_about = START_ABOUT, after_help = START_EXAMPLES)]
     Start(SwitchArgs),
     /// Switch events of running programs off; their files stay
+    #[command(long_about = STOP_ABOUT, after_help = STOP_EXAMPLES)]
     Stop(SwitchArgs),
 }
 
@@ -49,11 +52,11 @@ pub(super) const LONG_ABOUT: &str = "\
 What waits for what, by the events that a program writes?
 
 A program that includes thaw_events.h, or uses the crate thawlab-events, says when an object begins to wait, is \
-worked on and is done. It does so \
-when the environment variable THAW_EVENTS names a directory: each process makes one file there, which outlives it.
+worked on and is done. It does so when the environment variable THAW_EVENTS names a directory: each process makes one \
+file there, which outlives it.";
 
+const EXAMPLES: &str = "\
 Examples:
-  THAW_EVENTS=/tmp/events ./server
   thaw timeline report /tmp/events
   thaw timeline stop /tmp/events";
 
@@ -68,3 +71,23 @@ Examples:
   thaw timeline report /tmp/events
   thaw timeline report /tmp/events/4711.events --all
   thaw timeline report /tmp/events --json";
+
+const START_ABOUT: &str = "\
+Which running programs shall write events from now on?
+
+Switches on those that were started with THAW_EVENTS=DIR,off, or were stopped; each obeys at its next event.";
+
+const START_EXAMPLES: &str = "\
+Examples:
+  thaw timeline start /tmp/events
+  thaw timeline start /tmp/events/4711.events";
+
+const STOP_ABOUT: &str = "\
+Which running programs shall write no more events?
+
+What they wrote stays; `thaw timeline start` lets them go on.";
+
+const STOP_EXAMPLES: &str = "\
+Examples:
+  thaw timeline stop /tmp/events
+  thaw timeline stop /tmp/events/4711.events";
