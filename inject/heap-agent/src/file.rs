@@ -474,7 +474,12 @@ pub fn extend(bytes: usize) -> Option<*mut u8> {
             Ok(_) => Ok(ahead),
             Err(_) => {
                 let little = (end + MARGIN).min(limit);
-                sys::fallocate(fd, start, little - start).or_else(|_| fill(fd, start, little)).map(|_| little)
+                match sys::fallocate(fd, start, little - start) {
+                    Ok(_) => Ok(little),
+                    // Zeros are written where nobody else writes: what lies behind may be another thread's already, and
+                    // what lies before is for its thread to fill.
+                    Err(_) => fill(fd, start, end).map(|_| 0),
+                }
             }
         };
         match got {
