@@ -14,7 +14,7 @@
 //! # // SAFETY: this example has one thread.
 //! # unsafe { std::env::set_var("THAW_STATE_DIR", home.path().join("state")) };
 //! disk.run(|| write_whole(&file, b"the new one", Rights::Usual, Existing::Replace)).unwrap();
-//! assert!(disk.survives(&[&file]).unwrap() > 10);
+//! assert!(disk.survives(&[]).unwrap() > 10);
 //! ```
 
 use os::filesystem::{self, FileSystem, Kernel, NameIn};

@@ -50,7 +50,14 @@ impl Clock {
         let after = self.pairs.partition_point(|pair| pair.ticks <= ticks);
         let (from, to) = match self.pairs.as_slice() {
             [] => return ticks,
-            [only] => (*only, Pair { ticks: only.ticks + 1, monotonic_ns: only.monotonic_ns + 1, boot_offset_ns: 0 }),
+            [only] => (
+                *only,
+                Pair {
+                    ticks: only.ticks.saturating_add(1),
+                    monotonic_ns: only.monotonic_ns.saturating_add(1),
+                    boot_offset_ns: 0,
+                },
+            ),
             pairs => {
                 let right = after.clamp(1, pairs.len() - 1);
                 (pairs[right - 1], pairs[right])
@@ -59,7 +66,7 @@ impl Clock {
         let rise = i128::from(to.monotonic_ns) - i128::from(from.monotonic_ns);
         let run = i128::from(to.ticks) - i128::from(from.ticks);
         let since = i128::from(ticks) - i128::from(from.ticks);
-        let at = i128::from(from.monotonic_ns) + since.saturating_mul(rise) / run.max(1);
+        let at = (since.saturating_mul(rise) / run.max(1)).saturating_add(from.monotonic_ns.into());
         at.clamp(0, i128::from(u64::MAX)) as u64
     }
 }

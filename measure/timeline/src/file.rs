@@ -258,8 +258,10 @@ fn records(chunk: &[u8], time: &impl Fn(u64) -> u64, events: &mut Vec<Event>, da
     let (mut tid, sequence) = (u32_at(chunk, 4), u64_at(chunk, 8));
     // The low 56 bits are in the record; the chunk's own time has all.
     let base = u64_at(chunk, 16);
-    let full =
-        |low: u64| (base & !(u64::MAX >> 8)) + low + if low < (base & (u64::MAX >> 8)) / 2 { 1 << 56 } else { 0 };
+    let full = |low: u64| {
+        let wrapped = if low < (base & (u64::MAX >> 8)) / 2 { 1 << 56 } else { 0 };
+        (base & !(u64::MAX >> 8)).wrapping_add(low).wrapping_add(wrapped)
+    };
     let mut at = CHUNK_HEAD;
     while at + SLOT <= chunk.len() {
         let (head, body) = (u64_at(chunk, at), u64_at(chunk, at + 8));
@@ -379,8 +381,11 @@ mod tests {
             for (place, byte) in bytes.iter_mut().skip(at.max(8)).zip(&noise) {
                 *place ^= byte;
             }
-            let _ = parse(&bytes, None);
-            let _ = parse(&bytes[..at.min(bytes.len())], None);
+            for bytes in [&bytes[..], &bytes[..at.min(bytes.len())]] {
+                if let Ok(trace) = parse(bytes, None) {
+                    crate::report::report(&trace, 3);
+                }
+            }
         }
     }
 }

@@ -79,9 +79,9 @@ pub fn report(trace: &Trace, most: usize) -> Report {
     for one in &all {
         let row = row_of(&mut types, trace, one.type_id);
         row.intervals += 1;
-        row.waited_ns += one.waited(last);
+        row.waited_ns = row.waited_ns.saturating_add(one.waited(last));
         row.longest_wait_ns = row.longest_wait_ns.max(one.waited(last));
-        row.worked_ns += one.worked(last);
+        row.worked_ns = row.worked_ns.saturating_add(one.worked(last));
         row.open += u64::from(one.done.is_none());
     }
     for event in trace.events.iter().filter(|event| event.phase == Phase::Mark) {

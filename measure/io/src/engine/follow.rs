@@ -200,6 +200,13 @@ fn next_stop() -> Option<(c_int, c_int)> {
     (tid > 0).then_some((tid, status))
 }
 
+/// Whether this process traces that one, as the kernel has it.
+fn is_traced_by_this(tid: c_int) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
+    let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));
+    tracer.and_then(|pid| pid.trim().parse().ok()) == Some(std::process::id())
+}
+
 #[derive(Default)]
 struct Thread {
     /// It is inside of this system call.
@@ -327,11 +334,11 @@ impl Tracer {
             return self.let_go(tid, 0);
         }
         let target = target as c_int;
-        if BY_CALLER.contains(&request)
-            && let Some(thread) = self.threads.get_mut(&target).filter(|_| target != tid)
-        {
+        // A new thread may be ours without having stopped yet.
+        let is_ours = || self.threads.contains_key(&target) || is_traced_by_this(target);
+        if BY_CALLER.contains(&request) && target != tid && is_ours() {
             self.followed.doubts.insert(format!("which files the process {target} uses: {comm} traces it"));
-            thread.leaves = true;
+            self.threads.entry(target).or_default().leaves = true;
             self.held.push((target, tid));
             if ptrace(INTERRUPT, target, 0, 0).is_err() {
                 self.free(target);

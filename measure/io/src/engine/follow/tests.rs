@@ -53,7 +53,7 @@ fn a_program_that_traces_others_still_can() {
         return testing::skip("no strace");
     }
     testing::as_ordinary_user(|| {
-        let script = "strace -o /dev/null cat /etc/hostname && (sleep 1 & strace -o /dev/null -p $! && wait)";
+        let script = "strace -o /dev/null cat /etc/hostname && (sleep 3 & strace -o /dev/null -p $! && wait)";
         let (seen, code) = follow(script);
         assert_eq!(code, Some(0), "{:?}", seen.doubts);
         assert!(seen.doubts.iter().any(|doubt| doubt.contains("traces it")), "{:?}", seen.doubts);
