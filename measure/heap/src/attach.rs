@@ -573,6 +573,8 @@ fn write(
     stopped: &mut Pauses,
 ) -> Result<()> {
     let until = Instant::now() + PATIENCE;
+    // A thread that waits for a processor goes on only if it gets one: on a busy machine that takes longer each time.
+    let mut pause = Duration::from_micros(700);
     while Instant::now() < until {
         let began = Instant::now();
         let others = ptrace::stop(pid, &[borrowed.tid()], TO_STOP).map_err(|why| not_stopped(pid, why))?;
@@ -588,7 +590,8 @@ fn write(
         }
         drop(others);
         stopped.all(began);
-        std::thread::sleep(Duration::from_micros(700));
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(50));
     }
     Err(cannot(pid, "a thread was each time within the instructions that were to be replaced").hint("try again"))
 }
