@@ -42,8 +42,8 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     }
 }
 
-/// As [`open_regular`], of a path that [`crate::replace::real_path`] gave: where a link is on the way now, somebody put it
-/// there.
+/// As [`open_regular`], of a path that [`crate::replace::real_path`] gave: where a link is on the way now, somebody put
+/// it there.
 ///
 /// # Errors
 /// As [`open_regular`]; a link is on the way.

@@ -25,8 +25,8 @@
 //! record.
 //!
 //! A stack is told by its difference to the last one of the lane: `keep` outer frames stay, new inner ones follow. Its
-//! outermost element is a [`mark`]: how the walk ended. Up to [`DICTIONARY_FRAMES`] new frames are remembered by writer and reader in a table of
-//! [`DICTIONARY`] entries at [`slot_of`]; a repetition is told by its entry alone.
+//! outermost element is a [`mark`]: how the walk ended. Up to [`DICTIONARY_FRAMES`] new frames are remembered by writer
+//! and reader in a table of [`DICTIONARY`] entries at [`slot_of`]; a repetition is told by its entry alone.
 //!
 //! Not for anything that is true of one side only. No allocation, no std: half of its users live inside malloc.
 #![no_std]

@@ -37,8 +37,8 @@ pub fn open_real(path: &Path) -> io::Result<File> {
     Ok(openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?.into())
 }
 
-/// The absolute path of a file that is there, without links: for what is changed where it lies. A link of another user is not
-/// followed, whatever directory it is in: root would change a file of that user's choice.
+/// The absolute path of a file that is there, without links: for what is changed where it lies. A link of another user
+/// is not followed, whatever directory it is in: root would change a file of that user's choice.
 ///
 /// # Errors
 /// It is not there; a link on the way belongs to somebody else than this user and root.

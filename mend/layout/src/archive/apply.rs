@@ -23,7 +23,8 @@ pub enum Target<'a> {
     New(&'a Path),
     /// A file that may be there and is replaced as a whole.
     Replace(&'a Path),
-    /// The file of a path without links ([`os::replace::real_path`]), changed where it lies: no link leads it elsewhere.
+    /// The file of a path without links ([`os::replace::real_path`]), changed where it lies: no link leads it
+    /// elsewhere.
     InPlaceOf(&'a Path),
 }
 
