@@ -274,6 +274,10 @@ fn results_are_written_where_another_user_swaps_names() {
         for words in verbs {
             let rival = scene.rival(&["out.thaw", "out.thaw-wal", "out.thaw-journal"], &[]);
             scene.beside(&words.join(" "), rival, 6, |scratch| scratch.thaw(words.iter().copied()));
+            // What the second user put back after thaw had removed it is another database's to thaw, and refused.
+            for name in ["out.thaw-wal", "out.thaw-journal", "out.thaw-shm"] {
+                let _ = fs::remove_file(scene.scratch.path("theirs").join(name));
+            }
             scene.scratch.thaw(words.iter().copied()).exits(0);
             assert!(scene.scratch.path("theirs/out.thaw").symlink_metadata().unwrap().is_file(), "{words:?}");
             fs::remove_file(scene.scratch.path("theirs/out.thaw")).unwrap();
