@@ -575,11 +575,13 @@ fn write(
     let until = Instant::now() + PATIENCE;
     // A thread that waits for a processor goes on only if it gets one: on a busy machine that takes longer each time.
     let mut pause = Duration::from_micros(700);
+    let mut last = None;
     while Instant::now() < until {
         let began = Instant::now();
         let others = ptrace::stop(pid, &[borrowed.tid()], TO_STOP).map_err(|why| not_stopped(pid, why))?;
         let kernel = |cause: std::io::Error| refused(pid, &cause);
-        if Code::is_free(memory, &others, places).map_err(kernel)? {
+        let within = Code::within(memory, &others, places).map_err(kernel)?;
+        if within.is_none() {
             for place in places {
                 borrowed.write_code(place.address, &place.is).map_err(kernel)?;
             }
@@ -590,10 +592,13 @@ fn write(
         }
         drop(others);
         stopped.all(began);
+        last = within;
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(50));
     }
-    Err(cannot(pid, "a thread was each time within the instructions that were to be replaced").hint("try again"))
+    let which = last.map_or_else(String::new, |(tid, pc)| format!(" (the last time thread {tid}, at {pc:#x})"));
+    Err(cannot(pid, format!("a thread was each time within the instructions that were to be replaced{which}"))
+        .hint("try again"))
 }
 
 /// dlopen returned, and the guest is not there.

@@ -170,8 +170,12 @@ impl Code {
         Ok(u8::from(!in_call))
     }
 
-    /// Whether no thread is, or was interrupted, inside of the bytes that are to be replaced.
-    pub fn is_free(memory: &Memory, threads: &[Thread], places: &[Replaced]) -> std::io::Result<bool> {
+    /// A thread that is, or was interrupted by a signal that it still handles, inside of the bytes that are to be
+    /// replaced: its number and the address. `None`: the code may be replaced now.
+    ///
+    /// No call is among the instructions that the guest moves, so no return address can lie there; any other word of a
+    /// stack that looks like such an address is left over or chance, and may stay for as long as its thread waits.
+    pub fn within(memory: &Memory, threads: &[Thread], places: &[Replaced]) -> std::io::Result<Option<(i32, u64)>> {
         /// A signal handler's frame, and what it interrupted, is this near.
         const NEAR: usize = 64 << 10;
         let mut starts: Vec<u64> = places.iter().map(|place| place.address).collect();
@@ -185,11 +189,15 @@ impl Code {
             let registers = thread.registers()?;
             let read = memory.read_mapped(registers.rsp, &mut stack);
             let words = stack[..read].chunks_exact(8).filter_map(|word| word.try_into().ok()).map(u64::from_le_bytes);
-            if inside(registers.rip) || words.into_iter().any(inside) {
-                return Ok(false);
+            let words: Vec<u64> = words.collect();
+            // `struct sigcontext`: rip, eflags, then cs, gs, fs, ss of 16 bits each.
+            let is_context = |words: &&[u64]| inside(words[0]) && words[2] & 0xffff == registers.cs & 0xffff;
+            let interrupted = words.windows(3).find(is_context).map(|words| words[0]);
+            if let Some(pc) = Some(registers.rip).filter(|pc| inside(*pc)).or(interrupted) {
+                return Ok(Some((thread.tid, pc)));
             }
         }
-        Ok(true)
+        Ok(None)
     }
 }
 
