@@ -47,6 +47,7 @@ pub fn with(programs: Vec<(String, Vec<OsString>)>, args: &AroundArgs) -> Result
             conclude: of(&args.conclude, index),
             cleanup: of(&args.cleanup, index),
         },
+        base_list: None,
     };
     Ok(programs.into_iter().enumerate().map(named).collect())
 }

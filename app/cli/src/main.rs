@@ -6,6 +6,7 @@
 
 mod args;
 mod around;
+mod bases;
 mod export;
 mod meant;
 mod output;

@@ -3,6 +3,7 @@
 
 use crate::args::values::Parameter;
 use bench::around::Around;
+use bench::base::BaseList;
 use model::{Error, Exit, Result};
 use std::ffi::OsString;
 use work::shell::replaced;
@@ -16,6 +17,8 @@ pub struct Named {
     pub argv: Vec<OsString>,
     /// The commands around its starts.
     pub around: Around,
+    /// What the state `boot` warms before them.
+    pub base_list: Option<BaseList>,
 }
 
 /// Names that stand for something else in a program's words.
@@ -87,7 +90,8 @@ mod tests {
     fn expand(line: &str, parameters: &[&str]) -> Result<Vec<String>> {
         let argv = line.split(' ').map(OsString::from).collect();
         let parameters: Vec<Parameter> = parameters.iter().map(|text| parameter(text).unwrap()).collect();
-        let named = |name: &str, argv| Named { name: name.to_owned(), argv, around: Around::default() };
+        let named =
+            |name: &str, argv| Named { name: name.to_owned(), argv, around: Around::default(), base_list: None };
         let programs = vec![named("app", argv), named("plain", vec!["plain".into()])];
         let shown = |program: Named| format!("{}: {}", program.name, program.argv.join(" ".as_ref()).to_string_lossy());
         Ok(expanded(programs, &parameters)?.into_iter().map(shown).collect())

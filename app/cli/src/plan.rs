@@ -8,9 +8,9 @@ use crate::args::touch::TouchArgs;
 use crate::args::values::{DiskChoice, DiskLimit, disk_choice};
 use crate::args::{Args, Verb};
 use crate::around;
+use crate::bases;
 use crate::parameters::{self, Named};
 use crate::preset::{self, Preset};
-use crate::text::files::parse_base_list;
 use bench::ready::Ready;
 use bench::record::{LabOptions, Output, Program, Success};
 use bench::schedule::Plan as Schedule;
@@ -80,8 +80,8 @@ fn meant(args: RecordArgs, handed: Option<Handed>) -> Result<RecordPlan> {
         own.extend(handed.own.into_iter().map(|path| (path.into_os_string(), OwnerRule::Option)));
         template = programs.first().cloned().ok_or_else(|| Error::bug("there is no program to record"))?;
     } else {
-        for Named { name, argv, around } in commands(&args, &chosen)? {
-            programs.push(Program { name, argv, around, ..template.clone() });
+        for Named { name, argv, around, base_list } in commands(&args, &chosen)? {
+            programs.push(Program { name, argv, around, base_list, ..template.clone() });
         }
     }
     let seed = args.seed.unwrap_or_else(seed_of_clock);
@@ -95,7 +95,6 @@ fn meant(args: RecordArgs, handed: Option<Handed>) -> Result<RecordPlan> {
         own,
         schedule: schedule(&args, programs.len(), seed),
         lab: lab(&args)?,
-        base: args.base.clone(),
         disk: disk_plan(&args)?,
         engine: engine(args.engine),
         needed: match args.needed {
@@ -117,7 +116,7 @@ impl Plans for FromWords {
     fn of_recording(&self, recording: &Path, header: &Header) -> Result<RecordPlan> {
         if let Some(stored) = recording::plan::Plan::of_header(header)? {
             let asked = serde_json::from_value(header.plan.clone()).unwrap_or_default();
-            let plan = work::plan::stored::understood(stored, asked, recording.to_owned(), &base_list)?;
+            let plan = work::plan::stored::understood(stored, asked, recording.to_owned())?;
             return Ok(RecordPlan { command_line: header.command_line.clone(), ..plan });
         }
         let wrong = |cause: String| {
@@ -252,7 +251,8 @@ fn commands(args: &RecordArgs, chosen: &Chosen) -> Result<Vec<Named>> {
         first.0.clone_from(name);
     }
     commands.extend(args.variant.iter().map(|variant| (variant.name.clone(), variant.argv.clone())));
-    let mut commands = parameters::expanded(around::with(commands, &args.around)?, &args.parameter)?;
+    let commands = parameters::expanded(around::with(commands, &args.around)?, &args.parameter)?;
+    let mut commands = bases::with(commands, &args.base, &args.state.0)?;
     let Some(first) = commands.first().cloned() else {
         return Err(Error::new(Exit::Usage, "no program is named", "")
             .hint("thaw record -- PROGRAM ARGS, or thaw record --app NAME (see `thaw presets`)"));
@@ -329,7 +329,6 @@ fn lab(args: &RecordArgs) -> Result<LabOptions> {
         keep_read_ahead: args.state.0.iter().any(|state| *state != CacheState::Hot),
         wait: Wait { limit: args.wait, ..Wait::default() },
         cpu: if args.cpu == Cpu::Steady { bench::record::Cpu::Steady } else { bench::record::Cpu::AsFound },
-        base_list: args.base.as_deref().map(base_list).transpose()?,
         recording: Some(args.output.clone()),
         ..LabOptions::default()
     })
@@ -388,18 +387,6 @@ fn read_ahead_kib(size: Bytes) -> Result<u64> {
     Ok(size.0 / 1024)
 }
 
-pub fn base_list(path: &Path) -> Result<Vec<PathBuf>> {
-    let hint = "make one with `thaw resident /usr /lib /etc > base.list` in a session without the program";
-    let text = std::fs::read(path)
-        .map_err(|error| Error::on(Exit::Usage, "cannot read the base list", path).because(error).hint(hint))?;
-    let wrong = |line| {
-        Error::on(Exit::Data, "this is not a base list", path)
-            .because(format!("line {line} is no absolute path"))
-            .hint(hint)
-    };
-    parse_base_list(&text).map_err(wrong)
-}
-
 fn engine(engine: Engine) -> EngineChoice {
     match engine {
         Engine::Auto => EngineChoice::Auto,
@@ -431,7 +418,7 @@ fn asked(args: &RecordArgs, preset: Option<&Preset>, template: &Program, user: O
         throttle_bps: limit(args).and_then(|limit| limit.bps).map(|bps| bps.0),
         readahead_kib: args.readahead.map(|size| size.0 / 1024),
         steady_cpu: args.cpu == Cpu::Steady,
-        base: args.base.as_deref().map(shown),
+        base_lists: args.base.iter().map(|list| shown(&list.file)).collect(),
         engine: format!("{:?}", args.engine).to_lowercase(),
         trace_runs: args.trace_runs,
         warmup: Some(args.warmup).filter(|times| *times > 1),

@@ -70,6 +70,39 @@ fn four_states_of_a_small_program() {
 }
 
 #[test]
+fn each_of_several_base_lists_is_what_its_variants_boot_runs_find_in_memory() {
+    if !testing::root_or_skip() {
+        return;
+    }
+    // Files of the system that no other program reads meanwhile.
+    let licences = ["GPL-3", "Apache-2.0"].map(|name| format!("/usr/share/common-licenses/{name}"));
+    if licences.iter().any(|path| !std::path::Path::new(path).is_file()) {
+        return testing::skip("needs Debian's /usr/share/common-licenses");
+    }
+    let _machine = alone();
+    let scratch = Scratch::new();
+    scratch.write("gnome.list", format!("{}\n", licences[0]));
+    scratch.write("other.list", format!("{}\n", licences[1]));
+    let line = "record -o two.thaw --state cold,boot --runs 2 --trace-runs 1 --needed no --name app --base gnome.list \
+        --base kde=other.list --env A=GPL-3 --env B=Apache-2.0 --cwd /usr/share/common-licenses -- sh -c";
+    scratch.thaw(line.split_whitespace().chain(["cat \"$A\" \"$B\""])).exits(0);
+    let sql = "select variant_name, state, path, min(resident_bytes = needed_bytes), max(resident_bytes > 0), count(*) \
+        from residency join v_runs using (run) where accepted and path like '%licenses%' \
+        group by 1, 2, 3 order by 1, 2, 3";
+    let said = scratch.thaw(["query", "two.thaw", sql, "--csv"]).exits(0);
+    let (gnu, apache) = (&licences[0], &licences[1]);
+    let expected = format!(
+        "app base=gnome,boot,{apache},0,0,2\napp base=gnome,boot,{gnu},1,1,2\n\
+         app base=gnome,cold,{apache},0,0,2\napp base=gnome,cold,{gnu},0,0,2\n\
+         app base=kde,boot,{apache},1,1,2\napp base=kde,boot,{gnu},0,0,2\n\
+         app base=kde,cold,{apache},0,0,2\napp base=kde,cold,{gnu},0,0,2\n"
+    );
+    assert_eq!(said.out().split_once('\n').unwrap().1, expected);
+    let words = ["record", "-o", "x.thaw", "--base", "gnome.list", "--base", "other.list", "--", "true"];
+    scratch.thaw(words).exits(2).complains("no state in which they differ").hints("--state cold,boot");
+}
+
+#[test]
 fn record_prints_the_same_document_as_report() {
     if !testing::root_or_skip() {
         return;

@@ -52,8 +52,6 @@ pub struct RecordPlan {
     pub schedule: Schedule,
     /// How the machine is set up; paths are not filled in yet.
     pub lab: LabOptions,
-    /// The file of its base list.
-    pub base: Option<PathBuf>,
     /// The disk to start from, if it is not the machine's own.
     pub disk: Option<DiskPlan>,
     /// What to trace with.
@@ -123,8 +121,8 @@ pub struct Asked {
     pub readahead_kib: Option<u64>,
     /// `--cpu steady`
     pub steady_cpu: bool,
-    /// The base list's file.
-    pub base: Option<String>,
+    /// `--base`: files of the base lists.
+    pub base_lists: Vec<String>,
     /// `--engine`
     pub engine: String,
     /// `--trace-runs`

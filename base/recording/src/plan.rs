@@ -84,6 +84,8 @@ pub struct Planned {
     pub covers: Vec<(Word, Word)>,
     /// Lines that are run around its starts.
     pub around: Around,
+    /// File with the paths that state `boot` warms; `None`: the system's libraries among its needs.
+    pub base_list: Option<Word>,
 }
 
 /// Where a program's output goes.
@@ -123,8 +125,6 @@ pub struct Machine {
     pub throttle_bps: Option<Bytes>,
     /// What is done to the CPUs.
     pub cpu: Cpu,
-    /// File with the paths that state `boot` warms; `None`: the system's files among the needs.
-    pub base_list: Option<Word>,
     /// How long to wait for other recordings.
     pub wait_ns: Nanos,
 }
@@ -296,6 +296,7 @@ mod tests {
             ok_exit: Some(vec![0, 3]),
             covers: vec![("/a".into(), "/b".into())],
             around: Around { prepare: Some("rm -rf cache".into()), ..Around::default() },
+            base_list: Some("/tmp/base.list".into()),
         };
         Plan {
             schema: Schema,
@@ -315,7 +316,6 @@ mod tests {
                 throttle_iops: Some(200),
                 throttle_bps: Some(Bytes(30_000_000)),
                 cpu: Cpu::Steady,
-                base_list: Some("/tmp/base.list".into()),
                 wait_ns: Nanos(3_600_000_000_000),
             },
             disk: Some(Disk {

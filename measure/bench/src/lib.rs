@@ -8,6 +8,7 @@
 
 pub mod analyze;
 pub mod around;
+pub mod base;
 pub mod compare;
 pub mod conduct;
 mod drain;

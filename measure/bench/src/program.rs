@@ -1,5 +1,6 @@
 //! What is started: a program, and the commands around its starts.
 
+use crate::base::BaseList;
 use crate::ready::Ready;
 use os::covers::Pairs;
 use os::spawn::User;
@@ -60,6 +61,9 @@ pub struct Program {
     /// What is run before and after its starts.
     #[serde(default)]
     pub around: Around,
+    /// What a session has read before it is started (state `boot`); `None`: the system's libraries among its needs.
+    #[serde(default)]
+    pub base_list: Option<BaseList>,
 }
 
 impl Program {
@@ -80,6 +84,7 @@ impl Program {
             success: Success::Codes(vec![0]),
             covers: Pairs::new(),
             around: Around::default(),
+            base_list: None,
         }
     }
 }

@@ -2,6 +2,7 @@
 //! started in it, and gives everything back. Measures; interprets nothing.
 
 use crate::around::{self, Command};
+use crate::base::BaseList;
 use crate::conduct::{Host, Outcome, Prepared, Tick, Tracer, Verdict};
 use crate::drain::Drain;
 use crate::ground::Ground;
@@ -51,9 +52,6 @@ pub struct LabOptions {
     pub keep_read_ahead: bool,
     /// How long to wait for other recordings that need the machine otherwise.
     pub wait: Wait,
-    /// What a session has read before the program is started (state `boot`); `None`: the system's files among the
-    /// needs.
-    pub base_list: Option<Vec<PathBuf>>,
     /// Where to keep copies for `restore`; `None`: beside each directory.
     pub snapshot_dir: Option<PathBuf>,
     /// The recording: no directory that holds it is restored.
@@ -73,7 +71,6 @@ pub struct Lab {
     disks: Vec<Disk>,
     throttle: Option<Throttle>,
     throttled: bool,
-    base: Option<Vec<PathBuf>>,
     door: Option<Door>,
     drain: Option<Drain>,
     cgroup: Option<Rc<RunCgroup>>,
@@ -126,7 +123,9 @@ impl Lab {
             check_program(program)?;
         }
         let directories = directories(&programs, &options)?;
-        if let Some(list) = &options.base_list {
+        let mut lists: Vec<&BaseList> = programs.iter().filter_map(|program| program.base_list.as_ref()).collect();
+        lists.dedup();
+        for list in lists {
             warnings.extend(states::check_base(list)?);
         }
         let mut disks = disks(&options.disk_paths)?;
@@ -181,7 +180,6 @@ impl Lab {
             disks,
             throttle: options.throttle,
             throttled: false,
-            base: options.base_list,
             door,
             drain,
             cgroup,
@@ -432,7 +430,7 @@ impl Host for Lab {
             cgroup: self.cgroup.as_deref(),
             needs: needs.as_deref(),
             dirs: &program.dirs,
-            base: self.base.as_deref(),
+            base: program.base_list.as_ref().map(|list| list.paths.as_slice()),
             warmed,
         };
         let mut files = OpenNeeds::default();

@@ -5,6 +5,7 @@
 //! emptied; then residency is read through the open descriptors; then they are closed, and the caches are emptied once
 //! more of what the descriptors held.
 
+use crate::base::BaseList;
 use crate::conduct::{Prepared, Tick, Verdict};
 use model::{Bytes, CacheState, Error, Exit, FileKind, FileOffset, Need, Owner, PAGE, ResidencyRow, Result, RunRow};
 use model::{Warning, WarningKind};
@@ -629,17 +630,18 @@ impl Drop for ManyFiles {
 ///
 /// # Errors
 /// None of its files can be read.
-pub(crate) fn check_base(list: &[PathBuf]) -> Result<Vec<Warning>> {
-    let missing: Vec<&PathBuf> = list.iter().filter(|path| !path.is_file()).collect();
-    if missing.len() == list.len() {
-        return Err(Error::new(Exit::Usage, "no file of the base list is there", "")
+pub(crate) fn check_base(list: &BaseList) -> Result<Vec<Warning>> {
+    let missing: Vec<&PathBuf> = list.paths.iter().filter(|path| !path.is_file()).collect();
+    if missing.len() == list.paths.len() {
+        return Err(Error::on(Exit::Usage, "no file is there of the base list", &list.file)
             .hint("make one in a session without the program: thaw resident /usr /lib /etc > base.list"));
     }
     let Some(first) = missing.first() else { return Ok(Vec::new()) };
     let text = format!(
-        "{} of the {} files of the base list are not there, like {}",
+        "{} of the {} files of the base list {} are not there, like {}",
         missing.len(),
-        list.len(),
+        list.paths.len(),
+        model::shown(&list.file),
         model::shown(first)
     );
     Ok(vec![Warning::new(WarningKind::Note, text).hint("make a new base list")])

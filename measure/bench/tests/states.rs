@@ -2,6 +2,7 @@
 
 mod common;
 
+use bench::base::BaseList;
 use bench::conduct::{Host, Prepared, Verdict};
 use bench::record::{Lab, LabOptions, Program};
 use common::{actor, acts, alone, lab, part, scratch, start};
@@ -47,10 +48,15 @@ fn reader(files: &[&Path]) -> Program {
 
 /// A lab with memory and I/O controllers whose program reads `own` and `system`, and knows that it needs them.
 fn lab_of(own: &Path, system: &Path, options: LabOptions) -> Option<Lab> {
+    lab_with(own, system, options, None)
+}
+
+fn lab_with(own: &Path, system: &Path, options: LabOptions, base_list: Option<BaseList>) -> Option<Lab> {
     if !testing::root_or_skip() {
         return None;
     }
-    let (mut lab, _) = Lab::open(vec![reader(&[own, system])], options).unwrap_or_else(|error| panic!("{error}"));
+    let program = Program { base_list, ..reader(&[own, system]) };
+    let (mut lab, _) = Lab::open(vec![program], options).unwrap_or_else(|error| panic!("{error}"));
     if !lab.cgroup().is_some_and(|group| group.can(Ability::Memory) && group.can(Ability::Io)) {
         testing::skip("no memory or block I/O controller");
         return None;
@@ -233,8 +239,8 @@ fn boot_has_the_base_list_and_nothing_of_the_program() {
     let place = scratch("boot");
     let (own, system) = (make(place.path(), "own", 2 * MIB), make(place.path(), "system", MIB));
     let base = make(place.path(), "base", MIB);
-    let options = LabOptions { base_list: Some(vec![base.clone()]), ..LabOptions::default() };
-    let Some(mut lab) = lab_of(&own, &system, options) else { return };
+    let list = BaseList { file: "base.list".into(), paths: vec![base.clone()] };
+    let Some(mut lab) = lab_with(&own, &system, LabOptions::default(), Some(list)) else { return };
     let prepared = prepare(&mut lab, CacheState::Boot);
     assert_eq!(prepared.verdict, Verdict::InState);
     assert_eq!([&own, &system, &base].map(|file| resident_share(file)), [0.0, 0.0, 1.0]);

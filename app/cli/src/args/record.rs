@@ -3,7 +3,7 @@
 use super::around::AroundArgs;
 use super::completed::completed;
 use super::user::UserArgs;
-use super::values::{self, DiskChoice, EnvChange, NamedCommand, Parameter};
+use super::values::{self, DiskChoice, EnvChange, NamedCommand, NamedList, Parameter};
 use clap::builder::{OsStringValueParser, StringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
 use model::{Bytes, CacheState};
@@ -163,9 +163,11 @@ pub struct RecordArgs {
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = values::duration)]
     #[arg(help_heading = "The machine")]
     pub wait: Duration,
-    /// Files that the boot state warms (made by `thaw resident`) [default: the system's libraries that it needs]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "The machine")]
-    pub base: Option<PathBuf>,
+    /// Files that the boot state warms (made by `thaw resident`); given again: each program is measured after each of
+    /// them, in the same random blocks: gnome=gnome.list kde=kde.list [default: the system's libraries that it needs]
+    #[arg(long, value_name = "[NAME=]FILE", value_hint = ValueHint::FilePath, value_parser = base_parser())]
+    #[arg(help_heading = "The machine")]
+    pub base: Vec<NamedList>,
 
     /// Start from a simulated disk, such as laptop2010 (see `thaw io model --list`; quick:laptop2010 is the same
     /// without delays), or slow the machine's own down: throttle:iops=200,bps=30M
@@ -260,6 +262,10 @@ fn parse_exit_codes(text: &str) -> Result<ExitCodes, String> {
 
 fn env_parser() -> impl TypedValueParser<Value = EnvChange> {
     OsStringValueParser::new().try_map(values::env_change)
+}
+
+fn base_parser() -> impl TypedValueParser<Value = NamedList> {
+    OsStringValueParser::new().try_map(values::named_list)
 }
 
 pub(super) const LONG_ABOUT: &str = "\

@@ -1,9 +1,10 @@
 //! Values as people type them: durations, sizes, shares, lists. Each parser's message says what would be right.
 
 use model::CacheState;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::ops::RangeInclusive;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use work::typed::split_number;
 pub use work::typed::{DiskLimit, disk_limit, size, words};
@@ -169,6 +170,29 @@ pub fn named_command(text: &str) -> Result<NamedCommand, String> {
         return Err(format!("variant '{name}' has no command line; write NAME=COMMANDLINE"));
     }
     Ok(NamedCommand { name: name.trim().to_owned(), argv: argv.into_iter().map(OsString::from).collect() })
+}
+
+/// A base list with a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedList {
+    /// Its name in the report.
+    pub name: String,
+    /// Where it is.
+    pub file: PathBuf,
+}
+
+/// Parses a [`NamedList`]: `NAME=FILE`, or a file whose name without its ending is the name.
+pub fn named_list(text: OsString) -> Result<NamedList, String> {
+    let bytes = text.as_bytes();
+    let named = bytes.iter().position(|byte| *byte == b'=').filter(|at| !bytes[..*at].contains(&b'/'));
+    let (name, file) = match named {
+        Some(at) => (OsStr::from_bytes(&bytes[..at]), PathBuf::from(OsStr::from_bytes(&bytes[at + 1..]))),
+        None => (Path::new(&text).file_stem().unwrap_or_default(), PathBuf::from(&text)),
+    };
+    if name.is_empty() || file.as_os_str().is_empty() {
+        return Err("a base list is FILE or NAME=FILE, such as gnome=gnome.list".into());
+    }
+    Ok(NamedList { name: name.to_string_lossy().into_owned(), file })
 }
 
 /// A parameter and its values: `NAME=a,b,c` (a list) or `NAME=FROM..TO` with `NAME=FROM..TO..STEP` (numbers, both ends

@@ -1,17 +1,16 @@
 //! What is typed, as a recording keeps it and another process of thaw reads it.
 
-use super::base_list;
 use crate::args::{Args, Verb};
 use clap::Parser;
 use model::Result;
 use recording::Replace;
 use recording::plan::Plan;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use work::plan::stored::{Errand, Progress, stored};
 use work::plan::{Asked, RecordPlan};
 
 fn understood(plan: Plan, asked: Asked, output: PathBuf) -> Result<RecordPlan> {
-    let plan = work::plan::stored::understood(plan, asked, output, &|path: &Path| base_list(path))?;
+    let plan = work::plan::stored::understood(plan, asked, output)?;
     Ok(RecordPlan { command_line: std::env::args_os().collect(), ..plan })
 }
 
@@ -27,8 +26,9 @@ fn a_stored_plan_means_what_was_typed() {
     let list = folder.path().join("base.list");
     std::fs::write(&list, "/bin/sh\n").unwrap();
     let list = list.to_str().unwrap();
-    let lines: [&[&str]; 7] = [
+    let lines: [&[&str]; 8] = [
         &["--", "true"],
+        &["--base", &format!("a={list}"), "--base", list, "--state", "cold,boot", "--", "true"],
         &["--app", "firefox-esr", "--ready", "beacon", "--", "https://example.org"],
         &["--state", "hot", "--variant", "other=sh -c 'exit 3'", "--ok-exit", "0-3", "--pty", "--", "sh", "-c", ":"],
         &["--disk", "quick:laptop2010", "--disk-include", "/opt/x", "--disk-image", "/var/tmp", "--", "true"],
@@ -79,7 +79,7 @@ fn an_errand_replaces_the_recording_and_says_whether_to_speak() {
     Errand::of(&typed(&["--", "true"]), Progress::Quiet).write(&file).unwrap();
     let errand = Errand::read(&file).unwrap();
     assert_eq!(errand.progress, Progress::Quiet);
-    let plan = errand.plan(&base_list).unwrap();
+    let plan = errand.plan().unwrap();
     assert_eq!((plan.replace, plan.output), (Replace::Recording, "x.thaw".into()));
     std::fs::write(&file, "{}").unwrap();
     assert!(Errand::read(&file).unwrap_err().to_string().contains("cannot read the plan"));

@@ -1,14 +1,9 @@
-//! `thaw flush` as text, and the base list of `thaw resident`, which is read back by `record --base`.
+//! `thaw flush` as text.
 
 use super::table::{Align, Table};
 use super::{Page, errors, harmless, units};
 use model::shown;
-use os::cache::{FlushReport, Grip, Kept, Mapper, ResidentReport, Why};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
-
-/// First line of a base list.
-const BASE_LIST: &str = "# thaw base list 1: resident bytes, size, path";
+use os::cache::{FlushReport, Grip, Kept, Mapper, Why};
 
 /// What was evicted, what stayed and why.
 pub fn flush(report: &FlushReport, width: usize) -> Page {
@@ -99,99 +94,10 @@ fn mapped(holders: &[Mapper]) -> String {
     format!("mapped by {}{rest}", named.join(", "))
 }
 
-/// The list of resident files: `RESIDENT<TAB>SIZE<TAB>PATH`, with `\n`, `\t` and `\\` for these bytes of a path.
-pub fn base_list(report: &ResidentReport) -> Vec<u8> {
-    let mut out = format!("{BASE_LIST}\n").into_bytes();
-    for file in &report.files {
-        out.extend_from_slice(format!("{}\t{}\t", file.resident.0, file.size.0).as_bytes());
-        for byte in file.path.as_os_str().as_bytes() {
-            match byte {
-                b'\n' => out.extend_from_slice(b"\\n"),
-                b'\t' => out.extend_from_slice(b"\\t"),
-                b'\\' => out.extend_from_slice(b"\\\\"),
-                other => out.push(*other),
-            }
-        }
-        out.push(b'\n');
-    }
-    out
-}
-
-/// Paths of a base list. A line that is only an absolute path is fine too, so that `find` can make one.
-///
-/// # Errors
-/// The number of the first line that is neither.
-pub fn parse_base_list(text: &[u8]) -> Result<Vec<PathBuf>, usize> {
-    let mut paths = Vec::new();
-    for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
-        if line.is_empty() || line.starts_with(b"#") {
-            continue;
-        }
-        let path = match line.splitn(3, |byte| *byte == b'\t').collect::<Vec<_>>().as_slice() {
-            [resident, size, path] if is_number(resident) && is_number(size) => unescape(path),
-            _ => line.to_vec(),
-        };
-        let path = PathBuf::from(std::ffi::OsString::from_vec(path));
-        if !Path::is_absolute(&path) {
-            return Err(index + 1);
-        }
-        paths.push(path);
-    }
-    Ok(paths)
-}
-
-fn is_number(bytes: &[u8]) -> bool {
-    !bytes.is_empty() && bytes.iter().all(u8::is_ascii_digit)
-}
-
-fn unescape(bytes: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut rest = bytes.iter();
-    while let Some(byte) = rest.next() {
-        match (byte, rest.as_slice().first()) {
-            (b'\\', Some(escaped)) => {
-                out.push(match escaped {
-                    b'n' => b'\n',
-                    b't' => b'\t',
-                    other => *other,
-                });
-                rest.next();
-            }
-            _ => out.push(*byte),
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use model::Bytes;
-    use os::cache::ResidentFile;
-    use std::ffi::OsString;
-
-    fn listed(paths: &[&[u8]]) -> ResidentReport {
-        let file = |path: &&[u8]| ResidentFile {
-            path: OsString::from_vec(path.to_vec()).into(),
-            size: Bytes(8192),
-            resident: Bytes(4096),
-        };
-        ResidentReport { files: paths.iter().map(file).collect(), ..ResidentReport::default() }
-    }
-
-    #[test]
-    fn a_base_list_is_read_back_whatever_the_names() {
-        let names: [&[u8]; 4] = [b"/usr/lib/libc.so.6", b"/a\nb", b"/tab\there\\n", b"/not \xff utf-8"];
-        let list = base_list(&listed(&names));
-        let back = parse_base_list(&list).unwrap();
-        assert_eq!(back.iter().map(|path| path.as_os_str().as_bytes()).collect::<Vec<_>>(), names);
-    }
-
-    #[test]
-    fn a_list_of_paths_is_a_base_list_and_other_text_is_not() {
-        assert_eq!(parse_base_list(b"/a\n\n# why\n/b").unwrap(), [Path::new("/a"), Path::new("/b")]);
-        assert_eq!(parse_base_list(b"/a\nrelative\n"), Err(2));
-    }
 
     #[test]
     fn a_mapped_file_names_who_maps_it() {

@@ -58,7 +58,7 @@ pub fn resident(args: &ResidentArgs) -> Result<Exit> {
         let resident_bytes = report.files.iter().map(|file| file.resident.0).sum();
         output::json(&ResidentDocument { schema: "thaw.resident/1", resident_bytes, report: &report })?;
     } else {
-        output::bytes(&text::files::base_list(&report))?;
+        output::bytes(&bench::base::listed(&report))?;
     }
     if report.unknown > 0 {
         let files = text::units::plural(report.unknown, "file", "files");

@@ -23,7 +23,7 @@ const TOP: usize = 10;
 pub fn run_errand(file: &Path) -> Result<Exit> {
     let errand = Errand::read(file)?;
     let quiet = errand.progress == stored::Progress::Quiet;
-    let plan = RecordPlan { command_line: std::env::args_os().collect(), ..errand.plan(&plan::base_list)? };
+    let plan = RecordPlan { command_line: std::env::args_os().collect(), ..errand.plan()? };
     carry_out(plan, &ExportArgs::default(), Answer::Text, quiet)
 }
 

@@ -4,6 +4,7 @@
 
 use super::{ATTEMPTS, Asked, DiskPlan, Needed, PATIENCE, RecordPlan, needs_run_dir};
 use bench::around::Around;
+use bench::base::BaseList;
 use bench::record::{Cpu, LabOptions, Output, Program, Success};
 use bench::schedule::Plan as Schedule;
 use disk::preset::Presets;
@@ -23,9 +24,6 @@ use std::time::Duration;
 
 /// The word with which thaw starts itself to do what an [`Errand`] in a file says.
 pub const RECORDER: &str = "__recorder";
-
-/// Reads a base list: the files that are in memory in the state `boot`.
-pub type BaseList<'a> = dyn Fn(&Path) -> Result<Vec<PathBuf>> + 'a;
 
 /// What one thaw asks of another: to record this, there.
 #[derive(Debug, Serialize, Deserialize)]
@@ -79,8 +77,8 @@ impl Errand {
     ///
     /// # Errors
     /// As [`understood`].
-    pub fn plan(self, base_list: &BaseList<'_>) -> Result<RecordPlan> {
-        let plan = understood(self.plan, self.asked, self.output.path(), base_list)?;
+    pub fn plan(self) -> Result<RecordPlan> {
+        let plan = understood(self.plan, self.asked, self.output.path())?;
         Ok(RecordPlan { replace: Replace::Recording, ..plan })
     }
 }
@@ -109,7 +107,6 @@ pub fn stored(plan: &RecordPlan) -> Plan {
                 Cpu::AsFound => plan::Cpu::AsFound,
                 Cpu::Steady => plan::Cpu::Steady,
             },
-            base_list: plan.base.as_deref().map(word),
             wait_ns: nanos(plan.lab.wait.limit),
         },
         disk: plan.disk.as_ref().map(stored_disk),
@@ -122,15 +119,13 @@ pub fn stored(plan: &RecordPlan) -> Plan {
 ///
 /// # Errors
 /// This thaw does not know one of its words; its user, disk or base list is not there any more.
-pub fn understood(plan: Plan, asked: Asked, output: PathBuf, base_list: &BaseList<'_>) -> Result<RecordPlan> {
+pub fn understood(plan: Plan, asked: Asked, output: PathBuf) -> Result<RecordPlan> {
     let user = match &plan.user {
         Some(name) => Choice::Named(name.clone()).account()?,
         None => None,
     };
     let programs = plan.programs.into_iter().map(|it| program(it, user.as_ref())).collect::<Result<Vec<Program>>>()?;
-    let Machine { read_ahead_kib, throttle_iops: iops, throttle_bps: bps, cpu, base_list: base, wait_ns } =
-        plan.machine;
-    let base = base.map(Word::path);
+    let Machine { read_ahead_kib, throttle_iops: iops, throttle_bps: bps, cpu, wait_ns } = plan.machine;
     let throttle = Throttle { iops, bps };
     Ok(RecordPlan {
         command_line: Vec::new(),
@@ -162,11 +157,9 @@ pub fn understood(plan: Plan, asked: Asked, output: PathBuf, base_list: &BaseLis
                 plan::Cpu::AsFound => Cpu::AsFound,
                 plan::Cpu::Steady => Cpu::Steady,
             },
-            base_list: base.as_deref().map(base_list).transpose()?,
             recording: Some(output.clone()),
             ..LabOptions::default()
         },
-        base,
         disk: plan.disk.map(disk).transpose()?,
         engine: engine_of(&plan.engine)?,
         needed: needed_of(&plan.needed)?,
@@ -203,6 +196,7 @@ fn stored_program(program: &Program) -> Planned {
             conclude: around.conclude.as_ref().map(Word::from),
             cleanup: around.cleanup.as_ref().map(Word::from),
         },
+        base_list: program.base_list.as_ref().map(|list| word(&list.file)),
     }
 }
 
@@ -230,6 +224,7 @@ fn program(planned: Planned, user: Option<&Account>) -> Result<Program> {
             conclude: text(around.conclude),
             cleanup: text(around.cleanup),
         },
+        base_list: planned.base_list.map(|file| BaseList::read(&file.path())).transpose()?,
         ..Program::new(planned.name, planned.argv.into_iter().map(|word| word.0).collect::<Vec<OsString>>())
     })
 }
