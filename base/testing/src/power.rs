@@ -286,7 +286,10 @@ mod tests {
         let some = |text: &str| Some(text.as_bytes().to_vec());
         assert_eq!(seen["made/file"], BTreeSet::from([None, some(""), some("all "), some("all of it")]));
         assert_eq!(seen["gone"], BTreeSet::from([None, some("gone")]));
-        assert_eq!((&seen["old/inside"], &seen["new/inside"]), (&seen["new/inside"], &BTreeSet::from([None, some("inside")])));
+        assert_eq!(
+            (&seen["old/inside"], &seen["new/inside"]),
+            (&seen["new/inside"], &BTreeSet::from([None, some("inside")]))
+        );
     }
 
     fn a_state_can_be_laid_out() {

@@ -98,9 +98,8 @@ impl Content {
         file.set_permissions(std::fs::Permissions::from_mode(self.mode))?;
         for (name, value) in self.attributes.iter() {
             // SAFETY: name and value live through the call, which reads no more than it is told of them.
-            let set = unsafe {
-                libc::fsetxattr(file.as_raw_fd(), name.as_ptr(), value.as_ptr().cast(), value.len(), 0)
-            };
+            let set =
+                unsafe { libc::fsetxattr(file.as_raw_fd(), name.as_ptr(), value.as_ptr().cast(), value.len(), 0) };
             if set != 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -132,7 +131,9 @@ impl Watched {
         let stamp = (about.len(), (about.ctime(), about.ctime_nsec()));
         let changed = SystemTime::UNIX_EPOCH + Duration::new(about.ctime().max(0) as u64, about.ctime_nsec() as u32);
         let is_long_ago = changed.elapsed().is_ok_and(|age| age > TICKS);
-        if let Some(known) = self.known.as_ref().filter(|_| is_long_ago && stamp == self.stamp) {
+        // What has no name any more is as it was when it lost it.
+        let is_same = about.nlink() == 0 || is_long_ago && stamp == self.stamp;
+        if let Some(known) = self.known.as_ref().filter(|_| is_same) {
             return Ok(known.clone());
         }
         let file = File::open(format!("/proc/self/fd/{}", self.held.as_raw_fd()))?;

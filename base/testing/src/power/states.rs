@@ -95,10 +95,7 @@ pub(super) struct History<'n> {
 
 impl History<'_> {
     /// Calls `check` with every state; how many there were, and how many calls at most were not synced at a time.
-    pub(super) fn each(
-        &self,
-        mut check: impl FnMut(&State) -> Result<(), String>,
-    ) -> Result<(usize, usize), String> {
+    pub(super) fn each(&self, mut check: impl FnMut(&State) -> Result<(), String>) -> Result<(usize, usize), String> {
         let (mut states, mut most) = (0, 0);
         for end in 1..=self.moments.len() {
             let calls: Vec<&Call> = self.moments[..end].iter().flat_map(|moment| &moment.calls).collect();
