@@ -23,6 +23,7 @@ use model::{Error, Exit, Result};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Seek, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Writes `bytes` to `path`, for its owner alone where it should be (see [`Rights`]).
@@ -304,7 +305,8 @@ fn move_into(new: File, from: &Path, to: &Path) -> io::Result<()> {
     let places = (NameIn { directory: &old, name: &old_name }, NameIn { directory: &new, name: &new_name });
     current().rename(places.0, places.1, Existing::Replace)?;
     current().sync_directory(&new)?;
-    current().sync_directory(&old)
+    let id = |directory: &File| directory.metadata().map(|about| (about.dev(), about.ino()));
+    if id(&old)? == id(&new)? { Ok(()) } else { current().sync_directory(&old) }
 }
 
 /// Removes what a kill left beside a target.

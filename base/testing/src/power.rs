@@ -1,9 +1,10 @@
 //! Power cuts for tests of writers: a file system that notes all calls of a writer, and every state in which a disk may
 //! be after each of them, when what was not synced is there, or is not, in many combinations.
 //!
-//! It sees what goes through `os::replace`; what a writer changes in other ways it does not know. Names that were not
-//! synced come one by one or not at all, in any combination; of content that was not synced there is all, half, or
-//! none.
+//! What goes through `os::filesystem` is noted call by call. What a writer changes in other ways is found by looking at
+//! the directories before each call, and in the end: as changes that nobody synced. Names that were not synced come one
+//! by one or not at all, in any combination; of content that was not synced there is all, half, or none. A file is its
+//! bytes, mode, owner, time of the last write and extended attributes.
 //!
 //! ```
 //! use os::replace::{Existing, Rights, write_whole};
@@ -17,185 +18,33 @@
 //! assert!(disk.survives(&[]).unwrap() > 10);
 //! ```
 
-use os::filesystem::{self, FileSystem, Kernel, NameIn};
-use os::replace::Existing;
-use std::cell::RefCell;
+mod content;
+mod notes;
+mod states;
+
+pub use content::Content;
+pub use notes::Syncs;
+pub use states::{ALL_SUBSETS, State};
+
+use content::Id;
+use notes::{Name, Notes};
+use os::filesystem;
+use states::History;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// With more calls than this that are not synced, not all of their combinations are tried.
-const ALL_SUBSETS: usize = 10;
-/// So many of them are then.
-const SOME_SUBSETS: u64 = 300;
-
-/// What a file is: content and mode. A link's content is where it leads.
-type Content = (Rc<[u8]>, u32);
-
 /// What a path holds in one state; `None`: nothing is there.
-type Held = Option<Content>;
-
-/// Which syncs of the writer reach the disk: a test that does not notice those that do not proves nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Syncs {
-    /// All.
-    Kept,
-    /// Content does not.
-    OfFilesLost,
-    /// Names do not.
-    OfDirectoriesLost,
-}
-
-/// A change of names, or the promise that those of a directory last.
-#[derive(Clone, Debug)]
-enum Call {
-    Directory(PathBuf),
-    Name(PathBuf, u64),
-    Rename(PathBuf, PathBuf, u64),
-    Remove(PathBuf),
-    SyncFile,
-    SyncDirectory(PathBuf),
-    SyncEverything,
-}
-
-/// A call, and what all files are after it: as programs see them, and as the disk has them for sure.
-#[derive(Clone, Debug)]
-struct Moment {
-    call: Call,
-    seen: BTreeMap<u64, Content>,
-    synced: BTreeMap<u64, Content>,
-}
-
-/// The kernel's file system, with notes. The files stay open, so that no inode number comes to mean another one.
-struct Notes {
-    syncs: Syncs,
-    files: RefCell<BTreeMap<u64, (File, Option<Content>)>>,
-    synced: RefCell<BTreeMap<u64, Content>>,
-    moments: RefCell<Vec<Moment>>,
-}
-
-fn content(file: &File) -> Content {
-    let about = file.metadata().expect("an open file");
-    let mut bytes = vec![0; about.len() as usize];
-    file.read_exact_at(&mut bytes, 0).expect("a file that was written by this process");
-    (bytes.into(), about.mode() & 0o7777)
-}
-
-fn link(path: &Path) -> io::Result<Content> {
-    Ok((std::fs::read_link(path)?.as_os_str().as_bytes().into(), 0o777))
-}
-
-fn directory(opened: &File) -> PathBuf {
-    std::fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd())).expect("an open directory")
-}
-
-fn path_of(at: NameIn<'_>) -> PathBuf {
-    directory(at.directory).join(at.name)
-}
-
-fn inode(path: &Path) -> io::Result<u64> {
-    Ok(path.symlink_metadata()?.ino())
-}
-
-impl Notes {
-    fn note(&self, call: Call) {
-        let mut seen = BTreeMap::new();
-        for (number, (file, known)) in &mut *self.files.borrow_mut() {
-            let now = content(file);
-            // The same bytes again take no room.
-            let same = known.take().filter(|known| *known == now);
-            let now = same.unwrap_or(now);
-            *known = Some(now.clone());
-            seen.insert(*number, now);
-        }
-        self.moments.borrow_mut().push(Moment { call, seen, synced: self.synced.borrow().clone() });
-    }
-
-    fn watch(&self, file: File) -> io::Result<u64> {
-        let number = file.metadata()?.ino();
-        self.files.borrow_mut().insert(number, (file, None));
-        Ok(number)
-    }
-}
-
-impl FileSystem for Notes {
-    fn make_directory(&self, path: &Path, mode: u32) -> io::Result<()> {
-        Kernel.make_directory(path, mode)?;
-        self.note(Call::Directory(path.canonicalize()?));
-        Ok(())
-    }
-    fn create(&self, at: NameIn<'_>) -> io::Result<File> {
-        let file = Kernel.create(at)?;
-        let number = self.watch(file.try_clone()?)?;
-        self.note(Call::Name(path_of(at), number));
-        Ok(file)
-    }
-    fn make_link(&self, at: NameIn<'_>, target: &Path) -> io::Result<()> {
-        Kernel.make_link(at, target)?;
-        let number = inode(&path_of(at))?;
-        self.synced.borrow_mut().insert(number, link(&path_of(at))?);
-        self.note(Call::Name(path_of(at), number));
-        Ok(())
-    }
-    fn add_name(&self, file: &File, at: NameIn<'_>) -> io::Result<()> {
-        Kernel.add_name(file, at)?;
-        self.note(Call::Name(path_of(at), file.metadata()?.ino()));
-        Ok(())
-    }
-    fn sync_file(&self, file: &File) -> io::Result<()> {
-        Kernel.sync_file(file)?;
-        if self.syncs != Syncs::OfFilesLost {
-            self.synced.borrow_mut().insert(file.metadata()?.ino(), content(file));
-        }
-        self.note(Call::SyncFile);
-        Ok(())
-    }
-    fn sync_directory(&self, opened: &File) -> io::Result<()> {
-        Kernel.sync_directory(opened)?;
-        if self.syncs != Syncs::OfDirectoriesLost {
-            self.note(Call::SyncDirectory(directory(opened)));
-        }
-        Ok(())
-    }
-    fn sync_everything(&self, on: &File) -> io::Result<()> {
-        Kernel.sync_everything(on)?;
-        if self.syncs != Syncs::OfFilesLost {
-            let files = self.files.borrow();
-            self.synced.borrow_mut().extend(files.iter().map(|(number, (file, _))| (*number, content(file))));
-        }
-        if self.syncs != Syncs::OfDirectoriesLost {
-            self.note(Call::SyncEverything);
-        }
-        Ok(())
-    }
-    fn rename(&self, from: NameIn<'_>, to: NameIn<'_>, existing: Existing) -> io::Result<()> {
-        let number = inode(&path_of(from))?;
-        Kernel.rename(from, to, existing)?;
-        self.note(Call::Rename(path_of(from), path_of(to), number));
-        Ok(())
-    }
-    fn remove(&self, at: NameIn<'_>) -> io::Result<()> {
-        Kernel.remove(at)?;
-        self.note(Call::Remove(path_of(at)));
-        Ok(())
-    }
-    fn set_mode(&self, file: &File, mode: u32) -> io::Result<()> {
-        Kernel.set_mode(file, mode)
-    }
-    fn set_owner(&self, file: &File, user: u32, group: u32) -> io::Result<()> {
-        Kernel.set_owner(file, user, group)
-    }
-}
+type Held<'c> = Option<&'c Content>;
 
 /// Directories on a disk that will lose its power.
 pub struct Disk {
     notes: Rc<Notes>,
-    before: BTreeMap<PathBuf, u64>,
+    before: BTreeMap<Name, Id>,
+    first: BTreeMap<PathBuf, Content>,
+    most_unsynced: Cell<usize>,
 }
 
 impl Disk {
@@ -204,34 +53,73 @@ impl Disk {
     /// # Panics
     /// They cannot be read.
     pub fn of(roots: &[&Path], syncs: Syncs) -> Self {
-        let notes = Notes { syncs, files: RefCell::default(), synced: RefCell::default(), moments: RefCell::default() };
-        let disk = Self { notes: Rc::new(notes), before: BTreeMap::new() };
-        let mut before = BTreeMap::new();
-        for root in roots {
-            disk.know(&root.canonicalize().expect("a directory"), &mut before).expect("a readable directory");
-        }
-        Self { before, ..disk }
-    }
-
-    fn know(&self, path: &Path, before: &mut BTreeMap<PathBuf, u64>) -> io::Result<()> {
-        let about = path.symlink_metadata()?;
-        if about.is_dir() {
-            return std::fs::read_dir(path)?.try_for_each(|entry| self.know(&entry?.path(), before));
-        }
-        before.insert(path.to_owned(), about.ino());
-        if about.is_symlink() {
-            self.notes.synced.borrow_mut().insert(about.ino(), link(path)?);
-        } else if about.is_file() {
-            let file = File::open(path)?;
-            self.notes.synced.borrow_mut().insert(about.ino(), content(&file));
-            self.notes.watch(file)?;
-        }
-        Ok(())
+        let roots = roots.iter().map(|root| root.canonicalize().expect("a directory")).collect();
+        let notes = Rc::new(Notes::of(roots, syncs).expect("readable directories"));
+        let before = notes.names();
+        let moment = notes::Moment { calls: Vec::new(), seen: BTreeMap::new(), synced: notes.synced() };
+        let history = History { notes: &notes, before: &before, moments: vec![moment] };
+        let mut first = BTreeMap::new();
+        history
+            .each(|state| {
+                first.extend(state.variant(0).into_iter().map(|(path, content)| (path.clone(), content.clone())));
+                Ok(())
+            })
+            .expect("one state");
+        Self { notes, before, first, most_unsynced: Cell::new(0) }
     }
 
     /// Lets a writer write on it, in this thread.
+    ///
+    /// # Panics
+    /// The directories cannot be read afterwards.
     pub fn run<T>(&self, work: impl FnOnce() -> T) -> T {
-        filesystem::with(self.notes.clone(), work)
+        let done = filesystem::with(self.notes.clone(), work);
+        self.notes.discover().expect("readable directories");
+        done
+    }
+
+    fn history(&self) -> History<'_> {
+        History { notes: &self.notes, before: &self.before, moments: self.notes.moments() }
+    }
+
+    /// How often the writer synced something: each of these can be left out ([`Syncs::Without`]).
+    pub fn syncs(&self) -> usize {
+        self.notes.count()
+    }
+
+    /// How many changes of names at most could be lost at a time, when all states were looked at. Up to
+    /// [`ALL_SUBSETS`], all of their combinations were tried.
+    pub fn most_unsynced(&self) -> usize {
+        self.most_unsynced.get()
+    }
+
+    /// What a file held before the writer wrote.
+    pub fn before(&self, path: &Path) -> Option<&Content> {
+        self.first.get(path)
+    }
+
+    /// Calls `check` with every state after every cut. Returns how many there were.
+    ///
+    /// # Errors
+    /// What `check` said first.
+    ///
+    /// # Panics
+    /// The writer has written nothing.
+    pub fn each(&self, check: impl FnMut(&State) -> Result<(), String>) -> Result<usize, String> {
+        let history = self.history();
+        assert!(!history.moments.is_empty(), "a writer that writes something");
+        let (states, most) = history.each(check)?;
+        self.most_unsynced.set(most);
+        Ok(states)
+    }
+
+    /// Makes the directories as they are in a state, with one of the [`State::variants`] of its files. What the disk
+    /// notes is over then.
+    ///
+    /// # Panics
+    /// That cannot be done.
+    pub fn lay_out(&self, state: &State, variant: usize) {
+        state.lay_out(self.notes.roots(), variant).expect("directories that can be written");
     }
 
     /// Looks at every state after every cut. Each name that is not hidden must hold what it held before or what it
@@ -243,168 +131,85 @@ impl Disk {
     /// The first state in which that is not so.
     ///
     /// # Panics
-    /// The writer has written nothing.
+    /// The writer has written nothing; a precious file was not there.
     pub fn survives(&self, precious: &[&Path]) -> Result<usize, String> {
-        let moments = self.notes.moments.borrow();
-        let last = moments.last().expect("a writer that writes something");
-        let end = names(&self.before, moments.iter().map(|moment| &moment.call), &moments);
-        let held_in_the_end =
-            |path: &Path| end.get(path).and_then(|number| last.seen.get(number).or(last.synced.get(number)));
-        let synced = self.first_synced();
-        let held_before = |path: &Path| self.before.get(path).and_then(|number| synced.get(number));
-        let precious: Vec<(PathBuf, Content)> = precious
+        let end = self.history().end();
+        let precious: Vec<(PathBuf, &Content)> = precious
             .iter()
             .map(|path| {
-                let path = path
-                    .parent()
-                    .and_then(|above| above.canonicalize().ok())
-                    .map_or(path.to_path_buf(), |above| above.join(path.file_name().unwrap_or_default()));
-                let content = held_before(&path).expect("a file that was there").clone();
+                let above = path.parent().and_then(|above| above.canonicalize().ok());
+                let path = above.map_or(path.to_path_buf(), |above| above.join(path.file_name().unwrap_or_default()));
+                let content = self.before(&path).expect("a file that was there");
                 (path, content)
             })
             .collect();
-        let all: BTreeSet<&PathBuf> = self.before.keys().chain(end.keys()).collect();
-        self.states(&moments, |disk, is_end| {
-            for path in all.iter().filter(|path| !is_hidden(path) && !is_of_journal(path)) {
-                let may: [Held; 2] = [held_before(path).cloned(), held_in_the_end(path).cloned()];
-                for held in held_by(disk, path) {
+        let all: BTreeSet<&PathBuf> = self.first.keys().chain(end.keys()).collect();
+        let all: Vec<&PathBuf> = all.into_iter().filter(|path| !self.is_hidden(path) && !is_of_journal(path)).collect();
+        self.each(|state| {
+            for path in &all {
+                let may: [Held<'_>; 2] = [self.first.get(*path), end.get(*path)];
+                for held in state.held(path) {
                     if !may.contains(&held) {
-                        return Err(format!("{} holds {} in {disk:?}", path.display(), shown(&held)));
+                        return Err(format!("{} holds {held:?} in {state:?}", path.display()));
                     }
-                    if is_end && held != may[1] {
-                        return Err(format!("in the end {} may still hold {}", path.display(), shown(&held)));
+                    if state.is_end && held != may[1] {
+                        return Err(format!("in the end {} may still hold {held:?}", path.display()));
                     }
                 }
             }
-            for path in disk.keys().filter(|path| is_hidden(path)) {
-                if !self.before.contains_key(path) && !has_entry(disk, path) {
-                    return Err(format!("no entry of the journal for {} in {disk:?}", path.display()));
-                }
-            }
+            self.hidden_are_listed(state)?;
             for (path, content) in &precious {
-                let whole = |contents: &Vec<Content>| contents.iter().all(|held| held.0 == content.0);
-                if !disk.values().any(whole) {
-                    return Err(format!("what {} held is nowhere in {disk:?}", path.display()));
+                let whole = |contents: &[Content]| contents.iter().all(|held| held.bytes == content.bytes);
+                if !state.files().any(|(_, contents)| whole(contents)) {
+                    return Err(format!("what {} held is nowhere in {state:?}", path.display()));
                 }
             }
             Ok(())
         })
     }
 
-    /// What was on the disk at first.
-    fn first_synced(&self) -> BTreeMap<u64, Content> {
-        let moments = self.notes.moments.borrow();
-        // The first call of a writer is one that syncs nothing of what was there.
-        moments.first().map(|moment| moment.synced.clone()).unwrap_or_default()
-    }
-
-    fn states(
-        &self,
-        moments: &[Moment],
-        mut check: impl FnMut(&BTreeMap<PathBuf, Vec<Content>>, bool) -> Result<(), String>,
-    ) -> Result<usize, String> {
-        let mut states = 0;
-        for end in 1..=moments.len() {
-            let done = &moments[..end];
-            let is_synced = |index: usize, above: &Path| {
-                done[index..].iter().any(|moment| match &moment.call {
-                    Call::SyncDirectory(path) => path == above,
-                    call => matches!(call, Call::SyncEverything),
-                })
-            };
-            let open: Vec<usize> = (0..end)
-                .filter(|index| lasts_with(&done[*index].call).is_some_and(|above| !is_synced(*index, above)))
-                .collect();
-            for kept in subsets(open.len()) {
-                let is_lost = |index: &usize| open.binary_search(index).is_ok_and(|place| !kept[place]);
-                let calls = (0..end).filter(|index| !is_lost(index)).map(|index| &done[index].call);
-                let now = &done[end - 1];
-                let names = names(&self.before, calls, done);
-                let disk = names.into_iter().map(|(path, number)| (path, may_hold(now, number))).collect();
-                check(&disk, end == moments.len())?;
-                states += 1;
+    /// Whether each hidden name that was not there before has an entry in thaw's journal, whole for sure.
+    ///
+    /// # Errors
+    /// The first one that has none.
+    pub fn hidden_are_listed(&self, state: &State) -> Result<(), String> {
+        for path in state.paths().filter(|path| !self.first.contains_key(*path)) {
+            let Some(hidden) = self.hidden(path) else { continue };
+            if !is_listed(state, &hidden) {
+                return Err(format!("no entry of the journal for {} in {state:?}", hidden.display()));
             }
         }
-        Ok(states)
+        Ok(())
     }
-}
 
-/// Which of so many calls reached the disk: all combinations, or of many calls every prefix, each one alone, all but
-/// each one, and some more.
-fn subsets(count: usize) -> Vec<Vec<bool>> {
-    if count <= ALL_SUBSETS {
-        return (0..1_usize << count).map(|bits| (0..count).map(|place| bits >> place & 1 == 1).collect()).collect();
-    }
-    let of = |is_kept: &dyn Fn(usize) -> bool| (0..count).map(is_kept).collect::<Vec<bool>>();
-    let mut all: Vec<Vec<bool>> = (0..=count).map(|len| of(&|place| place < len)).collect();
-    all.extend((0..count).flat_map(|one| [of(&|place| place == one), of(&|place| place != one)]));
-    // Numbers that scatter, the same ones each time.
-    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
-    for _ in 0..SOME_SUBSETS {
-        all.push(
-            (0..count)
-                .map(|_| {
-                    seed ^= seed << 13;
-                    seed ^= seed >> 7;
-                    seed ^= seed << 17;
-                    seed & 1 == 1
-                })
-                .collect(),
-        );
-    }
-    all
-}
-
-/// Directory whose sync makes a call last; `None`: it changes no names.
-fn lasts_with(call: &Call) -> Option<&Path> {
-    match call {
-        Call::Directory(path) | Call::Name(path, _) | Call::Remove(path) | Call::Rename(_, path, _) => path.parent(),
-        Call::SyncFile | Call::SyncDirectory(_) | Call::SyncEverything => None,
-    }
-}
-
-fn names<'c>(
-    before: &BTreeMap<PathBuf, u64>,
-    calls: impl Iterator<Item = &'c Call>,
-    done: &[Moment],
-) -> BTreeMap<PathBuf, u64> {
-    let made = |call: &Call| if let Call::Directory(path) = call { Some(path.clone()) } else { None };
-    let mut missing: BTreeSet<PathBuf> = done.iter().filter_map(|moment| made(&moment.call)).collect();
-    let mut names = before.clone();
-    for call in calls {
-        match call {
-            Call::Directory(path) => drop(missing.remove(path)),
-            Call::Name(path, number) => drop(names.insert(path.clone(), *number)),
-            Call::Rename(from, to, number) => {
-                names.remove(from);
-                names.insert(to.clone(), *number);
+    /// The part of a path, below its root, that ends with the first hidden name.
+    fn hidden(&self, path: &Path) -> Option<PathBuf> {
+        let root = self.notes.roots().iter().find(|root| path.starts_with(root))?;
+        let mut part = root.clone();
+        for name in path.strip_prefix(root).ok()? {
+            part.push(name);
+            if name.as_bytes().starts_with(b".") {
+                return Some(part);
             }
-            Call::Remove(path) => drop(names.remove(path)),
-            Call::SyncFile | Call::SyncDirectory(_) | Call::SyncEverything => {}
         }
+        None
     }
-    names.retain(|path, _| !path.ancestors().any(|above| missing.contains(above)));
-    names
-}
 
-/// What is synced is certain; what was written since may be there in part.
-fn may_hold(now: &Moment, number: u64) -> Vec<Content> {
-    let (synced, seen) = (now.synced.get(&number), now.seen.get(&number));
-    let mut may: Vec<Content> = synced.cloned().into_iter().collect();
-    if let Some((bytes, mode)) = seen.filter(|seen| synced != Some(seen)) {
-        may.push((bytes.clone(), *mode));
-        may.push((bytes[..bytes.len() / 2].into(), *mode));
-        may.push((Rc::new([]), 0o600));
+    fn is_hidden(&self, path: &Path) -> bool {
+        self.hidden(path).is_some()
     }
-    may
 }
 
-fn held_by(disk: &BTreeMap<PathBuf, Vec<Content>>, path: &Path) -> Vec<Held> {
-    disk.get(path).map_or_else(|| vec![None], |contents| contents.iter().cloned().map(Some).collect())
-}
-
-fn is_hidden(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"."))
+/// What each sync of a writer is worth: takes them out, one after the other. Gets for each way to sync how many syncs
+/// there were and what the test says. Returns the numbers of those that no state missed, and how many there were.
+///
+/// # Panics
+/// With all of them, the test fails.
+pub fn needless_syncs(mut test: impl FnMut(Syncs) -> (usize, Result<usize, String>)) -> (Vec<usize>, usize) {
+    let (count, states) = test(Syncs::Kept);
+    states.expect("a writer that survives");
+    let is_needless = |number: &usize| test(Syncs::Without(*number)).1.is_ok();
+    ((0..count).filter(is_needless).collect(), count)
 }
 
 /// Entries come and go.
@@ -412,48 +217,105 @@ fn is_of_journal(path: &Path) -> bool {
     path.parent().is_some_and(|above| above.file_name() == Some("journal".as_ref()))
 }
 
-/// Whether an entry of the journal, whole for sure, names a path.
-fn has_entry(disk: &BTreeMap<PathBuf, Vec<Content>>, hidden: &Path) -> bool {
-    let name = hidden.as_os_str().as_bytes();
-    disk.iter().filter(|(path, _)| is_of_journal(path)).any(|(_, contents)| {
-        let tells = |(text, _): &Content| text.ends_with(b"}\n") || text.ends_with(b"}");
-        let names = |(text, _): &Content| text.windows(name.len()).any(|part| part == name);
-        !contents.is_empty() && contents.iter().all(|content| tells(content) && names(content))
+/// Whether an entry of thaw's journal, whole for sure, names a path.
+pub fn is_listed(state: &State, path: &Path) -> bool {
+    let name = [b"\"", path.as_os_str().as_bytes(), b"\""].concat();
+    state.files().filter(|(path, _)| is_of_journal(path)).any(|(path, contents)| {
+        let is_entry = path.extension().is_some_and(|ending| ending == "json");
+        let tells = |held: &Content| held.bytes.ends_with(b"}\n") || held.bytes.ends_with(b"}");
+        let names = |held: &Content| held.bytes.windows(name.len()).any(|part| part == name);
+        is_entry && !contents.is_empty() && contents.iter().all(|content| tells(content) && names(content))
     })
-}
-
-fn shown(held: &Held) -> String {
-    match held {
-        None => "nothing".to_owned(),
-        Some((bytes, mode)) => format!("{} bytes, mode {mode:o}", bytes.len()),
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use os::replace::{Rights, write_whole};
+    use os::replace::{Existing, Rights, write_whole};
 
-    fn survives(syncs: Syncs, old: Option<&str>) -> Result<usize, String> {
+    fn survives(syncs: Syncs, old: Option<&str>) -> (usize, Result<usize, String>) {
         let home = tempfile::tempdir().unwrap();
+        // SAFETY: this process has one test, and no other thread that looks at the environment.
+        unsafe { std::env::set_var("THAW_STATE_DIR", home.path().join("state")) };
         let file = home.path().join("report");
         if let Some(old) = old {
             std::fs::write(&file, old).unwrap();
         }
         let disk = Disk::of(&[home.path()], syncs);
         disk.run(|| write_whole(&file, b"the new one", Rights::Usual, Existing::Replace)).unwrap();
-        disk.survives(&[])
+        (disk.syncs(), disk.survives(&[]))
     }
 
     #[test]
     fn a_report_is_the_old_one_or_the_new_one_and_no_sync_is_too_much() {
-        let state = tempfile::tempdir().unwrap();
-        // SAFETY: this process has one test, and no other thread that looks at the environment.
-        unsafe { std::env::set_var("THAW_STATE_DIR", state.path()) };
         for old in [None, Some("the old one")] {
-            assert!(survives(Syncs::Kept, old).unwrap() > 5);
-            survives(Syncs::OfFilesLost, old).unwrap_err();
-            survives(Syncs::OfDirectoriesLost, old).unwrap_err();
+            assert!(survives(Syncs::Kept, old).1.unwrap() > 5);
+            survives(Syncs::OfFilesLost, old).1.unwrap_err();
+            survives(Syncs::OfDirectoriesLost, old).1.unwrap_err();
+            let (needless, count) = needless_syncs(|syncs| survives(syncs, old));
+            assert!(needless.is_empty() && count > 3, "{needless:?} of {count}");
         }
+        what_goes_past_the_file_system_is_noticed();
+        a_state_can_be_laid_out();
+    }
+
+    /// Whatever a writer does by itself is not synced, and lost in some states.
+    fn what_goes_past_the_file_system_is_noticed() {
+        let home = tempfile::tempdir().unwrap();
+        let at = |name: &str| home.path().join(name);
+        std::fs::write(at("gone"), "gone").unwrap();
+        std::fs::create_dir(at("old")).unwrap();
+        std::fs::write(at("old/inside"), "inside").unwrap();
+        let disk = Disk::of(&[home.path()], Syncs::Kept);
+        disk.run(|| {
+            std::fs::create_dir(at("made")).unwrap();
+            std::fs::write(at("made/file"), "all of it").unwrap();
+            std::fs::remove_file(at("gone")).unwrap();
+            std::fs::rename(at("old"), at("new")).unwrap();
+        });
+        let mut seen: BTreeMap<&str, BTreeSet<Option<Vec<u8>>>> = BTreeMap::new();
+        let names = ["made/file", "gone", "old/inside", "new/inside"];
+        disk.each(|state| {
+            for name in names {
+                let held = state.held(&at(name)).into_iter().map(|held| held.map(|content| content.bytes.to_vec()));
+                seen.entry(name).or_default().extend(held);
+            }
+            Ok(())
+        })
+        .unwrap();
+        let some = |text: &str| Some(text.as_bytes().to_vec());
+        assert_eq!(seen["made/file"], BTreeSet::from([None, some(""), some("all "), some("all of it")]));
+        assert_eq!(seen["gone"], BTreeSet::from([None, some("gone")]));
+        assert_eq!(
+            (&seen["old/inside"], &seen["new/inside"]),
+            (&seen["new/inside"], &BTreeSet::from([None, some("inside")]))
+        );
+    }
+
+    fn a_state_can_be_laid_out() {
+        use std::os::unix::fs::MetadataExt;
+        let home = tempfile::tempdir().unwrap();
+        let at = |name: &str| home.path().join(name);
+        std::fs::create_dir(at("directory")).unwrap();
+        std::fs::write(at("directory/file"), "the old one").unwrap();
+        std::fs::hard_link(at("directory/file"), at("other")).unwrap();
+        std::os::unix::fs::symlink("directory", at("link")).unwrap();
+        let before = std::fs::metadata(at("other")).unwrap();
+        let disk = Disk::of(&[home.path()], Syncs::Kept);
+        disk.run(|| std::fs::remove_file(at("other")).and_then(|()| std::fs::remove_file(at("link")))).unwrap();
+        let mut is_first = true;
+        disk.each(|state| {
+            // The first is the one in which nothing that was done is on the disk.
+            if std::mem::take(&mut is_first) {
+                disk.lay_out(state, 0);
+            }
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(std::fs::read(at("link/file")).unwrap(), b"the old one");
+        let after = std::fs::metadata(at("other")).unwrap();
+        let about = |about: &std::fs::Metadata| (about.nlink(), about.mode(), about.mtime(), about.mtime_nsec());
+        assert_eq!(about(&after), about(&before));
+        assert_eq!(after.ino(), std::fs::metadata(at("directory/file")).unwrap().ino());
     }
 }

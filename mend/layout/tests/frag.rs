@@ -1,93 +1,39 @@
 //! Files on an ext4 of the test's own: scattered on purpose, put together again, and left alone where that is right.
 
+#[path = "common/disk.rs"]
+mod disk;
+
+use disk::{Disk, STEP, content};
 use layout::frag::{Outcome, Refused, Survey, Way, fix, look, measure};
 use model::{Bytes, Nanos};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::process::Command;
 
-/// One disk at a time: between fork and exec a child of another test has the files open that this one writes, starts or
-/// unmounts.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-/// A file system on a loop device; unmounted when dropped.
-struct Disk {
-    folder: tempfile::TempDir,
-    point: PathBuf,
-    _alone: MutexGuard<'static, ()>,
+fn surveyed(disk: &Disk) -> Survey {
+    measure(std::slice::from_ref(&disk.point), &|distance| Nanos(distance.0), &|_| ())
 }
 
-impl Disk {
-    fn new(words: &[&str], mkfs: &str, size: u64) -> Option<Self> {
-        if !testing::root_or_skip() {
-            return None;
-        }
-        let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-        let folder = tempfile::Builder::new().prefix("thaw-test-").tempdir_in("/var/tmp").unwrap();
-        let (image, point) = (folder.path().join("image"), folder.path().join("disk"));
-        File::create(&image).unwrap().set_len(size).unwrap();
-        fs::create_dir(&point).unwrap();
-        let quiet = |command: &mut Command| {
-            command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
-        };
-        let tool =
-            ["/sbin", "/usr/sbin"].map(|place| Path::new(place).join(mkfs)).into_iter().find(|tool| tool.exists());
-        let made = tool.is_some_and(|tool| quiet(Command::new(tool).args(words).arg(&image)));
-        if !made || !quiet(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&point)) {
-            testing::skip(&format!("needs {mkfs}, loop devices, and the file system in the kernel"));
-            return None;
-        }
-        Some(Self { folder, point, _alone: alone })
-    }
-
-    fn ext4() -> Option<Self> {
-        Self::new(&["-q", "-b", "4096", "-E", "lazy_itable_init=0"], "mkfs.ext4", 96 << 20)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.point.join(name)
-    }
-
-    /// Two files, written in turn and each time to the disk, so that each lies between the pieces of the other.
-    fn interleaved(&self) -> (PathBuf, PathBuf) {
-        let paths = (self.path("one"), self.path("two"));
-        let files = (File::create(&paths.0).unwrap(), File::create(&paths.1).unwrap());
-        for turn in 0..8_u64 {
-            for (number, file) in [&files.0, &files.1].into_iter().enumerate() {
-                let content = content(turn * 2 + number as u64);
-                // Without room in advance the allocator keeps a stretch for each file.
-                rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), turn * STEP, STEP).unwrap();
-                file.write_all_at(&content, turn * STEP).unwrap();
-                file.sync_all().unwrap();
-            }
-        }
-        paths
-    }
-
-    fn survey(&self) -> Survey {
-        measure(std::slice::from_ref(&self.point), &|distance| Nanos(distance.0), &|_| ())
-    }
+/// With extents, of 96 MiB.
+fn ext4() -> Option<Disk> {
+    Disk::new(Path::new("/var/tmp"), &["-q", "-b", "4096", "-E", "lazy_itable_init=0"], "mkfs.ext4", 96 << 20)
 }
 
-const STEP: u64 = 256 << 10;
-
-fn content(seed: u64) -> Vec<u8> {
-    (0..STEP).map(|at| (at * 7 + at / 251 + seed * 13) as u8).collect()
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        // Whoever looks through /proc, as other tests' thaw does, holds it for a moment; then it goes when they have
-        // looked.
-        let umount = |words: &[&str]| Command::new("umount").args(words).arg(&self.point).status().unwrap().success();
-        assert!(
-            umount(&[]) || umount(&["--lazy"]) || std::thread::panicking(),
-            "cannot unmount {}",
-            self.folder.path().display()
-        );
+/// Two files, written in turn and each time to the disk, so that each lies between the pieces of the other.
+fn interleaved(disk: &Disk) -> (PathBuf, PathBuf) {
+    let paths = (disk.path("one"), disk.path("two"));
+    let files = (File::create(&paths.0).unwrap(), File::create(&paths.1).unwrap());
+    for turn in 0..8_u64 {
+        for (number, file) in [&files.0, &files.1].into_iter().enumerate() {
+            let content = content(turn * 2 + number as u64);
+            // Without room in advance the allocator keeps a stretch for each file.
+            rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), turn * STEP, STEP).unwrap();
+            file.write_all_at(&content, turn * STEP).unwrap();
+            file.sync_all().unwrap();
+        }
     }
+    paths
 }
 
 fn pieces(path: &Path) -> usize {
@@ -112,9 +58,9 @@ fn only(directory: &Path, names: &[&str]) {
 
 #[test]
 fn interleaved_files_are_found_and_put_together() {
-    let Some(disk) = Disk::ext4() else { return };
-    let (one, two) = disk.interleaved();
-    let survey = disk.survey();
+    let Some(disk) = ext4() else { return };
+    let (one, two) = interleaved(&disk);
+    let survey = surveyed(&disk);
     assert_eq!((survey.summary.files, survey.summary.scattered), (2, 2), "{survey:?}");
     assert!(survey.summary.interleaved == 2 && survey.summary.jumps_cost > Nanos(0), "{survey:?}");
     let found = survey.files.iter().find(|file| file.path == one).unwrap();
@@ -131,14 +77,14 @@ fn interleaved_files_are_found_and_put_together() {
     assert_eq!(stays(&after), stays(&before.1));
     only(&disk.point, &["one", "three", "two"]);
     assert_eq!(refusal(&one).0, Refused::NoGain);
-    let survey = disk.survey();
+    let survey = surveyed(&disk);
     assert_eq!((survey.summary.scattered, survey.left_out.hard_links), (1, 1));
 }
 
 #[test]
 fn blocks_move_whatever_the_page_cache_holds_of_the_file() {
-    let Some(disk) = Disk::ext4() else { return };
-    let (one, _) = disk.interleaved();
+    let Some(disk) = ext4() else { return };
+    let (one, _) = interleaved(&disk);
     let file = File::options().write(true).open(&one).unwrap();
     let other = File::create(disk.path("other")).unwrap();
     // Long enough that reading ahead takes large folios.
@@ -168,8 +114,8 @@ fn blocks_move_whatever_the_page_cache_holds_of_the_file() {
 
 #[test]
 fn a_file_in_use_is_left_alone_and_who_uses_it_is_named() {
-    let Some(disk) = Disk::ext4() else { return };
-    let (one, _) = disk.interleaved();
+    let Some(disk) = ext4() else { return };
+    let (one, _) = interleaved(&disk);
     let before = pieces(&one);
     let mut reader = Command::new("sleep").arg("600").stdin(File::open(&one).unwrap()).spawn().unwrap();
     let (kind, sentence) = refusal(&one);
@@ -206,8 +152,8 @@ fn a_file_in_use_is_left_alone_and_who_uses_it_is_named() {
 
 #[test]
 fn what_would_not_be_kept_or_gained_is_left_alone() {
-    let Some(disk) = Disk::ext4() else { return };
-    let (one, two) = disk.interleaved();
+    let Some(disk) = ext4() else { return };
+    let (one, two) = interleaved(&disk);
     let hole = File::options().write(true).open(&one).unwrap();
     let punch = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
     rustix::fs::fallocate(&hole, punch, STEP, 8192).unwrap();
@@ -251,7 +197,7 @@ fn file_systems_that_place_blocks_by_themselves_are_named() {
 fn where_blocks_cannot_be_moved_a_copy_takes_the_name() {
     let words = ["-q", "-b", "4096", "-O", "^extent,^64bit", "-E", "lazy_itable_init=0"];
     // Files without extents: the kernel exchanges no blocks, and allocates none in advance.
-    let Some(disk) = Disk::new(&words, "mkfs.ext4", 96 << 20) else { return };
+    let Some(disk) = Disk::new(Path::new("/var/tmp"), &words, "mkfs.ext4", 96 << 20) else { return };
     let paths = (disk.path("one"), disk.path("two"));
     let files = (File::create(&paths.0).unwrap(), File::create(&paths.1).unwrap());
     for turn in 0..4_u64 {

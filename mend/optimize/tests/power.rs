@@ -4,10 +4,13 @@ use optimize::kept::{keep, put_back};
 use optimize::manifest::Identity;
 use os::replace::{Existing, Rights, write_whole};
 use std::path::Path;
-use testing::power::{Disk, Syncs};
+use testing::power::{Disk, Syncs, needless_syncs};
+
+/// How often it synced, and how many states there were or the first wrong one.
+type Judged = (usize, Result<usize, String>);
 
 /// Keeps a file, replaces it, and puts it back.
-fn survives(syncs: Syncs) -> [Result<usize, String>; 2] {
+fn survives(syncs: Syncs) -> [Judged; 2] {
     let home = tempfile::tempdir_in("/var/tmp").unwrap();
     let (file, state, kept) = (home.path().join("a.zip"), home.path().join("state"), home.path().join("originals"));
     for directory in [&state, &kept] {
@@ -20,18 +23,23 @@ fn survives(syncs: Syncs) -> [Result<usize, String>; 2] {
     let replace = |file: &Path| write_whole(file, b"a faster one", Rights::Usual, Existing::Replace);
     let disk = Disk::of(&[home.path()], syncs);
     disk.run(|| keep(&file, identity, &original).and_then(|()| replace(&file))).unwrap();
-    let keeping = disk.survives(&[&file]);
+    let keeping = (disk.syncs(), disk.survives(&[&file]));
     let disk = Disk::of(&[home.path()], syncs);
     disk.run(|| put_back(&file, identity, &original)).unwrap();
-    [keeping, disk.survives(&[&original])]
+    [keeping, (disk.syncs(), disk.survives(&[&original]))]
 }
 
 #[test]
 fn a_power_cut_loses_no_original() {
     let [keeping, going_back] = survives(Syncs::Kept);
-    let (keeping, going_back) = (keeping.unwrap(), going_back.unwrap());
+    let (keeping, going_back) = (keeping.1.unwrap(), going_back.1.unwrap());
     assert!(keeping > 10 && going_back > 1, "{keeping} and {going_back} states");
     for lost in [Syncs::OfFilesLost, Syncs::OfDirectoriesLost] {
-        assert!(survives(lost)[0].is_err(), "{lost:?} is not noticed");
+        assert!(survives(lost)[0].1.is_err(), "{lost:?} is not noticed");
+    }
+    let parts: [(usize, &[usize]); 2] = [(0, &[]), (1, &[])];
+    for (part, covered) in parts {
+        let (needless, count) = needless_syncs(|syncs| survives(syncs)[part].clone());
+        assert_eq!(needless, covered, "of {count} syncs nobody misses these");
     }
 }

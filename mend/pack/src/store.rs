@@ -12,6 +12,7 @@ use crate::files::{Mapping, copy, failed};
 use crate::report::{Installed, Restored, Standing};
 use model::{Bytes, Error, Exit, Result};
 use os::filesystem::{NameIn, current};
+use os::records::remove;
 use os::replace::{Existing, Fresh, Rights, make_private_directory, move_in_place_of, open_directory, write_whole};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
@@ -273,15 +274,8 @@ impl Kept {
     /// Drops what is kept.
     pub fn forget(self) -> Result<()> {
         // The manifest last: without it the entry is an unfinished one, with it and no original it is still told apart.
-        for name in ["original", "manifest.json"] {
-            let path = self.directory.join(name);
-            match fs::remove_file(&path) {
-                Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
-                    return Err(failed("cannot remove", &path, cause));
-                }
-                _ => {}
-            }
-        }
+        // Each on the disk before the next: after a power cut no original is there that nobody knows.
+        ["original", "manifest.json"].iter().try_for_each(|name| remove(&self.directory.join(name)))?;
         fs::remove_dir(&self.directory).map_err(|cause| failed("cannot remove", &self.directory, cause))
     }
 }

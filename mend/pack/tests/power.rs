@@ -4,10 +4,13 @@
 use pack::{Options, Outcome, Target, pack_file};
 use std::path::Path;
 use std::process::Command;
-use testing::power::{Disk, Syncs};
+use testing::power::{Disk, Syncs, needless_syncs};
+
+/// How often it synced, and how many states there were or the first wrong one.
+type Judged = (usize, Result<usize, String>);
 
 /// Packs a library in place, and puts it back; both on a disk that loses its power.
-fn survives(source: &Path, syncs: Syncs) -> Option<[Result<usize, String>; 2]> {
+fn survives(source: &Path, syncs: Syncs) -> Option<[Judged; 2]> {
     let home = tempfile::tempdir_in("/var/tmp").unwrap();
     let (library, state) = (home.path().join("lib.so"), home.path().join("state"));
     if !testing::compiled(Command::new("gcc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source)) {
@@ -19,10 +22,10 @@ fn survives(source: &Path, syncs: Syncs) -> Option<[Result<usize, String>; 2]> {
     let disk = Disk::of(&[home.path()], syncs);
     let packed = disk.run(|| pack_file(&library, &Target::InPlace, &Options::default())).unwrap();
     assert!(matches!(packed, Outcome::Packed(_)), "{packed:?}");
-    let packing = disk.survives(&[&library]);
+    let packing = (disk.syncs(), disk.survives(&[&library]));
     let disk = Disk::of(&[home.path()], syncs);
     disk.run(|| pack::restore_file(&library)).unwrap();
-    Some([packing, disk.survives(&[])])
+    Some([packing, (disk.syncs(), disk.survives(&[]))])
 }
 
 #[test]
@@ -32,10 +35,20 @@ fn a_power_cut_leaves_the_file_or_the_packed_one_and_the_original_somewhere() {
     let words: String = (0..2000).map(|number| format!("\"word {number}\",")).collect();
     std::fs::write(&source, format!("const char *words[] = {{{words}}};\n")).unwrap();
     let Some([packing, restoring]) = survives(&source, Syncs::Kept) else { return };
-    let (packing, restoring) = (packing.unwrap(), restoring.unwrap());
+    let (packing, restoring) = (packing.1.unwrap(), restoring.1.unwrap());
     assert!(packing > 20 && restoring > 2, "{packing} and {restoring} states");
     for lost in [Syncs::OfFilesLost, Syncs::OfDirectoriesLost] {
         let [packing, _] = survives(&source, lost).unwrap();
-        assert!(packing.is_err(), "{lost:?} is not noticed");
+        assert!(packing.1.is_err(), "{lost:?} is not noticed");
+    }
+    // The state directory is synced for the store, and again for the journal's before anything is written; the directory
+    // of what is kept again for the manifest, when it is written and when it goes.
+    let parts: [(usize, &[usize]); 2] = [(0, &[0, 5]), (1, &[1])];
+    for (part, covered) in parts {
+        let (needless, count) = needless_syncs(|syncs| {
+            let [packing, restoring] = survives(&source, syncs).unwrap();
+            if part == 0 { packing } else { restoring }
+        });
+        assert_eq!(needless, covered, "of {count} syncs nobody misses these");
     }
 }

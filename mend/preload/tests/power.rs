@@ -3,11 +3,15 @@
 
 use preload::install::{self, Scope, Subject};
 use preload::manifest::Manifest;
+use std::path::Path;
 use std::process::Command;
-use testing::power::{Disk, Syncs};
+use testing::power::{Content, Disk, Syncs, needless_syncs};
+
+/// How often it synced, and how many states there were or the first wrong one.
+type Judged = (usize, Result<usize, String>);
 
 /// Installs a unit for this user, and takes it away.
-fn survives(syncs: Syncs) -> [Result<usize, String>; 2] {
+fn survives(syncs: Syncs) -> [Judged; 2] {
     let home = tempfile::tempdir_in("/var/tmp").unwrap();
     for (variable, name) in [("HOME", "home"), ("THAW_STATE_DIR", "state")] {
         std::fs::create_dir(home.path().join(name)).unwrap();
@@ -21,10 +25,23 @@ fn survives(syncs: Syncs) -> [Result<usize, String>; 2] {
     let disk = Disk::of(&[home.path()], syncs);
     let unit = Subject::Unit("app".into());
     let installation = disk.run(|| install::install(&Manifest::default(), &unit, Scope::User)).unwrap();
-    let installing = disk.survives(&[]);
+    let installing = judged(&disk, home.path());
     let disk = Disk::of(&[home.path()], syncs);
     assert!(disk.run(|| install::uninstall(&installation)).unwrap().is_empty());
-    [installing, disk.survives(&[])]
+    [installing, judged(&disk, home.path())]
+}
+
+/// Old or new files, and never one of the installation without its record.
+fn judged(disk: &Disk, home: &Path) -> Judged {
+    let (files, record) = (home.join("home"), home.join("state/installed/preload-user-unit-app.json"));
+    let recorded = disk.each(|state| {
+        let is_recorded = |held: Option<&Content>| held.is_some_and(|record| record.bytes.ends_with(b"}\n"));
+        match state.paths().any(|path| path.starts_with(&files)) && !state.held(&record).into_iter().all(is_recorded) {
+            true => Err(format!("something is installed and nobody knows in {state:?}")),
+            false => Ok(()),
+        }
+    });
+    (disk.syncs(), disk.survives(&[]).and_then(|states| recorded.map(|_| states)))
 }
 
 /// Set where this program runs beside something that launchers can call.
@@ -46,9 +63,16 @@ fn a_power_cut_leaves_whole_files_of_an_installation() {
 
 fn assert_survives() {
     let [installing, removing] = survives(Syncs::Kept);
-    let (installing, removing) = (installing.unwrap(), removing.unwrap());
+    let (installing, removing) = (installing.1.unwrap(), removing.1.unwrap());
     assert!(installing > 20 && removing > 3, "{installing} and {removing} states");
-    assert!(survives(Syncs::OfFilesLost)[0].is_err());
+    assert!(survives(Syncs::OfFilesLost)[0].1.is_err());
     let [installing, removing] = survives(Syncs::OfDirectoriesLost);
-    assert!(installing.is_err() && removing.is_err());
+    assert!(installing.1.is_err() && removing.1.is_err());
+    // The state directory is synced for the record, and again for the journal's before anything is written; the home,
+    // for the data and again for the configuration.
+    let parts: [(usize, &[usize]); 2] = [(0, &[0, 6]), (1, &[])];
+    for (part, covered) in parts {
+        let (needless, count) = needless_syncs(|syncs| survives(syncs)[part].clone());
+        assert_eq!(needless, covered, "of {count} syncs nobody misses these");
+    }
 }

@@ -8,6 +8,7 @@ use super::verify::verify;
 use super::zip::{CENTRAL, END, EntryId, LOCAL, Zip, parse, wrong_name};
 use model::{Bytes, Error, Exit, Result};
 use os::file::name_beside;
+use os::filesystem::current;
 use os::journal::{self, Undo};
 use os::replace::{Rights, move_to, no_place};
 use serde::Serialize;
@@ -250,7 +251,8 @@ pub fn unpack(zip: &Zip<'_>, directory: &Path) -> Result<Unpacked> {
         os::interrupt::check()?;
         unpack_entry(zip, id, &fresh, &mut unpacked)?;
     }
-    let synced = File::open(&fresh).and_then(|file| Ok(rustix::fs::syncfs(&file)?));
+    // The content and the names of all files, by one call: it gets its name when all of it is on the disk.
+    let synced = File::open(&fresh).and_then(|file| current().sync_everything(&file));
     synced.map_err(|cause| failed("cannot write", &fresh, cause))?;
     let placed = move_to(&fresh, directory);
     placed.map_err(|cause| failed("cannot create", directory, cause))?;
