@@ -397,6 +397,15 @@ mod tests {
         close(limit.p_above, one_way, one_way * 1e-9);
     }
 
+    #[test]
+    fn many_values_of_two_sizes_have_the_variance_of_draws_without_replacement() {
+        // 20 of 50 and 10 of 50 are high: 15 are expected, with the variance 50 · 0.3 · 0.7 · 50 / 99 = 5.303.
+        let sample = |high: usize| (0..50).map(|at| if at < high { 2.0 } else { 1.0 }).collect::<Vec<f64>>();
+        let limit = against_limit(&sample(20), &sample(10), 1.0, Pairing::Independent);
+        close(limit.p_above, 0.014_956, 2e-6);
+        close(limit.p_below, 0.985_044, 2e-6);
+    }
+
     /// Values with these logs.
     fn with_logs(logs: &[f64]) -> Vec<f64> {
         logs.iter().map(|log| log.exp()).collect()
