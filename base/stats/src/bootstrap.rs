@@ -393,6 +393,45 @@ mod tests {
     }
 
     #[test]
+    fn three_runs_have_an_interval_and_two_have_none() {
+        let (three, two) = ([1.0, 2.0, 3.0], [1.0, 2.0]);
+        let random = &mut Random::from_seed(1);
+        assert!(median(&three, random).interval.is_some());
+        assert!(difference_of_differences(&three, &three, &three, &three, random).interval.is_some());
+        assert_eq!(difference_of_differences(&three, &three, &three, &two, random).interval, None);
+    }
+
+    #[test]
+    fn replicates_that_are_no_numbers_make_no_interval() {
+        let left_out = [vec![1.0, 2.0, 3.0]];
+        assert!(bca(2.0, &mut [1.0, 2.0, 3.0], &left_out, LEVEL).is_some());
+        for odd in [f64::NAN, f64::INFINITY] {
+            assert_eq!(bca(2.0, &mut [1.0, odd, 3.0], &left_out, LEVEL), None);
+        }
+        assert_eq!(bca(2.0, &mut [], &left_out, LEVEL), None);
+    }
+
+    #[test]
+    fn an_estimate_outside_of_all_replicates_lies_half_a_replicate_from_the_end() {
+        let sorted = [1.0, 2.0, 2.0, 3.0];
+        assert_eq!(share_below(0.0, &sorted), 0.125);
+        assert_eq!(share_below(9.0, &sorted), 0.875);
+        assert_eq!(share_below(2.0, &sorted), 0.5);
+        assert_eq!(share_below(2.5, &sorted), 0.75);
+    }
+
+    #[test]
+    fn a_quantile_of_replicates_goes_from_the_first_to_the_last() {
+        let sorted = [1.0, 2.0, 2.0, 5.0];
+        assert_eq!(mid_quantile(&sorted, 0.0), 1.0);
+        assert_eq!(mid_quantile(&sorted, 1.0), 5.0);
+        // The middles of 1, 2 and 5 are 0.5, 2 and 3.5 replicates from the beginning.
+        assert_eq!(mid_quantile(&sorted, 0.5), 2.0);
+        assert_eq!(mid_quantile(&sorted, 0.3125), 1.5);
+        assert_eq!(mid_quantile(&sorted, 0.6875), 3.5);
+    }
+
+    #[test]
     fn too_few_runs_have_no_interval() {
         let random = &mut Random::from_seed(1);
         assert_eq!(median(&[3.0, 4.0], random), Estimate { value: 3.5, interval: None });

@@ -184,6 +184,15 @@ mod tests {
     }
 
     #[test]
+    fn stddev_of_neighbouring_numbers_is_right_though_their_mean_is_rounded_to_one_of_them() {
+        // 1e9 and the next number that a float can hold: the mean of both is one of them.
+        let step = 2.0_f64.powi(-23);
+        let expected = step / 2.0_f64.sqrt();
+        close(stddev(&[1e9, 1e9 + step]), expected, expected * 1e-9);
+        close(stddev(&[1e9 + step, 1e9 + 2.0 * step]), expected, expected * 1e-9);
+    }
+
+    #[test]
     fn quantiles_are_of_type_7() {
         let x = [4.0, 1.0, 3.0, 2.0];
         assert_eq!(quantile(&x, 0.25), 1.75);
@@ -217,6 +226,8 @@ mod tests {
         // Median 3, MAD 1: flagged from 3 + 3.5 / 0.6745 = 8.189 on.
         assert_eq!(outliers(&[1.0, 2.0, 3.0, 4.0, 8.18]), []);
         assert_eq!(outliers(&[1.0, 2.0, 3.0, 4.0, 8.20]), [4]);
+        let limit = 3.5 * (1.0 / 0.6745);
+        assert_eq!(outliers(&[-1.0, -1.0, 0.0, 1.0, limit]), [], "a score of just three and a half is not above it");
     }
 
     #[test]
@@ -225,6 +236,10 @@ mod tests {
         let mut x = [5.0; 10];
         x[3] = 6.0;
         assert_eq!(outliers(&x), [3], "the mean absolute deviation takes the place of a MAD of 0");
+        // The mean absolute deviation of these is 0.1: flagged from 3.5 · 1.2533 · 0.1 = 0.4387 on.
+        x[3] = 5.42;
+        x[7] = 5.58;
+        assert_eq!(outliers(&x), [7]);
         assert_eq!(outliers(&[1.0, 1.01, 1.0, 100.0]), [], "four runs are too few to tell");
     }
 }

@@ -321,6 +321,7 @@ mod tests {
     fn nothing_is_neither_above_nor_below() {
         let none = Limit { p_above: 1.0, p_below: 1.0 };
         assert_eq!(against_limit(&[], &[1.0], 1.0, Pairing::Independent), none);
+        assert_eq!(against_limit(&[1.0], &[], 1.0, Pairing::Independent), none);
         assert_eq!(against_limit(&[], &[1.0], 1.0, Pairing::Paired), none);
         assert_eq!(against_limit(&[0.0; 5], &[0.0; 5], 1.05, Pairing::Independent), none);
         assert_eq!(against_limit(&[0.0; 5], &[0.0; 5], 1.05, Pairing::Paired), none);
@@ -362,6 +363,9 @@ mod tests {
         // R: t.test(SLEEP_2, SLEEP_1, var.equal = TRUE, alternative = "greater"): t = 1.8608, df = 18, p = 0.0396.
         let [new, old] = [SLEEP_2, SLEEP_1].map(|x| x.map(f64::exp));
         close(t_above_limit(&new, &old, 1.0), 0.0396, 1e-4);
+        // A limit is a factor of the old values.
+        let moved = old.map(|old| old * 1.5);
+        close(t_above_limit(&new, &old, 1.5), t_above_limit(&new, &moved, 1.0), 1e-12);
     }
 
     #[test]
@@ -379,6 +383,58 @@ mod tests {
     fn all_looks_together_spend_the_level() {
         let spent: f64 = (1..=10_000).map(|look| spend(0.05, look)).sum();
         assert!(spent <= 0.05 && spent > 0.0499, "{spent}");
+    }
+
+    #[test]
+    fn sixty_values_and_four_hundred_pairs_are_still_counted() {
+        // Far beyond what the normal distribution says of such a distance.
+        let up = |from: u32, n: u32| (from..from + n).map(f64::from).collect::<Vec<f64>>();
+        let limit = against_limit(&up(200, 30), &up(100, 30), 1.0, Pairing::Independent);
+        let one_way = smallest_p(30, 30, Pairing::Independent);
+        close(limit.p_above, one_way, one_way * 1e-9);
+        let limit = against_limit(&[2.0; 400], &[1.0; 400], 1.0, Pairing::Paired);
+        let one_way = 0.5_f64.powi(400);
+        close(limit.p_above, one_way, one_way * 1e-9);
+    }
+
+    #[test]
+    fn many_values_of_two_sizes_have_the_variance_of_draws_without_replacement() {
+        // 20 of 50 and 10 of 50 are high: 15 are expected, with the variance 50 · 0.3 · 0.7 · 50 / 99 = 5.303.
+        let sample = |high: usize| (0..50).map(|at| if at < high { 2.0 } else { 1.0 }).collect::<Vec<f64>>();
+        let limit = against_limit(&sample(20), &sample(10), 1.0, Pairing::Independent);
+        close(limit.p_above, 0.014_956, 2e-6);
+        close(limit.p_below, 0.985_044, 2e-6);
+    }
+
+    /// Values with these logs.
+    fn with_logs(logs: &[f64]) -> Vec<f64> {
+        logs.iter().map(|log| log.exp()).collect()
+    }
+
+    #[test]
+    fn values_needed_follow_from_distance_and_scatter() {
+        // ((1.644854 + 0.841621) · spread / distance)², with the limit 0.01 below the median of 0.1.
+        let limit = 0.09_f64.exp();
+        let old = [0.0, 1.0, 2.0, 3.0, 4.0];
+        let paired = |differences: [f64; 5], limit: f64, level: f64| {
+            let new: Vec<f64> = old.iter().zip(differences).map(|(old, difference)| old + difference).collect();
+            values_needed(&with_logs(&new), &with_logs(&old), limit, Pairing::Paired, level)
+        };
+        // The spread of most, 1.4826 · 0.02, is below the standard deviation, 0.0316: 54.4 and not 61.8.
+        assert_eq!(paired([0.06, 0.08, 0.10, 0.12, 0.14], limit, 0.05), Some(55));
+        // Most of these have no spread, so that it is the standard deviation, 0.02683.
+        assert_eq!(paired([0.10, 0.10, 0.10, 0.10, 0.16], limit, 0.05), Some(45));
+        // Of two samples both scatter: 1.4826 · 0.02 · √2.
+        let [new, old] = [1.1, 1.0].map(|middle| [-0.04, -0.02, 0.0, 0.02, 0.04].map(|away| middle + away));
+        let independent =
+            |limit: f64, level| values_needed(&with_logs(&new), &with_logs(&old), limit, Pairing::Independent, level);
+        assert_eq!(independent(limit, 0.05), Some(109));
+        // However far it lies: 5 signs alike are 1 of 32 ways, 3 of 6 values 1 of 20, 4 of 8 values 1 of 70.
+        assert_eq!(paired([0.06, 0.08, 0.10, 0.12, 0.14], 0.5, 0.05), Some(5));
+        assert_eq!(independent(0.5, 0.06), Some(3));
+        assert_eq!(independent(0.5, 0.04), Some(4));
+        // Too near to the limit for any number of runs.
+        assert_eq!(paired([0.06, 0.08, 0.10, 0.12, 0.14], (0.1_f64 - 1e-7).exp(), 0.05), None);
     }
 
     #[test]

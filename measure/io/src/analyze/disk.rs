@@ -146,3 +146,101 @@ fn join_steps(steps: &mut Vec<Step>) {
         same
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::raw::RawRemap;
+    use model::{Bytes, DiskOffset, Nanos};
+
+    fn piece(start: u64, end: u64, file: u32, offset: u64) -> Piece {
+        Piece { start, end, file, offset }
+    }
+
+    fn map(pieces: &[Piece]) -> Map {
+        let mut map = Map { pieces: pieces.to_vec(), reach: Vec::new() };
+        map.sort();
+        map
+    }
+
+    fn cut(map: &Map, start: u64, end: u64) -> Vec<Piece> {
+        let mut found = Vec::new();
+        map.cut(start, end, &mut found);
+        found.sort_by_key(|piece| (piece.start, piece.file));
+        found
+    }
+
+    #[test]
+    fn a_range_finds_the_parts_of_all_pieces_that_lie_in_it() {
+        // Short pieces above a long one, in no order.
+        let map = map(&[piece(30, 40, 2, 5), piece(0, 100, 0, 1000), piece(10, 20, 1, 0)]);
+        assert_eq!(cut(&map, 20, 30), [piece(20, 30, 0, 1020)], "neither what ends there nor what begins there");
+        assert_eq!(cut(&map, 15, 35), [piece(15, 35, 0, 1015), piece(15, 20, 1, 5), piece(30, 35, 2, 5)]);
+        assert_eq!(cut(&map, 12, 14), [piece(12, 14, 0, 1012), piece(12, 14, 1, 2)]);
+        assert_eq!(cut(&map, 90, 120), [piece(90, 100, 0, 1090)]);
+        assert_eq!(cut(&map, 100, 120), []);
+    }
+
+    #[test]
+    fn a_range_before_all_pieces_finds_none() {
+        assert_eq!(cut(&map(&[piece(30, 40, 2, 5)]), 0, 30), []);
+        assert_eq!(cut(&map(&[]), 0, 30), []);
+    }
+
+    fn step(start: u64, end: u64, above_start: u64) -> Step {
+        Step { start, end, above: 2, above_start }
+    }
+
+    /// A disk (1) below a volume (2) with two files.
+    fn stacked(steps: Vec<Step>) -> Disks {
+        let files = map(&[piece(1000, 1100, 0, 0), piece(1990, 2100, 1, 500)]);
+        Disks {
+            files: NumberMap::from_iter([(2, files)]),
+            devices: NumberMap::default(),
+            steps: NumberMap::from_iter([(1, steps)]),
+        }
+    }
+
+    fn above(disks: &Disks, start: u64, end: u64) -> Vec<Piece> {
+        let mut found = Vec::new();
+        disks.cut(1, start, end, 4, &mut found);
+        found.sort_by_key(|piece| piece.start);
+        found
+    }
+
+    #[test]
+    fn a_range_below_a_volume_is_followed_step_by_step() {
+        let disks = stacked(vec![step(0, 50, 1000), step(50, 80, 2000)]);
+        assert_eq!(above(&disks, 40, 60), [piece(1040, 1050, 0, 40), piece(2000, 2010, 1, 510)]);
+        assert_eq!(above(&disks, 40, 50), [piece(1040, 1050, 0, 40)]);
+        assert_eq!(above(&disks, 50, 51), [piece(2000, 2001, 1, 510)]);
+        assert_eq!(above(&disks, 70, 90), [piece(2020, 2030, 1, 530)], "nothing lies behind the last step");
+        assert_eq!(above(&disks, 80, 90), []);
+    }
+
+    #[test]
+    fn volumes_that_lie_on_each_other_are_followed_only_so_far() {
+        let mut disks = stacked(vec![step(0, 50, 1000)]);
+        disks.steps.insert(2, vec![Step { start: 1000, end: 1050, above: 1, above_start: 0 }]);
+        // From 1 to 2, to 1, to 2, to 1: the file is met twice.
+        assert_eq!(above(&disks, 0, 10), [piece(1000, 1010, 0, 0), piece(1000, 1010, 0, 0)]);
+    }
+
+    #[test]
+    fn steps_by_the_same_distance_are_one_also_over_a_gap() {
+        let remap = |disk: u64, len: u64, old: u64| RawRemap {
+            at: Nanos(0),
+            dev: 1,
+            disk: DiskOffset(disk),
+            len: Bytes(len),
+            old_dev: 2,
+            old_disk: DiskOffset(old),
+        };
+        let remaps = vec![remap(30, 10, 1030), remap(0, 10, 1000), remap(2, 5, 1002), remap(50, 10, 9050)];
+        let raw = RawTrace { remaps, ..RawTrace::default() };
+        let files = Files::number(&raw, &crate::resolve::Resolved::default());
+        let disks = Disks::of(&raw, &files);
+        let steps: Vec<_> = disks.steps[&1].iter().map(|step| (step.start, step.end, step.above_start)).collect();
+        assert_eq!(steps, [(0, 40, 1000), (50, 60, 9050)]);
+    }
+}

@@ -1,5 +1,9 @@
 //! Attribution and report, on traces drawn as pictures.
 
+mod places;
+mod rows;
+mod sums;
+
 use super::picture::{DISK, PROG, Scene, filled, inode, served};
 use crate::{Totals, needs, raw::*, report, report_with_needed, resolve::*};
 use model::*;
@@ -185,6 +189,28 @@ fn a_file_of_another_machine_has_no_requests_and_no_doubtful_causes() {
         ",
     );
     assert_eq!(filled(&scene.rows(), "a"), "f.?");
+}
+
+#[test]
+fn an_engine_that_sees_no_requests_or_no_asks_does_not_guess_causes() {
+    let mut scene = Scene::usual();
+    scene.play(
+        "
+        prog a |####     |
+        prog a |rr       |
+        ",
+    );
+    scene.raw.sees.blocks = false;
+    assert_eq!(filled(&scene.rows(), "a"), "rr??");
+    let mut scene = Scene::usual();
+    scene.play(
+        "
+        prog a |####     |
+        prog a |RR       |
+        ",
+    );
+    scene.raw.sees.asks = false;
+    assert_eq!(filled(&scene.rows(), "a"), "??ww");
 }
 
 #[test]
@@ -674,4 +700,11 @@ fn what_lies_in_memory_needs_no_disk_and_has_no_figure() {
     scene.play("prog a | ##       |");
     let report = report_with_needed(&scene.rows(), &touched_by("prog a | #  |"));
     assert_eq!(report.files[0].needed, None);
+}
+
+/// The same rows, where others map one of the files.
+fn mapped_by_others(mut rows: TraceRows, path: &str) -> TraceRows {
+    let file = rows.files.iter().position(|file| file.path == std::path::Path::new(path)).expect("a file of the trace");
+    rows.held.push(HeldRow { file: FileId(file as u32), processes: 1, example: "1 init".into() });
+    rows
 }
