@@ -139,6 +139,16 @@ fn each_wall_refuses_what_it_is_for() {
     }
 }
 
+#[test]
+fn every_crate_has_a_row_in_the_architecture() {
+    let house = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    for package in packages() {
+        let place = home(Path::new(text(&package, "manifest_path")));
+        let row = |line: &str| line.starts_with('|') && line.contains(&format!("`{place}`"));
+        assert!(house.lines().any(row), "ARCHITECTURE.md has no row for {place}: say what it is for");
+    }
+}
+
 /// What a package imports against the rules, each with its cure.
 fn wrong_imports(package: &Value) -> Vec<String> {
     let mut wrong = Vec::new();

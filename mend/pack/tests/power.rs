@@ -41,7 +41,7 @@ fn a_power_cut_leaves_the_file_or_the_packed_one_and_the_original_somewhere() {
         let [packing, _] = survives(&source, lost).unwrap();
         assert!(packing.1.is_err(), "{lost:?} is not noticed");
     }
-    // The state directory is synced for the store, and again for the journal's before anything is written; the directory
+    // The state directory is synced for the store, and again for the journal before anything is written; the directory
     // of what is kept again for the manifest, when it is written and when it goes.
     let parts: [(usize, &[usize]); 2] = [(0, &[0, 5]), (1, &[1])];
     for (part, covered) in parts {
