@@ -116,6 +116,15 @@ pub fn restore_file(path: &Path) -> Result<Restored> {
     install::restore(path)
 }
 
+/// Removes what a kill or a power cut left of keeping the original of a file that is still the original: nothing lists
+/// it, and it would hold the file's blocks when that is upgraded.
+///
+/// # Errors
+/// It cannot be removed.
+pub fn forget_unfinished(path: &Path) -> Result<()> {
+    store::Store::open()?.tidy(path)
+}
+
 /// What was packed in place and can be restored, by time.
 ///
 /// # Errors

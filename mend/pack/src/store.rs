@@ -178,10 +178,13 @@ impl Store {
 
     /// Removes what is kept for a path without need, because packing was cut short and the file is the original.
     pub fn tidy(&self, path: &Path) -> Result<()> {
+        if self.directories(&prefix(path))?.is_empty() {
+            return Ok(());
+        }
         let _lock = self.lock()?;
         for directory in self.directories(&prefix(path))? {
             if !directory.join("manifest.json").exists() {
-                fs::remove_dir_all(&directory).map_err(|cause| failed("cannot remove", &directory, cause))?;
+                forget_unfinished(&directory)?;
             }
         }
         let needless = |kept: &Kept| kept.standing() == Standing::Original;
@@ -203,6 +206,15 @@ impl Store {
         }
         Ok(restored)
     }
+}
+
+/// Removes an entry that was never finished. Off the disk when this returns.
+fn forget_unfinished(directory: &Path) -> Result<()> {
+    let cannot = |cause: io::Error| failed("cannot remove", directory, cause);
+    for entry in fs::read_dir(directory).map_err(cannot)? {
+        remove(&entry.map_err(cannot)?.path())?;
+    }
+    fs::remove_dir(directory).map_err(cannot)
 }
 
 /// How the names of a path's entries begin.

@@ -41,8 +41,8 @@ fn a_power_cut_leaves_the_file_or_the_packed_one_and_the_original_somewhere() {
         let [packing, _] = survives(&source, lost).unwrap();
         assert!(packing.1.is_err(), "{lost:?} is not noticed");
     }
-    // The state directory is synced for the store, and again for the journal before anything is written; the directory
-    // of what is kept again for the manifest, when it is written and when it goes.
+    // The state directory is synced for the store, and again for the journal's before anything is written; what is kept
+    // is synced by name, and again with its manifest, when it is written and when it goes.
     let parts: [(usize, &[usize]); 2] = [(0, &[0, 5]), (1, &[1])];
     for (part, covered) in parts {
         let (needless, count) = needless_syncs(|syncs| {

@@ -230,5 +230,8 @@ fn take_back(applied: &Applied) -> Result<Vec<String>> {
     for installed in pack::installed()?.into_iter().filter(|it| ours(it) && can(it)) {
         restore_file(&installed.path)?;
     }
+    // What a cut between keeping and writing that down has left, nobody lists.
+    let is_original = |file: &&AppliedFile| file.standing() == Standing::Original;
+    applied.packed.iter().filter(is_original).try_for_each(|file| pack::forget_unfinished(&file.path))?;
     Ok(kept)
 }
