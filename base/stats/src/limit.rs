@@ -327,6 +327,9 @@ mod tests {
         assert_eq!(against_limit(&[0.0; 5], &[0.0; 5], 1.05, Pairing::Paired), none);
         // 0 before and something after lies above every limit.
         close(against_limit(&[1.0; 5], &[0.0; 5], 1.05, Pairing::Paired).p_above, 1.0 / 32.0, 1e-12);
+        // Where most pairs are infinitely far, ranks take the place of distances, and the nearest pair counts too.
+        let (new, old) = ([1.1, 1.2, 1.0, 1.0, 1.0], [1.0, 1.0, 0.0, 0.0, 0.0]);
+        close(against_limit(&new, &old, 1.0, Pairing::Paired).p_above, 1.0 / 32.0, 1e-12);
     }
 
     #[test]
