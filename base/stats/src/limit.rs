@@ -313,6 +313,17 @@ mod tests {
     }
 
     #[test]
+    fn equal_values_share_their_mean_rank_also_where_they_were_rounded() {
+        assert_eq!(ranks(&[1.0, 3.0, 2.0, 1.0]), [1, 6, 4, 1]);
+        assert_eq!(ranks(&[0.0, 0.0, 0.0]), [2, 2, 2]);
+        // One part in 10^13 is rounding, one in 10^11 is not, whatever the size of the values.
+        for size in [1.0, 1e6, 1e-3] {
+            assert_eq!(ranks(&[size, size * (1.0 + 1e-13), size * 2.0]), [1, 1, 4]);
+            assert_eq!(ranks(&[size, size * (1.0 + 1e-11), size * 2.0]), [0, 2, 4]);
+        }
+    }
+
+    #[test]
     fn no_distance_counts_for_more_than_two_and_a_half_spreads() {
         // The spread of these is 1.4826: 3 lies within 2.5 of them, and three of 1, or 2 and 1, are as much: 24 ways.
         close(p_above(&[3.0, -1.0, -1.0, -1.0, -2.0]), 24.0 / 32.0, 1e-9);

@@ -322,6 +322,19 @@ mod tests {
     }
 
     #[test]
+    fn two_bases_are_compared_that_no_addend_can_make_alike() {
+        let program = std::fs::read("/proc/self/exe").expect("this test");
+        let mut elf = Elf::parse(&program).expect("a program of this machine");
+        for class in [bytes::Class::Elf32, bytes::Class::Elf64] {
+            elf.format.class = class;
+            let [one, other] = bases(&elf);
+            assert_eq!((one % 4096, other % 4096), (0, 0), "pages");
+            assert_eq!(one.abs_diff(other) / 4096 % 2, 1, "{one:#x} and {other:#x}");
+            assert!(class == bytes::Class::Elf64 || one.max(other) < 1 << 32);
+        }
+    }
+
+    #[test]
     fn all_differences_are_counted_and_the_first_hundred_listed() {
         let mut findings = Findings::default();
         assert!(findings.verdict.agrees());
