@@ -300,6 +300,37 @@ mod tests {
         close(limit.p_below, 1.0, 1e-12);
     }
 
+    /// p of "above" for pairs whose logs differ by so much.
+    fn p_above(differences: &[f64]) -> f64 {
+        let new: Vec<f64> = differences.iter().map(|difference| difference.exp()).collect();
+        against_limit(&new, &vec![1.0; new.len()], 1.0, Pairing::Paired).p_above
+    }
+
+    #[test]
+    fn distances_count_and_not_only_their_order() {
+        // Of the 8 ways to choose signs, 5 have a sum as high: with +3, or with +2 and +2.2. By ranks it would be 4.
+        close(p_above(&[3.0, -2.0, -2.2]), 5.0 / 8.0, 1e-9);
+    }
+
+    #[test]
+    fn equal_values_share_their_mean_rank_also_where_they_were_rounded() {
+        assert_eq!(ranks(&[1.0, 3.0, 2.0, 1.0]), [1, 6, 4, 1]);
+        assert_eq!(ranks(&[0.0, 0.0, 0.0]), [2, 2, 2]);
+        // One part in 10^13 is rounding, one in 10^11 is not, whatever the size of the values.
+        for size in [1.0, 1e6, 1e-3] {
+            assert_eq!(ranks(&[size, size * (1.0 + 1e-13), size * 2.0]), [1, 1, 4]);
+            assert_eq!(ranks(&[size, size * (1.0 + 1e-11), size * 2.0]), [0, 2, 4]);
+        }
+    }
+
+    #[test]
+    fn no_distance_counts_for_more_than_two_and_a_half_spreads() {
+        // The spread of these is 1.4826: 3 lies within 2.5 of them, and three of 1, or 2 and 1, are as much: 24 ways.
+        close(p_above(&[3.0, -1.0, -1.0, -1.0, -2.0]), 24.0 / 32.0, 1e-9);
+        // 90 counts as 2.5 spreads, 3.7065: less than 2 and two of 1.
+        close(p_above(&[90.0, -1.0, -1.0, -1.0, -2.0]), 20.0 / 32.0, 1e-9);
+    }
+
     #[test]
     fn many_values_are_as_good_as_normal() {
         let mut random = Random::from_seed(9);
@@ -327,6 +358,9 @@ mod tests {
         assert_eq!(against_limit(&[0.0; 5], &[0.0; 5], 1.05, Pairing::Paired), none);
         // 0 before and something after lies above every limit.
         close(against_limit(&[1.0; 5], &[0.0; 5], 1.05, Pairing::Paired).p_above, 1.0 / 32.0, 1e-12);
+        // Where most pairs are infinitely far, ranks take the place of distances, and the nearest pair counts too.
+        let (new, old) = ([1.1, 1.2, 1.0, 1.0, 1.0], [1.0, 1.0, 0.0, 0.0, 0.0]);
+        close(against_limit(&new, &old, 1.0, Pairing::Paired).p_above, 1.0 / 32.0, 1e-12);
     }
 
     #[test]

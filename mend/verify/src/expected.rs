@@ -139,3 +139,51 @@ pub(crate) fn is_followed(tag: u64) -> bool {
             | DT_VERNEEDNUM
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expected() -> Expected {
+        Expected {
+            allowed: vec![
+                Allowed::BuildId,
+                Allowed::Relative { at: 8, value: 9 },
+                Allowed::Word { at: 16, value: Word::Plain(7) },
+                Allowed::New { at: 100, len: 10 },
+                Allowed::Dynamic { tag: DT_INIT_ARRAY, value: Some(5) },
+                Allowed::Dynamic { tag: DT_RELR, value: None },
+                Allowed::Initialiser { table: 200, len: 20 },
+            ],
+        }
+    }
+
+    #[test]
+    fn only_what_was_announced_is_allowed() {
+        assert!(expected().allows(&Allowed::BuildId));
+        assert!(!expected().allows(&Allowed::DebugLink) && !expected().allows(&Allowed::ReadOnlyDynamic));
+        assert!(!Expected::default().allows(&Allowed::BuildId));
+    }
+
+    #[test]
+    fn a_tag_may_have_just_the_value_that_was_announced_for_it() {
+        assert_eq!(expected().tag(DT_INIT_ARRAY), Some(Some(5)));
+        assert_eq!(expected().tag(DT_RELR), Some(None), "it must be gone");
+        assert_eq!(expected().tag(DT_HASH), None, "nothing was said of it");
+    }
+
+    #[test]
+    fn announced_bytes_and_words_are_found_again() {
+        assert_eq!(expected().new_ranges().collect::<Vec<_>>(), [(100, 10), (200, 20)]);
+        assert_eq!(expected().initialiser(), Some((200, 20)));
+        assert_eq!(expected().words().collect::<Vec<_>>(), [(8, Word::Address(9)), (16, Word::Plain(7))]);
+        assert_eq!(expected().relatives().collect::<Vec<_>>(), [(8, 9)]);
+        assert_eq!(Expected::default().initialiser(), None);
+    }
+
+    #[test]
+    fn tags_are_free_only_where_what_they_lead_to_is_compared() {
+        assert!(is_followed(DT_SYMTAB) && is_followed(DT_RELRSZ) && is_followed(DT_VERNEEDNUM));
+        assert!(!is_followed(DT_INIT_ARRAY) && !is_followed(0) && !is_followed(u64::MAX));
+    }
+}

@@ -308,3 +308,52 @@ impl Findings {
         self.verdict.checked.bytes = Bytes(self.verdict.checked.bytes.0.saturating_add(len));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_says_its_sort_its_place_and_what_it_is() {
+        let mut difference = Difference { kind: Kind::Memory, at: Some(0x1f40), what: "was 1 and is 2".to_owned() };
+        assert_eq!(difference.to_string(), "memory at 0x1f40: was 1 and is 2");
+        (difference.kind, difference.at) = (Kind::Dynamic, None);
+        assert_eq!(difference.to_string(), "dynamic table: was 1 and is 2");
+    }
+
+    #[test]
+    fn two_bases_are_compared_that_no_addend_can_make_alike() {
+        let program = std::fs::read("/proc/self/exe").expect("this test");
+        let mut elf = Elf::parse(&program).expect("a program of this machine");
+        for class in [bytes::Class::Elf32, bytes::Class::Elf64] {
+            elf.format.class = class;
+            let [one, other] = bases(&elf);
+            assert_eq!((one % 4096, other % 4096), (0, 0), "pages");
+            assert_eq!(one.abs_diff(other) / 4096 % 2, 1, "{one:#x} and {other:#x}");
+            assert!(class == bytes::Class::Elf64 || one.max(other) < 1 << 32);
+        }
+    }
+
+    #[test]
+    fn all_differences_are_counted_and_the_first_hundred_listed() {
+        let mut findings = Findings::default();
+        assert!(findings.verdict.agrees());
+        for at in 0..150 {
+            findings.add(Kind::Memory, Some(at), || "differs".to_owned());
+        }
+        let verdict = findings.verdict;
+        assert_eq!((verdict.total, verdict.differences.len()), (150, Verdict::LISTED));
+        assert_eq!(verdict.differences.last().and_then(|difference| difference.at), Some(99));
+        assert!(!verdict.agrees());
+    }
+
+    #[test]
+    fn what_was_compared_is_added_up_without_running_over() {
+        let mut findings = Findings::default();
+        findings.checked_bytes(5);
+        findings.checked_bytes(7);
+        assert_eq!(findings.verdict.checked.bytes, Bytes(12));
+        findings.checked_bytes(u64::MAX);
+        assert_eq!(findings.verdict.checked.bytes, Bytes(u64::MAX));
+    }
+}

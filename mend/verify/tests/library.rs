@@ -1,0 +1,118 @@
+//! What the oracle says of a library of this system against itself, and of forms of it that differ in one place.
+
+use model::Exit;
+use verify::{Allowed, Expected, Kind, offline, offline_expecting};
+
+const PT_NULL: u32 = 0;
+const PT_PHDR: u32 = 6;
+const PT_GNU_STACK: u32 = 0x6474_e551;
+const PT_GNU_RELRO: u32 = 0x6474_e552;
+
+/// A small library that this test has loaded itself. `None`, and the reason said, where everything is linked into it,
+/// or where files are not of 64 bits, least significant byte first.
+fn library() -> Option<Vec<u8>> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let mut paths = maps.lines().filter_map(|line| line.split_whitespace().nth(5));
+    let found = paths.find(|path| path.contains("libgcc_s")).and_then(|path| std::fs::read(path).ok());
+    let usable = found.filter(|bytes| bytes[4..6] == [2, 1]);
+    if usable.is_none() {
+        eprintln!("SKIPPED: this test has not loaded a libgcc_s of 64 bits");
+    }
+    usable
+}
+
+/// Where the program header of this type begins in the file.
+fn header_of(file: &[u8], kind: u32) -> usize {
+    let half = |at: usize| usize::from(u16::from_le_bytes([file[at], file[at + 1]]));
+    let first = u64::from_le_bytes(file[32..40].try_into().expect("eight bytes")) as usize;
+    let mut headers = (0..half(56)).map(|number| first + number * half(54));
+    headers.find(|at| file[*at..*at + 4] == kind.to_le_bytes()).expect("a program header of this type")
+}
+
+/// The sorts of what differs after a change of the file.
+fn sorts(original: &[u8], change: impl FnOnce(&mut Vec<u8>)) -> Vec<Kind> {
+    let mut packed = original.to_vec();
+    change(&mut packed);
+    let verdict = offline(original, &packed).expect("a library of the system is an original");
+    verdict.differences.iter().map(|difference| difference.kind).collect()
+}
+
+#[test]
+fn a_library_means_what_it_means() {
+    let Some(original) = library() else { return };
+    let verdict = offline(&original, &original).expect("a library of the system is an original");
+    assert!(verdict.agrees(), "{:#?}", verdict.differences);
+    let checked = verdict.checked;
+    assert!(checked.bytes.0 > 10_000 && checked.relative > 0 && checked.symbols > 20, "{checked:?}");
+}
+
+#[test]
+fn what_is_no_library_is_no_original_and_no_packed_file() {
+    let refused = |original: &[u8]| offline(original, original).expect_err("nothing to compare with").exit;
+    assert_eq!((refused(b""), refused(&[0; 4096])), (Exit::Data, Exit::Data));
+    let Some(original) = library() else { return };
+    assert_eq!(sorts(&original, |file| file.clear()), [Kind::Structure]);
+    assert_eq!(sorts(&original, |file| file.truncate(100)), [Kind::Structure]);
+}
+
+#[test]
+fn every_part_of_the_header_counts_and_nothing_else_is_said_of_another_machine() {
+    let Some(original) = library() else { return };
+    // e_machine of another processor with the same width and order of bytes.
+    assert_eq!(sorts(&original, |file| file[18..20].copy_from_slice(&[243, 0])), [Kind::Header]);
+    for (name, at) in [("ABI", 7), ("entry", 24), ("flags", 48)] {
+        assert!(sorts(&original, |file| file[at] ^= 0x10).contains(&Kind::Header), "{name}");
+    }
+}
+
+#[test]
+fn program_headers_may_neither_go_nor_come_nor_change() {
+    let Some(original) = library() else { return };
+    let stack = header_of(&original, PT_GNU_STACK);
+    let gone = sorts(&original, |file| file[stack..stack + 4].copy_from_slice(&PT_NULL.to_le_bytes()));
+    assert_eq!(gone, [Kind::Segment]);
+    // The stack becomes executable: the header that was is gone, and another one is new.
+    let changed = sorts(&original, |file| file[stack + 4] ^= 1);
+    assert_eq!(changed.iter().filter(|kind| **kind == Kind::Segment).count(), 2, "{changed:?}");
+    // Where its bytes would be in the file says nothing.
+    assert_eq!(sorts(&original, |file| file[stack + 8] ^= 0x40), []);
+    let relro = header_of(&original, PT_GNU_RELRO);
+    let gone = sorts(&original, |file| file[relro..relro + 4].copy_from_slice(&PT_NULL.to_le_bytes()));
+    assert!(gone.contains(&Kind::Segment), "{gone:?}");
+}
+
+#[test]
+fn a_program_keeps_the_header_by_which_the_loader_learns_its_base() {
+    let Some(original) = std::fs::read("/bin/true").ok().filter(|bytes| bytes[4..6] == [2, 1] && bytes[16] == 3) else {
+        eprintln!("SKIPPED: no position-independent /bin/true of 64 bits");
+        return;
+    };
+    assert_eq!(sorts(&original, |_| ()), []);
+    let base = header_of(&original, PT_PHDR);
+    let gone = sorts(&original, |file| file[base..base + 4].copy_from_slice(&PT_NULL.to_le_bytes()));
+    assert!(gone.contains(&Kind::Segment), "{gone:?}");
+}
+
+#[test]
+fn a_table_of_an_initialiser_must_lie_in_the_file() {
+    let Some(original) = library() else { return };
+    let expected = Expected { allowed: vec![Allowed::Initialiser { table: u64::MAX - 64, len: 16 }] };
+    let verdict = offline_expecting(&original, &original, &expected).expect("an original");
+    let told =
+        verdict.differences.iter().any(|difference| difference.what.contains("initialiser's table lies outside"));
+    assert!(told, "{:#?}", verdict.differences);
+}
+
+#[test]
+fn any_changed_byte_of_the_code_is_found() {
+    let Some(original) = library() else { return };
+    // The program header of what is mapped for executing: where its bytes are, and how many.
+    let half = |at: usize| usize::from(u16::from_le_bytes([original[at], original[at + 1]]));
+    let long = |at: usize| u64::from_le_bytes(original[at..at + 8].try_into().expect("eight bytes")) as usize;
+    let mut headers = (0..half(56)).map(|number| long(32) + number * half(54));
+    let code = headers.find(|at| original[*at] == 1 && original[*at + 4] & 1 == 1).expect("code");
+    let (offset, len) = (long(code + 8), long(code + 32));
+    for at in (offset..offset + len).step_by(len / 40) {
+        assert_eq!(sorts(&original, |file| file[at] ^= 1), [Kind::Memory], "at {at:#x}");
+    }
+}
