@@ -291,6 +291,18 @@ impl Disk {
         })
     }
 
+    /// Looks at every state after every cut by a check of the caller: what each path may hold, bytes and mode, and
+    /// whether it is a last state. Returns how many states there were.
+    ///
+    /// # Errors
+    /// What the check says of the first state that it refuses.
+    pub fn each_state(
+        &self,
+        check: impl FnMut(&BTreeMap<PathBuf, Vec<(Rc<[u8]>, u32)>>, bool) -> Result<(), String>,
+    ) -> Result<usize, String> {
+        self.states(&self.notes.moments.borrow(), check)
+    }
+
     /// What was on the disk at first.
     fn first_synced(&self) -> BTreeMap<u64, Content> {
         let moments = self.notes.moments.borrow();

@@ -135,8 +135,9 @@ fn size_of(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |meta| meta.len())
 }
 
+/// Removes a file for good: what is written next may count on it.
 fn remove(path: &Path) -> Result<()> {
-    fs::remove_file(path).map_err(|cause| Error::on(Exit::Machine, "cannot remove", path).because(cause))
+    os::replace::remove(path).map_err(|cause| Error::on(Exit::Machine, "cannot remove", path).because(cause))
 }
 
 /// What a killed writer left, and streams whose finished files are there.

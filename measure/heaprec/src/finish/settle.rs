@@ -4,7 +4,6 @@ use heapfile::event::Process;
 use heapfile::form::STREAM;
 use heapfile::sums::{self, Sums};
 use model::{Error, Exit, Result, Warning, WarningKind};
-use std::fs;
 
 /// What finishing did with sums.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +31,8 @@ pub fn settle(process: &Process) -> Result<Settled> {
     }
     if stream.exists() {
         known.write(path, &sums::head(path)?)?;
-        fs::remove_file(&stream).map_err(|cause| Error::on(Exit::Machine, "cannot remove", &stream).because(cause))?;
+        os::replace::remove(&stream)
+            .map_err(|cause| Error::on(Exit::Machine, "cannot remove", &stream).because(cause))?;
     }
     let lost = |warning: &Warning| warning.kind == WarningKind::LostRecords;
     Ok(Settled { left_out, whole: process.lost == 0 && !known.warnings.iter().any(lost) })
