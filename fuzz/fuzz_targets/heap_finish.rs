@@ -2,10 +2,10 @@
 //! finished, it has the same events.
 #![no_main]
 
-use heap::finish;
-use heap::ledger::Ledger;
-use heap::event::Event;
-use heap::reader::Reader;
+use heaprec::finish;
+use heapfile::ledger::Ledger;
+use heapfile::event::Event;
+use heapfile::reader::Reader;
 use libfuzzer_sys::fuzz_target;
 use std::path::Path;
 

@@ -2,10 +2,10 @@
 #![no_main]
 
 use heap::export::{Export, Format};
-use heap::ledger::Ledger;
+use heapfile::ledger::Ledger;
 use heap::modes::{Measure, Window};
 use heap::named::{Filter, Named};
-use heap::reader::Reader;
+use heapfile::reader::Reader;
 use libfuzzer_sys::fuzz_target;
 
 const HEAD: &str = r#"{"schema":"thaw.heap/1","thaw_version":"","command":[],"cwd":"","created_unix_ns":0,"start_ticks":0,

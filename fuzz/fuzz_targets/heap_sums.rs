@@ -4,7 +4,7 @@
 
 use heap::modes::{Measure, Split, Window};
 use heap::named::{Cut, Filter, Named, Wrappers};
-use heap::reader::Reader;
+use heapfile::reader::Reader;
 use heap::{report, slop};
 use libfuzzer_sys::fuzz_target;
 use std::path::Path;

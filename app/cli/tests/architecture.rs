@@ -21,8 +21,17 @@ const MAY_IMPORT: [(&str, &[&str]); 6] = [
     ("app", &["base", "measure", "mend", "embed", "app"]),
 ];
 
-/// Formats that a guest and its room share, with the floors of both.
-const SHARED: [(&str, [&str; 2]); 1] = [("heap-wire", ["inject", "measure"])];
+/// Formats that a guest shares with others, with the floors of all: the room that serves it while it records, and what
+/// reads its streams for all rooms. Tests may make streams.
+const SHARED: [(&str, &[&str]); 1] = [("heap-wire", &["inject", "measure", "base"])];
+
+/// Crates that read what another one records, and may be given to a page or a fuzzer: they start no program and go into
+/// none.
+const READERS: [&str; 2] = ["base/heapfile", "measure/heap"];
+
+/// How a program is started or gone into.
+const STARTERS: [&str; 6] =
+    ["os::spawn", "os::ptrace", "process::Command", "libc::fork", "libc::execv", "libc::ptrace"];
 
 /// Crates that only tests may import.
 const FOR_TESTS: [&str; 1] = ["testing"];
@@ -41,7 +50,7 @@ const PROOFS: [Proof; 1] = [Proof { name: "verify", floor: "mend", imports: &["l
 const ONLY_FOR: [(&str, &str); 3] = [("hyper", "proxy"), ("hyper-util", "proxy"), ("tokio", "proxy")];
 
 /// Crates of `app` that read what the others leave, and may import `base` alone.
-const READERS: [&str; 1] = ["fleet"];
+const ALONE: [&str; 1] = ["fleet"];
 
 /// Crates that still have circles of modules, and how many modules lie in the greatest. A crate may only leave this
 /// list.
@@ -156,7 +165,7 @@ fn wrong_imports(package: &Value) -> Vec<String> {
     let from = floor(Path::new(text(package, "manifest_path")));
     let allowed = MAY_IMPORT.iter().find(|(floor, _)| *floor == from).map(|(_, allowed)| *allowed);
     let allowed = allowed.unwrap_or_else(|| panic!("{name} is on floor {from}/, which the table does not know"));
-    let allowed = if READERS.contains(&name) { &["base"] } else { allowed };
+    let allowed = if ALONE.contains(&name) { &["base"] } else { allowed };
     for dependency in package["dependencies"].as_array().unwrap() {
         let target = text(dependency, "name");
         let only_tests = dependency["kind"] == "dev";
@@ -175,7 +184,7 @@ fn wrong_imports(package: &Value) -> Vec<String> {
         let to = floor(Path::new(path));
         if FOR_TESTS.contains(&target) && !only_tests {
             wrong.push(format!("{name} imports {target}: move it to [dev-dependencies], it is for tests only"));
-        } else if SHARED.iter().any(|(name, floors)| *name == target && floors.contains(&from.as_str()))
+        } else if SHARED.iter().any(|(name, floors)| *name == target && (only_tests || floors.contains(&from.as_str())))
             || PROOFS.iter().any(|proof| proof.name == target && proof.floor == from)
         {
             continue;
@@ -321,6 +330,24 @@ fn lines_end_where_a_window_ends() {
         *how = format!("{count} lines are longer than {LONGEST_LINE} columns: break them{how}");
     }
     only_known(&found, &LONG_LINES, "LONG_LINES");
+}
+
+#[test]
+fn who_reads_recordings_starts_no_program() {
+    let mut wrong = Vec::new();
+    let mut looked_at = BTreeSet::new();
+    each_file_of_ours(&mut |path, text| {
+        let home = home(path);
+        if !READERS.contains(&home.as_str()) || !inside(path).starts_with(format!("{home}/src")) {
+            return;
+        }
+        for starter in STARTERS.iter().filter(|starter| text.contains(**starter)) {
+            wrong.push(format!("{}: {starter}: move it to the crate that records", inside(path).display()));
+        }
+        looked_at.insert(home);
+    });
+    assert_eq!(looked_at.len(), READERS.len(), "a crate of READERS is not there: {looked_at:?}");
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `thaw heap`: what a user sees. What the guest sees is tested in `measure/heap`.
+//! `thaw heap`: what a user sees. What the guest sees is tested in `app/work/tests`.
 
 use crate::scratch::{Said, Scratch, root};
 use std::process::{Command, Stdio};

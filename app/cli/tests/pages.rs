@@ -4,11 +4,11 @@
 use crate::heap_look::recorded;
 use crate::memory::firefox;
 use crate::scratch::{Mortal, Scratch};
-use ::heap::event::What;
 use ::heap::modes::{Held, Split, Window};
 use ::heap::named::{Filter, Named};
-use ::heap::reader::Reader;
 use ::heap::{growth, slop, whole};
+use heapfile::event::What;
+use heapfile::reader::Reader;
 use model::Nanos;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};

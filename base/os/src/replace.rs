@@ -11,13 +11,13 @@ mod rights;
 
 pub use crate::filesystem::directory::{
     check_link, make as make_directory, make_private as make_private_directory, open as open_directory, open_real,
-    real_path,
+    real_path, remove,
 };
 pub use crate::filesystem::existing::Existing;
 pub use rights::{Rights, Strictness, grant};
 
 use crate::file::{directory_of, name_beside, not_regular};
-use crate::filesystem::{NameIn, current, remove};
+use crate::filesystem::{NameIn, current};
 use crate::hold::journal::{Entry, Journal, Undo};
 use model::{Error, Exit, Result};
 use std::ffi::{OsStr, OsString};

@@ -1,4 +1,4 @@
-//! The stream that the guest of `thaw heap` writes and that `measure/heap` reads: one file for each process image.
+//! The stream that the guest of `thaw heap` writes and that `base/heapfile` reads: one file for each process image.
 //!
 //! ```text
 //! page 0            FileHeader: who, when, how it ended, what was lost

@@ -1,8 +1,8 @@
 //! Who frees blocks that nobody made? Groups such frees of a recording (made with --free-stacks) by the innermost
 //! frames.
 
-use heap::ledger::{Change, Inconsistency, Ledger};
-use heap::reader::Reader;
+use heapfile::ledger::{Change, Inconsistency, Ledger};
+use heapfile::reader::Reader;
 use std::collections::BTreeMap;
 
 fn main() -> model::Result<()> {

@@ -12,12 +12,12 @@ mod pprof;
 mod stacks;
 
 use crate::dark::Blocks;
-use crate::event::Process;
 use crate::modes::{Heap, Measure, Split, Window};
 use crate::named::Named;
-use crate::reader::Reader;
-use crate::sums;
 use crate::symbols::Frame;
+use heapfile::event::Process;
+use heapfile::reader::Reader;
+use heapfile::sums;
 use model::{Error, Exit, Result, Warning};
 use os::replace::{Existing, Rights};
 use std::io::{self, Write};

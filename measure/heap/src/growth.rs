@@ -8,13 +8,13 @@ mod follow;
 
 pub use chain::{Chain, LEAST_STEPS, Shape, Step};
 
-use crate::event::{Event, Process, What};
-use crate::reader::{Events, Reader};
 use crate::site::{self, Answer, Placed, SiteId, Sites};
 use crate::slop::Model;
-use crate::sums;
 use crate::symbols::Frame;
 use follow::{Follower, Grown, Over, Turning};
+use heapfile::event::{Event, Process, What};
+use heapfile::reader::{Events, Reader};
+use heapfile::sums;
 use model::{Bytes, Result, Warning, shown};
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -4,14 +4,14 @@
 //! Memory grows with live blocks and with different stacks, never with the number of events. Not for names:
 //! [`crate::symbols`] gives them.
 
-pub use crate::figures::{Figures, Held, Measure, Point, Site, Split, Timeline, Totals, Window};
+pub use heapfile::figures::{Figures, Held, Measure, Point, Site, Split, Timeline, Totals, Window};
 
-use crate::books::Books;
-use crate::event::{Process, ProcessId, ThreadId, What};
-use crate::module::Module;
-use crate::reader::Reader;
-use crate::stack::{StackId, Stacks};
-use crate::sums::{self, Sums};
+use heapfile::books::Books;
+use heapfile::event::{Process, ProcessId, ThreadId, What};
+use heapfile::module::Module;
+use heapfile::reader::Reader;
+use heapfile::stack::{StackId, Stacks};
+use heapfile::sums::{self, Sums};
 use model::{Nanos, Result, Warning};
 use std::collections::{HashMap, HashSet};
 

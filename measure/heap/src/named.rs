@@ -1,9 +1,9 @@
 //! A recording, added up and named: what reports, trees, differences and exports are made from.
 
-use crate::event::{Process, ProcessId, ThreadId};
 use crate::modes::{self, Figures, Heap, Measure, Site, Split, Window};
-use crate::reader::Reader;
 use crate::symbols::{self, Frame, FrameId, Names};
+use heapfile::event::{Process, ProcessId, ThreadId};
+use heapfile::reader::Reader;
 use model::{Result, Warning, WarningKind};
 use serde::Serialize;
 use std::collections::HashMap;

@@ -1,17 +1,16 @@
 //! The summary of a recording: what each process allocated, what it did not give back, and what is missing from the
 //! recording.
 
-use crate::event::{self, Brief, Deed, Origin, Process, Stopped};
-use crate::figures::{MissingFrames, Totals};
-use crate::live::{Effect, Live};
-use crate::module::Module;
-use crate::reader::{Events, Reader};
-use crate::stack::{Address, GAP, StackId, Stacks};
-use crate::sums::Sums;
 use crate::symbols::Memory;
+use heapfile::event::{self, Origin, Process, Stopped};
+use heapfile::figures::Totals;
+use heapfile::module::Module;
+use heapfile::reader::{Events, Reader};
+use heapfile::stack::{Address, GAP, StackId};
+use heapfile::summary::Summary;
 use model::{Bytes, Nanos, Result, Warning, WarningKind, shown};
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 /// A recording in figures.
@@ -117,7 +116,7 @@ pub struct Frame {
 
 impl Report {
     /// Names the frames of leaks by what was looked up.
-    pub(crate) fn name(&mut self, memory: &Memory) {
+    pub fn name(&mut self, memory: &Memory) {
         let mut objects: HashMap<String, Vec<_>> = HashMap::new();
         for ((path, _), found) in memory {
             objects.entry(shown(path)).or_default().push(found);
@@ -141,31 +140,14 @@ impl Report {
 pub fn report(reader: &Reader) -> Result<Report> {
     let mut processes = Vec::new();
     for process in reader.processes() {
-        let (summary, events) = read(reader, process)?;
-        processes.push(summary.end(process, &events, reader));
+        let (summary, events) = Summary::read(reader, process)?;
+        processes.push(end(summary, process, &events, reader));
     }
     Ok(of_processes(reader, processes))
 }
 
-/// Reads the events of a process, or what they were added up to; also what gave them.
-pub(crate) fn read(reader: &Reader, process: &Process) -> Result<(Summary, Events)> {
-    let (mut summary, mut events) = (Summary::new(process), reader.places(process.id)?);
-    if process.is_summed() {
-        summary.sums = Some(Sums::read(&process.file)?);
-    }
-    let mut batch = Vec::new();
-    while events.next_few(&mut batch)? {
-        summary.begin(&batch);
-        batch.iter().for_each(|event| _ = summary.enter(event, events.stacks()));
-    }
-    if summary.live.is_full() {
-        return Err(summary.live.full(&process.file));
-    }
-    Ok((summary, events))
-}
-
 /// The report of a recording from those of its processes, each with its doubts.
-pub(crate) fn of_processes(reader: &Reader, processes: Vec<(ProcessReport, Vec<Warning>)>) -> Report {
+pub fn of_processes(reader: &Reader, processes: Vec<(ProcessReport, Vec<Warning>)>) -> Report {
     let mut warnings = reader.warnings().to_vec();
     warnings.extend(reader.sampled());
     let (processes, doubts): (Vec<_>, Vec<_>) = processes.into_iter().unzip();
@@ -174,198 +156,93 @@ pub(crate) fn of_processes(reader: &Reader, processes: Vec<(ProcessReport, Vec<W
     Report { processes, warnings }
 }
 
-/// The sums of a process while its events pass.
-#[derive(Debug)]
-pub(crate) struct Summary {
-    live: Live,
-    totals: Totals,
-    /// Blocks may have been made before the stream began.
-    inherits: bool,
-    sample_bytes: u64,
-    /// Ticks of the last event.
-    last: Option<u64>,
-    /// Ticks at which most was live.
-    peak_at: Option<u64>,
-    missing: MissingFrames,
-    variance: f64,
-    /// In the place of events, where these were added up while the program ran.
-    sums: Option<Sums>,
+/// The figures, and the doubts about them, after the last event.
+pub fn end(mut summary: Summary, process: &Process, events: &Events, reader: &Reader) -> (ProcessReport, Vec<Warning>) {
+    summary.totals.peak_at = summary.peak_at.map_or(Nanos(0), |ticks| events.at(ticks));
+    let mut warnings = events.warnings().to_vec();
+    warnings.extend(summary.sums.iter().flat_map(|sums| sums.warnings.iter().cloned()));
+    warnings.extend(doubts(process, summary.totals()));
+    (figures(summary, process, events, reader), warnings)
 }
 
-impl Summary {
-    /// Nothing yet.
-    pub(crate) fn new(process: &Process) -> Self {
-        Self {
-            live: Live::default(),
-            totals: Totals::default(),
-            inherits: process.origin != Origin::Exec,
-            sample_bytes: process.sample_bytes,
-            last: None,
-            peak_at: None,
-            missing: MissingFrames::default(),
-            variance: 0.0,
-            sums: None,
-        }
+fn figures(summary: Summary, process: &Process, events: &Events, reader: &Reader) -> ProcessReport {
+    // In the order of their stacks, so that what is equal otherwise has an order too.
+    let mut sites: BTreeMap<Option<StackId>, (u64, u64)> = BTreeMap::new();
+    let mut leaked_variance = 0.0;
+    for held in summary.live().held() {
+        let class = summary.live().class_of(held);
+        let site = sites.entry(class.stack()).or_default();
+        *site = (site.0.saturating_add(class.count), site.1.saturating_add(class.bytes()));
+        leaked_variance += event::variance(class.size, process.sample_bytes);
     }
-
-    /// The live blocks.
-    pub(crate) fn live(&self) -> &Live {
-        &self.live
+    let held = summary.sums.iter().flat_map(|sums| &sums.sites).filter(|site| site.figures.end.blocks > 0);
+    let mut allocated_variance = summary.variance;
+    for site in summary.sums.iter().flat_map(|sums| &sums.sites) {
+        let of = |blocks| event::variance_of(site.part, process.sample_bytes, blocks);
+        allocated_variance += of(site.figures.made.blocks);
+        leaked_variance += of(site.figures.end.blocks);
     }
-
-    /// These events will be entered now.
-    pub(crate) fn begin(&mut self, batch: &[Brief]) {
-        self.last = batch.last().map(|event| event.ticks).or(self.last);
-        self.live.prefetch(batch);
+    for (stack, end) in held.map(|site| (site.stack, site.figures.end)) {
+        let site = sites.entry(stack).or_default();
+        *site = (site.0.saturating_add(end.blocks), site.1.saturating_add(end.bytes));
     }
-
-    /// Enters an event; what it did.
-    #[inline(always)]
-    pub(crate) fn enter(&mut self, event: &Brief, stacks: &Stacks) -> Effect {
-        let step = self.live.enter(event, stacks);
-        let sums = |live: &Live, held| {
-            let class = live.class_of(held);
-            (class.count, class.bytes())
-        };
-        match (step, event.deed) {
-            (Effect::Made { held, over, .. }, deed) => {
-                let class = self.live.class_of(held);
-                self.missing.add(class.end, class.skips, class.count);
-                if deed == Deed::PoolAlloc {
-                    self.totals.pool_made(event.size);
-                    return step;
-                }
-                if self.sample_bytes > 0 {
-                    self.variance += event::variance(event.size, self.sample_bytes);
-                }
-                let made = (class.count, class.bytes());
-                if deed == Deed::Realloc {
-                    self.totals.replaced(made.0);
-                }
-                self.totals.made(event.stack(), made.0, made.1);
-                if self.totals.came(made, over.map(|over| sums(&self.live, over))) {
-                    self.peak_at = Some(event.ticks);
-                }
-            }
-            (_, Deed::PoolFree) => {}
-            (Effect::Went(held), _) => {
-                let (count, bytes) = sums(&self.live, held);
-                self.totals.freed(count, bytes);
-            }
-            (_, Deed::Free | Deed::ReallocOld) => self.totals.unknown(self.inherits),
-            (Effect::Back { held, over }, _) => {
-                let back = sums(&self.live, held);
-                self.totals.back(back.0);
-                if self.totals.came(back, over.map(|over| sums(&self.live, over))) {
-                    self.peak_at = Some(event.ticks);
-                }
-            }
-            (_, Deed::Map) => self.totals.mapped(event.size),
-            _ => {}
-        }
-        step
-    }
-
-    /// The figures, and the doubts about them, after the last event.
-    pub(crate) fn end(mut self, process: &Process, events: &Events, reader: &Reader) -> (ProcessReport, Vec<Warning>) {
-        self.totals.peak_at = self.peak_at.map_or(Nanos(0), |ticks| events.at(ticks));
-        let mut warnings = events.warnings().to_vec();
-        warnings.extend(self.sums.iter().flat_map(|sums| sums.warnings.iter().cloned()));
-        warnings.extend(doubts(process, self.totals()));
-        (self.figures(process, events, reader), warnings)
-    }
-
-    /// The stacks of what was not given back, which are all that a summary says of stacks.
-    pub(crate) fn leaking(&self) -> HashSet<StackId> {
-        let of_events = self.live.held().filter_map(|held| self.live.class_of(held).stack());
-        let sites = self.sums.iter().flat_map(|sums| &sums.sites);
-        let of_sums = sites.filter(|site| site.figures.end.blocks > 0).filter_map(|site| site.stack);
-        of_events.chain(of_sums).collect()
-    }
-
-    fn totals(&self) -> &Totals {
-        self.sums.as_ref().map_or(&self.totals, |sums| &sums.totals)
-    }
-
-    fn figures(self, process: &Process, events: &Events, reader: &Reader) -> ProcessReport {
-        // In the order of their stacks, so that what is equal otherwise has an order too.
-        let mut sites: BTreeMap<Option<StackId>, (u64, u64)> = BTreeMap::new();
-        let mut leaked_variance = 0.0;
-        for held in self.live.held() {
-            let class = self.live.class_of(held);
-            let site = sites.entry(class.stack()).or_default();
-            *site = (site.0.saturating_add(class.count), site.1.saturating_add(class.bytes()));
-            leaked_variance += event::variance(class.size, self.sample_bytes);
-        }
-        let held = self.sums.iter().flat_map(|sums| &sums.sites).filter(|site| site.figures.end.blocks > 0);
-        let mut allocated_variance = self.variance;
-        for site in self.sums.iter().flat_map(|sums| &sums.sites) {
-            let of = |blocks| event::variance_of(site.part, self.sample_bytes, blocks);
-            allocated_variance += of(site.figures.made.blocks);
-            leaked_variance += of(site.figures.end.blocks);
-        }
-        for (stack, end) in held.map(|site| (site.stack, site.figures.end)) {
-            let site = sites.entry(stack).or_default();
-            *site = (site.0.saturating_add(end.blocks), site.1.saturating_add(end.bytes));
-        }
-        let (last, threads, missing) = match &self.sums {
-            Some(sums) => (sums.last, sums.threads, sums.missing()),
-            None => (
-                self.last.map_or(Nanos(0), |ticks| events.at(ticks)),
-                self.live.threads().iter().filter(|thread| thread.allocated).count() as u64,
-                self.missing,
-            ),
-        };
-        let (stacks, modules) = (events.stacks(), events.modules());
-        let frames = |stack: Option<StackId>| {
-            stack.map_or_else(Vec::new, |stack| stacks.frames(stack).map(|address| frame(address, modules)).collect())
-        };
-        let mut leaks: Vec<Leak> = sites
-            .into_iter()
-            .map(|(stack, (blocks, bytes))| Leak { blocks, bytes: Bytes(bytes), stack: frames(stack) })
-            .collect();
-        leaks.sort_by_key(|leak| std::cmp::Reverse((leak.bytes, leak.blocks, frame_key(leak))));
-        let totals = self.totals();
-        let error = |variance: f64| (process.sample_bytes > 0).then(|| Bytes(variance.sqrt() as u64));
-        let parent = process.parent.and_then(|parent| reader.processes().get(parent.0));
-        ProcessReport {
-            pid: process.pid,
-            exe: shown(&process.exe),
-            cmdline: process.cmdline.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-            origin: match process.origin {
-                Origin::Exec => "exec",
-                Origin::Fork => "fork",
-                Origin::Attach => "attach",
-            },
-            forked_from: parent.map(|parent| parent.pid),
-            sample_bytes: Bytes(process.sample_bytes),
-            allocated_error_bytes: error(allocated_variance),
-            leaked_error_bytes: error(leaked_variance),
-            tiers: process.tiers.clone(),
-            inside: process.inside.clone(),
-            allocator: shown(&process.allocator),
-            start_ns: process.start,
-            last_event_ns: last,
-            threads,
-            allocations: totals.allocations,
-            frees: totals.frees,
-            reallocs: totals.reallocs,
-            allocated_bytes: totals.allocated,
-            peak_bytes: totals.peak,
-            peak_at_ns: totals.peak_at,
-            leaked_blocks: totals.live_blocks,
-            leaked_bytes: totals.live,
-            maps: totals.maps,
-            mapped_bytes: totals.mapped,
-            inherited_frees: totals.inherited_frees,
-            stack_nodes: stacks.len() as u64,
-            cut_stacks: missing.cut,
-            deep_stacks: missing.deep,
-            skipped_stacks: missing.skipped,
-            inconsistencies: totals.inconsistencies(),
-            lost: process.lost,
-            leaks,
-        }
+    let (last, threads, missing) = match &summary.sums {
+        Some(sums) => (sums.last, sums.threads, sums.missing()),
+        None => (
+            summary.last.map_or(Nanos(0), |ticks| events.at(ticks)),
+            summary.live().threads().iter().filter(|thread| thread.allocated).count() as u64,
+            summary.missing,
+        ),
+    };
+    let (stacks, modules) = (events.stacks(), events.modules());
+    let frames = |stack: Option<StackId>| {
+        stack.map_or_else(Vec::new, |stack| stacks.frames(stack).map(|address| frame(address, modules)).collect())
+    };
+    let mut leaks: Vec<Leak> = sites
+        .into_iter()
+        .map(|(stack, (blocks, bytes))| Leak { blocks, bytes: Bytes(bytes), stack: frames(stack) })
+        .collect();
+    leaks.sort_by_key(|leak| std::cmp::Reverse((leak.bytes, leak.blocks, frame_key(leak))));
+    let totals = summary.totals();
+    let error = |variance: f64| (process.sample_bytes > 0).then(|| Bytes(variance.sqrt() as u64));
+    let parent = process.parent.and_then(|parent| reader.processes().get(parent.0));
+    ProcessReport {
+        pid: process.pid,
+        exe: shown(&process.exe),
+        cmdline: process.cmdline.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        origin: match process.origin {
+            Origin::Exec => "exec",
+            Origin::Fork => "fork",
+            Origin::Attach => "attach",
+        },
+        forked_from: parent.map(|parent| parent.pid),
+        sample_bytes: Bytes(process.sample_bytes),
+        allocated_error_bytes: error(allocated_variance),
+        leaked_error_bytes: error(leaked_variance),
+        tiers: process.tiers.clone(),
+        inside: process.inside.clone(),
+        allocator: shown(&process.allocator),
+        start_ns: process.start,
+        last_event_ns: last,
+        threads,
+        allocations: totals.allocations,
+        frees: totals.frees,
+        reallocs: totals.reallocs,
+        allocated_bytes: totals.allocated,
+        peak_bytes: totals.peak,
+        peak_at_ns: totals.peak_at,
+        leaked_blocks: totals.live_blocks,
+        leaked_bytes: totals.live,
+        maps: totals.maps,
+        mapped_bytes: totals.mapped,
+        inherited_frees: totals.inherited_frees,
+        stack_nodes: stacks.len() as u64,
+        cut_stacks: missing.cut,
+        deep_stacks: missing.deep,
+        skipped_stacks: missing.skipped,
+        inconsistencies: totals.inconsistencies(),
+        lost: process.lost,
+        leaks,
     }
 }
 

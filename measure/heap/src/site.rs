@@ -1,11 +1,11 @@
 //! Places that allocate: the innermost frames of a stack, from the first one on that is not the C++ run-time library's;
 //! and going through a recording by place, which is what slop and growth have in common.
 
-use crate::event::{Process, ProcessId};
-use crate::module::Module;
-use crate::reader::{Events, Reader};
-use crate::stack::{Address, StackId, Stacks};
 use crate::symbols::{self, Frame, Names};
+use heapfile::event::{Process, ProcessId};
+use heapfile::module::Module;
+use heapfile::reader::{Events, Reader};
+use heapfile::stack::{Address, StackId, Stacks};
 use model::{Result, Warning, WarningKind, shown};
 use std::collections::HashMap;
 use std::path::Path;

@@ -10,13 +10,13 @@ mod models;
 pub use clownshoes::{Cause, Certainty, Clownshoes, Shoe};
 pub use models::{Category, Model};
 
-use crate::event::{Event, Maker, Process, What};
-use crate::ledger::{self, Block, Change, Inconsistency, Ledger};
 use crate::modes::{self, Split, Window};
-use crate::reader::{Events, Reader};
 use crate::site::{self, Answer, Placed, SiteId, Sites};
-use crate::stack::Quick;
 use crate::symbols::Frame;
+use heapfile::event::{Event, Maker, Process, What};
+use heapfile::ledger::{self, Block, Change, Inconsistency, Ledger};
+use heapfile::reader::{Events, Reader};
+use heapfile::stack::Quick;
 use model::{Bytes, Result, Warning, WarningKind, shown};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

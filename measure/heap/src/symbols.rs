@@ -10,13 +10,12 @@ mod lookup;
 mod memory;
 
 pub use lookup::{Found, Looked, look_up};
-pub use memory::{Memory, recall};
-pub(crate) use memory::{Wanted, remember};
+pub use memory::{Memory, Remembered, Wanted, recall, remember};
 
-use crate::event::ProcessId;
 use crate::modes::Heap;
-use crate::module::{Module, ModuleId};
-use crate::stack::{Address, StackId, Stacks};
+use heapfile::event::ProcessId;
+use heapfile::module::{Module, ModuleId};
+use heapfile::stack::{Address, StackId, Stacks};
 use model::{Warning, WarningKind, shown};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -240,7 +239,7 @@ impl Names {
         let frames = match found.filter(|found| !found.is_empty()) {
             // The addresses of gaps, inside of the call as all are.
             None if path.as_os_str().is_empty() && address + 1 == heap_wire::mark::SKIPPED => {
-                let function = Some(crate::stack::GAP.to_owned());
+                let function = Some(heapfile::stack::GAP.to_owned());
                 vec![Frame { function, module, file: None, line: None, inlined: false, address: 0 }]
             }
             None => vec![Frame { function: None, module, file: None, line: None, inlined: false, address }],

@@ -8,17 +8,17 @@ mod moments;
 
 pub use moments::{Moments, Step};
 
-use crate::books::Books;
-use crate::event::{Event, Freer, Maker, Pointer, Process, ThreadId, What};
 use crate::growth::{self, ELSEWHERE, Growing, ProcessGrowth};
-use crate::ledger::{Block, Ledger};
 use crate::modes::{Heap, Split, Window};
 use crate::named::{self, Filter, Named};
-use crate::reader::Reader;
 use crate::site::{self, Answer, Placed, Sites};
 use crate::slop::{self, Adding, Came, ProcessSlop};
-use crate::sums;
 use crate::symbols::{self, Names};
+use heapfile::books::Books;
+use heapfile::event::{Event, Freer, Maker, Pointer, Process, ThreadId, What};
+use heapfile::ledger::{Block, Ledger};
+use heapfile::reader::Reader;
+use heapfile::sums;
 use model::{Result, Warning};
 use std::collections::HashMap;
 

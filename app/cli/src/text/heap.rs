@@ -344,7 +344,7 @@ fn ended(document: &RunDocument) -> String {
 }
 
 /// `; 1.20 s of CPU, largest resident set 5.9 MB`, recording included.
-fn used(recording: &heap::record::Recording) -> String {
+fn used(recording: &heapfile::recording::Recording) -> String {
     match (recording.cpu_s, recording.max_rss_bytes) {
         (Some(cpu), Some(rss)) => {
             format!("; {} of CPU, largest resident set {}", units::seconds(cpu), units::bytes(Bytes(rss)))

@@ -3,8 +3,8 @@
 use crate::columns::{Column, Texts};
 use crate::events::Table;
 use ::heap::modes::{Figures, Heap, Held};
-use ::heap::stack::{Quick, StackId};
 use ::heap::symbols::{FrameId, Names};
+use heapfile::stack::{Quick, StackId};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasherDefault;
 

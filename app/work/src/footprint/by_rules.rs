@@ -3,7 +3,7 @@
 use crate::progress::Telling;
 use heap::dark::explicit::{self, Explicit, Moment};
 use heap::dark::rules::{Region, Rules};
-use heap::reader::Reader;
+use heapfile::reader::Reader;
 use memory::{Kind, MemoryFile, Report, Units};
 use model::{Error, Exit, Result, shown};
 use serde_json::json;

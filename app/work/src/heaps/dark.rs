@@ -2,7 +2,7 @@
 
 use crate::progress::Telling;
 use heap::dark::{self, Amounts, Dark, Marks};
-use heap::reader::Reader;
+use heapfile::reader::Reader;
 use memory::file::{self, MemoryFile};
 use memory::{Kind, Units};
 use model::{Error, Exit, Result, shown};

@@ -1,16 +1,17 @@
 //! Heap recordings: finished and summed up, looked at, beside what memory reporters know, and as pages.
 
+pub mod conclude;
 pub mod dark;
 pub mod look;
 pub mod page;
 
 use crate::progress::Tell;
-use heap::conclude::{self, Streams};
-use heap::event::Process;
-use heap::reader::Reader;
-use heap::record::Made;
-use heap::record::Recording;
+use conclude::Streams;
 use heap::report::Report;
+use heapfile::event::Process;
+use heapfile::reader::Reader;
+use heapfile::recording::Recording;
+use heaprec::record::Made;
 use model::{Bytes, Error, Exit, Nanos, Result};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -94,7 +95,7 @@ pub fn conclude(directory: &Path, streams: Streams, progress: &mut dyn Tell, beg
         schema: "thaw.heap-run/1",
         file: directory.to_owned(),
         recording: reader.recording().clone(),
-        time_resolution_ns: if all { heap::finish::QUANTUM } else { Nanos(0) },
+        time_resolution_ns: if all { heaprec::finish::QUANTUM } else { Nanos(0) },
         summed: reader.processes().iter().any(Process::is_summed),
         report: done.report,
     };
@@ -106,7 +107,7 @@ pub fn conclude(directory: &Path, streams: Streams, progress: &mut dyn Tell, beg
 /// # Errors
 /// It cannot be read or written.
 pub fn finish(recording: &Path, told: &mut dyn FnMut(u64)) -> Result<FinishDocument> {
-    let done = heap::finish::finish(recording, &mut |events| told(events))?;
+    let done = heaprec::finish::finish(recording, &mut |events| told(events))?;
     Ok(FinishDocument {
         schema: "thaw.heap-finish/1",
         file: recording.to_owned(),

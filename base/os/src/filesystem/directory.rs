@@ -145,7 +145,7 @@ pub fn make_private(path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// It cannot be removed.
-pub(crate) fn remove(path: &Path) -> io::Result<()> {
+pub fn remove(path: &Path) -> io::Result<()> {
     let name: &OsStr = path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
     let directory = match open(directory_of(path)) {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(()),

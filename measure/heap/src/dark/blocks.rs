@@ -3,8 +3,8 @@
 
 use super::{Marks, ReportedAs, read};
 use crate::modes::Heap;
-use crate::reader::Reader;
 use crate::symbols::{self, FrameId, Names};
+use heapfile::reader::Reader;
 use model::{Result, Warning};
 use std::collections::BTreeMap;
 

@@ -4,12 +4,12 @@
 use super::Sum;
 use super::maps::Maps;
 use super::rules::{Region, Rule, Rules};
-use crate::event::{MapFlags, Process};
 use crate::modes::{self, Heap, Measure, Split, Window};
-use crate::reader::Reader;
 use crate::slop::Model;
-use crate::stack::StackId;
 use crate::symbols::{self, FrameId, Names};
+use heapfile::event::{MapFlags, Process};
+use heapfile::reader::Reader;
+use heapfile::stack::StackId;
 use model::{Nanos, Result, Warning, WarningKind, shown};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};

@@ -1,7 +1,7 @@
 //! Mappings that are live at a moment, with the stacks that made them: memory that is no heap.
 
-use crate::event::{Event, MapFlags, What};
-use crate::stack::StackId;
+use heapfile::event::{Event, MapFlags, What};
+use heapfile::stack::StackId;
 use std::collections::BTreeMap;
 
 /// A mapping, or what is left of one.
@@ -65,7 +65,7 @@ impl Maps {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Pointer, ThreadId};
+    use heapfile::event::{Pointer, ThreadId};
     use model::Nanos;
     use proptest::prelude::*;
 

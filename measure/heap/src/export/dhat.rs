@@ -2,8 +2,8 @@
 //! the end. Time is in microseconds. No accesses: they are not recorded.
 
 use super::{Export, command, described, json};
-use crate::event::Process;
 use crate::modes::{Figures, Heap};
+use heapfile::event::Process;
 use serde_json::json;
 use std::collections::HashMap;
 use std::io::{self, Write};

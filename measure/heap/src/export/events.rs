@@ -2,12 +2,12 @@
 //! costs no memory.
 
 use super::{Export, command};
-use crate::event::{Event, Freer, Maker, Pointer, Process, ThreadId, What};
-use crate::ledger::{Block, Change, Inconsistency, Ledger};
 use crate::modes::{Heap, Window};
-use crate::reader::Events;
-use crate::stack::{StackId, Stacks};
 use crate::symbols::{FrameId, Names};
+use heapfile::event::{Event, Freer, Maker, Pointer, Process, ThreadId, What};
+use heapfile::ledger::{Block, Change, Inconsistency, Ledger};
+use heapfile::reader::Events;
+use heapfile::stack::{StackId, Stacks};
 use model::{Nanos, Warning, WarningKind, shown};
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -61,7 +61,7 @@ struct Tables<'a> {
     names: &'a Names,
     process: &'a Process,
     texts: HashMap<String, usize>,
-    instructions: HashMap<crate::stack::Address, usize>,
+    instructions: HashMap<heapfile::stack::Address, usize>,
     traces: HashMap<StackId, usize>,
     blocks: HashMap<(u64, usize), usize>,
 }
@@ -78,7 +78,7 @@ impl Tables<'_> {
         Ok(number)
     }
 
-    fn instruction(&mut self, address: crate::stack::Address, out: &mut dyn Write) -> io::Result<usize> {
+    fn instruction(&mut self, address: heapfile::stack::Address, out: &mut dyn Write) -> io::Result<usize> {
         if let Some(number) = self.instructions.get(&address) {
             return Ok(*number);
         }

@@ -2,9 +2,9 @@
 //! milliseconds.
 
 use super::{Export, command};
-use crate::event::Process;
 use crate::modes::{Heap, Measure};
 use crate::tree::{self, Node, Shape};
+use heapfile::event::Process;
 use std::io::{self, Write};
 
 /// Most snapshots beside the peak: ms_print draws them in 72 columns.

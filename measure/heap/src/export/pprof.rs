@@ -2,11 +2,11 @@
 //! was asked for.
 
 use super::Export;
-use crate::event::Process;
 use crate::modes::{Heap, Measure};
 use crate::symbols::Frame;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use heapfile::event::Process;
 use model::shown;
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};

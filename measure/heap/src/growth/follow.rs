@@ -1,10 +1,10 @@
 //! From events to chains: which block became which.
 
 use super::{Chain, How, Step};
-use crate::event::{Event, Freer, Maker, Pointer, ThreadId, What};
 use crate::site::SiteId;
 use crate::slop::Model;
-use crate::stack::Quick;
+use heapfile::event::{Event, Freer, Maker, Pointer, ThreadId, What};
+use heapfile::stack::Quick;
 use std::cmp::Ordering;
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;

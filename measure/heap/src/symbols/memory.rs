@@ -2,9 +2,9 @@
 //! files that are another build soon.
 
 use super::lookup::{Found, Looked};
-use crate::module::Module;
-use crate::reader::Events;
-use crate::stack::{Address, StackId};
+use heapfile::module::Module;
+use heapfile::reader::Events;
+use heapfile::stack::{Address, StackId};
 use model::{Error, Exit, Result};
 use os::replace::{Existing, Rights};
 use serde::{Deserialize, Serialize};
@@ -37,12 +37,12 @@ pub type Memory = HashMap<(PathBuf, Vec<u8>), HashMap<u64, Vec<Found>>>;
 
 /// Addresses to be looked up, by object.
 #[derive(Debug, Default)]
-pub(crate) struct Wanted(BTreeMap<(PathBuf, Vec<u8>), BTreeSet<u64>>);
+pub struct Wanted(BTreeMap<(PathBuf, Vec<u8>), BTreeSet<u64>>);
 
 impl Wanted {
     /// What a process has, after its last event: the stacks that will be `said` now, and all addresses of files that
     /// cannot be asked later. Nobody may ever ask for the others.
-    pub(crate) fn add(&mut self, events: &Events, said: impl IntoIterator<Item = StackId>) {
+    pub fn add(&mut self, events: &Events, said: impl IntoIterator<Item = StackId>) {
         let (stacks, modules) = (events.stacks(), events.modules());
         let soon_gone: Vec<bool> = modules.iter().map(is_soon_gone).collect();
         let is_soon_gone =
@@ -68,7 +68,7 @@ fn is_soon_gone(module: &Module) -> bool {
 
 /// What was looked up.
 #[derive(Debug, Default)]
-pub(crate) struct Remembered {
+pub struct Remembered {
     /// The names.
     pub memory: Memory,
     /// How many addresses were looked up.
@@ -79,7 +79,7 @@ pub(crate) struct Remembered {
 ///
 /// # Errors
 /// The file cannot be written. Objects that cannot be read are left out.
-pub(crate) fn remember(directory: &Path, Wanted(wanted): Wanted) -> Result<Remembered> {
+pub fn remember(directory: &Path, Wanted(wanted): Wanted) -> Result<Remembered> {
     let (mut texts, mut objects) = (Texts::default(), Vec::new());
     let mut remembered = Remembered::default();
     for ((path, build_id), addresses) in wanted {

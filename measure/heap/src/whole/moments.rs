@@ -1,9 +1,9 @@
 //! What each stack held over time, in steps of equal length, while events come in: nobody knows yet how long that will
 //! be.
 
-use crate::ledger::Block;
 use crate::modes::Split;
-use crate::stack::{Quick, StackId};
+use heapfile::ledger::Block;
+use heapfile::stack::{Quick, StackId};
 use model::Nanos;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -189,7 +189,7 @@ impl Moments {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Maker, ThreadId};
+    use heapfile::event::{Maker, ThreadId};
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 

@@ -11,10 +11,11 @@ use model::{Exit, Result};
 pub fn attach(args: &AttachArgs, quiet: bool) -> Result<Exit> {
     use crate::progress::Progress;
     use crate::text;
-    use heap::attach::Plan;
-    use heap::record::{self, Existing, FreeStacks, Keep, Phase, Sample};
+    use heaprec::attach::Plan;
+    use heaprec::record::{self, Existing, FreeStacks, Keep, Phase, Sample};
     use model::Error;
     use std::time::Instant;
+    use work::heaps::conclude::Streams;
     use work::progress::Tell;
 
     os::interrupt::install()?;
@@ -33,14 +34,14 @@ pub fn attach(args: &AttachArgs, quiet: bool) -> Result<Exit> {
     };
     let mut progress = Progress::new(quiet);
     let began = Instant::now();
-    heap::attach::run(&plan, env!("CARGO_PKG_VERSION"), &mut |phase| {
+    heaprec::attach::run(&plan, env!("CARGO_PKG_VERSION"), &mut |phase| {
         let what = match phase {
             Phase::Running(pid) => text::heap::recording(pid, args.seconds),
             _ => "reading the recording".into(),
         };
         progress.note(&what, began.elapsed());
     })?;
-    let streams = if args.aggregate { heap::conclude::Streams::Stay } else { heap::conclude::Streams::Finish };
+    let streams = if args.aggregate { Streams::Stay } else { Streams::Finish };
     let form = if args.json { super::Form::Json } else { super::Form::Text };
     super::conclude(&plan.output, &mut progress, began, args.leaks, form, streams)?;
     work::heaps::hand_over(&plan.output)?;

@@ -1,0 +1,19 @@
+//! Makes heap recordings: all allocations of a process tree.
+//!
+//! What is above imports what is below, and never the other way round:
+//!
+//! - [`attach`] goes into a running program.
+//! - [`record`] starts a program with the guest (`inject/heap-agent`) in it and its children.
+//! - `aggregate` adds the streams up while they grow; [`finish`] rewrites them as small files when the program has
+//!   ended.
+//! - `clock`: what events are told by.
+//!
+//! Not for the code inside of the recorded program (`inject/heap-agent`), nor for what a recording says
+//! (`measure/heap`, by `base/heapfile`).
+
+mod aggregate;
+#[cfg(target_arch = "x86_64")]
+pub mod attach;
+mod clock;
+pub mod finish;
+pub mod record;

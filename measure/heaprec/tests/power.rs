@@ -1,0 +1,219 @@
+//! A power cut at any moment while a recording is finished: each process is in its stream or in its finished file, as a
+//! whole; it is read the same, and finished to the same files afterwards. The syncs are needed for it.
+
+use heap_wire::{ChunkHeader, PAGE};
+use heapfile::reader::Reader;
+use heapfile::summary::Summary;
+use heaprec::finish::finish;
+use os::filesystem::{self, FileSystem, NameIn};
+use os::replace::Existing;
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashSet};
+use std::fs::{self, File};
+use std::io;
+use std::mem::offset_of;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use testing::power::{Content, Disk, Syncs};
+
+/// The file system below, but one sync of names or content of the recording is lost.
+struct Losing {
+    below: Rc<dyn FileSystem>,
+    recording: PathBuf,
+    lost: usize,
+    syncs: Rc<Cell<usize>>,
+}
+
+impl Losing {
+    /// Whether this sync is to be done.
+    fn keeps(&self, file: &File) -> bool {
+        let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap();
+        if !path.starts_with(&self.recording) {
+            return true;
+        }
+        let number = self.syncs.get();
+        self.syncs.set(number + 1);
+        number != self.lost
+    }
+}
+
+impl FileSystem for Losing {
+    fn make_directory(&self, path: &Path, mode: u32) -> io::Result<()> {
+        self.below.make_directory(path, mode)
+    }
+    fn create(&self, at: NameIn<'_>) -> io::Result<File> {
+        self.below.create(at)
+    }
+    fn make_link(&self, at: NameIn<'_>, target: &Path) -> io::Result<()> {
+        self.below.make_link(at, target)
+    }
+    fn add_name(&self, file: &File, at: NameIn<'_>) -> io::Result<()> {
+        self.below.add_name(file, at)
+    }
+    fn sync_file(&self, file: &File) -> io::Result<()> {
+        if self.keeps(file) { self.below.sync_file(file) } else { Ok(()) }
+    }
+    fn sync_directory(&self, directory: &File) -> io::Result<()> {
+        if self.keeps(directory) { self.below.sync_directory(directory) } else { Ok(()) }
+    }
+    fn sync_everything(&self, on: &File) -> io::Result<()> {
+        self.below.sync_everything(on)
+    }
+    fn rename(&self, from: NameIn<'_>, to: NameIn<'_>, existing: Existing) -> io::Result<()> {
+        self.below.rename(from, to, existing)
+    }
+    fn remove(&self, at: NameIn<'_>) -> io::Result<()> {
+        self.below.remove(at)
+    }
+    fn set_mode(&self, file: &File, mode: u32) -> io::Result<()> {
+        self.below.set_mode(file, mode)
+    }
+    fn set_owner(&self, file: &File, user: u32, group: u32) -> io::Result<()> {
+        self.below.set_owner(file, user, group)
+    }
+}
+
+/// What a recording looks like before it is finished.
+#[derive(Clone, Copy, Debug)]
+enum Before {
+    /// Two streams.
+    Streams,
+    /// Two streams; one has all events, and sums beside it that thaw was killed over.
+    WholeBesideSums,
+    /// The same, but part of the stream was freed: its sums are what is left.
+    RestBesideSums,
+}
+
+fn kept(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/heap/recordings").join(name)
+}
+
+fn make(before: Before, directory: &Path) {
+    fs::create_dir(directory).unwrap();
+    for name in ["2230-0.stream", "2232-0.stream", "recording.json"] {
+        fs::copy(kept("streams.heap").join(name), directory.join(name)).unwrap();
+    }
+    if !matches!(before, Before::Streams) {
+        fs::copy(kept("sums.heap/2275-0.sums"), directory.join("2230-0.sums")).unwrap();
+    }
+    if matches!(before, Before::RestBesideSums) {
+        let path = directory.join("2230-0.stream");
+        let mut bytes = fs::read(&path).unwrap();
+        // The chunk that is first now was not the first of its lane.
+        bytes[PAGE + offset_of!(ChunkHeader, sequence)] = 1;
+        fs::write(path, bytes).unwrap();
+    }
+}
+
+/// Path, bytes.
+type Files = BTreeMap<String, Vec<u8>>;
+
+fn files_of(directory: &Path) -> Files {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
+    entries.map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap())).collect()
+}
+
+/// Per process: blocks made and given back, bytes asked for, bytes and blocks live at the end.
+fn figures(directory: &Path) -> Vec<[u64; 5]> {
+    let reader = Reader::open(directory).unwrap();
+    let of = |process| {
+        let (summary, _) = Summary::read(&reader, process).unwrap();
+        let totals = summary.totals();
+        [totals.allocations, totals.frees, totals.allocated.0, totals.live.0, totals.live_blocks]
+    };
+    let mut all: Vec<_> = reader.processes().iter().map(of).collect();
+    all.sort_unstable();
+    all
+}
+
+/// Finishes a recording on a disk that loses its power, and this sync of it; how many states there were, and syncs.
+fn survives(before: Before, lost: usize) -> (Result<usize, String>, usize) {
+    let home = tempfile::tempdir_in("/var/tmp").unwrap();
+    let home = home.path().canonicalize().unwrap();
+    let (recording, state) = (home.join("recording"), home.join("state"));
+    make(before, &recording);
+    fs::create_dir(&state).unwrap();
+    // SAFETY: this process has one test, and no other thread that looks at the environment.
+    unsafe { std::env::set_var("THAW_STATE_DIR", &state) };
+    let (old, old_figures) = (files_of(&recording), figures(&recording));
+    let disk = Disk::of(&[&home], Syncs::Kept);
+    let count = Rc::new(Cell::new(0));
+    disk.run(|| {
+        let losing = Losing { below: filesystem::current(), recording: recording.clone(), lost, syncs: count.clone() };
+        filesystem::with(Rc::new(losing), || finish(&recording, &mut |_| {})).unwrap()
+    });
+    let (new, new_figures) = (files_of(&recording), figures(&recording));
+    assert!(new.keys().all(|name| !name.ends_with(".stream")), "{:?}", new.keys());
+    let mut seen = HashSet::new();
+    let survived = disk.survives(&[]).and_then(|_| {
+        disk.each(|state| {
+            let here = |name: &str| state.held(&recording.join(name));
+            let holds = |name: &str, from: &Files| {
+                let is = |held: &Option<&Content>| held.map(|it| &it.bytes[..]) == from.get(name).map(|it| &it[..]);
+                from.contains_key(name) && here(name).iter().all(is)
+            };
+            for stream in old.keys().filter(|name| name.ends_with(".stream")) {
+                let rewritten = [stream.replace(".stream", ".events"), stream.replace(".stream", ".sums")];
+                if !holds(stream, &old) && !rewritten.iter().any(|name| new.contains_key(name) && holds(name, &new)) {
+                    return Err(format!("neither {stream} nor what is made of it is whole in {state:?}"));
+                }
+                if state.is_end && here(stream) != [None] {
+                    return Err(format!("{stream} may still be there in the end"));
+                }
+            }
+            // As a machine finds it that starts again: read, finished once more. What may hold several things holds the
+            // first and the last.
+            for variant in [0, state.variants() - 1] {
+                let found = state.variant(variant).into_iter().filter(|(path, _)| path.starts_with(&recording));
+                let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+                let found: Files = found.map(|(path, held)| (name(path), held.bytes.to_vec())).collect();
+                if seen.insert(found.clone()) {
+                    again(&found, [&old_figures, &new_figures], &new)?;
+                }
+            }
+            Ok(())
+        })
+    });
+    (survived, count.get())
+}
+
+/// Reads what a power cut left, and finishes it.
+fn again(found: &Files, figures_may_be: [&Vec<[u64; 5]>; 2], new: &Files) -> Result<(), String> {
+    let home = tempfile::tempdir_in("/var/tmp").unwrap();
+    for (name, bytes) in found {
+        fs::write(home.path().join(name), bytes).unwrap();
+    }
+    let names: Vec<&String> = found.keys().collect();
+    let read = figures(home.path());
+    if !figures_may_be.contains(&&read) {
+        return Err(format!("{names:?} is read as {read:?}"));
+    }
+    finish(home.path(), &mut |_| {}).map_err(|error| format!("{names:?} cannot be finished: {error}"))?;
+    let made = files_of(home.path());
+    if made.keys().ne(new.keys()) || figures(home.path()) != *figures_may_be[1] {
+        return Err(format!("{names:?} is finished to {:?}", made.keys()));
+    }
+    Ok(())
+}
+
+#[test]
+fn a_power_cut_leaves_the_stream_or_the_finished_file_and_its_syncs_are_needed() {
+    // Syncs of the recording: for each file that is written, of its content and of its name; for each that is removed,
+    // of its name. A stream that comes back beside its finished file does no harm, and the next sync takes it away: of
+    // the two that are removed, only the last one needs its own.
+    let of_first_removed = |removed_before: usize| removed_before + 2;
+    for (before, removed_before) in [(Before::Streams, 0), (Before::WholeBesideSums, 1), (Before::RestBesideSums, 0)] {
+        let (states, syncs) = survives(before, usize::MAX);
+        let states = states.unwrap();
+        println!("{before:?}: {states} states, {syncs} syncs");
+        assert!(states > 50, "{before:?}: {states} states");
+        assert_eq!(syncs, 6 + removed_before, "{before:?}");
+        for lost in 0..syncs {
+            match survives(before, lost).0 {
+                Ok(_) => assert_eq!(lost, of_first_removed(removed_before), "{before:?}: nobody notices"),
+                Err(how) => println!("  without {lost}: {}", how.chars().take(200).collect::<String>()),
+            }
+        }
+    }
+}
