@@ -35,7 +35,7 @@ const ALL_SUBSETS: usize = 10;
 const SOME_SUBSETS: u64 = 300;
 
 /// What a file is: content and mode. A link's content is where it leads.
-type Content = (Rc<[u8]>, u32);
+pub type Content = (Rc<[u8]>, u32);
 
 /// What a path holds in one state; `None`: nothing is there.
 type Held = Option<Content>;
@@ -298,7 +298,7 @@ impl Disk {
     /// What the check says of the first state that it refuses.
     pub fn each_state(
         &self,
-        check: impl FnMut(&BTreeMap<PathBuf, Vec<(Rc<[u8]>, u32)>>, bool) -> Result<(), String>,
+        check: impl FnMut(&BTreeMap<PathBuf, Vec<Content>>, bool) -> Result<(), String>,
     ) -> Result<usize, String> {
         self.states(&self.notes.moments.borrow(), check)
     }

@@ -15,7 +15,7 @@ use std::mem::offset_of;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use testing::power::{Disk, Syncs};
+use testing::power::{Content, Disk, Syncs};
 
 /// The file system below, but one sync of names or content of the recording is lost.
 struct Losing {
@@ -168,7 +168,7 @@ fn survives(before: Before, lost: usize) -> (Result<usize, String>, usize) {
                 let found = files.iter().filter(|(path, _)| path.starts_with(&recording));
                 let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
                 let found: Files = found
-                    .map(|(path, may): (&PathBuf, &Vec<(Rc<[u8]>, u32)>)| (name(path), which(may).unwrap().0.to_vec()))
+                    .map(|(path, may): (&PathBuf, &Vec<Content>)| (name(path), which(may).unwrap().0.to_vec()))
                     .collect();
                 if seen.insert(found.clone()) {
                     again(&found, [&old_figures, &new_figures], &new)?;
