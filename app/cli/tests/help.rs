@@ -21,7 +21,7 @@ fn thaw_alone_explains_itself_and_its_exit_codes() {
     let verbs = verbs(&help);
     assert!(["record", "elf", "completions", "man"].iter().all(|verb| verbs.contains(verb)), "{help}");
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
-    for verb in verbs {
+    for verb in verbs.into_iter().filter(|verb| *verb != "help") {
         assert!(readme.contains(&format!("thaw {verb}")), "README.md does not name thaw {verb}: add a line");
     }
     scratch.thaw::<_, &str>([]).exits(2).complains("record");
