@@ -1,6 +1,6 @@
 //! What a segment, a section and a dynamic table say of addresses, at their borders.
 
-use elf::{Dynamic, Order, SectionHead, Segment};
+use elf::{Class, Dynamic, Image, Order, SectionHead, Segment};
 use object::elf::*;
 
 fn segment() -> Segment {
@@ -78,4 +78,71 @@ fn numbers_are_read_in_the_order_of_the_file() {
     assert_eq!((little.long(eight), big.long(eight)), (0x0807_0605_0403_0201, 0x0102_0304_0506_0708));
     assert_eq!((big.address(&eight), big.address(&eight[..4])), (Some(0x0102_0304_0506_0708), Some(0x0102_0304)));
     assert_eq!((little.address(&eight[..4]), little.address(&eight[..3])), (Some(0x0403_0201), None));
+}
+
+/// A file of one segment with these sections.
+fn image(data: &[u8], sections: Vec<SectionHead>) -> Image<&[u8]> {
+    Image {
+        data,
+        len: data.len() as u64,
+        class: Class::Elf64,
+        order: Order::Little,
+        machine: EM_X86_64,
+        kind: ET_DYN,
+        segments_at: 64,
+        sections_at: 0,
+        names_index: 0,
+        segments: vec![Segment { offset: 0, ..segment() }],
+        sections,
+        sections_damaged: None,
+        dynamic: None,
+        build_id: None,
+        interpreter: None,
+    }
+}
+
+#[test]
+fn debug_data_have_code_without_bytes_or_a_dynamic_table_that_was_taken_out() {
+    let of = |kind, flags| image(&[], vec![SectionHead { kind, flags, ..section() }]).is_debug_data();
+    assert!(of(SHT_NOBITS, SHF_ALLOC | SHF_EXECINSTR));
+    assert!(!of(SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR), "a program");
+    assert!(!of(SHT_NOBITS, SHF_ALLOC | SHF_WRITE), "that is .bss");
+    assert!(!of(SHT_NOBITS, SHF_EXECINSTR), "what is not loaded was not taken out");
+    let mut taken = image(&[], vec![section()]);
+    taken.segments.push(Segment { kind: PT_DYNAMIC, ..segment() });
+    assert!(taken.is_debug_data());
+    taken.dynamic = Some(Dynamic { offset: 0, address: 0, len: 0, entries: Vec::new(), spare: 0 });
+    assert!(!taken.is_debug_data());
+    assert!(!image(&[], vec![section()]).is_debug_data(), "a static program has no dynamic table");
+}
+
+#[test]
+fn a_template_without_bytes_takes_no_room_in_memory() {
+    let with = |name: &str, kind, flags| SectionHead { name: name.into(), kind, flags, ..section() };
+    let image = image(
+        &[],
+        vec![
+            with(".tbss", SHT_NOBITS, SHF_ALLOC | SHF_TLS),
+            with(".comment", SHT_PROGBITS, SHF_MERGE),
+            with(".tdata", SHT_PROGBITS, SHF_ALLOC | SHF_TLS),
+            with(".bss", SHT_NOBITS, SHF_ALLOC),
+            with(".data", SHT_PROGBITS, SHF_ALLOC),
+        ],
+    );
+    let loaded: Vec<&str> = image.loaded_sections().map(|section| section.name.as_str()).collect();
+    assert_eq!(loaded, [".tdata", ".bss", ".data"]);
+    assert_eq!(image.section_at(0x1000).map(|section| section.name.as_str()), Some(".tdata"));
+    assert_eq!(image.section_at(0x2000), None);
+}
+
+#[test]
+fn the_word_at_an_address_is_that_of_the_file() {
+    let data: Vec<u8> = (0..=255).collect();
+    let mut image = image(&data, Vec::new());
+    assert_eq!(image.word_at(0x1002), Some(0x0908_0706_0504_0302));
+    assert_eq!(image.word_at(0x10fc), None, "its end is not in the file");
+    image.order = Order::Big;
+    assert_eq!(image.word_at(0x1002), Some(0x0203_0405_0607_0809));
+    image.class = Class::Elf32;
+    assert_eq!(image.word_at(0x1002), Some(0x0203_0405));
 }

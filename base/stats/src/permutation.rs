@@ -116,6 +116,25 @@ mod tests {
     }
 
     #[test]
+    fn positive_values_are_compared_by_their_logs() {
+        // Logs 0.69 three times and -1: 10 of the 16 arrangements are as far from 0. The differences themselves, 1
+        // three times and -17.2, would always be.
+        let (new, old) = ([2.0, 2.0, 2.0, 10.0], [1.0, 1.0, 1.0, 10.0 * std::f64::consts::E]);
+        assert_eq!(p(&new, &old, Pairing::Paired), 10.0 / 16.0);
+    }
+
+    #[test]
+    fn small_numbers_are_told_apart_as_well_as_large_ones() {
+        // One is 0, so that there are no logs.
+        let (new, old) = ([5.0, 6.0, 7.0, 9.0], [0.0, 1.0, 2.0, 4.0]);
+        for size in [1.0, 1e-12] {
+            let [new, old] = [new, old].map(|x| x.map(|value| value * size));
+            assert_eq!(p(&new, &old, Pairing::Independent), 2.0 / 70.0, "{size}");
+        }
+        assert_eq!((p(&[1.0], &[], Pairing::Independent), p(&[], &[1.0], Pairing::Independent)), (1.0, 1.0));
+    }
+
+    #[test]
     fn fishers_test_of_darwins_maize() {
         // Fisher (1935), "The design of experiments", section 21: in 863 of the 32,768 arrangements the sum is 314 or
         // more; two-sided that is 1,726.

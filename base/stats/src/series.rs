@@ -158,6 +158,19 @@ mod tests {
     }
 
     #[test]
+    fn four_runs_have_a_drift_and_three_a_correlation() {
+        let drifting = drift(&[10.0, 12.0, 14.0, 16.0]).unwrap();
+        assert_eq!((drifting.slope_per_run, drifting.share_per_run), (2.0, 2.0 / 13.0));
+        assert_eq!(drift(&[10.0, 12.0, 14.0]), None);
+        // Distances from the mean: -4/3, -1/3, 5/3.
+        close(lag1(&[1.0, 2.0, 4.0]).unwrap(), -1.0 / 42.0, 1e-12);
+        assert_eq!(lag1(&[1.0, 2.0]), None);
+        assert_eq!(lag1(&[0.0; 3]), None, "equal values have none");
+        close(lag1_limit(3), 1.326_347_874 / 2.0, 1e-12);
+        assert_eq!(lag1_limit(2), 1.0);
+    }
+
+    #[test]
     fn one_wild_run_does_not_move_the_slope() {
         let mut x: Vec<f64> = (0..20).map(|at| 10.0 + 0.2 * f64::from(at)).collect();
         x[19] = 1e6;

@@ -309,3 +309,46 @@ pub(crate) fn interpreter_and_notes(old: &Elf, new: &Elf, expected: &Expected, f
         findings.add(Kind::Note, None, || "PT_GNU_PROPERTY is gone or changed".to_owned());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_those_that_a_walk_byte_by_byte_finds() {
+        let lists: [&[usize]; 10] = [
+            &[],
+            &[0],
+            &[511],
+            &[512],
+            &[511, 512],
+            &[0, 1, 2, 600, 1023, 1024],
+            &[1535],
+            &[5, 7, 9, 1400],
+            &[1536, 1537, 1599],
+            &[1598, 1599],
+        ];
+        for changed in lists {
+            let before = vec![7_u8; 1600];
+            let mut after = before.clone();
+            changed.iter().for_each(|at| after[*at] = 8);
+            let mut expected: Vec<(usize, usize)> = Vec::new();
+            for at in changed {
+                match expected.last_mut() {
+                    Some((start, len)) if *start + *len == *at => *len += 1,
+                    _ => expected.push((*at, 1)),
+                }
+            }
+            assert_eq!(differing_runs(&before, &after).collect::<Vec<_>>(), expected);
+        }
+        assert_eq!(differing_runs(&[1, 2, 3], &[0, 0, 0]).collect::<Vec<_>>(), [(0, 3)]);
+        assert_eq!(differing_runs(&[], &[]).count(), 0);
+    }
+
+    #[test]
+    fn sixteen_bytes_are_shown_and_more_are_counted() {
+        assert_eq!(hex(&[0xab, 1]), "ab01");
+        assert_eq!(hex(&[0; 16]), "0".repeat(32));
+        assert_eq!(hex(&[0; 17]), format!("{}... (17 bytes)", "0".repeat(32)));
+    }
+}

@@ -1,7 +1,7 @@
 //! What the oracle says of a library of this system against itself, and of forms of it that differ in one place.
 
 use model::Exit;
-use verify::{Allowed, Expected, Kind, offline, offline_expecting};
+use verify::{Allowed, Expected, Kind, Word, offline, offline_expecting};
 
 const PT_NULL: u32 = 0;
 const PT_PHDR: u32 = 6;
@@ -115,4 +115,62 @@ fn any_changed_byte_of_the_code_is_found() {
     for at in (offset..offset + len).step_by(len / 40) {
         assert_eq!(sorts(&original, |file| file[at] ^= 1), [Kind::Memory], "at {at:#x}");
     }
+}
+
+/// Where the program headers of what is mapped begin in the file.
+fn loads(file: &[u8]) -> Vec<usize> {
+    let half = |at: usize| usize::from(u16::from_le_bytes([file[at], file[at + 1]]));
+    let first = u64::from_le_bytes(file[32..40].try_into().expect("eight bytes")) as usize;
+    let headers = (0..half(56)).map(|number| first + number * half(54));
+    headers.filter(|at| file[*at..*at + 4] == [1, 0, 0, 0]).collect()
+}
+
+fn long(file: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(file[at..at + 8].try_into().expect("eight bytes"))
+}
+
+fn set(file: &mut [u8], at: usize, value: u64) {
+    file[at..at + 8].copy_from_slice(&value.to_le_bytes());
+}
+
+#[test]
+fn access_to_memory_stays_as_it_was() {
+    let Some(original) = library() else { return };
+    for load in loads(&original) {
+        for flag in [1, 2] {
+            let found = sorts(&original, |file| file[load + 4] ^= flag);
+            assert!(found.contains(&Kind::Protection), "flag {flag} of {load:#x}: {found:?}");
+        }
+    }
+    // Less is sealed.
+    let relro = header_of(&original, PT_GNU_RELRO);
+    let sealed = long(&original, relro + 40);
+    let found = sorts(&original, |file| set(file, relro + 40, sealed - sealed.min(4096)));
+    assert!(found.contains(&Kind::Protection), "{found:?}");
+}
+
+#[test]
+fn memory_may_neither_go_nor_lose_its_bytes() {
+    let Some(original) = library() else { return };
+    let last = *loads(&original).last().expect("what is mapped");
+    let (in_file, in_memory) = (long(&original, last + 32), long(&original, last + 40));
+    assert!(sorts(&original, |file| set(file, last + 40, in_file)).contains(&Kind::Memory), "{in_file} {in_memory}");
+    assert!(sorts(&original, |file| set(file, last + 32, in_file / 2)).contains(&Kind::Memory));
+    // More memory without bytes is nothing new.
+    assert!(!sorts(&original, |file| set(file, last + 40, in_memory + 64)).contains(&Kind::Memory));
+}
+
+#[test]
+fn a_word_holds_what_was_announced() {
+    let Some(original) = library() else { return };
+    // The first word of the file is in memory, too.
+    let kinds = |value: Word| {
+        let expected = Expected { allowed: vec![Allowed::Word { at: 0, value }] };
+        let verdict = offline_expecting(&original, &original, &expected).expect("an original");
+        verdict.differences.iter().map(|difference| difference.kind).collect::<Vec<_>>()
+    };
+    let first = long(&original, 0);
+    assert_eq!(kinds(Word::Plain(first)), []);
+    assert_eq!(kinds(Word::Plain(first + 1)), [Kind::Expected, Kind::Expected], "at both bases");
+    assert_eq!(kinds(Word::Address(first)), [Kind::Expected, Kind::Expected]);
 }

@@ -1,6 +1,9 @@
 //! What becomes of each list of a trace, and which rows are believed.
 
-use super::super::picture::{DISK, PROG, Scene, inode};
+use super::super::{
+    picture::{DISK, PROG, Scene, inode},
+    sound::sound,
+};
 use crate::{raw::*, report};
 use model::*;
 
@@ -121,6 +124,9 @@ fn is_left_out(spoil: impl FnOnce(&mut TraceRows)) {
     let good = everything().rows();
     let mut bad = good.clone();
     spoil(&mut bad);
+    let (kept, wrong) = sound(&bad);
+    assert_eq!(wrong, 1);
+    assert_eq!(*kept, good, "all others are kept");
     let mut answer = report(&bad);
     let warning = answer.warnings.pop().expect("a warning");
     assert!(warning.text.starts_with("1 rows of this trace make no sense"), "{}", warning.text);

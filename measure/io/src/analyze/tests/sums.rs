@@ -171,6 +171,7 @@ fn requests_of_no_known_file_get_lines_of_their_own() {
         block(200, 210, 20_001, 1, Served::Metadata),
         block(300, 310, 20_002, 1, Served::Unknown),
         BlockRow { dev: other, ..block(400, 410, 0, 1, Served::Metadata) },
+        block(500, 510, 20_003, 1, Served::Metadata),
     ];
     let answer = report(&rows);
     let line = |line: &crate::FileReport| (line.path.clone(), line.kind, line.owner, line.requests, line.waiting.0);
@@ -178,7 +179,7 @@ fn requests_of_no_known_file_get_lines_of_their_own() {
         answer.files[4..].iter().map(line).collect::<Vec<_>>(),
         [
             ("(not attributed, device 254:0)".into(), FileKind::Unnamed, Owner::System, 2, 20),
-            ("(metadata of device 254:0)".into(), FileKind::Metadata, Owner::System, 1, 10),
+            ("(metadata of device 254:0)".into(), FileKind::Metadata, Owner::System, 2, 20),
             ("(metadata of device 8:1)".into(), FileKind::Metadata, Owner::System, 1, 10),
         ]
     );
@@ -254,7 +255,7 @@ fn a_request_is_in_flight_from_the_last_of_its_pages_and_only_the_first_request_
         len: pages(count),
         cause: Cause::ReadAhead,
     };
-    rows.fills = vec![fill(5, 0, 1), fill(10, 1, 2), fill(20, 3, 1), fill(25, 4, 1), fill(31, 1, 1)];
+    rows.fills = vec![fill(10, 1, 2), fill(20, 3, 1), fill(22, 0, 1), fill(25, 4, 1), fill(31, 1, 1)];
     rows.blocks = vec![block(30, 40, 1, 3, Served::File(file, at))];
     assert_eq!(report(&rows).totals.waiting, Nanos(20));
     rows.fills.pop();
@@ -262,8 +263,7 @@ fn a_request_is_in_flight_from_the_last_of_its_pages_and_only_the_first_request_
     assert_eq!(report(&rows).totals.waiting, Nanos(20 + 5));
     // A page that comes in the moment of the request is one of it.
     rows.blocks.truncate(1);
-    rows.fills[2].at_ns = Nanos(30);
-    rows.fills[3].at_ns = Nanos(31);
+    rows.fills = vec![fill(10, 1, 2), fill(30, 3, 1), fill(31, 1, 1)];
     assert_eq!(report(&rows).totals.waiting, Nanos(10));
 }
 
@@ -319,6 +319,9 @@ fn sections_get_only_what_overlaps_them() {
     assert_eq!(shown(&rows), [("second".into(), PAGE, 0)]);
     rows.fills = vec![fill(PAGE - 10, PAGE + 30)];
     assert_eq!(shown(&rows), [("first".into(), 10, 0), ("second".into(), PAGE, 0), ("third".into(), 20, 0)]);
+    // The one without bytes does not hide the one around it.
+    rows.fills = vec![fill(PAGE + 100, PAGE)];
+    assert_eq!(shown(&rows), [("second".into(), PAGE - 100, 0), ("third".into(), 100, 0)]);
     // A wait without a fill is shown too: 40 ns over two pages.
     rows.fills.clear();
     rows.blocks = vec![block(60, 100, 1, 2, Served::File(file, FileOffset(PAGE)))];
