@@ -368,6 +368,14 @@ impl Thaw {
             .env("THAW_STATE_DIR", state)
             .env(BUILT, agent())
             .stdout(Stdio::piped());
+        // A shell without job control lets what it runs in the background ignore SIGINT, tests and what they start too.
+        // SAFETY: only system calls that are safe after fork.
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                Ok(())
+            });
+        }
         command
     }
 
