@@ -6,8 +6,10 @@ use std::borrow::Cow;
 
 /// Longer than any file or disk, and far from overflowing a sum of two.
 const LONGEST: u64 = 1 << 60;
-/// More than the page cache of any machine takes in with one fill.
-const LARGEST_FILL: u64 = 1 << 40;
+/// More than the page cache of any machine takes in at once of one file: each page of it is looked at.
+const LARGEST_FILL: u64 = 1 << 36;
+/// The kernel counts the bytes of a request with 32 bits (`struct bvec_iter`).
+const LARGEST_REQUEST: u64 = u32::MAX as u64;
 
 /// The rows that make sense, and how many did not.
 pub(super) fn sound(rows: &TraceRows) -> (Cow<'_, TraceRows>, usize) {
@@ -54,5 +56,5 @@ fn is_request(files: usize, row: &model::BlockRow) -> bool {
         Served::File(file, offset) => in_file(files, file, offset, row.len),
         Served::Metadata | Served::Unknown => true,
     };
-    served && row.disk.0 < LONGEST && row.len.0 <= LARGEST_FILL
+    served && row.disk.0 < LONGEST && row.len.0 <= LARGEST_REQUEST
 }

@@ -143,9 +143,11 @@ fn is_believed(change: impl FnOnce(&mut TraceRows)) {
     assert_eq!(wrong, None);
 }
 
-/// The first length and offset that no file has, and the first of a fill that no machine can hold.
+/// The first length and offset that no file has, the first length of a fill that no machine can hold, and of a request
+/// that the kernel cannot make.
 const TOO_FAR: u64 = 1 << 60;
-const TOO_MUCH: u64 = (1 << 40) + 1;
+const TOO_MUCH: u64 = (1 << 36) + 1;
+const NO_REQUEST: u64 = 1 << 32;
 
 #[test]
 fn a_row_of_no_file_is_left_out() {
@@ -190,17 +192,14 @@ fn a_row_that_is_longer_than_any_is_left_out() {
     is_left_out(|rows| rows.direct.push(DirectRow { len: long, ..rows.direct[0].clone() }));
     is_left_out(|rows| rows.fills.push(FillRow { len: Bytes(TOO_MUCH), ..rows.fills[0].clone() }));
     let mut block = everything().rows().blocks[0].clone();
-    block.len = Bytes(TOO_MUCH);
+    block.len = Bytes(NO_REQUEST);
     is_left_out(|rows| rows.blocks.push(block.clone()));
     for served in [Served::Metadata, Served::Unknown] {
         is_left_out(|rows| rows.blocks.push(BlockRow { served, ..block.clone() }));
     }
     is_believed(|rows| rows.reads[0].len.0 = TOO_FAR - 1);
-    is_believed(|rows| {
-        // Of no file, so that nobody walks over its pages.
-        rows.blocks[0].served = Served::Unknown;
-        rows.blocks[0].len.0 = TOO_MUCH - 1;
-    });
+    // Each page of a file's request is looked at, and that ends.
+    is_believed(|rows| rows.blocks[0].len.0 = NO_REQUEST - 1);
 }
 
 #[test]
