@@ -6,6 +6,7 @@ use crate::text::{GREEN, Page, RED, YELLOW, harmless, units, without_numbers};
 use model::Bytes;
 use pack::passes::{Outcome as PassOutcome, Report};
 use pack::{Fixed, Installed, Outcome, Packed, Plan, Refusal, Space, Standing, Why};
+use std::cmp::Ordering;
 use verify::Verdict;
 use work::rewrite::Written;
 use work::rewrite::fix_relr::FixRelrDocument;
@@ -96,16 +97,22 @@ fn refused(page: &mut Page, refusal: &Refusal) {
 /// `296.7 MB before, 270.6 MB after (-8.8 %)`
 fn sizes(packed: &Packed) -> String {
     let (before, after) = (packed.size_before, packed.size_after);
-    let change = match before >= after {
-        true => format!("-{} bytes, -{}", units::count((before - after).0), share((before - after).0, before.0)),
-        false => format!("+{} bytes, +{}", units::count((after - before).0), share((after - before).0, before.0)),
-    };
     let freed = match packed.space {
         Space::Shrink => String::new(),
         Space::Keep => format!("; {} inside are zero now", units::bytes(packed.freed)),
         Space::Punch => format!("; {} inside are given back to the file system", units::bytes(packed.freed)),
     };
-    format!("{} before, {} after ({change}){freed}", units::bytes(before), units::bytes(after))
+    format!("{} before, {} after ({}){freed}", units::bytes(before), units::bytes(after), change(before, after))
+}
+
+/// What became of a size, in bytes and as a share.
+fn change(before: Bytes, after: Bytes) -> String {
+    let of = |sign: char, by: Bytes| format!("{sign}{} bytes, {sign}{}", units::count(by.0), share(by.0, before.0));
+    match before.cmp(&after) {
+        Ordering::Greater => of('-', before - after),
+        Ordering::Equal => "the same size".to_owned(),
+        Ordering::Less => of('+', after - before),
+    }
 }
 
 fn why(why: Why) -> &'static str {
@@ -197,7 +204,11 @@ fn many(page: &mut Page, document: &PackDocument, files: &[FileOutcome], rows: u
         more(page, packed.len(), rows);
         page.gap();
     }
-    let would = if document.plan_only { "would be packed" } else { "are packed" };
+    let would = match (document.plan_only, sum.files) {
+        (true, _) => "would be packed",
+        (false, 1) => "is packed",
+        (false, _) => "are packed",
+    };
     page.paragraph(&format!(
         "{} of {} {would}: {} before, {} after{}.",
         units::count(sum.packed),
@@ -358,5 +369,17 @@ pub fn installed(page: &mut Page, installed: &[Installed]) {
             }
         };
         page.labelled("", "           hint: ", &hint);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_is_smaller_larger_or_the_same() {
+        assert_eq!(change(Bytes(1000), Bytes(900)), "-100 bytes, -10.0 %");
+        assert_eq!(change(Bytes(1000), Bytes(1070)), "+70 bytes, +7.0 %");
+        assert_eq!(change(Bytes(1000), Bytes(1000)), "the same size");
     }
 }
