@@ -111,6 +111,11 @@ impl Drain {
         Ok(draining)
     }
 
+    /// As [`Door::is_left`].
+    pub fn is_left(&self) -> Result<()> {
+        self.door.is_left()
+    }
+
     fn length(&self) -> u64 {
         if self.limits.bps.is_some() { LARGE } else { BLOCK }
     }

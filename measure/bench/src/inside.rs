@@ -7,9 +7,11 @@
 
 use model::{Error, Exit, Result};
 use os::cgroup::RunCgroup;
+use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The controller whose group thaw joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +27,13 @@ pub(crate) enum Controller {
 pub(crate) struct Door {
     inside: File,
     outside: File,
+    /// Why thaw is still in the group, though it should have left.
+    stuck: RefCell<Option<std::io::Error>>,
 }
+
+/// So often thaw tries to leave, and so long it waits before each further time: the kernel may be short of memory.
+const TRIES: u32 = 4;
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Thaw is in the run's group while this lives.
 pub(crate) struct Inside<'a>(&'a Door);
@@ -42,17 +50,27 @@ impl Door {
         let open = |directory: &Path| OpenOptions::new().write(true).open(directory.join("cgroup.procs")).ok();
         let Some(home) = home(&group, controller) else { return Ok(None) };
         let (Some(inside), Some(outside)) = (open(&group), open(&home)) else { return Ok(None) };
-        let door = Self { inside, outside };
+        let door = Self { inside, outside, stuck: RefCell::default() };
         // Not yet with anything at stake: whoever cannot leave must find out now.
         if (&door.outside).write_all(b"0").is_err() || (&door.inside).write_all(b"0").is_err() {
             return Ok(None);
         }
-        (&door.outside).write_all(b"0").map_err(|cause| {
-            Error::on(Exit::Machine, "thaw cannot leave the control group", &group)
-                .because(cause)
-                .hint("end thaw and run `thaw doctor`")
-        })?;
+        drop(Inside(&door));
+        door.is_left()?;
         Ok(Some(door))
+    }
+
+    /// Whether thaw is out of the group again. If it is not, the group's end would be thaw's: it must be left to stay.
+    ///
+    /// # Errors
+    /// Thaw is still in it.
+    pub fn is_left(&self) -> Result<()> {
+        match &*self.stuck.borrow() {
+            None => Ok(()),
+            Some(cause) => Err(Error::new(Exit::Machine, "thaw cannot leave the run's control group", "")
+                .because(cause.to_string())
+                .hint("`thaw doctor --mend` removes the group when thaw has ended")),
+        }
     }
 
     /// Goes in.
@@ -64,10 +82,16 @@ impl Door {
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        // It worked when the door was opened; if the administrator removed our home since, the next run finds thaw in
-        // the group, and the group's end would be thaw's.
-        let left = (&self.0.outside).write_all(b"0");
-        assert!(left.is_ok(), "thaw cannot leave the run's control group: {left:?}");
+        let mut left = (&self.0.outside).write_all(b"0");
+        for _ in 1..TRIES {
+            if left.is_ok() {
+                break;
+            }
+            std::thread::sleep(PAUSE);
+            left = (&self.0.outside).write_all(b"0");
+        }
+        // It worked when the door was opened: the administrator may have removed our home since.
+        *self.0.stuck.borrow_mut() = left.err();
     }
 }
 
@@ -102,4 +126,23 @@ fn home(group: &Path, controller: Controller) -> Option<PathBuf> {
     })?;
     let below = Path::new(path).strip_prefix(&mount.root).ok()?;
     Some(mount.point.join(below))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_cannot_leave_says_so_and_is_not_ended_for_it() {
+        let file = |path| OpenOptions::new().write(true).open(path).unwrap();
+        let of = |outside| Door { inside: file("/dev/null"), outside: file(outside), stuck: RefCell::default() };
+        let door = of("/dev/null");
+        drop(door.enter());
+        door.is_left().unwrap();
+        let door = of("/dev/full");
+        drop(door.enter());
+        let error = door.is_left().unwrap_err();
+        assert_eq!(error.exit, Exit::Machine);
+        assert!(error.to_string().contains("cannot leave the run's control group"));
+    }
 }

@@ -401,6 +401,11 @@ impl Lab {
 impl Drop for Lab {
     fn drop(&mut self) {
         self.tidy();
+        let is_in = |left: Option<Result<()>>| left.is_some_and(|left| left.is_err());
+        if is_in(self.door.as_ref().map(Door::is_left)) || is_in(self.drain.as_ref().map(Drain::is_left)) {
+            // Thaw is in it: removing it would end thaw.
+            std::mem::forget(self.cgroup.take());
+        }
     }
 }
 
@@ -467,6 +472,7 @@ impl Host for Lab {
         if let Some(ground) = self.ground.as_mut().filter(|_| measured) {
             ground.begin()?;
         }
+        self.door.as_ref().map_or(Ok(()), Door::is_left)?;
         let program = &self.variant(variant)?.program;
         let which = Which { variant, state, kind };
         let drain = self.drain.as_ref().filter(|_| measured);

@@ -63,6 +63,7 @@ pub(crate) fn start(
         tracer.attach(tree.main)?;
     }
     let _draining = drain.map(Drain::empty).transpose()?;
+    drain.map_or(Ok(()), Drain::is_left)?;
     let faults_before = faults(tree.main);
     let started_unix_ns = unix_ns();
     let first = Reading::now(cgroup.map(Rc::as_ref));
