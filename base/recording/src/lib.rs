@@ -36,6 +36,7 @@ mod nouns;
 pub mod plan;
 mod query;
 mod reader;
+mod regular;
 mod rows;
 mod shape;
 mod starts;

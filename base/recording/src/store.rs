@@ -10,6 +10,7 @@
 
 use crate::failure::{self, Failure, Kind, kind_of};
 use crate::nouns::Replace;
+use crate::regular::only_regular_files;
 use model::{Error, Exit, Result};
 use os::replace::{Existing, Fresh};
 use rusqlite::{Connection, OpenFlags};
@@ -39,6 +40,7 @@ pub(crate) fn sidecar(path: &Path, suffix: &str) -> PathBuf {
 
 /// Rolls back what a killed writer did not finish. The file must be a recording.
 pub(crate) fn roll_back(path: &Path) -> Result<()> {
+    only_regular_files();
     let attempt = || -> std::result::Result<(), Failure> {
         let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | NO_MUTEX)?;
         connection.busy_timeout(PATIENCE)?;
@@ -54,6 +56,7 @@ const NO_MUTEX: OpenFlags = OpenFlags::SQLITE_OPEN_NO_MUTEX;
 
 /// Opens a recording for reading. A hot journal is an error of SQLite here, `SQLITE_READONLY_ROLLBACK`.
 pub(crate) fn connect_to_read(path: &Path) -> std::result::Result<Connection, Failure> {
+    only_regular_files();
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | NO_MUTEX)?;
     connection.busy_timeout(PATIENCE)?;
     Ok(connection)
@@ -61,6 +64,7 @@ pub(crate) fn connect_to_read(path: &Path) -> std::result::Result<Connection, Fa
 
 /// Opens a recording for writing; it must exist.
 pub(crate) fn connect_to_write(path: &Path) -> std::result::Result<Connection, Failure> {
+    only_regular_files();
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | NO_MUTEX)?;
     // A run that was made is worth waiting for a reader to end its query.
     connection.busy_timeout(PATIENCE * 6)?;
@@ -261,6 +265,24 @@ fn clear_leftovers(target: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Opening a pipe would wait for ever.
+    #[test]
+    fn a_pipe_in_the_place_of_a_journal_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.thaw");
+        let made = Connection::open(&path).unwrap();
+        made.execute_batch("create table runs (run)").unwrap();
+        drop(made);
+        let journal = folder.path().join("x.thaw-journal");
+        rustix::fs::mknodat(rustix::fs::CWD, &journal, rustix::fs::FileType::Fifo, 0o644.into(), 0).unwrap();
+        connect_to_write(&path).map(drop).err().unwrap();
+        let read = connect_to_read(&path).and_then(|it| Ok(it.query_row("select count(*) from runs", [], |_| Ok(()))?));
+        read.err().unwrap();
+        roll_back(&path).unwrap_err();
+        std::fs::remove_file(journal).unwrap();
+        connect_to_write(&path).map(drop).ok().unwrap();
+    }
 
     #[test]
     fn a_claim_ends_with_its_writer_though_a_child_holds_the_file() {
