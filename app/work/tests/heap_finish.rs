@@ -9,9 +9,9 @@ use heaprec::finish::{self, QUANTUM};
 use model::Exit;
 use proptest::prelude::*;
 use std::fs;
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use testing::steps::{Next, stand_still, steps};
 use work::heaps::conclude::{Streams, conclude};
 
 const HEAD: &str = r#"{"schema":"thaw.heap/1","thaw_version":"","command":[],"cwd":"",
@@ -314,16 +314,12 @@ const VICTIM: &str = "THAW_TEST_VICTIM";
 #[test]
 fn victim() {
     let Some(directory) = std::env::var_os(VICTIM) else { return };
-    // SAFETY: both calls take and change nothing but the state of this process, which is all ours.
-    unsafe {
-        libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0);
-        libc::raise(libc::SIGSTOP);
-    }
+    stand_still();
     finish::finish(directory.as_ref(), &mut |_| {}).unwrap();
 }
 
 /// Runs the victim to the given stop (each system call has two) and kills it there; `false`: it ended before.
-#[expect(clippy::zombie_processes, reason = "waitpid reaps it")]
+#[expect(clippy::zombie_processes, reason = "steps reaps it")]
 fn killed_at(directory: &Path, stop: usize) -> bool {
     let mut command = Command::new(std::env::current_exe().unwrap());
     // The entry that a kill leaves is not for the machine's own journal.
@@ -331,30 +327,13 @@ fn killed_at(directory: &Path, stop: usize) -> bool {
     command.args(["--exact", "victim", "--nocapture", "--test-threads=1"]).env(VICTIM, directory);
     command.env("THAW_STATE_DIR", state.path());
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let pid = i32::try_from(child.id()).unwrap();
     let mut stops = 0;
-    loop {
-        let mut status = 0;
-        // The victim's own thread is not its process's first; both are waited for.
-        // SAFETY: status lives through the call.
-        let who = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL | libc::__WNOTHREAD) };
-        assert!(who > 0, "{}", std::io::Error::last_os_error());
-        if libc::WIFSTOPPED(status) {
-            stops += 1;
-            if stops > stop {
-                // SAFETY: a signal to our own child, which is not reaped yet.
-                unsafe { libc::kill(pid, libc::SIGKILL) };
-            }
-            // SAFETY: the thread is stopped, and traced by this one; no pointer is passed.
-            unsafe { libc::ptrace(libc::PTRACE_SYSCALL, who, 0, 0) };
-        } else if who == pid {
-            assert!(
-                stops > stop || std::process::ExitStatus::from_raw(status).success(),
-                "the victim failed by itself"
-            );
-            return stops > stop;
-        }
-    }
+    let ended = steps(&child, |_| {
+        stops += 1;
+        if stops > stop { Next::Kill } else { Next::On }
+    });
+    assert!(stops > stop || ended.success(), "the victim failed by itself");
+    stops > stop
 }
 
 #[test]

@@ -21,8 +21,6 @@ use std::process::Command;
 use testing::power::{Content, Disk, State, Syncs, needless_syncs};
 use work::optimizing::apply::{Since, apply, undo};
 
-/// Set where this program runs beside something that launchers can call.
-const BESIDE: &str = "THAW_TEST_BESIDE_RUNNER";
 /// The launcher.
 const DESKTOP: &str = "app.desktop";
 
@@ -294,19 +292,5 @@ fn needless(act: impl Fn(Syncs) -> Option<(Ground, Disk, PathBuf)>) -> Vec<usize
 
 #[test]
 fn a_power_cut_while_a_result_is_applied_or_undone_loses_nothing() {
-    if std::env::var_os(BESIDE).is_some() {
-        return assert_survives();
-    }
-    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
-    let (copy, runner) = (folder.path().join("tests"), folder.path().join("thaw-preload"));
-    testing::copy_program(std::env::current_exe().unwrap(), &copy);
-    testing::write_script(&runner, "#!/bin/sh\n");
-    let name = "a_power_cut_while_a_result_is_applied_or_undone_loses_nothing";
-    let said = Command::new(&copy).args(["--exact", name, "--nocapture"]).env(BESIDE, "1").output().unwrap();
-    assert!(
-        said.status.success(),
-        "{}{}",
-        String::from_utf8_lossy(&said.stdout),
-        String::from_utf8_lossy(&said.stderr)
-    );
+    testing::beside_a_runner("a_power_cut_while_a_result_is_applied_or_undone_loses_nothing", assert_survives);
 }

@@ -8,10 +8,11 @@ use model::Exit;
 use proptest::prelude::*;
 use recording::{Reader, Writer};
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
+use testing::steps::{Next, stand_still, steps};
 
 /// Set in the child process that is to be killed; holds the name of its recording.
 const VICTIM: &str = "THAW_TEST_VICTIM";
@@ -37,11 +38,7 @@ fn victim() {
     let mut say = || {
         rustix::io::write(rustix::stdio::stderr(), b".").unwrap();
     };
-    // SAFETY: both calls take and change nothing but the state of this process, which is all ours.
-    unsafe {
-        libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0);
-        libc::raise(libc::SIGSTOP);
-    }
+    stand_still();
     drop(record(Path::new(&path), &mut say).unwrap());
 }
 
@@ -52,41 +49,20 @@ fn myself(name: &str) -> Command {
     command
 }
 
-/// Waits for a child of this thread, or for one that it traces: the victim's own thread is not its process's first.
-fn wait_for_mine() -> (i32, i32) {
-    let mut status = 0;
-    // SAFETY: status lives through the call.
-    let who = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL | libc::__WNOTHREAD) };
-    assert!(who > 0, "{}", std::io::Error::last_os_error());
-    (who, status)
-}
-
 /// Runs the victim to the given stop (each system call has two: before and after) and kills it there. Returns how many
 /// runs it had reported; `None` if it ended before.
-#[expect(clippy::zombie_processes, reason = "wait_for_mine reaps it")]
+#[expect(clippy::zombie_processes, reason = "steps reaps it")]
 fn kill_at_stop(path: &Path, stop: usize) -> Option<usize> {
     // The entry that a kill leaves is not for the machine's own journal.
     let state = tempfile::tempdir().unwrap();
     let mut command = myself("victim");
     command.env(VICTIM, path).env("THAW_STATE_DIR", state.path());
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-    let pid = i32::try_from(child.id()).unwrap();
     let mut stops = 0;
-    let ended = loop {
-        let (who, status) = wait_for_mine();
-        if libc::WIFSTOPPED(status) {
-            stops += 1;
-            if stops > stop {
-                // SAFETY: a signal to our own child, which is not reaped yet.
-                unsafe { libc::kill(pid, libc::SIGKILL) };
-            }
-            // SAFETY: the thread is stopped, and traced by this thread; the request passes no pointer. If the kill has
-            // ended the stop already, the call fails, which is as good.
-            unsafe { libc::ptrace(libc::PTRACE_SYSCALL, who, 0, 0) };
-        } else if who == pid {
-            break std::process::ExitStatus::from_raw(status);
-        }
-    };
+    let ended = steps(&child, |_| {
+        stops += 1;
+        if stops > stop { Next::Kill } else { Next::On }
+    });
     if stops <= stop {
         assert!(ended.success(), "the victim failed by itself: {ended}");
         return None;
@@ -386,32 +362,26 @@ fn a_row_that_makes_no_sense_is_named() {
 
 /// Runs the victim to its end and calls `look` at every `step`th stop with how many runs it had reported; it stands
 /// still meanwhile. Returns how often.
-#[expect(clippy::zombie_processes, reason = "wait_for_mine reaps it")]
+#[expect(clippy::zombie_processes, reason = "steps reaps it")]
 fn look_at_stops(path: &Path, step: usize, mut look: impl FnMut(usize)) -> usize {
     let state = tempfile::tempdir().unwrap();
     let mut command = myself("victim");
     command.env(VICTIM, path).env("THAW_STATE_DIR", state.path());
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-    let pid = i32::try_from(child.id()).unwrap();
     let mut said = child.stderr.take().unwrap();
     rustix::io::ioctl_fionbio(&said, true).unwrap();
     let (mut stops, mut reported) = (0, 0);
-    loop {
-        let (who, status) = wait_for_mine();
-        if libc::WIFSTOPPED(status) {
-            let mut letters = [0; 16];
-            reported += std::io::Read::read(&mut said, &mut letters).unwrap_or(0);
-            stops += 1;
-            if stops % step == 0 {
-                look(reported);
-            }
-            // SAFETY: the thread is stopped, and traced by this thread; the request passes no pointer.
-            unsafe { libc::ptrace(libc::PTRACE_SYSCALL, who, 0, 0) };
-        } else if who == pid {
-            assert!(std::process::ExitStatus::from_raw(status).success(), "the victim failed by itself: {status}");
-            return stops / step;
+    let ended = steps(&child, |_| {
+        let mut letters = [0; 16];
+        reported += std::io::Read::read(&mut said, &mut letters).unwrap_or(0);
+        stops += 1;
+        if stops % step == 0 {
+            look(reported);
         }
-    }
+        Next::On
+    });
+    assert!(ended.success(), "the victim failed by itself: {ended}");
+    stops / step
 }
 
 /// Runs a program, which must succeed; `false` where there is none.

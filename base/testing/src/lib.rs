@@ -4,6 +4,7 @@
 //! returns, and `make test` counts the reasons at its end. Only `[dev-dependencies]` name this crate.
 
 pub mod power;
+pub mod steps;
 
 use std::io::Write;
 use std::path::Path;
@@ -94,6 +95,26 @@ pub fn write_script(path: impl AsRef<Path>, text: &str) {
     let mut child = command.args(["-m", "755", "/dev/stdin"]).arg(path.as_ref()).stdin(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
     assert!(child.wait().unwrap().success(), "install {}", path.as_ref().display());
+}
+
+/// Runs the test `name` in a copy of its program that has something beside it which launchers can call.
+///
+/// # Panics
+/// `test` does, there: the message is what it said.
+pub fn beside_a_runner(name: &str, test: impl FnOnce()) {
+    const THERE: &str = "THAW_TEST_BESIDE_RUNNER";
+    if std::env::var_os(THERE).is_some() {
+        return test();
+    }
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let (copy, runner) = (folder.path().join("tests"), folder.path().join("thaw-preload"));
+    copy_program(std::env::current_exe().unwrap(), &copy);
+    write_script(&runner, "#!/bin/sh\n");
+    let said = Command::new(&copy).args(["--exact", name, "--nocapture"]).env(THERE, "1").output().unwrap();
+    let text = [said.stdout, said.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    // A name that no test has would be a success.
+    assert!(said.status.success() && text.contains("1 passed"), "{name}: {text}");
 }
 
 /// The uid and gid of a user who is not root: `nobody`.

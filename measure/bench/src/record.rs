@@ -17,6 +17,7 @@ use os::cgroup::{Ability, RunCgroup, Throttle};
 use os::cpu::SteadyGuard;
 use os::disk::{Disk, read_ahead_text};
 use os::settings::{Hold, Share, Turn, Wait};
+use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -123,9 +124,9 @@ impl Lab {
             check_program(program)?;
         }
         let directories = directories(&programs, &options)?;
-        let mut lists: Vec<&BaseList> = programs.iter().filter_map(|program| program.base_list.as_ref()).collect();
-        lists.dedup();
-        for list in lists {
+        let lists: BTreeMap<&Path, &BaseList> =
+            programs.iter().filter_map(|it| it.base_list.as_ref()).map(|list| (list.file.as_path(), list)).collect();
+        for list in lists.into_values() {
             warnings.extend(states::check_base(list)?);
         }
         let mut disks = disks(&options.disk_paths)?;

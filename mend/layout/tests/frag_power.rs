@@ -14,10 +14,10 @@ use disk::{Disk, STEP, content};
 use layout::frag::{Fixed, Outcome, Way, fix};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown};
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 use testing::power::{Syncs, needless_syncs};
+use testing::steps::{Next, stand_still, steps};
 
 /// Set in the process that is stopped at its system calls: the file that it puts together.
 const VICTIM: &str = "THAW_TEST_VICTIM";
@@ -77,47 +77,26 @@ fn copied(syncs: Syncs) -> Option<(usize, Result<usize, String>)> {
 #[test]
 fn victim() {
     let Some(path) = std::env::var_os(VICTIM) else { return };
-    // SAFETY: both calls take and change nothing but the state of this process, which is all ours.
-    unsafe {
-        libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0);
-        libc::raise(libc::SIGSTOP);
-    }
+    stand_still();
     assert_eq!(fixed(Path::new(&path)).way, Way::Moved);
-}
-
-/// Waits for a child of this thread, or for one that it traces: the victim's own thread is not its process's first.
-fn wait_for_mine() -> (i32, i32) {
-    let mut status = 0;
-    // SAFETY: status lives through the call.
-    let who = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL | libc::__WNOTHREAD) };
-    assert!(who > 0, "{}", std::io::Error::last_os_error());
-    (who, status)
 }
 
 /// Puts a file together in a process of its own, which stands still before and after each system call while `look`,
 /// which gets the number of the call, looks.
-#[expect(clippy::zombie_processes, reason = "wait_for_mine reaps it")]
+#[expect(clippy::zombie_processes, reason = "steps reaps it")]
 fn stopped(path: &Path, state: &Path, mut look: impl FnMut(i64)) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "victim", "--test-threads=1"]).stdin(Stdio::null()).stdout(Stdio::null());
     let child = command.env(VICTIM, path).env("THAW_STATE_DIR", state).stderr(Stdio::inherit()).spawn().unwrap();
-    let pid = i32::try_from(child.id()).unwrap();
-    loop {
-        let (who, status) = wait_for_mine();
-        if libc::WIFSTOPPED(status) {
-            // Outside of calls the kernel says "running".
-            let at = fs::read_to_string(format!("/proc/{who}/syscall")).unwrap_or_default();
-            if let Some(number) = at.split(' ').next().and_then(|number| number.parse().ok()) {
-                look(number);
-            }
-            // SAFETY: the thread is stopped, and traced by this thread; the request passes no pointer.
-            unsafe { libc::ptrace(libc::PTRACE_SYSCALL, who, 0, 0) };
-        } else if who == pid {
-            let ended = ExitStatus::from_raw(status);
-            assert!(ended.success(), "the victim failed by itself: {ended}");
-            return;
+    let ended = steps(&child, |who| {
+        // Outside of calls the kernel says "running".
+        let at = fs::read_to_string(format!("/proc/{who}/syscall")).unwrap_or_default();
+        if let Some(number) = at.split(' ').next().and_then(|number| number.parse().ok()) {
+            look(number);
         }
-    }
+        Next::On
+    });
+    assert!(ended.success(), "the victim failed by itself: {ended}");
 }
 
 /// Runs a program, which must succeed.

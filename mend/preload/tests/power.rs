@@ -4,7 +4,6 @@
 use preload::install::{self, Scope, Subject};
 use preload::manifest::Manifest;
 use std::path::Path;
-use std::process::Command;
 use testing::power::{Content, Disk, Syncs, needless_syncs};
 
 /// How often it synced, and how many states there were or the first wrong one.
@@ -44,21 +43,9 @@ fn judged(disk: &Disk, home: &Path) -> Judged {
     (disk.syncs(), disk.survives(&[]).and_then(|states| recorded.map(|_| states)))
 }
 
-/// Set where this program runs beside something that launchers can call.
-const BESIDE: &str = "THAW_TEST_BESIDE_RUNNER";
-
 #[test]
 fn a_power_cut_leaves_whole_files_of_an_installation() {
-    if std::env::var_os(BESIDE).is_some() {
-        return assert_survives();
-    }
-    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
-    let (copy, runner) = (folder.path().join("tests"), folder.path().join("thaw-preload"));
-    testing::copy_program(std::env::current_exe().unwrap(), &copy);
-    testing::write_script(&runner, "#!/bin/sh\n");
-    let name = "a_power_cut_leaves_whole_files_of_an_installation";
-    let said = Command::new(&copy).args(["--exact", name]).env(BESIDE, "1").output().unwrap();
-    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stdout));
+    testing::beside_a_runner("a_power_cut_leaves_whole_files_of_an_installation", assert_survives);
 }
 
 fn assert_survives() {
