@@ -52,7 +52,7 @@ fn a_report_says_what_waited_and_worked_how_long_on_what() {
     let said = scratch.thaw(["timeline", "report", "events"]).exits(0);
     said.says("net::http::transaction").says("The longest waits:").says("http://host/").says_not("\u{1b}[31m");
     let json = scratch.thaw(["timeline", "report", "events", "--json"]).exits(0).json();
-    assert_eq!(json["schema"], "thaw.timeline/1");
+    assert_eq!(json["schema"], "thaw.timeline/2");
     let file = &json["files"][0];
     let (first, wait) = (&file["types"][0], &file["waits"][0]);
     assert_eq!(
@@ -63,7 +63,7 @@ fn a_report_says_what_waited_and_worked_how_long_on_what() {
     assert!(wait["waited_ns"].as_u64().unwrap() >= 20_000_000, "{wait}");
     assert!(wait["worked_ns"].as_u64().unwrap() >= 10_000_000, "{wait}");
     assert_eq!(file["types"][1]["marks"], 2);
-    assert_eq!(file["process"]["is_calibrated"], true);
+    assert_eq!(file["clock"]["is_calibrated"], true);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn what_holds_no_events_is_named() {
         .exits(2)
         .complains("no process has written events")
         .hints("THAW_EVENTS=empty");
-    scratch.thaw(["timeline", "report", "text.events"]).exits(5).complains("not a file of events").hints("text.events");
-    scratch.thaw(["timeline", "stop", "text.events"]).exits(5).complains("not a file of events");
+    scratch.thaw(["timeline", "report", "text.events"]).exits(5).complains("in no form that thaw knows").hints("text.events");
+    scratch.thaw(["timeline", "stop", "text.events"]).exits(5).complains("in no form that thaw knows");
     assert_eq!(std::fs::read(scratch.path("text.events")).unwrap(), b"dear diary");
 }

@@ -1,6 +1,6 @@
 //! Events put together: from WAIT or EXEC to DONE of one object and type is an interval. Pure.
 
-use crate::file::{Phase, Trace};
+use crate::trace::{Phase, Trace};
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -36,7 +36,7 @@ impl Objects {
 
     /// Its address, or the number that its program gave it.
     pub fn address(&self, object: Object) -> u64 {
-        self.all[object.0 as usize].0
+        Trace::address(self.all[object.0 as usize].0)
     }
 
     /// What it is called, if its program said so.
@@ -51,8 +51,8 @@ pub struct Interval {
     /// On which object.
     pub object: Object,
     /// Of which type.
-    pub type_id: Option<u16>,
-    /// When it began to wait, and on which thread that was said; `None`: it did not wait.
+    pub type_id: Option<u32>,
+    /// When it began to wait, and on which thread (its place in [`Trace::threads`]) that was said; `None`: it did not wait.
     pub wait: Option<(u64, u32)>,
     /// When work began, and on which thread; `None`: it was done, or its program ended, while it waited.
     pub exec: Option<(u64, u32)>,
@@ -80,7 +80,7 @@ impl Interval {
 }
 
 /// What belongs together: object, type, and for objects of several threads the thread.
-type Key = (Object, Option<u16>, Option<u32>);
+type Key = (Object, Option<u32>, Option<u32>);
 
 /// Puts the events of a trace together. Intervals come in the order of their beginnings.
 pub fn intervals(trace: &Trace) -> (Objects, Vec<Interval>) {
@@ -91,9 +91,9 @@ pub fn intervals(trace: &Trace) -> (Objects, Vec<Interval>) {
     for event in &trace.events {
         let object = objects.at(event.object);
         let type_id = event.type_id.map(|id| same.get(&id).copied().unwrap_or(id));
-        let key = (object, type_id, event.is_shared.then_some(event.tid));
+        let key = (object, type_id, event.is_shared.then_some(event.thread));
         let begun = |wait, exec| Interval { object, type_id: event.type_id, wait, exec, done: None };
-        let here = (event.at_ns, event.tid);
+        let here = (event.at_ns, event.thread);
         match event.phase {
             Phase::Name => objects.all[object.0 as usize].1 = event.text.clone(),
             Phase::Wait => {
@@ -128,22 +128,22 @@ pub fn intervals(trace: &Trace) -> (Objects, Vec<Interval>) {
 }
 
 /// Places of the source that give a type the same name mean the same: each number with the first one of that name.
-fn same_names(trace: &Trace) -> HashMap<u16, u16> {
-    let mut first: HashMap<&str, u16> = HashMap::new();
+fn same_names(trace: &Trace) -> HashMap<u32, u32> {
+    let mut first: HashMap<&str, u32> = HashMap::new();
     trace.types.iter().map(|(id, one)| (*id, *first.entry(&one.name).or_insert(*id))).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::{Event, Lost, Process, Type};
+    use crate::trace::{Event, Type};
     use std::collections::BTreeMap;
 
-    fn trace(events: &[(u64, u32, Phase, u64, u16)]) -> Trace {
+    fn trace(events: &[(u64, u32, Phase, u64, u32)]) -> Trace {
         let of_name = |name: &str, line| Type { name: name.into(), file: "a.c".into(), line };
-        let event = |&(at_ns, tid, phase, object, id): &(u64, u32, Phase, u64, u16)| Event {
+        let event = |&(at_ns, thread, phase, object, id): &(u64, u32, Phase, u64, u32)| Event {
             at_ns,
-            tid,
+            thread,
             phase,
             is_shared: id == 9,
             object,
@@ -152,27 +152,16 @@ mod tests {
             text: (phase == Phase::Name).then(|| "a name".into()),
         };
         Trace {
-            process: Process {
-                pid: 1,
-                program: String::new(),
-                boot: String::new(),
-                began_ns: 0,
-                realtime_ns: 0,
-                is_calibrated: true,
-                filter: String::new(),
-            },
             types: BTreeMap::from([(1, of_name("x", 1)), (2, of_name("x", 2)), (3, of_name("y", 3))]),
-            threads: BTreeMap::new(),
             events: events.iter().map(event).collect(),
-            lost: Lost::default(),
-            damage: Vec::new(),
+            ..Trace::default()
         }
     }
 
     /// Object, and when it waited, was worked on and was done.
     type Times = (u32, Option<u64>, Option<u64>, Option<u64>);
 
-    fn times(events: &[(u64, u32, Phase, u64, u16)]) -> Vec<Times> {
+    fn times(events: &[(u64, u32, Phase, u64, u32)]) -> Vec<Times> {
         let time = |at: Option<(u64, u32)>| at.map(|(at, _)| at);
         let (_, all) = intervals(&trace(events));
         all.iter().map(|one| (one.object.0, time(one.wait), time(one.exec), one.done)).collect()

@@ -2,16 +2,17 @@
 //!
 //! The two share a format and no code: `docs/events-format.md` describes it.
 
-mod clock;
-mod control;
-mod file;
 mod intervals;
-mod now;
+mod own;
+mod read;
 mod report;
+mod trace;
 
-pub use clock::{Clock, Pair};
-pub use control::{Switch, switch};
-pub use file::{Event, Lost, Phase, Process, Trace, Type, parse};
 pub use intervals::{Interval, Object, Objects, intervals};
-pub use now::now;
+pub use own::clock::{Pair, Ticks};
+pub use own::control::{Switch, switch};
+pub use own::now::now;
+pub use own::parse;
+pub use read::{form_of, read};
 pub use report::{Document, FileReport, Report, TypeRow, WaitRow, report};
+pub use trace::{Builder, Clock, Event, Form, Lost, Phase, Process, Thread, Trace, Type};

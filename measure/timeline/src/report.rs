@@ -1,7 +1,7 @@
 //! What a trace amounts to: by type, and the longest waits. Pure.
 
-use crate::file::{Lost, Phase, Process, Trace};
 use crate::intervals::{Interval, Objects, intervals};
+use crate::trace::{Clock, Form, Lost, Phase, Process, Trace};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,8 +50,12 @@ pub struct WaitRow {
 /// What a file of events amounts to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// Who wrote it.
-    pub process: Process,
+    /// What it was read from.
+    pub form: Form,
+    /// What its times are.
+    pub clock: Clock,
+    /// Who it happened in.
+    pub processes: Vec<Process>,
     /// Events that are in the file.
     pub events: u64,
     /// Objects that they speak of.
@@ -93,10 +97,12 @@ pub fn report(trace: &Trace, most: usize) -> Report {
     waits.sort_by_key(|one| (std::cmp::Reverse(one.waited(last)), one.begin()));
     let waits = waits.iter().take(most).map(|one| wait(trace, &objects, one, last)).collect();
     Report {
-        process: trace.process.clone(),
+        form: trace.form,
+        clock: trace.clock.clone(),
+        processes: trace.processes.clone(),
         events: trace.events.len() as u64,
         objects: objects.len() as u64,
-        threads: trace.events.iter().map(|event| event.tid).collect::<BTreeSet<_>>().len() as u64,
+        threads: trace.events.iter().map(|event| event.thread).collect::<BTreeSet<_>>().len() as u64,
         span_ns: last - first,
         types,
         waits,
@@ -105,7 +111,7 @@ pub fn report(trace: &Trace, most: usize) -> Report {
     }
 }
 
-fn row_of<'a>(types: &'a mut BTreeMap<String, TypeRow>, trace: &Trace, id: Option<u16>) -> &'a mut TypeRow {
+fn row_of<'a>(types: &'a mut BTreeMap<String, TypeRow>, trace: &Trace, id: Option<u32>) -> &'a mut TypeRow {
     let (name, source) = named(trace, id);
     types.entry(name.clone()).or_insert_with(|| TypeRow { name, source, ..TypeRow::default() })
 }
@@ -115,23 +121,27 @@ fn wait(trace: &Trace, objects: &Objects, one: &Interval, last: u64) -> WaitRow 
         object: objects.name(one.object).unwrap_or_default().to_owned(),
         address: objects.address(one.object),
         name: named(trace, one.type_id).0,
-        at_ns: one.begin().saturating_sub(trace.process.began_ns),
+        at_ns: one.begin().saturating_sub(trace.clock.origin_ns),
         waited_ns: one.waited(last),
         worked_ns: one.worked(last),
-        posted_by: one.wait.map_or(0, |(_, tid)| tid),
-        worked_by: one.exec.map(|(_, tid)| tid),
+        posted_by: one.wait.map_or(0, |(_, thread)| tid(trace, thread)),
+        worked_by: one.exec.map(|(_, thread)| tid(trace, thread)),
     }
 }
 
+fn tid(trace: &Trace, thread: u32) -> u32 {
+    trace.threads.get(thread as usize).map_or(0, |of| of.tid)
+}
+
 /// The name of a type, and where it stands in the source.
-fn named(trace: &Trace, id: Option<u16>) -> (String, String) {
+fn named(trace: &Trace, id: Option<u32>) -> (String, String) {
     match id.and_then(|id| trace.types.get(&id)) {
         Some(one) => (one.name.clone(), format!("{}:{}", one.file, one.line)),
         None => ("(type not told)".to_owned(), String::new()),
     }
 }
 
-/// `thaw.timeline/1`
+/// `thaw.timeline/2`
 #[derive(Serialize)]
 pub struct Document {
     /// Name and version of this document.

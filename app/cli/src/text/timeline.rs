@@ -20,9 +20,8 @@ pub fn page(document: &Document, rows: usize, width: usize) -> Page {
 fn one(page: &mut Page, file: &FileReport, rows: usize) {
     let report = &file.report;
     page.paragraph(&format!(
-        "{} (process {}): {} of {} on {}, over {}.",
-        harmless(&report.process.program),
-        report.process.pid,
+        "{}: {} of {} on {}, over {}.",
+        who(report),
         units::plural(report.events, "event", "events"),
         units::plural(report.objects, "object", "objects"),
         units::plural(report.threads, "thread", "threads"),
@@ -31,6 +30,13 @@ fn one(page: &mut Page, file: &FileReport, rows: usize) {
     types(page, report, rows);
     waits(page, report);
     missing(page, file);
+}
+
+fn who(report: &Report) -> String {
+    match report.processes.as_slice() {
+        [only] => format!("{} (process {})", harmless(&only.program), only.pid),
+        several => units::plural(several.len() as u64, "process", "processes"),
+    }
 }
 
 fn types(page: &mut Page, report: &Report, rows: usize) {
@@ -116,7 +122,7 @@ fn missing(page: &mut Page, file: &FileReport) {
         page.gap();
         page.remark(&format!("Not in the file: {}.", parts.join(", ")));
     }
-    if !report.process.is_calibrated {
+    if !report.clock.is_calibrated {
         let what = "times are ticks of the processor: the file is of another boot and too short to tell their rate";
         page.labelled(YELLOW, "warning: ", what);
     }

@@ -4,7 +4,7 @@ use crate::args::timeline::{ReportArgs, TimelineArgs, TimelineVerb};
 use crate::{output, text};
 use model::{Error, Exit, Result, shown};
 use std::path::{Path, PathBuf};
-use timeline::{Document, FileReport, Switch, now, parse, switch};
+use timeline::{Document, FileReport, Switch, Trace, now, read, switch};
 
 /// Does what was asked.
 ///
@@ -24,21 +24,29 @@ fn all(paths: &[PathBuf], to: Switch) -> Result<Exit> {
 }
 
 fn report(args: &ReportArgs) -> Result<Exit> {
-    let clocks = now().ok();
-    let mut reports = Vec::new();
-    for path in files(&args.paths)? {
-        let bytes =
-            std::fs::read(&path).map_err(|cause| Error::on(Exit::Usage, "cannot read", &path).because(cause))?;
-        let clocks = clocks.as_ref().map(|(boot, pair)| (boot.as_str(), *pair));
-        let trace = parse(&bytes, clocks).map_err(|error| error.hint(format!("it is {}", shown(&path))))?;
-        reports.push(FileReport { path: shown(&path), report: timeline::report(&trace, args.rows.most()) });
-    }
-    let document = Document { schema: "thaw.timeline/1", files: reports };
+    let reports = traces(&args.paths)?
+        .iter()
+        .map(|(path, trace)| FileReport { path: shown(path), report: timeline::report(trace, args.rows.most()) })
+        .collect();
+    let document = Document { schema: "thaw.timeline/2", files: reports };
     match args.json {
         true => output::json(&document)?,
         false => output::page(&text::timeline::page(&document, args.rows.most(), text::width::of_terminal()))?,
     }
     Ok(Exit::Done)
+}
+
+/// What was read of each file.
+fn traces(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Trace)>> {
+    let clocks = now().ok();
+    let clocks = clocks.as_ref().map(|(boot, pair)| (boot.as_str(), *pair));
+    let trace = |path: PathBuf| {
+        let bytes =
+            std::fs::read(&path).map_err(|cause| Error::on(Exit::Usage, "cannot read", &path).because(cause))?;
+        let trace = read(&bytes, clocks).map_err(|error| error.hint(format!("it is {}", shown(&path))))?;
+        Ok((path, trace))
+    };
+    files(paths)?.into_iter().map(trace).collect()
 }
 
 /// The files themselves; of a directory those that end in `.events`.

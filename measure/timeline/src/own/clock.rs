@@ -15,7 +15,7 @@ pub struct Pair {
 
 /// What turns ticks into time.
 #[derive(Clone, Debug)]
-pub struct Clock {
+pub struct Ticks {
     /// By ticks, each further on in time too.
     pairs: Vec<Pair>,
 }
@@ -23,7 +23,7 @@ pub struct Clock {
 /// Pairs nearer to one another than this (1 ms) tell no rate: reading them takes up to a microsecond.
 const BASELINE_NS: u64 = 1_000_000;
 
-impl Clock {
+impl Ticks {
     /// From pairs in any order. One that contradicts those before it (a counter that went back, or a time) is left out.
     pub fn new(mut pairs: Vec<Pair>) -> Self {
         pairs.sort_by_key(|pair| (pair.ticks, pair.monotonic_ns));
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn times_lie_on_the_line_between_their_neighbours() {
         // Three ticks a nanosecond first, then two.
-        let clock = Clock::new(vec![pair(9_000_000, 3_000_000), pair(0, 0), pair(13_000_000, 5_000_000)]);
+        let clock = Ticks::new(vec![pair(9_000_000, 3_000_000), pair(0, 0), pair(13_000_000, 5_000_000)]);
         assert_eq!(clock.nanoseconds(3_000_000), 1_000_000);
         assert_eq!(clock.nanoseconds(11_000_000), 4_000_000);
         assert_eq!(clock.nanoseconds(15_000_000), 6_000_000, "behind the last one by its rate");
@@ -90,15 +90,15 @@ mod tests {
 
     #[test]
     fn what_contradicts_is_left_out() {
-        let clock = Clock::new(vec![pair(0, 0), pair(10, 5_000_000), pair(20, 100), pair(30, 15_000_000)]);
+        let clock = Ticks::new(vec![pair(0, 0), pair(10, 5_000_000), pair(20, 100), pair(30, 15_000_000)]);
         assert_eq!(clock.pairs, [pair(0, 0), pair(10, 5_000_000), pair(30, 15_000_000)]);
-        assert!(!Clock::new(vec![pair(0, 0), pair(3000, 1000)]).is_known(), "a microsecond is no baseline");
-        assert_eq!(Clock::new(Vec::new()).nanoseconds(7), 7);
+        assert!(!Ticks::new(vec![pair(0, 0), pair(3000, 1000)]).is_known(), "a microsecond is no baseline");
+        assert_eq!(Ticks::new(Vec::new()).nanoseconds(7), 7);
     }
 
     #[test]
     fn large_numbers_do_not_overflow() {
-        let clock = Clock::new(vec![pair(0, 0), pair(1, u64::MAX)]);
+        let clock = Ticks::new(vec![pair(0, 0), pair(1, u64::MAX)]);
         assert_eq!(clock.nanoseconds(u64::MAX), u64::MAX);
     }
 }

@@ -1,12 +1,16 @@
 //! A file of events as a program left it, or is writing it: `docs/events-format.md`. Pure; damage is named, and what is
 //! whole is kept.
 
-use crate::clock::{Clock, Pair};
+pub mod clock;
+pub mod control;
+pub mod now;
+
+use crate::trace::{self, Event, Form, Lost, Phase, Process, Thread, Trace, Type};
+use clock::{Pair, Ticks};
 use model::{Error, Exit, Result};
-use serde::Serialize;
 use std::collections::BTreeMap;
 
-pub(crate) const MAGIC: &[u8; 8] = b"thawevt\x01";
+pub const MAGIC: &[u8; 8] = b"thawevt\x01";
 const VERSION: u32 = 1;
 const HEADER: usize = 4096;
 const CHUNK_HEAD: usize = 64;
@@ -16,129 +20,24 @@ const CLOCK_MONOTONIC: u32 = 2;
 /// A type that did not fit into the tables.
 const NO_TYPE: u16 = 0xffff;
 
-/// What happened to an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Phase {
-    /// It is called so from here on.
-    Name,
-    /// Something happened at this moment.
-    Mark,
-    /// It begins to wait.
-    Wait,
-    /// It is worked on.
-    Exec,
-    /// It is done.
-    Done,
-    /// It released, or caused, the other object.
-    Link,
-    /// Something to know of it, `key=value`.
-    Arg,
-    /// It is gone: its address may come to mean another object.
-    Free,
-}
-
-impl Phase {
-    fn of(byte: u8) -> Option<Self> {
-        Some(match byte {
-            1 => Self::Name,
-            2 => Self::Mark,
-            3 => Self::Wait,
-            4 => Self::Exec,
-            5 => Self::Done,
-            6 => Self::Link,
-            7 => Self::Arg,
-            8 => Self::Free,
-            _ => return None,
-        })
-    }
+fn phase(byte: u8) -> Option<Phase> {
+    Some(match byte {
+        1 => Phase::Name,
+        2 => Phase::Mark,
+        3 => Phase::Wait,
+        4 => Phase::Exec,
+        5 => Phase::Done,
+        6 => Phase::Link,
+        7 => Phase::Arg,
+        8 => Phase::Free,
+        _ => return None,
+    })
 }
 
 const THREAD: u8 = 9;
 const SHARED: u8 = 0x40;
 const TEXT: u8 = 0xf0;
 const MORE: u8 = 0xf1;
-
-/// One event.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Event {
-    /// `CLOCK_MONOTONIC` in nanoseconds.
-    pub at_ns: u64,
-    /// The thread that wrote it.
-    pub tid: u32,
-    /// What happened.
-    pub phase: Phase,
-    /// Whether several threads work on the object at once: each thread's events belong together.
-    pub is_shared: bool,
-    /// The object: an address or number of 48 bits.
-    pub object: u64,
-    /// Number of its type, if it has one.
-    pub type_id: Option<u16>,
-    /// Of a link: the object that was released or caused.
-    pub other: Option<u64>,
-    /// Of a name or an argument.
-    pub text: Option<Box<str>>,
-}
-
-/// A type at one place of the source.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Type {
-    /// With namespaces: `net::http::transaction`.
-    pub name: String,
-    /// The file of the source.
-    pub file: String,
-    /// The line in it.
-    pub line: u32,
-}
-
-/// What is not in the file, counted by the program that wrote it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Lost {
-    /// Events for which there was no room, or that a signal brought in the middle of another.
-    pub events: u64,
-    /// Events that later ones took the place of.
-    pub overwritten: u64,
-    /// Types that did not fit into the tables.
-    pub types: u64,
-    /// Texts that were longer than 16 KiB.
-    pub texts_cut: u64,
-}
-
-/// Who wrote it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Process {
-    /// Its number.
-    pub pid: u32,
-    /// The path of its program.
-    pub program: String,
-    /// The kernel's `boot_id`, without dashes.
-    pub boot: String,
-    /// `CLOCK_MONOTONIC` in nanoseconds when its file began.
-    pub began_ns: u64,
-    /// `CLOCK_REALTIME` in nanoseconds then.
-    pub realtime_ns: u64,
-    /// Whether the rate of its counter is known; if not, times are ticks.
-    pub is_calibrated: bool,
-    /// Which types it wrote; empty: all.
-    pub filter: String,
-}
-
-/// A file of events.
-#[derive(Clone, Debug, Serialize)]
-pub struct Trace {
-    /// Who wrote it.
-    pub process: Process,
-    /// By number.
-    pub types: BTreeMap<u16, Type>,
-    /// Names of threads, by number.
-    pub threads: BTreeMap<u32, String>,
-    /// In the order of time.
-    pub events: Vec<Event>,
-    /// What is not here.
-    pub lost: Lost,
-    /// What could not be understood, with its place.
-    pub damage: Vec<String>,
-}
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).map_or(0, |word| u32::from_le_bytes(word.try_into().unwrap_or_default()))
@@ -181,7 +80,7 @@ pub fn parse(bytes: &[u8], now: Option<(&str, Pair)>) -> Result<Trace> {
         return Err(wrong("the header is damaged".into()));
     }
     let mut damage = Vec::new();
-    let (types, threads) = tables(bytes, meta_size, &mut damage);
+    let (types, mut names) = tables(bytes, meta_size, &mut damage);
     let first = HEADER + meta_size;
     let mut chunks: Vec<&[u8]> = bytes.get(first..).unwrap_or_default().chunks_exact(chunk_size).collect();
     chunks.retain(|chunk| u32_at(chunk, 0) != 0 && u64_at(chunk, 8) != 0);
@@ -191,36 +90,39 @@ pub fn parse(bytes: &[u8], now: Option<(&str, Pair)>) -> Result<Trace> {
     let mut pairs = vec![pair_at(bytes, 48), pair_at(bytes, 72)];
     pairs.extend(chunks.iter().map(|chunk| pair_at(chunk, 16)));
     pairs.extend(now.filter(|(of, _)| *of == boot).map(|(_, pair)| pair));
-    let clock = Clock::new(pairs);
+    let clock = Ticks::new(pairs);
     let is_plain = u32_at(bytes, 40) == CLOCK_MONOTONIC;
     let time = |ticks: u64| if is_plain { ticks } else { clock.nanoseconds(ticks) };
 
-    let mut events = Vec::new();
+    let mut read = Records { threads: Vec::new(), places: BTreeMap::new(), events: Vec::new(), damage };
     for chunk in &chunks {
-        records(chunk, &time, &mut events, &mut damage);
+        read.chunk(chunk, &time);
     }
+    let Records { mut threads, mut events, damage, .. } = read;
+    threads.iter_mut().for_each(|thread| thread.name = names.remove(&thread.tid).unwrap_or_default());
     // Stable: what one thread wrote at one time stays in its order.
     events.sort_by_key(|event| event.at_ns);
-    let process = Process {
-        pid: u32_at(bytes, 16),
-        program: text_at(&bytes[1536..HEADER]),
+    let clock = trace::Clock {
+        is_monotonic: is_plain || clock.is_known(),
         boot,
-        began_ns: pair_at(bytes, 48).monotonic_ns,
-        realtime_ns: u64_at(bytes, 32),
         is_calibrated: is_plain || clock.is_known(),
-        filter: text_at(&bytes[512..1536]),
+        realtime_ns: u64_at(bytes, 32),
+        origin_ns: pair_at(bytes, 48).monotonic_ns,
+        step_ns: 1,
     };
+    let process =
+        Process { pid: u32_at(bytes, 16), program: text_at(&bytes[1536..HEADER]), filter: text_at(&bytes[512..1536]) };
     let lost = Lost {
         events: u64_at(bytes, 256),
         overwritten: u64_at(bytes, 264),
         types: u64_at(bytes, 272),
         texts_cut: u64_at(bytes, 280),
     };
-    Ok(Trace { process, types, threads, events, lost, damage })
+    Ok(Trace { form: Form::Events, clock, processes: vec![process], threads, types, events, lost, damage })
 }
 
 /// Types and names of threads.
-fn tables(bytes: &[u8], size: usize, damage: &mut Vec<String>) -> (BTreeMap<u16, Type>, BTreeMap<u32, String>) {
+fn tables(bytes: &[u8], size: usize, damage: &mut Vec<String>) -> (BTreeMap<u32, Type>, BTreeMap<u32, String>) {
     let (mut types, mut threads) = (BTreeMap::new(), BTreeMap::new());
     let table = bytes.get(HEADER..(HEADER + size).min(bytes.len())).unwrap_or_default();
     let used = usize::try_from(u64_at(bytes, 320)).unwrap_or(usize::MAX).min(table.len());
@@ -241,7 +143,7 @@ fn tables(bytes: &[u8], size: usize, damage: &mut Vec<String>) -> (BTreeMap<u16,
         let second = text_at(entry.get(16 + first.len() + 1..).unwrap_or_default());
         match (u32_at(entry, 4), u32_at(entry, 8)) {
             (1, id) if id < u32::from(NO_TYPE) => {
-                types.insert(id as u16, Type { name: first, file: second, line: u32_at(entry, 12) });
+                types.insert(id, Type { name: first, file: second, line: u32_at(entry, 12) });
             }
             (2, tid) => {
                 threads.insert(tid, first);
@@ -253,50 +155,68 @@ fn tables(bytes: &[u8], size: usize, damage: &mut Vec<String>) -> (BTreeMap<u16,
     (types, threads)
 }
 
-/// The records of a chunk up to its first one that is not whole.
-fn records(chunk: &[u8], time: &impl Fn(u64) -> u64, events: &mut Vec<Event>, damage: &mut Vec<String>) {
-    let (mut tid, sequence) = (u32_at(chunk, 4), u64_at(chunk, 8));
-    // The low 56 bits are in the record; the chunk's own time has all.
-    let base = u64_at(chunk, 16);
-    let full = |low: u64| {
-        let wrapped = if low < (base & (u64::MAX >> 8)) / 2 { 1 << 56 } else { 0 };
-        (base & !(u64::MAX >> 8)).wrapping_add(low).wrapping_add(wrapped)
-    };
-    let mut at = CHUNK_HEAD;
-    while at + SLOT <= chunk.len() {
-        let (head, body) = (u64_at(chunk, at), u64_at(chunk, at + 8));
-        if head == 0 {
-            break;
-        }
-        let (byte, object, type_id) = ((head & 0xff) as u8, body >> 16, (body & 0xffff) as u16);
-        at += SLOT;
-        if byte == THREAD {
-            tid = object as u32;
-            continue;
-        }
-        let Some(phase) = Phase::of(byte & !SHARED) else {
-            damage.push(format!("record of kind {byte:#x} in chunk {sequence}"));
-            break;
+/// What was read of the chunks so far.
+struct Records {
+    threads: Vec<Thread>,
+    places: BTreeMap<u32, u32>,
+    events: Vec<Event>,
+    damage: Vec<String>,
+}
+
+impl Records {
+    fn thread(&mut self, tid: u32) -> u32 {
+        *self.places.entry(tid).or_insert_with(|| {
+            self.threads.push(Thread { tid, name: String::new(), process: 0 });
+            self.threads.len() as u32 - 1
+        })
+    }
+
+    /// The records of a chunk up to its first one that is not whole.
+    fn chunk(&mut self, chunk: &[u8], time: &impl Fn(u64) -> u64) {
+        let (mut tid, sequence) = (u32_at(chunk, 4), u64_at(chunk, 8));
+        // The low 56 bits are in the record; the chunk's own time has all.
+        let base = u64_at(chunk, 16);
+        let full = |low: u64| {
+            let wrapped = if low < (base & (u64::MAX >> 8)) / 2 { 1 << 56 } else { 0 };
+            (base & !(u64::MAX >> 8)).wrapping_add(low).wrapping_add(wrapped)
         };
-        let (mut other, mut text) = (None, None);
-        match phase {
-            Phase::Link if (u64_at(chunk, at) & 0xff) as u8 == MORE => {
-                other = Some(u64_at(chunk, at + 8) >> 16);
-                at += SLOT;
+        let mut at = CHUNK_HEAD;
+        while at + SLOT <= chunk.len() {
+            let (head, body) = (u64_at(chunk, at), u64_at(chunk, at + 8));
+            if head == 0 {
+                break;
             }
-            Phase::Name | Phase::Arg => {
-                let mut said = Vec::new();
-                while at + SLOT <= chunk.len() && chunk[at] == TEXT {
-                    said.extend_from_slice(&chunk[at + 1..at + SLOT]);
+            let (byte, object, type_id) = ((head & 0xff) as u8, body >> 16, (body & 0xffff) as u32);
+            at += SLOT;
+            if byte == THREAD {
+                tid = object as u32;
+                continue;
+            }
+            let Some(phase) = phase(byte & !SHARED) else {
+                self.damage.push(format!("record of kind {byte:#x} in chunk {sequence}"));
+                break;
+            };
+            let (mut other, mut text) = (None, None);
+            match phase {
+                Phase::Link if (u64_at(chunk, at) & 0xff) as u8 == MORE => {
+                    other = Some(u64_at(chunk, at + 8) >> 16);
                     at += SLOT;
                 }
-                text = Some(text_at(&said).into());
+                Phase::Name | Phase::Arg => {
+                    let mut said = Vec::new();
+                    while at + SLOT <= chunk.len() && chunk[at] == TEXT {
+                        said.extend_from_slice(&chunk[at + 1..at + SLOT]);
+                        at += SLOT;
+                    }
+                    text = Some(text_at(&said).into());
+                }
+                _ => {}
             }
-            _ => {}
+            let type_id = (type_id != 0).then_some(type_id);
+            let is_shared = byte & SHARED != 0;
+            let (at_ns, thread) = (time(full(head >> 8)), self.thread(tid));
+            self.events.push(Event { at_ns, thread, phase, is_shared, object, type_id, other, text });
         }
-        let type_id = (type_id != 0).then_some(type_id);
-        let is_shared = byte & SHARED != 0;
-        events.push(Event { at_ns: time(full(head >> 8)), tid, phase, is_shared, object, type_id, other, text });
     }
 }
 
@@ -342,7 +262,16 @@ mod tests {
         let seen: Vec<_> = trace
             .events
             .iter()
-            .map(|event| (event.at_ns, event.tid, event.phase, event.object, event.other, event.text.as_deref()))
+            .map(|event| {
+                (
+                    event.at_ns,
+                    trace.threads[event.thread as usize].tid,
+                    event.phase,
+                    event.object,
+                    event.other,
+                    event.text.as_deref(),
+                )
+            })
             .collect();
         assert_eq!(
             seen,
@@ -353,7 +282,7 @@ mod tests {
                 (50, 9, Phase::Done, 0xab, None, None),
             ]
         );
-        assert_eq!((trace.process.pid, trace.damage.len()), (77, 0));
+        assert_eq!((trace.processes[0].pid, trace.damage.len()), (77, 0));
     }
 
     #[test]

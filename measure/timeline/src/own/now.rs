@@ -1,7 +1,7 @@
 //! Both clocks of this machine now: with a file's first moment they tell the rate of the counter, also of a program
 //! that was killed.
 
-use crate::clock::Pair;
+use super::clock::Pair;
 use rustix::time::{ClockId, clock_gettime};
 
 /// The kernel's `boot_id` without dashes, and both clocks. Where events are in nanoseconds, the counter is not asked.

@@ -26,7 +26,7 @@ pub fn switch(path: &Path, to: Switch) -> Result<()> {
     let cannot = |cause| Error::on(Exit::Machine, "cannot switch events of", path).because(cause);
     let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path).map_err(cannot)?;
     let mut magic = [0; 8];
-    if file.read_exact_at(&mut magic, 0).is_err() || magic != *crate::file::MAGIC {
+    if file.read_exact_at(&mut magic, 0).is_err() || magic != *super::MAGIC {
         return Err(Error::on(Exit::Data, "not a file of events:", path));
     }
     let mut word = [0; 4];

@@ -1,0 +1,319 @@
+//! What every source of events amounts to, own file or import: objects, types, threads and what happened. Pure.
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What happened to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// It is called so from here on.
+    Name,
+    /// Something happened at this moment.
+    Mark,
+    /// It begins to wait.
+    Wait,
+    /// It is worked on.
+    Exec,
+    /// It is done.
+    Done,
+    /// It released, or caused, the other object.
+    Link,
+    /// Something to know of it, `key=value`.
+    Arg,
+    /// It is gone: its number may come to mean another object.
+    Free,
+}
+
+/// One event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Event {
+    /// In nanoseconds of the trace's clock.
+    pub at_ns: u64,
+    /// The thread that it happened on: its place in [`Trace::threads`].
+    pub thread: u32,
+    /// What happened.
+    pub phase: Phase,
+    /// Whether several threads work on the object at once: each thread's events belong together.
+    pub is_shared: bool,
+    /// The object: any number that means one object in the whole trace. [`Trace::address`] is what its program calls
+    /// it.
+    pub object: u64,
+    /// Number of its type, if it has one.
+    pub type_id: Option<u32>,
+    /// Of a link: the object that was released or caused.
+    pub other: Option<u64>,
+    /// Of a name or an argument.
+    pub text: Option<Box<str>>,
+}
+
+/// A type at one place of the source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Type {
+    /// With namespaces: `net::http::transaction`.
+    pub name: String,
+    /// The file of the source; empty: not known.
+    pub file: String,
+    /// The line in it.
+    pub line: u32,
+}
+
+/// A thread, or what a source has in its place (a track).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Thread {
+    /// Its number in its process.
+    pub tid: u32,
+    /// What it is called; empty: not known.
+    pub name: String,
+    /// Whose it is: its place in [`Trace::processes`].
+    pub process: u32,
+}
+
+/// What is not in the file, counted by the program that wrote it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Lost {
+    /// Events for which there was no room, or that a signal brought in the middle of another.
+    pub events: u64,
+    /// Events that later ones took the place of.
+    pub overwritten: u64,
+    /// Types that did not fit into the tables.
+    pub types: u64,
+    /// Texts that were longer than 16 KiB.
+    pub texts_cut: u64,
+}
+
+/// Who it happened in.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Process {
+    /// Its number; 0: not known.
+    pub pid: u32,
+    /// The path of its program, or what the source calls it.
+    pub program: String,
+    /// Which types it wrote; empty: all.
+    pub filter: String,
+}
+
+/// The form that a trace was read from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Form {
+    /// What `embed/events` writes.
+    #[default]
+    Events,
+    /// Chromium's `--log-net-log`.
+    NetLog,
+    /// Chrome's trace event JSON.
+    Chrome,
+    /// HTTP archive.
+    Har,
+    /// Firefox's profiler, as it writes (gecko) or as its page saves (processed).
+    Firefox,
+    /// Firefox's `MOZ_LOG`.
+    MozLog,
+    /// The JSON of Firefox's Visual Event Tracer.
+    VisualEventTracer,
+    /// Perfetto's protobuf.
+    Perfetto,
+    /// LTTng's common trace format.
+    Ctf,
+}
+
+/// What the times of a trace are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Clock {
+    /// Whether they are `CLOCK_MONOTONIC` of the boot; else they count from an origin of their own.
+    pub is_monotonic: bool,
+    /// The kernel's `boot_id` without dashes; empty: not known. Monotonic times of one boot can be held against each
+    /// other.
+    pub boot: String,
+    /// Whether their rate is known; if not, times are ticks of a counter.
+    pub is_calibrated: bool,
+    /// `CLOCK_REALTIME` in nanoseconds at [`Clock::origin_ns`]; 0: not known.
+    pub realtime_ns: u64,
+    /// When the trace begins, on its own clock.
+    pub origin_ns: u64,
+    /// The step of the times, in nanoseconds: 1,000,000 of a source that writes milliseconds.
+    pub step_ns: u64,
+}
+
+/// Events of one or several processes on one clock.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Trace {
+    /// What it was read from.
+    pub form: Form,
+    /// What its times are.
+    pub clock: Clock,
+    /// Who it happened in.
+    pub processes: Vec<Process>,
+    /// Their threads.
+    pub threads: Vec<Thread>,
+    /// By number. Several numbers may have one name: they are one type at several places of the source.
+    pub types: BTreeMap<u32, Type>,
+    /// In the order of time.
+    pub events: Vec<Event>,
+    /// What is not here.
+    pub lost: Lost,
+    /// What could not be understood, with its place.
+    pub damage: Vec<String>,
+}
+
+/// Bits of an object's number that are its program's own; those above tell processes apart.
+const OWN_BITS: u32 = 48;
+
+impl Trace {
+    /// The address or number by which an object's own program knows it.
+    pub fn address(object: u64) -> u64 {
+        object & ((1 << OWN_BITS) - 1)
+    }
+
+    /// The name of a type, and where it stands in the source.
+    pub fn type_name(&self, id: Option<u32>) -> &str {
+        id.and_then(|id| self.types.get(&id)).map_or("(type not told)", |of| of.name.as_str())
+    }
+
+    /// Adds the processes of another trace of the same clock. Their objects, types and threads stay their own.
+    pub fn join(&mut self, other: Self) {
+        let (processes, threads) = (self.processes.len() as u32, self.threads.len() as u32);
+        let types = self.types.last_key_value().map_or(0, |(last, _)| last + 1);
+        let own = |object: u64| object.wrapping_add(u64::from(processes) << OWN_BITS);
+        self.processes.extend(other.processes);
+        self.threads
+            .extend(other.threads.into_iter().map(|thread| Thread { process: thread.process + processes, ..thread }));
+        self.types.extend(other.types.into_iter().map(|(id, of)| (id + types, of)));
+        self.events.extend(other.events.into_iter().map(|event| Event {
+            thread: event.thread + threads,
+            object: own(event.object),
+            other: event.other.map(own),
+            type_id: event.type_id.map(|id| id + types),
+            ..event
+        }));
+        self.events.sort_by_key(|event| event.at_ns);
+        self.lost.events += other.lost.events;
+        self.lost.overwritten += other.lost.overwritten;
+        self.lost.types += other.lost.types;
+        self.lost.texts_cut += other.lost.texts_cut;
+        self.damage.extend(other.damage);
+        self.clock.origin_ns = self.clock.origin_ns.min(other.clock.origin_ns);
+    }
+}
+
+/// Puts a trace together event by event: what an import says of its source.
+#[derive(Debug, Default)]
+pub struct Builder {
+    trace: Trace,
+    types: BTreeMap<(String, String, u32), u32>,
+    threads: BTreeMap<(u32, u32), u32>,
+}
+
+impl Builder {
+    /// Of this form, on this clock.
+    pub fn new(form: Form, clock: Clock) -> Self {
+        Self { trace: Trace { form, clock, ..Trace::default() }, ..Self::default() }
+    }
+
+    /// A process; its place.
+    pub fn process(&mut self, pid: u32, program: &str) -> u32 {
+        let known = self.trace.processes.iter().position(|of| of.pid == pid);
+        let place = known.unwrap_or(self.trace.processes.len());
+        match known {
+            Some(place) if !program.is_empty() => program.clone_into(&mut self.trace.processes[place].program),
+            Some(_) => {}
+            None => self.trace.processes.push(Process { pid, program: program.to_owned(), filter: String::new() }),
+        }
+        place as u32
+    }
+
+    /// A thread of a process (by its place); its place. A name that is not empty takes the place of the one before.
+    pub fn thread(&mut self, process: u32, tid: u32, name: &str) -> u32 {
+        let place = *self.threads.entry((process, tid)).or_insert_with(|| {
+            self.trace.threads.push(Thread { tid, name: String::new(), process });
+            self.trace.threads.len() as u32 - 1
+        });
+        if !name.is_empty() {
+            name.clone_into(&mut self.trace.threads[place as usize].name);
+        }
+        place
+    }
+
+    /// The number of a type; of several calls with one name, file and line the same one.
+    pub fn type_of(&mut self, name: &str, file: &str, line: u32) -> u32 {
+        let next = self.types.len() as u32 + 1;
+        let key = (name.to_owned(), file.to_owned(), line);
+        *self.types.entry(key).or_insert_with(|| {
+            self.trace.types.insert(next, Type { name: name.to_owned(), file: file.to_owned(), line });
+            next
+        })
+    }
+
+    /// An event, in any order of time.
+    pub fn event(&mut self, event: Event) {
+        self.trace.events.push(event);
+    }
+
+    /// WAIT, EXEC, DONE, MARK or FREE.
+    pub fn says(&mut self, phase: Phase, at_ns: u64, thread: u32, object: u64, type_id: Option<u32>) {
+        self.event(Event { at_ns, thread, phase, is_shared: false, object, type_id, other: None, text: None });
+    }
+
+    /// `from` released, or caused, `to`.
+    pub fn link(&mut self, at_ns: u64, thread: u32, from: u64, to: u64, type_id: Option<u32>) {
+        let (phase, other) = (Phase::Link, Some(to));
+        self.event(Event { at_ns, thread, phase, is_shared: false, object: from, type_id, other, text: None });
+    }
+
+    /// The object is called so from here on.
+    pub fn name(&mut self, at_ns: u64, thread: u32, object: u64, text: &str) {
+        self.text(Phase::Name, at_ns, thread, object, text.into());
+    }
+
+    /// Something to know of the object.
+    pub fn arg(&mut self, at_ns: u64, thread: u32, object: u64, key: &str, value: &str) {
+        self.text(Phase::Arg, at_ns, thread, object, format!("{key}={value}").into());
+    }
+
+    fn text(&mut self, phase: Phase, at_ns: u64, thread: u32, object: u64, text: Box<str>) {
+        let text = Some(text);
+        self.event(Event { at_ns, thread, phase, is_shared: false, object, type_id: None, other: None, text });
+    }
+
+    /// Something that could not be understood; after a hundred it is enough.
+    pub fn damage(&mut self, what: String) {
+        if self.trace.damage.len() < 100 {
+            self.trace.damage.push(what);
+        }
+    }
+
+    /// The trace. Events of one moment stay in the order in which they came.
+    pub fn build(mut self) -> Trace {
+        self.trace.events.sort_by_key(|event| event.at_ns);
+        if self.trace.clock.origin_ns == 0 {
+            self.trace.clock.origin_ns = self.trace.events.first().map_or(0, |event| event.at_ns);
+        }
+        self.trace
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn joined_traces_keep_their_objects_types_and_threads_apart() {
+        let one = |pid| {
+            let mut builder = Builder::new(Form::Events, Clock::default());
+            let process = builder.process(pid, "a");
+            let thread = builder.thread(process, pid, "main");
+            let of = builder.type_of("x", "", 0);
+            builder.says(Phase::Mark, u64::from(pid), thread, 5, Some(of));
+            builder.link(u64::from(pid), thread, 5, 6, Some(of));
+            builder.build()
+        };
+        let mut all = one(9);
+        all.join(one(7));
+        let seen: Vec<_> = all.events.iter().map(|event| (event.at_ns, event.thread, event.object >> 48)).collect();
+        assert_eq!(seen, [(7, 1, 1), (7, 1, 1), (9, 0, 0), (9, 0, 0)]);
+        assert_eq!(all.events[1].other.map(Trace::address), Some(6));
+        assert_eq!((all.threads[1].process, all.processes[1].pid, all.clock.origin_ns), (1, 7, 7));
+        assert_ne!(all.events[0].type_id, all.events[2].type_id);
+    }
+}
