@@ -180,7 +180,7 @@ fn a_file_that_grows_has_all_and_takes_room_as_it_needs_it() {
 fn a_killed_program_leaves_all_but_what_was_being_written() {
     let Some(scene) = Scene::new() else { return };
     let written = scene.home.path().join("written");
-    for round in 0..20_u64 {
+    for round in 0..100_u64 {
         std::fs::write(&written, [0; 4096]).unwrap();
         let mut child = scene.command(&["busy", written.to_str().unwrap()], ",grow=512M").spawn().unwrap();
         let path = scene.events().join(format!("{}.events", child.id()));
@@ -224,10 +224,10 @@ fn threads_that_end_leave_their_chunks_to_others_and_many_at_once_are_served_or_
 #[test]
 fn what_was_handed_over_is_never_before_its_hand_over() {
     let Some(scene) = Scene::new() else { return };
-    scene.run(&["handover", "300000"], ",grow=1G");
+    scene.run(&["handover", "1000000"], ",grow=1G");
     let trace = scene.trace();
     let (_, all) = intervals(&trace);
-    assert_eq!(all.len(), 300_000);
+    assert_eq!(all.len(), 1_000_000);
     let wrong = all.iter().filter(|one| one.wait.is_none() || one.exec.is_none() || one.exec < one.wait).count();
     assert_eq!(wrong, 0);
 }
