@@ -1,4 +1,4 @@
-//! Bytes to the analysis of `thaw elf stat`: what is answered must add up.
+//! Bytes to the analysis of `thaw elf stat`: what is answered must add up; and to its probes.
 #![no_main]
 
 use elf::Image;
@@ -7,6 +7,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(image) = Image::of(bytes) else { return };
+    assert!(elf::usdt::probes(&image).len() <= bytes.len() / 12);
     for depth in [Depth::Survey, Depth::Detail] {
         let Ok(report) = analyze(&image, depth) else { continue };
         let (relocations, packing) = (&report.relocations, &report.packing);

@@ -67,6 +67,9 @@ fn other_verb(path: &Path, typed: &[OsString]) -> Option<String> {
 
 /// `thaw touch firefox`: no file of that name, but a program.
 fn program_without_dashes(word: &str, typed: &[OsString]) -> Option<String> {
+    if typed.iter().any(|word| word == "--") {
+        return None;
+    }
     os::spawn::resolve_program(word.as_ref()).ok()?;
     mistakes::forgotten_dashes(word, typed)
 }

@@ -35,6 +35,7 @@ mod record;
 mod scratch;
 mod second_user;
 mod timeline;
+mod timeline_probes;
 mod touch;
 mod user;
 mod walls;

@@ -23,6 +23,7 @@ mod relocation;
 pub mod relr;
 mod sanitizer;
 mod symbol;
+pub mod usdt;
 mod version;
 
 pub use class::Class;

@@ -2,15 +2,18 @@
 //! for machines without perf events.
 //!
 //! A mounted tracefs is used if there is one; otherwise a detached mount, which nobody else sees and which is
-//! gone with the last descriptor. Not for kprobes or function tracing.
+//! gone with the last descriptor. Tracepoints at places of programs, too. Not for kprobes or function tracing.
 
 mod format;
 mod instance;
 mod pages;
+mod uprobe;
 
 pub use format::{Field, Format, WhereData};
 pub(crate) use instance::undo;
 pub use instance::{Event, Instance, InstanceLog};
+pub(crate) use uprobe::undo as undo_uprobes;
+pub use uprobe::{Place, Uprobes};
 
 use crate::proc::mountinfo::{self, Mount};
 use model::{Error, Exit, Result};

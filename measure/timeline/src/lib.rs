@@ -7,12 +7,14 @@ mod own;
 mod read;
 mod report;
 mod trace;
+pub mod usdt;
 
 pub use intervals::{Interval, Object, Objects, intervals};
 pub use own::clock::{Pair, Ticks};
 pub use own::control::{Switch, switch};
 pub use own::now::now;
 pub use own::parse;
+pub use own::write::file_of;
 pub use read::{form_of, read};
 pub use report::{Document, FileReport, Report, TypeRow, WaitRow, report};
 pub use trace::{Builder, Clock, Event, Form, Lost, Phase, Process, Thread, Trace, Type};

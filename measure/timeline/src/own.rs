@@ -4,6 +4,7 @@
 pub mod clock;
 pub mod control;
 pub mod now;
+pub mod write;
 
 use crate::trace::{self, Event, Form, Lost, Phase, Process, Thread, Trace, Type};
 use clock::{Pair, Ticks};

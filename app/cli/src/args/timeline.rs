@@ -2,6 +2,7 @@
 
 use super::RowsArgs;
 use clap::{Args, Subcommand, ValueHint};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Arguments of `thaw timeline`.
@@ -19,6 +20,12 @@ pub enum TimelineVerb {
     /// What waited longest, and which types of objects wait most?
     #[command(long_about = REPORT_ABOUT, after_help = REPORT_EXAMPLES)]
     Report(ReportArgs),
+    /// What does an unmodified program wait for, by the probes that it offers?
+    #[command(long_about = RECORD_ABOUT, after_help = RECORD_EXAMPLES)]
+    Record(RecordArgs),
+    /// Which probes does a program or library offer?
+    #[command(long_about = PROBES_ABOUT, after_help = PROBES_EXAMPLES)]
+    Probes(ProbesArgs),
     /// Switch events of running programs on
     #[command(long_about = START_ABOUT, after_help = START_EXAMPLES)]
     Start(SwitchArgs),
@@ -35,6 +42,39 @@ pub struct ReportArgs {
     pub paths: Vec<PathBuf>,
     #[command(flatten)]
     pub rows: RowsArgs,
+    /// Print one JSON document instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `thaw timeline record`.
+#[derive(Debug, Args)]
+pub struct RecordArgs {
+    /// Probes to listen to, PROVIDER:NAME; `*` stands for anything
+    #[arg(long, required = true, value_name = "PROBES", value_delimiter = ',')]
+    pub usdt: Vec<String>,
+    /// A library or another program that has some of them, beside the program itself
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: Vec<PathBuf>,
+    /// Directory to write to, one file of events for each process
+    #[arg(short, long, value_name = "DIR", default_value = "thaw.events", value_hint = ValueHint::DirPath)]
+    pub output: PathBuf,
+    /// Replace files that are there
+    #[arg(long)]
+    pub force: bool,
+    #[command(flatten)]
+    pub run_as: super::user::UserArgs,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "PROGRAM ARGS", value_hint = ValueHint::CommandWithArguments)]
+    pub command: Vec<OsString>,
+}
+
+/// Arguments of `thaw timeline probes`.
+#[derive(Debug, Args)]
+pub struct ProbesArgs {
+    /// Programs or libraries
+    #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub files: Vec<PathBuf>,
     /// Print one JSON document instead of text
     #[arg(long)]
     pub json: bool,
@@ -71,6 +111,32 @@ Examples:
   thaw timeline report /tmp/events
   thaw timeline report /tmp/events/4711.events --all
   thaw timeline report /tmp/events --json";
+
+const RECORD_ABOUT: &str = "\
+What does an unmodified program wait for, by the probes that it offers?
+
+Many programs and runtimes have places that tracers may listen to (USDT, as sys/sdt.h makes them): Python says what it \
+imports, PostgreSQL which lock it waits for. Starts the program with the kernel noting each hit of the wanted probes, \
+at all places that the compiler made of them, and writes what they say as a program would that has events of its own. \
+Pairs such as X__start and X__done are an interval; a pair whose name ends in wait is a wait. Needs root; a hit costs \
+the program about a fifth of a microsecond.";
+
+const RECORD_EXAMPLES: &str = "\
+Examples:
+  thaw timeline record --usdt 'python:import*' -- /usr/bin/python3.11 -c 'import json'
+  thaw timeline record --usdt 'postgresql:*wait*' --user postgres -- postgres -D DATA
+  thaw timeline record --usdt 'libstdcxx:throw' --file libstdc++.so.6 -- ./program";
+
+const PROBES_ABOUT: &str = "\
+Which probes does a program or library offer?
+
+Lists what the notes of the file say (.note.stapsdt): provider, name, how many places the compiler made of it, and how \
+many arguments can be read.";
+
+const PROBES_EXAMPLES: &str = "\
+Examples:
+  thaw timeline probes /usr/bin/python3.11
+  thaw timeline probes /usr/lib/postgresql/15/bin/postgres --json";
 
 const START_ABOUT: &str = "\
 Which running programs shall write events from now on?

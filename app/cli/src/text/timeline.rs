@@ -3,7 +3,10 @@
 use super::table::{Align, Table};
 use super::{Page, YELLOW, harmless, units};
 use model::Nanos;
-use timeline::{Document, FileReport, Report, WaitRow};
+use std::path::{Path, PathBuf};
+use timeline::usdt::record::ProbesDocument;
+use timeline::{Document, FileReport, Phase, Report, Trace, WaitRow};
+use work::shell::command_line;
 
 /// Types, the longest waits, and what is missing, of each process.
 pub fn page(document: &Document, rows: usize, width: usize) -> Page {
@@ -129,4 +132,52 @@ fn missing(page: &mut Page, file: &FileReport) {
     for damage in &report.damage {
         page.labelled(YELLOW, "damaged: ", &harmless(&format!("{}: {damage}", file.path)));
     }
+}
+
+/// What was recorded, and how to see it.
+pub fn recorded(trace: &Trace, paths: &[PathBuf], directory: &Path, width: usize) -> Page {
+    let mut page = Page::new(width);
+    let events = trace.events.iter().filter(|event| event.phase != Phase::Name).count() as u64;
+    page.paragraph(&format!(
+        "{} of {} in {}.",
+        units::plural(events, "hit", "hits"),
+        units::plural(trace.types.len() as u64, "kind of probe", "kinds of probes"),
+        units::plural(paths.len() as u64, "process", "processes"),
+    ));
+    if trace.lost.events > 0 {
+        page.remark(&format!("The kernel lost {}.", units::plural(trace.lost.events, "hit", "hits")));
+    }
+    if events == 0 {
+        page.line("No wanted probe was hit: nothing was written.");
+    } else {
+        let words = ["thaw".into(), "timeline".into(), "report".into(), directory.as_os_str().to_owned()];
+        page.next(&command_line(&words), "what waited and what worked, by type and object");
+    }
+    page
+}
+
+/// Probes of files.
+pub fn probes(document: &ProbesDocument, width: usize) -> Page {
+    let mut page = Page::new(width);
+    for (number, file) in document.files.iter().enumerate() {
+        if number > 0 {
+            page.gap();
+        }
+        if file.probes.is_empty() {
+            page.line(&format!("{} offers no probes.", harmless(&file.path)));
+            continue;
+        }
+        page.line(&format!("{}:", harmless(&file.path)));
+        let mut table = Table::new([("places", Align::Right), ("arguments", Align::Right), ("probe", Align::Elastic)]);
+        for row in &file.probes {
+            let arguments = match row.arguments == row.readable {
+                true => units::count(row.arguments),
+                false => format!("{} of {}", row.readable, row.arguments),
+            };
+            let name = format!("{}:{}", harmless(&row.provider), harmless(&row.name));
+            table.row([units::count(row.places), arguments, name]);
+        }
+        page.table(&table);
+    }
+    page
 }

@@ -1,9 +1,12 @@
 //! `thaw timeline`: events of programs.
 
-use crate::args::timeline::{ReportArgs, TimelineArgs, TimelineVerb};
+use crate::args::timeline::{ProbesArgs, RecordArgs, ReportArgs, TimelineArgs, TimelineVerb};
 use crate::{output, text};
 use model::{Error, Exit, Result, shown};
+use os::replace::Existing;
 use std::path::{Path, PathBuf};
+use timeline::usdt::Wanted;
+use timeline::usdt::record::{Plan, ProbesDocument};
 use timeline::{Document, FileReport, Switch, Trace, now, read, switch};
 
 /// Does what was asked.
@@ -13,6 +16,8 @@ use timeline::{Document, FileReport, Switch, Trace, now, read, switch};
 pub fn run(args: &TimelineArgs) -> Result<Exit> {
     match &args.verb {
         TimelineVerb::Report(args) => report(args),
+        TimelineVerb::Record(args) => record(args),
+        TimelineVerb::Probes(args) => probes(args),
         TimelineVerb::Start(args) => all(&args.paths, Switch::On),
         TimelineVerb::Stop(args) => all(&args.paths, Switch::Off),
     }
@@ -32,6 +37,33 @@ fn report(args: &ReportArgs) -> Result<Exit> {
     match args.json {
         true => output::json(&document)?,
         false => output::page(&text::timeline::page(&document, args.rows.most(), text::width::of_terminal()))?,
+    }
+    Ok(Exit::Done)
+}
+
+fn record(args: &RecordArgs) -> Result<Exit> {
+    let plan = Plan {
+        command: args.command.clone(),
+        user: args.run_as.choice().account()?,
+        wanted: args.usdt.iter().map(|typed| Wanted::of(typed)).collect::<Result<_>>()?,
+        files: args.file.clone(),
+    };
+    let directory = &args.output;
+    if !directory.is_dir() {
+        os::file::create_private_directory(directory)
+            .map_err(|cause| Error::on(Exit::Machine, "cannot make the directory", directory).because(cause))?;
+    }
+    let (trace, ended) = timeline::usdt::record::record(&plan)?;
+    let paths = timeline::usdt::record::write(&trace, directory, Existing::forced(args.force))?;
+    output::page(&text::timeline::recorded(&trace, &paths, directory, text::width::of_terminal()))?;
+    Ok(if ended.code == Some(0) || os::interrupt::requested() { Exit::Done } else { Exit::Target })
+}
+
+fn probes(args: &ProbesArgs) -> Result<Exit> {
+    let document = ProbesDocument::of(&args.files)?;
+    match args.json {
+        true => output::json(&document)?,
+        false => output::page(&text::timeline::probes(&document, text::width::of_terminal()))?,
     }
     Ok(Exit::Done)
 }

@@ -60,6 +60,7 @@ pub(super) fn perform(undo: &Undo, entry: &Path) -> Result<()> {
         Undo::LetGo { .. } => super::settings::undo,
         Undo::RemoveCgroup { .. } => super::cgroup::undo,
         Undo::RemoveTracefsInstance { .. } => crate::tracefs::undo,
+        Undo::RemoveUprobes { .. } => crate::tracefs::undo_uprobes,
         Undo::RemoveFile { .. } => crate::replace::undo,
         Undo::WriteFile { path, text } => return put_back(path, text),
         Undo::RestoreDirectory { pristine, live } => return restore_directory(pristine, live),

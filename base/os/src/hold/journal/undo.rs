@@ -70,6 +70,11 @@ pub enum Undo {
         /// Its name below `instances/`.
         name: String,
     },
+    /// Remove tracepoints that thaw defined at places of programs.
+    RemoveUprobes {
+        /// Their group in tracefs.
+        group: String,
+    },
     /// End a helper process of thaw that ends by itself unless somebody still uses it.
     EndProcess {
         /// The number of the helper.
@@ -106,7 +111,10 @@ impl Undo {
             Self::WriteFile { path, .. } | Self::LetGo { path, .. } => {
                 ["/sys", "/proc", "/dev"].iter().any(|place| path.starts_with(place))
             }
-            Self::RemoveCgroup { .. } | Self::RemoveTracefsInstance { .. } | Self::EndProcess { .. } => true,
+            Self::RemoveCgroup { .. }
+            | Self::RemoveTracefsInstance { .. }
+            | Self::RemoveUprobes { .. }
+            | Self::EndProcess { .. } => true,
             #[cfg(target_arch = "x86_64")]
             Self::PutBackCode { .. } => true,
             Self::RestoreDirectory { .. } | Self::RemoveTree { .. } | Self::RemoveFile { .. } | Self::Unknown => false,
@@ -137,6 +145,7 @@ impl fmt::Display for Undo {
             }
             Self::RemoveTree { path } | Self::RemoveFile { path } => write!(out, "remove {}", path.display()),
             Self::RemoveTracefsInstance { name } => write!(out, "remove the tracefs instance {name}"),
+            Self::RemoveUprobes { group } => write!(out, "remove the uprobes {group}"),
             Self::EndProcess { pid, what, .. } => write!(out, "end {what} (process {pid})"),
             #[cfg(target_arch = "x86_64")]
             Self::PutBackCode { pid, .. } => write!(out, "take the hooks of a heap recording out of process {pid}"),

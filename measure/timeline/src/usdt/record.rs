@@ -1,0 +1,193 @@
+//! Runs a program, unmodified, with the kernel noting each hit of the wanted probes.
+
+use super::{Chosen, Wanted, choose, decode};
+use crate::own::now::now;
+use crate::own::write::file_of;
+use crate::trace::Trace;
+use elf::Image;
+use elf::usdt::{Probe, probes};
+use model::{Error, Exit, Result, shown};
+use os::perf::{Mappings, Point, Sampler, SamplerOptions, Scope};
+use os::replace::{Existing, Rights, write_whole};
+use os::spawn::{Ended, Launch, Stream};
+use os::tracefs::{Format, Tracefs, Uprobes};
+use os::user::Account;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What is to be recorded.
+#[derive(Debug)]
+pub struct Plan {
+    /// Program and arguments.
+    pub command: Vec<OsString>,
+    /// Whom it runs as; `None`: as thaw.
+    pub user: Option<Account>,
+    /// Which probes.
+    pub wanted: Vec<Wanted>,
+    /// Programs and libraries that have them, beside the program itself.
+    pub files: Vec<PathBuf>,
+}
+
+/// The probes of a program or library, in the order of its notes.
+///
+/// # Errors
+/// It cannot be read, or is no ELF file.
+pub fn probes_of(path: &Path) -> Result<Vec<Probe>> {
+    let bytes = std::fs::read(path).map_err(|cause| Error::on(Exit::Usage, "cannot read", path).because(cause))?;
+    let image = Image::of(&bytes[..])
+        .map_err(|miss| Error::on(Exit::Usage, "this has no probes:", path).because(miss.to_string()))?;
+    Ok(probes(&image))
+}
+
+/// `thaw.probes/1`
+#[derive(Debug, Serialize)]
+pub struct ProbesDocument {
+    /// Name and version of this document.
+    pub schema: &'static str,
+    /// In the order in which they were asked for.
+    pub files: Vec<FileProbes>,
+}
+
+/// The probes of a file.
+#[derive(Debug, Serialize)]
+pub struct FileProbes {
+    /// Where it is.
+    pub path: String,
+    /// By provider and name.
+    pub probes: Vec<ProbeRow>,
+}
+
+/// A probe.
+#[derive(Debug, Serialize)]
+pub struct ProbeRow {
+    /// Whose it is.
+    pub provider: String,
+    /// Which it is.
+    pub name: String,
+    /// How many places the compiler made of it.
+    pub places: u64,
+    /// How many arguments it has.
+    pub arguments: u64,
+    /// How many of them can be read, at each of its places.
+    pub readable: u64,
+}
+
+impl ProbesDocument {
+    /// What these files offer.
+    ///
+    /// # Errors
+    /// As [`probes_of`].
+    pub fn of(paths: &[PathBuf]) -> Result<Self> {
+        let files = paths.iter().map(|path| Ok(FileProbes { path: shown(path), probes: rows(&probes_of(path)?) }));
+        Ok(Self { schema: "thaw.probes/1", files: files.collect::<Result<_>>()? })
+    }
+}
+
+fn rows(probes: &[Probe]) -> Vec<ProbeRow> {
+    let mut rows: BTreeMap<(&str, &str), ProbeRow> = BTreeMap::new();
+    for probe in probes {
+        let (provider, name) = (probe.provider.as_str(), probe.name.as_str());
+        let arguments = probe.arguments.len() as u64;
+        let readable = probe.arguments.iter().filter(|argument| argument.place.is_some()).count() as u64;
+        let row = rows.entry((provider, name)).or_insert_with(|| {
+            let (provider, name) = (provider.to_owned(), name.to_owned());
+            ProbeRow { provider, name, places: 0, arguments, readable }
+        });
+        row.places += 1;
+        row.readable = row.readable.min(readable);
+    }
+    rows.into_values().collect()
+}
+
+/// Runs it. The trace, and how the program ended. Ctrl-C is passed on to it.
+///
+/// # Errors
+/// No wanted probe is in any of the files; the kernel has no uprobes, or only root may define them; the program cannot
+/// be started.
+pub fn record(plan: &Plan) -> Result<(Trace, Ended)> {
+    let program = os::spawn::resolve_program(plan.command.first().map_or("".as_ref(), |name| name))?;
+    let chosen = all_chosen(plan, &program)?;
+    os::interrupt::install()?;
+    os::spawn::become_subreaper()?;
+    let tracefs = Tracefs::open()?;
+    let places: Vec<_> = chosen.iter().map(|one| one.place.clone()).collect();
+    let defined = Uprobes::define(&tracefs, &places)?;
+    let mut launch = Launch::new(&plan.command);
+    launch.stdin = Stream::Inherit;
+    if let Some(user) = &plan.user {
+        user.run(&mut launch);
+    }
+    let gated = os::spawn::spawn_gated(launch)?;
+    let points =
+        defined.formats().iter().map(|format| Point { id: format.id, scope: Scope::Tree, filter: None }).collect();
+    let options = SamplerOptions { points, mappings: Mappings::Code, ..SamplerOptions::default() };
+    let sampler = Sampler::start(gated.pid(), &options)?;
+    let mut running = gated.release()?;
+    let mut told = false;
+    let ended = loop {
+        if let Some(ended) = running.wait_for(Duration::from_millis(100))? {
+            break ended;
+        }
+        if let Some(signal) = os::interrupt::signal().filter(|_| !told) {
+            // What it did until then is wanted: let it end as it would if the signal had been its own.
+            running.signal(signal)?;
+            told = true;
+        }
+    };
+    // What it started may go on: until it ends, or Ctrl-C.
+    loop {
+        os::spawn::reap_all();
+        if os::process::descendants(std::process::id()).is_empty() || os::interrupt::requested() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let log = sampler.stop()?;
+    let boot = now().map(|(boot, _)| boot).unwrap_or_default();
+    let with_formats: Vec<(Chosen, &Format)> = chosen.into_iter().zip(defined.formats()).collect();
+    let trace = decode(&log, &with_formats, &program.to_string_lossy(), boot);
+    defined.remove()?;
+    Ok((trace, ended))
+}
+
+fn all_chosen(plan: &Plan, program: &Path) -> Result<Vec<Chosen>> {
+    let mut chosen = Vec::new();
+    let mut seen: Vec<PathBuf> = Vec::new();
+    // The program may be a script; what is named is meant to have probes.
+    let files = plan.files.iter().map(|path| (path.as_path(), true)).chain([(program, false)]);
+    for (path, is_named) in files {
+        let path = path.canonicalize().map_err(|cause| Error::on(Exit::Usage, "cannot read", path).because(cause))?;
+        if seen.contains(&path) {
+            continue;
+        }
+        match probes_of(&path) {
+            Ok(probes) => chosen.extend(choose(&path, &probes, &plan.wanted)),
+            Err(error) if is_named => return Err(error),
+            Err(_) => {}
+        }
+        seen.push(path);
+    }
+    if chosen.is_empty() {
+        let names: Vec<String> = seen.iter().map(|path| shown(path)).collect();
+        return Err(Error::new(Exit::Usage, "no such probe is in", names.join(", ")).hint(
+            "`thaw timeline probes FILE` lists those of a program or library; --file names one that the program loads",
+        ));
+    }
+    Ok(chosen)
+}
+
+/// Writes one file for each process into a directory that is there, as `thaw_events.h` does. Their paths.
+///
+/// # Errors
+/// A file is there already and may not be replaced; the directory cannot be written.
+pub fn write(trace: &Trace, directory: &Path, existing: Existing) -> Result<Vec<PathBuf>> {
+    let one = |(place, process): (u32, &crate::trace::Process)| {
+        let path = directory.join(format!("{}.events", process.pid));
+        write_whole(&path, &file_of(trace, place), Rights::Private, existing)?;
+        Ok(path)
+    };
+    (0..).zip(&trace.processes).map(one).collect()
+}
