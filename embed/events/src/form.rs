@@ -1,7 +1,7 @@
 //! The format, as docs/events-format.md has it, and as `include/thaw_events.h` writes it too.
 
-use crate::clock::Pair;
 use std::sync::atomic::{AtomicU32, AtomicU64};
+use thaw_clock::counter::Pair;
 
 pub const VERSION: u32 = 1;
 pub const HEADER: usize = 4096;

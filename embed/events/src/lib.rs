@@ -17,7 +17,6 @@
 //! Objects are addresses or numbers of up to 48 bits. Nothing here fails, blocks on the disk or allocates; where there
 //! is no room, events are lost and counted.
 
-mod clock;
 mod form;
 mod lane;
 mod process;
@@ -27,9 +26,9 @@ pub use form::Type;
 #[doc(hidden)]
 pub use form::{DONE, EXEC, MARK, SHARED, WAIT};
 
-use clock::{now, now_fenced};
 use form::{ARG, FREE, LINK, MORE, NAME};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use thaw_clock::counter::{now, now_fenced};
 
 /// Whether anything is written at all.
 #[inline]

@@ -3,7 +3,6 @@
 //!
 //! Everything here may run in a signal handler or in a forked child: no allocation, no lock of the standard library.
 
-use crate::clock::{self, nanoseconds, pair};
 use crate::form::{
     CHUNK, CHUNK_HEAD, Chunk, HEADER, Header, LEFT, META, META_THREAD, META_TYPE, NO_TYPE, Type, VERSION, WRITTEN,
 };
@@ -15,6 +14,7 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence};
+use thaw_clock::counter::{self, nanoseconds, pair};
 
 /// The word before the environment was asked.
 pub const NOT_ASKED: u32 = 1;
@@ -301,7 +301,7 @@ fn open() {
 fn fill(header: &mut Header, words: &Words<'_>, chunks: u32, generation: u32) {
     let mut text = [0_u8; 64];
     let got = read_small(c"/sys/devices/system/clocksource/clocksource0/current_clocksource", &mut text);
-    header.clock = clock::choose(&text[..got]);
+    header.clock = counter::choose(&text[..got]);
     header.version = VERSION;
     (header.header_size, header.meta_size, header.chunk_size) = (HEADER as u32, META as u32, CHUNK as u32);
     // SAFETY: a plain system call.

@@ -1,6 +1,5 @@
 //! How a thread comes to a place in a chunk for its record, and to its lane before that.
 
-use crate::clock::now;
 use crate::form::THREAD;
 use crate::lane::{LANES, Lane, exclusively, tid};
 use crate::process;
@@ -8,6 +7,7 @@ use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::compiler_fence;
+use thaw_clock::counter::now;
 
 thread_local! {
     static OWN: Cell<*mut Lane> = const { Cell::new(ptr::null_mut()) };
