@@ -23,7 +23,8 @@ impl Kernel {
         Self { counter: counter::is_trusted(&source).then(rate).flatten(), step_ns: step() }
     }
 
-    /// Whether the kernel still tells the time by the clock of [`Kernel::new`]: it may find that the counter misbehaves.
+    /// Whether the kernel still tells the time by the clock of [`Kernel::new`]: it may find that the counter is not
+    /// steady.
     pub fn is_current(&self) -> bool {
         self.counter.is_some() == counter::is_trusted(&std::fs::read(SOURCE).unwrap_or_default())
     }
