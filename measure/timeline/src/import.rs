@@ -13,9 +13,7 @@ mod numbers;
 mod perfetto;
 mod vet;
 
-pub use chrome::OWN;
 pub use mozlog::Rules;
-pub use perfetto::WAITS;
 
 use crate::trace::{Form, Trace};
 use json::Piece;

@@ -2,6 +2,7 @@
 //!
 //! The two share a format and no code: `docs/events-format.md` describes it.
 
+mod export;
 mod import;
 mod intervals;
 mod own;
@@ -10,6 +11,7 @@ mod report;
 mod trace;
 mod wire;
 
+pub use export::{Format, export};
 pub use import::Rules;
 pub use intervals::{Interval, Object, Objects, intervals};
 pub use own::clock::{Pair, Ticks};

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 
 const MICROSECOND: f64 = 1000.0;
 /// The category of what thaw exports.
-pub const OWN: &str = "thaw";
+const OWN: &str = "thaw";
 
 #[derive(Deserialize)]
 struct Logged {
@@ -49,13 +49,15 @@ struct Logged {
 /// Reads a trace.
 pub fn read(file: Piece<'_>) -> Trace {
     let events = if file.bytes.starts_with(b"[") { Some(file) } else { file.member("traceEvents") };
-    // What stands behind the events is there only in a file that is whole.
-    let member = |name: &str| events.filter(|it| it.is_whole && *it != file).and_then(|_| file.member(name));
+    let member = |name: &str| file.member(name);
     let domain = member("metadata").and_then(|it| it.member("clock-domain")).and_then(Piece::text);
     let own = member("otherData").and_then(|it| it.member("clock")).and_then(Piece::text);
-    let is_monotonic = domain.is_some_and(|of| of == "LINUX_CLOCK_MONOTONIC") || own.is_some_and(|of| of == "monotonic");
+    let is_monotonic =
+        domain.is_some_and(|of| of == "LINUX_CLOCK_MONOTONIC") || own.is_some_and(|of| of == "monotonic");
     let boot = member("otherData").and_then(|it| it.member("boot")).and_then(Piece::text).unwrap_or_default();
-    let clock = Clock { is_monotonic, boot, is_calibrated: true, step_ns: 1000, ..Clock::default() };
+    let step = member("otherData").and_then(|it| it.member("step_ns")).and_then(Piece::number);
+    let step_ns = step.map_or(1000, |ns| ns as u64);
+    let clock = Clock { is_monotonic, boot, is_calibrated: true, step_ns, ..Clock::default() };
     let mut chrome = Chrome {
         builder: Builder::new(Form::Chrome, clock),
         processes: HashMap::new(),
@@ -121,8 +123,8 @@ impl Chrome {
         let at = json::nanoseconds(ts, MICROSECOND);
         let (thread, own) = self.thread(pid, tid);
         let category = json::text(&event.cat).unwrap_or_default();
-        if category == OWN {
-            return self.of_thaw(at, thread, &name, event);
+        if category == OWN && event.args.get("state").is_some() {
+            return self.of_thaw(at, thread, event);
         }
         let category = category.split(',').next().unwrap_or_default();
         let full = if category.is_empty() { name.clone() } else { format!("{category}::{name}") };
@@ -299,34 +301,33 @@ impl Chrome {
     }
 
     /// What thaw exported: the events themselves.
-    fn of_thaw(&mut self, at: u64, thread: u32, name: &str, event: &Logged) {
-        let key = |id: &Value| json::text(id).map(|id| format!("thaw {id}"));
-        let (Some(key), says) = (key(&event.id), |what: &str| event.args.get(what)) else { return };
-        let object = self.numbers.of(&key).0;
-        if let Some(called) = says("object").and_then(Value::as_str)
-            && self.names.insert(object, called.to_owned()).is_none()
-        {
-            self.told(object, at, thread);
-        }
-        let state = says("state").and_then(Value::as_str).unwrap_or_default();
-        // Work and waits have one type; the name of a wait says that it is one.
-        let name = says("type").and_then(Value::as_str).unwrap_or(name);
-        let file = says("file").and_then(Value::as_str).unwrap_or_default();
-        let line = says("line").and_then(json::whole).unwrap_or(0) as u32;
-        let type_id = (state != "untyped").then(|| self.builder.type_of(name, file, line));
-        let phase = match (event.ph.as_str(), state) {
+    fn of_thaw(&mut self, at: u64, thread: u32, event: &Logged) {
+        let says = |what: &str| event.args.get(what).and_then(Value::as_str);
+        // Behind the object's number is that of the line which it takes where it does several things at once.
+        let own = json::text(&event.id).map(|id| id.split('.').next().unwrap_or_default().to_owned());
+        let Some(from) = says("from").map(str::to_owned).or(own) else { return };
+        let file = says("file").unwrap_or_default();
+        let line = event.args.get("line").and_then(json::whole).unwrap_or(0) as u32;
+        let type_id = says("type").map(|name| self.builder.type_of(name, file, line));
+        let phase = match (event.ph.as_str(), says("state").unwrap_or_default()) {
             ("b", "wait") => Phase::Wait,
             ("b", _) => Phase::Exec,
             ("n", _) => Phase::Mark,
+            // A wait that goes over into work.
             ("e", "wait") => return,
             ("e", _) => Phase::Done,
             ("s", _) => {
-                let Some(to) = says("to").and_then(Value::as_str) else { return };
-                let to = self.numbers.of(&format!("thaw {to}")).0;
-                return self.builder.link(at, thread, object, to, type_id);
+                let Some(to) = says("to") else { return };
+                let (from, to) = (self.numbers.of(&format!("thaw {from}")).0, self.numbers.of(&format!("thaw {to}")).0);
+                return self.builder.link(at, thread, from, to, type_id);
             }
             _ => return,
         };
+        let object = self.numbers.of(&format!("thaw {from}")).0;
+        if let Some(called) = says("object") {
+            self.told(object, at, thread);
+            self.names.insert(object, called.to_owned());
+        }
         self.builder.says(phase, at, thread, object, type_id);
     }
 

@@ -48,7 +48,10 @@ mod tests {
         assert_eq!(unix_ns("1970-01-01T00:00:00Z"), Some(0));
         assert_eq!(unix_ns("2026-11-25 02:44:04.476264 UTC"), Some(1_795_574_644_476_264_000));
         assert_eq!(unix_ns("2024-02-29T12:00:00.5+01:00"), unix_ns("2024-02-29T11:00:00.500Z"));
-        assert_eq!(unix_ns("2024-03-01T00:00:00Z").unwrap() - unix_ns("2024-02-29T00:00:00Z").unwrap(), 86_400 * 1_000_000_000);
+        assert_eq!(
+            unix_ns("2024-03-01T00:00:00Z").unwrap() - unix_ns("2024-02-29T00:00:00Z").unwrap(),
+            86_400 * 1_000_000_000
+        );
         for wrong in ["", "2024", "2024-13-01T00:00:00Z", "2024-02-29Tab:00:00Z", "2024-02-29T00:00:00 o'clock", "é"] {
             assert_eq!(unix_ns(wrong), None, "{wrong}");
         }

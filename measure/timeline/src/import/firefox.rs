@@ -21,8 +21,7 @@ pub fn read(file: Piece<'_>) -> Trace {
     let of_meta = |name: &str| meta.and_then(|meta| meta.member(name)).and_then(Piece::number);
     let boot_ns = of_meta("startTimeAsClockMonotonicNanosecondsSinceBoot");
     let start_ms = of_meta("startTime").unwrap_or(0.0);
-    let clock =
-        Clock { is_monotonic: boot_ns.is_some(), is_calibrated: true, step_ns: 1, ..Clock::default() };
+    let clock = Clock { is_monotonic: boot_ns.is_some(), is_calibrated: true, step_ns: 1, ..Clock::default() };
     let zero_ns = boot_ns.unwrap_or(0.0) as u64;
     let mut profile = Profile {
         builder: Builder::new(Form::Firefox, clock),
@@ -98,12 +97,12 @@ impl Profile {
         let of_start = nanoseconds(own_ms - start_ms, MILLISECOND);
         let zero_ns = own_boot.unwrap_or_else(|| zero_ns.saturating_add(of_start));
         let list = |name: &str| -> Vec<Value> {
-            meta.and_then(|meta| meta.member(name)).map_or(Vec::new(), |it| it.items().filter_map(Piece::read).collect())
+            meta.and_then(|meta| meta.member(name))
+                .map_or(Vec::new(), |it| it.items().filter_map(Piece::read).collect())
         };
         let name = |value: &Value| value.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
         let categories: Vec<String> = list("categories").iter().map(name).collect();
-        let flows: FlowFields =
-            list("markerSchema").iter().map(|schema| (name(schema), flow_fields(schema))).collect();
+        let flows: FlowFields = list("markerSchema").iter().map(|schema| (name(schema), flow_fields(schema))).collect();
         let shared: Option<Vec<Value>> = profile
             .member("shared")
             .and_then(|shared| shared.member("stringArray"))
@@ -208,7 +207,8 @@ impl Profile {
             }
         };
         if matches!(kind, "Text" | "UserTiming" | "DOMEvent" | "Log")
-            && let Some(said) = ["name", "eventType"].iter().find_map(|key| marker.data.get(key)).and_then(Value::as_str)
+            && let Some(said) =
+                ["name", "eventType"].iter().find_map(|key| marker.data.get(key)).and_then(Value::as_str)
         {
             self.builder.arg(moment, thread, object, "text", said);
         }
@@ -253,7 +253,8 @@ impl Profile {
             self.builder.says(Phase::Mark, at(time("endTime").unwrap_or(start)), thread, object, redirect);
             return true;
         }
-        for key in ["requestMethod", "cache", "contentType", "httpVersion", "responseStatus", "requestStatus", "count"] {
+        for key in ["requestMethod", "cache", "contentType", "httpVersion", "responseStatus", "requestStatus", "count"]
+        {
             if let Some(text) = text(key) {
                 self.builder.arg(begin, thread, object, key, &text);
             }
@@ -363,8 +364,7 @@ fn processed(markers: Piece<'_>, texts: Option<&[Value]>, context: &Context<'_>,
         let items = markers.member(name).into_iter().flat_map(Piece::items);
         items.map(|item| item.read().unwrap_or_default()).collect()
     };
-    let [names, starts, ends, phases, categories] =
-        ["name", "startTime", "endTime", "phase", "category"].map(column);
+    let [names, starts, ends, phases, categories] = ["name", "startTime", "endTime", "phase", "category"].map(column);
     let mut data = markers.member("data").into_iter().flat_map(Piece::items);
     for (row, name) in names.iter().enumerate() {
         let data = data.next().and_then(Piece::read).unwrap_or(Value::Null);

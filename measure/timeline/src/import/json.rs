@@ -245,7 +245,10 @@ mod tests {
         let text = |bytes: &[u8]| Piece { bytes, is_whole: true }.text();
         assert_eq!(text(b"\"a\xffb\"").as_deref(), Some("a\u{fffd}b"));
         assert_eq!(text(b"\"a\nb\\x\"").as_deref(), Some("a\nb\\x"));
-        assert_eq!(text(br#""\ud83d\ude00 \ud83d \udc00 \u00e9\n\\""#).as_deref(), Some("\u{1f600} \u{fffd} \u{fffd} é\n\\"));
+        assert_eq!(
+            text(br#""\ud83d\ude00 \ud83d \udc00 \u00e9\n\\""#).as_deref(),
+            Some("\u{1f600} \u{fffd} \u{fffd} é\n\\")
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::wire::{Fields, Value};
 use std::collections::{HashMap, HashSet};
 
 /// Ends of names that tell our own waits.
-pub const WAITS: &str = " (waits)";
+const WAITS: &str = " (waits)";
 
 const BOOT_TIME: u64 = 6;
 const MONOTONIC: u64 = 3;
@@ -22,7 +22,9 @@ pub fn is_trace(bytes: &[u8]) -> bool {
     match packets.next() {
         Some(first) if is_packet(first) => {
             let mut fields = Fields::of(first.1.bytes());
-            fields.by_ref().all(|(number, _)| number < 2000) && fields.rest() == 0 && packets.next().is_none_or(is_packet)
+            fields.by_ref().all(|(number, _)| number < 2000)
+                && fields.rest() == 0
+                && packets.next().is_none_or(is_packet)
         }
         _ => false,
     }
@@ -39,6 +41,8 @@ pub fn read(bytes: &[u8]) -> Trace {
         slices: Slices::default(),
         steps: Vec::new(),
         waits: HashMap::new(),
+        links: HashMap::new(),
+        is_monotonic: false,
         objects: 0,
         others: 0,
         untimed: 0,
@@ -97,7 +101,10 @@ struct Perfetto {
     slices: Slices,
     steps: Vec<Step>,
     /// Open waits of tracks of ours.
-    waits: HashMap<u64, Vec<Option<u32>>>,
+    waits: HashMap<u64, Vec<(u32, bool)>>,
+    /// Objects from which links of ours go.
+    links: HashMap<u64, u64>,
+    is_monotonic: bool,
     objects: u64,
     others: u64,
     untimed: u64,
@@ -110,6 +117,8 @@ impl Perfetto {
                 60 => self.descriptor(value.bytes()),
                 6 => {
                     let read: HashMap<u64, u64> = snapshot(value.bytes()).map(|(id, time, ..)| (id, time)).collect();
+                    let primary = Fields::of(value.bytes()).find(|(number, _)| *number == 2);
+                    self.is_monotonic |= primary.is_some_and(|(_, clock)| clock.number() == MONOTONIC);
                     if let (Some(boot), Some(monotonic)) = (read.get(&BOOT_TIME), read.get(&MONOTONIC)) {
                         self.boot_minus_monotonic.get_or_insert(i128::from(*boot) - i128::from(*monotonic));
                     }
@@ -257,7 +266,8 @@ impl Perfetto {
     /// Clocks of a sequence's own, held against one that is known.
     fn clocks(&mut self, sequence_id: u64, bytes: &[u8]) {
         let read: Vec<_> = snapshot(bytes).collect();
-        let known = read.iter().find(|(id, ..)| *id == BOOT_TIME).or_else(|| read.iter().find(|(id, ..)| *id == MONOTONIC));
+        let known =
+            read.iter().find(|(id, ..)| *id == BOOT_TIME).or_else(|| read.iter().find(|(id, ..)| *id == MONOTONIC));
         let Some(&(known, now, ..)) = known else { return };
         let now = i128::from(now) - if known == BOOT_TIME { self.boot_minus_monotonic.unwrap_or(0) } else { 0 };
         let Some(sequence) = self.sequences.get_mut(&sequence_id) else { return };
@@ -319,18 +329,31 @@ impl Perfetto {
                 // Our waits end when their work begins, on the same track.
                 let is_wait = name.ends_with(WAITS);
                 let phase = if is_wait { Phase::Wait } else { Phase::Exec };
-                let is_last = annotation.as_deref() == Some("only");
-                self.waits.entry(track).or_default().push((!is_wait || is_last).then_some(type_id));
+                self.waits.entry(track).or_default().push((type_id, is_wait));
                 self.builder.says(phase, at_ns, thread, object, Some(type_id));
             }
             2 if self.waits.get(&track).is_some_and(|open| !open.is_empty()) => {
-                if let Some(Some(type_id)) = self.waits.get_mut(&track).and_then(Vec::pop) {
+                let began = self.waits.get_mut(&track).and_then(Vec::pop);
+                if let Some((type_id, is_wait)) = began
+                    && (!is_wait || annotation.as_deref() == Some("only"))
+                {
                     self.builder.says(Phase::Done, at_ns, thread, object, Some(type_id));
                 }
             }
             1 => self.slices.begin(thread, object, at_ns, type_id),
             2 => {
                 self.slices.end(thread, object, at_ns, None);
+            }
+            3 if is_ours && !(flows.is_empty() && last.is_empty()) => {
+                for flow in flows {
+                    self.links.insert(flow, object);
+                }
+                for flow in last {
+                    if let Some(from) = self.links.remove(&flow) {
+                        self.builder.link(at_ns, thread, from, object, Some(type_id));
+                    }
+                }
+                return;
             }
             3 => self.builder.says(Phase::Mark, at_ns, thread, object, Some(type_id)),
             _ => {}
@@ -365,7 +388,7 @@ impl Perfetto {
             self.builder.damage(format!("{} packets are no track events, and are left out", self.others));
         }
         let mut trace = self.builder.build();
-        trace.clock.is_monotonic = self.boot_minus_monotonic.is_some();
+        trace.clock.is_monotonic = self.is_monotonic || self.boot_minus_monotonic.is_some();
         trace
     }
 }

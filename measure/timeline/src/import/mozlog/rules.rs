@@ -150,7 +150,8 @@ impl Rules {
             if pattern.0.is_empty() || pattern.0.windows(2).any(is_adjacent) {
                 return Err(wrong("two placeholders have text between them, and a line is not empty"));
             }
-            let acts = written.says.iter().map(|said| act(said).ok_or_else(|| wrong(&format!("{said:?} says nothing"))));
+            let acts =
+                written.says.iter().map(|said| act(said).ok_or_else(|| wrong(&format!("{said:?} says nothing"))));
             let acts = acts.collect::<Result<_>>()?;
             rules.0.entry(written.module).or_default().push(Rule { pattern: Pattern(pattern.0), acts });
         }
