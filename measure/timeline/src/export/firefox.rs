@@ -54,6 +54,15 @@ impl StaticSchemaMarker for Marker {
     }
 }
 
+/// A wait, or work, that has begun.
+struct Begun {
+    from: u64,
+    thread: u32,
+    type_id: Option<u32>,
+    is_work: bool,
+    has_waited: bool,
+}
+
 pub fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
     let (things, told) = steps(trace);
     let pids = pids(trace);
@@ -81,7 +90,7 @@ pub fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
     }
     let at = |ns: u64| Timestamp::from_nanos_since_reference(ns.saturating_sub(origin));
     // When the wait or the work on a lane of an object began, and on which thread.
-    let mut began: HashMap<(usize, usize), (u64, u32, Option<u32>, bool)> = HashMap::new();
+    let mut began: HashMap<(usize, usize), Begun> = HashMap::new();
     let called =
         |object: usize| things.name(object).map_or_else(|| format!("{:#x}", things.all[object].0), str::to_owned);
     let mark = |profile: &mut Profile, thread: u32, timing, category, type_id, object: usize, to: Option<usize>| {
@@ -97,18 +106,26 @@ pub fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
     for one in &told {
         let &Told { event, type_id, object, lane, step } = one;
         let here = (object, lane);
-        let end = |profile: &mut Profile, began: &mut HashMap<_, _>| {
-            let Some((from, thread, type_id, is_work)) = began.remove(&here) else { return };
+        let begun = |is_work, has_waited| {
+            let (from, thread) = (event.at_ns, event.thread);
+            Begun { from, thread, type_id, is_work, has_waited }
+        };
+        let end = |profile: &mut Profile, began: &mut HashMap<_, Begun>| {
+            let Some(Begun { from, thread, type_id, is_work, has_waited }) = began.remove(&here) else { return };
+            // The work behind a wait that is only a wait.
+            if is_work && has_waited && from == event.at_ns {
+                return;
+            }
             let timing = MarkerTiming::Interval(at(from), at(event.at_ns));
             mark(profile, thread, timing, if is_work { works } else { waits }, type_id, object, None);
         };
         match step {
             Step::Wait => {
-                began.insert(here, (event.at_ns, event.thread, type_id, false));
+                began.insert(here, begun(false, false));
             }
-            Step::Work { .. } => {
+            Step::Work { has_waited } => {
                 end(&mut profile, &mut began);
-                began.insert(here, (event.at_ns, event.thread, type_id, true));
+                began.insert(here, begun(true, has_waited));
             }
             Step::Done { .. } => end(&mut profile, &mut began),
             Step::Mark => {
@@ -122,8 +139,8 @@ pub fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
         }
     }
     let mut never: Vec<_> = began.into_iter().collect();
-    never.sort_by_key(|((object, lane), (from, ..))| (*from, *object, *lane));
-    for ((object, _), (from, thread, type_id, is_work)) in never {
+    never.sort_by_key(|((object, lane), one)| (one.from, *object, *lane));
+    for ((object, _), Begun { from, thread, type_id, is_work, .. }) in never {
         let category = if is_work { works } else { waits };
         mark(&mut profile, thread, MarkerTiming::IntervalStart(at(from)), category, type_id, object, None);
     }

@@ -83,7 +83,7 @@ pub fn read(file: Piece<'_>) -> Trace {
                 }
             }
             // An array without its end is allowed, so that programs can die.
-            if !events.is_whole && !is_cut {
+            if !file.is_closed() && !is_cut {
                 chrome.builder.damage("the trace was not closed: its program was killed, or it is cut".to_owned());
             }
         }

@@ -34,14 +34,10 @@ pub fn read(file: Piece<'_>) -> Trace {
         threads: 0,
     };
     profile.process(file, zero_ns, start_ms, 0);
-    let mut trace = profile.build(!file_is_closed(file));
+    let mut trace = profile.build(!file.is_closed());
     let since = trace.clock.origin_ns.saturating_sub(zero_ns);
     trace.clock.realtime_ns = if start_ms > 0.0 { nanoseconds(start_ms, MILLISECOND).saturating_add(since) } else { 0 };
     trace
-}
-
-fn file_is_closed(file: Piece<'_>) -> bool {
-    file.bytes.trim_ascii_end().ends_with(b"}") && file.members().all(|(_, piece)| piece.is_whole)
 }
 
 /// Something of a flow, to be told in the order of time.

@@ -59,7 +59,7 @@ pub fn read(file: Piece<'_>) -> Trace {
                 }
             }
             initiators(&mut builder, thread, &requests);
-            if !entries.is_whole {
+            if !file.is_closed() {
                 builder.damage("the archive is cut".to_owned());
             }
         }

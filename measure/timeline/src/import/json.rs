@@ -20,6 +20,11 @@ impl<'a> Piece<'a> {
         Self { bytes: bytes.trim_ascii_start(), is_whole: true }
     }
 
+    /// Whether an object or array has its own end, whatever stands behind it.
+    pub fn is_closed(self) -> bool {
+        matches!(self.bytes.first(), Some(b'{' | b'[')) && nested_end(self.bytes, 0).1
+    }
+
     /// The members of an object, in their order; of anything else none. Keys are as they are written.
     pub fn members(self) -> impl Iterator<Item = (&'a [u8], Piece<'a>)> {
         let mut at = if self.bytes.first() == Some(&b'{') { 1 } else { self.bytes.len() };

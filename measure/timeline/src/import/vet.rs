@@ -42,8 +42,11 @@ pub fn read(bytes: &[u8]) -> Trace {
         }
         at = end;
     }
+    let end: Vec<u8> = bytes.iter().rev().filter(|byte| !byte.is_ascii_whitespace()).take(4).copied().collect();
     if number == 0 {
         builder.damage("the log ends before its first record".to_owned());
+    } else if end != b"}]}]" {
+        builder.damage("the log was not closed: its program was killed, or it is cut".to_owned());
     }
     builder.build()
 }
