@@ -302,15 +302,19 @@ fn the_tables_of_the_firefox_profile_fit_together() {
 
 #[test]
 fn speedscope_reads_the_export() {
-    let Some(page) = peer("node_modules/speedscope/dist/release/index.html") else { return };
     let scratch = Scratch::new();
     if !recorded(&scratch, "modes.heap", &[]) {
         return;
     }
-    let file = text(&exported(&scratch, "speedscope", &[]));
-    let scope: Value = serde_json::from_str(&file).unwrap();
+    speedscope_opens(&scratch, &text(&exported(&scratch, "speedscope", &[])));
+}
+
+/// Opens a profile in speedscope in a browser; without one the calling test is counted as skipped.
+pub fn speedscope_opens(scratch: &Scratch, file: &str) {
+    let Some(page) = peer("node_modules/speedscope/dist/release/index.html") else { return };
+    let scope: Value = serde_json::from_str(file).unwrap();
     // What its own program does, but for starting a browser in a window.
-    let script = scratch.write("open.js", format!("speedscope.loadFileFromBase64('x.json', btoa({:?}))", ascii(&file)));
+    let script = scratch.write("open.js", format!("speedscope.loadFileFromBase64('x.json', btoa({:?}))", ascii(file)));
     let address = format!("file://{}#localProfilePath={}", page.display(), script.display());
     let mut browser = Command::new("chromium");
     browser.args(["--headless", "--no-sandbox", "--enable-unsafe-swiftshader", "--allow-file-access-from-files"]);

@@ -1,6 +1,6 @@
 //! timeline: from a program with events to an answer.
 
-use crate::heap_peers::Profiler;
+use crate::heap_peers::{Profiler, speedscope_opens};
 use crate::scratch::{Said, Scratch};
 use std::path::PathBuf;
 use std::process::Command;
@@ -164,7 +164,9 @@ fn what_is_exported_to_chrome_is_reported_as_the_original() {
 #[test]
 fn rules_say_what_lines_of_a_log_mean() {
     let scratch = Scratch::new();
-    scratch.write("log", "2026-11-25 02:44:05.5 UTC - [P 7: T]: D/mine open 0xab\n2026-11-25 02:44:05.7 UTC - [P 7: T]: D/mine got 0xab\n");
+    let lines = ["5 UTC - [P 7: T]: D/mine open 0xab", "7 UTC - [P 7: T]: D/mine got 0xab", ""];
+    let stamped = lines.map(|line| if line.is_empty() { String::new() } else { format!("2026-11-25 02:44:05.{line}") });
+    scratch.write("log", stamped.join("\n"));
     let rules = "[[rule]]\nmodule = \"mine\"\nline = \"open {x}\"\nsays = [\"wait {x} mine::file\"]\n\
                  [[rule]]\nmodule = \"mine\"\nline = \"got {x}\"\nsays = [\"exec {x} mine::file\"]\n";
     scratch.write("rules.toml", rules);
@@ -187,4 +189,41 @@ fn the_firefox_profiler_reads_the_export_with_waits_and_work() {
     let Some(profiler) = Profiler::load(&scratch, &scratch.path("profile.json")) else { return };
     let markers = profiler.ask(&["thread", "markers"]).to_string();
     assert!(markers.contains("net::socket_pool") && markers.contains("net::socket::SOCKET_IN_USE"), "{markers}");
+}
+
+#[test]
+fn speedscope_reads_the_export() {
+    let scratch = Scratch::new();
+    let original = fixture("visual-event-tracer.json");
+    let export = ["timeline", "export", original.to_str().unwrap(), "--format", "speedscope", "-o", "scope.json"];
+    scratch.thaw(export).exits(0);
+    speedscope_opens(&scratch, &std::fs::read_to_string(scratch.path("scope.json")).unwrap());
+}
+
+#[test]
+fn the_parser_of_perfetto_reads_the_export() {
+    let scratch = Scratch::new();
+    let original = fixture("net-log.json");
+    let export = ["timeline", "export", original.to_str().unwrap(), "--format", "perfetto", "-o", "x.pftrace"];
+    scratch.thaw(export).exits(0);
+    let script = "import sys\ntry:\n from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as trace\n\
+                  except ImportError:\n sys.exit(77)\n\
+                  t = trace.Trace(); t.ParseFromString(open('x.pftrace', 'rb').read())\n\
+                  e = [p.track_event for p in t.packet if p.HasField('track_event')]\n\
+                  d = {p.track_descriptor.uuid for p in t.packet if p.HasField('track_descriptor')}\n\
+                  assert all(x.track_uuid in d for x in e)\n\
+                  f = {i for x in e for i in x.flow_ids}\n\
+                  assert f and f == {i for x in e for i in x.terminating_flow_ids}\n\
+                  print(sum(x.type == 1 and x.name == 'net::socket_pool (waits)' for x in e), len(f))\n";
+    let python = std::env::var_os("THAW_PERFETTO_PYTHON").unwrap_or_else(|| "python3".into());
+    let Ok(said) = Command::new(python).args(["-c", script]).current_dir(scratch.path(".")).output() else {
+        return testing::skip("needs python3");
+    };
+    if said.status.code() == Some(77) {
+        return testing::skip("needs PyPI's perfetto: THAW_PERFETTO_PYTHON names a python that has it");
+    }
+    let text = String::from_utf8_lossy(&said.stdout);
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    let numbers: Vec<usize> = text.split_whitespace().map(|number| number.parse().unwrap()).collect();
+    assert!(numbers[0] == 12 && numbers[1] > 50, "{text}");
 }

@@ -194,7 +194,8 @@ fn the_visual_event_tracer_put_quotes_into_its_texts_and_cut_them() {
     let one = told.of_type("net::http::transaction")[0];
     assert_eq!(told.objects.name(one.object), Some("http://host/?q=\"quoted\""));
     assert_eq!((one.wait, one.exec, one.done), (Some((1_750_000, 1)), Some((4_250_000, 2)), Some(9_000_000)));
-    let cut = b"{\n\"version\": 1,\n\"records\":[\n{\"thread\":\"a\",\"log\":[\n{\"e\":\"S\",\"t\":1,\"f\":0,\"i\":\"1\",\"n\":\"long\
+    let cut = b"{\n\"version\": 1,\n\"records\":[\n{\"thread\":\"a\",\"log\":[\n\
+                {\"e\":\"S\",\"t\":1,\"f\":0,\"i\":\"1\",\"n\":\"long\
                 {\"e\":\"S\",\"t\":2,\"f\":0,\"i\":\"1\",\"n\":\"next\"}\n]}\n]}";
     let trace = read(cut, None).unwrap();
     assert_eq!((trace.events.len(), &trace.damage[..]), (2, &["record 1 is cut".to_owned()][..]));

@@ -3,8 +3,8 @@
 //! A source is an object, with its number. An event with a beginning and an end is a wait where the source has nothing
 //! to do but wait for somebody ([`WAITS`]), else work; one without is a mark. `SOCKET_IN_USE` is work of the socket, so
 //! that who waits for a connection finds who held it. `source_dependency` is a link, in the direction in which the
-//! cause goes ([`Direction`]). A socket is handed to a job when the job's `SOCKET_POOL` ends; its `SOCKET_IN_USE` begins
-//! some milliseconds later, when the job is told. The log tells no threads: all is on one of number 0.
+//! cause goes ([`Direction`]). A socket is handed to a job when the job's `SOCKET_POOL` ends; its `SOCKET_IN_USE`
+//! begins some milliseconds later, when the job is told. The log tells no threads: all is on one of number 0.
 
 use super::json::{self, Piece};
 use crate::trace::{Builder, Clock, Event, Form, Phase, Trace};
