@@ -14,7 +14,7 @@ fn done(output: Output) -> String {
 }
 
 /// A tool that `dev/peers` installs; otherwise the calling test is counted as skipped.
-fn peer(name: &str) -> Option<PathBuf> {
+pub fn peer(name: &str) -> Option<PathBuf> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let path = target.join("peers").join(name);
     if path.exists() {
@@ -166,19 +166,33 @@ fn pprof_reads_the_export() {
 }
 
 /// A session of the Firefox Profiler's command line: the profiler's own code has loaded the profile and answers.
-struct Profiler<'a> {
+pub struct Profiler<'a> {
     program: PathBuf,
     scratch: &'a Scratch,
 }
 
-impl Profiler<'_> {
+impl<'a> Profiler<'a> {
+    /// Loads a profile; without the program the calling test is counted as skipped.
+    pub fn load(scratch: &'a Scratch, profile: &Path) -> Option<Self> {
+        let program = peer("node_modules/@firefox-devtools/profiler-cli/dist/profiler-cli.js")?;
+        let profiler = Self { program, scratch };
+        let loaded = profiler.command(&["load", "--session", "thaw"]).arg(profile).output().unwrap();
+        // It gives up early on a busy machine, while what it started goes on loading.
+        while !profiler.command(&["status", "--session", "thaw"]).output().unwrap().status.success() {
+            let said = String::from_utf8_lossy(&loaded.stderr);
+            assert!(loaded.status.success() || said.contains("did not become ready"), "{said}");
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        Some(profiler)
+    }
+
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new("node");
         command.arg(&self.program).args(words).env("PROFILER_CLI_SESSION_DIR", self.scratch.path("sessions"));
         command
     }
 
-    fn ask(&self, words: &[&str]) -> Value {
+    pub fn ask(&self, words: &[&str]) -> Value {
         let said = done(self.command(&[words, &["--session", "thaw", "--json"]].concat()).output().unwrap());
         serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"))
     }
@@ -203,7 +217,9 @@ impl Drop for Profiler<'_> {
 
 #[test]
 fn the_firefox_profiler_reads_the_export() {
-    let Some(program) = peer("node_modules/@firefox-devtools/profiler-cli/dist/profiler-cli.js") else { return };
+    if peer("node_modules/@firefox-devtools/profiler-cli/dist/profiler-cli.js").is_none() {
+        return;
+    }
     if Command::new("node").arg("--version").output().is_err() {
         return testing::skip("needs node");
     }
@@ -214,14 +230,7 @@ fn the_firefox_profiler_reads_the_export() {
     let file = exported(&scratch, "firefox", &[]);
     let profile = scratch.path("profile.json");
     std::fs::copy(file, &profile).unwrap();
-    let profiler = Profiler { program, scratch: &scratch };
-    let loaded = profiler.command(&["load", "--session", "thaw"]).arg(&profile).output().unwrap();
-    // It gives up early on a busy machine, while what it started goes on loading.
-    while !profiler.command(&["status", "--session", "thaw"]).output().unwrap().status.success() {
-        let said = String::from_utf8_lossy(&loaded.stderr);
-        assert!(loaded.status.success() || said.contains("did not become ready"), "{said}");
-        std::thread::sleep(Duration::from_millis(200));
-    }
+    let Some(profiler) = Profiler::load(&scratch, &profile) else { return };
     let report = report(&scratch, &[]);
     let [made, live] = ["made", "end"].map(|measure| total(&report, measure).0 as i64);
     let sum = |functions: &[(String, i64)]| functions.iter().map(|(_, bytes)| bytes).sum::<i64>();
@@ -293,15 +302,19 @@ fn the_tables_of_the_firefox_profile_fit_together() {
 
 #[test]
 fn speedscope_reads_the_export() {
-    let Some(page) = peer("node_modules/speedscope/dist/release/index.html") else { return };
     let scratch = Scratch::new();
     if !recorded(&scratch, "modes.heap", &[]) {
         return;
     }
-    let file = text(&exported(&scratch, "speedscope", &[]));
-    let scope: Value = serde_json::from_str(&file).unwrap();
+    speedscope_opens(&scratch, &text(&exported(&scratch, "speedscope", &[])));
+}
+
+/// Opens a profile in speedscope in a browser; without one the calling test is counted as skipped.
+pub fn speedscope_opens(scratch: &Scratch, file: &str) {
+    let Some(page) = peer("node_modules/speedscope/dist/release/index.html") else { return };
+    let scope: Value = serde_json::from_str(file).unwrap();
     // What its own program does, but for starting a browser in a window.
-    let script = scratch.write("open.js", format!("speedscope.loadFileFromBase64('x.json', btoa({:?}))", ascii(&file)));
+    let script = scratch.write("open.js", format!("speedscope.loadFileFromBase64('x.json', btoa({:?}))", ascii(file)));
     let address = format!("file://{}#localProfilePath={}", page.display(), script.display());
     let mut browser = Command::new("chromium");
     browser.args(["--headless", "--no-sandbox", "--enable-unsafe-swiftshader", "--allow-file-access-from-files"]);

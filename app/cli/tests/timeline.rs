@@ -1,5 +1,6 @@
 //! timeline: from a program with events to an answer.
 
+use crate::heap_peers::{Profiler, speedscope_opens};
 use crate::scratch::{Said, Scratch};
 use std::path::PathBuf;
 use std::process::Command;
@@ -107,4 +108,122 @@ fn what_holds_no_events_is_named() {
         .hints("text.events");
     scratch.thaw(["timeline", "stop", "text.events"]).exits(5).complains("not a file of events");
     assert_eq!(std::fs::read(scratch.path("text.events")).unwrap(), b"dear diary");
+}
+
+fn fixture(name: &str) -> PathBuf {
+    crate::scratch::root().join("fixtures/timeline").join(name)
+}
+
+#[test]
+fn files_of_other_programs_are_reported() {
+    let scratch = Scratch::new();
+    for (name, form, says) in [
+        ("net-log.json", "net-log", "net::socket_pool"),
+        ("chrome-trace.json", "chrome", "devtools::request"),
+        ("archive.har", "har", "har::wait"),
+        ("firefox-gecko.json", "firefox", "network::queue"),
+        ("moz-log.txt", "moz-log", "net::http::channel::cache_entry"),
+        ("visual-event-tracer.json", "visual-event-tracer", "net::http::transaction"),
+        ("chromium.pftrace", "perfetto", "loading::"),
+    ] {
+        let path = fixture(name);
+        let path = path.to_str().unwrap();
+        scratch.thaw(["timeline", "report", path, "--all"]).exits(0).says(says).says_not(":0");
+        let json = scratch.thaw(["timeline", "report", path, "--json"]).exits(0).json();
+        assert_eq!(json["files"][0]["form"], form, "{name}");
+    }
+}
+
+#[test]
+fn what_is_exported_to_chrome_is_reported_as_the_original() {
+    let scratch = Scratch::new();
+    let original = fixture("net-log.json");
+    let original = original.to_str().unwrap();
+    scratch.thaw(["timeline", "export", original, "--format", "chrome", "-o", "again.json"]).exits(0);
+    let types = |path: &str| {
+        scratch.thaw(["timeline", "report", path, "--all", "--json"]).exits(0).json()["files"][0]["types"].clone()
+    };
+    let (one, other) = (types(original), types("again.json"));
+    assert!(one.as_array().unwrap().len() > 20);
+    assert_eq!(one, other);
+    scratch
+        .thaw(["timeline", "export", original, "--format", "csv", "-o", "again.json"])
+        .exits(2)
+        .complains("again.json")
+        .hints("--force");
+    for format in ["perfetto", "firefox", "speedscope", "csv", "csv-events", "chrome"] {
+        scratch.thaw(["timeline", "export", original, "--format", format, "-o", "again.json", "--force"]).exits(0);
+        assert!(std::fs::metadata(scratch.path("again.json")).unwrap().len() > 1000, "{format}");
+    }
+    scratch.write("none.txt", "dear diary");
+    let none = ["timeline", "export", "none.txt", "--format", "csv", "-o", "none.csv"];
+    scratch.thaw(none).exits(5).complains("in no form that thaw knows");
+    assert!(!scratch.path("none.csv").exists());
+}
+
+#[test]
+fn rules_say_what_lines_of_a_log_mean() {
+    let scratch = Scratch::new();
+    let lines = ["5 UTC - [P 7: T]: D/mine open 0xab", "7 UTC - [P 7: T]: D/mine got 0xab", ""];
+    let stamped = lines.map(|line| if line.is_empty() { String::new() } else { format!("2026-11-25 02:44:05.{line}") });
+    scratch.write("log", stamped.join("\n"));
+    let rules = "[[rule]]\nmodule = \"mine\"\nline = \"open {x}\"\nsays = [\"wait {x} mine::file\"]\n\
+                 [[rule]]\nmodule = \"mine\"\nline = \"got {x}\"\nsays = [\"exec {x} mine::file\"]\n";
+    scratch.write("rules.toml", rules);
+    scratch.thaw(["timeline", "report", "log", "--rules", "rules.toml"]).exits(0).says("mine::file").says("200.0 ms");
+    scratch.write("wrong.toml", "[[rule]]\nmodule = 7\n");
+    let wrong = ["timeline", "report", "log", "--rules", "wrong.toml"];
+    scratch.thaw(wrong).exits(5).complains("cannot read the rules").hints("timeline-imports.md");
+    scratch.thaw(["timeline", "report", "log", "--rules", "missing.toml"]).exits(2).complains("missing.toml");
+}
+
+#[test]
+fn the_firefox_profiler_reads_the_export_with_waits_and_work() {
+    if Command::new("node").arg("--version").output().is_err() {
+        return testing::skip("needs node");
+    }
+    let scratch = Scratch::new();
+    let original = fixture("net-log.json");
+    let export = ["timeline", "export", original.to_str().unwrap(), "--format", "firefox", "-o", "profile.json"];
+    scratch.thaw(export).exits(0);
+    let Some(profiler) = Profiler::load(&scratch, &scratch.path("profile.json")) else { return };
+    let markers = profiler.ask(&["thread", "markers"]).to_string();
+    assert!(markers.contains("net::socket_pool") && markers.contains("net::socket::SOCKET_IN_USE"), "{markers}");
+}
+
+#[test]
+fn speedscope_reads_the_export() {
+    let scratch = Scratch::new();
+    let original = fixture("visual-event-tracer.json");
+    let export = ["timeline", "export", original.to_str().unwrap(), "--format", "speedscope", "-o", "scope.json"];
+    scratch.thaw(export).exits(0);
+    speedscope_opens(&scratch, &std::fs::read_to_string(scratch.path("scope.json")).unwrap());
+}
+
+#[test]
+fn the_parser_of_perfetto_reads_the_export() {
+    let scratch = Scratch::new();
+    let original = fixture("net-log.json");
+    let export = ["timeline", "export", original.to_str().unwrap(), "--format", "perfetto", "-o", "x.pftrace"];
+    scratch.thaw(export).exits(0);
+    let script = "import sys\ntry:\n from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as trace\n\
+                  except ImportError:\n sys.exit(77)\n\
+                  t = trace.Trace(); t.ParseFromString(open('x.pftrace', 'rb').read())\n\
+                  e = [p.track_event for p in t.packet if p.HasField('track_event')]\n\
+                  d = {p.track_descriptor.uuid for p in t.packet if p.HasField('track_descriptor')}\n\
+                  assert all(x.track_uuid in d for x in e)\n\
+                  f = {i for x in e for i in x.flow_ids}\n\
+                  assert f and f == {i for x in e for i in x.terminating_flow_ids}\n\
+                  print(sum(x.type == 1 and x.name == 'net::socket_pool (waits)' for x in e), len(f))\n";
+    let python = std::env::var_os("THAW_PERFETTO_PYTHON").unwrap_or_else(|| "python3".into());
+    let Ok(said) = Command::new(python).args(["-c", script]).current_dir(scratch.path(".")).output() else {
+        return testing::skip("needs python3");
+    };
+    if said.status.code() == Some(77) {
+        return testing::skip("needs PyPI's perfetto: THAW_PERFETTO_PYTHON names a python that has it");
+    }
+    let text = String::from_utf8_lossy(&said.stdout);
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    let numbers: Vec<usize> = text.split_whitespace().map(|number| number.parse().unwrap()).collect();
+    assert!(numbers[0] == 12 && numbers[1] > 50, "{text}");
 }

@@ -136,6 +136,7 @@ fn tid(trace: &Trace, thread: u32) -> u32 {
 /// The name of a type, and where it stands in the source.
 fn named(trace: &Trace, id: Option<u32>) -> (String, String) {
     match id.and_then(|id| trace.types.get(&id)) {
+        Some(one) if one.file.is_empty() => (one.name.clone(), String::new()),
         Some(one) if one.line == 0 => (one.name.clone(), one.file.clone()),
         Some(one) => (one.name.clone(), format!("{}:{}", one.file, one.line)),
         None => ("(type not told)".to_owned(), String::new()),

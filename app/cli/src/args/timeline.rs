@@ -1,7 +1,7 @@
 //! `thaw timeline`: what was typed.
 
-use super::RowsArgs;
-use clap::{Args, Subcommand, ValueHint};
+use super::{ForceArg, RowsArgs};
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -26,6 +26,9 @@ pub enum TimelineVerb {
     /// Which probes does a program or library offer?
     #[command(long_about = PROBES_ABOUT, after_help = PROBES_EXAMPLES)]
     Probes(ProbesArgs),
+    /// How do I look at events with the tool that I know?
+    #[command(long_about = EXPORT_ABOUT, after_help = EXPORT_EXAMPLES)]
+    Export(ExportArgs),
     /// Switch events of running programs on
     #[command(long_about = START_ABOUT, after_help = START_EXAMPLES)]
     Start(SwitchArgs),
@@ -40,6 +43,9 @@ pub struct ReportArgs {
     /// Files of events, or directories with such files
     #[arg(required = true, value_name = "FILE|DIR", value_hint = ValueHint::AnyPath)]
     pub paths: Vec<PathBuf>,
+    /// What the lines of a MOZ_LOG mean, beside the built-in rules (docs/timeline-imports.md)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub rules: Option<PathBuf>,
     #[command(flatten)]
     pub rows: RowsArgs,
     /// Print one JSON document instead of text
@@ -80,6 +86,43 @@ pub struct ProbesArgs {
     pub json: bool,
 }
 
+/// Arguments of `thaw timeline export`.
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// File of events, of any form that thaw reads
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub path: PathBuf,
+    /// The format
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub format: TimelineFormat,
+    /// File to write
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+    /// What the lines of a MOZ_LOG mean, beside the built-in rules (docs/timeline-imports.md)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub rules: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub force: ForceArg,
+}
+
+/// Formats of `thaw timeline export`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TimelineFormat {
+    /// Chrome's trace event JSON: DevTools, ui.perfetto.dev
+    Chrome,
+    /// Perfetto's protobuf, with links as flows: ui.perfetto.dev, trace_processor
+    Perfetto,
+    /// Processed profile: profiler.firefox.com
+    Firefox,
+    /// Work of each thread: speedscope.app
+    Speedscope,
+    /// An interval a line
+    Csv,
+    /// An event a line, as it was read
+    CsvEvents,
+}
+
 /// Arguments of `thaw timeline start` and `stop`.
 #[derive(Debug, Args)]
 pub struct SwitchArgs {
@@ -104,12 +147,13 @@ const REPORT_ABOUT: &str = "\
 What waited longest, and which types of objects wait most?
 
 Puts the events of each process together: from the moment an object begins to wait, or is worked on, until it is \
-done. Says what the file lost.";
+done. Says what the file lost. Reads what other programs write too: Chromium's net-log, Chrome traces, HTTP archives, \
+profiles and MOZ_LOG of Firefox, Perfetto's traces.";
 
 const REPORT_EXAMPLES: &str = "\
 Examples:
   thaw timeline report /tmp/events
-  thaw timeline report /tmp/events/4711.events --all
+  thaw timeline report net-log.json --all
   thaw timeline report /tmp/events --json";
 
 const RECORD_ABOUT: &str = "\
@@ -137,6 +181,16 @@ const PROBES_EXAMPLES: &str = "\
 Examples:
   thaw timeline probes /usr/bin/python3.11
   thaw timeline probes /usr/lib/postgresql/15/bin/postgres --json";
+
+const EXPORT_ABOUT: &str = "\
+How do I look at events with the tool that I know?
+
+Reads a file of any form and writes it in another one, with waits and work told apart where the format can.";
+
+const EXPORT_EXAMPLES: &str = "\
+Examples:
+  thaw timeline export /tmp/events/4711.events --format perfetto -o start.pftrace
+  thaw timeline export net-log.json --format csv -o net-log.csv";
 
 const START_ABOUT: &str = "\
 Which running programs shall write events from now on?

@@ -1,13 +1,15 @@
 //! `thaw timeline`: events of programs.
 
-use crate::args::timeline::{ProbesArgs, RecordArgs, ReportArgs, TimelineArgs, TimelineVerb};
+use crate::args::timeline::{
+    ExportArgs, ProbesArgs, RecordArgs, ReportArgs, TimelineArgs, TimelineFormat, TimelineVerb,
+};
 use crate::{output, text};
 use model::{Error, Exit, Result, shown};
-use os::replace::Existing;
+use os::replace::{self, Existing, Rights};
 use std::path::{Path, PathBuf};
 use timeline::usdt::Wanted;
 use timeline::usdt::record::{Plan, ProbesDocument};
-use timeline::{Document, FileReport, Switch, Trace, now, read, switch};
+use timeline::{Document, FileReport, Format, Rules, Switch, Trace, now, read_by, switch};
 
 /// Does what was asked.
 ///
@@ -18,6 +20,7 @@ pub fn run(args: &TimelineArgs) -> Result<Exit> {
         TimelineVerb::Report(args) => report(args),
         TimelineVerb::Record(args) => record(args),
         TimelineVerb::Probes(args) => probes(args),
+        TimelineVerb::Export(args) => export(args),
         TimelineVerb::Start(args) => all(&args.paths, Switch::On),
         TimelineVerb::Stop(args) => all(&args.paths, Switch::Off),
     }
@@ -29,7 +32,7 @@ fn all(paths: &[PathBuf], to: Switch) -> Result<Exit> {
 }
 
 fn report(args: &ReportArgs) -> Result<Exit> {
-    let reports = traces(&args.paths)?
+    let reports = traces(&args.paths, args.rules.as_deref())?
         .iter()
         .map(|(path, trace)| FileReport { path: shown(path), report: timeline::report(trace, args.rows.most()) })
         .collect();
@@ -68,17 +71,53 @@ fn probes(args: &ProbesArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
+fn export(args: &ExportArgs) -> Result<Exit> {
+    let existing = args.force.existing();
+    // Found out before the file is read, not after.
+    replace::check(&args.output, existing)?;
+    let format = match args.format {
+        TimelineFormat::Chrome => Format::Chrome,
+        TimelineFormat::Perfetto => Format::Perfetto,
+        TimelineFormat::Firefox => Format::Firefox,
+        TimelineFormat::Speedscope => Format::Speedscope,
+        TimelineFormat::Csv => Format::Csv,
+        TimelineFormat::CsvEvents => Format::CsvEvents,
+    };
+    let rules = rules(args.rules.as_deref())?;
+    let trace = trace(&args.path, rules.as_ref())?;
+    for damage in &trace.damage {
+        output::complain(&format!("damaged: {}: {}\n", shown(&args.path), text::harmless(damage)));
+    }
+    replace::write_by(&args.output, Rights::Usual, existing, |out| timeline::export(&trace, format, out))?;
+    Ok(Exit::Done)
+}
+
+fn rules(path: Option<&Path>) -> Result<Option<Rules>> {
+    let read = |path: &Path| {
+        let cannot = |cause: std::io::Error| {
+            Error::on(Exit::of_unreadable(&cause), "cannot read the rules", path).because(cause)
+        };
+        let text = std::fs::read_to_string(path).map_err(cannot)?;
+        Rules::parse(&text)
+            .map_err(|error| error.hint(format!("it is {}; docs/timeline-imports.md says how", shown(path))))
+    };
+    path.map(read).transpose()
+}
+
 /// What was read of each file.
-fn traces(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Trace)>> {
+fn traces(paths: &[PathBuf], rules_path: Option<&Path>) -> Result<Vec<(PathBuf, Trace)>> {
+    let rules = rules(rules_path)?;
+    files(paths)?.into_iter().map(|path| trace(&path, rules.as_ref()).map(|trace| (path, trace))).collect()
+}
+
+fn trace(path: &Path, rules: Option<&Rules>) -> Result<Trace> {
     let clocks = now().ok();
     let clocks = clocks.as_ref().map(|(boot, pair)| (boot.as_str(), *pair));
-    let trace = |path: PathBuf| {
-        let bytes =
-            std::fs::read(&path).map_err(|cause| Error::on(Exit::Usage, "cannot read", &path).because(cause))?;
-        let trace = read(&bytes, clocks).map_err(|error| error.hint(format!("it is {}", shown(&path))))?;
-        Ok((path, trace))
-    };
-    files(paths)?.into_iter().map(trace).collect()
+    let bytes = std::fs::read(path).map_err(|cause| Error::on(Exit::Usage, "cannot read", path).because(cause))?;
+    read_by(&bytes, clocks, rules).map_err(|error| match error.hint {
+        Some(_) => error,
+        None => error.hint(format!("it is {}", shown(path))),
+    })
 }
 
 /// The files themselves; of a directory those that end in `.events`.
