@@ -21,6 +21,8 @@ int main(void)
 	getchar();
 	THAW_MARK(2, "net::reset");
 	THAW_WAIT(3, "net::http::transaction");
+	usleep(1000);
+	THAW_MARK(2, "net::reset");
 	return 0;
 }
 "#;
@@ -50,7 +52,11 @@ fn a_report_says_what_waited_and_worked_how_long_on_what() {
     let Some(program) = build(&scratch) else { return };
     run(&scratch, &program, "");
     let said = scratch.thaw(["timeline", "report", "events"]).exits(0);
-    said.says("net::http::transaction").says("The longest waits:").says("http://host/").says_not("\u{1b}[31m");
+    said.says("net::http::transaction")
+        .says("The longest waits:")
+        .says("http://host/")
+        .says_not("\u{1b}[31m")
+        .says("did not end");
     let json = scratch.thaw(["timeline", "report", "events", "--json"]).exits(0).json();
     assert_eq!(json["schema"], "thaw.timeline/2");
     let file = &json["files"][0];
@@ -62,7 +68,9 @@ fn a_report_says_what_waited_and_worked_how_long_on_what() {
     assert!(first["source"].as_str().unwrap().ends_with("app.c:7"), "{first}");
     assert!(wait["waited_ns"].as_u64().unwrap() >= 20_000_000, "{wait}");
     assert!(wait["worked_ns"].as_u64().unwrap() >= 10_000_000, "{wait}");
-    assert_eq!(file["types"][1]["marks"], 2);
+    let open = file["waits"].as_array().unwrap().iter().find(|row| row["is_open"] == true).expect("the third wait");
+    assert_eq!((&open["worked_ns"], &open["worked_by"]), (&serde_json::Value::Null, &serde_json::Value::Null));
+    assert_eq!(file["types"][1]["marks"], 3);
     assert_eq!(file["clock"]["is_calibrated"], true);
 }
 
@@ -70,7 +78,7 @@ fn a_report_says_what_waited_and_worked_how_long_on_what() {
 fn events_are_switched_on_and_off_from_outside() {
     let scratch = Scratch::new();
     let Some(program) = build(&scratch) else { return };
-    for (options, verb, events) in [("", "stop", 5), (",off", "start", 2)] {
+    for (options, verb, events) in [("", "stop", 5), (",off", "start", 3)] {
         use std::io::{BufRead, Write};
         let mut child = Command::new(&program)
             .env("THAW_EVENTS", format!("{}{options}", scratch.path("events").display()))
@@ -100,7 +108,11 @@ fn what_holds_no_events_is_named() {
         .exits(2)
         .complains("no process has written events")
         .hints("THAW_EVENTS=empty");
-    scratch.thaw(["timeline", "report", "text.events"]).exits(5).complains("in no form that thaw knows").hints("text.events");
+    scratch
+        .thaw(["timeline", "report", "text.events"])
+        .exits(5)
+        .complains("in no form that thaw knows")
+        .hints("text.events");
     scratch.thaw(["timeline", "stop", "text.events"]).exits(5).complains("not a file of events");
     assert_eq!(std::fs::read(scratch.path("text.events")).unwrap(), b"dear diary");
 }

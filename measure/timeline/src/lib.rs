@@ -2,17 +2,30 @@
 //!
 //! The two share a format and no code: `docs/events-format.md` describes it.
 
+mod compare;
+mod explain;
+mod graph;
 mod intervals;
+mod lanes;
 mod own;
+mod path;
 mod read;
+mod replay;
 mod report;
+mod select;
 mod trace;
+mod waits;
 
-pub use intervals::{Interval, Object, Objects, intervals};
+pub use compare::{Beside, Comparison, ComparisonDocument, Place, compare};
+pub use explain::{Class, Kernel, NoKernel, Via, Wake};
+pub use intervals::{Folded, Interval, Link, Manner, Mark, Object, Objects, folded, intervals};
 pub use own::clock::{Pair, Ticks};
 pub use own::control::{Switch, switch};
 pub use own::now::now;
 pub use own::parse;
+pub use path::{ClassRow, Contended, Ends, Owner, Path, PathDocument, Step, path, path_with};
 pub use read::{form_of, read};
+pub use replay::{Change, ResourceRow, WhatIf, WhatIfDocument, whatif};
 pub use report::{Document, FileReport, Report, TypeRow, WaitRow, report};
 pub use trace::{Builder, Clock, Event, Form, Lost, Phase, Process, Thread, Trace, Type};
+pub use waits::{Blocked, WaitSums, Waits, WaitsDocument, waits};

@@ -1,10 +1,13 @@
 //! `thaw timeline`: events of programs.
 
-use crate::args::timeline::{ReportArgs, TimelineArgs, TimelineVerb};
+use crate::args::timeline::{CompareArgs, EndsArgs, PathArgs, ReportArgs, TimelineArgs, TimelineVerb, WhatIfArgs};
 use crate::{output, text};
 use model::{Error, Exit, Result, shown};
 use std::path::{Path, PathBuf};
-use timeline::{Document, FileReport, Switch, Trace, now, read, switch};
+use timeline::{
+    Change, ComparisonDocument, Document, Ends, FileReport, PathDocument, Switch, Trace, WaitsDocument, WhatIfDocument,
+    now, read, switch,
+};
 
 /// Does what was asked.
 ///
@@ -13,6 +16,10 @@ use timeline::{Document, FileReport, Switch, Trace, now, read, switch};
 pub fn run(args: &TimelineArgs) -> Result<Exit> {
     match &args.verb {
         TimelineVerb::Report(args) => report(args),
+        TimelineVerb::Path(args) => path(args),
+        TimelineVerb::Waits(args) => waits(args),
+        TimelineVerb::WhatIf(args) => whatif(args),
+        TimelineVerb::Compare(args) => compare(args),
         TimelineVerb::Start(args) => all(&args.paths, Switch::On),
         TimelineVerb::Stop(args) => all(&args.paths, Switch::Off),
     }
@@ -34,6 +41,83 @@ fn report(args: &ReportArgs) -> Result<Exit> {
         false => output::page(&text::timeline::page(&document, args.rows.most(), text::width::of_terminal()))?,
     }
     Ok(Exit::Done)
+}
+
+fn ends(args: &EndsArgs) -> Ends<'_> {
+    Ends { from: args.from.as_deref(), to: args.to.as_deref() }
+}
+
+fn path(args: &PathArgs) -> Result<Exit> {
+    let (paths, trace) = joined(&args.paths)?;
+    let mut path = timeline::path(&trace, ends(&args.ends))?;
+    let left_out = path.shorten(args.rows.most());
+    let document = PathDocument { schema: "thaw.timeline-path/1", paths, path, left_out };
+    match args.json {
+        true => output::json(&document)?,
+        false => output::page(&text::timeline_path::path(&document, args.rows.most(), text::width::of_terminal()))?,
+    }
+    Ok(Exit::Done)
+}
+
+fn waits(args: &ReportArgs) -> Result<Exit> {
+    let (paths, trace) = joined(&args.paths)?;
+    let sums = timeline::waits(&trace, args.rows.most());
+    let document = WaitsDocument { schema: "thaw.timeline-waits/1", paths, sums };
+    match args.json {
+        true => output::json(&document)?,
+        false => output::page(&text::timeline_path::waits(&document, text::width::of_terminal()))?,
+    }
+    Ok(Exit::Done)
+}
+
+fn whatif(args: &WhatIfArgs) -> Result<Exit> {
+    let (paths, trace) = joined(&args.paths)?;
+    let resource = |(name, capacity): &(String, usize)| Change::Resource { name: name.clone(), capacity: *capacity };
+    let faster = |(name, factor): &(String, f64)| Change::Faster { name: name.clone(), factor: *factor };
+    let without = |name: &String| Change::Without { name: name.clone() };
+    let changes: Vec<Change> = (args.resource.iter().map(resource))
+        .chain(args.faster.iter().map(faster))
+        .chain(args.without.iter().map(without))
+        .collect();
+    let whatif = timeline::whatif(&trace, ends(&args.ends), &changes)?;
+    let document = WhatIfDocument { schema: "thaw.timeline-whatif/1", paths, whatif };
+    match args.json {
+        true => output::json(&document)?,
+        false => output::page(&text::timeline_path::whatif(&document, text::width::of_terminal()))?,
+    }
+    Ok(Exit::Done)
+}
+
+fn compare(args: &CompareArgs) -> Result<Exit> {
+    let (before, one) = joined(std::slice::from_ref(&args.before))?;
+    let (after, other) = joined(std::slice::from_ref(&args.after))?;
+    let ends = ends(&args.ends);
+    let comparison = timeline::compare(&timeline::path(&one, ends)?, &timeline::path(&other, ends)?);
+    let document = ComparisonDocument { schema: "thaw.timeline-compare/1", before, after, comparison };
+    match args.json {
+        true => output::json(&document)?,
+        false => output::page(&text::timeline_path::compare(&document, args.rows.most(), text::width::of_terminal()))?,
+    }
+    Ok(Exit::Done)
+}
+
+/// What was read of all files, as one trace.
+fn joined(paths: &[PathBuf]) -> Result<(Vec<String>, Trace)> {
+    let all = traces(paths)?;
+    let clocks = || all.iter().map(|(_, trace)| &trace.clock);
+    let is_one = clocks().all(|of| of.is_monotonic && !of.boot.is_empty())
+        && clocks().map(|of| &of.boot).collect::<std::collections::BTreeSet<_>>().len() == 1;
+    if all.len() > 1 && !is_one {
+        let what = "they are not on one clock";
+        return Err(
+            Error::new(Exit::Usage, "cannot join these files", what).hint("name one file, or files of one boot")
+        );
+    }
+    let names = all.iter().map(|(path, _)| shown(path)).collect();
+    let mut traces = all.into_iter().map(|(_, trace)| trace);
+    let mut first = traces.next().unwrap_or_default();
+    traces.for_each(|other| first.join(other));
+    Ok((names, first))
 }
 
 /// What was read of each file.
