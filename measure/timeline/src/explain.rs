@@ -413,11 +413,12 @@ impl<'a> Model<'a> {
         let up_to = at.saturating_add(self.slack);
         let by_link = self.links_between(one.object, from, up_to).iter().rev().take(LINKS_ASKED).find_map(|link| {
             let link = self.folded.links[*link as usize];
-            self.is_resource(link.from).then(|| self.use_at(link.from, link.at_ns)).flatten()
+            let fits = self.is_resource(link.from) && (link.at_ns <= at || !link.is_exact);
+            fits.then(|| self.use_at(link.from, link.at_ns)).flatten()
         });
         by_link.or_else(|| {
             let (began, found) = last_up_to(&self.uses_on[thread as usize], up_to)?;
-            (began.saturating_add(self.slack) >= at).then_some(found)
+            (began.saturating_add(self.slack) >= at && self.user(found).is_none()).then_some(found)
         })
     }
 
@@ -453,7 +454,11 @@ impl<'a> Model<'a> {
         let one = self.one(index);
         let (from, _) = one.wait?;
         let is_end = at.saturating_add(self.slack) >= self.wait_end(index);
-        let fits = |link: u32| !self.is_resource(self.folded.links[link as usize].from);
+        let is_in_time = |link: u32| {
+            let link = self.folded.links[link as usize];
+            link.at_ns <= at || !link.is_exact
+        };
+        let fits = |link: u32| is_in_time(link) && !self.is_resource(self.folded.links[link as usize].from);
         let link = self.link(one.object, from.saturating_add(self.slack), at.saturating_add(self.slack), used, &fits);
         let held = is_end.then(|| self.holder(index, at)).flatten();
         let linked_at = |place: u32| self.folded.links[self.links_to.places[place as usize] as usize].at_ns;
@@ -467,7 +472,7 @@ impl<'a> Model<'a> {
             return Some(self.handed_over(done, held, resource, at));
         }
         // A resource that nobody had before: new.
-        let any = |link: u32| self.is_resource(self.folded.links[link as usize].from);
+        let any = |link: u32| is_in_time(link) && self.is_resource(self.folded.links[link as usize].from);
         let link = self.link(one.object, from.saturating_add(self.slack), at.saturating_add(self.slack), used, &any);
         if let Some(place) = link {
             let resource = self.folded.links[self.links_to.places[place as usize] as usize].from;

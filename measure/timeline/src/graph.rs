@@ -2,7 +2,7 @@
 
 use crate::explain::{Class, Model, Used, Via};
 use crate::lanes::NONE;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// The beginning, the work or the end of an interval: three numbers for each.
 pub type Node = u32;
@@ -23,6 +23,8 @@ pub struct Resource {
     pub name: String,
     /// How many had it at once at most.
     pub capacity: usize,
+    /// Of threads: when each first said something. It does no task before.
+    pub starts: Vec<u64>,
     /// How long it took who got it at once, and who had to wait until another gave it back: medians.
     pub at_once: u64,
     pub handed_over: u64,
@@ -52,6 +54,8 @@ struct Builder<'m, 'a> {
     threads: Vec<Row>,
     objects: Vec<Row>,
     resources: HashMap<String, u32>,
+    /// When each thread first said something.
+    first: Vec<u64>,
     /// How long each resource took those who got it at once, and the others.
     times: Vec<(Vec<u64>, Vec<u64>)>,
     /// Links that told the end of a wait.
@@ -86,6 +90,7 @@ impl Graph {
             threads: vec![Row::new(); model.lanes.threads.len()],
             objects: vec![Row::new(); model.folded.objects.len()],
             resources: HashMap::new(),
+            first: first_events(model),
             times: Vec::new(),
             taken: vec![false; model.folded.links.len()],
             acquired: HashMap::new(),
@@ -101,6 +106,15 @@ impl Graph {
         builder.capacities();
         builder.graph
     }
+}
+
+fn first_events(model: &Model) -> Vec<u64> {
+    let mut first = vec![u64::MAX; model.lanes.threads.len()];
+    for event in &model.trace.events {
+        let at = &mut first[event.thread as usize];
+        *at = event.at_ns.min(*at);
+    }
+    first
 }
 
 fn median(all: &mut [u64]) -> u64 {
@@ -200,10 +214,17 @@ impl Builder<'_, '_> {
         }
         // A lock that was free is taken as well.
         let one = model.one(index);
-        let lock = self.resources.get(&self.model.held_name(index)).copied();
-        if let (Some(lock), Some(_)) = (lock, one.exec) {
+        if let (Some(lock), Some(_)) = (self.lock(index), one.exec) {
             self.gate(3 * index + 1, 3 * index + 2, lock);
         }
+    }
+
+    /// The lock that an interval is of.
+    fn lock(&self, index: u32) -> Option<u32> {
+        if self.model.is_use[index as usize] {
+            return None;
+        }
+        self.resources.get(&self.model.held_name(index)).copied()
     }
 
     fn gate(&mut self, takes: Node, gives: Node, resource: u32) {
@@ -256,7 +277,7 @@ impl Builder<'_, '_> {
             }
         }
         let acquired = model.acquired(index, end).filter(|of| !self.acquired.contains_key(of));
-        let lock = self.resources.get(&self.model.held_name(index)).copied();
+        let lock = self.lock(index);
         if let Some(of) = acquired {
             self.acquired.insert(of, node);
             let resource = self.resource(model.type_name(of).to_owned());
@@ -280,7 +301,10 @@ impl Builder<'_, '_> {
     fn released(&mut self, index: u32, node: Node, begin: u64, end: u64) {
         let model = self.model;
         let Some(hop) = model.release(index, end, &mut Used::default()).filter(|hop| hop.to != index) else {
-            return self.edge(3 * index, node, end - begin, index);
+            // What its thread was not there for is not its own time.
+            let thread = model.one(index).exec.map(|(_, thread)| self.first[thread as usize]);
+            let is_first = self.is_posted(index) && thread == Some(end);
+            return self.edge(3 * index, node, if is_first { 0 } else { end - begin }, index);
         };
         match hop.via {
             Via::Queue => {
@@ -331,21 +355,31 @@ impl Builder<'_, '_> {
         }
     }
 
+    /// Whether it is a task that waits for a thread.
+    fn is_posted(&self, index: u32) -> bool {
+        let model = self.model;
+        model.is_top(index) && model.one(index).wait.is_some() && !model.folded.manners[index as usize].is_blocking
+    }
+
     /// Tasks that were posted take one of the threads that do such.
     fn tasks(&mut self) {
         let model = self.model;
-        let is_posted = |index: u32| {
-            model.is_top(index) && model.one(index).wait.is_some() && !model.folded.manners[index as usize].is_blocking
-        };
         let all = 0..model.all().len() as u32;
-        let posted: Vec<u32> = all.clone().filter(|index| is_posted(*index)).collect();
+        let mut threads = BTreeSet::new();
+        let posted: Vec<u32> = all.clone().filter(|index| self.is_posted(*index)).collect();
         for index in posted {
             let name = self.model.threads_of(index);
             let resource = self.resource(name);
             self.gate(3 * index + 1, 3 * index + 2, resource);
+            threads.extend(model.one(index).exec.map(|(_, thread)| (resource, thread)));
         }
+        for (resource, thread) in threads {
+            self.graph.resources[resource as usize].starts.push(self.first[thread as usize]);
+        }
+        self.graph.resources.iter_mut().for_each(|resource| resource.starts.sort_unstable());
         // What else runs there keeps the thread as well.
-        for index in all.filter(|index| model.is_top(*index) && !is_posted(*index)) {
+        let others: Vec<u32> = all.filter(|index| model.is_top(*index) && !self.is_posted(*index)).collect();
+        for index in others {
             let resource = self.resources.get(&self.model.threads_of(index)).copied();
             if let (Some(resource), Some(_)) = (resource, self.graph.at[3 * index as usize + 2]) {
                 self.gate(3 * index + 1, 3 * index + 2, resource);
@@ -376,7 +410,7 @@ impl Builder<'_, '_> {
                 now += change;
                 most = most.max(now);
             }
-            resource.capacity = usize::try_from(most).unwrap_or(0).max(1);
+            resource.capacity = usize::try_from(most).unwrap_or(0).max(1).max(resource.starts.len());
         }
     }
 }

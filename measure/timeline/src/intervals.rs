@@ -90,6 +90,8 @@ pub struct Link {
     pub from: Object,
     /// Who was released.
     pub to: Object,
+    /// Whether its thread told it right behind an event of `to`: the moment is exact.
+    pub is_exact: bool,
 }
 
 /// Something happened at one moment.
@@ -227,8 +229,9 @@ pub fn folded(trace: &Trace) -> Folded {
                 let to = objects.at(other);
                 let of_it =
                     |of: &(Phase, Object, u64)| of.1 == to && matches!(of.0, Phase::Wait | Phase::Exec | Phase::Done);
-                let at_ns = thread.last.filter(of_it).map_or(event.at_ns, |(_, _, at)| at);
-                links.push(Link { at_ns, thread: event.thread, from: object, to });
+                let last = thread.last.filter(of_it);
+                let (at_ns, is_exact) = (last.map_or(event.at_ns, |(_, _, at)| at), last.is_some());
+                links.push(Link { at_ns, thread: event.thread, from: object, to, is_exact });
             }
             Phase::Arg => {}
         }

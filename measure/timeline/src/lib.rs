@@ -13,6 +13,7 @@ mod read;
 mod replay;
 mod report;
 mod select;
+mod slack;
 mod trace;
 mod waits;
 
@@ -27,5 +28,6 @@ pub use path::{ClassRow, Contended, Ends, Owner, Path, PathDocument, Step, path,
 pub use read::{form_of, read};
 pub use replay::{Change, ResourceRow, WhatIf, WhatIfDocument, whatif};
 pub use report::{Document, FileReport, Report, TypeRow, WaitRow, report};
+pub use slack::Slack;
 pub use trace::{Builder, Clock, Event, Form, Lost, Phase, Process, Thread, Trace, Type};
 pub use waits::{Blocked, WaitSums, Waits, WaitsDocument, waits};

@@ -3,6 +3,7 @@
 use crate::explain::{Class, Hop, Kernel, Model, NoKernel, Used, Via};
 use crate::intervals::Object;
 use crate::select::{self, Moment};
+use crate::slack::{Slack, slack};
 use crate::trace::Trace;
 use model::{Error, Exit, Result};
 use serde::Serialize;
@@ -102,11 +103,14 @@ pub struct Path {
     pub circles: Vec<Vec<String>>,
     /// Intervals of the trace that had not ended.
     pub open: u64,
+    /// What is not on the path, least slack first: where the path would go next.
+    pub others: Vec<Slack>,
 }
 
 impl Path {
     /// Only the longest steps, still in the order of time; how many were left out.
     pub fn shorten(&mut self, most: usize) -> u64 {
+        self.others.truncate(most);
         let all = self.steps.len();
         if all > most {
             let mut longest: Vec<u64> = self.steps.iter().map(|step| step.ns).collect();
@@ -379,6 +383,9 @@ fn contended(model: &Model, walked: &Walked) -> Vec<Contended> {
     all
 }
 
+/// So many of those that are not on the path are told.
+const OTHERS: usize = 1000;
+
 /// A walk in words.
 pub fn told(model: &Model, from: u64, to: u64, walked: &Walked) -> Path {
     let origin = select::origin(model);
@@ -409,6 +416,7 @@ pub fn told(model: &Model, from: u64, to: u64, walked: &Walked) -> Path {
         classes: classes.into_values().collect(),
         circles,
         open: model.all().iter().filter(|one| one.done.is_none()).count() as u64,
+        others: slack(model, to, &walked.pieces.iter().map(|piece| piece.interval).collect(), OTHERS),
         steps,
     }
 }

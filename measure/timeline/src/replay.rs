@@ -194,7 +194,10 @@ fn times(graph: &Graph, model: &Model, changed: &Changed, origin: u64) -> Vec<Op
         order[next[edge.from as usize] as usize] = place as u32;
         next[edge.from as usize] += 1;
     }
-    let mut free: Vec<usize> = changed.capacities.clone();
+    // Threads are there from their first word on; those that are added, when half of the others were.
+    let threads = |of: usize| !graph.resources[of].starts.is_empty();
+    let mut free: Vec<usize> =
+        changed.capacities.iter().enumerate().map(|(of, count)| if threads(of) { 0 } else { *count }).collect();
     let mut queues: Vec<VecDeque<(Node, usize)>> = vec![VecDeque::new(); free.len()];
     let mut ready = vec![0_u64; nodes];
     let mut found: Vec<Option<u64>> = vec![None; nodes];
@@ -203,6 +206,13 @@ fn times(graph: &Graph, model: &Model, changed: &Changed, origin: u64) -> Vec<Op
         if let (Some(at), 0) = (at, missing[node]) {
             // Nothing tells what it began from: it begins when it did.
             heap.push(Reverse((at - origin.min(*at), node as Node, 0_usize)));
+        }
+    }
+    for (of, resource) in graph.resources.iter().enumerate().filter(|(_, resource)| !resource.starts.is_empty()) {
+        let middle = resource.starts[resource.starts.len() / 2];
+        for place in 0..changed.capacities[of] {
+            let at = resource.starts.get(place).copied().unwrap_or(middle);
+            heap.push(Reverse((at.saturating_sub(origin), NONE, of)));
         }
     }
     let none = Vec::new();
@@ -214,6 +224,13 @@ fn times(graph: &Graph, model: &Model, changed: &Changed, origin: u64) -> Vec<Op
     };
     debug_assert_eq!(changed.is_gone.len(), model.all().len());
     while let Some(Reverse((at, node, stage))) = heap.pop() {
+        if node == NONE {
+            match queues[stage].pop_front() {
+                Some((waiting, next)) => heap.push(Reverse((at, waiting, next + 1))),
+                None => free[stage] += 1,
+            }
+            continue;
+        }
         let takes = of(&graph.takes, node);
         if let Some(resource) = takes.get(stage).map(|of| *of as usize) {
             if free[resource] > 0 {

@@ -64,6 +64,12 @@ pub fn path(document: &PathDocument, rows: usize, width: usize) -> Page {
     owners(&mut page, path, path.types.iter(), "By type:", rows);
     owners(&mut page, path, path.owners.iter(), "By object and type:", rows);
     steps(&mut page, path, document.left_out);
+    let head = [("slack", Align::Right), ("took", Align::Right), ("type", Align::Elastic), ("object", Align::Elastic)];
+    let mut table = Table::new(head);
+    for row in path.others.iter().take(rows) {
+        table.row([time(row.slack_ns), time(row.ns), harmless(&row.name), harmless(&row.object)]);
+    }
+    show(&mut page, "Not on the path, and how much later it could have been done:", table);
     if path.open > 0 {
         page.gap();
         page.remark(&format!(

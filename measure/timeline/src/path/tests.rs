@@ -406,5 +406,15 @@ proptest! {
             }
         }
         crate::waits::waits(&trace, 10);
+        let changes = [
+            crate::replay::Change::Faster { name: "*".into(), factor: 2.0 },
+            crate::replay::Change::Without { name: "a".into() },
+        ];
+        for changes in [&changes[..], &changes[..1], &[]] {
+            // A replay may come to a standstill; it may not say something that is none.
+            if let Ok(it) = crate::replay::whatif(&trace, Ends::default(), changes) {
+                prop_assert!(it.error.is_finite() && it.median_error.is_finite());
+            }
+        }
     }
 }
