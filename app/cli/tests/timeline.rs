@@ -116,3 +116,129 @@ fn what_holds_no_events_is_named() {
     scratch.thaw(["timeline", "stop", "text.events"]).exits(5).complains("not a file of events");
     assert_eq!(std::fs::read(scratch.path("text.events")).unwrap(), b"dear diary");
 }
+
+/// Two threads, one lock, a task in a queue.
+const LOCKS: &str = r#"
+#include "thaw_events.h"
+#include <stdio.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static void hold(const char *who, int us)
+{
+	THAW_NAME(&lock, "the \x1b[31m lock");
+	THAW_EXEC(who, "app::part");
+	THAW_WAIT_SHARED(&lock, "app::lock");
+	pthread_mutex_lock(&lock);
+	THAW_EXEC_SHARED(&lock, "app::lock");
+	usleep(us);
+	THAW_DONE_SHARED(&lock, "app::lock");
+	pthread_mutex_unlock(&lock);
+	THAW_DONE(who, "app::part");
+}
+static void *other(void *one)
+{
+	usleep(20000);
+	hold("second", 10000);
+	return one;
+}
+int main(void)
+{
+	pthread_t thread;
+	pthread_create(&thread, NULL, other, NULL);
+	hold("first", 100000);
+	pthread_join(thread, NULL);
+	puts("ready");
+	return 0;
+}
+"#;
+
+/// Runs the program with the lock; its events lie in `events`.
+fn with_a_lock(scratch: &Scratch) -> bool {
+    let source = scratch.write("app.c", LOCKS);
+    let mut cc = Command::new("cc");
+    cc.args(["-pthread", "-I"]).arg(crate::scratch::root().join("embed/events/include"));
+    cc.arg("-o").arg(scratch.path("app")).arg(source);
+    std::fs::create_dir(scratch.path("events")).unwrap();
+    let is_built = testing::compiled(&mut cc);
+    if is_built {
+        run(scratch, &scratch.path("app"), "");
+    }
+    is_built
+}
+
+#[test]
+fn the_path_says_who_held_the_lock_and_owns_every_nanosecond() {
+    let scratch = Scratch::new();
+    if !with_a_lock(&scratch) {
+        return;
+    }
+    let said = scratch.thaw(["timeline", "path", "events"]).exits(0);
+    said.says("It stood in line for:").says("held it before").says_not("\u{1b}[31m");
+    let json = scratch.thaw(["timeline", "path", "events", "--json", "--all"]).exits(0).json();
+    assert_eq!(json["schema"], "thaw.timeline-path/1");
+    let steps = json["steps"].as_array().unwrap();
+    let sum: u64 = steps.iter().map(|step| step["ns"].as_u64().unwrap()).sum();
+    assert_eq!((Some(sum), &json["left_out"]), (json["span_ns"].as_u64(), &0.into()));
+    let first = &json["contended"][0];
+    assert!(first["resource"].as_str().unwrap().ends_with("lock app::lock"), "{first}");
+    assert!(first["ns"].as_u64().unwrap() >= 60_000_000, "{first}");
+    let two = scratch.thaw(["timeline", "path", "events", "--json", "--top", "2"]).exits(0).json();
+    assert_eq!(two["steps"].as_array().map(Vec::len), Some(2));
+    assert_eq!(two["left_out"].as_u64(), Some(steps.len() as u64 - 2));
+    scratch
+        .thaw(["timeline", "path", "events", "--to", "nobody"])
+        .exits(2)
+        .complains("no object and no type is called 'nobody'")
+        .hints("12.5ms");
+    let part = scratch.thaw(["timeline", "path", "events", "--from", "1ms", "--to", "50ms", "--json"]).exits(0).json();
+    assert_eq!(part["span_ns"], 49_000_000);
+}
+
+#[test]
+fn waits_are_added_up_by_type_object_and_blocker() {
+    let scratch = Scratch::new();
+    if !with_a_lock(&scratch) {
+        return;
+    }
+    scratch.thaw(["timeline", "waits", "events"]).exits(0).says("By type:").says("By what was waited for:");
+    let json = scratch.thaw(["timeline", "waits", "events", "--json"]).exits(0).json();
+    assert_eq!((&json["schema"], &json["all"]["count"]), (&"thaw.timeline-waits/1".into(), &2.into()));
+    let first = &json["blockers"][0];
+    assert_eq!((&first["class"], &first["type_name"]), (&"resource".into(), &"app::lock".into()));
+    assert!(first["longest_ns"].as_u64().unwrap() >= 60_000_000, "{first}");
+}
+
+#[test]
+fn a_replay_says_what_it_would_bring_and_how_far_it_is_off() {
+    let scratch = Scratch::new();
+    if !with_a_lock(&scratch) {
+        return;
+    }
+    scratch.thaw(["timeline", "whatif", "events"]).exits(0).says("nothing is changed").says("Error:").says("app::lock");
+    let json = scratch.thaw(["timeline", "whatif", "events", "--faster", "app::lock=2", "--json"]).exits(0).json();
+    assert_eq!(json["schema"], "thaw.timeline-whatif/1");
+    let (measured, predicted) = (json["measured_ns"].as_u64().unwrap(), json["predicted_ns"].as_u64().unwrap());
+    assert!(predicted < measured * 3 / 4 && json["error"].as_f64().unwrap() < 0.2, "{json:#}");
+    for (option, value) in [("--faster", "app::lock=0"), ("--resource", "=4"), ("--resource", "lock=many")] {
+        scratch.thaw(["timeline", "whatif", "events", option, value]).exits(2);
+    }
+    scratch
+        .thaw(["timeline", "whatif", "events", "--resource", "nothing=3"])
+        .exits(2)
+        .complains("no resource is called 'nothing'")
+        .hints("app::lock");
+}
+
+#[test]
+fn two_paths_are_laid_side_by_side() {
+    let (scratch, other) = (Scratch::new(), Scratch::new());
+    if !(with_a_lock(&scratch) && with_a_lock(&other)) {
+        return;
+    }
+    let after = other.path("events").display().to_string();
+    scratch.thaw(["timeline", "compare", "events", &after]).exits(0).says("By type:").says("Step by step");
+    let json = scratch.thaw(["timeline", "compare", "events", &after, "--json"]).exits(0).json();
+    assert_eq!(json["schema"], "thaw.timeline-compare/1");
+    let sum: u64 = json["steps"].as_array().unwrap().iter().map(|step| step["after_ns"].as_u64().unwrap()).sum();
+    assert_eq!(Some(sum), json["after_ns"].as_u64());
+    assert!(json["types"].as_array().unwrap().iter().any(|row| row["name"] == "app::lock" && row["place"] == "both"));
+}

@@ -291,7 +291,7 @@ pub fn whatif(trace: &Trace, ends: Ends, changes: &[Change]) -> Result<WhatIf> {
             "no replay",
             format!("{what} comes to a standstill: everything left waits for something else"),
         )
-        .hint("a resource that is asked for in two orders, or too few of them")
+        .hint("resources that are taken in different orders, or too few of one, do that")
     };
     let unchanged = times(&graph, &model, &Changed::nothing(&model, &graph), origin);
     let replayed_ns = span(&unchanged).ok_or_else(|| stands_still("the replay of the unchanged trace"))?;

@@ -1,5 +1,5 @@
-//! The example of a small HTTP client (`embed/events/example/client.cpp`): the path names what was planted, and a replay
-//! says what a change would bring.
+//! The example of a small HTTP client (`embed/events/example/client.cpp`): the path names what was planted, and a
+//! replay says what a change would bring.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

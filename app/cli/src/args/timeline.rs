@@ -172,9 +172,9 @@ Examples:
 const PATH_ABOUT: &str = "\
 What has to be faster for the whole to be faster?
 
-Walks back in time from what ended last (or from --to), from hand-over to hand-over: at the end of each wait it asks for \
-a link, then who held the resource before, then what the thread ran meanwhile, then what the kernel knows. Every \
-nanosecond has one owner and a class that says how it is known; what nothing tells is unexplained.";
+Walks back in time from what ended last (or from --to), from hand-over to hand-over: at the end of each wait it looks \
+for a link, then for who held the resource before, then for what the thread ran meanwhile. Every nanosecond has one \
+owner and a class that says how it is known; what nothing tells is unexplained.";
 
 const PATH_EXAMPLES: &str = "\
 Examples:
@@ -195,9 +195,9 @@ Examples:
 const WHATIF_ABOUT: &str = "\
 What would it bring to have more of a resource, something faster, or something gone?
 
-Goes through all intervals again by what had to happen before what, with so many of each resource and the changes asked \
-for. It first replays the trace unchanged: how far that is from what was measured is the error, which is printed with \
-the answer.";
+Goes through all intervals again by what had to happen before what, with the changes and with so many of each \
+resource. It first replays the trace unchanged: how far that is from what was measured is the error, which is printed \
+with the answer.";
 
 const WHATIF_EXAMPLES: &str = "\
 Examples:

@@ -1,3 +1,5 @@
+//! What a path must be, on traces by hand and on any.
+
 use super::*;
 use crate::explain::Wake;
 use crate::trace::{Builder, Clock, Form, Phase};
@@ -372,8 +374,10 @@ fn five_thousand_threads_and_seventy_thousand_types_are_walked() {
 }
 
 prop_compose! {
-    fn events()(all in prop::collection::vec((0..400_u64, 0..3_u32, 0..7_u8, 1..6_u64, 0..4_u32, 1..6_u64, any::<bool>()), 1..80))
-        -> Trace {
+    fn events()(all in prop::collection::vec(
+        (0..400_u64, 0..3_u32, 0..7_u8, 1..6_u64, 0..4_u32, 1..6_u64, any::<bool>()),
+        1..80,
+    )) -> Trace {
         let mut builder = Builder::new(Form::Events, Clock::default());
         let process = builder.process(1, "any");
         (0..3).for_each(|tid| { builder.thread(process, tid, ""); });
