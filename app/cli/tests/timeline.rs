@@ -22,6 +22,8 @@ int main(void)
 	getchar();
 	THAW_MARK(2, "net::reset");
 	THAW_WAIT(3, "net::http::transaction");
+	usleep(1000);
+	THAW_MARK(2, "net::reset");
 	return 0;
 }
 "#;
@@ -51,7 +53,11 @@ fn a_report_says_what_waited_and_worked_how_long_on_what() {
     let Some(program) = build(&scratch) else { return };
     run(&scratch, &program, "");
     let said = scratch.thaw(["timeline", "report", "events"]).exits(0);
-    said.says("net::http::transaction").says("The longest waits:").says("http://host/").says_not("\u{1b}[31m");
+    said.says("net::http::transaction")
+        .says("The longest waits:")
+        .says("http://host/")
+        .says_not("\u{1b}[31m")
+        .says("did not end");
     let json = scratch.thaw(["timeline", "report", "events", "--json"]).exits(0).json();
     assert_eq!(json["schema"], "thaw.timeline/2");
     let file = &json["files"][0];
@@ -63,7 +69,9 @@ fn a_report_says_what_waited_and_worked_how_long_on_what() {
     assert!(first["source"].as_str().unwrap().ends_with("app.c:7"), "{first}");
     assert!(wait["waited_ns"].as_u64().unwrap() >= 20_000_000, "{wait}");
     assert!(wait["worked_ns"].as_u64().unwrap() >= 10_000_000, "{wait}");
-    assert_eq!(file["types"][1]["marks"], 2);
+    let open = file["waits"].as_array().unwrap().iter().find(|row| row["is_open"] == true).expect("the third wait");
+    assert_eq!((&open["worked_ns"], &open["worked_by"]), (&serde_json::Value::Null, &serde_json::Value::Null));
+    assert_eq!(file["types"][1]["marks"], 3);
     assert_eq!(file["clock"]["is_calibrated"], true);
 }
 
@@ -71,7 +79,7 @@ fn a_report_says_what_waited_and_worked_how_long_on_what() {
 fn events_are_switched_on_and_off_from_outside() {
     let scratch = Scratch::new();
     let Some(program) = build(&scratch) else { return };
-    for (options, verb, events) in [("", "stop", 5), (",off", "start", 2)] {
+    for (options, verb, events) in [("", "stop", 5), (",off", "start", 3)] {
         use std::io::{BufRead, Write};
         let mut child = Command::new(&program)
             .env("THAW_EVENTS", format!("{}{options}", scratch.path("events").display()))
@@ -226,4 +234,130 @@ fn the_parser_of_perfetto_reads_the_export() {
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
     let numbers: Vec<usize> = text.split_whitespace().map(|number| number.parse().unwrap()).collect();
     assert!(numbers[0] == 12 && numbers[1] > 50, "{text}");
+}
+
+/// Two threads, one lock, a task in a queue.
+const LOCKS: &str = r#"
+#include "thaw_events.h"
+#include <stdio.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static void hold(const char *who, int us)
+{
+	THAW_NAME(&lock, "the \x1b[31m lock");
+	THAW_EXEC(who, "app::part");
+	THAW_WAIT_SHARED(&lock, "app::lock");
+	pthread_mutex_lock(&lock);
+	THAW_EXEC_SHARED(&lock, "app::lock");
+	usleep(us);
+	THAW_DONE_SHARED(&lock, "app::lock");
+	pthread_mutex_unlock(&lock);
+	THAW_DONE(who, "app::part");
+}
+static void *other(void *one)
+{
+	usleep(20000);
+	hold("second", 10000);
+	return one;
+}
+int main(void)
+{
+	pthread_t thread;
+	pthread_create(&thread, NULL, other, NULL);
+	hold("first", 100000);
+	pthread_join(thread, NULL);
+	puts("ready");
+	return 0;
+}
+"#;
+
+/// Runs the program with the lock; its events lie in `events`.
+fn with_a_lock(scratch: &Scratch) -> bool {
+    let source = scratch.write("app.c", LOCKS);
+    let mut cc = Command::new("cc");
+    cc.args(["-pthread", "-I"]).arg(crate::scratch::root().join("embed/events/include"));
+    cc.arg("-o").arg(scratch.path("app")).arg(source);
+    std::fs::create_dir(scratch.path("events")).unwrap();
+    let is_built = testing::compiled(&mut cc);
+    if is_built {
+        run(scratch, &scratch.path("app"), "");
+    }
+    is_built
+}
+
+#[test]
+fn the_path_says_who_held_the_lock_and_owns_every_nanosecond() {
+    let scratch = Scratch::new();
+    if !with_a_lock(&scratch) {
+        return;
+    }
+    let said = scratch.thaw(["timeline", "path", "events"]).exits(0);
+    said.says("It stood in line for:").says("held it before").says_not("\u{1b}[31m");
+    let json = scratch.thaw(["timeline", "path", "events", "--json", "--all"]).exits(0).json();
+    assert_eq!(json["schema"], "thaw.timeline-path/1");
+    let steps = json["steps"].as_array().unwrap();
+    let sum: u64 = steps.iter().map(|step| step["ns"].as_u64().unwrap()).sum();
+    assert_eq!((Some(sum), &json["left_out"]), (json["span_ns"].as_u64(), &0.into()));
+    let first = &json["contended"][0];
+    assert!(first["resource"].as_str().unwrap().ends_with("lock app::lock"), "{first}");
+    assert!(first["ns"].as_u64().unwrap() >= 60_000_000, "{first}");
+    let two = scratch.thaw(["timeline", "path", "events", "--json", "--top", "2"]).exits(0).json();
+    assert_eq!(two["steps"].as_array().map(Vec::len), Some(2));
+    assert_eq!(two["left_out"].as_u64(), Some(steps.len() as u64 - 2));
+    scratch
+        .thaw(["timeline", "path", "events", "--to", "nobody"])
+        .exits(2)
+        .complains("no object and no type is called 'nobody'")
+        .hints("12.5ms");
+    let part = scratch.thaw(["timeline", "path", "events", "--from", "1ms", "--to", "50ms", "--json"]).exits(0).json();
+    assert_eq!(part["span_ns"], 49_000_000);
+}
+
+#[test]
+fn waits_are_added_up_by_type_object_and_blocker() {
+    let scratch = Scratch::new();
+    if !with_a_lock(&scratch) {
+        return;
+    }
+    scratch.thaw(["timeline", "waits", "events"]).exits(0).says("By type:").says("By what was waited for:");
+    let json = scratch.thaw(["timeline", "waits", "events", "--json"]).exits(0).json();
+    assert_eq!((&json["schema"], &json["all"]["count"]), (&"thaw.timeline-waits/1".into(), &2.into()));
+    let first = &json["blockers"][0];
+    assert_eq!((&first["class"], &first["type_name"]), (&"resource".into(), &"app::lock".into()));
+    assert!(first["longest_ns"].as_u64().unwrap() >= 60_000_000, "{first}");
+}
+
+#[test]
+fn a_replay_says_what_it_would_bring_and_how_far_it_is_off() {
+    let scratch = Scratch::new();
+    if !with_a_lock(&scratch) {
+        return;
+    }
+    scratch.thaw(["timeline", "whatif", "events"]).exits(0).says("nothing is changed").says("Error:").says("app::lock");
+    let json = scratch.thaw(["timeline", "whatif", "events", "--faster", "app::lock=2", "--json"]).exits(0).json();
+    assert_eq!(json["schema"], "thaw.timeline-whatif/1");
+    let (measured, predicted) = (json["measured_ns"].as_u64().unwrap(), json["predicted_ns"].as_u64().unwrap());
+    assert!(predicted < measured * 3 / 4 && json["error"].as_f64().unwrap() < 0.2, "{json:#}");
+    for (option, value) in [("--faster", "app::lock=0"), ("--resource", "=4"), ("--resource", "lock=many")] {
+        scratch.thaw(["timeline", "whatif", "events", option, value]).exits(2);
+    }
+    scratch
+        .thaw(["timeline", "whatif", "events", "--resource", "nothing=3"])
+        .exits(2)
+        .complains("no resource is called 'nothing'")
+        .hints("app::lock");
+}
+
+#[test]
+fn two_paths_are_laid_side_by_side() {
+    let (scratch, other) = (Scratch::new(), Scratch::new());
+    if !(with_a_lock(&scratch) && with_a_lock(&other)) {
+        return;
+    }
+    let after = other.path("events").display().to_string();
+    scratch.thaw(["timeline", "compare", "events", &after]).exits(0).says("By type:").says("Step by step");
+    let json = scratch.thaw(["timeline", "compare", "events", &after, "--json"]).exits(0).json();
+    assert_eq!(json["schema"], "thaw.timeline-compare/1");
+    let sum: u64 = json["steps"].as_array().unwrap().iter().map(|step| step["after_ns"].as_u64().unwrap()).sum();
+    assert_eq!(Some(sum), json["after_ns"].as_u64());
+    assert!(json["types"].as_array().unwrap().iter().any(|row| row["name"] == "app::lock" && row["place"] == "both"));
 }

@@ -2,7 +2,7 @@
 
 use crate::trace::{Phase, Trace};
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 /// Number of an object in [`Objects`]: an address that was freed and used again is another object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -80,13 +80,94 @@ impl Interval {
     }
 }
 
+/// `from` released, or caused, `to`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// When. A link that its thread tells right behind the wait, the execution or the end of `to` is of that moment.
+    pub at_ns: u64,
+    /// The thread that said so.
+    pub thread: u32,
+    /// Who released.
+    pub from: Object,
+    /// Who was released.
+    pub to: Object,
+    /// Whether its thread told it right behind an event of `to`: the moment is exact.
+    pub is_exact: bool,
+}
+
+/// Something happened at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// When.
+    pub at_ns: u64,
+    /// On which thread.
+    pub thread: u32,
+    /// To which object.
+    pub object: Object,
+    /// Of which type.
+    pub type_id: Option<u32>,
+}
+
+/// What more is known of an interval than its times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Manner {
+    /// The thread that said it was done.
+    pub ended_on: Option<u32>,
+    /// Whether several threads work on its object at once.
+    pub is_shared: bool,
+    /// Whether the thread that said it waits did nothing else until the wait was over.
+    pub is_blocking: bool,
+}
+
+/// A trace put together.
+#[derive(Clone, Debug, Default)]
+pub struct Folded {
+    /// All objects.
+    pub objects: Objects,
+    /// In the order of their beginnings.
+    pub intervals: Vec<Interval>,
+    /// Of each interval.
+    pub manners: Vec<Manner>,
+    /// In the order of time.
+    pub links: Vec<Link>,
+    /// In the order of time.
+    pub marks: Vec<Mark>,
+}
+
 /// What belongs together: object, type, and for objects of several threads the thread.
 type Key = (Object, Option<u32>, Option<u32>);
 
+/// What of a key has not ended: their places.
+#[derive(Default)]
+struct Open {
+    /// What waits, first come first.
+    waiting: VecDeque<usize>,
+    /// What is worked on, innermost last.
+    working: Vec<usize>,
+}
+
+/// What a thread said last, and how much it has said, names, arguments and links left out.
+#[derive(Clone, Copy, Default)]
+struct Said {
+    last: Option<(Phase, Object, u64)>,
+    count: u64,
+}
+
 /// Puts the events of a trace together. Intervals come in the order of their beginnings.
 pub fn intervals(trace: &Trace) -> (Objects, Vec<Interval>) {
+    let folded = folded(trace);
+    (folded.objects, folded.intervals)
+}
+
+/// Puts the events of a trace together, with what links them.
+pub fn folded(trace: &Trace) -> Folded {
     let mut objects = Objects::default();
-    let mut open: HashMap<Key, Vec<usize>> = HashMap::new();
+    let mut said: HashMap<u32, Said> = HashMap::new();
+    // Of each interval that waits: what its thread had said by then.
+    let mut before: Vec<u64> = Vec::new();
+    let mut manners: Vec<Manner> = Vec::new();
+    let (mut links, mut marks) = (Vec::new(), Vec::new());
+    let mut open: HashMap<Key, Open> = HashMap::new();
     let mut all: Vec<Interval> = Vec::new();
     let same = same_names(trace);
     for event in &trace.events {
@@ -95,37 +176,81 @@ pub fn intervals(trace: &Trace) -> (Objects, Vec<Interval>) {
         let key = (object, type_id, event.is_shared.then_some(event.thread));
         let begun = |wait, exec| Interval { object, type_id: event.type_id, wait, exec, done: None };
         let here = (event.at_ns, event.thread);
+        let is_shared = event.is_shared;
+        let thread = said.entry(event.thread).or_default();
+        if !matches!(event.phase, Phase::Name | Phase::Arg | Phase::Link) {
+            *thread = Said { last: Some((event.phase, object, event.at_ns)), count: thread.count + 1 };
+        }
+        let thread = *thread;
+        let blocked =
+            |one: &Interval, before: u64| one.wait.is_some_and(|(_, on)| on == here.1) && thread.count == before + 1;
         match event.phase {
             Phase::Name => objects.all[object.0 as usize].1 = event.text.clone(),
             Phase::Wait => {
-                open.entry(key).or_default().push(all.len());
+                open.entry(key).or_default().waiting.push_back(all.len());
                 all.push(begun(Some(here), None));
+                before.push(thread.count);
+                manners.push(Manner { is_shared, ..Manner::default() });
             }
             Phase::Exec => {
                 // What waits first is worked on first.
-                let waiting = open.get(&key).and_then(|list| list.iter().find(|index| all[**index].exec.is_none()));
-                match waiting {
-                    Some(index) => all[*index].exec = Some(here),
-                    None => {
-                        open.entry(key).or_default().push(all.len());
-                        all.push(begun(None, Some(here)));
-                    }
+                let here_open = open.entry(key).or_default();
+                let index = here_open.waiting.pop_front().unwrap_or(all.len());
+                here_open.working.push(index);
+                if index < all.len() {
+                    manners[index].is_blocking = blocked(&all[index], before[index]);
+                    all[index].exec = Some(here);
+                } else {
+                    all.push(begun(None, Some(here)));
+                    before.push(thread.count);
+                    manners.push(Manner { is_shared, ..Manner::default() });
                 }
             }
             Phase::Done => {
-                let Some(list) = open.get_mut(&key).filter(|list| !list.is_empty()) else { continue };
                 // What is worked on ends before what still waits; of nested ones the inner one.
-                let inner = list.iter().rposition(|index| all[*index].exec.is_some()).unwrap_or(0);
-                all[list.remove(inner)].done = Some(event.at_ns);
+                let of_key = open.get_mut(&key);
+                let Some(index) = of_key.and_then(|open| open.working.pop().or_else(|| open.waiting.pop_front()))
+                else {
+                    continue;
+                };
+                if all[index].exec.is_none() {
+                    manners[index].is_blocking = blocked(&all[index], before[index]);
+                }
+                manners[index].ended_on = Some(event.thread);
+                all[index].done = Some(event.at_ns);
             }
             Phase::Free => {
                 objects.now.remove(&event.object);
             }
-            Phase::Mark | Phase::Link | Phase::Arg => {}
+            Phase::Mark => {
+                marks.push(Mark { at_ns: event.at_ns, thread: event.thread, object, type_id: event.type_id });
+            }
+            Phase::Link => {
+                let Some(other) = event.other else { continue };
+                let to = objects.at(other);
+                let of_it =
+                    |of: &(Phase, Object, u64)| of.1 == to && matches!(of.0, Phase::Wait | Phase::Exec | Phase::Done);
+                let last = thread.last.filter(of_it);
+                let (at_ns, is_exact) = (last.map_or(event.at_ns, |(_, _, at)| at), last.is_some());
+                links.push(Link { at_ns, thread: event.thread, from: object, to, is_exact });
+            }
+            Phase::Arg => {}
         }
     }
-    all.sort_by_key(Interval::begin);
-    (objects, all)
+    for (index, one) in all.iter().enumerate().filter(|(_, one)| one.exec.is_none() && one.done.is_none()) {
+        let Some((_, thread)) = one.wait else { continue };
+        manners[index].is_blocking = said.get(&thread).is_some_and(|thread| thread.count == before[index]);
+    }
+    links.sort_by_key(|link| link.at_ns);
+    let mut order: Vec<usize> = (0..all.len()).collect();
+    order.sort_by_key(|index| all[*index].begin());
+    Folded {
+        objects,
+        intervals: order.iter().map(|index| all[*index].clone()).collect(),
+        manners: order.iter().map(|index| manners[*index]).collect(),
+        links,
+        marks,
+    }
 }
 
 /// Places of the source that give a type the same name mean the same: each number with the first one of that name.

@@ -2,24 +2,39 @@
 //!
 //! The two share a format and no code: `docs/events-format.md` describes it.
 
+mod compare;
+mod explain;
 mod export;
+mod graph;
 mod import;
 mod intervals;
+mod lanes;
 mod own;
+mod path;
 mod read;
+mod replay;
 mod report;
+mod select;
+mod slack;
 mod trace;
 pub mod usdt;
+mod waits;
 mod wire;
 
+pub use compare::{Beside, Comparison, ComparisonDocument, Place, compare};
+pub use explain::{Class, Kernel, NoKernel, Via, Wake};
 pub use export::{Format, export};
 pub use import::Rules;
-pub use intervals::{Interval, Object, Objects, intervals};
+pub use intervals::{Folded, Interval, Link, Manner, Mark, Object, Objects, folded, intervals};
 pub use own::clock::{Pair, Ticks};
 pub use own::control::{Switch, switch};
 pub use own::now::now;
 pub use own::parse;
 pub use own::write::file_of;
+pub use path::{ClassRow, Contended, Ends, Owner, Path, PathDocument, Step, path, path_with};
 pub use read::{form_of, read, read_by};
+pub use replay::{Change, ResourceRow, WhatIf, WhatIfDocument, whatif};
 pub use report::{Document, FileReport, Report, TypeRow, WaitRow, report};
+pub use slack::Slack;
 pub use trace::{Builder, Clock, Event, Form, Lost, Phase, Process, Thread, Trace, Type};
+pub use waits::{Blocked, WaitSums, Waits, WaitsDocument, waits};

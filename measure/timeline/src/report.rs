@@ -39,8 +39,10 @@ pub struct WaitRow {
     pub at_ns: u64,
     /// How long it waited, in nanoseconds.
     pub waited_ns: u64,
-    /// How long it was worked on afterwards, in nanoseconds.
-    pub worked_ns: u64,
+    /// How long it was worked on afterwards, in nanoseconds; `None`: nobody did.
+    pub worked_ns: Option<u64>,
+    /// Whether the wait, or the work behind it, had not ended when the file did.
+    pub is_open: bool,
     /// The thread that had it wait.
     pub posted_by: u32,
     /// The thread that worked on it; `None`: nobody did.
@@ -123,7 +125,8 @@ fn wait(trace: &Trace, objects: &Objects, one: &Interval, last: u64) -> WaitRow 
         name: named(trace, one.type_id).0,
         at_ns: one.begin().saturating_sub(trace.clock.origin_ns),
         waited_ns: one.waited(last),
-        worked_ns: one.worked(last),
+        worked_ns: one.exec.map(|_| one.worked(last)),
+        is_open: one.done.is_none(),
         posted_by: one.wait.map_or(0, |(_, thread)| tid(trace, thread)),
         worked_by: one.exec.map(|(_, thread)| tid(trace, thread)),
     }

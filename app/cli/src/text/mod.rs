@@ -24,6 +24,7 @@ pub mod query;
 pub mod report;
 pub mod table;
 pub mod timeline;
+pub mod timeline_path;
 pub mod touch;
 pub mod trace;
 pub mod width;

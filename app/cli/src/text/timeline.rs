@@ -93,7 +93,7 @@ fn waits(page: &mut Page, report: &Report) {
         table.row([
             units::nanos(Nanos(row.at_ns)),
             units::nanos(Nanos(row.waited_ns)),
-            units::nanos(Nanos(row.worked_ns)),
+            worked(row),
             row.posted_by.to_string(),
             row.worked_by.map_or_else(|| "nobody".to_owned(), |tid| tid.to_string()),
             harmless(&row.name),
@@ -103,6 +103,15 @@ fn waits(page: &mut Page, report: &Report) {
     page.gap();
     page.line("The longest waits:");
     page.table(&table);
+}
+
+fn worked(row: &WaitRow) -> String {
+    match row.worked_ns {
+        Some(ns) if row.is_open => format!("{} (did not end)", units::nanos(Nanos(ns))),
+        Some(ns) => units::nanos(Nanos(ns)),
+        None if row.is_open => "did not end".to_owned(),
+        None => String::new(),
+    }
 }
 
 fn called(row: &WaitRow) -> String {

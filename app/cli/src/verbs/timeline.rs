@@ -1,7 +1,8 @@
 //! `thaw timeline`: events of programs.
 
 use crate::args::timeline::{
-    ExportArgs, ProbesArgs, RecordArgs, ReportArgs, TimelineArgs, TimelineFormat, TimelineVerb,
+    CompareArgs, EndsArgs, ExportArgs, PathArgs, ProbesArgs, RecordArgs, ReportArgs, TimelineArgs, TimelineFormat,
+    TimelineVerb, WhatIfArgs,
 };
 use crate::{output, text};
 use model::{Error, Exit, Result, shown};
@@ -9,7 +10,10 @@ use os::replace::{self, Existing, Rights};
 use std::path::{Path, PathBuf};
 use timeline::usdt::Wanted;
 use timeline::usdt::record::{Plan, ProbesDocument};
-use timeline::{Document, FileReport, Format, Rules, Switch, Trace, now, read_by, switch};
+use timeline::{
+    Change, ComparisonDocument, Document, Ends, FileReport, Format, PathDocument, Rules, Switch, Trace, WaitsDocument,
+    WhatIfDocument, now, read_by, switch,
+};
 
 /// Does what was asked.
 ///
@@ -21,6 +25,10 @@ pub fn run(args: &TimelineArgs) -> Result<Exit> {
         TimelineVerb::Record(args) => record(args),
         TimelineVerb::Probes(args) => probes(args),
         TimelineVerb::Export(args) => export(args),
+        TimelineVerb::Path(args) => path(args),
+        TimelineVerb::Waits(args) => waits(args),
+        TimelineVerb::WhatIf(args) => whatif(args),
+        TimelineVerb::Compare(args) => compare(args),
         TimelineVerb::Start(args) => all(&args.paths, Switch::On),
         TimelineVerb::Stop(args) => all(&args.paths, Switch::Off),
     }
@@ -71,6 +79,22 @@ fn probes(args: &ProbesArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
+fn ends(args: &EndsArgs) -> Ends<'_> {
+    Ends { from: args.from.as_deref(), to: args.to.as_deref() }
+}
+
+fn path(args: &PathArgs) -> Result<Exit> {
+    let (paths, trace) = joined(&args.paths, args.ends.rules.as_deref())?;
+    let mut path = timeline::path(&trace, ends(&args.ends))?;
+    let left_out = path.shorten(args.rows.most());
+    let document = PathDocument { schema: "thaw.timeline-path/1", paths, path, left_out };
+    match args.json {
+        true => output::json(&document)?,
+        false => output::page(&text::timeline_path::path(&document, args.rows.most(), text::width::of_terminal()))?,
+    }
+    Ok(Exit::Done)
+}
+
 fn export(args: &ExportArgs) -> Result<Exit> {
     let existing = args.force.existing();
     // Found out before the file is read, not after.
@@ -102,6 +126,67 @@ fn rules(path: Option<&Path>) -> Result<Option<Rules>> {
             .map_err(|error| error.hint(format!("it is {}; docs/timeline-imports.md says how", shown(path))))
     };
     path.map(read).transpose()
+}
+
+fn waits(args: &ReportArgs) -> Result<Exit> {
+    let (paths, trace) = joined(&args.paths, args.rules.as_deref())?;
+    let sums = timeline::waits(&trace, args.rows.most());
+    let document = WaitsDocument { schema: "thaw.timeline-waits/1", paths, sums };
+    match args.json {
+        true => output::json(&document)?,
+        false => output::page(&text::timeline_path::waits(&document, text::width::of_terminal()))?,
+    }
+    Ok(Exit::Done)
+}
+
+fn whatif(args: &WhatIfArgs) -> Result<Exit> {
+    let (paths, trace) = joined(&args.paths, args.ends.rules.as_deref())?;
+    let resource = |(name, capacity): &(String, usize)| Change::Resource { name: name.clone(), capacity: *capacity };
+    let faster = |(name, factor): &(String, f64)| Change::Faster { name: name.clone(), factor: *factor };
+    let without = |name: &String| Change::Without { name: name.clone() };
+    let changes: Vec<Change> = (args.resource.iter().map(resource))
+        .chain(args.faster.iter().map(faster))
+        .chain(args.without.iter().map(without))
+        .collect();
+    let whatif = timeline::whatif(&trace, ends(&args.ends), &changes)?;
+    let document = WhatIfDocument { schema: "thaw.timeline-whatif/1", paths, whatif };
+    match args.json {
+        true => output::json(&document)?,
+        false => output::page(&text::timeline_path::whatif(&document, text::width::of_terminal()))?,
+    }
+    Ok(Exit::Done)
+}
+
+fn compare(args: &CompareArgs) -> Result<Exit> {
+    let (before, one) = joined(std::slice::from_ref(&args.before), args.ends.rules.as_deref())?;
+    let (after, other) = joined(std::slice::from_ref(&args.after), args.ends.rules.as_deref())?;
+    let ends = ends(&args.ends);
+    let comparison = timeline::compare(&timeline::path(&one, ends)?, &timeline::path(&other, ends)?);
+    let document = ComparisonDocument { schema: "thaw.timeline-compare/1", before, after, comparison };
+    match args.json {
+        true => output::json(&document)?,
+        false => output::page(&text::timeline_path::compare(&document, args.rows.most(), text::width::of_terminal()))?,
+    }
+    Ok(Exit::Done)
+}
+
+/// What was read of all files, as one trace.
+fn joined(paths: &[PathBuf], rules: Option<&Path>) -> Result<(Vec<String>, Trace)> {
+    let all = traces(paths, rules)?;
+    let clocks = || all.iter().map(|(_, trace)| &trace.clock);
+    let is_one = clocks().all(|of| of.is_monotonic && !of.boot.is_empty())
+        && clocks().map(|of| &of.boot).collect::<std::collections::BTreeSet<_>>().len() == 1;
+    if all.len() > 1 && !is_one {
+        let what = "they are not on one clock";
+        return Err(
+            Error::new(Exit::Usage, "cannot join these files", what).hint("name one file, or files of one boot")
+        );
+    }
+    let names = all.iter().map(|(path, _)| shown(path)).collect();
+    let mut traces = all.into_iter().map(|(_, trace)| trace);
+    let mut first = traces.next().unwrap_or_default();
+    traces.for_each(|other| first.join(other));
+    Ok((names, first))
 }
 
 /// What was read of each file.

@@ -1,0 +1,324 @@
+//! What if: the dependencies of a trace gone through again, with something changed. Pure.
+
+use crate::explain::{Model, NoKernel};
+use crate::graph::{Edge, Graph, Node, interval_of};
+use crate::lanes::NONE;
+use crate::path::{Ends, moments};
+use crate::trace::Trace;
+use model::{Error, Exit, Result};
+use serde::Serialize;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// Something to change.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "change")]
+pub enum Change {
+    /// So many can have a resource at once: of a type that ends in `in_use`, a lock, the threads of a name.
+    Resource {
+        /// Its name.
+        name: String,
+        /// How many.
+        capacity: usize,
+    },
+    /// All work and all unexplained waits of a type take a fraction of their time. `a::*` is all of a namespace.
+    Faster {
+        /// The type.
+        name: String,
+        /// How many times as fast.
+        factor: f64,
+    },
+    /// An object, or all of a type, is not there, nor what its thread did in its midst.
+    Without {
+        /// The object or the type.
+        name: String,
+    },
+}
+
+/// A resource as the replay takes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ResourceRow {
+    /// What `--resource` calls it.
+    pub name: String,
+    /// How many had it at once at most.
+    pub capacity: usize,
+    /// How often it was taken.
+    pub taken: u64,
+}
+
+/// What a replay says.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WhatIf {
+    /// What was changed.
+    pub changes: Vec<Change>,
+    /// How long it took, in nanoseconds.
+    pub measured_ns: u64,
+    /// How long the replay of the unchanged trace says that it takes.
+    pub replayed_ns: u64,
+    /// How far that is from what was measured, as a share of it: the error of this replay.
+    pub error: f64,
+    /// How far the ends of all intervals are from what was measured, as a share of the whole: the median.
+    pub median_error: f64,
+    /// How long it would take with the changes: the replay of the changed trace, times measured by replayed.
+    pub predicted_ns: u64,
+    /// The resources that were found.
+    pub resources: Vec<ResourceRow>,
+}
+
+/// `thaw.timeline-whatif/1`
+#[derive(Serialize)]
+pub struct WhatIfDocument {
+    /// Name and version of this document.
+    pub schema: &'static str,
+    /// The files whose events it was made of, on one clock.
+    pub paths: Vec<String>,
+    /// What the replay says.
+    #[serde(flatten)]
+    pub whatif: WhatIf,
+}
+
+fn is_called(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(stem) => name.starts_with(stem),
+        None => name == pattern,
+    }
+}
+
+/// What is changed, by interval.
+struct Changed {
+    /// By what to divide the time of each.
+    faster: Vec<f64>,
+    is_gone: Vec<bool>,
+    capacities: Vec<usize>,
+}
+
+impl Changed {
+    fn nothing(model: &Model, graph: &Graph) -> Self {
+        let all = model.all().len();
+        let capacities = graph.resources.iter().map(|resource| resource.capacity).collect();
+        Self { faster: vec![1.0; all], is_gone: vec![false; all], capacities }
+    }
+
+    fn of(model: &Model, graph: &Graph, changes: &[Change]) -> Result<Self> {
+        let mut changed = Self::nothing(model, graph);
+        for change in changes {
+            match change {
+                Change::Resource { name, capacity } => changed.resource(graph, name, *capacity)?,
+                Change::Faster { name, factor } => changed.faster(model, name, *factor)?,
+                Change::Without { name } => changed.without(model, name)?,
+            }
+        }
+        Ok(changed)
+    }
+
+    fn resource(&mut self, graph: &Graph, name: &str, capacity: usize) -> Result<()> {
+        let place = graph.resources.iter().position(|resource| resource.name == name);
+        let place = place.ok_or_else(|| {
+            let names: Vec<&str> = graph.resources.iter().map(|resource| resource.name.as_str()).collect();
+            Error::new(Exit::Usage, "no resource is called", name).hint(match names.is_empty() {
+                true => "nothing was handed over in this trace".to_owned(),
+                false => format!("there are: {}", names.join(", ")),
+            })
+        })?;
+        self.capacities[place] = capacity.max(1);
+        Ok(())
+    }
+
+    fn faster(&mut self, model: &Model, name: &str, factor: f64) -> Result<()> {
+        let mut found = false;
+        for (index, by) in self.faster.iter_mut().enumerate() {
+            if is_called(name, model.type_name(index as u32)) {
+                (*by, found) = (*by * factor, true);
+            }
+        }
+        found.then_some(()).ok_or_else(|| {
+            Error::new(Exit::Usage, "no type is called", name).hint("`thaw timeline report FILE --all` lists the types")
+        })
+    }
+
+    fn without(&mut self, model: &Model, name: &str) -> Result<()> {
+        let mut found = false;
+        for index in 0..model.all().len() as u32 {
+            let one = model.one(index);
+            let is_named =
+                is_called(name, model.type_name(index)) || model.folded.objects.name(one.object) == Some(name);
+            found |= is_named;
+            self.is_gone[index as usize] |= is_named || self.is_gone[around(model, index) as usize];
+        }
+        found.then_some(()).ok_or_else(|| {
+            Error::new(Exit::Usage, "no object and no type is called", name)
+                .hint("`thaw timeline report FILE --all` lists the types")
+        })
+    }
+
+    fn lag(&self, edge: &Edge) -> u64 {
+        match self.faster.get(edge.owner as usize) {
+            _ if edge.owner == NONE => edge.lag,
+            Some(_) if self.is_gone[edge.owner as usize] => 0,
+            Some(by) => (edge.lag as f64 / by) as u64,
+            None => edge.lag,
+        }
+    }
+}
+
+/// What an interval lies in on its thread: its end too; itself: in nothing.
+fn around(model: &Model, index: u32) -> u32 {
+    let (one, manner) = (model.one(index), model.folded.manners[index as usize]);
+    if !(model.lanes.occupies[index as usize] || manner.is_blocking || model.is_use[index as usize]) {
+        return index;
+    }
+    let Some((at, thread)) = one.wait.or(one.exec) else { return index };
+    let part = model.lanes.threads[thread as usize].before(at, 0);
+    // One that began at the same moment is not seen before it.
+    let nested = Some(model.lanes.around[index as usize]).filter(|around| *around != NONE);
+    let found = part.map(|part| part.interval).or(nested).unwrap_or(index);
+    if found < index && (model.end_of(found) >= model.end_of(index) || model.is_use[index as usize]) {
+        found
+    } else {
+        index
+    }
+}
+
+/// When each node happens; `None`: never, since what it waits for does not.
+fn times(graph: &Graph, model: &Model, changed: &Changed, origin: u64) -> Vec<Option<u64>> {
+    let nodes = graph.at.len();
+    let mut starts = vec![0_u32; nodes + 1];
+    let mut missing = vec![0_u32; nodes];
+    for edge in &graph.edges {
+        starts[edge.from as usize + 1] += 1;
+        missing[edge.to as usize] += 1;
+    }
+    (0..nodes).for_each(|node| starts[node + 1] += starts[node]);
+    let (mut next, mut order) = (starts.clone(), vec![0_u32; graph.edges.len()]);
+    for (place, edge) in graph.edges.iter().enumerate() {
+        order[next[edge.from as usize] as usize] = place as u32;
+        next[edge.from as usize] += 1;
+    }
+    // Threads are there from their first word on; those that are added, when half of the others were.
+    let threads = |of: usize| !graph.resources[of].starts.is_empty();
+    let mut free: Vec<usize> =
+        changed.capacities.iter().enumerate().map(|(of, count)| if threads(of) { 0 } else { *count }).collect();
+    let mut queues: Vec<VecDeque<(Node, usize)>> = vec![VecDeque::new(); free.len()];
+    let mut ready = vec![0_u64; nodes];
+    let mut found: Vec<Option<u64>> = vec![None; nodes];
+    let mut heap = BinaryHeap::new();
+    for (node, at) in graph.at.iter().enumerate() {
+        if let (Some(at), 0) = (at, missing[node]) {
+            // Nothing tells what it began from: it begins when it did.
+            heap.push(Reverse((at - origin.min(*at), node as Node, 0_usize)));
+        }
+    }
+    for (of, resource) in graph.resources.iter().enumerate().filter(|(_, resource)| !resource.starts.is_empty()) {
+        let middle = resource.starts[resource.starts.len() / 2];
+        for place in 0..changed.capacities[of] {
+            let at = resource.starts.get(place).copied().unwrap_or(middle);
+            heap.push(Reverse((at.saturating_sub(origin), NONE, of)));
+        }
+    }
+    let none = Vec::new();
+    let of = |all: &std::collections::HashMap<Node, Vec<u32>>, node: Node| match changed.is_gone
+        [interval_of(node) as usize]
+    {
+        true => none.clone(),
+        false => all.get(&node).cloned().unwrap_or_default(),
+    };
+    debug_assert_eq!(changed.is_gone.len(), model.all().len());
+    while let Some(Reverse((at, node, stage))) = heap.pop() {
+        if node == NONE {
+            match queues[stage].pop_front() {
+                Some((waiting, next)) => heap.push(Reverse((at, waiting, next + 1))),
+                None => free[stage] += 1,
+            }
+            continue;
+        }
+        let takes = of(&graph.takes, node);
+        if let Some(resource) = takes.get(stage).map(|of| *of as usize) {
+            if free[resource] > 0 {
+                free[resource] -= 1;
+                heap.push(Reverse((at + graph.resources[resource].at_once, node, stage + 1)));
+            } else {
+                queues[resource].push_back((node, stage));
+            }
+            continue;
+        }
+        found[node as usize] = Some(at);
+        for resource in of(&graph.gives, node).into_iter().map(|of| of as usize) {
+            match queues[resource].pop_front() {
+                Some((waiting, stage)) => {
+                    heap.push(Reverse((at + graph.resources[resource].handed_over, waiting, stage + 1)));
+                }
+                None => free[resource] += 1,
+            }
+        }
+        for place in &order[starts[node as usize] as usize..starts[node as usize + 1] as usize] {
+            let edge = &graph.edges[*place as usize];
+            let to = edge.to as usize;
+            ready[to] = ready[to].max(at.saturating_add(changed.lag(edge)));
+            missing[to] -= 1;
+            if missing[to] == 0 {
+                heap.push(Reverse((ready[to], edge.to, 0)));
+            }
+        }
+    }
+    found
+}
+
+/// Replays a trace, unchanged and changed.
+///
+/// # Errors
+/// As of a path; nothing is called so; or the replay comes to a standstill.
+pub fn whatif(trace: &Trace, ends: Ends, changes: &[Change]) -> Result<WhatIf> {
+    let model = Model::of(trace, &NoKernel);
+    let (from, to) = moments(&model, ends)?;
+    let graph = Graph::of(&model);
+    let origin = crate::select::origin(&model);
+    let last = to.interval.and_then(|interval| {
+        (0..3).rev().map(|kind| 3 * interval + kind).find(|node| graph.at[*node as usize].is_some_and(|at| at <= to.at))
+    });
+    let last = last.ok_or_else(|| Error::new(Exit::Data, "no replay", "its end is in the midst of an interval"))?;
+    // A path that begins later begins at a node too: the last one before it.
+    let start = (0..graph.at.len())
+        .filter(|node| graph.at[*node].is_some_and(|at| at <= from))
+        .max_by_key(|node| graph.at[*node]);
+    let span = |times: &[Option<u64>]| {
+        let end = times[last as usize]?;
+        let begin = if from == origin { 0 } else { times[start?]? };
+        Some(end.saturating_sub(begin))
+    };
+    let stands_still = |what: &str| {
+        Error::new(
+            Exit::Data,
+            "no replay",
+            format!("{what} comes to a standstill: everything left waits for something else"),
+        )
+        .hint("resources that are taken in different orders, or too few of one, do that")
+    };
+    let unchanged = times(&graph, &model, &Changed::nothing(&model, &graph), origin);
+    let replayed_ns = span(&unchanged).ok_or_else(|| stands_still("the replay of the unchanged trace"))?;
+    let changed = times(&graph, &model, &Changed::of(&model, &graph, changes)?, origin);
+    let changed_ns = span(&changed).ok_or_else(|| stands_still("the replay of the changed trace"))?;
+    let measured_ns = to.at - from;
+    let share = |a: u64, b: u64| a.abs_diff(b) as f64 / measured_ns.max(1) as f64;
+    let mut errors: Vec<f64> = (2..graph.at.len())
+        .step_by(3)
+        .filter_map(|node| Some(share(unchanged[node]?, graph.at[node]?.saturating_sub(origin))))
+        .collect();
+    errors.sort_by(f64::total_cmp);
+    let scale = measured_ns as f64 / replayed_ns.max(1) as f64;
+    let mut taken = vec![0_u64; graph.resources.len()];
+    graph.takes.values().flatten().for_each(|of| taken[*of as usize] += 1);
+    Ok(WhatIf {
+        changes: changes.to_vec(),
+        measured_ns,
+        replayed_ns,
+        error: share(replayed_ns, measured_ns),
+        median_error: errors.get(errors.len().saturating_sub(1) / 2).copied().unwrap_or(0.0),
+        predicted_ns: (changed_ns as f64 * scale) as u64,
+        resources: graph
+            .resources
+            .iter()
+            .zip(taken)
+            .map(|(resource, taken)| ResourceRow { name: resource.name.clone(), capacity: resource.capacity, taken })
+            .collect(),
+    })
+}
