@@ -100,7 +100,11 @@ fn what_holds_no_events_is_named() {
         .exits(2)
         .complains("no process has written events")
         .hints("THAW_EVENTS=empty");
-    scratch.thaw(["timeline", "report", "text.events"]).exits(5).complains("in no form that thaw knows").hints("text.events");
+    scratch
+        .thaw(["timeline", "report", "text.events"])
+        .exits(5)
+        .complains("in no form that thaw knows")
+        .hints("text.events");
     scratch.thaw(["timeline", "stop", "text.events"]).exits(5).complains("not a file of events");
     assert_eq!(std::fs::read(scratch.path("text.events")).unwrap(), b"dear diary");
 }

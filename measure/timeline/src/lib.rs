@@ -3,12 +3,14 @@
 //! The two share a format and no code: `docs/events-format.md` describes it.
 
 mod intervals;
+mod moments;
 mod own;
 mod read;
 mod report;
 mod trace;
 
 pub use intervals::{Interval, Object, Objects, intervals};
+pub use moments::{Moment, What, moments};
 pub use own::clock::{Pair, Ticks};
 pub use own::control::{Switch, switch};
 pub use own::now::now;

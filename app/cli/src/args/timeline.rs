@@ -1,6 +1,6 @@
 //! `thaw timeline`: what was typed.
 
-use super::RowsArgs;
+use super::{ForceArg, RowsArgs};
 use clap::{Args, Subcommand, ValueHint};
 use std::path::PathBuf;
 
@@ -35,6 +35,12 @@ pub struct ReportArgs {
     pub paths: Vec<PathBuf>,
     #[command(flatten)]
     pub rows: RowsArgs,
+    /// Write a page for the browser instead: a tape for each object, its links, everything about one object
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "json")]
+    pub html: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub force: ForceArg,
     /// Print one JSON document instead of text
     #[arg(long)]
     pub json: bool,
@@ -64,13 +70,13 @@ const REPORT_ABOUT: &str = "\
 What waited longest, and which types of objects wait most?
 
 Puts the events of each process together: from the moment an object begins to wait, or is worked on, until it is \
-done. Says what the file lost.";
+done. Says what the file lost. --html writes a page instead, with all files on one time axis.";
 
 const REPORT_EXAMPLES: &str = "\
 Examples:
   thaw timeline report /tmp/events
   thaw timeline report /tmp/events/4711.events --all
-  thaw timeline report /tmp/events --json";
+  thaw timeline report /tmp/events --html events.html";
 
 const START_ABOUT: &str = "\
 Which running programs shall write events from now on?

@@ -24,6 +24,10 @@ fn all(paths: &[PathBuf], to: Switch) -> Result<Exit> {
 }
 
 fn report(args: &ReportArgs) -> Result<Exit> {
+    if let Some(target) = &args.html {
+        output::file(target, page(&args.paths)?.as_bytes(), args.force.existing())?;
+        return Ok(Exit::Done);
+    }
     let reports = traces(&args.paths)?
         .iter()
         .map(|(path, trace)| FileReport { path: shown(path), report: timeline::report(trace, args.rows.most()) })
@@ -34,6 +38,19 @@ fn report(args: &ReportArgs) -> Result<Exit> {
         false => output::page(&text::timeline::page(&document, args.rows.most(), text::width::of_terminal()))?,
     }
     Ok(Exit::Done)
+}
+
+/// The page of files, or of directories with such.
+///
+/// # Errors
+/// As [`run`]; times of several clocks.
+pub fn page(paths: &[PathBuf]) -> Result<String> {
+    work::timelines::page(traces(paths)?)
+}
+
+/// Whether a directory holds a file of events.
+pub fn has_events(directory: &Path) -> bool {
+    directory.read_dir().is_ok_and(|entries| entries.flatten().any(|entry| is_of_events(&entry.path())))
 }
 
 /// What was read of each file.
