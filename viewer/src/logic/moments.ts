@@ -6,6 +6,7 @@ import type { Range } from "./view.ts";
 
 /** `+1,234.567 ms`, `−12.345 µs`: nanoseconds are lost from a second on, where nobody reads them. */
 export function moment(ns: number): string {
+  if (ns === 0) return "0";
   const size = Math.abs(ns);
   const sign = ns < 0 ? "−" : "+";
   const [scale, unit] = size < 1e6 ? [1e3, "µs"] : [1e6, "ms"];

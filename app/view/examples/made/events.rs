@@ -21,10 +21,15 @@ pub fn busy(events: usize) -> Trace {
         (seed >> 11) % below
     };
     let (mut now, mut made, mut object) = (5_000_000_000_u64, 0, 0x7f00_0000_0000_u64);
+    let mut before: Vec<u64> = Vec::new();
     while made < events {
         object += 64 * (1 + random(5));
         builder.name(now, threads[0], object, &format!("https://example.org/asset/{}.js", random(900)));
-        builder.link(now + random(900), threads[0], object, object - 64 * random(9), Some(types[1]));
+        if !before.is_empty() {
+            let parent = before[before.len() - 1 - random(before.len().min(40) as u64) as usize];
+            builder.link(now + random(900), threads[0], parent, object, Some(types[1]));
+        }
+        before.push(object);
         made += 2;
         let mut at = now;
         for _ in 0..random(60) {

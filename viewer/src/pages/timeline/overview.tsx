@@ -7,7 +7,16 @@ import { DONE, type Timeline, threadName, typeName, WAITED, WORKED } from "../..
 import { setBox, type TypeLine, typeLines } from "../../logic/typetree.ts";
 import { Choice, Section } from "../../parts/bits.tsx";
 import { TreeGrid } from "../../parts/treegrid.tsx";
-import { ObjectLink, relative, Source, shownName, TimelineFacts, TypeLegend, timelineWaiting } from "./parts.tsx";
+import {
+  ObjectLink,
+  PathLegend,
+  relative,
+  Source,
+  shownName,
+  TimelineFacts,
+  TypeLegend,
+  timelineWaiting,
+} from "./parts.tsx";
 import {
   type Chosen,
   chosen,
@@ -80,6 +89,7 @@ export function OverviewView(): JSX.Element {
         </figure>
       )}
       <TypeLegend of={of} />
+      {of.path !== null && of.path.length > 0 && <PathLegend path={of.path} />}
       <div class="columns">
         <Details of={of} />
         <Types />

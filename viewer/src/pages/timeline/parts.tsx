@@ -1,12 +1,14 @@
 // What the views of events share.
 
 import type { JSX } from "preact";
-import { css, ground, otherColour, RANK_COUNT, rankColour } from "../../draw/palette.ts";
-import { count, harmless, plural } from "../../logic/format.ts";
+import { css, otherColour, RANK_COUNT, rankColour } from "../../draw/palette.ts";
+import { count, harmless, nanos, percent, plural } from "../../logic/format.ts";
 import { moment } from "../../logic/moments.ts";
-import { objectName, shortened, sourceOf, type Timeline, typeName } from "../../logic/timeline.ts";
+import { objectName, type PathStep, shortened, sourceOf, type Timeline, typeName } from "../../logic/timeline.ts";
 import { Dot } from "../../parts/bits.tsx";
 import { theme } from "../../state.ts";
+import type { PathClass } from "../../types/timeline.ts";
+import { CLASSES, pathColour } from "./pathcolours.ts";
 import { showObject, sourcePattern, timeline, timelineDamaged, typesBySize, zero } from "./state.ts";
 
 /** What stands instead of a view while there is nothing to show; `null`: there is. */
@@ -89,7 +91,7 @@ export function TypeLegend({ of }: { of: Timeline }): JSX.Element {
       )}
       <li>
         <span class="item soft">
-          <span class="tapekey" aria-hidden="true" style={{ borderColor: css(ground(shade).faint) }} />
+          <span class="tapekey" aria-hidden="true" style={{ color: css(rankColour(0, shade)) }} />
           pale: waits, deep: is worked on, arrow: mark
         </span>
       </li>
@@ -130,5 +132,29 @@ export function TimelineFacts({ of }: { of: Timeline }): JSX.Element {
         </ul>
       )}
     </>
+  );
+}
+
+/** The colours of a path, with what each class of owners has of it. */
+export function PathLegend({ path }: { path: readonly PathStep[] }): JSX.Element {
+  const took = (step: PathStep) => step.to - step.from;
+  const whole = path.reduce((sum, step) => sum + took(step), 0);
+  return (
+    <ul class="legend" aria-label="How the owner of each piece of the path is known" data-part="classes">
+      {(Object.keys(CLASSES) as PathClass[]).map((name) => {
+        const own = path.reduce((sum, step) => (step.class === name ? sum + took(step) : sum), 0);
+        return (
+          <li key={name}>
+            <span class="item" title={CLASSES[name][1]}>
+              <Dot colour={css(pathColour(name, theme.value))} />
+              <span class="name">{name}</span>{" "}
+              <span class="figure">
+                {nanos(own)}, {percent(whole === 0 ? null : own / whole)}
+              </span>
+            </span>
+          </li>
+        );
+      })}
+    </ul>
   );
 }

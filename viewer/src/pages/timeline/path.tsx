@@ -3,13 +3,12 @@
 import type { JSX } from "preact";
 import { useMemo } from "preact/hooks";
 import { css } from "../../draw/palette.ts";
-import { nanos, percent } from "../../logic/format.ts";
+import { nanos } from "../../logic/format.ts";
 import { objectName, type PathStep, type Timeline } from "../../logic/timeline.ts";
 import { Dot, Section } from "../../parts/bits.tsx";
 import { Table } from "../../parts/table.tsx";
 import { theme } from "../../state.ts";
-import type { PathClass } from "../../types/timeline.ts";
-import { ObjectLink, relative, shownName, timelineWaiting } from "./parts.tsx";
+import { ObjectLink, PathLegend, relative, shownName, timelineWaiting } from "./parts.tsx";
 import { CLASSES, pathColour } from "./pathcolours.ts";
 import { pathPart, showObject, tapesOf, timeline } from "./state.ts";
 import { TapePlot } from "./tapes.tsx";
@@ -29,26 +28,9 @@ function OnePath({ of, path }: { of: Timeline; path: readonly PathStep[] }): JSX
     () => tapesOf(Uint32Array.from(new Set(path.flatMap((step) => (step.object === null ? [] : [step.object]))))),
     [of, path],
   );
-  const whole = path.reduce((sum, step) => sum + took(step), 0);
-  const shares = (Object.keys(CLASSES) as PathClass[]).map((name) => ({
-    name,
-    took: path.reduce((sum, step) => (step.class === name ? sum + took(step) : sum), 0),
-  }));
   return (
-    <div class="path">
-      <ul class="legend" aria-label="How the owner of each piece is known" data-part="classes">
-        {shares.map((it) => (
-          <li key={it.name}>
-            <span class="item" title={CLASSES[it.name][1]}>
-              <Dot colour={css(pathColour(it.name, theme.value))} />
-              <span class="name">{it.name}</span>{" "}
-              <span class="figure">
-                {nanos(it.took)}, {percent(whole === 0 ? null : it.took / whole)}
-              </span>
-            </span>
-          </li>
-        ))}
-      </ul>
+    <div class="pathview">
+      <PathLegend path={path} />
       {tapes !== null && tapes.rows.length > 0 && (
         <figure>
           <figcaption>the objects of the path; the line below a tape says how its piece is known</figcaption>
