@@ -31,7 +31,8 @@ interface Source {
 
 /** Lanes of what stands lane by lane already. */
 export function lanesInOrder(first: Uint32Array, source: Source): Lanes {
-  return { count: first.length - 1, first, ...source, latest: latestEnds(first, source.end), numbers: null };
+  const { begin, work, end, type } = source;
+  return { count: first.length - 1, first, begin, work, end, latest: latestEnds(first, end), type, numbers: null };
 }
 
 /** Lanes by a key of each interval. */

@@ -39,7 +39,7 @@ export function typeTree(names: readonly string[], counts: ArrayLike<number>): T
     if (counts[type] === 0) return;
     let at = root;
     let key = "";
-    for (const segment of name.split("::")) {
+    for (const segment of segments(name)) {
       at.count += counts[type];
       at.types++;
       // The root has the empty key.
@@ -56,6 +56,14 @@ export function typeTree(names: readonly string[], counts: ArrayLike<number>): T
     at.type = type;
   });
   return finished(root);
+}
+
+/** Namespaces that are told apart; what lies deeper is one. */
+const DEEPEST = 24;
+
+function segments(name: string): string[] {
+  const all = name.split("::");
+  return all.length <= DEEPEST ? all : [...all.slice(0, DEEPEST - 1), all.slice(DEEPEST - 1).join("::")];
 }
 
 function finished(draft: Draft): TypeNode {

@@ -108,12 +108,14 @@ export function TimelineFacts({ of }: { of: Timeline }): JSX.Element {
     [lost.types, "types had no room"],
     [lost.texts_cut, "texts were cut"],
   ] as const;
+  const names = processes.slice(0, 6).map((it) => `${shownName(it.program, 80)} (process ${it.pid})`);
+  if (processes.length > 6) names.push(plural(processes.length - 6, "other process", "other processes"));
+  const whose = names.length === 0 ? "process not known" : names.join(", ");
   const said = missing.filter(([number]) => number > 0);
   return (
     <>
       <p class="note">
-        {processes.map((it) => `${shownName(it.program, 80)} (process ${it.pid})`).join(", ") || "process not known"}:{" "}
-        {plural(of.head.events, "event", "events")}, {plural(of.objects.count, "object", "objects")},{" "}
+        {whose}: {plural(of.head.events, "event", "events")}, {plural(of.objects.count, "object", "objects")},{" "}
         {plural(of.names.length, "type", "types")}, over {moment(of.end).replace(/^\+/, "")}.
       </p>
       {(said.length > 0 || damage.length > 0 || !is_calibrated || step_ns > 1) && (
