@@ -3,8 +3,9 @@
 //! [`page`] puts four things into one file: the viewer (`viewer/dist`, built from TypeScript and committed), the
 //! `thaw.report/1` document as it is, the events of the traces as columns, and what starts were seen to touch
 //! (`docs/view-format.md` draws the bytes).
-//! [`heap_page`], [`memory_page`] and [`timeline_page`] make pages of heap recordings, of memory reports and watches, and
-//! of events, with the same viewer. This crate computes no figure that the document has: the page shows the document's own.
+//! [`heap_page`], [`memory_page`] and [`timeline_page`] make pages of heap recordings, of memory reports and
+//! watches, and of events, with the same viewer. This crate computes no figure that the document has: the page shows
+//! the document's own.
 
 mod columns;
 mod events;

@@ -73,7 +73,8 @@ pub struct Interval {
     pub object: Object,
     /// Of which type.
     pub type_id: Option<u32>,
-    /// When it began to wait, and on which thread (its place in [`Trace::threads`]) that was said; `None`: it did not wait.
+    /// When it began to wait, and on which thread (its place in [`Trace::threads`]) that was said; `None`: it did not
+    /// wait.
     pub wait: Option<(u64, u32)>,
     /// When work began, and on which thread; `None`: it was done, or its program ended, while it waited.
     pub exec: Option<(u64, u32)>,
