@@ -136,8 +136,16 @@ function Filter({ page }: { page: Page }): JSX.Element {
         value={filterText.value}
         spellcheck={false}
         autocomplete="off"
+        list={page.suggestions === undefined ? undefined : "suggestions"}
         onInput={(event) => (filterText.value = event.currentTarget.value)}
       />
+      {page.suggestions !== undefined && (
+        <datalist id="suggestions">
+          {page.suggestions().map((name) => (
+            <option key={name} value={name} />
+          ))}
+        </datalist>
+      )}
     </span>
   );
 }
@@ -156,6 +164,7 @@ function Help({ page }: { page: Page }): JSX.Element | null {
         {[
           [`1 … ${page.views.size}`, [...page.views.values()].map(({ title }) => title).join(", ")] as const,
           ...HELP,
+          ...(page.keys ?? []),
         ].map(([keys, what]) => (
           <>
             <dt>{keys}</dt>

@@ -45,7 +45,8 @@ const STEPS: Readonly<Record<string, Step>> = {
   Home: { kind: "reset" },
 };
 
-export function followKeys(): void {
+/** `ofPage` hears the keys that nobody else took. */
+export function followKeys(ofPage: (key: string) => boolean = () => false): void {
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     const target = event.target instanceof HTMLElement ? event.target : null;
@@ -57,7 +58,7 @@ export function followKeys(): void {
       }
       return;
     }
-    if (handled(event.key, target)) event.preventDefault();
+    if (handled(event.key, target) || (!helpOpen.value && ofPage(event.key))) event.preventDefault();
   });
 }
 

@@ -1,5 +1,5 @@
-// Reads what is embedded: starts of a program, a heap recording, or memory reports and watches. Then follows the
-// address and the keys, and shows a view.
+// Reads what is embedded: starts of a program, a heap recording, memory reports and watches, or events. Then follows
+// the address and the keys, and shows a view.
 
 import { render } from "preact";
 import { drawings } from "./draw/drawings.ts";
@@ -9,12 +9,14 @@ import { pageOfHeap } from "./pages/heap/page.tsx";
 import { pageOfMemory } from "./pages/memory/page.tsx";
 import { embedded, type Page } from "./pages/page.ts";
 import { pageOfStarts } from "./pages/start/page.tsx";
+import { pageOfTimeline } from "./pages/timeline/page.tsx";
 import { followAddress, theme, views } from "./state.ts";
 
 function load(): Page {
-  const [heap, memory] = [embedded("thaw-heap"), embedded("thaw-memory")];
+  const [heap, memory, events] = ["thaw-heap", "thaw-memory", "thaw-timeline"].map(embedded);
   if (heap !== null) return pageOfHeap(heap);
   if (memory !== null) return pageOfMemory(memory);
+  if (events !== null) return pageOfTimeline(events);
   return pageOfStarts();
 }
 
@@ -32,7 +34,7 @@ function start(): void {
   }
   document.documentElement.dataset.theme = theme.value;
   followAddress();
-  followKeys();
+  followKeys(page.onKey);
   render(<Frame page={page} />, root);
   if (document.readyState === "loading") addEventListener("DOMContentLoaded", page.follow);
   else page.follow();

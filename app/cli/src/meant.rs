@@ -28,6 +28,7 @@ fn readers(kind: Kind) -> Readers {
         Kind::Heap => (&["heap", "view"], "a heap recording", "thaw heap report"),
         Kind::MemoryReport => (&["memory", "view", "heap"], "a memory report", "thaw memory show"),
         Kind::MemoryWatch => (&["memory", "view"], "a memory watch", "thaw memory show"),
+        Kind::Events => (&["timeline", "view"], "a file of events", "thaw timeline report"),
         Kind::PreloadManifest => (&["preload"], "a preload manifest", "thaw preload status"),
         Kind::Archive => (&["archive"], "an archive", "thaw archive stat"),
         Kind::Elf => (&["elf", "record"], "an ELF file", "thaw elf stat"),

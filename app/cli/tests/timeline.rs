@@ -361,3 +361,32 @@ fn two_paths_are_laid_side_by_side() {
     assert_eq!(Some(sum), json["after_ns"].as_u64());
     assert!(json["types"].as_array().unwrap().iter().any(|row| row["name"] == "app::lock" && row["place"] == "both"));
 }
+
+#[test]
+fn a_page_holds_what_the_report_says() {
+    let scratch = Scratch::new();
+    let Some(program) = build(&scratch) else { return };
+    run(&scratch, &program, "");
+    run(&scratch, &program, "");
+    scratch.thaw(["timeline", "report", "events", "--html", "both.html"]).exits(0);
+    let html = std::fs::read_to_string(scratch.path("both.html")).unwrap();
+    let begin = "<script type=\"application/json\" id=\"thaw-timeline\">";
+    let text = &html[html.find(begin).unwrap() + begin.len()..];
+    let page: serde_json::Value = serde_json::from_str(&text[..text.find("</script>").unwrap()]).unwrap();
+    let report = scratch.thaw(["timeline", "report", "events", "--json"]).exits(0).json();
+    let sum =
+        |key: &str| report["files"].as_array().unwrap().iter().map(|file| file[key].as_u64().unwrap()).sum::<u64>();
+    // Two processes on one time axis, their objects apart.
+    assert_eq!((&page["schema"], &page["name"]), (&"thaw.timeline-view/1".into(), &"2 files".into()));
+    assert_eq!(page["processes"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        (page["events"].as_u64(), page["objects"]["count"].as_u64()),
+        (Some(sum("events")), Some(sum("objects")))
+    );
+    assert_eq!((&page["intervals"]["count"], &page["moments"]["count"]), (&4.into(), &6.into()));
+    // An existing file is replaced only when that is wanted.
+    scratch.thaw(["timeline", "report", "events", "--html", "both.html"]).exits(2).hints("--force");
+    scratch.thaw(["timeline", "report", "events", "--html", "both.html", "--force"]).exits(0);
+    scratch.thaw(["timeline", "report", "events", "--html", "x.html", "--json"]).exits(2);
+    scratch.thaw(["view", "events", "--since", "events", "--no-browser"]).exits(2).complains("what changed in events");
+}

@@ -3,8 +3,9 @@
 //! [`page`] puts four things into one file: the viewer (`viewer/dist`, built from TypeScript and committed), the
 //! `thaw.report/1` document as it is, the events of the traces as columns, and what starts were seen to touch
 //! (`docs/view-format.md` draws the bytes).
-//! [`heap_page`] and [`memory_page`] make pages of heap recordings, and of memory reports and watches, with the same
-//! viewer. This crate computes no figure that the document has: the page shows the document's own.
+//! [`heap_page`], [`memory_page`] and [`timeline_page`] make pages of heap recordings, of memory reports and
+//! watches, and of events, with the same viewer. This crate computes no figure that the document has: the page shows
+//! the document's own.
 
 mod columns;
 mod events;
@@ -13,6 +14,7 @@ mod html;
 mod memory;
 mod requests;
 mod serve;
+mod timeline;
 mod touched;
 
 #[cfg(test)]
@@ -20,10 +22,16 @@ mod touched;
 #[allow(dead_code, reason = "shared with the example, which makes more kinds")]
 mod made;
 
+#[cfg(test)]
+#[path = "../examples/made/events.rs"]
+#[allow(dead_code, reason = "shared with the example, which makes more kinds")]
+mod made_events;
+
 pub use heap::{HEAP_SCHEMA, HeapOf, Part, heap_page};
 pub use html::page;
 pub use memory::{MEMORY_SCHEMA, MemoryOf, TreesOf, WatchOf, memory_page};
 pub use serve::{Open, serve};
+pub use timeline::{PathStep, TIMELINE_SCHEMA, TimelineOf, timeline_page};
 pub use touched::TOUCHED_SCHEMA;
 
 use model::{RunId, TraceRows};

@@ -29,6 +29,7 @@ pub mod scattered;
 pub mod shell;
 pub mod start;
 pub mod target;
+pub mod timelines;
 pub mod typed;
 pub mod watch;
 pub mod words;

@@ -16,6 +16,8 @@ pub enum Kind {
     MemoryReport,
     /// Resident memory over time.
     MemoryWatch,
+    /// Events that a program wrote with `embed/events`.
+    Events,
     /// A list of ranges to read ahead.
     PreloadManifest,
     /// A zip archive, or one with its directory in front.
@@ -27,10 +29,11 @@ pub enum Kind {
 }
 
 /// The head of each; the longest is read. A gzip file is taken for a memory report: nothing else of ours is packed so.
-const HEADS: [(&[u8], Kind); 8] = [
+const HEADS: [(&[u8], Kind); 9] = [
     (b"SQLite format 3\0", Kind::Recording),
     (b"{\"schema\":\"thaw.memory-watch/", Kind::MemoryWatch),
     (b"\x1f\x8b", Kind::MemoryReport),
+    (b"thawevt\x01", Kind::Events),
     (b"\x7fELF", Kind::Elf),
     (b"#!", Kind::Script),
     (b"PK\x03\x04", Kind::Archive),
@@ -70,6 +73,7 @@ mod tests {
             (b"{\"schema\":\"thaw.memory-watch/1\"}", Some(Kind::MemoryWatch)),
             (b"{\"version\": 1, \"reports\": []}", Some(Kind::MemoryReport)),
             (b"\x1f\x8b\x08", Some(Kind::MemoryReport)),
+            (b"thawevt\x01\x01", Some(Kind::Events)),
             (b"\x7fELF\x02", Some(Kind::Elf)),
             (b"#!/bin/sh", Some(Kind::Script)),
             (b"PK\x03\x04", Some(Kind::Archive)),

@@ -17,11 +17,22 @@ pub struct Objects {
 }
 
 impl Objects {
-    fn at(&mut self, address: u64) -> Object {
+    /// The object of an address just now; a new one where there is none.
+    pub(crate) fn at(&mut self, address: u64) -> Object {
         *self.now.entry(address).or_insert_with(|| {
             self.all.push((address, None));
             Object(self.all.len() as u32 - 1)
         })
+    }
+
+    /// It is called so from here on.
+    pub(crate) fn call(&mut self, object: Object, name: Option<&str>) {
+        self.all[object.0 as usize].1 = name.map(Into::into);
+    }
+
+    /// The address is no object's any more.
+    pub(crate) fn free(&mut self, address: u64) {
+        self.now.remove(&address);
     }
 
     /// How many there were.
@@ -37,6 +48,11 @@ impl Objects {
     /// Its address, or the number that its program gave it.
     pub fn address(&self, object: Object) -> u64 {
         Trace::address(self.all[object.0 as usize].0)
+    }
+
+    /// Whose it is: its place in [`Trace::processes`].
+    pub fn process(&self, object: Object) -> u64 {
+        Trace::process(self.all[object.0 as usize].0)
     }
 
     /// What it is called, if its program said so.
@@ -185,7 +201,7 @@ pub fn folded(trace: &Trace) -> Folded {
         let blocked =
             |one: &Interval, before: u64| one.wait.is_some_and(|(_, on)| on == here.1) && thread.count == before + 1;
         match event.phase {
-            Phase::Name => objects.all[object.0 as usize].1 = event.text.clone(),
+            Phase::Name => objects.call(object, event.text.as_deref()),
             Phase::Wait => {
                 open.entry(key).or_default().waiting.push_back(all.len());
                 all.push(begun(Some(here), None));
@@ -219,9 +235,7 @@ pub fn folded(trace: &Trace) -> Folded {
                 manners[index].ended_on = Some(event.thread);
                 all[index].done = Some(event.at_ns);
             }
-            Phase::Free => {
-                objects.now.remove(&event.object);
-            }
+            Phase::Free => objects.free(event.object),
             Phase::Mark => {
                 marks.push(Mark { at_ns: event.at_ns, thread: event.thread, object, type_id: event.type_id });
             }

@@ -16,6 +16,9 @@ pub struct Step {
     pub at_ns: u64,
     /// How long it lasts, in nanoseconds.
     pub ns: u64,
+    /// Whose it is, as [`crate::folded()`] numbers it.
+    #[serde(skip)]
+    pub whose: Object,
     /// Whose it is: the object's name, or its address.
     pub object: String,
     /// The object's address or number.
@@ -431,6 +434,7 @@ fn step(model: &Model, origin: u64, piece: &Piece) -> Step {
     Step {
         at_ns: piece.from - origin,
         ns: piece.to - piece.from,
+        whose: one.object,
         object: model.called(one.object),
         address: model.folded.objects.address(one.object),
         name: model.type_name(piece.interval).to_owned(),

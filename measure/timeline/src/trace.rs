@@ -166,6 +166,11 @@ impl Trace {
         object & ((1 << OWN_BITS) - 1)
     }
 
+    /// Which process an object is of, by its place in [`Trace::processes`], in a trace of joined files.
+    pub fn process(object: u64) -> u64 {
+        object >> OWN_BITS
+    }
+
     /// The name of a type, and where it stands in the source.
     pub fn type_name(&self, id: Option<u32>) -> &str {
         id.and_then(|id| self.types.get(&id)).map_or("(type not told)", |of| of.name.as_str())

@@ -5,7 +5,13 @@ export const VIEWS = ["answer", "runs", "disk", "file", "files", "processes", "t
 export const HEAP_VIEWS = ["answer", "heap", "tree", "flame", "slop", "growth", "change"] as const;
 /** Of memory reports and watches: those that the page has something for. */
 export const MEMORY_VIEWS = ["time", "memory"] as const;
-export type ViewName = (typeof VIEWS)[number] | (typeof HEAP_VIEWS)[number] | (typeof MEMORY_VIEWS)[number];
+/** Of events; `path` where somebody worked one out. */
+export const TIMELINE_VIEWS = ["timeline", "path", "object", "gantt", "objects"] as const;
+export type ViewName =
+  | (typeof VIEWS)[number]
+  | (typeof HEAP_VIEWS)[number]
+  | (typeof MEMORY_VIEWS)[number]
+  | (typeof TIMELINE_VIEWS)[number];
 
 export interface Address {
   readonly view: ViewName;

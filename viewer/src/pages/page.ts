@@ -24,6 +24,12 @@ export interface Page {
   readonly follow: () => void;
   /** Whether the filter lets nothing pass; `false` while that is not known. */
   readonly matchesNothing: () => boolean;
+  /** What may be meant by what is typed into the filter. */
+  readonly suggestions?: () => readonly string[];
+  /** Keys of this page alone, for the help. */
+  readonly keys?: readonly (readonly [string, string])[];
+  /** Whether the page did something at a key that nobody else took. */
+  readonly onKey?: (key: string) => boolean;
 }
 
 /** Views in the order of their names. */

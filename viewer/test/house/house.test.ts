@@ -27,9 +27,10 @@ const WALLS: Readonly<Record<string, readonly string[]>> = {
   "pages/start/": ["pages/", "pages/page.ts", "pages/shared/", "pages/trace/", "pages/touch/"],
   "pages/heap/": ["pages/", "pages/page.ts"],
   "pages/memory/": ["pages/", "pages/page.ts"],
+  "pages/timeline/": ["pages/", "pages/page.ts"],
   "frame.tsx": ["logic/", "parts/", "state.ts", "filter.ts", "keys.ts", "pages/page.ts"],
   "main.tsx": ["frame.tsx", "keys.ts", "state.ts", "draw/", "pages/page.ts"].concat(
-    ["start", "heap", "memory"].map((name) => `pages/${name}/`),
+    ["start", "heap", "memory", "timeline"].map((name) => `pages/${name}/`),
   ),
   "page.ts": ["main.tsx"],
   "types/": [],

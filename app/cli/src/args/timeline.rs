@@ -60,6 +60,12 @@ pub struct ReportArgs {
     pub rules: Option<PathBuf>,
     #[command(flatten)]
     pub rows: RowsArgs,
+    /// Write a page for the browser instead: a tape for each object, its links, everything about one object
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "json")]
+    pub html: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub force: ForceArg,
     /// Print one JSON document instead of text
     #[arg(long)]
     pub json: bool,
@@ -248,13 +254,13 @@ What waited longest, and which types of objects wait most?
 
 Puts the events of each process together: from the moment an object begins to wait, or is worked on, until it is \
 done. Says what the file lost. Reads what other programs write too: Chromium's net-log, Chrome traces, HTTP archives, \
-profiles and MOZ_LOG of Firefox, Perfetto's traces.";
+profiles and MOZ_LOG of Firefox, Perfetto's traces. --html writes a page instead, with all files on one time axis.";
 
 const REPORT_EXAMPLES: &str = "\
 Examples:
   thaw timeline report /tmp/events
   thaw timeline report net-log.json --all
-  thaw timeline report /tmp/events --json";
+  thaw timeline report /tmp/events --html events.html";
 
 const RECORD_ABOUT: &str = "\
 What does an unmodified program wait for, by the probes that it offers?

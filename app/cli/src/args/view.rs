@@ -7,7 +7,8 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ViewArgs {
-    /// A recording of starts, a heap recording (a directory), a memory report, or a memory watch
+    /// A recording of starts, a heap recording (a directory), a memory report, a memory watch, or a file of events (or
+    /// a directory with such files)
     #[arg(value_name = "RECORDING", value_hint = ValueHint::AnyPath)]
     pub recording: PathBuf,
     /// Show also what changed since this one, of the same kind
@@ -27,8 +28,8 @@ What does a recording look like?
 Serves the report as a page on 127.0.0.1, for this machine alone, and opens the browser: the answer, the runs in the \
 order taken, disk offset against time, each file's pages, all files and processes. Of a heap recording: memory over \
 time, trees, flame graph, slop, growth; of memory reports and watches: trees, their differences, and resident memory \
-over time. Ctrl-C ends it. `thaw report -o FILE.html`, `thaw heap report --html FILE` and `thaw memory show --html \
-FILE` write the same pages.";
+over time; of events: a tape for each object. Ctrl-C ends it. `thaw report -o FILE.html`, and --html FILE of `thaw \
+heap report`, `thaw memory show` and `thaw timeline report`, write the same pages.";
 
 const EXAMPLES: &str = "\
 Examples:

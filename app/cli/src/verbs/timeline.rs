@@ -40,7 +40,12 @@ fn all(paths: &[PathBuf], to: Switch) -> Result<Exit> {
 }
 
 fn report(args: &ReportArgs) -> Result<Exit> {
-    let reports = traces(&args.paths, args.rules.as_deref())?
+    let traces = traces(&args.paths, args.rules.as_deref())?;
+    if let Some(target) = &args.html {
+        output::file(target, work::timelines::page(traces)?.as_bytes(), args.force.existing())?;
+        return Ok(Exit::Done);
+    }
+    let reports = traces
         .iter()
         .map(|(path, trace)| FileReport { path: shown(path), report: timeline::report(trace, args.rows.most()) })
         .collect();
@@ -173,20 +178,21 @@ fn compare(args: &CompareArgs) -> Result<Exit> {
 /// What was read of all files, as one trace.
 fn joined(paths: &[PathBuf], rules: Option<&Path>) -> Result<(Vec<String>, Trace)> {
     let all = traces(paths, rules)?;
-    let clocks = || all.iter().map(|(_, trace)| &trace.clock);
-    let is_one = clocks().all(|of| of.is_monotonic && !of.boot.is_empty())
-        && clocks().map(|of| &of.boot).collect::<std::collections::BTreeSet<_>>().len() == 1;
-    if all.len() > 1 && !is_one {
-        let what = "they are not on one clock";
-        return Err(
-            Error::new(Exit::Usage, "cannot join these files", what).hint("name one file, or files of one boot")
-        );
-    }
     let names = all.iter().map(|(path, _)| shown(path)).collect();
-    let mut traces = all.into_iter().map(|(_, trace)| trace);
-    let mut first = traces.next().unwrap_or_default();
-    traces.for_each(|other| first.join(other));
-    Ok((names, first))
+    Ok((names, work::timelines::joined(all)?))
+}
+
+/// The page of files, or of directories with such.
+///
+/// # Errors
+/// As [`run`]; times of several clocks.
+pub fn page(paths: &[PathBuf]) -> Result<String> {
+    work::timelines::page(traces(paths, None)?)
+}
+
+/// Whether a directory holds a file of events.
+pub fn has_events(directory: &Path) -> bool {
+    directory.read_dir().is_ok_and(|entries| entries.flatten().any(|entry| is_of_events(&entry.path())))
 }
 
 /// What was read of each file.

@@ -3,7 +3,8 @@
 use crate::args::view::ViewArgs;
 use crate::output;
 use crate::progress::Progress;
-use model::{Exit, Result};
+use crate::verbs::timeline;
+use model::{Error, Exit, Result};
 use os::kind::{self, Kind};
 use view::Open;
 use work::heaps::page::whole;
@@ -15,7 +16,16 @@ use work::{footprint, page, recorded};
 /// A file that is no recording, or a port that is taken.
 pub fn run(args: &ViewArgs) -> Result<Exit> {
     let since = args.since.as_deref();
+    let events = match kind::of(&args.recording) {
+        Some(Kind::Events) => true,
+        None => timeline::has_events(&args.recording),
+        _ => false,
+    };
+    if events && since.is_some() {
+        return Err(Error::on(Exit::Usage, "cannot show what changed in events", &args.recording));
+    }
     let page = match kind::of(&args.recording) {
+        _ if events => timeline::page(std::slice::from_ref(&args.recording))?,
         Some(Kind::Heap) => whole(&args.recording, since, &Progress::telling(true))?,
         Some(Kind::MemoryReport | Kind::MemoryWatch) => footprint::whole_page(&args.recording, since)?,
         _ => page::of_recording(&args.recording, &recorded::report(&args.recording)?, since)?,

@@ -1,27 +1,55 @@
 //! Writes pages of made-up recordings, for the viewer's tests and its claim:
-//! `cargo run -p view --example made -- FOLDER [laptop|million|small|hostile|empty|no-trace|comparison]...`
+//! `cargo run -p view --example made -- FOLDER [laptop|million|small|hostile|empty|no-trace|comparison]...`; of events:
+//! `[load|path|busy|million-events|lane|hostile-events|no-events]`
 
 mod document;
+mod events;
 mod rows;
 mod touches;
 
 use model::*;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use view::{TouchOf, TraceOf};
+use view::{PathStep, TimelineOf, TouchOf, TraceOf};
 
 fn main() {
     let mut words = std::env::args().skip(1);
     let folder = PathBuf::from(words.next().expect("a folder to write into"));
     let mut kinds: Vec<String> = words.collect();
     if kinds.is_empty() {
-        kinds = ["laptop", "hostile", "empty", "no-trace", "comparison"].map(String::from).to_vec();
+        kinds = ["laptop", "hostile", "empty", "no-trace", "comparison"]
+            .into_iter()
+            .chain(["load", "path", "busy", "hostile-events", "no-events"])
+            .map(String::from)
+            .collect();
     }
     std::fs::create_dir_all(&folder).expect("the folder can be made");
     kinds.iter().for_each(|kind| write(&folder, kind));
 }
 
+/// A page of events of a program; `None`: no such kind.
+fn write_events(folder: &Path, kind: &str) -> Option<()> {
+    let trace = match kind {
+        "load" | "path" => events::load(),
+        "busy" => events::busy(60_000),
+        "million-events" => events::busy(1_000_000),
+        "lane" => events::lane(1_000_000),
+        "hostile-events" => events::hostile(),
+        "no-events" => timeline::Trace::default(),
+        _ => return None,
+    };
+    let path = (kind == "path").then(events::path);
+    let of = TimelineOf { name: kind, trace: &trace, path: path.as_deref() };
+    let html = view::timeline_page(&of).expect("the page is made");
+    println!("{kind}: {} bytes, {} events", html.len(), trace.events.len());
+    std::fs::write(folder.join(format!("{kind}.html")), html).expect("the page is written");
+    Some(())
+}
+
 fn write(folder: &Path, kind: &str) {
+    if write_events(folder, kind).is_some() {
+        return;
+    }
     let laptop = || rows::rows(rows::LAPTOP);
     let (mut document, rows, comparison) = match kind {
         "laptop" => traced("firefox-esr", laptop()),

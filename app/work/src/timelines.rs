@@ -1,0 +1,85 @@
+//! The page of events: for `thaw timeline report --html` and `thaw view`.
+
+use model::{Error, Exit, Result, shown};
+use std::path::PathBuf;
+use timeline::{Ends, Step, Trace, Via};
+use view::{PathStep, TimelineOf};
+
+/// What was read of these files, as one trace.
+///
+/// # Errors
+/// Their times cannot be held against each other.
+pub fn joined(files: Vec<(PathBuf, Trace)>) -> Result<Trace> {
+    let mut files = files.into_iter();
+    let Some((first, mut trace)) = files.next() else { return Err(Error::bug("events of no file were asked for")) };
+    for (path, other) in files {
+        let [a, b] = [&trace.clock, &other.clock];
+        if !(a.is_monotonic && b.is_monotonic && a.boot == b.boot && a.is_calibrated == b.is_calibrated) {
+            return Err(Error::on(Exit::Usage, "cannot show on one time axis", &path)
+                .because(format!("its clock is not that of {}", shown(&first)))
+                .hint("name one file, or files of one boot"));
+        }
+        trace.join(other);
+    }
+    Ok(trace)
+}
+
+/// The page of what was read of these files, all on one time axis, with the critical path where there is one.
+///
+/// # Errors
+/// Their times cannot be held against each other.
+pub fn page(files: Vec<(PathBuf, Trace)>) -> Result<String> {
+    let name = match files.as_slice() {
+        [(path, _)] => path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(),
+        several => format!("{} files", several.len()),
+    };
+    let trace = joined(files)?;
+    // Marks alone have no path.
+    let path = timeline::path(&trace, Ends { from: None, to: None }).ok();
+    let steps: Option<Vec<PathStep>> =
+        path.map(|path| path.steps.iter().map(|step| shown_step(step, &trace)).collect());
+    view::timeline_page(&TimelineOf { name: &name, trace: &trace, path: steps.as_deref() })
+}
+
+fn shown_step(step: &Step, trace: &Trace) -> PathStep {
+    let from_ns = trace.clock.origin_ns.saturating_add(step.at_ns);
+    let through = if step.through.is_empty() { String::new() } else { format!(": {}", step.through) };
+    let why = format!("{}{through}", evidence(step.via));
+    PathStep { from_ns, to_ns: from_ns.saturating_add(step.ns), object: Some(step.whose), class: step.class, why }
+}
+
+/// What leads from the step behind it to this one.
+fn evidence(via: Via) -> &'static str {
+    match via {
+        Via::End => "the path ends with it",
+        Via::Nested => "done in the midst of what follows, on its thread",
+        Via::Posted => "what follows was posted in the midst of it",
+        Via::Same => "the same object, around what follows",
+        Via::Linked => "a link to what follows",
+        Via::Resource => "it held what follows waited for",
+        Via::Queue => "its thread ran this before what follows",
+        Via::Kernel => "the kernel says that it woke what follows",
+        Via::Heuristic => "by order and place alone",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use timeline::{Builder, Clock, Form, Phase};
+
+    fn of(boot: &str, is_monotonic: bool) -> (PathBuf, Trace) {
+        let clock = Clock { is_monotonic, boot: boot.into(), is_calibrated: true, ..Clock::default() };
+        let mut builder = Builder::new(Form::Events, clock);
+        builder.says(Phase::Mark, 5, 0, 1, None);
+        ("a.events".into(), builder.build())
+    }
+
+    #[test]
+    fn files_of_one_clock_make_one_page_and_others_none() {
+        assert!(page(vec![of("b", true), of("b", true)]).unwrap().contains("2 files"));
+        for (one, two) in [(of("b", true), of("c", true)), (of("b", false), of("b", false))] {
+            assert_eq!(page(vec![one, two]).unwrap_err().exit, Exit::Usage);
+        }
+    }
+}
