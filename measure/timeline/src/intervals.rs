@@ -2,7 +2,7 @@
 
 use crate::trace::{Phase, Trace};
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 /// Number of an object in [`Objects`]: an address that was freed and used again is another object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -82,10 +82,17 @@ impl Interval {
 /// What belongs together: object, type, and for objects of several threads the thread.
 type Key = (Object, Option<u32>, Option<u32>);
 
+/// Intervals that have begun, by their places: those that wait, the first in front; those that are worked on.
+#[derive(Default)]
+struct Open {
+    waiting: VecDeque<usize>,
+    working: Vec<usize>,
+}
+
 /// Puts the events of a trace together. Intervals come in the order of their beginnings.
 pub fn intervals(trace: &Trace) -> (Objects, Vec<Interval>) {
     let mut objects = Objects::default();
-    let mut open: HashMap<Key, Vec<usize>> = HashMap::new();
+    let mut open: HashMap<Key, Open> = HashMap::new();
     let mut all: Vec<Interval> = Vec::new();
     let same = same_names(trace);
     for event in &trace.events {
@@ -97,25 +104,29 @@ pub fn intervals(trace: &Trace) -> (Objects, Vec<Interval>) {
         match event.phase {
             Phase::Name => objects.all[object.0 as usize].1 = event.text.clone(),
             Phase::Wait => {
-                open.entry(key).or_default().push(all.len());
+                open.entry(key).or_default().waiting.push_back(all.len());
                 all.push(begun(Some(here), None));
             }
             Phase::Exec => {
+                let open = open.entry(key).or_default();
                 // What waits first is worked on first.
-                let waiting = open.get(&key).and_then(|list| list.iter().find(|index| all[**index].exec.is_none()));
-                match waiting {
-                    Some(index) => all[*index].exec = Some(here),
-                    None => {
-                        open.entry(key).or_default().push(all.len());
-                        all.push(begun(None, Some(here)));
+                let index = match open.waiting.pop_front() {
+                    Some(index) => {
+                        all[index].exec = Some(here);
+                        index
                     }
-                }
+                    None => {
+                        all.push(begun(None, Some(here)));
+                        all.len() - 1
+                    }
+                };
+                open.working.push(index);
             }
             Phase::Done => {
-                let Some(list) = open.get_mut(&key).filter(|list| !list.is_empty()) else { continue };
+                let Some(open) = open.get_mut(&key) else { continue };
                 // What is worked on ends before what still waits; of nested ones the inner one.
-                let inner = list.iter().rposition(|index| all[*index].exec.is_some()).unwrap_or(0);
-                all[list.remove(inner)].done = Some(event.at_ns);
+                let Some(ended) = open.working.pop().or_else(|| open.waiting.pop_front()) else { continue };
+                all[ended].done = Some(event.at_ns);
             }
             Phase::Free => {
                 objects.now.remove(&event.object);
