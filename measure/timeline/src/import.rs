@@ -17,7 +17,7 @@ pub use mozlog::Rules;
 
 use crate::trace::{Form, Trace};
 use json::Piece;
-use model::Result;
+use model::{Error, Result};
 
 /// How far into a file its form is looked for.
 const HEAD: usize = 64 << 10;
@@ -56,7 +56,7 @@ fn form_of_log(bytes: &[u8]) -> Option<Form> {
 /// ones.
 ///
 /// # Errors
-/// The built-in rules are wrong: a bug.
+/// The form is not one of these, or the built-in rules are wrong: bugs.
 pub fn read(form: Form, bytes: &[u8], rules: Option<&Rules>) -> Result<Trace> {
     let file = Piece::of_file(bytes);
     Ok(match form {
@@ -67,6 +67,6 @@ pub fn read(form: Form, bytes: &[u8], rules: Option<&Rules>) -> Result<Trace> {
         Form::VisualEventTracer => vet::read(bytes),
         Form::Perfetto => perfetto::read(bytes),
         Form::MozLog => mozlog::read(bytes, &Rules::built_in()?.and(rules.cloned().unwrap_or_default())),
-        Form::Events | Form::Ctf => Trace::default(),
+        Form::Events | Form::Ctf => return Err(Error::bug(format!("{form:?} is no form of an import"))),
     })
 }

@@ -5,6 +5,7 @@
 
 use crate::intervals::intervals;
 use crate::trace::Trace;
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
@@ -30,50 +31,102 @@ pub fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
         let end = one.done.unwrap_or(last).max(begin);
         threads.entry(thread).or_default().push((begin, end, frame));
     }
-    let profiles: Vec<Value> = threads
+    let profiles = threads
         .into_iter()
         .map(|(thread, slices)| {
             let of = trace.threads.get(thread as usize);
             let (name, tid) = of.map_or(("", 0), |of| (of.name.as_str(), of.tid));
             let name = if name.is_empty() { format!("thread {tid}") } else { format!("{name} ({tid})") };
             let end = slices.iter().map(|slice| slice.1).max().unwrap_or(last);
-            json!({ "type": "evented", "name": name, "unit": "nanoseconds", "startValue": 0,
-                "endValue": end - first, "events": in_turn(slices, first) })
+            let (kind, unit) = ("evented", "nanoseconds");
+            Profile { kind, name, unit, start_value: 0, end_value: end - first, events: in_turn(slices, first) }
         })
         .collect();
-    let document = json!({
-        "$schema": "https://www.speedscope.app/file-format-schema.json",
-        "exporter": "thaw",
-        "name": trace.processes.first().map_or("events", |of| of.program.as_str()),
-        "shared": { "frames": frames },
-        "profiles": profiles,
-    });
+    let document = Document {
+        schema: "https://www.speedscope.app/file-format-schema.json",
+        exporter: "thaw",
+        name: trace.processes.first().map_or("events", |of| of.program.as_str()),
+        shared: Shared { frames },
+        profiles,
+    };
     serde_json::to_writer(out, &document).map_err(io::Error::from)
 }
 
-fn in_turn(mut slices: Vec<(u64, u64, usize)>, first: u64) -> Vec<Value> {
+#[derive(Serialize)]
+struct Document<'a> {
+    #[serde(rename = "$schema")]
+    schema: &'static str,
+    exporter: &'static str,
+    name: &'a str,
+    shared: Shared,
+    profiles: Vec<Profile>,
+}
+
+#[derive(Serialize)]
+struct Shared {
+    frames: Vec<Value>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Profile {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    name: String,
+    unit: &'static str,
+    start_value: u64,
+    end_value: u64,
+    events: Vec<Turn>,
+}
+
+#[derive(Serialize)]
+struct Turn {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    at: u64,
+    frame: usize,
+}
+
+fn in_turn(mut slices: Vec<(u64, u64, usize)>, first: u64) -> Vec<Turn> {
     slices.sort_by_key(|&(begin, end, _)| (begin, std::cmp::Reverse(end)));
-    let mut events = Vec::new();
-    let mut stack: Vec<(u64, usize)> = Vec::new();
-    let mut say =
-        |kind: &str, at: u64, frame: usize| events.push(json!({ "type": kind, "at": at - first, "frame": frame }));
-    let close = |stack: &mut Vec<(u64, usize)>, until: u64, say: &mut dyn FnMut(&str, u64, usize)| {
-        while let Some(end) = stack.iter().map(|(end, _)| *end).min().filter(|end| *end <= until) {
+    let mut open = Stack { all: Vec::new(), next_end: u64::MAX, turns: Vec::new(), first };
+    for (begin, end, frame) in slices {
+        open.close(begin);
+        open.open(begin, end, frame);
+    }
+    open.close(u64::MAX - 1);
+    open.turns
+}
+
+/// What is open on a thread: when each ends, and its frame.
+struct Stack {
+    all: Vec<(u64, usize)>,
+    /// When the first of them ends.
+    next_end: u64,
+    turns: Vec<Turn>,
+    first: u64,
+}
+
+impl Stack {
+    fn open(&mut self, at: u64, end: u64, frame: usize) {
+        self.turns.push(Turn { kind: "O", at: at - self.first, frame });
+        self.all.push((end, frame));
+        self.next_end = self.next_end.min(end);
+    }
+
+    /// Closes what ends until a moment.
+    fn close(&mut self, until: u64) {
+        while self.next_end <= until {
+            let end = self.next_end;
             // The outermost one that ends now, and all that is on top of it.
-            let place = stack.iter().position(|(of, _)| *of == end).unwrap_or(0);
-            let above = stack.split_off(place);
-            above.iter().rev().for_each(|(_, frame)| say("C", end, *frame));
+            let place = self.all.iter().position(|(of, _)| *of == end).unwrap_or(0);
+            let above = self.all.split_off(place);
+            let closed = above.iter().rev().map(|(_, frame)| Turn { kind: "C", at: end - self.first, frame: *frame });
+            self.turns.extend(closed);
+            self.next_end = self.all.iter().map(|(of, _)| *of).min().unwrap_or(u64::MAX);
             for (of, frame) in above.into_iter().filter(|(of, _)| *of > end) {
-                say("O", end, frame);
-                stack.push((of, frame));
+                self.open(end, of, frame);
             }
         }
-    };
-    for (begin, end, frame) in slices {
-        close(&mut stack, begin, &mut say);
-        say("O", begin, frame);
-        stack.push((end, frame));
     }
-    close(&mut stack, u64::MAX, &mut say);
-    events
 }

@@ -2,7 +2,8 @@
 //! order of time.
 
 use crate::trace::{Event, Phase, Trace};
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 /// What an event does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,10 +54,30 @@ impl Things {
     }
 }
 
+/// What has begun: lanes and types of those that wait, the first in front, and of those that are worked on.
+#[derive(Default)]
 struct Open {
-    lane: usize,
-    type_id: Option<u32>,
-    is_work: bool,
+    waiting: VecDeque<(usize, Option<u32>)>,
+    working: Vec<(usize, Option<u32>)>,
+}
+
+/// Lanes of an object.
+#[derive(Default)]
+struct Lanes {
+    free: BinaryHeap<Reverse<usize>>,
+    all: usize,
+}
+
+impl Lanes {
+    fn take(&mut self) -> usize {
+        self.free.pop().map_or_else(
+            || {
+                self.all += 1;
+                self.all - 1
+            },
+            |Reverse(lane)| lane,
+        )
+    }
 }
 
 /// What belongs together: object, type, and for objects of several threads the thread.
@@ -65,45 +86,34 @@ type Key<'a> = (usize, Option<&'a str>, Option<u32>);
 /// All objects, and the steps in the order of time.
 pub fn steps(trace: &Trace) -> (Things, Vec<Told<'_>>) {
     let (mut things, mut told) = (Things::default(), Vec::new());
-    let mut open: HashMap<Key<'_>, Vec<Open>> = HashMap::new();
-    let mut lanes: HashMap<usize, Vec<bool>> = HashMap::new();
+    let mut open: HashMap<Key<'_>, Open> = HashMap::new();
+    let mut lanes: HashMap<usize, Lanes> = HashMap::new();
     for event in &trace.events {
         let object = things.at(event.object);
         let name = event.type_id.and_then(|id| trace.types.get(&id)).map(|of| of.name.as_str());
-        let list = open.entry((object, name, event.is_shared.then_some(event.thread))).or_default();
-        let taken = lanes.entry(object).or_default();
-        let mut take = || {
-            let lane = taken.iter().position(|is_taken| !is_taken).unwrap_or_else(|| {
-                taken.push(false);
-                taken.len() - 1
-            });
-            taken[lane] = true;
-            lane
-        };
+        let open = open.entry((object, name, event.is_shared.then_some(event.thread))).or_default();
+        let lanes = lanes.entry(object).or_default();
         let mut say = |type_id, lane, step| told.push(Told { event, type_id, object, lane, step });
         match event.phase {
             Phase::Name => things.all[object].1.clone_from(&event.text),
             Phase::Wait => {
-                let (lane, type_id) = (take(), event.type_id);
-                list.push(Open { lane, type_id, is_work: false });
-                say(type_id, lane, Step::Wait);
+                let one = (lanes.take(), event.type_id);
+                open.waiting.push_back(one);
+                say(one.1, one.0, Step::Wait);
             }
-            Phase::Exec => match list.iter_mut().find(|of| !of.is_work) {
-                Some(of) => {
-                    of.is_work = true;
-                    say(of.type_id, of.lane, Step::Work { has_waited: true });
-                }
-                None => {
-                    let (lane, type_id) = (take(), event.type_id);
-                    list.push(Open { lane, type_id, is_work: true });
-                    say(type_id, lane, Step::Work { has_waited: false });
-                }
-            },
-            Phase::Done if list.is_empty() => {}
+            Phase::Exec => {
+                let waited = open.waiting.pop_front();
+                let one = waited.unwrap_or_else(|| (lanes.take(), event.type_id));
+                open.working.push(one);
+                say(one.1, one.0, Step::Work { has_waited: waited.is_some() });
+            }
             Phase::Done => {
-                let of = list.remove(list.iter().rposition(|of| of.is_work).unwrap_or(0));
-                taken[of.lane] = false;
-                say(of.type_id, of.lane, Step::Done { was_work: of.is_work });
+                let working = open.working.pop();
+                let was_work = working.is_some();
+                if let Some((lane, type_id)) = working.or_else(|| open.waiting.pop_front()) {
+                    lanes.free.push(Reverse(lane));
+                    say(type_id, lane, Step::Done { was_work });
+                }
             }
             Phase::Mark => say(event.type_id, 0, Step::Mark),
             Phase::Link => {

@@ -96,6 +96,20 @@ const NAMESPACES: &[&str] = &[
     "WEBSOCKET",
 ];
 
+/// What an entry of the disk cache does in three steps, of which each is told by an event of its own: it is called, and
+/// waits for what the entry does before; it begins; it ends.
+const CACHE_STEPS: [(&str, Phase); 3] = [("_CALL", Phase::Wait), ("_BEGIN", Phase::Exec), ("_END", Phase::Done)];
+const CACHE_WORK: [&str; 6] = ["CLOSE", "CREATE", "DOOM", "OPEN", "OPEN_OR_CREATE", "READ"];
+
+/// Waits of a request for the entry of the disk cache that has its URL.
+const CACHE_WAITS: [&str; 5] = [
+    "HTTP_CACHE_CREATE_ENTRY",
+    "HTTP_CACHE_OPEN_ENTRY",
+    "HTTP_CACHE_OPEN_OR_CREATE_ENTRY",
+    "HTTP_CACHE_READ_DATA",
+    "HTTP_CACHE_READ_INFO",
+];
+
 /// Values worth keeping of an event, as arguments of its object.
 const ARGUMENTS: &[&str] = &[
     "byte_count",
@@ -139,6 +153,13 @@ fn direction(event: &str, source: &str, dependency: &str) -> Direction {
         "HTTP_STREAM_JOB_CONTROLLER_BOUND" if dependency == "HTTP_STREAM_JOB_CONTROLLER" => Direction::FromSource,
         _ => Direction::ToSource,
     }
+}
+
+/// The work of an entry of the disk cache that an event is a step of, and what the step is.
+fn cache_step(event: &str) -> Option<(&str, Phase)> {
+    let step = event.strip_prefix("SIMPLE_CACHE_ENTRY_")?;
+    let (work, phase) = CACHE_STEPS.iter().find_map(|(end, phase)| Some((step.strip_suffix(end)?, *phase)))?;
+    CACHE_WORK.contains(&work).then_some((work, phase))
 }
 
 /// The name of an event's type: `net::http_cache::OPEN_OR_CREATE_ENTRY`.
@@ -233,6 +254,9 @@ pub fn read(file: Piece<'_>) -> Trace {
         sources: HashMap::new(),
         open: HashMap::new(),
         links: HashSet::new(),
+        urls: HashMap::new(),
+        entries: HashMap::new(),
+        cache_work: HashMap::new(),
         builder,
         constants,
     };
@@ -271,6 +295,12 @@ struct Log {
     /// Types of what began, by source and event; whether they wait.
     open: HashMap<(u64, u64), Vec<(u32, bool)>>,
     links: HashSet<(u64, u64, u64)>,
+    /// Of requests.
+    urls: HashMap<u64, String>,
+    /// The last entry of the disk cache for each URL.
+    entries: HashMap<String, u64>,
+    /// When what an entry of the disk cache does began, and its type.
+    cache_work: HashMap<u64, (u64, u32)>,
 }
 
 impl Log {
@@ -285,7 +315,11 @@ impl Log {
         self.name(at, object, event);
         let delegate = event.params.get("delegate_blocked_by").filter(|_| name == "DELEGATE_INFO").and_then(json::text);
         let is_wait = delegate.is_some() || WAITS.binary_search(&name.as_str()).is_ok();
-        let type_id = self.type_of(event.r#type, &name, delegate);
+        let step = cache_step(&name);
+        let type_id = match step {
+            Some((work, _)) => self.builder.type_of(&format!("net::simple_cache_entry::{work}"), "", 0),
+            None => self.type_of(event.r#type, &name, delegate),
+        };
         if event.phase == self.constants.begin {
             self.open.entry((object, event.r#type)).or_default().push((type_id, is_wait));
             self.builder.says(if is_wait { Phase::Wait } else { Phase::Exec }, at, thread, object, Some(type_id));
@@ -293,6 +327,14 @@ impl Log {
         // What is linked at an end is so before it: the one that ends it comes first.
         self.link(at, object, &name, event, type_id);
         if event.phase == self.constants.end {
+            if name == "SIMPLE_CACHE_ENTRY" {
+                self.ends_at_once(object);
+            }
+            if let Some(entry) = self.urls.get(&object).and_then(|url| self.entries.get(url))
+                && CACHE_WAITS.contains(&name.as_str())
+            {
+                self.builder.link(at, thread, *entry, object, Some(type_id));
+            }
             let began = self.open.get_mut(&(object, event.r#type)).and_then(Vec::pop);
             let (type_id, is_wait) = began.unwrap_or((type_id, false));
             if is_wait {
@@ -300,9 +342,26 @@ impl Log {
             }
             self.builder.says(Phase::Done, at, thread, object, Some(type_id));
         } else if event.phase != self.constants.begin {
-            self.builder.says(Phase::Mark, at, thread, object, Some(type_id));
+            let phase = step.map_or(Phase::Mark, |(_, phase)| phase);
+            match phase {
+                Phase::Exec => {
+                    self.ends_at_once(object);
+                    self.cache_work.insert(object, (at, type_id));
+                }
+                Phase::Done => drop(self.cache_work.remove(&object)),
+                _ => {}
+            }
+            self.builder.says(phase, at, thread, object, Some(type_id));
         }
         self.arguments(at, object, &event.params);
+    }
+
+    /// An entry of the disk cache does one thing at a time, and tells no end of what memory answered at once: where the
+    /// next one begins, or the entry ends, the one before ended as it began.
+    fn ends_at_once(&mut self, object: u64) {
+        if let Some((at, type_id)) = self.cache_work.remove(&object) {
+            self.builder.says(Phase::Done, at, self.thread, object, Some(type_id));
+        }
     }
 
     fn type_of(&mut self, number: u64, name: &str, delegate: Option<String>) -> u32 {
@@ -330,7 +389,15 @@ impl Log {
         let source = self.constants.sources.get(&event.source.r#type).cloned();
         let source = source.unwrap_or_else(|| format!("SOURCE_{}", event.source.r#type));
         let (rank, text) = match (found, known) {
-            (Some((rank, text)), _) => (rank, self.called(object, &source, text)),
+            (Some((rank, text)), _) => {
+                let text = self.called(object, &source, text);
+                match source.as_str() {
+                    "URL_REQUEST" => drop(self.urls.insert(object, text.clone())),
+                    "DISK_CACHE_ENTRY" => drop(self.entries.insert(text.clone(), object)),
+                    _ => {}
+                }
+                (rank, text)
+            }
             (None, None) => (KEYS.len(), format!("{source} {object}")),
             (None, Some(_)) => return,
         };
@@ -468,6 +535,41 @@ mod tests {
         assert_eq!(type_name("HTTP_STREAM_JOB_CONTROLLER_BOUND"), "net::http_stream_job_controller::BOUND");
         assert_eq!(type_name("SOCKET_POOL"), "net::socket_pool");
         assert_eq!(type_name("SOCKETS"), "net::SOCKETS");
+    }
+
+    #[test]
+    fn a_cache_entry_waits_works_and_hands_itself_to_the_request_of_its_url() {
+        let head = HEAD.replace("\"SOCKET\":3}", "\"DISK_CACHE_ENTRY\":4}").replace(
+            "\"HTTP_CACHE_READ_INFO\":7",
+            "\"SIMPLE_CACHE_ENTRY_SET_KEY\":8,\"SIMPLE_CACHE_ENTRY_READ_CALL\":9,\"HTTP_CACHE_READ_INFO\":7,\
+             \"SIMPLE_CACHE_ENTRY_READ_BEGIN\":10,\"SIMPLE_CACHE_ENTRY_READ_END\":11",
+        );
+        let trace = parse(&format!(
+            "{head}{}]}}",
+            [
+                r#"{"params":{"url":"http://a/x"},"phase":1,"source":{"id":1,"type":1},"time":"5","type":1}"#,
+                r#"{"params":{"key":"1/0/_dk_s s http://a/x"},"source":{"id":2,"type":4},"time":"6","type":8}"#,
+                r#"{"phase":1,"source":{"id":1,"type":1},"time":"7","type":7}"#,
+                r#"{"source":{"id":2,"type":4},"time":"6","type":9}"#,
+                r#"{"source":{"id":2,"type":4},"time":"6","type":10}"#,
+                r#"{"source":{"id":2,"type":4},"time":"7","type":9}"#,
+                r#"{"source":{"id":2,"type":4},"time":"9","type":10}"#,
+                r#"{"source":{"id":2,"type":4},"time":"12","type":11}"#,
+                r#"{"phase":2,"source":{"id":1,"type":1},"time":"12","type":7}"#,
+            ]
+            .join(",\n")
+        ));
+        assert_eq!(trace.damage, [] as [&str; 0]);
+        let (_, all) = intervals(&trace);
+        let ms = |at: u64| at * MILLISECOND;
+        let reads: Vec<_> = all
+            .iter()
+            .filter(|one| trace.type_name(one.type_id) == "net::simple_cache_entry::READ")
+            .map(|one| (one.wait.unwrap().0, one.exec.unwrap().0, one.done.unwrap()))
+            .collect();
+        assert_eq!(reads, [(ms(6), ms(6), ms(6)), (ms(7), ms(9), ms(12))], "the first one was answered from memory");
+        let links: Vec<_> = trace.events.iter().filter_map(|it| Some((it.at_ns, it.object, it.other?))).collect();
+        assert_eq!(links, [(ms(12), 2, 1)]);
     }
 
     #[test]

@@ -53,10 +53,11 @@ pub fn read(bytes: &[u8]) -> Trace {
 
 /// Where the next record or thread begins, and whether it is a record.
 fn next(bytes: &[u8], at: usize) -> Option<(usize, bool)> {
-    let rest = bytes.get(at..)?;
-    let record = memmem::find(rest, RECORD);
-    let thread = memmem::find(&rest[..record.unwrap_or(rest.len())], THREAD);
-    thread.map(|found| (at + found, false)).or_else(|| record.map(|found| (at + found, true)))
+    memmem::find_iter(bytes.get(at..)?, b"{\"").find_map(|found| {
+        let rest = &bytes[at + found..];
+        let is_record = rest.starts_with(RECORD);
+        (is_record || rest.starts_with(THREAD)).then_some((at + found, is_record))
+    })
 }
 
 fn record(builder: &mut Builder, thread: u32, text: &str) -> bool {
