@@ -1,7 +1,7 @@
 //! What if: the dependencies of a trace gone through again, with something changed. Pure.
 
 use crate::explain::{Model, NoKernel};
-use crate::graph::{Edge, Graph, Node, interval_of};
+use crate::graph::{Edge, Graph, Node, Resource, interval_of};
 use crate::lanes::NONE;
 use crate::path::{Ends, moments};
 use crate::trace::Trace;
@@ -61,7 +61,7 @@ pub struct WhatIf {
     pub median_error: f64,
     /// How long it would take with the changes: the replay of the changed trace, times measured by replayed.
     pub predicted_ns: u64,
-    /// The resources that were found.
+    /// The resources that were found, most often taken first.
     pub resources: Vec<ResourceRow>,
 }
 
@@ -318,6 +318,13 @@ pub fn whatif(trace: &Trace, ends: Ends, changes: &[Change]) -> Result<WhatIf> {
     let scale = measured_ns as f64 / replayed_ns.max(1) as f64;
     let mut taken = vec![0_u64; graph.resources.len()];
     graph.takes.values().flatten().for_each(|of| taken[*of as usize] += 1);
+    let row = |(resource, taken): (&Resource, u64)| ResourceRow {
+        name: resource.name.clone(),
+        capacity: resource.capacity,
+        taken,
+    };
+    let mut resources: Vec<ResourceRow> = graph.resources.iter().zip(taken).map(row).collect();
+    resources.sort_by(|a, b| (Reverse(a.taken), &a.name).cmp(&(Reverse(b.taken), &b.name)));
     Ok(WhatIf {
         changes: changes.to_vec(),
         measured_ns,
@@ -325,12 +332,7 @@ pub fn whatif(trace: &Trace, ends: Ends, changes: &[Change]) -> Result<WhatIf> {
         error: share(replayed_ns, measured_ns),
         median_error: errors.get(errors.len().saturating_sub(1) / 2).copied().unwrap_or(0.0),
         predicted_ns: (changed_ns as f64 * scale) as u64,
-        resources: graph
-            .resources
-            .iter()
-            .zip(taken)
-            .map(|(resource, taken)| ResourceRow { name: resource.name.clone(), capacity: resource.capacity, taken })
-            .collect(),
+        resources,
     })
 }
 
