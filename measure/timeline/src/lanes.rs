@@ -102,8 +102,8 @@ fn work(one: &Interval, end: u64) -> Option<(u64, u64, u32)> {
 }
 
 impl Lanes {
-    /// Of all intervals but those that `is_left_out`. What has not ended lasts until `end`. If all threads `are_tracks`,
-    /// nothing keeps one busy.
+    /// Of all intervals but those that `is_left_out`. What has not ended lasts until `end`. If all threads
+    /// `are_tracks`, nothing keeps one busy.
     pub fn of(folded: &Folded, threads: usize, are_tracks: bool, end: u64, is_left_out: &dyn Fn(u32) -> bool) -> Self {
         let all = &folded.intervals;
         let mut lanes = Self {

@@ -435,8 +435,10 @@ mod tests {
     }
 
     prop_compose! {
-        fn chains()(all in prop::collection::vec((0..300_u64, 0..4_u32, 0..4_u8, 1..7_u64, 0..3_usize, 1..7_u64), 1..60))
-            -> Trace {
+        fn chains()(all in prop::collection::vec(
+            (0..300_u64, 0..4_u32, 0..4_u8, 1..7_u64, 0..3_usize, 1..7_u64),
+            1..60,
+        )) -> Trace {
             let (mut events, mut links) = (Vec::new(), Vec::new());
             for (at, thread, kind, object, of, other) in all {
                 match [Wait, Exec, Done].get(usize::from(kind)) {
