@@ -235,7 +235,7 @@ fn times(graph: &Graph, model: &Model, changed: &Changed, origin: u64) -> Vec<Op
         if let Some(resource) = takes.get(stage).map(|of| *of as usize) {
             if free[resource] > 0 {
                 free[resource] -= 1;
-                heap.push(Reverse((at + graph.resources[resource].at_once, node, stage + 1)));
+                heap.push(Reverse((at.saturating_add(graph.resources[resource].at_once), node, stage + 1)));
             } else {
                 queues[resource].push_back((node, stage));
             }
@@ -245,7 +245,7 @@ fn times(graph: &Graph, model: &Model, changed: &Changed, origin: u64) -> Vec<Op
         for resource in of(&graph.gives, node).into_iter().map(|of| of as usize) {
             match queues[resource].pop_front() {
                 Some((waiting, stage)) => {
-                    heap.push(Reverse((at + graph.resources[resource].handed_over, waiting, stage + 1)));
+                    heap.push(Reverse((at.saturating_add(graph.resources[resource].handed_over), waiting, stage + 1)));
                 }
                 None => free[resource] += 1,
             }

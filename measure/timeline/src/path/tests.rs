@@ -437,7 +437,7 @@ prop_compose! {
     fn events()(all in prop::collection::vec(
         (0..400_u64, 0..3_u32, 0..7_u8, 1..6_u64, 0..4_u32, 1..6_u64, any::<bool>()),
         1..80,
-    )) -> Trace {
+    ), step in prop::sample::select(vec![1, 100, u64::MAX / 400])) -> Trace {
         let mut builder = Builder::new(Form::Events, Clock::default());
         let process = builder.process(1, "any");
         (0..3).for_each(|tid| { builder.thread(process, tid, ""); });
@@ -445,7 +445,7 @@ prop_compose! {
         for (at, thread, kind, object, of, other, is_shared) in all {
             let phase = [Mark, Wait, Exec, Done, Phase::Link, Free, Exec][usize::from(kind)];
             builder.event(crate::trace::Event {
-                at_ns: at * 100,
+                at_ns: at * step,
                 thread,
                 phase,
                 is_shared,
