@@ -434,6 +434,43 @@ mod tests {
         assert_eq!(predicted(&trace, faster("disk", 7.0)), 40);
     }
 
+    #[test]
+    fn what_was_given_back_before_anybody_waits_is_there_for_the_next() {
+        let all = [
+            (0, 0, Exec, 1, "use"),
+            (0, 0, Exec, 9, "pool::in_use"),
+            (10, 0, Done, 9, "pool::in_use"),
+            (50, 0, Exec, 9, "pool::in_use"),
+            (60, 0, Done, 9, "pool::in_use"),
+            (70, 0, Done, 1, "use"),
+        ];
+        assert_eq!(predicted(&trace(&all, &[]), resource("pool::in_use", 1)), 70);
+    }
+
+    #[test]
+    fn a_link_told_right_behind_the_end_of_a_wait_ends_no_other_that_ended_just_before() {
+        let mut builder = Builder::new(Form::Events, Clock::default());
+        let process = builder.process(1, "p");
+        let thread = builder.thread(process, 1, "worker");
+        let mut of = |name| Some(builder.type_of(name, "", 0));
+        let (task, pool, in_use) = (of("task"), of("pool"), of("pool::in_use"));
+        builder.says(Wait, 0, thread, 1, task);
+        builder.says(Exec, 5000, thread, 1, task);
+        builder.says(Wait, 5010, thread, 1, pool);
+        builder.says(Done, 5030, thread, 1, pool);
+        builder.link(5040, thread, 9, 1, None);
+        builder.says(Exec, 5050, thread, 9, in_use);
+        builder.says(Done, 9000, thread, 9, in_use);
+        builder.says(Done, 9500, thread, 1, task);
+        let trace = builder.build();
+        let model = Model::of(&trace, &NoKernel);
+        let acquired = |name: &str| {
+            let index = (0..3).find(|index| model.type_name(*index) == name).unwrap();
+            model.acquired(index, model.wait_end(index)).map(|of| model.type_name(of))
+        };
+        assert_eq!((acquired("task"), acquired("pool")), (None, Some("pool::in_use")));
+    }
+
     prop_compose! {
         fn chains()(all in prop::collection::vec(
             (0..300_u64, 0..4_u32, 0..4_u8, 1..7_u64, 0..3_usize, 1..7_u64),
