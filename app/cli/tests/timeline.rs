@@ -310,6 +310,11 @@ fn the_path_says_who_held_the_lock_and_owns_every_nanosecond() {
         .hints("12.5ms");
     let part = scratch.thaw(["timeline", "path", "events", "--from", "1ms", "--to", "50ms", "--json"]).exits(0).json();
     assert_eq!(part["span_ns"], 49_000_000);
+    // Events of two processes on one clock are one trace.
+    run(&scratch, &scratch.path("app"), "");
+    let both = scratch.thaw(["timeline", "path", "events", "--json"]).exits(0).json();
+    assert_eq!(both["paths"].as_array().map(Vec::len), Some(2));
+    assert!(both["span_ns"].as_u64() > json["span_ns"].as_u64(), "{}", both["span_ns"]);
 }
 
 #[test]

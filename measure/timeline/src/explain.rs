@@ -2,7 +2,7 @@
 
 use crate::intervals::{Folded, Interval, Object, folded};
 use crate::lanes::{Lanes, NONE, Part};
-use crate::trace::Trace;
+use crate::trace::{Form, Trace};
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -219,7 +219,10 @@ impl<'a> Model<'a> {
         let uses_by_type: Vec<bool> = type_names.iter().map(|name| is_in_use(name)).collect();
         let is_use: Vec<bool> = types.iter().map(|of| uses_by_type[*of as usize]).collect();
         let threads = trace.events.iter().map(|event| event.thread as usize + 1).max().unwrap_or(0);
-        let lanes = Lanes::of(&folded, threads.max(trace.threads.len()), end, &|index| is_use[index as usize]);
+        // What these tell of a thread is who wrote it down, not who did it.
+        let are_tracks = matches!(trace.form, Form::NetLog | Form::Har);
+        let threads = threads.max(trace.threads.len());
+        let lanes = Lanes::of(&folded, threads, are_tracks, end, &|index| is_use[index as usize]);
         let numbered = |links: &[crate::intervals::Link], to: bool| {
             let all: Vec<_> = links
                 .iter()
@@ -396,13 +399,17 @@ impl<'a> Model<'a> {
         now.filter(|index| self.end_of(*index) > at).or_else(|| uses.get(after).copied()).or(now)
     }
 
-    /// Who uses a resource, by its first link while it is in use.
+    /// Who uses a resource: by its last link between the use before and this one, else by its first link in this one.
     pub fn user(&self, of: u32) -> Option<Object> {
         let one = self.one(of);
         let links = self.links_from.get(one.object);
         let at = |link: u32| self.folded.links[link as usize].at_ns;
-        let first = links.partition_point(|link| at(*link).saturating_add(self.slack) < one.begin());
-        links.get(first).filter(|link| at(**link) <= self.end_of(of)).map(|link| self.folded.links[*link as usize].to)
+        let before = self.use_before(of).map_or(0, |before| self.end_of(before));
+        let after = links.partition_point(|link| at(*link) <= one.begin().saturating_add(self.slack));
+        let last = after.checked_sub(1).map(|place| links[place]);
+        let last = last.filter(|link| at(*link).saturating_add(self.slack) >= before);
+        let first = || links.get(after).copied().filter(|link| at(*link) <= self.end_of(of));
+        last.or_else(first).map(|link| self.folded.links[link as usize].to)
     }
 
     /// The use of a resource that a wait ended with: by a link, or because it began then on the same thread.

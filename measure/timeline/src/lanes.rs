@@ -102,13 +102,14 @@ fn work(one: &Interval, end: u64) -> Option<(u64, u64, u32)> {
 }
 
 impl Lanes {
-    /// Of all intervals but those that `is_left_out`. What has not ended lasts until `end`.
-    pub fn of(folded: &Folded, threads: usize, end: u64, is_left_out: &dyn Fn(u32) -> bool) -> Self {
+    /// Of all intervals but those that `is_left_out`. What has not ended lasts until `end`. If all threads
+    /// `are_tracks`, nothing keeps one busy.
+    pub fn of(folded: &Folded, threads: usize, are_tracks: bool, end: u64, is_left_out: &dyn Fn(u32) -> bool) -> Self {
         let all = &folded.intervals;
         let mut lanes = Self {
             occupies: vec![false; all.len()],
             around: vec![NONE; all.len()],
-            is_track: vec![false; threads],
+            is_track: vec![are_tracks; threads],
             ..Self::default()
         };
         let mut by_thread: Vec<Vec<Part>> = vec![Vec::new(); threads];
@@ -136,7 +137,10 @@ impl Lanes {
         }
         for (thread, (mut works, waits)) in by_thread.into_iter().zip(waits).enumerate() {
             works.sort_by_key(|part| (part.from, Reverse(part.to)));
-            lanes.nest(thread, &works);
+            if are_tracks || !lanes.nest(thread, &works) {
+                lanes.threads.push(Lane::default());
+                continue;
+            }
             works.retain(|part| lanes.occupies[part.interval as usize]);
             works.extend(waits);
             lanes.threads.push(Lane::of(works));
@@ -145,8 +149,9 @@ impl Lanes {
         lanes
     }
 
-    /// Which works lie in one another as those of a thread do, and in which.
-    fn nest(&mut self, thread: usize, works: &[Part]) {
+    /// Which works lie in one another as those of a thread do, and in which. Says whether it is a thread: where more
+    /// than a tenth lies across others, what does not is chance.
+    fn nest(&mut self, thread: usize, works: &[Part]) -> bool {
         let mut open: Vec<Part> = Vec::new();
         works.iter().for_each(|part| self.occupies[part.interval as usize] = true);
         for part in works {
@@ -166,6 +171,11 @@ impl Lanes {
             open.push(*part);
         }
         open.clear();
+        let across = works.iter().filter(|part| !self.occupies[part.interval as usize]).count();
+        if across * 10 > works.len() {
+            works.iter().for_each(|part| self.occupies[part.interval as usize] = false);
+            return false;
+        }
         for part in works.iter().filter(|part| self.occupies[part.interval as usize]).copied().collect::<Vec<_>>() {
             while open.last().is_some_and(|top| top.to <= part.from) {
                 open.pop();
@@ -173,6 +183,7 @@ impl Lanes {
             self.around[part.interval as usize] = open.last().map_or(NONE, |top| top.interval);
             open.push(part);
         }
+        true
     }
 }
 

@@ -1,4 +1,5 @@
-//! What waits for what: reads the events that programs write with `embed/events` and puts them together to intervals.
+//! What waits for what: reads the events that programs write with `embed/events`, puts them together to intervals, and
+//! says which of them made the whole late: `docs/timeline.md`.
 //!
 //! The two share a format and no code: `docs/events-format.md` describes it.
 

@@ -1,7 +1,7 @@
 //! What if: the dependencies of a trace gone through again, with something changed. Pure.
 
 use crate::explain::{Model, NoKernel};
-use crate::graph::{Edge, Graph, Node, interval_of};
+use crate::graph::{Edge, Graph, Node, Resource, interval_of};
 use crate::lanes::NONE;
 use crate::path::{Ends, moments};
 use crate::trace::Trace;
@@ -61,7 +61,7 @@ pub struct WhatIf {
     pub median_error: f64,
     /// How long it would take with the changes: the replay of the changed trace, times measured by replayed.
     pub predicted_ns: u64,
-    /// The resources that were found.
+    /// The resources that were found, most often taken first.
     pub resources: Vec<ResourceRow>,
 }
 
@@ -235,7 +235,7 @@ fn times(graph: &Graph, model: &Model, changed: &Changed, origin: u64) -> Vec<Op
         if let Some(resource) = takes.get(stage).map(|of| *of as usize) {
             if free[resource] > 0 {
                 free[resource] -= 1;
-                heap.push(Reverse((at + graph.resources[resource].at_once, node, stage + 1)));
+                heap.push(Reverse((at.saturating_add(graph.resources[resource].at_once), node, stage + 1)));
             } else {
                 queues[resource].push_back((node, stage));
             }
@@ -245,7 +245,7 @@ fn times(graph: &Graph, model: &Model, changed: &Changed, origin: u64) -> Vec<Op
         for resource in of(&graph.gives, node).into_iter().map(|of| of as usize) {
             match queues[resource].pop_front() {
                 Some((waiting, stage)) => {
-                    heap.push(Reverse((at + graph.resources[resource].handed_over, waiting, stage + 1)));
+                    heap.push(Reverse((at.saturating_add(graph.resources[resource].handed_over), waiting, stage + 1)));
                 }
                 None => free[resource] += 1,
             }
@@ -280,10 +280,18 @@ pub fn whatif(trace: &Trace, ends: Ends, changes: &[Change]) -> Result<WhatIf> {
     let start = (0..graph.at.len())
         .filter(|node| graph.at[*node].is_some_and(|at| at <= from))
         .max_by_key(|node| graph.at[*node]);
-    let span = |times: &[Option<u64>]| {
-        let end = times[last as usize]?;
+    // Unless an end was named, it is what ends last of what is there: with a change, that may be something else.
+    let ends_at = |times: &[Option<u64>], changed: &Changed| {
+        if ends.to.is_some() || graph.at[last as usize + 2 - last as usize % 3].is_none() {
+            return times[last as usize];
+        }
+        let done = (2..graph.at.len()).step_by(3).filter(|node| graph.at[*node].is_some());
+        let there = done.filter(|node| !model.is_use[node / 3] && !changed.is_gone[node / 3]);
+        there.map(|node| times[node]).try_fold(0, |last, at| Some(at?.max(last)))
+    };
+    let span = |times: &[Option<u64>], changed: &Changed| {
         let begin = if from == origin { 0 } else { times[start?]? };
-        Some(end.saturating_sub(begin))
+        Some(ends_at(times, changed)?.saturating_sub(begin))
     };
     let stands_still = |what: &str| {
         Error::new(
@@ -293,11 +301,14 @@ pub fn whatif(trace: &Trace, ends: Ends, changes: &[Change]) -> Result<WhatIf> {
         )
         .hint("resources that are taken in different orders, or too few of one, do that")
     };
-    let unchanged = times(&graph, &model, &Changed::nothing(&model, &graph), origin);
-    let replayed_ns = span(&unchanged).ok_or_else(|| stands_still("the replay of the unchanged trace"))?;
-    let changed = times(&graph, &model, &Changed::of(&model, &graph, changes)?, origin);
-    let changed_ns = span(&changed).ok_or_else(|| stands_still("the replay of the changed trace"))?;
-    let measured_ns = to.at - from;
+    let nothing = Changed::nothing(&model, &graph);
+    let unchanged = times(&graph, &model, &nothing, origin);
+    let replayed_ns = span(&unchanged, &nothing).ok_or_else(|| stands_still("the replay of the unchanged trace"))?;
+    let changed = Changed::of(&model, &graph, changes)?;
+    let changed_ns = span(&times(&graph, &model, &changed, origin), &changed)
+        .ok_or_else(|| stands_still("the replay of the changed trace"))?;
+    let measured: Vec<Option<u64>> = graph.at.iter().map(|at| at.map(|at| at.saturating_sub(origin))).collect();
+    let measured_ns = span(&measured, &nothing).unwrap_or(to.at - from);
     let share = |a: u64, b: u64| a.abs_diff(b) as f64 / measured_ns.max(1) as f64;
     let mut errors: Vec<f64> = (2..graph.at.len())
         .step_by(3)
@@ -307,6 +318,13 @@ pub fn whatif(trace: &Trace, ends: Ends, changes: &[Change]) -> Result<WhatIf> {
     let scale = measured_ns as f64 / replayed_ns.max(1) as f64;
     let mut taken = vec![0_u64; graph.resources.len()];
     graph.takes.values().flatten().for_each(|of| taken[*of as usize] += 1);
+    let row = |(resource, taken): (&Resource, u64)| ResourceRow {
+        name: resource.name.clone(),
+        capacity: resource.capacity,
+        taken,
+    };
+    let mut resources: Vec<ResourceRow> = graph.resources.iter().zip(taken).map(row).collect();
+    resources.sort_by(|a, b| (Reverse(a.taken), &a.name).cmp(&(Reverse(b.taken), &b.name)));
     Ok(WhatIf {
         changes: changes.to_vec(),
         measured_ns,
@@ -314,11 +332,182 @@ pub fn whatif(trace: &Trace, ends: Ends, changes: &[Change]) -> Result<WhatIf> {
         error: share(replayed_ns, measured_ns),
         median_error: errors.get(errors.len().saturating_sub(1) / 2).copied().unwrap_or(0.0),
         predicted_ns: (changed_ns as f64 * scale) as u64,
-        resources: graph
-            .resources
-            .iter()
-            .zip(taken)
-            .map(|(resource, taken)| ResourceRow { name: resource.name.clone(), capacity: resource.capacity, taken })
-            .collect(),
+        resources,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::{Builder, Clock, Form, Phase};
+    use Phase::{Done, Exec, Wait};
+    use proptest::prelude::*;
+
+    /// Moments in microseconds, threads, phases, objects and types.
+    fn trace(all: &[(u64, u32, Phase, u64, &str)], links: &[(u64, u32, u64, u64)]) -> Trace {
+        let mut builder = Builder::new(Form::Events, Clock::default());
+        let process = builder.process(1, "p");
+        for (tid, name) in ["main", "pool 1", "pool 2", "other"].into_iter().enumerate() {
+            builder.thread(process, tid as u32, name);
+        }
+        for (at, thread, phase, object, of) in all {
+            let of = builder.type_of(of, "", 0);
+            builder.says(*phase, at * 1000, *thread, *object, Some(of));
+        }
+        links.iter().for_each(|(at, thread, from, to)| builder.link(at * 1000, *thread, *from, *to, None));
+        builder.build()
+    }
+
+    fn predicted(trace: &Trace, change: Change) -> u64 {
+        let it = whatif(trace, Ends::default(), &[change]).unwrap();
+        assert!(it.error < 0.001, "{it:?}");
+        (it.predicted_ns + 500) / 1000
+    }
+
+    fn resource(name: &str, capacity: usize) -> Change {
+        Change::Resource { name: name.into(), capacity }
+    }
+
+    fn faster(name: &str, factor: f64) -> Change {
+        Change::Faster { name: name.into(), factor }
+    }
+
+    fn without(name: &str) -> Change {
+        Change::Without { name: name.into() }
+    }
+
+    #[test]
+    fn tasks_in_a_row_on_one_thread_are_side_by_side_on_two() {
+        let all = [
+            (0, 0, Exec, 9, "post"),
+            (1, 0, Wait, 1, "task"),
+            (2, 0, Wait, 2, "task"),
+            (3, 0, Wait, 3, "task"),
+            (4, 0, Done, 9, "post"),
+            (1, 1, Exec, 1, "task"),
+            (101, 1, Done, 1, "task"),
+            (101, 1, Exec, 2, "task"),
+            (201, 1, Done, 2, "task"),
+            (201, 1, Exec, 3, "task"),
+            (301, 1, Done, 3, "task"),
+        ];
+        let trace = trace(&all, &[]);
+        assert_eq!(predicted(&trace, resource("pool", 2)), 201);
+        assert_eq!(predicted(&trace, resource("pool", 3)), 103);
+        assert_eq!(predicted(&trace, resource("pool", 1)), 301);
+        assert_eq!(predicted(&trace, faster("task", 2.0)), 151);
+        assert_eq!(predicted(&trace, without("task")), 4, "what is left is the post");
+    }
+
+    #[test]
+    fn what_was_not_on_the_path_holds_the_end_when_the_path_is_faster() {
+        // The wait ends with the later of two links.
+        let all = [
+            (0, 0, Wait, 1, "both"),
+            (0, 1, Exec, 2, "long"),
+            (0, 2, Exec, 3, "short"),
+            (60, 2, Done, 3, "short"),
+            (100, 1, Done, 2, "long"),
+            (100, 0, Exec, 1, "both"),
+            (110, 0, Done, 1, "both"),
+        ];
+        let trace = trace(&all, &[(60, 2, 3, 1), (100, 1, 2, 1)]);
+        assert_eq!(predicted(&trace, faster("long", 10.0)), 70);
+        assert_eq!(predicted(&trace, faster("short", 10.0)), 110);
+        assert_eq!(predicted(&trace, without("long")), 70);
+    }
+
+    #[test]
+    fn what_lies_in_something_that_is_gone_is_gone_with_it() {
+        let all = [
+            (0, 0, Exec, 1, "all"),
+            (10, 0, Exec, 2, "part"),
+            (20, 0, Wait, 3, "disk"),
+            (80, 0, Exec, 3, "disk"),
+            (90, 0, Done, 3, "disk"),
+            (95, 0, Done, 2, "part"),
+            (100, 0, Done, 1, "all"),
+        ];
+        let trace = trace(&all, &[]);
+        assert_eq!(predicted(&trace, without("part")), 15);
+        assert_eq!(predicted(&trace, without("disk")), 30);
+        assert_eq!(predicted(&trace, faster("disk", 7.0)), 40);
+    }
+
+    #[test]
+    fn what_was_given_back_before_anybody_waits_is_there_for_the_next() {
+        let all = [
+            (0, 0, Exec, 1, "use"),
+            (0, 0, Exec, 9, "pool::in_use"),
+            (10, 0, Done, 9, "pool::in_use"),
+            (50, 0, Exec, 9, "pool::in_use"),
+            (60, 0, Done, 9, "pool::in_use"),
+            (70, 0, Done, 1, "use"),
+        ];
+        assert_eq!(predicted(&trace(&all, &[]), resource("pool::in_use", 1)), 70);
+    }
+
+    #[test]
+    fn a_link_told_right_behind_the_end_of_a_wait_ends_no_other_that_ended_just_before() {
+        let mut builder = Builder::new(Form::Events, Clock::default());
+        let process = builder.process(1, "p");
+        let thread = builder.thread(process, 1, "worker");
+        let mut of = |name| Some(builder.type_of(name, "", 0));
+        let (task, pool, in_use) = (of("task"), of("pool"), of("pool::in_use"));
+        builder.says(Wait, 0, thread, 1, task);
+        builder.says(Exec, 5000, thread, 1, task);
+        builder.says(Wait, 5010, thread, 1, pool);
+        builder.says(Done, 5030, thread, 1, pool);
+        builder.link(5040, thread, 9, 1, None);
+        builder.says(Exec, 5050, thread, 9, in_use);
+        builder.says(Done, 9000, thread, 9, in_use);
+        builder.says(Done, 9500, thread, 1, task);
+        let trace = builder.build();
+        let model = Model::of(&trace, &NoKernel);
+        let acquired = |name: &str| {
+            let index = (0..3).find(|index| model.type_name(*index) == name).unwrap();
+            model.acquired(index, model.wait_end(index)).map(|of| model.type_name(of))
+        };
+        assert_eq!((acquired("task"), acquired("pool")), (None, Some("pool::in_use")));
+    }
+
+    prop_compose! {
+        fn chains()(all in prop::collection::vec(
+            (0..300_u64, 0..4_u32, 0..4_u8, 1..7_u64, 0..3_usize, 1..7_u64),
+            1..60,
+        )) -> Trace {
+            let (mut events, mut links) = (Vec::new(), Vec::new());
+            for (at, thread, kind, object, of, other) in all {
+                match [Wait, Exec, Done].get(usize::from(kind)) {
+                    Some(phase) => events.push((at, thread, *phase, object, ["a", "b", "c"][of])),
+                    None => links.push((at, thread, object, other)),
+                }
+            }
+            trace(&events, &links)
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn where_nothing_is_handed_over_a_replay_is_what_was_measured(trace in chains()) {
+            let model = Model::of(&trace, &NoKernel);
+            let graph = Graph::of(&model);
+            let origin = crate::select::origin(&model);
+            if graph.takes.is_empty() {
+                let found = times(&graph, &model, &Changed::nothing(&model, &graph), origin);
+                let measured: Vec<_> = graph.at.iter().map(|at| at.map(|at| at - origin)).collect();
+                prop_assert_eq!(found, measured);
+            }
+        }
+
+        #[test]
+        fn a_path_never_takes_longer_when_its_types_are_faster(trace in chains()) {
+            if let Ok(it) = whatif(&trace, Ends::default(), &[faster("*", 1000.0)]) {
+                let free = it.resources.is_empty();
+                prop_assert!(!free || it.predicted_ns <= it.measured_ns, "{:?}", it);
+            }
+        }
+    }
 }

@@ -104,7 +104,7 @@ fn a_replay_of_the_unchanged_client_takes_what_was_measured_and_changes_bring_wh
     let ratio = more.predicted_ns as f64 / more.measured_ns as f64;
     assert!((0.4..0.75).contains(&ratio), "half as many in line: {more:?}");
     let resources: Vec<_> = more.resources.iter().map(|row| (row.name.as_str(), row.capacity, row.taken)).collect();
-    assert_eq!(resources, [("worker", 12, 24), ("pool::in_use", 2, 24)]);
+    assert_eq!(resources, [("pool::in_use", 2, 24), ("worker", 12, 24)]);
     let faster = what(Change::Faster { name: "http::*".into(), factor: 4.0 });
     assert!(faster.predicted_ns < faster.measured_ns / 2, "{faster:?}");
     let fewer = what(Change::Resource { name: "worker".into(), capacity: 1 });

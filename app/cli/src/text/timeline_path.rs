@@ -253,12 +253,19 @@ pub fn whatif(document: &WhatIfDocument, width: usize) -> Page {
         units::percent(it.median_error),
     ));
     let mut table = Table::new([("at once", Align::Right), ("taken", Align::Right), ("resource", Align::Elastic)]);
-    for row in &it.resources {
+    for row in it.resources.iter().take(RESOURCES) {
         table.row([units::count(row.capacity as u64), units::count(row.taken), harmless(&row.name)]);
     }
     show(&mut page, "Resources (--resource NAME=N):", table);
+    if it.resources.len() > RESOURCES {
+        let more = units::count((it.resources.len() - RESOURCES) as u64);
+        page.remark(&format!("and {more} that are taken less often (--json lists them)"));
+    }
     page
 }
+
+/// Rows of the table of resources.
+const RESOURCES: usize = 20;
 
 /// Two paths side by side.
 pub fn compare(document: &ComparisonDocument, rows: usize, width: usize) -> Page {
