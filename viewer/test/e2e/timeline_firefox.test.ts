@@ -14,6 +14,12 @@ afterAll(async () => firefox?.stop());
 
 const url = (name: string, hash: string) => pathToFileURL(join(inject("pages"), `${name}.html`)).href + hash;
 const drawn = (plot: string) => `(window.wrappedJSObject ?? window).thawDrawings.some((it) => it.plot === "${plot}")`;
+/** Whether the canvas of the tapes has more than one colour. */
+const FILLED = `(() => {
+  const canvas = document.querySelector("[data-plot=tapes] canvas");
+  const { data } = canvas.getContext("2d").getImageData(260, 0, canvas.width - 280, 40);
+  return new Set(new Uint32Array(data.slice().buffer)).size > 2;
+})()`;
 const totals = `document.querySelector("[data-part=totals]").textContent`;
 const fact = (name: string) => `document.querySelector('[data-part=details] [data-fact="${name}"]').textContent`;
 
@@ -42,6 +48,8 @@ inFirefox("a tape is clicked, times are relative, filters hold, keys move", asyn
   await page.until(`document.querySelectorAll("#suggestions option").length === 6`);
   await page.press(ESCAPE, ESCAPE);
   await page.until(`document.querySelector("#filter").value === ""`);
+  // Something stands on the tapes again.
+  await page.until(FILLED);
   if (process.env.THAW_PICTURES !== undefined)
     writeFileSync(join(process.env.THAW_PICTURES, "firefox-timeline.png"), await page.screenshot());
 });
