@@ -28,9 +28,12 @@ inFirefox("a tape is clicked, times are relative, filters hold, keys move", asyn
   await page.open(url("path", "#timeline"));
   await page.until(drawn("tapes"));
   expect(await page.value(totals)).toBe("10 of 10 objects");
-  const box = (await page.value(
-    `(({ x, y, width }) => ({ x, y, width }))(document.querySelector("[data-plot=tapes] canvas").getBoundingClientRect())`,
-  )) as { x: number; y: number; width: number };
+  const canvas = `document.querySelector("[data-plot=tapes] canvas").getBoundingClientRect()`;
+  const box = (await page.value(`(({ x, y, width }) => ({ x, y, width }))(${canvas})`)) as {
+    x: number;
+    y: number;
+    width: number;
+  };
   await page.click(box.x + 250 + ((box.width - 262) * 21) / 102, box.y + 13);
   await page.until(`location.hash.includes("sel=i0")`);
   expect(await page.value(fact("wait"))).toBe("0 – +10.000 ms (10.00 ms)");
