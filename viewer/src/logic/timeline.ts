@@ -97,8 +97,10 @@ export async function unpackTimeline(packed: PackedTimeline): Promise<Timeline> 
     unpackIndexes(packed.objects, ["process"]),
   ]);
   const count = packed.objects.count;
-  const intervals = await intervalsOf(packed, places.name, end, count);
-  const moments = await momentsOf(packed, places.name, count);
+  const [intervals, moments] = await Promise.all([
+    intervalsOf(packed, places.name, end, count),
+    momentsOf(packed, places.name, count),
+  ]);
   return {
     head: packed,
     end,

@@ -5,7 +5,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { expect, inject } from "vitest";
-import { HEAP_VIEWS, VIEWS } from "../../src/logic/address.ts";
+import { HEAP_VIEWS, TIMELINE_VIEWS, VIEWS } from "../../src/logic/address.ts";
 import { address, browserOfTests, go, heapTest, inBrowser, openTables, settled } from "./browser.ts";
 
 const { open } = browserOfTests();
@@ -110,6 +110,11 @@ inBrowser("views of starts have names, roles and contrast", async () => {
     "no-trace",
     VIEWS.filter((view) => view !== "runs"),
   );
+});
+
+inBrowser("so have views of events", async () => {
+  await checked("path", [...TIMELINE_VIEWS, "timeline?sel=i0&types=-disk", "object?obj=3&sel=m0"], true);
+  await checked("no-events", ["timeline"]);
 });
 
 heapTest("so have views of heaps", async () => {

@@ -85,6 +85,9 @@ inBrowser("boxes of the tree of types show and hide, and the address remembers i
   const again = await open("load", await page.evaluate(() => location.hash));
   await settled(again.page, "timeline");
   expect(await totals(again.page)).toBe("9 of 10 objects");
+  await page.getByLabel("show all types", { exact: true }).click();
+  await page.getByLabel("show all types", { exact: true }).click();
+  await page.waitForSelector("[data-part=nothingchecked]");
   await page.getByRole("button", { name: "show all types" }).click();
   expect(await totals(page)).toBe("10 of 10 objects");
   expect([...trouble, ...again.trouble]).toEqual([]);

@@ -14,6 +14,12 @@ afterAll(async () => firefox?.stop());
 
 const url = (name: string, hash: string) => pathToFileURL(join(inject("pages"), `${name}.html`)).href + hash;
 const drawn = (plot: string) => `(window.wrappedJSObject ?? window).thawDrawings.some((it) => it.plot === "${plot}")`;
+/** Whether the canvas of the tapes has more than one colour. */
+const FILLED = `(() => {
+  const canvas = document.querySelector("[data-plot=tapes] canvas");
+  const { data } = canvas.getContext("2d").getImageData(260, 0, canvas.width - 280, 40);
+  return new Set(new Uint32Array(data.slice().buffer)).size > 2;
+})()`;
 const totals = `document.querySelector("[data-part=totals]").textContent`;
 const fact = (name: string) => `document.querySelector('[data-part=details] [data-fact="${name}"]').textContent`;
 
@@ -22,9 +28,12 @@ inFirefox("a tape is clicked, times are relative, filters hold, keys move", asyn
   await page.open(url("path", "#timeline"));
   await page.until(drawn("tapes"));
   expect(await page.value(totals)).toBe("10 of 10 objects");
-  const box = (await page.value(
-    `(({ x, y, width }) => ({ x, y, width }))(document.querySelector("[data-plot=tapes] canvas").getBoundingClientRect())`,
-  )) as { x: number; y: number; width: number };
+  const canvas = `document.querySelector("[data-plot=tapes] canvas").getBoundingClientRect()`;
+  const box = (await page.value(`(({ x, y, width }) => ({ x, y, width }))(${canvas})`)) as {
+    x: number;
+    y: number;
+    width: number;
+  };
   await page.click(box.x + 250 + ((box.width - 262) * 21) / 102, box.y + 13);
   await page.until(`location.hash.includes("sel=i0")`);
   expect(await page.value(fact("wait"))).toBe("0 – +10.000 ms (10.00 ms)");
@@ -42,6 +51,8 @@ inFirefox("a tape is clicked, times are relative, filters hold, keys move", asyn
   await page.until(`document.querySelectorAll("#suggestions option").length === 6`);
   await page.press(ESCAPE, ESCAPE);
   await page.until(`document.querySelector("#filter").value === ""`);
+  // Something stands on the tapes again.
+  await page.until(FILLED);
   if (process.env.THAW_PICTURES !== undefined)
     writeFileSync(join(process.env.THAW_PICTURES, "firefox-timeline.png"), await page.screenshot());
 });

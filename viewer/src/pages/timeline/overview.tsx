@@ -68,6 +68,11 @@ export function OverviewView(): JSX.Element {
           {count(tapes.rows.length)} of {count(tapes.set.lanes.count)} {what}
         </span>
       </div>
+      {tapes.rows.length === 0 && rulesKept.value !== "" && (
+        <p class="none" data-part="nothingchecked">
+          Nothing of the types that are checked is left.
+        </p>
+      )}
       {tapes.rows.length > 0 && (
         <figure>
           <figcaption>
