@@ -388,7 +388,7 @@ fn a_page_holds_what_the_report_says() {
         (page["events"].as_u64(), page["objects"]["count"].as_u64()),
         (Some(sum("events")), Some(sum("objects")))
     );
-    assert_eq!((&page["intervals"]["count"], &page["moments"]["count"]), (&4.into(), &6.into()));
+    assert_eq!((&page["intervals"]["count"], &page["moments"]["count"]), (&4.into(), &8.into()));
     // An existing file is replaced only when that is wanted.
     scratch.thaw(["timeline", "report", "events", "--html", "both.html"]).exits(2).hints("--force");
     scratch.thaw(["timeline", "report", "events", "--html", "both.html", "--force"]).exits(0);
