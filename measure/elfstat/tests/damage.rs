@@ -41,6 +41,28 @@ fn adds_up(report: &FileReport, len: u64) {
     assert!(report.last_data_page.is_none_or(|page| page.unused.0 < 4096));
 }
 
+#[test]
+fn a_list_that_claims_more_than_the_file_has_is_none() {
+    let mut bytes = REAL.clone();
+    let (size_at, lists) = {
+        let image = Image::of(&bytes[..]).unwrap();
+        let Some(dynamic) = &image.dynamic else { return testing::skip("the program is static") };
+        let Some(size) = dynamic.value(object::elf::DT_INIT_ARRAYSZ) else { return testing::skip("no initialisers") };
+        let list = dynamic.value(object::elf::DT_INIT_ARRAY).unwrap();
+        let segment = image.segments.iter().position(|segment| segment.is_load() && segment.covers(list)).unwrap();
+        let table = image.segments.iter().find(|segment| segment.kind == object::elf::PT_DYNAMIC).unwrap();
+        let tag = [object::elf::DT_INIT_ARRAYSZ.0.cast_unsigned(), size].map(u64::to_le_bytes).concat();
+        let entry = table.offset as usize
+            + bytes[table.offset as usize..].chunks_exact(16).position(|entry| entry == tag).unwrap() * 16;
+        (entry + 8, image.segments_at as usize + 56 * segment)
+    };
+    // Bytes in the file and in memory of the segment, and of the list: 2^50, which nobody would live to walk through.
+    for at in [lists + 32, lists + 40, size_at] {
+        bytes[at..at + 8].copy_from_slice(&(1_u64 << 50).to_le_bytes());
+    }
+    see(&bytes);
+}
+
 fn places() -> impl Strategy<Value = usize> {
     let len = REAL.len();
     // Headers; the loader's tables behind them; the dynamic table and the section table at the end.

@@ -92,7 +92,8 @@ fn lists<'data, R: ReadRef<'data>>(image: &Image<R>) -> Vec<List> {
     }
     let ctors = image.loaded_sections().filter(|section| section.name == ".ctors" && section.in_file());
     lists.extend(ctors.map(|section| List { name: ".ctors", address: section.address, len: section.len }));
-    lists.retain(|list| image.offset_of(list.address, list.len).is_some());
+    // A damaged segment may claim more bytes than the file has.
+    lists.retain(|list| image.at(list.address, list.len).is_some());
     lists
 }
 
