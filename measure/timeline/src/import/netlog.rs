@@ -1,7 +1,8 @@
 //! Chromium's `--log-net-log`, whole or cut short by a browser that was killed.
 //!
 //! A source is an object, with its number. An event with a beginning and an end is a wait where the source has nothing
-//! to do but wait for somebody ([`WAITS`]), else work; one without is a mark. `SOCKET_IN_USE` is work of the socket, so
+//! to do but wait for somebody ([`WAITS`]), two marks where it only says how long something was there ([`LIVES`]), else
+//! work; one without an end is a mark. `SOCKET_IN_USE` is work of the socket, so
 //! that who waits for a connection finds who held it. `source_dependency` is a link, in the direction in which the
 //! cause goes ([`Direction`]). A socket is handed to a job when the job's `SOCKET_POOL` ends; its `SOCKET_IN_USE`
 //! begins some milliseconds later, when the job is told. The log tells no threads: all is on one of number 0.
@@ -51,6 +52,16 @@ const WAITS: &[&str] = &[
     "URL_REQUEST_DELEGATE_CONNECTED",
     "URL_REQUEST_DELEGATE_RECEIVED_REDIRECT",
     "URL_REQUEST_DELEGATE_RESPONSE_STARTED",
+];
+
+/// How long something was there, which is no work of it: two marks. A request is there while it is worked on.
+const LIVES: &[&str] = &[
+    "COOKIE_STORE_ALIVE",
+    "HTTP2_SESSION",
+    "HTTP_STREAM_JOB_CONTROLLER",
+    "QUIC_SESSION",
+    "SIMPLE_CACHE_ENTRY",
+    "SOCKET_ALIVE",
 ];
 
 /// Beginnings of the names of events that become a namespace.
@@ -254,6 +265,7 @@ pub fn read(file: Piece<'_>) -> Trace {
         sources: HashMap::new(),
         open: HashMap::new(),
         links: HashSet::new(),
+        controllers: HashMap::new(),
         urls: HashMap::new(),
         entries: HashMap::new(),
         cache_work: HashMap::new(),
@@ -295,6 +307,8 @@ struct Log {
     /// Types of what began, by source and event; whether they wait.
     open: HashMap<(u64, u64), Vec<(u32, bool)>>,
     links: HashSet<(u64, u64, u64)>,
+    /// For which request each controller of jobs acts.
+    controllers: HashMap<u64, u64>,
     /// Of requests.
     urls: HashMap<u64, String>,
     /// The last entry of the disk cache for each URL.
@@ -320,16 +334,20 @@ impl Log {
             Some((work, _)) => self.builder.type_of(&format!("net::simple_cache_entry::{work}"), "", 0),
             None => self.type_of(event.r#type, &name, delegate),
         };
-        if event.phase == self.constants.begin {
+        let is_life = LIVES.binary_search(&name.as_str()).is_ok();
+        if is_life {
+            self.builder.says(Phase::Mark, at, thread, object, Some(type_id));
+        } else if event.phase == self.constants.begin {
             self.open.entry((object, event.r#type)).or_default().push((type_id, is_wait));
             self.builder.says(if is_wait { Phase::Wait } else { Phase::Exec }, at, thread, object, Some(type_id));
         }
         // What is linked at an end is so before it: the one that ends it comes first.
         self.link(at, object, &name, event, type_id);
-        if event.phase == self.constants.end {
-            if name == "SIMPLE_CACHE_ENTRY" {
+        if is_life {
+            if name == "SIMPLE_CACHE_ENTRY" && event.phase == self.constants.end {
                 self.ends_at_once(object);
             }
+        } else if event.phase == self.constants.end {
             if let Some(entry) = self.urls.get(&object).and_then(|url| self.entries.get(url))
                 && CACHE_WAITS.contains(&name.as_str())
             {
@@ -391,11 +409,18 @@ impl Log {
         let (rank, text) = match (found, known) {
             (Some((rank, text)), _) => {
                 let text = self.called(object, &source, text);
-                match source.as_str() {
-                    "URL_REQUEST" => drop(self.urls.insert(object, text.clone())),
-                    "DISK_CACHE_ENTRY" => drop(self.entries.insert(text.clone(), object)),
-                    _ => {}
-                }
+                let text = match source.as_str() {
+                    "URL_REQUEST" => {
+                        self.urls.insert(object, text.clone());
+                        text
+                    }
+                    "DISK_CACHE_ENTRY" => {
+                        self.entries.insert(text.clone(), object);
+                        // Not the name of the request, which has the same URL.
+                        format!("cache entry {text}")
+                    }
+                    _ => text,
+                };
                 (rank, text)
             }
             (None, None) => (KEYS.len(), format!("{source} {object}")),
@@ -428,7 +453,23 @@ impl Log {
         let other_type = other.get("type").and_then(Value::as_u64).and_then(|it| self.constants.sources.get(&it));
         let source_type = self.constants.sources.get(&event.source.r#type);
         let kind = |of: Option<&String>| of.map_or(String::new(), Clone::clone);
-        let other = number(id);
+        let mut other = number(id);
+        // A controller of jobs only stands between the request and its jobs: it acts for the request, and what a job
+        // hands over it hands over again.
+        let controls = |of: Option<&String>| of.is_some_and(|of| of == "HTTP_STREAM_JOB_CONTROLLER");
+        let (by_controller, to_controller) = (controls(source_type), controls(other_type));
+        if name == "HTTP_STREAM_JOB_CONTROLLER_BOUND" && by_controller != to_controller {
+            let (controller, request) = if by_controller { (object, other) } else { (other, object) };
+            self.controllers.insert(controller, request);
+            return;
+        }
+        if by_controller && name == "HTTP_STREAM_JOB_BOUND_TO_REQUEST" {
+            return;
+        }
+        let object = self.controllers.get(&object).copied().filter(|_| by_controller).unwrap_or(object);
+        if to_controller {
+            other = self.controllers.get(&other).copied().unwrap_or(other);
+        }
         let (from, to) = match direction(name, &kind(source_type), &kind(other_type)) {
             Direction::ToSource => (other, object),
             Direction::FromSource => (object, other),
@@ -486,7 +527,7 @@ mod tests {
 
     #[test]
     fn tables_are_in_order_for_their_searches() {
-        assert!(WAITS.is_sorted() && ARGUMENTS.is_sorted());
+        assert!(WAITS.is_sorted() && ARGUMENTS.is_sorted() && LIVES.is_sorted());
     }
 
     #[test]
