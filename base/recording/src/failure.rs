@@ -68,7 +68,7 @@ pub(crate) enum Kind {
 /// of this process can be inside a transaction on the same file.
 pub(crate) fn kind_of(path: &Path) -> std::io::Result<Kind> {
     let mut start = Vec::with_capacity(72);
-    std::fs::File::open(path)?.take(72).read_to_end(&mut start)?;
+    os::file::open_regular(path)?.take(72).read_to_end(&mut start)?;
     Ok(match start {
         start if start.is_empty() => Kind::Empty,
         start if !start.starts_with(b"SQLite format 3\0") => Kind::Other,
@@ -129,7 +129,7 @@ pub(crate) fn reading(path: &Path, failure: Failure) -> Error {
     match (failure.code(), &failure) {
         (Some(ErrorCode::CannotOpen), _) => {
             let error = Error::on(Exit::Data, CANNOT_OPEN, path).hint("check the permissions of the file");
-            match std::fs::File::open(path).err() {
+            match os::file::open_regular(path).err() {
                 Some(cause) => error.because(cause),
                 None => error.because(failure.cause()),
             }

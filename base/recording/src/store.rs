@@ -249,8 +249,16 @@ fn refuse_log(target: &Path) -> Result<()> {
 fn clear_leftovers(target: &Path) -> Result<()> {
     refuse_log(target)?;
     let journal = sidecar(target, "-journal");
-    let Ok(file) = File::open(&journal) else { return Ok(()) };
     let refuse = |error: std::io::Error| Error::on(Exit::Usage, CANNOT_CREATE, target).because(error);
+    // Somebody may put a pipe there, and opening it would wait for ever.
+    let file = match os::file::open_regular(&journal) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => {
+            let hint = "choose another name with `-o FILE`, or move that file away";
+            return Err(refuse(error).hint(format!("'{}' is in the way: {hint}", model::shown(&journal))));
+        }
+    };
     let mut start = Vec::new();
     file.take(8).read_to_end(&mut start).map_err(refuse)?;
     // SQLite writes zeros over the magic of a journal that is no longer needed.
@@ -280,6 +288,7 @@ mod tests {
         let read = connect_to_read(&path).and_then(|it| Ok(it.query_row("select count(*) from runs", [], |_| Ok(()))?));
         read.err().unwrap();
         roll_back(&path).unwrap_err();
+        clear_leftovers(&path).unwrap_err();
         std::fs::remove_file(journal).unwrap();
         connect_to_write(&path).map(drop).ok().unwrap();
     }
