@@ -151,6 +151,8 @@ fn app_evicts_the_metadata_of_what_the_program_brought_in() {
     for n in 0..1500 {
         make(&directory, &format!("file-{n:04}"), 4096);
     }
+    // Inodes that the journal of the file system still holds stay in memory, whoever wants them out.
+    rustix::fs::sync();
     if !testing::root_or_skip() {
         return;
     }
