@@ -329,6 +329,7 @@ fn waits_are_added_up_by_type_object_and_blocker() {
     let first = &json["blockers"][0];
     assert_eq!((&first["class"], &first["type_name"]), (&"resource".into(), &"app::lock".into()));
     assert!(first["longest_ns"].as_u64().unwrap() >= 60_000_000, "{first}");
+    scratch.thaw(["timeline", "waits", "events", "--html", "x.html"]).exits(2).complains("--html");
 }
 
 #[test]

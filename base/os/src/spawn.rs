@@ -370,6 +370,25 @@ impl Running {
         self.child.wait_until(None)?.ok_or_else(|| Error::bug("an endless wait ended without an end"))
     }
 
+    /// Waits for its end; calls `beside` about ten times a second. A signal that this process gets is passed on, once:
+    /// what the program did until then is wanted, so it ends as it would if the signal had been its own.
+    ///
+    /// # Errors
+    /// Somebody else reaped our child: a bug. The signal cannot be sent.
+    pub fn wait_passing_signals(&mut self, mut beside: impl FnMut()) -> Result<Ended> {
+        let mut told = false;
+        loop {
+            if let Some(ended) = self.wait_for(Duration::from_millis(100))? {
+                return Ok(ended);
+            }
+            beside();
+            if let Some(signal) = crate::interrupt::signal().filter(|_| !told) {
+                self.signal(signal)?;
+                told = true;
+            }
+        }
+    }
+
     /// Sends a signal to the first process; one that has ended is fine.
     ///
     /// # Errors
@@ -378,6 +397,20 @@ impl Running {
         self.child.signal(signal).map_err(|cause| {
             Error::new(Exit::Machine, format!("cannot send signal {signal} to process"), self.pid()).because(cause)
         })
+    }
+}
+
+/// Waits until nothing below this process is left, or Ctrl-C; those that still run. Calls `beside` about fifty times a
+/// second with how many there are. Needs [`become_subreaper`].
+pub fn wait_for_descendants(mut beside: impl FnMut(usize)) -> Vec<u32> {
+    loop {
+        reap_all();
+        let left = crate::process::descendants(std::process::id());
+        if left.is_empty() || crate::interrupt::requested() {
+            return left;
+        }
+        beside(left.len());
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

@@ -184,7 +184,10 @@ fn record(
     let desk = Desk::open(made, Asker::Below(std::process::id())).inspect_err(nothing)?;
     let mut beside = Beside::new(plan.keep, directory, clock).inspect_err(nothing)?;
     let ended = start(plan, made, progress, &mut beside).inspect_err(nothing)?;
-    recording.running = wait_for_descendants(progress, &mut beside)?;
+    recording.running = os::spawn::wait_for_descendants(|left| {
+        progress(Phase::Waiting(left));
+        beside.poll();
+    });
     drop(desk);
     progress(Phase::Finishing);
     let summed = beside.end(&recording.running);
@@ -439,18 +442,7 @@ fn start(plan: &Plan, made: &Made, progress: &mut dyn FnMut(Phase), beside: &mut
     }
     let mut running = gated.release()?;
     progress(Phase::Running(running.pid()));
-    let mut told = false;
-    loop {
-        if let Some(ended) = running.wait_for(Duration::from_millis(100))? {
-            return Ok(ended);
-        }
-        beside.poll();
-        if let Some(signal) = os::interrupt::signal().filter(|_| !told) {
-            // What it did until then is wanted: let it end as it would if the signal had been its own.
-            running.signal(signal)?;
-            told = true;
-        }
-    }
+    running.wait_passing_signals(|| beside.poll())
 }
 
 /// What makes the dynamic linker load the guest, and what the guest is to do.
@@ -471,20 +463,6 @@ fn environment(plan: &Plan, directory: &Path) -> Vec<(OsString, Option<OsString>
     options.push("dir=");
     options.push(directory);
     vec![("LD_PRELOAD".into(), Some(preload)), ("THAW_HEAP".into(), Some(options))]
-}
-
-/// Waits until none is left, or Ctrl-C; returns those that still run.
-fn wait_for_descendants(progress: &mut dyn FnMut(Phase), beside: &mut Beside<'_>) -> Result<Vec<u32>> {
-    loop {
-        os::spawn::reap_all();
-        let left = os::process::descendants(std::process::id());
-        if left.is_empty() || os::interrupt::requested() {
-            return Ok(left);
-        }
-        progress(Phase::Waiting(left.len()));
-        beside.poll();
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// Cuts off what the guests allocated ahead; returns how many streams there are. What is not believed stays as it is:

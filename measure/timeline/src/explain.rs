@@ -310,8 +310,7 @@ impl<'a> Model<'a> {
 
     /// What an object is called: its name, or its address.
     pub fn called(&self, object: Object) -> String {
-        let address = || format!("{:#x}", self.folded.objects.address(object));
-        self.folded.objects.name(object).filter(|name| !name.is_empty()).map_or_else(address, str::to_owned)
+        self.folded.objects.called(object)
     }
 
     pub fn type_name(&self, index: u32) -> &'a str {

@@ -117,7 +117,8 @@ fn first_events(model: &Model) -> Vec<u64> {
     first
 }
 
-fn median(all: &mut [u64]) -> u64 {
+/// The lower median; sorts them.
+pub fn median(all: &mut [u64]) -> u64 {
     all.sort_unstable();
     all.get(all.len().saturating_sub(1) / 2).copied().unwrap_or(0)
 }

@@ -67,6 +67,6 @@ pub fn read(form: Form, bytes: &[u8], rules: Option<&Rules>) -> Result<Trace> {
         Form::VisualEventTracer => vet::read(bytes),
         Form::Perfetto => perfetto::read(bytes),
         Form::MozLog => mozlog::read(bytes, &Rules::built_in()?.and(rules.cloned().unwrap_or_default())),
-        Form::Events | Form::Ctf => return Err(Error::bug(format!("{form:?} is no form of an import"))),
+        Form::Events => return Err(Error::bug(format!("{form:?} is no form of an import"))),
     })
 }

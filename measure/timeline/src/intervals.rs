@@ -59,6 +59,12 @@ impl Objects {
     pub fn name(&self, object: Object) -> Option<&str> {
         self.all[object.0 as usize].1.as_deref()
     }
+
+    /// What it is called; its address where it has no name, or an empty one.
+    pub fn called(&self, object: Object) -> String {
+        let name = self.name(object).filter(|name| !name.is_empty());
+        name.map_or_else(|| format!("{:#x}", self.address(object)), str::to_owned)
+    }
 }
 
 /// Something that waited, was worked on, or both. Times are nanoseconds of `CLOCK_MONOTONIC`.
@@ -153,13 +159,42 @@ pub struct Folded {
 /// What belongs together: object, type, and for objects of several threads the thread.
 type Key = (Object, Option<u32>, Option<u32>);
 
-/// What of a key has not ended: their places.
-#[derive(Default)]
-struct Open {
+/// What of a key has not ended, as whoever folds knows it. Which wait goes over into work and what an end ends is
+/// decided here, for all.
+#[derive(Debug)]
+pub(crate) struct Open<T> {
     /// What waits, first come first.
-    waiting: VecDeque<usize>,
+    waiting: VecDeque<T>,
     /// What is worked on, innermost last.
-    working: Vec<usize>,
+    working: Vec<T>,
+}
+
+impl<T> Default for Open<T> {
+    fn default() -> Self {
+        Self { waiting: VecDeque::new(), working: Vec::new() }
+    }
+}
+
+impl<T: Copy> Open<T> {
+    /// It begins to wait.
+    pub fn waits(&mut self, one: T) {
+        self.waiting.push_back(one);
+    }
+
+    /// Work begins: on what waits first, else on what `new` gives. What it is, and whether it waited.
+    pub fn works(&mut self, new: impl FnOnce() -> T) -> (T, bool) {
+        let waited = self.waiting.pop_front();
+        let one = waited.unwrap_or_else(new);
+        self.working.push(one);
+        (one, waited.is_some())
+    }
+
+    /// An end: what is worked on ends before what still waits; of nested ones the inner one. What it is, and whether it
+    /// was worked on; `None`: nothing is open.
+    pub fn ends(&mut self) -> Option<(T, bool)> {
+        let working = self.working.pop().map(|one| (one, true));
+        working.or_else(|| self.waiting.pop_front().map(|one| (one, false)))
+    }
 }
 
 /// What a thread said last, and how much it has said, names, arguments and links left out.
@@ -183,7 +218,7 @@ pub fn folded(trace: &Trace) -> Folded {
     let mut before: Vec<u64> = Vec::new();
     let mut manners: Vec<Manner> = Vec::new();
     let (mut links, mut marks) = (Vec::new(), Vec::new());
-    let mut open: HashMap<Key, Open> = HashMap::new();
+    let mut open: HashMap<Key, Open<usize>> = HashMap::new();
     let mut all: Vec<Interval> = Vec::new();
     let same = same_names(trace);
     for event in &trace.events {
@@ -203,17 +238,14 @@ pub fn folded(trace: &Trace) -> Folded {
         match event.phase {
             Phase::Name => objects.call(object, event.text.as_deref()),
             Phase::Wait => {
-                open.entry(key).or_default().waiting.push_back(all.len());
+                open.entry(key).or_default().waits(all.len());
                 all.push(begun(Some(here), None));
                 before.push(thread.count);
                 manners.push(Manner { is_shared, ..Manner::default() });
             }
             Phase::Exec => {
-                // What waits first is worked on first.
-                let here_open = open.entry(key).or_default();
-                let index = here_open.waiting.pop_front().unwrap_or(all.len());
-                here_open.working.push(index);
-                if index < all.len() {
+                let (index, has_waited) = open.entry(key).or_default().works(|| all.len());
+                if has_waited {
                     manners[index].is_blocking = blocked(&all[index], before[index]);
                     all[index].exec = Some(here);
                 } else {
@@ -223,13 +255,8 @@ pub fn folded(trace: &Trace) -> Folded {
                 }
             }
             Phase::Done => {
-                // What is worked on ends before what still waits; of nested ones the inner one.
-                let of_key = open.get_mut(&key);
-                let Some(index) = of_key.and_then(|open| open.working.pop().or_else(|| open.waiting.pop_front()))
-                else {
-                    continue;
-                };
-                if all[index].exec.is_none() {
+                let Some((index, was_work)) = open.get_mut(&key).and_then(Open::ends) else { continue };
+                if !was_work {
                     manners[index].is_blocking = blocked(&all[index], before[index]);
                 }
                 manners[index].ended_on = Some(event.thread);

@@ -114,8 +114,6 @@ pub enum Form {
     VisualEventTracer,
     /// Perfetto's protobuf.
     Perfetto,
-    /// LTTng's common trace format.
-    Ctf,
 }
 
 /// What the times of a trace are.

@@ -1,6 +1,7 @@
 //! All waits added up: by type, by object, by what they were for. Pure.
 
 use crate::explain::{Class, Model, NoKernel, Used};
+use crate::graph::median;
 use crate::trace::Trace;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -76,12 +77,12 @@ impl Sum {
     }
 
     fn told(mut self, name: String) -> Waits {
-        self.all.sort_unstable();
+        let median_ns = median(&mut self.all);
         Waits {
             name,
             count: self.all.len() as u64,
             waited_ns: self.all.iter().fold(0, |sum: u64, ns| sum.saturating_add(*ns)),
-            median_ns: self.all.get(self.all.len().saturating_sub(1) / 2).copied().unwrap_or(0),
+            median_ns,
             longest_ns: self.all.last().copied().unwrap_or(0),
             open: self.open,
         }

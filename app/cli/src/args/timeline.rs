@@ -34,7 +34,7 @@ pub enum TimelineVerb {
     Path(PathArgs),
     /// What is waited for, all waits added up?
     #[command(long_about = WAITS_ABOUT, after_help = WAITS_EXAMPLES)]
-    Waits(ReportArgs),
+    Waits(WaitsArgs),
     /// What would it bring? (more of a resource, something faster, something gone)
     #[command(name = "whatif", long_about = WHATIF_ABOUT, after_help = WHATIF_EXAMPLES)]
     WhatIf(WhatIfArgs),
@@ -55,9 +55,9 @@ pub struct ReportArgs {
     /// Files of events, or directories with such files
     #[arg(required = true, value_name = "FILE|DIR", value_hint = ValueHint::AnyPath)]
     pub paths: Vec<PathBuf>,
-    /// What the lines of a MOZ_LOG mean, beside the built-in rules (docs/timeline-imports.md)
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub rules: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub rules: RulesArgs,
     #[command(flatten)]
     pub rows: RowsArgs,
     /// Write a page for the browser instead: a tape for each object, its links, everything about one object
@@ -104,6 +104,30 @@ pub struct ProbesArgs {
     pub json: bool,
 }
 
+/// How lines of a log are read.
+#[derive(Debug, Args)]
+pub struct RulesArgs {
+    /// What the lines of a MOZ_LOG mean, beside the built-in rules (docs/timeline-imports.md)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub rules: Option<PathBuf>,
+}
+
+/// Arguments of `thaw timeline waits`.
+#[derive(Debug, Args)]
+pub struct WaitsArgs {
+    /// Files of events, or directories with such files; several are joined if they are on one clock
+    #[arg(required = true, value_name = "FILE|DIR", value_hint = ValueHint::AnyPath)]
+    pub paths: Vec<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub rules: RulesArgs,
+    #[command(flatten)]
+    pub rows: RowsArgs,
+    /// Print one JSON document instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Between which moments.
 #[derive(Debug, Args)]
 pub struct EndsArgs {
@@ -113,9 +137,9 @@ pub struct EndsArgs {
     /// Where it ends: a time, an object's name or a type [default: what ended last]
     #[arg(long, value_name = "TIME|NAME|TYPE")]
     pub to: Option<String>,
-    /// What the lines of a MOZ_LOG mean, beside the built-in rules (docs/timeline-imports.md)
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub rules: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub rules: RulesArgs,
 }
 
 /// Arguments of `thaw timeline path`.
@@ -145,9 +169,9 @@ pub struct ExportArgs {
     /// File to write
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
-    /// What the lines of a MOZ_LOG mean, beside the built-in rules (docs/timeline-imports.md)
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub rules: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub rules: RulesArgs,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub force: ForceArg,
@@ -268,8 +292,8 @@ What does an unmodified program wait for, by the probes that it offers?
 Many programs and runtimes have places that tracers may listen to (USDT, as sys/sdt.h makes them): Python says what it \
 imports, PostgreSQL which lock it waits for. Starts the program with the kernel noting each hit of the wanted probes, \
 at all places that the compiler made of them, and writes what they say as a program would that has events of its own. \
-Pairs such as X__start and X__done are an interval; a pair whose name ends in wait is a wait. Needs root; a hit costs \
-the program about a fifth of a microsecond.";
+Pairs such as X__start and X__done are an interval; a pair whose name ends in wait is a wait. Needs root; a \
+hit is a trap into the kernel.";
 
 const RECORD_EXAMPLES: &str = "\
 Examples:

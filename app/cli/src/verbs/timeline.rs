@@ -1,8 +1,8 @@
 //! `thaw timeline`: events of programs.
 
 use crate::args::timeline::{
-    CompareArgs, EndsArgs, ExportArgs, PathArgs, ProbesArgs, RecordArgs, ReportArgs, TimelineArgs, TimelineFormat,
-    TimelineVerb, WhatIfArgs,
+    CompareArgs, EndsArgs, ExportArgs, PathArgs, ProbesArgs, RecordArgs, ReportArgs, RulesArgs, TimelineArgs,
+    TimelineFormat, TimelineVerb, WaitsArgs, WhatIfArgs,
 };
 use crate::{output, text};
 use model::{Error, Exit, Result, shown};
@@ -40,7 +40,7 @@ fn all(paths: &[PathBuf], to: Switch) -> Result<Exit> {
 }
 
 fn report(args: &ReportArgs) -> Result<Exit> {
-    let traces = traces(&args.paths, args.rules.as_deref())?;
+    let traces = traces(&args.paths, &args.rules)?;
     if let Some(target) = &args.html {
         output::file(target, work::timelines::page(traces)?.as_bytes(), args.force.existing())?;
         return Ok(Exit::Done);
@@ -89,7 +89,7 @@ fn ends(args: &EndsArgs) -> Ends<'_> {
 }
 
 fn path(args: &PathArgs) -> Result<Exit> {
-    let (paths, trace) = joined(&args.paths, args.ends.rules.as_deref())?;
+    let (paths, trace) = joined(&args.paths, &args.ends.rules)?;
     let mut path = timeline::path(&trace, ends(&args.ends))?;
     let left_out = path.shorten(args.rows.most());
     let document = PathDocument { schema: "thaw.timeline-path/1", paths, path, left_out };
@@ -112,8 +112,7 @@ fn export(args: &ExportArgs) -> Result<Exit> {
         TimelineFormat::Csv => Format::Csv,
         TimelineFormat::CsvEvents => Format::CsvEvents,
     };
-    let rules = rules(args.rules.as_deref())?;
-    let trace = trace(&args.path, rules.as_ref())?;
+    let trace = reader(&args.rules)?(&args.path)?;
     for damage in &trace.damage {
         output::complain(&format!("damaged: {}: {}\n", shown(&args.path), text::harmless(damage)));
     }
@@ -121,7 +120,7 @@ fn export(args: &ExportArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn rules(path: Option<&Path>) -> Result<Option<Rules>> {
+fn rules(args: &RulesArgs) -> Result<Option<Rules>> {
     let read = |path: &Path| {
         let cannot = |cause: std::io::Error| {
             Error::on(Exit::of_unreadable(&cause), "cannot read the rules", path).because(cause)
@@ -130,11 +129,11 @@ fn rules(path: Option<&Path>) -> Result<Option<Rules>> {
         Rules::parse(&text)
             .map_err(|error| error.hint(format!("it is {}; docs/timeline-imports.md says how", shown(path))))
     };
-    path.map(read).transpose()
+    args.rules.as_deref().map(read).transpose()
 }
 
-fn waits(args: &ReportArgs) -> Result<Exit> {
-    let (paths, trace) = joined(&args.paths, args.rules.as_deref())?;
+fn waits(args: &WaitsArgs) -> Result<Exit> {
+    let (paths, trace) = joined(&args.paths, &args.rules)?;
     let sums = timeline::waits(&trace, args.rows.most());
     let document = WaitsDocument { schema: "thaw.timeline-waits/1", paths, sums };
     match args.json {
@@ -145,7 +144,7 @@ fn waits(args: &ReportArgs) -> Result<Exit> {
 }
 
 fn whatif(args: &WhatIfArgs) -> Result<Exit> {
-    let (paths, trace) = joined(&args.paths, args.ends.rules.as_deref())?;
+    let (paths, trace) = joined(&args.paths, &args.ends.rules)?;
     let resource = |(name, capacity): &(String, usize)| Change::Resource { name: name.clone(), capacity: *capacity };
     let faster = |(name, factor): &(String, f64)| Change::Faster { name: name.clone(), factor: *factor };
     let without = |name: &String| Change::Without { name: name.clone() };
@@ -163,8 +162,8 @@ fn whatif(args: &WhatIfArgs) -> Result<Exit> {
 }
 
 fn compare(args: &CompareArgs) -> Result<Exit> {
-    let (before, one) = joined(std::slice::from_ref(&args.before), args.ends.rules.as_deref())?;
-    let (after, other) = joined(std::slice::from_ref(&args.after), args.ends.rules.as_deref())?;
+    let (before, one) = joined(std::slice::from_ref(&args.before), &args.ends.rules)?;
+    let (after, other) = joined(std::slice::from_ref(&args.after), &args.ends.rules)?;
     let ends = ends(&args.ends);
     let comparison = timeline::compare(&timeline::path(&one, ends)?, &timeline::path(&other, ends)?);
     let document = ComparisonDocument { schema: "thaw.timeline-compare/1", before, after, comparison };
@@ -176,7 +175,7 @@ fn compare(args: &CompareArgs) -> Result<Exit> {
 }
 
 /// What was read of all files, as one trace.
-fn joined(paths: &[PathBuf], rules: Option<&Path>) -> Result<(Vec<String>, Trace)> {
+fn joined(paths: &[PathBuf], rules: &RulesArgs) -> Result<(Vec<String>, Trace)> {
     let all = traces(paths, rules)?;
     let names = all.iter().map(|(path, _)| shown(path)).collect();
     Ok((names, work::timelines::joined(all)?))
@@ -187,7 +186,7 @@ fn joined(paths: &[PathBuf], rules: Option<&Path>) -> Result<(Vec<String>, Trace
 /// # Errors
 /// As [`run`]; times of several clocks.
 pub fn page(paths: &[PathBuf]) -> Result<String> {
-    work::timelines::page(traces(paths, None)?)
+    work::timelines::page(traces(paths, &RulesArgs { rules: None })?)
 }
 
 /// Whether a directory holds a file of events.
@@ -196,18 +195,21 @@ pub fn has_events(directory: &Path) -> bool {
 }
 
 /// What was read of each file.
-fn traces(paths: &[PathBuf], rules_path: Option<&Path>) -> Result<Vec<(PathBuf, Trace)>> {
-    let rules = rules(rules_path)?;
-    files(paths)?.into_iter().map(|path| trace(&path, rules.as_ref()).map(|trace| (path, trace))).collect()
+fn traces(paths: &[PathBuf], rules: &RulesArgs) -> Result<Vec<(PathBuf, Trace)>> {
+    let read = reader(rules)?;
+    files(paths)?.into_iter().map(|path| read(&path).map(|trace| (path, trace))).collect()
 }
 
-fn trace(path: &Path, rules: Option<&Rules>) -> Result<Trace> {
-    let clocks = now().ok();
-    let clocks = clocks.as_ref().map(|(boot, pair)| (boot.as_str(), *pair));
-    let bytes = std::fs::read(path).map_err(|cause| Error::on(Exit::Usage, "cannot read", path).because(cause))?;
-    read_by(&bytes, clocks, rules).map_err(|error| match error.hint {
-        Some(_) => error,
-        None => error.hint(format!("it is {}", shown(path))),
+/// What reads a file of any form.
+fn reader(args: &RulesArgs) -> Result<impl Fn(&Path) -> Result<Trace>> {
+    let (rules, clocks) = (rules(args)?, now().ok());
+    Ok(move |path: &Path| {
+        let clocks = clocks.as_ref().map(|(boot, pair)| (boot.as_str(), *pair));
+        let bytes = std::fs::read(path).map_err(|cause| Error::on(Exit::Usage, "cannot read", path).because(cause))?;
+        read_by(&bytes, clocks, rules.as_ref()).map_err(|error| match error.hint {
+            Some(_) => error,
+            None => error.hint(format!("it is {}", shown(path))),
+        })
     })
 }
 

@@ -6,7 +6,6 @@ use crate::hold::journal::{Entry, Journal, Undo};
 use model::{Error, Exit, Result};
 use rustix::fs::OFlags;
 use std::io::{self, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -17,7 +16,7 @@ const FILE: &str = "uprobe_events";
 /// A place that is to be a tracepoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The program or library.
+    /// The program or library, by its absolute path.
     pub path: PathBuf,
     /// Where the instruction is in it, in bytes.
     pub offset: u64,
@@ -67,12 +66,10 @@ impl Uprobes {
 }
 
 fn line(group: &str, number: usize, place: &Place) -> Result<String> {
-    let path = place.path.as_os_str();
-    let text = path.to_str().filter(|text| !text.contains(char::is_whitespace)).ok_or_else(|| {
+    let text = place.path.to_str().filter(|text| !text.contains(char::is_whitespace)).ok_or_else(|| {
         Error::on(Exit::Usage, "the kernel takes no probes of a path with spaces:", &place.path)
             .hint("name it by a link without: --file LINK")
     })?;
-    debug_assert!(path.as_bytes().first() == Some(&b'/'), "{text} is no absolute path");
     let mut line = format!("p:{group}/p{number} {text}:{:#x}", place.offset);
     if let Some(semaphore) = place.semaphore {
         line += &format!("({semaphore:#x})");
@@ -127,6 +124,7 @@ mod tests {
     use super::*;
     use crate::perf::{Body, Point, Sampler, SamplerOptions, Scope};
     use crate::spawn::{Launch, spawn_gated};
+    use std::os::unix::ffi::OsStrExt;
 
     #[test]
     fn other_peoples_probes_are_refused() {

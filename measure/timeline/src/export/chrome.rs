@@ -2,12 +2,13 @@
 //! objects. A link is a flow (s, f). What we need to read it again stands in `args`.
 
 use super::steps::{Step, pids, steps};
+use crate::intervals::Object;
 use crate::trace::{Thread, Trace};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
 pub fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
-    let (things, told) = steps(trace);
+    let (objects, told) = steps(trace);
     let pids = pids(trace);
     let clock = &trace.clock;
     let about = json!({
@@ -40,10 +41,10 @@ pub fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
         let kind = one.type_id.and_then(|id| trace.types.get(&id));
         let name = trace.type_name(one.type_id);
         let at = one.event.at_ns;
-        let id = |object: usize| format!("{:#x}", object + 1);
+        let id = |object: Object| format!("{:#x}", object.0 + 1);
         let say = |ph: &str, state: &str| {
             let mut args = json!({ "state": state });
-            if let Some(called) = things.name(one.object) {
+            if let Some(called) = objects.name(one.object) {
                 args["object"] = called.into();
             }
             if let Some(kind) = kind {

@@ -2,6 +2,7 @@
 //! they are of. The version of the format that we write has no arrows: a link is a marker with both of its ends.
 
 use super::steps::{Step, Told, pids, steps};
+use crate::intervals::Object;
 use crate::trace::Trace;
 use fxprof_processed_profile::{
     CategoryColor, CategoryHandle, MarkerFieldFlags, MarkerFieldFormat, MarkerTiming, Profile, SamplingInterval,
@@ -64,7 +65,7 @@ struct Begun {
 }
 
 pub fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
-    let (things, told) = steps(trace);
+    let (objects, told) = steps(trace);
     let pids = pids(trace);
     let origin = trace.clock.origin_ns.min(trace.events.first().map_or(u64::MAX, |event| event.at_ns));
     let created = UNIX_EPOCH + Duration::from_nanos(trace.clock.realtime_ns);
@@ -90,16 +91,14 @@ pub fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
     }
     let at = |ns: u64| Timestamp::from_nanos_since_reference(ns.saturating_sub(origin));
     // When the wait or the work on a lane of an object began, and on which thread.
-    let mut began: HashMap<(usize, usize), Begun> = HashMap::new();
-    let called =
-        |object: usize| things.name(object).map_or_else(|| format!("{:#x}", things.all[object].0), str::to_owned);
-    let mark = |profile: &mut Profile, thread: u32, timing, category, type_id, object: usize, to: Option<usize>| {
+    let mut began: HashMap<(Object, usize), Begun> = HashMap::new();
+    let mark = |profile: &mut Profile, thread: u32, timing, category, type_id, object: Object, to: Option<Object>| {
         let Some(Some(handle)) = threads.get(thread as usize) else { return };
         let marker = Marker {
             name: profile.intern_string(trace.type_name(type_id)),
             category,
-            object: profile.intern_string(&called(object)),
-            to: profile.intern_string(&to.map_or(String::new(), called)),
+            object: profile.intern_string(&objects.called(object)),
+            to: profile.intern_string(&to.map_or(String::new(), |to| objects.called(to))),
         };
         profile.add_marker(*handle, timing, marker);
     };

@@ -2,6 +2,7 @@
 //! wait and the work that follows it are two slices; a link is two instants with a flow between them.
 
 use super::steps::{Step, Told, pids, steps};
+use crate::intervals::Object;
 use crate::trace::Trace;
 use crate::wire::Message;
 use std::collections::HashSet;
@@ -15,7 +16,7 @@ const MONOTONIC: u64 = 3;
 const LANE_BITS: u32 = 16;
 
 pub fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
-    let (things, told) = steps(trace);
+    let (objects, told) = steps(trace);
     let pids = pids(trace);
     let mut packet = |fill: &dyn Fn(&mut Message)| -> io::Result<()> {
         let mut file = Message::default();
@@ -60,7 +61,7 @@ pub fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
             if !described.insert((object, lane)) {
                 continue;
             }
-            let called = things.name(object).map_or_else(|| format!("{:#x}", things.all[object].0), str::to_owned);
+            let called = objects.called(object);
             packet(&|packet| {
                 packet.message(60, |track| {
                     track
@@ -111,8 +112,8 @@ pub fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Far from the numbers of processes.
-fn track_of(object: usize, lane: usize) -> u64 {
-    (object as u64 + 1) << LANE_BITS << 8 | lane as u64
+fn track_of(object: Object, lane: usize) -> u64 {
+    (u64::from(object.0) + 1) << LANE_BITS << 8 | lane as u64
 }
 
 /// Fields of a packet.

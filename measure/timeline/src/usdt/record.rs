@@ -16,7 +16,6 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// What is to be recorded.
 #[derive(Debug)]
@@ -125,26 +124,9 @@ pub fn record(plan: &Plan) -> Result<(Trace, Ended)> {
         defined.formats().iter().map(|format| Point { id: format.id, scope: Scope::Tree, filter: None }).collect();
     let options = SamplerOptions { points, mappings: Mappings::Code, ..SamplerOptions::default() };
     let sampler = Sampler::start(gated.pid(), &options)?;
-    let mut running = gated.release()?;
-    let mut told = false;
-    let ended = loop {
-        if let Some(ended) = running.wait_for(Duration::from_millis(100))? {
-            break ended;
-        }
-        if let Some(signal) = os::interrupt::signal().filter(|_| !told) {
-            // What it did until then is wanted: let it end as it would if the signal had been its own.
-            running.signal(signal)?;
-            told = true;
-        }
-    };
+    let ended = gated.release()?.wait_passing_signals(|| ())?;
     // What it started may go on: until it ends, or Ctrl-C.
-    loop {
-        os::spawn::reap_all();
-        if os::process::descendants(std::process::id()).is_empty() || os::interrupt::requested() {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    os::spawn::wait_for_descendants(|_| ());
     let log = sampler.stop()?;
     let boot = now().map(|(boot, _)| boot).unwrap_or_default();
     let with_formats: Vec<(Chosen, &Format)> = chosen.into_iter().zip(defined.formats()).collect();
