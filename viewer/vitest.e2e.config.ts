@@ -8,7 +8,7 @@ export default defineConfig({
     globalSetup: "test/e2e/setup.ts",
     fileParallelism: false,
     // Only what hangs is meant to end here.
-    testTimeout: 600_000,
-    hookTimeout: 600_000,
+    testTimeout: 240_000,
+    hookTimeout: 240_000,
   },
 });

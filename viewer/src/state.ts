@@ -18,10 +18,17 @@ interface Remembered {
 }
 const remembered: Remembered[] = [];
 
+/** All pages are one program: of two values with one name, the address would forget what was chosen of the first. */
+function remember(it: Remembered): void {
+  if (remembered.some(({ name }) => name === it.name))
+    throw new Error(`two values are named ${it.name} in the address`);
+  remembered.push(it);
+}
+
 /** A signal that stands in the address unless it has its first value. `allowed` are its values, if they are few. */
 export function kept(name: string, first: string, allowed?: readonly string[]): Signal<string> {
   const value = signal(first);
-  remembered.push({
+  remember({
     name,
     read: (text) => {
       value.value = text !== undefined && (allowed?.includes(text) ?? true) ? text : first;
@@ -38,7 +45,7 @@ const rangeNames: string[] = [];
 export function keptRange(name: string): Signal<Range | null> {
   rangeNames.push(name);
   const value = signal<Range | null>(null);
-  remembered.push({
+  remember({
     name,
     read: (text) => {
       value.value = parseRange(text ?? null);

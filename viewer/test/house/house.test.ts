@@ -88,3 +88,12 @@ test("no line is wider than a page", () => {
   );
   expect(wide, `Over ${COLUMNS} columns. The formatter breaks code; break comments and texts by hand.`).toEqual([]);
 });
+
+test("no two values have one name in the address: pages do not know each other, the bundle has them all", () => {
+  const files = readdirSync(SRC, { recursive: true, encoding: "utf8" }).filter((path) => /\.tsx?$/.test(path));
+  const names = files.flatMap((path) =>
+    [...readFileSync(join(SRC, path), "utf8").matchAll(/\bkept(?:Range)?\(\s*"([^"]*)"/g)].map((found) => found[1]),
+  );
+  expect(names.length).toBeGreaterThan(20);
+  expect(names.filter((name, i) => names.indexOf(name) !== i)).toEqual([]);
+});

@@ -37,9 +37,9 @@ export const zeroText = kept("zero", "0");
 export const rulesKept = kept("types", "");
 /** Whether the gantt begins where the chain of links to its object begins. */
 export const fromOrigin = kept("origin", "0", ["0", "1"]);
-export const tapePart = visiblePart(keptRange("x"), keptRange("y"));
+export const tapePart = visiblePart(keptRange("ex"), keptRange("ey"));
 export const ganttPart = visiblePart(keptRange("gx"), keptRange("gy"));
-export const pathPart = visiblePart(keptRange("px"), keptRange("py"));
+export const pathPart = visiblePart(keptRange("pathx"), keptRange("pathy"));
 
 const STORED = "thaw-source";
 /** The address of a place in the source, with {file} and {line}; remembered by the browser, where it may. */
