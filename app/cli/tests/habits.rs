@@ -143,8 +143,9 @@ fn a_parameter_makes_a_variant_of_each_value() {
     scratch.thaw(["record", "--parameter", "x=1", "--", "true"]).exits(2).hints("{x}");
 }
 
-/// dev/install with made-up package tools in front of the real ones; apt-get finds its lock taken `busy` times.
-fn install(scratch: &Scratch, busy: u32, wait: u32) -> Said {
+/// dev/install with made-up package tools in front of the real ones; apt-get finds its lock taken `busy` times, and
+/// would remove `here` for a package named `rival`.
+fn install(scratch: &Scratch, busy: u32, wait: u32, packages: &[&str]) -> Said {
     let tool = |name: &str, body: &str| {
         scratch.script(&format!("bin/{name}"), body);
     };
@@ -154,24 +155,40 @@ fn install(scratch: &Scratch, busy: u32, wait: u32) -> Said {
     let count = scratch.path("count");
     std::fs::write(&count, "").unwrap();
     let body = format!(
-        "echo \"$@\" >> '{count}'\n[ $(wc -l < '{count}') -gt {busy} ] || {{ echo 'E: Could not get lock /x'; exit \
+        "[ \"$1\" != -s ] || {{ case \"$*\" in *rival*) echo 'Remv here [1]';; esac; exit 0; }}\n\
+            echo \"$@\" >> '{count}'\n[ $(wc -l < '{count}') -gt {busy} ] || {{ echo 'E: Could not get lock /x'; exit \
             100; }}",
         count = count.display()
     );
     tool("apt-get", &body);
     let mut command = Command::new(root().join("dev/install"));
     let path = format!("{}:{}", scratch.path("bin").display(), std::env::var("PATH").unwrap());
-    command.arg("no-such-package").env("PATH", path).env("THAW_APT_WAIT", wait.to_string());
+    command.args(packages).env("PATH", path).env("THAW_APT_WAIT", wait.to_string());
     Said::of(command)
 }
 
 #[test]
 fn the_install_script_waits_for_another_apt() {
     let scratch = Scratch::new();
-    install(&scratch, 3, 600).exits(0).complains("another apt holds the lock");
+    install(&scratch, 3, 600, &["no-such-package"]).exits(0).complains("another apt holds the lock");
     let calls = std::fs::read_to_string(scratch.path("count")).unwrap();
     assert!(calls.lines().count() == 5 && calls.contains("DPkg::Lock::Timeout=600"), "{calls}");
-    install(&scratch, 9, 0).exits(100).complains("Could not get lock");
+    install(&scratch, 9, 0, &["no-such-package"]).exits(100).complains("Could not get lock");
+}
+
+#[test]
+fn the_install_script_removes_no_package() {
+    let scratch = Scratch::new();
+    install(&scratch, 0, 0, &["one", "rival", "two"]).exits(0).complains("rival is left out: apt would remove here");
+    let calls = std::fs::read_to_string(scratch.path("count")).unwrap();
+    let installed = calls.lines().last().unwrap();
+    assert!(installed.contains("--no-remove") && installed.ends_with(" one two"), "{calls}");
+    install(&scratch, 0, 0, &["rival"]).exits(0).complains("rival is left out");
+    assert_eq!(
+        std::fs::read_to_string(scratch.path("count")).unwrap().lines().count(),
+        1,
+        "nothing is left to install"
+    );
 }
 
 #[test]

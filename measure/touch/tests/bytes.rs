@@ -331,11 +331,12 @@ fn bytes_belong_to_the_file_that_is_mapped_at_that_moment_in_every_process_and_t
     for path in [&one, &two] {
         std::fs::write(path, vec![b'x'; 16 * PAGE as usize]).unwrap();
     }
-    for compiler in [
-        &["cc", "-O1", "-pthread"][..],
-        &["cc", "-O1", "-pthread", "-static"],
-        &["i686-linux-gnu-gcc", "-O1", "-pthread", "-static"],
-    ] {
+    // Debian has the cross compiler and the multilib of the compiler only one without the other.
+    let narrow: &[&str] = match Command::new("i686-linux-gnu-gcc").output() {
+        Ok(_) => &["i686-linux-gnu-gcc", "-O1", "-pthread", "-static"],
+        Err(_) => &["cc", "-m32", "-O1", "-pthread", "-static"],
+    };
+    for compiler in [&["cc", "-O1", "-pthread"][..], &["cc", "-O1", "-pthread", "-static"], narrow] {
         let Some(program) = shop.compile("remapped", compiler) else { continue };
         for (how, signal) in [("", None), ("killed", Some(9)), ("abort", Some(6)), ("fault", Some(11))] {
             let seen = shop.watch(&[&program, &one, &two, Path::new(how)]);
