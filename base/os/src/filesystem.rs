@@ -77,6 +77,12 @@ pub trait FileSystem {
     /// As rename(2).
     fn rename(&self, from: NameIn<'_>, to: NameIn<'_>, existing: Existing) -> io::Result<()>;
 
+    /// Gives two things each the name of the other, in one step.
+    ///
+    /// # Errors
+    /// As renameat2(2) with `RENAME_EXCHANGE`: the file system may not know it.
+    fn exchange(&self, one: NameIn<'_>, other: NameIn<'_>) -> io::Result<()>;
+
     /// Removes the name of a file or a link.
     ///
     /// # Errors
@@ -146,6 +152,11 @@ impl FileSystem for Kernel {
             }
             renamed => Ok(renamed?),
         }
+    }
+
+    fn exchange(&self, one: NameIn<'_>, other: NameIn<'_>) -> io::Result<()> {
+        let flags = RenameFlags::EXCHANGE;
+        Ok(rustix::fs::renameat_with(one.directory, one.name, other.directory, other.name, flags)?)
     }
 
     fn remove(&self, at: NameIn<'_>) -> io::Result<()> {

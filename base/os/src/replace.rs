@@ -309,6 +309,24 @@ fn move_into(new: File, from: &Path, to: &Path) -> io::Result<()> {
     if id(&old)? == id(&new)? { Ok(()) } else { current().sync_directory(&old) }
 }
 
+/// Gives a directory, with all that was written into it, its name: in place of nothing, of an empty directory, or of a
+/// full one, which gets the other name then. Who looks sees one of the two as a whole, also after a power cut.
+///
+/// # Errors
+/// As rename(2), and as syncfs(2). Nothing has another name then, unless only the last sync fails.
+pub fn place_directory(made: &Path, target: &Path) -> io::Result<()> {
+    let (old, new) = (open_directory(directory_of(made))?, open_directory(directory_of(target))?);
+    let name = |path: &'_ Path| path.file_name().map(OsStr::to_owned).ok_or(io::ErrorKind::InvalidInput);
+    let (old_name, new_name) = (name(made)?, name(target)?);
+    let places = (NameIn { directory: &old, name: &old_name }, NameIn { directory: &new, name: &new_name });
+    current().sync_everything(&old)?;
+    match fs::read_dir(target).is_ok_and(|mut inside| inside.next().is_some()) {
+        true => current().exchange(places.0, places.1)?,
+        false => current().rename(places.0, places.1, Existing::Replace)?,
+    }
+    current().sync_directory(&new)
+}
+
 /// Removes what a kill left beside a target.
 pub(crate) fn undo(undo: &Undo, _entry: &Path) -> Result<()> {
     match undo {

@@ -249,6 +249,34 @@ fn a_held_directory_goes_back(syncs: Syncs) -> Judged {
     (disk.syncs(), judged)
 }
 
+/// A directory of two files and one below takes its name: there is the earlier one, or the new one, as a whole.
+fn a_directory_takes_its_name(earlier: Option<&'static [u8]>, syncs: Syncs) -> Judged {
+    const INSIDE: [&str; 3] = ["file", "other", "below/file"];
+    let ground = Ground::new(None, syncs);
+    let (work, out) = (ground.at("work"), ground.at("out"));
+    let fill = |directory: &Path, bytes: &[u8]| {
+        std::fs::create_dir_all(directory.join("below")).unwrap();
+        INSIDE.iter().for_each(|name| std::fs::write(directory.join(name), bytes).unwrap());
+    };
+    std::fs::create_dir(&work).unwrap();
+    earlier.into_iter().for_each(|bytes| fill(&out, bytes));
+    let disk = ground.disk();
+    disk.run(|| {
+        fill(&work.join("result"), b"new");
+        replace::place_directory(&work.join("result"), &out).unwrap();
+    });
+    let whole = |state: &testing::power::State, bytes: Option<&[u8]>| {
+        let is = |held: Option<&Content>| held.map(|content| &*content.bytes) == bytes;
+        INSIDE.iter().all(|name| state.held(&out.join(name)).into_iter().all(is))
+    };
+    let judged = disk.each(|state| match (whole(state, earlier), whole(state, Some(b"new"))) {
+        (_, true) => Ok(()),
+        (true, false) if !state.is_end => Ok(()),
+        _ => Err(format!("neither the earlier one nor the new one in {state:?}")),
+    });
+    (disk.syncs(), judged)
+}
+
 #[test]
 fn after_a_power_cut_there_is_the_old_file_or_the_new_one() {
     for writer in [what_replaces, what_is_new, what_fails, a_link, what_is_guarded] {
@@ -262,4 +290,7 @@ fn after_a_power_cut_there_is_the_old_file_or_the_new_one() {
     proven(4, &[], what_is_moved);
     proven(4, &[], |syncs| a_directory_is_held(syncs).1);
     proven(4, &[], a_held_directory_goes_back);
+    for earlier in [None, Some(&b"earlier"[..])] {
+        proven(20, &[], |syncs| a_directory_takes_its_name(earlier, syncs));
+    }
 }

@@ -28,7 +28,7 @@ use optimize::manifest::{Changed, Identity, Manifest, NAME};
 use optimize::remedy::{Remedy, Set, name_of};
 use os::covers::Pairs;
 use os::journal::{Entry, Undo, hold};
-use os::replace::{Existing, Rights, write_whole};
+use os::replace::{Existing, Rights, place_directory, write_whole};
 use pack::{Options, Outcome, Target, pack_file};
 use preload::manifest::Manifest as Reads;
 use std::ffi::{OsStr, OsString};
@@ -313,17 +313,8 @@ impl<'a> Copies<'a> {
             fs::rename(&comparison, last.join(recording)).map_err(cannot)?;
         }
         write_whole(&last.join(NAME), &manifest.to_bytes()?, Rights::Usual, Existing::Keep)?;
-        let directory = fs::File::open(&last).map_err(cannot)?;
-        rustix::fs::syncfs(&directory).map_err(|cause| cannot(cause.into()))?;
-        let is_full = fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some());
-        let (here, flags) = (rustix::fs::CWD, rustix::fs::RenameFlags::EXCHANGE);
         // An earlier result goes where the rest goes.
-        let placed = if is_full {
-            rustix::fs::renameat_with(here, &last, here, out, flags).map_err(Into::into)
-        } else {
-            fs::rename(&last, out)
-        };
-        placed.and_then(|()| fs::File::open(out.parent().unwrap_or(Path::new("/")))?.sync_all()).map_err(cannot)
+        place_directory(&last, out).map_err(cannot)
     }
 
     /// What starts the program with the kept set, in the directory that becomes DIR.

@@ -155,6 +155,9 @@ mod tests {
         fn rename(&self, from: NameIn<'_>, to: NameIn<'_>, existing: Existing) -> io::Result<()> {
             Kernel.rename(from, to, existing)
         }
+        fn exchange(&self, one: NameIn<'_>, other: NameIn<'_>) -> io::Result<()> {
+            Kernel.exchange(one, other)
+        }
         fn remove(&self, at: NameIn<'_>) -> io::Result<()> {
             Kernel.remove(at)
         }

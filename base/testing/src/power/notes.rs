@@ -35,6 +35,8 @@ pub(super) enum Call {
     Rename(Name, Name, Id),
     /// The old name goes, of what was moved to another directory: never without the new one being there.
     Leave(Name, Name, Id),
+    /// Each takes the name of the other: one entry of a file system's journal, there as a whole or not at all.
+    Exchange((Name, Id), (Name, Id)),
     Remove(Name),
     SyncDirectory(Id),
     /// Of a device.
@@ -48,6 +50,7 @@ impl Call {
             Self::Name(name, _) | Self::Rename(_, name, _) | Self::Leave(name, _, _) | Self::Remove(name) => {
                 Some(name.0)
             }
+            Self::Exchange(_, (name, _)) => Some(name.0),
             Self::SyncDirectory(_) | Self::SyncEverything(_) => None,
         }
     }
@@ -59,6 +62,10 @@ impl Call {
             Self::Rename(from, to, id) | Self::Leave(from, to, id) => {
                 names.remove(from);
                 names.insert(to.clone(), *id);
+            }
+            Self::Exchange((one, id), (other, other_id)) => {
+                names.insert(one.clone(), *other_id);
+                names.insert(other.clone(), *id);
             }
             Self::Remove(name) => drop(names.remove(name)),
             Self::SyncDirectory(_) | Self::SyncEverything(_) => {}
@@ -303,6 +310,12 @@ impl FileSystem for Notes {
         }
         self.note_ours(vec![Call::Name(new.clone(), id)])?;
         self.note_ours(vec![Call::Leave(old, new, id)])
+    }
+    fn exchange(&self, one: NameIn<'_>, other: NameIn<'_>) -> io::Result<()> {
+        self.discover()?;
+        let ids = (id_at(&path_of(one))?, id_at(&path_of(other))?);
+        Kernel.exchange(one, other)?;
+        self.note_ours(vec![Call::Exchange((place(one)?, ids.0), (place(other)?, ids.1))])
     }
     fn remove(&self, at: NameIn<'_>) -> io::Result<()> {
         self.discover()?;
