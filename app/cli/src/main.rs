@@ -42,7 +42,12 @@ fn main() -> ExitCode {
     };
     output::set_color(args.color);
     text::errors::set_detail(if args.verbose { Detail::Whole } else { Detail::Folded });
-    guarded(|| run(args))
+    guarded(|| {
+        if let Some(file) = &args.timeline {
+            work::itself::write_to(file)?;
+        }
+        run(args)
+    })
 }
 
 fn guarded(work: impl FnOnce() -> Result<Exit>) -> ExitCode {
@@ -66,6 +71,8 @@ fn verdict(outcome: Result<Exit>) -> ExitCode {
 }
 
 fn run(args: Args) -> Result<Exit> {
+    let typed: Vec<_> = std::env::args_os().collect();
+    let _verb = tracing::info_span!("verb", line = work::shell::command_line(&typed)).entered();
     match args.verb {
         Verb::Record(typed) => verbs::record::run(*typed, args.quiet),
         Verb::Report(typed) => verbs::report::run(&typed),

@@ -1,9 +1,9 @@
 //! timeline: from a program with events to an answer.
 
 use crate::heap_peers::{Profiler, speedscope_opens};
-use crate::scratch::{Said, Scratch};
+use crate::scratch::{Mortal, Said, Scratch};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 const PROGRAM: &str = r#"
 #include "thaw_events.h"
@@ -395,4 +395,47 @@ fn a_page_holds_what_the_report_says() {
     scratch.thaw(["timeline", "report", "events", "--html", "both.html", "--force"]).exits(0);
     scratch.thaw(["timeline", "report", "events", "--html", "x.html", "--json"]).exits(2);
     scratch.thaw(["view", "events", "--since", "events", "--no-browser"]).exits(2).complains("what changed in events");
+}
+
+#[test]
+fn every_verb_tells_what_it_does_itself() {
+    let scratch = Scratch::new();
+    scratch.thaw(["presets", "--timeline", "own.events"]).exits(0);
+    let said = scratch.thaw(["timeline", "report", "own.events", "--json"]).exits(0).json();
+    assert!(said.to_string().contains("thaw::verb"), "{said}");
+    assert!(said.to_string().contains("presets --timeline own.events"), "{said}");
+
+    let line = "--timeline record.events record -o a.thaw --state hot --runs 1 --needed no -- true";
+    scratch.thaw(line.split(' ')).exits(0);
+    let said = scratch.thaw(["timeline", "path", "record.events", "--json"]).exits(0).json();
+    let types: Vec<&str> = said["types"].as_array().unwrap().iter().map(|of| of["name"].as_str().unwrap()).collect();
+    for wanted in ["thaw::verb", "bench::conduct::prepare", "bench::conduct::start", "recording::writer::finish"] {
+        assert!(types.contains(&wanted), "{wanted} is not in {types:?}");
+    }
+    // All of it is owned, and by thaw: the program that it started is not asked for events.
+    let span = said["span_ns"].as_u64().unwrap();
+    let owned: u64 = said["classes"].as_array().unwrap().iter().map(|class| class["ns"].as_u64().unwrap()).sum();
+    assert_eq!(owned, span);
+
+    // What is there stays; what cannot be made is named; nothing is done then.
+    scratch.thaw(["presets", "--timeline", "own.events"]).exits(2).hints("--timeline FILE").complains("own.events");
+    scratch.thaw(["presets", "--timeline", "none/own.events"]).exits(3).complains("none/own.events");
+    assert!(!scratch.path("none").exists());
+}
+
+#[test]
+fn events_of_a_verb_that_is_killed_stay() {
+    let scratch = Scratch::new();
+    scratch.thaw("record -o a.thaw --state hot --runs 1 --needed no -- true".split(' ')).exits(0);
+    let endless = "WITH RECURSIVE up(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM up) SELECT max(n) FROM up";
+    let mut command = scratch.command();
+    command.args(["query", "a.thaw", endless, "--timeline", "own.events"]).stdout(Stdio::null());
+    let mut running = Mortal(command.spawn().unwrap());
+    let events = || scratch.thaw(["timeline", "report", "own.events"]);
+    while !scratch.path("own.events").exists() || !events().out().contains("reader::query") {
+        assert!(running.0.try_wait().unwrap().is_none(), "it has ended");
+    }
+    running.0.kill().unwrap();
+    running.0.wait().unwrap();
+    events().exits(0).says("thaw::verb").says("reader::query").says("did not end");
 }

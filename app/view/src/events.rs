@@ -46,6 +46,7 @@ pub(crate) struct Table {
 
 /// Packs the events of all traces. `document` is the `thaw.report/1` that the page shows.
 pub fn pack(document: &Value, traces: &[TraceOf<'_>]) -> Events {
+    let _span = tracing::info_span!("pack events").entered();
     Events { schema: EVENTS_SCHEMA, traces: traces.iter().map(|trace| of_trace(document, trace)).collect() }
 }
 

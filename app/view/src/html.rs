@@ -27,6 +27,7 @@ pub fn page(
     touched: &[TouchOf<'_>],
     comparison: Option<&Value>,
 ) -> Result<String> {
+    let _span = tracing::info_span!("write page").entered();
     let schema = document["schema"].as_str().unwrap_or_default();
     if schema != "thaw.report/1" {
         return Err(Error::new(Exit::Bug, "cannot show a document of this schema", schema)

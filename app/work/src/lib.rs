@@ -13,6 +13,7 @@ pub mod facts;
 pub mod footprint;
 pub mod gate;
 pub mod heaps;
+pub mod itself;
 pub mod needs;
 pub mod next;
 pub mod optimizing;

@@ -14,6 +14,7 @@ use view::{TouchOf, TraceOf};
 /// # Errors
 /// A file that is no recording, or one that has nothing in common with the one before.
 pub fn of_recording(recording: &Path, document: &ReportDocument, since: Option<&Path>) -> Result<String> {
+    let _span = tracing::info_span!("page").entered();
     let json = |error: serde_json::Error| Error::bug("cannot make JSON of the report").because(error);
     let value = serde_json::to_value(document).map_err(json)?;
     let reader = Reader::open(recording)?;

@@ -122,6 +122,7 @@ pub fn report(path: &Path) -> Result<ReportDocument> {
 /// # Errors
 /// As [`report`]; the time is over.
 pub fn report_within(path: &Path, time: Option<Duration>) -> Result<ReportDocument> {
+    let _span = tracing::info_span!("report").entered();
     let reader = Reader::open(path)?;
     reader.give_up_after(time);
     let loaded = Loaded::of(path, &reader)?;

@@ -27,6 +27,7 @@ impl Reader {
     /// Where a writer was killed inside a transaction, its unfinished write is undone first; that alone needs write
     /// access. A file that is not a recording, or of another schema version, is refused.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let _span = tracing::info_span!("open").entered();
         let path = path.as_ref();
         let refuse = |cause: std::io::Error| {
             Error::on(Exit::of_unreadable(&cause), "cannot open the recording", path).because(cause)
@@ -121,6 +122,7 @@ impl Reader {
 
     /// All finished runs, in the order made, with the probes that fired in each.
     pub fn runs(&self) -> Result<Vec<(RunRow, Vec<Milestone>)>> {
+        let _span = tracing::info_span!("read runs").entered();
         let runs: Vec<RunRow> = self.rows("ORDER BY run")?;
         if let Some(what) = runs.iter().find_map(absurd) {
             return Err(self.explain(Failure::Damage(what)));
@@ -154,6 +156,7 @@ impl Reader {
     /// Every file number in it is an index into its `files`; a recording in which that does not hold is refused as
     /// damaged. Errors: `Usage` where the run has no trace.
     pub fn trace(&self, run: RunId) -> Result<TraceRows> {
+        let _span = tracing::info_span!("read trace", run = run.0).entered();
         let found = trace::select(&self.connection, run).map_err(|failure| self.explain(failure))?;
         let Some(trace) = found else {
             let traced: Vec<String> = self.trace_runs()?.iter().map(|run| run.0.to_string()).collect();
@@ -190,6 +193,7 @@ impl Reader {
     ///
     /// Errors: as [`Reader::query`]; `Usage` where a limit is reached.
     pub fn query_within(&self, sql: &str, limits: &Limits) -> Result<Table> {
+        let _span = tracing::info_span!("query").entered();
         self.deadline.set(limits.time);
         let answer = query::run(&self.connection, sql, limits);
         self.deadline.set(None);

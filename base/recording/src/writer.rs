@@ -27,6 +27,7 @@ impl Writer {
     /// Errors: `Usage` where something is there that may not be replaced, where another thaw writes to it, or where the
     /// directory cannot be written.
     pub fn create(path: impl AsRef<Path>, header: &Header, replace: Replace) -> Result<Self> {
+        let _span = tracing::info_span!("create").entered();
         let place = Place::take(path.as_ref(), replace)?;
         let target = place.target().to_path_buf();
         let explain = |failure| failure::writing(&target, "cannot create the recording", failure, 0, None);
@@ -109,6 +110,7 @@ impl Writer {
     /// Errors: `Bug` where the run does not exist or has a trace, or a row points to a file that `trace.files` does not
     /// have.
     pub fn add_trace(&mut self, run: RunId, trace: &TraceRows) -> Result<()> {
+        let _span = tracing::info_span!("write trace", run = run.0).entered();
         self.transact(|transaction| trace::insert(transaction, run, trace))
     }
 
@@ -119,6 +121,7 @@ impl Writer {
 
     /// Marks the recording as finished: it holds all that was planned. Again does no harm.
     pub fn finish(&mut self) -> Result<()> {
+        let _span = tracing::info_span!("finish").entered();
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let ending = EndingRow { finished_unix_ns: u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX) };
         self.transact(|transaction| {

@@ -27,6 +27,7 @@ pub use form::Type;
 pub use form::{DONE, EXEC, MARK, SHARED, WAIT};
 
 use form::{ARG, FREE, LINK, MORE, NAME};
+use std::ffi::CStr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use thaw_clock::counter::{now, now_fenced};
 
@@ -38,6 +39,13 @@ pub fn is_on() -> bool {
         process::NOT_ASKED => process::ask(),
         _ => true,
     }
+}
+
+/// Writes the events of this process to a file of this name, which is made now, whatever the environment says; programs
+/// that it starts are not asked to write any. To be called before the first event. `false`: the file cannot be made (it
+/// is there already, among other reasons), or another is written to; there are no events then.
+pub fn write_to(path: &CStr) -> bool {
+    process::write_to(path)
 }
 
 #[inline]

@@ -32,6 +32,21 @@ static ALLOCATED: AtomicU64 = AtomicU64::new(0);
 static GROWS: AtomicBool = AtomicBool::new(false);
 static AGE_NS: AtomicU64 = AtomicU64::new(0);
 
+/// The file that the program itself has named, with its zero; null: the environment says where files go.
+static NAMED: AtomicPtr<libc::c_char> = AtomicPtr::new(ptr::null_mut());
+/// A named file grows as far as this.
+const NAMED_MOST: u64 = 1 << 30;
+
+/// Names the file of this process, before its first event.
+pub fn write_to(path: &CStr) -> bool {
+    if path.count_bytes() >= 4000 || word() != NOT_ASKED {
+        return false;
+    }
+    // It is read whenever a thread asks, also in a forked child: never freed.
+    NAMED.store(path.to_owned().into_raw(), Release);
+    ask()
+}
+
 /// What the lock of the arena guards.
 struct Guarded {
     path: [u8; 4096],
@@ -198,6 +213,12 @@ fn path_of(path: &mut [u8; 4096], directory: &[u8], number: u32) -> Option<()> {
     }
 }
 
+fn exactly(path: &mut [u8; 4096], named: &[u8]) -> Option<()> {
+    path.get_mut(..named.len())?.copy_from_slice(named);
+    path[named.len()] = 0;
+    Some(())
+}
+
 /// Room on the disk for the bytes of a file from `from` to `end`: written to later, they cannot fail.
 fn has_room(fd: i32, from: u64, end: u64) -> bool {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -236,13 +257,17 @@ fn read_small(path: &CStr, into: &mut [u8]) -> usize {
 
 /// Makes this process's file from what the environment says. The lock is held.
 fn open() {
+    let named = NAMED.load(Acquire);
     // SAFETY: the environment's text, as C programs read it; nobody keeps it.
-    let says = unsafe { libc::getenv(c"THAW_EVENTS".as_ptr()) };
+    let says = if named.is_null() { unsafe { libc::getenv(c"THAW_EVENTS".as_ptr()) } } else { named };
     if says.is_null() {
         return;
     }
-    // SAFETY: as above.
-    let Some(words) = words(unsafe { CStr::from_ptr(says) }.to_bytes()) else { return };
+    // SAFETY: as above, or a text that is never freed.
+    let says = unsafe { CStr::from_ptr(says) }.to_bytes();
+    let named = (!named.is_null()).then_some(says);
+    let of_name = |_| Words { directory: b"", ring: 0, grow: NAMED_MOST, age_ns: 0, filter: b"", is_off: false };
+    let Some(words) = named.map(of_name).or_else(|| words(says)) else { return };
     // SAFETY: under the lock.
     let guarded = unsafe { &mut *GUARDED.0.get() };
     let chunks = (if words.grow > 0 { words.grow } else { words.ring } / CHUNK as u64).clamp(1, 1 << 24);
@@ -250,8 +275,13 @@ fn open() {
     let base = (HEADER + META) as u64;
     let mapped = base as usize + chunks as usize * CHUNK;
     let mut fd = -1;
-    for number in 0..10_000 {
-        if path_of(&mut guarded.path, words.directory, number).is_none() {
+    // A named file is one: a forked child finds it there, and writes none.
+    for number in 0..if named.is_some() { 1 } else { 10_000 } {
+        let placed = match named {
+            Some(path) => exactly(&mut guarded.path, path),
+            None => path_of(&mut guarded.path, words.directory, number),
+        };
+        if placed.is_none() {
             return;
         }
         let how = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC | libc::O_NOFOLLOW;

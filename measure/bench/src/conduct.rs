@@ -438,6 +438,7 @@ impl<'a, 't> Session<'a, 't> {
 
     /// Gives whoever holds the pages the time to end: three times as long after each attempt.
     fn wait(&mut self, place: Place, attempt: u32) -> Result<()> {
+        let _span = tracing::info_span!("wait", state = %place.state).entered();
         let how_long = self.plan.patience * 3u32.saturating_pow(attempt - 1);
         let shown = self.progress_of(Place { attempt, ..place }, Step::Preparing);
         let sink = &mut *self.sink;
@@ -475,6 +476,7 @@ impl<'a, 't> Session<'a, 't> {
     }
 
     fn prepare(&mut self, place: Place) -> Result<Prepared> {
+        let _span = tracing::info_span!("prepare", state = %place.state).entered();
         self.stop_if_interrupted()?;
         let shown = self.progress_of(place, Step::Preparing);
         let sink = &mut *self.sink;
@@ -486,6 +488,7 @@ impl<'a, 't> Session<'a, 't> {
 
     /// Starts the program and stores the run.
     fn start(&mut self, place: Place, prepared: Option<&Prepared>) -> Result<std::result::Result<(), Rejection>> {
+        let _span = tracing::info_span!("start", kind = place.kind.name()).entered();
         self.stop_if_interrupted()?;
         let shown = self.progress_of(place, Step::Running);
         self.sink.progress(&shown);
@@ -508,6 +511,7 @@ impl<'a, 't> Session<'a, 't> {
         prepared: Option<&Prepared>,
         outcome: Outcome,
     ) -> Result<std::result::Result<(), Rejection>> {
+        let _span = tracing::info_span!("store").entered();
         let Outcome { mut row, milestones, disturbed, output_tail: tail, warnings } = outcome;
         row.block = place.block;
         row.attempt = place.attempt;

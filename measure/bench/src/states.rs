@@ -301,6 +301,7 @@ fn app(scene: &Scene<'_>, files: OpenNeeds<'_>, beat: &mut Beat<'_>) -> Result<P
 /// Reads what is missing of the system's files, whole, and lists the directories that they are in, on thaw's own
 /// account: as other programs have them in memory.
 fn warm_system(files: Vec<OpenNeed<'_>>, beat: &mut Beat<'_>) -> Result<Vec<Row>> {
+    let _span = tracing::info_span!("warm system").entered();
     let mut rows = Vec::new();
     let mut directories = BTreeSet::new();
     for open in files {
@@ -350,6 +351,7 @@ fn hot(scene: &Scene<'_>, files: OpenNeeds<'_>, beat: &mut Beat<'_>) -> Result<P
 
 /// Empties all caches of the machine and looks at what stayed.
 fn drop_everything(files: OpenNeeds<'_>) -> Result<Vec<Row>> {
+    let _span = tracing::info_span!("drop caches").entered();
     os::cache::drop_all()?;
     let (metadata, data): (Vec<_>, Vec<_>) = files.0.into_iter().partition(|open| open.need.kind == FileKind::Metadata);
     let mut rows: Vec<Row> = data.iter().filter_map(OpenNeed::row).collect();
@@ -378,6 +380,7 @@ impl<'a> OpenNeeds<'a> {
     /// # Errors
     /// Interrupted.
     pub fn open(&mut self, needs: &'a [Need], owner: Owner, beat: &mut Beat<'_>) -> Result<()> {
+        let _span = tracing::info_span!("open needs").entered();
         let wanted = needs.iter().filter(|need| matches!(need.kind, FileKind::Regular | FileKind::Metadata));
         let mut wanted: Vec<&Need> = wanted.filter(|need| need.owner == owner).collect();
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;

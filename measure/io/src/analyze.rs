@@ -33,6 +33,7 @@ use std::collections::BTreeMap;
 
 /// Gives each fill its cause and each block request the file range that it served.
 pub fn attribute(raw: &RawTrace, resolved: &Resolved) -> TraceRows {
+    let _span = tracing::info_span!("attribute").entered();
     let files = Files::number(raw, resolved);
     let mut served = blocks::serve_reads(raw, &files);
     let causes = causes::of_fills(raw, &files, &served);

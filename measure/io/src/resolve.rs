@@ -163,6 +163,7 @@ pub fn resolve(raw: &RawTrace) -> Resolved {
 /// Finds the files behind the inode numbers of a trace. Call it right after [`crate::Engine::stop`]: names are
 /// asked from the kernel, which forgets them when caches are dropped or files deleted.
 pub fn resolve_with(raw: &RawTrace, told: Told<'_>) -> Resolved {
+    let _span = tracing::info_span!("resolve").entered();
     let mut resolved = Resolved::default();
     let mounts = Mounts::load().unwrap_or_else(|error| {
         let text = format!("files of the trace have no names: {error}");

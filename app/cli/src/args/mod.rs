@@ -34,6 +34,7 @@ pub mod view;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use os::replace::Existing;
+use std::path::PathBuf;
 
 /// The word with which thaw starts itself as a tracer for another thaw.
 pub const TRACER: &str = "__tracer";
@@ -59,6 +60,9 @@ pub struct Args {
     /// Warnings whole, with what to do about each, in the place of one line each
     #[arg(long, short, global = true, help_heading = "For every verb")]
     pub verbose: bool,
+    /// What thaw itself does and waits for, as a file of events for `thaw timeline`
+    #[arg(long, global = true, value_name = "FILE", help_heading = "For every verb")]
+    pub timeline: Option<PathBuf>,
     /// What to do.
     #[command(subcommand)]
     pub verb: Verb,

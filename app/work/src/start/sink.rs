@@ -152,6 +152,7 @@ impl Recorder {
 
     /// Remembers the binaries that a trace saw, each once.
     fn add_binaries(&mut self, rows: &TraceRows) -> Result<()> {
+        let _span = tracing::info_span!("binaries").entered();
         let executed = rows.processes.iter().filter_map(|process| process.exe.clone()).map(|exe| (exe, None));
         let elf = rows
             .files

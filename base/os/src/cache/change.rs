@@ -93,6 +93,7 @@ pub fn warm_directory(path: &Path) -> io::Result<u64> {
 /// Drops the page cache, dentries and inodes of the whole machine, after writing everything dirty to disk.
 /// What processes map or use stays.
 pub fn drop_all() -> Result<()> {
+    let _span = tracing::info_span!("drop all").entered();
     rustix::fs::sync();
     let control = Path::new("/proc/sys/vm/drop_caches");
     std::fs::write(control, "3\n").map_err(|error| {

@@ -150,6 +150,7 @@ pub fn flush(paths: &[PathBuf]) -> FlushReport {
 
 /// [`flush`], on the file systems that `walk` names; it counts the files that are visited.
 pub fn flush_with(paths: &[PathBuf], walk: &Walk) -> FlushReport {
+    let _span = tracing::info_span!("flush").entered();
     let flusher = Flusher::default();
     let interrupted = visit(paths, walk, &flusher);
     let mut work = flusher.work.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -69,6 +69,7 @@ pub fn list_resident(paths: &[PathBuf]) -> ResidentReport {
 
 /// [`list_resident`], on the file systems that `walk` names; it counts the files that are visited.
 pub fn list_resident_with(paths: &[PathBuf], walk: &Walk) -> ResidentReport {
+    let _span = tracing::info_span!("list resident").entered();
     #[derive(Default)]
     struct List {
         files: Mutex<Vec<ResidentFile>>,

@@ -1,10 +1,10 @@
 //! dpkg: `/var/lib/dpkg/status`, and a list of paths per package.
 
 use super::Package;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// Installed packages, and the file that lists the paths of each.
-pub(super) fn read(root: &Path) -> Option<(Vec<Package>, Vec<PathBuf>)> {
+/// Installed packages, and the paths that each lists, one per line.
+pub(super) fn read(root: &Path) -> Option<(Vec<Package>, Vec<Vec<u8>>)> {
     let database = root.join("var/lib/dpkg");
     let status = std::fs::read(database.join("status")).ok()?;
     let found = parse(&String::from_utf8_lossy(&status));
@@ -12,9 +12,11 @@ pub(super) fn read(root: &Path) -> Option<(Vec<Package>, Vec<PathBuf>)> {
     let list = |package: &Package, architecture: &str| {
         // Packages of which two architectures may be installed at once have theirs in the name.
         let plain = info.join(format!("{}.list", package.name));
-        if plain.exists() { plain } else { info.join(format!("{}:{architecture}.list", package.name)) }
+        let of_one = || info.join(format!("{}:{architecture}.list", package.name));
+        // A package that is being removed has no list any more.
+        std::fs::read(plain).or_else(|_| std::fs::read(of_one())).unwrap_or_default()
     };
-    let lists: Vec<PathBuf> = found.iter().map(|(package, architecture)| list(package, architecture)).collect();
+    let lists: Vec<Vec<u8>> = found.iter().map(|(package, architecture)| list(package, architecture)).collect();
     (!found.is_empty()).then(|| (found.into_iter().map(|(package, _)| package).collect(), lists))
 }
 
@@ -109,9 +111,11 @@ Architecture: all
         std::fs::write(info.join("emacs-nox.list"), "/usr/bin/emacs-nox\n").unwrap();
         std::fs::write(info.join("libc6:amd64.list"), "/lib/libc.so.6\n").unwrap();
         let mut packages = super::super::Packages::load_in(root.path()).unwrap();
+        // Nothing is read again: caches that are emptied between two questions cost nothing.
+        std::fs::remove_dir_all(root.path()).unwrap();
         packages.look_up(["/usr/bin/emacs-nox", "/lib/libc.so.6"].map(Path::new));
         assert_eq!(packages.who_lists(Path::new("/usr/bin/emacs-nox")), [0]);
         assert_eq!(packages.who_lists(Path::new("/lib/libc.so.6")), [1]);
-        assert_eq!(packages.paths_of(0), [PathBuf::from("/usr/bin/emacs-nox")]);
+        assert_eq!(packages.paths_of(0), [std::path::PathBuf::from("/usr/bin/emacs-nox")]);
     }
 }

@@ -33,6 +33,7 @@ pub fn report(rows: &TraceRows) -> Report {
 
 /// The same, held against what a start needs: `touched` is a run without read-ahead of the same program.
 pub fn report_with_needed(rows: &TraceRows, touched: &TraceRows) -> Report {
+    let _span = tracing::info_span!("report").entered();
     report_of(rows, Some(touched))
 }
 
