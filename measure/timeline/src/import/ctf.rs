@@ -26,8 +26,8 @@ const METADATA: &str = "metadata";
 /// So deep below a directory traces are looked for: `lttng` puts them six deep at most.
 const DEEPEST: u32 = 8;
 
-/// Reads a trace. `name`: of the metadata, for errors. `streams`: what they are called, and their bytes, which are asked
-/// for one after the other.
+/// Reads a trace. `name`: of the metadata, for errors. `streams`: what they are called, and their bytes, which are
+/// asked for one after the other.
 ///
 /// # Errors
 /// The metadata describe no trace, or a stream cannot be had.

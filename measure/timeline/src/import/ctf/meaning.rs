@@ -231,6 +231,6 @@ impl Telling<'_> {
 
 /// The fields that tell one from another: `id`, and what ends in `_id`.
 fn identity(args: &[Box<str>]) -> String {
-    let is_id = |arg: &&Box<str>| arg.split_once('=').is_some_and(|(key, _)| key == "id" || key.ends_with("_id"));
-    args.iter().filter(is_id).map(|arg| &**arg).collect::<Vec<_>>().join(" ")
+    let is_id = |arg: &&str| arg.split_once('=').is_some_and(|(key, _)| key == "id" || key.ends_with("_id"));
+    args.iter().map(|arg| &**arg).filter(is_id).collect::<Vec<_>>().join(" ")
 }
