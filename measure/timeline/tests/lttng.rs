@@ -397,8 +397,8 @@ fn what_is_no_trace_is_refused_with_its_line() {
 fn lengths_and_sizes_that_are_made_up_end_a_packet_and_take_no_memory() {
     for (fields, why) in [
         ("integer { size = 64; } n; byte list[n];", "ends within an event"),
-        ("integer { size = 64; } n; struct {} list[n];", "fields without end"),
-        ("struct {} list[18446744073709551615];", "fields without end"),
+        ("integer { size = 64; } n; struct {} list[n];", "too many fields"),
+        ("struct {} list[18446744073709551615];", "too many fields"),
     ] {
         let text = format!("{HEAD}event {{ id = 255; fields := struct {{ {fields} }}; }};");
         let trace = by_text(&text, &[255; 32]).unwrap();
@@ -406,6 +406,42 @@ fn lengths_and_sizes_that_are_made_up_end_a_packet_and_take_no_memory() {
     }
     let text = "/* CTF 1.8 */trace { byte_order = le; }; stream {}; event {};";
     assert!(by_text(text, &[0; 8]).unwrap().damage[0].contains("have no size"));
+}
+
+/// Events of a tracer that tells a thread by `context`; each has a time, a number and perhaps the thread's.
+fn of_kernel(context: &str, stream: &[u8]) -> Trace {
+    let events: String = ["syscall_entry_openat", "syscall_exit_openat", "syscall_entry_exit", "net:start", "net:stop"]
+        .iter()
+        .enumerate()
+        .map(|(id, name)| format!("event {{ id = {id}; name = \"{name}\"; }};\n"))
+        .collect();
+    let text = format!(
+        "/* CTF 1.8 */ trace {{ byte_order = le; }}; clock {{ name = monotonic; freq = 1000; offset_s = 5; offset = 7; }};\n\
+         stream {{ event.header := struct {{ integer {{ size = 8; }} id; \
+         integer {{ size = 8; map = clock.monotonic.value; }} t; }}; event.context := struct {{ {context} }}; }};\n{events}"
+    );
+    by_text(&text, stream).unwrap()
+}
+
+#[test]
+fn system_calls_are_work_of_their_threads_where_those_are_told() {
+    // Thread 7 and thread 8 are in calls at once; the time turns over.
+    let stream = [0, 250, 7, 0, 252, 8, 1, 253, 7, 1, 1, 8, 3, 2, 8, 2, 3, 8, 4, 5, 8, 1, 6, 7];
+    let trace = of_kernel("integer { size = 8; } tid;", &stream);
+    let (_, all) = intervals(&trace);
+    let seen: Vec<_> = all
+        .iter()
+        .map(|one| (trace.type_name(one.type_id), trace.threads[one.exec.unwrap().1 as usize].tid, one.worked(0)))
+        .collect();
+    let ms = 1_000_000;
+    assert_eq!(seen, [("syscall::openat", 7, 3 * ms), ("syscall::openat", 8, 5 * ms), ("net", 8, 3 * ms)]);
+    assert_eq!((trace.clock.origin_ns, trace.clock.step_ns), (250 * ms, ms));
+    assert_eq!(trace.clock.realtime_ns, 5_257 * ms);
+    assert_eq!(trace.damage, ["1 ends did not begin in the trace: they are marks"]);
+    let without: Vec<u8> = stream.chunks(3).flat_map(|event| [event[0], event[1]]).collect();
+    let trace = of_kernel("", &without);
+    assert!(intervals(&trace).1.is_empty());
+    assert!(trace.damage[0].contains("7 beginnings and ends tell no thread"), "{:?}", trace.damage);
 }
 
 proptest! {

@@ -10,6 +10,8 @@ use std::rc::Rc;
 const MAGIC: u64 = 0xc1fc_1fc1;
 /// Events that were read may take so much memory, in bytes.
 const LARGEST: u64 = 4 << 30;
+/// After so many faults it is enough.
+const MOST_DAMAGE: usize = 100;
 
 /// Who an event is of, as far as it is told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -85,7 +87,9 @@ struct Reading<'a> {
 
 impl<'a> Reading<'a> {
     fn damage(&mut self, what: &str) {
-        self.held.damage.push(format!("stream {}: {what}", self.name));
+        if self.held.damage.len() < MOST_DAMAGE {
+            self.held.damage.push(format!("stream {}: {what}", self.name));
+        }
     }
 
     /// How many bytes the packet takes; `None`: where the next one begins is not known.
@@ -109,7 +113,7 @@ impl<'a> Reading<'a> {
             let (size, part) = (packet.size / 8, bytes.len());
             self.damage(&format!("its last packet, at byte {at}, is cut: {part} of {size} bytes are there"));
         }
-        reader.bits.ends_at(packet.content);
+        reader.ends_at(packet.content);
         self.ticks = packet.begin.unwrap_or(self.ticks);
         while reader.bits.left() > 0 {
             let from = reader.bits.at();

@@ -94,6 +94,11 @@ pub enum Stop {
     Wrong(String),
 }
 
+/// Values of an event or a header. Those of LTTng fit into a part of its buffer, 512 KiB.
+const MOST_VALUES: u32 = 1 << 22;
+/// Values without bits that any packet may have.
+const FEW_EMPTY: u64 = 1024;
+
 /// Reads a packet, one root (`event.fields`) after the other.
 pub struct Reader<'a> {
     pub bits: Bits<'a>,
@@ -103,17 +108,32 @@ pub struct Reader<'a> {
     /// The root that is being read, and its structs whose fields are.
     current: &'static str,
     open: Vec<Members>,
-    /// So many more values may come: fields without bits would have no end.
-    budget: u64,
+    /// So many more values may come in the root.
+    values: u32,
+    /// So many more may come in the packet that have no bits: of those there could be any number.
+    empty: u64,
     /// Times of clocks in the root: clock, width and value.
     pub times: Vec<(Rc<str>, u32, u64)>,
 }
 
 impl<'a> Reader<'a> {
     pub fn new(bytes: &'a [u8], is_big: bool) -> Self {
-        let bits = Bits::of(bytes);
-        let budget = bits.left().saturating_mul(4).saturating_add(1024);
-        Self { bits, is_big, roots: Vec::new(), current: "", open: Vec::new(), budget, times: Vec::new() }
+        Self {
+            bits: Bits::of(bytes),
+            is_big,
+            roots: Vec::new(),
+            current: "",
+            open: Vec::new(),
+            values: MOST_VALUES,
+            empty: FEW_EMPTY,
+            times: Vec::new(),
+        }
+    }
+
+    /// There is nothing behind this bit.
+    pub fn ends_at(&mut self, end: u64) {
+        self.bits.ends_at(end);
+        self.empty = self.bits.left().saturating_add(FEW_EMPTY);
     }
 
     /// Reads a root, where the metadata have it. References may name it until it is read again.
@@ -123,6 +143,7 @@ impl<'a> Reader<'a> {
         let Some(of) = of else { return Ok(()) };
         self.current = name;
         self.open.clear();
+        self.values = MOST_VALUES;
         let value = self.value(of)?;
         self.roots.push((name, value));
         Ok(())
@@ -137,8 +158,18 @@ impl<'a> Reader<'a> {
     }
 
     fn value(&mut self, of: &Type) -> Result<Value, Stop> {
-        self.budget = self.budget.checked_sub(1).ok_or_else(|| Stop::Wrong("has fields without end".to_owned()))?;
+        let endless = || Stop::Wrong("has too many fields".to_owned());
+        self.values = self.values.checked_sub(1).ok_or_else(endless)?;
         self.bits.align(of.align);
+        let from = self.bits.at();
+        let value = self.aligned_value(of)?;
+        if self.bits.at() == from {
+            self.empty = self.empty.checked_sub(1).ok_or_else(endless)?;
+        }
+        Ok(value)
+    }
+
+    fn aligned_value(&mut self, of: &Type) -> Result<Value, Stop> {
         match &of.kind {
             Kind::Integer(integer) => {
                 let value = self.integer(integer)?;
