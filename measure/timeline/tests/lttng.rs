@@ -444,6 +444,28 @@ fn system_calls_are_work_of_their_threads_where_those_are_told() {
     assert!(trace.damage[0].contains("7 beginnings and ends tell no thread"), "{:?}", trace.damage);
 }
 
+#[test]
+fn a_request_of_a_disk_ends_on_any_thread() {
+    let event = |id, name| {
+        format!("event {{ id = {id}; name = {name}; fields := struct {{ byte _dev; byte _sector; byte _more; }}; }};\n")
+    };
+    let issue_and_complete = event(0, "block_rq_issue") + &event(1, "block_rq_complete");
+    let context = "stream { event.header := struct { byte id; }; event.context := struct { byte _tid; }; };\n";
+    let text = format!("{}{context}{issue_and_complete}", HEAD.replace("struct { byte id; }; }", "struct {}; }"));
+    // Two requests are under way at once, and end in the order in which they began, on thread 0 and on another one.
+    let trace = by_text(&text, &[0, 7, 3, 1, 9, 0, 8, 3, 2, 9, 1, 0, 3, 1, 9, 1, 8, 3, 2, 9]).unwrap();
+    assert_eq!(trace.damage, [] as [&str; 0]);
+    let (objects, all) = intervals(&trace);
+    let told = |one: &timeline::Interval| {
+        let tid = trace.threads[one.exec.unwrap().1 as usize].tid;
+        (trace.type_name(one.type_id), objects.name(one.object), tid, one.done.is_some())
+    };
+    let wanted = ["dev=3 sector=1", "dev=3 sector=2"];
+    let wanted: Vec<_> =
+        wanted.iter().zip([7, 8]).map(|(name, tid)| ("block::request", Some(*name), tid, true)).collect();
+    assert_eq!(all.iter().map(told).collect::<Vec<_>>(), wanted);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]

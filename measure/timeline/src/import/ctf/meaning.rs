@@ -1,4 +1,4 @@
-//! What becomes of events: pairs of one thread are work, everything else is a mark.
+//! What becomes of events: pairs are work, everything else is a mark.
 
 use super::layout::Metadata;
 use super::streams::{Happened, Held, Whose};
@@ -10,6 +10,12 @@ use std::collections::{HashMap, HashSet};
 const PAIRS: [(&str, &str); 3] = [("begin", "end"), ("entry", "exit"), ("start", "stop")];
 /// How the kernel's events begin that enter and leave system calls.
 const SYSTEM_CALL: (&str, &str) = ("syscall_entry_", "syscall_exit_");
+
+/// The kernel's requests of disks, which another thread's interrupt may complete, and the fields that tell them apart.
+const REQUEST: (&str, &str) = ("block_rq_issue", "block_rq_complete");
+const OF_REQUEST: [&str; 2] = ["dev", "sector"];
+/// In the place of a thread, for what may end on any.
+const ANY_THREAD: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
@@ -23,6 +29,8 @@ enum Role {
 struct Meaning {
     role: Role,
     type_id: u32,
+    /// It may end on another thread than it began on.
+    is_request: bool,
 }
 
 /// The trace of what streams held.
@@ -68,34 +76,41 @@ fn meanings(metadata: &Metadata, builder: &mut Builder) -> Vec<Meaning> {
     let mut all = Vec::with_capacity(metadata.events.len());
     for class in &metadata.events {
         let (role, name) = role(&class.name, &names);
-        all.push(Meaning { role, type_id: builder.type_of(&name.replace(':', "::"), "", 0) });
+        let is_request = [REQUEST.0, REQUEST.1].contains(&&*class.name);
+        all.push(Meaning { role, type_id: builder.type_of(&name.replace(':', "::"), "", 0), is_request });
     }
     all
 }
 
 /// What an event of this name does, and the name of what it does that to. One without its other half is a mark.
 fn role(name: &str, names: &HashSet<&str>) -> (Role, String) {
-    if let Some(call) =
-        name.strip_prefix(SYSTEM_CALL.0).filter(|call| names.contains(&*format!("{}{call}", SYSTEM_CALL.1)))
-    {
-        return (Role::Begin, format!("syscall:{call}"));
+    let has = |other: &str| names.contains(other);
+    for (own, other, role) in both(SYSTEM_CALL) {
+        if let Some(call) = name.strip_prefix(own)
+            && has(&format!("{other}{call}"))
+        {
+            return (role, format!("syscall:{call}"));
+        }
     }
-    if let Some(call) =
-        name.strip_prefix(SYSTEM_CALL.1).filter(|call| names.contains(&*format!("{}{call}", SYSTEM_CALL.0)))
-    {
-        return (Role::End, format!("syscall:{call}"));
+    for (own, other, role) in both(REQUEST) {
+        if name == own && has(other) {
+            return (role, "block:request".to_owned());
+        }
     }
-    for (begin, end) in PAIRS {
-        for (own, other, role) in [(begin, end, Role::Begin), (end, begin, Role::End)] {
-            let stem = name.strip_suffix(own).filter(|stem| stem.ends_with(['_', ':']));
-            if let Some(stem) = stem
-                && names.contains(&*format!("{stem}{other}"))
-            {
-                return (role, stem[..stem.len() - 1].to_owned());
-            }
+    for (own, other, role) in PAIRS.into_iter().flat_map(both) {
+        if let Some(stem) = name.strip_suffix(own)
+            && stem.ends_with(['_', ':'])
+            && has(&format!("{stem}{other}"))
+        {
+            return (role, stem[..stem.len() - 1].to_owned());
         }
     }
     (Role::Mark, name.to_owned())
+}
+
+/// Each half of a pair with the other one.
+fn both((begin, end): (&'static str, &'static str)) -> [(&'static str, &'static str, Role); 2] {
+    [(begin, end, Role::Begin), (end, begin, Role::End)]
 }
 
 /// Where something happens: a thread, and the object that is worked on.
@@ -131,19 +146,20 @@ impl Telling<'_> {
         let (at_ns, type_id) = (event.at_ns, meaning.type_id);
         let (thread, is_known) = self.thread(&event.whose, event.cpu);
         let own = self.own_object(at_ns, thread, &event);
-        let is_paired = is_known && meaning.role != Role::Mark;
-        self.homeless += u64::from(!is_known && meaning.role != Role::Mark);
-        let id = if is_paired { identity(&event.args) } else { String::new() };
-        let key = (thread, type_id, id);
+        let is_half = meaning.role != Role::Mark;
+        let is_paired = is_half && (is_known || meaning.is_request);
+        self.homeless += u64::from(is_half && !is_paired);
+        let id = if is_paired { identity(&event.args, meaning.is_request) } else { String::new() };
+        let key = (if meaning.is_request { ANY_THREAD } else { thread }, type_id, id);
         let (place, mark) = match meaning.role {
             Role::Begin if is_paired => {
-                let place = (thread, self.worked_on(at_ns, own, &key));
+                let place = (thread, self.worked_on(at_ns, (thread, own), &key));
                 self.open.entry(key).or_default().push((at_ns, place));
                 (place, None)
             }
             Role::End if is_paired => match self.open.get_mut(&key).and_then(Vec::pop) {
                 Some((begin, place)) => {
-                    self.slices.whole(thread, place.1, begin, at_ns, type_id);
+                    self.slices.whole(place.0, place.1, begin, at_ns, type_id);
                     (place, None)
                 }
                 None => {
@@ -186,22 +202,22 @@ impl Telling<'_> {
     }
 
     /// What has an identity is an object of its own: it may be under way while others of its type are.
-    fn worked_on(&mut self, at_ns: u64, own: u64, key: &Key) -> u64 {
+    fn worked_on(&mut self, at_ns: u64, (on, own): Place, key: &Key) -> u64 {
         let (thread, type_id, id) = key;
         if id.is_empty() {
             return own;
         }
         let (object, is_new) = self.numbers.of(&format!("{thread} {type_id} {id}"));
         if is_new {
-            self.builder.name(at_ns, *thread, object, id);
+            self.builder.name(at_ns, on, object, id);
         }
         object
     }
 
     fn build(mut self) -> Trace {
-        for ((thread, type_id, _), open) in self.open {
+        for ((_, type_id, _), open) in self.open {
             for (begin, place) in open {
-                self.slices.begin(thread, place.1, begin, type_id);
+                self.slices.begin(place.0, place.1, begin, type_id);
             }
         }
         self.slices.write(&mut self.builder);
@@ -229,8 +245,9 @@ impl Telling<'_> {
     }
 }
 
-/// The fields that tell one from another: `id`, and what ends in `_id`.
-fn identity(args: &[Box<str>]) -> String {
-    let is_id = |arg: &&str| arg.split_once('=').is_some_and(|(key, _)| key == "id" || key.ends_with("_id"));
+/// The fields that tell one from another: `id`, and what ends in `_id`; of a request its own.
+fn identity(args: &[Box<str>], is_request: bool) -> String {
+    let is_key = |key: &str| if is_request { OF_REQUEST.contains(&key) } else { key == "id" || key.ends_with("_id") };
+    let is_id = |arg: &&str| arg.split_once('=').is_some_and(|(key, _)| is_key(key));
     args.iter().map(|arg| &**arg).filter(is_id).collect::<Vec<_>>().join(" ")
 }
