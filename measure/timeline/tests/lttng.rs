@@ -416,9 +416,11 @@ fn of_kernel(context: &str, stream: &[u8]) -> Trace {
         .map(|(id, name)| format!("event {{ id = {id}; name = \"{name}\"; }};\n"))
         .collect();
     let text = format!(
-        "/* CTF 1.8 */ trace {{ byte_order = le; }}; clock {{ name = monotonic; freq = 1000; offset_s = 5; offset = 7; }};\n\
+        "/* CTF 1.8 */ trace {{ byte_order = le; }};\n\
+         clock {{ name = monotonic; freq = 1000; offset_s = 5; offset = 7; }};\n\
          stream {{ event.header := struct {{ integer {{ size = 8; }} id; \
-         integer {{ size = 8; map = clock.monotonic.value; }} t; }}; event.context := struct {{ {context} }}; }};\n{events}"
+         integer {{ size = 8; map = clock.monotonic.value; }} t; }};\n\
+         event.context := struct {{ {context} }}; }};\n{events}"
     );
     by_text(&text, stream).unwrap()
 }
