@@ -387,6 +387,12 @@ fn what_is_no_trace_is_refused_with_its_line() {
     }
     let deep = format!("/* CTF 1.8 */{}byte x;", "struct { ".repeat(100_000));
     assert!(by_text(&deep, &[]).unwrap_err().to_string().contains("too deep"));
+    let nested =
+        format!("{HEAD}event {{ fields := {}byte x;{}; }};", "struct { ".repeat(60), " } s;".repeat(59) + " }");
+    assert_eq!(
+        args(&by_text(&nested, &[0, 9]).unwrap()),
+        [format!("s={}x=9{}", "{s=".repeat(58) + "{", "}".repeat(59))]
+    );
     let chain: String = (0..100).map(|n| format!("struct s{} {{ struct s{n} x; }};\n", n + 1)).collect();
     let error = by_text(&format!("/* CTF 1.8 */struct s0 {{}};\n{chain}"), &[]).unwrap_err();
     assert!(error.to_string().contains("too deep"), "{error}");

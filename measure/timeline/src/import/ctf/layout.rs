@@ -54,7 +54,7 @@ pub enum Kind {
     /// The choice that is called as the label of the tag; without one it is only a part of another type.
     Variant {
         tag: Option<Reference>,
-        choices: Vec<Field>,
+        choices: Rc<[Field]>,
     },
     Array {
         of: Rc<Type>,
@@ -79,7 +79,8 @@ impl Type {
     /// Aligned as it and what lies in it need.
     pub fn new(kind: Kind, align: u64) -> Self {
         let inner: &mut dyn Iterator<Item = &Rc<Self>> = match &kind {
-            Kind::Struct(fields) | Kind::Variant { choices: fields, .. } => &mut fields.iter().map(|field| &field.of),
+            Kind::Struct(fields) => &mut fields.iter().map(|field| &field.of),
+            Kind::Variant { choices, .. } => &mut choices.iter().map(|field| &field.of),
             Kind::Array { of, .. } | Kind::Sequence { of, .. } => &mut std::iter::once(of),
             Kind::Integer(_) | Kind::Float { .. } | Kind::Text | Kind::Enum { .. } => &mut std::iter::empty(),
         };

@@ -126,13 +126,7 @@ impl Parser {
                 self.declarators(&of)?.into_iter().try_for_each(|it| self.declare(it.name.to_string(), it.of))?;
             }
             Some("struct" | "enum" | "variant") => {
-                let start = self.at;
                 self.type_of(true)?;
-                if !self.is_sign(";") {
-                    // The type of a field.
-                    self.at = start;
-                    return Ok(false);
-                }
             }
             _ => return Ok(false),
         }
@@ -225,7 +219,7 @@ impl Parser {
                 let of = self.known(&name)?;
                 Ok(match (&of.kind, tag) {
                     (Kind::Variant { choices, .. }, Some(tag)) => {
-                        Rc::new(Type::new(Kind::Variant { tag: Some(tag), choices: choices.clone() }, 1))
+                        Rc::new(Type::new(Kind::Variant { tag: Some(tag), choices: Rc::clone(choices) }, 1))
                     }
                     _ => of,
                 })
@@ -258,7 +252,7 @@ impl Parser {
 
     fn variant(&mut self) -> Parsed<Rc<Type>> {
         self.tagged("variant", |parser, tag| {
-            let choices = parser.fields()?;
+            let choices = parser.fields()?.into();
             Ok(Rc::new(Type::new(Kind::Variant { tag, choices }, 1)))
         })
     }
@@ -268,10 +262,15 @@ impl Parser {
         self.scopes.push(HashMap::new());
         let mut fields = Vec::new();
         while !self.passes("}") {
-            if self.declares()? {
+            let is_type = matches!(self.peeked().as_deref(), Some("struct" | "enum" | "variant"));
+            if !is_type && self.declares()? {
                 continue;
             }
             let of = self.type_of(true)?;
+            if is_type && self.passes(";") {
+                // A type alone, of no field.
+                continue;
+            }
             fields.extend(self.declarators(&of)?);
             self.expects(";")?;
         }
