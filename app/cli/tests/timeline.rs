@@ -133,6 +133,8 @@ fn files_of_other_programs_are_reported() {
         ("moz-log.txt", "moz-log", "net::http::channel::cache_entry"),
         ("visual-event-tracer.json", "visual-event-tracer", "net::http::transaction"),
         ("chromium.pftrace", "perfetto", "loading::"),
+        ("lttng/fields", "ctf", "lttng_ust_tracef::event"),
+        ("lttng/fields/ust/uid/0/64-bit/metadata", "ctf", "every::job"),
     ] {
         let path = fixture(name);
         let path = path.to_str().unwrap();
@@ -140,6 +142,12 @@ fn files_of_other_programs_are_reported() {
         let json = scratch.thaw(["timeline", "report", path, "--json"]).exits(0).json();
         assert_eq!(json["files"][0]["form"], form, "{name}");
     }
+    // Both are of one boot, and one is a directory deep below the one that is named.
+    let said = scratch.thaw(["timeline", "path", fixture("lttng").to_str().unwrap()]).exits(0);
+    said.says("every::step");
+    let csv = ["--format", "csv", "-o", "lttng.csv"];
+    scratch.thaw([&["timeline", "export", fixture("lttng/discarded").to_str().unwrap()][..], &csv].concat()).exits(0);
+    assert_eq!(std::fs::read_to_string(scratch.path("lttng.csv")).unwrap().lines().count(), 13, "a pair a line");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! and the trace's damage says what is not.
 
 mod chrome;
+pub mod ctf;
 mod date;
 mod firefox;
 mod har;
@@ -17,13 +18,16 @@ pub use mozlog::Rules;
 
 use crate::trace::{Form, Trace};
 use json::Piece;
-use model::{Error, Result};
+use model::{Error, Exit, Result};
 
 /// How far into a file its form is looked for.
 const HEAD: usize = 64 << 10;
 
 /// The form of bytes that another program wrote; `None`: none that is known.
 pub fn form_of(bytes: &[u8]) -> Option<Form> {
+    if ctf::is_metadata(bytes) {
+        return Some(Form::Ctf);
+    }
     let file = Piece::of_file(bytes);
     match file.bytes.first()? {
         b'[' => {
@@ -56,7 +60,7 @@ fn form_of_log(bytes: &[u8]) -> Option<Form> {
 /// ones.
 ///
 /// # Errors
-/// The form is not one of these, or the built-in rules are wrong: bugs.
+/// The form is not one of these, or the built-in rules are wrong: bugs. A trace of [`Form::Ctf`] is no one file.
 pub fn read(form: Form, bytes: &[u8], rules: Option<&Rules>) -> Result<Trace> {
     let file = Piece::of_file(bytes);
     Ok(match form {
@@ -67,6 +71,10 @@ pub fn read(form: Form, bytes: &[u8], rules: Option<&Rules>) -> Result<Trace> {
         Form::VisualEventTracer => vet::read(bytes),
         Form::Perfetto => perfetto::read(bytes),
         Form::MozLog => mozlog::read(bytes, &Rules::built_in()?.and(rules.cloned().unwrap_or_default())),
+        Form::Ctf => {
+            return Err(Error::new(Exit::Usage, "cannot read the metadata of a CTF trace without its streams", "")
+                .hint("name the trace's directory"));
+        }
         Form::Events => return Err(Error::bug(format!("{form:?} is no form of an import"))),
     })
 }

@@ -1,13 +1,14 @@
 //! Which form a file has, by what it begins with; whatever it is becomes a [`Trace`].
 
-use crate::import::{self, Rules};
+use crate::import::{self, Rules, ctf};
 use crate::own::clock::Pair;
 use crate::own::{self, MAGIC};
 use crate::trace::{Form, Trace};
 use flate2::read::MultiGzDecoder;
-use model::{Error, Exit, Result};
+use model::{Error, Exit, Result, shown};
 use std::borrow::Cow;
 use std::io::Read;
+use std::path::Path;
 
 /// A packed file may become this large, in bytes.
 const LARGEST: u64 = 4 << 30;
@@ -53,6 +54,21 @@ pub fn read_by(bytes: &[u8], now: Option<(&str, Pair)>, rules: Option<&Rules>) -
     };
     trace.damage.extend(damage);
     Ok(trace)
+}
+
+/// Reads a file as [`read_by`] does; of [`Form::Ctf`] it is the metadata, and its streams are beside it.
+///
+/// # Errors
+/// As [`read_by`]; it cannot be had.
+pub fn read_file(path: &Path, now: Option<(&str, Pair)>, rules: Option<&Rules>) -> Result<Trace> {
+    let bytes = std::fs::read(path).map_err(|cause| Error::on(Exit::Usage, "cannot read", path).because(cause))?;
+    if ctf::is_metadata(&bytes) {
+        return ctf::read_beside(path, &bytes);
+    }
+    read_by(&bytes, now, rules).map_err(|error| match error.hint {
+        Some(_) => error,
+        None => error.hint(format!("it is {}", shown(path))),
+    })
 }
 
 /// As [`read_by`], with the built-in rules.

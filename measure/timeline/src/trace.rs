@@ -114,6 +114,8 @@ pub enum Form {
     VisualEventTracer,
     /// Perfetto's protobuf.
     Perfetto,
+    /// The Common Trace Format of LTTng.
+    Ctf,
 }
 
 /// What the times of a trace are.

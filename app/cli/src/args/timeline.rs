@@ -278,7 +278,8 @@ What waited longest, and which types of objects wait most?
 
 Puts the events of each process together: from the moment an object begins to wait, or is worked on, until it is \
 done. Says what the file lost. Reads what other programs write too: Chromium's net-log, Chrome traces, HTTP archives, \
-profiles and MOZ_LOG of Firefox, Perfetto's traces. --html writes a page instead, with all files on one time axis.";
+profiles and MOZ_LOG of Firefox, Perfetto's traces, directories of LTTng. --html writes a page instead, with all \
+files on one time axis.";
 
 const REPORT_EXAMPLES: &str = "\
 Examples:

@@ -7,12 +7,13 @@ use crate::args::timeline::{
 use crate::{output, text};
 use model::{Error, Exit, Result, shown};
 use os::replace::{self, Existing, Rights};
+use std::fs::ReadDir;
 use std::path::{Path, PathBuf};
 use timeline::usdt::Wanted;
 use timeline::usdt::record::{Plan, ProbesDocument};
 use timeline::{
     Change, ComparisonDocument, Document, Ends, FileReport, Format, PathDocument, Rules, Switch, Trace, WaitsDocument,
-    WhatIfDocument, now, read_by, switch,
+    WhatIfDocument, ctf_traces_in, now, read_file, switch,
 };
 
 /// Does what was asked.
@@ -112,7 +113,7 @@ fn export(args: &ExportArgs) -> Result<Exit> {
         TimelineFormat::Csv => Format::Csv,
         TimelineFormat::CsvEvents => Format::CsvEvents,
     };
-    let trace = reader(&args.rules)?(&args.path)?;
+    let (_, trace) = joined(std::slice::from_ref(&args.path), &args.rules)?;
     for damage in &trace.damage {
         output::complain(&format!("damaged: {}: {}\n", shown(&args.path), text::harmless(damage)));
     }
@@ -189,9 +190,10 @@ pub fn page(paths: &[PathBuf]) -> Result<String> {
     work::timelines::page(traces(paths, &RulesArgs { rules: None })?)
 }
 
-/// Whether a directory holds a file of events.
+/// Whether a directory holds a file of events, or a trace of LTTng.
 pub fn has_events(directory: &Path) -> bool {
-    directory.read_dir().is_ok_and(|entries| entries.flatten().any(|entry| is_of_events(&entry.path())))
+    let has_own = |entries: ReadDir| entries.flatten().any(|entry| is_of_events(&entry.path()));
+    directory.read_dir().is_ok_and(has_own) || ctf_traces_in(directory).is_ok_and(|found| !found.is_empty())
 }
 
 /// What was read of each file.
@@ -205,15 +207,11 @@ fn reader(args: &RulesArgs) -> Result<impl Fn(&Path) -> Result<Trace>> {
     let (rules, clocks) = (rules(args)?, now().ok());
     Ok(move |path: &Path| {
         let clocks = clocks.as_ref().map(|(boot, pair)| (boot.as_str(), *pair));
-        let bytes = std::fs::read(path).map_err(|cause| Error::on(Exit::Usage, "cannot read", path).because(cause))?;
-        read_by(&bytes, clocks, rules.as_ref()).map_err(|error| match error.hint {
-            Some(_) => error,
-            None => error.hint(format!("it is {}", shown(path))),
-        })
+        read_file(path, clocks, rules.as_ref())
     })
 }
 
-/// The files themselves; of a directory those that end in `.events`.
+/// The files themselves; of a directory those that end in `.events`, or else the metadata of LTTng's traces in it.
 fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for path in paths {
@@ -227,6 +225,9 @@ fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
             inside.push(entry.map_err(cannot)?.path());
         }
         inside.retain(|path: &PathBuf| is_of_events(path));
+        if inside.is_empty() {
+            inside = ctf_traces_in(path)?;
+        }
         if inside.is_empty() {
             return Err(Error::on(Exit::Usage, "no process has written events in", path)
                 .hint(format!("start the program with THAW_EVENTS={}", shown(path))));
