@@ -286,7 +286,7 @@ impl Profile {
         let moment = match marker.phase {
             0 => {
                 let begin = at(marker.start_ms?);
-                self.builder.says(Phase::Mark, begin, thread, object, Some(type_id));
+                row.marks.push((begin, type_id));
                 begin
             }
             1 => {
@@ -343,6 +343,8 @@ impl Profile {
         let Some(id) = data.get("id").and_then(json::text) else { return false };
         let Some(start) = time("startTime") else { return false };
         let (object, _) = self.numbers.of(&format!("request {pid} {id}"));
+        // Its thread does other things meanwhile, and does not wait for it.
+        let track = self.builder.thread(self.rows.get(&by).map_or(0, |row| row.process), 0, "requests");
         let whole = Some(self.builder.type_of("network::request", "", 0));
         let text = |key: &str| data.get(key).and_then(json::text).filter(|text| !text.is_empty());
         let begin = at(start);
@@ -351,7 +353,7 @@ impl Profile {
                 self.builder.name(begin, thread, object, &url);
             }
             self.builder.link(begin, thread, by, object, whole);
-            self.builder.says(Phase::Exec, begin, thread, object, whole);
+            self.builder.says(Phase::Exec, begin, track, object, whole);
         }
         let status = text("status").unwrap_or_default();
         if status == "STATUS_START" {
@@ -359,7 +361,7 @@ impl Profile {
         }
         if status == "STATUS_REDIRECT" {
             let redirect = Some(self.builder.type_of("network::redirect", "", 0));
-            self.builder.says(Phase::Mark, at(time("endTime").unwrap_or(start)), thread, object, redirect);
+            self.builder.says(Phase::Mark, at(time("endTime").unwrap_or(start)), track, object, redirect);
             return true;
         }
         for key in ["requestMethod", "cache", "contentType", "httpVersion", "responseStatus", "requestStatus", "count"]
@@ -384,14 +386,14 @@ impl Profile {
                 continue;
             }
             let type_id = Some(self.builder.type_of(&format!("network::{name}"), "", 0));
-            self.builder.says(phase, at(from), thread, object, type_id);
+            self.builder.says(phase, at(from), track, object, type_id);
             if phase == Phase::Wait {
-                self.builder.says(Phase::Exec, at(to), thread, object, type_id);
+                self.builder.says(Phase::Exec, at(to), track, object, type_id);
             }
-            self.builder.says(Phase::Done, at(to), thread, object, type_id);
+            self.builder.says(Phase::Done, at(to), track, object, type_id);
         }
         let end = at(time("endTime").or_else(|| time("responseEnd")).unwrap_or(start));
-        self.builder.says(Phase::Done, end, thread, object, whole);
+        self.builder.says(Phase::Done, end, track, object, whole);
         self.finished.push((end, thread, object, by));
         true
     }
@@ -403,17 +405,16 @@ impl Profile {
             untold: self.builder.concluded("thread::nothing_told", Concluded::Unknown),
         };
         self.starts();
-        let mut slices = Slices::default();
-        let mut settled = BTreeMap::new();
-        for (object, mut row) in std::mem::take(&mut self.rows) {
-            settled.insert(object, self.settle(&mut row, &types));
-            self.write(&row, &settled[&object], &mut slices);
-        }
+        let mut rows = std::mem::take(&mut self.rows);
+        let settled = rows.iter_mut().map(|(object, row)| (*object, self.settle(row, &types))).collect();
         self.requests(&settled);
         let mut handed = self.messages(&settled);
         self.flows(&settled, &mut handed);
+        let mut slices = Slices::default();
         for (object, of) in &settled {
             self.wakes(*object, of, handed.remove(object).unwrap_or_default());
+            // Behind what it posted at the same moments: so it does not look as if it did nothing until that was over.
+            self.write(&rows[object], of, &mut slices);
         }
         slices.write(&mut self.builder);
         if self.unopened > 0 {
@@ -448,20 +449,24 @@ impl Profile {
         if let Some(from) = row.started.filter(|from| *from < first) {
             let name = "process start to the first event of its profiler";
             let type_id = self.builder.concluded(name, Concluded::Unknown);
-            settled.works.push(Span { from, to: first, type_id, is_stack: true });
+            settled.fills.push(Span { from, to: first, type_id, is_stack: true });
         }
         settled
     }
 
     fn write(&mut self, row: &Row, of: &Settled, slices: &mut Slices) {
         let (thread, object) = (row.thread, row.object);
-        let begins = of.works.iter().chain(&of.waits).chain(&of.measures).map(|span| span.from);
+        let works = || of.works.iter().chain(&of.fills);
+        let begins = works().chain(&of.waits).chain(&of.measures).map(|span| span.from);
         if let Some(at) = begins.chain(row.first).min() {
             self.builder.name(at, thread, object, &row.name);
         }
-        of.works.iter().for_each(|span| slices.whole(thread, object, span.from, span.to, span.type_id));
+        works().for_each(|span| slices.whole(thread, object, span.from, span.to, span.type_id));
         of.waits.iter().for_each(|span| slices.wait(thread, object, span.from, span.to, span.type_id));
         row.open.iter().for_each(|(at, type_id, _)| slices.begin(thread, object, *at, *type_id));
+        for (at, type_id) in &row.marks {
+            self.builder.says(Phase::Mark, *at, thread, object, Some(*type_id));
+        }
         for span in &of.measures {
             self.builder.says(Phase::Mark, span.to, thread, object, Some(span.type_id));
             self.builder.arg(span.to, thread, object, "took_ns", &(span.to - span.from).to_string());

@@ -44,6 +44,8 @@ pub struct Row {
     /// When its process began, where that is known.
     pub started: Option<u64>,
     pub spans: Vec<Span>,
+    /// Markers of one moment.
+    pub marks: Vec<(u64, u32)>,
     /// Markers that have not ended.
     pub open: Vec<(u64, u32, bool)>,
     /// When it woke (`true`) and fell asleep.
@@ -56,7 +58,10 @@ pub struct Row {
 /// A thread put together. All of them lie in one another, as on a stack.
 #[derive(Debug, Default)]
 pub struct Settled {
+    /// What its markers tell.
     pub works: Vec<Span>,
+    /// What else is known, or not known, of the time between them.
+    pub fills: Vec<Span>,
     /// When it waited.
     pub waits: Vec<Span>,
     /// Markers that tell how long something took that the thread did not do all the time.
@@ -97,7 +102,7 @@ impl Row {
         let lane = lane(&solid);
         let is_own = |span: &Span| !is_measure(span.type_id) && !sleeps_in(&waits, span) && fits(&lane, &solid, span);
         let (own, measures) = loose.into_iter().partition(is_own);
-        Settled { works: [stack, own].concat(), waits, measures }
+        Settled { works: [stack, own].concat(), fills: Vec::new(), waits, measures }
     }
 
     /// Gives the time that no marker tells of to what its samples show. Without samples and sleep nothing says when
@@ -143,7 +148,7 @@ impl Row {
 fn keep(of: &mut Settled, types: &Types, piece: Sampled) {
     let span = |type_id| Span { from: piece.from, to: piece.to, type_id, is_stack: true };
     match piece.type_id {
-        Some(type_id) => of.works.push(span(type_id)),
+        Some(type_id) => of.fills.push(span(type_id)),
         None => of.waits.push(span(types.off)),
     }
 }

@@ -6,6 +6,8 @@ use std::collections::HashMap;
 
 /// A sample speaks for at most so many intervals of the profiler.
 const INTERVALS: f64 = 10.0;
+/// So many frames of a stack are looked at; a profile that is broken may have circles.
+const DEEPEST: usize = 2048;
 
 /// A time that a sample speaks for, in milliseconds of its process.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,8 +53,7 @@ impl Stacks<'_> {
     /// Category of the innermost frame that has one, and the innermost frame that is no bare address.
     fn label(&self, stack: usize) -> (Option<&str>, Option<&str>) {
         let (mut category, mut label, mut next) = (None, None, Some(stack));
-        // A stack has no more frames than there are stacks; a profile that is broken may have circles.
-        for _ in 0..self.stacks.rows.len() {
+        for _ in 0..DEEPEST {
             let Some(stack) = next.filter(|_| category.is_none() || label.is_none()) else { break };
             let Some(frame) = self.stacks.index(stack, "frame") else { break };
             let of = self.frames.index(frame, "category").and_then(|index| self.categories.get(index));
