@@ -200,6 +200,7 @@ fn what_only_tells_how_long_something_took_is_no_work() {
         measure("lies across", 5.0, 11.0),
         measure("slept in it", 6.5, 9.5),
         measure("FirstContentfulPaint", 13.0, 16.0),
+        json!(["set until due", 18.0, 19.0, 1, {"type": "Timer", "threadId": 12}]),
     ];
     markers.extend(awake(2.0, 7.0).into_iter().chain(awake(9.0, 21.0)));
     let profile = process(&[thread(9, 9, "default", &markers, &[])], &[]);
@@ -209,7 +210,8 @@ fn what_only_tells_how_long_something_took_is_no_work() {
         marks.map(|event| (event.at_ns / 1_000_000 - 1000, trace.type_name(event.type_id).to_owned())).collect()
     };
     let other = |at: u64, name: &str| (at, format!("Other::{name}"));
-    assert_eq!(marks, [other(9, "slept in it"), other(11, "lies across"), other(16, "FirstContentfulPaint")]);
+    let until = [other(9, "slept in it"), other(11, "lies across"), other(16, "FirstContentfulPaint")];
+    assert_eq!(marks, [&until[..], &[other(19, "set until due")]].concat());
     let path = path_of(&profile, "FirstContentfulPaint");
     assert_eq!(path.to_ns, 16_000_000);
     let told = told(&path);

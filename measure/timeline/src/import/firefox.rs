@@ -241,7 +241,10 @@ impl Profile {
 
     /// The thread that did what a marker tells, if it was not the one that wrote it down.
     fn other(&mut self, data: &Value, place: Place, pid: u32) -> Place {
-        let Some(tid) = data.get("threadId").and_then(json::number).map(|tid| tid as u32) else { return place };
+        // Those of timers name the thread that a timer will run on.
+        let is_deed = matches!(data.get("type").and_then(Value::as_str), Some("FileIO" | "IPC"));
+        let tid = data.get("threadId").filter(|_| is_deed).and_then(json::number);
+        let Some(tid) = tid.map(|tid| tid as u32) else { return place };
         let process = self.rows.get(&place.1).map_or(0, |row| row.process);
         let thread = self.builder.thread(process, tid, "");
         (thread, self.row((thread, process), pid, tid))
@@ -273,7 +276,7 @@ impl Profile {
             HANDOVER => self.builder.concluded(&full, Concluded::Unknown),
             _ => self.builder.type_of(&full, "", 0),
         };
-        if MEASURES.contains(&name) {
+        if MEASURES.contains(&name) || kind == "Timer" {
             self.measures.insert(type_id);
         }
         if kind == "IPC"
