@@ -188,6 +188,10 @@ impl Trace {
 
     /// Puts its times on another clock, by the wall clock's time of both. `false`: one of them does not know that time.
     pub fn put_on(&mut self, clock: &Clock) -> bool {
+        if self.events.is_empty() {
+            self.clock = clock.clone();
+            return true;
+        }
         if self.clock.realtime_ns == 0 || clock.realtime_ns == 0 {
             return false;
         }

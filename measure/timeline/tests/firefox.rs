@@ -170,12 +170,27 @@ fn channels_that_count_alike_tie_likely_only() {
 #[test]
 fn a_flow_of_another_thread_ends_a_sleep_and_one_of_its_own_does_not() {
     let flow = |at, kind: &str| json!([kind, at, at, 0, {"type": kind, "flow": "f1"}]);
-    let mut markers = vec![stack("begins", 3.0, 9.0), stack("runs", 15.1, 18.0), flow(15.1, "Ends")];
-    markers.extend(awake(3.0, 9.0).into_iter().chain(awake(15.0, 19.0)));
-    let of = |own: bool| {
-        let (mut main, mut other) = (markers.clone(), vec![stack("posts", 2.0, 14.0)]);
-        (if own { &mut main } else { &mut other }).push(flow(if own { 8.0 } else { 12.0 }, "Posts"));
-        let threads = [thread(9, 9, "default", &main, &[]), thread(9, 11, "default", &other, &[])];
+    let slept = [awake(3.0, 9.0), awake(15.0, 19.0)].concat();
+    // `by`: the thread that posts.
+    let of = |by: u32, slept_before: bool| {
+        let runs = vec![stack("begins", 3.0, 9.0), stack("runs", 15.1, 18.0), flow(15.1, "Ends")];
+        let mut runs = [runs, slept.clone()].concat();
+        let posts = flow(if by == 11 { 8.0 } else { 12.0 }, "Posts");
+        let mut main = vec![stack("posts", 2.0, 14.0)];
+        let mut third = vec![stack("posts, too", 10.0, 14.0)];
+        if slept_before {
+            third.extend([awake(1.0, 3.0), awake(10.0, 14.0)].concat());
+        }
+        (if by == 11 {
+            &mut runs
+        } else if by == 9 {
+            &mut main
+        } else {
+            &mut third
+        })
+        .push(posts);
+        let threads = [(9, &main), (11, &runs), (12, &third)];
+        let threads = threads.map(|(tid, markers)| thread(9, tid, "default", markers, &[]));
         let mut profile = process(&threads, &[]);
         profile["meta"]["markerSchema"] = json!([
             {"name": "TextStack", "isStackBased": true},
@@ -186,8 +201,11 @@ fn a_flow_of_another_thread_ends_a_sleep_and_one_of_its_own_does_not() {
         let waits = path.steps.iter().find(|step| step.name == "thread::asleep").unwrap();
         (waits.at_ns, waits.class)
     };
-    assert_eq!(of(false), (12_000_000, Class::Linked));
-    assert_eq!(of(true), (9_000_000, Class::Unexplained));
+    assert_eq!(of(9, false), (12_000_000, Class::Linked));
+    assert_eq!(of(11, false), (9_000_000, Class::Unexplained));
+    // Nobody knows why that one was there just then.
+    assert_eq!(of(12, false), (9_000_000, Class::Unexplained));
+    assert_eq!(of(12, true), (9_000_000, Class::Unexplained));
 }
 
 #[test]

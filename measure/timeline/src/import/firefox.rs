@@ -15,7 +15,7 @@ mod samples;
 use super::json::{self, Piece, nanoseconds};
 use super::numbers::{Flows, Numbers, Slices};
 use crate::trace::{Builder, Clock, Concluded, Form, Phase, Trace};
-use messages::{Handed, Messages, Place, wakes};
+use messages::{Handed, Messages, Place, followed, wakes};
 use row::{Row, Sampled, Settled, Span, Types};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -197,8 +197,9 @@ impl Profile {
         self.sampled(object, samples::samples(&members, texts, context.categories, context.interval_ms), context);
         let number = |name: &str| members.get(name.as_bytes()).copied().and_then(Piece::number);
         let with_it = number("registerTime").zip(context.profiling_ms);
-        let is_first = context.has_start && tid == pid && text("processType") == "default";
-        if is_first && with_it.is_some_and(|(registered, profiling)| profiling - registered <= REGISTERED) {
+        let is_trunk = context.has_start && tid == pid && text("processType") == "default";
+        self.rows.entry(object).or_default().is_trunk = is_trunk;
+        if is_trunk && with_it.is_some_and(|(registered, profiling)| profiling - registered <= REGISTERED) {
             self.rows.entry(object).or_default().started = Some(context.zero_ns);
         }
         let Some(markers) = members.get(&b"markers"[..]).copied() else { return };
@@ -414,8 +415,8 @@ impl Profile {
         let mut handed = self.messages(&settled);
         self.flows(&settled, &mut handed);
         let mut slices = Slices::default();
+        self.wakes(&settled, handed, &rows);
         for (object, of) in &settled {
-            self.wakes(*object, of, handed.remove(object).unwrap_or_default());
             // Behind what it posted at the same moments: so it does not look as if it did nothing until that was over.
             self.write(&rows[object], of, &mut slices);
         }
@@ -538,16 +539,29 @@ impl Profile {
         }
     }
 
-    /// Links to a thread from whom ended its waits.
-    fn wakes(&mut self, object: u64, of: &Settled, mut handed: Vec<Handed>) {
-        handed.sort_by_key(|one| one.at);
-        for one in wakes(of, &handed) {
-            let (at, (thread, by)) = one.posted;
-            let type_id = match one.is_sure {
-                true => one.type_id,
+    /// Links to threads from whom ended their waits.
+    fn wakes(
+        &mut self,
+        settled: &BTreeMap<u64, Settled>,
+        mut handed: HashMap<u64, Vec<Handed>>,
+        rows: &BTreeMap<u64, Row>,
+    ) {
+        let mut all = Vec::new();
+        for (object, of) in settled {
+            let mut handed = handed.remove(object).unwrap_or_default();
+            handed.sort_by_key(|one| one.at);
+            all.extend(wakes(*object, of, &handed));
+        }
+        let is_known = |object: u64, has_waited: bool| {
+            rows.get(&object).is_some_and(|row| row.is_trunk || (row.started.is_some() && !has_waited))
+        };
+        for wake in followed(all, settled, is_known) {
+            let (at, (thread, by)) = wake.by.posted;
+            let type_id = match wake.by.is_sure {
+                true => wake.by.type_id,
                 false => self.builder.concluded("thread::likely_woken", Concluded::Likely),
             };
-            self.builder.link(at, thread, by, object, Some(type_id));
+            self.builder.link(at, thread, by, wake.object, Some(type_id));
         }
     }
 }

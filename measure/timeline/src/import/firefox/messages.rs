@@ -3,7 +3,7 @@
 use super::row::Settled;
 use crate::import::json;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A thread and its object.
 pub type Place = (u32, u64);
@@ -85,9 +85,18 @@ pub struct Handed {
     pub is_sure: bool,
 }
 
+/// What ended a wait: whose, when it began and ended, and by what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wake {
+    pub object: u64,
+    pub from: u64,
+    pub to: u64,
+    pub by: Handed,
+}
+
 /// What ended the waits of a thread: the first that it was handed when it went on, if it was posted while it waited.
 /// Sure is what it did before anything else. `handed`: all of the thread, in the order of time.
-pub fn wakes(of: &Settled, handed: &[Handed]) -> Vec<Handed> {
+pub fn wakes(object: u64, of: &Settled, handed: &[Handed]) -> Vec<Wake> {
     let mut ends: Vec<u64> = of.works.iter().map(|span| span.to).collect();
     ends.sort_unstable();
     let mut waits = of.waits.clone();
@@ -99,7 +108,36 @@ pub fn wakes(of: &Settled, handed: &[Handed]) -> Vec<Handed> {
         let mut fitting = then.filter(|one| (wait.from..=wait.to).contains(&one.posted.0));
         let found = *fitting.next()?;
         let is_first = ends.partition_point(|end| *end <= wait.to) == ends.partition_point(|end| *end <= found.at);
-        Some(Handed { is_sure: found.is_sure && is_first, ..found })
+        let by = Handed { is_sure: found.is_sure && is_first, ..found };
+        Some(Wake { object, from: wait.from, to: wait.to, by })
     });
     woken.collect()
+}
+
+/// Those by threads whose own last wait ended by such a wake, or that were there from the beginning (`is_known`). Of
+/// others nothing is known before they woke: the path would be lost there. `all`: of all threads.
+pub fn followed(
+    mut all: Vec<Wake>,
+    settled: &BTreeMap<u64, Settled>,
+    is_known: impl Fn(u64, bool) -> bool,
+) -> Vec<Wake> {
+    all.sort_by_key(|wake| (wake.to, wake.object));
+    let mut begins: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    for (object, of) in settled {
+        let begins = begins.entry(*object).or_default();
+        begins.extend(of.waits.iter().map(|wait| wait.from));
+        begins.sort_unstable();
+    }
+    let mut woken = BTreeSet::new();
+    all.retain(|wake| {
+        let (posted, (_, by)) = wake.by.posted;
+        let begins = begins.get(&by).map_or(&[][..], Vec::as_slice);
+        let last = begins.partition_point(|begin| *begin < posted).checked_sub(1).map(|place| begins[place]);
+        let is_followed = is_known(by, last.is_some()) || last.is_some_and(|begin| woken.contains(&(by, begin)));
+        if is_followed {
+            woken.insert((wake.object, wake.from));
+        }
+        is_followed
+    });
+    all
 }

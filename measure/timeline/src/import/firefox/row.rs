@@ -41,6 +41,8 @@ pub struct Row {
     pub name: String,
     /// Whether it is its process's first one.
     pub is_main: bool,
+    /// Whether the whole began with it.
+    pub is_trunk: bool,
     /// When its process began, where that is known.
     pub started: Option<u64>,
     pub spans: Vec<Span>,
@@ -86,7 +88,8 @@ impl Row {
 
     /// When anything was first and last known of it.
     pub fn known(&self) -> Option<(u64, u64)> {
-        let spans = self.spans.iter().flat_map(|span| [span.from, span.to]);
+        // What is no work may have begun before the thread did.
+        let spans = self.spans.iter().filter(|span| span.is_stack).flat_map(|span| [span.from, span.to]);
         let edges = self.edges.iter().map(|(at, _)| *at);
         let samples = self.samples.iter().flat_map(|sample| [sample.from, sample.to]);
         let all = spans.chain(edges).chain(samples).chain(self.first);
