@@ -2,19 +2,22 @@
 
 use model::{Error, Exit, Result, shown};
 use std::path::PathBuf;
-use timeline::{Ends, Step, Trace, Via};
+use timeline::{Ends, Form, Step, Trace, Via};
 use view::{PathStep, TimelineOf};
 
-/// What was read of these files, as one trace.
+/// What was read of these files, as one trace. A `MOZ_LOG` tells the wall clock's time only, and is put on the clock of
+/// the others by that.
 ///
 /// # Errors
 /// Their times cannot be held against each other.
-pub fn joined(files: Vec<(PathBuf, Trace)>) -> Result<Trace> {
+pub fn joined(mut files: Vec<(PathBuf, Trace)>) -> Result<Trace> {
+    files.sort_by_key(|(_, trace)| trace.form == Form::MozLog);
     let mut files = files.into_iter();
     let Some((first, mut trace)) = files.next() else { return Err(Error::bug("events of no file were asked for")) };
-    for (path, other) in files {
+    for (path, mut other) in files {
+        let is_put = other.form == Form::MozLog && other.put_on(&trace.clock);
         let [a, b] = [&trace.clock, &other.clock];
-        if !(a.is_monotonic && b.is_monotonic && a.boot == b.boot && a.is_calibrated == b.is_calibrated) {
+        if !is_put && !(a.is_monotonic && b.is_monotonic && a.boot == b.boot && a.is_calibrated == b.is_calibrated) {
             return Err(Error::on(Exit::Usage, "cannot show on one time axis", &path)
                 .because(format!("its clock is not that of {}", shown(&first)))
                 .hint("name one file, or files of one boot"));
@@ -66,13 +69,31 @@ fn evidence(via: Via) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use timeline::{Builder, Clock, Form, Phase};
+    use timeline::{Builder, Clock, Phase};
 
     fn of(boot: &str, is_monotonic: bool) -> (PathBuf, Trace) {
         let clock = Clock { is_monotonic, boot: boot.into(), is_calibrated: true, ..Clock::default() };
         let mut builder = Builder::new(Form::Events, clock);
         builder.says(Phase::Mark, 5, 0, 1, None);
         ("a.events".into(), builder.build())
+    }
+
+    #[test]
+    fn a_log_of_the_wall_clock_is_put_on_the_clock_of_a_profile() {
+        let of = |form, at, clock| {
+            let mut builder = Builder::new(form, clock);
+            builder.says(Phase::Mark, at, 0, 1, None);
+            (PathBuf::from("a"), builder.build())
+        };
+        let profile = Clock { is_monotonic: true, is_calibrated: true, realtime_ns: 5_000_000, ..Clock::default() };
+        let log = Clock { is_calibrated: true, realtime_ns: 5_000_300, ..Clock::default() };
+        let both = || [of(Form::MozLog, 5_000_300, log.clone()), of(Form::Firefox, 1000, profile.clone())];
+        let trace = joined(both().into()).unwrap();
+        assert_eq!(trace.events.iter().map(|event| event.at_ns).collect::<Vec<_>>(), [1000, 1300]);
+        assert!(trace.clock.is_monotonic && trace.clock.origin_ns == 1000 && trace.form == Form::Firefox);
+        let [(path, log), (_, mut profile)] = both();
+        profile.clock.realtime_ns = 0;
+        assert_eq!(joined(vec![(path, log), ("b".into(), profile)]).unwrap_err().exit, Exit::Usage);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::intervals::{Folded, Interval, Object, folded};
 use crate::lanes::{Lanes, NONE, Part};
-use crate::trace::{Form, Trace};
+use crate::trace::{Concluded, Form, Trace};
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -283,7 +283,10 @@ impl<'a> Model<'a> {
             let running =
                 after.checked_sub(1).map(|place| own[place]).filter(|index| self.end_of(*index) >= link.at_ns);
             let Some(index) = running.or_else(|| own.get(after).copied()) else { continue };
-            if let Some(done) = self.one(index).done {
+            let one = self.one(index);
+            // What was only handed on has not been worked on.
+            let is_handed_on = one.wait.is_some() && one.exec.map(|(at, _)| at) == one.done;
+            if let Some(done) = one.done.filter(|_| !is_handed_on) {
                 caused[link.from.0 as usize].push((done, index));
             }
         }
@@ -301,6 +304,14 @@ impl<'a> Model<'a> {
 
     pub fn end_of(&self, index: u32) -> u64 {
         self.one(index).done.unwrap_or(self.end)
+    }
+
+    /// What is known of an interval's own time that no event tells; `None`: one does.
+    pub fn concluded(&self, index: u32) -> Option<Class> {
+        Some(match self.trace.concluded.get(&self.one(index).type_id?)? {
+            Concluded::Likely => Class::Heuristic,
+            Concluded::Unknown => Class::Unexplained,
+        })
     }
 
     /// When its wait ended, or it did.
@@ -498,6 +509,9 @@ impl<'a> Model<'a> {
         let link = self.folded.links[self.links_to.places[place as usize] as usize];
         let moment = link.at_ns.min(at);
         match self.doing(link.from, moment, link.thread).filter(|(to, when, _)| *to != index || *when < at) {
+            Some((to, when, _)) if link.is_concluded => {
+                Hop { to, at: when, via: Via::Heuristic, gap: Class::Heuristic, through, held: None }
+            }
             Some((to, when, gap)) => Hop { to, at: when, via: Via::Linked, gap, through, held: None },
             // Nothing else is known of who released it.
             None => Hop { to: index, at: moment, via: Via::Linked, gap: Class::Linked, through, held: None },
@@ -573,6 +587,8 @@ impl<'a> Model<'a> {
         let since = match of_object {
             _ if is_shared => at.saturating_sub(self.slack),
             Some(part) if part.to < at => part.to,
+            // Its thread worked on it until then, and needed nobody else for what it did next.
+            Some(part) if on_thread == Some(part) => at.saturating_sub(self.slack),
             Some(part) => part.from,
             None => 0,
         };
@@ -585,7 +601,9 @@ impl<'a> Model<'a> {
             let found = found.or_else(|| self.doing(link.from, link.at_ns.min(at), link.thread));
             if let Some((to, when, gap)) = found.filter(|(to, when, _)| *to != index || *when < at) {
                 used.take(place);
-                return hop(to, when, Via::Linked, gap);
+                let is_likely = link.is_concluded;
+                let (via, gap) = if is_likely { (Via::Heuristic, Class::Heuristic) } else { (Via::Linked, gap) };
+                return hop(to, when, via, gap);
             }
         }
         if let Some(part) = on_thread {

@@ -115,6 +115,8 @@ pub struct Link {
     pub to: Object,
     /// Whether its thread told it right behind an event of `to`: the moment is exact.
     pub is_exact: bool,
+    /// Whether no event tells it: it was concluded.
+    pub is_concluded: bool,
 }
 
 /// Something happened at one moment.
@@ -273,7 +275,8 @@ pub fn folded(trace: &Trace) -> Folded {
                     |of: &(Phase, Object, u64)| of.1 == to && matches!(of.0, Phase::Wait | Phase::Exec | Phase::Done);
                 let last = thread.last.filter(of_it);
                 let (at_ns, is_exact) = (last.map_or(event.at_ns, |(_, _, at)| at), last.is_some());
-                links.push(Link { at_ns, thread: event.thread, from: object, to, is_exact });
+                let is_concluded = event.type_id.is_some_and(|id| trace.concluded.contains_key(&id));
+                links.push(Link { at_ns, thread: event.thread, from: object, to, is_exact, is_concluded });
             }
             Phase::Arg => {}
         }

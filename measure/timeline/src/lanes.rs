@@ -24,7 +24,7 @@ pub struct Lane {
 
 impl Lane {
     /// Of these times, which may lie in, beside or across one another: what began last is innermost.
-    fn of(mut all: Vec<Part>) -> Self {
+    pub fn of(mut all: Vec<Part>) -> Self {
         all.retain(|part| part.from < part.to);
         all.sort_by_key(|part| (part.from, Reverse(part.to)));
         let (mut parts, mut open): (Vec<Part>, Vec<Part>) = (Vec::with_capacity(all.len()), Vec::new());
@@ -55,6 +55,11 @@ impl Lane {
             })
             .collect();
         Self { parts, busy }
+    }
+
+    /// All parts, in their order.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
     }
 
     /// The last part that begins before this moment.

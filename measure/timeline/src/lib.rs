@@ -40,5 +40,5 @@ pub use read::{form_of, read, read_by, read_file};
 pub use replay::{Change, ResourceRow, WhatIf, WhatIfDocument, whatif};
 pub use report::{Document, FileReport, Report, TypeRow, WaitRow, report};
 pub use slack::Slack;
-pub use trace::{Builder, Clock, Event, Form, Lost, Phase, Process, Thread, Trace, Type};
+pub use trace::{Builder, Clock, Concluded, Event, Form, Lost, Phase, Process, Thread, Trace, Type};
 pub use waits::{Blocked, WaitSums, Waits, WaitsDocument, waits};

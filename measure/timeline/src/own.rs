@@ -119,7 +119,8 @@ pub fn parse(bytes: &[u8], now: Option<(&str, Pair)>) -> Result<Trace> {
         types: u64_at(bytes, 272),
         texts_cut: u64_at(bytes, 280),
     };
-    Ok(Trace { form: Form::Events, clock, processes: vec![process], threads, types, events, lost, damage })
+    let processes = vec![process];
+    Ok(Trace { form: Form::Events, clock, processes, threads, types, events, lost, damage, ..Trace::default() })
 }
 
 /// Types and names of threads.

@@ -210,6 +210,8 @@ impl Walk<'_, '_> {
         if from == self.now {
             return;
         }
+        let class = Some(class).filter(|class| *class != Class::Work);
+        let class = class.or_else(|| self.model.concluded(self.interval)).unwrap_or(Class::Work);
         let (to, interval, via, through, held) = (self.now, self.interval, self.via, self.through, self.held);
         self.is_new = false;
         match self.found.pieces.last_mut() {

@@ -136,6 +136,16 @@ pub struct Clock {
     pub step_ns: u64,
 }
 
+/// How a type of intervals or links is known that no event of a program tells, only a rule of an import.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Concluded {
+    /// By order, place or samples.
+    Likely,
+    /// Not at all: there was such a time, and nothing tells what it went into.
+    Unknown,
+}
+
 /// Events of one or several processes on one clock.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Trace {
@@ -149,6 +159,8 @@ pub struct Trace {
     pub threads: Vec<Thread>,
     /// By number. Several numbers may have one name: they are one type at several places of the source.
     pub types: BTreeMap<u32, Type>,
+    /// Types of what was concluded.
+    pub concluded: BTreeMap<u32, Concluded>,
     /// In the order of time.
     pub events: Vec<Event>,
     /// What is not here.
@@ -176,6 +188,25 @@ impl Trace {
         id.and_then(|id| self.types.get(&id)).map_or("(type not told)", |of| of.name.as_str())
     }
 
+    /// Puts its times on another clock, by the wall clock's time of both. `false`: one of them does not know that time.
+    pub fn put_on(&mut self, clock: &Clock) -> bool {
+        if self.events.is_empty() {
+            self.clock = clock.clone();
+            return true;
+        }
+        if self.clock.realtime_ns == 0 || clock.realtime_ns == 0 {
+            return false;
+        }
+        let own = i128::from(self.clock.realtime_ns) - i128::from(self.clock.origin_ns);
+        let its = i128::from(clock.realtime_ns) - i128::from(clock.origin_ns);
+        let moved = |at: u64| u64::try_from((i128::from(at) + own - its).max(0)).unwrap_or(u64::MAX);
+        self.events.iter_mut().for_each(|event| event.at_ns = moved(event.at_ns));
+        let origin_ns = moved(self.clock.origin_ns);
+        let (realtime_ns, step_ns) = (self.clock.realtime_ns, self.clock.step_ns);
+        self.clock = Clock { origin_ns, realtime_ns, step_ns, ..clock.clone() };
+        true
+    }
+
     /// Adds the processes of another trace of the same clock. Their objects, types and threads stay their own.
     pub fn join(&mut self, other: Self) {
         let (processes, threads) = (self.processes.len() as u32, self.threads.len() as u32);
@@ -185,6 +216,7 @@ impl Trace {
         self.threads
             .extend(other.threads.into_iter().map(|thread| Thread { process: thread.process + processes, ..thread }));
         self.types.extend(other.types.into_iter().map(|(id, of)| (id + types, of)));
+        self.concluded.extend(other.concluded.into_iter().map(|(id, how)| (id + types, how)));
         self.events.extend(other.events.into_iter().map(|event| Event {
             thread: event.thread + threads,
             object: own(event.object),
@@ -248,6 +280,13 @@ impl Builder {
             self.trace.types.insert(next, Type { name: name.to_owned(), file: file.to_owned(), line });
             next
         })
+    }
+
+    /// The number of a type of what no event tells.
+    pub fn concluded(&mut self, name: &str, how: Concluded) -> u32 {
+        let type_id = self.type_of(name, "", 0);
+        self.trace.concluded.insert(type_id, how);
+        type_id
     }
 
     /// An event, in any order of time.

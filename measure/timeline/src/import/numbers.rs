@@ -40,6 +40,8 @@ struct Slice {
     /// `None`: it did not end.
     end_ns: Option<u64>,
     type_id: u32,
+    /// Whether the thread waited.
+    waits: bool,
 }
 
 /// Slices of threads, in any order of time.
@@ -53,7 +55,13 @@ impl Slices {
     /// A whole one, of a thread and its object.
     pub fn whole(&mut self, thread: u32, object: u64, begin_ns: u64, end_ns: u64, type_id: u32) {
         let end_ns = Some(end_ns.max(begin_ns));
-        self.all.entry((thread, object)).or_default().push(Slice { begin_ns, end_ns, type_id });
+        self.all.entry((thread, object)).or_default().push(Slice { begin_ns, end_ns, type_id, waits: false });
+    }
+
+    /// A whole one in which the thread waited.
+    pub fn wait(&mut self, thread: u32, object: u64, begin_ns: u64, end_ns: u64, type_id: u32) {
+        let end_ns = Some(end_ns.max(begin_ns));
+        self.all.entry((thread, object)).or_default().push(Slice { begin_ns, end_ns, type_id, waits: true });
     }
 
     /// The beginning of one.
@@ -74,23 +82,27 @@ impl Slices {
     pub fn write(self, builder: &mut Builder) {
         let mut all = self.all;
         for (key, open) in self.open {
-            let never = open.iter().map(|&(begin_ns, type_id)| Slice { begin_ns, end_ns: None, type_id });
+            let never = open.iter().map(|&(begin_ns, type_id)| Slice { begin_ns, end_ns: None, type_id, waits: false });
             all.entry(key).or_default().extend(never);
         }
         for ((thread, object), mut slices) in all {
             slices.sort_by_key(|slice| (slice.begin_ns, std::cmp::Reverse(slice.end_ns.unwrap_or(u64::MAX))));
-            let mut stack: Vec<(u64, u32)> = Vec::new();
-            let done = |builder: &mut Builder, stack: &mut Vec<(u64, u32)>, until: u64| {
-                while let Some(&(end, type_id)) = stack.last().filter(|(end, _)| *end <= until) {
+            let mut stack: Vec<(u64, u32, bool)> = Vec::new();
+            let done = |builder: &mut Builder, stack: &mut Vec<(u64, u32, bool)>, until: u64| {
+                while let Some(&(end, type_id, waits)) = stack.last().filter(|(end, ..)| *end <= until) {
+                    if waits {
+                        builder.says(Phase::Exec, end, thread, object, Some(type_id));
+                    }
                     builder.says(Phase::Done, end, thread, object, Some(type_id));
                     stack.pop();
                 }
             };
             for slice in slices {
                 done(builder, &mut stack, slice.begin_ns);
-                builder.says(Phase::Exec, slice.begin_ns, thread, object, Some(slice.type_id));
+                let phase = if slice.waits { Phase::Wait } else { Phase::Exec };
+                builder.says(phase, slice.begin_ns, thread, object, Some(slice.type_id));
                 if let Some(end) = slice.end_ns {
-                    stack.push((end, slice.type_id));
+                    stack.push((end, slice.type_id, slice.waits));
                 }
             }
             done(builder, &mut stack, u64::MAX);
@@ -119,12 +131,17 @@ impl Flows {
     /// Object `by` runs it. What was posted by nobody that is told waited for nothing.
     pub fn run(&mut self, builder: &mut Builder, at_ns: u64, place: (u32, u64), key: &str, type_id: u32) {
         let (thread, by) = place;
+        self.taken(builder, at_ns, thread, key);
+        builder.link(at_ns, thread, self.numbers.of(key).0 | FLOW, by, Some(type_id));
+    }
+
+    /// Its wait is over, and whom that released is told in another way.
+    pub fn taken(&mut self, builder: &mut Builder, at_ns: u64, thread: u32, key: &str) {
         let flow = self.numbers.of(key).0 | FLOW;
         if let Some(type_id) = self.waiting.remove(&flow) {
             builder.says(Phase::Exec, at_ns, thread, flow, Some(type_id));
             builder.says(Phase::Done, at_ns, thread, flow, Some(type_id));
         }
-        builder.link(at_ns, thread, flow, by, Some(type_id));
     }
 
     /// It is over: its key may come to mean another one.
