@@ -21,6 +21,7 @@ pub fn joined(files: Vec<(PathBuf, Trace)>) -> Result<Trace> {
         }
         trace.join(other);
     }
+    timeline::tie(&mut trace);
     Ok(trace)
 }
 

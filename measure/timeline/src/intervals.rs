@@ -1,6 +1,6 @@
 //! Events put together: from WAIT or EXEC to DONE of one object and type is an interval. Pure.
 
-use crate::trace::{Phase, Trace};
+use crate::trace::{INFERRED, Phase, Trace};
 use serde::Serialize;
 use std::collections::{HashMap, VecDeque};
 
@@ -115,6 +115,8 @@ pub struct Link {
     pub to: Object,
     /// Whether its thread told it right behind an event of `to`: the moment is exact.
     pub is_exact: bool,
+    /// Whether a rule found it, and no file tells it.
+    pub is_inferred: bool,
 }
 
 /// Something happened at one moment.
@@ -273,7 +275,8 @@ pub fn folded(trace: &Trace) -> Folded {
                     |of: &(Phase, Object, u64)| of.1 == to && matches!(of.0, Phase::Wait | Phase::Exec | Phase::Done);
                 let last = thread.last.filter(of_it);
                 let (at_ns, is_exact) = (last.map_or(event.at_ns, |(_, _, at)| at), last.is_some());
-                links.push(Link { at_ns, thread: event.thread, from: object, to, is_exact });
+                let is_inferred = trace.type_name(event.type_id) == INFERRED;
+                links.push(Link { at_ns, thread: event.thread, from: object, to, is_exact, is_inferred });
             }
             Phase::Arg => {}
         }
