@@ -285,6 +285,7 @@ pub fn read(file: Piece<'_>) -> Trace {
         callers: HashMap::new(),
         last: (0, 0),
         ended: None,
+        asked: HashMap::new(),
         cache_work: HashMap::new(),
         builder,
         constants,
@@ -338,6 +339,8 @@ struct Log {
     last: (u64, u64),
     /// The request of which something ended last.
     ended: Option<u64>,
+    /// The job that last asked for a socket of each group.
+    asked: HashMap<String, u64>,
     /// When what an entry of the disk cache does began, and its type.
     cache_work: HashMap<u64, (u64, u32)>,
 }
@@ -379,7 +382,7 @@ impl Log {
         if event.phase == self.constants.end && self.is_request(event) {
             self.ended = Some(object);
         }
-        self.started_by_completion(at, object, &name, event);
+        self.inferred(at, object, &name, event);
         // What is linked at an end is so before it: the one that ends it comes first.
         self.link(at, object, &name, event, type_id);
         if is_life {
@@ -445,7 +448,13 @@ impl Log {
         const KEYS: [&str; 8] =
             ["url", "key", "destination", "group_id", "hostname", "host", "remote_address", "address"];
         let known = self.sources.get(&object).copied();
-        let better = KEYS.iter().enumerate().take(known.unwrap_or(KEYS.len()));
+        // A request that is redirected goes on under another URL.
+        let is_redirected = || {
+            let url = event.params.get("url").and_then(Value::as_str);
+            self.is_request(event) && url.is_some_and(|url| self.urls.get(&object).is_some_and(|known| known != url))
+        };
+        let ranks = if known == Some(0) && is_redirected() { 1 } else { known.unwrap_or(KEYS.len()) };
+        let better = KEYS.iter().enumerate().take(ranks);
         let found =
             better.filter_map(|(rank, key)| Some((rank, event.params.get(key).and_then(Value::as_str)?))).next();
         let source = self.constants.sources.get(&event.source.r#type).cloned();
@@ -533,14 +542,24 @@ impl Log {
         self.constants.sources.get(&event.source.r#type).is_some_and(|of| of == "URL_REQUEST")
     }
 
-    /// The scheduler says that it started a request because another one was complete, and not which: it does so in the
-    /// midst of that one's end.
-    fn started_by_completion(&mut self, at_ns: u64, object: u64, name: &str, event: &Logged) {
-        let trigger = event.params.get("trigger").and_then(Value::as_str).unwrap_or_default();
-        if name == "RESOURCE_SCHEDULER_REQUEST_STARTED"
-            && trigger.starts_with("COMPLETION")
-            && let Some(by) = self.ended.filter(|by| *by != object)
-        {
+    /// What the log says by its order alone. The scheduler starts a request because another one is complete, in the
+    /// midst of that one's end. A job asks for a socket, and right behind a connection of that group is begun.
+    fn inferred(&mut self, at_ns: u64, object: u64, name: &str, event: &Logged) {
+        let says = |key: &str| event.params.get(key).and_then(Value::as_str).unwrap_or_default();
+        let by = match name {
+            "RESOURCE_SCHEDULER_REQUEST_STARTED" if says("trigger").starts_with("COMPLETION") => self.ended,
+            "SOCKET_POOL_CONNECT_JOB_CREATED"
+                if event.params.get("backup_job").and_then(Value::as_bool) != Some(true) =>
+            {
+                self.asked.get(says("group_id")).copied()
+            }
+            "TCP_CLIENT_SOCKET_POOL_REQUESTED_SOCKET" => {
+                self.asked.insert(says("group_id").to_owned(), object);
+                None
+            }
+            _ => None,
+        };
+        if let Some(by) = by.filter(|by| *by != object) {
             let inferred = self.builder.type_of(INFERRED, "", 0);
             self.builder.link(at_ns, self.thread, by, object, Some(inferred));
         }
@@ -684,6 +703,34 @@ mod tests {
         assert_eq!(reads, [(6, 6, 6), (7, 9, 12)], "the first one was answered from memory");
         let links: Vec<_> = trace.events.iter().filter_map(|it| Some((ms(it.at_ns), it.object, it.other?))).collect();
         assert_eq!(links, [(6, 1, 2), (7, 1, 2), (12, 2, 1)], "who calls the entry, and the entry to whom it served");
+    }
+
+    #[test]
+    fn a_request_that_is_redirected_is_called_by_the_url_that_it_went_on_with() {
+        let again = r#"{"params":{"url":"http://b/y"},"phase":1,"source":{"id":11,"type":1},"time":"6","type":4},"#;
+        let trace = parse(&format!("{HEAD}{}", EVENTS.replacen("},\n", &format!("}},\n{again}\n"), 1)));
+        let names = trace.events.iter().filter(|event| event.phase == Phase::Name && event.object == 11);
+        let names: Vec<_> = names.map(|event| event.text.as_deref().unwrap()).collect();
+        assert_eq!((names, trace.damage.len()), (vec!["http://a/\"x\"", "http://b/y"], 0));
+    }
+
+    #[test]
+    fn what_the_scheduler_starts_when_another_is_complete_is_linked_to_it_as_inferred() {
+        let head = HEAD.replace("\"HTTP_CACHE_READ_INFO\":7", "\"RESOURCE_SCHEDULER_REQUEST_STARTED\":7");
+        let trace = parse(&format!(
+            "{head}{}]}}",
+            [
+                r#"{"params":{"url":"http://a/x"},"phase":1,"source":{"id":1,"type":1},"time":"5","type":1}"#,
+                r#"{"params":{"url":"http://a/y"},"phase":1,"source":{"id":2,"type":1},"time":"5","type":1}"#,
+                r#"{"phase":2,"source":{"id":1,"type":1},"time":"7","type":1}"#,
+                r#"{"params":{"trigger":"COMPLETION_POST_BODY"},"source":{"id":2,"type":1},"time":"7","type":7}"#,
+                r#"{"params":{"trigger":"NONE"},"source":{"id":2,"type":1},"time":"8","type":7}"#,
+            ]
+            .join(",\n")
+        ));
+        let links: Vec<_> =
+            trace.events.iter().filter_map(|it| Some((it.object, it.other?, trace.type_name(it.type_id)))).collect();
+        assert_eq!(links, [(1, 2, INFERRED)]);
     }
 
     #[test]
