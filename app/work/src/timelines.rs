@@ -24,6 +24,7 @@ pub fn joined(mut files: Vec<(PathBuf, Trace)>) -> Result<Trace> {
         }
         trace.join(other);
     }
+    timeline::tie(&mut trace);
     Ok(trace)
 }
 

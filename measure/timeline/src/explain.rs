@@ -1,6 +1,6 @@
 //! What ended a wait, and what an interval began from: the evidence, asked in a fixed order. Pure.
 
-use crate::intervals::{Folded, Interval, Object, folded};
+use crate::intervals::{Folded, Interval, Link, Object, folded};
 use crate::lanes::{Lanes, NONE, Part};
 use crate::trace::{Concluded, Form, Trace};
 use serde::Serialize;
@@ -167,8 +167,9 @@ pub struct Model<'a> {
     pub lanes: Lanes,
     /// When the trace ends: what has not ended lasts until then.
     pub end: u64,
-    /// Clocks of two threads may differ by so much.
-    pub slack: u64,
+    /// Clocks of two threads may differ by so much; of each object and each thread, by the file that tells of it.
+    object_slack: Vec<u64>,
+    thread_slack: Vec<u64>,
     /// Of each interval: its type, the same for all places of the source that give it one name.
     pub types: Vec<u32>,
     /// Of each such type.
@@ -186,6 +187,11 @@ pub struct Model<'a> {
     /// Of each object: when what it caused ended.
     caused: Vec<Vec<(u64, u32)>>,
     kernel: &'a dyn Kernel,
+}
+
+/// What a link makes known: no more than the rule does that found it.
+fn known_by(link: Link, gap: Class) -> (Via, Class) {
+    if link.is_concluded { (Via::Heuristic, Class::Heuristic) } else { (Via::Linked, gap) }
 }
 
 fn last_up_to(all: &[(u64, u32)], at: u64) -> Option<(u64, u32)> {
@@ -220,10 +226,11 @@ impl<'a> Model<'a> {
         let is_use: Vec<bool> = types.iter().map(|of| uses_by_type[*of as usize]).collect();
         let threads = trace.events.iter().map(|event| event.thread as usize + 1).max().unwrap_or(0);
         // What these tell of a thread is who wrote it down, not who did it.
-        let are_tracks = matches!(trace.form, Form::NetLog | Form::Har);
+        let process_of = |thread: usize| trace.threads.get(thread).map_or(0, |of| of.process);
+        let is_track = |thread: usize| matches!(trace.told_in(process_of(thread)).0, Form::NetLog | Form::Har);
         let threads = threads.max(trace.threads.len());
-        let lanes = Lanes::of(&folded, threads, are_tracks, end, &|index| is_use[index as usize]);
-        let numbered = |links: &[crate::intervals::Link], to: bool| {
+        let lanes = Lanes::of(&folded, threads, &is_track, end, &|index| is_use[index as usize]);
+        let numbered = |links: &[Link], to: bool| {
             let all: Vec<_> = links
                 .iter()
                 .enumerate()
@@ -249,12 +256,16 @@ impl<'a> Model<'a> {
             ended.entry((one.object, types[index])).or_default().push((done, index as u32));
         }
         ended.values_mut().chain(begun.values_mut()).for_each(|all| all.sort_unstable());
-        let slack = trace.clock.step_ns.max(200);
+        let slack = |process: u32| trace.told_in(process).1;
+        let object_slack =
+            (0..objects as u32).map(|index| slack(folded.objects.process(Object(index)) as u32)).collect();
+        let thread_slack = (0..threads).map(|thread| slack(process_of(thread))).collect();
         let mut model = Self {
             trace,
             lanes,
             end,
-            slack,
+            object_slack,
+            thread_slack,
             types,
             type_names,
             is_use,
@@ -279,7 +290,8 @@ impl<'a> Model<'a> {
         let mut caused = vec![Vec::new(); objects];
         for link in self.folded.links.iter().filter(|link| link.from != link.to) {
             let own = by_object.get(link.to);
-            let after = own.partition_point(|index| self.one(*index).begin() <= link.at_ns.saturating_add(self.slack));
+            let after = own
+                .partition_point(|index| self.one(*index).begin() <= link.at_ns.saturating_add(self.slack_of(link.to)));
             let running =
                 after.checked_sub(1).map(|place| own[place]).filter(|index| self.end_of(*index) >= link.at_ns);
             let Some(index) = running.or_else(|| own.get(after).copied()) else { continue };
@@ -292,6 +304,15 @@ impl<'a> Model<'a> {
         }
         caused.iter_mut().for_each(|all: &mut Vec<(u64, u32)>| all.sort_unstable());
         caused
+    }
+
+    /// By how much what is told of an object may be off.
+    pub fn slack_of(&self, object: Object) -> u64 {
+        self.object_slack[object.0 as usize]
+    }
+
+    fn slack_on(&self, thread: u32) -> u64 {
+        self.thread_slack.get(thread as usize).copied().unwrap_or_default()
     }
 
     pub fn all(&self) -> &[Interval] {
@@ -380,11 +401,11 @@ impl<'a> Model<'a> {
     pub fn doing(&self, object: Object, at: u64, thread: u32) -> Option<(u32, u64, Class)> {
         let on_thread = self.lanes.threads.get(thread as usize);
         let of_object = &self.lanes.objects[object.0 as usize];
-        let now = on_thread.and_then(|lane| lane.before(at, self.slack));
+        let now = on_thread.and_then(|lane| lane.before(at, self.slack_on(thread)));
         let cut = |part: Part, class: Class| (part.interval, part.to.min(at), class);
         let is_own = |part: &Part| self.one(part.interval).object == object;
         now.filter(is_own)
-            .or_else(|| of_object.before(at, self.slack))
+            .or_else(|| of_object.before(at, self.slack_of(object)))
             .or(now)
             .map(|part| cut(part, Class::Linked))
             .or_else(|| of_object.last_before(at).map(|part| cut(part, Class::Heuristic)))
@@ -404,7 +425,8 @@ impl<'a> Model<'a> {
     /// The use of a resource that was handed over by a link.
     fn use_at(&self, resource: Object, at: u64) -> Option<u32> {
         let uses = self.uses.get(resource);
-        let after = uses.partition_point(|index| self.one(*index).begin() <= at.saturating_add(self.slack));
+        let after =
+            uses.partition_point(|index| self.one(*index).begin() <= at.saturating_add(self.slack_of(resource)));
         let now = after.checked_sub(1).map(|place| uses[place]);
         now.filter(|index| self.end_of(*index) > at).or_else(|| uses.get(after).copied()).or(now)
     }
@@ -412,12 +434,13 @@ impl<'a> Model<'a> {
     /// Who uses a resource: by its last link between the use before and this one, else by its first link in this one.
     pub fn user(&self, of: u32) -> Option<Object> {
         let one = self.one(of);
+        let slack = self.slack_of(one.object);
         let links = self.links_from.get(one.object);
         let at = |link: u32| self.folded.links[link as usize].at_ns;
         let before = self.use_before(of).map_or(0, |before| self.end_of(before));
-        let after = links.partition_point(|link| at(*link) <= one.begin().saturating_add(self.slack));
+        let after = links.partition_point(|link| at(*link) <= one.begin().saturating_add(slack));
         let last = after.checked_sub(1).map(|place| links[place]);
-        let last = last.filter(|link| at(*link).saturating_add(self.slack) >= before);
+        let last = last.filter(|link| at(*link).saturating_add(slack) >= before);
         let first = || links.get(after).copied().filter(|link| at(*link) <= self.end_of(of));
         last.or_else(first).map(|link| self.folded.links[link as usize].to)
     }
@@ -425,9 +448,10 @@ impl<'a> Model<'a> {
     /// The use of a resource that a wait ended with: by a link, or because it began then on the same thread.
     pub fn acquired(&self, index: u32, at: u64) -> Option<u32> {
         let one = self.one(index);
+        let slack = self.slack_of(one.object);
         let (from, _) = one.wait?;
         let thread = one.exec.map(|(_, thread)| thread).or(self.folded.manners[index as usize].ended_on)?;
-        let up_to = at.saturating_add(self.slack);
+        let up_to = at.saturating_add(slack);
         let by_link = self.links_between(one.object, from, up_to).iter().rev().take(LINKS_ASKED).find_map(|link| {
             let link = self.folded.links[*link as usize];
             let fits = self.is_resource(link.from) && (link.at_ns <= at || !link.is_exact);
@@ -435,7 +459,7 @@ impl<'a> Model<'a> {
         });
         by_link.or_else(|| {
             let (began, found) = last_up_to(&self.uses_on[thread as usize], up_to)?;
-            (began.saturating_add(self.slack) >= at && self.user(found).is_none()).then_some(found)
+            (began.saturating_add(slack) >= at && self.user(found).is_none()).then_some(found)
         })
     }
 
@@ -449,10 +473,11 @@ impl<'a> Model<'a> {
     /// Who held what an interval waited for, when it was handed over: `(when, the interval that held it)`.
     pub fn holder(&self, index: u32, at: u64) -> Option<(u64, u32, Object)> {
         let one = self.one(index);
+        let slack = self.slack_of(one.object);
         let (from, _) = one.wait?;
         if let Some(acquired) = self.acquired(index, at) {
             let before = self.use_before(acquired)?;
-            let done = self.one(before).done.filter(|done| *done > from && *done <= at.saturating_add(self.slack))?;
+            let done = self.one(before).done.filter(|done| *done > from && *done <= at.saturating_add(slack))?;
             return Some((done, before, self.one(before).object));
         }
         let key = (one.object, self.types[index as usize]);
@@ -462,25 +487,26 @@ impl<'a> Model<'a> {
             return (held != index && self.one(held).done.is_none()).then_some((at, held, one.object));
         }
         one.exec?;
-        let (done, held) = last_up_to(self.ended.get(&key)?, at.saturating_add(self.slack))?;
+        let (done, held) = last_up_to(self.ended.get(&key)?, at.saturating_add(slack))?;
         (done > from && held != index).then_some((done, held, one.object))
     }
 
     /// What ended the wait of an interval, of which everything after `at` is known.
     pub fn release(&self, index: u32, at: u64, used: &mut Used) -> Option<Hop> {
         let one = self.one(index);
+        let slack = self.slack_of(one.object);
         let (from, _) = one.wait?;
-        let is_end = at.saturating_add(self.slack) >= self.wait_end(index);
+        let is_end = at.saturating_add(slack) >= self.wait_end(index);
         let is_in_time = |link: u32| {
             let link = self.folded.links[link as usize];
             link.at_ns <= at || !link.is_exact
         };
         let fits = |link: u32| is_in_time(link) && !self.is_resource(self.folded.links[link as usize].from);
-        let link = self.link(one.object, from.saturating_add(self.slack), at.saturating_add(self.slack), used, &fits);
+        let link = self.link(one.object, from.saturating_add(slack), at.saturating_add(slack), used, &fits);
         let held = is_end.then(|| self.holder(index, at)).flatten();
         let linked_at = |place: u32| self.folded.links[self.links_to.places[place as usize] as usize].at_ns;
         // What came last was what it waited for; of the same moment, the link.
-        let link_is_late = |link: u32| held.is_none_or(|(done, ..)| linked_at(link).saturating_add(self.slack) >= done);
+        let link_is_late = |link: u32| held.is_none_or(|(done, ..)| linked_at(link).saturating_add(slack) >= done);
         if let Some(place) = link.filter(|link| link_is_late(*link)) {
             used.take(place);
             return Some(self.linked(place, index, at, None));
@@ -490,7 +516,7 @@ impl<'a> Model<'a> {
         }
         // A resource that nobody had before: new.
         let any = |link: u32| is_in_time(link) && self.is_resource(self.folded.links[link as usize].from);
-        let link = self.link(one.object, from.saturating_add(self.slack), at.saturating_add(self.slack), used, &any);
+        let link = self.link(one.object, from.saturating_add(slack), at.saturating_add(slack), used, &any);
         if let Some(place) = link {
             let resource = self.folded.links[self.links_to.places[place as usize] as usize].from;
             let is_new = self.use_at(resource, linked_at(place)).is_none_or(|of| self.use_before(of).is_none());
@@ -502,20 +528,43 @@ impl<'a> Model<'a> {
         is_end
             .then(|| self.queue(index, from, at).or_else(|| self.kernel_says(index, from, at)))
             .flatten()
+            .or_else(|| self.inside(index, from, at))
+            .or_else(|| is_end.then(|| self.writer_busy(index, from, at)).flatten())
             .or_else(|| is_end.then(|| self.guess(index, from, at)).flatten())
+    }
+
+    /// What the object itself did in the midst of its wait is what it waited for.
+    fn inside(&self, index: u32, from: u64, at: u64) -> Option<Hop> {
+        let lane = &self.lanes.objects[self.one(index).object.0 as usize];
+        let part = lane.last_before(at).filter(|part| part.from > from)?;
+        let hop = |at, gap| Some(Hop { to: part.interval, at, via: Via::Same, gap, through: None, held: None });
+        match part.interval == index {
+            // Behind the last that it did.
+            true => hop(part.from, Class::Unexplained),
+            false => (self.end_of(part.interval) <= self.wait_end(index)).then(|| hop(at, Class::Work))?,
+        }
+    }
+
+    /// What a track tells of is told, and done, by a thread of another file. If that did something for at least half of
+    /// a wait, the wait was for its turn.
+    fn writer_busy(&self, index: u32, from: u64, at: u64) -> Option<Hop> {
+        let writer = *self.trace.writers.get(&self.one(index).exec?.1)?;
+        let lane = self.lanes.threads.get(writer as usize)?;
+        // The step of the track's clock is no wait.
+        if at - from <= self.slack_of(self.one(index).object) || lane.busy(from, at).saturating_mul(2) < at - from {
+            return None;
+        }
+        Some(Hop { to: index, at: from, via: Via::Queue, gap: Class::Queue, through: None, held: None })
     }
 
     fn linked(&self, place: u32, index: u32, at: u64, through: Option<Object>) -> Hop {
         let link = self.folded.links[self.links_to.places[place as usize] as usize];
         let moment = link.at_ns.min(at);
-        match self.doing(link.from, moment, link.thread).filter(|(to, when, _)| *to != index || *when < at) {
-            Some((to, when, _)) if link.is_concluded => {
-                Hop { to, at: when, via: Via::Heuristic, gap: Class::Heuristic, through, held: None }
-            }
-            Some((to, when, gap)) => Hop { to, at: when, via: Via::Linked, gap, through, held: None },
-            // Nothing else is known of who released it.
-            None => Hop { to: index, at: moment, via: Via::Linked, gap: Class::Linked, through, held: None },
-        }
+        let doing = self.doing(link.from, moment, link.thread).filter(|(to, when, _)| *to != index || *when < at);
+        // Where there is none, nothing else is known of who released it.
+        let (to, at, gap) = doing.unwrap_or((index, moment, Class::Linked));
+        let (via, gap) = known_by(link, gap);
+        Hop { to, at, via, gap, through, held: None }
     }
 
     fn handed_over(&self, done: u64, held: u32, resource: Object, at: u64) -> Hop {
@@ -526,7 +575,7 @@ impl<'a> Model<'a> {
             return hop(held, moment, Class::Resource);
         }
         let thread = self.folded.manners[held as usize].ended_on.unwrap_or(NONE);
-        let on_thread = || self.lanes.threads.get(thread as usize)?.before(moment, self.slack);
+        let on_thread = || self.lanes.threads.get(thread as usize)?.before(moment, self.slack_on(thread));
         let user = self.user(held).and_then(|user| self.doing(user, moment, thread));
         match user.or_else(|| on_thread().map(|part| (part.interval, part.to.min(moment), Class::Resource))) {
             Some((to, when, Class::Heuristic)) => hop(to, when, Class::Heuristic),
@@ -557,15 +606,16 @@ impl<'a> Model<'a> {
         let moment = wake.at_ns.clamp(from, at);
         let hop = |to, at| Hop { to, at, via: Via::Kernel, gap: Class::Kernel, through: None, held: None };
         let Some(by) = wake.by else { return Some(hop(index, from)) };
-        let part = self.lanes.threads.get(by as usize)?.before(moment, self.slack)?;
+        let part = self.lanes.threads.get(by as usize)?.before(moment, self.slack_on(by))?;
         (part.interval != index).then(|| hop(part.interval, part.to.min(moment)))
     }
 
     /// What it caused ended in its wait, or its thread ended something right before it went on.
     fn guess(&self, index: u32, from: u64, at: u64) -> Option<Hop> {
         let one = self.one(index);
+        let slack = self.slack_of(one.object);
         let hop = |to, at| Hop { to, at, via: Via::Heuristic, gap: Class::Heuristic, through: None, held: None };
-        let caused = last_up_to(&self.caused[one.object.0 as usize], at.saturating_add(self.slack));
+        let caused = last_up_to(&self.caused[one.object.0 as usize], at.saturating_add(slack));
         if let Some((done, child)) = caused.filter(|(done, child)| *done > from && *child != index) {
             return Some(hop(child, done.min(at)));
         }
@@ -578,6 +628,7 @@ impl<'a> Model<'a> {
     /// What an interval began from.
     pub fn beginning(&self, index: u32, used: &mut Used) -> Option<Hop> {
         let one = self.one(index);
+        let slack = self.slack_of(one.object);
         let at = one.begin();
         let (_, thread) = one.wait.or(one.exec)?;
         let of_object = self.lanes.objects[one.object.0 as usize].last_before(at);
@@ -585,7 +636,7 @@ impl<'a> Model<'a> {
         let on_thread = on_thread.filter(|part| part.interval != index);
         let is_shared = self.folded.manners[index as usize].is_shared;
         let since = match of_object {
-            _ if is_shared => at.saturating_sub(self.slack),
+            _ if is_shared => at.saturating_sub(slack),
             Some(part) if part.to < at => part.to,
             // Its thread worked on it until then, and needed nobody else for what it did next.
             Some(part) if on_thread == Some(part) => at.saturating_sub(self.slack),
@@ -593,7 +644,9 @@ impl<'a> Model<'a> {
             None => 0,
         };
         let hop = |to, at, via, gap| Some(Hop { to, at, via, gap, through: None, held: None });
-        let link = self.link(one.object, since, at.saturating_add(self.slack), used, &|_| true);
+        // A resource does not cause that somebody wants it.
+        let fits = |link: u32| !self.is_resource(self.folded.links[link as usize].from);
+        let link = self.link(one.object, since, at.saturating_add(slack), used, &fits);
         if let Some(place) = link {
             let link = self.folded.links[self.links_to.places[place as usize] as usize];
             let same_thread = on_thread.filter(|_| link.thread == thread).map(|part| (part.interval, at));
@@ -601,8 +654,7 @@ impl<'a> Model<'a> {
             let found = found.or_else(|| self.doing(link.from, link.at_ns.min(at), link.thread));
             if let Some((to, when, gap)) = found.filter(|(to, when, _)| *to != index || *when < at) {
                 used.take(place);
-                let is_likely = link.is_concluded;
-                let (via, gap) = if is_likely { (Via::Heuristic, Class::Heuristic) } else { (Via::Linked, gap) };
+                let (via, gap) = known_by(link, gap);
                 return hop(to, when, via, gap);
             }
         }

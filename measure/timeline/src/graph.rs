@@ -324,7 +324,7 @@ impl Builder<'_, '_> {
     /// All links in a wait are of things that had to happen; the last one came when it was over.
     fn linked(&mut self, index: u32, node: Node, begin: u64, end: u64) {
         let model = self.model;
-        let slack = model.slack;
+        let slack = model.slack_of(model.one(index).object);
         let (after, up_to) = (begin.saturating_add(slack), end.saturating_add(slack));
         let links = model.links_between(model.one(index).object, after, up_to);
         let mut rest = None;

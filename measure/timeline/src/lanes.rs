@@ -107,14 +107,20 @@ fn work(one: &Interval, end: u64) -> Option<(u64, u64, u32)> {
 }
 
 impl Lanes {
-    /// Of all intervals but those that `is_left_out`. What has not ended lasts until `end`. If all threads
-    /// `are_tracks`, nothing keeps one busy.
-    pub fn of(folded: &Folded, threads: usize, are_tracks: bool, end: u64, is_left_out: &dyn Fn(u32) -> bool) -> Self {
+    /// Of all intervals but those that `is_left_out`. What has not ended lasts until `end`. Nothing keeps a thread busy
+    /// that `is_track`.
+    pub fn of(
+        folded: &Folded,
+        threads: usize,
+        is_track: &dyn Fn(usize) -> bool,
+        end: u64,
+        is_left_out: &dyn Fn(u32) -> bool,
+    ) -> Self {
         let all = &folded.intervals;
         let mut lanes = Self {
             occupies: vec![false; all.len()],
             around: vec![NONE; all.len()],
-            is_track: vec![are_tracks; threads],
+            is_track: (0..threads).map(is_track).collect(),
             ..Self::default()
         };
         let mut by_thread: Vec<Vec<Part>> = vec![Vec::new(); threads];
@@ -142,7 +148,7 @@ impl Lanes {
         }
         for (thread, (mut works, waits)) in by_thread.into_iter().zip(waits).enumerate() {
             works.sort_by_key(|part| (part.from, Reverse(part.to)));
-            if are_tracks || !lanes.nest(thread, &works) {
+            if is_track(thread) || !lanes.nest(thread, &works) {
                 lanes.threads.push(Lane::default());
                 continue;
             }

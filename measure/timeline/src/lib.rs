@@ -3,6 +3,7 @@
 //!
 //! The two share a format and no code: `docs/events-format.md` describes it.
 
+mod browser;
 mod compare;
 mod explain;
 mod export;
@@ -23,6 +24,7 @@ pub mod usdt;
 mod waits;
 mod wire;
 
+pub use browser::tie;
 pub use compare::{Beside, Comparison, ComparisonDocument, Place, compare};
 pub use explain::{Class, Kernel, NoKernel, Via, Wake};
 pub use export::{Format, export};
@@ -40,5 +42,5 @@ pub use read::{form_of, read, read_by, read_file};
 pub use replay::{Change, ResourceRow, WhatIf, WhatIfDocument, whatif};
 pub use report::{Document, FileReport, Report, TypeRow, WaitRow, report};
 pub use slack::Slack;
-pub use trace::{Builder, Clock, Concluded, Event, Form, Lost, Phase, Process, Thread, Trace, Type};
+pub use trace::{Builder, Clock, Concluded, Event, Form, Lost, Phase, Process, Source, Thread, Trace, Type};
 pub use waits::{Blocked, WaitSums, Waits, WaitsDocument, waits};

@@ -6,7 +6,7 @@ pub mod control;
 pub mod now;
 pub mod write;
 
-use crate::trace::{self, Event, Form, Lost, Phase, Process, Thread, Trace, Type};
+use crate::trace::{self, Event, Lost, Phase, Process, Thread, Trace, Type};
 use clock::{Pair, Ticks};
 use model::{Error, Exit, Result};
 use std::collections::BTreeMap;
@@ -110,6 +110,7 @@ pub fn parse(bytes: &[u8], now: Option<(&str, Pair)>) -> Result<Trace> {
         realtime_ns: u64_at(bytes, 32),
         origin_ns: pair_at(bytes, 48).monotonic_ns,
         step_ns: 1,
+        is_ordered: false,
     };
     let process =
         Process { pid: u32_at(bytes, 16), program: text_at(&bytes[1536..HEADER]), filter: text_at(&bytes[512..1536]) };
@@ -120,7 +121,7 @@ pub fn parse(bytes: &[u8], now: Option<(&str, Pair)>) -> Result<Trace> {
         texts_cut: u64_at(bytes, 280),
     };
     let processes = vec![process];
-    Ok(Trace { form: Form::Events, clock, processes, threads, types, events, lost, damage, ..Trace::default() })
+    Ok(Trace { clock, processes, threads, types, events, lost, damage, ..Trace::default() })
 }
 
 /// Types and names of threads.

@@ -134,6 +134,26 @@ pub struct Clock {
     pub origin_ns: u64,
     /// The step of the times, in nanoseconds: 1,000,000 of a source that writes milliseconds.
     pub step_ns: u64,
+    /// Whether events of one step are a nanosecond apart, in their order.
+    pub is_ordered: bool,
+}
+
+/// Clocks of two threads may differ by so much, in nanoseconds.
+const SKEW_NS: u64 = 200;
+
+/// One of the files that a trace was joined of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Source {
+    /// Its first process: its place in [`Trace::processes`]. The next source begins with the next one.
+    pub process: u32,
+    /// What it was read from.
+    pub form: Form,
+    /// The step of its times, in nanoseconds.
+    pub step_ns: u64,
+    /// [`Clock::is_ordered`].
+    pub is_ordered: bool,
+    /// The command line of the browser that wrote it; empty: not known.
+    pub command_line: String,
 }
 
 /// How a type of intervals or links is known that no event of a program tells, only a rule of an import.
@@ -153,6 +173,8 @@ pub struct Trace {
     pub form: Form,
     /// What its times are.
     pub clock: Clock,
+    /// The files, in the order of their processes; of a trace that was put together event by event there is none.
+    pub sources: Vec<Source>,
     /// Who it happened in.
     pub processes: Vec<Process>,
     /// Their threads.
@@ -163,11 +185,18 @@ pub struct Trace {
     pub concluded: BTreeMap<u32, Concluded>,
     /// In the order of time.
     pub events: Vec<Event>,
+    /// Of tracks whose thread another file tells of: the track and the thread that wrote it, by their places.
+    pub writers: BTreeMap<u32, u32>,
     /// What is not here.
     pub lost: Lost,
     /// What could not be understood, with its place.
     pub damage: Vec<String>,
+    /// What two files tell of the same, and could not be brought together, with the reason.
+    pub not_joined: Vec<String>,
 }
+
+/// Type of links that a rule found, and no file tells.
+pub const INFERRED: &str = "thaw::inferred";
 
 /// Bits of an object's number that are its program's own; those above tell processes apart.
 const OWN_BITS: u32 = 48;
@@ -181,6 +210,21 @@ impl Trace {
     /// Which process an object is of, by its place in [`Trace::processes`], in a trace of joined files.
     pub fn process(object: u64) -> u64 {
         object >> OWN_BITS
+    }
+
+    /// The form that a process is told in, and by how much the times of its events may be off; by the process's place.
+    pub fn told_in(&self, process: u32) -> (Form, u64) {
+        let after = self.sources.partition_point(|source| source.process <= process);
+        let source = after.checked_sub(1).map(|place| &self.sources[place]);
+        let clock = (self.form, self.clock.step_ns, self.clock.is_ordered);
+        let (form, step, is_ordered) = source.map_or(clock, |source| (source.form, source.step_ns, source.is_ordered));
+        (form, if is_ordered { 0 } else { step.max(SKEW_NS) })
+    }
+
+    /// All of it as one file.
+    fn whole(&self) -> Source {
+        let (step_ns, is_ordered) = (self.clock.step_ns, self.clock.is_ordered);
+        Source { process: 0, form: self.form, step_ns, is_ordered, command_line: String::new() }
     }
 
     /// The name of a type, and where it stands in the source.
@@ -212,6 +256,11 @@ impl Trace {
         let (processes, threads) = (self.processes.len() as u32, self.threads.len() as u32);
         let types = self.types.last_key_value().map_or(0, |(last, _)| last + 1);
         let own = |object: u64| object.wrapping_add(u64::from(processes) << OWN_BITS);
+        if self.sources.is_empty() {
+            self.sources.push(self.whole());
+        }
+        let others = if other.sources.is_empty() { vec![other.whole()] } else { other.sources };
+        self.sources.extend(others.into_iter().map(|of| Source { process: of.process + processes, ..of }));
         self.processes.extend(other.processes);
         self.threads
             .extend(other.threads.into_iter().map(|thread| Thread { process: thread.process + processes, ..thread }));
@@ -230,6 +279,8 @@ impl Trace {
         self.lost.types += other.lost.types;
         self.lost.texts_cut += other.lost.texts_cut;
         self.damage.extend(other.damage);
+        self.not_joined.extend(other.not_joined);
+        self.writers.extend(other.writers.into_iter().map(|(track, thread)| (track + threads, thread + threads)));
         self.clock.origin_ns = self.clock.origin_ns.min(other.clock.origin_ns);
     }
 }
@@ -246,6 +297,12 @@ impl Builder {
     /// Of this form, on this clock.
     pub fn new(form: Form, clock: Clock) -> Self {
         Self { trace: Trace { form, clock, ..Trace::default() }, ..Self::default() }
+    }
+
+    /// The command line of the browser that wrote it.
+    pub fn written_by(&mut self, command_line: String) {
+        let whole = self.trace.whole();
+        self.trace.sources = vec![Source { command_line, ..whole }];
     }
 
     /// A process; its place.

@@ -1,5 +1,5 @@
-//! The net-log of a real Chromium: a page of a hundred resources over six connections, whole and of a browser that is
-//! killed.
+//! The net-log of a real Chromium: a page of a hundred resources over six connections, alone, joined with the trace of
+//! the same start, and of a browser that is killed.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,9 +8,12 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use timeline::{Form, Phase, form_of, intervals, read};
+use timeline::{Class, Ends, Form, Path as Critical, Phase, Trace, form_of, intervals, path, read, tie};
 
 const RESOURCES: usize = 100;
+/// What docs/timeline-imports.md says to record.
+const CATEGORIES: &str =
+    "devtools.timeline,disabled-by-default-devtools.timeline,blink.user_timing,loading,navigation,toplevel";
 
 /// Serves the page on the loopback until the test ends; its port, and how many requests were answered.
 fn serve() -> (u16, Arc<AtomicUsize>) {
@@ -53,11 +56,12 @@ fn answer(mut stream: TcpStream, answered: &AtomicUsize) -> std::io::Result<()> 
     }
 }
 
-fn chromium(directory: &Path, port: u16) -> Option<Child> {
+fn chromium(directory: &Path, port: u16, more: &[String]) -> Option<Child> {
     let child = Command::new("chromium")
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
         .arg(format!("--user-data-dir={}", directory.join("user").display()))
         .arg(format!("--log-net-log={}", directory.join("net-log.json").display()))
+        .args(more)
         .arg(format!("http://127.0.0.1:{port}/"))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -71,7 +75,7 @@ fn chromium(directory: &Path, port: u16) -> Option<Child> {
 fn every_request_of_a_page_is_there_and_every_pool_wait_ends_with_a_hand_over() {
     let directory = tempfile::tempdir().unwrap();
     let (port, _) = serve();
-    let Some(mut browser) = chromium(directory.path(), port) else { return };
+    let Some(mut browser) = chromium(directory.path(), port, &[]) else { return };
     assert!(browser.wait().unwrap().success());
     let bytes = std::fs::read(directory.path().join("net-log.json")).unwrap();
     assert_eq!(form_of(&bytes), Some(Form::NetLog));
@@ -108,11 +112,59 @@ fn every_request_of_a_page_is_there_and_every_pool_wait_ends_with_a_hand_over() 
     }
 }
 
+/// The path from the page to whichever of its images came last.
+fn load(trace: &Trace, page: &str) -> Critical {
+    let (objects, all) = intervals(trace);
+    let is_image = |name: &str| name.starts_with(page) && name.ends_with(".svg");
+    let ends = all.iter().filter_map(|one| Some((one.done?, objects.name(one.object).filter(|name| is_image(name))?)));
+    let (_, last) = ends.max().expect("images were loaded");
+    let load = path(trace, Ends { from: Some(page), to: Some(last) }).unwrap();
+    let mut at = load.from_ns;
+    for step in &load.steps {
+        assert_eq!(step.at_ns, at, "every nanosecond has one owner");
+        at += step.ns;
+    }
+    assert_eq!((at, load.to_ns), (load.to_ns, load.from_ns + load.span_ns));
+    load
+}
+
+fn of_class(load: &Critical, class: Class) -> u64 {
+    load.classes.iter().find(|row| row.class == class).map_or(0, |row| row.ns)
+}
+
+#[test]
+fn the_path_of_a_load_is_explained_by_the_net_log_and_the_trace_together() {
+    let directory = tempfile::tempdir().unwrap();
+    let (port, _) = serve();
+    let traced = [
+        format!("--trace-startup={CATEGORIES}"),
+        format!("--trace-startup-file={}", directory.path().join("trace.json").display()),
+        "--trace-startup-format=json".to_owned(),
+        "--trace-startup-duration=0".to_owned(),
+    ];
+    let Some(mut browser) = chromium(directory.path(), port, &traced) else { return };
+    assert!(browser.wait().unwrap().success());
+    let of = |name: &str| read(&std::fs::read(directory.path().join(name)).unwrap(), None).unwrap();
+    let mut trace = of("net-log.json");
+    trace.join(of("trace.json"));
+    tie(&mut trace);
+    assert!(!trace.not_joined.iter().any(|reason| !reason.starts_with("requests")), "{:?}", trace.not_joined);
+    let page = format!("http://127.0.0.1:{port}/");
+    let load = load(&trace, &page);
+    println!("{} ns: {:?}", load.span_ns, load.classes);
+    let unexplained = of_class(&load, Class::Unexplained);
+    assert!(unexplained * 20 <= load.span_ns, "{unexplained} of {} ns are not explained", load.span_ns);
+    let is_in = |part: &str| load.owners.iter().any(|owner| owner.object.contains(part) && owner.work_ns > 0);
+    assert!(is_in("CrRendererMain") && is_in(&page), "the path leads through the page and the network");
+    let pool = load.steps.iter().filter(|step| step.name == "net::socket_pool" && step.ns > 1_000_000);
+    assert!(pool.clone().all(|step| step.class != Class::Unexplained), "{:?}", pool.collect::<Vec<_>>());
+}
+
 #[test]
 fn the_log_of_a_killed_browser_is_read() {
     let directory = tempfile::tempdir().unwrap();
     let (port, answered) = serve();
-    let Some(mut browser) = chromium(directory.path(), port) else { return };
+    let Some(mut browser) = chromium(directory.path(), port, &[]) else { return };
     while answered.load(Ordering::SeqCst) < RESOURCES / 2 && browser.try_wait().unwrap().is_none() {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }

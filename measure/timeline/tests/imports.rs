@@ -92,7 +92,8 @@ fn a_pool_wait_of_a_net_log_ends_with_the_socket_whose_holder_is_told() {
     for wait in waits {
         let (end, job) = (wait.exec.unwrap().0, told.objects.address(wait.object));
         // The socket hands itself over to the job at the moment in which its wait ends.
-        let link = events(Phase::Link).find(|event| event.other == Some(job) && event.at_ns == end).unwrap();
+        let ms = |at: u64| at / 1_000_000;
+        let link = events(Phase::Link).find(|event| event.other == Some(job) && ms(event.at_ns) == ms(end)).unwrap();
         assert!(names[&link.object].contains("(SOCKET "), "{}", names[&link.object]);
         let of_socket: Vec<_> = told
             .of_type("net::socket::SOCKET_IN_USE")
@@ -143,6 +144,39 @@ fn an_entry_of_an_archive_waits_and_works_in_its_parts() {
     let link = told.trace.events.iter().find(|event| event.phase == Phase::Link).unwrap();
     assert_eq!((link.object, link.other), (1, Some(2)));
     assert_eq!(told.trace.clock.realtime_ns, 1_795_574_427_000_000_000);
+}
+
+#[test]
+fn a_document_is_asked_for_by_the_browser_and_a_redirected_request_waits_once() {
+    let event = |name: &str, pid: u32, ts: u32, more: &str| {
+        format!(
+            r#"{{"name":"{name}","cat":"devtools.timeline","ph":"I","pid":{pid},"tid":{pid},"ts":{ts},
+            "args":{{"data":{{{more}}}}}}}"#
+        )
+    };
+    let document = r#""requestId":"D0C""#;
+    let image = r#""requestId":"2.7""#;
+    let of = |id: &str, url: &str| format!(r#"{id},"url":"{url}""#);
+    let file = [
+        event("ResourceWillSendRequest", 1, 10, document),
+        event("ResourceSendRequest", 2, 30, &of(document, "http://a/")),
+        event("ResourceReceiveResponse", 2, 31, document),
+        event("ResourceFinish", 2, 35, document),
+        event("ResourceSendRequest", 2, 40, &of(image, "http://a/x")),
+        event("ResourceSendRequest", 2, 50, &of(image, "http://b/y")),
+        event("ResourceReceiveResponse", 2, 60, image),
+        event("ResourceReceivedData", 2, 61, image),
+        event("ResourceFinish", 2, 70, image),
+    ];
+    let told = Told::new(read(format!("[{}]", file.join(",\n")).as_bytes(), None).unwrap());
+    assert_eq!(told.trace.damage, [] as [&str; 0]);
+    let requests = told.of_type("devtools::request");
+    let times = |one: &&Interval| (told.objects.name(one.object).unwrap().to_owned(), one.begin(), one.done.unwrap());
+    let seen: Vec<_> = requests.iter().map(times).collect();
+    let expected = [("http://a/".to_owned(), 10_000, 35_000), ("http://b/y".to_owned(), 40_000, 70_000)];
+    assert_eq!(seen, expected);
+    let links = told.trace.events.iter().filter(|event| event.phase == Phase::Link);
+    assert_eq!(links.count(), 2 + 5, "who asks, and who gets the response, data and the end");
 }
 
 #[test]

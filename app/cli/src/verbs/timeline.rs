@@ -179,7 +179,11 @@ fn compare(args: &CompareArgs) -> Result<Exit> {
 fn joined(paths: &[PathBuf], rules: &RulesArgs) -> Result<(Vec<String>, Trace)> {
     let all = traces(paths, rules)?;
     let names = all.iter().map(|(path, _)| shown(path)).collect();
-    Ok((names, work::timelines::joined(all)?))
+    let trace = work::timelines::joined(all)?;
+    for reason in &trace.not_joined {
+        output::complain(&format!("not joined: {}\n", text::harmless(reason)));
+    }
+    Ok((names, trace))
 }
 
 /// The page of files, or of directories with such.

@@ -58,8 +58,11 @@ pub fn read(file: Piece<'_>) -> Trace {
     let step = member("otherData").and_then(|it| it.member("step_ns")).and_then(Piece::number);
     let step_ns = step.map_or(1000, |ns| ns as u64);
     let clock = Clock { is_monotonic, boot, is_calibrated: true, step_ns, ..Clock::default() };
+    let mut builder = Builder::new(Form::Chrome, clock);
+    let command_line = member("metadata").and_then(|it| it.member("command_line")).and_then(Piece::text);
+    builder.written_by(command_line.unwrap_or_default());
     let mut chrome = Chrome {
-        builder: Builder::new(Form::Chrome, clock),
+        builder,
         processes: HashMap::new(),
         threads: HashMap::new(),
         numbers: Numbers::default(),
@@ -272,28 +275,31 @@ impl Chrome {
         let key = if id.contains('.') { format!("request {pid} {id}") } else { format!("request {id}") };
         let request = Some(self.builder.type_of("devtools::request", "", 0));
         match name {
-            "ResourceSendRequest" => {
+            // What loads a document says so in the browser before its page does.
+            "ResourceWillSendRequest" | "ResourceSendRequest" => {
                 let (object, is_new) = self.numbers.of(&key);
                 self.told(object, at, thread);
-                let initiator = data.get("initiator").and_then(|of| of.get("url")).and_then(Value::as_str);
-                if let Some(by) = initiator.and_then(|url| self.requests.get(url)) {
-                    self.builder.link(at, thread, *by, object, request);
-                } else if is_new {
+                if is_new {
+                    let initiator = data.get("initiator").and_then(|of| of.get("url")).and_then(Value::as_str);
+                    if let Some(by) = initiator.and_then(|url| self.requests.get(url)) {
+                        self.builder.link(at, thread, *by, object, request);
+                    }
                     self.builder.link(at, thread, own, object, request);
+                    // One that is redirected is sent again, and waits still.
+                    self.builder.says(Phase::Wait, at, thread, object, request);
                 }
                 if let Some(url) = data.get("url").and_then(Value::as_str) {
                     self.names.insert(object, url.to_owned());
                     self.requests.insert(url.to_owned(), object);
                 }
-                self.builder.says(Phase::Wait, at, thread, object, request);
             }
-            "ResourceReceiveResponse" => {
+            "ResourceReceiveResponse" | "ResourceReceivedData" | "ResourceFinish" => {
                 let Some(object) = self.numbers.get(&key) else { return };
-                self.builder.says(Phase::Exec, at, thread, object, request);
-            }
-            "ResourceFinish" => {
-                let Some(object) = self.numbers.get(&key) else { return };
-                self.builder.says(Phase::Done, at, thread, object, request);
+                match name {
+                    "ResourceReceiveResponse" => self.builder.says(Phase::Exec, at, thread, object, request),
+                    "ResourceFinish" => self.builder.says(Phase::Done, at, thread, object, request),
+                    _ => {}
+                }
                 self.builder.link(at, thread, object, own, request);
             }
             _ => {}

@@ -8,7 +8,7 @@
 //! begins some milliseconds later, when the job is told. The log tells no threads: all is on one of number 0.
 
 use super::json::{self, Piece};
-use crate::trace::{Builder, Clock, Event, Form, Phase, Trace};
+use crate::trace::{Builder, Clock, Concluded, Event, Form, INFERRED, Phase, Trace};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
@@ -110,16 +110,21 @@ const NAMESPACES: &[&str] = &[
 /// What an entry of the disk cache does in three steps, of which each is told by an event of its own: it is called, and
 /// waits for what the entry does before; it begins; it ends.
 const CACHE_STEPS: [(&str, Phase); 3] = [("_CALL", Phase::Wait), ("_BEGIN", Phase::Exec), ("_END", Phase::Done)];
-const CACHE_WORK: [&str; 6] = ["CLOSE", "CREATE", "DOOM", "OPEN", "OPEN_OR_CREATE", "READ"];
+const CACHE_WORK: [&str; 7] = ["CLOSE", "CREATE", "DOOM", "OPEN", "OPEN_OR_CREATE", "READ", "WRITE"];
 
 /// Waits of a request for the entry of the disk cache that has its URL.
-const CACHE_WAITS: [&str; 5] = [
+const CACHE_WAITS: [&str; 7] = [
     "HTTP_CACHE_CREATE_ENTRY",
     "HTTP_CACHE_OPEN_ENTRY",
     "HTTP_CACHE_OPEN_OR_CREATE_ENTRY",
     "HTTP_CACHE_READ_DATA",
     "HTTP_CACHE_READ_INFO",
+    "HTTP_CACHE_WRITE_DATA",
+    "HTTP_CACHE_WRITE_INFO",
 ];
+
+/// Events that hand a socket over to a job.
+const SOCKET_LINKS: [&str; 2] = ["SOCKET_IN_USE", "SOCKET_POOL_BOUND_TO_SOCKET"];
 
 /// Values worth keeping of an event, as arguments of its object.
 const ARGUMENTS: &[&str] = &[
@@ -222,8 +227,9 @@ struct Constants {
     end: u64,
     /// From its ticks to milliseconds of 1970.
     tick_offset_ms: i64,
-    /// Name, version and command line.
+    /// Name and version.
     program: String,
+    command_line: String,
     is_linux: bool,
 }
 
@@ -244,6 +250,7 @@ impl Constants {
             begin: phase("PHASE_BEGIN", 1),
             end: phase("PHASE_END", 2),
             tick_offset_ms: member("timeTickOffset").and_then(Piece::text).and_then(|it| it.parse().ok()).unwrap_or(0),
+            command_line: client("command_line").unwrap_or_default(),
             program: if told.is_empty() { "Chromium".to_owned() } else { told },
             // Its ticks are CLOCK_MONOTONIC there.
             is_linux: client("os_type").is_some_and(|os| os.starts_with("Linux") || os.starts_with("Android")),
@@ -254,9 +261,15 @@ impl Constants {
 /// Reads a log.
 pub fn read(file: Piece<'_>) -> Trace {
     let constants = Constants::read(file.member("constants"));
-    let clock =
-        Clock { is_monotonic: constants.is_linux, is_calibrated: true, step_ns: MILLISECOND, ..Clock::default() };
+    let clock = Clock {
+        is_monotonic: constants.is_linux,
+        is_calibrated: true,
+        step_ns: MILLISECOND,
+        is_ordered: true,
+        ..Clock::default()
+    };
     let mut builder = Builder::new(Form::NetLog, clock);
+    builder.written_by(constants.command_line.clone());
     let process = builder.process(0, &constants.program);
     let thread = builder.thread(process, 0, "");
     let mut log = Log {
@@ -266,8 +279,13 @@ pub fn read(file: Piece<'_>) -> Trace {
         open: HashMap::new(),
         links: HashSet::new(),
         controllers: HashMap::new(),
+        jobs: HashMap::new(),
         urls: HashMap::new(),
         entries: HashMap::new(),
+        callers: HashMap::new(),
+        last: (0, 0),
+        ended: None,
+        asked: HashMap::new(),
         cache_work: HashMap::new(),
         builder,
         constants,
@@ -309,20 +327,37 @@ struct Log {
     links: HashSet<(u64, u64, u64)>,
     /// For which request each controller of jobs acts.
     controllers: HashMap<u64, u64>,
-    /// Of requests.
+    /// For which request each job opens a stream.
+    jobs: HashMap<u64, u64>,
+    /// Of requests, and of entries of the disk cache.
     urls: HashMap<u64, String>,
     /// The last entry of the disk cache for each URL.
     entries: HashMap<String, u64>,
+    /// The request that last asked the cache for each URL.
+    callers: HashMap<String, u64>,
+    /// The last millisecond, and how many events of it came.
+    last: (u64, u64),
+    /// The request of which something ended last.
+    ended: Option<u64>,
+    /// The job that last asked for a socket of each group.
+    asked: HashMap<String, u64>,
     /// When what an entry of the disk cache does began, and its type.
     cache_work: HashMap<u64, (u64, u32)>,
 }
 
 impl Log {
+    /// Events of one millisecond are a nanosecond apart, so that their order, which the log has, is not lost.
+    fn moment(&mut self, at_ns: u64) -> u64 {
+        let (now, behind) = self.last;
+        self.last = if at_ns > now { (at_ns, 0) } else { (now, (behind + 1).min(MILLISECOND - 1)) };
+        at_ns + self.last.1
+    }
+
     fn event(&mut self, event: &Logged) {
         let Some(time) = json::whole(&event.time) else {
             return self.builder.damage(format!("an event of source {} has no time", event.source.id));
         };
-        let (at, thread) = (time.saturating_mul(MILLISECOND), self.thread);
+        let (at, thread) = (self.moment(time.saturating_mul(MILLISECOND)), self.thread);
         let object = number(event.source.id);
         let name = self.constants.events.get(&event.r#type).cloned();
         let name = name.unwrap_or_else(|| format!("EVENT_{}", event.r#type));
@@ -339,8 +374,15 @@ impl Log {
             self.builder.says(Phase::Mark, at, thread, object, Some(type_id));
         } else if event.phase == self.constants.begin {
             self.open.entry((object, event.r#type)).or_default().push((type_id, is_wait));
+            if let Some(url) = self.urls.get(&object).filter(|_| CACHE_WAITS.contains(&name.as_str())) {
+                self.callers.insert(url.clone(), object);
+            }
             self.builder.says(if is_wait { Phase::Wait } else { Phase::Exec }, at, thread, object, Some(type_id));
         }
+        if event.phase == self.constants.end && self.is_request(event) {
+            self.ended = Some(object);
+        }
+        self.inferred(at, object, &name, event);
         // What is linked at an end is so before it: the one that ends it comes first.
         self.link(at, object, &name, event, type_id);
         if is_life {
@@ -362,6 +404,11 @@ impl Log {
         } else if event.phase != self.constants.begin {
             let phase = step.map_or(Phase::Mark, |(_, phase)| phase);
             match phase {
+                Phase::Wait => {
+                    if let Some(caller) = self.urls.get(&object).and_then(|url| self.callers.get(url)) {
+                        self.builder.link(at, thread, *caller, object, Some(type_id));
+                    }
+                }
                 Phase::Exec => {
                     self.ends_at_once(object);
                     self.cache_work.insert(object, (at, type_id));
@@ -401,7 +448,13 @@ impl Log {
         const KEYS: [&str; 8] =
             ["url", "key", "destination", "group_id", "hostname", "host", "remote_address", "address"];
         let known = self.sources.get(&object).copied();
-        let better = KEYS.iter().enumerate().take(known.unwrap_or(KEYS.len()));
+        // A request that is redirected goes on under another URL.
+        let is_redirected = || {
+            let url = event.params.get("url").and_then(Value::as_str);
+            self.is_request(event) && url.is_some_and(|url| self.urls.get(&object).is_some_and(|known| known != url))
+        };
+        let ranks = if known == Some(0) && is_redirected() { 1 } else { known.unwrap_or(KEYS.len()) };
+        let better = KEYS.iter().enumerate().take(ranks);
         let found =
             better.filter_map(|(rank, key)| Some((rank, event.params.get(key).and_then(Value::as_str)?))).next();
         let source = self.constants.sources.get(&event.source.r#type).cloned();
@@ -416,6 +469,7 @@ impl Log {
                     }
                     "DISK_CACHE_ENTRY" => {
                         self.entries.insert(text.clone(), object);
+                        self.urls.insert(object, text.clone());
                         // Not the name of the request, which has the same URL.
                         format!("cache entry {text}")
                     }
@@ -474,8 +528,46 @@ impl Log {
             Direction::ToSource => (other, object),
             Direction::FromSource => (object, other),
         };
+        if name == "HTTP_STREAM_JOB" {
+            self.jobs.insert(object, other);
+        }
+        self.linked(at_ns, from, to, type_id);
+        // What a job gets is used by its request, when the job is long over.
+        if let Some(request) = self.jobs.get(&to).copied().filter(|_| SOCKET_LINKS.contains(&name)) {
+            self.linked(at_ns, from, request, type_id);
+        }
+    }
+
+    fn is_request(&self, event: &Logged) -> bool {
+        self.constants.sources.get(&event.source.r#type).is_some_and(|of| of == "URL_REQUEST")
+    }
+
+    /// What the log says by its order alone. The scheduler starts a request because another one is complete, in the
+    /// midst of that one's end. A job asks for a socket, and right behind a connection of that group is begun.
+    fn inferred(&mut self, at_ns: u64, object: u64, name: &str, event: &Logged) {
+        let says = |key: &str| event.params.get(key).and_then(Value::as_str).unwrap_or_default();
+        let by = match name {
+            "RESOURCE_SCHEDULER_REQUEST_STARTED" if says("trigger").starts_with("COMPLETION") => self.ended,
+            "SOCKET_POOL_CONNECT_JOB_CREATED"
+                if event.params.get("backup_job").and_then(Value::as_bool) != Some(true) =>
+            {
+                self.asked.get(says("group_id")).copied()
+            }
+            "TCP_CLIENT_SOCKET_POOL_REQUESTED_SOCKET" => {
+                self.asked.insert(says("group_id").to_owned(), object);
+                None
+            }
+            _ => None,
+        };
+        if let Some(by) = by.filter(|by| *by != object) {
+            let inferred = self.builder.concluded(INFERRED, Concluded::Likely);
+            self.builder.link(at_ns, self.thread, by, object, Some(inferred));
+        }
+    }
+
+    fn linked(&mut self, at_ns: u64, from: u64, to: u64, type_id: u32) {
         // Both sides tell it.
-        if from != to && self.links.insert((at_ns, from, to)) {
+        if from != to && self.links.insert((at_ns / MILLISECOND, from, to)) {
             self.builder.link(at_ns, self.thread, from, to, Some(type_id));
         }
     }
@@ -602,15 +694,43 @@ mod tests {
         ));
         assert_eq!(trace.damage, [] as [&str; 0]);
         let (_, all) = intervals(&trace);
-        let ms = |at: u64| at * MILLISECOND;
+        let ms = |at: u64| at / MILLISECOND;
         let reads: Vec<_> = all
             .iter()
             .filter(|one| trace.type_name(one.type_id) == "net::simple_cache_entry::READ")
-            .map(|one| (one.wait.unwrap().0, one.exec.unwrap().0, one.done.unwrap()))
+            .map(|one| (ms(one.wait.unwrap().0), ms(one.exec.unwrap().0), ms(one.done.unwrap())))
             .collect();
-        assert_eq!(reads, [(ms(6), ms(6), ms(6)), (ms(7), ms(9), ms(12))], "the first one was answered from memory");
-        let links: Vec<_> = trace.events.iter().filter_map(|it| Some((it.at_ns, it.object, it.other?))).collect();
-        assert_eq!(links, [(ms(12), 2, 1)]);
+        assert_eq!(reads, [(6, 6, 6), (7, 9, 12)], "the first one was answered from memory");
+        let links: Vec<_> = trace.events.iter().filter_map(|it| Some((ms(it.at_ns), it.object, it.other?))).collect();
+        assert_eq!(links, [(6, 1, 2), (7, 1, 2), (12, 2, 1)], "who calls the entry, and the entry to whom it served");
+    }
+
+    #[test]
+    fn a_request_that_is_redirected_is_called_by_the_url_that_it_went_on_with() {
+        let again = r#"{"params":{"url":"http://b/y"},"phase":1,"source":{"id":11,"type":1},"time":"6","type":4},"#;
+        let trace = parse(&format!("{HEAD}{}", EVENTS.replacen("},\n", &format!("}},\n{again}\n"), 1)));
+        let names = trace.events.iter().filter(|event| event.phase == Phase::Name && event.object == 11);
+        let names: Vec<_> = names.map(|event| event.text.as_deref().unwrap()).collect();
+        assert_eq!((names, trace.damage.len()), (vec!["http://a/\"x\"", "http://b/y"], 0));
+    }
+
+    #[test]
+    fn what_the_scheduler_starts_when_another_is_complete_is_linked_to_it_as_inferred() {
+        let head = HEAD.replace("\"HTTP_CACHE_READ_INFO\":7", "\"RESOURCE_SCHEDULER_REQUEST_STARTED\":7");
+        let trace = parse(&format!(
+            "{head}{}]}}",
+            [
+                r#"{"params":{"url":"http://a/x"},"phase":1,"source":{"id":1,"type":1},"time":"5","type":1}"#,
+                r#"{"params":{"url":"http://a/y"},"phase":1,"source":{"id":2,"type":1},"time":"5","type":1}"#,
+                r#"{"phase":2,"source":{"id":1,"type":1},"time":"7","type":1}"#,
+                r#"{"params":{"trigger":"COMPLETION_POST_BODY"},"source":{"id":2,"type":1},"time":"7","type":7}"#,
+                r#"{"params":{"trigger":"NONE"},"source":{"id":2,"type":1},"time":"8","type":7}"#,
+            ]
+            .join(",\n")
+        ));
+        let links: Vec<_> =
+            trace.events.iter().filter_map(|it| Some((it.object, it.other?, trace.type_name(it.type_id)))).collect();
+        assert_eq!(links, [(1, 2, INFERRED)]);
     }
 
     #[test]
