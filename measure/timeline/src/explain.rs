@@ -639,7 +639,7 @@ impl<'a> Model<'a> {
             _ if is_shared => at.saturating_sub(slack),
             Some(part) if part.to < at => part.to,
             // Its thread worked on it until then, and needed nobody else for what it did next.
-            Some(part) if on_thread == Some(part) => at.saturating_sub(self.slack),
+            Some(part) if on_thread == Some(part) => at.saturating_sub(slack),
             Some(part) => part.from,
             None => 0,
         };
