@@ -734,6 +734,29 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_is_begun_for_the_job_that_requested_one_of_its_group_right_before() {
+        let head = HEAD.replace(
+            "\"HTTP_CACHE_READ_INFO\":7",
+            "\"TCP_CLIENT_SOCKET_POOL_REQUESTED_SOCKET\":7,\"CONNECT_JOB\":8,\"SOCKET_POOL_CONNECT_JOB_CREATED\":9",
+        );
+        let created = r#"{"params":{"backup_job":IS,"group_id":"g"},"source":{"id":ID,"type":0},"time":"5","type":9}"#;
+        let trace = parse(&format!(
+            "{head}{}]}}",
+            [
+                r#"{"params":{"group_id":"g"},"source":{"id":1,"type":2},"time":"5","type":7}"#,
+                r#"{"params":{"group_id":"h"},"source":{"id":2,"type":2},"time":"5","type":7}"#,
+                r#"{"phase":1,"source":{"id":3,"type":0},"time":"5","type":8}"#,
+                &created.replace("IS", "false").replace("ID", "3"),
+                &created.replace("IS", "true").replace("ID", "4"),
+            ]
+            .join(",\n")
+        ));
+        let links = crate::intervals::folded(&trace).links;
+        let begin = intervals(&trace).1[0].begin();
+        assert_eq!(links.iter().map(|link| (link.at_ns, link.is_inferred)).collect::<Vec<_>>(), [(begin, true)]);
+    }
+
+    #[test]
     fn a_line_that_is_none_is_named_and_the_rest_is_kept() {
         let trace = parse(&format!("{HEAD}{}", EVENTS.replace("\"phase\":2,\"source\":{\"id\":-3", "\"phase\":2,{")));
         assert_eq!(trace.damage, ["event 8 is no event of a net-log"]);
