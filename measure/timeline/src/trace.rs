@@ -399,6 +399,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn times_go_to_another_clock_by_the_wall_clock_if_both_know_it() {
+        let clock = |origin_ns, realtime_ns| Clock { is_monotonic: true, origin_ns, realtime_ns, ..Clock::default() };
+        let mut log = Builder::new(Form::MozLog, Clock { realtime_ns: 900, origin_ns: 900, ..Clock::default() });
+        log.says(Phase::Mark, 905, 0, 1, None);
+        let mut log = log.build();
+        assert!(!log.put_on(&clock(10, 0)) && log.put_on(&clock(10, 880)));
+        assert_eq!((log.events[0].at_ns, log.clock.origin_ns, log.clock.is_monotonic), (35, 30, true));
+        let mut empty = Trace { form: Form::MozLog, ..Trace::default() };
+        assert!(empty.put_on(&clock(10, 880)), "it has no times");
+        assert_eq!(empty.clock.origin_ns, 10);
+    }
+
+    #[test]
     fn joined_traces_keep_their_objects_types_and_threads_apart() {
         let one = |pid| {
             let mut builder = Builder::new(Form::Events, Clock::default());

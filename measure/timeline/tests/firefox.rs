@@ -167,15 +167,29 @@ fn channels_that_count_alike_tie_likely_only() {
     assert_eq!((waits.at_ns, waits.class), (12_000_000, Class::Heuristic));
 }
 
+fn flow(at: f64, kind: &str, id: &str) -> Value {
+    json!([kind, at, at, 0, {"type": kind, "flow": id}])
+}
+
+/// The path to `runs`, with flows.
+fn path_by_flows(threads: &[Value]) -> Path {
+    let mut profile = process(threads, &[]);
+    profile["meta"]["markerSchema"] = json!([
+        {"name": "TextStack", "isStackBased": true},
+        {"name": "Posts", "fields": [{"key": "flow", "format": "flow-id"}]},
+        {"name": "Ends", "fields": [{"key": "flow", "format": "terminating-flow-id"}]},
+    ]);
+    path_of(&profile, "runs")
+}
+
 #[test]
 fn a_flow_of_another_thread_ends_a_sleep_and_one_of_its_own_does_not() {
-    let flow = |at, kind: &str| json!([kind, at, at, 0, {"type": kind, "flow": "f1"}]);
     let slept = [awake(3.0, 9.0), awake(15.0, 19.0)].concat();
     // `by`: the thread that posts.
     let of = |by: u32, slept_before: bool| {
-        let runs = vec![stack("begins", 3.0, 9.0), stack("runs", 15.1, 18.0), flow(15.1, "Ends")];
+        let runs = vec![stack("begins", 3.0, 9.0), stack("runs", 15.1, 18.0), flow(15.1, "Ends", "f1")];
         let mut runs = [runs, slept.clone()].concat();
-        let posts = flow(if by == 11 { 8.0 } else { 12.0 }, "Posts");
+        let posts = flow(if by == 11 { 8.0 } else { 12.0 }, "Posts", "f1");
         let mut main = vec![stack("posts", 2.0, 14.0)];
         let mut third = vec![stack("posts, too", 10.0, 14.0)];
         if slept_before {
@@ -191,13 +205,7 @@ fn a_flow_of_another_thread_ends_a_sleep_and_one_of_its_own_does_not() {
         .push(posts);
         let threads = [(9, &main), (11, &runs), (12, &third)];
         let threads = threads.map(|(tid, markers)| thread(9, tid, "default", markers, &[]));
-        let mut profile = process(&threads, &[]);
-        profile["meta"]["markerSchema"] = json!([
-            {"name": "TextStack", "isStackBased": true},
-            {"name": "Posts", "fields": [{"key": "flow", "format": "flow-id"}]},
-            {"name": "Ends", "fields": [{"key": "flow", "format": "terminating-flow-id"}]},
-        ]);
-        let path = path_of(&profile, "runs");
+        let path = path_by_flows(&threads);
         let waits = path.steps.iter().find(|step| step.name == "thread::asleep").unwrap();
         (waits.at_ns, waits.class)
     };
@@ -209,13 +217,29 @@ fn a_flow_of_another_thread_ends_a_sleep_and_one_of_its_own_does_not() {
 }
 
 #[test]
+fn what_a_thread_posted_itself_ended_no_wait_that_samples_show() {
+    let sample = |at: u32| json!(["PollWrapper", f64::from(at), 0]);
+    let samples: Vec<Value> = (10..=15).map(sample).collect();
+    let runs = [
+        stack("begins", 3.0, 9.0),
+        flow(12.0, "Posts", "f1"),
+        flow(15.1, "Ends", "f1"),
+        flow(15.1, "Ends", "f2"),
+        stack("runs", 15.1, 18.0),
+    ];
+    let main = thread(9, 9, "default", &[stack("posts", 2.0, 14.0), flow(12.5, "Posts", "f2")], &[]);
+    let path = path_by_flows(&[main, thread(9, 11, "default", &runs, &samples)]);
+    assert!(path.steps.iter().any(|step| step.name == "Other::posts" && step.via == Via::Linked), "{:?}", told(&path));
+}
+
+#[test]
 fn what_only_tells_how_long_something_took_is_no_work() {
     let measure = |name: &str, from: f64, to: f64| json!([name, from, to, 1, {"type": "Text", "name": "of a page"}]);
     let mut markers = vec![
         stack("first", 2.0, 6.0),
         stack("second", 10.0, 20.0),
         measure("lies in it", 12.0, 14.0),
-        measure("lies across", 5.0, 11.0),
+        measure("lies across", 19.5, 20.5),
         measure("slept in it", 6.5, 9.5),
         measure("FirstContentfulPaint", 13.0, 16.0),
         json!(["set until due", 18.0, 19.0, 1, {"type": "Timer", "threadId": 12}]),
@@ -228,8 +252,8 @@ fn what_only_tells_how_long_something_took_is_no_work() {
         marks.map(|event| (event.at_ns / 1_000_000 - 1000, trace.type_name(event.type_id).to_owned())).collect()
     };
     let other = |at: u64, name: &str| (at, format!("Other::{name}"));
-    let until = [other(9, "slept in it"), other(11, "lies across"), other(16, "FirstContentfulPaint")];
-    assert_eq!(marks, [&until[..], &[other(19, "set until due")]].concat());
+    let paint = [other(9, "slept in it"), other(16, "FirstContentfulPaint")];
+    assert_eq!(marks, [&paint[..], &[other(19, "set until due"), other(20, "lies across")]].concat());
     let path = path_of(&profile, "FirstContentfulPaint");
     assert_eq!(path.to_ns, 16_000_000);
     let told = told(&path);
