@@ -17,7 +17,8 @@ pub fn joined(mut files: Vec<(PathBuf, Trace)>) -> Result<Trace> {
     for (path, mut other) in files {
         let is_put = other.form == Form::MozLog && other.put_on(&trace.clock);
         let [a, b] = [&trace.clock, &other.clock];
-        if !is_put && !(a.is_monotonic && b.is_monotonic && a.boot == b.boot && a.is_calibrated == b.is_calibrated) {
+        let is_one = a.is_monotonic && b.is_monotonic && a.boot == b.boot && a.is_calibrated == b.is_calibrated;
+        if !(is_put || is_one) {
             return Err(Error::on(Exit::Usage, "cannot show on one time axis", &path)
                 .because(format!("its clock is not that of {}", shown(&first)))
                 .hint("name one file, or files of one boot"));
