@@ -753,7 +753,7 @@ mod tests {
         ));
         let links = crate::intervals::folded(&trace).links;
         let begin = intervals(&trace).1[0].begin();
-        assert_eq!(links.iter().map(|link| (link.at_ns, link.is_inferred)).collect::<Vec<_>>(), [(begin, true)]);
+        assert_eq!(links.iter().map(|link| (link.at_ns, link.is_concluded)).collect::<Vec<_>>(), [(begin, true)]);
     }
 
     #[test]
