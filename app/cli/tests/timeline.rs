@@ -79,7 +79,8 @@ fn a_report_says_what_waited_and_worked_how_long_on_what() {
 fn events_are_switched_on_and_off_from_outside() {
     let scratch = Scratch::new();
     let Some(program) = build(&scratch) else { return };
-    for (options, verb, events) in [("", "stop", 5), (",off", "start", 3)] {
+    for (options, verb, events, by_pid) in [("", "stop", 5, false), (",off", "start", 3, false), ("", "stop", 5, true)]
+    {
         use std::io::{BufRead, Write};
         let mut child = Command::new(&program)
             .env("THAW_EVENTS", format!("{}{options}", scratch.path("events").display()))
@@ -89,7 +90,11 @@ fn events_are_switched_on_and_off_from_outside() {
             .unwrap();
         let mut line = String::new();
         std::io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        scratch.thaw(["timeline", verb, "events"]).exits(0);
+        let pid = child.id().to_string();
+        scratch.thaw(["timeline", verb, if by_pid { &pid } else { "events" }]).exits(0);
+        scratch.thaw(["timeline", "snapshot", &pid, "-o", "now.events", "--force"]).exits(0);
+        let json = scratch.thaw(["timeline", "report", "now.events", "--json"]).exits(0).json();
+        assert_eq!(json["files"][0]["events"], if verb == "stop" { 5 } else { 0 }, "{verb}: {json:#}");
         child.stdin.take().unwrap().write_all(b"\n").unwrap();
         child.wait().unwrap();
         let json = scratch.thaw(["timeline", "report", "events", "--json"]).exits(0).json();
@@ -115,6 +120,11 @@ fn what_holds_no_events_is_named() {
         .complains("in no form that thaw knows")
         .hints("text.events");
     scratch.thaw(["timeline", "stop", "text.events"]).exits(5).complains("not a file of events");
+    scratch.thaw(["timeline", "snapshot", "text.events", "-o", "b.events"]).exits(5).complains("not a file of events");
+    scratch.thaw(["timeline", "snapshot", "4000000000", "-o", "b.events"]).exits(2).complains("process 4000000000");
+    let own = std::process::id().to_string();
+    scratch.thaw(["timeline", "snapshot", &own, "-o", "b.events"]).exits(2).hints("THAW_EVENTS=DIR");
+    assert!(!scratch.path("b.events").exists());
     assert_eq!(std::fs::read(scratch.path("text.events")).unwrap(), b"dear diary");
 }
 

@@ -33,7 +33,7 @@ pub use import::ctf::{read as read_ctf, traces_in as ctf_traces_in};
 pub use intervals::{Folded, Interval, Link, Manner, Mark, Object, Objects, folded, intervals};
 pub use moments::{Moment, What, moments};
 pub use own::clock::{Pair, Ticks};
-pub use own::control::{Switch, switch};
+pub use own::control::{Switch, files_of, snapshot, switch};
 pub use own::now::now;
 pub use own::parse;
 pub use own::write::file_of;

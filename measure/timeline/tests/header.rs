@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
-use timeline::{Phase, Trace, intervals, parse};
+use timeline::{Phase, Trace, files_of, intervals, parse, snapshot};
 
 fn programs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs")
@@ -64,6 +64,16 @@ impl Scene {
         assert_eq!(traces.len(), 1);
         assert_eq!(traces[0].damage, [""; 0]);
         traces.pop().unwrap()
+    }
+}
+
+/// A program that has no end of its own.
+struct Mortal(Child);
+
+impl Drop for Mortal {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -206,6 +216,37 @@ fn a_killed_program_leaves_all_but_what_was_being_written() {
         }
         std::fs::remove_file(path).unwrap();
     }
+}
+
+#[test]
+fn a_snapshot_of_a_ring_that_is_written_has_all_between_its_first_and_its_last() {
+    let Some(scene) = Scene::new() else { return };
+    let written = scene.home.path().join("written");
+    std::fs::write(&written, [0; 4096]).unwrap();
+    let mut busy = Mortal(scene.command(&["busy", written.to_str().unwrap()], ",ring=1M").spawn().unwrap());
+    let child = &mut busy.0;
+    let events = || std::fs::read(&written).unwrap()[8..16].iter().any(|byte| *byte != 0);
+    while !events() {}
+    let files = files_of(child.id()).unwrap();
+    assert_eq!(files, [scene.events().join(format!("{}.events", child.id()))]);
+    let mut overwritten = 0;
+    for _ in 0..100 {
+        let trace = parse(&snapshot(&files[0]).unwrap(), None).unwrap();
+        assert_eq!((trace.damage.as_slice(), trace.lost.events), ([].as_slice(), 0));
+        let mut last = BTreeMap::new();
+        for event in &trace.events {
+            assert_eq!(&*trace.types[&event.type_id.unwrap()].name, "test::busy");
+            let (thread, number) = (event.object >> 40, event.object & 0xff_ffff_ffff);
+            let before = last.insert(thread, number);
+            assert!(before.is_none_or(|before| number == before + 1), "thread {thread}: {before:?}, {number}");
+        }
+        overwritten = trace.lost.overwritten.max(overwritten);
+    }
+    assert!(overwritten > 0, "the ring went round");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(files_of(child.id()).is_err());
+    assert!(files_of(std::process::id()).unwrap_err().to_string().contains("no events are written"));
 }
 
 #[test]

@@ -47,6 +47,9 @@ pub enum TimelineVerb {
     /// Switch events of running programs off; their files stay
     #[command(long_about = STOP_ABOUT, after_help = STOP_EXAMPLES)]
     Stop(SwitchArgs),
+    /// What did a program that still runs do until now?
+    #[command(long_about = SNAPSHOT_ABOUT, after_help = SNAPSHOT_EXAMPLES)]
+    Snapshot(SnapshotArgs),
 }
 
 /// Arguments of `thaw timeline report`.
@@ -255,9 +258,23 @@ fn faster(word: &str) -> Result<(String, f64), String> {
 /// Arguments of `thaw timeline start` and `stop`.
 #[derive(Debug, Args)]
 pub struct SwitchArgs {
-    /// Files that running programs write, or directories with such files
-    #[arg(required = true, value_name = "FILE|DIR", value_hint = ValueHint::AnyPath)]
+    /// Running programs, files that they write, or directories with such files
+    #[arg(required = true, value_name = "PID|FILE|DIR", value_hint = ValueHint::AnyPath)]
     pub paths: Vec<PathBuf>,
+}
+
+/// Arguments of `thaw timeline snapshot`.
+#[derive(Debug, Args)]
+pub struct SnapshotArgs {
+    /// The running program, or the file that it writes
+    #[arg(value_name = "PID|FILE", value_hint = ValueHint::AnyPath)]
+    pub path: PathBuf,
+    /// File to write
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub force: ForceArg,
 }
 
 pub(super) const LONG_ABOUT: &str = "\
@@ -378,7 +395,7 @@ Switches on those that were started with THAW_EVENTS=DIR,off, or were stopped; e
 const START_EXAMPLES: &str = "\
 Examples:
   thaw timeline start /tmp/events
-  thaw timeline start /tmp/events/4711.events";
+  thaw timeline start 4711";
 
 const STOP_ABOUT: &str = "\
 Which running programs shall write no more events?
@@ -388,4 +405,16 @@ What they wrote stays; `thaw timeline start` lets them go on.";
 const STOP_EXAMPLES: &str = "\
 Examples:
   thaw timeline stop /tmp/events
-  thaw timeline stop /tmp/events/4711.events";
+  thaw timeline stop 4711";
+
+const SNAPSHOT_ABOUT: &str = "\
+What did a program that still runs do until now?
+
+Copies what is in its ring, or in the file that grows, while it goes on writing: of each thread all events between the \
+first and the last one that are copied. Keep a ring in a program that runs for weeks, and take it when something odd \
+has happened.";
+
+const SNAPSHOT_EXAMPLES: &str = "\
+Examples:
+  thaw timeline snapshot 4711 -o odd.events
+  thaw timeline snapshot /tmp/events/4711.events -o odd.events --force";

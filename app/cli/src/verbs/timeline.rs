@@ -1,8 +1,8 @@
 //! `thaw timeline`: events of programs.
 
 use crate::args::timeline::{
-    CompareArgs, EndsArgs, ExportArgs, PathArgs, ProbesArgs, RecordArgs, ReportArgs, RulesArgs, TimelineArgs,
-    TimelineFormat, TimelineVerb, WaitsArgs, WhatIfArgs,
+    CompareArgs, EndsArgs, ExportArgs, PathArgs, ProbesArgs, RecordArgs, ReportArgs, RulesArgs, SnapshotArgs,
+    TimelineArgs, TimelineFormat, TimelineVerb, WaitsArgs, WhatIfArgs,
 };
 use crate::{output, text};
 use model::{Error, Exit, Result, shown};
@@ -13,7 +13,7 @@ use timeline::usdt::Wanted;
 use timeline::usdt::record::{Plan, ProbesDocument};
 use timeline::{
     Change, ComparisonDocument, Document, Ends, FileReport, Format, PathDocument, Rules, Switch, Trace, WaitsDocument,
-    WhatIfDocument, ctf_traces_in, now, read_file, switch,
+    WhatIfDocument, ctf_traces_in, files_of, now, read_file, switch,
 };
 
 /// Does what was asked.
@@ -32,12 +32,39 @@ pub fn run(args: &TimelineArgs) -> Result<Exit> {
         TimelineVerb::Compare(args) => compare(args),
         TimelineVerb::Start(args) => all(&args.paths, Switch::On),
         TimelineVerb::Stop(args) => all(&args.paths, Switch::Off),
+        TimelineVerb::Snapshot(args) => take(args),
     }
 }
 
-fn all(paths: &[PathBuf], to: Switch) -> Result<Exit> {
-    files(paths)?.iter().try_for_each(|path| switch(path, to))?;
+fn all(words: &[PathBuf], to: Switch) -> Result<Exit> {
+    for word in words {
+        written(word)?.iter().try_for_each(|path| switch(path, to))?;
+    }
     Ok(Exit::Done)
+}
+
+fn take(args: &SnapshotArgs) -> Result<Exit> {
+    let existing = args.force.existing();
+    replace::check(&args.output, existing)?;
+    let path = match written(&args.path)?.as_slice() {
+        [path] => path.clone(),
+        several => {
+            let names: Vec<String> = several.iter().map(|path| shown(path)).collect();
+            return Err(Error::on(Exit::Usage, "there are several files of events:", &args.path)
+                .because(names.join(", "))
+                .hint("name one of the files"));
+        }
+    };
+    replace::write_whole(&args.output, &timeline::snapshot(&path)?, Rights::Usual, existing)?;
+    Ok(Exit::Done)
+}
+
+/// The files that a word means: of a process, unless a file has that name; a file; those in a directory.
+fn written(word: &PathBuf) -> Result<Vec<PathBuf>> {
+    match word.to_str().and_then(|text| text.parse().ok()) {
+        Some(pid) if !word.exists() => files_of(pid),
+        _ => files(std::slice::from_ref(word)),
+    }
 }
 
 fn report(args: &ReportArgs) -> Result<Exit> {
