@@ -136,7 +136,9 @@ impl<S: Sources> Clock<S> {
         let beyond = jitter.saturating_sub(self.rule.steps * self.sources.step_ns());
         let allowed = u128::from(low) * u128::from(self.rule.parts_per_million) / 1_000_000;
         if u128::from(beyond) <= allowed {
-            return Span { ns: ended.saturating_sub(began), by: By::High, ..by_low };
+            // A counter that went past its last number goes on from 0.
+            let ns = u64::try_from(ended.wrapping_sub(began).cast_signed()).unwrap_or(0);
+            return Span { ns, by: By::High, ..by_low };
         }
         // A sleep that the fine clock counted, or missed, is no fault of it.
         if low < self.rule.short_ns && slept_ns == 0 {
@@ -267,6 +269,21 @@ mod tests {
         made.high.set(Some(1));
         let fine = clock.now();
         assert_eq!(clock.between(clock.now_lo_res(), fine).by, By::Low, "one of them has no fine time");
+    }
+
+    #[test]
+    fn a_fine_clock_goes_past_its_last_number() {
+        let made = Made { step: 4 * MS, ..Made::default() };
+        made.high.set(Some(u64::MAX - MS));
+        let clock = Clock::new(&made, Rule::KERNEL);
+        let from = clock.now();
+        made.high.set(Some(9 * MS - 1));
+        made.low.set(10 * MS);
+        let to = clock.now();
+        assert_eq!(clock.between(from, to), Span { ns: 10 * MS, slept_ns: 0, by: By::High });
+        // Within its steps it may be behind: that is no time at all, and no long one.
+        made.high.set(Some(9 * MS - 2));
+        assert_eq!(clock.between(to, clock.now()), Span { ns: 0, slept_ns: 0, by: By::High });
     }
 
     proptest! {
