@@ -2,6 +2,7 @@
 //! them; cut and damaged.
 
 use proptest::prelude::*;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use timeline::{Form, Phase, Trace, ctf_traces_in, form_of, intervals, read, read_ctf, read_file, report};
@@ -501,16 +502,12 @@ struct Daemon<'a> {
 }
 
 impl<'a> Daemon<'a> {
-    /// `None`, counted as skipped: it is not installed.
-    fn start(home: &'a Path) -> Option<Self> {
+    fn start(home: &'a Path) -> Self {
         let mut command = Command::new("lttng-sessiond");
         command.args(["--daemonize", "--no-kernel"]).env("LTTNG_HOME", home);
-        let Ok(status) = command.stdout(Stdio::null()).stderr(Stdio::null()).status() else {
-            testing::skip("needs lttng-tools");
-            return None;
-        };
+        let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
         assert!(status.success(), "lttng-sessiond: {status}");
-        Some(Self { home })
+        Self { home }
     }
 
     fn run(&self, program: impl AsRef<std::ffi::OsStr>, args: &[&str]) {
@@ -529,24 +526,33 @@ impl Drop for Daemon<'_> {
     }
 }
 
-fn records(home: &Path) {
+/// The program that writes events of all kinds; `None`, counted as skipped: what it takes is not installed.
+fn built(home: &Path) -> Option<PathBuf> {
+    let has = |program: &str| Command::new(program).arg("--version").output().is_ok();
+    if let Some(missing) = ["lttng-sessiond", "lttng", "babeltrace2"].into_iter().find(|program| !has(program)) {
+        testing::skip(&format!("needs {missing}"));
+        return None;
+    }
+    let header = ["-fsyntax-only", "-include", "lttng/tracepoint.h", "-x", "c", "/dev/null"];
+    if !Command::new("cc").args(header).output().is_ok_and(|said| said.status.success()) {
+        testing::skip("needs a C compiler and liblttng-ust-dev");
+        return None;
+    }
     let program = home.join("every");
     let (main, probes) = (sources().join("every.c"), sources().join("probes.c"));
-    if !Path::new("/usr/include/lttng/tracepoint.h").exists() {
-        return testing::skip("needs liblttng-ust-dev");
-    }
     let mut compiler = Command::new("cc");
     compiler.args(["-O1", "-I"]).arg(sources()).args([main, probes]).arg("-o").arg(&program);
-    if !testing::compiled(compiler.args(["-llttng-ust", "-lpthread", "-ldl"])) {
-        return;
-    }
-    let Some(daemon) = Daemon::start(home) else { return };
+    testing::compiled(compiler.args(["-llttng-ust", "-lpthread", "-ldl"])).then_some(program)
+}
+
+fn records(program: &Path, home: &Path) {
+    let daemon = Daemon::start(home);
     let output = home.join("trace");
     daemon.run("lttng", &["create", "every", &format!("--output={}", output.display())]);
     daemon.run("lttng", &["enable-event", "--userspace", "every:*,lttng_ust_tracef:*"]);
     daemon.run("lttng", &["add-context", "--userspace", "-t", "vtid", "-t", "vpid", "-t", "procname"]);
     daemon.run("lttng", &["start"]);
-    daemon.run(&program, &["3", "3000"]);
+    daemon.run(program, &["3", "3000"]);
     daemon.run("lttng", &["destroy"]);
     drop(daemon);
     let trace = of(&output);
@@ -557,6 +563,10 @@ fn records(home: &Path) {
 
 #[test]
 fn what_lttng_records_here_is_read_as_babeltrace_reads_it() {
+    // Below a directory that everybody may enter: what is counted, read and built here is this user's.
+    let home = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(home.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let Some(program) = built(home.path()) else { return };
     // Root's daemon would be the machine's only one.
-    testing::as_ordinary_user(|| records(tempfile::tempdir().unwrap().path()));
+    testing::as_ordinary_user(|| records(&program, tempfile::tempdir().unwrap().path()));
 }
