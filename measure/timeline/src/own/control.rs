@@ -1,5 +1,5 @@
-//! A process that writes events, from outside: which files it writes, switching it on and off by one word in the head of
-//! its file, and a copy of what it has written so far.
+//! A process that writes events, from outside: which files it writes, switching it on and off by one word in the head
+//! of its file, and a copy of what it has written so far.
 
 use super::{CHUNK_HEAD, HEADER, MAGIC, parse, u32_at, u64_at};
 use model::{Error, Exit, Result, shown};
@@ -76,9 +76,9 @@ fn name_of(pid: u32, mapping: &Mapping) -> Option<PathBuf> {
     })
 }
 
-/// What a process has written so far, as the bytes of a file of events, while it goes on writing. It has the chunks that
-/// were begun before it was made and were not emptied meanwhile: of each thread all events between its first and its
-/// last one here.
+/// What a process has written so far, as the bytes of a file of events, while it goes on writing. It has the chunks
+/// that were begun before it was made and were not emptied meanwhile: of each thread all events between its first and
+/// its last one here.
 ///
 /// # Errors
 /// It is no file of events, or cannot be read.

@@ -161,15 +161,43 @@ fn all_chosen(plan: &Plan, program: &Path) -> Result<Vec<Chosen>> {
     Ok(chosen)
 }
 
-/// Writes one file for each process into a directory that is there, as `thaw_events.h` does. Their paths.
+/// Writes one file for each process into a directory that is there, as `thaw_events.h` does: where a process of this
+/// number has a file already that may not be replaced, `PID.NUMBER.events`. Their paths.
 ///
 /// # Errors
-/// A file is there already and may not be replaced; the directory cannot be written.
+/// The directory cannot be written.
 pub fn write(trace: &Trace, directory: &Path, existing: Existing) -> Result<Vec<PathBuf>> {
     let one = |(place, process): (u32, &crate::trace::Process)| {
-        let path = directory.join(format!("{}.events", process.pid));
+        let name = |number: u32| match number {
+            0 => directory.join(format!("{}.events", process.pid)),
+            _ => directory.join(format!("{}.{number}.events", process.pid)),
+        };
+        let is_free = |path: &PathBuf| existing == Existing::Replace || path.symlink_metadata().is_err();
+        let path = (0..).map(name).find(is_free).ok_or_else(|| Error::bug("every number has a file"))?;
         write_whole(&path, &file_of(trace, place), Rights::Private, existing)?;
         Ok(path)
     };
     (0..).zip(&trace.processes).map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::{Builder, Clock, Form, Phase};
+
+    #[test]
+    fn what_took_a_run_to_record_is_written_also_where_its_process_has_a_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut builder = Builder::new(Form::Events, Clock::default());
+        let process = builder.process(7, "/bin/a");
+        let thread = builder.thread(process, 7, "");
+        builder.says(Phase::Mark, 1, thread, 1, None);
+        let trace = builder.build();
+        let mut names = Vec::new();
+        for existing in [Existing::Keep, Existing::Keep, Existing::Keep, Existing::Replace] {
+            let [path] = <[PathBuf; 1]>::try_from(write(&trace, directory.path(), existing).unwrap()).unwrap();
+            names.push(path.file_name().unwrap().to_string_lossy().into_owned());
+        }
+        assert_eq!(names, ["7.events", "7.1.events", "7.2.events", "7.events"]);
+    }
 }
