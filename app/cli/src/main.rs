@@ -71,8 +71,9 @@ fn verdict(outcome: Result<Exit>) -> ExitCode {
 }
 
 fn run(args: Args) -> Result<Exit> {
-    let typed: Vec<_> = std::env::args_os().collect();
-    let _verb = tracing::info_span!("verb", line = work::shell::command_line(&typed)).entered();
+    // The words are put together only if somebody listens.
+    let line = || work::shell::command_line(&std::env::args_os().collect::<Vec<_>>());
+    let _verb = tracing::info_span!("verb", line = line()).entered();
     match args.verb {
         Verb::Record(typed) => verbs::record::run(*typed, args.quiet),
         Verb::Report(typed) => verbs::report::run(&typed),

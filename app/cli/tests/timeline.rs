@@ -2,6 +2,7 @@
 
 use crate::heap_peers::{Profiler, speedscope_opens};
 use crate::scratch::{Mortal, Said, Scratch};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -93,6 +94,8 @@ fn events_are_switched_on_and_off_from_outside() {
         let pid = child.id().to_string();
         scratch.thaw(["timeline", verb, if by_pid { &pid } else { "events" }]).exits(0);
         scratch.thaw(["timeline", "snapshot", &pid, "-o", "now.events", "--force"]).exits(0);
+        let mode = std::fs::metadata(scratch.path("now.events")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "as the file that it is a copy of");
         let json = scratch.thaw(["timeline", "report", "now.events", "--json"]).exits(0).json();
         assert_eq!(json["files"][0]["events"], if verb == "stop" { 5 } else { 0 }, "{verb}: {json:#}");
         child.stdin.take().unwrap().write_all(b"\n").unwrap();

@@ -15,12 +15,16 @@ use tracing_subscriber::layer::SubscriberExt;
 /// There is a file of this name already, or it cannot be made.
 pub fn write_to(path: &Path) -> Result<()> {
     os::replace::check(path, Existing::Keep).map_err(|error| error.hint("write to another file: --timeline FILE"))?;
-    // A place beside the program may be left behind by it.
-    let absolute = std::path::absolute(path).ok().and_then(|path| CString::new(path.as_os_str().as_bytes()).ok());
-    if !absolute.is_some_and(|path| thaw_events::write_to(&path)) {
-        return Err(Error::on(Exit::Machine, "cannot write the events to", path)
-            .because(std::io::Error::last_os_error())
-            .hint("name a place on a disk that has room: --timeline FILE"));
+    // It is looked at again later, wherever this process is then.
+    let name = std::path::absolute(path).ok().and_then(|path| CString::new(path.as_os_str().as_bytes()).ok());
+    if !name.is_some_and(|name| thaw_events::write_to(&name)) {
+        let error = Error::on(Exit::Machine, "cannot write the events to", path)
+            .hint("name a place on a disk that has room: --timeline FILE");
+        // The library says only that it cannot.
+        return Err(match os::replace::open_directory(os::file::directory_of(path)) {
+            Err(cause) => error.because(cause),
+            Ok(_) => error,
+        });
     }
     crate::start::head::hand_over(path)?;
     let listener = tracing_subscriber::registry().with(thaw_events_tracing::Events);

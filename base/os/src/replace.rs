@@ -145,7 +145,7 @@ impl Hidden {
     ) -> Result<Self> {
         check(target, existing)?;
         let cannot = |cause: io::Error| no_place(target, cause);
-        let name = target.file_name().ok_or_else(|| cannot(io::ErrorKind::IsADirectory.into()))?;
+        let name = name_of(target).map_err(cannot)?;
         loop {
             let path = std::path::absolute(name_beside(target)).map_err(cannot)?;
             let entry = Journal::own()?.hold(Undo::RemoveFile { path: path.clone() }, undo, || Ok(()))?;
@@ -298,11 +298,14 @@ pub fn move_in_place_of(from: &Path, real: &Path) -> io::Result<()> {
     move_into(open_real(directory_of(real))?, from, real)
 }
 
+/// The last name of a path; `/` and `..` have none.
+fn name_of(path: &Path) -> io::Result<&OsStr> {
+    path.file_name().ok_or_else(|| io::ErrorKind::IsADirectory.into())
+}
+
 fn move_into(new: File, from: &Path, to: &Path) -> io::Result<()> {
     let old = open_directory(directory_of(from))?;
-    let name = |path: &'_ Path| path.file_name().map(OsStr::to_owned).ok_or(io::ErrorKind::IsADirectory);
-    let (old_name, new_name) = (name(from)?, name(to)?);
-    let places = (NameIn { directory: &old, name: &old_name }, NameIn { directory: &new, name: &new_name });
+    let places = (NameIn { directory: &old, name: name_of(from)? }, NameIn { directory: &new, name: name_of(to)? });
     current().rename(places.0, places.1, Existing::Replace)?;
     current().sync_directory(&new)?;
     let id = |directory: &File| directory.metadata().map(|about| (about.dev(), about.ino()));
@@ -316,9 +319,7 @@ fn move_into(new: File, from: &Path, to: &Path) -> io::Result<()> {
 /// As rename(2), and as syncfs(2). Nothing has another name then, unless only the last sync fails.
 pub fn place_directory(made: &Path, target: &Path) -> io::Result<()> {
     let (old, new) = (open_directory(directory_of(made))?, open_directory(directory_of(target))?);
-    let name = |path: &'_ Path| path.file_name().map(OsStr::to_owned).ok_or(io::ErrorKind::InvalidInput);
-    let (old_name, new_name) = (name(made)?, name(target)?);
-    let places = (NameIn { directory: &old, name: &old_name }, NameIn { directory: &new, name: &new_name });
+    let places = (NameIn { directory: &old, name: name_of(made)? }, NameIn { directory: &new, name: name_of(target)? });
     current().sync_everything(&old)?;
     match fs::read_dir(target).is_ok_and(|mut inside| inside.next().is_some()) {
         true => current().exchange(places.0, places.1)?,

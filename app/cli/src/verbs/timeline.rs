@@ -7,7 +7,6 @@ use crate::args::timeline::{
 use crate::{output, text};
 use model::{Error, Exit, Result, shown};
 use os::replace::{self, Existing, Rights};
-use std::fs::ReadDir;
 use std::path::{Path, PathBuf};
 use timeline::usdt::Wanted;
 use timeline::usdt::record::{Plan, ProbesDocument};
@@ -55,7 +54,9 @@ fn take(args: &SnapshotArgs) -> Result<Exit> {
                 .hint("name one of the files"));
         }
     };
-    replace::write_whole(&args.output, &timeline::snapshot(&path)?, Rights::Usual, existing)?;
+    // As the file that it is a copy of.
+    replace::write_whole(&args.output, &timeline::snapshot(&path)?, Rights::Private, existing)?;
+    work::start::head::hand_over(&args.output)?;
     Ok(Exit::Done)
 }
 
@@ -223,8 +224,7 @@ pub fn page(paths: &[PathBuf]) -> Result<String> {
 
 /// Whether a directory holds a file of events, or a trace of LTTng.
 pub fn has_events(directory: &Path) -> bool {
-    let has_own = |entries: ReadDir| entries.flatten().any(|entry| is_of_events(&entry.path()));
-    directory.read_dir().is_ok_and(has_own) || ctf_traces_in(directory).is_ok_and(|found| !found.is_empty())
+    directory.is_dir() && files(&[directory.to_owned()]).is_ok()
 }
 
 /// What was read of each file.
