@@ -26,7 +26,7 @@ use recording::{Header, Replace};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use work::plan::{Asked, DiskPlan, Handed, Plans, RecordPlan, Wanted};
+use work::plan::{Asked, DiskPlan, EventsPlan, Handed, Plans, RecordPlan, Wanted};
 use work::rundir;
 
 /// How long `--precision` goes on without a `--budget`.
@@ -102,6 +102,7 @@ fn meant(args: RecordArgs, handed: Option<Handed>) -> Result<RecordPlan> {
             Needed::Yes => work::plan::Needed::Yes,
             Needed::No => work::plan::Needed::No,
         },
+        events: (args.events || !args.events_of.is_empty()).then(|| EventsPlan { files: args.events_of.clone() }),
         programs,
         output: args.output,
     })

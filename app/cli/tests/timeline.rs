@@ -2,6 +2,7 @@
 
 use crate::heap_peers::{Profiler, speedscope_opens};
 use crate::scratch::{Mortal, Said, Scratch};
+use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -459,4 +460,90 @@ fn events_of_a_verb_that_is_killed_stay() {
     running.0.kill().unwrap();
     running.0.wait().unwrap();
     events().exits(0).says("thaw::verb").says("reader::query").says("did not end");
+}
+
+/// The program of the other tests, but it does not wait to be told to end, and a thread of it releases another.
+const HANDS_OVER: &str = r#"
+#include "thaw_events.h"
+#include <pthread.h>
+#include <semaphore.h>
+static sem_t ready;
+static void *worker(void *nothing)
+{
+	(void)nothing;
+	THAW_EXEC(2, "worker");
+	usleep(20000);
+	sem_post(&ready);
+	usleep(1000);
+	THAW_DONE(2, "worker");
+	return 0;
+}
+int main(void)
+{
+	pthread_t thread;
+	sem_init(&ready, 0, 0);
+	THAW_NAME(1, "the answer");
+	THAW_WAIT(1, "net::transaction");
+	pthread_create(&thread, 0, worker, 0);
+	while (sem_wait(&ready) != 0) {}
+	THAW_EXEC(1, "net::transaction");
+	usleep(5000);
+	THAW_DONE(1, "net::transaction");
+	pthread_join(thread, 0);
+	return 0;
+}
+"#;
+
+#[test]
+fn events_of_the_traced_start_are_in_the_recording_with_who_woke_whom() {
+    let scratch = Scratch::new();
+    let source = scratch.write("hands.c", HANDS_OVER);
+    let mut cc = Command::new("cc");
+    cc.arg("-I").arg(crate::scratch::root().join("embed/events/include"));
+    cc.arg("-pthread").arg("-o").arg(scratch.path("hands")).arg(source);
+    if !testing::compiled(&mut cc) {
+        return;
+    }
+    let program = scratch.path("hands");
+    let record = ["record", "--state", "hot", "--runs", "2", "--trace-runs", "2", "--needed", "no", "--events", "-o"];
+    let said =
+        scratch.thaw(record.map(OsStr::new).into_iter().chain([OsStr::new("a.thaw"), "--".as_ref(), program.as_ref()]));
+    let engine = said.exits(0);
+    // Only the traced starts were told of, each by its own events.
+    let others = "select run, kind, run in (select run from events) as told from runs where told <> (kind = 'trace')";
+    scratch.thaw(["query", "--csv", "a.thaw", others]).exits(0).says_not("1").says_not("0");
+    scratch.thaw(["query", "a.thaw", "select type, name, state from v_intervals"]).exits(0).says("the answer");
+    let wakes = scratch.thaw(["query", "--csv", "a.thaw", "select count(*) > 0 from wakes where by_tid not null"]);
+    let knows_wakes = wakes.exits(0).out().lines().last() == Some("1");
+    let path = scratch.thaw(["timeline", "path", "a.thaw"]).exits(0);
+    let path = path.says("net::transaction");
+    if knows_wakes {
+        // Nothing in the events ties the two: the kernel does.
+        path.says("kernel").says("worker");
+    } else {
+        testing::skip(&format!("who woke whom: {}", engine.out()));
+    }
+    let of_two = scratch.thaw(["timeline", "path", "a.thaw", "--run", "1"]).exits(2);
+    of_two.complains("run 1 has no events in").complains("runs with events: ");
+    scratch.thaw(["timeline", "report", "a.thaw", "--html", "a.html"]).exits(0);
+    assert!(std::fs::read_to_string(scratch.path("a.html")).unwrap().contains("<html"));
+    // Nothing is left behind.
+    scratch.thaw(["doctor"]).exits(0).says_not("/events");
+}
+
+#[test]
+fn a_file_that_the_start_did_not_write_is_not_its() {
+    let scratch = Scratch::new();
+    let log = r#"{"traceEvents": [{"name": "a", "ph": "X", "ts": 5, "dur": 9, "pid": 1, "tid": 1}]}"#;
+    scratch.write("old.json", log);
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    std::fs::File::options().write(true).open(scratch.path("old.json")).unwrap().set_modified(old).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", scratch.path("link.json")).unwrap();
+    let record = "record --state hot --runs 2 --trace-runs 1 --needed no --events-of old.json --events-of link.json \
+                  --events-of none.json -o a.thaw -- true";
+    scratch.thaw(record.split_ascii_whitespace()).exits(0);
+    let said = scratch.thaw(["query", "a.thaw", "select text from warnings where text like '%events%'"]).exits(0);
+    said.says("old.json").says("from before this start").says("link.json").says("none.json");
+    let said = scratch.thaw(["timeline", "report", "a.thaw"]).exits(2);
+    said.complains("there are no events in").complains("thaw record --events");
 }

@@ -244,7 +244,7 @@ fn engines() -> Vec<Ability> {
     wanted
         .into_iter()
         .map(|(choice, name, purpose)| {
-            let options = EngineOptions { program: std::env::current_exe().ok(), app_dirs: Vec::new() };
+            let options = EngineOptions { program: std::env::current_exe().ok(), app_dirs: Vec::new(), wakes: false };
             match io::open_engine(choice, &options) {
                 Ok(_) => works(name, purpose, ""),
                 Err(error) => from_error(name, purpose, &error),

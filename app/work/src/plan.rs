@@ -58,6 +58,8 @@ pub struct RecordPlan {
     pub engine: EngineChoice,
     /// Whether to take a start without read-ahead.
     pub needed: Needed,
+    /// Which events of the traced starts are recorded; `None`: none.
+    pub events: Option<EventsPlan>,
     /// For the recording: decides what the report says later.
     pub asked: Asked,
     /// What was typed, for the recording.
@@ -66,6 +68,14 @@ pub struct RecordPlan {
     pub user: Option<Account>,
     /// What is to be said of that.
     pub warnings: Vec<Warning>,
+}
+
+/// Events of traced starts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventsPlan {
+    /// Files that the program writes, in any form that `timeline` reads; {profile}, {tmp} and {home} are not filled in
+    /// yet. Events of `embed/events` are recorded always.
+    pub files: Vec<PathBuf>,
 }
 
 /// A simulated disk.

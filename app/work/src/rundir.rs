@@ -45,15 +45,23 @@ impl RunDir {
     /// # Errors
     /// The directory cannot be written.
     pub fn create(user: Option<&Account>) -> Result<Self> {
+        Self::with(&DIRECTORIES, user)
+    }
+
+    /// A run directory with these directories in it.
+    ///
+    /// # Errors
+    /// As [`RunDir::create`].
+    pub fn with(directories: &[&str], user: Option<&Account>) -> Result<Self> {
         let path = base().join(format!("thaw-{}-{:x}", std::process::id(), os::spawn::monotonic_ns()));
         let make = || -> Result<()> {
-            for name in DIRECTORIES {
+            for name in directories {
                 let directory = path.join(name);
                 std::fs::create_dir_all(&directory).map_err(|error| cannot(&directory).because(error))?;
             }
             private(&path)?;
             let Some(user) = user else { return Ok(()) };
-            DIRECTORIES.iter().try_for_each(|name| user.take_over(&path.join(name)))?;
+            directories.iter().try_for_each(|name| user.take_over(&path.join(name)))?;
             user.take_over(&path)
         };
         let entry = hold(Undo::RemoveTree { path: path.clone() }, make)?;

@@ -1,5 +1,7 @@
 //! The page of events: for `thaw timeline report --html` and `thaw view`.
 
+pub mod stored;
+
 use model::{Error, Exit, Result, shown};
 use std::path::PathBuf;
 use timeline::{Ends, Form, Step, Trace, Via};

@@ -5,6 +5,7 @@
 //! A noun that a single room needs stays in that room.
 
 mod error;
+mod events;
 mod file_id;
 mod run;
 mod state;
@@ -14,6 +15,9 @@ mod units;
 mod warning;
 
 pub use error::{Error, Exit, Result};
+pub use events::{
+    Concluded, EventProcessRow, EventRow, EventRows, EventSourceRow, EventThreadRow, EventTypeRow, Form, Lost, Phase,
+};
 pub use file_id::FileId;
 pub use run::{Milestone, ResidencyRow, RunId, RunKind, RunRow};
 pub use state::CacheState;
@@ -21,6 +25,7 @@ pub use touch::{StartsFrom, TouchEngine, TouchRow, WatchedRow};
 pub use trace::{
     BlockRow, Cause, DirectRow, ExtentRow, FaultRow, FileKind, FileRow, FileSystemRow, FillRow, HeldRow, MmapRow, Need,
     OpenRow, Owner, OwnerRow, OwnerRule, ProcessRow, ReadRow, SectionRow, Served, SyncRow, TraceInfo, TraceRows,
+    WakeRow,
 };
 pub use units::{Bytes, DiskOffset, FileOffset, Nanos, PAGE};
 pub use warning::{Warning, WarningKind};

@@ -322,6 +322,19 @@ pub struct SyncRow {
     pub took_ns: Option<Nanos>,
 }
 
+/// A thread of the program was woken: what it had slept for was there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WakeRow {
+    /// When.
+    pub at_ns: Nanos,
+    /// Process of the thread.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// The thread that woke it; `None`: an interrupt did, of a device, the network or a timer.
+    pub by_tid: Option<u32>,
+}
+
 /// An ELF section of a file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SectionRow {
@@ -403,6 +416,8 @@ pub struct TraceRows {
     pub direct: Vec<DirectRow>,
     /// File systems of those files.
     pub file_systems: Vec<FileSystemRow>,
+    /// Who woke whom, by time; only where that was asked for.
+    pub wakes: Vec<WakeRow>,
 }
 
 /// What a start needs of one file: the ranges that the traced cold start brought into the cache.

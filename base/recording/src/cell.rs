@@ -155,6 +155,15 @@ impl<T: Cell> Cell for Option<T> {
     }
 }
 
+impl Cell for Box<str> {
+    fn bind(&self) -> ToSqlOutput<'_> {
+        ToSqlOutput::Borrowed(ValueRef::Text(self.as_bytes()))
+    }
+    fn read(value: ValueRef<'_>) -> Result<Self, Damage> {
+        String::read(value).map(String::into_boxed_str)
+    }
+}
+
 macro_rules! wrapped_cells {
     ($($name:ident($inner:ty)),+ $(,)?) => {$(
         impl Cell for $name {

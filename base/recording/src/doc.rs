@@ -1,6 +1,6 @@
 //! Reads `docs/recording.md`, so that tests can hold it against the schema. Only for tests.
 
-use crate::{SCHEMA, SCHEMA_VERSION};
+use crate::{SCHEMA_VERSION, statements};
 use rusqlite::Connection;
 use std::collections::BTreeMap;
 
@@ -60,7 +60,7 @@ impl Page {
 
 fn empty() -> Connection {
     let connection = Connection::open_in_memory().unwrap();
-    connection.execute_batch(SCHEMA).unwrap();
+    statements(0, SCHEMA_VERSION).for_each(|sql| connection.execute_batch(sql).unwrap());
     connection
 }
 

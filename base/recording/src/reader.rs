@@ -4,8 +4,8 @@ use crate::failure::{self, Failure, Kind, kind_of};
 use crate::nouns::{Binary, Fact, Header, Table, Variant};
 use crate::query::{Deadline, Limits};
 use crate::rows::{self, ArgumentRow, CommandLineRow, EnvironmentRow, HeaderRow, Stored, VariantRow};
-use crate::{APPLICATION_ID, OLDEST_VERSION, SCHEMA_VERSION, query, shape, store, trace};
-use model::{Error, Exit, Milestone, Nanos, ResidencyRow, Result, RunId, RunRow, TraceRows, Warning};
+use crate::{APPLICATION_ID, OLDEST_VERSION, SCHEMA_VERSION, events, query, shape, store, trace};
+use model::{Error, EventRows, Exit, Milestone, Nanos, ResidencyRow, Result, RunId, RunRow, TraceRows, Warning};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use std::collections::HashMap;
@@ -169,6 +169,18 @@ impl Reader {
             return Err(error.hint(hint));
         };
         Ok(trace)
+    }
+
+    /// The runs that have events, in the order made; none in recordings before schema version 4.
+    pub fn event_runs(&self) -> Result<Vec<RunId>> {
+        events::runs(&self.connection).map_err(|failure| self.explain(failure))
+    }
+
+    /// The events of a run, exactly as they were written; every number in them points to a row that is there. `None`: it
+    /// has none.
+    pub fn events(&self, run: RunId) -> Result<Option<EventRows>> {
+        let _span = tracing::info_span!("read events", run = run.0).entered();
+        events::select(&self.connection, run).map_err(|failure| self.explain(failure))
     }
 
     /// All warnings, in the order added.

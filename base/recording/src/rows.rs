@@ -5,9 +5,10 @@ use crate::cell::{Cell, Damage};
 use crate::failure::Failure;
 use crate::{Binary, Fact, OLDEST_VERSION};
 use model::{
-    BlockRow, Bytes, DirectRow, DiskOffset, ExtentRow, FaultRow, FileId, FileOffset, FileRow, FileSystemRow, FillRow,
-    HeldRow, Milestone, MmapRow, Nanos, OpenRow, OwnerRow, ProcessRow, ReadRow, ResidencyRow, RunRow, SectionRow,
-    Served, SyncRow, TouchRow, Warning, WatchedRow,
+    BlockRow, Bytes, DirectRow, DiskOffset, EventProcessRow, EventRow, EventSourceRow, EventThreadRow, EventTypeRow,
+    ExtentRow, FaultRow, FileId, FileOffset, FileRow, FileSystemRow, FillRow, HeldRow, Lost, Milestone, MmapRow, Nanos,
+    OpenRow, OwnerRow, ProcessRow, ReadRow, ResidencyRow, RunRow, SectionRow, Served, SyncRow, TouchRow, WakeRow,
+    Warning, WatchedRow,
 };
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Params, Row, Statement};
@@ -307,6 +308,35 @@ stored!(DirectRow in "direct" since 3 {
 });
 stored!(FileSystemRow in "file_systems" since 3 {
     dev => "dev", kind => "type", point => "point", source => "source", on_disk => "on_disk",
+});
+stored!(WakeRow in "wakes" since 4 { at_ns => "at_ns", pid => "pid", tid => "tid", by_tid => "by_tid" });
+stored!(EventSourceRow in "event_sources" since 4 {
+    path => "path",
+    form => "form",
+    process => "process",
+    step_ns => "step_ns",
+    is_ordered => "is_ordered",
+    command_line => "command_line",
+});
+stored!(Lost in "event_losses" since 4 {
+    events => "lost", overwritten => "overwritten", types => "types", texts_cut => "texts_cut",
+});
+stored!(EventProcessRow in "event_processes" since 4 { pid => "pid", program => "program", filter => "filter" });
+stored!(EventThreadRow in "event_threads" since 4 {
+    process => "process", tid => "tid", name => "name", writer => "writer",
+});
+stored!(EventTypeRow in "event_types" since 4 {
+    type_id => "type", name => "name", file => "file", line => "line", concluded => "concluded",
+});
+stored!(EventRow in "events" since 4 {
+    at_ns => "at_ns",
+    thread => "thread",
+    phase => "phase",
+    is_shared => "is_shared",
+    object => "object",
+    type_id => "type",
+    other => "other",
+    text => "text",
 });
 stored!(SyncRow in "syncs" { at_ns => "at_ns", pid => "pid", file => "file", took_ns => "took_ns" });
 

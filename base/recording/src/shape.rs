@@ -3,7 +3,7 @@
 //! table does what nobody asked for.
 
 use crate::failure::Failure;
-use crate::{SCHEMA, SCHEMA_2, SCHEMA_VERSION};
+use crate::statements;
 use rusqlite::{Connection, OptionalExtension};
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ type Objects = BTreeMap<String, (String, String)>;
 pub(crate) fn check(connection: &Connection, version: i32) -> Result<(), Failure> {
     let found = objects(connection)?;
     let model = Connection::open_in_memory()?;
-    model.execute_batch(if version == SCHEMA_VERSION { SCHEMA } else { SCHEMA_2 })?;
+    statements(0, version).try_for_each(|sql| model.execute_batch(sql))?;
     let expected = objects(&model)?;
     for (name, (kind, sql)) in &expected {
         match found.get(name) {

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::rows::{self, FlatBlock, LimitRow, Stored, TraceHead};
-use model::{FileId, FileRow, RunId, Served, TraceInfo, TraceRows};
+use model::{FileId, RunId, Served, TraceInfo, TraceRows};
 use rusqlite::{Connection, OptionalExtension};
 
 /// All file numbers that rows of a trace point to.
@@ -67,10 +67,11 @@ pub(crate) fn insert(connection: &Connection, run: RunId, trace: &TraceRows) -> 
     insert_all(connection, run, &trace.owners)?;
     insert_all(connection, run, &trace.held)?;
     insert_all(connection, run, &trace.direct)?;
-    insert_all(connection, run, &trace.file_systems)
+    insert_all(connection, run, &trace.file_systems)?;
+    insert_all(connection, run, &trace.wakes)
 }
 
-fn insert_all<T: Stored>(connection: &Connection, run: RunId, rows: &[T]) -> Result<(), Failure> {
+pub(crate) fn insert_all<T: Stored>(connection: &Connection, run: RunId, rows: &[T]) -> Result<(), Failure> {
     rows::insert(connection, ["run"], rows.iter().map(|row| ([run.0], row)))
 }
 
@@ -86,14 +87,18 @@ pub(crate) fn runs(connection: &Connection) -> Result<Vec<RunId>, Failure> {
     Ok(runs)
 }
 
-/// The files of a run; their numbers must be their places.
-fn files(connection: &Connection, run: RunId) -> Result<Vec<FileRow>, Failure> {
-    let found = rows::select_led(connection, ["file"], "WHERE run = ?1 ORDER BY file", [run.0])?;
+/// Rows of a run that are numbered; their numbers must be their places.
+pub(crate) fn numbered<T: Stored>(
+    connection: &Connection,
+    run: RunId,
+    number: &'static str,
+) -> Result<Vec<T>, Failure> {
+    let found = rows::select_led(connection, [number], &format!("WHERE run = ?1 ORDER BY {number}"), [run.0])?;
     (0..)
         .zip(found)
-        .map(|(place, ([file], row))| match file == place {
+        .map(|(place, ([found], row))| match found == place {
             true => Ok(row),
-            false => Err(Failure::Damage(format!("table 'files' has no file {place} of run {}", run.0))),
+            false => Err(Failure::Damage(format!("table '{}' has no {number} {place} of run {}", T::TABLE, run.0))),
         })
         .collect()
 }
@@ -112,7 +117,7 @@ pub(crate) fn select(connection: &Connection, run: RunId) -> Result<Option<Trace
             bytes: head.moved,
             cannot: limits.into_iter().map(|row| row.cannot).collect(),
         },
-        files: files(connection, run)?,
+        files: numbered(connection, run, "file")?,
         sections: of_run(connection, run)?,
         extents: of_run(connection, run)?,
         fills: of_run(connection, run)?,
@@ -129,6 +134,7 @@ pub(crate) fn select(connection: &Connection, run: RunId) -> Result<Option<Trace
         held: of_run(connection, run)?,
         direct: of_run(connection, run)?,
         file_systems: of_run(connection, run)?,
+        wakes: of_run(connection, run)?,
     };
     match dangling(&trace) {
         Some(file) => {

@@ -4,7 +4,10 @@
 //! use one vocabulary.
 
 use crate::cell::{Cell, Damage};
-use model::{CacheState, Cause, FileKind, Owner, OwnerRule, RunKind, StartsFrom, TouchEngine, WarningKind};
+use model::{
+    CacheState, Cause, Concluded, FileKind, Form, Owner, OwnerRule, Phase, RunKind, StartsFrom, TouchEngine,
+    WarningKind,
+};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
 /// An enum that is stored as a word.
@@ -42,6 +45,28 @@ macro_rules! words {
     };
 }
 
+words!(Phase {
+    Name => "name",
+    Mark => "mark",
+    Wait => "wait",
+    Exec => "exec",
+    Done => "done",
+    Link => "link",
+    Arg => "arg",
+    Free => "free",
+});
+words!(Form {
+    Events => "events",
+    NetLog => "net-log",
+    Chrome => "chrome",
+    Har => "har",
+    Firefox => "firefox",
+    MozLog => "moz-log",
+    VisualEventTracer => "visual-event-tracer",
+    Perfetto => "perfetto",
+    Ctf => "ctf",
+});
+words!(Concluded { Likely => "likely", Unknown => "unknown" });
 words!(CacheState { Hot => "hot", App => "app", Boot => "boot", Cold => "cold" });
 words!(RunKind { Timed => "timed", Trace => "trace", Warmup => "warmup", Touch => "touch" });
 words!(TouchEngine { Page => "page", Probe => "probe", Function => "function", Byte => "byte" });
@@ -121,6 +146,9 @@ mod tests {
         fn words<T: Word>() -> Vec<&'static str> {
             T::ALL.iter().map(|(_, word)| *word).collect()
         }
+        page.assert_names_words("events", "phase", &words::<Phase>());
+        page.assert_names_words("event_sources", "form", &words::<Form>());
+        page.assert_names_words("event_types", "concluded", &words::<Concluded>());
         page.assert_names_words("runs", "state", &words::<CacheState>());
         page.assert_names_words("runs", "kind", &words::<RunKind>());
         page.assert_names_words("files", "owner", &words::<Owner>());

@@ -4,8 +4,8 @@ use crate::failure::{self, Failure};
 use crate::nouns::{Binary, Fact, Header, Replace, Variant};
 use crate::rows::{self, ArgumentRow, CommandLineRow, EndingRow, EnvironmentRow, HeaderRow, VariantRow};
 use crate::store::{self, Claim, Place};
-use crate::{APPLICATION_ID, OLDEST_VERSION, SCHEMA, SCHEMA_VERSION, SINCE_3, shape, trace};
-use model::{Error, Exit, Milestone, ResidencyRow, Result, RunId, RunRow, TraceRows, Warning};
+use crate::{APPLICATION_ID, OLDEST_VERSION, SCHEMA_VERSION, events, shape, statements, trace};
+use model::{Error, EventRows, Exit, Milestone, ResidencyRow, Result, RunId, RunRow, TraceRows, Warning};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -58,7 +58,7 @@ impl Writer {
         }
         shape::check(&connection, version).map_err(explain)?;
         if version < SCHEMA_VERSION {
-            upgrade(&mut connection).map_err(explain)?;
+            upgrade(&mut connection, version).map_err(explain)?;
         }
         Ok(Self { connection, path: target, _claim: Some(claim) })
     }
@@ -114,6 +114,15 @@ impl Writer {
         self.transact(|transaction| trace::insert(transaction, run, trace))
     }
 
+    /// Adds the events of a run, or nothing of them. A run has them once.
+    ///
+    /// Errors: `Bug` where the run does not exist or has events, or a row points to a process, a thread or a type that
+    /// the rows do not have.
+    pub fn add_events(&mut self, run: RunId, rows: &EventRows) -> Result<()> {
+        let _span = tracing::info_span!("write events", run = run.0).entered();
+        self.transact(|transaction| events::insert(transaction, run, rows))
+    }
+
     /// Adds a warning.
     pub fn add_warning(&mut self, warning: &Warning) -> Result<()> {
         self.transact(|transaction| rows::insert(transaction, [], [([], warning)]))
@@ -153,9 +162,9 @@ impl Writer {
 }
 
 /// Makes a recording of an older version one of this version, in one transaction: what was added are tables.
-fn upgrade(connection: &mut Connection) -> std::result::Result<(), Failure> {
+fn upgrade(connection: &mut Connection, version: i32) -> std::result::Result<(), Failure> {
     let transaction = connection.transaction()?;
-    transaction.execute_batch(SINCE_3)?;
+    statements(version, SCHEMA_VERSION).try_for_each(|sql| transaction.execute_batch(sql))?;
     transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;
     transaction.commit()?;
     Ok(())
@@ -178,7 +187,7 @@ fn fill_head(connection: &mut Connection, header: &Header) -> std::result::Resul
     let transaction = connection.transaction()?;
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;
-    transaction.execute_batch(SCHEMA)?;
+    statements(0, SCHEMA_VERSION).try_for_each(|sql| transaction.execute_batch(sql))?;
     let row = HeaderRow {
         thaw_version: header.thaw_version.clone(),
         created_unix_ns: header.created_unix_ns,

@@ -52,34 +52,40 @@ fn what_is_no_recording_of_this_version_is_refused_with_a_way_out() {
     database(&path, 0, 1);
     assert_refused_to_read(&path, &["an SQLite file, but not one that thaw wrote"]);
     database(&path, recording::APPLICATION_ID, recording::SCHEMA_VERSION + 1);
-    assert_refused_to_read(&path, &["it has schema version 4, and this thaw reads up to version 3", "update thaw"]);
+    assert_refused_to_read(&path, &["it has schema version 5, and this thaw reads up to version 4", "update thaw"]);
     database(&path, recording::APPLICATION_ID, 0);
     assert_refused_to_read(&path, &["it has schema version 0", "record again"]);
     assert_eq!(names(folder.path()), ["x.thaw"]);
 }
 
-/// Makes a recording what the version before wrote: without the tables that came later.
-fn as_version_2(path: &Path) {
-    let connection = Connection::open(path).unwrap();
-    connection
-        .execute_batch(
-            "DROP TABLE owners; DROP TABLE held; DROP TABLE direct; DROP TABLE file_systems; PRAGMA user_version = 2",
-        )
-        .unwrap();
+/// Makes a recording what an earlier version wrote: without the tables that came later.
+fn as_version(version: i32, path: &Path) {
+    let since_4 = "DROP VIEW v_intervals; DROP TABLE wakes; DROP TABLE event_sources; DROP TABLE event_losses; DROP \
+                   TABLE event_processes; DROP TABLE event_threads; DROP TABLE event_types; DROP TABLE events;";
+    let since_3 = "DROP TABLE owners; DROP TABLE held; DROP TABLE direct; DROP TABLE file_systems;";
+    let gone = if version < 3 { format!("{since_4} {since_3}") } else { since_4.to_owned() };
+    Connection::open(path).unwrap().execute_batch(&format!("{gone} PRAGMA user_version = {version}")).unwrap();
 }
 
 #[test]
-fn a_recording_of_the_version_before_is_read_and_added_to() {
+fn recordings_of_earlier_versions_are_read_and_added_to() {
+    [2, 3].into_iter().for_each(is_read_and_added_to);
+}
+
+fn is_read_and_added_to(version: i32) {
     let folder = folder();
     let path = folder.path().join("old.thaw");
     example(&path);
     let run = Reader::open(&path).unwrap().trace_runs().unwrap()[0];
     let whole = Reader::open(&path).unwrap().trace(run).unwrap();
     assert!(!whole.owners.is_empty() && !whole.held.is_empty());
-    as_version_2(&path);
+    as_version(version, &path);
     let old = Reader::open(&path).unwrap().trace(run).unwrap();
     assert_eq!(old.files, whole.files);
-    assert!(old.owners.is_empty() && old.held.is_empty() && old.direct.is_empty() && old.file_systems.is_empty());
+    let since_3 = [old.owners.is_empty(), old.held.is_empty(), old.direct.is_empty(), old.file_systems.is_empty()];
+    assert_eq!(since_3, [version < 3; 4]);
+    assert!(old.wakes.is_empty() && Reader::open(&path).unwrap().event_runs().unwrap().is_empty());
+    assert_eq!(Reader::open(&path).unwrap().events(run).unwrap(), None);
     // Adding to it makes it one of this version, and keeps what is there.
     let mut writer = Writer::open(&path).unwrap();
     let added = writer.add_run(&run_row(9), &[], &[]).unwrap();
@@ -88,6 +94,20 @@ fn a_recording_of_the_version_before_is_read_and_added_to() {
     let reader = Reader::open(&path).unwrap();
     assert_eq!(reader.trace(run).unwrap().fills, whole.fills);
     assert_eq!(reader.trace(added).unwrap(), common::trace(3));
+    drop(reader);
+    let mut writer = Writer::open(&path).unwrap();
+    writer.add_events(added, &common::events()).unwrap();
+    assert_eq!(Reader::open(&path).unwrap().events(added).unwrap(), Some(common::events()));
+    let mut wrong = common::events();
+    wrong.events[2].thread = 2;
+    for (run, rows, why) in [
+        (added, common::events(), "second time"),
+        (model::RunId(99), common::events(), "not in"),
+        (run, wrong, "thread 2"),
+    ] {
+        let (exit, text) = refusal(writer.add_events(run, &rows));
+        assert!(exit == Exit::Bug && text.contains(why), "{text}");
+    }
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn answers_have_types() {
     assert_eq!(json["rows"][0][3]["hex"], "ff00");
     let schema = reader.query("select name from pragma_table_info('milestones')").unwrap();
     assert_eq!(schema.rows.len(), 3);
-    assert_eq!(reader.query("PRAGMA user_version").unwrap().rows, [[Value::Integer(3)]]);
+    assert_eq!(reader.query("PRAGMA user_version").unwrap().rows, [[Value::Integer(4)]]);
     assert_eq!(reader.query("-- counts\nSELECT count(*) FROM runs; -- all").unwrap().rows, [[Value::Integer(4)]]);
     let recursive = "with recursive n(x) as (select 1 union all select x + 1 from n where x < 4) select sum(x) from n";
     assert_eq!(reader.query(recursive).unwrap().rows, [[Value::Integer(10)]]);
@@ -92,7 +92,7 @@ fn a_wrong_question_is_explained() {
         ("", "asks for nothing", "v_files"),
         ("-- nothing", "asks for nothing", "v_files"),
         ("selec 1", "near \"selec\": syntax error", "v_files"),
-        ("select * from rums", "no such table: rums", "v_runs, v_files, v_sections, header"),
+        ("select * from rums", "no such table: rums", "v_runs, v_files, v_sections, v_intervals, header"),
         ("select wall from Runs", "no such column: wall", "runs has run, variant, state"),
         ("select nonsense", "no such column: nonsense", "v_files"),
         ("select sum(x'00' || )", "syntax error", "v_files"),
@@ -230,4 +230,21 @@ fn views_keep_runs_apart() {
         assert_ne!(rows[0][1], Value::Integer(0));
     }
     assert_eq!(reader.trace(RunId(2)).unwrap(), common::trace(8));
+}
+
+/// Of an object that is worked on by two threads at once each thread's events belong together.
+#[test]
+fn intervals_end_with_what_their_object_does_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.thaw");
+    common::example(&path);
+    let reader = Reader::open(&path).unwrap();
+    let sql = "SELECT type, name, state, pid, tid, from_s, took_s FROM v_intervals ORDER BY from_s";
+    let rows = reader.query(sql).unwrap().rows;
+    let text = format!("{rows:?}");
+    assert_eq!(rows.len(), 3, "{text}");
+    let waited = rows[0].iter().map(|cell| format!("{cell:?}")).collect::<Vec<_>>().join(" ");
+    assert!(waited.contains("net::transaction") && waited.contains("wait") && waited.contains("4e-9"), "{waited}");
+    // What has not ended has no end.
+    assert!(format!("{:?}", rows[2][6]).contains("Null"), "{text}");
 }

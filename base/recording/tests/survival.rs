@@ -347,6 +347,14 @@ fn a_row_that_makes_no_sense_is_named() {
         ("UPDATE files SET path = 3", "column 'path' of table 'files' should be a name but is Integer"),
         ("UPDATE header SET plan = '{'", "is not JSON"),
         ("DELETE FROM header", "table 'header' has no row"),
+        ("UPDATE events SET thread = 2", "points to thread 2, which is missing"),
+        ("UPDATE events SET thread = -1", "column 'thread' of table 'events' is out of range: -1"),
+        ("UPDATE events SET type = 4", "points to type 4, which is missing"),
+        ("UPDATE events SET phase = 'waits'", "holds the unknown word 'waits'"),
+        ("UPDATE event_threads SET process = 1", "points to process 1, which is missing"),
+        ("UPDATE event_threads SET writer = 7", "points to thread 7, which is missing"),
+        ("UPDATE event_sources SET process = 2", "points to process 2, which is missing"),
+        ("DELETE FROM event_threads WHERE thread = 0", "table 'event_threads' has no thread 0"),
         ("DROP TABLE facts", "the table 'facts' is missing"),
     ];
     for (sql, expected) in cases {

@@ -7,6 +7,7 @@ use model::{Bytes, CacheState, Error, Exit, Milestone, Nanos, Need, ResidencyRow
 use model::{Warning, WarningKind};
 use stats::Random;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ffi::OsString;
 use std::time::{Duration, SystemTime};
 
 /// Called at least once a second during long steps, with the time since the step began.
@@ -18,6 +19,10 @@ pub trait Tracer {
     /// before that.
     fn looks_first(&mut self) -> bool {
         false
+    }
+    /// Variables for the start that it will see next, beside the program's own. Asked just before that.
+    fn environment(&mut self) -> Result<Vec<(OsString, OsString)>> {
+        Ok(Vec::new())
     }
     /// The program was forked and has not executed anything yet.
     fn attach(&mut self, pid: u32) -> Result<()>;

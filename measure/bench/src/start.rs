@@ -47,6 +47,9 @@ pub(crate) fn start(
     // Orphans of an earlier run that took their time.
     os::spawn::reap_all();
     let mut launch = launch(program, cgroup)?;
+    if let Some(tracer) = &mut tracer {
+        launch.env.extend(tracer.environment()?.into_iter().map(|(name, value)| (name, Some(value))));
+    }
     let mut output = Output::prepare(program.output, &program.ready, &mut launch)?;
     let mut probes = ready::probes(&program.ready);
     for probe in &mut probes {

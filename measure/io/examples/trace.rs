@@ -115,7 +115,7 @@ fn once(arguments: &Arguments, engine: &mut dyn io::Engine) -> Result<()> {
 fn run() -> Result<()> {
     let arguments = arguments()?;
     let program = os::spawn::resolve_program(&arguments.argv[0])?;
-    let options = EngineOptions { program: Some(program), app_dirs: arguments.app_dirs.clone() };
+    let options = EngineOptions { program: Some(program), app_dirs: arguments.app_dirs.clone(), wakes: false };
     let (mut engine, warnings) = open_engine(arguments.engine, &options)?;
     for warning in warnings {
         eprintln!("trace: {}", warning.text);

@@ -27,7 +27,7 @@ use crate::{
 use files::Files;
 use model::{
     Bytes, Cause, DirectRow, ExtentRow, FaultRow, FileOffset, FillRow, HeldRow, MmapRow, OpenRow, PAGE, ProcessRow,
-    ReadRow, SectionRow, SyncRow, TraceRows,
+    ReadRow, SectionRow, SyncRow, TraceRows, WakeRow,
 };
 use std::collections::BTreeMap;
 
@@ -54,6 +54,9 @@ pub fn attribute(raw: &RawTrace, resolved: &Resolved) -> TraceRows {
         syncs: sync_rows(raw, &files),
         held: held_rows(resolved, &files),
         direct: direct_rows(raw, &files),
+        wakes: (raw.wakes.iter())
+            .map(|wake| WakeRow { at_ns: wake.at, pid: wake.pid, tid: wake.tid, by_tid: wake.by })
+            .collect(),
         file_systems: resolved.file_systems.clone(),
         ..TraceRows::default()
     }

@@ -51,6 +51,8 @@ pub struct EngineOptions {
     pub program: Option<PathBuf>,
     /// Directories of the program: install directory, profile. The probe engine looks at all files below.
     pub app_dirs: Vec<PathBuf>,
+    /// Look at who wakes whom, too: many events of the whole machine.
+    pub wakes: bool,
 }
 
 /// A way of looking at one start after the other.

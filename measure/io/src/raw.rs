@@ -190,6 +190,19 @@ pub struct RawDirect {
     pub write: bool,
 }
 
+/// A thread of the tree was woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawWake {
+    /// When.
+    pub at: Nanos,
+    /// Process of the thread.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// The thread that woke it; `None`: an interrupt did.
+    pub by: Option<u32>,
+}
+
 /// A process of the tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RawProcess {
@@ -262,6 +275,8 @@ pub struct RawTrace {
     pub syncs: Vec<RawSync>,
     /// Reads and writes past the page cache of the process tree.
     pub direct: Vec<RawDirect>,
+    /// Wake-ups of threads of the process tree, if they were asked for.
+    pub wakes: Vec<RawWake>,
     /// Names of files as the engine came to know them; of several for one file, the last counts.
     pub names: Vec<(Inode, PathBuf)>,
 }

@@ -383,7 +383,8 @@ fn touch(path: PathBuf, pages: &str) {
 /// Evicts, runs a program that touches three pages, and probes.
 fn probe_without_rights(path: PathBuf) {
     let directory = path.parent().expect("the file is in a directory of its own").to_owned();
-    let options = EngineOptions { program: Some(std::env::current_exe().unwrap()), app_dirs: vec![directory] };
+    let options =
+        EngineOptions { program: Some(std::env::current_exe().unwrap()), app_dirs: vec![directory], wakes: false };
     let (mut engine, _) = open_engine(EngineChoice::Probe, &options).unwrap();
     let rows = trace_guest(engine.as_mut(), format!("touch {} 3,500,10", path.display()));
     assert_eq!(fills(&rows, &path), [3, 10, 500].map(|page| (page, Cause::Unknown)));

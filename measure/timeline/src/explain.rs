@@ -64,29 +64,13 @@ impl Via {
     }
 }
 
-/// Who woke a thread, by the kernel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wake {
-    /// When.
-    pub at_ns: u64,
-    /// The thread that did (its place in [`Trace::threads`]); `None`: a device or a timer.
-    pub by: Option<u32>,
-}
-
-/// What the kernel knows of waits: wake-ups, block I/O, futexes. Asked where the events alone do not tell.
-pub trait Kernel {
-    /// What woke this thread last between two moments.
-    fn woken(&self, thread: u32, from_ns: u64, to_ns: u64) -> Option<Wake>;
-}
-
-/// No evidence of the kernel was recorded.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoKernel;
-
-impl Kernel for NoKernel {
-    fn woken(&self, _: u32, _: u64, _: u64) -> Option<Wake> {
-        None
-    }
+/// What a wait was ended by, beside an interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Through {
+    /// A resource that was handed over.
+    Resource(Object),
+    /// The kernel woke the thread: a place in [`Trace::wakes`].
+    Wake(u32),
 }
 
 /// Where the path goes on, and what is known of the time in between.
@@ -97,8 +81,8 @@ pub struct Hop {
     pub at: u64,
     pub via: Via,
     pub gap: Class,
-    /// The resource that was handed over.
-    pub through: Option<Object>,
+    /// What was handed over, or woke the thread.
+    pub through: Option<Through>,
     /// The interval that had the resource, or the thread, before.
     pub held: Option<u32>,
 }
@@ -186,7 +170,8 @@ pub struct Model<'a> {
     begun: HashMap<(Object, u32), Vec<(u64, u32)>>,
     /// Of each object: when what it caused ended.
     caused: Vec<Vec<(u64, u32)>>,
-    kernel: &'a dyn Kernel,
+    /// Of each thread, when it was woken: places in [`Trace::wakes`].
+    woken: Vec<Vec<u32>>,
 }
 
 /// What a link makes known: no more than the rule does that found it.
@@ -206,7 +191,7 @@ fn is_in_use(name: &str) -> bool {
 
 impl<'a> Model<'a> {
     /// All of a trace.
-    pub fn of(trace: &'a Trace, kernel: &'a dyn Kernel) -> Self {
+    pub fn of(trace: &'a Trace) -> Self {
         let folded = folded(trace);
         let (objects, all) = (folded.objects.len(), &folded.intervals);
         let end = trace.events.last().map_or(0, |event| event.at_ns);
@@ -260,6 +245,10 @@ impl<'a> Model<'a> {
         let object_slack =
             (0..objects as u32).map(|index| slack(folded.objects.process(Object(index)) as u32)).collect();
         let thread_slack = (0..threads).map(|thread| slack(process_of(thread))).collect();
+        let mut woken = vec![Vec::new(); threads];
+        for (place, wake) in trace.wakes.iter().enumerate() {
+            woken[wake.thread as usize].push(place as u32);
+        }
         let mut model = Self {
             trace,
             lanes,
@@ -276,7 +265,7 @@ impl<'a> Model<'a> {
             ended,
             begun,
             caused: Vec::new(),
-            kernel,
+            woken,
             folded,
         };
         model.caused = model.ends_of_caused(objects);
@@ -354,6 +343,15 @@ impl<'a> Model<'a> {
         match self.is_use[index as usize] {
             true => self.type_name(index).to_owned(),
             false => format!("{} {}", self.called(self.one(index).object), self.type_name(index)),
+        }
+    }
+
+    /// What ended a wait, in words.
+    pub fn through_name(&self, through: Option<Through>) -> String {
+        match through {
+            Some(Through::Resource(object)) => self.called(object),
+            Some(Through::Wake(place)) => self.trace.wakes[place as usize].what.to_string(),
+            None => String::new(),
         }
     }
 
@@ -564,12 +562,12 @@ impl<'a> Model<'a> {
         // Where there is none, nothing else is known of who released it.
         let (to, at, gap) = doing.unwrap_or((index, moment, Class::Linked));
         let (via, gap) = known_by(link, gap);
-        Hop { to, at, via, gap, through, held: None }
+        Hop { to, at, via, gap, through: through.map(Through::Resource), held: None }
     }
 
     fn handed_over(&self, done: u64, held: u32, resource: Object, at: u64) -> Hop {
         let moment = done.min(at);
-        let through = Some(resource);
+        let through = Some(Through::Resource(resource));
         let hop = |to, at, gap| Hop { to, at, via: Via::Resource, gap, through, held: Some(held) };
         if !self.is_use[held as usize] {
             return hop(held, moment, Class::Resource);
@@ -602,12 +600,23 @@ impl<'a> Model<'a> {
 
     fn kernel_says(&self, index: u32, from: u64, at: u64) -> Option<Hop> {
         let thread = self.one(index).exec.or(self.one(index).wait)?.1;
-        let wake = self.kernel.woken(thread, from, at)?;
-        let moment = wake.at_ns.clamp(from, at);
-        let hop = |to, at| Hop { to, at, via: Via::Kernel, gap: Class::Kernel, through: None, held: None };
-        let Some(by) = wake.by else { return Some(hop(index, from)) };
-        let part = self.lanes.threads.get(by as usize)?.before(moment, self.slack_on(by))?;
-        (part.interval != index).then(|| hop(part.interval, part.to.min(moment)))
+        let all = self.woken.get(thread as usize)?;
+        let after = all.partition_point(|place| self.trace.wakes[*place as usize].at_ns <= at);
+        let place = *all[..after].last()?;
+        let wake = &self.trace.wakes[place as usize];
+        let moment = wake.at_ns;
+        // An interrupt of which nothing is known explains nothing.
+        if moment <= from || wake.what.is_empty() {
+            return None;
+        }
+        let through = Some(Through::Wake(place));
+        let hop = |to, at| Hop { to, at, via: Via::Kernel, gap: Class::Kernel, through, held: None };
+        let part = wake.by.and_then(|by| self.lanes.threads.get(by as usize)?.before(moment, self.slack_on(by)));
+        match part.filter(|part| part.interval != index) {
+            Some(part) => Some(hop(part.interval, part.to.min(moment))),
+            // Nothing tells what the one that woke it did.
+            None => Some(hop(index, from)),
+        }
     }
 
     /// What it caused ended in its wait, or its thread ended something right before it went on.

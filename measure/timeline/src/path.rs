@@ -1,6 +1,6 @@
 //! The critical path: from an event back in time, from hand-over to hand-over. Pure.
 
-use crate::explain::{Class, Hop, Kernel, Model, NoKernel, Used, Via};
+use crate::explain::{Class, Hop, Model, Through, Used, Via};
 use crate::intervals::Object;
 use crate::select::{self, Moment};
 use crate::slack::{Slack, slack};
@@ -31,7 +31,8 @@ pub struct Step {
     pub class: Class,
     /// By which evidence it is on the path: what leads from the step behind it to this one.
     pub via: Via,
-    /// The resource that was handed over to the step behind it, if there was one.
+    /// The resource that was handed over to the step behind it, or what the kernel says that woke its thread; empty:
+    /// neither.
     pub through: String,
 }
 
@@ -152,7 +153,7 @@ pub struct Piece {
     pub interval: u32,
     pub class: Class,
     pub via: Via,
-    pub through: Option<Object>,
+    pub through: Option<Through>,
     pub held: Option<u32>,
 }
 
@@ -174,7 +175,7 @@ struct Walk<'m, 'a> {
     now: u64,
     interval: u32,
     via: Via,
-    through: Option<Object>,
+    through: Option<Through>,
     held: Option<u32>,
     /// Whether the interval owns nothing yet.
     is_new: bool,
@@ -224,10 +225,15 @@ impl Walk<'_, '_> {
     }
 
     fn goes(&mut self, hop: Hop) {
-        self.owns(hop.at, hop.gap);
         if hop.to == self.interval {
+            // What woke it says what this wait was for; what led here stays the evidence of what lies before.
+            let led = self.through;
+            self.through = hop.through.or(led);
+            self.owns(hop.at, hop.gap);
+            self.through = led;
             return;
         }
+        self.owns(hop.at, hop.gap);
         // What led here through intervals that own nothing is the evidence, not that they lie in one another.
         let is_weak = matches!(hop.via, Via::Nested | Via::Posted | Via::Same);
         if !(self.is_new && is_weak && self.via != Via::End) {
@@ -350,15 +356,7 @@ pub fn moments(model: &Model, ends: Ends) -> Result<(u64, Moment)> {
 /// # Errors
 /// As [`moments`].
 pub fn path(trace: &Trace, ends: Ends) -> Result<Path> {
-    path_with(trace, ends, &NoKernel)
-}
-
-/// The critical path of a trace, with what the kernel knows.
-///
-/// # Errors
-/// As [`moments`].
-pub fn path_with(trace: &Trace, ends: Ends, kernel: &dyn Kernel) -> Result<Path> {
-    let model = Model::of(trace, kernel);
+    let model = Model::of(trace);
     let (from, to) = moments(&model, ends)?;
     Ok(told(&model, from, to.at, &walk(&model, from, to)))
 }
@@ -443,7 +441,7 @@ fn step(model: &Model, origin: u64, piece: &Piece) -> Step {
         thread: thread.map_or(0, |thread| thread.tid),
         class: piece.class,
         via: piece.via,
-        through: piece.through.map(|object| model.called(object)).unwrap_or_default(),
+        through: model.through_name(piece.through),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What if: the dependencies of a trace gone through again, with something changed. Pure.
 
-use crate::explain::{Model, NoKernel};
+use crate::explain::Model;
 use crate::graph::{Edge, Graph, Node, Resource, interval_of};
 use crate::lanes::NONE;
 use crate::path::{Ends, moments};
@@ -268,7 +268,7 @@ fn times(graph: &Graph, model: &Model, changed: &Changed, origin: u64) -> Vec<Op
 /// # Errors
 /// As of a path; nothing is called so; or the replay comes to a standstill.
 pub fn whatif(trace: &Trace, ends: Ends, changes: &[Change]) -> Result<WhatIf> {
-    let model = Model::of(trace, &NoKernel);
+    let model = Model::of(trace);
     let (from, to) = moments(&model, ends)?;
     let graph = Graph::of(&model);
     let origin = crate::select::origin(&model);
@@ -463,7 +463,7 @@ mod tests {
         builder.says(Done, 9000, thread, 9, in_use);
         builder.says(Done, 9500, thread, 1, task);
         let trace = builder.build();
-        let model = Model::of(&trace, &NoKernel);
+        let model = Model::of(&trace);
         let acquired = |name: &str| {
             let index = (0..3).find(|index| model.type_name(*index) == name).unwrap();
             model.acquired(index, model.wait_end(index)).map(|of| model.type_name(of))
@@ -492,7 +492,7 @@ mod tests {
 
         #[test]
         fn where_nothing_is_handed_over_a_replay_is_what_was_measured(trace in chains()) {
-            let model = Model::of(&trace, &NoKernel);
+            let model = Model::of(&trace);
             let graph = Graph::of(&model);
             let origin = crate::select::origin(&model);
             if graph.takes.is_empty() {

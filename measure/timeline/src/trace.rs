@@ -1,29 +1,8 @@
 //! What every source of events amounts to, own file or import: objects, types, threads and what happened. Pure.
 
+pub use model::{Concluded, Form, Lost, Phase};
 use serde::Serialize;
 use std::collections::BTreeMap;
-
-/// What happened to an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Phase {
-    /// It is called so from here on.
-    Name,
-    /// Something happened at this moment.
-    Mark,
-    /// It begins to wait.
-    Wait,
-    /// It is worked on.
-    Exec,
-    /// It is done.
-    Done,
-    /// It released, or caused, the other object.
-    Link,
-    /// Something to know of it, `key=value`.
-    Arg,
-    /// It is gone: its number may come to mean another object.
-    Free,
-}
 
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -69,19 +48,6 @@ pub struct Thread {
     pub process: u32,
 }
 
-/// What is not in the file, counted by the program that wrote it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Lost {
-    /// Events for which there was no room, or that a signal brought in the middle of another.
-    pub events: u64,
-    /// Events that later ones took the place of.
-    pub overwritten: u64,
-    /// Types that did not fit into the tables.
-    pub types: u64,
-    /// Texts that were longer than 16 KiB.
-    pub texts_cut: u64,
-}
-
 /// Who it happened in.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Process {
@@ -91,31 +57,6 @@ pub struct Process {
     pub program: String,
     /// Which types it wrote; empty: all.
     pub filter: String,
-}
-
-/// The form that a trace was read from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Form {
-    /// What `embed/events` writes.
-    #[default]
-    Events,
-    /// Chromium's `--log-net-log`.
-    NetLog,
-    /// Chrome's trace event JSON.
-    Chrome,
-    /// HTTP archive.
-    Har,
-    /// Firefox's profiler, as it writes (gecko) or as its page saves (processed).
-    Firefox,
-    /// Firefox's `MOZ_LOG`.
-    MozLog,
-    /// The JSON of Firefox's Visual Event Tracer.
-    VisualEventTracer,
-    /// Perfetto's protobuf.
-    Perfetto,
-    /// The Common Trace Format of LTTng.
-    Ctf,
 }
 
 /// What the times of a trace are.
@@ -156,16 +97,6 @@ pub struct Source {
     pub command_line: String,
 }
 
-/// How a type of intervals or links is known that no event of a program tells, only a rule of an import.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Concluded {
-    /// By order, place or samples.
-    Likely,
-    /// Not at all: there was such a time, and nothing tells what it went into.
-    Unknown,
-}
-
 /// Events of one or several processes on one clock.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Trace {
@@ -187,12 +118,28 @@ pub struct Trace {
     pub events: Vec<Event>,
     /// Of tracks whose thread another file tells of: the track and the thread that wrote it, by their places.
     pub writers: BTreeMap<u32, u32>,
+    /// Who woke whom, by the kernel, in the order of time; empty: nobody looked.
+    pub wakes: Vec<Wake>,
     /// What is not here.
     pub lost: Lost,
     /// What could not be understood, with its place.
     pub damage: Vec<String>,
     /// What two files tell of the same, and could not be brought together, with the reason.
     pub not_joined: Vec<String>,
+}
+
+/// A thread was woken: what it had slept for was there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Wake {
+    /// When, in nanoseconds of the trace's clock.
+    pub at_ns: u64,
+    /// The thread: its place in [`Trace::threads`].
+    pub thread: u32,
+    /// The thread that woke it; `None`: one that no event tells of, or an interrupt.
+    pub by: Option<u32>,
+    /// What it was that woke it, in words: a thread's name, a request of a disk. Empty: an interrupt of which nothing
+    /// else is known.
+    pub what: Box<str>,
 }
 
 /// Type of links that a rule found, and no file tells.
@@ -222,7 +169,7 @@ impl Trace {
     }
 
     /// All of it as one file.
-    fn whole(&self) -> Source {
+    pub fn whole(&self) -> Source {
         let (step_ns, is_ordered) = (self.clock.step_ns, self.clock.is_ordered);
         Source { process: 0, form: self.form, step_ns, is_ordered, command_line: String::new() }
     }
@@ -245,6 +192,7 @@ impl Trace {
         let its = i128::from(clock.realtime_ns) - i128::from(clock.origin_ns);
         let moved = |at: u64| u64::try_from((i128::from(at) + own - its).max(0)).unwrap_or(u64::MAX);
         self.events.iter_mut().for_each(|event| event.at_ns = moved(event.at_ns));
+        self.wakes.iter_mut().for_each(|wake| wake.at_ns = moved(wake.at_ns));
         let origin_ns = moved(self.clock.origin_ns);
         let (realtime_ns, step_ns) = (self.clock.realtime_ns, self.clock.step_ns);
         self.clock = Clock { origin_ns, realtime_ns, step_ns, ..clock.clone() };
@@ -274,6 +222,12 @@ impl Trace {
             ..event
         }));
         self.events.sort_by_key(|event| event.at_ns);
+        self.wakes.extend(other.wakes.into_iter().map(|wake| Wake {
+            thread: wake.thread + threads,
+            by: wake.by.map(|by| by + threads),
+            ..wake
+        }));
+        self.wakes.sort_by_key(|wake| wake.at_ns);
         self.lost.events += other.lost.events;
         self.lost.overwritten += other.lost.overwritten;
         self.lost.types += other.lost.types;

@@ -1,6 +1,6 @@
 //! All waits added up: by type, by object, by what they were for. Pure.
 
-use crate::explain::{Class, Model, NoKernel, Used};
+use crate::explain::{Class, Model, Used, Via};
 use crate::graph::median;
 use crate::trace::Trace;
 use serde::Serialize;
@@ -91,7 +91,7 @@ impl Sum {
 
 /// Adds up all waits; of each table the first `most` rows.
 pub fn waits(trace: &Trace, most: usize) -> WaitSums {
-    let model = Model::of(trace, &NoKernel);
+    let model = Model::of(trace);
     let mut all = Sum::default();
     let mut types: BTreeMap<&str, Sum> = BTreeMap::new();
     let mut objects: BTreeMap<String, Sum> = BTreeMap::new();
@@ -144,12 +144,14 @@ fn longest(rows: impl Iterator<Item = Waits>, most: usize) -> Vec<Waits> {
 /// What a wait was for: how that is known; its type, the resource, its name.
 fn blocker(model: &Model, index: u32) -> (Class, (Class, String, String, String)) {
     let release = model.release(index, model.wait_end(index), &mut Used::default());
+    let woken = release.filter(|hop| hop.to == index && hop.via == Via::Kernel);
     let Some(hop) = release.filter(|hop| hop.to != index) else {
-        let class = Class::Unexplained;
-        return (class, (class, String::new(), String::new(), String::new()));
+        let class = woken.map_or(Class::Unexplained, |hop| hop.gap);
+        let what = model.through_name(woken.and_then(|hop| hop.through));
+        return (class, (class, String::new(), what, String::new()));
     };
     let class = hop.via.class();
     let object = model.called(model.one(hop.to).object);
-    let resource = hop.through.map(|object| model.called(object)).unwrap_or_default();
+    let resource = model.through_name(hop.through);
     (class, (class, model.type_name(hop.to).to_owned(), resource, object))
 }

@@ -195,6 +195,14 @@ pub struct RecordArgs {
     /// One more traced cold start of each variant, without read-ahead: tells which of the pages read a start needs
     #[arg(long, value_name = "WHEN", default_value = "auto", help_heading = "The trace")]
     pub needed: Needed,
+    /// Also record the events that the program writes in its traced starts (with `embed/events`), and who woke its
+    /// threads: `thaw timeline path FILE` says what waited for what
+    #[arg(long, help_heading = "The trace")]
+    pub events: bool,
+    /// The same, with the events of a file that the program writes, in any form that `thaw timeline` reads:
+    /// {profile}/net.json of `chromium --log-net-log={profile}/net.json`
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "The trace")]
+    pub events_of: Vec<PathBuf>,
 
     /// Print one JSON document instead of text
     #[arg(long, help_heading = "The answer")]

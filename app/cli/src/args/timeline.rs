@@ -107,12 +107,15 @@ pub struct ProbesArgs {
     pub json: bool,
 }
 
-/// How lines of a log are read.
+/// What is read of a file, and how.
 #[derive(Debug, Args)]
 pub struct RulesArgs {
     /// What the lines of a MOZ_LOG mean, beside the built-in rules (docs/timeline-imports.md)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub rules: Option<PathBuf>,
+    /// Of a recording (`thaw record --events`): the run whose events are meant [default: its first with events]
+    #[arg(long, value_name = "N")]
+    pub run: Option<i64>,
 }
 
 /// Arguments of `thaw timeline waits`.

@@ -6,6 +6,7 @@ use crate::args::timeline::{
 };
 use crate::{output, text};
 use model::{Error, Exit, Result, shown};
+use os::kind::{self, Kind};
 use os::replace::{self, Existing, Rights};
 use std::path::{Path, PathBuf};
 use timeline::usdt::Wanted;
@@ -14,6 +15,7 @@ use timeline::{
     Change, ComparisonDocument, Document, Ends, FileReport, Format, PathDocument, Rules, Switch, Trace, WaitsDocument,
     WhatIfDocument, ctf_traces_in, files_of, now, read_file, switch,
 };
+use work::timelines::stored;
 
 /// Does what was asked.
 ///
@@ -69,11 +71,12 @@ fn written(word: &PathBuf) -> Result<Vec<PathBuf>> {
 }
 
 fn report(args: &ReportArgs) -> Result<Exit> {
-    let traces = traces(&args.paths, &args.rules)?;
     if let Some(target) = &args.html {
-        output::file(target, work::timelines::page(traces)?.as_bytes(), args.force.existing())?;
+        let page = work::timelines::page(traces_to_see(&args.paths, &args.rules)?)?;
+        output::file(target, page.as_bytes(), args.force.existing())?;
         return Ok(Exit::Done);
     }
+    let traces = traces(&args.paths, &args.rules)?;
     let reports = traces
         .iter()
         .map(|(path, trace)| FileReport { path: shown(path), report: timeline::report(trace, args.rows.most()) })
@@ -219,7 +222,7 @@ fn joined(paths: &[PathBuf], rules: &RulesArgs) -> Result<(Vec<String>, Trace)> 
 /// # Errors
 /// As [`run`]; times of several clocks.
 pub fn page(paths: &[PathBuf]) -> Result<String> {
-    work::timelines::page(traces(paths, &RulesArgs { rules: None })?)
+    work::timelines::page(traces_to_see(paths, &RulesArgs { rules: None, run: None })?)
 }
 
 /// Whether a directory holds a file of events, or a trace of LTTng.
@@ -233,10 +236,27 @@ fn traces(paths: &[PathBuf], rules: &RulesArgs) -> Result<Vec<(PathBuf, Trace)>>
     files(paths)?.into_iter().map(|path| read(&path).map(|trace| (path, trace))).collect()
 }
 
+/// The same for a page, which also shows what the kernel did meanwhile: requests of disks, and what came into memory.
+fn traces_to_see(paths: &[PathBuf], rules: &RulesArgs) -> Result<Vec<(PathBuf, Trace)>> {
+    let mut traces = traces(paths, rules)?;
+    for (path, trace) in traces.iter_mut().filter(|(path, _)| is_recording(path)) {
+        stored::add_kernel(path, rules.run, trace)?;
+    }
+    Ok(traces)
+}
+
+fn is_recording(path: &Path) -> bool {
+    kind::of(path) == Some(Kind::Recording)
+}
+
 /// What reads a file of any form.
 fn reader(args: &RulesArgs) -> Result<impl Fn(&Path) -> Result<Trace>> {
     let (rules, clocks) = (rules(args)?, now().ok());
+    let run = args.run;
     Ok(move |path: &Path| {
+        if is_recording(path) {
+            return stored::of_recording(path, run);
+        }
         let clocks = clocks.as_ref().map(|(boot, pair)| (boot.as_str(), *pair));
         read_file(path, clocks, rules.as_ref())
     })

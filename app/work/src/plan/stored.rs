@@ -163,6 +163,8 @@ pub fn understood(plan: Plan, asked: Asked, output: PathBuf) -> Result<RecordPla
         disk: plan.disk.map(disk).transpose()?,
         engine: engine_of(&plan.engine)?,
         needed: needed_of(&plan.needed)?,
+        // More runs are not made to look at events.
+        events: None,
         programs,
         user,
         output,

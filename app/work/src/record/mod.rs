@@ -12,6 +12,7 @@ use crate::progress::Tell;
 use crate::recorded;
 use crate::report::ReportDocument;
 use crate::start::disk::RunDisk;
+use crate::start::events::Events;
 use crate::start::head::{check_states, hand_over, header, open_engine, warm_up, write_head};
 use crate::start::sink::{EngineTracer, Recorder};
 use crate::start::stage::Stage;
@@ -50,8 +51,10 @@ pub fn run(plan: &RecordPlan, mut progress: Box<dyn Tell>) -> Result<Recorded> {
     warnings.extend(plan.warnings.iter().cloned());
     write_head(&mut writer, &stage, &warnings)?;
 
-    let (mut tracer, seen) = EngineTracer::new(engine);
+    let events = Events::of(plan.events.as_ref(), plan.user.as_ref(), &stage);
+    let (mut tracer, seen) = EngineTracer::new(engine, events.clone());
     let mut recorder = Recorder::new(writer, seen, &stage, progress);
+    recorder.listen_to(events);
     if let Some(disk) = &disk {
         lab.stand_on(Box::new(disk.clone()));
         recorder.on_disk(disk.files()?);

@@ -68,7 +68,8 @@ pub fn warm_up(stage: &Stage, progress: &mut dyn Tell) -> Result<()> {
 /// # Errors
 /// The one that was asked for does not work here.
 pub fn open_engine(plan: &RecordPlan, stage: &Stage) -> Result<(Box<dyn Engine>, Vec<Warning>)> {
-    let options = EngineOptions { program: stage.program_files.first().cloned(), app_dirs: stage.app_dirs() };
+    let program = stage.program_files.first().cloned();
+    let options = EngineOptions { program, app_dirs: stage.app_dirs(), wakes: plan.events.is_some() };
     io::open_engine(plan.engine, &options)
 }
 

@@ -1,6 +1,7 @@
 //! Between the rooms: the tracer of one becomes the eyes of another, and everything measured goes into the recording.
 
 use super::disk::DiskFiles;
+use super::events::Shared;
 use super::stage::Stage;
 use crate::facts;
 use crate::progress::Tell;
@@ -11,6 +12,7 @@ use os::packages::Packages;
 use recording::{Fact, Writer};
 use std::cell::RefCell;
 use std::collections::HashSet;
+use std::ffi::OsString;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -23,13 +25,14 @@ type Seen = Rc<RefCell<Option<RawTrace>>>;
 pub struct EngineTracer {
     engine: Box<dyn Engine>,
     seen: Seen,
+    events: Option<Shared>,
 }
 
 impl EngineTracer {
     /// The tracer, and where it leaves what it saw.
-    pub fn new(engine: Box<dyn Engine>) -> (Self, Seen) {
+    pub fn new(engine: Box<dyn Engine>, events: Option<Shared>) -> (Self, Seen) {
         let seen = Seen::default();
-        (Self { engine, seen: seen.clone() }, seen)
+        (Self { engine, seen: seen.clone(), events }, seen)
     }
 
     /// The engine itself.
@@ -41,6 +44,10 @@ impl EngineTracer {
 impl Tracer for EngineTracer {
     fn looks_first(&mut self) -> bool {
         self.engine.looks_first()
+    }
+
+    fn environment(&mut self) -> Result<Vec<(OsString, OsString)>> {
+        self.events.iter().map(|events| events.borrow_mut().prepare()).collect()
     }
 
     fn attach(&mut self, pid: u32) -> Result<()> {
@@ -64,6 +71,7 @@ pub struct Recorder {
     names: Vec<String>,
     /// Files of the simulated disk, if there is one.
     disk: Option<DiskFiles>,
+    events: Option<Shared>,
     progress: Box<dyn Tell>,
     binaries: HashSet<PathBuf>,
     counted: u32,
@@ -79,6 +87,7 @@ impl Recorder {
             packages: stage.packages.clone(),
             names: stage.programs.iter().map(|program| program.name.clone()).collect(),
             disk: None,
+            events: None,
             progress,
             binaries: HashSet::new(),
             counted: 0,
@@ -88,6 +97,19 @@ impl Recorder {
     /// The programs run from this disk: its files are called by the names of their originals.
     pub fn on_disk(&mut self, files: DiskFiles) {
         self.disk = Some(files);
+    }
+
+    /// What tells of the traced starts.
+    pub fn listen_to(&mut self, events: Option<Shared>) {
+        self.events = events;
+    }
+
+    /// Stores what the program told of a traced start.
+    fn told(&mut self, run: RunId, row: &RunRow, t0_ns: u64) -> Result<()> {
+        let Some(events) = &self.events else { return Ok(()) };
+        let (rows, warnings) = events.borrow_mut().take(row, t0_ns);
+        rows.map_or(Ok(()), |rows| self.writer.add_events(run, &rows))?;
+        warnings.into_iter().try_for_each(|warning| self.writer.add_warning(&warning.run(run)))
     }
 
     /// Timed and traced runs that count so far.
@@ -195,6 +217,7 @@ impl Sink for Recorder {
         let missing = self.disk.as_mut().and_then(|disk| disk.missing(&rows));
         missing.map_or(Ok(()), |warning| self.writer.add_warning(&warning.run(run)))?;
         self.writer.add_trace(run, &rows)?;
+        self.told(run, row, raw.t0_monotonic_ns)?;
         self.add_binaries(&rows)?;
         for warning in &resolved.warnings {
             self.writer.add_warning(&warning.clone().run(run))?;

@@ -132,7 +132,8 @@ struct With<'a> {
 
 fn look_with(engine: TouchEngine, with: &With<'_>, lab: &mut Lab, recorder: &mut Recorder) -> Result<()> {
     let With { plan, stage, inside, helper, variant } = *with;
-    let options = EngineOptions { program: stage.program_files.first().cloned(), app_dirs: stage.app_dirs() };
+    let options =
+        EngineOptions { program: stage.program_files.first().cloned(), app_dirs: stage.app_dirs(), wakes: false };
     let place = |state| Place { program: 0, inside: None, variant, state, kind: RunKind::Touch };
     match engine {
         TouchEngine::Function => {

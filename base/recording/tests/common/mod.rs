@@ -2,9 +2,11 @@
 #![allow(dead_code)]
 
 use model::{
-    BlockRow, Bytes, CacheState, Cause, DirectRow, DiskOffset, ExtentRow, FaultRow, FileId, FileKind, FileOffset,
-    FileRow, FileSystemRow, FillRow, HeldRow, Milestone, MmapRow, Nanos, OpenRow, Owner, OwnerRow, OwnerRule,
+    BlockRow, Bytes, CacheState, Cause, Concluded, DirectRow, DiskOffset, EventProcessRow, EventRow, EventRows,
+    EventSourceRow, EventThreadRow, EventTypeRow, ExtentRow, FaultRow, FileId, FileKind, FileOffset, FileRow,
+    FileSystemRow, FillRow, Form, HeldRow, Lost, Milestone, MmapRow, Nanos, OpenRow, Owner, OwnerRow, OwnerRule, Phase,
     ProcessRow, ReadRow, ResidencyRow, RunId, RunKind, RunRow, SectionRow, Served, SyncRow, TraceInfo, TraceRows,
+    WakeRow,
 };
 use recording::{Header, Reader, Replace, Writer};
 use std::ffi::OsString;
@@ -103,10 +105,60 @@ pub fn example(path: &Path) {
     let traced = RunRow { kind: RunKind::Trace, ..run_row(3) };
     let id = writer.add_run(&traced, &[], &[]).unwrap();
     writer.add_trace(id, &trace(50)).unwrap();
+    writer.add_events(id, &events()).unwrap();
     let warning = model::Warning::new(model::WarningKind::ReadAhead, "read-ahead is 8192 KiB").hint("set it");
     writer.add_warning(&warning).unwrap();
     writer.add_warning(&model::Warning::new(model::WarningKind::Outlier, "far away").run(RunId(2))).unwrap();
     writer.finish().unwrap();
+}
+
+/// What a program with two threads told: one waits, the other releases it.
+pub fn events() -> EventRows {
+    let thread = |tid, name: &str, writer| EventThreadRow { process: 0, tid, name: name.into(), writer };
+    let of = |type_id, name: &str, concluded| EventTypeRow {
+        type_id,
+        name: name.into(),
+        file: "a.cpp".into(),
+        line: 7,
+        concluded,
+    };
+    let event = |at_ns, thread, phase, object| EventRow {
+        at_ns: Nanos(at_ns),
+        thread,
+        phase,
+        is_shared: false,
+        object,
+        type_id: Some(3),
+        other: None,
+        text: None,
+    };
+    let text = |row: EventRow, text: &str| EventRow { type_id: None, text: Some(text.into()), ..row };
+    let high = u64::MAX - 5;
+    EventRows {
+        sources: vec![EventSourceRow {
+            path: "/var/tmp/x/events/100.events".into(),
+            form: Form::Events,
+            process: 0,
+            step_ns: 1,
+            is_ordered: true,
+            command_line: String::new(),
+        }],
+        processes: vec![EventProcessRow { pid: 100, program: "/usr/bin/x".into(), filter: String::new() }],
+        threads: vec![thread(100, "main", None), thread(101, "", Some(0))],
+        types: vec![of(3, "net::transaction", None), of(9, "sampled", Some(Concluded::Likely))],
+        events: vec![
+            text(event(5, 0, Phase::Name, high), "a 'name' \0 with \u{fffd}"),
+            event(5, 0, Phase::Wait, high),
+            EventRow { other: Some(high), ..event(8, 1, Phase::Link, 7) },
+            event(9, 0, Phase::Exec, high),
+            text(event(10, 0, Phase::Arg, high), "key=value"),
+            EventRow { is_shared: true, ..event(11, 1, Phase::Exec, 7) },
+            event(12, 0, Phase::Done, high),
+            event(13, 0, Phase::Free, high),
+            event(14, 1, Phase::Mark, 8),
+        ],
+        lost: Lost { events: 1, overwritten: 2, types: 3, texts_cut: 4 },
+    }
 }
 
 /// A plausible trace with this many fills.
@@ -239,6 +291,10 @@ pub fn trace(fills: u32) -> TraceRows {
             source: "/dev/vda".into(),
             on_disk: true,
         }],
+        wakes: vec![
+            WakeRow { at_ns: Nanos(3), pid: 100, tid: 101, by_tid: Some(100) },
+            WakeRow { at_ns: Nanos(4), pid: 100, tid: 100, by_tid: None },
+        ],
         ..TraceRows::default()
     }
 }
@@ -259,7 +315,15 @@ pub fn ask_everything(reader: &Reader) -> Result<(), model::Error> {
         let count = trace.files.len();
         assert!(trace.fills.iter().all(|row| (row.file.0 as usize) < count), "numbers of files can be used as indexes");
     }
-    for view in ["v_runs", "v_files", "v_sections"] {
+    for run in reader.event_runs()? {
+        let Some(rows) = reader.events(run)? else { continue };
+        let numbers = rows.events.iter().map(|row| row.thread as usize);
+        assert!(
+            numbers.max().is_none_or(|most| most < rows.threads.len()),
+            "numbers of threads can be used as indexes"
+        );
+    }
+    for view in ["v_runs", "v_files", "v_sections", "v_intervals"] {
         reader.query(&format!("SELECT * FROM {view}"))?;
     }
     Ok(())

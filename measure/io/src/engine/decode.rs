@@ -19,6 +19,10 @@ const SECTOR: u64 = 512;
 /// Flag of clone(2): the new task is a thread of the same process.
 const CLONE_THREAD: u64 = 0x1_0000;
 
+/// `common_flags` of an event in an interrupt, or in what an interrupt left to be done: the thread that it names was
+/// only there.
+const IN_INTERRUPT: u64 = 0x18;
+
 /// Flag of `struct kiocb`: it writes.
 const IOCB_WRITE: u64 = 1 << 18;
 
@@ -38,6 +42,7 @@ enum Shape {
     Exec { path: Field, old_tid: Option<Field> },
     Exit,
     Name { tid: Field, comm: Field },
+    Wake { tid: Field, flags: Field },
 }
 
 /// How a tracepoint tells its last page.
@@ -194,6 +199,12 @@ impl Decoder {
             }
             Shape::Exit if ours => self.exit(stamp.pid, stamp.tid, at.unwrap_or_default()),
             Shape::Name { tid, comm } if ours => self.name(stamp.pid, tid.get(raw)? as u32, comm.text(raw)?),
+            Shape::Wake { tid, flags } => {
+                let tid = tid.get(raw)? as u32;
+                let pid = *self.tasks.process_of.get(&tid)?;
+                let is_thread = flags.get(raw)? & IN_INTERRUPT == 0 && stamp.tid != 0;
+                self.trace.wakes.push(RawWake { at: at?, pid, tid, by: is_thread.then_some(stamp.tid) });
+            }
             _ => {}
         }
         Some(())
@@ -438,6 +449,7 @@ fn shape(role: Role, format: &Format) -> Result<Shape> {
         Role::Exec => Shape::Exec { path: field("filename")?, old_tid: optional("old_pid") },
         Role::Exit => Shape::Exit,
         Role::Name => Shape::Name { tid: field("pid")?, comm: field("newcomm")? },
+        Role::Wake => Shape::Wake { tid: field("pid")?, flags: field("common_flags")? },
     })
 }
 

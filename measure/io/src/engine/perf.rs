@@ -48,10 +48,10 @@ struct Running {
 
 impl PerfEngine {
     /// Finds out whether this machine allows it.
-    pub(super) fn open(_options: &EngineOptions) -> Result<Self> {
+    pub(super) fn open(options: &EngineOptions) -> Result<Self> {
         let mounts = Mounts::load()?;
         let tracefs = Tracefs::open()?;
-        let points = Points::find(&tracefs, Tasks::FromRecords, &disk_file_systems(&mounts))?;
+        let points = Points::find(&tracefs, Tasks::FromRecords, &disk_file_systems(&mounts), options.wakes)?;
         let fill = points.sources.iter().find(|source| source.role == Role::Fill).map_or(0, |source| source.format.id);
         if Counter::open(Count::Tracepoint(fill), std::process::id())?.is_none() {
             return Err(Error::new(Exit::Machine, "perf events with tracepoints are not allowed here", "")

@@ -40,6 +40,8 @@ pub(super) enum Role {
     Exit,
     /// A thread gets a name.
     Name,
+    /// A thread is woken, by a thread or an interrupt.
+    Wake,
 }
 
 impl Role {
@@ -47,7 +49,11 @@ impl Role {
     /// enough; each event that follows the tree costs something whenever a thread begins or ends.
     pub(super) fn is_system(self) -> bool {
         let requests = matches!(self, Self::Start | Self::Issue | Self::Complete | Self::Remap);
-        requests || matches!(self, Self::Direct | Self::SyncBegin | Self::SyncEnd | Self::CallBegin | Self::CallEnd)
+        // Whoever wakes a thread of the tree need not be of it.
+        let wakes = matches!(self, Self::Wake);
+        requests
+            || wakes
+            || matches!(self, Self::Direct | Self::SyncBegin | Self::SyncEnd | Self::CallBegin | Self::CallEnd)
     }
 }
 
@@ -84,7 +90,7 @@ const SYNCS: [(&str, &str, &str); 4] = [
 
 impl Points {
     /// Looks up what this kernel has. `file_systems` are the types of the mounted disks.
-    pub(super) fn find(tracefs: &Tracefs, tasks: Tasks, file_systems: &[String]) -> Result<Self> {
+    pub(super) fn find(tracefs: &Tracefs, tasks: Tasks, file_systems: &[String], wakes: bool) -> Result<Self> {
         let mut points = Self::default();
         let fill = points.add(tracefs, Role::Fill, "filemap", "mm_filemap_add_to_page_cache")?;
         let issue = points.add(tracefs, Role::Issue, "block", "block_rq_issue")?;
@@ -119,6 +125,9 @@ impl Points {
             points.cannot.push(sentence.into());
         }
         points.add_syncs(tracefs, file_systems)?;
+        if wakes && !points.add(tracefs, Role::Wake, "sched", "sched_waking")? {
+            points.cannot.push("who woke a thread that waited: this kernel has no sched:sched_waking".into());
+        }
         if tasks == Tasks::FromTracepoints {
             points.add(tracefs, Role::Task, "task", "task_newtask")?;
             points.add(tracefs, Role::Exec, "sched", "sched_process_exec")?;

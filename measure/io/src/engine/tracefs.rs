@@ -28,10 +28,10 @@ pub(super) struct TracefsEngine {
 
 impl TracefsEngine {
     /// Finds out whether this machine allows it.
-    pub(super) fn open(_options: &EngineOptions) -> Result<Self> {
+    pub(super) fn open(options: &EngineOptions) -> Result<Self> {
         let mounts = Mounts::load()?;
         let tracefs = Tracefs::open()?;
-        let points = Points::find(&tracefs, Tasks::FromTracepoints, &disk_file_systems(&mounts))?;
+        let points = Points::find(&tracefs, Tasks::FromTracepoints, &disk_file_systems(&mounts), options.wakes)?;
         let opens = OpenWatch::check(&mounts).map_err(|error| error.to_string());
         Ok(Self { tracefs, points, mounts, opens, running: None })
     }

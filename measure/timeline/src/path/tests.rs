@@ -1,8 +1,8 @@
 //! What a path must be, on traces by hand and on any.
 
 use super::*;
-use crate::explain::Wake;
-use crate::trace::{Builder, Clock, Form, Phase};
+use crate::trace::{Builder, Clock, Form, Phase, Wake};
+use crate::waits::waits;
 use Phase::{Done, Exec, Free, Mark, Wait};
 use proptest::prelude::*;
 
@@ -281,17 +281,9 @@ fn sockets_of_a_net_log_are_handed_over_though_all_is_written_by_one_thread_in_w
     assert_eq!((more.error, more.predicted_ns / 1_000_000), (0.0, 35));
 }
 
-struct Woken;
-
-impl Kernel for Woken {
-    fn woken(&self, thread: u32, _: u64, to: u64) -> Option<Wake> {
-        Some(Wake { at_ns: to - 1000, by: (thread == 0).then_some(1) })
-    }
-}
-
 #[test]
 fn the_kernel_is_asked_where_the_events_do_not_tell() {
-    let trace = Scene::new()
+    let mut trace = Scene::new()
         .says(0, 1, Exec, 2, "writer")
         .says(5, 0, Wait, 1, "reader")
         .says(50, 0, Exec, 1, "reader")
@@ -299,7 +291,15 @@ fn the_kernel_is_asked_where_the_events_do_not_tell() {
         .says(55, 1, Done, 2, "writer")
         .0
         .build();
-    let path = path_with(&trace, Ends::default(), &Woken).unwrap();
+    let at = |us: u64| us * 1000;
+    // One before the wait is nobody's.
+    let wakes = [
+        Wake { at_ns: at(4), thread: 0, by: Some(1), what: "early".into() },
+        Wake { at_ns: at(49), thread: 0, by: Some(1), what: "writer's thread".into() },
+    ];
+    let before = waits(&trace, 10);
+    trace.wakes = wakes.into();
+    let path = path(&trace, Ends::default()).unwrap();
     holds(&path);
     assert_eq!(
         seen(&path),
@@ -309,6 +309,23 @@ fn the_kernel_is_asked_where_the_events_do_not_tell() {
             step(50, 60, "0x1 reader", Class::Work),
         ]
     );
+    assert_eq!(path.steps[0].through, "writer's thread");
+    // An interrupt has nobody to go on with.
+    trace.wakes[1] = Wake { by: None, what: "disk: /usr/lib/x".into(), ..trace.wakes[1].clone() };
+    let path = crate::path(&trace, Ends::default()).unwrap();
+    holds(&path);
+    assert_eq!(seen(&path)[1..], [step(5, 50, "0x1 reader", Class::Kernel), step(50, 60, "0x1 reader", Class::Work)]);
+    assert_eq!(path.steps[1].through, "disk: /usr/lib/x");
+    let sums = waits(&trace, 10);
+    // Nor has one of which nothing is known anything to say, nor lets it an earlier one speak.
+    let mut unknown = trace.clone();
+    unknown.wakes[0].at_ns = at(20);
+    unknown.wakes[1].what = "".into();
+    let path = crate::path(&unknown, Ends::default()).unwrap();
+    holds(&path);
+    assert!(path.steps.iter().all(|step| step.class != Class::Kernel && step.through.is_empty()), "{path:#?}");
+    assert_ne!(format!("{before:?}"), format!("{sums:?}"));
+    assert!(format!("{sums:?}").contains("disk: /usr/lib/x"), "{sums:?}");
 }
 
 #[test]
@@ -388,7 +405,7 @@ fn ends_that_are_not_there_or_the_wrong_way_round_are_errors() {
 
 /// How often the walk asked, of how many intervals.
 fn asked(trace: &Trace) -> (u64, u64) {
-    let model = Model::of(trace, &NoKernel);
+    let model = Model::of(trace);
     let (from, to) = moments(&model, Ends::default()).unwrap();
     let walked = walk(&model, from, to);
     holds(&told(&model, from, to.at, &walked));
