@@ -94,7 +94,7 @@ fn in_turn(mut slices: Vec<(u64, u64, usize)>, first: u64) -> Vec<Turn> {
         open.close(begin);
         open.open(begin, end, frame);
     }
-    open.close(u64::MAX - 1);
+    open.close(u64::MAX);
     open.turns
 }
 
@@ -116,7 +116,8 @@ impl Stack {
 
     /// Closes what ends until a moment.
     fn close(&mut self, until: u64) {
-        while self.next_end <= until {
+        // Where nothing is open, nothing ends, not even at the end of time.
+        while !self.all.is_empty() && self.next_end <= until {
             let end = self.next_end;
             // The outermost one that ends now, and all that is on top of it.
             let place = self.all.iter().position(|(of, _)| *of == end).unwrap_or(0);
@@ -128,5 +129,18 @@ impl Stack {
                 self.open(end, of, frame);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_begins_at_the_end_of_time_ends_there() {
+        let turns = in_turn(vec![(u64::MAX, u64::MAX, 1), (5, u64::MAX, 0)], 5);
+        let said: Vec<_> = turns.iter().map(|turn| (turn.kind, turn.frame)).collect();
+        assert_eq!(said, [("O", 0), ("C", 0), ("O", 1), ("C", 1)]);
+        assert!(in_turn(Vec::new(), 0).is_empty());
     }
 }
