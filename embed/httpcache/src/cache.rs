@@ -352,7 +352,7 @@ impl Cache {
         let mut stored = old.clone();
         self.update(&mut stored, request, &response.headers, times);
         stored.length = length;
-        range::add(&mut stored.held, range.clone());
+        stored.held.push(range.clone());
         let mut reply = self.reply(request, index, &stored, now, "fwd=partial; fwd-status=206; stored");
         if reply.body != Body::Empty {
             reply.body = Body::StoredThenUpstream { index, range: held };
@@ -505,7 +505,7 @@ impl Cache {
             held: Vec::new(),
         };
         let Some((range, length)) = partial else {
-            range::add(&mut stored.held, 0..stored.length.unwrap_or(0));
+            stored.held.extend(stored.length.filter(|length| *length > 0).map(|length| 0..length));
             if request.method != Method::POST {
                 outcome.remove = same_variant;
             }
@@ -529,11 +529,11 @@ impl Cache {
                 let mut grown = candidates[index].clone();
                 self.update(&mut grown, request, &head.headers, times);
                 grown.length = length.or(grown.length);
-                range::add(&mut grown.held, range.clone());
+                grown.held.push(range.clone());
                 outcome.store = Some(Store { stored: grown, into: Some(index), offset: range.start });
             }
             None => {
-                range::add(&mut stored.held, range.clone());
+                stored.held.push(range.clone());
                 let other = |index: &usize| {
                     let old = &candidates[*index];
                     !old.is_whole() || old.headers.get(header::ETAG) != stored.headers.get(header::ETAG)

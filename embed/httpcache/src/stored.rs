@@ -40,7 +40,7 @@ pub struct Stored {
     pub response_time: SystemTime,
     /// Length of the whole representation, where it is known.
     pub length: Option<u64>,
-    /// Bytes of it that are held, sorted, not touching.
+    /// Bytes of it that are held, sorted, not touching. Until [`finish`](Stored::finish) the last one is what is to come.
     pub held: Vec<Range<u64>>,
 }
 
@@ -75,36 +75,21 @@ impl Stored {
     /// `Content-Range` says, which reaches the end. The length of the whole is then one less.
     pub fn finish(&mut self, offset: u64, received: u64, complete: bool, trailers: HeaderMap) -> bool {
         let end = offset.saturating_add(received);
-        let expected = self.held.iter().find(|range| range.contains(&offset)).map(|range| range.end);
+        let expected = self.held.pop_if(|range| range.start == offset).map(|range| range.end);
         if complete {
             self.trailers = trailers;
             crate::fields::strip_hop(&mut self.trailers, false);
         }
         match (self.length, expected) {
-            (None, None) if complete && offset == 0 => {
-                self.length = Some(received);
-                self.held.clear();
-            }
-            (_, Some(expected)) if complete && end == expected => return true,
+            (None, None) if complete && offset == 0 => self.length = Some(received),
+            (_, Some(expected)) if complete && end == expected => {}
             (Some(length), Some(expected))
-                if complete
-                    && offset > 0
-                    && end + 1 == expected
-                    && expected == length
-                    && self.held == [offset..expected] =>
+                if complete && offset > 0 && end + 1 == expected && expected == length && self.held.is_empty() =>
             {
                 self.length = Some(end);
-                self.held.clear();
             }
-            // The whole body, with fewer or more bytes than said.
-            _ if complete => return self.length == Some(received) && received == 0,
-            (Some(length), _) if end < length && received > 0 && self.can_grow() => {
-                // Only what was there before and what came now.
-                self.held.retain(|range| range.start < offset);
-                if let Some(last) = self.held.last_mut() {
-                    last.end = last.end.min(offset);
-                }
-            }
+            (Some(0), None) if complete && received == 0 => {}
+            (Some(length), Some(_)) if !complete && end < length && received > 0 && self.can_grow() => {}
             _ => return false,
         }
         crate::range::add(&mut self.held, offset..end);
