@@ -11,6 +11,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, reque
 use std::ops::Range;
 use std::time::SystemTime;
 
+/// So many ranges of one representation are kept apart; with more of them it begins anew.
+const MOST_RANGES: usize = 256;
+
 /// A cache: its options; what it knows is handed over with each call.
 #[derive(Clone, Debug)]
 pub struct Cache {
@@ -274,7 +277,8 @@ impl Cache {
                 }
             }
         }
-        if self.may_store(&forward.request, &forward.key, head, now) {
+        // What had a condition for the origin alone, or became another protocol, is nobody else's.
+        if forward.reason != "bypass" && self.may_store(&forward.request, &forward.key, head, now) {
             self.store(request, forward, candidates, &mut outcome, times);
         }
         let stored = if outcome.store.is_some() { "; stored" } else { "" };
@@ -397,6 +401,7 @@ impl Cache {
         let mut new = self.kept_fields(headers, times.1);
         // They describe the message that brought them, not the stored one.
         new.remove(header::CONTENT_LENGTH);
+        new.remove(header::CONTENT_RANGE);
         // An age is that of the response that tells it.
         stored.headers.remove(header::AGE);
         for name in new.keys() {
@@ -418,7 +423,6 @@ impl Cache {
             kept.remove(name);
         }
         fields::strip_hop(&mut kept, false);
-        kept.remove(header::CONTENT_RANGE);
         if !kept.contains_key(header::DATE)
             && let Ok(date) = HeaderValue::from_str(&date::format(date::seconds(now)))
         {
@@ -460,7 +464,6 @@ impl Cache {
             && explicit
             && useful
             && vary::names(&response.headers).is_some()
-            && !fields::has_word(&request.headers, &header::CONNECTION, "upgrade")
             && self.may_keep(&request.headers, response)
     }
 
@@ -514,10 +517,12 @@ impl Cache {
         };
         stored.length = length;
         stored.headers.remove(header::CONTENT_LENGTH);
+        stored.headers.remove(header::CONTENT_RANGE);
         let like = same_variant.iter().copied().find(|index| {
             let old = &candidates[*index];
             let same_length = length.is_none() || old.length.is_none() || length == old.length;
-            same_length && validator::same_strong(&old.headers, &head.headers, now)
+            let has_room = old.held.len() < MOST_RANGES;
+            same_length && has_room && validator::same_strong(&old.headers, &head.headers, now)
         });
         match like {
             Some(index) if candidates[index].is_whole() => {

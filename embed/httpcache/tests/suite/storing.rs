@@ -78,13 +78,14 @@ fn fields_of_the_hop_are_not_stored() {
         ("transfer-encoding", "chunked"),
         ("set-cookie", "a=b"),
         ("content-md5", "x"),
+        ("content-range", "x"),
         ("public-key-pins", "x"),
     ];
     let first = world.send(&get(&[]), answers(200, &fields, b"hello"));
     assert_eq!((first.header("a"), first.header("proxy-authenticate")), (None, Some("1")));
     let second = world.send(&get(&[("cookie", "x=y")]), Origin::Unreachable);
     assert_eq!(second.body, b"hello");
-    let kept = ["c", "set-cookie", "content-md5", "public-key-pins", "cache-control", "date"];
+    let kept = ["c", "set-cookie", "content-md5", "content-range", "public-key-pins", "cache-control", "date"];
     assert!(kept.iter().all(|name| second.header(name).is_some()));
     let dropped = [
         "a",
@@ -145,5 +146,6 @@ fn upgrades_are_passed_by() {
     let mut world = World::new();
     world.send(&get(&[]), crate::world::ok("max-age=60"));
     let upgrade = get(&[("connection", "Upgrade"), ("upgrade", "websocket")]);
-    assert_eq!(world.send(&upgrade, answers(200, &[], b"")).asked, 1);
+    assert_eq!(world.send(&upgrade, answers(200, &[("cache-control", "max-age=60")], b"other")).asked, 1);
+    assert_eq!(world.send(&get(&[]), Origin::Unreachable).body, b"hello");
 }
