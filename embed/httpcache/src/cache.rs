@@ -214,7 +214,8 @@ impl Cache {
     }
 
     /// What to do where the origin could not be reached or its answer not be read, before anything of it was passed on:
-    /// a stale response, where nothing forbids it (RFC 9111 section 4.2.4). `None`: the client gets an error, 502 or 504.
+    /// a stale response, where nothing forbids it (RFC 9111 section 4.2.4). `None`: the client gets an error, 502 or
+    /// 504.
     pub fn on_error(
         &self,
         request: &request::Parts,
@@ -379,7 +380,10 @@ impl Cache {
         headers: &HeaderMap,
         times: (SystemTime, SystemTime),
     ) -> Option<Stored> {
-        let differs = |name: HeaderName| matches!((headers.get(&name), stored.headers.get(&name)), (Some(new), Some(old)) if new != old);
+        let differs = |name: HeaderName| {
+            let (new, old) = (headers.get(&name), stored.headers.get(&name));
+            new.is_some() && old.is_some() && new != old
+        };
         let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
         let other_length = matches!((length, stored.length), (Some(new), Some(old)) if new != old);
         if differs(header::ETAG) || differs(header::LAST_MODIFIED) || other_length || stored.status != StatusCode::OK {
@@ -476,11 +480,8 @@ impl Cache {
         let authorized = !self.options.shared
             || !request.contains_key(header::AUTHORIZATION)
             || ["public", "must-revalidate", "s-maxage"].iter().any(|name| directives.has(name));
-        !no_store
-            && !private
-            && authorized
-            && !(understood && !is_understood(response.status))
-            && !Directives::of(request).has("no-store")
+        let known = !understood || is_understood(response.status);
+        !no_store && !private && authorized && known && !Directives::of(request).has("no-store")
     }
 
     fn store(

@@ -10,8 +10,8 @@ pub(crate) fn seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// An HTTP date as seconds since 1970; `None` where it is not of one of the three forms. Case is forgiven, nothing else:
-/// what a sloppy parser makes of an invalid date is a lifetime that nobody meant. `now` places two-digit years.
+/// An HTTP date as seconds since 1970; `None` where it is not of one of the three forms. Case is forgiven, nothing
+/// else: what a sloppy parser makes of an invalid date is a lifetime that nobody meant. `now` places two-digit years.
 pub(crate) fn parse(text: &[u8], now: SystemTime) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?.trim_matches([' ', '\t']).to_ascii_lowercase();
     if let Some((day, rest)) = text.split_once(", ") {

@@ -53,8 +53,8 @@ pub(crate) fn names(list: &[&[u8]]) -> Vec<HeaderName> {
 }
 
 /// Takes out what is for one connection, also what `Connection` names, and the obsolete `Warning`. Credentials for and
-/// challenges of a proxy are kept where `proxy` is set: on a request or response that is passed on, they are the proxy's
-/// to judge; in what is stored they have no place.
+/// challenges of a proxy are kept where `proxy` is set: on a request or response that is passed on, they are the
+/// proxy's to judge; in what is stored they have no place.
 pub(crate) fn strip_hop(headers: &mut HeaderMap, proxy: bool) {
     for name in names(&list(headers, &header::CONNECTION)) {
         // A message cannot take away what frames or keys it by naming it.

@@ -4,8 +4,8 @@ use http::{HeaderMap, Uri, header};
 use std::fmt;
 
 /// Partition and absolute URI in normal form: scheme and host in lower case, no default port, no empty path, no
-/// fragment, no user information; path and query as they are, with their percent-encoding. Stored responses are those to
-/// GET alone, so that the method is no part of it. Two equal keys have the same candidates.
+/// fragment, no user information; path and query as they are, with their percent-encoding. Stored responses are those
+/// to GET alone, so that the method is no part of it. Two equal keys have the same candidates.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     pub(crate) partition: String,
@@ -26,14 +26,14 @@ impl Key {
         Key { partition: partition.into(), scheme, authority, path: normal_path(path) }
     }
 
-    /// The bytes that a store looks up: partition, NUL, URI. Unequal keys have unequal bytes as long as no partition has
-    /// a NUL.
+    /// The bytes that a store looks up: partition, NUL, URI. Unequal keys have unequal bytes as long as no partition
+    /// has a NUL.
     pub fn to_bytes(&self) -> Vec<u8> {
         format!("{}\0{self}", self.partition).into_bytes()
     }
 
-    /// The key of what a reference in a field of this target's response names (RFC 3986 section 5.2); `None` where it is
-    /// of another origin or no reference: such a one invalidates nothing (RFC 9111 section 4.4).
+    /// The key of what a reference in a field of this target's response names (RFC 3986 section 5.2); `None` where it
+    /// is of another origin or no reference: such a one invalidates nothing (RFC 9111 section 4.4).
     pub(crate) fn same_origin(&self, reference: &str) -> Option<Key> {
         let reference = reference.trim().split('#').next()?;
         let colon = reference.find(':').filter(|at| !reference[..*at].contains(['/', '?']));

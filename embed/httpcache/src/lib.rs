@@ -20,8 +20,8 @@
 //! // The caller sends forward.request and gets the head of a response.
 //! let response = http::Response::builder().header("cache-control", "max-age=60").header("content-length", 5);
 //! let (response, ()) = response.body(()).unwrap().into_parts();
-//! let Answered::Done(outcome) = cache.on_response(&request, &forward, &candidates, response, now, now) else { panic!() };
-//! assert!(matches!(outcome.reply.body, Body::Upstream));
+//! let Answered::Done(outcome) = cache.on_response(&request, &forward, &candidates, response, now, now) else {
+//! panic!() }; assert!(matches!(outcome.reply.body, Body::Upstream));
 //! // It sends outcome.reply to the client; at the end of the body it says what came, and keeps it.
 //! let mut store = outcome.store.unwrap();
 //! assert!(store.stored.finish(store.offset, 5, true, Default::default()));

@@ -6,8 +6,8 @@ use std::time::Duration;
 /// What a cache is told about itself.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Whether more than one user is served: `private`, `s-maxage`, `proxy-revalidate` and the rules for `Authorization`
-    /// then count.
+    /// Whether more than one user is served: `private`, `s-maxage`, `proxy-revalidate` and the rules for
+    /// `Authorization` then count.
     pub shared: bool,
     /// Targeted fields that are for this cache, the most wanted first (RFC 9213).
     pub targeted: Vec<HeaderName>,

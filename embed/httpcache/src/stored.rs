@@ -40,7 +40,8 @@ pub struct Stored {
     pub response_time: SystemTime,
     /// Length of the whole representation, where it is known.
     pub length: Option<u64>,
-    /// Bytes of it that are held, sorted, not touching. Until [`finish`](Stored::finish) the last one is what is to come.
+    /// Bytes of it that are held, sorted, not touching. Until [`finish`](Stored::finish) the last one is what is to
+    /// come.
     pub held: Vec<Range<u64>>,
 }
 

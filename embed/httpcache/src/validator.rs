@@ -14,8 +14,8 @@ fn opaque(tag: &[u8]) -> (bool, &[u8]) {
     tag.strip_prefix(b"W/").map_or((false, tag), |tag| (true, tag))
 }
 
-/// The strong entity tag, as it is written. A compressed form that bears the tag of the plain one is another tag only if
-/// the origin says so: nothing is added to or taken from tags here.
+/// The strong entity tag, as it is written. A compressed form that bears the tag of the plain one is another tag only
+/// if the origin says so: nothing is added to or taken from tags here.
 pub(crate) fn strong_tag(headers: &HeaderMap) -> Option<&[u8]> {
     tag(headers).and_then(|(weak, tag)| (!weak).then_some(tag))
 }
@@ -25,7 +25,8 @@ pub(crate) fn date_of(headers: &HeaderMap, name: &http::HeaderName, now: SystemT
     date::parse(fields::single(headers, name)?.as_bytes(), now)
 }
 
-/// `Last-Modified` where it is a strong validator: it is at least a second older than `Date` (RFC 9110 section 8.8.2.2).
+/// `Last-Modified` where it is a strong validator: it is at least a second older than `Date` (RFC 9110 section
+/// 8.8.2.2).
 fn strong_date(headers: &HeaderMap, now: SystemTime) -> Option<u64> {
     let modified = date_of(headers, &header::LAST_MODIFIED, now)?;
     (date_of(headers, &header::DATE, now)? > modified).then_some(modified)
@@ -90,8 +91,8 @@ pub(crate) fn not_modified(
     Some(changed <= since)
 }
 
-/// Whether a request's `Range` holds for this response: it has no `If-Range`, or one that is the strong validator of the
-/// response (RFC 9110 section 13.1.5).
+/// Whether a request's `Range` holds for this response: it has no `If-Range`, or one that is the strong validator of
+/// the response (RFC 9110 section 13.1.5).
 pub(crate) fn range_holds(request: &HeaderMap, stored: &HeaderMap, now: SystemTime) -> bool {
     let Some(condition) = request.get(header::IF_RANGE) else { return true };
     let condition = condition.as_bytes().trim_ascii();

@@ -8,7 +8,8 @@ fn key(target: &str, host: &str) -> Key {
     Key::of(&request.uri, &request.headers, "")
 }
 
-/// RFC 9110 section 4.2.3: scheme and host in any case, the default port, an empty path; encoding and query as they are.
+/// RFC 9110 section 4.2.3: scheme and host in any case, the default port, an empty path; encoding and query as they
+/// are.
 #[test]
 fn equal_targets_have_one_key() {
     let plain = key("http://example.org/", "x");

@@ -144,5 +144,5 @@ fn interrupted_responses_are_completed() {
     let mut world = broken();
     let fields = [("etag", "\"a\""), ("content-range", "bytes 5-9/10"), ("cache-control", "max-age=60")];
     world.send(&get(&[]), Origin::Breaks(head(206, &fields), b"56"));
-    assert_eq!(world.entries[0].0.held, [0..7]);
+    assert_eq!(world.entries[0].0.held, vec![std::ops::Range { start: 0, end: 7 }]);
 }

@@ -53,8 +53,8 @@ fn authorized_responses_need_leave() {
     assert!(private.reuses(&get(&[]), 1));
 }
 
-/// Section 3.1 and RFC 9110 section 7.6.1: fields of a hop, those that `Connection` names, and those that `no-cache` and
-/// `private` name are not stored; all others are, `Set-Cookie` too.
+/// Section 3.1 and RFC 9110 section 7.6.1: fields of a hop, those that `Connection` names, and those that `no-cache`
+/// and `private` name are not stored; all others are, `Set-Cookie` too.
 #[test]
 fn fields_of_the_hop_are_not_stored() {
     let mut world = World::new();

@@ -77,7 +77,7 @@ pub fn date(after: i64) -> String {
     let (days, clock) = (at / 86_400, at % 86_400);
     // By counting: another way than the one that is tested.
     let (mut year, mut left) = (1970, days);
-    let leap = |year: u64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     while left >= 365 + u64::from(leap(year)) {
         left -= 365 + u64::from(leap(year));
         year += 1;
