@@ -36,3 +36,18 @@ proptest! {
         }
     }
 }
+
+/// RFC 9110 section 6.5: trailers of a whole body are kept apart, without those of the hop; those of a broken one are not.
+#[test]
+fn trailers_are_kept_apart() {
+    let trailers: http::HeaderMap = [("digest", "x"), ("te", "y")]
+        .into_iter()
+        .map(|(name, value)| (name.parse::<http::HeaderName>().unwrap(), value.parse::<http::HeaderValue>().unwrap()))
+        .collect();
+    let mut stored = Stored { length: None, held: Vec::new(), ..sample() };
+    assert!(!stored.clone().finish(0, 5, false, trailers.clone()));
+    assert!(stored.finish(0, 5, true, trailers));
+    assert_eq!((stored.trailers.len(), &stored.trailers["digest"] == "x", stored.is_whole()), (1, true, true));
+    assert!(!stored.headers.contains_key("digest"));
+    assert_eq!(Stored::decode(&stored.encode()), Ok(stored));
+}
