@@ -135,7 +135,9 @@ fn interrupted_responses_are_completed() {
     assert_eq!(sent["if-range"], "\"a\"");
     assert_eq!(stored(&mut world, &[]).body, BODY);
     // Another representation, other bytes, another length: all is asked for.
-    for (tag, range) in [("\"b\"", "bytes 5-9/10"), ("\"a\"", "bytes 4-8/10"), ("\"a\"", "bytes 5-9/11")] {
+    for (tag, range) in
+        [("\"b\"", "bytes 5-9/10"), ("\"a\"", "bytes 4-8/10"), ("\"a\"", "bytes 4-9/10"), ("\"a\"", "bytes 5-9/11")]
+    {
         let got = broken().send_twice(&get(&[]), rest(tag, range), || ok("no-store"));
         assert_eq!((got.asked, &*got.body), (2, &b"hello"[..]), "{tag} {range}");
     }
