@@ -45,3 +45,14 @@ fn references_of_the_same_origin_are_invalidated() {
         }
     }
 }
+
+/// Section 4.4: another scheme is another origin, whatever is stored there.
+#[test]
+fn another_scheme_is_left_alone() {
+    let secure = request("GET", "https://example.org/a", &[]);
+    let mut world = World::new();
+    world.send(&secure, ok("max-age=60"));
+    let created = answers(201, &[("location", "https://example.org/a")], b"");
+    world.send(&request("POST", "http://example.org/form", &[]), created);
+    assert_eq!(world.send(&secure, Origin::Unreachable).asked, 0);
+}
