@@ -28,6 +28,7 @@ fn not_modified_updates_fields() {
         let got = world.send(&get(&[]), origin);
         let of = |name| got.header(name);
         assert_eq!((of("x"), of("y"), of("content-length"), of("age")), (Some("2"), Some("1"), Some("5"), Some("0")));
+        assert_eq!(world.entries[0].0.headers.get("content-length"), None, "it had none of its own");
         assert_eq!(
             (of("content-type"), of("set-cookie"), &*got.body),
             (Some("text/plain"), Some("a=c"), &b"hello"[..])
