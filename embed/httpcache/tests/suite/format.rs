@@ -37,7 +37,7 @@ proptest! {
     }
 }
 
-/// RFC 9110 section 6.5: trailers of a whole body are kept apart, without those of the hop; those of a broken one are not.
+/// RFC 9110 section 6.5: trailers of a whole body are kept apart, without those of the hop; of a broken one none are.
 #[test]
 fn trailers_are_kept_apart() {
     let trailers: http::HeaderMap = [("digest", "x"), ("te", "y")]
