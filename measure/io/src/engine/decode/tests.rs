@@ -5,7 +5,7 @@ use crate::engine::points::Source;
 use proptest::prelude::*;
 
 /// Tracepoints as `name: field:size field:size ...`; fields follow the 8 common bytes.
-const KERNEL: [(Role, &str, &str); 13] = [
+const KERNEL: [(Role, &str, &str); 14] = [
     (Role::Fill, "fill", "index:8 order:1 s_dev:4 i_ino:8"),
     (Role::Read, "read", "last_index:8 index:8 i_ino:8 s_dev:4"),
     (Role::Fault, "fault", "s_dev:4 i_ino:8 index:8"),
@@ -19,6 +19,7 @@ const KERNEL: [(Role, &str, &str); 13] = [
     (Role::Exec, "exec", "filename:16 old_pid:4"),
     (Role::Exit, "exit", "pid:4"),
     (Role::Name, "name", "pid:4 newcomm:16"),
+    (Role::Wake, "waking", "comm:16 common_flags:1 pid:4"),
 ];
 
 /// Kernel number of the disk 8:0, and of the file system's device.
@@ -242,6 +243,22 @@ fn processes_and_threads_from_tracepoints() {
     assert_eq!((cat.exe.as_deref(), cat.start, cat.end), (Some("/bin/cat".as_ref()), Nanos(20), Some(Nanos(80))));
     assert_eq!(trace.processes.len(), 2);
     assert_eq!(trace.processes[0].end, None, "its first thread still runs");
+}
+
+#[test]
+fn a_thread_is_woken_by_a_thread_or_by_an_interrupt_that_came_to_one() {
+    let mut feed = Feed::new(&[]);
+    let woken = |tid: u32, flags: u64| [("pid", N(tid.into())), ("common_flags", N(flags))];
+    // Interrupts off and a wish to be rescheduled are no interrupt; the processor's idle thread wakes nobody itself.
+    feed.hit(Role::Wake, OTHER, &woken(ROOT, 0x05))
+        .hit(Role::Wake, US, &woken(ROOT, 0x09))
+        .hit(Role::Wake, US, &woken(ROOT, 0x11))
+        .hit(Role::Wake, (0, 0), &woken(ROOT, 0))
+        .hit(Role::Wake, US, &woken(OTHER.1, 0));
+    let wakes = feed.finish().wakes;
+    assert_eq!(wakes.iter().map(|wake| wake.by).collect::<Vec<_>>(), [Some(7), None, None, None]);
+    assert!(wakes.iter().all(|wake| (wake.pid, wake.tid) == US));
+    assert_eq!(wakes[0].at, Nanos(10));
 }
 
 #[test]
