@@ -176,8 +176,8 @@ impl Reader {
         events::runs(&self.connection).map_err(|failure| self.explain(failure))
     }
 
-    /// The events of a run, exactly as they were written; every number in them points to a row that is there. `None`: it
-    /// has none.
+    /// The events of a run, exactly as they were written; every number in them points to a row that is there. `None`:
+    /// it has none.
     pub fn events(&self, run: RunId) -> Result<Option<EventRows>> {
         let _span = tracing::info_span!("read events", run = run.0).entered();
         events::select(&self.connection, run).map_err(|failure| self.explain(failure))
