@@ -17,28 +17,6 @@ const OF_A_CONNECTION: [&str; 9] = [
     "upgrade",
 ];
 
-/// Fields that some origins let decide what is answered, and that no key of a cache has: a request with one of them
-/// goes past the cache, so that its answer is never another's.
-const UNKEYED: [&str; 12] = [
-    "forwarded",
-    "x-forwarded-host",
-    "x-forwarded-port",
-    "x-forwarded-prefix",
-    "x-forwarded-scheme",
-    "x-forwarded-server",
-    "x-host",
-    "x-http-method",
-    "x-http-method-override",
-    "x-method-override",
-    "x-original-url",
-    "x-rewrite-url",
-];
-
-/// Whether an answer to this request may depend on what no key holds.
-pub fn is_unkeyed(fields: &HeaderMap) -> bool {
-    UNKEYED.iter().any(|name| fields.contains_key(*name))
-}
-
 /// Takes away what belongs to the connection that the message came by.
 ///
 /// # Errors

@@ -50,6 +50,9 @@ pub enum Framing {
     UntilClose,
 }
 
+/// Name and value of a field.
+pub type Field<'b> = (&'b [u8], &'b [u8]);
+
 /// A head that was read.
 #[derive(Debug)]
 pub struct Head<'b> {
@@ -60,7 +63,7 @@ pub struct Head<'b> {
     /// 0 or 1: HTTP/1.0 or 1.1.
     pub minor: u8,
     /// Names as they came, values without white space around them.
-    pub fields: Vec<(&'b [u8], &'b [u8])>,
+    pub fields: Vec<Field<'b>>,
     /// What follows.
     pub framing: Framing,
 }
@@ -177,12 +180,14 @@ fn version_of(version: &[u8]) -> Result<u8, Refusal> {
     match version {
         b"HTTP/1.1" => Ok(1),
         b"HTTP/1.0" => Ok(0),
-        _ if version.starts_with(b"HTTP/") => Err(Refusal { status: 505, why: "HTTP/1.1 and 1.0 are spoken here" }),
+        _ if version.starts_with(b"HTTP/") => {
+            Err(Refusal { status: 505, why: "a version of HTTP other than 1.1 and 1.0" })
+        }
         _ => Err(Refusal::bad("no version of HTTP")),
     }
 }
 
-fn fields<'b>(mut rest: &'b [u8], limits: &Limits) -> Result<Vec<(&'b [u8], &'b [u8])>, Refusal> {
+fn fields<'b>(mut rest: &'b [u8], limits: &Limits) -> Result<Vec<Field<'b>>, Refusal> {
     let mut fields = Vec::new();
     loop {
         let (text, after) = line(rest)?;
@@ -204,7 +209,7 @@ fn fields<'b>(mut rest: &'b [u8], limits: &Limits) -> Result<Vec<(&'b [u8], &'b 
 ///
 /// # Errors
 /// A folded line, a name that is no token (so also a space before the colon), a control character in the value.
-pub fn field(line: &[u8]) -> Result<(&[u8], &[u8]), Refusal> {
+pub fn field(line: &[u8]) -> Result<Field<'_>, Refusal> {
     if line.first().is_some_and(|byte| matches!(byte, b' ' | b'\t')) {
         return Err(Refusal::bad("a folded line in the head"));
     }
@@ -243,7 +248,7 @@ fn is_token(byte: u8) -> bool {
 }
 
 /// RFC 9112, 6.3, without its leniency.
-fn length(fields: &[(&[u8], &[u8])], minor: u8) -> Result<Framing, Refusal> {
+fn length(fields: &[Field<'_>], minor: u8) -> Result<Framing, Refusal> {
     let values = |wanted| fields.iter().filter(move |(name, _)| is(name, wanted)).map(|(_, value)| *value);
     let (mut lengths, mut codings) = (values("content-length"), values("transfer-encoding"));
     match (lengths.next(), codings.next()) {
@@ -283,7 +288,7 @@ fn decimal(digits: &[u8]) -> Option<u64> {
 }
 
 /// The value of Host: exactly one in HTTP/1.1 (RFC 9112, 3.2), at most one in 1.0.
-fn host_of<'b>(fields: &[(&'b [u8], &'b [u8])], minor: u8) -> Result<Option<&'b [u8]>, Refusal> {
+fn host_of<'b>(fields: &[Field<'b>], minor: u8) -> Result<Option<&'b [u8]>, Refusal> {
     let mut hosts = fields.iter().filter(|(name, _)| is(name, "host")).map(|(_, value)| *value);
     let host = hosts.next();
     if hosts.next().is_some() {

@@ -1,4 +1,4 @@
-//! The access log: Common Log Format, then the cache's status and two times. A thread writes it; nobody waits for the
+//! The access log: Common Log Format, then two times. A thread writes it; nobody waits for the
 //! disk: lines that do not fit into its queue are lost and counted.
 
 use crate::metrics::{Metrics, count};
@@ -26,8 +26,6 @@ pub struct Line {
     pub status: u16,
     /// Bytes of the body that were sent.
     pub bytes: u64,
-    /// What the cache did, one word.
-    pub cache: &'static str,
     /// Until the head of the answer was there.
     pub first: Duration,
     /// Until the last byte was handed to the connection.
@@ -40,12 +38,11 @@ impl Line {
     fn text(&self) -> String {
         let safe: String = self.request.chars().map(|letter| if letter == '"' { '\'' } else { letter }).collect();
         format!(
-            "{} - - [{}] \"{safe}\" {} {} {} {:.6} {:.6}{}\n",
+            "{} - - [{}] \"{safe}\" {} {} {:.6} {:.6}{}\n",
             self.client,
             date(self.at),
             self.status,
             self.bytes,
-            self.cache,
             self.first.as_secs_f64(),
             self.whole.as_secs_f64(),
             if self.complete { "" } else { " cut" }
@@ -58,7 +55,7 @@ fn date(at: SystemTime) -> String {
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let seconds = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
     let (mut days, of_day) = (seconds / 86_400, seconds % 86_400);
-    let leap = |year: u64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let mut year = 1970;
     while days >= 365 + u64::from(leap(year)) {
         days -= 365 + u64::from(leap(year));

@@ -43,7 +43,7 @@ struct Args {
     /// Loopback address of the metrics: http://ADDRESS/metrics, OpenMetrics
     #[arg(long, value_name = "ADDRESS", value_parser = loopback)]
     admin: Option<SocketAddr>,
-    /// Common Log Format, then what the cache did and the seconds to the head and to the end of the answer
+    /// Common Log Format, then the seconds to the head and to the end of the answer
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
     /// Authorities, a PEM file, that certificates of origins may be of, beside the system's

@@ -14,12 +14,8 @@ pub struct Metrics {
     pub requests: AtomicU64,
     /// Requests that were malformed, ambiguous or beyond a limit.
     pub refused: AtomicU64,
-    /// Requests that were answered from the store alone.
-    pub hits: AtomicU64,
-    /// Requests that the origin was asked for.
-    pub misses: AtomicU64,
-    /// Stored answers that the origin was asked about.
-    pub revalidations: AtomicU64,
+    /// Requests that an origin was asked.
+    pub asked: AtomicU64,
     /// Requests without an answer of the origin that could be trusted.
     pub errors: AtomicU64,
     /// Bytes of bodies that clients were sent.
@@ -43,9 +39,7 @@ impl Metrics {
             ("connections_turned_away", "Connections turned away because there were too many", &self.turned_away),
             ("requests", "Requests", &self.requests),
             ("requests_refused", "Requests malformed, ambiguous or beyond a limit", &self.refused),
-            ("hits", "Requests answered from the store alone", &self.hits),
-            ("misses", "Requests that the origin was asked for", &self.misses),
-            ("revalidations", "Stored answers that the origin was asked about", &self.revalidations),
+            ("requests_asked", "Requests that an origin was asked", &self.asked),
             ("errors", "Requests without an answer of the origin that could be trusted", &self.errors),
             ("tunnels", "Tunnels made by CONNECT", &self.tunnels),
             ("lost_log_lines", "Lines of the access log lost", &self.lost_lines),

@@ -210,15 +210,12 @@ async fn answer(client: Arc<Client>, request: Request<Incoming>) -> Response<Bod
         false => route(&client, request).await,
     };
     let answer = outcome.unwrap_or_else(|trouble| trouble.answer(&client, version));
-    // Nothing is stored yet that an answer could come of.
-    let cache = "none";
     let line = Line {
         client: client.address.ip(),
         at: SystemTime::now(),
         request: line,
         status: answer.status().as_u16(),
         bytes: 0,
-        cache,
         first: began.elapsed(),
         whole: Duration::ZERO,
         complete: false,
@@ -262,7 +259,7 @@ impl Trouble {
         let fields = answer.headers_mut();
         fields.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
         fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if version != Version::HTTP_2 && status < 500 {
+        if version != Version::HTTP_2 && (status < 500 || matches!(self, Self::Refused(_))) {
             fields.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         answer
@@ -374,7 +371,7 @@ async fn route(client: &Arc<Client>, request: Request<Incoming>) -> Result<Respo
         one_cookie(&mut parts.headers);
     }
     let body = (!body.is_end_stream()).then(|| Bounded { inner: body, left: proxy.settings.body }.boxed_unsync());
-    count(&proxy.metrics.misses);
+    count(&proxy.metrics.asked);
     let mut answer = proxy.upstream.send(&origin, parts, body).await?;
     let spoken = answer.version();
     if fields::strip(answer.headers_mut()).is_err() {

@@ -1,6 +1,6 @@
 //! An origin for tests. It reads requests by a reader of its own, stricter than any server, and records them.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 

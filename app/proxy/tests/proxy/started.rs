@@ -1,7 +1,7 @@
 //! A proxy that runs while its test does, and clients of it.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_thaw-proxy");
@@ -42,14 +42,6 @@ impl Proxy {
         let mut socket = self.connect();
         // The proxy may have refused it before the end.
         let _ = socket.write_all(bytes.as_ref());
-        rest(&mut socket)
-    }
-
-    /// The same, of a client that then sends no more.
-    pub fn send_and_end(&self, bytes: impl AsRef<[u8]>) -> String {
-        let mut socket = self.connect();
-        let _ = socket.write_all(bytes.as_ref());
-        let _ = socket.shutdown(Shutdown::Write);
         rest(&mut socket)
     }
 
