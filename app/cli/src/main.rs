@@ -96,6 +96,7 @@ fn run(args: Args) -> Result<Exit> {
         Verb::Frag(typed) => verbs::frag::run(&typed, args.quiet),
         Verb::Elf(typed) => verbs::elf::run(&typed, args.quiet),
         Verb::Doctor(typed) => verbs::doctor::run(&typed),
+        Verb::Proxy(typed) => verbs::proxy::run(&typed),
         Verb::Presets(typed) => verbs::presets::run(&typed),
         Verb::Completions(typed) => verbs::packaging::completions(&typed),
         Verb::Man(typed) => verbs::packaging::man(&typed),

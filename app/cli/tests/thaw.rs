@@ -31,6 +31,7 @@ mod optimize_archive;
 mod ownership;
 mod pages;
 mod preload;
+mod proxy;
 mod record;
 mod scratch;
 mod second_user;

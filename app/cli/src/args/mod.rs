@@ -23,6 +23,7 @@ pub mod order;
 pub mod packaging;
 pub mod preload;
 pub mod presets;
+pub mod proxy;
 pub mod query;
 pub mod record;
 pub mod report;
@@ -160,6 +161,9 @@ pub enum Verb {
     /// What can this machine measure, and what did a killed run leave behind?
     #[command(long_about = doctor::LONG_ABOUT)]
     Doctor(doctor::DoctorArgs),
+    /// How do my HTTP clients reach their origins through one strict place?
+    #[command(long_about = proxy::LONG_ABOUT)]
+    Proxy(proxy::ProxyArgs),
     /// Which programs does thaw know how to start?
     #[command(long_about = presets::LONG_ABOUT)]
     Presets(presets::PresetsArgs),

@@ -17,6 +17,7 @@ pub mod order;
 pub mod packaging;
 pub mod preload;
 pub mod presets;
+pub mod proxy;
 pub mod query;
 pub mod record;
 pub mod report;

@@ -1,0 +1,175 @@
+//! `thaw-proxy`: what `thaw proxy` starts. Reads the arguments, opens sockets, and serves.
+
+use clap::Parser;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use thaw_proxy::guard::Clocks;
+use thaw_proxy::head::Limits;
+use thaw_proxy::log::Log;
+use thaw_proxy::metrics::Metrics;
+use thaw_proxy::server::{Proxy, Settings};
+use thaw_proxy::upstream::{self, Origin, Upstream};
+use thaw_proxy::{listen, upstream::Failure};
+use tokio::net::TcpListener;
+
+/// How do my HTTP clients reach their origins through one strict place?
+///
+/// A forward proxy, or with --reverse the front of one origin. To clients it speaks HTTP/1.1 and HTTP/2 (without TLS, by
+/// prior knowledge); CONNECT makes a tunnel. The first line on stdout is the address. SIGTERM or SIGINT ends it when the
+/// answers under way have ended.
+#[derive(Debug, Parser)]
+#[command(
+    name = "thaw-proxy",
+    bin_name = "thaw proxy",
+    version,
+    max_term_width = 100,
+    after_help = "\
+Examples:
+  thaw proxy --listen 127.0.0.1:3128
+  thaw proxy --reverse http://127.0.0.1:8000 --access-log access.log
+  thaw proxy --admin 127.0.0.1:9100 --connections 200"
+)]
+struct Args {
+    /// Where clients come; port 0: any that is free. Sockets of systemd (LISTEN_FDS) take its place
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// The one origin: http://HOST[:PORT] or https://HOST[:PORT]; without it this is a forward proxy
+    #[arg(long, value_name = "ORIGIN", value_parser = origin)]
+    reverse: Option<Origin>,
+    /// Loopback address of the metrics: http://ADDRESS/metrics, OpenMetrics
+    #[arg(long, value_name = "ADDRESS", value_parser = loopback)]
+    admin: Option<SocketAddr>,
+    /// Common Log Format, then the seconds to the head and to the end of the answer
+    #[arg(long, value_name = "FILE")]
+    access_log: Option<PathBuf>,
+    /// Authorities, a PEM file, that certificates of origins may be of, beside the system's
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// Connections of clients at once; more get 503
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..))]
+    connections: u32,
+    /// Bytes of a head; larger ones get 431
+    #[arg(long, value_name = "BYTES", default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(1024..))]
+    head_bytes: u32,
+    /// Fields of a head; more get 431
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    fields: u32,
+    /// Bytes of a request's body; larger ones get 413
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 30)]
+    body_bytes: u64,
+    /// Seconds for a head, from its first byte to its last
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    head_time: u64,
+    /// Seconds between two requests of a connection
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
+    idle_time: u64,
+    /// Seconds between two bytes of a body, either way
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
+    stall_time: u64,
+    /// Seconds until an origin has answered a request
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
+    answer_time: u64,
+    /// Seconds that answers under way have to end after SIGTERM
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    drain: u64,
+}
+
+fn origin(text: &str) -> Result<Origin, String> {
+    let (tls, rest) = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
+        (Some(rest), _) => (false, rest),
+        (_, Some(rest)) => (true, rest),
+        _ => return Err("http://HOST[:PORT] or https://HOST[:PORT]".to_owned()),
+    };
+    Origin::new(tls, rest.strip_suffix('/').unwrap_or(rest)).map_err(|why| why.to_string())
+}
+
+fn loopback(text: &str) -> Result<SocketAddr, String> {
+    let address: SocketAddr = text.parse().map_err(|error| format!("{error}"))?;
+    address.ip().is_loopback().then_some(address).ok_or_else(|| "not a loopback address".to_owned())
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    match run(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err((what, error)) => {
+            let _ = writeln!(io::stderr(), "thaw proxy: {what}: {error}");
+            // The table of exit codes in the README: this machine cannot.
+            ExitCode::from(3)
+        }
+    }
+}
+
+type Outcome<T> = Result<T, (String, io::Error)>;
+
+fn run(args: &Args) -> Outcome<()> {
+    let inherited = listen::inherited().map_err(|error| ("the sockets handed over".to_owned(), error))?;
+    let starting = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = starting.map_err(|error| ("cannot start".to_owned(), error))?;
+    let done = runtime.block_on(serve(args, inherited));
+    // Tunnels and answers that did not end in time are cut.
+    runtime.shutdown_background();
+    done
+}
+
+async fn serve(args: &Args, inherited: Vec<std::net::TcpListener>) -> Outcome<()> {
+    let cannot = |address: SocketAddr| move |error| (format!("cannot listen on {address}"), error);
+    let mut listeners = Vec::new();
+    for listener in inherited {
+        listeners.push(TcpListener::from_std(listener).map_err(cannot(args.listen))?);
+    }
+    if listeners.is_empty() {
+        listeners.push(TcpListener::bind(args.listen).await.map_err(cannot(args.listen))?);
+    }
+    let admin = match args.admin {
+        Some(address) => Some(TcpListener::bind(address).await.map_err(cannot(address))?),
+        None => None,
+    };
+    let metrics = Arc::new(Metrics::default());
+    let log = args.access_log.as_ref().map(|path| {
+        Log::new(path, Arc::clone(&metrics)).map_err(|error| (format!("cannot open {}", path.display()), error))
+    });
+    let limits = Limits { bytes: args.head_bytes as usize, fields: args.fields as usize };
+    let seconds = Duration::from_secs;
+    let clocks =
+        Clocks { idle: seconds(args.idle_time), head: seconds(args.head_time), stall: seconds(args.stall_time) };
+    let upstream = Upstream::new(upstream::Settings {
+        limits,
+        clocks: Clocks { idle: seconds(15), ..clocks },
+        connect: seconds(10),
+        answer: seconds(args.answer_time),
+        kept: 64,
+        authorities: args.ca.clone(),
+    });
+    // A file of authorities that cannot be read is told now, and not to the first client.
+    upstream.ready().map_err(|failure| match failure {
+        Failure::Unreachable(error) => ("cannot read the authorities".to_owned(), error),
+        other => ("cannot start".to_owned(), io::Error::other(other.to_string())),
+    })?;
+    let addresses = listeners.iter().chain(&admin).map(TcpListener::local_addr).collect::<io::Result<Vec<_>>>();
+    let addresses = addresses.map_err(cannot(args.listen))?;
+    let line: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    let proxy = Proxy {
+        settings: Settings { reverse: args.reverse.clone(), limits, clocks, body: args.body_bytes },
+        upstream,
+        metrics,
+        log: log.transpose()?,
+        pseudonym: pseudonym(),
+    };
+    // Whoever waits for the line may be gone already; that is no reason not to serve.
+    let _ = writeln!(io::stdout(), "{}", line.join(" "));
+    let drain = seconds(args.drain);
+    listen::run(Arc::new(proxy), listeners, admin, args.connections, drain)
+        .await
+        .map_err(|error| ("cannot catch signals".to_owned(), error))
+}
+
+/// Another one in each process, so that a proxy behind a proxy is no circle.
+fn pseudonym() -> String {
+    use std::hash::{BuildHasher, RandomState};
+    format!("thaw-{:08x}", RandomState::new().hash_one(std::process::id()) as u32)
+}

@@ -1,0 +1,8 @@
+//! The proxy over real sockets: what reaches a strict origin, and what comes back.
+
+mod answers;
+mod life;
+mod limits;
+mod origin;
+mod requests;
+mod started;
