@@ -108,7 +108,7 @@ impl Index {
     }
 
     fn home(&self, hash: u64) -> usize {
-        (u128::from(hash) * self.slots.len() as u128 >> 64) as usize
+        ((u128::from(hash) * self.slots.len() as u128) >> 64) as usize
     }
 
     fn find(&self, hash: u64) -> Option<usize> {
