@@ -215,7 +215,7 @@ mod tests {
     use std::collections::HashMap;
 
     fn slot(hash: u64, place: u32) -> Slot {
-        Slot::new(hash, (1 + place, place), 7, place % 2 == 0, place % 3 == 0, 9)
+        Slot::new(hash, (1 + place, place), 7, place.is_multiple_of(2), place.is_multiple_of(3), 9)
     }
 
     #[test]
