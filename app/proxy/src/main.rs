@@ -18,9 +18,9 @@ use tokio::net::TcpListener;
 
 /// How do my HTTP clients reach their origins through one strict place?
 ///
-/// A forward proxy, or with --reverse the front of one origin. To clients it speaks HTTP/1.1 and HTTP/2 (without TLS, by
-/// prior knowledge); CONNECT makes a tunnel. The first line on stdout is the address. SIGTERM or SIGINT ends it when the
-/// answers under way have ended.
+/// A forward proxy, or with --reverse the front of one origin. To clients it speaks HTTP/1.1 and HTTP/2 (without TLS,
+/// by prior knowledge); CONNECT makes a tunnel. The first line on stdout is the address. SIGTERM or SIGINT ends it when
+/// the answers under way have ended. It caches nothing yet.
 #[derive(Debug, Parser)]
 #[command(
     name = "thaw-proxy",

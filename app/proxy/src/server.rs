@@ -253,13 +253,14 @@ impl Trouble {
             (Self::Failed(Failure::Late), _) => (504, Failure::Late.to_string()),
             (Self::Failed(failure), _) => (502, failure.to_string()),
         };
-        count(if status < 500 { &metrics.refused } else { &metrics.errors });
+        let is_refused = status < 500 || matches!(self, Self::Refused(_));
+        count(if is_refused { &metrics.refused } else { &metrics.errors });
         let mut answer = Response::new(text(format!("thaw proxy: {why}\n")));
         *answer.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
         let fields = answer.headers_mut();
         fields.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
         fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if version != Version::HTTP_2 && (status < 500 || matches!(self, Self::Refused(_))) {
+        if version != Version::HTTP_2 && is_refused {
             fields.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         answer

@@ -1,4 +1,5 @@
-//! What the store does to a disk, behind one small trait: so that tests can record and replay it, fail it, slow it down.
+//! What the store does to a disk, behind one small trait: so that tests can record and replay it,
+//! fail it, slow it down.
 
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 use std::collections::HashMap;

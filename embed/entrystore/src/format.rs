@@ -1,5 +1,5 @@
-//! The bytes on disk, version 1 (docs/entrystore.md): segments, records, footers, the snapshot of the index. Pure: no I/O,
-//! and whatever the bytes are, a parser returns something that is checked, or nothing.
+//! The bytes on disk, version 1 (docs/entrystore.md): segments, records, footers, the snapshot of the index. Pure: no
+//! I/O, and whatever the bytes are, a parser returns something that is checked, or nothing.
 
 use crate::key::Key;
 use bytes::Bytes;

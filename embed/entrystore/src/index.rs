@@ -1,5 +1,5 @@
-//! The index: which record holds which key, in 24 bytes a slot and at most 32 an entry. Open addressing in the order of the
-//! hashes, linear probing, growth by a seventh. Pure.
+//! The index: which record holds which key, in 24 bytes a slot and at most 32 an entry. Open addressing in the order
+//! of the hashes, linear probing, growth by a seventh. Pure.
 
 use crate::format::SLOT;
 

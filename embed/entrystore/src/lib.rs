@@ -1,4 +1,5 @@
-//! The parts of a cache of entries on disk: the format of its files, its index, the order of its I/O, its memory, its disk.
+//! The parts of a cache of entries on disk: the format of its files, its index, the order of its I/O, its memory,
+//! its disk.
 //!
 //! There is no store yet: nothing here starts a thread or keeps a promise about entries. What is here is pure, but for
 //! [`disk::Folder`]. The format is docs/entrystore.md.

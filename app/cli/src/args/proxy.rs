@@ -15,9 +15,9 @@ pub struct ProxyArgs {
 pub(super) const LONG_ABOUT: &str = "\
 How do my HTTP clients reach their origins through one strict place?
 
-Starts an HTTP proxy on a loopback address, which it prints. It is a forward proxy, or with --reverse ORIGIN the front of \
-one origin; to clients it speaks HTTP/1.1 and HTTP/2 (without TLS, by prior knowledge). Messages that two readers could \
-understand in two ways are refused. Nothing is cached. SIGTERM ends it when the answers under way have ended.";
+Starts an HTTP proxy on a loopback address, which it prints. It is a forward proxy, or with --reverse ORIGIN the front \
+of one origin; to clients it speaks HTTP/1.1 and HTTP/2 (without TLS, by prior knowledge). Messages that two readers \
+could understand in two ways are refused. Nothing is cached. SIGTERM ends it when the answers under way have ended.";
 
 const EXAMPLES: &str = "\
 Examples:
