@@ -257,6 +257,15 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Guard<T> {
         false
     }
 
+    /// What a write came to; one that waits is watched by the clock.
+    fn wrote(&mut self, context: &mut Context<'_>, done: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        match done {
+            Poll::Pending => self.stalled(context)?,
+            Poll::Ready(_) => self.writing = None,
+        }
+        done
+    }
+
     fn stalled(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         let limit = self.clocks.stall;
         let sleep = self.writing.get_or_insert_with(|| Box::pin(tokio::time::sleep(limit)));
@@ -345,16 +354,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for Guard<T> {
 impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guard<T> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        match Pin::new(&mut this.io).poll_write(context, bytes) {
-            Poll::Pending => {
-                this.stalled(context)?;
-                Poll::Pending
-            }
-            done => {
-                this.writing = None;
-                done
-            }
-        }
+        let done = Pin::new(&mut this.io).poll_write(context, bytes);
+        this.wrote(context, done)
     }
 
     fn poll_write_vectored(
@@ -363,16 +364,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guard<T> {
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        match Pin::new(&mut this.io).poll_write_vectored(context, parts) {
-            Poll::Pending => {
-                this.stalled(context)?;
-                Poll::Pending
-            }
-            done => {
-                this.writing = None;
-                done
-            }
-        }
+        let done = Pin::new(&mut this.io).poll_write_vectored(context, parts);
+        this.wrote(context, done)
     }
 
     fn is_write_vectored(&self) -> bool {

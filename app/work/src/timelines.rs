@@ -12,9 +12,8 @@ use view::{PathStep, TimelineOf};
 ///
 /// # Errors
 /// Their times cannot be held against each other.
-pub fn joined(mut files: Vec<(PathBuf, Trace)>) -> Result<Trace> {
-    files.sort_by_key(|(_, trace)| trace.form == Form::MozLog);
-    let mut files = files.into_iter();
+pub fn joined(files: Vec<(PathBuf, Trace)>) -> Result<Trace> {
+    let mut files = in_order(files).into_iter();
     let Some((first, mut trace)) = files.next() else { return Err(Error::bug("events of no file were asked for")) };
     for (path, mut other) in files {
         let is_put = other.form == Form::MozLog && other.put_on(&trace.clock);
@@ -29,6 +28,12 @@ pub fn joined(mut files: Vec<(PathBuf, Trace)>) -> Result<Trace> {
     }
     timeline::tie(&mut trace);
     Ok(trace)
+}
+
+/// The files in the order in which [`joined`] has their sources.
+pub fn in_order(mut files: Vec<(PathBuf, Trace)>) -> Vec<(PathBuf, Trace)> {
+    files.sort_by_key(|(_, trace)| trace.form == Form::MozLog);
+    files
 }
 
 /// The page of what was read of these files, all on one time axis, with the critical path where there is one.
@@ -93,6 +98,8 @@ mod tests {
         let log = Clock { is_calibrated: true, realtime_ns: 5_000_300, ..Clock::default() };
         let both = || [of(Form::MozLog, 5_000_300, log.clone()), of(Form::Firefox, 1000, profile.clone())];
         let trace = joined(both().into()).unwrap();
+        let order = in_order(both().into());
+        assert!(order.iter().map(|(_, trace)| trace.form).eq(trace.sources.iter().map(|source| source.form)));
         assert_eq!(trace.events.iter().map(|event| event.at_ns).collect::<Vec<_>>(), [1000, 1300]);
         assert!(trace.clock.is_monotonic && trace.clock.origin_ns == 1000 && trace.form == Form::Firefox);
         let [(path, log), (_, mut profile)] = both();

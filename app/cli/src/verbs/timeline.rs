@@ -72,11 +72,11 @@ fn written(word: &PathBuf) -> Result<Vec<PathBuf>> {
 
 fn report(args: &ReportArgs) -> Result<Exit> {
     if let Some(target) = &args.html {
-        let page = work::timelines::page(traces_to_see(&args.paths, &args.rules)?)?;
+        let page = work::timelines::page(traces(&args.paths, &args.rules, true)?)?;
         output::file(target, page.as_bytes(), args.force.existing())?;
         return Ok(Exit::Done);
     }
-    let traces = traces(&args.paths, &args.rules)?;
+    let traces = traces(&args.paths, &args.rules, false)?;
     let reports = traces
         .iter()
         .map(|(path, trace)| FileReport { path: shown(path), report: timeline::report(trace, args.rows.most()) })
@@ -208,7 +208,7 @@ fn compare(args: &CompareArgs) -> Result<Exit> {
 
 /// What was read of all files, as one trace.
 fn joined(paths: &[PathBuf], rules: &RulesArgs) -> Result<(Vec<String>, Trace)> {
-    let all = traces(paths, rules)?;
+    let all = traces(paths, rules, false)?;
     let names = all.iter().map(|(path, _)| shown(path)).collect();
     let trace = work::timelines::joined(all)?;
     for reason in &trace.not_joined {
@@ -222,7 +222,7 @@ fn joined(paths: &[PathBuf], rules: &RulesArgs) -> Result<(Vec<String>, Trace)> 
 /// # Errors
 /// As [`run`]; times of several clocks.
 pub fn page(paths: &[PathBuf]) -> Result<String> {
-    work::timelines::page(traces_to_see(paths, &RulesArgs { rules: None, run: None })?)
+    work::timelines::page(traces(paths, &RulesArgs { rules: None, run: None }, true)?)
 }
 
 /// Whether a directory holds a file of events, or a trace of LTTng.
@@ -230,19 +230,10 @@ pub fn has_events(directory: &Path) -> bool {
     directory.is_dir() && files(&[directory.to_owned()]).is_ok()
 }
 
-/// What was read of each file.
-fn traces(paths: &[PathBuf], rules: &RulesArgs) -> Result<Vec<(PathBuf, Trace)>> {
-    let read = reader(rules)?;
+/// What was read of each file. `to_see`: for a page, which also shows what the kernel did while a recording was made.
+fn traces(paths: &[PathBuf], rules: &RulesArgs, to_see: bool) -> Result<Vec<(PathBuf, Trace)>> {
+    let read = reader(rules, to_see)?;
     files(paths)?.into_iter().map(|path| read(&path).map(|trace| (path, trace))).collect()
-}
-
-/// The same for a page, which also shows what the kernel did meanwhile: requests of disks, and what came into memory.
-fn traces_to_see(paths: &[PathBuf], rules: &RulesArgs) -> Result<Vec<(PathBuf, Trace)>> {
-    let mut traces = traces(paths, rules)?;
-    for (path, trace) in traces.iter_mut().filter(|(path, _)| is_recording(path)) {
-        stored::add_kernel(path, rules.run, trace)?;
-    }
-    Ok(traces)
 }
 
 fn is_recording(path: &Path) -> bool {
@@ -250,12 +241,12 @@ fn is_recording(path: &Path) -> bool {
 }
 
 /// What reads a file of any form.
-fn reader(args: &RulesArgs) -> Result<impl Fn(&Path) -> Result<Trace>> {
+fn reader(args: &RulesArgs, to_see: bool) -> Result<impl Fn(&Path) -> Result<Trace>> {
     let (rules, clocks) = (rules(args)?, now().ok());
     let run = args.run;
     Ok(move |path: &Path| {
         if is_recording(path) {
-            return stored::of_recording(path, run);
+            return stored::of_recording(path, run, to_see);
         }
         let clocks = clocks.as_ref().map(|(boot, pair)| (boot.as_str(), *pair));
         read_file(path, clocks, rules.as_ref())

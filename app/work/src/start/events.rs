@@ -87,6 +87,7 @@ impl Events {
         if traces.is_empty() {
             return (None, warnings);
         }
+        let traces = timelines::in_order(traces);
         let paths: Vec<PathBuf> = traces.iter().map(|(path, _)| path.clone()).collect();
         match timelines::joined(traces) {
             Ok(trace) => {

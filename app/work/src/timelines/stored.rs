@@ -83,26 +83,26 @@ pub fn rows(trace: Trace, paths: &[PathBuf], t0_ns: u64) -> EventRows {
 }
 
 /// The events of a recording's run as a trace that counts from just before exec, with what the kernel knows of its
-/// waits. `run`: which one; `None`: the first that has events.
+/// waits. `run`: which one; `None`: the first that has events. `to_see`: with what the kernel did meanwhile, for a
+/// page.
 ///
 /// # Errors
 /// It has none; it is damaged.
-pub fn of_recording(path: &Path, run: Option<i64>) -> Result<Trace> {
+pub fn of_recording(path: &Path, run: Option<i64>, to_see: bool) -> Result<Trace> {
     let (reader, run) = opened(path, run)?;
     let rows = reader.events(run)?.ok_or_else(|| Error::bug("events of a run that has none"))?;
     let mut trace = trace(rows);
-    trace.wakes = wakes(&trace, &kernel(&reader, run)?);
+    let kernel = kernel(&reader, run)?;
+    trace.wakes = wakes(&trace, &kernel);
+    if to_see {
+        add_kernel(&kernel, &mut trace);
+    }
     Ok(trace)
 }
 
-/// Adds to the events of a run what the kernel did meanwhile, each as a type of its own: requests of disks, and pages
-/// that came into memory. For a page: on a path they would own what they only happened in.
-///
-/// # Errors
-/// As [`of_recording`].
-pub fn add_kernel(path: &Path, run: Option<i64>, trace: &mut Trace) -> Result<()> {
-    let (reader, run) = opened(path, run)?;
-    let rows = kernel(&reader, run)?;
+/// Adds what the kernel did meanwhile, each as a type of its own: requests of disks, and pages that came into memory.
+/// On a path they would own what they only happened in.
+fn add_kernel(rows: &TraceRows, trace: &mut Trace) {
     let clock = Clock { is_monotonic: true, is_calibrated: true, step_ns: 1, is_ordered: true, ..Clock::default() };
     let mut builder = Builder::new(Form::Events, clock);
     let process = builder.process(0, "the kernel");
@@ -135,7 +135,6 @@ pub fn add_kernel(path: &Path, run: Option<i64>, trace: &mut Trace) -> Result<()
         builder.says(Phase::Mark, fill.at_ns.0, cache, object, type_id);
     }
     trace.join(builder.build());
-    Ok(())
 }
 
 fn opened(path: &Path, run: Option<i64>) -> Result<(Reader, RunId)> {
