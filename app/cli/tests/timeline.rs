@@ -192,6 +192,39 @@ fn what_is_exported_to_chrome_is_reported_as_the_original() {
 }
 
 #[test]
+fn what_is_imported_is_a_recording_that_tells_the_same() {
+    let scratch = Scratch::new();
+    for original in ["net-log.json", "chrome-trace.json", "firefox-gecko.json", "visual-event-tracer.json"] {
+        let original = fixture(original);
+        let original = original.to_str().unwrap();
+        scratch.thaw(["timeline", "import", original, "-o", "x.thaw", "--force"]).exits(0);
+        for verb in ["path", "waits"] {
+            let told = |file: &str| {
+                let mut json = scratch.thaw(["timeline", verb, file, "--all", "--json"]).exits(0).json();
+                json["paths"].take();
+                json
+            };
+            assert_eq!(told("x.thaw"), told(original), "{verb} {original}");
+        }
+        let count = "select count(*) from events where phase = 'link'";
+        let links = scratch.thaw(["query", "x.thaw", count]).exits(0);
+        scratch.thaw(["timeline", "export", original, "--format", "csv-events", "-o", "x.csv", "--force"]).exits(0);
+        let lines = std::fs::read_to_string(scratch.path("x.csv")).unwrap();
+        links.says(&lines.lines().filter(|line| line.contains(",link,")).count().to_string());
+    }
+    let [one, other] =
+        ["net-log.json", "visual-event-tracer.json"].map(|name| fixture(name).to_str().unwrap().to_owned());
+    let import = ["timeline", "import", &one, "-o", "x.thaw"];
+    scratch.thaw(import).exits(2).complains("x.thaw").hints("--force");
+    scratch.thaw(["timeline", "import", "x.thaw", "-o", "y.thaw"]).exits(2).complains("a recording already");
+    scratch.thaw(["timeline", "import", &one, &other, "-o", "y.thaw"]).exits(2).complains("on one time axis");
+    assert!(!scratch.path("y.thaw").exists());
+    // Each counts from its own beginning.
+    scratch.thaw(["timeline", "import", &one, "-o", "y.thaw"]).exits(0);
+    scratch.thaw(["timeline", "path", "x.thaw", "y.thaw"]).exits(2).complains("on one time axis");
+}
+
+#[test]
 fn rules_say_what_lines_of_a_log_mean() {
     let scratch = Scratch::new();
     let lines = ["5 UTC - [P 7: T]: D/mine open 0xab", "7 UTC - [P 7: T]: D/mine got 0xab", ""];

@@ -10,6 +10,11 @@ use std::path::PathBuf;
 #[serde(transparent)]
 pub struct RunId(pub i64);
 
+impl RunId {
+    /// What belongs to no run of its recording: events that were imported.
+    pub const OF_NO_START: Self = Self(0);
+}
+
 /// Why a run was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "ts", derive(ts_rs::TS))]

@@ -30,7 +30,11 @@ pub(crate) fn insert(connection: &Connection, run: RunId, events: &EventRows) ->
         return Err(Failure::Misuse(format!("a row of events points to {what}, which the events do not have")));
     }
     let known: Option<bool> = connection
-        .query_row("SELECT run IN (SELECT run FROM event_losses) FROM runs WHERE run = ?1", [run.0], |row| row.get(0))
+        .query_row(
+            "SELECT run IN (SELECT run FROM event_losses) FROM (SELECT run FROM runs UNION SELECT ?2) WHERE run = ?1",
+            [run.0, RunId::OF_NO_START.0],
+            |row| row.get(0),
+        )
         .optional()?;
     match known {
         None => return Err(Failure::Misuse(format!("events of run {}, which is not in the recording", run.0))),

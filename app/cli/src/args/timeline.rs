@@ -29,6 +29,9 @@ pub enum TimelineVerb {
     /// How do I look at events with the tool that I know?
     #[command(long_about = EXPORT_ABOUT, after_help = EXPORT_EXAMPLES)]
     Export(ExportArgs),
+    /// How do I ask in SQL what waited, in events of any form?
+    #[command(long_about = IMPORT_ABOUT, after_help = IMPORT_EXAMPLES)]
+    Import(ImportArgs),
     /// What has to be faster for the whole to be faster? (the critical path)
     #[command(long_about = PATH_ABOUT, after_help = PATH_EXAMPLES)]
     Path(PathArgs),
@@ -181,6 +184,23 @@ pub struct ExportArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub force: ForceArg,
+}
+
+/// Arguments of `thaw timeline import`.
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    /// Files of events, or directories with such files; several are joined if they are on one clock
+    #[arg(required = true, value_name = "FILE|DIR", value_hint = ValueHint::AnyPath)]
+    pub paths: Vec<PathBuf>,
+    /// Recording to write
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+    /// What the lines of a MOZ_LOG mean, beside the built-in rules (docs/timeline-imports.md)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub rules: Option<PathBuf>,
+    /// Replace a recording that is there
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// Formats of `thaw timeline export`.
@@ -342,6 +362,18 @@ const EXPORT_EXAMPLES: &str = "\
 Examples:
   thaw timeline export /tmp/events/4711.events --format perfetto -o start.pftrace
   thaw timeline export net-log.json --format csv -o net-log.csv";
+
+const IMPORT_ABOUT: &str = "\
+How do I ask in SQL what waited, in events of any form?
+
+Reads files of events and writes what they tell as tables of a recording without starts, links between processes and \
+all. Every verb of thaw timeline reads that recording as it reads the files, thaw view shows it, thaw query answers \
+questions (docs/recording.md has the tables).";
+
+const IMPORT_EXAMPLES: &str = "\
+Examples:
+  thaw timeline import net-log.json -o net-log.thaw
+  thaw query net-log.thaw \"select type, sum(took_s) from v_intervals where state = 'wait' group by type\"";
 
 const PATH_ABOUT: &str = "\
 What has to be faster for the whole to be faster?

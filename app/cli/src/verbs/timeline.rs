@@ -1,13 +1,15 @@
 //! `thaw timeline`: events of programs.
 
 use crate::args::timeline::{
-    CompareArgs, EndsArgs, ExportArgs, PathArgs, ProbesArgs, RecordArgs, ReportArgs, RulesArgs, SnapshotArgs,
-    TimelineArgs, TimelineFormat, TimelineVerb, WaitsArgs, WhatIfArgs,
+    CompareArgs, EndsArgs, ExportArgs, ImportArgs, PathArgs, ProbesArgs, RecordArgs, ReportArgs, RulesArgs,
+    SnapshotArgs, TimelineArgs, TimelineFormat, TimelineVerb, WaitsArgs, WhatIfArgs,
 };
 use crate::{output, text};
 use model::{Error, Exit, Result, shown};
 use os::kind::{self, Kind};
 use os::replace::{self, Existing, Rights};
+use recording::Replace;
+use std::env;
 use std::path::{Path, PathBuf};
 use timeline::usdt::Wanted;
 use timeline::usdt::record::{Plan, ProbesDocument};
@@ -27,6 +29,7 @@ pub fn run(args: &TimelineArgs) -> Result<Exit> {
         TimelineVerb::Record(args) => record(args),
         TimelineVerb::Probes(args) => probes(args),
         TimelineVerb::Export(args) => export(args),
+        TimelineVerb::Import(args) => import(args),
         TimelineVerb::Path(args) => path(args),
         TimelineVerb::Waits(args) => waits(args),
         TimelineVerb::WhatIf(args) => whatif(args),
@@ -149,6 +152,18 @@ fn export(args: &ExportArgs) -> Result<Exit> {
         output::complain(&format!("damaged: {}: {}\n", shown(&args.path), text::harmless(damage)));
     }
     replace::write_by(&args.output, Rights::Usual, existing, |out| timeline::export(&trace, format, out))?;
+    Ok(Exit::Done)
+}
+
+fn import(args: &ImportArgs) -> Result<Exit> {
+    let read = RulesArgs { rules: args.rules.clone(), run: None };
+    if let Some(path) = files(&args.paths)?.iter().find(|path| is_recording(path)) {
+        return Err(Error::on(Exit::Usage, "cannot import", path).because("it is a recording already"));
+    }
+    let replace = if args.force { Replace::Recording } else { Replace::Never };
+    for what in stored::import(traces(&args.paths, &read, false)?, &args.output, replace, env::args_os().collect())? {
+        output::complain(&format!("events: {}\n", text::harmless(&what)));
+    }
     Ok(Exit::Done)
 }
 

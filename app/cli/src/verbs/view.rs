@@ -8,6 +8,7 @@ use model::{Error, Exit, Result};
 use os::kind::{self, Kind};
 use view::Open;
 use work::heaps::page::whole;
+use work::timelines::stored;
 use work::{footprint, page, recorded};
 
 /// Serves the page until Ctrl-C.
@@ -18,6 +19,7 @@ pub fn run(args: &ViewArgs) -> Result<Exit> {
     let since = args.since.as_deref();
     let events = match kind::of(&args.recording) {
         Some(Kind::Events) => true,
+        Some(Kind::Recording) => stored::is_imported(&args.recording)?,
         None => timeline::has_events(&args.recording),
         _ => false,
     };

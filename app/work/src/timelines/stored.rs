@@ -3,16 +3,21 @@
 use crate::start::events::clock_of;
 use model::{
     BlockRow, Cause, Error, EventProcessRow, EventRow, EventRows, EventSourceRow, EventThreadRow, EventTypeRow, Exit,
-    FileId, Form, Nanos, Result, RunId, RunRow, Served, TraceRows, shown,
+    FileId, Form, Nanos, Result, RunId, RunRow, Served, TraceRows, Warning, WarningKind, shown,
 };
-use recording::Reader;
+use recording::{Fact, Header, Reader, Replace, Writer};
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use timeline::{Builder, Clock, Event, Phase, Process, Source, Thread, Trace, Type, Wake};
 
 /// An interrupt that wakes a thread right behind the end of a request of its process brought what that was for: so
 /// much later at most, in nanoseconds.
 const BEHIND_REQUEST_NS: u64 = 200_000;
+
+/// The fact that says when imported events began, in nanoseconds since 1970.
+const SUBJECT: &str = "events";
+const BEGAN: &str = "began_unix_ns";
 
 /// Puts a trace on the clock of a start, from which it counts then.
 ///
@@ -28,6 +33,66 @@ pub fn on_start(mut trace: Trace, run: &RunRow, t0_ns: u64) -> std::result::Resu
         return Err("all of it is from before this start".into());
     }
     Ok(trace)
+}
+
+/// Writes what was read of these files to a recording of its own, which has no starts: as that, it can be asked in SQL,
+/// and links from one process to another stay. It counts from its first event.
+///
+/// # Errors
+/// One of the files is a recording already; their times cannot be held against each other, or are ticks whose rate is
+/// not known; what [`Writer::create`] says.
+pub fn import(
+    files: Vec<(PathBuf, Trace)>,
+    target: &Path,
+    replace: Replace,
+    command_line: Vec<OsString>,
+) -> Result<Vec<String>> {
+    let files = super::in_order(files);
+    let of = |(path, trace): &(PathBuf, Trace)| vec![path.clone(); trace.sources.len().max(1)];
+    let paths: Vec<PathBuf> = files.iter().flat_map(of).collect();
+    let trace = super::joined(files)?;
+    if !trace.clock.is_calibrated {
+        return Err(Error::on(Exit::Usage, "cannot import", &paths[0])
+            .because("its times are ticks of a counter whose rate is not known")
+            .hint("import it on the machine that wrote it, before that restarts"));
+    }
+    let header = Header {
+        thaw_version: env!("CARGO_PKG_VERSION").to_owned(),
+        created_unix_ns: os::machine::now_unix_ns(),
+        command_line,
+        cwd: std::env::current_dir().unwrap_or_default(),
+        environment: Vec::new(),
+        plan: serde_json::json!({}),
+        seed: 0,
+    };
+    let told: Vec<String> = trace.damage.iter().chain(&trace.not_joined).cloned().collect();
+    let (began, origin) = (trace.clock.realtime_ns, trace.clock.origin_ns);
+    let rows = rows(trace, &paths, origin);
+    let mut writer = Writer::create(target, &header, replace)?;
+    let mut write = || {
+        if began != 0 {
+            writer.add_facts(&[Fact { subject: SUBJECT.into(), key: BEGAN.into(), value: began.to_string() }])?;
+        }
+        let warning = |what| Warning::new(WarningKind::Note, format!("events: {what}"));
+        told.iter().try_for_each(|what| writer.add_warning(&warning(what)))?;
+        writer.add_events(RunId::OF_NO_START, &rows)?;
+        writer.finish()?;
+        crate::start::head::hand_over(target)
+    };
+    if let Err(error) = write() {
+        // Half of what was asked for is of no use to anybody.
+        let _ = std::fs::remove_file(target);
+        return Err(error);
+    }
+    Ok(told)
+}
+
+/// Whether a recording holds events that were imported, and no starts.
+///
+/// # Errors
+/// What [`Reader`] says.
+pub fn is_imported(path: &Path) -> Result<bool> {
+    Ok(Reader::open(path)?.event_runs()?.contains(&RunId::OF_NO_START))
 }
 
 /// A trace of a start, whose clock's origin is what [`clock_of`] says, as rows. `paths`: its files, in their order.
@@ -91,7 +156,7 @@ pub fn rows(trace: Trace, paths: &[PathBuf], t0_ns: u64) -> EventRows {
 pub fn of_recording(path: &Path, run: Option<i64>, to_see: bool) -> Result<Trace> {
     let (reader, run) = opened(path, run)?;
     let rows = reader.events(run)?.ok_or_else(|| Error::bug("events of a run that has none"))?;
-    let mut trace = trace(rows);
+    let mut trace = trace(rows, began(&reader, run)?);
     let kernel = kernel(&reader, run)?;
     trace.wakes = wakes(&trace, &kernel);
     if to_see {
@@ -137,6 +202,16 @@ fn add_kernel(rows: &TraceRows, trace: &mut Trace) {
     trace.join(builder.build());
 }
 
+/// The wall clock's time from which a run's events count; 0: not known.
+fn began(reader: &Reader, run: RunId) -> Result<u64> {
+    if run == RunId::OF_NO_START {
+        let facts = reader.facts()?;
+        let fact = facts.iter().find(|fact| fact.subject == SUBJECT && fact.key == BEGAN);
+        return Ok(fact.and_then(|fact| fact.value.parse().ok()).unwrap_or_default());
+    }
+    Ok(reader.runs()?.iter().find(|(row, _)| row.id == run).map_or(0, |(row, _)| row.started_unix_ns))
+}
+
 fn opened(path: &Path, run: Option<i64>) -> Result<(Reader, RunId)> {
     let reader = Reader::open(path)?;
     let all = reader.event_runs()?;
@@ -157,7 +232,7 @@ fn kernel(reader: &Reader, run: RunId) -> Result<TraceRows> {
     if reader.trace_runs()?.contains(&run) { reader.trace(run) } else { Ok(TraceRows::default()) }
 }
 
-fn trace(rows: EventRows) -> Trace {
+fn trace(rows: EventRows, realtime_ns: u64) -> Trace {
     let source = |row: &EventSourceRow| Source {
         process: row.process,
         form: row.form,
@@ -166,9 +241,11 @@ fn trace(rows: EventRows) -> Trace {
         command_line: row.command_line.clone(),
     };
     let first = rows.sources.first();
+    // Each counts from its own start: two recordings have no clock in common but the wall's.
     let clock = Clock {
-        is_monotonic: true,
+        is_monotonic: false,
         is_calibrated: true,
+        realtime_ns,
         step_ns: first.map_or(1, |row| row.step_ns),
         is_ordered: first.is_some_and(|row| row.is_ordered),
         ..Clock::default()
