@@ -1,6 +1,6 @@
 //! Writes pages of made-up recordings, for the viewer's tests and its claim:
 //! `cargo run -p view --example made -- FOLDER [laptop|million|small|hostile|empty|no-trace|comparison]...`; of events:
-//! `[load|path|busy|million-events|lane|hostile-events|no-events]`
+//! `[load|path|busy|million-events|ten-million-events|lane|hostile-events|no-events]`
 
 mod document;
 mod events;
@@ -33,6 +33,7 @@ fn write_events(folder: &Path, kind: &str) -> Option<()> {
         "load" | "path" => events::load(),
         "busy" => events::busy(60_000),
         "million-events" => events::busy(1_000_000),
+        "ten-million-events" => events::busy(10_000_000),
         "lane" => events::lane(1_000_000),
         "hostile-events" => events::hostile(),
         "no-events" => timeline::Trace::default(),
