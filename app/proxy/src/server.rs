@@ -1,5 +1,6 @@
 //! Clients: who is let in, what is refused, and the way of a request to its answer.
 
+use crate::caching::{self, Caching, Did};
 use crate::fields;
 use crate::guard::{self, Clocks, Guard, Shared, Side};
 use crate::head::{Limits, Refusal};
@@ -50,6 +51,8 @@ pub struct Proxy {
     pub settings: Settings,
     /// Ways to origins.
     pub upstream: Arc<Upstream>,
+    /// The cache, if there is one.
+    pub caching: Option<Arc<Caching>>,
     /// Counters.
     pub metrics: Arc<Metrics>,
     /// The access log.
@@ -210,6 +213,10 @@ async fn answer(client: Arc<Client>, request: Request<Incoming>) -> Response<Bod
         false => route(&client, request).await,
     };
     let answer = outcome.unwrap_or_else(|trouble| trouble.answer(&client, version));
+    let did = answer.extensions().get::<Did>().copied();
+    if let Some(did) = did {
+        did.count(&client.proxy.metrics);
+    }
     let line = Line {
         client: client.address.ip(),
         at: SystemTime::now(),
@@ -219,6 +226,7 @@ async fn answer(client: Arc<Client>, request: Request<Incoming>) -> Response<Bod
         first: began.elapsed(),
         whole: Duration::ZERO,
         complete: false,
+        cache: did.map_or("-", Did::word),
     };
     let course = Course { began, line };
     answer.map(|inner| Counted { inner, client, course }.boxed_unsync())
@@ -372,11 +380,28 @@ async fn route(client: &Arc<Client>, request: Request<Incoming>) -> Result<Respo
         one_cookie(&mut parts.headers);
     }
     let body = (!body.is_end_stream()).then(|| Bounded { inner: body, left: proxy.settings.body }.boxed_unsync());
+    Ok(match &proxy.caching {
+        Some(caching) => caching::answer(proxy, caching, origin, parts, body).await?,
+        None => ask(proxy, &origin, parts, body).await?,
+    })
+}
+
+/// Asks an origin. `parts` is prepared for it: a target in origin form, Host, and no field of the client's connection;
+/// so is the answer for clients.
+///
+/// # Errors
+/// There is no answer that can be trusted.
+pub async fn ask(
+    proxy: &Proxy,
+    origin: &Origin,
+    parts: http::request::Parts,
+    body: Option<Body>,
+) -> Result<Response<Body>, Failure> {
     count(&proxy.metrics.asked);
-    let mut answer = proxy.upstream.send(&origin, parts, body).await?;
+    let mut answer = proxy.upstream.send(origin, parts, body).await?;
     let spoken = answer.version();
     if fields::strip(answer.headers_mut()).is_err() {
-        return Err(Failure::Refused(Refusal::bad("its Connection names a field that frames it")).into());
+        return Err(Failure::Refused(Refusal::bad("its Connection names a field that frames it")));
     }
     fields::via(answer.headers_mut(), spoken, &proxy.pseudonym);
     *answer.version_mut() = Version::HTTP_11;

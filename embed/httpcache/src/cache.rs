@@ -38,6 +38,8 @@ pub struct Serve {
     pub reply: Reply,
     /// Which candidate it is.
     pub index: usize,
+    /// Whether it is fresh; a stale one is served where a directive or a failing origin allows it.
+    pub fresh: bool,
     /// To be sent to the origin meanwhile (RFC 5861); its response goes to [`Cache::on_response`] with the same request
     /// and candidates, of which only what is to be stored, updated, removed counts.
     pub revalidate: Option<Box<Forward>>,
@@ -133,6 +135,12 @@ pub struct Store {
 }
 
 impl Forward {
+    /// Why nothing stored answers, as in `Cache-Status` (RFC 9211 section 2.2): `bypass`, `method`, `uri-miss`,
+    /// `vary-miss`, `request`, `stale`, `partial`.
+    pub fn reason(&self) -> &'static str {
+        self.reason
+    }
+
     /// Whether it may wait for the answer to another request of its key (see [`Flights`](crate::Flights)).
     pub fn may_wait(&self) -> bool {
         let headers = &self.request.headers;
@@ -208,7 +216,7 @@ impl Cache {
                     validate(&mut forward, index, stored);
                     Box::new(forward)
                 });
-                Decision::Serve(Box::new(Serve { reply, index, revalidate }))
+                Decision::Serve(Box::new(Serve { reply, index, fresh: ttl > 0, revalidate }))
             }
         }
     }
@@ -226,7 +234,7 @@ impl Cache {
         let index = forward.stale?;
         self.may_be_stale(request, candidates.get(index)?, now, self.options.stale_when_disconnected).then(|| {
             let reply = self.reply(request, index, &candidates[index], now, "hit; detail=origin-unreachable");
-            Serve { reply, index, revalidate: None }
+            Serve { reply, index, fresh: false, revalidate: None }
         })
     }
 
