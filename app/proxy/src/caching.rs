@@ -15,7 +15,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 use thaw_httpcache::{
-    Answered, Body as From, Cache, Decision, Forward, Flights, Joined, Key, Options, Outcome, Serve, Woken, vary_names,
+    Answered, Body as From, Cache, Decision, Flights, Forward, Joined, Key, Options, Outcome, Serve, Woken, vary_names,
 };
 use tokio::sync::oneshot;
 

@@ -69,7 +69,11 @@ impl Metrics {
             ("lost_log_lines", "Lines of the access log lost", &self.lost_lines),
             ("cache_hits", "Requests answered from the store, fresh", &self.cache_hits),
             ("cache_stale", "Requests answered from the store, stale", &self.cache_stale),
-            ("cache_revalidated", "Requests answered from the store after the origin was asked", &self.cache_revalidated),
+            (
+                "cache_revalidated",
+                "Requests answered from the store after the origin was asked",
+                &self.cache_revalidated,
+            ),
             ("cache_misses", "Requests answered by the origin, since nothing stored could be", &self.cache_misses),
             ("cache_bypassed", "Requests that went past the cache", &self.cache_bypassed),
             ("cache_collapsed", "Requests that waited for the answer to another one", &self.cache_collapsed),

@@ -323,7 +323,9 @@ impl Writer {
         let mut gone: Vec<u64> = self.into.into_iter().collect();
         if let Some(of) = inner.of.get(key) {
             let older = of.stored.iter().zip(&of.bodies).filter(|(of, (id, _))| {
-                *id != self.id && stored.is_whole() && of.selecting == stored.selecting
+                *id != self.id
+                    && stored.is_whole()
+                    && of.selecting == stored.selecting
                     && of.response_time <= stored.response_time
             });
             gone.extend(older.map(|(_, (id, _))| *id));

@@ -411,9 +411,11 @@ impl Cache {
         times: (SystemTime, SystemTime),
     ) {
         let mut new = self.kept_fields(headers, times.1);
-        // They describe the message that brought them, not the stored one.
-        new.remove(header::CONTENT_LENGTH);
-        new.remove(header::CONTENT_RANGE);
+        // They describe the message that brought them, or how the bytes that are here are to be read: with those of a 304
+        // what is stored would say of itself what is not true.
+        for name in ["content-length", "content-range", "content-encoding", "content-md5", "content-digest"] {
+            new.remove(name);
+        }
         // An age is that of the response that tells it.
         stored.headers.remove(header::AGE);
         for name in new.keys() {

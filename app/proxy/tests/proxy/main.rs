@@ -1,6 +1,8 @@
 //! The proxy over real sockets: what reaches a strict origin, and what comes back.
 
 mod answers;
+mod cache;
+mod flights;
 mod life;
 mod limits;
 mod origin;
