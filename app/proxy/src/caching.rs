@@ -1,10 +1,12 @@
 //! The cache between clients and origins: does what `thaw_httpcache` decides, with the [`store`](crate::store) and with
 //! origins. Requests for the same thing at the same time cause one request to its origin.
 
+use crate::again::{Again, Hit};
 use crate::metrics::{Metrics, count};
 use crate::server::{Proxy, ask};
 use crate::store::{Memory, Variants, Writer};
 use crate::upstream::{Body, Failure, Origin, empty};
+use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, response};
 use http_body::Body as _;
@@ -112,6 +114,8 @@ pub struct Caching {
     key: Vec<HeaderName>,
     /// How long a request waits for the answer to another one.
     patience: Duration,
+    /// Hits that may come again.
+    pub again: Again,
 }
 
 impl Caching {
@@ -120,6 +124,7 @@ impl Caching {
     pub fn new(store: Arc<Memory>, key: Vec<HeaderName>, patience: Duration) -> Arc<Self> {
         Arc::new(Self {
             cache: Cache::new(Options::shared(NAME)),
+            again: Again::new(Arc::clone(&store)),
             store,
             waiting: Mutex::default(),
             hasher: RandomState::new(),
@@ -170,7 +175,7 @@ impl Caching {
 }
 
 /// The name in `Cache-Status`.
-const NAME: &str = "thaw";
+pub const NAME: &str = "thaw";
 
 /// Has the duty to wake those who wait for the answer to its request.
 struct Lead {
@@ -342,8 +347,9 @@ impl Asked {
     }
 
     fn serve(self: &Arc<Self>, serve: Serve, variants: &Arc<Variants>) -> Response<Body> {
-        let Serve { reply: answer, index, fresh, revalidate } = serve;
+        let Serve { reply: answer, index, fresh, ttl, revalidate } = serve;
         self.caching.store.touch(variants, index);
+        let hit = self.hit(&answer.body, variants, index).filter(|_| fresh && revalidate.is_none());
         if let Some(forward) = revalidate {
             self.refresh(*forward, variants);
         }
@@ -351,7 +357,25 @@ impl Asked {
             From::Stored { index, range } => variants.body(index, range),
             _ => empty(),
         };
-        reply(answer.head, body, if fresh { Did::Hit } else { Did::Stale })
+        let mut answer = reply(answer.head, body, if fresh { Did::Hit } else { Did::Stale });
+        if let Some((pieces, at)) = hit {
+            let (key, variants) = (self.key.clone(), Arc::downgrade(variants));
+            answer.extensions_mut().insert(Hit { key, variants, index, pieces, ttl, at });
+        }
+        answer
+    }
+
+    /// The bytes of an answer that may be given again, and when it was made.
+    fn hit(&self, body: &From, variants: &Variants, index: usize) -> Option<(Vec<Bytes>, SystemTime)> {
+        if !self.unkeyed.is_empty() || !variants.stored[index].trailers.is_empty() {
+            return None;
+        }
+        let pieces = match body {
+            From::Empty => Vec::new(),
+            From::Stored { index, range } => variants.pieces(*index, range.clone())?,
+            _ => return None,
+        };
+        Some((pieces, SystemTime::now()))
     }
 
     /// Asks the origin behind a client that has its answer, unless somebody does already.

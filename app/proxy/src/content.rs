@@ -96,6 +96,18 @@ impl Content {
         Reading { content: Arc::clone(self), at: range.start, until: Some(range.end), rest: None, done: false }
     }
 
+    /// These bytes, if all of them are there.
+    pub fn pieces(&self, range: Range<u64>) -> Option<Vec<Bytes>> {
+        let state = self.state();
+        let (mut at, mut pieces) = (range.start, Vec::new());
+        while at < range.end {
+            let piece = state.piece(at, range.end)?;
+            at += piece.len() as u64;
+            pieces.push(piece);
+        }
+        Some(pieces)
+    }
+
     /// All from `at` to where the origin ends.
     pub fn tail(self: &Arc<Self>, at: u64) -> Reading {
         Reading { content: Arc::clone(self), at, until: None, rest: None, done: false }

@@ -4,6 +4,7 @@
 //! [`server`] and [`fields`], and goes to its origin through [`upstream`], whose answers are read as strictly. Between
 //! the two, [`caching`] answers what it can from the [`store`], whose bodies are [`content`].
 
+pub mod again;
 pub mod caching;
 pub mod content;
 pub mod fields;

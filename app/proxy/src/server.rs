@@ -1,8 +1,9 @@
 //! Clients: who is let in, what is refused, and the way of a request to its answer.
 
+use crate::again::{self, Hit};
 use crate::caching::{self, Caching, Did};
 use crate::fields;
-use crate::guard::{self, Clocks, Guard, Shared, Side};
+use crate::guard::{self, Clocks, Guard, Quick, Sending, Shared, Side};
 use crate::head::{Limits, Refusal};
 use crate::log::{Line, Log};
 use crate::metrics::{Metrics, count};
@@ -19,7 +20,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -103,6 +104,10 @@ pub async fn serve(
     });
     let two = preface.await.unwrap_or(false);
     let (guard, shared) = Guard::new(socket, Side::Client, read, two, limits, clocks);
+    // HTTP/2 has no heads that are the same byte for byte.
+    let quick = (!two && proxy.caching.is_some())
+        .then(|| Box::new(Front { address: address.ip(), proxy: Arc::clone(&proxy) }) as Box<dyn Quick>);
+    let guard = guard.quick(quick);
     let client = Arc::new(Client { address, shared, proxy, _place: place });
     let service = service_fn(move |request| {
         let client = Arc::clone(&client);
@@ -136,6 +141,40 @@ pub async fn serve(
         }
         connection.as_mut().graceful_shutdown();
         let _ = connection.await;
+    }
+}
+
+/// Answers what comes again byte for byte.
+struct Front {
+    address: IpAddr,
+    proxy: Arc<Proxy>,
+}
+
+impl Quick for Front {
+    fn answer(&self, head: &[u8]) -> Option<Sending> {
+        self.proxy.caching.as_ref()?.again.answer(head, SystemTime::now())
+    }
+
+    fn sent(&self, sending: &Sending) {
+        let metrics = &self.proxy.metrics;
+        let bytes = sending.length - sending.left();
+        count(&metrics.requests);
+        Did::Hit.count(metrics);
+        metrics.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let Some(log) = &self.proxy.log else { return };
+        let line = sending.request.split(|byte| *byte == b'\r').find(|line| line.len() > 1).unwrap_or_default();
+        let whole = sending.began.elapsed();
+        log.tell(&Line {
+            client: self.address,
+            at: SystemTime::now() - whole,
+            request: String::from_utf8_lossy(line).into_owned(),
+            status: sending.status,
+            bytes,
+            first: Duration::ZERO,
+            whole,
+            complete: sending.is_done(),
+            cache: Did::Hit.word(),
+        });
     }
 }
 
@@ -208,11 +247,18 @@ async fn answer(client: Arc<Client>, request: Request<Incoming>) -> Response<Bod
         true => "-".to_owned(),
         false => format!("{} {} {version:?}", request.method(), request.uri()),
     };
+    let head = client.shared.head().filter(|_| !refused && again::is_repeatable(&request));
     let outcome = match refused {
         true => Err(client.shared.refusal().unwrap_or(Refusal::bad("a method that is none")).into()),
         false => route(&client, request).await,
     };
     let answer = outcome.unwrap_or_else(|trouble| trouble.answer(&client, version));
+    let mut answer = answer;
+    if let (Some(caching), Some(hit), Some(head)) =
+        (&client.proxy.caching, answer.extensions_mut().remove::<Hit>(), head)
+    {
+        caching.again.keep(head, &answer, hit);
+    }
     let did = answer.extensions().get::<Did>().copied();
     if let Some(did) = did {
         did.count(&client.proxy.metrics);

@@ -3,9 +3,11 @@
 //! Its shape is that of a store on a disk: a key has variants, each with a head and its bytes; look-ups are `async`;
 //! writers stream, and readers hold what they read however long they read it.
 
+use crate::again::Hit;
 use crate::content::{Content, Reading};
 use crate::metrics::{Metrics, count};
 use crate::upstream::Body;
+use bytes::Bytes;
 use http::HeaderMap;
 use http_body_util::BodyExt;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -38,6 +40,11 @@ impl Variants {
     /// Bytes of the one at `index`.
     pub fn body(&self, index: usize, range: Range<u64>) -> Body {
         self.bodies[index].1.range(range).boxed_unsync()
+    }
+
+    /// Bytes of the one at `index`, if all of them are there.
+    pub fn pieces(&self, index: usize, range: Range<u64>) -> Option<Vec<Bytes>> {
+        self.bodies[index].1.pieces(range)
     }
 
     /// Those with such a head.
@@ -99,6 +106,17 @@ impl Memory {
     /// What is stored of a key.
     pub async fn get(&self, key: &Key) -> Arc<Variants> {
         self.inner().of.get(key).cloned().unwrap_or_default()
+    }
+
+    /// Whether what a hit was made of is what is stored still. If so, it was used.
+    pub fn used(&self, hit: &Hit) -> bool {
+        let mut inner = self.inner();
+        let Some(of) = inner.of.get(&hit.key).filter(|of| std::ptr::eq(Arc::as_ptr(of), hit.variants.as_ptr())) else {
+            return false;
+        };
+        let id = of.bodies[hit.index].0;
+        inner.touch(id);
+        true
     }
 
     /// The variant at `index` was used.

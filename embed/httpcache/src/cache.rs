@@ -40,6 +40,8 @@ pub struct Serve {
     pub index: usize,
     /// Whether it is fresh; a stale one is served where a directive or a failing origin allows it.
     pub fresh: bool,
+    /// Seconds for which it stays so; 0 where it is stale.
+    pub ttl: u64,
     /// To be sent to the origin meanwhile (RFC 5861); its response goes to [`Cache::on_response`] with the same request
     /// and candidates, of which only what is to be stored, updated, removed counts.
     pub revalidate: Option<Box<Forward>>,
@@ -216,7 +218,13 @@ impl Cache {
                     validate(&mut forward, index, stored);
                     Box::new(forward)
                 });
-                Decision::Serve(Box::new(Serve { reply, index, fresh: ttl > 0, revalidate }))
+                Decision::Serve(Box::new(Serve {
+                    reply,
+                    index,
+                    fresh: ttl > 0,
+                    ttl: u64::try_from(ttl).unwrap_or(0),
+                    revalidate,
+                }))
             }
         }
     }
@@ -234,7 +242,7 @@ impl Cache {
         let index = forward.stale?;
         self.may_be_stale(request, candidates.get(index)?, now, self.options.stale_when_disconnected).then(|| {
             let reply = self.reply(request, index, &candidates[index], now, "hit; detail=origin-unreachable");
-            Serve { reply, index, fresh: false, revalidate: None }
+            Serve { reply, index, fresh: false, ttl: 0, revalidate: None }
         })
     }
 
