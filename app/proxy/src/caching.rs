@@ -482,7 +482,7 @@ impl Asked {
             From::StoredThenUpstream { range, .. } => writer.tail(range.start).boxed_unsync(),
         };
         if upstream.is_end_stream() {
-            let kept = writer.finish(true, None);
+            let kept = writer.finish(true, &[], None);
             if let Some(lead) = lead {
                 lead.done(kept);
             }
@@ -504,20 +504,22 @@ impl Asked {
 /// client is gone, nobody knows how long that would be: it is given up.
 async fn take(mut upstream: Body, mut writer: Writer, lead: Option<Lead>) {
     let mut trailers = None;
-    let whole = loop {
+    let kept = loop {
         let frame = tokio::select! {
             frame = upstream.frame() => frame,
             () = writer.left(), if !writer.knows_length() => return,
         };
         match frame.map(|frame| frame.map(http_body::Frame::into_data)) {
-            None => break true,
-            Some(Err(_)) => break false,
+            None => break writer.finish(true, &[], trailers),
+            Some(Err(_)) => break writer.finish(false, &[], trailers),
+            Some(Ok(Ok(data))) if writer.knows_length() && upstream.is_end_stream() => {
+                break writer.finish(true, &data, trailers);
+            }
             Some(Ok(Ok(data))) if writer.push(&data) => {}
             Some(Ok(Ok(_))) => return writer.hand_over(upstream),
             Some(Ok(Err(frame))) => trailers = frame.into_trailers().ok(),
         }
     };
-    let kept = writer.finish(whole, trailers);
     if let Some(lead) = lead {
         lead.done(kept);
     }

@@ -248,3 +248,71 @@ impl Drop for Reading {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body::Body as _;
+    use http_body_util::BodyExt;
+
+    /// What a reader of these bytes gets before it has to wait, and whether it came to an end.
+    fn read(mut reading: Reading) -> (String, bool) {
+        let mut text = Vec::new();
+        let mut context = Context::from_waker(Waker::noop());
+        loop {
+            match Pin::new(&mut reading).poll_frame(&mut context) {
+                Poll::Ready(Some(Ok(frame))) => text.extend_from_slice(&frame.into_data().unwrap_or_default()),
+                Poll::Ready(None) => return (String::from_utf8(text).unwrap(), true),
+                Poll::Ready(Some(Err(_))) | Poll::Pending => return (String::from_utf8(text).unwrap(), false),
+            }
+        }
+    }
+
+    #[test]
+    fn parts_fill_holes_and_overwrite_nothing() {
+        let first = Content::new(None, 2);
+        first.add(b"cde");
+        let second = Content::new(Some(&first), 8);
+        second.add(b"ij");
+        let all = Content::new(Some(&second), 0);
+        all.add(b"abXX");
+        all.add(b"XfghX");
+        assert_eq!(read(all.range(0..10)), ("abcdefghij".into(), true));
+        assert_eq!(read(all.range(3..9)), ("defghi".into(), true));
+        // What was there before is not what the origin sends.
+        assert_eq!(read(all.tail(5)), ("fghi".into(), false));
+        all.end(true, None);
+        assert_eq!(read(all.tail(5)), ("fghi".into(), true));
+        assert_eq!(read(first.range(0..5)), (String::new(), false), "its beginning is not there");
+    }
+
+    #[test]
+    fn single_bytes_are_put_together() {
+        let content = Content::new(None, 0);
+        for byte in 0..10_000 {
+            content.add(&[b'a' + (byte % 26) as u8]);
+        }
+        assert!(content.state().pieces.len() < 2 * RUN);
+        let (text, _) = read(content.range(0..10_000));
+        assert!(text.len() == 10_000 && text.bytes().enumerate().all(|(at, byte)| byte == b'a' + (at % 26) as u8));
+    }
+
+    #[test]
+    fn only_the_first_end_counts() {
+        let content = Content::new(None, 0);
+        content.add(b"a");
+        content.end(false, None);
+        content.end(true, None);
+        assert_eq!(read(content.tail(0)), ("a".into(), false));
+        assert_eq!(read(content.range(0..1)), ("a".into(), true));
+    }
+
+    #[test]
+    fn the_rest_comes_from_the_origin() {
+        let content = Content::new(None, 0);
+        content.add(b"kept ");
+        let rest = http_body_util::Full::new(Bytes::from_static(b"rest")).map_err(|never| match never {});
+        content.hand_over(rest.boxed_unsync());
+        assert_eq!(read(content.tail(0)), ("kept rest".into(), true));
+    }
+}

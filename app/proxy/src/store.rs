@@ -316,10 +316,13 @@ impl Writer {
         self.content.hand_over(rest);
     }
 
-    /// The body has ended, or broken off. Whether it is kept: look-ups find it then.
-    pub fn finish(mut self, whole: bool, trailers: Option<HeaderMap>) -> bool {
+    /// The body has ended with these bytes, or has broken off. Whether it is kept: look-ups find it then, also those of
+    /// whoever has just read its last byte.
+    pub fn finish(mut self, whole: bool, last: &[u8], trailers: Option<HeaderMap>) -> bool {
+        self.received += last.len() as u64;
         let kept = self.keep(whole, trailers.clone().unwrap_or_default());
         count(if kept { &self.store.metrics.cache_stored } else { &self.store.metrics.cache_broken });
+        self.content.add(last);
         self.content.end(whole, trailers);
         kept
     }
@@ -347,8 +350,8 @@ impl Writer {
                     && of.response_time <= stored.response_time
             });
             gone.extend(older.map(|(_, (id, _))| *id));
-            let many = (of.stored.len() + 1).saturating_sub(MOST_VARIANTS);
-            gone.extend(of.bodies.iter().filter(|(id, _)| *id != self.id).take(many).map(|(id, _)| *id));
+            let others: Vec<u64> = of.bodies.iter().map(|(id, _)| *id).filter(|id| *id != self.id).collect();
+            gone.extend(&others[..(others.len() + 1).saturating_sub(MOST_VARIANTS)]);
         }
         let bytes: u64 = stored.held.iter().map(|range| range.end - range.start).sum();
         let size = head(&stored) + bytes;

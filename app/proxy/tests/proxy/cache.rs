@@ -173,6 +173,17 @@ fn variants_are_kept_apart() {
 }
 
 #[test]
+fn a_key_has_not_any_number_of_variants() {
+    let origin = numbered("Cache-Control: max-age=100\r\nVary: X-Color\r\n");
+    let proxy = Proxy::reverse(origin.address, &[]);
+    for color in 0..70 {
+        get(&proxy, &format!("X-Color: {color}\r\n"));
+    }
+    assert_eq!(proxy.metric("cache_entries"), 64);
+    assert_eq!(get(&proxy, "X-Color: 69\r\n").1, "number 69");
+}
+
+#[test]
 fn hosts_and_targets_are_kept_apart() {
     let origin = Origin::new(|seen, socket| {
         let body = format!("{} {}", seen.all("host")[0], seen.path());

@@ -1,6 +1,6 @@
 //! Requests for the same thing at the same time, clients that go away, and what is asked behind them.
 
-use crate::cache::{answer, get};
+use crate::cache::{answer, ask, get};
 use crate::origin::Origin;
 use crate::started::{Proxy, one, rest};
 use std::io::{Read, Write};
@@ -35,7 +35,9 @@ fn clients(proxy: &Proxy, fields: &str) -> Vec<TcpStream> {
 }
 
 fn wait_for(proxy: &Proxy, name: &str, value: i64) {
-    while proxy.metric(name) < value {}
+    while proxy.metric(name) < value {
+        std::thread::yield_now();
+    }
 }
 
 #[test]
@@ -209,6 +211,34 @@ fn what_is_stale_is_served_while_it_is_asked_for() {
     assert_eq!(get(&proxy, "").1, "number 1");
     let seen = origin.seen();
     assert_eq!((seen.len(), seen[1].all("if-none-match")), (2, vec!["\"a\""]));
+}
+
+#[test]
+fn what_is_invalidated_while_it_comes_is_not_kept() {
+    for framing in ["Content-Length: 8\r\n\r\nnumb", "Transfer-Encoding: chunked\r\n\r\n4\r\nnumb\r\n"] {
+        let (go, told) = channel();
+        let told = Mutex::new(told);
+        let count = AtomicUsize::new(0);
+        let origin = Origin::new(move |seen, socket| {
+            if seen.line.starts_with("POST") || count.fetch_add(1, Ordering::Relaxed) > 0 {
+                return answer(socket, "200 OK", "Cache-Control: max-age=100\r\n", "number 1");
+            }
+            let head = format!("HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\n{framing}");
+            socket.write_all(head.as_bytes()).unwrap();
+            told.lock().unwrap().recv().unwrap();
+            let chunked = framing.starts_with("Transfer");
+            socket.write_all(if chunked { b"4\r\ner 0\r\n0\r\n\r\n" } else { b"er 0" }).is_ok()
+        });
+        let proxy = Proxy::reverse(origin.address, &[]);
+        let mut socket = proxy.connect();
+        socket.write_all(b"GET /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        socket.read_exact(&mut [0; 20]).unwrap();
+        ask(&proxy, "POST", "/x", "Content-Length: 0\r\n");
+        go.send(()).unwrap();
+        assert!(rest(&mut socket).contains("er 0"));
+        wait_for(&proxy, "cache_broken_total", 1);
+        assert_eq!(get(&proxy, "").1, "number 1");
+    }
 }
 
 #[test]
