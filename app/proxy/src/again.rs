@@ -105,9 +105,8 @@ impl Again {
     /// The answer to a request with this head, if it is the one of before.
     pub fn answer(&self, request: &[u8], now: SystemTime) -> Option<Sending> {
         let answer = self.place(request).lock().unwrap_or_else(PoisonError::into_inner).clone()?;
-        let elapsed = now.duration_since(answer.hit.at).ok()?.as_secs();
-        let is_fresh = elapsed + 1 < answer.hit.ttl;
-        if answer.request != request || !is_fresh || !self.store.used(&answer.hit) {
+        let elapsed = answer.elapsed(now)?;
+        if answer.request != request || !self.store.used(&answer.hit) {
             return None;
         }
         let mut parts = Vec::with_capacity(answer.hit.pieces.len() + 1);
@@ -118,6 +117,12 @@ impl Again {
 }
 
 impl Answer {
+    /// Seconds since it was made, as long as it is fresh: what was cut off of them and of its age is less than two.
+    fn elapsed(&self, now: SystemTime) -> Option<u64> {
+        let elapsed = now.duration_since(self.hit.at).ok()?.as_secs();
+        (elapsed + 1 < self.hit.ttl).then_some(elapsed)
+    }
+
     fn head_at(&self, elapsed: u64) -> Bytes {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         if latest.0 != elapsed {
@@ -160,4 +165,59 @@ fn head<B>(answer: &Response<B>) -> Option<(Vec<u8>, u64)> {
         head.extend_from_slice(b"\r\n");
     }
     Some((head, age))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::Metrics;
+    use std::time::Duration;
+
+    #[test]
+    fn it_is_given_while_it_is_fresh_and_as_old_as_it_is() {
+        let again = Again::new(Memory::new(1 << 20, Arc::new(Metrics::default())));
+        let at = SystemTime::now();
+        let hit = Hit {
+            key: Key::of(&"http://a/".parse().unwrap(), &HeaderMap::new(), ""),
+            variants: Weak::new(),
+            index: 0,
+            pieces: vec![Bytes::from_static(b"body")],
+            ttl: 10,
+            at,
+        };
+        let mut answer = Response::new(());
+        for (name, value) in [
+            ("date", "now"),
+            ("content-length", "4"),
+            ("age", "5"),
+            ("cache-status", "other; hit"),
+            ("cache-status", "thaw; hit; ttl=10"),
+        ] {
+            answer.headers_mut().append(name, value.parse().unwrap());
+        }
+        let request = Bytes::from_static(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        again.keep(request.clone(), &answer, hit);
+        let known = again.place(&request).lock().unwrap().clone().unwrap();
+        let text = |elapsed| String::from_utf8(known.head_at(elapsed).to_vec()).unwrap();
+        assert_eq!(
+            text(3),
+            "HTTP/1.1 200 OK\r\ndate: now\r\ncontent-length: 4\r\ncache-status: other; hit\r\nage: 8\r\n\
+             cache-status: thaw; hit; ttl=7\r\n\r\n"
+        );
+        let fresh = |seconds: f64| known.elapsed(at + Duration::from_secs_f64(seconds));
+        assert_eq!([fresh(0.0), fresh(8.9), fresh(9.0)], [Some(0), Some(8), None]);
+        assert_eq!(known.elapsed(at - Duration::from_secs(1)), None, "a clock that went back");
+        assert!(again.answer(&request, at).is_none(), "the store has nothing of it");
+    }
+
+    #[test]
+    fn what_is_decided_by_more_than_the_stored_response_is_not_repeatable() {
+        let with = |name: &'static str, value: &str| Request::builder().header(name, value).body(()).unwrap();
+        assert!(is_repeatable(&with("connection", "Keep-Alive")) && is_repeatable(&with("accept", "*/*")));
+        for (name, value) in [("cache-control", "max-age=5"), ("pragma", "no-cache"), ("connection", "close")] {
+            assert!(!is_repeatable(&with(name, value)), "{name}: {value}");
+        }
+        assert!(!is_repeatable(&Request::builder().method("HEAD").body(()).unwrap()));
+        assert!(!is_repeatable(&Request::builder().version(Version::HTTP_10).body(()).unwrap()));
+    }
 }

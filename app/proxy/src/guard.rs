@@ -34,6 +34,8 @@ pub struct Shared {
     refused: Mutex<Option<Refusal>>,
     /// Requests that are not answered yet: an idle clock does not run.
     pub under_way: AtomicUsize,
+    /// Answers that were given to the end, or given up.
+    pub answered: AtomicUsize,
     /// Towards an origin: an answer is waited for.
     expected: AtomicBool,
     /// Towards an origin: the request was HEAD.
@@ -167,10 +169,10 @@ pub struct Guard<T> {
     quick: Option<Box<dyn Quick>>,
     /// The one that is sent.
     sending: Option<Sending>,
-    /// Bytes were handed on, and their reader has not flushed the answer yet: nobody else may write.
+    /// Heads that were handed on, whose reader may look ahead.
+    handed: usize,
+    /// Not all of them are answered, or the answers not flushed: nobody else may write.
     busy: bool,
-    /// The reader has written since.
-    answered: bool,
     reading: Option<(Pin<Box<Sleep>>, Phase)>,
     /// When what its clock runs for began.
     since: Instant,
@@ -208,8 +210,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Guard<T> {
             shared: Arc::clone(&shared),
             quick: None,
             sending: None,
+            handed: 0,
             busy: false,
-            answered: false,
             reading: None,
             since: Instant::now(),
             writing: None,
@@ -312,6 +314,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Guard<T> {
         match (read, self.side) {
             (Ok((end, framing)), side) => {
                 self.ready = end;
+                (self.handed, self.busy) = (self.handed + 1, true);
                 if self.quick.is_some() {
                     let head = Bytes::copy_from_slice(&self.buffer[..end]);
                     self.shared.heads.lock().unwrap_or_else(PoisonError::into_inner).push_back(head);
@@ -425,7 +428,6 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for Guard<T> {
         loop {
             ready!(this.send(context))?;
             if this.ready > 0 {
-                (this.busy, this.answered) = (true, false);
                 let len = this.ready.min(out.remaining());
                 out.put_slice(&this.buffer[..len]);
                 this.buffer.advance(len);
@@ -495,7 +497,6 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for Guard<T> {
 impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guard<T> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        this.answered = true;
         let done = Pin::new(&mut this.io).poll_write(context, bytes);
         this.wrote(context, done)
     }
@@ -506,7 +507,6 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guard<T> {
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        this.answered = true;
         let done = Pin::new(&mut this.io).poll_write_vectored(context, parts);
         this.wrote(context, done)
     }
@@ -518,7 +518,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guard<T> {
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         ready!(Pin::new(&mut this.io).poll_flush(context))?;
-        if this.answered && this.shared.under_way.load(Ordering::Acquire) == 0 {
+        // What hyper had buffered of an answer is written when it gets here.
+        if this.shared.answered.load(Ordering::Acquire) == this.handed {
             this.busy = false;
         }
         Poll::Ready(Ok(()))

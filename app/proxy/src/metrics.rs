@@ -26,6 +26,8 @@ pub struct Metrics {
     pub lost_lines: AtomicU64,
     /// Requests answered from the store, fresh.
     pub cache_hits: AtomicU64,
+    /// Of these, answered by the bytes of their heads alone.
+    pub cache_again: AtomicU64,
     /// Requests answered from the store, stale.
     pub cache_stale: AtomicU64,
     /// Requests answered from the store after the origin said that it still stands.
@@ -68,6 +70,11 @@ impl Metrics {
             ("tunnels", "Tunnels made by CONNECT", &self.tunnels),
             ("lost_log_lines", "Lines of the access log lost", &self.lost_lines),
             ("cache_hits", "Requests answered from the store, fresh", &self.cache_hits),
+            (
+                "cache_again",
+                "Hits whose head came again byte for byte, which nothing was decided anew for",
+                &self.cache_again,
+            ),
             ("cache_stale", "Requests answered from the store, stale", &self.cache_stale),
             (
                 "cache_revalidated",

@@ -152,15 +152,18 @@ struct Front {
 
 impl Quick for Front {
     fn answer(&self, head: &[u8]) -> Option<Sending> {
-        self.proxy.caching.as_ref()?.again.answer(head, SystemTime::now())
+        let sending = self.proxy.caching.as_ref()?.again.answer(head, SystemTime::now())?;
+        // Before the client can have it.
+        let metrics = &self.proxy.metrics;
+        count(&metrics.requests);
+        count(&metrics.cache_again);
+        Did::Hit.count(metrics);
+        Some(sending)
     }
 
     fn sent(&self, sending: &Sending) {
-        let metrics = &self.proxy.metrics;
         let bytes = sending.length - sending.left();
-        count(&metrics.requests);
-        Did::Hit.count(metrics);
-        metrics.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.proxy.metrics.bytes.fetch_add(bytes, Ordering::Relaxed);
         let Some(log) = &self.proxy.log else { return };
         let line = sending.request.split(|byte| *byte == b'\r').find(|line| line.len() > 1).unwrap_or_default();
         let whole = sending.began.elapsed();
@@ -195,6 +198,8 @@ struct Course {
 /// Counts what a client is sent, tells the log at the end, and lets the connection's idle clock run again.
 struct Counted {
     inner: Body,
+    /// Bytes that its head announces.
+    announced: Option<u64>,
     client: Arc<Client>,
     course: Course,
 }
@@ -228,11 +233,13 @@ impl Drop for Counted {
         let proxy = &self.client.proxy;
         let line = &mut self.course.line;
         line.whole = self.course.began.elapsed();
-        line.complete |= self.inner.is_end_stream();
+        // Who has read all that was announced asks for no end.
+        line.complete |= self.inner.is_end_stream() || self.announced == Some(line.bytes);
         proxy.metrics.bytes.fetch_add(line.bytes, Ordering::Relaxed);
         if let Some(log) = &proxy.log {
             log.tell(line);
         }
+        self.client.shared.answered.fetch_add(1, Ordering::AcqRel);
         self.client.shared.under_way.fetch_sub(1, Ordering::AcqRel);
     }
 }
@@ -275,7 +282,8 @@ async fn answer(client: Arc<Client>, request: Request<Incoming>) -> Response<Bod
         cache: did.map_or("-", Did::word),
     };
     let course = Course { began, line };
-    answer.map(|inner| Counted { inner, client, course }.boxed_unsync())
+    let announced = answer.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    answer.map(|inner| Counted { inner, announced, client, course }.boxed_unsync())
 }
 
 /// Why a request has no answer but ours.

@@ -1,5 +1,6 @@
 //! The proxy over real sockets: what reaches a strict origin, and what comes back.
 
+mod again;
 mod answers;
 mod cache;
 mod flights;
