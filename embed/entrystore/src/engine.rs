@@ -3,7 +3,7 @@
 
 use crate::evict::{self, Evict};
 use crate::key::Key;
-use crate::log::{Chore, FULL, Log, Stage};
+use crate::log::{Chore, Log, Stage};
 use crate::options::Options;
 use crate::queue::Level;
 use crate::reading::Readers;
@@ -53,7 +53,7 @@ pub(crate) struct Engine {
 
 /// The thread.
 pub(crate) fn run(shared: &Arc<Shared>, options: &Options) {
-    let mut log = Log::new(options.disk.clone(), shared.clone());
+    let mut log = Log::new(options.disk.clone(), shared.clone(), options.segment.into());
     let rebuild = match log.disk.lock() {
         Ok(true) => recover::start(&mut log).ok(),
         _ => None,
@@ -108,9 +108,9 @@ impl Engine {
         loop {
             if !state.touched.is_empty() {
                 let touched = std::mem::take(&mut state.touched);
-                let day = crate::index::day(crate::log::now());
+                let worth = crate::index::worth(crate::log::now());
                 let mut index = self.shared.index_mut();
-                touched.into_iter().for_each(|hash| index.touch(hash, day));
+                touched.into_iter().for_each(|hash| index.touch(hash, worth));
             }
             let now = Instant::now();
             if self.chores.is_empty() && self.due.is_some_and(|due| due <= now) {
@@ -190,7 +190,7 @@ impl Engine {
             if self.is_short() && self.make_room() {
                 return self.again(level, id);
             }
-            let out = self.log.bytes > self.options.budget + FULL;
+            let out = self.log.bytes > self.options.budget + self.log.full;
             self.writers.step(&mut self.log, level, id, out);
             self.tried = false;
             return self.soon();
@@ -388,6 +388,8 @@ impl Engine {
             self.snapshot = Instant::now();
         }
         self.due = None;
+        // Removals that are still owed.
+        self.log.append(Vec::new());
         self.chores = self.log.commit(snapshot);
         let waiting = std::mem::take(&mut self.waiting);
         let level = if waiting.is_empty() { Level::Index } else { Level::Manage };
@@ -405,7 +407,8 @@ impl Engine {
     }
 
     fn do_chore(&mut self, chore: &Chore) {
-        let good = self.log.chore(chore);
+        // What is owed is not on the medium, and may never be.
+        let good = self.log.chore(chore) && self.log.owed.is_empty();
         let Chore::Tell(waiting) = chore else { return };
         let mut state = self.shared.lock();
         state.counts.commits += 1;
@@ -426,6 +429,7 @@ impl Engine {
         while let Some(chore) = self.chores.pop_front() {
             self.do_chore(&chore);
         }
+        self.log.append(Vec::new());
         self.log.close_open();
         for snapshot in [false, true] {
             let dirty = self.log.segments.values().any(|one| one.dirty || one.stage != Stage::Sealed);

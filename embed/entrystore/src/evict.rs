@@ -35,7 +35,7 @@ pub(crate) struct Did {
 #[derive(Default, Clone, Copy)]
 struct Heat {
     hot: u64,
-    pinned: bool,
+    pinned: u64,
 }
 
 /// Begins to free the segment that gives the most, so that files take `target` bytes after some of them. `None`:
@@ -56,7 +56,7 @@ pub(crate) fn begin(log: &mut Log, target: u64) -> Option<Evict> {
     let mut warm = |segment: u32, size: u64, pinned: bool| {
         let heat = heat.entry(segment).or_default();
         heat.hot += size;
-        heat.pinned |= pinned;
+        heat.pinned += if pinned { size } else { 0 };
     };
     for slot in log.shared.index().iter().filter(|slot| slot.frecency > line || slot.pinned()) {
         warm(slot.segment, slot.size(), slot.pinned());
@@ -67,23 +67,27 @@ pub(crate) fn begin(log: &mut Log, target: u64) -> Option<Evict> {
     if log.open.is_some() && log.segments.values().all(|one| one.stage == Stage::Open || one.stage >= Stage::Freed) {
         log.close_open();
     }
-    let mut best: Option<(f64, u32)> = None;
+    let mut best: Option<(u64, u32)> = None;
     for (number, segment) in &log.segments {
         let heat = heat.get(number).copied().unwrap_or_default();
         let able = matches!(segment.stage, Stage::Full | Stage::Sealed);
-        // A large record never moves, and nothing moves on a full disk.
-        if !able || heat.pinned && (segment.big || log.no_space) {
+        // A large record never moves, and nothing moves on a full disk. To move nearly all of one gains nothing.
+        let stays = heat.pinned > 0 && (segment.big || log.no_space) || heat.pinned * 10 > segment.len * 9;
+        if !able || stays {
             continue;
         }
-        let worth = heat.hot as f64 / segment.len.max(1) as f64;
+        // In quarters, so that of much the same ones the oldest goes.
+        let worth = heat.hot * 4 / segment.len.max(1);
+        if log.no_space {
+            // No removal can be written: only the oldest one leaves nothing older to come back.
+            best = Some((0, *number));
+            break;
+        }
         if best.is_none_or(|(least, _)| worth < least) {
             best = Some((worth, *number));
         }
     }
-    let (worth, number) = best?;
-    if worth >= 0.95 && heat.get(&number).is_some_and(|heat| heat.pinned) {
-        return None;
-    }
+    let (_, number) = best?;
     let segment = log.segments.get(&number)?;
     let rows = match segment.stage {
         Stage::Sealed => recover::footer(log, &log.name(number), segment.len).map(|(_, rows)| rows),
@@ -129,9 +133,10 @@ impl Evict {
                 continue;
             }
             did.evicted += u64::from(kind != Kind::Remove);
-            log.forget(key.hash(log.seed));
+            let hash = key.hash(log.seed);
+            log.forget(hash);
             if flags & OVERWRITES != 0 || kind != Kind::Put {
-                log.owed.push(key);
+                log.owed.insert(hash, key);
             }
         }
         if self.at >= self.rows.len() {

@@ -12,8 +12,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Bytes at which a segment is sealed.
-pub(crate) const FULL: u64 = 8 << 20;
 /// The snapshot of the index.
 pub(crate) const INDEX: &str = "index";
 /// The snapshot while it is written.
@@ -137,6 +135,8 @@ pub(crate) struct Big {
 pub(crate) struct Log {
     pub disk: Arc<dyn Disk>,
     pub shared: Arc<Shared>,
+    /// Bytes at which a segment is sealed.
+    pub full: u64,
     pub seed: u64,
     pub seq: u64,
     pub next: u32,
@@ -146,7 +146,7 @@ pub(crate) struct Log {
     pub graves: HashMap<u64, Place>,
     pub bases: HashMap<u64, Base>,
     /// Removals that could not be written; they go before the next record.
-    pub owed: Vec<Key>,
+    pub owed: HashMap<u64, Key>,
     /// Bytes of all files.
     pub bytes: u64,
     pub names_dirty: bool,
@@ -161,10 +161,11 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    pub fn new(disk: Arc<dyn Disk>, shared: Arc<Shared>) -> Log {
+    pub fn new(disk: Arc<dyn Disk>, shared: Arc<Shared>, full: u64) -> Log {
         Log {
             disk,
             shared,
+            full,
             seed: 0,
             seq: 1,
             next: 1,
@@ -172,7 +173,7 @@ impl Log {
             open: None,
             graves: HashMap::new(),
             bases: HashMap::new(),
-            owed: Vec::new(),
+            owed: HashMap::new(),
             bytes: 0,
             names_dirty: false,
             changed: false,
@@ -206,6 +207,7 @@ impl Log {
     pub fn apply(&mut self, segment: u32, row: &Row, base: Option<Base>, frecency: Option<u16>) {
         let place = (segment, row.offset);
         self.changed = true;
+        self.owed.remove(&row.hash);
         if row.kind == Kind::Remove {
             self.forget(row.hash);
             self.graves.insert(row.hash, place);
@@ -217,7 +219,7 @@ impl Log {
             self.live(base.place.0, 0, base.bytes());
         }
         let old = self.shared.index().get(row.hash).map_or(0, |old| old.frecency);
-        slot.frecency = frecency.unwrap_or_else(|| index::touch(old, index::day(row.time.into())));
+        slot.frecency = frecency.unwrap_or_else(|| index::touch(old, index::worth(row.time.into())));
         self.graves.remove(&row.hash);
         self.set(slot);
         if let Some(base) = base {
@@ -254,8 +256,9 @@ impl Log {
 
     /// Takes an entry out whose removal cannot be written yet.
     pub fn lose(&mut self, key: &Key) {
-        if self.forget(key.hash(self.seed)).is_some() {
-            self.owed.push(key.clone());
+        let hash = key.hash(self.seed);
+        if self.forget(hash).is_some() {
+            self.owed.insert(hash, key.clone());
         }
     }
 
@@ -265,7 +268,7 @@ impl Log {
         drop(old);
         self.graves = HashMap::new();
         self.bases = HashMap::new();
-        self.owed = Vec::new();
+        self.owed = HashMap::new();
         self.changed = true;
         let all: Vec<u32> = self.segments.keys().copied().collect();
         for number in all {
@@ -276,10 +279,8 @@ impl Log {
 
     /// Appends records, in order; tells of each whether it is written, and then the index knows it.
     pub fn append(&mut self, drafts: Vec<Draft>) -> Vec<bool> {
-        let owed = std::mem::take(&mut self.owed);
-        let skip = owed.len();
-        let keys = owed.clone();
-        let drafts: Vec<Draft> = owed.into_iter().map(Draft::removal).chain(drafts).collect();
+        let skip = self.owed.len();
+        let drafts: Vec<Draft> = self.owed.values().cloned().map(Draft::removal).chain(drafts).collect();
         let mut stored = vec![false; drafts.len()];
         let mut from = 0;
         while from < drafts.len() {
@@ -294,7 +295,6 @@ impl Log {
                 }
             }
         }
-        self.owed.extend(keys.into_iter().zip(&stored).filter(|(_, stored)| !**stored).map(|(key, _)| key));
         stored.split_off(skip)
     }
 
@@ -305,7 +305,7 @@ impl Log {
             let table = 4 * body.div_ceil(CHUNK);
             (format::RECORD_HEAD + draft.key.bytes().len() + draft.meta.len() + body + table) as u64
         };
-        let fits = |at: u64| at == SEGMENT_HEAD as u64 || at + length(&drafts[0]) <= FULL;
+        let fits = |at: u64| at == SEGMENT_HEAD as u64 || at + length(&drafts[0]) <= self.full;
         let open = self.open.and_then(|open| Some((open, self.segments.get(&open)?.len)));
         let (number, begin) = match open.filter(|(_, len)| fits(*len)) {
             Some(open) => open,
@@ -323,7 +323,7 @@ impl Log {
             parts.push(Bytes::copy_from_slice(&start));
         }
         for draft in drafts {
-            if !rows.is_empty() && at + length(draft) > FULL {
+            if !rows.is_empty() && at + length(draft) > self.full {
                 break;
             }
             let hash = draft.key.hash(self.seed);
@@ -467,7 +467,8 @@ impl Log {
     pub fn commit(&mut self, snapshot: bool) -> VecDeque<Chore> {
         let graves: BTreeSet<u32> = self.graves.values().map(|place| place.0).collect();
         let dead = |number: &u32, one: &Segment| one.stage == Stage::Sealed && one.live == 0 && !graves.contains(number);
-        let dead: Vec<u32> = self.segments.iter().filter(|(number, one)| dead(number, one)).map(|(n, _)| *n).collect();
+        let dead = self.segments.iter().filter(|(number, one)| self.owed.is_empty() && dead(number, one));
+        let dead: Vec<u32> = dead.map(|(number, _)| *number).collect();
         dead.into_iter().for_each(|number| self.free(number));
         (self.failed, self.torn) = (false, false);
         let mut chores = VecDeque::new();
@@ -486,7 +487,13 @@ impl Log {
             chores.extend([Chore::Write, Chore::SyncIndex, Chore::Swap, Chore::Names]);
         }
         let freed = |one: &Segment| one.stage >= Stage::Freed && one.readers == 0;
-        let freed: Vec<u32> = self.segments.iter().filter(|(_, one)| freed(one)).map(|(number, _)| *number).collect();
+        let mut freed: Vec<u32> =
+            self.segments.iter().filter(|(_, one)| freed(one)).map(|(number, _)| *number).collect();
+        if !self.owed.is_empty() {
+            // A removal is not written yet: what it removes may lie below any segment but the oldest ones.
+            let oldest = freed.iter().zip(self.segments.keys()).take_while(|(freed, one)| freed == one).count();
+            freed.truncate(if oldest == 0 && self.no_space { freed.len() } else { oldest });
+        }
         if !freed.is_empty() {
             chores.extend(freed.iter().map(|number| Chore::Unlink(*number)));
             chores.push_back(Chore::Names);

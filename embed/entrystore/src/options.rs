@@ -16,6 +16,8 @@ pub struct Options {
     pub memory: usize,
     /// Bytes of changes that may wait for the disk; what comes beyond is dropped. 64 MiB.
     pub pending: usize,
+    /// Bytes at which a segment of the log is sealed; a body of more than an eighth of that has one for itself. 8 MiB.
+    pub segment: u32,
     /// How long after a change it is on the medium at the latest, if the disk is fast enough. 5 s.
     pub commit: Duration,
     /// How old the snapshot of the index becomes while entries change. 60 s.
@@ -35,6 +37,7 @@ impl Options {
             budget: 1 << 30,
             memory: 50_000_000,
             pending: 64 << 20,
+            segment: 8 << 20,
             commit: Duration::from_secs(5),
             snapshot: Duration::from_secs(60),
         }

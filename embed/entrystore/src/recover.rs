@@ -4,7 +4,7 @@
 
 use crate::format::{self, CHUNK, Head, Kind, ROW, Row, SEGMENT_HEAD, SLOT, Snapshot, TRAILER};
 use crate::index::{Index, Slot};
-use crate::log::{self, Base, FULL, INDEX, INDEX_NEW, Log, Stage};
+use crate::log::{self, Base, INDEX, INDEX_NEW, Log, Stage};
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::io;
@@ -133,7 +133,7 @@ impl Rebuild {
                 log.forget(row.hash);
                 continue;
             }
-            // The day it was written is all that is known of its use.
+            // The time it was written is all that is known of its use.
             log.apply(segment, row, base, None);
         }
     }
@@ -187,8 +187,9 @@ pub(crate) fn footer(log: &Log, name: &str, len: u64) -> Option<(u64, Vec<Row>)>
 /// The records of a segment that was not sealed, each checked to its last byte, up to the first that is not right.
 fn records(log: &Log, name: &str, len: u64) -> (Vec<Row>, u64) {
     let (mut rows, mut at) = (Vec::new(), SEGMENT_HEAD);
-    // One record may be longer than a segment: its metadata is.
-    let Some(bytes) = read(log, name, 0, len.min(2 * FULL)) else { return (rows, at as u64) };
+    // One record may be longer than a segment, by its metadata.
+    let most = log.full + (2 * format::MOST_META) as u64;
+    let Some(bytes) = read(log, name, 0, len.min(most)) else { return (rows, at as u64) };
     while let Some((head, _)) = format::record(&bytes.slice(at.min(bytes.len())..), log.seed) {
         rows.push(log::found(&head, log.seed, at as u64));
         at += head.record_len() as usize;

@@ -4,6 +4,7 @@
 use crate::format::{CHUNK, MOST_META};
 use crate::index::Index;
 use crate::key::Key;
+use crate::options::Options;
 use crate::pool::Pool;
 use crate::queue::{Level, Place, Queue};
 use bytes::Bytes;
@@ -213,8 +214,8 @@ pub(crate) enum Job {
     Flush,
 }
 
-/// Bytes up to which a body shares a segment with others, and stays in memory until it is finished.
-pub(crate) const SMALL: usize = 1 << 20;
+/// Bytes that a large body is written in.
+const PART: usize = 1 << 20;
 /// Bytes of a writer that may wait for the disk.
 pub(crate) const MOST_BUFFERED: usize = 2 << 20;
 /// Uses noted between two turns of the I/O thread.
@@ -239,6 +240,8 @@ pub(crate) struct State {
     pub pending: usize,
     pub most_pending: usize,
     pub most_body: u64,
+    /// Bytes up to which a body shares a segment with others, and stays in memory until it is finished.
+    pub small: usize,
     pub counts: Counts,
     pub closing: bool,
     pub next: u64,
@@ -253,7 +256,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub fn new(fd: OwnedFd, memory: usize, most_pending: usize, most_body: u64) -> Shared {
+    pub fn new(fd: OwnedFd, options: &Options) -> Shared {
         let state = State {
             phase: Phase::Starting,
             seed: 0,
@@ -262,14 +265,15 @@ impl Shared {
             reads: HashMap::new(),
             fresh: HashMap::new(),
             streams: HashMap::new(),
-            pool: Pool::new(memory),
+            pool: Pool::new(options.memory),
             done: VecDeque::new(),
             clears: Vec::new(),
             touched: Vec::new(),
             parked: Vec::new(),
             pending: 0,
-            most_pending,
-            most_body,
+            most_pending: options.pending,
+            most_body: options.budget / 8,
+            small: options.segment as usize / 8,
             counts: Counts::default(),
             closing: false,
             next: 16,
@@ -382,11 +386,12 @@ impl Shared {
             return self.drop_put(state, key, id, level);
         }
         state.pool.put(key, meta.clone(), Some(body.clone()), body.len() as u64);
-        if body.len() <= SMALL {
+        if body.len() <= state.small {
             self.change(state, key, id, op);
             return self.line(state, level, id);
         }
-        let parts = (0..body.len()).step_by(SMALL).map(|at| body.slice(at..body.len().min(at + SMALL))).collect();
+        let cut = |at: usize| body.slice(at..body.len().min(at + PART));
+        let parts = (0..body.len()).step_by(PART).map(cut).collect();
         let stream = Stream {
             key: key.clone(),
             meta: meta.clone(),

@@ -6,7 +6,7 @@ use crate::format::MOST_META;
 use crate::key::Key;
 use crate::options::Options;
 use crate::shared::{
-    Clear, Counts, Event, Job, MOST_BUFFERED, Op, Phase, Reading, SMALL, Shared, State, Stream, Ticket, Urgency,
+    Clear, Counts, Event, Job, MOST_BUFFERED, Op, Phase, Reading, Shared, State, Stream, Ticket, Urgency,
 };
 use bytes::Bytes;
 use rustix::event::EventfdFlags;
@@ -68,7 +68,7 @@ impl Store {
     /// The process has no file descriptor or no thread left.
     pub fn open(options: Options) -> io::Result<Store> {
         let fd = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let shared = Arc::new(Shared::new(fd, options.memory, options.pending, options.budget / 8));
+        let shared = Arc::new(Shared::new(fd, &options));
         let theirs = shared.clone();
         let name = std::thread::Builder::new().name("entrystore".into());
         let thread = name.spawn(move || engine::run(&theirs, &options))?;
@@ -325,7 +325,7 @@ impl Writer {
         if !bytes.is_empty() {
             stream.parts.push_back(bytes);
         }
-        stream.spilled |= stream.total > SMALL as u64;
+        stream.spilled |= stream.total > state.small as u64;
         if stream.spilled && !stream.busy {
             stream.busy = true;
             let level = stream.level;

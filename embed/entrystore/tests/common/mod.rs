@@ -39,6 +39,8 @@ pub struct Inside {
     pub locked: bool,
     /// Reads are not noted otherwise.
     pub note_reads: bool,
+    /// The gate closes behind a read of any file that is not this one, nor a snapshot.
+    pub stop_after: Option<String>,
 }
 
 #[derive(Default)]
@@ -116,6 +118,9 @@ impl Disk for Memory {
         }
         if inside.fail_reads {
             return Err(failed());
+        }
+        if inside.stop_after.as_ref().is_some_and(|newest| name != newest && name != "index" && at > 0) {
+            (inside.stop_after, inside.closed) = (None, true);
         }
         let file = inside.files.get(name).ok_or(io::ErrorKind::NotFound)?;
         let from = file.get((at as usize).min(file.len())..).unwrap();
@@ -328,13 +333,15 @@ pub fn key(number: u64) -> Key {
     Key::new(b"https://site.example", format!("https://site.example/{number}").as_bytes()).unwrap()
 }
 
-/// A body of which every part depends on entry and version.
+/// A body that begins with its version, and of which every part depends on entry, version and place.
 pub fn body(number: u64, version: u64, len: usize) -> bytes::Bytes {
     let mut random = Random((number << 32 | version) + 0x9E37_79B9_7F4A_7C15);
-    let mut out = Vec::with_capacity(len + 8);
+    // Of a length that no block of a disk is a multiple of.
+    let pattern: Vec<u8> = (0..251).map(|_| random.below(256) as u8).collect();
+    let mut out = Vec::with_capacity(len + 260);
     out.extend(version.to_le_bytes());
     while out.len() < len {
-        out.extend(random.below(u64::MAX).to_le_bytes());
+        out.extend_from_slice(&pattern);
     }
     out.truncate(len);
     out.into()
