@@ -75,7 +75,7 @@ impl Readers {
         let rebuilding = shared.lock().phase != Phase::Serving;
         let found = if rebuilding && log.segments.get(&slot.segment).is_some_and(|segment| segment.big) {
             let mut state = shared.lock();
-            let Some(reading) = state.reads.get_mut(&id) else { return None };
+            let reading = state.reads.get_mut(&id)?;
             reading.busy = false;
             let level = reading.level;
             // A segment that is not looked through yet may hold a newer one.
@@ -94,7 +94,7 @@ impl Readers {
             _ => None,
         };
         let clean = fresh.is_none();
-        let Some(reading) = state.reads.get_mut(&id) else { return None };
+        let reading = state.reads.get_mut(&id)?;
         let (meta, body, held) = match found {
             Found::Whole(meta, body) => (meta, body.len() as u64, Ok(body)),
             Found::Long(meta, held) => (meta, held.body, Err(held)),
@@ -141,7 +141,7 @@ impl Readers {
         let right = filled == Some(buffer.len()) && format::chunk_is_right(&held.table, number as usize, &buffer);
         let mut guard = log.shared.lock();
         let state = &mut *guard;
-        let Some(reading) = state.reads.get_mut(&id) else { return None };
+        let reading = state.reads.get_mut(&id)?;
         if !right {
             state.counts.broken += 1;
             log.shared.let_go(state, id);

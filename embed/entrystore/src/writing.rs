@@ -9,6 +9,7 @@ use crate::recover;
 use crate::shared::{Event, Job, MOST_BUFFERED, Op, State, Stream};
 use bytes::Bytes;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 /// Bytes of changes that one call to the disk writes, about.
 const BATCH: usize = 1 << 20;
@@ -109,11 +110,13 @@ impl Writers {
     }
 
     fn more(&mut self, log: &mut Log, id: u64, key: &Key, meta: &Bytes, parts: &[Bytes]) -> bool {
-        if !self.bigs.contains_key(&id) {
-            let Ok(big) = log.big(key, meta) else { return false };
-            self.bigs.insert(id, big);
-        }
-        let Some(big) = self.bigs.get_mut(&id) else { return false };
+        let big = match self.bigs.entry(id) {
+            Entry::Occupied(big) => big.into_mut(),
+            Entry::Vacant(place) => match log.big(key, meta) {
+                Ok(big) => place.insert(big),
+                Err(_) => return false,
+            },
+        };
         parts.is_empty() || log.big_more(big, parts).is_ok()
     }
 

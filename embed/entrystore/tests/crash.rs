@@ -162,19 +162,19 @@ fn a_power_cut_while_segments_are_sealed_and_large_bodies_written() {
 #[test]
 fn a_power_cut_while_it_evicts_brings_nothing_old_back() {
     let mut random = Random(3);
-    let mut story = Story::new(60, |options| {
-        options.budget = 120 << 10;
+    let mut story = Story::new(40, |options| {
+        options.budget = 100 << 10;
         options.segment = 32 << 10;
         options.snapshot = std::time::Duration::ZERO;
     });
-    for version in 0..350 {
-        story.put(random.below(60), version, 500 + random.below(4200) as usize);
+    for version in 0..200 {
+        story.put(random.below(40), version, 500 + random.below(4200) as usize);
         for _ in 0..2 {
             Story::read(&mut story.store, 3);
         }
         match random.below(8) {
-            0 => story.remove(random.below(60)),
-            1 => story.meta(random.below(60), version),
+            0 => story.remove(random.below(40)),
+            1 => story.meta(random.below(40), version),
             2 => story.flush(),
             _ => {}
         }
@@ -183,7 +183,7 @@ fn a_power_cut_while_it_evicts_brings_nothing_old_back() {
     assert!(story.store.store().stats().counts.evicted > 0);
     let unlinked = |op: &Op| matches!(op, Op::Unlink(name) if name.ends_with(".seg"));
     assert!(story.disk.lock().ops.iter().filter(|op| unlinked(op)).count() > 3);
-    story.cut(&mut random, 4, true);
+    story.cut(&mut random, 3, true);
 }
 
 #[test]
