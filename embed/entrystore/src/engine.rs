@@ -14,12 +14,16 @@ use crate::writing::Writers;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::PoisonError;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The job that does the next step of the commit.
 const CHORE: u64 = 1;
 /// The job that does the next step of eviction.
 const EVICT: u64 = 2;
+
+/// While it has work, it makes the descriptor readable at most this often: a caller is not woken for each of many
+/// entries. What an urgent read found is told at once, and all before it waits.
+const TOLD: Duration = Duration::from_micros(50);
 
 /// What is next.
 enum Turn {
@@ -49,6 +53,10 @@ pub(crate) struct Engine {
     tried: bool,
     /// Bytes of files when nothing could be evicted.
     stuck: Option<u64>,
+    /// When it last made the descriptor readable.
+    told: Instant,
+    /// What it did last was urgent.
+    urgent: bool,
 }
 
 /// The thread.
@@ -76,6 +84,8 @@ pub(crate) fn run(shared: &Arc<Shared>, options: &Options) {
         want_snapshot: false,
         tried: false,
         stuck: None,
+        told: Instant::now(),
+        urgent: false,
     };
     while engine.turn() {}
     end(shared);
@@ -87,6 +97,7 @@ fn end(shared: &Shared) {
     state.phase = Phase::Dead;
     let waiting: Vec<u64> = state.parked.drain(..).map(|(_, id)| id).collect();
     waiting.into_iter().for_each(|id| shared.refuse(&mut state, id));
+    shared.signal(&mut state);
 }
 
 impl Engine {
@@ -116,9 +127,19 @@ impl Engine {
             if self.chores.is_empty() && self.due.is_some_and(|due| due <= now) {
                 return Turn::Commit;
             }
+            if state.untold && (self.urgent || now.duration_since(self.told) >= TOLD) {
+                self.told = now;
+                self.shared.signal(&mut state);
+            }
             if let Some((level, id)) = state.queue.pop() {
+                self.urgent = matches!(level, Level::UrgentRead | Level::UrgentWrite);
+                if !matches!(level, Level::Read | Level::Write) {
+                    // What comes may take long.
+                    self.shared.signal(&mut state);
+                }
                 return Turn::Job(level, id);
             }
+            self.shared.signal(&mut state);
             if self.rebuild.is_some() {
                 return Turn::Rebuild;
             }

@@ -466,7 +466,8 @@ impl Log {
     /// What is to be done so that all that is written now lasts. Files of freed segments go last.
     pub fn commit(&mut self, snapshot: bool) -> VecDeque<Chore> {
         let graves: BTreeSet<u32> = self.graves.values().map(|place| place.0).collect();
-        let dead = |number: &u32, one: &Segment| one.stage == Stage::Sealed && one.live == 0 && !graves.contains(number);
+        let dead =
+            |number: &u32, one: &Segment| one.stage == Stage::Sealed && one.live == 0 && !graves.contains(number);
         let dead = self.segments.iter().filter(|(number, one)| self.owed.is_empty() && dead(number, one));
         let dead: Vec<u32> = dead.map(|(number, _)| *number).collect();
         dead.into_iter().for_each(|number| self.free(number));

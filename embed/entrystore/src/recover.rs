@@ -7,6 +7,7 @@ use crate::index::{Index, Slot};
 use crate::log::{self, Base, INDEX, INDEX_NEW, Log, Stage};
 use bytes::Bytes;
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::io;
 
 /// A segment to look through.
@@ -16,6 +17,24 @@ struct Todo {
     len: u64,
 }
 
+/// Hashes need not be hashed again.
+#[derive(Default)]
+struct Plain(u64);
+
+impl Hasher for Plain {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0 << 8 | u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
 /// What is left to find out.
 pub(crate) struct Rebuild {
     /// Segments; the last one is the next.
@@ -23,7 +42,7 @@ pub(crate) struct Rebuild {
     /// The snapshot's slots: older than all that is found.
     slots: Vec<[u8; SLOT]>,
     /// The number of the latest record found of each key.
-    seen: HashMap<u64, u64>,
+    seen: HashMap<u64, u64, BuildHasherDefault<Plain>>,
     /// Records below this number are what the snapshot says, or gone.
     floor: u64,
 }
@@ -73,7 +92,7 @@ pub(crate) fn start(log: &mut Log) -> io::Result<Rebuild> {
     // Large ones first: their numbers do not tell how new they are.
     small.append(&mut todo);
     log.seed = seed.unwrap_or_else(|| std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), log::now()));
-    Ok(Rebuild { todo: small, slots: snapshot.slots, seen: HashMap::new(), floor: snapshot.seq })
+    Ok(Rebuild { todo: small, slots: snapshot.slots, seen: HashMap::default(), floor: snapshot.seq })
 }
 
 /// Bytes of a file: all of them or nothing.
@@ -139,29 +158,32 @@ impl Rebuild {
     }
 
     fn end(&mut self, log: &mut Log) {
-        let slots = std::mem::take(&mut self.slots);
-        let known = |slot: &Slot, log: &Log| log.segments.get(&slot.segment).is_some_and(|one| one.stage < Stage::Freed);
-        let mut whole: Vec<Slot> = Vec::with_capacity(slots.len() + self.seen.len());
-        for bytes in &slots {
+        let mut slots = std::mem::take(&mut self.slots);
+        let (seen, segments) = (&self.seen, &log.segments);
+        let known = |segment: u32| segments.get(&segment).is_some_and(|one| one.stage < Stage::Freed);
+        let (mut graves, mut bases) = (Vec::new(), Vec::new());
+        // In place: there may be millions.
+        slots.retain(|bytes| {
             let slot = Slot::parse(bytes);
             if slot.segment == 0 {
                 let (hash, base) = log::extra(bytes);
-                if !self.seen.contains_key(&hash) && log.segments.contains_key(&base.place.0) {
-                    if base.size == 0 {
-                        log.graves.insert(hash, base.place);
-                    } else {
-                        log.bases.insert(hash, base);
-                    }
+                if !seen.contains_key(&hash) && known(base.place.0) {
+                    if base.size == 0 { &mut graves } else { &mut bases }.push((hash, base));
                 }
-            } else if !self.seen.contains_key(&slot.hash) && known(&slot, log) {
-                whole.push(slot);
             }
-        }
-        drop(slots);
+            slot.segment != 0 && !seen.contains_key(&slot.hash) && known(slot.segment)
+        });
+        log.graves.extend(graves.into_iter().map(|(hash, base)| (hash, base.place)));
+        log.bases.extend(bases);
         // A side record is nothing without its base.
-        whole.retain(|slot| !slot.side() || log.bases.contains_key(&slot.hash));
-        whole.extend(log.shared.index().iter());
-        let index = Index::of(whole.into_iter());
+        slots.retain(|bytes| {
+            let slot = Slot::parse(bytes);
+            !slot.side() || log.bases.contains_key(&slot.hash)
+        });
+        let newer: Vec<Slot> = log.shared.index().iter().copied().collect();
+        let slot = |at: usize| slots.get(at).map_or_else(|| newer[at - slots.len()], Slot::parse);
+        let index = Index::of((0..slots.len() + newer.len()).map(slot));
+        drop((slots, newer));
         log.segments.values_mut().for_each(|segment| segment.live = 0);
         let mut live: HashMap<u32, u64> = HashMap::new();
         index.iter().for_each(|slot| *live.entry(slot.segment).or_default() += slot.size());
@@ -173,7 +195,7 @@ impl Rebuild {
             }
         }
         *log.shared.index_mut() = index;
-        self.seen = HashMap::new();
+        self.seen = HashMap::default();
     }
 }
 

@@ -9,6 +9,7 @@ use crate::pool::Pool;
 use crate::queue::{Level, Place, Queue};
 use bytes::Bytes;
 use std::collections::{HashMap, VecDeque};
+use std::ops::{Deref, DerefMut};
 use std::os::fd::OwnedFd;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -168,7 +169,12 @@ pub(crate) struct Reading {
 /// What is to become of a key.
 #[derive(Clone)]
 pub(crate) enum Op {
-    Put { meta: Bytes, body: Bytes, group: u64, pinned: bool },
+    Put {
+        meta: Bytes,
+        body: Bytes,
+        group: u64,
+        pinned: bool,
+    },
     Meta(Bytes),
     Remove,
     /// A large entry, finished by its writer, not yet by the I/O thread.
@@ -210,7 +216,11 @@ pub(crate) enum Job {
     /// The change of a key in [`State::fresh`].
     Change(Key),
     Clear(Clear),
-    Visit { wanted: Clear, from: u64, most: usize },
+    Visit {
+        wanted: Clear,
+        from: u64,
+        most: usize,
+    },
     Flush,
 }
 
@@ -231,6 +241,8 @@ pub(crate) struct State {
     pub streams: HashMap<u64, Stream>,
     pub pool: Pool,
     pub done: VecDeque<(Ticket, Event)>,
+    /// There is an event, and the descriptor is not readable yet.
+    pub untold: bool,
     /// Clearings under way: nothing on disk that they want is served.
     pub clears: Vec<(u64, Clear)>,
     pub touched: Vec<u64>,
@@ -255,6 +267,32 @@ pub(crate) struct Shared {
     pub fd: OwnedFd,
 }
 
+/// The lock as a caller's thread holds it.
+pub(crate) struct Entered<'s> {
+    shared: &'s Shared,
+    state: MutexGuard<'s, State>,
+}
+
+impl Deref for Entered<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl DerefMut for Entered<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        self.shared.signal(&mut self.state);
+    }
+}
+
 impl Shared {
     pub fn new(fd: OwnedFd, options: &Options) -> Shared {
         let state = State {
@@ -267,6 +305,7 @@ impl Shared {
             streams: HashMap::new(),
             pool: Pool::new(options.memory),
             done: VecDeque::new(),
+            untold: false,
             clears: Vec::new(),
             touched: Vec::new(),
             parked: Vec::new(),
@@ -293,12 +332,22 @@ impl Shared {
         self.index.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands an event over; the first one that waits makes the descriptor readable.
-    pub fn tell(&self, state: &mut State, id: u64, event: Event) {
-        if state.done.is_empty() {
+    /// The lock for a caller's thread: what it is told makes the descriptor readable before it goes on.
+    pub fn enter(&self) -> Entered<'_> {
+        Entered { shared: self, state: self.lock() }
+    }
+
+    /// Makes the descriptor readable if events wait of which it does not tell yet.
+    pub fn signal(&self, state: &mut State) {
+        if std::mem::take(&mut state.untold) {
             // It can fail only when the count is at its end: then the descriptor is readable already.
             let _ = rustix::io::write(&self.fd, &1_u64.to_ne_bytes());
         }
+    }
+
+    /// Hands an event over. The first one that waits is one to signal.
+    pub fn tell(&self, state: &mut State, id: u64, event: Event) {
+        state.untold |= state.done.is_empty();
         state.done.push_back((Ticket(id), event));
     }
 

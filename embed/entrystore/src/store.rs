@@ -82,7 +82,8 @@ impl Store {
 
     /// All that has come since the last call. Events of one ticket are in order.
     pub fn completions(&self) -> VecDeque<(Ticket, Event)> {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.enter();
+        state.untold = false;
         let _ = rustix::io::read(&self.shared.fd, &mut [0; 8]);
         std::mem::take(&mut state.done)
     }
@@ -94,7 +95,7 @@ impl Store {
 
     /// Reads an entry, or part of it: [`Event::Miss`], or [`Event::Open`], chunks, and [`Event::End`].
     pub fn get_with(&self, key: &Key, get: Get) -> Ticket {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.enter();
         let id = state.ticket();
         let reading = Reading {
             key: key.clone(),
@@ -115,7 +116,7 @@ impl Store {
 
     /// Lets a read hand over so many bytes more.
     pub fn more(&self, ticket: Ticket, bytes: u64) {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.enter();
         if let Some(reading) = state.reads.get_mut(&ticket.0) {
             reading.credit = reading.credit.saturating_add(bytes);
             self.shared.feed(&mut state, ticket.0);
@@ -124,7 +125,7 @@ impl Store {
 
     /// Gives a read another urgency. `false`: it has ended.
     pub fn raise(&self, ticket: Ticket, urgency: Urgency) -> bool {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.enter();
         let Some(reading) = state.reads.get_mut(&ticket.0) else { return false };
         reading.level = urgency.read();
         state.queue.raise(ticket.0, urgency.read());
@@ -133,7 +134,7 @@ impl Store {
 
     /// Ends a read: no event of it comes any more. `false`: it had ended before.
     pub fn cancel(&self, ticket: Ticket) -> bool {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.enter();
         state.done.retain(|(other, _)| *other != ticket);
         state.parked.retain(|(_, id)| *id != ticket.0);
         self.shared.let_go(&mut state, ticket.0)
@@ -142,7 +143,7 @@ impl Store {
     /// Writes an entry. Reads see it from now on. [`Event::Done`]: it outlives the process; after [`Store::flush`], the
     /// machine.
     pub fn put(&self, key: &Key, put: Put, body: Bytes) -> Ticket {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.enter();
         let (id, level) = (state.ticket(), put.urgency().write());
         let op = Op::Put { meta: put.meta, body, group: put.group, pinned: put.pinned };
         self.shared.put(&mut state, key, id, op, level);
@@ -151,7 +152,7 @@ impl Store {
 
     /// Begins to write an entry whose body comes bit by bit. Reads see it when it is finished and done.
     pub fn write(&self, key: &Key, put: Put) -> Writer {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.enter();
         let id = state.ticket();
         let failed = put.meta.len() > MOST_META || state.phase == Phase::Dead;
         let stream = Stream {
@@ -176,7 +177,7 @@ impl Store {
 
     /// Gives an entry other metadata and keeps its body. `Done(false)`: there is no such entry.
     pub fn update_meta(&self, key: &Key, meta: Bytes) -> Ticket {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.enter();
         let id = state.ticket();
         let op = match state.fresh.get(key).map(|fresh| &fresh.op) {
             Some(Op::Put { body, group, pinned, .. }) => {
@@ -201,7 +202,7 @@ impl Store {
 
     /// Takes an entry away: reads miss it from now on.
     pub fn remove(&self, key: &Key) -> Ticket {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.enter();
         let id = state.ticket();
         state.pool.remove(key);
         self.shared.change(&mut state, key, id, Op::Remove);
@@ -211,7 +212,7 @@ impl Store {
 
     /// Takes many entries away: reads miss them from now on. Done when none of them can come back.
     pub fn clear(&self, what: Clear) -> Ticket {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.enter();
         let id = state.ticket();
         state.pool.retain(|key| !what.wants(key));
         let waiting: Vec<Key> = state.fresh.keys().filter(|key| what.wants(key)).cloned().collect();
@@ -237,7 +238,7 @@ impl Store {
     }
 
     fn manage(&self, job: Job) -> Ticket {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.enter();
         let id = state.ticket();
         state.jobs.insert(id, job);
         self.shared.line(&mut state, crate::queue::Level::Manage, id);
@@ -250,20 +251,20 @@ impl Store {
             let index = self.shared.index();
             (index.len() as u64, index.bytes() as u64)
         };
-        let state = self.shared.lock();
+        let state = self.shared.enter();
         let memory = state.pool.bytes() as u64;
         Stats { counts: state.counts, entries, index, memory, pending: state.pending as u64, phase: state.phase }
     }
 
     /// Another limit for the entries in memory, bytes.
     pub fn set_memory(&self, bytes: usize) {
-        self.shared.lock().pool.set_limit(bytes);
+        self.shared.enter().pool.set_limit(bytes);
     }
 }
 
 impl Drop for Store {
     fn drop(&mut self) {
-        self.shared.lock().closing = true;
+        self.shared.enter().closing = true;
         self.shared.wake.notify_one();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -303,7 +304,7 @@ impl Writer {
 
     /// Bytes it takes now: never over 2 MiB.
     pub fn room(&self) -> usize {
-        let state = self.shared.lock();
+        let state = self.shared.enter();
         state.streams.get(&self.id).map_or(MOST_BUFFERED, |stream| MOST_BUFFERED - stream.buffered)
     }
 
@@ -312,7 +313,7 @@ impl Writer {
     /// # Errors
     /// There is no room: the bytes come back, and [`Event::Room`] will say when to go on.
     pub fn push(&mut self, bytes: Bytes) -> Result<(), Bytes> {
-        let mut guard = self.shared.lock();
+        let mut guard = self.shared.enter();
         let state: &mut State = &mut guard;
         let Some(stream) = state.streams.get_mut(&self.id).filter(|stream| !stream.failed) else { return Ok(()) };
         if stream.buffered + bytes.len() > MOST_BUFFERED {
@@ -337,7 +338,7 @@ impl Writer {
     /// The body is whole.
     pub fn finish(mut self) -> Ticket {
         self.finished = true;
-        let mut guard = self.shared.lock();
+        let mut guard = self.shared.enter();
         let state: &mut State = &mut guard;
         let ticket = Ticket(self.id);
         let Some(stream) = state.streams.get_mut(&self.id) else { return ticket };
@@ -380,7 +381,7 @@ impl Drop for Writer {
         if self.finished {
             return;
         }
-        let mut guard = self.shared.lock();
+        let mut guard = self.shared.enter();
         let state: &mut State = &mut guard;
         let Some(stream) = state.streams.get_mut(&self.id) else { return };
         (stream.failed, stream.left, stream.wants_room) = (true, true, false);

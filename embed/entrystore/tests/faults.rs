@@ -111,7 +111,8 @@ fn a_wrong_byte_is_never_handed_over() {
             let name = last(&inside, if round % 2 == 0 { "seg" } else { "big" });
             let file = inside.files.get_mut(&name).unwrap();
             let len = file.len();
-            let at = if round % 2 == 0 { len - 1 - random.below(5100) as usize } else { random.below(len as u64) as usize };
+            let at =
+                if round % 2 == 0 { len - 1 - random.below(5100) as usize } else { random.below(len as u64) as usize };
             file[at] ^= 1 << random.below(8);
         }
         for (number, whole) in [(1, &small), (2, &large)] {
