@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn it_is_given_while_it_is_fresh_and_as_old_as_it_is() {
-        let again = Again::new(Memory::new(1 << 20, Arc::new(Metrics::default())));
+        let again = Again::new(Memory::new(1 << 20, None, Arc::new(Metrics::default())));
         let at = SystemTime::now();
         let hit = Hit {
             key: Key::of(&"http://a/".parse().unwrap(), &HeaderMap::new(), ""),

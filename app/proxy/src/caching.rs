@@ -429,6 +429,15 @@ impl Asked {
         }
     }
 
+    /// The number of the page that it is of: what is read together lies together on a disk.
+    fn group(&self) -> u64 {
+        let page = self.parts.headers.get(http::header::REFERER).map_or(&b""[..], HeaderValue::as_bytes);
+        match page.is_empty() {
+            true => self.caching.hasher.hash_one(self.key.to_string().as_bytes()),
+            false => self.caching.hasher.hash_one(page),
+        }
+    }
+
     /// Brings the store up to date, and makes the client's answer.
     fn heed(
         &self,
@@ -457,7 +466,7 @@ impl Asked {
             _ if updated => Did::Revalidated,
             _ => Did::Stale,
         };
-        let kept = store.and_then(|store| memory.begin(store, variants));
+        let kept = store.and_then(|store| memory.begin(store, variants, self.group()));
         if updated || kept.is_some() {
             self.caching.alone(&self.key, Some(false));
         }

@@ -58,6 +58,23 @@ impl Content {
         Arc::new(Self { state: Mutex::new(state), left: Notify::new() })
     }
 
+    /// What is whole.
+    pub fn whole(all: Vec<Bytes>, trailers: HeaderMap) -> Arc<Self> {
+        let mut written = 0;
+        let place = |piece: Bytes| {
+            let at = written;
+            written += piece.len() as u64;
+            (at, piece)
+        };
+        let pieces = all.into_iter().map(place).collect();
+        let trailers = (!trailers.is_empty()).then_some(trailers);
+        let (loose, end, rest, waiting) = (0, End::Whole, None, Vec::new());
+        Arc::new(Self {
+            state: Mutex::new(State { pieces, written, loose, end, trailers, rest, waiting }),
+            left: Notify::new(),
+        })
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

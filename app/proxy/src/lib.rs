@@ -7,6 +7,7 @@
 pub mod again;
 pub mod caching;
 pub mod content;
+pub mod disk;
 pub mod fields;
 pub mod guard;
 pub mod head;

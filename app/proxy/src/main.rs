@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use thaw_proxy::caching::Caching;
+use thaw_proxy::disk::Disk;
 use thaw_proxy::guard::Clocks;
 use thaw_proxy::head::Limits;
 use thaw_proxy::log::Log;
@@ -56,8 +57,14 @@ struct Args {
     /// body above an eighth of it is kept
     #[arg(long, value_name = "BYTES", default_value = "256M", value_parser = size)]
     size: u64,
-    /// A field of requests that is part of what an answer is kept for, such as X-Forwarded-Proto where whoever stands in
-    /// front of this proxy sets it; may be given more than once
+    /// A directory, made when it is missing, where answers are kept too: they outlive the process. One proxy at a time
+    #[arg(long, value_name = "DIR")]
+    store: Option<PathBuf>,
+    /// Bytes of files in the directory of --store
+    #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = size, requires = "store")]
+    store_size: u64,
+    /// A field of requests that is part of what an answer is kept for, such as X-Forwarded-Proto where whoever stands
+    /// in front of this proxy sets it; may be given more than once
     #[arg(long, value_name = "FIELD")]
     key: Vec<HeaderName>,
     /// Authorities, a PEM file, that certificates of origins may be of, beside the system's
@@ -191,8 +198,18 @@ async fn serve(args: &Args, inherited: Vec<std::net::TcpListener>) -> Outcome<()
     let addresses = listeners.iter().chain(&admin).map(TcpListener::local_addr).collect::<io::Result<Vec<_>>>();
     let addresses = addresses.map_err(cannot(args.listen))?;
     let line: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    let disk = match args.store.as_ref().filter(|_| args.cache == Kept::Memory) {
+        None => None,
+        Some(path) => {
+            let disk = Disk::open(path, args.store_size, Arc::clone(&metrics))
+                .map_err(|error| (format!("cannot open {}", path.display()), error))?;
+            tokio::spawn(look(Arc::clone(&disk), path.clone()));
+            Some(disk)
+        }
+    };
+    let kept = disk.clone();
     let caching = (args.cache == Kept::Memory).then(|| {
-        let store = Memory::new(args.size, Arc::clone(&metrics));
+        let store = Memory::new(args.size, disk, Arc::clone(&metrics));
         Caching::new(store, args.key.clone(), seconds(args.answer_time))
     });
     let proxy = Proxy {
@@ -206,9 +223,22 @@ async fn serve(args: &Args, inherited: Vec<std::net::TcpListener>) -> Outcome<()
     // Whoever waits for the line may be gone already; that is no reason not to serve.
     let _ = writeln!(io::stdout(), "{}", line.join(" "));
     let drain = seconds(args.drain);
-    listen::run(Arc::new(proxy), listeners, admin, args.connections, drain)
-        .await
-        .map_err(|error| ("cannot catch signals".to_owned(), error))
+    let done = listen::run(Arc::new(proxy), listeners, admin, args.connections, drain).await;
+    if let Some(disk) = kept {
+        disk.flush().await;
+    }
+    done.map_err(|error| ("cannot catch signals".to_owned(), error))
+}
+
+/// Says so where a directory cannot be used: nobody would notice, for clients get their answers all the same.
+async fn look(disk: Arc<Disk>, path: PathBuf) {
+    if !disk.flush().await && disk.is_used() == Some(false) {
+        let path = path.display();
+        let _ = writeln!(
+            io::stderr(),
+            "thaw proxy: nothing is kept in {path}: it cannot be written, or another proxy uses it"
+        );
+    }
 }
 
 /// Another one in each process, so that a proxy behind a proxy is no circle.

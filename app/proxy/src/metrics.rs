@@ -50,6 +50,18 @@ pub struct Metrics {
     pub cache_bytes: AtomicU64,
     /// Responses in the store.
     pub cache_entries: AtomicU64,
+    /// Entries on disk: all that is kept of one target.
+    pub disk_entries: AtomicU64,
+    /// Bytes of files on disk.
+    pub disk_bytes: AtomicU64,
+    /// Reads from disk that found something.
+    pub disk_hits: AtomicU64,
+    /// Entries written to disk.
+    pub disk_written: AtomicU64,
+    /// Entries not written, because the disk was full, too slow, or is not there.
+    pub disk_dropped: AtomicU64,
+    /// Entries on disk that could not be read, or were not what had been written.
+    pub disk_broken: AtomicU64,
 }
 
 /// One more.
@@ -88,6 +100,10 @@ impl Metrics {
             ("cache_broken", "Responses not kept: broken off, or invalidated meanwhile", &self.cache_broken),
             ("cache_too_large", "Responses not kept: too large", &self.cache_too_large),
             ("cache_evicted", "Responses that had to go for others", &self.cache_evicted),
+            ("disk_hits", "Reads from disk that found something", &self.disk_hits),
+            ("disk_written", "Entries written to disk", &self.disk_written),
+            ("disk_dropped", "Entries not written: the disk full, too slow, or not there", &self.disk_dropped),
+            ("disk_broken", "Entries on disk that could not be read, or were not what was written", &self.disk_broken),
             ("sent_bytes", "Bytes of bodies sent to clients", &self.bytes),
         ] {
             let value = counter.load(Ordering::Relaxed);
@@ -102,6 +118,8 @@ impl Metrics {
         for (name, help, value) in [
             ("cache_bytes", "Bytes in the store, what they cost included", value(&self.cache_bytes)),
             ("cache_entries", "Responses in the store", value(&self.cache_entries)),
+            ("disk_bytes", "Bytes of files on disk", value(&self.disk_bytes)),
+            ("disk_entries", "Entries on disk", value(&self.disk_entries)),
             ("connections", "Connections of clients that are open", open),
         ] {
             let _ = writeln!(text, "# TYPE thaw_proxy_{name} gauge");

@@ -1,10 +1,12 @@
-//! Stored responses in memory, within a budget of bytes. What was not used for the longest time goes first.
+//! Stored responses in memory, within a budget of bytes. What was not used for the longest time goes first. Behind it
+//! there may be a disk, which has what is whole, of each key all or nothing.
 //!
 //! Its shape is that of a store on a disk: a key has variants, each with a head and its bytes; look-ups are `async`;
 //! writers stream, and readers hold what they read however long they read it.
 
 use crate::again::Hit;
 use crate::content::{Content, Reading};
+use crate::disk::{Disk, Variant};
 use crate::metrics::{Metrics, count};
 use crate::upstream::Body;
 use bytes::Bytes;
@@ -78,6 +80,8 @@ struct Inner {
     entries: HashMap<u64, Entry>,
     /// Entries by their last use.
     order: BTreeMap<u64, u64>,
+    /// Keys that are read from the disk: by how many, and how often what is there has changed meanwhile.
+    loading: HashMap<Key, (usize, u64)>,
     size: u64,
     /// Those that still come, and their bytes.
     open: HashSet<u64>,
@@ -89,14 +93,16 @@ struct Inner {
 pub struct Memory {
     /// Bytes.
     budget: u64,
+    disk: Option<Arc<Disk>>,
     inner: Mutex<Inner>,
     metrics: Arc<Metrics>,
 }
 
 impl Memory {
-    /// An empty one that holds `budget` bytes: heads, bodies and what they cost beside.
-    pub fn new(budget: u64, metrics: Arc<Metrics>) -> Arc<Self> {
-        Arc::new(Self { budget, inner: Mutex::default(), metrics })
+    /// An empty one that holds `budget` bytes: heads, bodies and what they cost beside. What it has not is looked for on
+    /// the disk, if there is one.
+    pub fn new(budget: u64, disk: Option<Arc<Disk>>, metrics: Arc<Metrics>) -> Arc<Self> {
+        Arc::new(Self { budget, disk, inner: Mutex::default(), metrics })
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -105,7 +111,39 @@ impl Memory {
 
     /// What is stored of a key.
     pub async fn get(&self, key: &Key) -> Arc<Variants> {
-        self.inner().of.get(key).cloned().unwrap_or_default()
+        loop {
+            let Some(disk) = &self.disk else { return self.inner().of.get(key).cloned().unwrap_or_default() };
+            let Some(loading) = Loading::begin(self, key) else {
+                return self.inner().of.get(key).cloned().unwrap_or_default();
+            };
+            let variants = disk.load(key).await;
+            let mut inner = self.inner();
+            if let Some(found) = inner.of.get(key) {
+                return Arc::clone(found);
+            }
+            // Where it has changed, what was read is of before.
+            if inner.loading.get(key).is_some_and(|(_, changes)| *changes == loading.changes) {
+                inner.put(key, variants);
+                let found = inner.of.get(key).cloned().unwrap_or_default();
+                self.settle(&mut inner);
+                return found;
+            }
+        }
+    }
+
+    /// Has the disk keep what is whole of a key, as it is now.
+    fn save(&self, inner: &mut Inner, key: &Key, group: u64) {
+        let Some(disk) = &self.disk else { return };
+        inner.changed(key);
+        let of = inner.of.get(key).cloned().unwrap_or_default();
+        let whole = of.stored.iter().zip(0..).filter(|(stored, _)| stored.is_whole());
+        let pieces = |(stored, index): (&Stored, usize)| {
+            Some((stored.clone(), of.pieces(index, 0..stored.length.unwrap_or_default())?))
+        };
+        let variants: Vec<Variant> = whole.filter_map(pieces).collect();
+        let bytes: u64 = variants.iter().filter_map(|(stored, _)| stored.length).sum();
+        // What memory could not take back is of no use.
+        if bytes <= self.budget / SHARE { disk.save(key, &variants, group) } else { disk.remove(key) }
     }
 
     /// Whether what a hit was made of is what is stored still. If so, it was used.
@@ -136,7 +174,9 @@ impl Memory {
         // Which bytes there are is known better here: they may have come meanwhile.
         let (length, held, trailers) = (old.length, std::mem::take(&mut old.held), std::mem::take(&mut old.trailers));
         *old = Stored { length, held, trailers, ..stored };
+        let key = old.key.clone();
         inner.resize(id, |size| size.saturating_sub(before) + after);
+        self.save(&mut inner, &key, 0);
         self.settle(&mut inner);
     }
 
@@ -144,6 +184,7 @@ impl Memory {
     pub fn remove(&self, variants: &Variants, index: usize) {
         let mut inner = self.inner();
         inner.remove(variants.bodies[index].0);
+        self.save(&mut inner, &variants.stored[index].key, 0);
         self.settle(&mut inner);
     }
 
@@ -155,12 +196,16 @@ impl Memory {
         for id in gone {
             inner.remove(id);
         }
+        if let Some(disk) = &self.disk {
+            inner.changed(key);
+            disk.remove(key);
+        }
         self.settle(&mut inner);
     }
 
     /// Begins to store a response; `variants` are those that the decision to store it was made with. `None`: it is too
-    /// large, or too much is on its way.
-    pub fn begin(self: &Arc<Self>, store: Store, variants: &Variants) -> Option<Writer> {
+    /// large, or too much is on its way. `group`: what is asked for together has the same.
+    pub fn begin(self: &Arc<Self>, store: Store, variants: &Variants, group: u64) -> Option<Writer> {
         let Store { stored, into, offset } = store;
         let to_come = stored.held.last().filter(|range| range.start == offset).map(|range| range.end - offset);
         let length = match (stored.length, to_come) {
@@ -191,7 +236,7 @@ impl Memory {
         self.settle(&mut inner);
         drop(inner);
         let into = into.map(|(id, _)| id);
-        Some(Writer { store: Arc::clone(self), id, stored, content, into, offset, length, visible, received: 0 })
+        Some(Writer { store: Arc::clone(self), id, stored, content, into, offset, length, visible, received: 0, group })
     }
 
     /// Takes away what the budget does not allow, and tells what is there.
@@ -199,8 +244,19 @@ impl Memory {
         while inner.size > self.budget
             && let Some((_, id)) = inner.order.first_key_value()
         {
-            inner.remove(*id);
-            count(&self.metrics.cache_evicted);
+            let id = *id;
+            let mut gone = vec![id];
+            if self.disk.is_some() {
+                // With a disk behind it, what is here of a key is all of it.
+                let of = inner.of.get(&inner.entries[&id].key);
+                gone.extend(of.into_iter().flat_map(|of| &of.bodies).map(|(id, _)| *id));
+            }
+            for id in gone {
+                if inner.entries.get(&id).is_some_and(|entry| entry.used.is_some()) {
+                    inner.remove(id);
+                    count(&self.metrics.cache_evicted);
+                }
+            }
         }
         self.metrics.cache_bytes.store(inner.size, Ordering::Relaxed);
         self.metrics.cache_entries.store(inner.entries.len() as u64, Ordering::Relaxed);
@@ -208,6 +264,27 @@ impl Memory {
 }
 
 impl Inner {
+    /// What the disk has of a key is not what it was.
+    fn changed(&mut self, key: &Key) {
+        if let Some((_, changes)) = self.loading.get_mut(key) {
+            *changes += 1;
+        }
+    }
+
+    /// Takes in what was read from the disk.
+    fn put(&mut self, key: &Key, variants: Vec<Variant>) {
+        for (stored, pieces) in variants {
+            let size = head(&stored) + stored.length.unwrap_or_default();
+            let id = self.next;
+            self.entries.insert(id, Entry { key: key.clone(), size, used: Some(id) });
+            self.order.insert(id, id);
+            self.size += size;
+            self.next += 1;
+            let content = Content::whole(pieces, stored.trailers.clone());
+            Arc::make_mut(self.of.entry(key.clone()).or_default()).push(id, stored, content);
+        }
+    }
+
     fn touch(&mut self, id: u64) {
         let now = self.next;
         if let Some(Entry { used: Some(used), .. }) = self.entries.get_mut(&id) {
@@ -250,6 +327,39 @@ impl Inner {
     }
 }
 
+/// A key is read from the disk.
+struct Loading<'a> {
+    memory: &'a Memory,
+    key: &'a Key,
+    changes: u64,
+}
+
+impl<'a> Loading<'a> {
+    /// `None`: it is in memory.
+    fn begin(memory: &'a Memory, key: &'a Key) -> Option<Self> {
+        let mut inner = memory.inner();
+        if inner.of.contains_key(key) {
+            return None;
+        }
+        let (readers, changes) = inner.loading.entry(key.clone()).or_default();
+        *readers += 1;
+        let changes = *changes;
+        Some(Self { memory, key, changes })
+    }
+}
+
+impl Drop for Loading<'_> {
+    fn drop(&mut self) {
+        let mut inner = self.memory.inner();
+        if let Some((readers, _)) = inner.loading.get_mut(self.key) {
+            *readers -= 1;
+            if *readers == 0 {
+                inner.loading.remove(self.key);
+            }
+        }
+    }
+}
+
 /// Bytes that a head costs.
 fn head(stored: &Stored) -> u64 {
     let fields = stored.headers.len() + stored.trailers.len() + stored.selecting.len();
@@ -269,6 +379,7 @@ pub struct Writer {
     length: Option<u64>,
     visible: bool,
     received: u64,
+    group: u64,
 }
 
 impl Writer {
@@ -324,6 +435,10 @@ impl Writer {
         count(if kept { &self.store.metrics.cache_stored } else { &self.store.metrics.cache_broken });
         self.content.add(last);
         self.content.end(whole, trailers);
+        if kept {
+            let mut inner = self.store.inner();
+            self.store.save(&mut inner, &self.stored.key, self.group);
+        }
         kept
     }
 

@@ -3,6 +3,7 @@
 mod again;
 mod answers;
 mod cache;
+mod disk;
 mod flights;
 mod life;
 mod limits;
