@@ -56,8 +56,8 @@ struct Args {
     /// body above an eighth of it is kept
     #[arg(long, value_name = "BYTES", default_value = "256M", value_parser = size)]
     size: u64,
-    /// A field of requests that is part of what an answer is kept for, such as X-Forwarded-Proto where whoever stands in
-    /// front of this proxy sets it; may be given more than once
+    /// A field of requests that is part of the key, such as X-Forwarded-Proto where something in front of this proxy
+    /// sets it; may be given more than once
     #[arg(long, value_name = "FIELD")]
     key: Vec<HeaderName>,
     /// Authorities, a PEM file, that certificates of origins may be of, beside the system's
