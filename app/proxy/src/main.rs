@@ -46,7 +46,7 @@ struct Args {
     /// Loopback address of the metrics: http://ADDRESS/metrics, OpenMetrics
     #[arg(long, value_name = "ADDRESS", value_parser = loopback)]
     admin: Option<SocketAddr>,
-    /// Common Log Format, then the seconds to the head and to the end of the answer
+    /// Common Log Format, then the seconds to the head and to the end of the answer, and what the cache did
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
     /// Where answers are kept: in memory, until the end of the process, or nowhere
