@@ -47,7 +47,7 @@ struct Args {
     /// Loopback address of the metrics: http://ADDRESS/metrics, OpenMetrics
     #[arg(long, value_name = "ADDRESS", value_parser = loopback)]
     admin: Option<SocketAddr>,
-    /// Common Log Format, then the seconds to the head and to the end of the answer
+    /// Common Log Format, then the seconds to the head and to the end of the answer, and what the cache did
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
     /// Where answers are kept: in memory, until the end of the process, or nowhere
@@ -63,8 +63,8 @@ struct Args {
     /// Bytes of files in the directory of --store
     #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = size, requires = "store")]
     store_size: u64,
-    /// A field of requests that is part of what an answer is kept for, such as X-Forwarded-Proto where whoever stands
-    /// in front of this proxy sets it; may be given more than once
+    /// A field of requests that is part of the key, such as X-Forwarded-Proto where something in front of this proxy
+    /// sets it; may be given more than once
     #[arg(long, value_name = "FIELD")]
     key: Vec<HeaderName>,
     /// Authorities, a PEM file, that certificates of origins may be of, beside the system's

@@ -419,8 +419,8 @@ impl Cache {
         times: (SystemTime, SystemTime),
     ) {
         let mut new = self.kept_fields(headers, times.1);
-        // They describe the message that brought them, or how the bytes that are here are to be read: with those of a 304
-        // what is stored would say of itself what is not true.
+        // They describe the message that brought them, or how the stored bytes are to be read: with those of a 304 what
+        // is stored would say of itself what is not true.
         for name in ["content-length", "content-range", "content-encoding", "content-md5", "content-digest"] {
             new.remove(name);
         }

@@ -177,7 +177,8 @@ fn a_body_of_unknown_length_is_given_up_with_its_client() {
         socket.write_all(b"0\r\n\r\n").is_ok()
     });
     go.send(()).unwrap();
-    let proxy = Proxy::reverse(origin.address, &[]);
+    // No clock of the proxy's helps.
+    let proxy = Proxy::reverse(origin.address, &["--stall-time", "86400", "--answer-time", "86400"]);
     let mut socket = proxy.connect();
     socket.write_all(b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     let mut some = [0; 20];
