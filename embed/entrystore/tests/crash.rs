@@ -40,10 +40,6 @@ impl Story {
         if work(&mut self.store) {
             self.steps.push(Step { key, from, to: self.disk.len(), held });
             self.now.insert(key, held);
-        } else {
-            // Dropped: it is gone, once that is written.
-            self.steps.push(Step { key, from, to: usize::MAX, held: None });
-            self.now.insert(key, None);
         }
     }
 
@@ -162,28 +158,67 @@ fn a_power_cut_while_segments_are_sealed_and_large_bodies_written() {
 #[test]
 fn a_power_cut_while_it_evicts_brings_nothing_old_back() {
     let mut random = Random(3);
-    let mut story = Story::new(40, |options| {
-        options.budget = 100 << 10;
-        options.segment = 32 << 10;
-        options.snapshot = std::time::Duration::ZERO;
-    });
-    for version in 0..200 {
-        story.put(random.below(40), version, 500 + random.below(4200) as usize);
-        for _ in 0..2 {
-            Story::read(&mut story.store, 3);
+    for snapshot in [std::time::Duration::ZERO, std::time::Duration::from_secs(100_000)] {
+        let mut story = Story::new(40, |options| {
+            (options.budget, options.segment, options.snapshot) = (100 << 10, 32 << 10, snapshot);
+        });
+        for version in 0..120 {
+            story.put(random.below(40), version, 500 + random.below(4200) as usize);
+            for _ in 0..2 {
+                Story::read(&mut story.store, 3);
+            }
+            match random.below(8) {
+                0 => story.remove(random.below(40)),
+                1 => story.meta(random.below(40), version),
+                2 => story.flush(),
+                _ => {}
+            }
         }
-        match random.below(8) {
-            0 => story.remove(random.below(40)),
-            1 => story.meta(random.below(40), version),
-            2 => story.flush(),
-            _ => {}
+        story.flush();
+        assert!(story.store.store().stats().counts.evicted > 0);
+        let unlinked = |op: &Op| matches!(op, Op::Unlink(name) if name.ends_with(".seg"));
+        assert!(story.disk.lock().ops.iter().filter(|op| unlinked(op)).count() > 3);
+        story.cut(&mut random, 2, true);
+    }
+}
+
+#[test]
+fn a_kill_while_the_disk_is_full_brings_nothing_old_back() {
+    let mut random = Random(4);
+    let mut story = Story::new(30, |options| options.segment = 16 << 10);
+    story.disk.lock().space = Some(60 << 10);
+    for version in 0..250 {
+        story.put(random.below(30), version, 1500);
+        Story::read(&mut story.store, 3);
+    }
+    let stats = story.store.store().stats();
+    assert!(stats.counts.evicted > 50 && stats.entries > 10, "{stats:?}");
+    story.cut(&mut random, 0, true);
+}
+
+#[test]
+fn what_was_evicted_does_not_come_back_as_what_it_was_before() {
+    let disk = Memory::new(HashMap::new());
+    let mut store = open_with(&disk, |options| (options.segment, options.budget) = (64 << 10, 512 << 10));
+    store.put(&key(0), plain(), body(0, 1, 500));
+    // The first segment stays, with the old one in it.
+    for number in 1..16 {
+        store.put(&key(number), Put { pinned: true, ..plain() }, body(number, 1, 4000));
+    }
+    store.put(&key(0), plain(), body(0, 2, 4000));
+    // All of these are used more than that one.
+    for number in 100..600 {
+        store.put(&key(number), plain(), body(number, 1, 4000));
+        for _ in 0..4 {
+            store.get(&key(number));
         }
     }
-    story.flush();
-    assert!(story.store.store().stats().counts.evicted > 0);
-    let unlinked = |op: &Op| matches!(op, Op::Unlink(name) if name.ends_with(".seg"));
-    assert!(story.disk.lock().ops.iter().filter(|op| unlinked(op)).count() > 3);
-    story.cut(&mut random, 3, true);
+    assert_eq!(store.get(&key(0)), None);
+    let files = disk.lock().files.clone();
+    assert!(files.contains_key("00000001.seg") && !files.contains_key("00000002.seg"));
+    let mut store = open(&Memory::new(files));
+    assert_eq!(store.get(&key(0)), None);
+    assert_eq!(store.get(&key(1)).unwrap().1, body(1, 1, 4000));
 }
 
 #[test]

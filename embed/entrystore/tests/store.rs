@@ -237,6 +237,23 @@ fn clearing_takes_what_it_names_and_nothing_else() {
 }
 
 #[test]
+fn what_is_cleared_is_missed_from_then_on_before_the_disk_knows() {
+    for clear in [Clear::All, Clear::Prefix(b"https://site.example/1".to_vec())] {
+        let disk = Memory::new(HashMap::new());
+        let mut store = open(&disk);
+        store.put(&key(1), plain(), body(1, 1, 100));
+        disk.close_gate();
+        let flush = store.store().flush();
+        disk.wait_held();
+        let clear = store.store().clear(clear);
+        assert_eq!(store.get(&key(1)), None);
+        disk.open_gate();
+        assert!(store.done(flush) && store.done(clear));
+        assert_eq!(store.get(&key(1)), None);
+    }
+}
+
+#[test]
 fn a_visit_shows_every_entry_once_page_by_page() {
     let disk = Memory::new(HashMap::new());
     let mut store = open(&disk);
@@ -348,4 +365,27 @@ fn what_a_commit_interval_is_for_happens_by_itself() {
         std::thread::yield_now();
     }
     assert!(disk.lock().ops.iter().any(|op| matches!(op, Op::Sync(name) if name.ends_with(".seg"))));
+}
+
+#[test]
+fn what_is_being_read_stays_on_disk_until_it_is_read() {
+    let disk = Memory::new(HashMap::new());
+    let mut store = open(&disk);
+    let whole = body(1, 1, 3 * MB);
+    store.put(&key(1), plain(), whole.clone());
+    store.flush();
+    let ticket = store.store().get(&key(1), Urgency::Normal);
+    assert!(matches!(store.wait(ticket), Event::Open { .. }));
+    store.put(&key(1), plain(), body(1, 2, 3 * MB));
+    assert!(store.flush() && store.flush() && store.flush());
+    let large = |disk: &Memory| disk.lock().files.keys().filter(|name| name.ends_with("big")).count();
+    assert_eq!(large(&disk), 2);
+    store.store().more(ticket, u64::MAX);
+    let mut had = 0;
+    while let Event::Chunk { bytes, .. } = store.wait(ticket) {
+        assert_eq!(bytes, whole.slice(had..had + bytes.len()));
+        had += bytes.len();
+    }
+    assert_eq!(had, whole.len());
+    assert!(store.flush() && large(&disk) == 1);
 }
