@@ -2,7 +2,8 @@
 //! that could mean two things. It also keeps the clocks against slow peers, which a library cannot see from above.
 
 use crate::head::{self, Chunks, Ends, Framing, Limits, Refusal};
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
+use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -33,16 +34,92 @@ pub struct Shared {
     refused: Mutex<Option<Refusal>>,
     /// Requests that are not answered yet: an idle clock does not run.
     pub under_way: AtomicUsize,
+    /// Answers that were given to the end, or given up.
+    pub answered: AtomicUsize,
     /// Towards an origin: an answer is waited for.
     expected: AtomicBool,
     /// Towards an origin: the request was HEAD.
     to_head: AtomicBool,
+    /// Heads that were handed on and not asked for yet, where requests may be answered by them.
+    heads: Mutex<VecDeque<Bytes>>,
+}
+
+/// Answers requests by the bytes of their heads alone.
+pub trait Quick: Send + Sync {
+    /// The answer, if there is one.
+    fn answer(&self, head: &[u8]) -> Option<Sending>;
+    /// It was sent, or the client was gone before all of it was.
+    fn sent(&self, sending: &Sending);
+}
+
+/// An answer on its way to a client.
+pub struct Sending {
+    /// Head and body, what is left of them from `next` on.
+    parts: Vec<Bytes>,
+    next: usize,
+    /// The head of its request.
+    pub request: Bytes,
+    /// Its status.
+    pub status: u16,
+    /// Bytes of its body.
+    pub length: u64,
+    /// When the request was there.
+    pub began: std::time::Instant,
+}
+
+/// Slices of one write.
+const SLICES: usize = 64;
+
+impl Sending {
+    /// `parts`: head and body.
+    pub fn new(parts: Vec<Bytes>, request: Bytes, status: u16, length: u64) -> Self {
+        Self { parts, next: 0, request, status, length, began: std::time::Instant::now() }
+    }
+
+    /// Whether all of it was sent.
+    pub fn is_done(&self) -> bool {
+        self.next == self.parts.len()
+    }
+
+    /// Bytes of the body that were not sent.
+    pub fn left(&self) -> u64 {
+        let left: usize = self.parts[self.next..].iter().map(Bytes::len).sum();
+        self.length.min(left as u64)
+    }
+
+    fn poll<T: AsyncWrite + Unpin>(&mut self, io: &mut T, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.is_done() {
+            let mut slices = [io::IoSlice::new(&[]); SLICES];
+            let left = &self.parts[self.next..];
+            let count = left.len().min(SLICES);
+            for (slice, part) in slices.iter_mut().zip(left) {
+                *slice = io::IoSlice::new(part);
+            }
+            let mut wrote = ready!(Pin::new(&mut *io).poll_write_vectored(context, &slices[..count]))?;
+            if wrote == 0 && left.iter().any(|part| !part.is_empty()) {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            while let Some(part) = self.parts.get_mut(self.next).filter(|part| part.len() <= wrote) {
+                wrote -= part.len();
+                self.next += 1;
+            }
+            if wrote > 0 {
+                self.parts[self.next].advance(wrote);
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
 }
 
 impl Shared {
     /// Why the connection was refused, where it was.
     pub fn refusal(&self) -> Option<Refusal> {
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The head of the next request that was not asked for yet, where such are kept: one for each request, in order.
+    pub fn head(&self) -> Option<Bytes> {
+        self.heads.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
     fn refuse(&self, why: Refusal) {
@@ -77,7 +154,6 @@ enum State {
 }
 
 /// The connection.
-#[derive(Debug)]
 pub struct Guard<T> {
     io: T,
     side: Side,
@@ -89,7 +165,17 @@ pub struct Guard<T> {
     limits: Limits,
     clocks: Clocks,
     shared: Arc<Shared>,
+    /// Answers by bytes alone, on the side of a client.
+    quick: Option<Box<dyn Quick>>,
+    /// The one that is sent.
+    sending: Option<Sending>,
+    /// Heads that were handed on, whose reader may look ahead.
+    handed: usize,
+    /// Not all of them are answered, or the answers not flushed: nobody else may write.
+    busy: bool,
     reading: Option<(Pin<Box<Sleep>>, Phase)>,
+    /// When what its clock runs for began.
+    since: Instant,
     writing: Option<Pin<Box<Sleep>>>,
     /// Bytes thrown away after our last word, so that it is not lost in a reset.
     lingered: usize,
@@ -122,12 +208,41 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Guard<T> {
             limits,
             clocks,
             shared: Arc::clone(&shared),
+            quick: None,
+            sending: None,
+            handed: 0,
+            busy: false,
             reading: None,
+            since: Instant::now(),
             writing: None,
             lingered: 0,
             shut: false,
         };
         (guard, shared)
+    }
+
+    /// Answers the requests that it knows by their bytes; the others are handed on.
+    pub fn quick(mut self, quick: Option<Box<dyn Quick>>) -> Self {
+        self.quick = quick;
+        self
+    }
+
+    /// Sends what answers by bytes alone.
+    fn send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some(sending) = &mut self.sending else { return Poll::Ready(Ok(())) };
+        match sending.poll(&mut self.io, context) {
+            Poll::Pending => {
+                self.stalled(context)?;
+                Poll::Pending
+            }
+            Poll::Ready(done) => {
+                self.writing = None;
+                if let (Some(quick), Some(sending)) = (&self.quick, self.sending.take()) {
+                    quick.sent(&sending);
+                }
+                Poll::Ready(done)
+            }
+        }
     }
 
     /// Looks at what was read: may anything be handed on?
@@ -170,6 +285,14 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Guard<T> {
             return Err(invalid(Refusal::bad("the origin answers what was not asked")));
         }
         let found = ends.find(&self.buffer);
+        if let (Ok(Some(end)), Some(quick), false) = (&found, &self.quick, self.busy) {
+            self.sending = quick.answer(&self.buffer[..*end]);
+            if self.sending.is_some() {
+                self.buffer.advance(*end);
+                self.state = State::Head(Ends::default());
+                return Ok(());
+            }
+        }
         let large = found.as_ref().is_ok_and(|end| end.unwrap_or(self.buffer.len()) > self.limits.bytes);
         let read = match found {
             _ if large => Err(Refusal { status: 431, why: "a head too large" }),
@@ -191,6 +314,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Guard<T> {
         match (read, self.side) {
             (Ok((end, framing)), side) => {
                 self.ready = end;
+                (self.handed, self.busy) = (self.handed + 1, true);
+                if self.quick.is_some() {
+                    let head = Bytes::copy_from_slice(&self.buffer[..end]);
+                    self.shared.heads.lock().unwrap_or_else(PoisonError::into_inner).push_back(head);
+                }
                 if side == Side::Origin && framing.is_some() {
                     self.shared.expected.store(false, Ordering::Release);
                 }
@@ -244,10 +372,16 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Guard<T> {
         }
         let (phase, limit) = self.phase();
         if !self.reading.as_ref().is_some_and(|(_, of)| *of == phase) {
+            self.since = Instant::now();
             self.reading = Some((Box::pin(tokio::time::sleep(limit)), phase));
         }
         let Some((sleep, _)) = &mut self.reading else { return false };
         while sleep.as_mut().poll(context).is_ready() {
+            // A clock that begins anew is not set anew each time.
+            if self.since + limit > Instant::now() {
+                sleep.as_mut().reset(self.since + limit);
+                continue;
+            }
             // Who waits for an answer is not late.
             if phase != Phase::Idle || self.shared.under_way.load(Ordering::Acquire) == 0 {
                 return true;
@@ -280,10 +414,19 @@ fn invalid(why: Refusal) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
+impl<T> Drop for Guard<T> {
+    fn drop(&mut self) {
+        if let (Some(quick), Some(sending)) = (&self.quick, &self.sending) {
+            quick.sent(sending);
+        }
+    }
+}
+
 impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for Guard<T> {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         loop {
+            ready!(this.send(context))?;
             if this.ready > 0 {
                 let len = this.ready.min(out.remaining());
                 out.put_slice(&this.buffer[..len]);
@@ -297,7 +440,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for Guard<T> {
             }
             if !this.buffer.is_empty() {
                 this.examine()?;
-                if this.ready > 0 {
+                if this.ready > 0 || this.sending.is_some() {
                     continue;
                 }
             }
@@ -325,7 +468,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for Guard<T> {
                     unsafe { this.buffer.set_len(this.buffer.len() + len) };
                     // A head's clock goes on; that of everything else begins anew.
                     if this.reading.as_ref().is_some_and(|(_, phase)| *phase != Phase::Head) {
-                        this.reading = None;
+                        this.since = Instant::now();
                     }
                     this.examine()?;
                     if !matches!(this.state, State::Head(_)) {
@@ -373,11 +516,18 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guard<T> {
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().io).poll_flush(context)
+        let this = self.get_mut();
+        ready!(Pin::new(&mut this.io).poll_flush(context))?;
+        // What hyper had buffered of an answer is written when it gets here.
+        if this.shared.answered.load(Ordering::Acquire) == this.handed {
+            this.busy = false;
+        }
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        ready!(this.send(context))?;
         if !this.shut {
             ready!(Pin::new(&mut this.io).poll_shutdown(context))?;
             this.shut = true;

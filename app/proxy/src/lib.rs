@@ -1,8 +1,13 @@
 //! `thaw proxy`: an HTTP proxy, forward and reverse, to clients over HTTP/1.1 and HTTP/2, strict about what it reads.
 //!
 //! A request comes through [`guard`] (only heads that [`head`] understood in the one way reach hyper), is prepared by
-//! [`server`] and [`fields`], and goes to its origin through [`upstream`], whose answers are read as strictly.
+//! [`server`] and [`fields`], and goes to its origin through [`upstream`], whose answers are read as strictly. Between
+//! the two, [`caching`] answers what it can from the [`store`], whose bodies are [`content`].
 
+pub mod again;
+pub mod caching;
+pub mod content;
+pub mod disk;
 pub mod fields;
 pub mod guard;
 pub mod head;
@@ -10,4 +15,5 @@ pub mod listen;
 pub mod log;
 pub mod metrics;
 pub mod server;
+pub mod store;
 pub mod upstream;

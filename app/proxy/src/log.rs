@@ -1,4 +1,4 @@
-//! The access log: Common Log Format, then two times. A thread writes it; nobody waits for the
+//! The access log: Common Log Format, then two times and what the cache did. A thread writes it; nobody waits for the
 //! disk: lines that do not fit into its queue are lost and counted.
 
 use crate::metrics::{Metrics, count};
@@ -32,19 +32,22 @@ pub struct Line {
     pub whole: Duration,
     /// Whether all of the body was.
     pub complete: bool,
+    /// What the cache did; `-`: it was not asked.
+    pub cache: &'static str,
 }
 
 impl Line {
     fn text(&self) -> String {
         let safe: String = self.request.chars().map(|letter| if letter == '"' { '\'' } else { letter }).collect();
         format!(
-            "{} - - [{}] \"{safe}\" {} {} {:.6} {:.6}{}\n",
+            "{} - - [{}] \"{safe}\" {} {} {:.6} {:.6} {}{}\n",
             self.client,
             date(self.at),
             self.status,
             self.bytes,
             self.first.as_secs_f64(),
             self.whole.as_secs_f64(),
+            self.cache,
             if self.complete { "" } else { " cut" }
         )
     }

@@ -1,17 +1,21 @@
 //! `thaw-proxy`: what `thaw proxy` starts. Reads the arguments, opens sockets, and serves.
 
 use clap::Parser;
+use http::HeaderName;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
+use thaw_proxy::caching::Caching;
+use thaw_proxy::disk::Disk;
 use thaw_proxy::guard::Clocks;
 use thaw_proxy::head::Limits;
 use thaw_proxy::log::Log;
 use thaw_proxy::metrics::Metrics;
 use thaw_proxy::server::{Proxy, Settings};
+use thaw_proxy::store::Memory;
 use thaw_proxy::upstream::{self, Origin, Upstream};
 use thaw_proxy::{listen, upstream::Failure};
 use tokio::net::TcpListener;
@@ -20,7 +24,7 @@ use tokio::net::TcpListener;
 ///
 /// A forward proxy, or with --reverse the front of one origin. To clients it speaks HTTP/1.1 and HTTP/2 (without TLS,
 /// by prior knowledge); CONNECT makes a tunnel. The first line on stdout is the address. SIGTERM or SIGINT ends it when
-/// the answers under way have ended. It caches nothing yet.
+/// the answers under way have ended. It keeps answers by the rules of RFC 9111, in memory.
 #[derive(Debug, Parser)]
 #[command(
     name = "thaw-proxy",
@@ -30,7 +34,7 @@ use tokio::net::TcpListener;
     after_help = "\
 Examples:
   thaw proxy --listen 127.0.0.1:3128
-  thaw proxy --reverse http://127.0.0.1:8000 --access-log access.log
+  thaw proxy --reverse http://127.0.0.1:8000 --size 1G --access-log access.log
   thaw proxy --admin 127.0.0.1:9100 --connections 200"
 )]
 struct Args {
@@ -43,9 +47,26 @@ struct Args {
     /// Loopback address of the metrics: http://ADDRESS/metrics, OpenMetrics
     #[arg(long, value_name = "ADDRESS", value_parser = loopback)]
     admin: Option<SocketAddr>,
-    /// Common Log Format, then the seconds to the head and to the end of the answer
+    /// Common Log Format, then the seconds to the head and to the end of the answer, and what the cache did
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
+    /// Where answers are kept: in memory, until the end of the process, or nowhere
+    #[arg(long, value_name = "off|memory", default_value = "memory")]
+    cache: Kept,
+    /// Bytes of the answers that are kept, what they cost beside included: 64M, 1G (powers of 1024), 30MB (of 1000). No
+    /// body above an eighth of it is kept
+    #[arg(long, value_name = "BYTES", default_value = "256M", value_parser = size)]
+    size: u64,
+    /// A directory, made when it is missing, where answers are kept too: they outlive the process. One proxy at a time
+    #[arg(long, value_name = "DIR")]
+    store: Option<PathBuf>,
+    /// Bytes of files in the directory of --store
+    #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = size, requires = "store")]
+    store_size: u64,
+    /// A field of requests that is part of the key, such as X-Forwarded-Proto where something in front of this proxy
+    /// sets it; may be given more than once
+    #[arg(long, value_name = "FIELD")]
+    key: Vec<HeaderName>,
     /// Authorities, a PEM file, that certificates of origins may be of, beside the system's
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
@@ -85,6 +106,30 @@ fn origin(text: &str) -> Result<Origin, String> {
         _ => return Err("http://HOST[:PORT] or https://HOST[:PORT]".to_owned()),
     };
     Origin::new(tls, rest.strip_suffix('/').unwrap_or(rest)).map_err(|why| why.to_string())
+}
+
+/// Where answers are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Kept {
+    Off,
+    Memory,
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    let wrong = || "write 128K, 30M (powers of 1024) or 30MB (powers of 1000), 64K at least".to_owned();
+    let (number, unit) = text.split_at(text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len()));
+    let scale = match unit {
+        "" | "B" => 1,
+        "K" | "k" | "KiB" => 1 << 10,
+        "M" | "MiB" => 1 << 20,
+        "G" | "GiB" => 1 << 30,
+        "kB" | "KB" => 1_000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        _ => return Err(wrong()),
+    };
+    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(scale));
+    bytes.filter(|bytes| (1 << 16..1 << 53).contains(bytes)).ok_or_else(wrong)
 }
 
 fn loopback(text: &str) -> Result<SocketAddr, String> {
@@ -153,9 +198,24 @@ async fn serve(args: &Args, inherited: Vec<std::net::TcpListener>) -> Outcome<()
     let addresses = listeners.iter().chain(&admin).map(TcpListener::local_addr).collect::<io::Result<Vec<_>>>();
     let addresses = addresses.map_err(cannot(args.listen))?;
     let line: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    let disk = match args.store.as_ref().filter(|_| args.cache == Kept::Memory) {
+        None => None,
+        Some(path) => {
+            let disk = Disk::open(path, args.store_size, Arc::clone(&metrics))
+                .map_err(|error| (format!("cannot open {}", path.display()), error))?;
+            tokio::spawn(look(Arc::clone(&disk), path.clone()));
+            Some(disk)
+        }
+    };
+    let kept = disk.clone();
+    let caching = (args.cache == Kept::Memory).then(|| {
+        let store = Memory::new(args.size, disk, Arc::clone(&metrics));
+        Caching::new(store, args.key.clone(), seconds(args.answer_time))
+    });
     let proxy = Proxy {
         settings: Settings { reverse: args.reverse.clone(), limits, clocks, body: args.body_bytes },
         upstream,
+        caching,
         metrics,
         log: log.transpose()?,
         pseudonym: pseudonym(),
@@ -163,9 +223,22 @@ async fn serve(args: &Args, inherited: Vec<std::net::TcpListener>) -> Outcome<()
     // Whoever waits for the line may be gone already; that is no reason not to serve.
     let _ = writeln!(io::stdout(), "{}", line.join(" "));
     let drain = seconds(args.drain);
-    listen::run(Arc::new(proxy), listeners, admin, args.connections, drain)
-        .await
-        .map_err(|error| ("cannot catch signals".to_owned(), error))
+    let done = listen::run(Arc::new(proxy), listeners, admin, args.connections, drain).await;
+    if let Some(disk) = kept {
+        disk.flush().await;
+    }
+    done.map_err(|error| ("cannot catch signals".to_owned(), error))
+}
+
+/// Says so where a directory cannot be used: nobody would notice, for clients get their answers all the same.
+async fn look(disk: Arc<Disk>, path: PathBuf) {
+    if !disk.flush().await && disk.is_used() == Some(false) {
+        let path = path.display();
+        let _ = writeln!(
+            io::stderr(),
+            "thaw proxy: nothing is kept in {path}: it cannot be written, or another proxy uses it"
+        );
+    }
 }
 
 /// Another one in each process, so that a proxy behind a proxy is no circle.

@@ -24,6 +24,44 @@ pub struct Metrics {
     pub tunnels: AtomicU64,
     /// Lines of the access log that were lost because the disk was too slow.
     pub lost_lines: AtomicU64,
+    /// Requests answered from the store, fresh.
+    pub cache_hits: AtomicU64,
+    /// Of these, answered by the bytes of their heads alone.
+    pub cache_again: AtomicU64,
+    /// Requests answered from the store, stale.
+    pub cache_stale: AtomicU64,
+    /// Requests answered from the store after the origin said that it still stands.
+    pub cache_revalidated: AtomicU64,
+    /// Requests answered by the origin, since nothing stored could be used.
+    pub cache_misses: AtomicU64,
+    /// Requests that went past the cache.
+    pub cache_bypassed: AtomicU64,
+    /// Requests that waited for the answer to another one.
+    pub cache_collapsed: AtomicU64,
+    /// Responses that were kept.
+    pub cache_stored: AtomicU64,
+    /// Responses that were not kept because their body broke off, or because they were invalidated meanwhile.
+    pub cache_broken: AtomicU64,
+    /// Responses that were not kept because they are too large.
+    pub cache_too_large: AtomicU64,
+    /// Responses that had to go for others.
+    pub cache_evicted: AtomicU64,
+    /// Bytes in the store, what they cost included.
+    pub cache_bytes: AtomicU64,
+    /// Responses in the store.
+    pub cache_entries: AtomicU64,
+    /// Entries on disk: all that is kept of one target.
+    pub disk_entries: AtomicU64,
+    /// Bytes of files on disk.
+    pub disk_bytes: AtomicU64,
+    /// Reads from disk that found something.
+    pub disk_hits: AtomicU64,
+    /// Entries written to disk.
+    pub disk_written: AtomicU64,
+    /// Entries not written, because the disk was full, too slow, or is not there.
+    pub disk_dropped: AtomicU64,
+    /// Entries on disk that could not be read, or were not what had been written.
+    pub disk_broken: AtomicU64,
 }
 
 /// One more.
@@ -43,6 +81,29 @@ impl Metrics {
             ("errors", "Requests without an answer of the origin that could be trusted", &self.errors),
             ("tunnels", "Tunnels made by CONNECT", &self.tunnels),
             ("lost_log_lines", "Lines of the access log lost", &self.lost_lines),
+            ("cache_hits", "Requests answered from the store, fresh", &self.cache_hits),
+            (
+                "cache_again",
+                "Hits whose head came again byte for byte, which nothing was decided anew for",
+                &self.cache_again,
+            ),
+            ("cache_stale", "Requests answered from the store, stale", &self.cache_stale),
+            (
+                "cache_revalidated",
+                "Requests answered from the store after the origin was asked",
+                &self.cache_revalidated,
+            ),
+            ("cache_misses", "Requests answered by the origin, since nothing stored could be", &self.cache_misses),
+            ("cache_bypassed", "Requests that went past the cache", &self.cache_bypassed),
+            ("cache_collapsed", "Requests that waited for the answer to another one", &self.cache_collapsed),
+            ("cache_stored", "Responses kept", &self.cache_stored),
+            ("cache_broken", "Responses not kept: broken off, or invalidated meanwhile", &self.cache_broken),
+            ("cache_too_large", "Responses not kept: too large", &self.cache_too_large),
+            ("cache_evicted", "Responses that had to go for others", &self.cache_evicted),
+            ("disk_hits", "Reads from disk that found something", &self.disk_hits),
+            ("disk_written", "Entries written to disk", &self.disk_written),
+            ("disk_dropped", "Entries not written: the disk full, too slow, or not there", &self.disk_dropped),
+            ("disk_broken", "Entries on disk that could not be read, or were not what was written", &self.disk_broken),
             ("sent_bytes", "Bytes of bodies sent to clients", &self.bytes),
         ] {
             let value = counter.load(Ordering::Relaxed);
@@ -52,12 +113,22 @@ impl Metrics {
             }
             let _ = writeln!(text, "# HELP thaw_proxy_{name} {help}.\nthaw_proxy_{name}_total {value}");
         }
-        let open = self.connections.load(Ordering::Relaxed);
-        let _ = writeln!(
-            text,
-            "# TYPE thaw_proxy_connections gauge\n# HELP thaw_proxy_connections Connections of clients that are open.\n\
-             thaw_proxy_connections {open}\n# EOF"
-        );
+        let value = |gauge: &AtomicU64| gauge.load(Ordering::Relaxed).to_string();
+        let open = self.connections.load(Ordering::Relaxed).to_string();
+        for (name, help, value) in [
+            ("cache_bytes", "Bytes in the store, what they cost included", value(&self.cache_bytes)),
+            ("cache_entries", "Responses in the store", value(&self.cache_entries)),
+            ("disk_bytes", "Bytes of files on disk", value(&self.disk_bytes)),
+            ("disk_entries", "Entries on disk", value(&self.disk_entries)),
+            ("connections", "Connections of clients that are open", open),
+        ] {
+            let _ = writeln!(text, "# TYPE thaw_proxy_{name} gauge");
+            if name.ends_with("_bytes") {
+                let _ = writeln!(text, "# UNIT thaw_proxy_{name} bytes");
+            }
+            let _ = writeln!(text, "# HELP thaw_proxy_{name} {help}.\nthaw_proxy_{name} {value}");
+        }
+        text.push_str("# EOF\n");
         text
     }
 }

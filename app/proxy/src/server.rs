@@ -1,7 +1,9 @@
 //! Clients: who is let in, what is refused, and the way of a request to its answer.
 
+use crate::again::{self, Hit};
+use crate::caching::{self, Caching, Did};
 use crate::fields;
-use crate::guard::{self, Clocks, Guard, Shared, Side};
+use crate::guard::{self, Clocks, Guard, Quick, Sending, Shared, Side};
 use crate::head::{Limits, Refusal};
 use crate::log::{Line, Log};
 use crate::metrics::{Metrics, count};
@@ -18,7 +20,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -50,6 +52,8 @@ pub struct Proxy {
     pub settings: Settings,
     /// Ways to origins.
     pub upstream: Arc<Upstream>,
+    /// The cache, if there is one.
+    pub caching: Option<Arc<Caching>>,
     /// Counters.
     pub metrics: Arc<Metrics>,
     /// The access log.
@@ -100,6 +104,10 @@ pub async fn serve(
     });
     let two = preface.await.unwrap_or(false);
     let (guard, shared) = Guard::new(socket, Side::Client, read, two, limits, clocks);
+    // HTTP/2 has no heads that are the same byte for byte.
+    let quick = (!two && proxy.caching.is_some())
+        .then(|| Box::new(Front { address: address.ip(), proxy: Arc::clone(&proxy) }) as Box<dyn Quick>);
+    let guard = guard.quick(quick);
     let client = Arc::new(Client { address, shared, proxy, _place: place });
     let service = service_fn(move |request| {
         let client = Arc::clone(&client);
@@ -136,6 +144,43 @@ pub async fn serve(
     }
 }
 
+/// Answers what comes again byte for byte.
+struct Front {
+    address: IpAddr,
+    proxy: Arc<Proxy>,
+}
+
+impl Quick for Front {
+    fn answer(&self, head: &[u8]) -> Option<Sending> {
+        let sending = self.proxy.caching.as_ref()?.again.answer(head, SystemTime::now())?;
+        // Before the client can have it.
+        let metrics = &self.proxy.metrics;
+        count(&metrics.requests);
+        count(&metrics.cache_again);
+        Did::Hit.count(metrics);
+        Some(sending)
+    }
+
+    fn sent(&self, sending: &Sending) {
+        let bytes = sending.length - sending.left();
+        self.proxy.metrics.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let Some(log) = &self.proxy.log else { return };
+        let line = sending.request.split(|byte| *byte == b'\r').find(|line| line.len() > 1).unwrap_or_default();
+        let whole = sending.began.elapsed();
+        log.tell(&Line {
+            client: self.address,
+            at: SystemTime::now() - whole,
+            request: String::from_utf8_lossy(line).into_owned(),
+            status: sending.status,
+            bytes,
+            first: Duration::ZERO,
+            whole,
+            complete: sending.is_done(),
+            cache: Did::Hit.word(),
+        });
+    }
+}
+
 /// Says to a client that there are too many.
 pub fn turn_away(socket: &TcpStream) {
     const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\n\
@@ -153,6 +198,8 @@ struct Course {
 /// Counts what a client is sent, tells the log at the end, and lets the connection's idle clock run again.
 struct Counted {
     inner: Body,
+    /// Bytes that its head announces.
+    announced: Option<u64>,
     client: Arc<Client>,
     course: Course,
 }
@@ -186,11 +233,13 @@ impl Drop for Counted {
         let proxy = &self.client.proxy;
         let line = &mut self.course.line;
         line.whole = self.course.began.elapsed();
-        line.complete |= self.inner.is_end_stream();
+        // Who has read all that was announced asks for no end.
+        line.complete |= self.inner.is_end_stream() || self.announced == Some(line.bytes);
         proxy.metrics.bytes.fetch_add(line.bytes, Ordering::Relaxed);
         if let Some(log) = &proxy.log {
             log.tell(line);
         }
+        self.client.shared.answered.fetch_add(1, Ordering::AcqRel);
         self.client.shared.under_way.fetch_sub(1, Ordering::AcqRel);
     }
 }
@@ -205,11 +254,22 @@ async fn answer(client: Arc<Client>, request: Request<Incoming>) -> Response<Bod
         true => "-".to_owned(),
         false => format!("{} {} {version:?}", request.method(), request.uri()),
     };
+    let head = client.shared.head().filter(|_| !refused && again::is_repeatable(&request));
     let outcome = match refused {
         true => Err(client.shared.refusal().unwrap_or(Refusal::bad("a method that is none")).into()),
         false => route(&client, request).await,
     };
     let answer = outcome.unwrap_or_else(|trouble| trouble.answer(&client, version));
+    let mut answer = answer;
+    if let (Some(caching), Some(hit), Some(head)) =
+        (&client.proxy.caching, answer.extensions_mut().remove::<Hit>(), head)
+    {
+        caching.again.keep(head, &answer, hit);
+    }
+    let did = answer.extensions().get::<Did>().copied();
+    if let Some(did) = did {
+        did.count(&client.proxy.metrics);
+    }
     let line = Line {
         client: client.address.ip(),
         at: SystemTime::now(),
@@ -219,9 +279,11 @@ async fn answer(client: Arc<Client>, request: Request<Incoming>) -> Response<Bod
         first: began.elapsed(),
         whole: Duration::ZERO,
         complete: false,
+        cache: did.map_or("-", Did::word),
     };
     let course = Course { began, line };
-    answer.map(|inner| Counted { inner, client, course }.boxed_unsync())
+    let announced = answer.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    answer.map(|inner| Counted { inner, announced, client, course }.boxed_unsync())
 }
 
 /// Why a request has no answer but ours.
@@ -372,11 +434,28 @@ async fn route(client: &Arc<Client>, request: Request<Incoming>) -> Result<Respo
         one_cookie(&mut parts.headers);
     }
     let body = (!body.is_end_stream()).then(|| Bounded { inner: body, left: proxy.settings.body }.boxed_unsync());
+    Ok(match &proxy.caching {
+        Some(caching) => caching::answer(proxy, caching, origin, parts, body).await?,
+        None => ask(proxy, &origin, parts, body).await?,
+    })
+}
+
+/// Asks an origin. `parts` is prepared for it: a target in origin form, Host, and no field of the client's connection;
+/// so is the answer for clients.
+///
+/// # Errors
+/// There is no answer that can be trusted.
+pub async fn ask(
+    proxy: &Proxy,
+    origin: &Origin,
+    parts: http::request::Parts,
+    body: Option<Body>,
+) -> Result<Response<Body>, Failure> {
     count(&proxy.metrics.asked);
-    let mut answer = proxy.upstream.send(&origin, parts, body).await?;
+    let mut answer = proxy.upstream.send(origin, parts, body).await?;
     let spoken = answer.version();
     if fields::strip(answer.headers_mut()).is_err() {
-        return Err(Failure::Refused(Refusal::bad("its Connection names a field that frames it")).into());
+        return Err(Failure::Refused(Refusal::bad("its Connection names a field that frames it")));
     }
     fields::via(answer.headers_mut(), spoken, &proxy.pseudonym);
     *answer.version_mut() = Version::HTTP_11;

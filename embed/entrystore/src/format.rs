@@ -161,26 +161,43 @@ pub fn head(bytes: &Bytes, seed: u64) -> Option<Head> {
     (head.key.hash(seed) == u64_at(bytes, 16)?).then_some(head)
 }
 
-/// The checksums of a body, one for each [`CHUNK`], as they stand behind it.
-pub fn table<'b>(parts: impl IntoIterator<Item = &'b [u8]>) -> Vec<u8> {
-    let mut out = Vec::new();
-    let (mut check, mut filled) = (crc32fast::Hasher::new(), 0);
-    for mut part in parts {
+/// The table of checksums of a body that comes in parts.
+#[derive(Default)]
+pub struct Sums {
+    out: Vec<u8>,
+    check: crc32fast::Hasher,
+    filled: usize,
+}
+
+impl Sums {
+    /// The next part.
+    pub fn add(&mut self, mut part: &[u8]) {
         while !part.is_empty() {
-            let (now, rest) = part.split_at(part.len().min(CHUNK - filled));
-            check.update(now);
-            filled += now.len();
+            let (now, rest) = part.split_at(part.len().min(CHUNK - self.filled));
+            self.check.update(now);
+            self.filled += now.len();
             part = rest;
-            if filled == CHUNK {
-                out.extend(std::mem::take(&mut check).finalize().to_le_bytes());
-                filled = 0;
+            if self.filled == CHUNK {
+                self.out.extend(std::mem::take(&mut self.check).finalize().to_le_bytes());
+                self.filled = 0;
             }
         }
     }
-    if filled > 0 {
-        out.extend(check.finalize().to_le_bytes());
+
+    /// The table of all parts.
+    pub fn table(mut self) -> Vec<u8> {
+        if self.filled > 0 {
+            self.out.extend(self.check.finalize().to_le_bytes());
+        }
+        self.out
     }
-    out
+}
+
+/// The checksums of a body, one for each [`CHUNK`], as they stand behind it.
+pub fn table<'b>(parts: impl IntoIterator<Item = &'b [u8]>) -> Vec<u8> {
+    let mut sums = Sums::default();
+    parts.into_iter().for_each(|part| sums.add(part));
+    sums.table()
 }
 
 /// The checksum that [`Head::table`] holds of a table.

@@ -71,17 +71,17 @@ impl Slot {
     }
 }
 
-/// Frecency after a use: the logarithm (64 steps a doubling) of the sum of all uses, each worth twice what one of a day
-/// before is. So an entry is compared with others without being visited every day.
+/// Frecency after a use: the logarithm (64 steps a doubling) of the sum of all uses, each worth twice what one of a week
+/// before is. So an entry is compared with others without being visited as it ages.
 pub fn touch(frecency: u16, now: u16) -> u16 {
     let behind = f64::from(frecency) - f64::from(now);
     let sum = f64::from(now) + 64.0 * (1.0 + (behind / 64.0).exp2()).log2();
     sum.min(f64::from(u16::MAX)) as u16
 }
 
-/// The worth of one use now: seconds since 1970 in 64ths of a day, from 2020 on.
-pub fn day(seconds: u64) -> u16 {
-    (seconds.saturating_sub(1_577_836_800) / 1350).min(u64::from(u16::MAX)) as u16
+/// The worth of one use now: seconds since 1970 in 64ths of a week, from 2025 on, until 2044.
+pub fn worth(seconds: u64) -> u16 {
+    (seconds.saturating_sub(1_735_689_600) / 9450).min(u64::from(u16::MAX)) as u16
 }
 
 /// The table.
@@ -259,7 +259,10 @@ mod tests {
     fn frecency_counts_uses_and_forgets_them() {
         let once = touch(0, 1000);
         assert_eq!(touch(once, 1000), once + 64);
-        // Two uses of yesterday are worth one of today.
+        // Two uses of last week are worth one of today.
         assert_eq!(touch(once, 1000), touch(0, 1064));
+        let (now, week) = (1_800_000_000, 7 * 86_400);
+        assert_eq!(worth(now + week), worth(now) + 64);
+        assert!(worth(2_300_000_000) < 60_000, "it can still grow in the year 2042");
     }
 }

@@ -1,34 +1,42 @@
-//! The parts of a cache of entries on disk: the format of its files, its index, the order of its I/O, its memory,
-//! its disk.
+//! A store of entries on disk that nobody waits for: a cache of responses, of compiled code, of decoded pictures.
 //!
-//! There is no store yet: nothing here starts a thread or keeps a promise about entries. What is here is pure, but for
-//! [`disk::Folder`]. The format is docs/entrystore.md.
+//! One thread owns the disk. Every call returns at once with a [`Ticket`], and what comes of it is fetched by any event
+//! loop when [`Store::fd`] is readable. [`Blocking`] waits, for tests and simple programs.
 //!
 //! ```
-//! use thaw_entrystore::{Key, format::{self, Head, Kind}};
-//! use bytes::Bytes;
+//! use thaw_entrystore::{Blocking, Key, Options, Put, Store};
 //!
-//! let (seed, body) = (7, b"the body");
-//! let sums = format::table([&body[..]]);
-//! let head = Head {
-//!     kind: Kind::Put, flags: 0, seq: 1, group: 0, body: body.len() as u64, time: 0, base: (0, 0),
-//!     key: Key::new(b"https://site.example", b"https://site.example/a.png").unwrap(),
-//!     meta: Bytes::from_static(b"content-type: image/png"),
-//!     table: format::checksum(&sums),
-//! };
-//! let mut bytes = head.encode(seed);
-//! bytes.extend(body);
-//! bytes.extend(sums);
-//! assert_eq!(format::record(&bytes.clone().into(), seed), Some((head, Bytes::from_static(body))));
-//! bytes[100] ^= 1;
-//! assert_eq!(format::record(&bytes.into(), seed), None);
+//! let folder = tempfile::tempdir().unwrap();
+//! let key = Key::new(b"https://site.example", b"https://site.example/a.png").unwrap();
+//! let mut store = Blocking::new(Store::open(Options::new(folder.path())).unwrap());
+//! let put = Put { meta: "content-type: image/png".into(), ..Put::default() };
+//! assert!(store.put(&key, put, "the body".into()));
+//! drop(store);
+//! let mut store = Blocking::new(Store::open(Options::new(folder.path())).unwrap());
+//! let (meta, body) = store.get(&key).unwrap();
+//! assert_eq!((&meta[..], &body[..]), (&b"content-type: image/png"[..], &b"the body"[..]));
 //! ```
 
+mod blocking;
 pub mod disk;
+mod engine;
+mod evict;
 pub mod format;
 pub mod index;
 mod key;
+mod log;
+mod options;
 pub mod pool;
 pub mod queue;
+mod reading;
+mod recover;
+mod shared;
+mod store;
+mod walk;
+mod writing;
 
+pub use blocking::Blocking;
 pub use key::Key;
+pub use options::Options;
+pub use shared::{Clear, Counts, Event, Phase, Ticket, Urgency, Visited};
+pub use store::{Get, Put, Stats, Store, Writer};

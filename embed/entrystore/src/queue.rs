@@ -82,6 +82,11 @@ impl Queue {
         !(self.placed[level].is_empty() && self.lined[level].is_empty())
     }
 
+    /// Takes out the first of a level's jobs without a place.
+    pub fn first(&mut self, level: Level) -> Option<u64> {
+        self.lined[level as usize].pop_front()
+    }
+
     /// The next job, and its level.
     pub fn pop(&mut self) -> Option<(Level, u64)> {
         const ALL: [Level; LEVELS] = [

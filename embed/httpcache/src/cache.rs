@@ -38,6 +38,10 @@ pub struct Serve {
     pub reply: Reply,
     /// Which candidate it is.
     pub index: usize,
+    /// Whether it is fresh; a stale one is served where a directive or a failing origin allows it.
+    pub fresh: bool,
+    /// Seconds for which it stays so; 0 where it is stale.
+    pub ttl: u64,
     /// To be sent to the origin meanwhile (RFC 5861); its response goes to [`Cache::on_response`] with the same request
     /// and candidates, of which only what is to be stored, updated, removed counts.
     pub revalidate: Option<Box<Forward>>,
@@ -133,6 +137,12 @@ pub struct Store {
 }
 
 impl Forward {
+    /// Why nothing stored answers, as in `Cache-Status` (RFC 9211 section 2.2): `bypass`, `method`, `uri-miss`,
+    /// `vary-miss`, `request`, `stale`, `partial`.
+    pub fn reason(&self) -> &'static str {
+        self.reason
+    }
+
     /// Whether it may wait for the answer to another request of its key (see [`Flights`](crate::Flights)).
     pub fn may_wait(&self) -> bool {
         let headers = &self.request.headers;
@@ -208,7 +218,13 @@ impl Cache {
                     validate(&mut forward, index, stored);
                     Box::new(forward)
                 });
-                Decision::Serve(Box::new(Serve { reply, index, revalidate }))
+                Decision::Serve(Box::new(Serve {
+                    reply,
+                    index,
+                    fresh: ttl > 0,
+                    ttl: u64::try_from(ttl).unwrap_or(0),
+                    revalidate,
+                }))
             }
         }
     }
@@ -226,7 +242,7 @@ impl Cache {
         let index = forward.stale?;
         self.may_be_stale(request, candidates.get(index)?, now, self.options.stale_when_disconnected).then(|| {
             let reply = self.reply(request, index, &candidates[index], now, "hit; detail=origin-unreachable");
-            Serve { reply, index, revalidate: None }
+            Serve { reply, index, fresh: false, ttl: 0, revalidate: None }
         })
     }
 
@@ -403,9 +419,11 @@ impl Cache {
         times: (SystemTime, SystemTime),
     ) {
         let mut new = self.kept_fields(headers, times.1);
-        // They describe the message that brought them, not the stored one.
-        new.remove(header::CONTENT_LENGTH);
-        new.remove(header::CONTENT_RANGE);
+        // They describe the message that brought them, or how the stored bytes are to be read: with those of a 304 what
+        // is stored would say of itself what is not true.
+        for name in ["content-length", "content-range", "content-encoding", "content-md5", "content-digest"] {
+            new.remove(name);
+        }
         // An age is that of the response that tells it.
         stored.headers.remove(header::AGE);
         for name in new.keys() {

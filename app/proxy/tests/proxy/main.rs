@@ -1,6 +1,10 @@
 //! The proxy over real sockets: what reaches a strict origin, and what comes back.
 
+mod again;
 mod answers;
+mod cache;
+mod disk;
+mod flights;
 mod life;
 mod limits;
 mod origin;

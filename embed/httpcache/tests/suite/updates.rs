@@ -36,6 +36,19 @@ fn not_modified_updates_fields() {
     }
 }
 
+/// Section 3.2: the stored bytes are coded as they came, whatever a 304 says of itself.
+#[test]
+fn not_modified_does_not_recode() {
+    let mut world = World::new();
+    let coded = [("cache-control", "max-age=0"), ("etag", "\"a\""), ("content-encoding", "gzip")];
+    world.send(&get(&[]), answers(200, &coded, b"hello"));
+    let other =
+        [("etag", "\"a\""), ("content-encoding", "br"), ("content-md5", "x"), ("content-digest", "y"), ("x", "2")];
+    let got = world.send(&get(&[]), answers(304, &other, b""));
+    assert_eq!((got.header("content-encoding"), got.header("x")), (Some("gzip"), Some("2")));
+    assert_eq!((got.header("content-md5"), got.header("content-digest")), (None, None));
+}
+
 /// Section 4.3.4: a 304 with another strong validator updates nothing; the request is sent again without condition.
 #[test]
 fn not_modified_of_another_is_asked_again() {

@@ -1,0 +1,234 @@
+//! Stored responses on disk, behind those in memory: all whole variants of a key are one entry of
+//! `thaw_entrystore`, so that what is read is what was together. Nobody waits for a write.
+//!
+//! Metadata of an entry: a number that its body begins with too, then for each variant the length of its head (4), of
+//! its body (8), and the head. An entry of which that does not add up is none.
+
+use crate::metrics::Metrics;
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use thaw_entrystore::{Event, Get, Key as Name, Options, Phase, Put, Stats, Store, Ticket, Urgency};
+use thaw_httpcache::{Key, Stored};
+use tokio::io::unix::AsyncFd;
+use tokio::sync::oneshot;
+
+/// Bytes of the number that metadata and body begin with.
+const NUMBER: usize = 8;
+
+/// A variant: its head, and its bytes in pieces.
+pub type Variant = (Stored, Vec<Bytes>);
+
+struct Waiting {
+    meta: Bytes,
+    parts: Vec<Bytes>,
+    tell: oneshot::Sender<Option<(Bytes, Vec<Bytes>)>>,
+}
+
+/// The store's descriptor, as tokio wants it.
+struct Ready(Arc<Store>);
+
+impl AsRawFd for Ready {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.fd().as_raw_fd()
+    }
+}
+
+/// The responses on disk.
+pub struct Disk {
+    store: Arc<Store>,
+    waiting: Arc<Mutex<HashMap<Ticket, Waiting>>>,
+    flushing: Arc<Mutex<HashMap<Ticket, oneshot::Sender<bool>>>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Disk {
+    /// Opens a directory, made when it is missing, that holds `budget` bytes. To be called on a runtime. One that cannot
+    /// be used or is another process's is no error: nothing is found there then, and nothing kept.
+    ///
+    /// # Errors
+    /// The process has no descriptor or no thread left.
+    pub fn open(path: &Path, budget: u64, metrics: Arc<Metrics>) -> io::Result<Arc<Self>> {
+        // What was read is in the proxy's own memory.
+        let store = Arc::new(Store::open(Options { budget, memory: 0, ..Options::new(path) })?);
+        let disk = Arc::new(Self { store, waiting: Arc::default(), flushing: Arc::default() });
+        // SAFETY: the descriptor is the same and open as long as the store that `Ready` holds.
+        let ready = unsafe { AsyncFd::register(Ready(Arc::clone(&disk.store))) }?;
+        let (waiting, flushing) = (Arc::clone(&disk.waiting), Arc::clone(&disk.flushing));
+        tokio::spawn(async move {
+            while let Ok(mut guard) = ready.readable().await {
+                guard.clear_ready();
+                for (ticket, event) in ready.get_ref().0.completions() {
+                    came(&mut lock(&waiting), &flushing, ticket, event);
+                }
+                tell(&ready.get_ref().0.stats(), &metrics);
+            }
+        });
+        Ok(disk)
+    }
+
+    /// Whether the directory can be used; `None`: that is not known yet.
+    pub fn is_used(&self) -> Option<bool> {
+        match self.store.stats().phase {
+            Phase::Starting => None,
+            Phase::Dead => Some(false),
+            Phase::Rebuilding | Phase::Serving => Some(true),
+        }
+    }
+
+    /// The variants of a key; none where there are none, or they cannot be read.
+    pub async fn load(&self, key: &Key) -> Vec<Variant> {
+        let Some(name) = name(key) else { return Vec::new() };
+        let answer = {
+            // What comes of it is looked at when it is known who waits.
+            let mut waiting = lock(&self.waiting);
+            let ticket = self.store.get_with(&name, Get { urgency: Urgency::Urgent, ..Get::default() });
+            let (tell, answer) = oneshot::channel();
+            waiting.insert(ticket, Waiting { meta: Bytes::new(), parts: Vec::new(), tell });
+            answer
+        };
+        let Ok(Some((meta, parts))) = answer.await else { return Vec::new() };
+        let found = unpacked(meta, parts).filter(|all| all.iter().all(|(stored, _)| stored.key == *key));
+        found.unwrap_or_else(|| {
+            self.store.remove(&name);
+            Vec::new()
+        })
+    }
+
+    /// Keeps these variants of a key and no others. Entries of one group lie side by side.
+    pub fn save(&self, key: &Key, variants: &[Variant], group: u64) {
+        let Some(name) = name(key) else { return };
+        if variants.is_empty() {
+            self.store.remove(&name);
+            return;
+        }
+        let (meta, body) = packed(variants);
+        self.store.put(&name, Put { meta, group, ..Put::default() }, body);
+    }
+
+    /// Takes all of a key away.
+    pub fn remove(&self, key: &Key) {
+        if let Some(name) = name(key) {
+            self.store.remove(&name);
+        }
+    }
+
+    /// Waits until all that was kept is on the medium. `false`: the disk failed.
+    pub async fn flush(&self) -> bool {
+        let answer = {
+            let mut flushing = lock(&self.flushing);
+            let (tell, answer) = oneshot::channel();
+            flushing.insert(self.store.flush(), tell);
+            answer
+        };
+        answer.await.unwrap_or(false)
+    }
+}
+
+/// An event of the store.
+fn came(
+    waiting: &mut HashMap<Ticket, Waiting>,
+    flushing: &Mutex<HashMap<Ticket, oneshot::Sender<bool>>>,
+    ticket: Ticket,
+    event: Event,
+) {
+    if let (Event::Open { meta, .. }, Some(of)) = (&event, waiting.get_mut(&ticket)) {
+        of.meta = meta.clone();
+    }
+    match event {
+        Event::Chunk { bytes, .. } => {
+            if let Some(of) = waiting.get_mut(&ticket) {
+                of.parts.push(bytes);
+            }
+        }
+        Event::End | Event::Miss | Event::Aborted => {
+            if let Some(Waiting { meta, parts, tell }) = waiting.remove(&ticket) {
+                let _ = tell.send((event == Event::End).then_some((meta, parts)));
+            }
+        }
+        Event::Done(done) => {
+            if let Some(tell) = lock(flushing).remove(&ticket) {
+                let _ = tell.send(done);
+            }
+        }
+        Event::Open { .. } | Event::Room(_) | Event::Visited { .. } => {}
+    }
+}
+
+fn tell(stats: &Stats, metrics: &Metrics) {
+    for (gauge, value) in [
+        (&metrics.disk_entries, stats.entries),
+        (&metrics.disk_bytes, stats.counts.disk),
+        (&metrics.disk_hits, stats.counts.disk_hits),
+        (&metrics.disk_written, stats.counts.stored),
+        (&metrics.disk_dropped, stats.counts.dropped),
+        (&metrics.disk_broken, stats.counts.broken),
+    ] {
+        gauge.store(value, Ordering::Relaxed);
+    }
+}
+
+/// `None`: it is too long for the store.
+fn name(key: &Key) -> Option<Name> {
+    Name::new(b"", &key.to_bytes())
+}
+
+fn packed(variants: &[Variant]) -> (Bytes, Bytes) {
+    let number = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0_u8);
+    let bytes: usize = variants.iter().flat_map(|(_, pieces)| pieces).map(Bytes::len).sum();
+    let (mut meta, mut body) = (BytesMut::new(), BytesMut::with_capacity(NUMBER + bytes));
+    meta.put_u64_le(number);
+    body.put_u64_le(number);
+    for (stored, pieces) in variants {
+        let head = stored.encode();
+        meta.put_u32_le(head.len() as u32);
+        meta.put_u64_le(pieces.iter().map(|piece| piece.len() as u64).sum());
+        meta.put_slice(&head);
+        pieces.iter().for_each(|piece| body.put_slice(piece));
+    }
+    (meta.freeze(), body.freeze())
+}
+
+fn unpacked(mut meta: Bytes, parts: Vec<Bytes>) -> Option<Vec<Variant>> {
+    let mut parts = parts.into_iter().filter(|part| !part.is_empty()).collect::<std::collections::VecDeque<_>>();
+    // The store's chunks are much longer than the number.
+    let first = parts.front_mut().filter(|part| part.len() >= NUMBER)?;
+    if meta.remaining() < NUMBER || meta.get_u64_le() != first.get_u64_le() {
+        return None;
+    }
+    let mut variants = Vec::new();
+    while meta.has_remaining() {
+        if meta.remaining() < 12 {
+            return None;
+        }
+        let (head, mut left) = (meta.get_u32_le() as usize, meta.get_u64_le());
+        if meta.remaining() < head {
+            return None;
+        }
+        let stored = Stored::decode(&meta.split_to(head)).ok().filter(Stored::is_whole)?;
+        if stored.length != Some(left) {
+            return None;
+        }
+        let mut pieces = Vec::new();
+        while left > 0 {
+            let part = parts.front_mut()?;
+            let piece = part.split_to(part.len().min(usize::try_from(left).unwrap_or(usize::MAX)));
+            left -= piece.len() as u64;
+            if part.is_empty() {
+                parts.pop_front();
+            }
+            if !piece.is_empty() {
+                pieces.push(piece);
+            }
+        }
+        variants.push((stored, pieces));
+    }
+    parts.iter().all(Bytes::is_empty).then_some(variants)
+}

@@ -1,0 +1,505 @@
+//! Stored responses in memory, within a budget of bytes. What was not used for the longest time goes first. Behind it
+//! there may be a disk, which has what is whole, of each key all or nothing.
+//!
+//! Its shape is that of a store on a disk: a key has variants, each with a head and its bytes; look-ups are `async`;
+//! writers stream, and readers hold what they read however long they read it.
+
+use crate::again::Hit;
+use crate::content::{Content, Reading};
+use crate::disk::{Disk, Variant};
+use crate::metrics::{Metrics, count};
+use crate::upstream::Body;
+use bytes::Bytes;
+use http::HeaderMap;
+use http_body_util::BodyExt;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use thaw_httpcache::{Key, Store, Stored};
+
+/// Bytes that an entry costs beside its head and its body: its places in tables, and what the allocator adds.
+const OVERHEAD: u64 = 512;
+
+/// Bytes that a field or a piece of a body costs beside its text.
+const SMALL: u64 = 64;
+
+/// No body is larger than this part of the budget.
+const SHARE: u64 = 8;
+
+/// So many variants has a key at most: each look-up goes through all of them.
+const MOST_VARIANTS: usize = 64;
+
+/// The variants of one key, as they were when they were looked up.
+#[derive(Clone, Default)]
+pub struct Variants {
+    /// Their heads.
+    pub stored: Vec<Stored>,
+    bodies: Vec<(u64, Arc<Content>)>,
+}
+
+impl Variants {
+    /// Bytes of the one at `index`.
+    pub fn body(&self, index: usize, range: Range<u64>) -> Body {
+        self.bodies[index].1.range(range).boxed_unsync()
+    }
+
+    /// Bytes of the one at `index`, if all of them are there.
+    pub fn pieces(&self, index: usize, range: Range<u64>) -> Option<Vec<Bytes>> {
+        self.bodies[index].1.pieces(range)
+    }
+
+    /// Those with such a head.
+    pub fn filter(&self, wanted: impl Fn(&Stored) -> bool) -> Self {
+        let both = self.stored.iter().zip(&self.bodies).filter(|(stored, _)| wanted(stored));
+        let (stored, bodies) = both.map(|(stored, body)| (stored.clone(), body.clone())).unzip();
+        Self { stored, bodies }
+    }
+
+    fn find(&self, id: u64) -> Option<usize> {
+        self.bodies.iter().position(|(its, _)| *its == id)
+    }
+
+    fn push(&mut self, id: u64, stored: Stored, content: Arc<Content>) {
+        self.stored.push(stored);
+        self.bodies.push((id, content));
+    }
+}
+
+struct Entry {
+    key: Key,
+    /// Bytes that it costs.
+    size: u64,
+    /// When it was last used; `None`: it still comes, and is not evicted.
+    used: Option<u64>,
+}
+
+#[derive(Default)]
+struct Inner {
+    of: HashMap<Key, Arc<Variants>>,
+    entries: HashMap<u64, Entry>,
+    /// Entries by their last use.
+    order: BTreeMap<u64, u64>,
+    /// Keys that are read from the disk: by how many, and how often what is there has changed meanwhile.
+    loading: HashMap<Key, (usize, u64)>,
+    size: u64,
+    /// Those that still come, and their bytes.
+    open: HashSet<u64>,
+    coming: u64,
+    next: u64,
+}
+
+/// The store.
+pub struct Memory {
+    /// Bytes.
+    budget: u64,
+    disk: Option<Arc<Disk>>,
+    inner: Mutex<Inner>,
+    metrics: Arc<Metrics>,
+}
+
+impl Memory {
+    /// An empty one that holds `budget` bytes: heads, bodies and what they cost beside. What it has not is looked for on
+    /// the disk, if there is one.
+    pub fn new(budget: u64, disk: Option<Arc<Disk>>, metrics: Arc<Metrics>) -> Arc<Self> {
+        Arc::new(Self { budget, disk, inner: Mutex::default(), metrics })
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is stored of a key.
+    pub async fn get(&self, key: &Key) -> Arc<Variants> {
+        loop {
+            let Some(disk) = &self.disk else { return self.inner().of.get(key).cloned().unwrap_or_default() };
+            let Some(loading) = Loading::begin(self, key) else {
+                return self.inner().of.get(key).cloned().unwrap_or_default();
+            };
+            let variants = disk.load(key).await;
+            let mut inner = self.inner();
+            if let Some(found) = inner.of.get(key) {
+                return Arc::clone(found);
+            }
+            // Where it has changed, what was read is of before.
+            if inner.loading.get(key).is_some_and(|(_, changes)| *changes == loading.changes) {
+                inner.put(key, variants);
+                let found = inner.of.get(key).cloned().unwrap_or_default();
+                self.settle(&mut inner);
+                return found;
+            }
+        }
+    }
+
+    /// Has the disk keep what is whole of a key, as it is now.
+    fn save(&self, inner: &mut Inner, key: &Key, group: u64) {
+        let Some(disk) = &self.disk else { return };
+        inner.changed(key);
+        let of = inner.of.get(key).cloned().unwrap_or_default();
+        let whole = of.stored.iter().zip(0..).filter(|(stored, _)| stored.is_whole());
+        let pieces = |(stored, index): (&Stored, usize)| {
+            Some((stored.clone(), of.pieces(index, 0..stored.length.unwrap_or_default())?))
+        };
+        let variants: Vec<Variant> = whole.filter_map(pieces).collect();
+        let bytes: u64 = variants.iter().filter_map(|(stored, _)| stored.length).sum();
+        // What memory could not take back is of no use.
+        if bytes <= self.budget / SHARE { disk.save(key, &variants, group) } else { disk.remove(key) }
+    }
+
+    /// Whether what a hit was made of is what is stored still. If so, it was used.
+    pub fn used(&self, hit: &Hit) -> bool {
+        let mut inner = self.inner();
+        let Some(of) = inner.of.get(&hit.key).filter(|of| std::ptr::eq(Arc::as_ptr(of), hit.variants.as_ptr())) else {
+            return false;
+        };
+        let id = of.bodies[hit.index].0;
+        inner.touch(id);
+        true
+    }
+
+    /// The variant at `index` was used.
+    pub fn touch(&self, variants: &Variants, index: usize) {
+        self.inner().touch(variants.bodies[index].0);
+    }
+
+    /// Gives the variant at `index` another head, if it is still there.
+    pub fn update(&self, variants: &Variants, index: usize, stored: Stored) {
+        let mut inner = self.inner();
+        let id = variants.bodies[index].0;
+        let Some(of) = inner.of.get_mut(&stored.key) else { return };
+        let Some(at) = of.find(id) else { return };
+        let old = &mut Arc::make_mut(of).stored[at];
+        let before = head(old);
+        let after = head(&stored);
+        // Which bytes there are is known better here: they may have come meanwhile.
+        let (length, held, trailers) = (old.length, std::mem::take(&mut old.held), std::mem::take(&mut old.trailers));
+        *old = Stored { length, held, trailers, ..stored };
+        let key = old.key.clone();
+        inner.resize(id, |size| size.saturating_sub(before) + after);
+        self.save(&mut inner, &key, 0);
+        self.settle(&mut inner);
+    }
+
+    /// Takes the variant at `index` away.
+    pub fn remove(&self, variants: &Variants, index: usize) {
+        let mut inner = self.inner();
+        inner.remove(variants.bodies[index].0);
+        self.save(&mut inner, &variants.stored[index].key, 0);
+        self.settle(&mut inner);
+    }
+
+    /// Takes all of a key away, also what still comes.
+    pub fn invalidate(&self, key: &Key) {
+        let mut inner = self.inner();
+        let mut gone: Vec<u64> = inner.of.get(key).into_iter().flat_map(|of| &of.bodies).map(|(id, _)| *id).collect();
+        gone.extend(inner.open.iter().filter(|id| inner.entries[*id].key == *key));
+        for id in gone {
+            inner.remove(id);
+        }
+        if let Some(disk) = &self.disk {
+            inner.changed(key);
+            disk.remove(key);
+        }
+        self.settle(&mut inner);
+    }
+
+    /// Begins to store a response; `variants` are those that the decision to store it was made with. `None`: it is too
+    /// large, or too much is on its way. `group`: what is asked for together has the same.
+    pub fn begin(self: &Arc<Self>, store: Store, variants: &Variants, group: u64) -> Option<Writer> {
+        let Store { stored, into, offset } = store;
+        let to_come = stored.held.last().filter(|range| range.start == offset).map(|range| range.end - offset);
+        let length = match (stored.length, to_come) {
+            (Some(0), None) => Some(0),
+            (_, to_come) => to_come,
+        };
+        let before = into.map_or(0, |index| variants.stored[index].held.iter().map(|of| of.end - of.start).sum());
+        let size = head(&stored) + before + length.unwrap_or(0);
+        let into = into.map(|index| variants.bodies[index].clone());
+        let mut inner = self.inner();
+        if before + length.unwrap_or(0) > self.budget / SHARE || inner.coming + size > self.budget / 2 {
+            count(&self.metrics.cache_too_large);
+            return None;
+        }
+        let content = Content::new(into.as_ref().map(|(_, content)| &**content), offset);
+        let id = inner.next;
+        inner.next += 1;
+        let key = stored.key.clone();
+        inner.entries.insert(id, Entry { key: key.clone(), size, used: None });
+        inner.open.insert(id);
+        inner.size += size;
+        inner.coming += size;
+        let visible = into.is_none() && stored.is_whole();
+        if visible {
+            let of = Arc::make_mut(inner.of.entry(key).or_default());
+            of.push(id, stored.clone(), Arc::clone(&content));
+        }
+        self.settle(&mut inner);
+        drop(inner);
+        let into = into.map(|(id, _)| id);
+        Some(Writer { store: Arc::clone(self), id, stored, content, into, offset, length, visible, received: 0, group })
+    }
+
+    /// Takes away what the budget does not allow, and tells what is there.
+    fn settle(&self, inner: &mut Inner) {
+        while inner.size > self.budget
+            && let Some((_, id)) = inner.order.first_key_value()
+        {
+            let id = *id;
+            let mut gone = vec![id];
+            if self.disk.is_some() {
+                // With a disk behind it, what is here of a key is all of it.
+                let of = inner.of.get(&inner.entries[&id].key);
+                gone.extend(of.into_iter().flat_map(|of| &of.bodies).map(|(id, _)| *id));
+            }
+            for id in gone {
+                if inner.entries.get(&id).is_some_and(|entry| entry.used.is_some()) {
+                    inner.remove(id);
+                    count(&self.metrics.cache_evicted);
+                }
+            }
+        }
+        self.metrics.cache_bytes.store(inner.size, Ordering::Relaxed);
+        self.metrics.cache_entries.store(inner.entries.len() as u64, Ordering::Relaxed);
+    }
+}
+
+impl Inner {
+    /// What the disk has of a key is not what it was.
+    fn changed(&mut self, key: &Key) {
+        if let Some((_, changes)) = self.loading.get_mut(key) {
+            *changes += 1;
+        }
+    }
+
+    /// Takes in what was read from the disk.
+    fn put(&mut self, key: &Key, variants: Vec<Variant>) {
+        for (stored, pieces) in variants {
+            let size = head(&stored) + stored.length.unwrap_or_default();
+            let id = self.next;
+            self.entries.insert(id, Entry { key: key.clone(), size, used: Some(id) });
+            self.order.insert(id, id);
+            self.size += size;
+            self.next += 1;
+            let content = Content::whole(pieces, stored.trailers.clone());
+            Arc::make_mut(self.of.entry(key.clone()).or_default()).push(id, stored, content);
+        }
+    }
+
+    fn touch(&mut self, id: u64) {
+        let now = self.next;
+        if let Some(Entry { used: Some(used), .. }) = self.entries.get_mut(&id) {
+            self.order.remove(used);
+            *used = now;
+            self.order.insert(now, id);
+            self.next += 1;
+        }
+    }
+
+    fn resize(&mut self, id: u64, to: impl FnOnce(u64) -> u64) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        let before = entry.size;
+        entry.size = to(before);
+        self.size = self.size - before + entry.size;
+        if entry.used.is_none() {
+            self.coming = self.coming - before + entry.size;
+        }
+    }
+
+    fn remove(&mut self, id: u64) {
+        let Some(entry) = self.entries.remove(&id) else { return };
+        self.size -= entry.size;
+        match entry.used {
+            Some(used) => _ = self.order.remove(&used),
+            None => {
+                self.open.remove(&id);
+                self.coming -= entry.size;
+            }
+        }
+        let Some(of) = self.of.get_mut(&entry.key) else { return };
+        if let Some(at) = of.find(id) {
+            let of = Arc::make_mut(of);
+            of.stored.remove(at);
+            of.bodies.remove(at);
+        }
+        if of.stored.is_empty() {
+            self.of.remove(&entry.key);
+        }
+    }
+}
+
+/// A key is read from the disk.
+struct Loading<'a> {
+    memory: &'a Memory,
+    key: &'a Key,
+    changes: u64,
+}
+
+impl<'a> Loading<'a> {
+    /// `None`: it is in memory.
+    fn begin(memory: &'a Memory, key: &'a Key) -> Option<Self> {
+        let mut inner = memory.inner();
+        if inner.of.contains_key(key) {
+            return None;
+        }
+        let (readers, changes) = inner.loading.entry(key.clone()).or_default();
+        *readers += 1;
+        let changes = *changes;
+        Some(Self { memory, key, changes })
+    }
+}
+
+impl Drop for Loading<'_> {
+    fn drop(&mut self) {
+        let mut inner = self.memory.inner();
+        if let Some((readers, _)) = inner.loading.get_mut(self.key) {
+            *readers -= 1;
+            if *readers == 0 {
+                inner.loading.remove(self.key);
+            }
+        }
+    }
+}
+
+/// Bytes that a head costs.
+fn head(stored: &Stored) -> u64 {
+    let fields = stored.headers.len() + stored.trailers.len() + stored.selecting.len();
+    stored.encode().len() as u64 + SMALL * fields as u64 + OVERHEAD
+}
+
+/// A response on its way into the store. Dropped before its end it is not kept.
+pub struct Writer {
+    store: Arc<Memory>,
+    id: u64,
+    stored: Stored,
+    content: Arc<Content>,
+    /// The entry whose bytes are added to.
+    into: Option<u64>,
+    offset: u64,
+    /// Bytes that the origin announced.
+    length: Option<u64>,
+    visible: bool,
+    received: u64,
+    group: u64,
+}
+
+impl Writer {
+    /// Whether look-ups find it already, so that others read along: so it is where its length is known.
+    pub fn is_visible(&self) -> bool {
+        self.visible
+    }
+
+    /// Whether the origin announced a length.
+    pub fn knows_length(&self) -> bool {
+        self.length.is_some()
+    }
+
+    /// The bytes from `at` on, for the client that they are fetched for.
+    pub fn tail(&self, at: u64) -> Reading {
+        self.content.tail(at)
+    }
+
+    /// Where the first byte from the origin belongs.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Returns when the client of [`tail`](Self::tail) is gone.
+    pub async fn left(&self) {
+        self.content.left().await;
+    }
+
+    /// Adds bytes. `false`: this is too large to be kept.
+    pub fn push(&mut self, bytes: &[u8]) -> bool {
+        self.received += bytes.len() as u64;
+        self.content.add(bytes);
+        if self.length.is_some() {
+            return true;
+        }
+        let mut inner = self.store.inner();
+        inner.resize(self.id, |size| size + bytes.len() as u64);
+        self.store.settle(&mut inner);
+        self.received <= self.store.budget / SHARE && inner.coming <= self.store.budget / 2
+    }
+
+    /// This is not kept: the client takes the rest from the origin.
+    pub fn hand_over(self, rest: Body) {
+        count(&self.store.metrics.cache_too_large);
+        self.content.hand_over(rest);
+    }
+
+    /// The body has ended with these bytes, or has broken off. Whether it is kept: look-ups find it then, also those of
+    /// whoever has just read its last byte.
+    pub fn finish(mut self, whole: bool, last: &[u8], trailers: Option<HeaderMap>) -> bool {
+        self.received += last.len() as u64;
+        let kept = self.keep(whole, trailers.clone().unwrap_or_default());
+        count(if kept { &self.store.metrics.cache_stored } else { &self.store.metrics.cache_broken });
+        self.content.add(last);
+        self.content.end(whole, trailers);
+        if kept {
+            let mut inner = self.store.inner();
+            self.store.save(&mut inner, &self.stored.key, self.group);
+        }
+        kept
+    }
+
+    fn keep(&mut self, whole: bool, trailers: HeaderMap) -> bool {
+        let mut inner = self.store.inner();
+        // It may have been invalidated meanwhile, or what it adds to.
+        let there = |id: &u64| inner.entries.contains_key(id);
+        if !there(&self.id) || !self.into.as_ref().is_none_or(there) {
+            return false;
+        }
+        let key = &self.stored.key;
+        let at = inner.of.get(key).and_then(|of| of.find(self.id));
+        // A 304 may have given it another head.
+        let mut stored = at.map_or(&self.stored, |at| &inner.of[key].stored[at]).clone();
+        if !stored.finish(self.offset, self.received, whole, trailers) {
+            return false;
+        }
+        let mut gone: Vec<u64> = self.into.into_iter().collect();
+        if let Some(of) = inner.of.get(key) {
+            let older = of.stored.iter().zip(&of.bodies).filter(|(of, (id, _))| {
+                *id != self.id
+                    && stored.is_whole()
+                    && of.selecting == stored.selecting
+                    && of.response_time <= stored.response_time
+            });
+            gone.extend(older.map(|(_, (id, _))| *id));
+            let others: Vec<u64> = of.bodies.iter().map(|(id, _)| *id).filter(|id| *id != self.id).collect();
+            gone.extend(&others[..(others.len() + 1).saturating_sub(MOST_VARIANTS)]);
+        }
+        let bytes: u64 = stored.held.iter().map(|range| range.end - range.start).sum();
+        let size = head(&stored) + bytes;
+        inner.resize(self.id, |_| size);
+        inner.coming -= size;
+        inner.open.remove(&self.id);
+        let now = inner.next;
+        inner.next += 1;
+        if let Some(entry) = inner.entries.get_mut(&self.id) {
+            entry.used = Some(now);
+        }
+        inner.order.insert(now, self.id);
+        let of = Arc::make_mut(inner.of.entry(key.clone()).or_default());
+        match of.find(self.id) {
+            Some(at) => of.stored[at] = stored,
+            None => of.push(self.id, stored, Arc::clone(&self.content)),
+        }
+        for id in gone {
+            inner.remove(id);
+        }
+        self.store.settle(&mut inner);
+        true
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // Where it has ended already this changes nothing.
+        self.content.end(false, None);
+        let mut inner = self.store.inner();
+        if inner.entries.get(&self.id).is_some_and(|entry| entry.used.is_none()) {
+            inner.remove(self.id);
+            self.store.settle(&mut inner);
+        }
+    }
+}

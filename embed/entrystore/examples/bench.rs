@@ -1,0 +1,175 @@
+//! What the store costs: puts and gets of 16 kB beside a file for each entry, in turns in the same run; bytes of memory
+//! an entry; and how long a start takes with many small entries, after an end and after a kill.
+//!
+//! `cargo run --release --example bench [FOLDER [ENTRIES]]`; by default a new folder beside the current one, and
+//! 1,000,000 entries for the starts. What is timed runs in the page cache; nothing is dropped from it.
+
+use bytes::Bytes;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use thaw_entrystore::{Blocking, Event, Get, Key, Options, Phase, Put, Store};
+
+const COUNT: u64 = 4000;
+const LEN: usize = 16_384;
+const ROUNDS: usize = 5;
+/// Calls under way at a time.
+const DEPTH: usize = 64;
+
+type Anything = Result<(), Box<dyn std::error::Error>>;
+
+fn key(number: u64) -> Key {
+    Key::new(b"https://site.example", format!("https://site.example/{number}").as_bytes()).expect("a short key")
+}
+
+fn options(path: &Path) -> Options {
+    Options { memory: 0, pending: 1 << 30, budget: 8 << 30, ..Options::new(path) }
+}
+
+/// Calls per second.
+fn rate(count: u64, since: Instant) -> f64 {
+    count as f64 / since.elapsed().as_secs_f64()
+}
+
+fn median(mut all: Vec<f64>) -> (f64, f64, f64) {
+    all.sort_by(f64::total_cmp);
+    (all[all.len() / 2], all[0], all[all.len() - 1])
+}
+
+/// Waits until `left` ends have come.
+fn ends(store: &Store, mut left: usize) -> Anything {
+    while left > 0 {
+        rustix::event::poll(&mut [rustix::event::PollFd::new(&store.fd(), rustix::event::PollFlags::IN)], None)?;
+        for (_, event) in store.completions() {
+            match event {
+                Event::Done(true) | Event::End => left -= 1,
+                Event::Open { .. } | Event::Chunk { .. } => {}
+                other => return Err(format!("{other:?}").into()),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn puts(store: &Store, bodies: &[Bytes]) -> Result<f64, Box<dyn std::error::Error>> {
+    let since = Instant::now();
+    for numbers in (0..COUNT).collect::<Vec<_>>().chunks(DEPTH) {
+        for number in numbers {
+            store.put(&key(*number), Put::default(), bodies[*number as usize].clone());
+        }
+        ends(store, numbers.len())?;
+    }
+    Ok(rate(COUNT, since))
+}
+
+fn gets(store: &Store, depth: usize) -> Result<f64, Box<dyn std::error::Error>> {
+    let since = Instant::now();
+    for numbers in (0..COUNT).collect::<Vec<_>>().chunks(depth) {
+        for number in numbers {
+            store.get_with(&key(number * 7919 % COUNT), Get::default());
+        }
+        ends(store, numbers.len())?;
+    }
+    Ok(rate(COUNT, since))
+}
+
+/// A file for each entry: its name a hash, in it a checksum and the body, made beside and renamed.
+fn file_puts(path: &Path, bodies: &[Bytes]) -> Result<f64, Box<dyn std::error::Error>> {
+    let since = Instant::now();
+    for number in 0..COUNT {
+        let name = path.join(format!("{:016x}", key(number).hash(1)));
+        let new = path.join("new");
+        let body = &bodies[number as usize];
+        let whole = [&crc32fast::hash(body).to_le_bytes()[..], body].concat();
+        std::fs::write(&new, whole)?;
+        std::fs::rename(&new, name)?;
+    }
+    Ok(rate(COUNT, since))
+}
+
+fn file_gets(path: &Path) -> Result<f64, Box<dyn std::error::Error>> {
+    let since = Instant::now();
+    for number in 0..COUNT {
+        let whole = std::fs::read(path.join(format!("{:016x}", key(number * 7919 % COUNT).hash(1))))?;
+        if whole.len() != LEN + 4 || crc32fast::hash(&whole[4..]).to_le_bytes() != whole[..4] {
+            return Err("a wrong byte".into());
+        }
+    }
+    Ok(rate(COUNT, since))
+}
+
+/// Bytes of memory that are this process' own.
+fn memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap_or("0");
+    line.split_whitespace().next().and_then(|number| number.parse::<u64>().ok()).unwrap_or(0) * 1024
+}
+
+fn start(path: &Path) -> Result<(Duration, Blocking), Box<dyn std::error::Error>> {
+    let since = Instant::now();
+    let store = Store::open(options(path))?;
+    while store.stats().phase != Phase::Serving {
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    Ok((since.elapsed(), Blocking::new(store)))
+}
+
+fn starts(path: &Path, entries: u64) -> Anything {
+    let store = Store::open(options(path))?;
+    let (mut waiting, body) = (0, Bytes::from_static(&[7; 64]));
+    for number in 0..entries {
+        store.put(&key(number), Put::default(), body.clone());
+        waiting += 1;
+        if waiting == 1024 {
+            ends(&store, waiting)?;
+            waiting = 0;
+        }
+    }
+    ends(&store, waiting)?;
+    drop(store);
+    let before = memory();
+    let (ended, store) = start(path)?;
+    let (stats, used) = (store.store().stats(), memory().saturating_sub(before));
+    let each = |bytes: u64| bytes as f64 / stats.entries as f64;
+    println!("{} entries in {} MB of files", stats.entries, stats.counts.disk / 1_000_000);
+    println!("index: {:.1} bytes an entry; more memory of the process: {:.1}", each(stats.index), each(used));
+    println!("start after an end: {:.1} ms", ended.as_secs_f64() * 1e3);
+    drop(store);
+    let (again, store) = start(path)?;
+    println!("once more: {:.1} ms", again.as_secs_f64() * 1e3);
+    drop(store);
+    // As after a kill before the first snapshot: all is told by the footers.
+    std::fs::remove_file(path.join("index"))?;
+    let (crashed, mut store) = start(path)?;
+    println!("start without a snapshot: {:.1} ms", crashed.as_secs_f64() * 1e3);
+    let last = store.get(&key(entries - 1)).ok_or("the last entry is lost")?;
+    assert_eq!(last.1, body);
+    Ok(())
+}
+
+fn main() -> Anything {
+    let mut args = std::env::args().skip(1);
+    let folder = args.next().map_or_else(|| "bench-of-entrystore".into(), std::path::PathBuf::from);
+    let entries: u64 = args.next().map_or(Ok(1_000_000), |number| number.parse())?;
+    std::fs::create_dir(&folder)?;
+    let bodies: Vec<Bytes> = (0..COUNT).map(|number| vec![number as u8; LEN].into()).collect();
+    let mut all: [Vec<f64>; 5] = Default::default();
+    for round in 0..ROUNDS {
+        let (ours, files) = (folder.join(format!("store{round}")), folder.join(format!("files{round}")));
+        std::fs::create_dir(&files)?;
+        let store = Store::open(options(&ours))?;
+        all[0].push(puts(&store, &bodies)?);
+        all[1].push(file_puts(&files, &bodies)?);
+        all[2].push(gets(&store, DEPTH)?);
+        all[3].push(file_gets(&files)?);
+        all[4].push(gets(&store, 1)?);
+    }
+    let labels = ["put 16 kB", "  a file for each", "get 16 kB", "  a file for each", "get 16 kB, one at a time"];
+    println!("a second, median of {ROUNDS} (least, most), {DEPTH} under way; files: one at a time");
+    for (label, rates) in labels.into_iter().zip(all) {
+        let (middle, least, most) = median(rates);
+        println!("{label:26}{middle:10.0} ({least:.0}, {most:.0})");
+    }
+    starts(&folder.join("many"), entries)?;
+    std::fs::remove_dir_all(&folder)?;
+    Ok(())
+}

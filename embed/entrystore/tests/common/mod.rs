@@ -1,0 +1,366 @@
+//! A disk in memory for tests: it notes what is done to it, can be held, can fail, can be full; and what may be left of
+//! it when the power fails.
+
+#![allow(dead_code, reason = "each test uses a part")]
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use thaw_entrystore::disk::Disk;
+use thaw_entrystore::{Blocking, Key, Options, Put, Store};
+
+/// What was done to the disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op {
+    Read { name: String, at: u64, len: usize },
+    Write { name: String, at: u64, bytes: Vec<u8> },
+    Sync(String),
+    Names,
+    Rename(String, String),
+    Unlink(String),
+    Truncate(String, u64),
+}
+
+/// The state of the disk.
+#[derive(Default)]
+pub struct Inside {
+    pub files: HashMap<String, Vec<u8>>,
+    pub ops: Vec<Op>,
+    /// Nothing returns while it is closed.
+    pub closed: bool,
+    /// Calls that wait at the closed gate, or did.
+    pub held: usize,
+    /// Bytes that fit.
+    pub space: Option<u64>,
+    pub fail_reads: bool,
+    pub fail_writes: bool,
+    pub fail_syncs: bool,
+    pub fail_list: bool,
+    pub locked: bool,
+    /// Reads are not noted otherwise.
+    pub note_reads: bool,
+    /// The gate closes behind a read of any file that is not this one, nor a snapshot.
+    pub stop_after: Option<String>,
+}
+
+#[derive(Default)]
+pub struct Memory {
+    inside: Mutex<Inside>,
+    turn: Condvar,
+}
+
+fn failed() -> io::Error {
+    io::Error::from_raw_os_error(5)
+}
+
+impl Memory {
+    pub fn new(files: HashMap<String, Vec<u8>>) -> Arc<Memory> {
+        Arc::new(Memory { inside: Mutex::new(Inside { files, ..Inside::default() }), turn: Condvar::new() })
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap()
+    }
+
+    pub fn close_gate(&self) {
+        self.lock().closed = true;
+    }
+
+    pub fn open_gate(&self) {
+        self.lock().closed = false;
+        self.turn.notify_all();
+    }
+
+    /// Returns when a call stands at the gate.
+    pub fn wait_held(&self) {
+        let mut inside = self.lock();
+        while inside.held == 0 {
+            inside = self.turn.wait(inside).unwrap();
+        }
+    }
+
+    fn pass(&self) -> MutexGuard<'_, Inside> {
+        let mut inside = self.lock();
+        while inside.closed {
+            inside.held += 1;
+            self.turn.notify_all();
+            inside = self.turn.wait(inside).unwrap();
+        }
+        inside
+    }
+
+    pub fn len(&self) -> usize {
+        self.lock().ops.len()
+    }
+
+    pub fn used(&self) -> u64 {
+        self.lock().files.values().map(|file| file.len() as u64).sum()
+    }
+}
+
+impl Disk for Memory {
+    fn lock(&self) -> io::Result<bool> {
+        Ok(!self.pass().locked)
+    }
+
+    fn list(&self) -> io::Result<Vec<(String, u64)>> {
+        let inside = self.pass();
+        if inside.fail_list {
+            return Err(failed());
+        }
+        Ok(inside.files.iter().map(|(name, file)| (name.clone(), file.len() as u64)).collect())
+    }
+
+    fn read(&self, name: &str, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut inside = self.pass();
+        if inside.note_reads {
+            inside.ops.push(Op::Read { name: name.into(), at, len: buffer.len() });
+        }
+        if inside.fail_reads {
+            return Err(failed());
+        }
+        if inside.stop_after.as_ref().is_some_and(|newest| name != newest && name != "index" && at > 0) {
+            (inside.stop_after, inside.closed) = (None, true);
+        }
+        let file = inside.files.get(name).ok_or(io::ErrorKind::NotFound)?;
+        let from = file.get((at as usize).min(file.len())..).unwrap();
+        let len = from.len().min(buffer.len());
+        buffer[..len].copy_from_slice(&from[..len]);
+        Ok(len)
+    }
+
+    fn write(&self, name: &str, at: u64, parts: &[&[u8]]) -> io::Result<()> {
+        let mut inside = self.pass();
+        if inside.fail_writes {
+            return Err(failed());
+        }
+        let bytes = parts.concat();
+        let end = at as usize + bytes.len();
+        let used: u64 = inside.files.values().map(|file| file.len() as u64).sum();
+        let have = inside.files.get(name).map_or(0, Vec::len);
+        if inside.space.is_some_and(|space| used + end.saturating_sub(have) as u64 > space) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let file = inside.files.entry(name.into()).or_default();
+        if file.len() < end {
+            file.resize(end, 0);
+        }
+        file[at as usize..end].copy_from_slice(&bytes);
+        inside.ops.push(Op::Write { name: name.into(), at, bytes });
+        Ok(())
+    }
+
+    fn sync(&self, name: &str) -> io::Result<()> {
+        let mut inside = self.pass();
+        if inside.fail_syncs {
+            return Err(failed());
+        }
+        inside.ops.push(Op::Sync(name.into()));
+        Ok(())
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        let mut inside = self.pass();
+        if inside.fail_syncs {
+            return Err(failed());
+        }
+        inside.ops.push(Op::Names);
+        Ok(())
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut inside = self.pass();
+        let file = inside.files.remove(from).ok_or(io::ErrorKind::NotFound)?;
+        inside.files.insert(to.into(), file);
+        inside.ops.push(Op::Rename(from.into(), to.into()));
+        Ok(())
+    }
+
+    fn unlink(&self, name: &str) -> io::Result<()> {
+        let mut inside = self.pass();
+        inside.files.remove(name).ok_or(io::ErrorKind::NotFound)?;
+        inside.ops.push(Op::Unlink(name.into()));
+        Ok(())
+    }
+
+    fn truncate(&self, name: &str, len: u64) -> io::Result<()> {
+        let mut inside = self.pass();
+        inside.files.get_mut(name).ok_or(io::ErrorKind::NotFound)?.resize(len as usize, 0);
+        inside.ops.push(Op::Truncate(name.into(), len));
+        Ok(())
+    }
+}
+
+/// Numbers that only look random.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % limit
+    }
+}
+
+/// A file with what of it was not synced.
+#[derive(Clone, Default)]
+struct Inode {
+    bytes: Vec<u8>,
+    unsynced: Vec<Op>,
+}
+
+fn change(bytes: &mut Vec<u8>, op: &Op) {
+    match op {
+        Op::Write { at, bytes: new, .. } => {
+            let end = *at as usize + new.len();
+            if bytes.len() < end {
+                bytes.resize(end, 0);
+            }
+            bytes[*at as usize..end].copy_from_slice(new);
+        }
+        Op::Truncate(_, len) => bytes.resize(*len as usize, 0),
+        _ => {}
+    }
+}
+
+enum Naming {
+    Make(String, usize),
+    Unlink(String),
+    Rename(String, String, usize),
+}
+
+/// A disk on which operations have been done: what is on its medium, and what may be.
+#[derive(Default)]
+pub struct Medium {
+    inodes: Vec<Inode>,
+    names: HashMap<String, usize>,
+    durable: HashMap<String, usize>,
+    unsynced: Vec<Naming>,
+}
+
+impl Medium {
+    pub fn apply(&mut self, op: &Op) {
+        match op {
+            Op::Read { .. } => {}
+            Op::Write { name, .. } | Op::Truncate(name, _) => {
+                let inode = *self.names.entry(name.clone()).or_insert_with(|| {
+                    self.inodes.push(Inode::default());
+                    self.unsynced.push(Naming::Make(name.clone(), self.inodes.len() - 1));
+                    self.inodes.len() - 1
+                });
+                self.inodes[inode].unsynced.push(op.clone());
+            }
+            Op::Sync(name) => {
+                let inode = &mut self.inodes[self.names[name]];
+                for op in std::mem::take(&mut inode.unsynced) {
+                    change(&mut inode.bytes, &op);
+                }
+            }
+            Op::Names => {
+                self.durable = self.names.clone();
+                self.unsynced.clear();
+            }
+            Op::Rename(from, to) => {
+                let inode = self.names.remove(from).unwrap();
+                self.names.insert(to.clone(), inode);
+                self.unsynced.push(Naming::Rename(from.clone(), to.clone(), inode));
+            }
+            Op::Unlink(name) => {
+                self.names.remove(name).unwrap();
+                self.unsynced.push(Naming::Unlink(name.clone()));
+            }
+        }
+    }
+
+    /// All is there: the process died, the machine did not.
+    pub fn all(&self) -> HashMap<String, Vec<u8>> {
+        self.left(&mut |_| true, &mut |_| None)
+    }
+
+    /// What was not synced is there, or is not, or half of it is.
+    pub fn some(&self, random: &mut Random) -> HashMap<String, Vec<u8>> {
+        let likely = 1 + random.below(9);
+        let mut other = Random(random.below(u64::MAX) | 1);
+        self.left(&mut |_| random.below(10) < likely, &mut |len| {
+            (other.below(4) == 0).then(|| other.below(len as u64 + 1) as usize)
+        })
+    }
+
+    fn left(
+        &self,
+        keep: &mut dyn FnMut(()) -> bool,
+        cut: &mut dyn FnMut(usize) -> Option<usize>,
+    ) -> HashMap<String, Vec<u8>> {
+        let mut names = self.durable.clone();
+        for naming in &self.unsynced {
+            if !keep(()) {
+                continue;
+            }
+            match naming {
+                Naming::Make(name, inode) => drop(names.insert(name.clone(), *inode)),
+                Naming::Unlink(name) => drop(names.remove(name)),
+                Naming::Rename(from, to, inode) => {
+                    names.remove(from);
+                    names.insert(to.clone(), *inode);
+                }
+            }
+        }
+        let mut files = HashMap::new();
+        for (name, inode) in names {
+            let inode = &self.inodes[inode];
+            let mut bytes = inode.bytes.clone();
+            for op in &inode.unsynced {
+                if !keep(()) {
+                    continue;
+                }
+                let mut op = op.clone();
+                if let Op::Write { bytes, .. } = &mut op
+                    && let Some(len) = cut(bytes.len())
+                {
+                    // The length is on the medium, the rest is not.
+                    bytes[len..].fill(0);
+                }
+                change(&mut bytes, &op);
+            }
+            files.insert(name, bytes);
+        }
+        files
+    }
+}
+
+pub fn key(number: u64) -> Key {
+    Key::new(b"https://site.example", format!("https://site.example/{number}").as_bytes()).unwrap()
+}
+
+/// A body that begins with its version, and of which every part depends on entry, version and place.
+pub fn body(number: u64, version: u64, len: usize) -> bytes::Bytes {
+    let mut random = Random((number << 32 | version) + 0x9E37_79B9_7F4A_7C15);
+    // Of a length that no block of a disk is a multiple of.
+    let pattern: Vec<u8> = (0..251).map(|_| random.below(256) as u8).collect();
+    let mut out = Vec::with_capacity(len + 260);
+    out.extend(version.to_le_bytes());
+    while out.len() < len {
+        out.extend_from_slice(&pattern);
+    }
+    out.truncate(len);
+    out.into()
+}
+
+pub fn open(disk: &Arc<Memory>) -> Blocking {
+    open_with(disk, |_| {})
+}
+
+pub fn open_with(disk: &Arc<Memory>, set: impl FnOnce(&mut Options)) -> Blocking {
+    let mut options = Options::on(disk.clone());
+    // What a test does not ask for does not come in between.
+    options.commit = std::time::Duration::from_secs(100_000);
+    options.snapshot = options.commit;
+    options.memory = 0;
+    set(&mut options);
+    Blocking::new(Store::open(options).unwrap())
+}
+
+pub fn plain() -> Put {
+    Put { meta: "meta".into(), ..Put::default() }
+}
