@@ -9,12 +9,14 @@ use crate::upstream::{Body, Failure, Origin, empty};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, response};
-use http_body::Body as _;
+use http_body::{Body as _, Frame};
 use http_body_util::BodyExt;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, SystemTime};
 use thaw_httpcache::{
     Answered, Body as From, Cache, Decision, Flights, Forward, Joined, Key, Options, Outcome, Serve, Woken, vary_names,
@@ -478,7 +480,9 @@ impl Asked {
                 From::Empty => empty(),
                 From::Upstream => upstream,
                 From::Stored { index, range } => variants.body(index, range),
-                From::StoredThenUpstream { index, range } => chain(variants.body(index, range), upstream),
+                From::StoredThenUpstream { index, range } => {
+                    Chain(variants.body(index, range), upstream).boxed_unsync()
+                }
             };
             return reply(answer.head, body, did);
         };
@@ -518,7 +522,7 @@ async fn take(mut upstream: Body, mut writer: Writer, lead: Option<Lead>) {
             frame = upstream.frame() => frame,
             () = writer.left(), if !writer.knows_length() => return,
         };
-        match frame.map(|frame| frame.map(http_body::Frame::into_data)) {
+        match frame.map(|frame| frame.map(Frame::into_data)) {
             None => break writer.finish(true, &[], trailers),
             Some(Err(_)) => break writer.finish(false, &[], trailers),
             Some(Ok(Ok(data))) if writer.knows_length() && upstream.is_end_stream() => {
@@ -535,22 +539,17 @@ async fn take(mut upstream: Body, mut writer: Writer, lead: Option<Lead>) {
 }
 
 /// One body behind the other.
-fn chain(first: Body, second: Body) -> Body {
-    struct Chain(Body, Body);
-    impl http_body::Body for Chain {
-        type Data = bytes::Bytes;
-        type Error = io::Error;
+struct Chain(Body, Body);
 
-        fn poll_frame(
-            self: std::pin::Pin<&mut Self>,
-            context: &mut std::task::Context<'_>,
-        ) -> std::task::Poll<Option<Result<http_body::Frame<bytes::Bytes>, io::Error>>> {
-            let this = self.get_mut();
-            match std::task::ready!(std::pin::Pin::new(&mut this.0).poll_frame(context)) {
-                None => std::pin::Pin::new(&mut this.1).poll_frame(context),
-                frame => std::task::Poll::Ready(frame),
-            }
+impl http_body::Body for Chain {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        let Self(first, second) = self.get_mut();
+        match ready!(Pin::new(first).poll_frame(context)) {
+            None => Pin::new(second).poll_frame(context),
+            frame => Poll::Ready(frame),
         }
     }
-    Chain(first, second).boxed_unsync()
 }

@@ -242,6 +242,22 @@ fn a_stored_beginning_is_completed() {
 }
 
 #[test]
+fn a_completed_answer_that_may_not_be_kept_is_whole_too() {
+    let origin = Origin::new(|seen, socket| match seen.all("if-range")[..] {
+        [] => ten(seen, socket),
+        _ => {
+            let fields = "ETag: \"a\"\r\nCache-Control: no-store\r\nContent-Range: bytes 5-9/10\r\n";
+            answer(socket, "206 Partial Content", fields, "56789")
+        }
+    });
+    let proxy = Proxy::reverse(origin.address, &[]);
+    get(&proxy, "Range: bytes=0-4\r\n");
+    let (head, body) = get(&proxy, "");
+    assert!(head.starts_with("http/1.1 200") && body == "0123456789", "{head}{body}");
+    assert_eq!((origin.seen().len(), proxy.metric("cache_entries")), (2, 0));
+}
+
+#[test]
 fn what_broke_off_is_never_whole() {
     for (fields, resumed) in [("ETag: \"a\"\r\n", true), ("", false)] {
         let count = AtomicUsize::new(0);
@@ -299,6 +315,12 @@ fn fields_that_are_in_no_key_go_past_the_cache() {
         "X-Forwarded-Port",
         "X-Forwarded-Prefix",
         "X-Forwarded-Server",
+        "X-Forwarded-Path",
+        "X-Forwarded-Protocol",
+        "X-Forwarded-Ssl",
+        "X-Forwarded-Uri",
+        "X-Original-Uri",
+        "X-Url-Scheme",
         "X-Original-URL",
         "X-Original-Host",
         "X-Rewrite-URL",
