@@ -1,4 +1,5 @@
-//! Power cuts and kills at every moment: only what is younger than the last commit may be missing, and no byte is wrong.
+//! Power cuts and kills at every moment: only what is younger than the last commit may be missing, and no byte is
+//! wrong.
 
 mod common;
 
@@ -86,7 +87,8 @@ impl Story {
         Some((std::str::from_utf8(&meta).unwrap().parse().unwrap(), version, bytes.len()))
     }
 
-    /// Compares a store with what may be in it when the first `at` operations were done. `evicts`: anything may be gone.
+    /// Compares a store with what may be in it when the first `at` operations were done. `evicts`: anything may be
+    /// gone.
     fn check(&self, files: HashMap<String, Vec<u8>>, at: usize, killed: bool, evicts: bool) {
         let mut store = open(&Memory::new(files));
         for number in 0..self.keys {
