@@ -25,9 +25,26 @@ fn options(path: &Path) -> Options {
     Options { memory: 0, pending: 1 << 30, budget: 8 << 30, ..Options::new(path) }
 }
 
-/// Calls per second.
-fn rate(count: u64, since: Instant) -> f64 {
-    count as f64 / since.elapsed().as_secs_f64()
+/// A rate: calls per second, and microseconds of processor time each.
+type Rate = (f64, f64);
+
+/// When something began, by both clocks.
+struct Since(Instant, Duration);
+
+fn processor() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+impl Since {
+    fn now() -> Since {
+        Since(Instant::now(), processor())
+    }
+
+    fn rate(&self, count: u64) -> Rate {
+        let used = processor() - self.1;
+        (count as f64 / self.0.elapsed().as_secs_f64(), used.as_secs_f64() * 1e6 / count as f64)
+    }
 }
 
 fn median(mut all: Vec<f64>) -> (f64, f64, f64) {
@@ -50,31 +67,31 @@ fn ends(store: &Store, mut left: usize) -> Anything {
     Ok(())
 }
 
-fn puts(store: &Store, bodies: &[Bytes]) -> Result<f64, Box<dyn std::error::Error>> {
-    let since = Instant::now();
+fn puts(store: &Store, bodies: &[Bytes]) -> Result<Rate, Box<dyn std::error::Error>> {
+    let since = Since::now();
     for numbers in (0..COUNT).collect::<Vec<_>>().chunks(DEPTH) {
         for number in numbers {
             store.put(&key(*number), Put::default(), bodies[*number as usize].clone());
         }
         ends(store, numbers.len())?;
     }
-    Ok(rate(COUNT, since))
+    Ok(since.rate(COUNT))
 }
 
-fn gets(store: &Store, depth: usize) -> Result<f64, Box<dyn std::error::Error>> {
-    let since = Instant::now();
+fn gets(store: &Store, depth: usize) -> Result<Rate, Box<dyn std::error::Error>> {
+    let since = Since::now();
     for numbers in (0..COUNT).collect::<Vec<_>>().chunks(depth) {
         for number in numbers {
             store.get_with(&key(number * 7919 % COUNT), Get::default());
         }
         ends(store, numbers.len())?;
     }
-    Ok(rate(COUNT, since))
+    Ok(since.rate(COUNT))
 }
 
 /// A file for each entry: its name a hash, in it a checksum and the body, made beside and renamed.
-fn file_puts(path: &Path, bodies: &[Bytes]) -> Result<f64, Box<dyn std::error::Error>> {
-    let since = Instant::now();
+fn file_puts(path: &Path, bodies: &[Bytes]) -> Result<Rate, Box<dyn std::error::Error>> {
+    let since = Since::now();
     for number in 0..COUNT {
         let name = path.join(format!("{:016x}", key(number).hash(1)));
         let new = path.join("new");
@@ -83,18 +100,18 @@ fn file_puts(path: &Path, bodies: &[Bytes]) -> Result<f64, Box<dyn std::error::E
         std::fs::write(&new, whole)?;
         std::fs::rename(&new, name)?;
     }
-    Ok(rate(COUNT, since))
+    Ok(since.rate(COUNT))
 }
 
-fn file_gets(path: &Path) -> Result<f64, Box<dyn std::error::Error>> {
-    let since = Instant::now();
+fn file_gets(path: &Path) -> Result<Rate, Box<dyn std::error::Error>> {
+    let since = Since::now();
     for number in 0..COUNT {
         let whole = std::fs::read(path.join(format!("{:016x}", key(number * 7919 % COUNT).hash(1))))?;
         if whole.len() != LEN + 4 || crc32fast::hash(&whole[4..]).to_le_bytes() != whole[..4] {
             return Err("a wrong byte".into());
         }
     }
-    Ok(rate(COUNT, since))
+    Ok(since.rate(COUNT))
 }
 
 /// Bytes of memory that are this process' own.
@@ -126,33 +143,49 @@ fn starts(path: &Path, entries: u64) -> Anything {
     }
     ends(&store, waiting)?;
     drop(store);
+    // Each in a process of its own.
+    let again = |what: &str| -> Anything {
+        let status = std::process::Command::new(std::env::current_exe()?).arg(what).arg(path).status()?;
+        if status.success() { Ok(()) } else { Err("a start failed".into()) }
+    };
+    (0..3).try_for_each(|_| again("--start-after-an-end"))?;
+    for _ in 0..3 {
+        // As after a kill before the first snapshot: all is told by the footers.
+        std::fs::remove_file(path.join("index"))?;
+        again("--start-without-a-snapshot")?;
+    }
+    Ok(())
+}
+
+/// A start, timed.
+fn one(what: &str, path: &Path) -> Anything {
     let before = memory();
-    let (ended, store) = start(path)?;
+    let (took, store) = start(path)?;
     let (stats, used) = (store.store().stats(), memory().saturating_sub(before));
     let each = |bytes: u64| bytes as f64 / stats.entries as f64;
-    println!("{} entries in {} MB of files", stats.entries, stats.counts.disk / 1_000_000);
-    println!("index: {:.1} bytes an entry; more memory of the process: {:.1}", each(stats.index), each(used));
-    println!("start after an end: {:.1} ms", ended.as_secs_f64() * 1e3);
-    drop(store);
-    let (again, store) = start(path)?;
-    println!("once more: {:.1} ms", again.as_secs_f64() * 1e3);
-    drop(store);
-    // As after a kill before the first snapshot: all is told by the footers.
-    std::fs::remove_file(path.join("index"))?;
-    let (crashed, mut store) = start(path)?;
-    println!("start without a snapshot: {:.1} ms", crashed.as_secs_f64() * 1e3);
-    let last = store.get(&key(entries - 1)).ok_or("the last entry is lost")?;
-    assert_eq!(last.1, body);
+    println!(
+        "{}: {:.1} ms, {} entries in {} MB; index {:.1} bytes an entry, process {:.1}",
+        what.trim_start_matches('-').replace('-', " "),
+        took.as_secs_f64() * 1e3,
+        stats.entries,
+        stats.counts.disk / 1_000_000,
+        each(stats.index),
+        each(used)
+    );
     Ok(())
 }
 
 fn main() -> Anything {
     let mut args = std::env::args().skip(1);
-    let folder = args.next().map_or_else(|| "bench-of-entrystore".into(), std::path::PathBuf::from);
+    let first = args.next();
+    if let Some(what) = first.as_deref().filter(|what| what.starts_with("--start")) {
+        return one(what, Path::new(&args.next().ok_or("no folder")?));
+    }
+    let folder = first.map_or_else(|| "bench-of-entrystore".into(), std::path::PathBuf::from);
     let entries: u64 = args.next().map_or(Ok(1_000_000), |number| number.parse())?;
     std::fs::create_dir(&folder)?;
     let bodies: Vec<Bytes> = (0..COUNT).map(|number| vec![number as u8; LEN].into()).collect();
-    let mut all: [Vec<f64>; 5] = Default::default();
+    let mut all: [Vec<Rate>; 5] = Default::default();
     for round in 0..ROUNDS {
         let (ours, files) = (folder.join(format!("store{round}")), folder.join(format!("files{round}")));
         std::fs::create_dir(&files)?;
@@ -166,8 +199,9 @@ fn main() -> Anything {
     let labels = ["put 16 kB", "  a file for each", "get 16 kB", "  a file for each", "get 16 kB, one at a time"];
     println!("a second, median of {ROUNDS} (least, most), {DEPTH} under way; files: one at a time");
     for (label, rates) in labels.into_iter().zip(all) {
-        let (middle, least, most) = median(rates);
-        println!("{label:26}{middle:10.0} ({least:.0}, {most:.0})");
+        let (rates, used): (Vec<f64>, Vec<f64>) = rates.into_iter().unzip();
+        let ((middle, least, most), (used, ..)) = (median(rates), median(used));
+        println!("{label:26}{middle:10.0} ({least:.0}, {most:.0})   {used:.1} us of processor time");
     }
     starts(&folder.join("many"), entries)?;
     std::fs::remove_dir_all(&folder)?;

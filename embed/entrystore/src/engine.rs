@@ -1,9 +1,10 @@
 //! The I/O thread: takes the next job, does one step of it, and hands over what came of it. It holds no lock while the
 //! disk works.
 
+use crate::commit::Chore;
 use crate::evict::{self, Evict};
 use crate::key::Key;
-use crate::log::{Chore, Log, Stage};
+use crate::log::{Log, Stage};
 use crate::options::Options;
 use crate::queue::Level;
 use crate::reading::Readers;

@@ -71,8 +71,8 @@ impl Slot {
     }
 }
 
-/// Frecency after a use: the logarithm (64 steps a doubling) of the sum of all uses, each worth twice what one of a week
-/// before is. So an entry is compared with others without being visited as it ages.
+/// Frecency after a use: the logarithm (64 steps a doubling) of the sum of all uses, each worth twice what one of a
+/// week before is. So an entry is compared with others without being visited as it ages.
 pub fn touch(frecency: u16, now: u16) -> u16 {
     let behind = f64::from(frecency) - f64::from(now);
     let sum = f64::from(now) + 64.0 * (1.0 + (behind / 64.0).exp2()).log2();

@@ -18,6 +18,7 @@
 //! ```
 
 mod blocking;
+mod commit;
 pub mod disk;
 mod engine;
 mod evict;

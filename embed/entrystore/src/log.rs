@@ -1,23 +1,16 @@
-//! The log: segments, what is appended to them, and which record of the index lies where. What it does to the disk it
-//! does at once; what makes it last is a list of [`Chore`]s, so that reads can go between them.
+//! The log: segments, what is appended to them, and which record of the index lies where. What makes it last is
+//! another module's.
 
 use crate::disk::Disk;
-use crate::format::{self, CHUNK, Head, Kind, OVERWRITES, PINNED, Row, SEGMENT_HEAD, Snapshot, Sums};
+use crate::format::{self, CHUNK, Head, Kind, OVERWRITES, PINNED, Row, SEGMENT_HEAD, Sums};
 use crate::index::{self, Slot};
 use crate::key::Key;
 use crate::shared::Shared;
 use bytes::Bytes;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::Arc;
 use std::time::SystemTime;
-
-/// The snapshot of the index.
-pub(crate) const INDEX: &str = "index";
-/// The snapshot while it is written.
-pub(crate) const INDEX_NEW: &str = "index.new";
-/// In a snapshot's row of a segment: it is sealed.
-const SEALED: u64 = 1 << 63;
 
 /// Segment and offset of a record.
 pub(crate) type Place = (u32, u32);
@@ -97,23 +90,6 @@ impl Draft {
     }
 }
 
-/// A step of a commit. Between two of them other work may go.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Chore {
-    Sync(u32),
-    /// After the sync of its segment alone.
-    Footer(u32),
-    Names,
-    /// The snapshot: written, synced, put in place.
-    Write,
-    SyncIndex,
-    Swap,
-    Unlink(u32),
-    Forget(u32),
-    /// Who waits for this commit.
-    Tell(Vec<u64>),
-}
-
 /// Seconds since 1970.
 pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
@@ -155,9 +131,9 @@ pub(crate) struct Log {
     /// The disk said that it is full.
     pub no_space: bool,
     /// A sync of the commit under way failed: no file goes.
-    failed: bool,
+    pub failed: bool,
     /// So did a step of its snapshot: it does not come into its place.
-    torn: bool,
+    pub torn: bool,
 }
 
 impl Log {
@@ -462,163 +438,6 @@ impl Log {
         let freed: u64 = self.segments.values().filter(|one| one.stage >= Stage::Freed).map(|one| one.len).sum();
         self.bytes - freed
     }
-
-    /// What is to be done so that all that is written now lasts. Files of freed segments go last.
-    pub fn commit(&mut self, snapshot: bool) -> VecDeque<Chore> {
-        let graves: BTreeSet<u32> = self.graves.values().map(|place| place.0).collect();
-        let dead =
-            |number: &u32, one: &Segment| one.stage == Stage::Sealed && one.live == 0 && !graves.contains(number);
-        let dead = self.segments.iter().filter(|(number, one)| self.owed.is_empty() && dead(number, one));
-        let dead: Vec<u32> = dead.map(|(number, _)| *number).collect();
-        dead.into_iter().for_each(|number| self.free(number));
-        (self.failed, self.torn) = (false, false);
-        let mut chores = VecDeque::new();
-        for (number, segment) in &self.segments {
-            if segment.dirty {
-                chores.push_back(Chore::Sync(*number));
-            }
-            if segment.stage == Stage::Full && !segment.distrusted {
-                chores.push_back(Chore::Footer(*number));
-            }
-        }
-        if self.names_dirty {
-            chores.push_back(Chore::Names);
-        }
-        if snapshot {
-            chores.extend([Chore::Write, Chore::SyncIndex, Chore::Swap, Chore::Names]);
-        }
-        let freed = |one: &Segment| one.stage >= Stage::Freed && one.readers == 0;
-        let mut freed: Vec<u32> =
-            self.segments.iter().filter(|(_, one)| freed(one)).map(|(number, _)| *number).collect();
-        if !self.owed.is_empty() {
-            // A removal is not written yet: what it removes may lie below any segment but the oldest ones.
-            let oldest = freed.iter().zip(self.segments.keys()).take_while(|(freed, one)| freed == one).count();
-            freed.truncate(if oldest == 0 && self.no_space { freed.len() } else { oldest });
-        }
-        if !freed.is_empty() {
-            chores.extend(freed.iter().map(|number| Chore::Unlink(*number)));
-            chores.push_back(Chore::Names);
-            chores.extend(freed.into_iter().map(Chore::Forget));
-        }
-        chores
-    }
-
-    /// Does a step of a commit. `false`: one of its syncs has failed.
-    pub fn chore(&mut self, chore: &Chore) -> bool {
-        match chore {
-            Chore::Sync(number) => self.failed |= self.sync(*number).is_err(),
-            // A footer that fails is tried again by the next commit.
-            Chore::Footer(number) => self.no_space |= self.footer(*number).as_ref().is_err_and(is_full),
-            Chore::Names => self.failed |= self.names().is_err(),
-            Chore::Write => {
-                self.changed = false;
-                let bytes = self.snapshot().encode();
-                let _ = self.disk.unlink(INDEX_NEW);
-                self.torn |= self.disk.write(INDEX_NEW, 0, &[&bytes]).is_err();
-            }
-            Chore::SyncIndex if !self.torn => self.torn |= self.disk.sync(INDEX_NEW).is_err(),
-            Chore::Swap if !self.torn => self.torn |= self.disk.rename(INDEX_NEW, INDEX).is_err(),
-            Chore::SyncIndex | Chore::Swap => {
-                self.changed = true;
-                let _ = self.disk.unlink(INDEX_NEW);
-            }
-            Chore::Unlink(number) if !self.failed => self.failed |= self.unlink(*number).is_err(),
-            Chore::Forget(number) if !self.failed => {
-                let gone = |segment: &&mut Segment| segment.stage == Stage::Unlinked;
-                if let Some(segment) = self.segments.get_mut(number).filter(gone) {
-                    self.bytes -= segment.len;
-                    self.segments.remove(number);
-                    self.no_space = false;
-                }
-            }
-            Chore::Unlink(_) | Chore::Forget(_) | Chore::Tell(_) => {}
-        }
-        !self.failed
-    }
-
-    fn sync(&mut self, number: u32) -> io::Result<()> {
-        let name = self.name(number);
-        let Some(segment) = self.segments.get_mut(&number).filter(|one| one.stage < Stage::Freed) else {
-            return Ok(());
-        };
-        segment.dirty = false;
-        let synced = self.disk.sync(&name);
-        // What the kernel could not write once it calls clean afterwards.
-        segment.distrusted |= synced.is_err();
-        synced
-    }
-
-    fn footer(&mut self, number: u32) -> io::Result<()> {
-        let name = self.name(number);
-        let Some(segment) = self.segments.get_mut(&number).filter(|one| one.stage == Stage::Full) else {
-            return Ok(());
-        };
-        if segment.dirty || segment.distrusted {
-            return Ok(());
-        }
-        let footer = format::footer(&segment.rows, segment.len);
-        // What a write that failed left behind must not lie behind the footer.
-        self.disk.truncate(&name, segment.len)?;
-        self.disk.write(&name, segment.len, &[&footer])?;
-        segment.rows = Vec::new();
-        segment.len += footer.len() as u64;
-        self.bytes += footer.len() as u64;
-        (segment.stage, segment.dirty, self.changed) = (Stage::Sealed, true, true);
-        Ok(())
-    }
-
-    fn names(&mut self) -> io::Result<()> {
-        self.names_dirty = false;
-        let synced = self.disk.sync_names();
-        self.names_dirty |= synced.is_err();
-        synced
-    }
-
-    fn unlink(&mut self, number: u32) -> io::Result<()> {
-        let name = self.name(number);
-        match self.disk.unlink(&name) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => self.names_dirty = true,
-        }
-        if let Some(segment) = self.segments.get_mut(&number) {
-            segment.stage = Stage::Unlinked;
-        }
-        Ok(())
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        let index = self.shared.index();
-        let known = |one: &Segment| one.len | if one.stage == Stage::Sealed { SEALED } else { 0 };
-        let segments = self.segments.iter().filter(|(_, one)| one.stage < Stage::Freed);
-        let row = |hash: u64, (segment, offset): Place, size: u32| {
-            let mut out = [0; format::SLOT];
-            out[..8].copy_from_slice(&hash.to_le_bytes());
-            out[12..16].copy_from_slice(&segment.to_le_bytes());
-            out[16..20].copy_from_slice(&offset.to_le_bytes());
-            out[20..].copy_from_slice(&size.to_le_bytes());
-            out
-        };
-        let graves = self.graves.iter().map(|(hash, place)| row(*hash, *place, 0));
-        let bases = self.bases.iter().map(|(hash, base)| row(*hash, base.place, base.size.max(1)));
-        Snapshot {
-            seed: self.seed,
-            seq: self.seq,
-            segments: segments.map(|(number, one)| (*number, known(one))).collect(),
-            slots: index.iter().map(Slot::encode).chain(graves).chain(bases).collect(),
-        }
-    }
-}
-
-/// Takes a snapshot's row of a segment apart: bytes known, and whether it is sealed.
-pub(crate) fn known(row: u64) -> (u64, bool) {
-    (row & !SEALED, row & SEALED != 0)
-}
-
-/// Takes a snapshot's row without a segment apart: a grave, or the base of a side record.
-pub(crate) fn extra(row: &[u8; format::SLOT]) -> (u64, Base) {
-    let four = |at: usize| u32::from_le_bytes([row[at], row[at + 1], row[at + 2], row[at + 3]]);
-    let hash = u64::from(four(0)) | u64::from(four(4)) << 32;
-    (hash, Base { place: (four(12), four(16)), size: four(20) })
 }
 
 fn row(head: &Head, hash: u64, at: u64) -> Row {
@@ -635,7 +454,7 @@ fn row(head: &Head, hash: u64, at: u64) -> Row {
 }
 
 /// Whether a disk said that it takes no more.
-fn is_full(error: &io::Error) -> bool {
+pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 

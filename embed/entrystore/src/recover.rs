@@ -2,9 +2,10 @@
 //! the footers of sealed segments and by the records of others. Newest first, so that what was found once stays, and
 //! can be served before all is known.
 
+use crate::commit::{self, INDEX, INDEX_NEW};
 use crate::format::{self, CHUNK, Head, Kind, ROW, Row, SEGMENT_HEAD, SLOT, Snapshot, TRAILER};
 use crate::index::{Index, Slot};
-use crate::log::{self, Base, INDEX, INDEX_NEW, Log, Stage};
+use crate::log::{self, Base, Log, Stage};
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -76,7 +77,7 @@ pub(crate) fn start(log: &mut Log) -> io::Result<Rebuild> {
     files.sort_unstable();
     let (mut small, mut todo) = (Vec::new(), Vec::new());
     for (number, big, len) in files {
-        let (known, sealed) = known.get(&number).map_or((0, false), |row| log::known(*row));
+        let (known, sealed) = known.get(&number).map_or((0, false), |row| commit::known(*row));
         if sealed && known == len {
             log.add(number, big, len, Stage::Sealed);
             continue;
@@ -166,7 +167,7 @@ impl Rebuild {
         slots.retain(|bytes| {
             let slot = Slot::parse(bytes);
             if slot.segment == 0 {
-                let (hash, base) = log::extra(bytes);
+                let (hash, base) = commit::extra(bytes);
                 if !seen.contains_key(&hash) && known(base.place.0) {
                     if base.size == 0 { &mut graves } else { &mut bases }.push((hash, base));
                 }

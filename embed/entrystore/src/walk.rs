@@ -1,4 +1,5 @@
-//! Going through the entries on disk, a few heads at a time: for visitors, and for clearing what has no place of its own.
+//! Going through the entries on disk, a few heads at a time: for visitors, and for clearing what has no place of its
+//! own.
 
 use crate::key::Key;
 use crate::log::Log;

@@ -1,4 +1,5 @@
-//! Power cuts and kills at every moment: only what is younger than the last commit may be missing, and no byte is wrong.
+//! Power cuts and kills at every moment: only what is younger than the last commit may be missing, and no byte is
+//! wrong.
 
 mod common;
 
@@ -86,7 +87,8 @@ impl Story {
         Some((std::str::from_utf8(&meta).unwrap().parse().unwrap(), version, bytes.len()))
     }
 
-    /// Compares a store with what may be in it when the first `at` operations were done. `evicts`: anything may be gone.
+    /// Compares a store with what may be in it when the first `at` operations were done. `evicts`: anything may be
+    /// gone.
     fn check(&self, files: HashMap<String, Vec<u8>>, at: usize, killed: bool, evicts: bool) {
         let mut store = open(&Memory::new(files));
         for number in 0..self.keys {
@@ -189,7 +191,11 @@ fn a_kill_while_the_disk_is_full_brings_nothing_old_back() {
     story.disk.lock().space = Some(60 << 10);
     for version in 0..250 {
         story.put(random.below(30), version, 1500);
-        Story::read(&mut story.store, 3);
+        // Some are used more: the oldest is not what would go otherwise.
+        for _ in 0..3 {
+            let number = random.below(8) * random.below(5);
+            Story::read(&mut story.store, number);
+        }
     }
     let stats = story.store.store().stats();
     assert!(stats.counts.evicted > 50 && stats.entries > 10, "{stats:?}");
@@ -225,7 +231,7 @@ fn what_was_evicted_does_not_come_back_as_what_it_was_before() {
 fn what_was_cleared_stays_cleared() {
     let mut random = Random(9);
     for clear in [Clear::All, Clear::Partition(b"https://site.example".to_vec())] {
-        let mut story = Story::new(10, |_| {});
+        let mut story = Story::new(10, |options| options.segment = 16 << 10);
         story.tell(40, &mut random, 5000);
         story.flush();
         let before = story.disk.len();
@@ -251,14 +257,13 @@ fn a_torn_record_is_ignored_wherever_it_is_torn() {
     let mut store = open(&disk);
     store.put(&key(1), plain(), body(1, 1, 500));
     let first = disk.lock().files["00000001.seg"].len();
-    store.put(&key(2), plain(), body(2, 1, 300));
+    store.put(&key(1), plain(), body(1, 2, 300));
     let files = disk.lock().files.clone();
     for len in first..files["00000001.seg"].len() {
         let mut files = files.clone();
         files.get_mut("00000001.seg").unwrap().truncate(len);
         let mut store = open(&Memory::new(files));
         assert_eq!(store.get(&key(1)).unwrap().1, body(1, 1, 500));
-        assert_eq!(store.get(&key(2)), None);
         assert!(store.put(&key(3), plain(), "new".into()) && store.get(&key(3)).is_some());
     }
 }
