@@ -3,38 +3,23 @@
 //! anew, so nothing can be decided otherwise.
 
 use crate::guard::Sending;
-use crate::store::{Memory, Variants};
+use crate::store::{Hit, Memory};
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName};
 use http::{Method, Request, Response, StatusCode, Version};
 use std::hash::{BuildHasher, RandomState};
 use std::io::Write as _;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
-use thaw_httpcache::Key;
+
+/// Our name in `Cache-Status`.
+pub const NAME: &str = "thaw";
 
 /// Heads that are remembered, each in the place that its hash gives: a later one takes it.
 const PLACES: usize = 4096;
 
 /// Longer heads are not remembered: all places together hold no more than 16 MiB of requests and answers' heads.
 const LONGEST: usize = 2048;
-
-/// What an answer by a fresh stored response was made of: an extension of it.
-#[derive(Clone)]
-pub struct Hit {
-    /// What was looked up.
-    pub key: Key,
-    /// What was found; the store has another one as soon as anything of it changes.
-    pub variants: Weak<Variants>,
-    /// Which of them was served.
-    pub index: usize,
-    /// The bytes of the answer's body.
-    pub pieces: Vec<Bytes>,
-    /// Seconds for which it was fresh.
-    pub ttl: u64,
-    /// When that was.
-    pub at: SystemTime,
-}
 
 /// An answer that may be given again.
 struct Answer {
@@ -129,7 +114,7 @@ impl Answer {
             let mut head = self.head.clone();
             let (age, ttl) = (self.age + elapsed, self.hit.ttl - elapsed);
             // Writing into memory does not fail.
-            let _ = write!(head, "age: {age}\r\ncache-status: {}; hit; ttl={ttl}\r\n\r\n", crate::caching::NAME);
+            let _ = write!(head, "age: {age}\r\ncache-status: {}; hit; ttl={ttl}\r\n\r\n", NAME);
             *latest = (elapsed, head.into());
         }
         latest.1.clone()
@@ -171,7 +156,9 @@ fn head<B>(answer: &Response<B>) -> Option<(Vec<u8>, u64)> {
 mod tests {
     use super::*;
     use crate::metrics::Metrics;
+    use std::sync::Weak;
     use std::time::Duration;
+    use thaw_httpcache::Key;
 
     #[test]
     fn it_is_given_while_it_is_fresh_and_as_old_as_it_is() {

@@ -1,10 +1,10 @@
 //! The cache between clients and origins: does what `thaw_httpcache` decides, with the [`store`](crate::store) and with
 //! origins. Requests for the same thing at the same time cause one request to its origin.
 
-use crate::again::{Again, Hit};
+use crate::again::{Again, NAME};
 use crate::metrics::{Metrics, count};
-use crate::server::{Proxy, ask};
-use crate::store::{Memory, Variants, Writer};
+use crate::origins::Origins;
+use crate::store::{Hit, Memory, Variants, Writer};
 use crate::upstream::{Body, Failure, Origin, empty};
 use bytes::Bytes;
 use http::request::Parts;
@@ -176,9 +176,6 @@ impl Caching {
     }
 }
 
-/// The name in `Cache-Status`.
-pub const NAME: &str = "thaw";
-
 /// Has the duty to wake those who wait for the answer to its request.
 struct Lead {
     caching: Arc<Caching>,
@@ -226,7 +223,7 @@ impl Drop for Seat<'_> {
 
 /// A client's request on its way.
 struct Asked {
-    proxy: Arc<Proxy>,
+    origins: Arc<Origins>,
     caching: Arc<Caching>,
     origin: Origin,
     parts: Parts,
@@ -240,7 +237,7 @@ struct Asked {
 /// # Errors
 /// The origin was needed, and there is no answer of it that can be trusted.
 pub async fn answer(
-    proxy: &Arc<Proxy>,
+    origins: &Arc<Origins>,
     caching: &Arc<Caching>,
     origin: Origin,
     parts: Parts,
@@ -248,12 +245,12 @@ pub async fn answer(
 ) -> Result<Response<Body>, Failure> {
     if body.is_some() && (parts.method == Method::GET || parts.method == Method::HEAD) {
         // What such a body means is not defined, so that it is in no key; origins heed it all the same.
-        return ask(proxy, &origin, parts, body).await.map(past);
+        return origins.ask(&origin, parts, body).await.map(past);
     }
     let asked = Asked {
         key: key(&origin, &parts, &caching.key),
         unkeyed: unkeyed(&parts.headers, &caching.key),
-        proxy: Arc::clone(proxy),
+        origins: Arc::clone(origins),
         caching: Arc::clone(caching),
         origin,
         parts,
@@ -326,7 +323,7 @@ impl Asked {
                 // The answer that it would have waited for may have come since the look-up.
                 Ok(leads) => lead = Some(leads),
                 Err((seat, woken)) => {
-                    count(&self.proxy.metrics.cache_collapsed);
+                    count(&self.origins.metrics.cache_collapsed);
                     let seat = Seat { caching, key: &self.key, seat };
                     let how = tokio::time::timeout(caching.patience, woken).await;
                     drop(seat);
@@ -406,7 +403,7 @@ impl Asked {
         let cache = &self.caching.cache;
         loop {
             let asked = SystemTime::now();
-            let answer = ask(&self.proxy, &self.origin, forward.request.clone(), body.take()).await;
+            let answer = self.origins.ask(&self.origin, forward.request.clone(), body.take()).await;
             let now = SystemTime::now();
             let answer = match answer {
                 Ok(answer) => answer,

@@ -50,8 +50,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Disk {
-    /// Opens a directory, made when it is missing, that holds `budget` bytes. To be called on a runtime. One that cannot
-    /// be used or is another process's is no error: nothing is found there then, and nothing kept.
+    /// Opens a directory, made when it is missing, that holds `budget` bytes. To be called on a runtime. One that
+    /// cannot be used or is another process's is no error: nothing is found there then, and nothing kept.
     ///
     /// # Errors
     /// The process has no descriptor or no thread left.

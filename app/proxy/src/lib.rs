@@ -2,7 +2,8 @@
 //!
 //! A request comes through [`guard`] (only heads that [`head`] understood in the one way reach hyper), is prepared by
 //! [`server`] and [`fields`], and goes to its origin through [`upstream`], whose answers are read as strictly. Between
-//! the two, [`caching`] answers what it can from the [`store`], whose bodies are [`content`].
+//! the two, [`caching`] answers what it can from the [`store`], whose bodies are [`content`], and from the [`disk`]
+//! behind it. What comes [`again`] is answered in front of all that.
 
 pub mod again;
 pub mod caching;
@@ -14,6 +15,7 @@ pub mod head;
 pub mod listen;
 pub mod log;
 pub mod metrics;
+pub mod origins;
 pub mod server;
 pub mod store;
 pub mod upstream;

@@ -14,6 +14,7 @@ use thaw_proxy::guard::Clocks;
 use thaw_proxy::head::Limits;
 use thaw_proxy::log::Log;
 use thaw_proxy::metrics::Metrics;
+use thaw_proxy::origins::Origins;
 use thaw_proxy::server::{Proxy, Settings};
 use thaw_proxy::store::Memory;
 use thaw_proxy::upstream::{self, Origin, Upstream};
@@ -24,7 +25,7 @@ use tokio::net::TcpListener;
 ///
 /// A forward proxy, or with --reverse the front of one origin. To clients it speaks HTTP/1.1 and HTTP/2 (without TLS,
 /// by prior knowledge); CONNECT makes a tunnel. The first line on stdout is the address. SIGTERM or SIGINT ends it when
-/// the answers under way have ended. It keeps answers by the rules of RFC 9111, in memory.
+/// the answers under way have ended. It keeps answers by the rules of RFC 9111, in memory and with --store on disk.
 #[derive(Debug, Parser)]
 #[command(
     name = "thaw-proxy",
@@ -212,13 +213,13 @@ async fn serve(args: &Args, inherited: Vec<std::net::TcpListener>) -> Outcome<()
         let store = Memory::new(args.size, disk, Arc::clone(&metrics));
         Caching::new(store, args.key.clone(), seconds(args.answer_time))
     });
+    let origins = Arc::new(Origins { upstream, metrics: Arc::clone(&metrics), pseudonym: pseudonym() });
     let proxy = Proxy {
         settings: Settings { reverse: args.reverse.clone(), limits, clocks, body: args.body_bytes },
-        upstream,
+        origins,
         caching,
         metrics,
         log: log.transpose()?,
-        pseudonym: pseudonym(),
     };
     // Whoever waits for the line may be gone already; that is no reason not to serve.
     let _ = writeln!(io::stdout(), "{}", line.join(" "));

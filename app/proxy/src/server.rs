@@ -1,13 +1,15 @@
 //! Clients: who is let in, what is refused, and the way of a request to its answer.
 
-use crate::again::{self, Hit};
+use crate::again;
 use crate::caching::{self, Caching, Did};
 use crate::fields;
 use crate::guard::{self, Clocks, Guard, Quick, Sending, Shared, Side};
 use crate::head::{Limits, Refusal};
 use crate::log::{Line, Log};
 use crate::metrics::{Metrics, count};
-use crate::upstream::{Body, Failure, Origin, Upstream, empty};
+use crate::origins::Origins;
+use crate::store::Hit;
+use crate::upstream::{Body, Failure, Origin, empty};
 use bytes::{Bytes, BytesMut};
 use http::header::{self, HeaderValue};
 use http::uri::PathAndQuery;
@@ -50,16 +52,14 @@ pub struct Settings {
 pub struct Proxy {
     /// What clients may do.
     pub settings: Settings,
-    /// Ways to origins.
-    pub upstream: Arc<Upstream>,
+    /// The way to them.
+    pub origins: Arc<Origins>,
     /// The cache, if there is one.
     pub caching: Option<Arc<Caching>>,
     /// Counters.
     pub metrics: Arc<Metrics>,
     /// The access log.
     pub log: Option<Log>,
-    /// Its name in Via: of this process alone, so that requests that come in a circle are known.
-    pub pseudonym: String,
 }
 
 /// A client's connection, which ends only with its last tunnel.
@@ -417,13 +417,13 @@ async fn route(client: &Arc<Client>, request: Request<Incoming>) -> Result<Respo
         return Err(Refusal { status: 417, why: "an expectation other than 100-continue" }.into());
     }
     fields::strip(&mut parts.headers)?;
-    if fields::has_been_here(&parts.headers, &proxy.pseudonym) {
+    if fields::has_been_here(&parts.headers, &proxy.origins.pseudonym) {
         return Err(Refusal { status: 508, why: "the request came in a circle" }.into());
     }
     if let Some(answer) = last_stop(&mut parts)? {
         return Ok(answer);
     }
-    fields::via(&mut parts.headers, parts.version, &proxy.pseudonym);
+    fields::via(&mut parts.headers, parts.version, &proxy.origins.pseudonym);
     let version = parts.version;
     let host = HeaderValue::from_str(&host).map_err(|_| Refusal::bad("a host that is none"))?;
     parts.headers.insert(header::HOST, host);
@@ -435,31 +435,9 @@ async fn route(client: &Arc<Client>, request: Request<Incoming>) -> Result<Respo
     }
     let body = (!body.is_end_stream()).then(|| Bounded { inner: body, left: proxy.settings.body }.boxed_unsync());
     Ok(match &proxy.caching {
-        Some(caching) => caching::answer(proxy, caching, origin, parts, body).await?,
-        None => ask(proxy, &origin, parts, body).await?,
+        Some(caching) => caching::answer(&proxy.origins, caching, origin, parts, body).await?,
+        None => proxy.origins.ask(&origin, parts, body).await?,
     })
-}
-
-/// Asks an origin. `parts` is prepared for it: a target in origin form, Host, and no field of the client's connection;
-/// so is the answer for clients.
-///
-/// # Errors
-/// There is no answer that can be trusted.
-pub async fn ask(
-    proxy: &Proxy,
-    origin: &Origin,
-    parts: http::request::Parts,
-    body: Option<Body>,
-) -> Result<Response<Body>, Failure> {
-    count(&proxy.metrics.asked);
-    let mut answer = proxy.upstream.send(origin, parts, body).await?;
-    let spoken = answer.version();
-    if fields::strip(answer.headers_mut()).is_err() {
-        return Err(Failure::Refused(Refusal::bad("its Connection names a field that frames it")));
-    }
-    fields::via(answer.headers_mut(), spoken, &proxy.pseudonym);
-    *answer.version_mut() = Version::HTTP_11;
-    Ok(answer)
 }
 
 /// RFC 9110, 7.6.2: OPTIONS goes so many steps, and is answered at the last.
@@ -499,7 +477,7 @@ async fn tunnel(client: &Arc<Client>, request: Request<Incoming>) -> Result<Resp
         return Err(Refusal::bad("CONNECT without a port").into());
     }
     let origin = Origin::new(false, authority.as_str())?;
-    let mut there = match proxy.upstream.tcp(&origin).await {
+    let mut there = match proxy.origins.upstream.tcp(&origin).await {
         Ok(there) => there,
         // What the client sends behind its CONNECT is not for us: the connection ends with this answer.
         Err(failure) => {

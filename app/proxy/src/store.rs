@@ -4,7 +4,6 @@
 //! Its shape is that of a store on a disk: a key has variants, each with a head and its bytes; look-ups are `async`;
 //! writers stream, and readers hold what they read however long they read it.
 
-use crate::again::Hit;
 use crate::content::{Content, Reading};
 use crate::disk::{Disk, Variant};
 use crate::metrics::{Metrics, count};
@@ -15,7 +14,8 @@ use http_body_util::BodyExt;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::SystemTime;
 use thaw_httpcache::{Key, Store, Stored};
 
 /// Bytes that an entry costs beside its head and its body: its places in tables, and what the allocator adds.
@@ -66,6 +66,23 @@ impl Variants {
     }
 }
 
+/// What an answer by a fresh stored response was made of: an extension of it.
+#[derive(Clone)]
+pub struct Hit {
+    /// What was looked up.
+    pub key: Key,
+    /// What was found; the store has another one as soon as anything of it changes.
+    pub variants: Weak<Variants>,
+    /// Which of them was served.
+    pub index: usize,
+    /// The bytes of the answer's body.
+    pub pieces: Vec<Bytes>,
+    /// Seconds for which it was fresh.
+    pub ttl: u64,
+    /// When that was.
+    pub at: SystemTime,
+}
+
 struct Entry {
     key: Key,
     /// Bytes that it costs.
@@ -99,8 +116,8 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// An empty one that holds `budget` bytes: heads, bodies and what they cost beside. What it has not is looked for on
-    /// the disk, if there is one.
+    /// An empty one that holds `budget` bytes: heads, bodies and what they cost beside. What it has not is looked for
+    /// on the disk, if there is one.
     pub fn new(budget: u64, disk: Option<Arc<Disk>>, metrics: Arc<Metrics>) -> Arc<Self> {
         Arc::new(Self { budget, disk, inner: Mutex::default(), metrics })
     }
