@@ -1,6 +1,8 @@
 //! Page loads on a disk of the lab: makes the disk that the cache is to lie on, lends it to `pageload`, and puts the
 //! document together.
 
+mod stored;
+
 use crate::rundir::{self, RunDir};
 use disk::preset::Preset;
 use disk::simulated::{Fidelity, Image, Options, Pace, Simulated};
@@ -12,6 +14,8 @@ use pageload::drive::Kind;
 use pageload::ground::{Dropped, Evicted, Ground};
 use pageload::plan::{Page, Plan, State, Via};
 use pageload::report::{self, PageLoads};
+use recording::Replace;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -57,6 +61,10 @@ pub struct Asked {
     pub disk: LoadDisk,
     /// Decides in which order browsers and caches take turns.
     pub seed: u64,
+    /// The recording to write, and what it may replace.
+    pub output: Option<(PathBuf, Replace)>,
+    /// thaw's own command line, for the recording.
+    pub command_line: Vec<OsString>,
 }
 
 /// Loads pages. `told` hears what comes next.
@@ -73,6 +81,9 @@ pub fn run(asked: &Asked, told: &mut dyn FnMut(&str)) -> Result<PageLoads> {
     };
     let browsers = asked.browsers.iter().map(find).collect::<Result<Vec<_>>>()?;
     let thaw_proxy = if asked.vias.contains(&Via::Thaw) { Some(proxy_program()?) } else { None };
+    if let Some((path, replace)) = &asked.output {
+        crate::record::check_recording(path, *replace)?;
+    }
     let directory = RunDir::with(&["cache", "other"], None)?;
     let plan = Plan {
         page: asked.page.clone(),
@@ -91,6 +102,7 @@ pub fn run(asked: &Asked, told: &mut dyn FnMut(&str)) -> Result<PageLoads> {
         },
         seed: asked.seed,
     };
+    let head = stored::Head::gather(asked.command_line.clone(), &plan.cache, asked.seed);
     let mut warnings = on_a_disk(&plan.cache)?;
     if asked.disk != LoadDisk::Own && plan.vias.iter().any(|via| matches!(via, Via::Proxy(_))) {
         let text = "--disk is not below a proxy that thaw did not start: its files lie where it keeps them";
@@ -130,7 +142,11 @@ pub fn run(asked: &Asked, told: &mut dyn FnMut(&str)) -> Result<PageLoads> {
             conduct::run(&plan, ground, told)?
         }
     };
-    Ok(report::report(&plan, &done, name, warnings))
+    let document = report::report(&plan, &done, name, warnings);
+    if let Some((path, replace)) = &asked.output {
+        head.write(path, *replace, &document)?;
+    }
+    Ok(document)
 }
 
 /// The program that `thaw proxy` becomes; it lies beside thaw.

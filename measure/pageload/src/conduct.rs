@@ -40,6 +40,8 @@ pub struct Sample {
     pub state: State,
     /// In which round, from 0.
     pub round: u32,
+    /// When it began, nanoseconds since 1970 (UTC).
+    pub started_unix_ns: u64,
     /// What the browser said.
     pub loaded: Loaded,
     /// What our origin did for it; `None`: it is not our origin.
@@ -202,6 +204,7 @@ impl Conductor<'_> {
         let before = (counts(&self.origin), reads(browser));
         self.throttle(via, browser, proxy, dev, true)?;
         self.ground.loading(true)?;
+        let started_unix_ns = os::machine::now_unix_ns();
         let loaded = browser.load(url, visit);
         self.ground.loading(false)?;
         self.throttle(via, browser, proxy, dev, false)?;
@@ -215,6 +218,7 @@ impl Conductor<'_> {
             via: via.clone(),
             state,
             round,
+            started_unix_ns,
             loaded,
             origin: after.0.zip(before.0).map(|(after, before)| after.since(before)),
             reads: after.1.zip(before.1).map(|(after, before)| after.since(before)),

@@ -99,6 +99,8 @@ pub struct Load {
     pub state: State,
     /// In which round, from 0.
     pub round: u32,
+    /// When it began, nanoseconds since 1970 (UTC).
+    pub started_unix_ns: u64,
     /// Until the load event was over.
     pub load_ns: Nanos,
     /// Until something was seen.
@@ -232,6 +234,7 @@ fn load(sample: &Sample) -> Load {
         via: sample.via.to_string(),
         state: sample.state,
         round: sample.round,
+        started_unix_ns: sample.started_unix_ns,
         load_ns: nanos(sample.loaded.load_ms),
         first_paint_ns: sample.loaded.first_paint_ms.map(nanos),
         largest_paint_ns: sample.loaded.largest_paint_ms.map(nanos),

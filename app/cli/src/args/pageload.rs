@@ -77,6 +77,12 @@ pub struct PageloadArgs {
     /// More disks to choose from: a file like the one of `thaw io model --list`
     #[arg(long, value_name = "FILE", requires = "disk", value_hint = ValueHint::FilePath)]
     pub disks_file: Option<PathBuf>,
+    /// A recording of the loads, for `thaw report`, `compare` and `gate`
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// Replace an existing recording; other files are never replaced
+    #[arg(long, requires = "output")]
+    pub force: bool,
     /// Print one JSON document instead of text; it has all loads
     #[arg(long)]
     pub json: bool,

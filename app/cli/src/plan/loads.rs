@@ -1,8 +1,8 @@
 //! What `thaw pageload` is to do.
 
 use super::USUAL_READ_AHEAD_KIB;
-use crate::args::values::DiskChoice;
 use crate::args::pageload::{PageloadArgs, State as TypedState};
+use crate::args::values::DiskChoice;
 use disk::preset::Presets;
 use disk::simulated::Pace;
 use model::{Error, Exit, Result};
@@ -10,6 +10,7 @@ use os::cgroup::Throttle;
 use pageload::drive::Kind;
 use pageload::plan::{Page, State, Via};
 use pageload::site::SiteOptions;
+use recording::Replace;
 use work::pageloads::{Asked, LoadDisk};
 
 /// From what was typed.
@@ -59,6 +60,7 @@ pub fn pageload(args: &PageloadArgs) -> Result<Asked> {
         TypedState::Reload => State::Reload,
         TypedState::Cold => State::Cold,
     });
+    let replace = if args.force { Replace::Recording } else { Replace::Never };
     Ok(Asked {
         page,
         browsers,
@@ -69,6 +71,8 @@ pub fn pageload(args: &PageloadArgs) -> Result<Asked> {
         restart: args.restart.clone(),
         disk: disk(args)?,
         seed: args.seed,
+        output: args.output.clone().map(|path| (path, replace)),
+        command_line: std::env::args_os().collect(),
     })
 }
 
