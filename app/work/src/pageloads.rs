@@ -3,6 +3,8 @@
 
 mod stored;
 
+pub use stored::read;
+
 use crate::rundir::{self, RunDir};
 use disk::preset::Preset;
 use disk::simulated::{Fidelity, Image, Options, Pace, Simulated};

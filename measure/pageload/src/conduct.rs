@@ -151,31 +151,28 @@ impl Conductor<'_> {
         let can_be_cold = plan.restart.is_some() || !matches!(via, Via::Proxy(_));
         if plan.states.contains(&State::Cold) && can_be_cold {
             let mut programs = browser.program().maps();
-            match via {
-                Via::Direct => browser.close()?,
-                _ => {
-                    if let Some(proxy) = proxy.take() {
-                        programs.extend(proxy.program.maps());
-                        let address = proxy.address;
-                        proxy.program.stop(GRACE)?;
-                        self.cool(&programs)?;
-                        let again = Proxy::start(plan, Some(address))?;
-                        self.load(turn, State::Cold, &mut *browser, Some(&again))?;
-                        proxy_ends(Some(again))?;
-                    } else {
-                        restart(plan.restart.as_deref().unwrap_or_default())?;
-                        self.cool(&programs)?;
-                        self.load(turn, State::Cold, &mut *browser, None)?;
-                    }
-                    return browser.close();
+            match (via, proxy.take()) {
+                (Via::Direct, _) => {
+                    browser.close()?;
+                    self.cool(&programs)?;
+                    browser = drive::start(kind, &setup)?;
+                }
+                (_, Some(before)) => {
+                    programs.extend(before.program.maps());
+                    let address = before.address;
+                    before.program.stop(GRACE)?;
+                    self.cool(&programs)?;
+                    proxy = Some(Proxy::start(plan, Some(address))?);
+                }
+                (_, None) => {
+                    restart(plan.restart.as_deref().unwrap_or_default())?;
+                    self.cool(&programs)?;
                 }
             }
-            self.cool(&programs)?;
-            browser = drive::start(kind, &setup)?;
-            self.load(turn, State::Cold, &mut *browser, None)?;
+            self.load(turn, State::Cold, &mut *browser, proxy.as_ref())?;
         }
         browser.close()?;
-        proxy_ends(proxy)
+        proxy.map_or(Ok(()), |proxy| proxy.program.stop(GRACE))
     }
 
     /// Makes the cache cold, and nothing else: what the programs themselves consist of is read again before the clock
@@ -284,10 +281,6 @@ impl Proxy {
         let address = address.map_err(|_| Error::on(Exit::Machine, "says no address:", path).because(text.trim()))?;
         Ok(Self { program, address, _said: said })
     }
-}
-
-fn proxy_ends(proxy: Option<Proxy>) -> Result<()> {
-    proxy.map_or(Ok(()), |proxy| proxy.program.stop(GRACE))
 }
 
 fn restart(command: &str) -> Result<()> {

@@ -1,8 +1,8 @@
 //! Real browsers, without a window, told by their own protocols to load a page, and asked how long that took.
 //!
 //! Times are the browser's own (Navigation Timing, Paint Timing, Largest Contentful Paint), from the start of the
-//! navigation; one script asks both browsers for them. Nothing is switched on in the browser that would slow a load down:
-//! requests are counted by Resource Timing.
+//! navigation; one script asks both browsers for them. Nothing is switched on in the browser that would slow a load
+//! down: requests are counted by Resource Timing.
 
 mod chromium;
 mod firefox;
@@ -14,13 +14,13 @@ pub use measured::Loaded;
 
 use crate::program::Program;
 use model::{Error, Exit, Result};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A browser that can be driven.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// Chromium and its relatives, by the Chrome DevTools Protocol.

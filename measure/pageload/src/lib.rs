@@ -1,5 +1,5 @@
-//! The room that loads a page in real browsers and says how long that took, through which cache: on a first visit, warm,
-//! on a reload, and cold, when whoever owns the cache was started anew and its files are in no memory.
+//! The room that loads a page in real browsers and says how long that took, through which cache: on a first visit,
+//! warm, on a reload, and cold, when whoever owns the cache was started anew and its files are in no memory.
 //!
 //! [`site`] and [`origin`] are a page that is the same everywhere and its server; [`drive`] holds the browsers,
 //! [`conduct`] decides what is loaded when, [`report`] is what came of it.

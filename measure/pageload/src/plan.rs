@@ -3,7 +3,7 @@
 use crate::drive::Kind;
 use crate::site::SiteOptions;
 use os::cgroup::Throttle;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -66,7 +66,7 @@ impl FromStr for Via {
 }
 
 /// How the cache is when a page is loaded. In the order of a round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
     /// It never saw the page.

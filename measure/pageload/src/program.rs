@@ -5,7 +5,7 @@ use model::{Bytes, Error, Exit, Result};
 use os::cgroup::{RunCgroup, Throttle};
 use os::spawn::{Gated, Launch, Running};
 use rustix::process::{Pid, Signal};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(10);
 
 /// What was read from block devices.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reads {
     /// Bytes.
     pub bytes: Bytes,

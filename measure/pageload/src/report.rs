@@ -6,17 +6,20 @@ use crate::origin::Counts;
 use crate::plan::{Page, Plan, State, Via};
 use crate::program::Reads;
 use model::{Nanos, Warning, WarningKind};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use stats::{Estimate, Random};
 
 /// Fewest loads for an interval.
 const FEWEST: u32 = 3;
 
+/// Name and version of the document.
+pub const SCHEMA: &str = "thaw.pageload/1";
+
 /// The document.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PageLoads {
-    /// `thaw.pageload/1`.
-    pub schema: &'static str,
+    /// [`SCHEMA`].
+    pub schema: String,
     /// What was loaded.
     pub page: PageFacts,
     /// The disk that the cache lay on, if it was a simulated one.
@@ -34,7 +37,7 @@ pub struct PageLoads {
 }
 
 /// What was loaded.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PageFacts {
     /// Its address; `None`: our own page, which has another one in each round.
     pub url: Option<String>,
@@ -48,9 +51,9 @@ pub struct PageFacts {
     pub latency_ns: Option<Nanos>,
 }
 
-/// The loads of one browser through one cache in one state. Figures are medians; times are in seconds, from the start of
-/// the navigation.
-#[derive(Clone, Debug, Serialize)]
+/// The loads of one browser through one cache in one state. Figures are medians; times are in seconds, from the start
+/// of the navigation.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
     /// The browser.
     pub browser: Kind,
@@ -83,13 +86,13 @@ pub struct Row {
     /// Bytes of these.
     pub read_bytes: Option<f64>,
     /// Why the reads are not known.
-    pub reads_unknown: Option<&'static str>,
+    pub reads_unknown: Option<String>,
     /// Why there is no load.
-    pub missing: Option<&'static str>,
+    pub missing: Option<String>,
 }
 
 /// One load.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Load {
     /// The browser.
     pub browser: Kind,
@@ -120,7 +123,7 @@ pub struct Load {
 }
 
 /// What our origin did for a load.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct OriginCounts {
     /// Requests.
     pub requests: u64,
@@ -169,7 +172,7 @@ pub fn report(plan: &Plan, done: &Done, disk: Option<String>, mut warnings: Vec<
     };
     let (answers, bytes) = done.page.unzip();
     PageLoads {
-        schema: "thaw.pageload/1",
+        schema: SCHEMA.to_owned(),
         page: PageFacts { url, images, answers, bytes, latency_ns },
         disk,
         runs: plan.runs,
@@ -222,8 +225,8 @@ fn row(plan: &Plan, done: &Done, browser: Kind, via: &Via, state: State) -> Row 
         origin_bytes: middle(&|sample| sample.origin.map(|counts| counts.bytes)),
         reads: middle(&|sample| sample.reads.and_then(|reads| reads.requests)),
         read_bytes: middle(&|sample| sample.reads.map(|reads| reads.bytes.0)),
-        reads_unknown,
-        missing,
+        reads_unknown: reads_unknown.map(str::to_owned),
+        missing: missing.map(str::to_owned),
     }
 }
 

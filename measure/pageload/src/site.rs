@@ -1,5 +1,5 @@
-//! A page that is the same on every machine: images, two of them large, styles and scripts. What a cache makes of it can
-//! be compared with what another made of it last year.
+//! A page that is the same on every machine: images, two of them large, styles and scripts. What a cache makes of it
+//! can be compared with what another made of it last year.
 //!
 //! It is the page of the tables by which Firefox's cache was once judged: about 460 images, two of about 750 kB and
 //! 600 kB. Images are noise, which no transport makes smaller, in PNGs that browsers decode.

@@ -1,5 +1,5 @@
-//! Questions to a browser and its answers, as JSON: CDP and WebDriver BiDi number them in the same way, and tell of events
-//! in between. Which words they use is for `drive` to know.
+//! Questions to a browser and its answers, as JSON: CDP and WebDriver BiDi number them in the same way, and tell of
+//! events in between. Which words they use is for `drive` to know.
 
 use crate::websocket::WebSocket;
 use rustix::event::{PollFd, PollFlags, Timespec};

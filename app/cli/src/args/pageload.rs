@@ -47,8 +47,8 @@ pub struct PageloadArgs {
     #[arg(long, value_name = "TIME", default_value = "40ms", value_parser = values::duration)]
     pub latency: Duration,
 
-    /// Whose cache: direct (the browser's own), thaw (of `thaw proxy`, which is started), or http://HOST:PORT of another
-    /// proxy; several times for several [default: direct]
+    /// Whose cache: direct (the browser's own), thaw (of `thaw proxy`, which is started), or http://HOST:PORT of
+    /// another proxy; several times for several [default: direct]
     #[arg(long, value_name = "CACHE", value_parser = via)]
     pub via: Vec<Via>,
     /// chromium or firefox, with =/PATH if it is not in PATH; several times for several [default: chromium]
@@ -113,9 +113,10 @@ fn browser(text: &str) -> Result<TypedBrowser, String> {
 pub(super) const LONG_ABOUT: &str = "\
 How long does a page take to load, and what does a cache save: on a first visit, warm, reloaded, cold?
 
-Starts real browsers without a window, loads the page in rounds, and says when it was loaded, when something was seen and \
-when the largest thing was. A cold load comes after the owner of the cache, the browser or its proxy, was started anew \
-and its files were dropped from memory. What reached the origin, bytes and reads from the disk stand beside the times.";
+Starts real browsers without a window, loads the page in rounds, and says when it was loaded, when something was seen \
+and when the largest thing was. A cold load comes after the owner of the cache, the browser or its proxy, was started \
+anew and its files were dropped from memory. What reached the origin, bytes and reads from the disk stand beside the \
+times.";
 
 const EXAMPLES: &str = "\
 Examples:

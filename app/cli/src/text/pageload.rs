@@ -26,7 +26,7 @@ pub fn page(document: &PageLoads, width: usize) -> Page {
     for row in document.rows.iter().filter(|row| row.missing.is_none()) {
         table.row(cells(row));
     }
-    page.table(&table);
+    page.table(&table.without_empty_columns());
     page.gap();
     remarks(&mut page, document);
     errors::warnings(&mut page, &document.warnings);
@@ -77,8 +77,10 @@ fn unknown() -> String {
 fn remarks(page: &mut Page, document: &PageLoads) {
     let mut said = Vec::new();
     for row in &document.rows {
-        let missing = row.missing.map(|why| format!("{} not loaded {}: {why}", harmless(&row.via), row.state.name()));
-        let unknown = row.reads_unknown.map(|why| format!("{}: disk reads are unknown: {why}", harmless(&row.via)));
+        let missing =
+            row.missing.as_ref().map(|why| format!("{} not loaded {}: {why}", harmless(&row.via), row.state.name()));
+        let unknown =
+            row.reads_unknown.as_ref().map(|why| format!("{}: disk reads are unknown: {why}", harmless(&row.via)));
         for text in missing.into_iter().chain(unknown) {
             if !said.contains(&text) {
                 page.remark(&text);

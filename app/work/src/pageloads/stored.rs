@@ -1,14 +1,18 @@
-//! Page loads in a recording, so that `report`, `compare`, `gate` and `query` read them: each browser through each cache in
-//! each state is a program of it, each load a run of this program, and paints are its milestones.
+//! Page loads in a recording, so that `compare`, `gate` and `query` read them as they read starts: each browser through
+//! each cache in each state is a program of it, each load a run of this program, and paints are its milestones. The
+//! whole document lies beside them, for `report`.
 
 use crate::facts;
 use crate::recorded::SIMULATED_DISK;
-use model::{Bytes, CacheState, Milestone, Nanos, Result, RunId, RunKind, RunRow};
+use model::{Bytes, CacheState, Error, Exit, Milestone, Nanos, Result, RunId, RunKind, RunRow};
 use pageload::plan::State;
 use pageload::report::{Load, PageLoads, Row};
-use recording::{Fact, Header, Replace, Variant, Writer};
+use recording::{Fact, Header, Reader, Replace, Variant, Writer};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+
+/// Where the whole document lies in the recording's plan.
+const KEY: &str = "pageload";
 
 /// Subject of the facts of what was loaded.
 const PAGE: &str = "page";
@@ -29,7 +33,7 @@ impl Head {
             command_line,
             cwd: std::env::current_dir().unwrap_or_default(),
             environment: facts::environment(&[]),
-            plan: serde_json::json!({ "pageload": true }),
+            plan: serde_json::Value::Null,
             seed,
         };
         Self { header, facts: facts::gather(&[PathBuf::from(cache)]) }
@@ -47,6 +51,9 @@ impl Head {
             [("answers", page.answers), ("bytes", page.bytes), ("latency_ns", page.latency_ns.map(|it| it.0))];
         self.facts.extend(numbers.into_iter().filter_map(|(key, value)| Some(fact(PAGE, key, value?.to_string()))));
         self.facts.extend(document.disk.clone().map(|name| fact(SIMULATED_DISK, "name", name)));
+        let kept = serde_json::to_value(document)
+            .map_err(|error| Error::bug(format!("cannot store the page loads: {error}")))?;
+        self.header.plan = serde_json::json!({ KEY: kept });
         let mut writer = Writer::create(path, &self.header, replace)?;
         let rows: Vec<&Row> = document.rows.iter().filter(|row| row.loads > 0).collect();
         for (index, row) in (0..).zip(&rows) {
@@ -58,11 +65,22 @@ impl Head {
         document.warnings.iter().try_for_each(|warning| writer.add_warning(warning))?;
         for load in &document.loads {
             let is_its = |row: &&Row| row.browser == load.browser && row.via == load.via && row.state == load.state;
-            let Some(variant) = rows.iter().position(|row| is_its(&row)) else { continue };
+            let Some(variant) = rows.iter().position(is_its) else { continue };
             writer.add_run(&run(load, variant as u32), &milestones(load), &[])?;
         }
         if document.interrupted { Ok(()) } else { writer.finish() }
     }
+}
+
+/// The page loads that a recording holds; `None`: it is of starts.
+///
+/// # Errors
+/// It is no recording, or what it holds of page loads is none.
+pub fn read(path: &Path) -> Result<Option<PageLoads>> {
+    let mut plan = Reader::open(path)?.header()?.plan;
+    let Some(kept) = plan.get_mut(KEY).map(serde_json::Value::take) else { return Ok(None) };
+    let damaged = |cause| Error::on(Exit::Data, "cannot read the page loads of", path).because(cause);
+    serde_json::from_value(kept).map(Some).map_err(damaged)
 }
 
 /// What a program of the recording is called: `chromium, direct, cold`.

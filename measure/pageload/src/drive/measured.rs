@@ -10,8 +10,8 @@ pub const BEFORE: &str = "performance.setResourceTimingBufferSize(100000)";
 
 /// An expression: a promise of JSON with what [`Loaded`] holds, after the load.
 ///
-/// The largest paint is told late, after its frame was shown: so the script waits for a first paint and a moment longer.
-/// Both lie behind the load and are in no time. A page that paints nothing is not waited for without end.
+/// The largest paint is told late, after its frame was shown: so the script waits for a first paint and a moment
+/// longer. Both lie behind the load and are in no time. A page that paints nothing is not waited for without end.
 pub const SCRIPT: &str = "new Promise(done => {
   let largest = null;
   try {
