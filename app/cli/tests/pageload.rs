@@ -108,3 +108,22 @@ fn ctrl_c_leaves_no_browser_behind() {
     assert_eq!(who_names(&scratch.path("run")), [0; 0]);
     scratch.nothing_left();
 }
+
+/// Without a control group processes are found by their session, and the kernel tells bytes but no requests.
+#[test]
+fn without_root_the_table_says_what_it_lacks() {
+    if Kind::Firefox.find().is_err() {
+        return testing::skip("no firefox in PATH");
+    }
+    let scratch = Scratch::new();
+    let words = "pageload --site --images 5 --latency 1ms -n 1 --browser firefox --timeout 600s --json";
+    let Some(said) = scratch.thaw_as_nobody(words.split(' ')) else { return };
+    let document = said.exits(0).json();
+    let cold = document["rows"].as_array().unwrap().iter().find(|row| row["state"] == "cold").unwrap();
+    assert_eq!((&cold["origin_requests"], &cold["from_cache"]), (&0.0.into(), &10.0.into()));
+    assert!(cold["reads"].is_null() && cold["read_bytes"].is_number());
+    assert!(cold["reads_unknown"].as_str().unwrap().contains("control group"));
+    assert_eq!(document["warnings"][0]["kind"], "stays-resident");
+    assert_eq!(who_names(&scratch.path("run")), [0; 0]);
+    assert_eq!(scratch.names("run"), Vec::<String>::new());
+}

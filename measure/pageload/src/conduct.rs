@@ -74,7 +74,8 @@ pub fn run(plan: &Plan, ground: &mut dyn Ground, told: &mut dyn FnMut(&str)) -> 
             (Some(Origin::start(site, *latency)?), Some(page))
         }
     };
-    let mut conductor = Conductor { plan, ground, told, origin, visit: visits_begin(), samples: Vec::new() };
+    let mut conductor =
+        Conductor { plan, ground, told, origin, visit: visits_begin(), programs: BTreeSet::new(), samples: Vec::new() };
     let mut turns: Vec<(&(Kind, PathBuf), &Via)> =
         plan.browsers.iter().flat_map(|browser| plan.vias.iter().map(move |via| (browser, via))).collect();
     let mut random = Random::from_seed(plan.seed);
@@ -103,6 +104,8 @@ struct Conductor<'a> {
     told: &'a mut dyn FnMut(&str),
     origin: Option<Origin>,
     visit: u64,
+    /// Files that browsers and proxies were seen to map.
+    programs: BTreeSet<PathBuf>,
     samples: Vec<Sample>,
 }
 
@@ -143,6 +146,7 @@ impl Conductor<'_> {
         let setup =
             Setup { program: program.to_owned(), profile: home.join("profile"), caching, patience: plan.patience };
         let mut browser = drive::start(kind, &setup)?;
+        self.settle(&*browser, proxy.as_ref())?;
         for state in [State::First, State::Warm, State::Reload] {
             if state == State::First || plan.states.contains(&state) {
                 self.load(turn, state, &mut *browser, proxy.as_ref())?;
@@ -150,36 +154,38 @@ impl Conductor<'_> {
         }
         let can_be_cold = plan.restart.is_some() || !matches!(via, Via::Proxy(_));
         if plan.states.contains(&State::Cold) && can_be_cold {
-            let mut programs = browser.program().maps();
+            self.programs.extend(browser.program().maps());
             match (via, proxy.take()) {
                 (Via::Direct, _) => {
                     browser.close()?;
-                    self.cool(&programs)?;
+                    self.ground.cool(&plan.cache)?;
                     browser = drive::start(kind, &setup)?;
                 }
                 (_, Some(before)) => {
-                    programs.extend(before.program.maps());
                     let address = before.address;
                     before.program.stop(GRACE)?;
-                    self.cool(&programs)?;
+                    self.ground.cool(&plan.cache)?;
                     proxy = Some(Proxy::start(plan, Some(address))?);
                 }
                 (_, None) => {
                     restart(plan.restart.as_deref().unwrap_or_default())?;
-                    self.cool(&programs)?;
+                    self.ground.cool(&plan.cache)?;
                 }
             }
+            self.settle(&*browser, proxy.as_ref())?;
             self.load(turn, State::Cold, &mut *browser, proxy.as_ref())?;
         }
         browser.close()?;
         proxy.map_or(Ok(()), |proxy| proxy.program.stop(GRACE))
     }
 
-    /// Makes the cache cold, and nothing else: what the programs themselves consist of is read again before the clock
-    /// starts.
-    fn cool(&mut self, programs: &BTreeSet<PathBuf>) -> Result<()> {
-        self.ground.cool(&self.plan.cache)?;
-        for file in programs.iter().filter(|file| !file.starts_with(&self.plan.cache)) {
+    /// Reads what all programs so far consist of, so that a cache alone is cold in a load, never a browser: neither this
+    /// one nor another whose files went with the cache's.
+    fn settle(&mut self, browser: &dyn Browser, proxy: Option<&Proxy>) -> Result<()> {
+        self.programs.extend(browser.program().maps());
+        self.programs.extend(proxy.map(|proxy| proxy.program.maps()).unwrap_or_default());
+        let Plan { cache, other, .. } = self.plan;
+        for file in self.programs.iter().filter(|file| !file.starts_with(cache) && !file.starts_with(other)) {
             // Files in memory alone, and such that went away, need no warming.
             let _ = os::cache::warm(file, None);
             os::interrupt::check()?;

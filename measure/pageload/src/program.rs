@@ -75,10 +75,8 @@ impl Program {
         // It leads a session; whom it gave away to the reaper of orphans is still in there, or below it.
         let main = self.running.pid();
         let below: BTreeSet<u32> = os::process::descendants(main).into_iter().collect();
-        let in_session = |pid: u32| {
-            let session = Pid::from_raw(pid as i32).and_then(|pid| rustix::process::getsid(Some(pid)).ok());
-            session.is_some_and(|session| session.as_raw_nonzero().get() as u32 == main)
-        };
+        // SAFETY: getsid takes a number and touches no memory. (rustix's panics at sessions of other namespaces.)
+        let in_session = |pid: u32| unsafe { libc::getsid(pid as i32) } == main as i32;
         let is_zombie = |pid: u32| os::process::status_value(pid, "State").is_none_or(|state| state.starts_with('Z'));
         let all = os::process::all().into_iter();
         all.filter(|pid| *pid == main || below.contains(pid) || in_session(*pid))
