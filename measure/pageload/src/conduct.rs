@@ -179,8 +179,8 @@ impl Conductor<'_> {
         proxy.map_or(Ok(()), |proxy| proxy.program.stop(GRACE))
     }
 
-    /// Reads what all programs so far consist of, so that a cache alone is cold in a load, never a browser: neither this
-    /// one nor another whose files went with the cache's.
+    /// Reads what all programs so far consist of, so that a cache alone is cold in a load, never a browser: neither
+    /// this one nor another whose files went with the cache's.
     fn settle(&mut self, browser: &dyn Browser, proxy: Option<&Proxy>) -> Result<()> {
         self.programs.extend(browser.program().maps());
         self.programs.extend(proxy.map(|proxy| proxy.program.maps()).unwrap_or_default());

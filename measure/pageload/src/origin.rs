@@ -312,4 +312,17 @@ mod tests {
         drop(origin);
         stream.read_to_end(&mut Vec::new()).unwrap();
     }
+
+    /// Nearly requests.
+    const NOISE: &str = "(GET|HEAD|[ -~]{0,4}) ?[ -~]{0,9} ?(HTTP/1.1)?(\r\n|\n|[ -~:]{0,20}){0,6}";
+
+    proptest::proptest! {
+        #[test]
+        fn noise_is_requests_or_an_error(bytes in NOISE) {
+            let mut reader = bytes.as_bytes();
+            while let Ok(Some(request)) = Request::read(&mut reader) {
+                proptest::prop_assert!(!request.method.is_empty() && !request.path.is_empty());
+            }
+        }
+    }
 }

@@ -228,4 +228,16 @@ mod tests {
             assert_eq!(frames.next().unwrap().map(|(kind, body)| (kind, body.len())), Some((TEXT, length)));
         }
     }
+
+    proptest::proptest! {
+        #[test]
+        fn noise_is_messages_or_an_error(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
+            let mut frames = Frames { buffer: bytes.clone(), begun: None };
+            let mut taken = 0;
+            while let Ok(Some((_, body))) = frames.next() {
+                taken += body.len();
+            }
+            proptest::prop_assert!(taken <= bytes.len());
+        }
+    }
 }

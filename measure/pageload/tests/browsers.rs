@@ -184,6 +184,53 @@ fn through_a_proxy(kind: Kind) {
     assert_eq!(who_names(directory.path()), [0; 0]);
 }
 
+/// A page with a text at once, and an image that comes half a second later.
+fn a_late_image(kind: Kind) {
+    let Some(program) = browser(kind) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let image = Site::new(SITE).get("image-0000.png").unwrap().body.clone();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    // It ends with the test's process.
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map(Result::unwrap) {
+            let image = image.clone();
+            std::thread::spawn(move || {
+                let mut line = [0; 10];
+                let is_image = stream.read_exact(&mut line).is_ok() && line.starts_with(b"GET /late");
+                let page = b"<link rel=icon href=data:,><h1>text</h1><img src=late width=640 height=390>".to_vec();
+                let (kind, body) = if is_image { ("image/png", image) } else { ("text/html", page) };
+                if is_image {
+                    std::thread::sleep(Duration::from_millis(500));
+                }
+                let length = body.len();
+                let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n");
+                let _ = std::io::Write::write_all(&mut stream, &[head.as_bytes(), &body].concat());
+                // Until the browser has it all: closing with unread bytes would reset the connection.
+                let _ = stream.shutdown(std::net::Shutdown::Write);
+                let _ = std::io::copy(&mut stream, &mut std::io::sink());
+            });
+        }
+    });
+    let setup = Setup { program, profile: directory.path().join("profile"), caching: Caching::Own, patience: PATIENCE };
+    let mut browser = drive::start(kind, &setup).unwrap();
+    let loaded = browser.load(&url, Visit::Navigate).unwrap();
+    assert_eq!(loaded.requests, 2, "{loaded:?}");
+    assert!(loaded.load_ms >= 500.0 && loaded.largest_paint_ms >= Some(500.0), "{loaded:?}");
+    assert!(loaded.first_paint_ms <= loaded.largest_paint_ms, "{loaded:?}");
+    browser.close().unwrap();
+}
+
+#[test]
+fn chromiums_largest_paint_is_that_of_the_image() {
+    a_late_image(Kind::Chromium);
+}
+
+#[test]
+fn firefoxes_largest_paint_is_that_of_the_image() {
+    a_late_image(Kind::Firefox);
+}
+
 #[test]
 fn chromium_goes_through_a_proxy_and_keeps_nothing() {
     through_a_proxy(Kind::Chromium);
