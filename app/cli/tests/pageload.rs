@@ -27,6 +27,7 @@ fn what_makes_no_sense_is_refused_before_anything_starts() {
     let scratch = Scratch::new();
     scratch.thaw(["pageload"]).exits(2).complains("--site");
     scratch.thaw(["pageload", "http://a/", "--site"]).exits(2);
+    scratch.thaw(["pageload", "http://a/", "--images", "5"]).exits(2).complains("--images");
     scratch.thaw(["pageload", "ftp://a/"]).exits(2).complains("https://HOST/PATH");
     scratch.thaw(["pageload", "--site", "--via", "squid"]).exits(2).complains("http://HOST:PORT");
     scratch.thaw(["pageload", "--site", "--via", "thaw", "--via", "thaw"]).exits(2).complains("'thaw'");
@@ -81,6 +82,7 @@ fn a_table_of_two_caches_is_a_recording_too() {
     assert_eq!((&again["page"], again["rows"].as_array().map(Vec::len)), (&document["page"], Some(4)));
     scratch.thaw(["report", "a.thaw"]).exits(0).says("25 answers").says("largest paint");
     scratch.thaw(["report", "a.thaw", "-o", "a.html"]).exits(2).hints(".json");
+    scratch.thaw(["view", "a.thaw", "--no-browser"]).exits(2).hints("thaw report a.thaw");
     scratch.thaw(["compare", "a.thaw", "a.thaw"]).exits(0).says("chromium, direct, warm");
     let query = "select count(*) from milestones where name = 'first paint'";
     scratch.thaw(["query", "a.thaw", query]).exits(0).says("4");

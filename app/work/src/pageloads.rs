@@ -8,7 +8,7 @@ pub use stored::read;
 use crate::rundir::{self, RunDir};
 use disk::preset::Preset;
 use disk::simulated::{Fidelity, Image, Options, Pace, Simulated};
-use model::{Error, Exit, Result, Warning, WarningKind};
+use model::{Error, Exit, Result, Warning, WarningKind, shown};
 use os::cgroup::Throttle;
 use os::mounts::{Backing, Mounts};
 use pageload::conduct;
@@ -164,6 +164,20 @@ pub fn proxy_program() -> Result<PathBuf> {
         ));
     }
     Ok(program)
+}
+
+/// The HTML page is about starts, and would call loads so.
+///
+/// # Errors
+/// The recording is of page loads.
+pub fn refuse_page(recording: &Path) -> Result<()> {
+    match read(recording)? {
+        None => Ok(()),
+        Some(_) => {
+            let again = format!("thaw report {}", shown(recording));
+            Err(Error::on(Exit::Usage, "page loads are text or JSON, and no HTML page:", recording).hint(again))
+        }
+    }
 }
 
 /// A warning if the cache lies in memory, where nothing is ever cold.

@@ -41,10 +41,11 @@ pub struct PageloadArgs {
     #[arg(long)]
     pub site: bool,
     /// Images on the page of --site
-    #[arg(long, value_name = "N", default_value_t = 460, value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 460, conflicts_with = "url")]
+    #[arg(value_parser = clap::value_parser!(u32).range(2..=10_000))]
     pub images: u32,
     /// How long the origin of --site takes for each answer
-    #[arg(long, value_name = "TIME", default_value = "40ms", value_parser = values::duration)]
+    #[arg(long, value_name = "TIME", default_value = "40ms", conflicts_with = "url", value_parser = values::duration)]
     pub latency: Duration,
 
     /// Whose cache: direct (the browser's own), thaw (of `thaw proxy`, which is started), or http://HOST:PORT of

@@ -39,7 +39,7 @@ fn page_loads(args: &ReportArgs, loads: &PageLoads, target: Option<(Form, &Path)
     let text = |width| text::pageload::page(loads, width);
     match target {
         Some((Form::Page, target)) => {
-            return Err(Error::on(Exit::Usage, "page loads are text or JSON, and no page:", target)
+            return Err(Error::on(Exit::Usage, "page loads are text or JSON, and no HTML page:", target)
                 .hint("name it .txt or .json"));
         }
         Some((Form::Json, target)) => output::file(target, &output::json_text(loads)?, args.force.existing())?,
