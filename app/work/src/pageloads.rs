@@ -113,7 +113,8 @@ pub fn run(asked: &Asked, told: &mut dyn FnMut(&str)) -> Result<PageLoads> {
     let name = match &asked.disk {
         LoadDisk::Own => None,
         LoadDisk::Limited(limits) => Some(limit_text(limits)),
-        LoadDisk::Simulated { preset, .. } => Some(preset.model.name.clone()),
+        LoadDisk::Simulated { preset, pace: Pace::Model, .. } => Some(preset.model.name.clone()),
+        LoadDisk::Simulated { preset, .. } => Some(format!("quick:{}", preset.model.name)),
     };
     let done = match &asked.disk {
         LoadDisk::Simulated { preset, pace, read_ahead_kib } => {
