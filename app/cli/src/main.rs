@@ -84,6 +84,7 @@ fn run(args: Args) -> Result<Exit> {
         Verb::Order(typed) => verbs::order::run(&typed),
         Verb::Heap(typed) => verbs::heap::run(&typed, args.quiet),
         Verb::Timeline(typed) => verbs::timeline::run(&typed),
+        Verb::Pageload(typed) => verbs::pageload::run(&typed, args.quiet),
         Verb::Counts(typed) => verbs::counts::run(&typed),
         Verb::Memory(typed) => verbs::memory::run(&typed, args.quiet),
         Verb::Io(typed) => verbs::io::run(&typed, args.quiet),

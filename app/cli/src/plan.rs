@@ -3,6 +3,10 @@
 //! Only `record` has a meaning that differs from what was typed; the other verbs take their arguments as they are.
 //! Touches the machine only to read: presets, PATH, the base list.
 
+mod loads;
+
+pub use loads::pageload;
+
 use crate::args::record::{Cpu, Engine, Needed, RecordArgs, States};
 use crate::args::touch::TouchArgs;
 use crate::args::values::{DiskChoice, DiskLimit, disk_choice};

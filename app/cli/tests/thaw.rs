@@ -29,6 +29,7 @@ mod memory_watch;
 mod optimize;
 mod optimize_archive;
 mod ownership;
+mod pageload;
 mod pages;
 mod preload;
 mod proxy;

@@ -19,6 +19,7 @@ pub mod next;
 pub mod optimizing;
 pub mod order;
 pub mod page;
+pub mod pageloads;
 pub mod plan;
 pub mod progress;
 pub mod record;

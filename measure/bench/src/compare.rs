@@ -104,16 +104,22 @@ fn state(old: &Group, new: &Group, pairing: Pairing) -> Option<StateComparison> 
     })
 }
 
+/// A figure of a program that was started and waited for. A run that had no memory was none: a page load in a browser
+/// that ran already.
+fn of_process(row: &RunRow, figure: f64) -> Option<f64> {
+    (row.max_rss.0 > 0).then_some(figure)
+}
+
 /// Medians of the figures beside the wall time, those that both recordings have.
 fn metrics(old: &Group, new: &Group) -> Vec<MetricChange> {
     type Figure = fn(&RunRow) -> Option<f64>;
     let figures: [(&str, Figure); 9] = [
-        ("cpu_s", |row| Some(cpu_s(row))),
+        ("cpu_s", |row| of_process(row, cpu_s(row))),
         ("instructions", |row| row.instructions.map(|count| count as f64)),
         ("cycles", |row| row.cycles.map(|count| count as f64)),
-        ("max_rss_bytes", |row| Some(row.max_rss.0 as f64)),
-        ("minor_faults", |row| Some(row.minor_faults as f64)),
-        ("major_faults", |row| Some(row.major_faults as f64)),
+        ("max_rss_bytes", |row| of_process(row, row.max_rss.0 as f64)),
+        ("minor_faults", |row| of_process(row, row.minor_faults as f64)),
+        ("major_faults", |row| of_process(row, row.major_faults as f64)),
         ("read_bytes", |row| row.read_bytes.map(|bytes| bytes.0 as f64)),
         ("read_requests", |row| row.read_requests.map(|count| count as f64)),
         ("written_bytes", |row| row.written_bytes.map(|bytes| bytes.0 as f64)),

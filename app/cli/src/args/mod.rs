@@ -21,6 +21,7 @@ pub mod mistakes;
 pub mod optimize;
 pub mod order;
 pub mod packaging;
+pub mod pageload;
 pub mod preload;
 pub mod presets;
 pub mod proxy;
@@ -131,6 +132,9 @@ pub enum Verb {
     /// What waits for what, by the events that a program writes?
     #[command(long_about = timeline::LONG_ABOUT)]
     Timeline(timeline::TimelineArgs),
+    /// How long does a page take to load, and what does a cache save?
+    #[command(long_about = pageload::LONG_ABOUT)]
+    Pageload(Box<pageload::PageloadArgs>),
     /// Which lines does a text consist of, and how often does each occur?
     #[command(long_about = counts::LONG_ABOUT)]
     Counts(counts::CountsArgs),

@@ -259,7 +259,7 @@ pub fn app_parser() -> impl TypedValueParser<Value = String> {
     completed(StringValueParser::new(), super::completed::apps)
 }
 
-fn disk_parser() -> impl TypedValueParser<Value = DiskChoice> {
+pub(super) fn disk_parser() -> impl TypedValueParser<Value = DiskChoice> {
     let parser = StringValueParser::new().try_map(|text| values::disk_choice(&text));
     completed(parser, super::completed::disks)
 }

@@ -17,6 +17,7 @@ pub mod io;
 pub mod memory;
 pub mod optimize;
 pub mod order;
+pub mod pageload;
 pub mod preload;
 pub mod presets;
 pub mod progress;

@@ -15,6 +15,7 @@ pub mod memory;
 pub mod optimize;
 pub mod order;
 pub mod packaging;
+pub mod pageload;
 pub mod preload;
 pub mod presets;
 pub mod proxy;

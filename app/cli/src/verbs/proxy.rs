@@ -11,13 +11,7 @@ use std::process::Command;
 /// # Errors
 /// It is not there, or cannot be started.
 pub fn run(args: &ProxyArgs) -> Result<Exit> {
-    let beside = std::env::current_exe().map(|own| own.with_file_name("thaw-proxy"));
-    let program = beside.map_err(|cause| Error::new(Exit::Machine, "cannot find", "thaw-proxy").because(cause))?;
-    if !program.is_file() {
-        return Err(Error::on(Exit::Machine, "the proxy is not beside thaw:", &program).hint(
-            "install both programs in the same directory; in a source tree: cargo build --release -p thawlab-proxy",
-        ));
-    }
+    let program = work::pageloads::proxy_program()?;
     let cause = Command::new(&program).args(&args.options).exec();
     Err(Error::on(Exit::Machine, "cannot start", &program).because(cause))
 }

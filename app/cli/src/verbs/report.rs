@@ -3,6 +3,7 @@
 use crate::args::report::ReportArgs;
 use crate::{export, output, text};
 use model::{Error, Exit, Result};
+use pageload::report::PageLoads;
 use std::path::Path;
 use work::report::ReportDocument;
 use work::{page, recorded};
@@ -18,6 +19,9 @@ pub fn run(args: &ReportArgs) -> Result<Exit> {
     if let Some((_, target)) = target {
         os::replace::check(target, existing)?;
     }
+    if let Some(loads) = work::pageloads::read(&args.recording)? {
+        return page_loads(args, &loads, target);
+    }
     let document = recorded::report_within(&args.recording, args.time_limit)?;
     if let Some((form, target)) = target {
         write(args, &document, form, target)?;
@@ -27,6 +31,24 @@ pub fn run(args: &ReportArgs) -> Result<Exit> {
         output::page(&text::report::page(&document, args.top, text::width::of_terminal()))?;
     }
     export::write(&document, &args.export, existing)?;
+    Ok(Exit::Done)
+}
+
+/// Page loads have a table of their own.
+fn page_loads(args: &ReportArgs, loads: &PageLoads, target: Option<(Form, &Path)>) -> Result<Exit> {
+    let text = |width| text::pageload::page(loads, width);
+    match target {
+        Some((Form::Page, target)) => {
+            return Err(Error::on(Exit::Usage, "page loads are text or JSON, and no HTML page:", target)
+                .hint("name it .txt or .json"));
+        }
+        Some((Form::Json, target)) => output::file(target, &output::json_text(loads)?, args.force.existing())?,
+        Some((Form::Text, target)) => {
+            output::file(target, output::plain(&text(text::width::of_file())).as_bytes(), args.force.existing())?;
+        }
+        None if args.json => output::json(loads)?,
+        None => output::page(&text(text::width::of_terminal()))?,
+    }
     Ok(Exit::Done)
 }
 

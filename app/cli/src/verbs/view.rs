@@ -30,7 +30,10 @@ pub fn run(args: &ViewArgs) -> Result<Exit> {
         _ if events => timeline::page(std::slice::from_ref(&args.recording))?,
         Some(Kind::Heap) => whole(&args.recording, since, &Progress::telling(true))?,
         Some(Kind::MemoryReport | Kind::MemoryWatch) => footprint::whole_page(&args.recording, since)?,
-        _ => page::of_recording(&args.recording, &recorded::report(&args.recording)?, since)?,
+        _ => {
+            work::pageloads::refuse_page(&args.recording)?;
+            page::of_recording(&args.recording, &recorded::report(&args.recording)?, since)?
+        }
     };
     let open = if args.no_browser { Open::Nothing } else { Open::Browser };
     view::serve(page, args.port, open, &mut |url| output::complain(&format!("{url} shows it; Ctrl-C ends it\n")))?;

@@ -21,6 +21,7 @@ use bench::conduct::{End, Summary, conduct};
 use bench::record::Lab;
 use model::{Error, Exit, Result, Warning};
 use recording::{Replace, Writer};
+use std::path::Path;
 use std::time::Duration;
 
 /// What was recorded.
@@ -99,9 +100,17 @@ fn enter_disk(
 /// # Errors
 /// It is there, and must not be replaced.
 pub fn check_output(plan: &RecordPlan) -> Result<()> {
-    let there = std::fs::symlink_metadata(&plan.output).is_ok();
-    if there && plan.replace == Replace::Never {
-        return Err(Error::on(Exit::Usage, "the recording is already there", &plan.output)
+    check_recording(&plan.output, plan.replace)
+}
+
+/// Whether a recording may be written here.
+///
+/// # Errors
+/// Something is there that may not be replaced.
+pub fn check_recording(output: &Path, replace: Replace) -> Result<()> {
+    let there = std::fs::symlink_metadata(output).is_ok();
+    if there && replace == Replace::Never {
+        return Err(Error::on(Exit::Usage, "the recording is already there", output)
             .hint("--force replaces it, -o FILE writes another one"));
     }
     Ok(())

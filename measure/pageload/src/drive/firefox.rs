@@ -1,0 +1,191 @@
+//! Firefox, by WebDriver BiDi over a WebSocket on the loopback address.
+
+use super::measured::{BEFORE, SCRIPT, not_answered, not_loaded};
+use super::{Browser, Caching, GRACE, Loaded, READY, Setup, Visit, environment};
+use crate::program::{Program, last_line, log_file};
+use crate::talk::{Talk, Trouble, Wire};
+use crate::websocket::WebSocket;
+use model::{Error, Exit, Result, shown};
+use os::spawn::{Launch, Stream};
+use serde_json::{Value, json};
+use std::ffi::OsString;
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// What a browser does of its own accord, off.
+const PREFERENCES: &str = r#"user_pref("app.normandy.enabled", false);
+user_pref("app.update.disabledForTesting", true);
+user_pref("browser.aboutwelcome.enabled", false);
+user_pref("browser.contentblocking.enabled", false);
+user_pref("browser.newtabpage.enabled", false);
+user_pref("browser.safebrowsing.malware.enabled", false);
+user_pref("browser.safebrowsing.phishing.enabled", false);
+user_pref("browser.search.update", false);
+user_pref("browser.shell.checkDefaultBrowser", false);
+user_pref("browser.startup.homepage", "about:blank");
+user_pref("browser.startup.page", 0);
+user_pref("datareporting.policy.dataSubmissionEnabled", false);
+user_pref("extensions.update.enabled", false);
+user_pref("network.captive-portal-service.enabled", false);
+user_pref("network.connectivity-service.enabled", false);
+user_pref("network.dns.disablePrefetch", true);
+user_pref("network.prefetch-next", false);
+user_pref("services.settings.server", "data:,");
+user_pref("toolkit.telemetry.unified", false);
+user_pref("trailhead.firstrun.didSeeAboutWelcome", true);
+"#;
+
+/// Keeps nothing from one load to the next, neither what came nor decoded images.
+const KEEPS_NOTHING: &str = r#"user_pref("browser.cache.disk.enable", false);
+user_pref("browser.cache.memory.enable", false);
+user_pref("image.cache.size", 0);
+user_pref("network.proxy.allow_hijacking_localhost", true);
+user_pref("network.proxy.type", 1);
+"#;
+
+/// How often is looked whether it listens.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The file of the profile that says where it listens.
+const SERVER: &str = "WebDriverBiDiServer.json";
+
+/// A running Firefox.
+#[derive(Debug)]
+pub struct Firefox {
+    talk: Talk,
+    program: Program,
+    setup: Setup,
+    /// The tab.
+    context: String,
+}
+
+impl Firefox {
+    /// Starts it, with an empty page that is ready.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start(setup: &Setup) -> Result<Self> {
+        let file = setup.profile.join("user.js");
+        std::fs::write(&file, preferences(&setup.caching)?)
+            .map_err(|cause| Error::on(Exit::Machine, "cannot write", &file).because(cause))?;
+        let server = setup.profile.join(SERVER);
+        // One that a killed browser left would send us elsewhere.
+        match std::fs::remove_file(&server) {
+            Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
+                return Err(Error::on(Exit::Machine, "cannot remove", &server).because(cause));
+            }
+            _ => {}
+        }
+        let mut words: Vec<OsString> = vec![setup.program.clone().into()];
+        words.extend(["--headless", "--no-remote", "--remote-debugging-port", "0", "--profile"].map(OsString::from));
+        words.push(setup.profile.clone().into());
+        words.push("about:blank".into());
+        let log = setup.profile.join("stderr.log");
+        let mut launch = Launch::new(words);
+        launch.env = environment(&setup.profile);
+        launch.env.push(("MOZ_HEADLESS_WIDTH".into(), Some("1280".into())));
+        launch.env.push(("MOZ_HEADLESS_HEIGHT".into(), Some("900".into())));
+        launch.stdout = Stream::Null;
+        launch.stderr = Stream::Fd(log_file(&log)?);
+        let mut program = Program::start(&shown(&setup.program), launch)?;
+        let until = Instant::now() + READY;
+        let address = loop {
+            if let Some(address) = address(&server) {
+                break address;
+            }
+            if program.has_ended()? {
+                return Err(Error::on(Exit::Target, "does not start:", &setup.program).because(last_line(&log)));
+            }
+            if Instant::now() >= until {
+                return Err(not_answered(Trouble::Late, program.name(), "the first question"));
+            }
+            os::interrupt::check()?;
+            std::thread::sleep(LOOK);
+        };
+        let socket = WebSocket::connect(address, "/session").map_err(Trouble::Gone);
+        let opened = socket.and_then(|socket| {
+            let mut talk = Talk::new(Wire::Socket(socket));
+            let context = open(&mut talk, until)?;
+            Ok((talk, context))
+        });
+        let (talk, context) = opened.map_err(|trouble| not_answered(trouble, program.name(), "the first question"))?;
+        Ok(Self { talk, program, setup: setup.clone(), context })
+    }
+
+    fn load_it(&mut self, url: &str, visit: Visit) -> std::result::Result<String, Trouble> {
+        let until = Instant::now() + self.setup.patience;
+        let Self { talk, context, .. } = self;
+        talk.forget();
+        let go = |url: &str| json!({ "context": context, "url": url, "wait": "complete" });
+        match visit {
+            Visit::Reload => {
+                talk.ask(None, "browsingContext.reload", json!({ "context": context, "wait": "complete" }), until)?;
+            }
+            Visit::Navigate => {
+                talk.ask(None, "browsingContext.navigate", go("about:blank"), until)?;
+                talk.ask(None, "browsingContext.navigate", go(url), until)?;
+            }
+        }
+        let question = json!({ "expression": SCRIPT, "target": { "context": context }, "awaitPromise": true });
+        let answer = talk.ask(None, "script.evaluate", question, until)?;
+        answer["result"]["value"].as_str().map(str::to_owned).ok_or_else(|| Trouble::Refused(answer.to_string()))
+    }
+}
+
+fn preferences(caching: &Caching) -> Result<String> {
+    let mut text = PREFERENCES.to_owned();
+    match caching {
+        Caching::Own => text.push_str("user_pref(\"network.proxy.type\", 0);\n"),
+        Caching::Proxy(address) => {
+            let wrong = || Error::new(Exit::Usage, "not HOST:PORT of a proxy:", address);
+            let (host, port) = address.rsplit_once(':').ok_or_else(wrong)?;
+            let port: u16 = port.parse().map_err(|_| wrong())?;
+            let host = json!(host.trim_matches(['[', ']']));
+            text.push_str(KEEPS_NOTHING);
+            for scheme in ["http", "ssl"] {
+                text.push_str(&format!("user_pref(\"network.proxy.{scheme}\", {host});\n"));
+                text.push_str(&format!("user_pref(\"network.proxy.{scheme}_port\", {port});\n"));
+            }
+        }
+    }
+    Ok(text)
+}
+
+/// Where it listens, once it has written that down whole.
+fn address(file: &Path) -> Option<SocketAddr> {
+    let server: Value = serde_json::from_slice(&std::fs::read(file).ok()?).ok()?;
+    let port = u16::try_from(server["ws_port"].as_u64()?).ok()?;
+    Some(SocketAddr::new(server["ws_host"].as_str()?.parse().ok()?, port))
+}
+
+/// Begins a session; the tab.
+fn open(talk: &mut Talk, until: Instant) -> std::result::Result<String, Trouble> {
+    talk.ask(None, "session.new", json!({ "capabilities": {} }), until)?;
+    let before = json!({ "functionDeclaration": format!("() => {{ {BEFORE} }}") });
+    talk.ask(None, "script.addPreloadScript", before, until)?;
+    let tree = talk.ask(None, "browsingContext.getTree", json!({}), until)?;
+    let tab = tree["contexts"][0]["context"].as_str();
+    tab.map(str::to_owned).ok_or_else(|| Trouble::Refused(format!("no tab in {tree}")))
+}
+
+impl Browser for Firefox {
+    fn load(&mut self, url: &str, visit: Visit) -> Result<Loaded> {
+        let told = self.load_it(url, visit).map_err(|trouble| not_loaded(trouble, url, self.setup.patience))?;
+        Loaded::from_json(&told, url)
+    }
+
+    fn program(&self) -> &Program {
+        &self.program
+    }
+
+    fn close(mut self: Box<Self>) -> Result<()> {
+        let until = Instant::now() + GRACE;
+        match self.talk.ask(None, "browser.close", json!({}), until) {
+            // It may be gone before its answer is.
+            Ok(_) | Err(Trouble::Gone(_)) => self.program.wait(GRACE),
+            Err(trouble) => Err(not_answered(trouble, self.program.name(), "browser.close")),
+        }
+    }
+}
