@@ -18,6 +18,7 @@
 //! ```
 
 mod blocking;
+mod buffers;
 mod commit;
 pub mod disk;
 mod engine;

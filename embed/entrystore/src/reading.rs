@@ -1,6 +1,7 @@
 //! Reads: finding an entry's record, its metadata first, then its body a chunk at a time, each checked before anybody
 //! sees it.
 
+use crate::buffers::Buffers;
 use crate::format::{self, CHUNK, Kind};
 use crate::key::Key;
 use crate::log::{Log, Place};
@@ -25,6 +26,7 @@ struct Held {
 #[derive(Default)]
 pub(crate) struct Readers {
     held: HashMap<u64, Held>,
+    buffers: Buffers,
 }
 
 /// What an index's slot led to.
@@ -82,7 +84,7 @@ impl Readers {
             state.parked.push((level, id));
             return None;
         } else {
-            find(log, key, hash)
+            find(log, &self.buffers, key, hash)
         };
         let mut guard = shared.lock();
         let state = &mut *guard;
@@ -135,7 +137,7 @@ impl Readers {
         let held = self.held.get(&id)?;
         let number = at / CHUNK as u64;
         let begin = number * CHUNK as u64;
-        let mut buffer = vec![0; (held.body - begin).min(CHUNK as u64) as usize];
+        let mut buffer = self.buffers.take((held.body - begin).min(CHUNK as u64) as usize);
         let name = log.name(held.segment);
         let filled = log.disk.read(&name, held.body_at + begin, &mut buffer).ok();
         let right = filled == Some(buffer.len()) && format::chunk_is_right(&held.table, number as usize, &buffer);
@@ -149,7 +151,7 @@ impl Readers {
             return Some(key.clone());
         }
         let upto = (begin + buffer.len() as u64).min(end);
-        reading.held = Bytes::from(buffer).slice((at - begin) as usize..(upto - begin) as usize);
+        reading.held = self.buffers.lend(buffer).slice((at - begin) as usize..(upto - begin) as usize);
         reading.busy = false;
         reading.place = body_place(held.segment, held.body_at + upto);
         log.shared.feed(state, id);
@@ -157,7 +159,7 @@ impl Readers {
     }
 }
 
-fn find(log: &Log, key: &Key, hash: u64) -> Found {
+fn find(log: &Log, buffers: &Buffers, key: &Key, hash: u64) -> Found {
     let Some(slot) = log.shared.index().get(hash) else { return Found::Other };
     let (mut place, mut size, mut meta) = ((slot.segment, slot.offset), slot.size(), None);
     if slot.side() {
@@ -170,10 +172,10 @@ fn find(log: &Log, key: &Key, hash: u64) -> Found {
     }
     let name = log.name(place.0);
     if size <= WHOLE {
-        let mut buffer = vec![0; size as usize];
+        let mut buffer = buffers.take(size as usize);
         let Ok(filled) = log.disk.read(&name, place.1.into(), &mut buffer) else { return Found::Broken };
         buffer.truncate(filled);
-        return match format::record(&buffer.into(), log.seed) {
+        return match format::record(&buffers.lend(buffer), log.seed) {
             Some((head, _)) if head.key != *key => Found::Other,
             Some((head, body)) if head.kind == Kind::Put => Found::Whole(meta.unwrap_or(head.meta), body),
             _ => Found::Broken,

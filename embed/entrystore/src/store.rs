@@ -140,8 +140,9 @@ impl Store {
         self.shared.let_go(&mut state, ticket.0)
     }
 
-    /// Writes an entry. Reads see it from now on. [`Event::Done`]: it outlives the process; after [`Store::flush`], the
-    /// machine.
+    /// Writes an entry. Reads see it from now on, but a large one, of more than an eighth of a segment, when it is
+    /// done, unless it is in memory. [`Event::Done`]: it outlives the process; after [`Store::flush`], the machine. A
+    /// body of more than an eighth of the budget is dropped.
     pub fn put(&self, key: &Key, put: Put, body: Bytes) -> Ticket {
         let mut state = self.shared.enter();
         let (id, level) = (state.ticket(), put.urgency().write());
@@ -175,7 +176,8 @@ impl Store {
         Writer { shared: self.shared.clone(), id, finished: false }
     }
 
-    /// Gives an entry other metadata and keeps its body. `Done(false)`: there is no such entry.
+    /// Gives an entry other metadata and keeps its body. `Done(false)`: there is no such entry, or it is a large one
+    /// that is not done yet.
     pub fn update_meta(&self, key: &Key, meta: Bytes) -> Ticket {
         let mut state = self.shared.enter();
         let id = state.ticket();

@@ -27,13 +27,28 @@ struct Story {
     commits: Vec<(usize, usize)>,
     now: HashMap<u64, Held>,
     keys: u64,
+    /// What the disk held at first.
+    first: HashMap<String, Vec<u8>>,
 }
 
 impl Story {
     fn new(keys: u64, set: impl FnOnce(&mut Options)) -> Story {
-        let disk = Memory::new(HashMap::new());
+        Story::on(HashMap::new(), keys, set)
+    }
+
+    /// Goes on where another one ended: what is there now is committed.
+    fn on(first: HashMap<String, Vec<u8>>, keys: u64, set: impl FnOnce(&mut Options)) -> Story {
+        let disk = Memory::new(first.clone());
         let store = open_with(&disk, set);
-        Story { disk, store, steps: Vec::new(), commits: vec![(0, 0)], now: HashMap::new(), keys }
+        let (steps, now) = (Vec::new(), HashMap::new());
+        let mut story = Story { disk, store, steps, commits: vec![(0, 0)], now, keys, first };
+        for key in 0..keys {
+            let held = Story::read(&mut story.store, key);
+            story.now.insert(key, held);
+            story.steps.push(Step { key, from: 0, to: 0, held });
+        }
+        story.commits.push((keys as usize, 0));
+        story
     }
 
     fn step(&mut self, key: u64, held: Held, work: impl FnOnce(&mut Blocking) -> bool) {
@@ -112,7 +127,7 @@ impl Story {
     /// Every prefix of what was done, as a kill leaves it and as a power cut may.
     fn cut(&self, random: &mut Random, subsets: usize, evicts: bool) {
         let ops: Vec<Op> = self.disk.lock().ops.clone();
-        let mut medium = Medium::default();
+        let mut medium = Medium::of(&self.first);
         for at in 0..=ops.len() {
             self.check(medium.all(), at, true, evicts);
             for _ in 0..subsets {
@@ -181,6 +196,26 @@ fn a_power_cut_while_it_evicts_brings_nothing_old_back() {
         let unlinked = |op: &Op| matches!(op, Op::Unlink(name) if name.ends_with(".seg"));
         assert!(story.disk.lock().ops.iter().filter(|op| unlinked(op)).count() > 3);
         story.cut(&mut random, 2, true);
+    }
+}
+
+#[test]
+fn power_cut_after_power_cut_it_goes_on() {
+    let mut random = Random(21);
+    let mut files = HashMap::new();
+    for round in 0..12 {
+        let mut story = Story::on(files, 10, |options| {
+            options.segment = 16 << 10;
+            options.snapshot = std::time::Duration::from_secs(if round % 2 == 0 { 0 } else { 100_000 });
+        });
+        story.tell(40, &mut random, 5000);
+        let ops: Vec<Op> = story.disk.lock().ops.clone();
+        let mut medium = Medium::of(&story.first);
+        let upto = random.below(ops.len() as u64) as usize;
+        ops[..upto].iter().for_each(|op| medium.apply(op));
+        files = medium.some(&mut random);
+        story.check(files.clone(), upto, false, false);
+        story.cut(&mut random, 1, false);
     }
 }
 

@@ -240,6 +240,17 @@ pub struct Medium {
 }
 
 impl Medium {
+    /// One that holds these files.
+    pub fn of(files: &HashMap<String, Vec<u8>>) -> Medium {
+        let mut medium = Medium::default();
+        for (name, bytes) in files {
+            medium.durable.insert(name.clone(), medium.inodes.len());
+            medium.inodes.push(Inode { bytes: bytes.clone(), unsynced: Vec::new() });
+        }
+        medium.names = medium.durable.clone();
+        medium
+    }
+
     pub fn apply(&mut self, op: &Op) {
         match op {
             Op::Read { .. } => {}
