@@ -225,7 +225,8 @@ fn unpacked(mut meta: Bytes, parts: Vec<Bytes>) -> Option<Vec<Variant>> {
                 parts.pop_front();
             }
             if !piece.is_empty() {
-                pieces.push(piece);
+                // The buffer that it was read into is the store's, and larger.
+                pieces.push(Bytes::copy_from_slice(&piece));
             }
         }
         variants.push((stored, pieces));

@@ -9,7 +9,7 @@ use crate::disk::{Disk, Variant};
 use crate::metrics::{Metrics, count};
 use crate::upstream::Body;
 use bytes::Bytes;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body_util::BodyExt;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -18,8 +18,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::SystemTime;
 use thaw_httpcache::{Key, Store, Stored};
 
-/// Bytes that an entry costs beside its head and its body: its places in tables, and what the allocator adds.
-const OVERHEAD: u64 = 512;
+/// Bytes that an entry costs beside its head and its body: its places in tables, and what the allocator adds. Measured:
+/// with it, a store full of tiny answers makes the process grow by what it says.
+const OVERHEAD: u64 = 2304;
 
 /// Bytes that a field or a piece of a body costs beside its text.
 const SMALL: u64 = 64;
@@ -61,6 +62,8 @@ impl Variants {
     }
 
     fn push(&mut self, id: u64, stored: Stored, content: Arc<Content>) {
+        // Most keys have one variant, and a head is large: none is held in reserve.
+        self.stored.reserve_exact(1);
         self.stored.push(stored);
         self.bodies.push((id, content));
     }
@@ -180,7 +183,8 @@ impl Memory {
     }
 
     /// Gives the variant at `index` another head, if it is still there.
-    pub fn update(&self, variants: &Variants, index: usize, stored: Stored) {
+    pub fn update(&self, variants: &Variants, index: usize, mut stored: Stored) {
+        own(&mut stored);
         let mut inner = self.inner();
         let id = variants.bodies[index].0;
         let Some(of) = inner.of.get_mut(&stored.key) else { return };
@@ -223,7 +227,8 @@ impl Memory {
     /// Begins to store a response; `variants` are those that the decision to store it was made with. `None`: it is too
     /// large, or too much is on its way. `group`: what is asked for together has the same.
     pub fn begin(self: &Arc<Self>, store: Store, variants: &Variants, group: u64) -> Option<Writer> {
-        let Store { stored, into, offset } = store;
+        let Store { mut stored, into, offset } = store;
+        own(&mut stored);
         let to_come = stored.held.last().filter(|range| range.start == offset).map(|range| range.end - offset);
         let length = match (stored.length, to_come) {
             (Some(0), None) => Some(0),
@@ -375,6 +380,22 @@ impl Drop for Loading<'_> {
             }
         }
     }
+}
+
+/// Copies the fields: as they were read they are parts of a connection's buffer, many times as large, which they would
+/// keep.
+fn own(stored: &mut Stored) {
+    let mut headers = HeaderMap::with_capacity(stored.headers.len());
+    for (name, value) in &stored.headers {
+        // What was a name and a value is one again.
+        if let (Ok(name), Ok(mut own)) =
+            (HeaderName::from_bytes(name.as_ref()), HeaderValue::from_bytes(value.as_ref()))
+        {
+            own.set_sensitive(value.is_sensitive());
+            headers.append(name, own);
+        }
+    }
+    stored.headers = headers;
 }
 
 /// Bytes that a head costs.

@@ -55,6 +55,13 @@ impl Proxy {
         value.unwrap_or_else(|| panic!("no {name}: {page}")).parse().unwrap()
     }
 
+    /// Bytes of memory that it has.
+    pub fn resident(&self) -> i64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<i64>().unwrap() << 10
+    }
+
     /// Asks it to end, as systemd does.
     pub fn terminate(&self) {
         let killed = Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
