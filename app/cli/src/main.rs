@@ -94,6 +94,7 @@ fn run(args: Args) -> Result<Exit> {
         Verb::Flush(typed) => verbs::files::flush(&typed),
         Verb::Resident(typed) => verbs::files::resident(&typed),
         Verb::Archive(typed) => verbs::archive::run(&typed),
+        Verb::Cache(typed) => verbs::cache::run(&typed),
         Verb::Frag(typed) => verbs::frag::run(&typed, args.quiet),
         Verb::Elf(typed) => verbs::elf::run(&typed, args.quiet),
         Verb::Doctor(typed) => verbs::doctor::run(&typed),

@@ -7,6 +7,7 @@ mod architecture;
 mod archive;
 mod around;
 mod bad_input;
+mod cache;
 mod disk;
 mod elf;
 mod faults;

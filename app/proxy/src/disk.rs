@@ -1,27 +1,21 @@
 //! Stored responses on disk, behind those in memory: all whole variants of a key are one entry of
-//! `thaw_entrystore`, so that what is read is what was together. Nobody waits for a write.
-//!
-//! Metadata of an entry: a number that its body begins with too, then for each variant the length of its head (4), of
-//! its body (8), and the head. An entry of which that does not add up is none.
+//! `thaw_entrystore`, packed as `thaw_httpcache` says. Nobody waits for a write.
 
 use crate::metrics::Metrics;
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thaw_entrystore::{Event, Get, Key as Name, Options, Phase, Put, Stats, Store, Ticket, Urgency};
-use thaw_httpcache::{Key, Stored};
+use thaw_httpcache::Key;
+pub use thaw_httpcache::packed::Variant;
+use thaw_httpcache::packed::{pack, unpack};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
-
-/// Bytes of the number that metadata and body begin with.
-const NUMBER: usize = 8;
-
-/// A variant: its head, and its bytes in pieces.
-pub type Variant = (Stored, Vec<Bytes>);
 
 struct Waiting {
     meta: Bytes,
@@ -95,7 +89,9 @@ impl Disk {
             answer
         };
         let Ok(Some((meta, parts))) = answer.await else { return Vec::new() };
-        let found = unpacked(meta, parts).filter(|all| all.iter().all(|(stored, _)| stored.key == *key));
+        // The buffers that it was read into are the store's, and larger.
+        let parts = parts.iter().map(|part| Bytes::copy_from_slice(part)).collect();
+        let found = unpack(meta, parts).filter(|all| all.iter().all(|(stored, _)| stored.key == *key));
         found.unwrap_or_else(|| {
             self.store.remove(&name);
             Vec::new()
@@ -109,7 +105,8 @@ impl Disk {
             self.store.remove(&name);
             return;
         }
-        let (meta, body) = packed(variants);
+        let number = RandomState::new().hash_one(self.store.stats().counts.stored);
+        let (meta, body) = pack(number, variants);
         self.store.put(&name, Put { meta, group, ..Put::default() }, body);
     }
 
@@ -178,58 +175,4 @@ fn tell(stats: &Stats, metrics: &Metrics) {
 /// `None`: it is too long for the store.
 fn name(key: &Key) -> Option<Name> {
     Name::new(b"", &key.to_bytes())
-}
-
-fn packed(variants: &[Variant]) -> (Bytes, Bytes) {
-    let number = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0_u8);
-    let bytes: usize = variants.iter().flat_map(|(_, pieces)| pieces).map(Bytes::len).sum();
-    let (mut meta, mut body) = (BytesMut::new(), BytesMut::with_capacity(NUMBER + bytes));
-    meta.put_u64_le(number);
-    body.put_u64_le(number);
-    for (stored, pieces) in variants {
-        let head = stored.encode();
-        meta.put_u32_le(head.len() as u32);
-        meta.put_u64_le(pieces.iter().map(|piece| piece.len() as u64).sum());
-        meta.put_slice(&head);
-        pieces.iter().for_each(|piece| body.put_slice(piece));
-    }
-    (meta.freeze(), body.freeze())
-}
-
-fn unpacked(mut meta: Bytes, parts: Vec<Bytes>) -> Option<Vec<Variant>> {
-    let mut parts = parts.into_iter().filter(|part| !part.is_empty()).collect::<std::collections::VecDeque<_>>();
-    // The store's chunks are much longer than the number.
-    let first = parts.front_mut().filter(|part| part.len() >= NUMBER)?;
-    if meta.remaining() < NUMBER || meta.get_u64_le() != first.get_u64_le() {
-        return None;
-    }
-    let mut variants = Vec::new();
-    while meta.has_remaining() {
-        if meta.remaining() < 12 {
-            return None;
-        }
-        let (head, mut left) = (meta.get_u32_le() as usize, meta.get_u64_le());
-        if meta.remaining() < head {
-            return None;
-        }
-        let stored = Stored::decode(&meta.split_to(head)).ok().filter(Stored::is_whole)?;
-        if stored.length != Some(left) {
-            return None;
-        }
-        let mut pieces = Vec::new();
-        while left > 0 {
-            let part = parts.front_mut()?;
-            let piece = part.split_to(part.len().min(usize::try_from(left).unwrap_or(usize::MAX)));
-            left -= piece.len() as u64;
-            if part.is_empty() {
-                parts.pop_front();
-            }
-            if !piece.is_empty() {
-                // The buffer that it was read into is the store's, and larger.
-                pieces.push(Bytes::copy_from_slice(&piece));
-            }
-        }
-        variants.push((stored, pieces));
-    }
-    parts.iter().all(Bytes::is_empty).then_some(variants)
 }

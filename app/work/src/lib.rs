@@ -6,6 +6,7 @@
 pub mod ahead;
 pub mod answer;
 pub mod archives;
+pub mod caches;
 pub mod compare;
 pub mod disks;
 pub mod doctor;

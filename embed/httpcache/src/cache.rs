@@ -568,7 +568,8 @@ impl Cache {
         }
     }
 
-    fn ttl(&self, stored: &Stored, now: SystemTime) -> i64 {
+    /// Seconds for which a stored response is fresh; negative: for which it has been stale.
+    pub fn ttl(&self, stored: &Stored, now: SystemTime) -> i64 {
         let lifetime = freshness::lifetime(&self.options, stored.status, &stored.headers, stored.response_time);
         let age = freshness::age(&stored.headers, stored.request_time, stored.response_time, now);
         lifetime.seconds() as i64 - i64::try_from(age).unwrap_or(i64::MAX)

@@ -46,6 +46,7 @@ mod flight;
 mod freshness;
 mod key;
 mod options;
+pub mod packed;
 mod range;
 mod stored;
 mod validator;

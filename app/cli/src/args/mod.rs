@@ -5,6 +5,7 @@
 
 pub mod archive;
 pub mod around;
+pub mod cache;
 pub mod compare;
 mod completed;
 pub mod counts;
@@ -168,6 +169,9 @@ pub enum Verb {
     /// How do my HTTP clients reach their origins through one strict place?
     #[command(long_about = proxy::LONG_ABOUT)]
     Proxy(proxy::ProxyArgs),
+    /// What does a cache keep on disk, is it whole, and how do I take things out?
+    #[command(long_about = cache::LONG_ABOUT)]
+    Cache(cache::CacheArgs),
     /// Which programs does thaw know how to start?
     #[command(long_about = presets::LONG_ABOUT)]
     Presets(presets::PresetsArgs),

@@ -3,6 +3,7 @@
 //! Each file turns one kind of value into a [`Page`]. Nothing in here measures, decides or opens files.
 
 pub mod archive;
+pub mod cache;
 pub mod compare;
 pub mod doctor;
 pub mod elf;

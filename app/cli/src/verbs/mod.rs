@@ -2,6 +2,7 @@
 //! `export`.
 
 pub mod archive;
+pub mod cache;
 pub mod compare;
 pub mod counts;
 pub mod doctor;
