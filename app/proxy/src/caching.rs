@@ -366,7 +366,7 @@ impl Asked {
 
     /// The bytes of an answer that may be given again, and when it was made.
     fn hit(&self, body: &From, variants: &Variants, index: usize) -> Option<(Vec<Bytes>, SystemTime)> {
-        if !self.unkeyed.is_empty() || !variants.stored[index].trailers.is_empty() {
+        if !variants.stored[index].trailers.is_empty() {
             return None;
         }
         let pieces = match body {
