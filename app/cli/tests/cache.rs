@@ -20,7 +20,7 @@ fn stored(url: &str, length: u64, language: Option<&str>) -> Stored {
         request_time: now,
         response_time: now,
         length: Some(length),
-        held: if length == 0 { Vec::new() } else { vec![0..length] },
+        held: std::iter::once(0..length).filter(|range| !range.is_empty()).collect(),
     }
 }
 

@@ -223,7 +223,7 @@ mod tests {
         let mut index = Index::default();
         let mut most = 0.0_f64;
         for number in 0..1_000_000_u64 {
-            index.set(slot(xxhash_rust::xxh3::xxh3_64(&number.to_le_bytes()), number as u32));
+            index.set(slot(twox_hash::XxHash3_64::oneshot(&number.to_le_bytes()), number as u32));
             if number > 10_000 {
                 most = most.max(index.bytes() as f64 / index.len() as f64);
             }
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!((size_of::<Slot>(), index.len()), (24, 1_000_000));
         assert!(most <= 32.0, "{most} bytes an entry");
         for number in (0..1_000_000_u64).step_by(7) {
-            let hash = xxhash_rust::xxh3::xxh3_64(&number.to_le_bytes());
+            let hash = twox_hash::XxHash3_64::oneshot(&number.to_le_bytes());
             assert_eq!(index.get(hash), Some(slot(hash, number as u32)));
         }
     }

@@ -1,6 +1,7 @@
 //! Keys: a partition and a name in it.
 
 use std::sync::Arc;
+use twox_hash::XxHash3_64;
 
 /// The key of an entry: a partition (a top-level site, a profile, nothing) and a name (a URL with what varies).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -49,11 +50,11 @@ impl Key {
 
     /// The hash by which the index knows it.
     pub fn hash(&self, seed: u64) -> u64 {
-        xxhash_rust::xxh3::xxh3_64_with_seed(&self.0, seed)
+        XxHash3_64::oneshot_with_seed(seed, &self.0)
     }
 
     /// The tag of its partition in the index: two partitions may share one.
     pub fn tag(&self) -> u16 {
-        xxhash_rust::xxh3::xxh3_64(self.partition()) as u16
+        XxHash3_64::oneshot(self.partition()) as u16
     }
 }

@@ -373,7 +373,7 @@ questions (docs/recording.md has the tables).";
 const IMPORT_EXAMPLES: &str = "\
 Examples:
   thaw timeline import net-log.json -o net-log.thaw
-  thaw query net-log.thaw \"select type, sum(took_s) from v_intervals where state = 'wait' group by type\"";
+  thaw query net-log.thaw \"select type, sum(took_s) from v_intervals group by type\"";
 
 const PATH_ABOUT: &str = "\
 What has to be faster for the whole to be faster?
