@@ -68,13 +68,9 @@ impl Disk {
         Ok(disk)
     }
 
-    /// Whether the directory can be used; `None`: that is not known yet.
-    pub fn is_used(&self) -> Option<bool> {
-        match self.store.stats().phase {
-            Phase::Starting => None,
-            Phase::Dead => Some(false),
-            Phase::Rebuilding | Phase::Serving => Some(true),
-        }
+    /// Whether it is known that the directory cannot be used.
+    pub fn is_dead(&self) -> bool {
+        self.store.stats().phase == Phase::Dead
     }
 
     /// The variants of a key; none where there are none, or they cannot be read.

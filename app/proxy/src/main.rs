@@ -233,7 +233,7 @@ async fn serve(args: &Args, inherited: Vec<std::net::TcpListener>) -> Outcome<()
 
 /// Says so where a directory cannot be used: nobody would notice, for clients get their answers all the same.
 async fn look(disk: Arc<Disk>, path: PathBuf) {
-    if !disk.flush().await && disk.is_used() == Some(false) {
+    if !disk.flush().await && disk.is_dead() {
         let path = path.display();
         let _ = writeln!(
             io::stderr(),

@@ -13,11 +13,14 @@ pub use firefox::Firefox;
 pub use measured::Loaded;
 
 use crate::program::Program;
+use crate::talk::{Talk, Trouble};
+use measured::not_answered;
 use model::{Error, Exit, Result};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A browser that can be driven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -129,6 +132,15 @@ const READY: Duration = Duration::from_secs(120);
 
 /// Time for a browser that was told to end.
 const GRACE: Duration = Duration::from_secs(20);
+
+/// Asks a browser to end, by what its protocol calls that, and waits for it.
+fn close(talk: &mut Talk, program: Program, method: &str) -> Result<()> {
+    match talk.ask(None, method, json!({}), Instant::now() + GRACE) {
+        // It may be gone before its answer is.
+        Ok(_) | Err(Trouble::Gone(_)) => program.wait(GRACE),
+        Err(trouble) => Err(not_answered(trouble, program.name(), method)),
+    }
+}
 
 /// Variables that would give a browser another home, display or proxy than ours.
 fn environment(profile: &Path) -> Vec<(std::ffi::OsString, Option<std::ffi::OsString>)> {

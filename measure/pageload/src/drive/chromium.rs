@@ -1,7 +1,7 @@
 //! Chromium, by the Chrome DevTools Protocol over two pipes: no port is open that others could come in by.
 
 use super::measured::{BEFORE, SCRIPT, not_answered, not_loaded};
-use super::{Browser, Caching, GRACE, Loaded, READY, Setup, Visit, environment};
+use super::{Browser, Caching, Loaded, READY, Setup, Visit, close, environment};
 use crate::program::{Program, last_line, log_file};
 use crate::talk::{Talk, Trouble, Wire};
 use model::{Error, Exit, Result, shown};
@@ -169,11 +169,6 @@ impl Browser for Chromium {
     }
 
     fn close(mut self: Box<Self>) -> Result<()> {
-        let until = Instant::now() + GRACE;
-        match self.talk.ask(None, "Browser.close", json!({}), until) {
-            // It may be gone before its answer is.
-            Ok(_) | Err(Trouble::Gone(_)) => self.program.wait(GRACE),
-            Err(trouble) => Err(not_answered(trouble, self.program.name(), "Browser.close")),
-        }
+        close(&mut self.talk, self.program, "Browser.close")
     }
 }

@@ -1,7 +1,7 @@
 //! Firefox, by WebDriver BiDi over a WebSocket on the loopback address.
 
 use super::measured::{BEFORE, SCRIPT, not_answered, not_loaded};
-use super::{Browser, Caching, GRACE, Loaded, READY, Setup, Visit, environment};
+use super::{Browser, Caching, Loaded, READY, Setup, Visit, close, environment};
 use crate::program::{Program, last_line, log_file};
 use crate::talk::{Talk, Trouble, Wire};
 use crate::websocket::WebSocket;
@@ -181,11 +181,6 @@ impl Browser for Firefox {
     }
 
     fn close(mut self: Box<Self>) -> Result<()> {
-        let until = Instant::now() + GRACE;
-        match self.talk.ask(None, "browser.close", json!({}), until) {
-            // It may be gone before its answer is.
-            Ok(_) | Err(Trouble::Gone(_)) => self.program.wait(GRACE),
-            Err(trouble) => Err(not_answered(trouble, self.program.name(), "browser.close")),
-        }
+        close(&mut self.talk, self.program, "browser.close")
     }
 }
