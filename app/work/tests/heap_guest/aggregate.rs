@@ -298,7 +298,8 @@ fn a_thaw_of_its_own() {
     heaprec::record::run(&plan, "test", &mut |_| {}).unwrap();
 }
 
-/// Starts a thaw that records a shell command, and waits until the program has written more than it may be ahead.
+/// Starts a thaw that records a shell command, and waits until the program has written more than it may be ahead, and a
+/// part of what it wrote is in sums only.
 fn thaw_of_its_own(bench: &Bench, (command, code): (&str, &Path), output: &Path) -> Child {
     let thaw = Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", "aggregate::a_thaw_of_its_own"])
@@ -309,24 +310,17 @@ fn thaw_of_its_own(bench: &Bench, (command, code): (&str, &Path), output: &Path)
         .spawn()
         .unwrap();
     until(|| {
-        let is_summed = |process: &Process| process.exe.ends_with("churn") && process.is_summed();
-        let sums = Reader::open(output).is_ok_and(|reader| reader.processes().iter().any(is_summed));
-        code.exists() || (sums && size_of(output).1 > 2 * AHEAD && is_freed(output))
+        // A hole alone does not say it: a thread that has its first chunk and wrote nothing yet leaves one too.
+        let is_freed = |process: &Process| {
+            process.exe.ends_with("churn")
+                && process.is_summed()
+                && heapfile::stream::is_whole(&process.file.with_extension("stream")).is_ok_and(|whole| !whole)
+        };
+        let freed = Reader::open(output).is_ok_and(|reader| reader.processes().iter().any(is_freed));
+        code.exists() || (freed && size_of(output).1 > 2 * AHEAD)
     });
     assert!(!code.exists(), "the program has ended too soon");
     thaw
-}
-
-/// Whether a part of a stream was freed, as what is in sums already is: there is a hole in front of data.
-fn is_freed(directory: &Path) -> bool {
-    use rustix::fs::{SeekFrom, seek};
-    let mut streams = directory.read_dir().unwrap().map(|entry| entry.unwrap().path());
-    streams.any(|path| {
-        path.extension().is_some_and(|extension| extension == "stream")
-            && std::fs::File::open(path).is_ok_and(|file| {
-                seek(&file, SeekFrom::Hole(0)).is_ok_and(|hole| seek(&file, SeekFrom::Data(hole)).is_ok())
-            })
-    })
 }
 
 fn signal(process: &Child, signal: i32) {
