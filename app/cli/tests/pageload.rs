@@ -65,7 +65,11 @@ fn a_table_of_two_caches_is_a_recording_too() {
     let words =
         "pageload --site --images 20 --latency 1ms -n 1 --via direct --via thaw --timeout 600s --json -o a.thaw";
     // Not all of the machine's cache for a test: warm is enough to see whose cache it is.
-    let document = scratch.thaw(words.split(' ').chain(["--state", "first,warm"])).exits(0).json();
+    let mut command = scratch.command();
+    std::fs::create_dir(scratch.path("tmp")).unwrap();
+    command.args(words.split(' ')).args(["--state", "first,warm"]).env("TMPDIR", scratch.path("tmp"));
+    let document = crate::scratch::Said::of(command).exits(0).json();
+    assert_eq!(scratch.names("tmp"), Vec::<String>::new(), "temporary files of browsers are left");
     assert_eq!(document["schema"], "thaw.pageload/1");
     let rows = document["rows"].as_array().unwrap();
     let seen: Vec<(&str, &str, f64)> = rows

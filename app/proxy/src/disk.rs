@@ -11,11 +11,28 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thaw_entrystore::{Event, Get, Key as Name, Options, Phase, Put, Stats, Store, Ticket, Urgency};
-use thaw_httpcache::Key;
 pub use thaw_httpcache::packed::Variant;
-use thaw_httpcache::packed::{pack, unpack};
+use thaw_httpcache::packed::{number, pack, pack_heads, unpack};
+use thaw_httpcache::{Key, Stored};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
+
+/// Variants as the bytes of an entry.
+pub struct Packed {
+    /// Another one for each entry; not 0.
+    pub number: u64,
+    meta: Bytes,
+    body: Bytes,
+}
+
+impl Packed {
+    /// Copies all bytes of these variants.
+    pub fn of(variants: &[Variant]) -> Self {
+        let number = RandomState::new().hash_one(variants.len()).max(1);
+        let (meta, body) = pack(number, variants);
+        Self { number, meta, body }
+    }
+}
 
 struct Waiting {
     meta: Bytes,
@@ -36,7 +53,7 @@ impl AsRawFd for Ready {
 pub struct Disk {
     store: Arc<Store>,
     waiting: Arc<Mutex<HashMap<Ticket, Waiting>>>,
-    flushing: Arc<Mutex<HashMap<Ticket, oneshot::Sender<bool>>>>,
+    telling: Arc<Mutex<HashMap<Ticket, oneshot::Sender<bool>>>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -52,15 +69,15 @@ impl Disk {
     pub fn open(path: &Path, budget: u64, metrics: Arc<Metrics>) -> io::Result<Arc<Self>> {
         // What was read is in the proxy's own memory.
         let store = Arc::new(Store::open(Options { budget, memory: 0, ..Options::new(path) })?);
-        let disk = Arc::new(Self { store, waiting: Arc::default(), flushing: Arc::default() });
+        let disk = Arc::new(Self { store, waiting: Arc::default(), telling: Arc::default() });
         // SAFETY: the descriptor is the same and open as long as the store that `Ready` holds.
         let ready = unsafe { AsyncFd::register(Ready(Arc::clone(&disk.store))) }?;
-        let (waiting, flushing) = (Arc::clone(&disk.waiting), Arc::clone(&disk.flushing));
+        let (waiting, telling) = (Arc::clone(&disk.waiting), Arc::clone(&disk.telling));
         tokio::spawn(async move {
             while let Ok(mut guard) = ready.readable().await {
                 guard.clear_ready();
                 for (ticket, event) in ready.get_ref().0.completions() {
-                    came(&mut lock(&waiting), &flushing, ticket, event);
+                    came(&mut lock(&waiting), &telling, ticket, event);
                 }
                 tell(&ready.get_ref().0.stats(), &metrics);
             }
@@ -73,9 +90,10 @@ impl Disk {
         self.store.stats().phase == Phase::Dead
     }
 
-    /// The variants of a key; none where there are none, or they cannot be read.
-    pub async fn load(&self, key: &Key) -> Vec<Variant> {
-        let Some(name) = name(key) else { return Vec::new() };
+    /// The number of a key's entry and its variants; none where there are none, or they cannot be read.
+    pub async fn load(&self, key: &Key) -> (u64, Vec<Variant>) {
+        const NONE: (u64, Vec<Variant>) = (0, Vec::new());
+        let Some(name) = name(key) else { return NONE };
         let answer = {
             // What comes of it is looked at when it is known who waits.
             let mut waiting = lock(&self.waiting);
@@ -84,26 +102,41 @@ impl Disk {
             waiting.insert(ticket, Waiting { meta: Bytes::new(), parts: Vec::new(), tell });
             answer
         };
-        let Ok(Some((meta, parts))) = answer.await else { return Vec::new() };
+        let Ok(Some((meta, parts))) = answer.await else { return NONE };
         // The buffers that it was read into are the store's, and larger.
         let parts = parts.iter().map(|part| Bytes::copy_from_slice(part)).collect();
+        let number = number(&meta).unwrap_or_default();
         let found = unpack(meta, parts).filter(|all| all.iter().all(|(stored, _)| stored.key == *key));
-        found.unwrap_or_else(|| {
-            self.store.remove(&name);
-            Vec::new()
-        })
+        found.map_or_else(
+            || {
+                self.store.remove(&name);
+                NONE
+            },
+            |all| (number, all),
+        )
     }
 
     /// Keeps these variants of a key and no others. Entries of one group lie side by side.
-    pub fn save(&self, key: &Key, variants: &[Variant], group: u64) {
-        let Some(name) = name(key) else { return };
-        if variants.is_empty() {
-            self.store.remove(&name);
-            return;
+    pub fn save(&self, key: &Key, packed: Packed, group: u64) {
+        if let Some(name) = name(key) {
+            self.store.put(&name, Put { meta: packed.meta, group, ..Put::default() }, packed.body);
         }
-        let number = RandomState::new().hash_one(self.store.stats().counts.stored);
-        let (meta, body) = pack(number, variants);
-        self.store.put(&name, Put { meta, group, ..Put::default() }, body);
+    }
+
+    /// Gives the variants of the entry with this number other heads; their bytes stay. The answer is `false` where that
+    /// cannot be: the entry is not there any more.
+    pub fn update<'a>(
+        &self,
+        key: &Key,
+        number: u64,
+        heads: impl IntoIterator<Item = &'a Stored>,
+    ) -> oneshot::Receiver<bool> {
+        let (tell, answer) = oneshot::channel();
+        if let Some(name) = name(key) {
+            let mut telling = lock(&self.telling);
+            telling.insert(self.store.update_meta(&name, pack_heads(number, heads)), tell);
+        }
+        answer
     }
 
     /// Takes all of a key away.
@@ -116,9 +149,9 @@ impl Disk {
     /// Waits until all that was kept is on the medium. `false`: the disk failed.
     pub async fn flush(&self) -> bool {
         let answer = {
-            let mut flushing = lock(&self.flushing);
+            let mut telling = lock(&self.telling);
             let (tell, answer) = oneshot::channel();
-            flushing.insert(self.store.flush(), tell);
+            telling.insert(self.store.flush(), tell);
             answer
         };
         answer.await.unwrap_or(false)
@@ -128,7 +161,7 @@ impl Disk {
 /// An event of the store.
 fn came(
     waiting: &mut HashMap<Ticket, Waiting>,
-    flushing: &Mutex<HashMap<Ticket, oneshot::Sender<bool>>>,
+    telling: &Mutex<HashMap<Ticket, oneshot::Sender<bool>>>,
     ticket: Ticket,
     event: Event,
 ) {
@@ -147,7 +180,7 @@ fn came(
             }
         }
         Event::Done(done) => {
-            if let Some(tell) = lock(flushing).remove(&ticket) {
+            if let Some(tell) = lock(telling).remove(&ticket) {
                 let _ = tell.send(done);
             }
         }

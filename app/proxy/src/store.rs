@@ -5,7 +5,7 @@
 //! writers stream, and readers hold what they read however long they read it.
 
 use crate::content::{Content, Reading};
-use crate::disk::{Disk, Variant};
+use crate::disk::{Disk, Packed, Variant};
 use crate::metrics::{Metrics, count};
 use crate::upstream::Body;
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body_util::BodyExt;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::SystemTime;
 use thaw_httpcache::{Key, Store, Stored};
@@ -32,11 +32,20 @@ const SHARE: u64 = 8;
 const MOST_VARIANTS: usize = 64;
 
 /// The variants of one key, as they were when they were looked up.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct Variants {
     /// Their heads.
     pub stored: Vec<Stored>,
     bodies: Vec<(u64, Arc<Content>)>,
+    /// Of the disk's entry that has the bytes of just those that are whole; 0: none is known.
+    number: AtomicU64,
+}
+
+impl Clone for Variants {
+    fn clone(&self) -> Self {
+        let number = self.number.load(Ordering::Relaxed).into();
+        Self { stored: self.stored.clone(), bodies: self.bodies.clone(), number }
+    }
 }
 
 impl Variants {
@@ -54,7 +63,15 @@ impl Variants {
     pub fn filter(&self, wanted: impl Fn(&Stored) -> bool) -> Self {
         let both = self.stored.iter().zip(&self.bodies).filter(|(stored, _)| wanted(stored));
         let (stored, bodies) = both.map(|(stored, body)| (stored.clone(), body.clone())).unzip();
-        Self { stored, bodies }
+        Self { stored, bodies, number: AtomicU64::default() }
+    }
+
+    /// Those of which all bytes are there.
+    fn whole(&self) -> impl Iterator<Item = Variant> {
+        let whole = self.stored.iter().zip(0..).filter(|(stored, _)| stored.is_whole());
+        whole.filter_map(|(stored, index)| {
+            Some((stored.clone(), self.pieces(index, 0..stored.length.unwrap_or_default())?))
+        })
     }
 
     fn find(&self, id: u64) -> Option<usize> {
@@ -62,6 +79,7 @@ impl Variants {
     }
 
     fn push(&mut self, id: u64, stored: Stored, content: Arc<Content>) {
+        self.number = 0.into();
         // Most keys have one variant, and a head is large: none is held in reserve.
         self.stored.reserve_exact(1);
         self.stored.push(stored);
@@ -102,6 +120,8 @@ struct Inner {
     order: BTreeMap<u64, u64>,
     /// Keys that are read from the disk: by how many, and how often what is there has changed meanwhile.
     loading: HashMap<Key, (usize, u64)>,
+    /// Keys that are made ready for the disk, by the last one who does so.
+    saving: HashMap<Key, u64>,
     size: u64,
     /// Those that still come, and their bytes.
     open: HashSet<u64>,
@@ -136,14 +156,15 @@ impl Memory {
             let Some(loading) = Loading::begin(self, key) else {
                 return self.inner().of.get(key).cloned().unwrap_or_default();
             };
-            let variants = disk.load(key).await;
+            let (number, variants) = disk.load(key).await;
             let mut inner = self.inner();
             if let Some(found) = inner.of.get(key) {
                 return Arc::clone(found);
             }
-            // Where it has changed, what was read is of before.
-            if inner.loading.get(key).is_some_and(|(_, changes)| *changes == loading.changes) {
-                inner.put(key, variants);
+            // Where it has changed, or is about to, what was read is of before.
+            let changes = inner.loading.get(key).map(|(_, changes)| *changes);
+            if changes == Some(loading.changes) && !inner.saving.contains_key(key) {
+                inner.put(key, number, variants);
                 let found = inner.of.get(key).cloned().unwrap_or_default();
                 self.settle(&mut inner);
                 return found;
@@ -151,19 +172,33 @@ impl Memory {
         }
     }
 
-    /// Has the disk keep what is whole of a key, as it is now.
-    fn save(&self, inner: &mut Inner, key: &Key, group: u64) {
+    /// Has the disk keep what is whole of a key, as it is now. The bytes are copied while nobody waits for the lock.
+    fn save(&self, mut inner: MutexGuard<'_, Inner>, key: &Key, group: u64) {
         let Some(disk) = &self.disk else { return };
         inner.changed(key);
+        let turn = inner.next;
+        inner.next += 1;
         let of = inner.of.get(key).cloned().unwrap_or_default();
-        let whole = of.stored.iter().zip(0..).filter(|(stored, _)| stored.is_whole());
-        let pieces = |(stored, index): (&Stored, usize)| {
-            Some((stored.clone(), of.pieces(index, 0..stored.length.unwrap_or_default())?))
-        };
-        let variants: Vec<Variant> = whole.filter_map(pieces).collect();
+        inner.saving.insert(key.clone(), turn);
+        drop(inner);
+        let variants: Vec<Variant> = of.whole().collect();
         let bytes: u64 = variants.iter().filter_map(|(stored, _)| stored.length).sum();
         // What memory could not take back is of no use.
-        if bytes <= self.budget / SHARE { disk.save(key, &variants, group) } else { disk.remove(key) }
+        let packed = (!variants.is_empty() && bytes <= self.budget / SHARE).then(|| Packed::of(&variants));
+        let mut inner = self.inner();
+        // Who came later has seen more.
+        if inner.saving.get(key) != Some(&turn) {
+            return;
+        }
+        inner.saving.remove(key);
+        match packed {
+            None => disk.remove(key),
+            Some(packed) => {
+                // What has changed meanwhile is another one by now.
+                of.number.store(packed.number, Ordering::Relaxed);
+                disk.save(key, packed, group);
+            }
+        }
     }
 
     /// Whether what a hit was made of is what is stored still. If so, it was used.
@@ -183,7 +218,7 @@ impl Memory {
     }
 
     /// Gives the variant at `index` another head, if it is still there.
-    pub fn update(&self, variants: &Variants, index: usize, mut stored: Stored) {
+    pub fn update(self: &Arc<Self>, variants: &Variants, index: usize, mut stored: Stored) {
         own(&mut stored);
         let mut inner = self.inner();
         let id = variants.bodies[index].0;
@@ -196,17 +231,36 @@ impl Memory {
         let (length, held, trailers) = (old.length, std::mem::take(&mut old.held), std::mem::take(&mut old.trailers));
         *old = Stored { length, held, trailers, ..stored };
         let key = old.key.clone();
+        let of = Arc::clone(of);
         inner.resize(id, |size| size.saturating_sub(before) + after);
-        self.save(&mut inner, &key, 0);
+        let number = of.number.load(Ordering::Relaxed);
+        let Some(disk) = self.disk.as_ref().filter(|_| number != 0) else {
+            self.save(inner, &key, 0);
+            return self.settle(&mut self.inner());
+        };
+        // The disk has these bytes: they are not written again.
+        inner.changed(&key);
+        let heads: Vec<Stored> = of.whole().map(|(stored, _)| stored).collect();
+        let answer = disk.update(&key, number, &heads);
         self.settle(&mut inner);
+        let memory = Arc::clone(self);
+        tokio::spawn(async move {
+            if answer.await == Ok(false) {
+                let inner = memory.inner();
+                // What memory has not any more is nowhere then.
+                if inner.of.contains_key(&key) {
+                    memory.save(inner, &key, 0);
+                }
+            }
+        });
     }
 
     /// Takes the variant at `index` away.
     pub fn remove(&self, variants: &Variants, index: usize) {
         let mut inner = self.inner();
         inner.remove(variants.bodies[index].0);
-        self.save(&mut inner, &variants.stored[index].key, 0);
-        self.settle(&mut inner);
+        self.save(inner, &variants.stored[index].key, 0);
+        self.settle(&mut self.inner());
     }
 
     /// Takes all of a key away, also what still comes.
@@ -219,6 +273,7 @@ impl Memory {
         }
         if let Some(disk) = &self.disk {
             inner.changed(key);
+            inner.saving.remove(key);
             disk.remove(key);
         }
         self.settle(&mut inner);
@@ -294,7 +349,7 @@ impl Inner {
     }
 
     /// Takes in what was read from the disk.
-    fn put(&mut self, key: &Key, variants: Vec<Variant>) {
+    fn put(&mut self, key: &Key, number: u64, variants: Vec<Variant>) {
         for (stored, pieces) in variants {
             let size = head(&stored) + stored.length.unwrap_or_default();
             let id = self.next;
@@ -304,6 +359,9 @@ impl Inner {
             self.next += 1;
             let content = Content::whole(pieces, stored.trailers.clone());
             Arc::make_mut(self.of.entry(key.clone()).or_default()).push(id, stored, content);
+        }
+        if let Some(of) = self.of.get(key) {
+            of.number.store(number, Ordering::Relaxed);
         }
     }
 
@@ -340,6 +398,7 @@ impl Inner {
         let Some(of) = self.of.get_mut(&entry.key) else { return };
         if let Some(at) = of.find(id) {
             let of = Arc::make_mut(of);
+            of.number = 0.into();
             of.stored.remove(at);
             of.bodies.remove(at);
         }
@@ -474,8 +533,7 @@ impl Writer {
         self.content.add(last);
         self.content.end(whole, trailers);
         if kept {
-            let mut inner = self.store.inner();
-            self.store.save(&mut inner, &self.stored.key, self.group);
+            self.store.save(self.store.inner(), &self.stored.key, self.group);
         }
         kept
     }
@@ -518,6 +576,7 @@ impl Writer {
         }
         inner.order.insert(now, self.id);
         let of = Arc::make_mut(inner.of.entry(key.clone()).or_default());
+        of.number = 0.into();
         match of.find(self.id) {
             Some(at) => of.stored[at] = stored,
             None => of.push(self.id, stored, Arc::clone(&self.content)),

@@ -17,17 +17,29 @@ pub type Variant = (Stored, Vec<Bytes>);
 /// one time never goes with the body of another.
 pub fn pack(number: u64, variants: &[Variant]) -> (Bytes, Bytes) {
     let bytes: usize = variants.iter().flat_map(|(_, pieces)| pieces).map(Bytes::len).sum();
-    let (mut meta, mut body) = (BytesMut::new(), BytesMut::with_capacity(NUMBER + bytes));
-    meta.put_u64_le(number);
+    let mut body = BytesMut::with_capacity(NUMBER + bytes);
     body.put_u64_le(number);
-    for (stored, pieces) in variants {
+    variants.iter().flat_map(|(_, pieces)| pieces).for_each(|piece| body.put_slice(piece));
+    (pack_heads(number, variants.iter().map(|(stored, _)| stored)), body.freeze())
+}
+
+/// Metadata alone: with the number of before, and heads for the same bytes as before, it goes with the body that is
+/// there.
+pub fn pack_heads<'a>(number: u64, heads: impl IntoIterator<Item = &'a Stored>) -> Bytes {
+    let mut meta = BytesMut::new();
+    meta.put_u64_le(number);
+    for stored in heads {
         let head = stored.encode();
         meta.put_u32_le(head.len() as u32);
-        meta.put_u64_le(pieces.iter().map(|piece| piece.len() as u64).sum());
+        meta.put_u64_le(stored.length.unwrap_or_default());
         meta.put_slice(&head);
-        pieces.iter().for_each(|piece| body.put_slice(piece));
     }
-    (meta.freeze(), body.freeze())
+    meta.freeze()
+}
+
+/// The number of an entry, by its metadata.
+pub fn number(meta: &[u8]) -> Option<u64> {
+    Some(u64::from_le_bytes(*meta.first_chunk::<NUMBER>()?))
 }
 
 /// The heads of an entry's variants, by its metadata alone. `None`: it is no such metadata.
@@ -51,7 +63,7 @@ pub fn heads(mut meta: Bytes) -> Option<Vec<Stored>> {
 /// The variants of an entry; `parts` is its body. `None`: it is none.
 pub fn unpack(meta: Bytes, parts: Vec<Bytes>) -> Option<Vec<Variant>> {
     let mut parts: VecDeque<Bytes> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-    let number = meta.clone().try_get_u64_le().ok()?;
+    let number = number(&meta)?;
     // Stores hand over larger pieces than the number.
     if parts.front_mut()?.try_get_u64_le().ok()? != number {
         return None;
@@ -110,6 +122,11 @@ mod tests {
             let whole = |variant: &Variant| (variant.0.clone(), variant.1.concat());
             assert!(again.iter().map(whole).eq(all.iter().map(whole)), "{size}");
         }
+        let mut updated = all.clone();
+        updated[0].0.status = StatusCode::NOT_FOUND;
+        let heads_alone = pack_heads(7, updated.iter().map(|(stored, _)| stored));
+        assert_eq!(number(&heads_alone), Some(7));
+        assert_eq!(unpack(heads_alone, vec![body.clone()]).unwrap()[0].0.status, StatusCode::NOT_FOUND);
         let (other, _) = pack(8, &all);
         assert!(unpack(other, vec![body.clone()]).is_none());
         assert!(unpack(meta.clone(), vec![body.slice(..body.len() - 1)]).is_none());

@@ -142,10 +142,18 @@ fn close(talk: &mut Talk, program: Program, method: &str) -> Result<()> {
     }
 }
 
-/// Variables that would give a browser another home, display or proxy than ours.
+/// The longest profile in which a browser can make its temporary files: Chromium has a socket in a directory of them,
+/// whose path may have 107 bytes.
+const LONGEST: usize = 60;
+
+/// Variables that would give a browser another home, display or proxy than ours. What it leaves among temporary files
+/// goes with its profile.
 fn environment(profile: &Path) -> Vec<(std::ffi::OsString, Option<std::ffi::OsString>)> {
     let home = profile.as_os_str().to_owned();
     let mut changes = vec![("HOME".into(), Some(home.clone())), ("XDG_CACHE_HOME".into(), Some(home.clone()))];
+    if home.len() <= LONGEST {
+        changes.push(("TMPDIR".into(), Some(home.clone())));
+    }
     changes.push(("XDG_CONFIG_HOME".into(), Some(home)));
     let removed = ["http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "DISPLAY"];
     changes.extend(removed.map(|name| (name.into(), None)));

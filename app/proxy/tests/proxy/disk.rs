@@ -96,6 +96,72 @@ fn variants_come_back_together() {
     assert_eq!((proxy.metric("disk_hits_total"), proxy.metric("cache_entries")), (1, 3));
 }
 
+/// An origin whose answer to `/large` stands, with another field each time that it is asked; those to other paths can
+/// be kept.
+fn standing(length: usize) -> Origin {
+    let count = AtomicUsize::new(0);
+    Origin::new(move |seen, socket| {
+        if seen.path() != "/large" {
+            return answer(socket, "200 OK", KEPT, &seen.path().repeat(25_000));
+        }
+        let count = count.fetch_add(1, Ordering::Relaxed);
+        let fields = format!("Cache-Control: no-cache\r\nETag: \"1\"\r\nX-Count: {count}\r\n");
+        match seen.all("if-none-match").is_empty() {
+            true => answer(socket, "200 OK", &fields, &"1234".repeat(length / 4)),
+            false => answer(socket, "304 Not Modified", &fields, ""),
+        }
+    })
+}
+
+#[test]
+fn an_answer_that_stands_is_not_written_again_and_its_fields_are() {
+    const LENGTH: usize = 1_000_000;
+    let (origin, folder) = (standing(LENGTH), tempfile::tempdir().unwrap());
+    for round in 0..3 {
+        let mut proxy = on(&origin, folder.path());
+        for number in 0..20 {
+            let (head, body) = ask(&proxy, "GET", "/large", "");
+            assert!(head.contains(&format!("\r\nx-count: {}\r\n", round * 20 + number)), "{head}");
+            assert_eq!(body.len(), LENGTH);
+        }
+        proxy.terminate();
+        proxy.ended();
+        let files = folder.path().read_dir().unwrap().map(|entry| entry.unwrap().metadata().unwrap().len());
+        let bytes: u64 = files.sum();
+        // Asked for again before it was written, it is written twice.
+        assert!(bytes < 4 * LENGTH as u64, "{bytes} in round {round}");
+    }
+    assert_eq!(origin.seen().iter().filter(|seen| seen.all("if-none-match").is_empty()).count(), 1);
+}
+
+#[test]
+fn an_answer_that_stands_is_written_again_where_the_disk_has_it_no_more() {
+    let (origin, folder) = (standing(8_000), tempfile::tempdir().unwrap());
+    let arguments = ["--store", folder.path().to_str().unwrap(), "--store-size", "16M"];
+    let mut proxy = Proxy::reverse(origin.address, &arguments);
+    ask(&proxy, "GET", "/large", "");
+    // What comes while the disk makes room may be dropped.
+    let done = || proxy.metric("disk_written_total") + proxy.metric("disk_dropped_total");
+    let wait = |changes| {
+        while done() < changes {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    };
+    for number in 100..700 {
+        ask(&proxy, "GET", &format!("/{number}"), "");
+        wait(number - 98);
+    }
+    assert!(proxy.metric("disk_entries") < 500, "evicted");
+    assert!(ask(&proxy, "GET", "/large", "").0.contains("x-count: 1"));
+    wait(602);
+    proxy.terminate();
+    proxy.ended();
+    let proxy = Proxy::reverse(origin.address, &arguments);
+    assert!(ask(&proxy, "GET", "/large", "").0.contains("x-count: 2"));
+    assert_eq!(proxy.metric("disk_hits_total"), 1);
+    assert_eq!(origin.seen().iter().filter(|seen| seen.path() == "/large").count(), 3);
+}
+
 #[test]
 fn what_memory_has_no_room_for_is_on_disk() {
     const LENGTH: usize = 100_000;
