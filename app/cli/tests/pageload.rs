@@ -65,11 +65,7 @@ fn a_table_of_two_caches_is_a_recording_too() {
     let words =
         "pageload --site --images 20 --latency 1ms -n 1 --via direct --via thaw --timeout 600s --json -o a.thaw";
     // Not all of the machine's cache for a test: warm is enough to see whose cache it is.
-    let mut command = scratch.command();
-    std::fs::create_dir(scratch.path("tmp")).unwrap();
-    command.args(words.split(' ')).args(["--state", "first,warm"]).env("TMPDIR", scratch.path("tmp"));
-    let document = crate::scratch::Said::of(command).exits(0).json();
-    assert_eq!(scratch.names("tmp"), Vec::<String>::new(), "temporary files of browsers are left");
+    let document = scratch.thaw(words.split(' ').chain(["--state", "first,warm"])).exits(0).json();
     assert_eq!(document["schema"], "thaw.pageload/1");
     let rows = document["rows"].as_array().unwrap();
     let seen: Vec<(&str, &str, f64)> = rows
@@ -102,7 +98,8 @@ fn ctrl_c_leaves_no_browser_behind() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", silent.local_addr().unwrap());
     let mut command = scratch.command();
-    command.args(["pageload", &url, "--timeout", "600s"]).stderr(Stdio::piped());
+    std::fs::create_dir(scratch.path("tmp")).unwrap();
+    command.args(["pageload", &url, "--timeout", "600s"]).stderr(Stdio::piped()).env("TMPDIR", scratch.path("tmp"));
     let mut thaw = Mortal(command.spawn().unwrap());
     // The browser asks: the load is under way.
     let (_asked, _) = silent.accept().unwrap();
@@ -112,6 +109,7 @@ fn ctrl_c_leaves_no_browser_behind() {
     thaw.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
     assert_eq!(thaw.0.wait().unwrap().code(), Some(130), "{said}");
     assert_eq!(who_names(&scratch.path("run")), [0; 0]);
+    assert_eq!(scratch.names("tmp"), Vec::<String>::new(), "temporary files of the browser are left");
     scratch.nothing_left();
 }
 

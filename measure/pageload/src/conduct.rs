@@ -143,8 +143,13 @@ impl Conductor<'_> {
         };
         // The owner of the cache has its files on the disk that is meant, everybody else elsewhere.
         let home = if *via == Via::Direct { &plan.cache } else { &plan.other };
-        let setup =
-            Setup { program: program.to_owned(), profile: home.join("profile"), caching, patience: plan.patience };
+        let setup = Setup {
+            program: program.to_owned(),
+            profile: home.join("profile"),
+            temporary: plan.other.clone(),
+            caching,
+            patience: plan.patience,
+        };
         let mut browser = drive::start(kind, &setup)?;
         self.settle(&*browser, proxy.as_ref())?;
         for state in [State::First, State::Warm, State::Reload] {

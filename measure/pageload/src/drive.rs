@@ -80,6 +80,8 @@ pub struct Setup {
     pub program: PathBuf,
     /// Its profile; made if it is not there.
     pub profile: PathBuf,
+    /// Where it has its temporary files.
+    pub temporary: PathBuf,
     /// Who keeps what was loaded.
     pub caching: Caching,
     /// How long a load may take.
@@ -142,17 +144,16 @@ fn close(talk: &mut Talk, program: Program, method: &str) -> Result<()> {
     }
 }
 
-/// The longest profile in which a browser can make its temporary files: Chromium has a socket in a directory of them,
-/// whose path may have 107 bytes.
-const LONGEST: usize = 60;
+/// The longest directory that Chromium can have for temporary files: in a directory that it makes there is a socket, and
+/// the path of a socket has 107 bytes at most.
+const LONGEST: usize = 107 - "/org.chromium.Chromium.XXXXXX/SingletonSocket".len();
 
-/// Variables that would give a browser another home, display or proxy than ours. What it leaves among temporary files
-/// goes with its profile.
-fn environment(profile: &Path) -> Vec<(std::ffi::OsString, Option<std::ffi::OsString>)> {
-    let home = profile.as_os_str().to_owned();
+/// Variables that would give a browser another home, display or proxy than ours, or leave its files behind.
+fn environment(setup: &Setup) -> Vec<(std::ffi::OsString, Option<std::ffi::OsString>)> {
+    let home = setup.profile.as_os_str().to_owned();
     let mut changes = vec![("HOME".into(), Some(home.clone())), ("XDG_CACHE_HOME".into(), Some(home.clone()))];
-    if home.len() <= LONGEST {
-        changes.push(("TMPDIR".into(), Some(home.clone())));
+    if setup.temporary.as_os_str().len() <= LONGEST {
+        changes.push(("TMPDIR".into(), Some(setup.temporary.as_os_str().to_owned())));
     }
     changes.push(("XDG_CONFIG_HOME".into(), Some(home)));
     let removed = ["http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "DISPLAY"];

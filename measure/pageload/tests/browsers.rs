@@ -141,7 +141,8 @@ fn a_browser_that_does_not_start_is_named_with_what_it_said() {
     testing::write_script(&program, "#!/bin/sh\necho 'no display' >&2\nexit 1");
     for kind in [Kind::Chromium, Kind::Firefox] {
         let profile = directory.path().join("profile");
-        let setup = Setup { program: program.clone(), profile, caching: Caching::Own, patience: PATIENCE };
+        let temporary = directory.path().to_owned();
+        let setup = Setup { program: program.clone(), profile, temporary, caching: Caching::Own, patience: PATIENCE };
         let error = drive::start(kind, &setup).unwrap_err();
         assert_eq!(error.object, program.display().to_string());
         assert!(error.to_string().contains("no display"), "{error}");
@@ -173,7 +174,8 @@ fn through_a_proxy(kind: Kind) {
         }
     });
     let caching = Caching::Proxy(address);
-    let setup = Setup { program, profile: directory.path().join("profile"), caching, patience: PATIENCE };
+    let temporary = directory.path().to_owned();
+    let setup = Setup { program, profile: directory.path().join("profile"), temporary, caching, patience: PATIENCE };
     let mut browser = drive::start(kind, &setup).unwrap();
     for visit in [Visit::Navigate, Visit::Navigate, Visit::Reload] {
         let loaded = browser.load("http://127.0.0.1:8123/page", visit).unwrap();
@@ -212,7 +214,14 @@ fn a_late_image(kind: Kind) {
             });
         }
     });
-    let setup = Setup { program, profile: directory.path().join("profile"), caching: Caching::Own, patience: PATIENCE };
+    let temporary = directory.path().to_owned();
+    let setup = Setup {
+        program,
+        profile: directory.path().join("profile"),
+        temporary,
+        caching: Caching::Own,
+        patience: PATIENCE,
+    };
     let mut browser = drive::start(kind, &setup).unwrap();
     let loaded = browser.load(&url, Visit::Navigate).unwrap();
     assert_eq!(loaded.requests, 2, "{loaded:?}");

@@ -75,7 +75,7 @@ impl Chromium {
         words.push("about:blank".into());
         let log = setup.profile.join("stderr.log");
         let mut launch = Launch::new(words);
-        launch.env = environment(&setup.profile);
+        launch.env = environment(setup);
         launch.stdout = Stream::Null;
         launch.stderr = Stream::Fd(log_file(&log)?);
         launch.extra_fds = vec![(its_end, 3), (its_other, 4)];

@@ -84,7 +84,7 @@ impl Firefox {
         words.push("about:blank".into());
         let log = setup.profile.join("stderr.log");
         let mut launch = Launch::new(words);
-        launch.env = environment(&setup.profile);
+        launch.env = environment(setup);
         launch.env.push(("MOZ_HEADLESS_WIDTH".into(), Some("1280".into())));
         launch.env.push(("MOZ_HEADLESS_HEIGHT".into(), Some("900".into())));
         launch.stdout = Stream::Null;
