@@ -19,7 +19,7 @@ use model::{Error, Exit, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// A browser that can be driven.
