@@ -146,8 +146,7 @@ function ask() {
   const what = below(12);
   if (what < 3) words.push("-r", `${below(100)}-${below(2) ? 100 + below(150) : ""}`);
   if (what === 3) words.push("-H", "Cache-Control: no-cache");
-  if (what === 4) words.push("--http1.0");
-  if (what === 5) words.push("-H", 'If-None-Match: "0-0"');
+  if (what === 4) words.push("-H", 'If-None-Match: "0-0"');
   if (target % 5 === 0) words.push("-H", `X-Client: ${below(4)}`);
   curl.asked++;
   return new Promise((done) => {
