@@ -9,7 +9,7 @@ use crate::plan::{Page, Plan, State, Via};
 use crate::program::{Program, Reads, last_line, log_file};
 use crate::site::Site;
 use crate::talk::{Trouble, wait};
-use model::{Error, Exit, Result};
+use model::{Bytes, Error, Exit, Result};
 use os::disk::Disk;
 use os::spawn::{Launch, Stream};
 use stats::Random;
@@ -170,6 +170,8 @@ impl Conductor<'_> {
                     let address = before.address;
                     before.program.stop(GRACE)?;
                     self.ground.cool(&plan.cache)?;
+                    // Its own code and libraries are no part of what its start reads of the cache.
+                    self.warm()?;
                     proxy = Some(Proxy::start(plan, Some(address))?);
                 }
                 (_, None) => {
@@ -189,6 +191,10 @@ impl Conductor<'_> {
     fn settle(&mut self, browser: &dyn Browser, proxy: Option<&Proxy>) -> Result<()> {
         self.programs.extend(browser.program().maps());
         self.programs.extend(proxy.map(|proxy| proxy.program.maps()).unwrap_or_default());
+        self.warm()
+    }
+
+    fn warm(&self) -> Result<()> {
         let Plan { cache, other, .. } = self.plan;
         for file in self.programs.iter().filter(|file| !file.starts_with(cache) && !file.starts_with(other)) {
             // Files in memory alone, and such that went away, need no warming.
@@ -209,7 +215,12 @@ impl Conductor<'_> {
             Via::Direct => browser.program().reads(dev),
             _ => proxy.and_then(|proxy| proxy.program.reads(dev)),
         };
-        let before = (counts(&self.origin), reads(browser));
+        let before = match (state, via) {
+            // What a proxy reads of its cache when it starts is read for the loads to come.
+            (State::Cold, Via::Thaw) => Some(Reads { bytes: Bytes(0), requests: Some(0) }),
+            _ => reads(browser),
+        };
+        let before = (counts(&self.origin), before);
         self.throttle(via, browser, proxy, dev, true)?;
         self.ground.loading(true)?;
         let started_unix_ns = os::machine::now_unix_ns();
