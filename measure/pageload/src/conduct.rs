@@ -175,7 +175,7 @@ impl Conductor<'_> {
                     proxy = Some(Proxy::start(plan, Some(address))?);
                 }
                 (_, None) => {
-                    restart(plan.restart.as_deref().unwrap_or_default())?;
+                    restart(plan.restart.as_deref().unwrap_or_default(), via)?;
                     self.ground.cool(&plan.cache)?;
                 }
             }
@@ -307,8 +307,10 @@ impl Proxy {
     }
 }
 
-fn restart(command: &str) -> Result<()> {
-    let ended = Command::new("/bin/sh").args(["-c", command]).stdin(std::process::Stdio::null()).status();
+fn restart(command: &str, via: &Via) -> Result<()> {
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", command]).env("THAW_VIA", via.to_string()).stdin(std::process::Stdio::null());
+    let ended = shell.status();
     let ended = ended.map_err(|cause| Error::new(Exit::Machine, "cannot run", command).because(cause))?;
     if ended.success() { Ok(()) } else { Err(Error::new(Exit::Target, format!("{ended} from"), command)) }
 }

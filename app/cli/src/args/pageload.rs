@@ -64,7 +64,8 @@ pub struct PageloadArgs {
     /// A load that takes longer has failed
     #[arg(long, value_name = "TIME", default_value = "120s", value_parser = values::duration)]
     pub timeout: Duration,
-    /// A command that starts the other proxy anew and returns when it is there: without one it is never cold
+    /// A command that starts another proxy anew and returns when it is there: without one it is never cold. $THAW_VIA
+    /// says which, as in --via
     #[arg(long, value_name = "COMMAND", value_hint = ValueHint::CommandString)]
     pub restart: Option<String>,
     /// Decides in which order browsers and caches take turns

@@ -43,16 +43,10 @@ pub fn pageload(args: &PageloadArgs) -> Result<Asked> {
     if vias.is_empty() {
         vias.push(Via::Direct);
     }
-    let proxies = vias.iter().filter(|via| matches!(via, Via::Proxy(_))).count();
-    match &args.restart {
-        Some(command) if proxies != 1 => {
-            return Err(Error::new(
-                Exit::Usage,
-                "--restart needs one proxy of yours, --via http://HOST:PORT:",
-                command,
-            ));
-        }
-        _ => {}
+    if let Some(command) = &args.restart
+        && !vias.iter().any(|via| matches!(via, Via::Proxy(_)))
+    {
+        return Err(Error::new(Exit::Usage, "--restart needs a proxy of yours, --via http://HOST:PORT:", command));
     }
     let states = args.state.iter().map(|state| match state {
         TypedState::First => State::First,
