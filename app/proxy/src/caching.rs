@@ -6,6 +6,7 @@ use crate::metrics::{Metrics, count};
 use crate::origins::Origins;
 use crate::store::{Hit, Memory, Variants, Writer};
 use crate::upstream::{Body, Failure, Origin, empty};
+use crate::urgency;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, response};
@@ -336,7 +337,7 @@ impl Asked {
     /// What is stored of its key and may be looked at: where it has fields that are not in the key, only what varies by
     /// them.
     async fn variants(&self) -> Arc<Variants> {
-        let all = self.caching.store.get(&self.key).await;
+        let all = self.caching.store.get(&self.key, urgency::of(&self.parts.headers)).await;
         match self.unkeyed.is_empty() {
             true => all,
             false => Arc::new(all.filter(|stored| {

@@ -73,13 +73,13 @@ impl Disk {
         self.store.stats().phase == Phase::Dead
     }
 
-    /// The variants of a key; none where there are none, or they cannot be read.
-    pub async fn load(&self, key: &Key) -> Vec<Variant> {
+    /// The variants of a key; none where there are none, or they cannot be read. `urgency`: who waits for them.
+    pub async fn load(&self, key: &Key, urgency: Urgency) -> Vec<Variant> {
         let Some(name) = name(key) else { return Vec::new() };
         let answer = {
             // What comes of it is looked at when it is known who waits.
             let mut waiting = lock(&self.waiting);
-            let ticket = self.store.get_with(&name, Get { urgency: Urgency::Urgent, ..Get::default() });
+            let ticket = self.store.get_with(&name, Get { urgency, ..Get::default() });
             let (tell, answer) = oneshot::channel();
             waiting.insert(ticket, Waiting { meta: Bytes::new(), parts: Vec::new(), tell });
             answer

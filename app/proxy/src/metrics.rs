@@ -22,6 +22,12 @@ pub struct Metrics {
     pub bytes: AtomicU64,
     /// Tunnels that were made.
     pub tunnels: AtomicU64,
+    /// Tunnels that were answered here instead.
+    pub intercepted: AtomicU64,
+    /// Handshakes of TLS with clients that were done.
+    pub tls_handshakes: AtomicU64,
+    /// Those that failed: the client spoke something else, did not believe the certificate, or was too slow.
+    pub tls_handshakes_failed: AtomicU64,
     /// Lines of the access log that were lost because the disk was too slow.
     pub lost_lines: AtomicU64,
     /// Requests answered from the store, fresh.
@@ -80,6 +86,13 @@ impl Metrics {
             ("requests_asked", "Requests that an origin was asked", &self.asked),
             ("errors", "Requests without an answer of the origin that could be trusted", &self.errors),
             ("tunnels", "Tunnels made by CONNECT", &self.tunnels),
+            ("tunnels_intercepted", "Tunnels that were answered here instead", &self.intercepted),
+            ("tls_handshakes", "Handshakes of TLS with clients that were done", &self.tls_handshakes),
+            (
+                "tls_handshakes_failed",
+                "Handshakes of TLS with clients that failed: no TLS, a certificate not believed, too slow",
+                &self.tls_handshakes_failed,
+            ),
             ("lost_log_lines", "Lines of the access log lost", &self.lost_lines),
             ("cache_hits", "Requests answered from the store, fresh", &self.cache_hits),
             (
