@@ -121,6 +121,7 @@ fn dates(params: &mut CertificateParams, good: Duration) {
 /// The authority, with a key for all of its certificates.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
+    certificate: CertificateDer<'static>,
     provider: Arc<CryptoProvider>,
     key: KeyPair,
 }
@@ -143,15 +144,15 @@ impl Authority {
         let params = params(&key);
         let provider = Arc::new(crypto::ring::default_provider());
         let own = KeyPair::generate().map_err(wrong)?;
-        let authority = Self { issuer: Issuer::new(params, key), provider, key: own };
-        authority.works(certificate)?;
+        let authority = Self { issuer: Issuer::new(params, key), certificate, provider, key: own };
+        authority.works()?;
         Ok(authority)
     }
 
     /// Whether who believes the certificate believes what is signed here: it is of this key, and good today.
-    fn works(&self, certificate: CertificateDer<'static>) -> io::Result<()> {
+    fn works(&self) -> io::Result<()> {
         let mut roots = RootCertStore::empty();
-        roots.add(certificate).map_err(wrong)?;
+        roots.add(self.certificate.clone()).map_err(wrong)?;
         let leaf = self.sign(&["localhost".to_owned()])?;
         let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&self.provider));
         let verifier = verifier.build().map_err(wrong)?;
@@ -182,6 +183,8 @@ impl Authority {
         let certificate = params.signed_by(&self.key, &self.issuer).map_err(wrong)?;
         let key = PrivateKeyDer::try_from(self.key.serialize_der()).map_err(wrong)?;
         let key = self.provider.key_provider.load_private_key(key).map_err(wrong)?;
-        Ok(Arc::new(CertifiedKey::new(vec![certificate.der().clone()], key)))
+        // With the authority's own: Chromium can be told to believe it for one run, if it sees it.
+        let chain = vec![certificate.der().clone(), self.certificate.clone()];
+        Ok(Arc::new(CertifiedKey::new(chain, key)))
     }
 }

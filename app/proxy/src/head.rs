@@ -557,6 +557,47 @@ mod tests {
     }
 
     #[test]
+    fn what_http2_brings_is_held_to_the_same_rules() {
+        let two = |verb: &str, target: &str, fields: &[(&str, &str)]| {
+            let fields = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+            of_two(verb.as_bytes(), target.as_bytes(), fields, &Limits { fields: 3, ..LIMITS })
+        };
+        for (verb, target) in [("GET", "/a?b"), ("OPTIONS", "*"), ("CONNECT", "a:443"), ("CONNECT", "[::1]:443")] {
+            assert_eq!(two(verb, target, &[("te", "trailers"), ("x", ""), ("x", "y z")]), Ok(()), "{verb} {target}");
+        }
+        for (verb, target) in [
+            ("GET", ""),
+            ("GET", "a"),
+            ("GET", "http://a/"),
+            ("GET", "*"),
+            ("GET", "/a b"),
+            ("GET", "/a#b"),
+            ("GET", "/a\\b"),
+            ("GET", "/\u{e9}"),
+            ("CONNECT", "a"),
+            ("CONNECT", "/"),
+            ("CONNECT", "a:0"),
+            ("A-VERB-OF-MORE-THAN-32-LETTERS-IN-ALL", "/"),
+        ] {
+            assert!(two(verb, target, &[]).is_err(), "{verb} {target}");
+        }
+        for field in [
+            ("connection", "x"),
+            ("Transfer-Encoding", "chunked"),
+            ("content_length", "1"),
+            ("content-length", "+1"),
+            ("x", " y"),
+            ("x", "y\r\nz: z"),
+            ("x", "\0"),
+        ] {
+            assert!(two("GET", "/", &[field]).is_err(), "{field:?}");
+        }
+        assert!(two("POST", "/", &[("content-length", "1"), ("content-length", "1")]).is_err());
+        assert!(two("CONNECT", "a:1", &[("content-length", "0")]).is_err());
+        assert_eq!(two("GET", "/", &[("x", "y"); 4]).map_err(|why| why.status), Err(431));
+    }
+
+    #[test]
     fn common_heads_are_read() {
         assert_eq!(asked("GET / HTTP/1.1\r\nHost: a\r\n\r\n"), Ok(Framing::Length(0)));
         assert_eq!(asked("\r\nGET /?q=1 HTTP/1.0\r\n\r\n"), Ok(Framing::Length(0)));

@@ -585,6 +585,9 @@ async fn route(client: &Arc<Client>, request: Request<Incoming>) -> Result<Respo
             true => uri.authority().map_or("", |authority| authority.as_str()),
             false => uri.path_and_query().map_or("", |path| path.as_str()),
         };
+        if uri.scheme_str().is_some_and(|scheme| !["http", "https"].contains(&scheme)) {
+            return Err(Refusal::bad("a scheme other than http and https").into());
+        }
         let fields = request.headers().iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
         let limits = &proxy.settings.limits;
         crate::head::of_two(request.method().as_str().as_bytes(), target.as_bytes(), fields, limits)?;
