@@ -1,7 +1,7 @@
 //! The authority that a user has made for this proxy, and the certificates that it signs.
 //!
-//! It is made only where somebody asks for it, and nothing here tells any program to believe it: whoever has its key can
-//! be every site to whoever does.
+//! It is made only where somebody asks for it, and nothing here tells any program to believe it: whoever has its key
+//! can be every site to whoever does.
 
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,

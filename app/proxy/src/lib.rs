@@ -4,8 +4,8 @@
 //! [`server`] and [`fields`], and goes to its origin through [`upstream`], whose answers are read as strictly. Between
 //! the two, [`caching`] answers what it can from the [`store`], whose bodies are [`content`], and from the [`disk`]
 //! behind it, as urgently as somebody waits ([`urgency`]). What comes [`again`] is answered in front of all that.
-//! Clients may come by [`tls`], with certificates that an [`authority`] of the user's signs; over HTTP/2 they are held to
-//! a [`pace`].
+//! Clients may come by [`tls`], with certificates that an [`authority`] of the user's signs; over HTTP/2 they are held
+//! to a [`pace`].
 
 pub mod again;
 pub mod authority;

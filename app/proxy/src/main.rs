@@ -75,7 +75,8 @@ struct Args {
     /// A host whose tunnels stay tunnels, with all below it; may be given more than once
     #[arg(long, value_name = "HOST", requires = "intercept")]
     no_intercept: Vec<String>,
-    /// Makes an authority for --tls-ca in a directory, which is made when it is missing, says what to do with it, and ends
+    /// Makes an authority for --tls-ca in a directory, which is made when it is missing; says what to do with it, and
+    /// ends
     #[arg(long, value_name = "DIR", exclusive = true)]
     make_ca: Option<PathBuf>,
     /// Loopback address of the metrics: http://ADDRESS/metrics, OpenMetrics

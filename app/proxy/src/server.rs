@@ -252,15 +252,16 @@ where
             let ends = tokio::select! {
                 _ = connection.as_mut() => return,
                 _ = stop.wait_for(|stop| *stop), if ending.is_none() => true,
-                _ = look.tick() => match pace.verdict(shared.under_way.load(Ordering::Acquire), &clocks, Instant::now()) {
-                    Verdict::Goes => false,
-                    Verdict::Idle => match ending {
-                        // Of what is under way no more, the client does not take the rest.
-                        Some(since) if since.elapsed() >= clocks.stall => return,
-                        _ => true,
-                    },
-                    Verdict::Stalled => return,
-                },
+                _ = look.tick() => {
+                    let under_way = shared.under_way.load(Ordering::Acquire);
+                    match pace.verdict(under_way, &clocks, Instant::now()) {
+                        Verdict::Goes => false,
+                        // The client does not take the rest of what was answered.
+                        Verdict::Idle if ending.is_some_and(|since| since.elapsed() >= clocks.stall) => return,
+                        Verdict::Idle => true,
+                        Verdict::Stalled => return,
+                    }
+                }
             };
             if ends && ending.is_none() {
                 connection.as_mut().graceful_shutdown();

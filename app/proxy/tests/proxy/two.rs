@@ -206,8 +206,10 @@ fn with<'a>(others: &[(&'a str, &'a [u8])]) -> Vec<(&'a str, &'a [u8])> {
     fields
 }
 
+type Fields = &'static [(&'static str, &'static [u8])];
+
 /// What is refused here, with the status.
-const REFUSED: &[(&[(&str, &[u8])], u16)] = &[
+const REFUSED: &[(Fields, u16)] = &[
     (&[(":path", b"*")], 400),
     (&[(":scheme", b"")], 400),
     (&[(":scheme", b"ftp")], 400),
@@ -229,7 +231,7 @@ const REFUSED: &[(&[(&str, &[u8])], u16)] = &[
 ];
 
 /// What the library refuses, by ending the stream or the connection.
-const RESET: &[&[(&str, &[u8])]] = &[
+const RESET: &[Fields] = &[
     &[(":path", b"")],
     &[(":path", b"a")],
     &[(":path", b"http://b/")],
