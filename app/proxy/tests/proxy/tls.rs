@@ -3,11 +3,11 @@
 use crate::origin::Origin;
 use crate::requests::{HEADS, SMUGGLED};
 use crate::started::{PROGRAM, Proxy, rest, status};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use tempfile::TempDir;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -71,7 +71,19 @@ pub fn curl(arguments: &[&str]) -> Option<Output> {
 }
 
 fn run(arguments: &[&str]) -> (Option<i32>, String) {
-    let output = Command::new(PROGRAM).args(arguments).output().unwrap();
+    let (out, err) = (Stdio::piped(), Stdio::piped());
+    let mut child = Command::new(PROGRAM).args(arguments).stdout(out).stderr(err).spawn().unwrap();
+    let mut line = String::new();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    out.read_line(&mut line).unwrap();
+    if line.starts_with("127.") {
+        child.kill().unwrap();
+        child.wait().unwrap();
+        panic!("it serves, with {arguments:?}");
+    }
+    out.read_to_string(&mut line).unwrap();
+    let mut output = child.wait_with_output().unwrap();
+    output.stdout = line.into_bytes();
     (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
 }
 
@@ -330,4 +342,40 @@ fn who_speaks_no_protocol_of_ours_gets_no_connection() {
     assert!(stream.write_all(b"x").and_then(|()| stream.read(&mut [0])).is_err());
     wait_for_none(&proxy);
     assert_eq!(proxy.metric("tls_handshakes_failed_total"), 1);
+}
+
+#[test]
+fn what_is_answered_by_its_bytes_arrives_whole_though_the_client_takes_it_late() {
+    let body = "a line of the answer\n".repeat(400_000);
+    let sent = body.clone();
+    let origin = Origin::new(move |_, socket| {
+        let head = format!("HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: {}\r\n\r\n", sent.len());
+        socket.write_all(head.as_bytes()).and_then(|()| socket.write_all(sent.as_bytes())).is_ok()
+    });
+    let ca = Ca::new();
+    let proxy = tls_proxy(&ca, &["--reverse", &format!("http://{}", origin.address)]);
+    let socket = TcpStream::connect(proxy.tls.unwrap()).unwrap();
+    socket.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
+    let mut stream = ca.over(socket, "a", &["http/1.1"]);
+    for _ in 0..4 {
+        let before = proxy.metric("cache_again_total");
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        if before > 0 {
+            while proxy.metric("cache_again_total") == before {
+                std::thread::yield_now();
+            }
+            // All buffers are full by then.
+            std::thread::sleep(std::time::Duration::from_millis(200));
+        }
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            head.push(byte[0]);
+        }
+        let mut got = vec![0; body.len()];
+        stream.read_exact(&mut got).unwrap();
+        assert!(got == body.as_bytes());
+    }
+    assert!(proxy.metric("cache_again_total") > 1);
 }
