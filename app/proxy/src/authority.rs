@@ -188,3 +188,35 @@ impl Authority {
         Ok(Arc::new(CertifiedKey::new(chain, key)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_certificates_have_the_same_number() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = folder.path().join("ca");
+        make(&directory).unwrap();
+        let authority = Authority::open(&directory).unwrap();
+        let numbers = ["a.example", "b.example", "a.example"].map(|name| {
+            let signed = authority.sign(&[name.to_owned()]).unwrap();
+            // Version 3, then a number of 16 bytes.
+            let before = [0xa0, 3, 2, 1, 2, 2, 16];
+            let at = signed.cert[0].windows(before.len()).position(|window| window == before).unwrap() + before.len();
+            signed.cert[0][at..at + 16].to_vec()
+        });
+        assert!(numbers[0] != numbers[1] && numbers[0] != numbers[2] && numbers[1] != numbers[2], "{numbers:?}");
+    }
+
+    #[test]
+    fn what_others_may_touch_is_not_used_and_nothing_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = folder.path().join("ca");
+        make(&directory).unwrap();
+        assert_eq!(make(&directory).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        // What came in between is not replaced either.
+        assert_eq!(write(&directory, FILES[1], 0o600, "x").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert!(Authority::open(&directory).is_ok());
+    }
+}

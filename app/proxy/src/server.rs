@@ -11,6 +11,7 @@ use crate::origins::Origins;
 use crate::pace::{Pace, Verdict};
 use crate::store::Hit;
 use crate::tls::{As, Tls};
+use crate::tunnel;
 use crate::upstream::{Body, Failure, Origin, empty};
 use bytes::{Bytes, BytesMut};
 use http::header::{self, HeaderValue};
@@ -594,7 +595,7 @@ async fn route(client: &Arc<Client>, request: Request<Incoming>) -> Result<Respo
         crate::head::of_two(request.method().as_str().as_bytes(), target.as_bytes(), fields, limits)?;
     }
     if request.method() == Method::CONNECT {
-        return tunnel(client, request).await;
+        return connect(client, request).await;
     }
     if request.method() == Method::TRACE {
         // It would tell scripts what fields the proxies on the way have added.
@@ -672,9 +673,8 @@ fn one_cookie(fields: &mut http::HeaderMap) {
     }
 }
 
-/// CONNECT (RFC 9110, 9.3.6): bytes go both ways until one side has ended, and nothing is looked at. Or what it brings
-/// is answered here, where that was asked for.
-async fn tunnel(client: &Arc<Client>, request: Request<Incoming>) -> Result<Response<Body>, Trouble> {
+/// CONNECT: a tunnel, or what it brings is answered here, where that was asked for.
+async fn connect(client: &Arc<Client>, request: Request<Incoming>) -> Result<Response<Body>, Trouble> {
     let Visit { proxy, inside, .. } = &client.visit;
     if inside.is_some() {
         return Err(Refusal { status: 405, why: "a tunnel inside one that is answered here" }.into());
@@ -698,7 +698,7 @@ async fn tunnel(client: &Arc<Client>, request: Request<Incoming>) -> Result<Resp
         });
         return Ok(Response::new(empty()));
     }
-    let mut there = match proxy.origins.upstream.tcp(&origin).await {
+    let there = match proxy.origins.upstream.tcp(&origin).await {
         Ok(there) => there,
         // What the client sends behind its CONNECT is not for us: the connection ends with this answer.
         Err(failure) => {
@@ -710,11 +710,12 @@ async fn tunnel(client: &Arc<Client>, request: Request<Incoming>) -> Result<Resp
         }
     };
     count(&proxy.metrics.tunnels);
+    let stop = client.visit.stop.clone();
     tokio::spawn(async move {
         let Ok(upgraded) = hyper::upgrade::on(request).await else { return };
         // Its place among the connections is taken as long as the tunnel is.
         let _under_way = under_way;
-        let _ = tokio::io::copy_bidirectional(&mut TokioIo::new(upgraded), &mut there).await;
+        tunnel::run(TokioIo::new(upgraded), there, stop).await;
     });
     Ok(Response::new(empty()))
 }

@@ -11,9 +11,13 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::server::ResolvesServerCert;
 use tokio_rustls::rustls::sign::SingleCertAndKey;
+use tokio_rustls::rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, Error, ServerConfig, SignatureScheme, StreamOwned,
+};
 
 /// An origin that speaks TLS, in front of one that reads strictly.
 struct Safe {
@@ -237,6 +241,45 @@ fn an_origin_whose_certificate_is_wrong_is_not_vouched_for() {
     assert!(origin.origin.seen().is_empty());
 }
 
+/// Believes every certificate.
+#[derive(Debug)]
+struct Any;
+
+impl ServerCertVerifier for Any {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ECDSA_NISTP256_SHA256]
+    }
+}
+
 #[test]
 fn what_is_no_tls_in_a_tunnel_is_cut() {
     let (ca, origin) = (Ca::new(), Safe::echo());
@@ -248,14 +291,21 @@ fn what_is_no_tls_in_a_tunnel_is_cut() {
         let came = rest(&mut socket);
         assert!(!came.contains("HTTP"), "{came:?}");
     }
-    // Nor another host by its name in the handshake.
-    let mut stream = ca.over(tunnel(&proxy, &host), "other.example", &["http/1.1"]);
+    // Nor another host by its name in the handshake, of a client that believes all.
+    let config = ClientConfig::builder().dangerous().with_custom_certificate_verifier(Arc::new(Any));
+    let config = Arc::new(config.with_no_client_auth());
+    let all = |name: &'static str| {
+        let connection = ClientConnection::new(Arc::clone(&config), name.try_into().unwrap()).unwrap();
+        StreamOwned::new(connection, tunnel(&proxy, &host))
+    };
+    let mut stream = all("other.example");
     assert!(stream.write_all(b"x").and_then(|()| stream.read(&mut [0])).is_err());
+    assert_eq!(status(&asked(all("localhost"), "/x", &host)), 200);
     while proxy.metric("connections") > 0 {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     assert_eq!(proxy.metric("tls_handshakes_failed_total"), 5);
-    assert!(origin.origin.seen().is_empty());
+    assert_eq!(origin.origin.seen().len(), 1);
 }
 
 #[test]
