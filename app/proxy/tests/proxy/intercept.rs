@@ -10,6 +10,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 use std::sync::Arc;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -421,4 +422,39 @@ fn chromium_speaks_http2_to_the_proxy_and_inside_its_tunnels() {
     }
     let once = |origin: &Origin| origin.seen().iter().filter(|seen| seen.path() == "/page").count();
     assert_eq!([once(&plain), once(&safe.origin)], [1, 1]);
+}
+
+#[test]
+fn a_connection_of_http2_lasts_as_long_as_its_tunnels() {
+    let (ca, origin) = (Ca::new(), Safe::echo());
+    let echo = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let there = echo.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (mut socket, _) = echo.accept().unwrap();
+        std::io::copy(&mut socket.try_clone().unwrap(), &mut socket)
+    });
+    let clocks = ["--idle-time", "1", "--stall-time", "1"];
+    let proxies = [proxy(&ca, &[&origin], &clocks), proxy(&ca, &[&origin], &clocks)];
+    block(async {
+        // Of two connections, that neither tunnel helps the other.
+        let open = async |proxy: &Proxy, authority: String| {
+            let mut outer = to(&ca, proxy.tls.unwrap()).await;
+            let mut request = Request::new(Default::default());
+            (*request.method_mut(), *request.uri_mut()) = (Method::CONNECT, authority.parse().unwrap());
+            outer.ready().await.unwrap();
+            let upgraded = hyper::upgrade::on(outer.send_request(request).await.unwrap()).await.unwrap();
+            (outer, TokioIo::new(upgraded))
+        };
+        let (_one, mut plain) = open(&proxies[0], there.to_string()).await;
+        let (_other, inside) = open(&proxies[1], format!("localhost:{}", origin.port())).await;
+        let mut inside = secured(&ca, inside, "localhost").await;
+        for _ in 0..20 {
+            plain.write_all(b"x").await.unwrap();
+            plain.flush().await.unwrap();
+            assert_eq!(plain.read_u8().await.unwrap(), b'x');
+            let url = format!("https://localhost:{}/", origin.port());
+            assert_eq!(answer(&mut inside, get(&url)).await.status(), StatusCode::OK);
+            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        }
+    });
 }

@@ -206,6 +206,11 @@ fn curl_comes_by_tls_where_it_believes_the_authority_and_refuses_where_it_does_n
         assert!(got.status.success(), "{got:?}");
         assert_eq!(got.stdout, b"/a/path");
     }
+    // The address that it listens on is one of its names.
+    let other = Proxy::start(&["--tls-listen", "127.0.0.2:0", "--tls-ca", &ca.text()]);
+    let got =
+        curl(&["--proxy", &format!("https://{}", other.tls.unwrap()), "--proxy-cacert", &ca.file(), &url]).unwrap();
+    assert_eq!(got.stdout, b"/a/path", "{got:?}");
     // A tunnel is one as without TLS.
     let through = format!("https://localhost:{port}");
     let got = curl(&["--proxytunnel", "--proxy", &through, "--proxy-cacert", &ca.file(), &url]).unwrap();

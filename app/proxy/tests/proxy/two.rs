@@ -478,3 +478,15 @@ fn who_waits_for_an_origin_over_http2_is_not_idle() {
     };
     assert_eq!(came, Some(200));
 }
+
+#[test]
+fn who_agrees_on_http2_and_says_nothing_is_ended() {
+    let ca = Ca::new();
+    let proxy = tls_proxy(&ca, &["--idle-time", "1", "--stall-time", "1"]);
+    let mut stream = ca.over(TcpStream::connect(proxy.tls.unwrap()).unwrap(), "a", &["h2"]);
+    let _ = stream.read_to_end(&mut Vec::new());
+    while proxy.metric("connections") > 0 {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(proxy.metric("tls_handshakes_total"), 1);
+}
