@@ -1,7 +1,7 @@
 //! Stored responses on disk, behind those in memory: all whole variants of a key are one entry of
 //! `thaw_entrystore`, packed as `thaw_httpcache` says. Nobody waits for a write.
 
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, count};
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -37,6 +37,7 @@ pub struct Disk {
     store: Arc<Store>,
     waiting: Arc<Mutex<HashMap<Ticket, Waiting>>>,
     flushing: Arc<Mutex<HashMap<Ticket, oneshot::Sender<bool>>>>,
+    metrics: Arc<Metrics>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -52,7 +53,8 @@ impl Disk {
     pub fn open(path: &Path, budget: u64, metrics: Arc<Metrics>) -> io::Result<Arc<Self>> {
         // What was read is in the proxy's own memory.
         let store = Arc::new(Store::open(Options { budget, memory: 0, ..Options::new(path) })?);
-        let disk = Arc::new(Self { store, waiting: Arc::default(), flushing: Arc::default() });
+        let own = Arc::clone(&metrics);
+        let disk = Arc::new(Self { store, waiting: Arc::default(), flushing: Arc::default(), metrics: own });
         // SAFETY: the descriptor is the same and open as long as the store that `Ready` holds.
         let ready = unsafe { AsyncFd::register(Ready(Arc::clone(&disk.store))) }?;
         let (waiting, flushing) = (Arc::clone(&disk.waiting), Arc::clone(&disk.flushing));
@@ -76,6 +78,9 @@ impl Disk {
     /// The variants of a key; none where there are none, or they cannot be read. `urgency`: who waits for them.
     pub async fn load(&self, key: &Key, urgency: Urgency) -> Vec<Variant> {
         let Some(name) = name(key) else { return Vec::new() };
+        if urgency == Urgency::Urgent {
+            count(&self.metrics.disk_urgent);
+        }
         let answer = {
             // What comes of it is looked at when it is known who waits.
             let mut waiting = lock(&self.waiting);

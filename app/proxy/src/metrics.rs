@@ -62,6 +62,8 @@ pub struct Metrics {
     pub disk_bytes: AtomicU64,
     /// Reads from disk that found something.
     pub disk_hits: AtomicU64,
+    /// Reads from disk that somebody waits for, by what their requests say.
+    pub disk_urgent: AtomicU64,
     /// Entries written to disk.
     pub disk_written: AtomicU64,
     /// Entries not written, because the disk was full, too slow, or is not there.
@@ -114,6 +116,7 @@ impl Metrics {
             ("cache_too_large", "Responses not kept: too large", &self.cache_too_large),
             ("cache_evicted", "Responses that had to go for others", &self.cache_evicted),
             ("disk_hits", "Reads from disk that found something", &self.disk_hits),
+            ("disk_urgent", "Reads from disk, found or not, that went before others", &self.disk_urgent),
             ("disk_written", "Entries written to disk", &self.disk_written),
             ("disk_dropped", "Entries not written: the disk full, too slow, or not there", &self.disk_dropped),
             ("disk_broken", "Entries on disk that could not be read, or were not what was written", &self.disk_broken),
