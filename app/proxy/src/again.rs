@@ -4,6 +4,7 @@
 
 use crate::guard::Sending;
 use crate::store::{Hit, Memory};
+use crate::upstream::Origin;
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName};
 use http::{Method, Request, Response, StatusCode, Version};
@@ -23,6 +24,9 @@ const LONGEST: usize = 2048;
 
 /// An answer that may be given again.
 struct Answer {
+    /// The origin that all requests of its connection are for, where there is one: the same bytes mean another target
+    /// on another connection.
+    inside: Option<Arc<Origin>>,
     /// The head of the request.
     request: Bytes,
     hit: Hit,
@@ -63,12 +67,13 @@ impl Again {
         Self { store, hasher: RandomState::new(), places }
     }
 
-    fn place(&self, request: &[u8]) -> &Mutex<Option<Arc<Answer>>> {
-        &self.places[self.hasher.hash_one(request) as usize % PLACES]
+    fn place(&self, inside: Option<&Origin>, request: &[u8]) -> &Mutex<Option<Arc<Answer>>> {
+        &self.places[self.hasher.hash_one((inside, request)) as usize % PLACES]
     }
 
-    /// Remembers an answer with the head of its request, for which [`is_repeatable`] holds.
-    pub fn keep<B>(&self, request: Bytes, answer: &Response<B>, hit: Hit) {
+    /// Remembers an answer with the head of its request, for which [`is_repeatable`] holds. `inside`: the origin that
+    /// the connection is one to, where it is.
+    pub fn keep<B>(&self, inside: Option<&Arc<Origin>>, request: Bytes, answer: &Response<B>, hit: Hit) {
         let fields = answer.headers();
         let length: u64 = hit.pieces.iter().map(|piece| piece.len() as u64).sum();
         let told = match answer.status() {
@@ -82,16 +87,17 @@ impl Again {
             return;
         }
         let (status, latest) = (answer.status().as_u16(), Mutex::new((u64::MAX, Bytes::new())));
-        let place = self.place(&request);
-        let answer = Arc::new(Answer { request, hit, status, age, head, latest, length });
+        let inside = inside.cloned();
+        let place = self.place(inside.as_deref(), &request);
+        let answer = Arc::new(Answer { inside, request, hit, status, age, head, latest, length });
         *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
     }
 
-    /// The answer to a request with this head, if it is the one of before.
-    pub fn answer(&self, request: &[u8], now: SystemTime) -> Option<Sending> {
-        let answer = self.place(request).lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+    /// The answer to a request with this head on such a connection, if it is the one of before.
+    pub fn answer(&self, inside: Option<&Origin>, request: &[u8], now: SystemTime) -> Option<Sending> {
+        let answer = self.place(inside, request).lock().unwrap_or_else(PoisonError::into_inner).clone()?;
         let elapsed = answer.elapsed(now)?;
-        if answer.request != request || !self.store.used(&answer.hit) {
+        if answer.request != request || answer.inside.as_deref() != inside || !self.store.used(&answer.hit) {
             return None;
         }
         let mut parts = Vec::with_capacity(answer.hit.pieces.len() + 1);
@@ -183,8 +189,8 @@ mod tests {
             answer.headers_mut().append(name, value.parse().unwrap());
         }
         let request = Bytes::from_static(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-        again.keep(request.clone(), &answer, hit);
-        let known = again.place(&request).lock().unwrap().clone().unwrap();
+        again.keep(None, request.clone(), &answer, hit);
+        let known = again.place(None, &request).lock().unwrap().clone().unwrap();
         let text = |elapsed| String::from_utf8(known.head_at(elapsed).to_vec()).unwrap();
         assert_eq!(
             text(3),
@@ -194,7 +200,7 @@ mod tests {
         let fresh = |seconds: f64| known.elapsed(at + Duration::from_secs_f64(seconds));
         assert_eq!([fresh(0.0), fresh(8.9), fresh(9.0)], [Some(0), Some(8), None]);
         assert_eq!(known.elapsed(at - Duration::from_secs(1)), None, "a clock that went back");
-        assert!(again.answer(&request, at).is_none(), "the store has nothing of it");
+        assert!(again.answer(None, &request, at).is_none(), "the store has nothing of it");
     }
 
     #[test]

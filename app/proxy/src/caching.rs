@@ -6,6 +6,7 @@ use crate::metrics::{Metrics, count};
 use crate::origins::Origins;
 use crate::store::{Hit, Memory, Variants, Writer};
 use crate::upstream::{Body, Failure, Origin, empty};
+use crate::urgency;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, response};
@@ -96,11 +97,19 @@ impl Did {
     }
 }
 
+/// Why a request that waited goes on.
+enum How {
+    Woken(Woken),
+    /// There is no answer, for none of those who waited: all asking at once would be too much for an origin that is
+    /// in trouble.
+    Failed(Failure),
+}
+
 /// Who waits for whom.
 #[derive(Default)]
 struct Waiting {
     flights: Flights<u64>,
-    seats: HashMap<u64, oneshot::Sender<Woken>>,
+    seats: HashMap<u64, oneshot::Sender<How>>,
     next: u64,
 }
 
@@ -155,7 +164,7 @@ impl Caching {
         before
     }
 
-    fn join(self: &Arc<Self>, key: &Key) -> Result<Lead, (u64, oneshot::Receiver<Woken>)> {
+    fn join(self: &Arc<Self>, key: &Key) -> Result<Lead, (u64, oneshot::Receiver<How>)> {
         let mut waiting = self.waiting();
         let seat = waiting.next;
         waiting.next += 1;
@@ -188,15 +197,20 @@ impl Lead {
         if let (false, Some(key)) = (stored, &self.key) {
             self.caching.alone(key, Some(true));
         }
-        self.wake(stored);
+        self.wake(stored, None);
     }
 
-    fn wake(&mut self, stored: bool) {
+    /// Those who wait have this for an answer.
+    fn failed(mut self, failure: &Failure) {
+        self.wake(false, Some(failure));
+    }
+
+    fn wake(&mut self, stored: bool, failure: Option<&Failure>) {
         let Some(key) = self.key.take() else { return };
         let mut waiting = self.caching.waiting();
         for (seat, how) in waiting.flights.done(&key, stored) {
             if let Some(seat) = waiting.seats.remove(&seat) {
-                let _ = seat.send(how);
+                let _ = seat.send(failure.map_or(How::Woken(how), |failure| How::Failed(failure.shared())));
             }
         }
     }
@@ -204,7 +218,7 @@ impl Lead {
 
 impl Drop for Lead {
     fn drop(&mut self) {
-        self.wake(false);
+        self.wake(false, None);
     }
 }
 
@@ -327,7 +341,11 @@ impl Asked {
                     let seat = Seat { caching, key: &self.key, seat };
                     let how = tokio::time::timeout(caching.patience, woken).await;
                     drop(seat);
-                    waits = if matches!(how, Ok(Ok(Woken::LookAgain))) { waits + 1 } else { MOST_WAITS };
+                    waits = match how {
+                        Ok(Ok(How::Failed(failure))) => return self.stale(&forward, &variants, failure),
+                        Ok(Ok(How::Woken(Woken::LookAgain))) => waits + 1,
+                        _ => MOST_WAITS,
+                    };
                 }
             }
         }
@@ -336,7 +354,7 @@ impl Asked {
     /// What is stored of its key and may be looked at: where it has fields that are not in the key, only what varies by
     /// them.
     async fn variants(&self) -> Arc<Variants> {
-        let all = self.caching.store.get(&self.key).await;
+        let all = self.caching.store.get(&self.key, urgency::of(&self.parts.headers)).await;
         match self.unkeyed.is_empty() {
             true => all,
             false => Arc::new(all.filter(|stored| {
@@ -408,8 +426,10 @@ impl Asked {
             let answer = match answer {
                 Ok(answer) => answer,
                 Err(failure) => {
-                    let stale = cache.on_error(&self.parts, &forward, &variants.stored, now);
-                    return stale.map(|serve| self.serve(serve, &variants)).ok_or(failure);
+                    if let Some(lead) = lead {
+                        lead.failed(&failure);
+                    }
+                    return self.stale(&forward, &variants, failure);
                 }
             };
             let names = vary_names(answer.headers()).unwrap_or_default();
@@ -426,6 +446,17 @@ impl Asked {
                 }
             }
         }
+    }
+
+    /// What is stored, where the origin has no answer and nothing forbids it.
+    fn stale(
+        self: &Arc<Self>,
+        forward: &Forward,
+        variants: &Arc<Variants>,
+        failure: Failure,
+    ) -> Result<Response<Body>, Failure> {
+        let stale = self.caching.cache.on_error(&self.parts, forward, &variants.stored, SystemTime::now());
+        stale.map(|serve| self.serve(serve, variants)).ok_or(failure)
     }
 
     /// The number of the page that it is of: what is read together lies together on a disk.

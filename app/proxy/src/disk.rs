@@ -1,7 +1,7 @@
 //! Stored responses on disk, behind those in memory: all whole variants of a key are one entry of
 //! `thaw_entrystore`, packed as `thaw_httpcache` says. Nobody waits for a write.
 
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, count};
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -54,6 +54,7 @@ pub struct Disk {
     store: Arc<Store>,
     waiting: Arc<Mutex<HashMap<Ticket, Waiting>>>,
     telling: Arc<Mutex<HashMap<Ticket, oneshot::Sender<bool>>>>,
+    metrics: Arc<Metrics>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -69,7 +70,8 @@ impl Disk {
     pub fn open(path: &Path, budget: u64, metrics: Arc<Metrics>) -> io::Result<Arc<Self>> {
         // What was read is in the proxy's own memory.
         let store = Arc::new(Store::open(Options { budget, memory: 0, ..Options::new(path) })?);
-        let disk = Arc::new(Self { store, waiting: Arc::default(), telling: Arc::default() });
+        let own = Arc::clone(&metrics);
+        let disk = Arc::new(Self { store, waiting: Arc::default(), telling: Arc::default(), metrics: own });
         // SAFETY: the descriptor is the same and open as long as the store that `Ready` holds.
         let ready = unsafe { AsyncFd::register(Ready(Arc::clone(&disk.store))) }?;
         let (waiting, telling) = (Arc::clone(&disk.waiting), Arc::clone(&disk.telling));
@@ -90,14 +92,18 @@ impl Disk {
         self.store.stats().phase == Phase::Dead
     }
 
-    /// The number of a key's entry and its variants; none where there are none, or they cannot be read.
-    pub async fn load(&self, key: &Key) -> (u64, Vec<Variant>) {
+    /// The number of a key's entry and its variants; none where there are none, or they cannot be read. `urgency`: who
+    /// waits for them.
+    pub async fn load(&self, key: &Key, urgency: Urgency) -> (u64, Vec<Variant>) {
         const NONE: (u64, Vec<Variant>) = (0, Vec::new());
         let Some(name) = name(key) else { return NONE };
+        if urgency == Urgency::Urgent {
+            count(&self.metrics.disk_urgent);
+        }
         let answer = {
             // What comes of it is looked at when it is known who waits.
             let mut waiting = lock(&self.waiting);
-            let ticket = self.store.get_with(&name, Get { urgency: Urgency::Urgent, ..Get::default() });
+            let ticket = self.store.get_with(&name, Get { urgency, ..Get::default() });
             let (tell, answer) = oneshot::channel();
             waiting.insert(ticket, Waiting { meta: Bytes::new(), parts: Vec::new(), tell });
             answer

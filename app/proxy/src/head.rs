@@ -301,6 +301,57 @@ fn host_of<'b>(fields: &[Field<'b>], minor: u8) -> Result<Option<&'b [u8]>, Refu
     }
 }
 
+/// What HTTP/2 brought, held to the rules of [`request`]: who reads it is looser, and it goes on as HTTP/1. `target` is
+/// the path, or the authority of CONNECT.
+///
+/// # Errors
+/// It would be malformed or ambiguous as HTTP/1, or is beyond the limits.
+pub fn of_two<'b>(
+    verb: &[u8],
+    target: &[u8],
+    fields: impl Iterator<Item = Field<'b>>,
+    limits: &Limits,
+) -> Result<(), Refusal> {
+    if verb.len() > 32 {
+        return Err(Refusal::bad("no method"));
+    }
+    if verb == b"CONNECT" || target.starts_with(b"/") || target == b"*" {
+        target_fits(verb, target, None)?;
+    } else {
+        return Err(Refusal::bad("a path begins with a slash"));
+    }
+    let (mut count, mut lengths) = (0, 0);
+    for (name, value) in fields {
+        count += 1;
+        if count > limits.fields {
+            return Err(Refusal { status: 431, why: "too many fields in the head" });
+        }
+        if OF_HTTP1.iter().any(|other| is(name, other)) {
+            return Err(Refusal::bad("a field of HTTP/1 connections in HTTP/2"));
+        }
+        if name.contains(&b'_') && ["content_length", "transfer_encoding"].iter().any(|twin| is(name, twin)) {
+            return Err(Refusal::bad("a field that some take for one that frames the message"));
+        }
+        if !value.iter().all(|byte| is_value(*byte)) || trimmed(value).len() != value.len() {
+            return Err(Refusal::bad("a control character in a field, or white space around it"));
+        }
+        if is(name, "content-length") {
+            lengths += 1;
+            if lengths > 1 {
+                return Err(Refusal::bad("more than one Content-Length"));
+            }
+            if verb == b"CONNECT" {
+                return Err(Refusal::bad("CONNECT has no body"));
+            }
+            decimal(value).ok_or(Refusal::bad("a Content-Length that is no number"))?;
+        }
+    }
+    Ok(())
+}
+
+/// RFC 9113, 8.2.2: they mean nothing in HTTP/2.
+const OF_HTTP1: [&str; 5] = ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
+
 /// `HOST` or `HOST:PORT` in its two parts.
 ///
 /// # Errors
@@ -503,6 +554,47 @@ mod tests {
     fn answered(text: &str) -> Result<Framing, Refusal> {
         let end = Ends::default().find(text.as_bytes())?.ok_or(Refusal::bad("incomplete"))?;
         response(&text.as_bytes()[..end], &LIMITS, false).map(|head| head.framing)
+    }
+
+    #[test]
+    fn what_http2_brings_is_held_to_the_same_rules() {
+        let two = |verb: &str, target: &str, fields: &[(&str, &str)]| {
+            let fields = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+            of_two(verb.as_bytes(), target.as_bytes(), fields, &Limits { fields: 3, ..LIMITS })
+        };
+        for (verb, target) in [("GET", "/a?b"), ("OPTIONS", "*"), ("CONNECT", "a:443"), ("CONNECT", "[::1]:443")] {
+            assert_eq!(two(verb, target, &[("te", "trailers"), ("x", ""), ("x", "y z")]), Ok(()), "{verb} {target}");
+        }
+        for (verb, target) in [
+            ("GET", ""),
+            ("GET", "a"),
+            ("GET", "http://a/"),
+            ("GET", "*"),
+            ("GET", "/a b"),
+            ("GET", "/a#b"),
+            ("GET", "/a\\b"),
+            ("GET", "/\u{e9}"),
+            ("CONNECT", "a"),
+            ("CONNECT", "/"),
+            ("CONNECT", "a:0"),
+            ("A-VERB-OF-MORE-THAN-32-LETTERS-IN-ALL", "/"),
+        ] {
+            assert!(two(verb, target, &[]).is_err(), "{verb} {target}");
+        }
+        for field in [
+            ("connection", "x"),
+            ("Transfer-Encoding", "chunked"),
+            ("content_length", "1"),
+            ("content-length", "+1"),
+            ("x", " y"),
+            ("x", "y\r\nz: z"),
+            ("x", "\0"),
+        ] {
+            assert!(two("GET", "/", &[field]).is_err(), "{field:?}");
+        }
+        assert!(two("POST", "/", &[("content-length", "1"), ("content-length", "1")]).is_err());
+        assert!(two("CONNECT", "a:1", &[("content-length", "0")]).is_err());
+        assert_eq!(two("GET", "/", &[("x", "y"); 4]).map_err(|why| why.status), Err(431));
     }
 
     #[test]

@@ -39,13 +39,14 @@ pub fn inherited() -> io::Result<Vec<std::net::TcpListener>> {
         .collect()
 }
 
-/// Serves until SIGTERM or SIGINT; then lets answers under way end, for so long.
+/// Serves until SIGTERM or SIGINT; then lets answers under way end, for so long. With each socket: whether clients
+/// speak TLS there.
 ///
 /// # Errors
 /// Signals cannot be caught.
 pub async fn run(
     proxy: Arc<Proxy>,
-    listeners: Vec<TcpListener>,
+    listeners: Vec<(TcpListener, bool)>,
     admin: Option<TcpListener>,
     connections: u32,
     drain: Duration,
@@ -54,18 +55,21 @@ pub async fn run(
     let places = Arc::new(Semaphore::new(connections as usize));
     let (stop, stopped) = watch::channel(false);
     let mut tasks = tokio::task::JoinSet::new();
-    for listener in listeners {
+    for (listener, tls) in listeners {
         let (proxy, places, stopped) = (Arc::clone(&proxy), Arc::clone(&places), stopped.clone());
         tasks.spawn(async move {
             loop {
                 let Some((socket, address)) = accepted(&listener).await else { continue };
                 match Arc::clone(&places).try_acquire_owned() {
                     Ok(place) => {
-                        tokio::spawn(serve(Arc::clone(&proxy), socket, address, place, stopped.clone()));
+                        tokio::spawn(serve(Arc::clone(&proxy), socket, address, place, stopped.clone(), tls));
                     }
                     Err(_) => {
                         crate::metrics::count(&proxy.metrics.turned_away);
-                        turn_away(&socket);
+                        // Before a handshake there is nothing that could be said.
+                        if !tls {
+                            turn_away(&socket);
+                        }
                     }
                 }
             }

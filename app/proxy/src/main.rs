@@ -1,13 +1,15 @@
 //! `thaw-proxy`: what `thaw proxy` starts. Reads the arguments, opens sockets, and serves.
 
-use clap::Parser;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 use http::HeaderName;
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
+use thaw_proxy::authority::{self, Authority};
 use thaw_proxy::caching::Caching;
 use thaw_proxy::disk::Disk;
 use thaw_proxy::guard::Clocks;
@@ -17,15 +19,17 @@ use thaw_proxy::metrics::Metrics;
 use thaw_proxy::origins::Origins;
 use thaw_proxy::server::{Proxy, Settings};
 use thaw_proxy::store::Memory;
+use thaw_proxy::tls::{Intercept, Tls};
 use thaw_proxy::upstream::{self, Origin, Upstream};
 use thaw_proxy::{listen, upstream::Failure};
 use tokio::net::TcpListener;
 
 /// How do my HTTP clients reach their origins through one strict place?
 ///
-/// A forward proxy, or with --reverse the front of one origin. To clients it speaks HTTP/1.1 and HTTP/2 (without TLS,
-/// by prior knowledge); CONNECT makes a tunnel. The first line on stdout is the address. SIGTERM or SIGINT ends it when
-/// the answers under way have ended. It keeps answers by the rules of RFC 9111, in memory and with --store on disk.
+/// A forward proxy, or with --reverse the front of one origin. To clients it speaks HTTP/1.1 and HTTP/2: without TLS by
+/// prior knowledge, at the address of --tls-listen as browsers do; CONNECT makes a tunnel. The first line on stdout is
+/// the address. SIGTERM or SIGINT ends it when the answers under way have ended. It keeps answers by the rules of RFC
+/// 9111, in memory and with --store on disk.
 #[derive(Debug, Parser)]
 #[command(
     name = "thaw-proxy",
@@ -36,7 +40,9 @@ use tokio::net::TcpListener;
 Examples:
   thaw proxy --listen 127.0.0.1:3128
   thaw proxy --reverse http://127.0.0.1:8000 --size 1G --access-log access.log
-  thaw proxy --admin 127.0.0.1:9100 --connections 200"
+  thaw proxy --admin 127.0.0.1:9100 --connections 200
+  thaw proxy -- --make-ca ~/.config/thaw/ca
+  thaw proxy --tls-listen 127.0.0.1:3129 --tls-ca ~/.config/thaw/ca --intercept --no-intercept bank.example"
 )]
 struct Args {
     /// Where clients come; port 0: any that is free. Sockets of systemd (LISTEN_FDS) take its place
@@ -45,6 +51,34 @@ struct Args {
     /// The one origin: http://HOST[:PORT] or https://HOST[:PORT]; without it this is a forward proxy
     #[arg(long, value_name = "ORIGIN", value_parser = origin)]
     reverse: Option<Origin>,
+    /// Where clients come that speak TLS, by which browsers get HTTP/2; port 0: any that is free. Needs --tls-ca or
+    /// --tls-cert
+    #[arg(long, value_name = "ADDRESS")]
+    tls_listen: Option<SocketAddr>,
+    /// The directory of an authority that --make-ca has made: certificates of it are made in memory, for the names that
+    /// clients ask for
+    #[arg(long, value_name = "DIR")]
+    tls_ca: Option<PathBuf>,
+    /// A certificate for the address of --tls-listen, with those up to its authority, PEM
+    #[arg(long, value_name = "FILE", requires_all = ["tls_key", "tls_listen"])]
+    tls_cert: Option<PathBuf>,
+    /// Its key, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Answers what comes through tunnels to port 443 from the cache too, with certificates of --tls-ca, which clients
+    /// have to believe. Only a forward proxy
+    #[arg(long, conflicts_with = "reverse")]
+    intercept: bool,
+    /// A port whose tunnels are answered, in the place of 443; may be given more than once
+    #[arg(long, value_name = "PORT", requires = "intercept", default_values_t = [443])]
+    intercept_port: Vec<u16>,
+    /// A host whose tunnels stay tunnels, with all below it; may be given more than once
+    #[arg(long, value_name = "HOST", requires = "intercept")]
+    no_intercept: Vec<String>,
+    /// Makes an authority for --tls-ca in a directory, which is made when it is missing; says what to do with it, and
+    /// ends
+    #[arg(long, value_name = "DIR", exclusive = true)]
+    make_ca: Option<PathBuf>,
     /// Loopback address of the metrics: http://ADDRESS/metrics, OpenMetrics
     #[arg(long, value_name = "ADDRESS", value_parser = loopback)]
     admin: Option<SocketAddr>,
@@ -140,7 +174,10 @@ fn loopback(text: &str) -> Result<SocketAddr, String> {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    match run(&args) {
+    if let Some(why) = lacks(&args) {
+        Args::command().error(ErrorKind::MissingRequiredArgument, why).exit();
+    }
+    match args.make_ca.as_ref().map_or_else(|| run(&args), |directory| make_ca(directory)) {
         Ok(()) => ExitCode::SUCCESS,
         Err((what, error)) => {
             let _ = writeln!(io::stderr(), "thaw proxy: {what}: {error}");
@@ -148,6 +185,47 @@ fn main() -> ExitCode {
             ExitCode::from(3)
         }
     }
+}
+
+/// What options need and do not have: with how to get it, which clap does not say.
+fn lacks(args: &Args) -> Option<&'static str> {
+    if args.tls_ca.is_some() {
+        return match args.intercept || args.tls_listen.is_some() {
+            true => None,
+            false => Some("--tls-ca DIR is for --tls-listen ADDRESS or --intercept, and there is neither"),
+        };
+    }
+    if args.intercept {
+        return Some(
+            "--intercept needs --tls-ca DIR, an authority that the clients believe. To make one: \
+             thaw proxy -- --make-ca DIR",
+        );
+    }
+    (args.tls_listen.is_some() && args.tls_cert.is_none()).then_some(
+        "--tls-listen needs a certificate: --tls-ca DIR (to make it: thaw proxy -- --make-ca DIR), or your own with \
+         --tls-cert FILE --tls-key FILE",
+    )
+}
+
+fn make_ca(directory: &Path) -> Outcome<()> {
+    let failed = |error| (format!("cannot make an authority in {}", directory.display()), error);
+    let file = authority::make(directory).map_err(failed)?;
+    let (directory, file) = (directory.display(), file.display());
+    let _ = writeln!(
+        io::stdout(),
+        "An authority is in {directory}: ca.pem, which clients may believe, and ca-key.pem, which nobody else may have.
+Whoever has the key can be every site to whoever believes ca.pem. Nothing believes it yet; it is good for two years.
+
+To use it:
+  thaw proxy --tls-listen 127.0.0.1:3129 --tls-ca {directory}
+  curl --proxy https://127.0.0.1:3129 --proxy-cacert {file} http://example.org/
+To keep https answers too, add --intercept, and:
+  curl --proxy https://127.0.0.1:3129 --proxy-cacert {file} --cacert {file} https://example.org/
+For browsers, see docs/proxy.md: in a profile of its own, so that no other one believes it.
+To undo it: take it out of what was told to believe it, and
+  rm {directory}/ca.pem {directory}/ca-key.pem"
+    );
+    Ok(())
 }
 
 type Outcome<T> = Result<T, (String, io::Error)>;
@@ -166,10 +244,14 @@ async fn serve(args: &Args, inherited: Vec<std::net::TcpListener>) -> Outcome<()
     let cannot = |address: SocketAddr| move |error| (format!("cannot listen on {address}"), error);
     let mut listeners = Vec::new();
     for listener in inherited {
-        listeners.push(TcpListener::from_std(listener).map_err(cannot(args.listen))?);
+        listeners.push((TcpListener::from_std(listener).map_err(cannot(args.listen))?, false));
     }
     if listeners.is_empty() {
-        listeners.push(TcpListener::bind(args.listen).await.map_err(cannot(args.listen))?);
+        listeners.push((TcpListener::bind(args.listen).await.map_err(cannot(args.listen))?, false));
+    }
+    let tls = tls(args)?;
+    if let Some(address) = args.tls_listen {
+        listeners.push((TcpListener::bind(address).await.map_err(cannot(address))?, true));
     }
     let admin = match args.admin {
         Some(address) => Some(TcpListener::bind(address).await.map_err(cannot(address))?),
@@ -196,7 +278,8 @@ async fn serve(args: &Args, inherited: Vec<std::net::TcpListener>) -> Outcome<()
         Failure::Unreachable(error) => ("cannot read the authorities".to_owned(), error),
         other => ("cannot start".to_owned(), io::Error::other(other.to_string())),
     })?;
-    let addresses = listeners.iter().chain(&admin).map(TcpListener::local_addr).collect::<io::Result<Vec<_>>>();
+    let all = listeners.iter().map(|(listener, _)| listener).chain(&admin);
+    let addresses = all.map(TcpListener::local_addr).collect::<io::Result<Vec<_>>>();
     let addresses = addresses.map_err(cannot(args.listen))?;
     let line: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     let disk = match args.store.as_ref().filter(|_| args.cache == Kept::Memory) {
@@ -218,6 +301,7 @@ async fn serve(args: &Args, inherited: Vec<std::net::TcpListener>) -> Outcome<()
         settings: Settings { reverse: args.reverse.clone(), limits, clocks, body: args.body_bytes },
         origins,
         caching,
+        tls,
         metrics,
         log: log.transpose()?,
     };
@@ -229,6 +313,25 @@ async fn serve(args: &Args, inherited: Vec<std::net::TcpListener>) -> Outcome<()
         disk.flush().await;
     }
     done.map_err(|error| ("cannot catch signals".to_owned(), error))
+}
+
+/// TLS towards clients, where it was asked for.
+fn tls(args: &Args) -> Outcome<Option<Arc<Tls>>> {
+    let authority = match &args.tls_ca {
+        None => None,
+        Some(directory) => {
+            let failed = |error| (format!("cannot use the authority in {}", directory.display()), error);
+            Some(Authority::open(directory).map_err(failed)?)
+        }
+    };
+    let own = args.tls_cert.as_deref().zip(args.tls_key.as_deref());
+    if authority.is_none() && own.is_none() {
+        return Ok(None);
+    }
+    let intercept =
+        args.intercept.then(|| Intercept { ports: args.intercept_port.clone(), except: args.no_intercept.clone() });
+    let made = Tls::new(authority, own, intercept);
+    made.map(|tls| Some(Arc::new(tls))).map_err(|error| ("cannot use the certificate".to_owned(), error))
 }
 
 /// Says so where a directory cannot be used: nobody would notice, for clients get their answers all the same.

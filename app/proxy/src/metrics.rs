@@ -22,6 +22,12 @@ pub struct Metrics {
     pub bytes: AtomicU64,
     /// Tunnels that were made.
     pub tunnels: AtomicU64,
+    /// Tunnels that were answered here instead.
+    pub intercepted: AtomicU64,
+    /// Handshakes of TLS with clients that were done.
+    pub tls_handshakes: AtomicU64,
+    /// Those that failed: the client spoke something else, did not believe the certificate, or was too slow.
+    pub tls_handshakes_failed: AtomicU64,
     /// Lines of the access log that were lost because the disk was too slow.
     pub lost_lines: AtomicU64,
     /// Requests answered from the store, fresh.
@@ -56,6 +62,8 @@ pub struct Metrics {
     pub disk_bytes: AtomicU64,
     /// Reads from disk that found something.
     pub disk_hits: AtomicU64,
+    /// Reads from disk that somebody waits for, by what their requests say.
+    pub disk_urgent: AtomicU64,
     /// Entries written to disk.
     pub disk_written: AtomicU64,
     /// Entries not written, because the disk was full, too slow, or is not there.
@@ -80,6 +88,13 @@ impl Metrics {
             ("requests_asked", "Requests that an origin was asked", &self.asked),
             ("errors", "Requests without an answer of the origin that could be trusted", &self.errors),
             ("tunnels", "Tunnels made by CONNECT", &self.tunnels),
+            ("tunnels_intercepted", "Tunnels that were answered here instead", &self.intercepted),
+            ("tls_handshakes", "Handshakes of TLS with clients that were done", &self.tls_handshakes),
+            (
+                "tls_handshakes_failed",
+                "Handshakes of TLS with clients that failed: no TLS, a certificate not believed, too slow",
+                &self.tls_handshakes_failed,
+            ),
             ("lost_log_lines", "Lines of the access log lost", &self.lost_lines),
             ("cache_hits", "Requests answered from the store, fresh", &self.cache_hits),
             (
@@ -101,6 +116,7 @@ impl Metrics {
             ("cache_too_large", "Responses not kept: too large", &self.cache_too_large),
             ("cache_evicted", "Responses that had to go for others", &self.cache_evicted),
             ("disk_hits", "Reads from disk that found something", &self.disk_hits),
+            ("disk_urgent", "Reads from disk, found or not, that went before others", &self.disk_urgent),
             ("disk_written", "Entries written to disk", &self.disk_written),
             ("disk_dropped", "Entries not written: the disk full, too slow, or not there", &self.disk_dropped),
             ("disk_broken", "Entries on disk that could not be read, or were not what was written", &self.disk_broken),

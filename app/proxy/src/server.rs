@@ -8,7 +8,10 @@ use crate::head::{Limits, Refusal};
 use crate::log::{Line, Log};
 use crate::metrics::{Metrics, count};
 use crate::origins::Origins;
+use crate::pace::{Pace, Verdict};
 use crate::store::Hit;
+use crate::tls::{As, Tls};
+use crate::tunnel;
 use crate::upstream::{Body, Failure, Origin, empty};
 use bytes::{Bytes, BytesMut};
 use http::header::{self, HeaderValue};
@@ -21,19 +24,39 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use std::convert::Infallible;
+use std::future::Future;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant, SystemTime};
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::Sleep;
+use tokio_rustls::server::TlsStream;
 
 /// How an HTTP/2 connection of a client that knows begins (RFC 9113, 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// HTTP/2 (RFC 9113, 6.5.2): streams of one connection at once.
+const STREAMS: u32 = 128;
+
+/// Bytes that a client may send on one stream, and on all of a connection, before any of it is taken.
+const WINDOWS: (u32, u32) = (1 << 20, 4 << 20);
+
+/// Bytes of the largest frame that is taken.
+const FRAME: u32 = 64 << 10;
+
+/// Bytes of an answer that wait in one stream for the client: enough for a fast one, and little to hold for one that
+/// takes nothing.
+const WAITING: usize = 512 << 10;
+
+/// Streams that a client has reset before they were looked at (rapid reset, CVE-2023-44487), and those that were reset
+/// here since they were malformed: beyond so many the connection ends.
+const RESETS: (usize, usize) = (32, 64);
 
 /// What clients may do.
 #[derive(Clone, Debug)]
@@ -56,37 +79,120 @@ pub struct Proxy {
     pub origins: Arc<Origins>,
     /// The cache, if there is one.
     pub caching: Option<Arc<Caching>>,
+    /// TLS towards clients, where it is spoken.
+    pub tls: Option<Arc<Tls>>,
     /// Counters.
     pub metrics: Arc<Metrics>,
     /// The access log.
     pub log: Option<Log>,
 }
 
-/// A client's connection, which ends only with its last tunnel.
-struct Client {
-    address: SocketAddr,
-    shared: Arc<Shared>,
-    proxy: Arc<Proxy>,
-    _place: OwnedSemaphorePermit,
+/// A client's place among the connections, which it has until its last tunnel ends.
+struct Place {
+    metrics: Arc<Metrics>,
+    _permit: OwnedSemaphorePermit,
 }
 
-impl Drop for Client {
+impl Drop for Place {
     fn drop(&mut self) {
-        self.proxy.metrics.connections.fetch_sub(1, Ordering::Relaxed);
+        self.metrics.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Serves a client until its connection ends; once `stop` is true, until the answers under way have.
+/// A client that has come.
+#[derive(Clone)]
+struct Visit {
+    proxy: Arc<Proxy>,
+    address: SocketAddr,
+    /// Inside a tunnel that is answered here: the origin that it was to lead to. All requests are for it.
+    inside: Option<Arc<Origin>>,
+    stop: watch::Receiver<bool>,
+    _place: Arc<Place>,
+}
+
+/// A connection of a client.
+struct Client {
+    visit: Visit,
+    shared: Arc<Shared>,
+    /// Of HTTP/2.
+    pace: Option<Arc<Pace>>,
+}
+
+/// A request, or a tunnel, while it lasts: the connection is not idle.
+struct UnderWay(Arc<Client>);
+
+impl UnderWay {
+    fn new(client: &Arc<Client>) -> Self {
+        client.shared.under_way.fetch_add(1, Ordering::AcqRel);
+        client.moved();
+        Self(Arc::clone(client))
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.shared.under_way.fetch_sub(1, Ordering::AcqRel);
+        self.0.moved();
+    }
+}
+
+impl Client {
+    fn moved(&self) {
+        if let Some(pace) = &self.pace {
+            pace.moved(Instant::now());
+        }
+    }
+}
+
+/// Serves a client until its connection ends; once `stop` is true, until the answers under way have. `tls`: it speaks
+/// TLS, or is sent away.
 pub async fn serve(
     proxy: Arc<Proxy>,
-    mut socket: TcpStream,
+    socket: TcpStream,
     address: SocketAddr,
-    place: OwnedSemaphorePermit,
-    mut stop: watch::Receiver<bool>,
+    permit: OwnedSemaphorePermit,
+    stop: watch::Receiver<bool>,
+    tls: bool,
 ) {
-    let Settings { limits, clocks, .. } = proxy.settings;
     proxy.metrics.connections.fetch_add(1, Ordering::Relaxed);
     let _ = socket.set_nodelay(true);
+    let place = Arc::new(Place { metrics: Arc::clone(&proxy.metrics), _permit: permit });
+    let visit = Visit { proxy, address, inside: None, stop, _place: place };
+    if !tls {
+        return plain(visit, socket).await;
+    }
+    let Ok(local) = socket.local_addr() else { return };
+    secured(visit, Box::new(socket), As::Proxy(local.ip())).await;
+}
+
+trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Wire for T {}
+
+/// A client that is to speak TLS.
+async fn secured(visit: Visit, wire: Box<dyn Wire>, whom: As<'_>) {
+    let proxy = &visit.proxy;
+    let Some(tls) = &proxy.tls else { return };
+    let stream = match tls.accept(wire, whom, proxy.settings.clocks.head).await {
+        Ok(stream) => stream,
+        Err(_) => return count(&proxy.metrics.tls_handshakes_failed),
+    };
+    count(&proxy.metrics.tls_handshakes);
+    // What was agreed on is spoken, and nothing else.
+    let two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    converse::<TlsStream<Box<dyn Wire>>>(visit, stream, BytesMut::new(), two).await;
+}
+
+/// What a tunnel that leads to this origin brings. A type with a name: it is part of what it is called by.
+fn intercepted(visit: Visit, wire: Box<dyn Wire>, origin: Arc<Origin>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    Box::pin(async move {
+        let visit = Visit { inside: Some(Arc::clone(&origin)), ..visit };
+        secured(visit, wire, As::Host(origin.bare())).await;
+    })
+}
+
+/// A client without TLS: by its first bytes it says what it speaks.
+async fn plain(visit: Visit, mut socket: TcpStream) {
+    let clocks = visit.proxy.settings.clocks;
     let mut read = BytesMut::with_capacity(4096);
     let preface = tokio::time::timeout(clocks.head.max(clocks.idle), async {
         while PREFACE.starts_with(&read) {
@@ -103,33 +209,66 @@ pub async fn serve(
         read.starts_with(PREFACE)
     });
     let two = preface.await.unwrap_or(false);
-    let (guard, shared) = Guard::new(socket, Side::Client, read, two, limits, clocks);
+    converse(visit, socket, read, two).await;
+}
+
+/// Answers the requests of a connection, `two`: of HTTP/2. `read` was read of it already.
+async fn converse<T>(visit: Visit, io: T, read: BytesMut, two: bool)
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let Settings { limits, clocks, .. } = visit.proxy.settings;
+    let (guard, shared) = Guard::new(io, Side::Client, read, two, limits, clocks);
     // HTTP/2 has no heads that are the same byte for byte.
-    let quick = (!two && proxy.caching.is_some())
-        .then(|| Box::new(Front { address: address.ip(), proxy: Arc::clone(&proxy) }) as Box<dyn Quick>);
+    let quick = (!two && visit.proxy.caching.is_some()).then(|| Box::new(Front(visit.clone())) as Box<dyn Quick>);
     let guard = guard.quick(quick);
-    let client = Arc::new(Client { address, shared, proxy, _place: place });
+    let mut stop = visit.stop.clone();
+    let pace = two.then(|| Arc::new(Pace::new(Instant::now())));
+    let client = Arc::new(Client { visit, shared: Arc::clone(&shared), pace: pace.clone() });
     let service = service_fn(move |request| {
         let client = Arc::clone(&client);
         async move { Ok::<_, Infallible>(answer(client, request).await) }
     });
     let io = TokioIo::new(guard);
     // Errors are the client's: it is gone, or was too slow.
-    if two {
+    if let Some(pace) = pace {
         let mut builder = http2::Builder::new(TokioExecutor::new());
         builder
             .timer(TokioTimer::new())
-            .max_concurrent_streams(128)
+            .max_concurrent_streams(STREAMS)
+            .adaptive_window(false)
+            .initial_stream_window_size(WINDOWS.0)
+            .initial_connection_window_size(WINDOWS.1)
+            .max_frame_size(FRAME)
+            .max_send_buf_size(WAITING)
+            .max_pending_accept_reset_streams(RESETS.0)
+            .max_local_error_reset_streams(RESETS.1)
             .max_header_list_size(u32::try_from(limits.bytes).unwrap_or(u32::MAX))
             .keep_alive_interval(clocks.idle)
             .keep_alive_timeout(clocks.head);
         let mut connection = pin!(builder.serve_connection(io, service));
-        tokio::select! {
-            _ = connection.as_mut() => return,
-            _ = stop.wait_for(|stop| *stop) => {}
+        let mut look = tokio::time::interval(clocks.stall.min(clocks.idle) / 4);
+        let mut ending: Option<Instant> = None;
+        loop {
+            let ends = tokio::select! {
+                _ = connection.as_mut() => return,
+                _ = stop.wait_for(|stop| *stop), if ending.is_none() => true,
+                _ = look.tick() => {
+                    let under_way = shared.under_way.load(Ordering::Acquire);
+                    match pace.verdict(under_way, &clocks, Instant::now()) {
+                        Verdict::Goes => false,
+                        // The client does not take the rest of what was answered.
+                        Verdict::Idle if ending.is_some_and(|since| since.elapsed() >= clocks.stall) => return,
+                        Verdict::Idle => true,
+                        Verdict::Stalled => return,
+                    }
+                }
+            };
+            if ends && ending.is_none() {
+                connection.as_mut().graceful_shutdown();
+                ending = Some(Instant::now());
+            }
         }
-        connection.as_mut().graceful_shutdown();
-        let _ = connection.await;
     } else {
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(None);
@@ -145,16 +284,14 @@ pub async fn serve(
 }
 
 /// Answers what comes again byte for byte.
-struct Front {
-    address: IpAddr,
-    proxy: Arc<Proxy>,
-}
+struct Front(Visit);
 
 impl Quick for Front {
     fn answer(&self, head: &[u8]) -> Option<Sending> {
-        let sending = self.proxy.caching.as_ref()?.again.answer(head, SystemTime::now())?;
+        let Visit { proxy, inside, .. } = &self.0;
+        let sending = proxy.caching.as_ref()?.again.answer(inside.as_deref(), head, SystemTime::now())?;
         // Before the client can have it.
-        let metrics = &self.proxy.metrics;
+        let metrics = &proxy.metrics;
         count(&metrics.requests);
         count(&metrics.cache_again);
         Did::Hit.count(metrics);
@@ -163,14 +300,15 @@ impl Quick for Front {
 
     fn sent(&self, sending: &Sending) {
         let bytes = sending.length - sending.left();
-        self.proxy.metrics.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let Some(log) = &self.proxy.log else { return };
+        let Visit { proxy, address, inside, .. } = &self.0;
+        proxy.metrics.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let Some(log) = &proxy.log else { return };
         let line = sending.request.split(|byte| *byte == b'\r').find(|line| line.len() > 1).unwrap_or_default();
         let whole = sending.began.elapsed();
         log.tell(&Line {
-            client: self.address,
+            client: address.ip(),
             at: SystemTime::now() - whole,
-            request: String::from_utf8_lossy(line).into_owned(),
+            request: whole_target(inside.as_deref(), String::from_utf8_lossy(line).into_owned()),
             status: sending.status,
             bytes,
             first: Duration::ZERO,
@@ -178,6 +316,19 @@ impl Quick for Front {
             complete: sending.is_done(),
             cache: Did::Hit.word(),
         });
+    }
+}
+
+/// A request line in which the target says for which origin it was, where the connection does.
+fn whole_target(inside: Option<&Origin>, line: String) -> String {
+    match (inside, line.split_once(' ')) {
+        (Some(Origin { host, port: 443, .. }), Some((verb, rest))) if rest.starts_with('/') => {
+            format!("{verb} https://{host}{rest}")
+        }
+        (Some(Origin { host, port, .. }), Some((verb, rest))) if rest.starts_with('/') => {
+            format!("{verb} https://{host}:{port}{rest}")
+        }
+        _ => line,
     }
 }
 
@@ -202,6 +353,21 @@ struct Counted {
     announced: Option<u64>,
     client: Arc<Client>,
     course: Course,
+    /// Over HTTP/2: the client has to take a piece before the next one is asked for.
+    owed: bool,
+    _under_way: UnderWay,
+}
+
+impl Counted {
+    fn owes(&mut self, owes: bool) {
+        let Some(pace) = self.client.pace.as_ref().filter(|_| owes != self.owed) else { return };
+        if owes {
+            pace.given(Instant::now())
+        } else {
+            pace.taken()
+        }
+        self.owed = owes;
+    }
 }
 
 impl http_body::Body for Counted {
@@ -210,7 +376,9 @@ impl http_body::Body for Counted {
 
     fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let this = self.get_mut();
+        this.owes(false);
         let frame = ready!(Pin::new(&mut this.inner).poll_frame(context));
+        this.owes(matches!(frame, Some(Ok(_))));
         match &frame {
             Some(Ok(frame)) => this.course.line.bytes += frame.data_ref().map_or(0, |data| data.len() as u64),
             None => this.course.line.complete = true,
@@ -230,7 +398,8 @@ impl http_body::Body for Counted {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        let proxy = &self.client.proxy;
+        self.owes(false);
+        let proxy = &self.client.visit.proxy;
         let line = &mut self.course.line;
         line.whole = self.course.began.elapsed();
         // Who has read all that was announced asks for no end.
@@ -240,19 +409,22 @@ impl Drop for Counted {
             log.tell(line);
         }
         self.client.shared.answered.fetch_add(1, Ordering::AcqRel);
-        self.client.shared.under_way.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 async fn answer(client: Arc<Client>, request: Request<Incoming>) -> Response<Body> {
-    client.shared.under_way.fetch_add(1, Ordering::AcqRel);
-    count(&client.proxy.metrics.requests);
+    let under_way = UnderWay::new(&client);
+    let Visit { proxy, address, inside, .. } = &client.visit;
+    count(&proxy.metrics.requests);
     let began = Instant::now();
     let version = request.version();
     let refused = request.method().as_str() == guard::REFUSED;
     let line = match refused {
         true => "-".to_owned(),
-        false => format!("{} {} {version:?}", request.method(), request.uri()),
+        false => {
+            let line = format!("{} {} {version:?}", request.method(), request.uri());
+            whole_target(inside.as_deref(), line)
+        }
     };
     let head = client.shared.head().filter(|_| !refused && again::is_repeatable(&request));
     let outcome = match refused {
@@ -261,17 +433,15 @@ async fn answer(client: Arc<Client>, request: Request<Incoming>) -> Response<Bod
     };
     let answer = outcome.unwrap_or_else(|trouble| trouble.answer(&client, version));
     let mut answer = answer;
-    if let (Some(caching), Some(hit), Some(head)) =
-        (&client.proxy.caching, answer.extensions_mut().remove::<Hit>(), head)
-    {
-        caching.again.keep(head, &answer, hit);
+    if let (Some(caching), Some(hit), Some(head)) = (&proxy.caching, answer.extensions_mut().remove::<Hit>(), head) {
+        caching.again.keep(inside.as_ref(), head, &answer, hit);
     }
     let did = answer.extensions().get::<Did>().copied();
     if let Some(did) = did {
-        did.count(&client.proxy.metrics);
+        did.count(&proxy.metrics);
     }
     let line = Line {
-        client: client.address.ip(),
+        client: address.ip(),
         at: SystemTime::now(),
         request: line,
         status: answer.status().as_u16(),
@@ -283,7 +453,7 @@ async fn answer(client: Arc<Client>, request: Request<Incoming>) -> Response<Bod
     };
     let course = Course { began, line };
     let announced = answer.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    answer.map(|inner| Counted { inner, announced, client, course }.boxed_unsync())
+    answer.map(|inner| Counted { inner, announced, client, course, owed: false, _under_way: under_way }.boxed_unsync())
 }
 
 /// Why a request has no answer but ours.
@@ -307,11 +477,15 @@ impl From<Failure> for Trouble {
 impl Trouble {
     /// Our answer, which says why. What comes behind a refused request on its connection is not read.
     fn answer(&self, client: &Client, version: Version) -> Response<Body> {
-        let metrics = &client.proxy.metrics;
+        let metrics = &client.visit.proxy.metrics;
         // Where the body of the request broke on its way, the client is to blame and not the origin.
-        let (status, why) = match (self, &client.shared.refusal()) {
-            (Self::Refused(why), _) | (Self::Failed(Failure::Broken(_)), Some(why)) => (why.status, why.to_string()),
-            (Self::Failed(Failure::Broken(error)), _) if is_too_large(error) => (413, "a body too large".to_owned()),
+        let broken = match self {
+            Self::Failed(Failure::Broken(error)) => client.shared.refusal().or_else(|| unfit(error)),
+            _ => None,
+        };
+        let (status, why) = match (self, broken) {
+            (Self::Refused(why), _) => (why.status, why.to_string()),
+            (_, Some(why)) => (why.status, why.to_string()),
             (Self::Failed(Failure::Late), _) => (504, Failure::Late.to_string()),
             (Self::Failed(failure), _) => (502, failure.to_string()),
         };
@@ -333,37 +507,40 @@ fn text(text: String) -> Body {
     Full::new(Bytes::from(text)).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// The error of a body that is beyond the limit.
-#[derive(Debug)]
-struct TooLarge;
+/// The errors of a body that is beyond a limit.
+const TOO_LARGE: Refusal = Refusal { status: 413, why: "a body too large" };
+const TOO_SLOW: Refusal = Refusal { status: 408, why: "the body did not arrive in time" };
 
-impl std::fmt::Display for TooLarge {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("a body too large")
-    }
-}
-
-impl std::error::Error for TooLarge {}
-
-fn is_too_large(error: &hyper::Error) -> bool {
+/// Why a body was given up here, if it was.
+fn unfit(error: &hyper::Error) -> Option<Refusal> {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
-        if error.is::<TooLarge>() {
-            return true;
-        }
         let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        if inner.is_some_and(|inner| inner.is::<TooLarge>()) {
-            return true;
+        let why = error.downcast_ref::<Refusal>().or_else(|| inner?.downcast_ref());
+        if why.is_some() {
+            return why.copied();
         }
         cause = error.source();
     }
-    false
+    None
 }
 
 /// The body of a request, up to a limit.
 struct Bounded {
     inner: Incoming,
     left: u64,
+    /// Over HTTP/2, where the connection may move while a stream does not.
+    pace: Option<(Arc<Pace>, Duration)>,
+    late: Option<Pin<Box<Sleep>>>,
+}
+
+impl Bounded {
+    /// Whether nothing came for too long.
+    fn is_late(&mut self, context: &mut Context<'_>) -> bool {
+        let Some((_, stall)) = self.pace else { return false };
+        let late = self.late.get_or_insert_with(|| Box::pin(tokio::time::sleep(stall)));
+        late.as_mut().poll(context).is_ready()
+    }
 }
 
 impl http_body::Body for Bounded {
@@ -372,12 +549,21 @@ impl http_body::Body for Bounded {
 
     fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let this = self.get_mut();
-        let frame = ready!(Pin::new(&mut this.inner).poll_frame(context));
+        let Poll::Ready(frame) = Pin::new(&mut this.inner).poll_frame(context) else {
+            return match this.is_late(context) {
+                true => Poll::Ready(Some(Err(io::Error::other(TOO_SLOW)))),
+                false => Poll::Pending,
+            };
+        };
+        this.late = None;
+        if let Some((pace, _)) = &this.pace {
+            pace.moved(Instant::now());
+        }
         if let Some(Ok(frame)) = &frame {
             let len = frame.data_ref().map_or(0, |data| data.len() as u64);
             match this.left.checked_sub(len) {
                 Some(left) => this.left = left,
-                None => return Poll::Ready(Some(Err(io::Error::other(TooLarge)))),
+                None => return Poll::Ready(Some(Err(io::Error::other(TOO_LARGE)))),
             }
         }
         Poll::Ready(frame.map(|frame| frame.map_err(io::Error::other)))
@@ -394,22 +580,41 @@ impl http_body::Body for Bounded {
 
 /// Where a request goes, and asks there.
 async fn route(client: &Arc<Client>, request: Request<Incoming>) -> Result<Response<Body>, Trouble> {
-    let proxy = &client.proxy;
+    let Visit { proxy, inside, .. } = &client.visit;
+    if request.version() == Version::HTTP_2 {
+        let uri = request.uri();
+        let target = match request.method() == Method::CONNECT {
+            true => uri.authority().map_or("", |authority| authority.as_str()),
+            false => uri.path_and_query().map_or("", |path| path.as_str()),
+        };
+        if uri.scheme_str().is_some_and(|scheme| !["http", "https"].contains(&scheme)) {
+            return Err(Refusal::bad("a scheme other than http and https").into());
+        }
+        let fields = request.headers().iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+        let limits = &proxy.settings.limits;
+        crate::head::of_two(request.method().as_str().as_bytes(), target.as_bytes(), fields, limits)?;
+    }
     if request.method() == Method::CONNECT {
-        return tunnel(client, request).await;
+        return connect(client, request).await;
     }
     if request.method() == Method::TRACE {
         // It would tell scripts what fields the proxies on the way have added.
         return Err(Refusal { status: 501, why: "TRACE is not passed on" }.into());
     }
     let host = fields::host(&request)?;
-    let origin = match (&proxy.settings.reverse, request.uri().scheme_str()) {
-        (Some(origin), _) => origin.clone(),
-        (None, Some(scheme @ ("http" | "https"))) => Origin::new(scheme == "https", &host)?,
-        (None, _) => return Err(Refusal::bad("this is a forward proxy: the target has to be a whole URL").into()),
+    let origin = match (inside, &proxy.settings.reverse, request.uri().scheme_str()) {
+        (Some(inside), _, scheme) => {
+            if scheme.is_some_and(|scheme| scheme != "https") || Origin::new(true, &host)? != **inside {
+                return Err(Refusal { status: 421, why: "another origin than that of CONNECT" }.into());
+            }
+            Origin::clone(inside)
+        }
+        (None, Some(origin), _) => origin.clone(),
+        (None, None, Some(scheme @ ("http" | "https"))) => Origin::new(scheme == "https", &host)?,
+        (None, None, _) => return Err(Refusal::bad("this is a forward proxy: the target has to be a whole URL").into()),
     };
     if request.body().size_hint().lower() > proxy.settings.body {
-        return Err(Refusal { status: 413, why: "a body too large" }.into());
+        return Err(TOO_LARGE.into());
     }
     let (mut parts, body) = request.into_parts();
     let expects = parts.headers.remove(header::EXPECT);
@@ -433,7 +638,9 @@ async fn route(client: &Arc<Client>, request: Request<Incoming>) -> Result<Respo
     if version == Version::HTTP_2 {
         one_cookie(&mut parts.headers);
     }
-    let body = (!body.is_end_stream()).then(|| Bounded { inner: body, left: proxy.settings.body }.boxed_unsync());
+    let (left, stall) = (proxy.settings.body, proxy.settings.clocks.stall);
+    let pace = client.pace.clone().map(|pace| (pace, stall));
+    let body = (!body.is_end_stream()).then(|| Bounded { inner: body, left, pace, late: None }.boxed_unsync());
     Ok(match &proxy.caching {
         Some(caching) => caching::answer(&proxy.origins, caching, origin, parts, body).await?,
         None => proxy.origins.ask(&origin, parts, body).await?,
@@ -466,9 +673,12 @@ fn one_cookie(fields: &mut http::HeaderMap) {
     }
 }
 
-/// CONNECT (RFC 9110, 9.3.6): bytes go both ways until one side has ended, and nothing is looked at.
-async fn tunnel(client: &Arc<Client>, request: Request<Incoming>) -> Result<Response<Body>, Trouble> {
-    let proxy = &client.proxy;
+/// CONNECT: a tunnel, or what it brings is answered here, where that was asked for.
+async fn connect(client: &Arc<Client>, request: Request<Incoming>) -> Result<Response<Body>, Trouble> {
+    let Visit { proxy, inside, .. } = &client.visit;
+    if inside.is_some() {
+        return Err(Refusal { status: 405, why: "a tunnel inside one that is answered here" }.into());
+    }
     if proxy.settings.reverse.is_some() {
         return Err(Refusal { status: 405, why: "a reverse proxy makes no tunnels" }.into());
     }
@@ -477,7 +687,18 @@ async fn tunnel(client: &Arc<Client>, request: Request<Incoming>) -> Result<Resp
         return Err(Refusal::bad("CONNECT without a port").into());
     }
     let origin = Origin::new(false, authority.as_str())?;
-    let mut there = match proxy.origins.upstream.tcp(&origin).await {
+    let under_way = UnderWay::new(client);
+    if proxy.tls.as_ref().is_some_and(|tls| tls.intercepts(&origin.host, origin.port)) {
+        count(&proxy.metrics.intercepted);
+        let (visit, origin) = (client.visit.clone(), Arc::new(Origin { tls: true, ..origin }));
+        tokio::spawn(async move {
+            let Ok(upgraded) = hyper::upgrade::on(request).await else { return };
+            let _under_way = under_way;
+            intercepted(visit, Box::new(TokioIo::new(upgraded)), origin).await;
+        });
+        return Ok(Response::new(empty()));
+    }
+    let there = match proxy.origins.upstream.tcp(&origin).await {
         Ok(there) => there,
         // What the client sends behind its CONNECT is not for us: the connection ends with this answer.
         Err(failure) => {
@@ -489,12 +710,12 @@ async fn tunnel(client: &Arc<Client>, request: Request<Incoming>) -> Result<Resp
         }
     };
     count(&proxy.metrics.tunnels);
-    let client = Arc::clone(client);
+    let stop = client.visit.stop.clone();
     tokio::spawn(async move {
         let Ok(upgraded) = hyper::upgrade::on(request).await else { return };
         // Its place among the connections is taken as long as the tunnel is.
-        let _client = client;
-        let _ = tokio::io::copy_bidirectional(&mut TokioIo::new(upgraded), &mut there).await;
+        let _under_way = under_way;
+        tunnel::run(TokioIo::new(upgraded), there, stop).await;
     });
     Ok(Response::new(empty()))
 }

@@ -16,6 +16,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::SystemTime;
+use thaw_entrystore::Urgency;
 use thaw_httpcache::{Key, Store, Stored};
 
 /// Bytes that an entry costs beside its head and its body: its places in tables, and what the allocator adds. Measured:
@@ -149,14 +150,14 @@ impl Memory {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is stored of a key.
-    pub async fn get(&self, key: &Key) -> Arc<Variants> {
+    /// What is stored of a key. `urgency`: of the read, where it has to be read from the disk.
+    pub async fn get(&self, key: &Key, urgency: Urgency) -> Arc<Variants> {
         loop {
             let Some(disk) = &self.disk else { return self.inner().of.get(key).cloned().unwrap_or_default() };
             let Some(loading) = Loading::begin(self, key) else {
                 return self.inner().of.get(key).cloned().unwrap_or_default();
             };
-            let (number, variants) = disk.load(key).await;
+            let (number, variants) = disk.load(key, urgency).await;
             let mut inner = self.inner();
             if let Some(found) = inner.of.get(key) {
                 return Arc::clone(found);

@@ -73,6 +73,19 @@ pub enum Failure {
     Broken(hyper::Error),
 }
 
+impl Failure {
+    /// The same for another request that waited for the answer.
+    pub fn shared(&self) -> Self {
+        match self {
+            Self::Unreachable(cause) => Self::Unreachable(io::Error::new(cause.kind(), cause.to_string())),
+            Self::Late => Self::Late,
+            Self::Refused(why) => Self::Refused(*why),
+            // What is broken is one connection; whoever waited had none.
+            Self::Broken(_) => Self::Unreachable(io::Error::other(self.to_string())),
+        }
+    }
+}
+
 impl std::fmt::Display for Failure {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

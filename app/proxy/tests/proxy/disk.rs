@@ -226,3 +226,17 @@ fn damaged_files_are_misses() {
     }
     assert!(origin.seen().len() > 20, "something was damaged");
 }
+
+#[test]
+fn what_a_request_says_of_its_urgency_reaches_the_disk() {
+    let (origin, folder) = (numbered(KEPT), tempfile::tempdir().unwrap());
+    let proxy = on(&origin, folder.path());
+    let says = ["Priority: u=0, i", "Priority: u=5", "Sec-Fetch-Dest: image", "Sec-Fetch-Dest: style", "Accept: */*"];
+    let mut urgent = Vec::new();
+    for (field, number) in says.iter().zip(0..) {
+        ask(&proxy, "GET", &format!("/{number}"), &format!("{field}\r\n"));
+        urgent.push(proxy.metric("disk_urgent_total"));
+    }
+    // Each is looked for twice: before, and after nobody else was found to ask for it.
+    assert_eq!(urgent, [2, 2, 2, 4, 6]);
+}

@@ -253,3 +253,48 @@ fn a_slow_client_holds_up_nobody() {
     assert_eq!(get(&proxy, "").1.len(), 4 << 20);
     assert_eq!((one(&mut slow).1.len(), origin.seen().len()), (4 << 20, 1));
 }
+
+#[test]
+fn a_failure_is_told_to_all_who_waited_and_the_origin_asked_once() {
+    // It breaks, it is refused: in neither case do all of them ask at once.
+    for bytes in ["", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"] {
+        let (origin, go) = held(move |_, told, socket| {
+            told.recv().unwrap();
+            let _ = socket.write_all(bytes.as_bytes());
+            let _ = socket.shutdown(std::net::Shutdown::Both);
+            false
+        });
+        let proxy = Proxy::reverse(origin.address, &[]);
+        let sockets = clients(&proxy, "");
+        wait_for(&proxy, "cache_collapsed_total", CLIENTS as i64 - 1);
+        // More than enough for all.
+        (0..CLIENTS).for_each(|_| go.send(()).unwrap());
+        for mut socket in sockets {
+            let got = rest(&mut socket);
+            assert!(got.starts_with("HTTP/1.1 502 "), "{got}");
+        }
+        assert_eq!(origin.seen().len(), 1);
+        assert_eq!(proxy.metric("errors_total"), CLIENTS as i64);
+    }
+}
+
+#[test]
+fn who_waited_for_an_answer_that_failed_has_what_is_stale() {
+    let (origin, go) = held(|number, told, socket| {
+        if number == 0 {
+            return answer(socket, "200 OK", "Cache-Control: max-age=0, stale-if-error=600\r\nETag: \"1\"\r\n", "old");
+        }
+        told.recv().unwrap();
+        let _ = socket.shutdown(std::net::Shutdown::Both);
+        false
+    });
+    let proxy = Proxy::reverse(origin.address, &[]);
+    assert_eq!(get(&proxy, "").1, "old");
+    let sockets = clients(&proxy, "");
+    wait_for(&proxy, "cache_collapsed_total", CLIENTS as i64 - 1);
+    (0..CLIENTS).for_each(|_| go.send(()).unwrap());
+    for mut socket in sockets {
+        let got = rest(&mut socket);
+        assert!(got.starts_with("HTTP/1.1 200 ") && got.ends_with("old"), "{got}");
+    }
+}

@@ -126,3 +126,40 @@ fn what_cannot_be_is_said_at_the_start() {
         assert!(!output.stderr.is_empty() && output.stdout.is_empty(), "{arguments:?}");
     }
 }
+
+#[test]
+fn a_tunnel_that_nobody_uses_does_not_hold_up_the_end_and_one_in_use_goes_on() {
+    let echo = TcpListener::bind("127.0.0.1:0").unwrap();
+    let there = echo.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for socket in echo.incoming() {
+            let mut socket = socket.unwrap();
+            std::thread::spawn(move || std::io::copy(&mut socket.try_clone().unwrap(), &mut socket));
+        }
+    });
+    let mut proxy = Proxy::start(&["--drain", "60"]);
+    let tunnel = || {
+        let mut socket = proxy.connect();
+        socket.write_all(format!("CONNECT {there} HTTP/1.1\r\nHost: {there}\r\n\r\n").as_bytes()).unwrap();
+        assert_eq!(status(&one(&mut socket).0.to_ascii_uppercase()), 200);
+        socket
+    };
+    let (mut used, mut unused) = (tunnel(), tunnel());
+    let echoed = |socket: &mut std::net::TcpStream| {
+        let mut byte = [0];
+        socket.write_all(b"x").and_then(|()| std::io::Read::read_exact(socket, &mut byte)).is_ok()
+    };
+    assert!(echoed(&mut used) && echoed(&mut unused));
+    proxy.terminate();
+    let (ended, ends) = channel();
+    std::thread::spawn(move || {
+        let _ = std::io::Read::read(&mut unused, &mut [0]);
+        let _ = ended.send(());
+    });
+    while ends.recv_timeout(std::time::Duration::from_millis(100)).is_err() {
+        assert!(echoed(&mut used), "the one in use ended first, or with it");
+    }
+    assert!(echoed(&mut used));
+    drop(used);
+    assert_eq!(proxy.ended(), Some(0));
+}

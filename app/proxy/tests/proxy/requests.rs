@@ -4,10 +4,10 @@ use crate::origin::Origin;
 use crate::started::{Proxy, one, rest, status};
 use std::io::Write;
 
-const SMUGGLED: &str = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
+pub const SMUGGLED: &str = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
 
 /// Heads that are refused before anything reaches the origin, with the status.
-const HEADS: &[(&str, u16)] = &[
+pub const HEADS: &[(&str, u16)] = &[
     // Lengths.
     ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
     ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n", 400),

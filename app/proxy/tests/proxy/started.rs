@@ -9,6 +9,8 @@ pub const PROGRAM: &str = env!("CARGO_BIN_EXE_thaw-proxy");
 pub struct Proxy {
     child: Child,
     pub address: SocketAddr,
+    /// Of `--tls-listen`.
+    pub tls: Option<SocketAddr>,
     pub admin: SocketAddr,
 }
 
@@ -28,9 +30,13 @@ impl Proxy {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let mut addresses = line.split_whitespace().map(|address| address.parse().unwrap());
-        let (address, admin) = (addresses.next().unwrap(), addresses.next().unwrap());
-        Self { child, address, admin }
+        let addresses: Vec<SocketAddr> = line.split_whitespace().map(|address| address.parse().unwrap()).collect();
+        let (address, tls, admin) = match addresses[..] {
+            [address, admin] => (address, None, admin),
+            [address, tls, admin] => (address, Some(tls), admin),
+            _ => panic!("no addresses: {line:?}"),
+        };
+        Self { child, address, tls, admin }
     }
 
     pub fn connect(&self) -> TcpStream {
