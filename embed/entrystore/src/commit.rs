@@ -35,8 +35,8 @@ impl Log {
     /// What is to be done so that all that is written now lasts. Files of freed segments go last.
     pub fn commit(&mut self, snapshot: bool) -> VecDeque<Chore> {
         let graves: BTreeSet<u32> = self.graves.values().map(|place| place.0).collect();
-        let dead =
-            |number: &u32, one: &Segment| one.stage == Stage::Sealed && one.live == 0 && !graves.contains(number);
+        let whole = |one: &Segment| one.stage == Stage::Sealed || one.stage == Stage::Full && one.unread > 0;
+        let dead = |number: &u32, one: &Segment| whole(one) && one.live == 0 && !graves.contains(number);
         let dead = self.segments.iter().filter(|(number, one)| self.owed.is_empty() && dead(number, one));
         let dead: Vec<u32> = dead.map(|(number, _)| *number).collect();
         dead.into_iter().for_each(|number| self.free(number));
@@ -46,7 +46,7 @@ impl Log {
             if segment.dirty {
                 chores.push_back(Chore::Sync(*number));
             }
-            if segment.stage == Stage::Full && !segment.distrusted {
+            if segment.wants_footer() {
                 chores.push_back(Chore::Footer(*number));
             }
         }
@@ -114,17 +114,17 @@ impl Log {
         let synced = self.disk.sync(&name);
         // What the kernel could not write once it calls clean afterwards.
         segment.distrusted |= synced.is_err();
+        if !segment.distrusted {
+            segment.synced = segment.len;
+        }
         synced
     }
 
     fn footer(&mut self, number: u32) -> io::Result<()> {
         let name = self.name(number);
-        let Some(segment) = self.segments.get_mut(&number).filter(|one| one.stage == Stage::Full) else {
+        let Some(segment) = self.segments.get_mut(&number).filter(|one| one.wants_footer() && !one.dirty) else {
             return Ok(());
         };
-        if segment.dirty || segment.distrusted {
-            return Ok(());
-        }
         let footer = format::footer(&segment.rows, segment.len);
         // What a write that failed left behind must not lie behind the footer.
         self.disk.truncate(&name, segment.len)?;
@@ -157,7 +157,9 @@ impl Log {
 
     fn snapshot(&self) -> Snapshot {
         let index = self.shared.index();
-        let known = |one: &Segment| one.len | if one.stage == Stage::Sealed { SEALED } else { 0 };
+        // What is not on the medium yet, a start has to look at.
+        let sealed = |one: &Segment| one.stage == Stage::Sealed && one.synced == one.len;
+        let known = |one: &Segment| one.synced | if sealed(one) { SEALED } else { 0 };
         let segments = self.segments.iter().filter(|(_, one)| one.stage < Stage::Freed);
         let row = |hash: u64, (segment, offset): Place, size: u32| {
             let mut out = [0; format::SLOT];

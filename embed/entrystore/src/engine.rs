@@ -325,7 +325,7 @@ impl Engine {
 
     /// Sees to a commit within the time that is asked for, and to eviction when it is time.
     fn soon(&mut self) {
-        let dirty = self.log.segments.values().any(|one| one.dirty || one.stage == Stage::Full && !one.distrusted);
+        let dirty = self.log.segments.values().any(|one| one.dirty || one.wants_footer());
         let now = Instant::now();
         if dirty {
             self.due.get_or_insert(now + self.options.commit);
@@ -454,7 +454,7 @@ impl Engine {
         self.log.append(Vec::new());
         self.log.close_open();
         for snapshot in [false, true] {
-            let dirty = self.log.segments.values().any(|one| one.dirty || one.stage != Stage::Sealed);
+            let dirty = self.log.segments.values().any(|one| one.dirty || one.stage != Stage::Sealed && one.unread == 0);
             if dirty || self.log.changed {
                 for chore in self.log.commit(snapshot) {
                     self.log.chore(&chore);
