@@ -14,6 +14,9 @@ pub(crate) const INDEX_NEW: &str = "index.new";
 /// In a snapshot's row of a segment: it is sealed.
 const SEALED: u64 = 1 << 63;
 
+/// Bytes written after which a commit writes a snapshot, however young the last one is.
+const MUCH: u64 = 1 << 20;
+
 /// A step of a commit. Between two of them other work may go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Chore {
@@ -80,7 +83,7 @@ impl Log {
             Chore::Footer(number) => self.no_space |= self.footer(*number).as_ref().is_err_and(is_full),
             Chore::Names => self.failed |= self.names().is_err(),
             Chore::Write => {
-                self.changed = false;
+                (self.changed, self.news) = (false, 0);
                 let bytes = self.snapshot().encode();
                 let _ = self.disk.unlink(INDEX_NEW);
                 self.torn |= self.disk.write(INDEX_NEW, 0, &[&bytes]).is_err();
@@ -153,6 +156,12 @@ impl Log {
             segment.stage = Stage::Unlinked;
         }
         Ok(())
+    }
+
+    /// Whether so much was written since the last snapshot that a start after a crash would have much to read: the
+    /// next commit writes one, and snapshots stay an eighth of what is written.
+    pub fn is_old(&self) -> bool {
+        self.news >= MUCH.max(8 * (self.shared.index().len() * format::SLOT) as u64)
     }
 
     fn snapshot(&self) -> Snapshot {

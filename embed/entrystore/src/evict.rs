@@ -1,9 +1,9 @@
 //! Eviction: frees a segment at a time. What is used often or lately moves to the head of the log, the rest is
 //! forgotten; where an older record of a key may lie below, a removal stays, so that it never comes back.
 
-use crate::format::{self, Head, Kind, OVERWRITES, PINNED, Row};
+use crate::format::{self, Head, Kind, OVERWRITES, PINNED, Row, SEGMENT_HEAD};
 use crate::index::Slot;
-use crate::log::{Draft, Log, Stage};
+use crate::log::{self, Draft, Log, Stage};
 use crate::recover;
 use std::collections::HashMap;
 
@@ -139,11 +139,18 @@ impl Evict {
     /// Looks at some of its records.
     pub fn step(&mut self, log: &mut Log) -> Did {
         if self.unread {
-            if log.learn(self.number, 4 * STEP) {
-                self.unread = false;
+            let Some(segment) = log.segments.get(&self.number) else { return Did { done: true, ..Did::default() } };
+            if segment.big {
+                // Its one record is never moved: the head is enough.
+                let head = recover::head(log, &log.name(self.number), SEGMENT_HEAD as u64);
+                self.rows = head.map(|head| log::found(&head, log.seed, SEGMENT_HEAD as u64)).into_iter().collect();
+            } else if log.learn(self.number, 4 * STEP) {
                 self.rows = log.segments.get(&self.number).map(|one| one.rows.clone()).unwrap_or_default();
-                forget_others(log, self.number, &self.rows);
+            } else {
+                return Did::default();
             }
+            self.unread = false;
+            forget_others(log, self.number, &self.rows);
             return Did::default();
         }
         let (mut did, mut drafts, mut looked) = (Did::default(), Vec::new(), 0);

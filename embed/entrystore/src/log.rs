@@ -140,6 +140,8 @@ pub(crate) struct Log {
     pub names_dirty: bool,
     /// Something changed since the last snapshot.
     pub changed: bool,
+    /// Bytes of records written since the last snapshot.
+    pub news: u64,
     /// The disk said that it is full.
     pub no_space: bool,
     /// A sync of the commit under way failed: no file goes.
@@ -165,6 +167,7 @@ impl Log {
             bytes: 0,
             names_dirty: false,
             changed: false,
+            news: 0,
             no_space: false,
             failed: false,
             torn: false,
@@ -360,6 +363,7 @@ impl Log {
             segment.rows.extend(rows.iter().map(|(row, _)| *row));
         }
         self.bytes += at - begin;
+        self.news += at - begin;
         for ((row, base), draft) in rows.iter().zip(drafts) {
             self.apply(number, row, *base, draft.frecency);
         }
@@ -461,6 +465,7 @@ impl Log {
         self.disk.write(&file, big.body_at + big.body, &[&table])?;
         self.disk.write(&file, SEGMENT_HEAD as u64, &[&head.encode(self.seed)])?;
         let row = row(&head, hash, SEGMENT_HEAD as u64);
+        self.news += head.record_len();
         self.add(big.number, true, SEGMENT_HEAD as u64 + head.record_len(), Stage::Full);
         if let Some(segment) = self.segments.get_mut(&big.number) {
             segment.dirty = true;
