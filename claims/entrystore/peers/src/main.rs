@@ -124,33 +124,45 @@ fn warm(folder: &Path) -> Anything {
         note("put thaw, 64 under way", put_many(DEPTH)?);
         note("put thaw, one at a time", put_many(1)?);
         let cache = path.join("cacache");
-        note("put cacache", rate(|| {
-            (0..COUNT).try_for_each(|number| cacache::write_sync(&cache, name(number), of(number)).map(drop))?;
-            Ok(())
-        })?);
+        note(
+            "put cacache",
+            rate(|| {
+                (0..COUNT).try_for_each(|number| cacache::write_sync(&cache, name(number), of(number)).map(drop))?;
+                Ok(())
+            })?,
+        );
         let base = sqlite(&path.join("sqlite"))?;
-        note("put SQLite, a transaction each", rate(|| {
-            (0..COUNT).try_for_each(|number| {
-                base.prepare_cached(INSERT)?.execute((name(number), &of(number)[..])).map(drop)
-            })?;
-            Ok(())
-        })?);
+        note(
+            "put SQLite, a transaction each",
+            rate(|| {
+                (0..COUNT).try_for_each(|number| {
+                    base.prepare_cached(INSERT)?.execute((name(number), &of(number)[..])).map(drop)
+                })?;
+                Ok(())
+            })?,
+        );
         let other = sqlite(&path.join("sqlite-batch"))?;
-        note("put SQLite, 64 in a transaction", rate(|| {
-            for numbers in (0..COUNT).collect::<Vec<_>>().chunks(DEPTH) {
-                let change = other.unchecked_transaction()?;
-                for number in numbers {
-                    change.prepare_cached(INSERT)?.execute((name(*number), &of(*number)[..]))?;
+        note(
+            "put SQLite, 64 in a transaction",
+            rate(|| {
+                for numbers in (0..COUNT).collect::<Vec<_>>().chunks(DEPTH) {
+                    let change = other.unchecked_transaction()?;
+                    for number in numbers {
+                        change.prepare_cached(INSERT)?.execute((name(*number), &of(*number)[..]))?;
+                    }
+                    change.commit()?;
                 }
-                change.commit()?;
-            }
-            Ok(())
-        })?);
+                Ok(())
+            })?,
+        );
         note("get thaw, 64 under way", get_many(DEPTH)?);
         note("get thaw, one at a time", get_many(1)?);
-        note("get cacache", rate(|| {
-            (0..COUNT).map(mixed).try_for_each(|number| check(number, &cacache::read_sync(&cache, name(number))?))
-        })?);
+        note(
+            "get cacache",
+            rate(|| {
+                (0..COUNT).map(mixed).try_for_each(|number| check(number, &cacache::read_sync(&cache, name(number))?))
+            })?,
+        );
         note("get SQLite", rate(|| (0..COUNT).map(mixed).try_for_each(|number| sqlite_get(&base, number)))?);
         drop(store);
         std::fs::remove_dir_all(&path)?;
