@@ -97,6 +97,12 @@ impl Blocking {
         self.done(ticket)
     }
 
+    /// Ends the store: the next start reads the index alone. `false`: the disk failed, or it had ended before.
+    pub fn close(&mut self) -> bool {
+        let ticket = self.store.close();
+        self.done(ticket)
+    }
+
     /// All changes so far are on the medium. `false`: the disk failed.
     pub fn flush(&mut self) -> bool {
         let ticket = self.store.flush();

@@ -14,6 +14,9 @@ pub(crate) const INDEX_NEW: &str = "index.new";
 /// In a snapshot's row of a segment: it is sealed.
 const SEALED: u64 = 1 << 63;
 
+/// Bytes written after which a commit writes a snapshot, however young the last one is.
+const MUCH: u64 = 1 << 20;
+
 /// A step of a commit. Between two of them other work may go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Chore {
@@ -35,8 +38,8 @@ impl Log {
     /// What is to be done so that all that is written now lasts. Files of freed segments go last.
     pub fn commit(&mut self, snapshot: bool) -> VecDeque<Chore> {
         let graves: BTreeSet<u32> = self.graves.values().map(|place| place.0).collect();
-        let dead =
-            |number: &u32, one: &Segment| one.stage == Stage::Sealed && one.live == 0 && !graves.contains(number);
+        let whole = |one: &Segment| one.stage == Stage::Sealed || one.stage == Stage::Full && one.unread > 0;
+        let dead = |number: &u32, one: &Segment| whole(one) && one.live == 0 && !graves.contains(number);
         let dead = self.segments.iter().filter(|(number, one)| self.owed.is_empty() && dead(number, one));
         let dead: Vec<u32> = dead.map(|(number, _)| *number).collect();
         dead.into_iter().for_each(|number| self.free(number));
@@ -46,7 +49,7 @@ impl Log {
             if segment.dirty {
                 chores.push_back(Chore::Sync(*number));
             }
-            if segment.stage == Stage::Full && !segment.distrusted {
+            if segment.wants_footer() {
                 chores.push_back(Chore::Footer(*number));
             }
         }
@@ -80,7 +83,7 @@ impl Log {
             Chore::Footer(number) => self.no_space |= self.footer(*number).as_ref().is_err_and(is_full),
             Chore::Names => self.failed |= self.names().is_err(),
             Chore::Write => {
-                self.changed = false;
+                (self.changed, self.news) = (false, 0);
                 let bytes = self.snapshot().encode();
                 let _ = self.disk.unlink(INDEX_NEW);
                 self.torn |= self.disk.write(INDEX_NEW, 0, &[&bytes]).is_err();
@@ -114,17 +117,17 @@ impl Log {
         let synced = self.disk.sync(&name);
         // What the kernel could not write once it calls clean afterwards.
         segment.distrusted |= synced.is_err();
+        if !segment.distrusted {
+            segment.synced = segment.len;
+        }
         synced
     }
 
     fn footer(&mut self, number: u32) -> io::Result<()> {
         let name = self.name(number);
-        let Some(segment) = self.segments.get_mut(&number).filter(|one| one.stage == Stage::Full) else {
+        let Some(segment) = self.segments.get_mut(&number).filter(|one| one.wants_footer() && !one.dirty) else {
             return Ok(());
         };
-        if segment.dirty || segment.distrusted {
-            return Ok(());
-        }
         let footer = format::footer(&segment.rows, segment.len);
         // What a write that failed left behind must not lie behind the footer.
         self.disk.truncate(&name, segment.len)?;
@@ -155,9 +158,17 @@ impl Log {
         Ok(())
     }
 
+    /// Whether so much was written since the last snapshot that a start after a crash would have much to read: the
+    /// next commit writes one, and snapshots stay an eighth of what is written.
+    pub fn is_old(&self) -> bool {
+        self.news >= MUCH.max(8 * (self.shared.index().len() * format::SLOT) as u64)
+    }
+
     fn snapshot(&self) -> Snapshot {
         let index = self.shared.index();
-        let known = |one: &Segment| one.len | if one.stage == Stage::Sealed { SEALED } else { 0 };
+        // What is not on the medium yet, a start has to look at.
+        let sealed = |one: &Segment| one.stage == Stage::Sealed && one.synced == one.len;
+        let known = |one: &Segment| one.synced | if sealed(one) { SEALED } else { 0 };
         let segments = self.segments.iter().filter(|(_, one)| one.stage < Stage::Freed);
         let row = |hash: u64, (segment, offset): Place, size: u32| {
             let mut out = [0; format::SLOT];

@@ -89,6 +89,12 @@ pub(crate) fn run(shared: &Arc<Shared>, options: &Options) {
         urgent: false,
     };
     while engine.turn() {}
+    let good = !(engine.log.failed || engine.log.torn || engine.log.changed) && engine.log.owed.is_empty();
+    let mut state = shared.lock();
+    for id in std::mem::take(&mut state.closers) {
+        shared.tell(&mut state, id, Event::Done(good));
+    }
+    drop(state);
     end(shared);
 }
 
@@ -96,7 +102,12 @@ pub(crate) fn run(shared: &Arc<Shared>, options: &Options) {
 fn end(shared: &Shared) {
     let mut state = shared.lock();
     state.phase = Phase::Dead;
-    let waiting: Vec<u64> = state.parked.drain(..).map(|(_, id)| id).collect();
+    for id in std::mem::take(&mut state.closers) {
+        shared.tell(&mut state, id, Event::Done(false));
+    }
+    state.pool.retain(|_| false);
+    let mut waiting: Vec<u64> = state.parked.drain(..).map(|(_, id)| id).collect();
+    waiting.extend(state.reads.keys().chain(state.jobs.keys()).chain(state.streams.keys()).copied());
     waiting.into_iter().for_each(|id| shared.refuse(&mut state, id));
     shared.signal(&mut state);
 }
@@ -145,6 +156,8 @@ impl Engine {
                 return Turn::Rebuild;
             }
             if state.closing {
+                // Nothing new is taken from now on.
+                state.phase = Phase::Dead;
                 return Turn::Close;
             }
             let wake = &self.shared.wake;
@@ -325,7 +338,7 @@ impl Engine {
 
     /// Sees to a commit within the time that is asked for, and to eviction when it is time.
     fn soon(&mut self) {
-        let dirty = self.log.segments.values().any(|one| one.dirty || one.stage == Stage::Full && !one.distrusted);
+        let dirty = self.log.segments.values().any(|one| one.dirty || one.wants_footer());
         let now = Instant::now();
         if dirty {
             self.due.get_or_insert(now + self.options.commit);
@@ -404,7 +417,7 @@ impl Engine {
 
     /// Begins a commit of all that is written now.
     fn commit(&mut self) {
-        let old = self.snapshot.elapsed() >= self.options.snapshot;
+        let old = self.snapshot.elapsed() >= self.options.snapshot || self.log.is_old();
         let snapshot = std::mem::take(&mut self.want_snapshot) || self.log.changed && old;
         if snapshot {
             self.snapshot = Instant::now();
@@ -454,7 +467,8 @@ impl Engine {
         self.log.append(Vec::new());
         self.log.close_open();
         for snapshot in [false, true] {
-            let dirty = self.log.segments.values().any(|one| one.dirty || one.stage != Stage::Sealed);
+            let dirty =
+                self.log.segments.values().any(|one| one.dirty || one.stage != Stage::Sealed && one.unread == 0);
             if dirty || self.log.changed {
                 for chore in self.log.commit(snapshot) {
                     self.log.chore(&chore);

@@ -1,9 +1,9 @@
 //! Eviction: frees a segment at a time. What is used often or lately moves to the head of the log, the rest is
 //! forgotten; where an older record of a key may lie below, a removal stays, so that it never comes back.
 
-use crate::format::{self, Head, Kind, OVERWRITES, PINNED, Row};
+use crate::format::{self, Head, Kind, OVERWRITES, PINNED, Row, SEGMENT_HEAD};
 use crate::index::Slot;
-use crate::log::{Draft, Log, Stage};
+use crate::log::{self, Draft, Log, Stage};
 use crate::recover;
 use std::collections::HashMap;
 
@@ -21,6 +21,8 @@ pub(crate) struct Evict {
     room: u64,
     /// No record with a lower number than those of this segment can lie in another one.
     lowest: bool,
+    /// Its rows are to be read first, from its records.
+    unread: bool,
 }
 
 /// What a step did.
@@ -89,7 +91,9 @@ pub(crate) fn begin(log: &mut Log, target: u64) -> Option<Evict> {
     }
     let (_, number) = best?;
     let segment = log.segments.get(&number)?;
+    let unread = segment.unread > 0;
     let rows = match segment.stage {
+        _ if unread => Some(Vec::new()),
         Stage::Sealed => recover::footer(log, &log.name(number), segment.len).map(|(_, rows)| rows),
         _ => Some(segment.rows.clone()),
     };
@@ -104,9 +108,23 @@ pub(crate) fn begin(log: &mut Log, target: u64) -> Option<Evict> {
         for hash in inside {
             log.forget(hash);
         }
-        return Some(Evict { number, rows: Vec::new(), at: 0, line, room, lowest });
+        return Some(Evict { number, rows: Vec::new(), at: 0, line, room, lowest, unread });
     };
-    Some(Evict { number, rows, at: 0, line, room, lowest })
+    Some(Evict { number, rows, at: 0, line, room, lowest, unread })
+}
+
+/// Takes out of the index what lies in a segment without a row: a record before it is not right any more, so that
+/// nothing tells its key.
+fn forget_others(log: &mut Log, number: u32, rows: &[Row]) {
+    let known: HashMap<u64, u32> = rows.iter().map(|row| (row.hash, row.offset)).collect();
+    let lost: Vec<u64> = {
+        let index = log.shared.index();
+        let inside = index.iter().filter(|slot| slot.segment == number && !known.contains_key(&slot.hash));
+        inside.map(|slot| slot.hash).collect()
+    };
+    for hash in lost {
+        log.forget(hash);
+    }
 }
 
 /// The whole record of a row, if it is right.
@@ -120,6 +138,21 @@ fn whole(log: &Log, number: u32, row: &Row) -> Option<(Head, bytes::Bytes)> {
 impl Evict {
     /// Looks at some of its records.
     pub fn step(&mut self, log: &mut Log) -> Did {
+        if self.unread {
+            let Some(segment) = log.segments.get(&self.number) else { return Did { done: true, ..Did::default() } };
+            if segment.big {
+                // Its one record is never moved: the head is enough.
+                let head = recover::head(log, &log.name(self.number), SEGMENT_HEAD as u64);
+                self.rows = head.map(|head| log::found(&head, log.seed, SEGMENT_HEAD as u64)).into_iter().collect();
+            } else if log.learn(self.number, 4 * STEP) {
+                self.rows = log.segments.get(&self.number).map(|one| one.rows.clone()).unwrap_or_default();
+            } else {
+                return Did::default();
+            }
+            self.unread = false;
+            forget_others(log, self.number, &self.rows);
+            return Did::default();
+        }
         let (mut did, mut drafts, mut looked) = (Did::default(), Vec::new(), 0);
         while let Some(row) = self.rows.get(self.at).copied().filter(|_| looked < STEP) {
             self.at += 1;

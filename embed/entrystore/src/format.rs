@@ -239,6 +239,7 @@ pub fn segment_head(number: u32, seed: u64) -> [u8; SEGMENT_HEAD] {
 
 /// The seed of the segment of this number that begins with `bytes`.
 pub fn segment_seed(bytes: &[u8], number: u32) -> Option<u64> {
+    let bytes = bytes.get(..SEGMENT_HEAD)?;
     let right = u32_at(bytes, 0)? == SEGMENT
         && bytes[4] == VERSION
         && u32_at(bytes, 8)? == number
@@ -488,6 +489,6 @@ mod tests {
         }
         let head = segment_head(12, 34);
         assert_eq!((segment_seed(&head, 12), segment_seed(&head, 13)), (Some(34), None));
-        assert_eq!(segment_seed(&head[..23], 12), None);
+        (0..SEGMENT_HEAD).for_each(|len| assert_eq!(segment_seed(&head[..len], 12), None));
     }
 }

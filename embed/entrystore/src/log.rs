@@ -43,10 +43,22 @@ pub(crate) struct Segment {
     pub dirty: bool,
     /// A sync failed: it never gets the footer that says its data is there.
     pub distrusted: bool,
+    /// Bytes that a sync has brought to the medium.
+    pub synced: u64,
+    /// Up to here its records are known by the snapshot alone: their rows are not in `rows`.
+    pub unread: u64,
     /// Its records; empty once it is sealed.
     pub rows: Vec<Row>,
     /// Reads under way.
     pub readers: u32,
+}
+
+impl Segment {
+    /// Whether a commit gives it its footer. What an earlier process left is not read again for that: the snapshot
+    /// knows it as well.
+    pub fn wants_footer(&self) -> bool {
+        self.stage == Stage::Full && !self.distrusted && self.unread == 0
+    }
 }
 
 /// The body of an entry whose slot points to a side record.
@@ -128,6 +140,8 @@ pub(crate) struct Log {
     pub names_dirty: bool,
     /// Something changed since the last snapshot.
     pub changed: bool,
+    /// Bytes of records written since the last snapshot.
+    pub news: u64,
     /// The disk said that it is full.
     pub no_space: bool,
     /// A sync of the commit under way failed: no file goes.
@@ -153,6 +167,7 @@ impl Log {
             bytes: 0,
             names_dirty: false,
             changed: false,
+            news: 0,
             no_space: false,
             failed: false,
             torn: false,
@@ -166,7 +181,9 @@ impl Log {
     /// Takes a segment in.
     pub fn add(&mut self, number: u32, big: bool, len: u64, stage: Stage) {
         let (live, rows) = (0, Vec::new());
-        let segment = Segment { big, len, live, stage, dirty: false, distrusted: false, rows, readers: 0 };
+        let (synced, unread, readers) = (0, 0, 0);
+        let (dirty, distrusted) = (false, false);
+        let segment = Segment { big, len, live, stage, dirty, distrusted, synced, unread, rows, readers };
         self.bytes += len;
         self.segments.insert(number, segment);
     }
@@ -346,10 +363,55 @@ impl Log {
             segment.rows.extend(rows.iter().map(|(row, _)| *row));
         }
         self.bytes += at - begin;
+        self.news += at - begin;
         for ((row, base), draft) in rows.iter().zip(drafts) {
             self.apply(number, row, *base, draft.frecency);
         }
         Ok(rows.len())
+    }
+
+    /// Bytes of a file: all of them or nothing.
+    pub fn read(&self, name: &str, at: u64, len: u64) -> Option<Bytes> {
+        let mut buffer = vec![0; usize::try_from(len).ok()?];
+        let filled = self.disk.read(name, at, &mut buffer).ok()?;
+        (filled == buffer.len()).then(|| buffer.into())
+    }
+
+    /// The records of a segment from a place on, each checked to its last byte, up to the first that is not right, and
+    /// where that is.
+    pub fn records(&self, name: &str, from: u64, len: u64) -> (Vec<Row>, u64) {
+        let (mut rows, mut at) = (Vec::new(), 0);
+        let Some(bytes) = self.read(name, from, len) else { return (rows, from) };
+        while let Some((head, _)) = format::record(&bytes.slice(at..), self.seed) {
+            rows.push(row(&head, head.key.hash(self.seed), from + at as u64));
+            at += head.record_len() as usize;
+        }
+        (rows, from + at as u64)
+    }
+
+    /// Reads the rows of records that the snapshot alone knew, about so many bytes of them. `true`: all are there.
+    pub fn learn(&mut self, number: u32, most: u64) -> bool {
+        let name = self.name(number);
+        let Some((unread, from)) = self.segments.get(&number).map(|segment| {
+            let last = segment.rows.iter().rfind(|row| u64::from(row.offset) < segment.unread);
+            let from = last.map_or(SEGMENT_HEAD as u64, |row| u64::from(row.offset) + u64::from(row.size));
+            (segment.unread, from)
+        }) else {
+            return true;
+        };
+        if from >= unread {
+            return true;
+        }
+        let (mut rows, mut end) = self.records(&name, from, most.min(unread - from));
+        if rows.is_empty() {
+            // One that is longer, or none.
+            (rows, end) = self.records(&name, from, unread - from);
+        }
+        let Some(segment) = self.segments.get_mut(&number) else { return true };
+        let at = segment.rows.partition_point(|row| u64::from(row.offset) < unread);
+        let none = rows.is_empty();
+        segment.rows.splice(at..at, rows);
+        none || end >= unread
     }
 
     /// Nothing more comes into the open segment.
@@ -403,6 +465,7 @@ impl Log {
         self.disk.write(&file, big.body_at + big.body, &[&table])?;
         self.disk.write(&file, SEGMENT_HEAD as u64, &[&head.encode(self.seed)])?;
         let row = row(&head, hash, SEGMENT_HEAD as u64);
+        self.news += head.record_len();
         self.add(big.number, true, SEGMENT_HEAD as u64 + head.record_len(), Stage::Full);
         if let Some(segment) = self.segments.get_mut(&big.number) {
             segment.dirty = true;

@@ -186,7 +186,7 @@ fn find(log: &Log, buffers: &Buffers, key: &Key, hash: u64) -> Found {
         return Found::Other;
     }
     let body_at = u64::from(place.1) + head.head_len();
-    let table = recover::read(log, &name, body_at + head.body, head.table_len());
+    let table = log.read(&name, body_at + head.body, head.table_len());
     match table.filter(|table| format::checksum(table) == head.table && head.kind == Kind::Put) {
         Some(table) => {
             let held = Held { segment: place.0, body_at, body: head.body, table };

@@ -6,7 +6,6 @@ use crate::commit::{self, INDEX, INDEX_NEW};
 use crate::format::{self, CHUNK, Head, Kind, ROW, Row, SEGMENT_HEAD, SLOT, Snapshot, TRAILER};
 use crate::index::{Index, Slot};
 use crate::log::{self, Base, Log, Stage};
-use bytes::Bytes;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::io;
@@ -16,6 +15,8 @@ struct Todo {
     number: u32,
     big: bool,
     len: u64,
+    /// Bytes that the snapshot knows, and that were on the medium before it was.
+    known: u64,
 }
 
 /// Hashes need not be hashed again.
@@ -67,7 +68,7 @@ pub(crate) fn start(log: &mut Log) -> io::Result<Rebuild> {
             files.push((number, kind == "big", len));
         }
     }
-    let snapshot = index.and_then(|len| Snapshot::parse(&read(log, INDEX, 0, len)?));
+    let snapshot = index.and_then(|len| Snapshot::parse(&log.read(INDEX, 0, len)?));
     let mut seed = snapshot.as_ref().map(|snapshot| snapshot.seed);
     let snapshot = snapshot.unwrap_or_default();
     let known: HashMap<u32, u64> = snapshot.segments.iter().copied().collect();
@@ -78,14 +79,18 @@ pub(crate) fn start(log: &mut Log) -> io::Result<Rebuild> {
     let (mut small, mut todo) = (Vec::new(), Vec::new());
     for (number, big, len) in files {
         let (known, sealed) = known.get(&number).map_or((0, false), |row| commit::known(*row));
-        if sealed && known == len {
-            log.add(number, big, len, Stage::Sealed);
+        if known == len && len > SEGMENT_HEAD as u64 {
+            log.add(number, big, len, if sealed { Stage::Sealed } else { Stage::Full });
+            if let Some(segment) = log.segments.get_mut(&number) {
+                segment.synced = len;
+                segment.unread = if sealed { 0 } else { len };
+            }
             continue;
         }
         let name = log::name(number, big);
-        let theirs = read(log, &name, 0, SEGMENT_HEAD as u64).and_then(|head| format::segment_seed(&head, number));
+        let theirs = log.read(&name, 0, SEGMENT_HEAD as u64).and_then(|head| format::segment_seed(&head, number));
         match theirs.filter(|theirs| *theirs == *seed.get_or_insert(*theirs)) {
-            Some(_) => if big { &mut todo } else { &mut small }.push(Todo { number, big, len }),
+            Some(_) => if big { &mut todo } else { &mut small }.push(Todo { number, big, len, known }),
             // It never became a segment of this store.
             None => drop(log.disk.unlink(&name)),
         }
@@ -94,13 +99,6 @@ pub(crate) fn start(log: &mut Log) -> io::Result<Rebuild> {
     small.append(&mut todo);
     log.seed = seed.unwrap_or_else(|| std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), log::now()));
     Ok(Rebuild { todo: small, slots: snapshot.slots, seen: HashMap::default(), floor: snapshot.seq })
-}
-
-/// Bytes of a file: all of them or nothing.
-pub(crate) fn read(log: &Log, name: &str, at: u64, len: u64) -> Option<Bytes> {
-    let mut buffer = vec![0; usize::try_from(len).ok()?];
-    let filled = log.disk.read(name, at, &mut buffer).ok()?;
-    (filled == buffer.len()).then(|| buffer.into())
 }
 
 impl Rebuild {
@@ -124,14 +122,27 @@ impl Rebuild {
         if let Some((at, rows)) = footer(log, &name, todo.len) {
             // Its data is whole, or it would have no footer.
             log.add(todo.number, todo.big, at + (rows.len() * ROW + TRAILER) as u64, Stage::Sealed);
+            if let Some(segment) = log.segments.get_mut(&todo.number) {
+                // The footer itself may not be on the medium.
+                segment.dirty = true;
+            }
             return self.found(log, todo.number, &rows);
         }
-        let (rows, end) = if todo.big { big(log, &name) } else { records(log, &name, todo.len) };
+        let known = if todo.known <= todo.len && !todo.big { todo.known } else { 0 };
+        let (rows, end) = if todo.big {
+            big(log, &name)
+        } else {
+            // One record may be longer than a segment, by its metadata.
+            let most = log.full + (2 * format::MOST_META) as u64;
+            let from = known.max(SEGMENT_HEAD as u64);
+            log.records(&name, from, todo.len.min(most).saturating_sub(from))
+        };
         log.add(todo.number, todo.big, end, Stage::Full);
         self.found(log, todo.number, &rows);
         if let Some(segment) = log.segments.get_mut(&todo.number) {
             // It may never have been synced; its footer waits for that.
             segment.dirty = true;
+            (segment.synced, segment.unread) = (known, known);
             segment.rows = rows;
         }
         if end <= SEGMENT_HEAD as u64 {
@@ -202,22 +213,9 @@ impl Rebuild {
 
 /// The footer of a sealed segment: where it begins, and its rows.
 pub(crate) fn footer(log: &Log, name: &str, len: u64) -> Option<(u64, Vec<Row>)> {
-    let trailer = read(log, name, len.checked_sub(TRAILER as u64)?, TRAILER as u64)?;
+    let trailer = log.read(name, len.checked_sub(TRAILER as u64)?, TRAILER as u64)?;
     let (at, _) = format::trailer(&trailer, len)?;
-    Some((at, format::rows(&read(log, name, at, len - at)?)?))
-}
-
-/// The records of a segment that was not sealed, each checked to its last byte, up to the first that is not right.
-fn records(log: &Log, name: &str, len: u64) -> (Vec<Row>, u64) {
-    let (mut rows, mut at) = (Vec::new(), SEGMENT_HEAD);
-    // One record may be longer than a segment, by its metadata.
-    let most = log.full + (2 * format::MOST_META) as u64;
-    let Some(bytes) = read(log, name, 0, len.min(most)) else { return (rows, at as u64) };
-    while let Some((head, _)) = format::record(&bytes.slice(at.min(bytes.len())..), log.seed) {
-        rows.push(log::found(&head, log.seed, at as u64));
-        at += head.record_len() as usize;
-    }
-    (rows, at as u64)
+    Some((at, format::rows(&log.read(name, at, len - at)?)?))
 }
 
 /// The record of a large segment that was not sealed, checked to its last byte.
@@ -225,10 +223,10 @@ fn big(log: &Log, name: &str) -> (Vec<Row>, u64) {
     let nothing = (Vec::new(), SEGMENT_HEAD as u64);
     let Some(head) = head(log, name, SEGMENT_HEAD as u64) else { return nothing };
     let body = SEGMENT_HEAD as u64 + head.head_len();
-    let Some(table) = read(log, name, body + head.body, head.table_len()) else { return nothing };
+    let Some(table) = log.read(name, body + head.body, head.table_len()) else { return nothing };
     let mut chunks = (0..head.body).step_by(CHUNK).enumerate();
     let right = |(number, at): (usize, u64)| {
-        let chunk = read(log, name, body + at, (head.body - at).min(CHUNK as u64));
+        let chunk = log.read(name, body + at, (head.body - at).min(CHUNK as u64));
         chunk.is_some_and(|chunk| format::chunk_is_right(&table, number, &chunk))
     };
     if format::checksum(&table) != head.table || !chunks.all(right) {
@@ -243,7 +241,7 @@ pub(crate) fn head(log: &Log, name: &str, at: u64) -> Option<Head> {
     let filled = log.disk.read(name, at, &mut buffer).ok()?;
     buffer.truncate(filled);
     let len = format::head_len(&buffer)?;
-    let bytes = if len <= filled { buffer.into() } else { read(log, name, at, len as u64)? };
+    let bytes = if len <= filled { buffer.into() } else { log.read(name, at, len as u64)? };
     format::head(&bytes, log.seed)
 }
 

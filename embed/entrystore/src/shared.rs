@@ -256,6 +256,8 @@ pub(crate) struct State {
     pub small: usize,
     pub counts: Counts,
     pub closing: bool,
+    /// Who waits for the end.
+    pub closers: Vec<u64>,
     pub next: u64,
 }
 
@@ -315,6 +317,7 @@ impl Shared {
             small: options.segment as usize / 8,
             counts: Counts::default(),
             closing: false,
+            closers: Vec::new(),
             next: 16,
         };
         Shared { state: Mutex::new(state), index: RwLock::default(), wake: Condvar::new(), fd }
@@ -365,7 +368,10 @@ impl Shared {
 
     /// Ends what a store that cannot be used is asked for.
     pub fn refuse(&self, state: &mut State, id: u64) {
-        if state.reads.remove(&id).is_some() {
+        if let Some(reading) = state.reads.remove(&id) {
+            if reading.open {
+                return self.tell(state, id, Event::Aborted);
+            }
             state.counts.misses += 1;
             return self.tell(state, id, Event::Miss);
         }

@@ -234,6 +234,22 @@ impl Store {
         self.manage(Job::Flush)
     }
 
+    /// Ends the store as dropping it does, for those who share it: when nothing waits any more, all is committed and the
+    /// index written, so that the next start reads that alone; from then on every read is a miss. `Done(false)`: the disk
+    /// failed, or it had ended before.
+    pub fn close(&self) -> Ticket {
+        let mut state = self.shared.enter();
+        let id = state.ticket();
+        if state.phase == Phase::Dead {
+            self.shared.tell(&mut state, id, Event::Done(false));
+        } else {
+            state.closing = true;
+            state.closers.push(id);
+            self.shared.wake.notify_one();
+        }
+        Ticket(id)
+    }
+
     /// At most so many entries that are on disk, from a place on: 0, then what the last page named.
     pub fn visit(&self, wanted: Clear, from: u64, most: usize) -> Ticket {
         self.manage(Job::Visit { wanted, from, most: most.max(1) })

@@ -287,6 +287,72 @@ fn common_step(key: u64, from: usize, to: usize) -> Step {
 }
 
 #[test]
+fn what_a_killed_process_had_not_synced_the_next_one_syncs() {
+    let disk = Memory::new(HashMap::new());
+    let now = std::time::Duration::ZERO;
+    let mut store = open_with(&disk, |options| (options.snapshot, options.commit) = (now, now));
+    // The commit stands at its sync; what comes now is written after that, and the commit's snapshot knows it.
+    disk.lock().stop_at_sync = true;
+    assert!(store.put(&key(1), plain(), body(1, 1, 500)));
+    disk.wait_held();
+    disk.lock().stop_at_sync = true;
+    let put = |number| store.store().put(&key(number), plain(), body(number, 1, 3000));
+    let tickets: Vec<_> = (2..20).map(put).collect();
+    disk.open_gate();
+    assert!(tickets.into_iter().all(|ticket| store.done(ticket)));
+    // It has come to the sync of its snapshot, and one more: that of the next commit.
+    for _ in 0..2 {
+        disk.wait_closed();
+        disk.lock().stop_at_sync = true;
+        if disk.lock().files.contains_key("index") {
+            break;
+        }
+        disk.open_gate();
+    }
+    let mut ops = disk.lock().ops.clone();
+    let killed = disk.lock().files.clone();
+    let (last, disk) = (disk, Memory::new(killed.clone()));
+    let mut store = open(&disk);
+    assert!(store.flush());
+    ops.extend(disk.lock().ops.iter().cloned());
+    let mut medium = Medium::of(&HashMap::new());
+    ops.iter().for_each(|op| medium.apply(op));
+    let mut store = open(&Memory::new(medium.none()));
+    let there = (1..20).filter(|number| store.get(&key(*number)).is_some_and(|(_, bytes)| bytes[0] == 1)).count();
+    last.lock().stop_at_sync = false;
+    last.open_gate();
+    assert!(killed.contains_key("index"), "{:?}", killed.keys());
+    assert_eq!(there, 19);
+}
+
+#[test]
+fn a_power_cut_while_it_evicts_what_an_earlier_process_left_brings_nothing_old_back() {
+    let mut random = Random(8);
+    let set = |options: &mut Options| {
+        (options.budget, options.segment, options.snapshot) = (100 << 10, 32 << 10, std::time::Duration::ZERO);
+    };
+    let mut files = HashMap::new();
+    for round in 0..4 {
+        let mut story = Story::on(files, 40, set);
+        for version in 0..50 {
+            story.put(random.below(40), 1000 * round + version, 500 + random.below(4200) as usize);
+            Story::read(&mut story.store, 3);
+            match random.below(8) {
+                0 => story.remove(random.below(40)),
+                1 => story.meta(random.below(40), version),
+                2 => story.flush(),
+                _ => {}
+            }
+        }
+        story.flush();
+        assert!(round == 0 || story.store.store().stats().counts.evicted > 0);
+        story.cut(&mut random, 2, true);
+        // Killed: a segment is not sealed.
+        files = story.disk.lock().files.clone();
+    }
+}
+
+#[test]
 fn a_torn_record_is_ignored_wherever_it_is_torn() {
     let disk = Memory::new(HashMap::new());
     let mut store = open(&disk);

@@ -59,28 +59,32 @@ fn an_index_of_100_000_entries_is_right_after_an_end_and_after_a_crash() {
     }
 }
 
+/// What a start reads: names and lengths.
+fn reads(disk: &Arc<Memory>) -> Vec<(String, usize)> {
+    disk.lock().note_reads = true;
+    let before = disk.len();
+    let store = open(disk);
+    while store.store().stats().phase != Phase::Serving {
+        std::thread::yield_now();
+    }
+    let ops = disk.lock().ops[before..].to_vec();
+    disk.lock().note_reads = false;
+    let read = |op| match op {
+        Op::Read { name, len, .. } => Some((name, len)),
+        _ => None,
+    };
+    ops.into_iter().filter_map(read).collect()
+}
+
 #[test]
 fn a_start_after_an_end_reads_the_snapshot_alone_and_one_after_a_crash_no_sealed_record() {
     let (mut store, disk) = filled(5000, |options| options.segment = 64 << 10);
     assert!(store.flush());
     let crashed = Memory::new(disk.lock().files.clone());
     drop(store);
-    let reads = |disk: &Arc<Memory>| {
-        disk.lock().note_reads = true;
-        let before = disk.len();
-        let store = open(disk);
-        while store.store().stats().phase != Phase::Serving {
-            std::thread::yield_now();
-        }
-        let ops = disk.lock().ops[before..].to_vec();
-        ops.into_iter().filter_map(|op| match op {
-            Op::Read { name, len, .. } => Some((name, len)),
-            _ => None,
-        })
-    };
-    assert_eq!(reads(&disk).map(|(name, _)| name).collect::<Vec<_>>(), ["index"]);
+    assert_eq!(reads(&disk).into_iter().map(|(name, _)| name).collect::<Vec<_>>(), ["index"]);
     // One segment is read whole, the others' footers, and the heads of 33 side records and their bases.
-    let bytes: usize = reads(&crashed).map(|(_, len)| len).sum();
+    let bytes: usize = reads(&crashed).into_iter().map(|(_, len)| len).sum();
     let whole = crashed.used() as usize;
     assert!(bytes < whole / 2 + 66 * 4096, "{bytes} of {whole}");
     check(&crashed, 5000, 7);
@@ -151,4 +155,106 @@ fn it_serves_what_it_has_found_while_it_looks_for_the_rest() {
     let newest = segments.iter().max().unwrap().clone();
     let first = segments.iter().position(|name| *name == newest).unwrap();
     assert!(first <= 2, "{segments:?}");
+}
+
+/// What the disk holds when a store is killed of which a commit with a snapshot knows the first entries.
+fn killed(known: u64, all: u64) -> Arc<Memory> {
+    let disk = Memory::new(HashMap::new());
+    let mut store = open_with(&disk, |options| options.snapshot = std::time::Duration::ZERO);
+    for number in 0..known {
+        store.put(&key(number), plain(), body(number, 1, 4000));
+    }
+    assert!(store.flush());
+    for number in known..all {
+        store.put(&key(number), plain(), body(number, 1, 4000));
+    }
+    Memory::new(disk.lock().files.clone())
+}
+
+#[test]
+fn of_an_unsealed_segment_a_start_reads_what_came_after_the_snapshot() {
+    for (known, all) in [(300, 300), (300, 310)] {
+        let disk = killed(known, all);
+        let used = reads(&disk).into_iter().filter(|(name, _)| name != "index").map(|(_, len)| len).sum::<usize>();
+        let most = (all - known) as usize * 4200 + if all > known { 24 + 24 } else { 0 };
+        assert!(used <= most, "{used} of {most}");
+        // And again after the end of the one that did so: it has not sealed what it has not read.
+        assert_eq!(reads(&disk).into_iter().map(|(name, _)| name).collect::<Vec<_>>(), ["index"]);
+        let mut store = open(&disk);
+        assert!((0..all).all(|number| store.get(&key(number)).unwrap().1 == body(number, 1, 4000)));
+        drop(store);
+        disk.lock().files.remove("index").unwrap();
+        let mut store = open(&disk);
+        assert!((0..all).all(|number| store.get(&key(number)).unwrap().1 == body(number, 1, 4000)));
+    }
+}
+
+#[test]
+fn much_that_was_written_brings_a_snapshot_before_its_time() {
+    let disk = Memory::new(HashMap::new());
+    let mut store = open(&disk);
+    for number in 0..2000 {
+        store.put(&key(number), plain(), body(number, 1, 4000));
+        if number % 10 == 9 {
+            assert!(store.flush());
+        }
+    }
+    let disk = Memory::new(disk.lock().files.clone());
+    let bytes: usize = reads(&disk).into_iter().filter(|(name, _)| name != "index").map(|(_, len)| len).sum();
+    assert!(bytes < (1 << 20) + 20 * 4200, "{bytes} of {}", disk.used());
+}
+
+#[test]
+fn a_store_that_is_shared_can_be_ended_and_misses_from_then_on() {
+    let disk = Memory::new(HashMap::new());
+    let mut store = open(&disk);
+    let tickets: Vec<_> =
+        (0..50).map(|number| store.store().put(&key(number), plain(), body(number, 1, 4000))).collect();
+    // A read that waits for credit, and a writer that has not finished, end with it.
+    let read = store.store().get(&key(1), Urgency::Normal);
+    assert!(matches!(store.wait(read), Event::Open { .. }));
+    let mut writer = store.store().write(&key(60), plain());
+    writer.push(body(60, 1, 2 << 20)).unwrap();
+    assert!(store.close());
+    assert_eq!(store.wait(read), Event::Aborted);
+    let written = writer.finish();
+    assert!(!store.done(written));
+    assert!(tickets.into_iter().all(|ticket| store.done(ticket)));
+    assert!(store.get(&key(1)).is_none() && !store.put(&key(1), plain(), "x".into()) && !store.close());
+    let disk = Memory::new(disk.lock().files.clone());
+    assert_eq!(reads(&disk).into_iter().map(|(name, _)| name).collect::<Vec<_>>(), ["index"]);
+    let mut store = open(&disk);
+    assert!((0..50).all(|number| store.get(&key(number)).unwrap().1 == body(number, 1, 4000)));
+    // A disk that fails says so.
+    store.put(&key(1), plain(), "y".into());
+    disk.lock().fail_syncs = true;
+    assert!(!store.close());
+}
+
+#[test]
+fn what_an_earlier_process_left_unsealed_is_evicted_by_its_records() {
+    for spoiled in [false, true] {
+        let disk = Memory::new(HashMap::new());
+        let mut store = open_with(&disk, |options| options.snapshot = std::time::Duration::ZERO);
+        for number in 0..200 {
+            let put = Put { pinned: number % 5 == 1, ..plain() };
+            store.put(&key(number), put, body(number, 1, 4000));
+        }
+        assert!(store.flush());
+        let disk = Memory::new(disk.lock().files.clone());
+        if spoiled {
+            disk.lock().files.get_mut("00000001.seg").unwrap()[400_000] ^= 1;
+        }
+        let mut store = open_with(&disk, |options| (options.segment, options.budget) = (128 << 10, 1 << 20));
+        disk.lock().note_reads = true;
+        for number in 1000..1400 {
+            store.put(&key(number), plain(), body(number, 1, 4000));
+        }
+        assert!(!disk.lock().files.contains_key("00000001.seg"));
+        let entries = store.store().stats().entries;
+        let there = (0..1400).filter(|number| store.get(&key(*number)).is_some()).count() as u64;
+        assert_eq!(entries, there, "what lay behind a wrong byte is in the index still");
+        let pinned = (0..200).filter(|number| number % 5 == 1 && store.get(&key(*number)).is_some()).count();
+        assert!(if spoiled { (15..40).contains(&pinned) } else { pinned == 40 }, "{pinned} of what is never evicted");
+    }
 }

@@ -55,8 +55,14 @@ fn the_metadata_changes_and_the_body_is_not_written_again() {
     for (number, size) in [(1, 1000), (2, 700_000), (3, 3 * MB)] {
         store.put(&key(number), plain(), body(number, 1, size));
         let before = disk.used();
+        disk.lock().note_reads = true;
+        let from = disk.len();
         assert!(store.update_meta(&key(number), "304".into()) && store.update_meta(&key(number), "304 again".into()));
         assert!(disk.used() - before < 500);
+        // Each reads one head and writes one record.
+        let ops = disk.lock().ops[from..].to_vec();
+        assert!(ops.len() == 4 && ops.iter().all(|op| !matches!(op, Op::Read { len, .. } if *len > 4096)), "{ops:?}");
+        disk.lock().note_reads = false;
         assert_eq!(store.get(&key(number)), Some(("304 again".into(), body(number, 1, size))));
     }
     assert!(!store.update_meta(&key(9), "of nothing".into()));
@@ -168,6 +174,7 @@ fn a_writer_has_room_for_2_mib_and_its_entry_is_seen_when_it_is_whole() {
     assert!(store.done(ticket));
     assert_eq!(store.get(&key(1)).unwrap().1, whole);
     // One that is given up leaves nothing, small or large.
+    assert!(store.flush());
     let (used, files) = (disk.used(), disk.lock().files.len());
     for size in [1000, 3 * MB / 2] {
         let mut writer = store.store().write(&key(5), plain());

@@ -30,6 +30,8 @@ pub struct Inside {
     pub closed: bool,
     /// Calls that wait at the closed gate, or did.
     pub held: usize,
+    /// One waits now.
+    pub waits: bool,
     /// Bytes that fit.
     pub space: Option<u64>,
     pub fail_reads: bool,
@@ -37,6 +39,8 @@ pub struct Inside {
     pub fail_syncs: bool,
     pub fail_list: bool,
     pub locked: bool,
+    /// The gate closes before the next sync.
+    pub stop_at_sync: bool,
     /// Reads are not noted otherwise.
     pub note_reads: bool,
     /// The gate closes behind a read of any file that is not this one, nor a snapshot.
@@ -79,13 +83,22 @@ impl Memory {
         }
     }
 
+    /// Returns when a call stands at the gate that was closed last.
+    pub fn wait_closed(&self) {
+        let mut inside = self.lock();
+        while !(inside.closed && inside.waits) {
+            inside = self.turn.wait(inside).unwrap();
+        }
+    }
+
     fn pass(&self) -> MutexGuard<'_, Inside> {
         let mut inside = self.lock();
         while inside.closed {
-            inside.held += 1;
+            (inside.held, inside.waits) = (inside.held + 1, true);
             self.turn.notify_all();
             inside = self.turn.wait(inside).unwrap();
         }
+        inside.waits = false;
         inside
     }
 
@@ -151,6 +164,10 @@ impl Disk for Memory {
     }
 
     fn sync(&self, name: &str) -> io::Result<()> {
+        {
+            let mut inside = self.lock();
+            inside.closed |= std::mem::take(&mut inside.stop_at_sync);
+        }
         let mut inside = self.pass();
         if inside.fail_syncs {
             return Err(failed());
@@ -287,6 +304,11 @@ impl Medium {
     /// All is there: the process died, the machine did not.
     pub fn all(&self) -> HashMap<String, Vec<u8>> {
         self.left(&mut |_| true, &mut |_| None)
+    }
+
+    /// Nothing is there but what was synced.
+    pub fn none(&self) -> HashMap<String, Vec<u8>> {
+        self.left(&mut |()| false, &mut |_| None)
     }
 
     /// What was not synced is there, or is not, or half of it is.
