@@ -8,7 +8,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use std::collections::VecDeque;
 
 /// Bytes of the number that metadata and body begin with.
-const NUMBER: usize = 8;
+pub const NUMBER: usize = 8;
 
 /// A variant: its head, and its bytes in pieces.
 pub type Variant = (Stored, Vec<Bytes>);
@@ -21,13 +21,33 @@ pub fn pack(number: u64, variants: &[Variant]) -> (Bytes, Bytes) {
     meta.put_u64_le(number);
     body.put_u64_le(number);
     for (stored, pieces) in variants {
-        let head = stored.encode();
-        meta.put_u32_le(head.len() as u32);
-        meta.put_u64_le(pieces.iter().map(|piece| piece.len() as u64).sum());
-        meta.put_slice(&head);
+        put_head(&mut meta, stored, pieces.iter().map(|piece| piece.len() as u64).sum());
         pieces.iter().for_each(|piece| body.put_slice(piece));
     }
     (meta.freeze(), body.freeze())
+}
+
+fn put_head(meta: &mut BytesMut, stored: &Stored, body: u64) {
+    let head = stored.encode();
+    meta.put_u32_le(head.len() as u32);
+    meta.put_u64_le(body);
+    meta.put_slice(&head);
+}
+
+/// The number that metadata, or a body, begin with. `None`: they are shorter.
+pub fn number(mut bytes: &[u8]) -> Option<u64> {
+    bytes.try_get_u64_le().ok()
+}
+
+/// Metadata for the body that is there: other heads of the same variants, in the same order, with the number that was
+/// theirs before. `None`: one of them is not whole.
+pub fn meta<'a>(number: u64, heads: impl IntoIterator<Item = &'a Stored>) -> Option<Bytes> {
+    let mut meta = BytesMut::new();
+    meta.put_u64_le(number);
+    for stored in heads {
+        put_head(&mut meta, stored, stored.length.filter(|_| stored.is_whole())?);
+    }
+    Some(meta.freeze())
 }
 
 /// The heads of an entry's variants, by its metadata alone. `None`: it is no such metadata.
@@ -114,6 +134,18 @@ mod tests {
         assert!(unpack(other, vec![body.clone()]).is_none());
         assert!(unpack(meta.clone(), vec![body.slice(..body.len() - 1)]).is_none());
         assert!(unpack(meta, vec![body, Bytes::from_static(b"x")]).is_none());
+    }
+
+    #[test]
+    fn other_heads_go_with_the_body_that_is_there() {
+        let mut all = [variant(b"one", 3), variant(b"two", 1)];
+        let (before, body) = pack(7, &all);
+        assert_eq!((number(&before), number(&body), number(b"seven b")), (Some(7), Some(7), None));
+        all[1].0.headers.insert("age", http::HeaderValue::from_static("5"));
+        let after = meta(7, all.iter().map(|(stored, _)| stored)).unwrap();
+        assert_eq!(unpack(after, vec![body.clone()]).unwrap()[1].0.headers["age"], "5");
+        all[1].0.held.clear();
+        assert!(meta(7, all.iter().map(|(stored, _)| stored)).is_none());
     }
 
     proptest! {
