@@ -3,7 +3,7 @@
  *
  *     thaw_cache_ask          what to do with a request; THAW_CACHE_DECIDED tells
  *       THAW_CACHE_SERVE      answer it from the store: thaw_cache_head, thaw_cache_read, events with the body
- *       THAW_CACHE_FORWARD    send what thaw_cache_forward says, then thaw_cache_response or thaw_cache_failed
+ *       THAW_CACHE_FORWARD    send what thaw_cache_forward says, then thaw_cache_respond or thaw_cache_failed
  *         THAW_CACHE_STORE    pass the answer on, and its body to thaw_cache_write and thaw_cache_finish as well
  *         THAW_CACHE_PASS     pass the answer on; nothing is kept
  *         THAW_CACHE_WAIT     a 304 came, or a stale answer helps: THAW_CACHE_DECIDED tells
@@ -200,7 +200,7 @@ int thaw_cache_refresh(thaw_exchange *exchange, uint64_t tag, thaw_exchange **re
 /* The head of the origin's final response came; what to do now into `*action`: STORE, PASS, SERVE (its head is all, or the body is none), WAIT
  * (DECIDED will tell: SERVE, or FORWARD where what was stored has gone meanwhile), FORWARD (this response is of no use: drop its body, and
  * send what thaw_cache_forward says now). Errors: NULL, SIZE, INVALID, STATE, CLOSED. */
-int thaw_cache_response(thaw_exchange *exchange, const thaw_cache_response *response, int *action);
+int thaw_cache_respond(thaw_exchange *exchange, const thaw_cache_response *response, int *action);
 
 /* The origin could not be reached, or its response not be read, before anything of it was passed on. `*action`: WAIT (a stale answer may be
  * served: DECIDED will tell), FAIL. Errors: NULL, STATE, CLOSED. */

@@ -521,7 +521,7 @@ pub unsafe extern "C" fn thaw_cache_refresh(of: *mut CExchange, tag: u64, refres
 /// # Safety
 /// See the header.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn thaw_cache_response(
+pub unsafe extern "C" fn thaw_cache_respond(
     exchange: *mut CExchange,
     response: *const CResponse,
     action: *mut c_int,
