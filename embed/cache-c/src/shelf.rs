@@ -260,7 +260,8 @@ impl Shelf {
         // Small budgets need small segments: what goes, goes by segments.
         let segment = (budget / 8).clamp(64 << 10, limits.segment.into());
         (limits.budget, limits.memory, limits.segment) = (budget, memory, segment as u32);
-        let most_body = most_body.min(budget / 8).min(limits.pending as u64 / 2).saturating_sub(NUMBER as u64);
+        let fits = (budget / 8).min(limits.pending as u64 / 2).saturating_sub(NUMBER as u64);
+        let most_body = most_body.min(fits);
         let store = Store::open(limits)?;
         let ready = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let disk = store.fd().try_clone_to_owned()?;

@@ -207,6 +207,7 @@ fn what_is_invalidated_or_cleared_is_gone() {
     assert_eq!((client.fetch(&get).from, client.fetch(&get).from), ("origin".into(), "store".into()));
     assert_eq!(client.fetch(&get.replace("get", "post")).from, "origin");
     assert_eq!(client.fetch(&get).from, "origin");
+    assert_eq!(changing.log().into_iter().map(|request| request.method).collect::<Vec<_>>(), ["GET", "POST", "GET"]);
     assert_eq!(client.say(&format!("prefix {}", url("/fresh?"))), "done 1");
     assert_eq!(paths.map(|path| stored(&mut client, path)), [false, false, false, true]);
     fill(&mut client);

@@ -1,5 +1,7 @@
 //! Programs in C, Python and for Node that use `thaw_cache.h`, against a small origin.
 
 mod client;
+mod edges;
+mod header;
 mod origin;
 mod programs;
