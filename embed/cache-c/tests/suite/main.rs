@@ -4,4 +4,5 @@ mod client;
 mod edges;
 mod header;
 mod origin;
+mod others;
 mod programs;
