@@ -705,3 +705,14 @@ pub extern "C" fn thaw_cache_explain(code: c_int) -> *const c_char {
     };
     text.as_ptr()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_a_code() {
+        assert_eq!(guard(|| panic!("a defect")), PANIC);
+        assert_eq!((guard(|| Ok(EMPTY)), guard(|| Err(STATE))), (EMPTY, STATE));
+    }
+}

@@ -6,3 +6,4 @@ mod header;
 mod origin;
 mod others;
 mod programs;
+mod rust;
