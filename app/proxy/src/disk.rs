@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thaw_entrystore::{Event, Get, Key as Name, Options, Phase, Put, Stats, Store, Ticket, Urgency};
 pub use thaw_httpcache::packed::Variant;
-use thaw_httpcache::packed::{number, pack, pack_heads, unpack};
+use thaw_httpcache::packed::{self, number, pack, unpack};
 use thaw_httpcache::{Key, Stored};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
@@ -138,9 +138,12 @@ impl Disk {
         heads: impl IntoIterator<Item = &'a Stored>,
     ) -> oneshot::Receiver<bool> {
         let (tell, answer) = oneshot::channel();
-        if let Some(name) = name(key) {
-            let mut telling = lock(&self.telling);
-            telling.insert(self.store.update_meta(&name, pack_heads(number, heads)), tell);
+        match (name(key), packed::meta(number, heads)) {
+            (Some(name), Some(meta)) => {
+                let mut telling = lock(&self.telling);
+                telling.insert(self.store.update_meta(&name, meta), tell);
+            }
+            _ => _ = tell.send(false),
         }
         answer
     }

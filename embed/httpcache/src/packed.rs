@@ -8,7 +8,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use std::collections::VecDeque;
 
 /// Bytes of the number that metadata and body begin with.
-const NUMBER: usize = 8;
+pub const NUMBER: usize = 8;
 
 /// A variant: its head, and its bytes in pieces.
 pub type Variant = (Stored, Vec<Bytes>);
@@ -17,29 +17,37 @@ pub type Variant = (Stored, Vec<Bytes>);
 /// one time never goes with the body of another.
 pub fn pack(number: u64, variants: &[Variant]) -> (Bytes, Bytes) {
     let bytes: usize = variants.iter().flat_map(|(_, pieces)| pieces).map(Bytes::len).sum();
-    let mut body = BytesMut::with_capacity(NUMBER + bytes);
+    let (mut meta, mut body) = (BytesMut::new(), BytesMut::with_capacity(NUMBER + bytes));
+    meta.put_u64_le(number);
     body.put_u64_le(number);
-    variants.iter().flat_map(|(_, pieces)| pieces).for_each(|piece| body.put_slice(piece));
-    (pack_heads(number, variants.iter().map(|(stored, _)| stored)), body.freeze())
+    for (stored, pieces) in variants {
+        put_head(&mut meta, stored, pieces.iter().map(|piece| piece.len() as u64).sum());
+        pieces.iter().for_each(|piece| body.put_slice(piece));
+    }
+    (meta.freeze(), body.freeze())
 }
 
-/// Metadata alone: with the number of before, and heads for the same bytes as before, it goes with the body that is
-/// there.
-pub fn pack_heads<'a>(number: u64, heads: impl IntoIterator<Item = &'a Stored>) -> Bytes {
+fn put_head(meta: &mut BytesMut, stored: &Stored, body: u64) {
+    let head = stored.encode();
+    meta.put_u32_le(head.len() as u32);
+    meta.put_u64_le(body);
+    meta.put_slice(&head);
+}
+
+/// The number that metadata, or a body, begin with. `None`: they are shorter.
+pub fn number(mut bytes: &[u8]) -> Option<u64> {
+    bytes.try_get_u64_le().ok()
+}
+
+/// Metadata for the body that is there: other heads of the same variants, in the same order, with the number that was
+/// theirs before. `None`: one of them is not whole.
+pub fn meta<'a>(number: u64, heads: impl IntoIterator<Item = &'a Stored>) -> Option<Bytes> {
     let mut meta = BytesMut::new();
     meta.put_u64_le(number);
     for stored in heads {
-        let head = stored.encode();
-        meta.put_u32_le(head.len() as u32);
-        meta.put_u64_le(stored.length.unwrap_or_default());
-        meta.put_slice(&head);
+        put_head(&mut meta, stored, stored.length.filter(|_| stored.is_whole())?);
     }
-    meta.freeze()
-}
-
-/// The number of an entry, by its metadata.
-pub fn number(meta: &[u8]) -> Option<u64> {
-    Some(u64::from_le_bytes(*meta.first_chunk::<NUMBER>()?))
+    Some(meta.freeze())
 }
 
 /// The heads of an entry's variants, by its metadata alone. `None`: it is no such metadata.
@@ -122,15 +130,22 @@ mod tests {
             let whole = |variant: &Variant| (variant.0.clone(), variant.1.concat());
             assert!(again.iter().map(whole).eq(all.iter().map(whole)), "{size}");
         }
-        let mut updated = all.clone();
-        updated[0].0.status = StatusCode::NOT_FOUND;
-        let heads_alone = pack_heads(7, updated.iter().map(|(stored, _)| stored));
-        assert_eq!(number(&heads_alone), Some(7));
-        assert_eq!(unpack(heads_alone, vec![body.clone()]).unwrap()[0].0.status, StatusCode::NOT_FOUND);
         let (other, _) = pack(8, &all);
         assert!(unpack(other, vec![body.clone()]).is_none());
         assert!(unpack(meta.clone(), vec![body.slice(..body.len() - 1)]).is_none());
         assert!(unpack(meta, vec![body, Bytes::from_static(b"x")]).is_none());
+    }
+
+    #[test]
+    fn other_heads_go_with_the_body_that_is_there() {
+        let mut all = [variant(b"one", 3), variant(b"two", 1)];
+        let (before, body) = pack(7, &all);
+        assert_eq!((number(&before), number(&body), number(b"seven b")), (Some(7), Some(7), None));
+        all[1].0.headers.insert("age", http::HeaderValue::from_static("5"));
+        let after = meta(7, all.iter().map(|(stored, _)| stored)).unwrap();
+        assert_eq!(unpack(after, vec![body.clone()]).unwrap()[1].0.headers["age"], "5");
+        all[1].0.held.clear();
+        assert!(meta(7, all.iter().map(|(stored, _)| stored)).is_none());
     }
 
     proptest! {
