@@ -85,6 +85,18 @@ fn a_flush_is_done_behind_all_that_was_finished() {
 }
 
 #[test]
+fn what_is_finished_and_at_once_invalidated_is_gone() {
+    let shelf = Shelf::open(Options::new(None)).unwrap();
+    let first = begin(&shelf, "http://a/", 1, FRESH, b"old");
+    first.finish(HeaderMap::new()).unwrap();
+    shelf.invalidate(&"http://a/".parse().unwrap(), "", 2).unwrap();
+    let mut came = [next(&shelf), next(&shelf)];
+    came.sort_by_key(|(tag, _)| *tag);
+    assert_eq!(came, [(1, Event::Dropped), (2, Event::Done(true))]);
+    assert_eq!(ask(&shelf, "http://a/", 3).1, Event::Decided(Action::Forward, 0));
+}
+
+#[test]
 fn what_went_while_its_origin_was_asked_is_asked_for_again() {
     let shelf = Shelf::open(Options::new(None)).unwrap();
     let first = begin(&shelf, "http://a/", 1, TAGGED, b"old");
