@@ -234,9 +234,9 @@ impl Store {
         self.manage(Job::Flush)
     }
 
-    /// Ends the store as dropping it does, for those who share it: when nothing waits any more, all is committed and the
-    /// index written, so that the next start reads that alone; from then on every read is a miss. `Done(false)`: the disk
-    /// failed, or it had ended before.
+    /// Ends the store as dropping it does, for those who share it: when nothing waits any more, all is committed and
+    /// the index written, so that the next start reads that alone; from then on every read is a miss. `Done(false)`:
+    /// the disk failed, or it had ended before.
     pub fn close(&self) -> Ticket {
         let mut state = self.shared.enter();
         let id = state.ticket();

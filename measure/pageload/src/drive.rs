@@ -144,8 +144,8 @@ fn close(talk: &mut Talk, program: Program, method: &str) -> Result<()> {
     }
 }
 
-/// The longest directory that Chromium can have for temporary files: in a directory that it makes there is a socket, and
-/// the path of a socket has 107 bytes at most.
+/// The longest directory that Chromium can have for temporary files: in a directory that it makes there is a socket,
+/// and the path of a socket has 107 bytes at most.
 const LONGEST: usize = 107 - "/org.chromium.Chromium.XXXXXX/SingletonSocket".len();
 
 /// Variables that would give a browser another home, display or proxy than ours, or leave its files behind.
