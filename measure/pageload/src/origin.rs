@@ -188,16 +188,16 @@ fn answer(request: &Request, shared: &Shared) -> Vec<u8> {
 
 /// What of a request matters here.
 #[derive(Debug)]
-struct Request {
-    method: String,
-    path: String,
-    if_none_match: String,
-    closes: bool,
+pub(crate) struct Request {
+    pub method: String,
+    pub path: String,
+    pub if_none_match: String,
+    pub closes: bool,
 }
 
 impl Request {
     /// The next one; `None`: the client has no more.
-    fn read(reader: &mut impl BufRead) -> io::Result<Option<Self>> {
+    pub fn read(reader: &mut impl BufRead) -> io::Result<Option<Self>> {
         let mut reader = reader.take(LONGEST_HEAD);
         let mut line = |text: &mut String| {
             text.clear();

@@ -116,14 +116,18 @@ fn frame(kind: u8, body: &[u8]) -> Vec<u8> {
 
 /// Bytes that came, on their way to whole messages.
 #[derive(Debug, Default)]
-struct Frames {
+pub struct Frames {
     buffer: Vec<u8>,
     /// The first frames of a message that has more, with its kind.
     begun: Option<(u8, Vec<u8>)>,
 }
 
 impl Frames {
-    fn fill(&mut self, from: &mut impl Read) -> io::Result<()> {
+    /// Reads once.
+    ///
+    /// # Errors
+    /// It is the end, or cannot be read.
+    pub fn fill(&mut self, from: &mut impl Read) -> io::Result<()> {
         let start = self.buffer.len();
         self.buffer.resize(start + (1 << 16), 0);
         let read = from.read(&mut self.buffer[start..]);
@@ -135,8 +139,11 @@ impl Frames {
         }
     }
 
-    /// The next whole message, or control frame.
-    fn next(&mut self) -> io::Result<Option<(u8, Vec<u8>)>> {
+    /// The next whole message, or control frame: its kind and its body.
+    ///
+    /// # Errors
+    /// What came is no frame of a server.
+    pub fn next(&mut self) -> io::Result<Option<(u8, Vec<u8>)>> {
         while let Some((first, body)) = self.frame()? {
             let (ends, kind) = (first & 0x80 != 0, first & 0x0f);
             if kind >= CLOSE {

@@ -64,6 +64,24 @@ fn an_end_writes_what_was_finished_before_it() {
     for at in 0..20 {
         assert_eq!(ask(&shelf, &format!("http://a/{at}"), at).1, Event::Decided(Action::Serve, 4));
     }
+    // Another variant is written beside those that are there, which have to be read for it.
+    let varies: &[(&str, &str)] = &[("cache-control", "max-age=60"), ("vary", "accept-language")];
+    let one = begin(&shelf, "http://a/varies", 1, varies, b"body");
+    one.finish(HeaderMap::new()).unwrap();
+    assert_eq!(next(&shelf), (1, Event::Stored));
+    shelf.close();
+    let shelf = open(folder.path());
+    let german = || http::Request::get("http://a/varies").header("accept-language", "de").body(()).unwrap();
+    let other = shelf.ask(german().into_parts().0, "", 2).unwrap();
+    assert_eq!(next(&shelf), (2, Event::Decided(Action::Forward, 0)));
+    assert_eq!(other.response(head(200, varies), SystemTime::now()), Ok(Action::Store));
+    other.write(b"the other").unwrap();
+    other.finish(HeaderMap::new()).unwrap();
+    shelf.close();
+    let shelf = open(folder.path());
+    assert_eq!(ask(&shelf, "http://a/varies", 1).1, Event::Decided(Action::Serve, 4));
+    let _other = shelf.ask(german().into_parts().0, "", 2).unwrap();
+    assert_eq!(next(&shelf), (2, Event::Decided(Action::Serve, 9)));
 }
 
 fn request() -> request::Parts {
