@@ -64,7 +64,10 @@ async function browse() {
     const element = document.createElement("iframe");
     element.src = `/text?${target}`;
     return new Promise((done) => {
+      // A frame whose text broke off may never be told to be loaded.
+      const late = setTimeout(() => (counts.failed++, element.remove(), done()), 5000);
       element.onload = () => {
+        clearTimeout(late);
         const got = element.contentDocument?.body?.innerText ?? "";
         const of = /^\d+:(\d+):/.exec(got)?.[1];
         // A page of the browser's own says that the proxy was away.
