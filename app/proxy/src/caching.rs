@@ -354,7 +354,7 @@ impl Asked {
     /// What is stored of its key and may be looked at: where it has fields that are not in the key, only what varies by
     /// them.
     async fn variants(&self) -> Arc<Variants> {
-        let all = self.caching.store.get(&self.key, urgency::of(&self.parts.headers)).await;
+        let all = self.caching.store.get(&self.key, || urgency::of(&self.parts.headers)).await;
         match self.unkeyed.is_empty() {
             true => all,
             false => Arc::new(all.filter(|stored| {

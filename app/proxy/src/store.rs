@@ -67,11 +67,12 @@ impl Variants {
         Self { stored, bodies, number: AtomicU64::default() }
     }
 
-    /// Those of which all bytes are there.
-    fn whole(&self) -> impl Iterator<Item = Variant> {
+    /// Those of which all bytes are there, with their bytes.
+    fn whole(&self) -> impl Iterator<Item = (&Stored, Vec<Bytes>)> {
         let whole = self.stored.iter().zip(0..).filter(|(stored, _)| stored.is_whole());
         whole.filter_map(|(stored, index)| {
-            Some((stored.clone(), self.pieces(index, 0..stored.length.unwrap_or_default())?))
+            let pieces = self.pieces(index, 0..stored.length.unwrap_or_default())?;
+            Some((stored, pieces))
         })
     }
 
@@ -151,13 +152,13 @@ impl Memory {
     }
 
     /// What is stored of a key. `urgency`: of the read, where it has to be read from the disk.
-    pub async fn get(&self, key: &Key, urgency: Urgency) -> Arc<Variants> {
+    pub async fn get(&self, key: &Key, urgency: impl Fn() -> Urgency) -> Arc<Variants> {
         loop {
             let Some(disk) = &self.disk else { return self.inner().of.get(key).cloned().unwrap_or_default() };
             let Some(loading) = Loading::begin(self, key) else {
                 return self.inner().of.get(key).cloned().unwrap_or_default();
             };
-            let (number, variants) = disk.load(key, urgency).await;
+            let (number, variants) = disk.load(key, urgency()).await;
             let mut inner = self.inner();
             if let Some(found) = inner.of.get(key) {
                 return Arc::clone(found);
@@ -182,7 +183,7 @@ impl Memory {
         let of = inner.of.get(key).cloned().unwrap_or_default();
         inner.saving.insert(key.clone(), turn);
         drop(inner);
-        let variants: Vec<Variant> = of.whole().collect();
+        let variants: Vec<Variant> = of.whole().map(|(stored, pieces)| (stored.clone(), pieces)).collect();
         let bytes: u64 = variants.iter().filter_map(|(stored, _)| stored.length).sum();
         // What memory could not take back is of no use.
         let packed = (!variants.is_empty() && bytes <= self.budget / SHARE).then(|| Packed::of(&variants));
@@ -235,14 +236,15 @@ impl Memory {
         let of = Arc::clone(of);
         inner.resize(id, |size| size.saturating_sub(before) + after);
         let number = of.number.load(Ordering::Relaxed);
-        let Some(disk) = self.disk.as_ref().filter(|_| number != 0) else {
+        // What is made ready for the disk now has the head of before, and another number.
+        let known = number != 0 && !inner.saving.contains_key(&key);
+        let Some(disk) = self.disk.as_ref().filter(|_| known) else {
             self.save(inner, &key, 0);
             return self.settle(&mut self.inner());
         };
         // The disk has these bytes: they are not written again.
         inner.changed(&key);
-        let heads: Vec<Stored> = of.whole().map(|(stored, _)| stored).collect();
-        let answer = disk.update(&key, number, &heads);
+        let answer = disk.update(&key, number, of.whole().map(|(stored, _)| stored));
         self.settle(&mut inner);
         let memory = Arc::clone(self);
         tokio::spawn(async move {
@@ -599,5 +601,43 @@ impl Drop for Writer {
             inner.remove(self.id);
             self.store.settle(&mut inner);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::StatusCode;
+
+    fn numbered(key: &Key, number: &str) -> Stored {
+        Stored {
+            key: key.clone(),
+            status: StatusCode::OK,
+            headers: HeaderMap::from_iter([(HeaderName::from_static("x-number"), number.parse().unwrap())]),
+            trailers: HeaderMap::new(),
+            selecting: Vec::new(),
+            request_time: SystemTime::UNIX_EPOCH,
+            response_time: SystemTime::UNIX_EPOCH,
+            length: Some(4),
+            held: std::iter::once(0..4).collect(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_head_that_changes_while_the_one_before_is_made_ready_for_the_disk_comes_behind_it() {
+        let (folder, metrics) = (tempfile::tempdir().unwrap(), Arc::default());
+        let disk = Disk::open(folder.path(), 1 << 24, Arc::clone(&metrics)).unwrap();
+        let memory = Memory::new(1 << 20, Some(Arc::clone(&disk)), metrics);
+        let key = Key::of(&"http://a/".parse().unwrap(), &HeaderMap::new(), "");
+        let store = Store { stored: numbered(&key, "1"), into: None, offset: 0 };
+        let writer = memory.begin(store, &Variants::default(), 0).unwrap();
+        assert!(writer.finish(true, b"body", None));
+        let found = memory.get(&key, || Urgency::Urgent).await;
+        // Somebody is about to write what was there before.
+        memory.inner().saving.insert(key.clone(), u64::MAX);
+        memory.update(&found, 0, numbered(&key, "2"));
+        assert!(!memory.inner().saving.contains_key(&key), "it has no turn any more");
+        let (_, kept) = disk.load(&key, Urgency::Urgent).await;
+        assert_eq!((&kept[0].0.headers["x-number"], kept[0].1.concat()), (&"2".parse().unwrap(), b"body".to_vec()));
     }
 }
