@@ -4,6 +4,7 @@
 // usage: session.mjs ORIGIN_PORT PROXY_PORT REQUESTS
 
 import http from "node:http";
+import { answer } from "../answer.mjs";
 
 const [originPort, proxyPort, requests] = process.argv.slice(2).map(Number);
 const below = (n) => Math.floor(Math.random() * n);
@@ -28,30 +29,8 @@ const origin = http.createServer((request, response) => {
   const whole = Buffer.from(body(target, version(target)));
   const tag = `"${target}-${version(target)}"`;
   response.setHeader("cache-control", CONTROLS[target % CONTROLS.length]);
-  response.setHeader("etag", tag);
   if (target % 5 === 0) response.setHeader("vary", "x-client");
-  if (request.headers["if-none-match"] === tag) {
-    response.statusCode = 304;
-    return response.end();
-  }
-  const range = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? "");
-  let part = whole;
-  if (range && (!request.headers["if-range"] || request.headers["if-range"] === tag)) {
-    const [first, last] = [Number(range[1]), range[2] ? Math.min(Number(range[2]), whole.length - 1) : whole.length - 1];
-    if (first >= whole.length) {
-      response.statusCode = 416;
-      response.setHeader("content-range", `bytes */${whole.length}`);
-      return response.end();
-    }
-    response.statusCode = 206;
-    response.setHeader("content-range", `bytes ${first}-${last}/${whole.length}`);
-    part = whole.subarray(first, last + 1);
-  }
-  if (below(2)) response.setHeader("content-length", part.length);
-  const half = part.length >> 1;
-  response.write(part.subarray(0, half));
-  const breaks = below(20) === 0;
-  setTimeout(() => (breaks ? response.destroy() : response.end(part.subarray(half))), below(4));
+  answer(request, response, whole, tag, 20);
 });
 
 const counts = { requests: 0, compared: 0, wrong: 0, cut: 0, failed: 0 };

@@ -5,6 +5,7 @@
 
 import { execFile } from "node:child_process";
 import http from "node:http";
+import { answer } from "../answer.mjs";
 
 const [originPort, proxyPort, seconds] = process.argv.slice(2).map(Number);
 const versions = new Map();
@@ -121,25 +122,8 @@ const origin = http.createServer((request, response) => {
   const [whole, tag] = [Buffer.from(body(target, version(target))), `"${target}-${version(target)}"`];
   response.setHeader("content-type", "text/plain");
   response.setHeader("cache-control", CONTROLS[target % CONTROLS.length]);
-  response.setHeader("etag", tag);
   if (target % 5 === 0) response.setHeader("vary", "x-client");
-  if (request.headers["if-none-match"] === tag) {
-    response.statusCode = 304;
-    return response.end();
-  }
-  const range = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? "");
-  let part = whole;
-  if (range && (!request.headers["if-range"] || request.headers["if-range"] === tag)) {
-    const [first, last] = [Number(range[1]), range[2] ? Math.min(Number(range[2]), whole.length - 1) : whole.length - 1];
-    response.statusCode = 206;
-    response.setHeader("content-range", `bytes ${first}-${last}/${whole.length}`);
-    part = whole.subarray(first, last + 1);
-  }
-  if (below(2)) response.setHeader("content-length", part.length);
-  const half = part.length >> 1;
-  response.write(part.subarray(0, half));
-  const breaks = below(30) === 0;
-  setTimeout(() => (breaks ? response.destroy() : response.end(part.subarray(half))), below(5));
+  answer(request, response, whole, tag, 30);
 });
 
 const curl = { asked: 0, compared: 0, wrong: 0, failed: 0 };
