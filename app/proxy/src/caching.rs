@@ -145,6 +145,11 @@ impl Caching {
         })
     }
 
+    /// Waits until all that is kept is on the medium, where there is one.
+    pub async fn flush(&self) {
+        self.store.flush().await;
+    }
+
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -122,11 +122,20 @@ impl Disk {
         )
     }
 
-    /// Keeps these variants of a key and no others. Entries of one group lie side by side.
-    pub fn save(&self, key: &Key, packed: Packed, group: u64) {
-        if let Some(name) = name(key) {
-            self.store.put(&name, Put { meta: packed.meta, group, ..Put::default() }, packed.body);
-        }
+    /// Keeps these variants of a key and no others. Entries of one group lie side by side. The answer comes when they
+    /// are written, or dropped.
+    pub fn save(&self, key: &Key, packed: Packed, group: u64) -> oneshot::Receiver<bool> {
+        let Some(name) = name(key) else { return oneshot::channel().1 };
+        let put = Put { meta: packed.meta, group, ..Put::default() };
+        self.told(|store| store.put(&name, put, packed.body))
+    }
+
+    /// The answer to a call of the store. It cannot come before it is known who waits for it.
+    fn told(&self, call: impl FnOnce(&Store) -> Ticket) -> oneshot::Receiver<bool> {
+        let mut telling = lock(&self.telling);
+        let (tell, answer) = oneshot::channel();
+        telling.insert(call(&self.store), tell);
+        answer
     }
 
     /// Gives the variants of the entry with this number other heads; their bytes stay. The answer is `false` where that
@@ -137,15 +146,10 @@ impl Disk {
         number: u64,
         heads: impl IntoIterator<Item = &'a Stored>,
     ) -> oneshot::Receiver<bool> {
-        let (tell, answer) = oneshot::channel();
         match (name(key), packed::meta(number, heads)) {
-            (Some(name), Some(meta)) => {
-                let mut telling = lock(&self.telling);
-                telling.insert(self.store.update_meta(&name, meta), tell);
-            }
-            _ => _ = tell.send(false),
+            (Some(name), Some(meta)) => self.told(|store| store.update_meta(&name, meta)),
+            _ => oneshot::channel().1,
         }
-        answer
     }
 
     /// Takes all of a key away.
@@ -157,13 +161,7 @@ impl Disk {
 
     /// Waits until all that was kept is on the medium. `false`: the disk failed.
     pub async fn flush(&self) -> bool {
-        let answer = {
-            let mut telling = lock(&self.telling);
-            let (tell, answer) = oneshot::channel();
-            telling.insert(self.store.flush(), tell);
-            answer
-        };
-        answer.await.unwrap_or(false)
+        self.told(Store::flush).await.unwrap_or(false)
     }
 }
 

@@ -291,11 +291,11 @@ async fn serve(args: &Args, inherited: Vec<std::net::TcpListener>) -> Outcome<()
             Some(disk)
         }
     };
-    let kept = disk.clone();
     let caching = (args.cache == Kept::Memory).then(|| {
         let store = Memory::new(args.size, disk, Arc::clone(&metrics));
         Caching::new(store, args.key.clone(), seconds(args.answer_time))
     });
+    let kept = caching.clone();
     let origins = Arc::new(Origins { upstream, metrics: Arc::clone(&metrics), pseudonym: pseudonym() });
     let proxy = Proxy {
         settings: Settings { reverse: args.reverse.clone(), limits, clocks, body: args.body_bytes },
@@ -309,8 +309,8 @@ async fn serve(args: &Args, inherited: Vec<std::net::TcpListener>) -> Outcome<()
     let _ = writeln!(io::stdout(), "{}", line.join(" "));
     let drain = seconds(args.drain);
     let done = listen::run(Arc::new(proxy), listeners, admin, args.connections, drain).await;
-    if let Some(disk) = kept {
-        disk.flush().await;
+    if let Some(caching) = kept {
+        caching.flush().await;
     }
     done.map_err(|error| ("cannot catch signals".to_owned(), error))
 }

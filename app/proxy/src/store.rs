@@ -76,8 +76,12 @@ impl Variants {
         })
     }
 
+    fn ids(&self) -> impl Iterator<Item = u64> {
+        self.bodies.iter().map(|(id, _)| *id)
+    }
+
     fn find(&self, id: u64) -> Option<usize> {
-        self.bodies.iter().position(|(its, _)| *its == id)
+        self.ids().position(|its| its == id)
     }
 
     fn push(&mut self, id: u64, stored: Stored, content: Arc<Content>) {
@@ -114,6 +118,16 @@ struct Entry {
     used: Option<u64>,
 }
 
+/// What is on its way to the disk.
+struct Saving {
+    /// Of the last one who saves: who came later has seen more.
+    turn: u64,
+    /// The disk has been handed it.
+    handed: bool,
+    /// A head has changed since.
+    again: bool,
+}
+
 #[derive(Default)]
 struct Inner {
     of: HashMap<Key, Arc<Variants>>,
@@ -122,8 +136,8 @@ struct Inner {
     order: BTreeMap<u64, u64>,
     /// Keys that are read from the disk: by how many, and how often what is there has changed meanwhile.
     loading: HashMap<Key, (usize, u64)>,
-    /// Keys that are made ready for the disk, by the last one who does so.
-    saving: HashMap<Key, u64>,
+    /// Keys that are on their way to the disk.
+    saving: HashMap<Key, Saving>,
     size: u64,
     /// Those that still come, and their bytes.
     open: HashSet<u64>,
@@ -165,7 +179,7 @@ impl Memory {
             }
             // Where it has changed, or is about to, what was read is of before.
             let changes = inner.loading.get(key).map(|(_, changes)| *changes);
-            if changes == Some(loading.changes) && !inner.saving.contains_key(key) {
+            if changes == Some(loading.changes) && inner.saving.get(key).is_none_or(|saving| saving.handed) {
                 inner.put(key, number, variants);
                 let found = inner.of.get(key).cloned().unwrap_or_default();
                 self.settle(&mut inner);
@@ -175,32 +189,79 @@ impl Memory {
     }
 
     /// Has the disk keep what is whole of a key, as it is now. The bytes are copied while nobody waits for the lock.
-    fn save(&self, mut inner: MutexGuard<'_, Inner>, key: &Key, group: u64) {
+    fn save(self: &Arc<Self>, mut inner: MutexGuard<'_, Inner>, key: &Key, group: u64) {
         let Some(disk) = &self.disk else { return };
         inner.changed(key);
         let turn = inner.next;
         inner.next += 1;
         let of = inner.of.get(key).cloned().unwrap_or_default();
-        inner.saving.insert(key.clone(), turn);
+        inner.saving.insert(key.clone(), Saving { turn, handed: false, again: false });
         drop(inner);
         let variants: Vec<Variant> = of.whole().map(|(stored, pieces)| (stored.clone(), pieces)).collect();
         let bytes: u64 = variants.iter().filter_map(|(stored, _)| stored.length).sum();
         // What memory could not take back is of no use.
         let packed = (!variants.is_empty() && bytes <= self.budget / SHARE).then(|| Packed::of(&variants));
         let mut inner = self.inner();
-        // Who came later has seen more.
-        if inner.saving.get(key) != Some(&turn) {
+        let Inner { saving, of: all, .. } = &mut *inner;
+        let Some(saved) = saving.get_mut(key).filter(|saving| saving.turn == turn) else { return };
+        let Some(packed) = packed else {
+            saving.remove(key);
+            return disk.remove(key);
+        };
+        saved.handed = true;
+        if let Some(now) = all.get(key).filter(|now| now.ids().eq(of.ids())) {
+            now.number.store(packed.number, Ordering::Relaxed);
+        }
+        let written = disk.save(key, packed, group);
+        let (memory, key) = (Arc::clone(self), key.clone());
+        tokio::spawn(async move {
+            let _ = written.await;
+            let mut inner = memory.inner();
+            let Some(Saving { again, .. }) = inner.saving.get(&key).filter(|saving| saving.turn == turn) else {
+                return;
+            };
+            let again = *again;
+            inner.saving.remove(&key);
+            if again {
+                memory.save_heads(inner, &key);
+            }
+        });
+    }
+
+    /// Has the disk keep the heads of a key as they are now. The bytes that it has are not written again; where they
+    /// are on their way, the heads wait for them.
+    fn save_heads(self: &Arc<Self>, mut inner: MutexGuard<'_, Inner>, key: &Key) {
+        let (Some(disk), Some(of)) = (&self.disk, inner.of.get(key).cloned()) else { return };
+        if let Some(saving) = inner.saving.get_mut(key) {
+            saving.again = true;
             return;
         }
-        inner.saving.remove(key);
-        match packed {
-            None => disk.remove(key),
-            Some(packed) => {
-                // What has changed meanwhile is another one by now.
-                of.number.store(packed.number, Ordering::Relaxed);
-                disk.save(key, packed, group);
-            }
+        let number = of.number.load(Ordering::Relaxed);
+        if number == 0 {
+            return self.save(inner, key, 0);
         }
+        inner.changed(key);
+        let answer = disk.update(key, number, of.whole().map(|(stored, _)| stored));
+        let (memory, key) = (Arc::clone(self), key.clone());
+        tokio::spawn(async move {
+            if answer.await == Ok(false) {
+                let inner = memory.inner();
+                // What memory has not any more is nowhere then.
+                if inner.of.contains_key(&key) {
+                    memory.save(inner, &key, 0);
+                }
+            }
+        });
+    }
+
+    /// Waits until all that is on its way to the disk is on the medium.
+    pub async fn flush(&self) {
+        let Some(disk) = &self.disk else { return };
+        while !self.inner().saving.is_empty() {
+            disk.flush().await;
+            tokio::task::yield_now().await;
+        }
+        disk.flush().await;
     }
 
     /// Whether what a hit was made of is what is stored still. If so, it was used.
@@ -233,33 +294,13 @@ impl Memory {
         let (length, held, trailers) = (old.length, std::mem::take(&mut old.held), std::mem::take(&mut old.trailers));
         *old = Stored { length, held, trailers, ..stored };
         let key = old.key.clone();
-        let of = Arc::clone(of);
         inner.resize(id, |size| size.saturating_sub(before) + after);
-        let number = of.number.load(Ordering::Relaxed);
-        // What is made ready for the disk now has the head of before, and another number.
-        let known = number != 0 && !inner.saving.contains_key(&key);
-        let Some(disk) = self.disk.as_ref().filter(|_| known) else {
-            self.save(inner, &key, 0);
-            return self.settle(&mut self.inner());
-        };
-        // The disk has these bytes: they are not written again.
-        inner.changed(&key);
-        let answer = disk.update(&key, number, of.whole().map(|(stored, _)| stored));
-        self.settle(&mut inner);
-        let memory = Arc::clone(self);
-        tokio::spawn(async move {
-            if answer.await == Ok(false) {
-                let inner = memory.inner();
-                // What memory has not any more is nowhere then.
-                if inner.of.contains_key(&key) {
-                    memory.save(inner, &key, 0);
-                }
-            }
-        });
+        self.save_heads(inner, &key);
+        self.settle(&mut self.inner());
     }
 
     /// Takes the variant at `index` away.
-    pub fn remove(&self, variants: &Variants, index: usize) {
+    pub fn remove(self: &Arc<Self>, variants: &Variants, index: usize) {
         let mut inner = self.inner();
         inner.remove(variants.bodies[index].0);
         self.save(inner, &variants.stored[index].key, 0);
@@ -609,6 +650,9 @@ mod tests {
     use super::*;
     use http::StatusCode;
 
+    /// So long that the disk takes it piece by piece.
+    const LENGTH: u64 = 2 << 20;
+
     fn numbered(key: &Key, number: &str) -> Stored {
         Stored {
             key: key.clone(),
@@ -618,26 +662,32 @@ mod tests {
             selecting: Vec::new(),
             request_time: SystemTime::UNIX_EPOCH,
             response_time: SystemTime::UNIX_EPOCH,
-            length: Some(4),
-            held: std::iter::once(0..4).collect(),
+            length: Some(LENGTH),
+            held: std::iter::once(0..LENGTH).collect(),
         }
     }
 
     #[tokio::test]
-    async fn a_head_that_changes_while_the_one_before_is_made_ready_for_the_disk_comes_behind_it() {
-        let (folder, metrics) = (tempfile::tempdir().unwrap(), Arc::default());
-        let disk = Disk::open(folder.path(), 1 << 24, Arc::clone(&metrics)).unwrap();
-        let memory = Memory::new(1 << 20, Some(Arc::clone(&disk)), metrics);
+    async fn a_head_that_changes_while_the_body_is_on_its_way_to_the_disk_comes_behind_it() {
+        let (folder, metrics) = (tempfile::tempdir().unwrap(), Arc::<Metrics>::default());
+        let written = Arc::clone(&metrics);
+        let disk = Disk::open(folder.path(), 1 << 28, Arc::clone(&metrics)).unwrap();
+        let memory = Memory::new(1 << 28, Some(Arc::clone(&disk)), metrics);
         let key = Key::of(&"http://a/".parse().unwrap(), &HeaderMap::new(), "");
         let store = Store { stored: numbered(&key, "1"), into: None, offset: 0 };
         let writer = memory.begin(store, &Variants::default(), 0).unwrap();
-        assert!(writer.finish(true, b"body", None));
+        let body = vec![7; LENGTH as usize];
+        assert!(writer.finish(true, &body, None));
         let found = memory.get(&key, || Urgency::Urgent).await;
-        // Somebody is about to write what was there before.
-        memory.inner().saving.insert(key.clone(), u64::MAX);
-        memory.update(&found, 0, numbered(&key, "2"));
-        assert!(!memory.inner().saving.contains_key(&key), "it has no turn any more");
+        // It is on its way still: nobody has been told that it is there.
+        assert!(memory.inner().saving[&key].handed);
+        for number in ["2", "3", "4"] {
+            memory.update(&found, 0, numbered(&key, number));
+        }
+        assert!(memory.inner().saving[&key].again, "the body is not begun anew");
+        memory.flush().await;
         let (_, kept) = disk.load(&key, Urgency::Urgent).await;
-        assert_eq!((&kept[0].0.headers["x-number"], kept[0].1.concat()), (&"2".parse().unwrap(), b"body".to_vec()));
+        assert!(kept[0].0.headers["x-number"] == "4" && kept[0].1.concat() == body, "{:?}", kept[0].0);
+        assert_eq!(written.disk_written.load(Ordering::Relaxed), 1, "the body was written once");
     }
 }
