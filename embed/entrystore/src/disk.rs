@@ -1,16 +1,18 @@
 //! What the store does to a disk, behind one small trait: so that tests can record and replay it,
 //! fail it, slow it down.
 
-use rustix::fs::{self, AtFlags, Mode, OFlags};
+use rustix::fs::{self, Advice, AtFlags, Mode, OFlags};
+use rustix::io::ReadWriteFlags;
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::num::NonZeroU64;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A directory of files. Only the I/O thread of a store calls it.
+/// A directory of files. Only the I/O thread of a store calls it, but for [`Disk::read_resident`].
 pub trait Disk: Send + Sync {
     /// Takes the lock of the directory, which is made if need be, until it is dropped. `false`: another process has it.
     fn lock(&self) -> io::Result<bool>;
@@ -18,6 +20,12 @@ pub trait Disk: Send + Sync {
     fn list(&self) -> io::Result<Vec<(String, u64)>>;
     /// Fills `buffer` with the bytes of a file from `at` on; fewer at its end.
     fn read(&self, name: &str, at: u64, buffer: &mut [u8]) -> io::Result<usize>;
+    /// The same without waiting for the disk, whoever calls it: `true` if all of `buffer` was in memory.
+    fn read_resident(&self, _name: &str, _at: u64, _buffer: &mut [u8]) -> bool {
+        false
+    }
+    /// Begins to bring bytes of a file into memory that will be read soon.
+    fn will_need(&self, _name: &str, _at: u64, _len: u64) {}
     /// Writes all parts one behind the other from `at` on, into a file that is made if need be.
     fn write(&self, name: &str, at: u64, parts: &[&[u8]]) -> io::Result<()>;
     /// Returns when the bytes of a file, and its length, are on the medium.
@@ -32,6 +40,8 @@ pub trait Disk: Send + Sync {
     fn truncate(&self, name: &str, len: u64) -> io::Result<()>;
 }
 
+/// Bytes that one call asks the kernel to read ahead: it takes no more than the largest request of the device.
+const AHEAD: u64 = 1 << 20;
 /// Files kept open.
 const MOST_OPEN: usize = 256;
 
@@ -77,10 +87,14 @@ impl Folder {
         let file = if make { open(OFlags::RDWR) } else { open(OFlags::RDWR).or_else(|_| open(OFlags::RDONLY)) };
         let file = Arc::new(File::from(file?));
         let mut inside = self.inside();
+        let mut old = HashMap::new();
         if inside.files.len() >= MOST_OPEN {
-            inside.files.clear();
+            old = std::mem::take(&mut inside.files);
         }
         inside.files.insert(name.into(), file.clone());
+        drop(inside);
+        // Nobody waits while they are closed.
+        drop(old);
         Ok(file)
     }
 }
@@ -125,6 +139,22 @@ impl Disk for Folder {
         Ok(filled)
     }
 
+    fn read_resident(&self, name: &str, at: u64, buffer: &mut [u8]) -> bool {
+        // A file that is not open yet may have to be looked for on the disk.
+        let Some(file) = self.inside().files.get(name).cloned() else { return false };
+        let len = buffer.len();
+        let filled = rustix::io::preadv2(&file, &mut [IoSliceMut::new(buffer)], at, ReadWriteFlags::NOWAIT);
+        filled == Ok(len)
+    }
+
+    fn will_need(&self, name: &str, at: u64, len: u64) {
+        let Ok(file) = self.file(name, false) else { return };
+        for from in (at..at + len).step_by(AHEAD as usize) {
+            // It is advice.
+            let _ = fs::fadvise(&file, from, NonZeroU64::new((at + len - from).min(AHEAD)), Advice::WillNeed);
+        }
+    }
+
     fn write(&self, name: &str, mut at: u64, parts: &[&[u8]]) -> io::Result<()> {
         let file = self.file(name, true)?;
         for parts in parts.chunks(512) {
@@ -156,16 +186,23 @@ impl Disk for Folder {
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let folder = self.folder()?;
-        let mut inside = self.inside();
-        inside.files.remove(from);
-        inside.files.remove(to);
+        {
+            let mut inside = self.inside();
+            inside.files.remove(from);
+            inside.files.remove(to);
+        }
         Ok(fs::renameat(&*folder, from, &*folder, to)?)
     }
 
     fn unlink(&self, name: &str) -> io::Result<()> {
         let folder = self.folder()?;
-        self.inside().files.remove(name);
-        Ok(fs::unlinkat(&*folder, name, AtFlags::empty())?)
+        let file = self.inside().files.remove(name);
+        let gone = fs::unlinkat(&*folder, name, AtFlags::empty());
+        // Whoever lets go of it last gives its blocks back: no reader may have to wait for that.
+        while file.as_ref().is_some_and(|file| Arc::strong_count(file) > 1) {
+            std::thread::yield_now();
+        }
+        Ok(gone?)
     }
 
     fn truncate(&self, name: &str, len: u64) -> io::Result<()> {
@@ -198,6 +235,22 @@ mod tests {
         assert!(one.read("b", 0, &mut buffer).is_err() && one.read("a", 0, &mut buffer).is_err());
         drop(one);
         assert!(two.lock().unwrap());
+    }
+
+    #[test]
+    fn what_is_in_memory_is_had_of_files_that_are_open_and_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Folder::new(folder.path());
+        disk.write("a", 0, &[&[7; 9000]]).unwrap();
+        let mut buffer = vec![0; 5000];
+        assert!(disk.read_resident("a", 4000, &mut buffer) && buffer == [7; 5000]);
+        assert!(!disk.read_resident("a", 4001, &mut buffer), "it is not that long");
+        let other = Folder::new(folder.path());
+        assert!(!other.read_resident("a", 0, &mut buffer));
+        other.will_need("a", 0, 9000);
+        assert!(other.read_resident("a", 0, &mut buffer));
+        disk.unlink("a").unwrap();
+        assert!(!disk.read_resident("a", 0, &mut buffer));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A store of entries on disk that nobody waits for: a cache of responses, of compiled code, of decoded pictures.
 //!
-//! One thread owns the disk. Every call returns at once with a [`Ticket`], and what comes of it is fetched by any event
+//! One thread owns the disk; what the kernel has in memory is read by whoever asks. Every call returns at once with a [`Ticket`], and what comes of it is fetched by any event
 //! loop when [`Store::fd`] is readable. [`Blocking`] waits, for tests and simple programs.
 //!
 //! ```
@@ -17,9 +17,11 @@
 //! assert_eq!((&meta[..], &body[..]), (&b"content-type: image/png"[..], &b"the body"[..]));
 //! ```
 
+mod ahead;
 mod blocking;
 mod buffers;
 mod commit;
+mod direct;
 pub mod disk;
 mod engine;
 mod evict;

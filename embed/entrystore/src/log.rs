@@ -373,6 +373,9 @@ impl Log {
     /// Bytes of a file: all of them or nothing.
     pub fn read(&self, name: &str, at: u64, len: u64) -> Option<Bytes> {
         let mut buffer = vec![0; usize::try_from(len).ok()?];
+        if buffer.len() > CHUNK {
+            self.disk.will_need(name, at, len);
+        }
         let filled = self.disk.read(name, at, &mut buffer).ok()?;
         (filled == buffer.len()).then(|| buffer.into())
     }

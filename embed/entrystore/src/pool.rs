@@ -69,6 +69,11 @@ impl Pool {
         Some((item.meta.clone(), item.body.clone(), item.length))
     }
 
+    /// Whether an entry is here, with its body if that is wanted.
+    pub fn has(&self, key: &Key, with_body: bool) -> bool {
+        self.items.get(key).is_some_and(|item| item.body.is_some() || !with_body)
+    }
+
     /// Puts an entry in; without a body if that is over a quarter of the limit.
     pub fn put(&mut self, key: &Key, meta: Bytes, body: Option<Bytes>, length: u64) {
         self.remove(key);

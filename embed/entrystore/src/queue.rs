@@ -73,6 +73,11 @@ impl Queue {
         true
     }
 
+    /// The reads of a level that lie at a place or behind it, in that order.
+    pub fn behind(&self, level: Level, place: Place) -> impl Iterator<Item = (Place, u64)> {
+        self.placed[level as usize].range((place, 0)..).map(|(job, ())| *job)
+    }
+
     /// Jobs at or above a level.
     pub fn ahead(&self, level: Level) -> usize {
         (0..=level as usize).map(|at| self.placed[at].len() + self.lined[at].len()).sum()

@@ -1,17 +1,23 @@
 //! Reads: finding an entry's record, its metadata first, then its body a chunk at a time, each checked before anybody
 //! sees it.
 
-use crate::buffers::Buffers;
+use crate::ahead::Ahead;
 use crate::format::{self, CHUNK, Kind};
+use crate::index::Slot;
 use crate::key::Key;
 use crate::log::{Log, Place};
+use crate::queue::Level;
 use crate::recover;
-use crate::shared::{Event, Op, Phase};
+use crate::shared::{Event, Op, Phase, State};
 use bytes::Bytes;
 use std::collections::HashMap;
 
 /// Bytes of a record that is read at once, whole.
 const WHOLE: u64 = (CHUNK + (64 << 10)) as u64;
+/// Bytes between two records that both are asked for, which are read rather than asked for twice.
+const GAP: u64 = 64 << 10;
+/// Bytes of a large body that are asked for at once.
+const STRIDE: u64 = 1 << 20;
 
 /// An entry whose body is being read.
 struct Held {
@@ -26,7 +32,7 @@ struct Held {
 #[derive(Default)]
 pub(crate) struct Readers {
     held: HashMap<u64, Held>,
-    buffers: Buffers,
+    ahead: Ahead,
 }
 
 /// What an index's slot led to.
@@ -84,7 +90,7 @@ impl Readers {
             state.parked.push((level, id));
             return None;
         } else {
-            find(log, &self.buffers, key, hash)
+            find(log, &mut self.ahead, key, hash)
         };
         let mut guard = shared.lock();
         let state = &mut *guard;
@@ -96,7 +102,7 @@ impl Readers {
             _ => None,
         };
         let clean = fresh.is_none();
-        let reading = state.reads.get_mut(&id)?;
+        state.reads.get(&id)?;
         let (meta, body, held) = match found {
             Found::Whole(meta, body) => (meta, body.len() as u64, Ok(body)),
             Found::Long(meta, held) => (meta, held.body, Err(held)),
@@ -109,27 +115,24 @@ impl Readers {
                 return broken.then(|| key.clone());
             }
         };
-        let whole = held.as_ref().ok().cloned();
-        reading.at = reading.at.min(body);
-        reading.end = reading.end.min(body).max(reading.at);
-        (reading.open, reading.busy) = (true, false);
+        let meta_now = newer.unwrap_or_else(|| meta.clone());
+        state.counts.disk_hits += 1;
+        if clean {
+            state.pool.put(key, meta, held.as_ref().ok().cloned(), body);
+        }
         match held {
-            Ok(body) => reading.held = body.slice(reading.at as usize..reading.end as usize),
+            Ok(whole) => shared.open(state, id, meta_now, Some(whole), body),
             Err(held) => {
+                let reading = state.reads.get_mut(&id)?;
                 reading.disk = true;
-                reading.place = body_place(held.segment, held.body_at + reading.at);
+                reading.place = body_place(held.segment, held.body_at + reading.at.min(body));
                 if let Some(segment) = log.segments.get_mut(&held.segment) {
                     segment.readers += 1;
                 }
                 self.held.insert(id, held);
+                shared.open(state, id, meta_now, None, body);
             }
         }
-        if clean {
-            state.pool.put(key, meta.clone(), whole, body);
-        }
-        state.counts.disk_hits += 1;
-        shared.tell(state, id, Event::Open { meta: newer.unwrap_or(meta), body });
-        shared.feed(state, id);
         None
     }
 
@@ -137,10 +140,15 @@ impl Readers {
         let held = self.held.get(&id)?;
         let number = at / CHUNK as u64;
         let begin = number * CHUNK as u64;
-        let mut buffer = self.buffers.take((held.body - begin).min(CHUNK as u64) as usize);
+        let mut buffer = log.shared.buffers.take((held.body - begin).min(CHUNK as u64) as usize);
         let name = log.name(held.segment);
-        let filled = log.disk.read(&name, held.body_at + begin, &mut buffer).ok();
-        let right = filled == Some(buffer.len()) && format::chunk_is_right(&held.table, number as usize, &buffer);
+        let place = held.body_at + begin;
+        let filled = log.disk.read_resident(&name, place, &mut buffer) || {
+            let upto = end.min((begin / STRIDE + 1) * STRIDE);
+            log.disk.will_need(&name, place, upto.saturating_sub(begin).max(buffer.len() as u64));
+            log.disk.read(&name, place, &mut buffer).is_ok_and(|filled| filled == buffer.len())
+        };
+        let right = filled && format::chunk_is_right(&held.table, number as usize, &buffer);
         let mut guard = log.shared.lock();
         let state = &mut *guard;
         let reading = state.reads.get_mut(&id)?;
@@ -151,7 +159,7 @@ impl Readers {
             return Some(key.clone());
         }
         let upto = (begin + buffer.len() as u64).min(end);
-        reading.held = self.buffers.lend(buffer).slice((at - begin) as usize..(upto - begin) as usize);
+        reading.held = log.shared.buffers.lend(buffer).slice((at - begin) as usize..(upto - begin) as usize);
         reading.busy = false;
         reading.place = body_place(held.segment, held.body_at + upto);
         log.shared.feed(state, id);
@@ -159,7 +167,24 @@ impl Readers {
     }
 }
 
-fn find(log: &Log, buffers: &Buffers, key: &Key, hash: u64) -> Found {
+/// Up to where the reads of a segment go on that wait behind a record, with it.
+fn together(log: &Log, state: &State, place: Place, mut end: u64) -> u64 {
+    let index = log.shared.index();
+    let most = u64::from(place.1) + STRIDE;
+    for level in [Level::UrgentRead, Level::Read] {
+        for ((segment, at), job) in state.queue.behind(level, place) {
+            let at = u64::from(at);
+            if segment != place.0 || at > end + GAP || at >= most {
+                break;
+            }
+            let slot = state.reads.get(&job).and_then(|reading| index.get(reading.key.hash(log.seed)));
+            end = end.max(at + slot.as_ref().map_or(0, Slot::size).min(WHOLE));
+        }
+    }
+    end
+}
+
+fn find(log: &Log, ahead: &mut Ahead, key: &Key, hash: u64) -> Found {
     let Some(slot) = log.shared.index().get(hash) else { return Found::Other };
     let (mut place, mut size, mut meta) = ((slot.segment, slot.offset), slot.size(), None);
     if slot.side() {
@@ -172,10 +197,24 @@ fn find(log: &Log, buffers: &Buffers, key: &Key, hash: u64) -> Found {
     }
     let name = log.name(place.0);
     if size <= WHOLE {
-        let mut buffer = buffers.take(size as usize);
-        let Ok(filled) = log.disk.read(&name, place.1.into(), &mut buffer) else { return Found::Broken };
-        buffer.truncate(filled);
-        return match format::record(&buffers.lend(buffer), log.seed) {
+        let mut buffer = log.shared.buffers.take(size as usize);
+        let at = u64::from(place.1);
+        let mut read = None;
+        if !log.disk.read_resident(&name, at, &mut buffer) {
+            let mut bytes = ahead.around(place.0, &(at..at + size));
+            bytes.end = bytes.end.max(together(log, &log.shared.lock(), place, at + size));
+            if bytes != (at..at + size) {
+                log.disk.will_need(&name, bytes.start, bytes.end - bytes.start);
+            }
+            let Ok(filled) = log.disk.read(&name, at, &mut buffer) else { return Found::Broken };
+            buffer.truncate(filled);
+            read = Some(bytes);
+        }
+        let record = format::record(&log.shared.buffers.lend(buffer), log.seed);
+        if let (Some(bytes), Some((head, _))) = (read, &record) {
+            ahead.read(place.0, bytes, head.group);
+        }
+        return match record {
             Some((head, _)) if head.key != *key => Found::Other,
             Some((head, body)) if head.kind == Kind::Put => Found::Whole(meta.unwrap_or(head.meta), body),
             _ => Found::Broken,

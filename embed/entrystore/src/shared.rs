@@ -1,6 +1,8 @@
 //! What the callers' threads and the I/O thread share: who waits for what, what is not on disk yet, what is done. All
 //! of it lies behind one lock that is held for short moments and never while the disk works.
 
+use crate::buffers::Buffers;
+use crate::disk::Disk;
 use crate::format::{CHUNK, MOST_META};
 use crate::index::Index;
 use crate::key::Key;
@@ -11,7 +13,7 @@ use bytes::Bytes;
 use std::collections::{HashMap, VecDeque};
 use std::ops::{Deref, DerefMut};
 use std::os::fd::OwnedFd;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Names what a call has begun; all that comes of it bears it. No two of a store are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -228,8 +230,8 @@ pub(crate) enum Job {
 const PART: usize = 1 << 20;
 /// Bytes of a writer that may wait for the disk.
 pub(crate) const MOST_BUFFERED: usize = 2 << 20;
-/// Uses noted between two turns of the I/O thread.
-const MOST_TOUCHED: usize = 64 << 10;
+/// Uses noted between two turns of the I/O thread; so many wake it.
+const MOST_TOUCHED: usize = 4 << 10;
 
 pub(crate) struct State {
     pub phase: Phase,
@@ -267,6 +269,8 @@ pub(crate) struct Shared {
     index: RwLock<Index>,
     pub wake: Condvar,
     pub fd: OwnedFd,
+    pub disk: Arc<dyn Disk>,
+    pub buffers: Buffers,
 }
 
 /// The lock as a caller's thread holds it.
@@ -320,7 +324,9 @@ impl Shared {
             closers: Vec::new(),
             next: 16,
         };
-        Shared { state: Mutex::new(state), index: RwLock::default(), wake: Condvar::new(), fd }
+        let (index, wake) = (RwLock::default(), Condvar::new());
+        let (disk, buffers) = (options.disk.clone(), Buffers::default());
+        Shared { state: Mutex::new(state), index, wake, fd, disk, buffers }
     }
 
     pub fn lock(&self) -> MutexGuard<'_, State> {
@@ -499,16 +505,11 @@ impl Shared {
         if let Some((meta, body, length)) = whole {
             let Some(reading) = state.reads.get_mut(&id) else { return };
             if body.is_some() || reading.end <= reading.at {
-                let held = body.unwrap_or_default();
-                let (at, end) = (reading.at.min(length), reading.end.min(length));
-                (reading.at, reading.end, reading.open) = (at, end.max(at), true);
-                reading.held = if end > at { held.slice(at as usize..end as usize) } else { Bytes::new() };
                 state.counts.memory_hits += 1;
                 if known {
-                    state.touch(hash);
+                    self.touch(state, hash);
                 }
-                self.tell(state, id, Event::Open { meta, body: length });
-                return self.feed(state, id);
+                return self.open(state, id, meta, body, length);
             }
         }
         let slot = if known { self.index().get(hash) } else { None };
@@ -518,7 +519,7 @@ impl Shared {
             (Phase::Serving, None) => self.miss(state, id),
             (Phase::Serving | Phase::Rebuilding, Some(_)) if cleared => self.miss(state, id),
             (Phase::Serving | Phase::Rebuilding, Some(slot)) => {
-                state.touch(hash);
+                self.touch(state, hash);
                 let Some(reading) = state.reads.get_mut(&id) else { return };
                 (reading.busy, reading.place) = (true, (slot.segment, slot.offset));
                 state.queue.place(reading.level, reading.place, id);
@@ -528,6 +529,27 @@ impl Shared {
                 let level = state.reads.get(&id).map_or(Level::Read, |reading| reading.level);
                 state.parked.push((level, id));
             }
+        }
+    }
+
+    /// Opens a read; what it wants of a body that is here is held for it.
+    pub fn open(&self, state: &mut State, id: u64, meta: Bytes, body: Option<Bytes>, length: u64) {
+        let Some(reading) = state.reads.get_mut(&id) else { return };
+        let (at, end) = (reading.at.min(length), reading.end.min(length));
+        (reading.at, reading.end) = (at, end.max(at));
+        (reading.open, reading.busy) = (true, false);
+        let wanted = body.filter(|_| end > at).map(|body| body.slice(at as usize..end as usize));
+        reading.held = wanted.unwrap_or_default();
+        self.tell(state, id, Event::Open { meta, body: length });
+        self.feed(state, id);
+    }
+
+    /// Notes a use.
+    pub fn touch(&self, state: &mut State, hash: u64) {
+        if state.touched.len() < MOST_TOUCHED {
+            state.touched.push(hash);
+        } else {
+            self.wake.notify_one();
         }
     }
 
@@ -577,11 +599,5 @@ impl State {
     pub fn ticket(&mut self) -> u64 {
         self.next += 1;
         self.next
-    }
-
-    fn touch(&mut self, hash: u64) {
-        if self.touched.len() < MOST_TOUCHED {
-            self.touched.push(hash);
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! The store as its callers see it. No call waits for the disk: each puts a job into the queue, or answers at once from
 //! memory and index, and what comes of it is fetched with [`Store::completions`] when [`Store::fd`] is readable.
 
+use crate::direct;
 use crate::engine;
 use crate::format::MOST_META;
 use crate::key::Key;
@@ -95,7 +96,8 @@ impl Store {
 
     /// Reads an entry, or part of it: [`Event::Miss`], or [`Event::Open`], chunks, and [`Event::End`].
     pub fn get_with(&self, key: &Key, get: Get) -> Ticket {
-        let mut state = self.shared.enter();
+        let body = get.range.end > get.range.start;
+        let (mut state, found) = direct::read(&self.shared, key, body);
         let id = state.ticket();
         let reading = Reading {
             key: key.clone(),
@@ -110,7 +112,10 @@ impl Store {
             place: (0, 0),
         };
         state.reads.insert(id, reading);
-        self.shared.look(&mut state, id);
+        match found {
+            Some(found) => direct::answer(&self.shared, &mut state, id, key, found),
+            None => self.shared.look(&mut state, id),
+        }
         Ticket(id)
     }
 

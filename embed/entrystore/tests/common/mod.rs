@@ -3,7 +3,7 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use thaw_entrystore::disk::Disk;
@@ -45,6 +45,30 @@ pub struct Inside {
     pub note_reads: bool,
     /// The gate closes behind a read of any file that is not this one, nor a snapshot.
     pub stop_after: Option<String>,
+    /// The pages of files that are in memory, if it matters.
+    pub cached: Option<BTreeSet<(String, u64)>>,
+    /// Requests that the device had for the others.
+    pub requests: usize,
+    /// Called once, by the next that reads what is in memory.
+    pub meanwhile: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl Inside {
+    fn pages(&self, name: &str, at: u64, len: u64) -> std::ops::Range<u64> {
+        let end = (at + len).min(self.files.get(name).map_or(0, |file| file.len() as u64));
+        at / 4096..end.div_ceil(4096)
+    }
+
+    fn bring(&mut self, name: &str, at: u64, len: u64) {
+        let pages = self.pages(name, at, len);
+        let Some(cached) = &mut self.cached else { return };
+        let mut there = true;
+        for page in pages {
+            let new = cached.insert((name.into(), page));
+            self.requests += usize::from(new && there);
+            there = !new;
+        }
+    }
 }
 
 #[derive(Default)]
@@ -135,11 +159,31 @@ impl Disk for Memory {
         if inside.stop_after.as_ref().is_some_and(|newest| name != newest && name != "index" && at > 0) {
             (inside.stop_after, inside.closed) = (None, true);
         }
+        inside.bring(name, at, buffer.len() as u64);
         let file = inside.files.get(name).ok_or(io::ErrorKind::NotFound)?;
         let from = file.get((at as usize).min(file.len())..).unwrap();
         let len = from.len().min(buffer.len());
         buffer[..len].copy_from_slice(&from[..len]);
         Ok(len)
+    }
+
+    fn read_resident(&self, name: &str, at: u64, buffer: &mut [u8]) -> bool {
+        let meanwhile = self.lock().meanwhile.take();
+        if let Some(meanwhile) = meanwhile {
+            meanwhile();
+        }
+        let inside = self.lock();
+        let (Some(cached), Some(file)) = (&inside.cached, inside.files.get(name)) else { return false };
+        if !inside.pages(name, at, buffer.len() as u64).all(|page| cached.contains(&(name.into(), page))) {
+            return false;
+        }
+        let Some(from) = file.get(at as usize..at as usize + buffer.len()) else { return false };
+        buffer.copy_from_slice(from);
+        true
+    }
+
+    fn will_need(&self, name: &str, at: u64, len: u64) {
+        self.pass().bring(name, at, len);
     }
 
     fn write(&self, name: &str, at: u64, parts: &[&[u8]]) -> io::Result<()> {
