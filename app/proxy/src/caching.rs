@@ -145,9 +145,9 @@ impl Caching {
         })
     }
 
-    /// Waits until all that is kept is on the medium, where there is one.
-    pub async fn flush(&self) {
-        self.store.flush().await;
+    /// Ends the disk, where there is one, when all that is kept is on it. `false`: that took longer than this.
+    pub async fn close(&self, bound: Duration) -> bool {
+        self.store.close(bound).await
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
