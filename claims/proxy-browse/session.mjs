@@ -135,6 +135,7 @@ function ask() {
   if (what === 3) words.push("-H", "Cache-Control: no-cache");
   if (what === 4) words.push("-H", 'If-None-Match: "0-0"');
   if (target % 5 === 0) words.push("-H", `X-Client: ${below(4)}`);
+  if (below(6) === 0) words.push("--http1.0");
   curl.asked++;
   return new Promise((done) => {
     execFile("curl", words, { maxBuffer: 1 << 24 }, (error, said) => {

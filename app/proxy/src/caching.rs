@@ -145,9 +145,9 @@ impl Caching {
         })
     }
 
-    /// Waits until all that is kept is on the medium, where there is one.
-    pub async fn flush(&self) {
-        self.store.flush().await;
+    /// Ends the disk, where there is one, when all that is kept is on it. `false`: that took longer than this.
+    pub async fn close(&self, bound: Duration) -> bool {
+        self.store.close(bound).await
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -305,6 +305,17 @@ fn past(mut answer: Response<Body>) -> Response<Body> {
     }
     answer.extensions_mut().insert(Did::Bypass);
     answer
+}
+
+/// What may be stored and is not: it is too large, or too much is on its way. Only our line says so, the last one.
+fn is_not_stored(fields: &mut HeaderMap) {
+    let name = HeaderName::from_static("cache-status");
+    let mut lines: Vec<HeaderValue> = fields.get_all(&name).iter().cloned().collect();
+    let Some(ours) = lines.last_mut().filter(|ours| ours.as_bytes().ends_with(b"; stored")) else { return };
+    let Ok(told) = HeaderValue::from_bytes(&[ours.as_bytes(), b"=?0"].concat()) else { return };
+    *ours = told;
+    fields.remove(&name);
+    lines.into_iter().for_each(|line| _ = fields.append(&name, line));
 }
 
 fn reply(head: response::Parts, body: Body, did: Did) -> Response<Body> {
@@ -483,7 +494,7 @@ impl Asked {
         lead: Option<Lead>,
         waits: bool,
     ) -> Response<Body> {
-        let Outcome { reply: answer, invalidate, remove, update, store } = outcome;
+        let Outcome { reply: mut answer, invalidate, remove, update, store } = outcome;
         let memory = &self.caching.store;
         for key in &invalidate {
             memory.invalidate(key);
@@ -506,6 +517,7 @@ impl Asked {
             self.caching.alone(&self.key, Some(false));
         }
         let Some(writer) = kept else {
+            is_not_stored(&mut answer.head.headers);
             if let Some(lead) = lead {
                 lead.done(updated);
             }

@@ -163,6 +163,12 @@ impl Disk {
     pub async fn flush(&self) -> bool {
         self.told(Store::flush).await.unwrap_or(false)
     }
+
+    /// Ends it: waits until all that was kept is on the medium with an index that tells where, which is all that the
+    /// next start reads. From then on nothing is found there. `false`: the disk failed, or had ended before.
+    pub async fn close(&self) -> bool {
+        self.told(Store::close).await.unwrap_or(false)
+    }
 }
 
 /// An event of the store.

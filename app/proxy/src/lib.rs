@@ -5,7 +5,7 @@
 //! the two, [`caching`] answers what it can from the [`store`], whose bodies are [`content`], and from the [`disk`]
 //! behind it, as urgently as somebody waits ([`urgency`]). What comes [`again`] is answered in front of all that.
 //! Clients may come by [`tls`], with certificates that an [`authority`] of the user's signs; over HTTP/2 they are held
-//! to a [`pace`]. What is not answered here goes through a [`tunnel`].
+//! to a [`pace`]. A [`socket`] ends only where an answer does. What is not answered here goes through a [`tunnel`].
 
 pub mod again;
 pub mod authority;
@@ -21,6 +21,7 @@ pub mod metrics;
 pub mod origins;
 pub mod pace;
 pub mod server;
+pub mod socket;
 pub mod store;
 pub mod tls;
 pub mod tunnel;

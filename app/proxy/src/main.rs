@@ -228,6 +228,10 @@ To undo it: take it out of what was told to believe it, and
     Ok(())
 }
 
+/// How long the end waits for a disk: it has the changes of a few seconds and an index to write. One that takes longer
+/// is in trouble, and whoever sent the signal waits.
+const CLOSING: Duration = Duration::from_secs(30);
+
 type Outcome<T> = Result<T, (String, io::Error)>;
 
 fn run(args: &Args) -> Outcome<()> {
@@ -309,8 +313,11 @@ async fn serve(args: &Args, inherited: Vec<std::net::TcpListener>) -> Outcome<()
     let _ = writeln!(io::stdout(), "{}", line.join(" "));
     let drain = seconds(args.drain);
     let done = listen::run(Arc::new(proxy), listeners, admin, args.connections, drain).await;
-    if let Some(caching) = kept {
-        caching.flush().await;
+    if let (Some(caching), Some(path)) = (kept, &args.store)
+        && !caching.close(CLOSING).await
+    {
+        let path = path.display();
+        let _ = writeln!(io::stderr(), "thaw proxy: {path} took too long: what came last may not be kept in it");
     }
     done.map_err(|error| ("cannot catch signals".to_owned(), error))
 }

@@ -9,6 +9,7 @@ use crate::log::{Line, Log};
 use crate::metrics::{Metrics, count};
 use crate::origins::Origins;
 use crate::pace::{Pace, Verdict};
+use crate::socket::{Open, Socket};
 use crate::store::Hit;
 use crate::tls::{As, Tls};
 use crate::tunnel;
@@ -107,6 +108,8 @@ struct Visit {
     /// Inside a tunnel that is answered here: the origin that it was to lead to. All requests are for it.
     inside: Option<Arc<Origin>>,
     stop: watch::Receiver<bool>,
+    /// Of the socket under it, where nothing but this goes over it.
+    open: Open,
     _place: Arc<Place>,
 }
 
@@ -157,11 +160,13 @@ pub async fn serve(
     proxy.metrics.connections.fetch_add(1, Ordering::Relaxed);
     let _ = socket.set_nodelay(true);
     let place = Arc::new(Place { metrics: Arc::clone(&proxy.metrics), _permit: permit });
-    let visit = Visit { proxy, address, inside: None, stop, _place: place };
+    let open = Open::default();
+    let visit = Visit { proxy, address, inside: None, stop, open: open.clone(), _place: place };
+    let Ok(local) = socket.local_addr() else { return };
+    let socket = Socket::new(socket, open);
     if !tls {
         return plain(visit, socket).await;
     }
-    let Ok(local) = socket.local_addr() else { return };
     secured(visit, Box::new(socket), As::Proxy(local.ip())).await;
 }
 
@@ -191,7 +196,7 @@ fn intercepted(visit: Visit, wire: Box<dyn Wire>, origin: Arc<Origin>) -> Pin<Bo
 }
 
 /// A client without TLS: by its first bytes it says what it speaks.
-async fn plain(visit: Visit, mut socket: TcpStream) {
+async fn plain(visit: Visit, mut socket: Socket) {
     let clocks = visit.proxy.settings.clocks;
     let mut read = BytesMut::with_capacity(4096);
     let preface = tokio::time::timeout(clocks.head.max(clocks.idle), async {
@@ -351,6 +356,10 @@ struct Counted {
     inner: Body,
     /// Bytes that its head announces.
     announced: Option<u64>,
+    /// Its end is that of the connection.
+    closes: bool,
+    /// It has broken off, though it may say that nothing more comes.
+    broke: bool,
     client: Arc<Client>,
     course: Course,
     /// Over HTTP/2: the client has to take a piece before the next one is asked for.
@@ -368,6 +377,12 @@ impl Counted {
         }
         self.owed = owes;
     }
+
+    fn ended(&self) {
+        if self.closes {
+            self.client.visit.open.set(false);
+        }
+    }
 }
 
 impl http_body::Body for Counted {
@@ -381,8 +396,11 @@ impl http_body::Body for Counted {
         this.owes(matches!(frame, Some(Ok(_))));
         match &frame {
             Some(Ok(frame)) => this.course.line.bytes += frame.data_ref().map_or(0, |data| data.len() as u64),
-            None => this.course.line.complete = true,
-            Some(Err(_)) => {}
+            None => {
+                this.course.line.complete = true;
+                this.ended();
+            }
+            Some(Err(_)) => this.broke = true,
         }
         Poll::Ready(frame)
     }
@@ -403,10 +421,13 @@ impl Drop for Counted {
         let line = &mut self.course.line;
         line.whole = self.course.began.elapsed();
         // Who has read all that was announced asks for no end.
-        line.complete |= self.inner.is_end_stream() || self.announced == Some(line.bytes);
+        line.complete |= !self.broke && self.inner.is_end_stream() || self.announced == Some(line.bytes);
         proxy.metrics.bytes.fetch_add(line.bytes, Ordering::Relaxed);
         if let Some(log) = &proxy.log {
             log.tell(line);
+        }
+        if line.complete {
+            self.ended();
         }
         self.client.shared.answered.fetch_add(1, Ordering::AcqRel);
     }
@@ -453,7 +474,14 @@ async fn answer(client: Arc<Client>, request: Request<Incoming>) -> Response<Bod
     };
     let course = Course { began, line };
     let announced = answer.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    answer.map(|inner| Counted { inner, announced, client, course, owed: false, _under_way: under_way }.boxed_unsync())
+    let closes = version == Version::HTTP_10 && announced.is_none() && answer.body().size_hint().exact().is_none();
+    if closes {
+        client.visit.open.set(true);
+    }
+    answer.map(|inner| {
+        let (broke, owed) = (false, false);
+        Counted { inner, announced, closes, broke, client, course, owed, _under_way: under_way }.boxed_unsync()
+    })
 }
 
 /// Why a request has no answer but ours.
@@ -690,7 +718,11 @@ async fn connect(client: &Arc<Client>, request: Request<Incoming>) -> Result<Res
     let under_way = UnderWay::new(client);
     if proxy.tls.as_ref().is_some_and(|tls| tls.intercepts(&origin.host, origin.port)) {
         count(&proxy.metrics.intercepted);
-        let (visit, origin) = (client.visit.clone(), Arc::new(Origin { tls: true, ..origin }));
+        let (mut visit, origin) = (client.visit.clone(), Arc::new(Origin { tls: true, ..origin }));
+        if request.version() == Version::HTTP_2 {
+            // There are others on the socket. An end without a word of TLS is none.
+            visit.open = Open::default();
+        }
         tokio::spawn(async move {
             let Ok(upgraded) = hyper::upgrade::on(request).await else { return };
             let _under_way = under_way;

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use thaw_entrystore::Urgency;
 use thaw_httpcache::{Key, Store, Stored};
 
@@ -257,11 +257,27 @@ impl Memory {
     /// Waits until all that is on its way to the disk is on the medium.
     pub async fn flush(&self) {
         let Some(disk) = &self.disk else { return };
+        self.saved(disk).await;
+        disk.flush().await;
+    }
+
+    /// Ends the disk with all that is on its way to it; from then on nothing is found there and nothing kept. `false`:
+    /// that took longer than this.
+    pub async fn close(&self, bound: Duration) -> bool {
+        let Some(disk) = &self.disk else { return true };
+        let closing = async {
+            self.saved(disk).await;
+            disk.close().await;
+        };
+        tokio::time::timeout(bound, closing).await.is_ok()
+    }
+
+    /// Returns when nothing is on its way to the disk.
+    async fn saved(&self, disk: &Disk) {
         while !self.inner().saving.is_empty() {
             disk.flush().await;
             tokio::task::yield_now().await;
         }
-        disk.flush().await;
     }
 
     /// Whether what a hit was made of is what is stored still. If so, it was used.
@@ -689,5 +705,17 @@ mod tests {
         let (_, kept) = disk.load(&key, Urgency::Urgent).await;
         assert!(kept[0].0.headers["x-number"] == "4" && kept[0].1.concat() == body, "{:?}", kept[0].0);
         assert_eq!(written.disk_written.load(Ordering::Relaxed), 1, "the body was written once");
+    }
+
+    #[tokio::test]
+    async fn a_disk_that_takes_nothing_does_not_hold_up_the_end() {
+        let (folder, metrics) = (tempfile::tempdir().unwrap(), Arc::<Metrics>::default());
+        let disk = Disk::open(folder.path(), 1 << 28, Arc::clone(&metrics)).unwrap();
+        let memory = Memory::new(1 << 28, Some(disk), metrics);
+        let key = Key::of(&"http://a/".parse().unwrap(), &HeaderMap::new(), "");
+        memory.inner().saving.insert(key, Saving { turn: 0, handed: true, again: false });
+        assert!(!memory.close(Duration::from_millis(1)).await);
+        memory.inner().saving.clear();
+        assert!(memory.close(Duration::MAX).await);
     }
 }

@@ -4,6 +4,7 @@
 
 use http::header::{HeaderMap, HeaderName};
 use thaw_entrystore::Urgency;
+use thaw_httpcache::dictionary::{self, Item};
 
 /// The last urgency of RFC 9218 (0 comes first, 3 is what nothing says) that a first paint waits for: Chromium gives 0
 /// to 2 to documents, styles, fonts and scripts; Firefox too.
@@ -16,7 +17,7 @@ pub fn of(fields: &HeaderMap) -> Urgency {
             fields.get_all(HeaderName::from_static(name)).iter().filter_map(|value| value.to_str().ok()).collect();
         values.join(",")
     };
-    if let Some(urgency) = told(&text("priority")) {
+    if let Some(urgency) = told(fields) {
         return if urgency <= LAST_URGENT { Urgency::Urgent } else { Urgency::Normal };
     }
     let guessed_ahead = text("sec-purpose").starts_with("prefetch") || text("purpose") == "prefetch";
@@ -28,23 +29,12 @@ pub fn of(fields: &HeaderMap) -> Urgency {
     }
 }
 
-/// `u` of a Priority field; `None` where it is not there or no number of 0 to 7. The last one counts (RFC 9651, 3.2).
-fn told(priority: &str) -> Option<u8> {
-    let mut told = None;
-    for member in priority.split(',') {
-        // Parameters of a member mean nothing here.
-        let member = member.split(';').next().unwrap_or_default().trim_matches([' ', '\t']);
-        match member.strip_prefix('u') {
-            Some("") => told = None,
-            Some(value) => {
-                if let Some(value) = value.strip_prefix('=') {
-                    told = value.parse().ok().filter(|_| value.len() == 1).filter(|value| *value <= 7);
-                }
-            }
-            None => {}
-        }
+/// `u` of a Priority field; `None` where it is not there or no number of 0 to 7, or the field no Dictionary.
+fn told(fields: &HeaderMap) -> Option<u8> {
+    match dictionary::of(fields, &HeaderName::from_static("priority"))?.get("u") {
+        Some(Item::Integer(urgency)) => u8::try_from(*urgency).ok().filter(|urgency| *urgency <= 7),
+        _ => None,
     }
-    told
 }
 
 #[cfg(test)]
@@ -69,6 +59,11 @@ mod tests {
             ("i, u=5;x=1", Urgency::Normal),
             ("u=1, u=6", Urgency::Normal),
             ("u=6, u=1", Urgency::Urgent),
+            // Zeros in front change nothing.
+            ("u=03", Urgency::Normal),
+            ("u=02", Urgency::Urgent),
+            ("x=(a \"b\";c), u=1;x=\"u=6, \"", Urgency::Urgent),
+            ("u=7, x=\"u=0, u=0\"", Urgency::Normal),
         ] {
             for dest in ["image", "document"] {
                 let fields = [("priority", value), ("sec-fetch-dest", dest), ("sec-purpose", "prefetch")];
@@ -76,11 +71,17 @@ mod tests {
             }
         }
         assert_eq!(of_fields(&[("priority", "i"), ("priority", "u=4")]), Urgency::Normal);
+        let broken = [("priority", "u=4"), ("priority", "I")];
+        assert_eq!(of_fields(&broken), Urgency::Urgent, "all lines are one field");
     }
 
     #[test]
     fn a_priority_that_says_no_number_says_nothing() {
-        for value in ["i", "", "u", "u=8", "u=-1", "u=03", "u=?1", "urgent=0", "U=0", "u =0"] {
+        let no_number =
+            ["i", "", "u", "u=8", "u=-1", "u=08", "u=256", "u=3.0", "u=?1", "u=\"0\"", "u=(0)", "urgent=0", "u=0, u"];
+        // What is no Dictionary is ignored as a whole.
+        let none = ["U=0", "u =0", "u= 0", "u=0,", "u=0, I", "u=6;X", "u=6, =", "u=0 i", "u=3.", "u=0, a=%\"%e4\""];
+        for value in no_number.into_iter().chain(none) {
             let with = |dest| of_fields(&[("priority", value), ("sec-fetch-dest", dest)]);
             assert_eq!([with("image"), with("style")], [Urgency::Normal, Urgency::Urgent], "{value}");
         }

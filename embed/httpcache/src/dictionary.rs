@@ -1,20 +1,41 @@
-//! Dictionaries of Structured Fields (RFC 9651 section 4.2.2), as far as cache directives need them. Strict: one error,
-//! and there is no Dictionary.
+//! Dictionaries of Structured Fields (RFC 9651 section 4.2.2): those of cache directives, and others such as `Priority`
+//! (RFC 9218). Strict: one error, and there is no Dictionary.
+//!
+//! ```
+//! use thaw_httpcache::dictionary::{Item, parse};
+//!
+//! let members = parse(b"u=03, i").unwrap();
+//! assert_eq!(members["u"], Item::Integer(3));
+//! assert_eq!(members["i"], Item::Boolean(true));
+//! assert_eq!(parse(b"u=3, I"), None);
+//! ```
 
+use http::{HeaderMap, HeaderName, HeaderValue};
 use std::collections::BTreeMap;
 
-/// A value of a Dictionary.
-pub(crate) enum Item {
+/// A value of a Dictionary. Its parameters are read and left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Item {
+    /// An Integer: 15 digits at most.
     Integer(i64),
+    /// A Boolean; `true` where there is a key alone.
     Boolean(bool),
     /// A String or a Token.
     Text(Vec<u8>),
-    /// A Decimal, a Date, bytes, an inner list: no directive has such a value.
+    /// A Decimal, a Date, a Byte Sequence, a Display String, an Inner List.
     Other,
 }
 
+/// The Dictionary that all lines of a field are together; an empty one where there is none. `None`: they are no
+/// Dictionary, and the field is as if it were not there (section 4.2).
+pub fn of(headers: &HeaderMap, name: &HeaderName) -> Option<BTreeMap<String, Item>> {
+    let lines: Vec<&[u8]> = headers.get_all(name).iter().map(HeaderValue::as_bytes).collect();
+    parse(&lines.join(&b", "[..]))
+}
+
 /// Keys and values; of equal keys the last counts. `None`: this is no Dictionary.
-pub(crate) fn parse(text: &[u8]) -> Option<BTreeMap<String, Item>> {
+pub fn parse(text: &[u8]) -> Option<BTreeMap<String, Item>> {
     let mut rest = Rest(text);
     let mut members = BTreeMap::new();
     rest.skip(b" ");
@@ -111,6 +132,7 @@ impl Rest<'_> {
                 }
             }
             b'"' => self.string(),
+            b'%' => self.display(),
             b'@' => {
                 self.next();
                 matches!(self.number()?, Item::Integer(_)).then_some(Item::Other)
@@ -139,6 +161,26 @@ impl Rest<'_> {
         }
         let number = whole.iter().fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0'));
         Some(Item::Integer(if minus { -number } else { number }))
+    }
+
+    /// A Display String (section 4.2.10): UTF-8 with `%` and two digits for what is not ASCII.
+    fn display(&mut self) -> Option<Item> {
+        self.next();
+        let mut text = Vec::new();
+        let digit = |byte: u8| match byte {
+            b'0'..=b'9' => Some(byte - b'0'),
+            b'a'..=b'f' => Some(byte - b'a' + 10),
+            _ => None,
+        };
+        self.take(b'"').then_some(())?;
+        loop {
+            match self.next()? {
+                b'"' => return String::from_utf8(text).is_ok().then_some(Item::Other),
+                b'%' => text.push(digit(self.next()?)? << 4 | digit(self.next()?)?),
+                byte @ 0x20..=0x7e => text.push(byte),
+                _ => return None,
+            }
+        }
     }
 
     fn string(&mut self) -> Option<Item> {

@@ -1,5 +1,6 @@
 //! `Cache-Control`, its targeted relatives (RFC 9213) and `Pragma`, as directives.
 
+use crate::dictionary::{self, Item};
 use crate::fields;
 use http::{HeaderMap, HeaderName, header};
 
@@ -44,12 +45,9 @@ impl Directives {
     /// not there, is empty, is no Dictionary, or gives a freshness that is no non-negative Integer: it is then as if it
     /// were not there.
     pub fn targeted(headers: &HeaderMap, name: &HeaderName) -> Option<Directives> {
-        let lines: Vec<&[u8]> = headers.get_all(name).iter().map(http::HeaderValue::as_bytes).collect();
-        let text = lines.join(&b", "[..]);
-        let list = crate::dictionary::parse(&text).filter(|list| !list.is_empty())?;
+        let list = dictionary::of(headers, name).filter(|list| !list.is_empty())?;
         let mut directives = Directives::default();
         for (key, item) in list {
-            use crate::dictionary::Item;
             let timed = matches!(&*key, "max-age" | "s-maxage" | "stale-while-revalidate" | "stale-if-error");
             let value = match item {
                 Item::Integer(of) if of >= 0 => Some(of.to_string().into_bytes()),

@@ -39,7 +39,7 @@
 
 mod cache;
 mod date;
-mod dictionary;
+pub mod dictionary;
 mod directives;
 mod fields;
 mod flight;

@@ -3,7 +3,7 @@
 
 use crate::origin::Origin;
 use crate::started::{Proxy, rest, status};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::process::Command;
 
 #[test]
@@ -65,6 +65,85 @@ fn an_answer_that_breaks_is_never_whole() {
         let ended = got.contains("\r\n0\r\n\r\n");
         // What broke before a word was sent may have no head either.
         assert_eq!(got.starts_with("HTTP/1.1 200") && ended, whole, "{answer:?}: {got}");
+    }
+}
+
+const OLD: &str = "GET /x HTTP/1.0\r\nHost: a\r\n\r\n";
+
+/// What a client of HTTP/1.0 gets, and how that ends.
+fn old(socket: &mut impl Read) -> (String, Option<ErrorKind>) {
+    let mut bytes = Vec::new();
+    let end = socket.read_to_end(&mut bytes).err().map(|error| error.kind());
+    (String::from_utf8(bytes).unwrap(), end)
+}
+
+#[test]
+fn an_answer_that_breaks_is_no_end_for_a_client_of_http_1_0() {
+    const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\npart\r\n";
+    for (more, whole) in [("", false), ("x\r\n", false), ("2\r\nof", false), ("0\r\n\r\n", true)] {
+        for kept in ["", "Cache-Control: max-age=9\r\n", "Cache-Control: no-store\r\n"] {
+            let answer = CHUNKED.replacen("\r\n", &format!("\r\n{kept}"), 1) + more;
+            let log = tempfile::NamedTempFile::new().unwrap();
+            let logged = ["--access-log", log.path().to_str().unwrap()];
+            let mut proxy = Proxy::reverse(Origin::raw(answer).address, &logged);
+            let mut socket = proxy.connect();
+            socket.write_all(OLD.as_bytes()).unwrap();
+            // Not even one that reads when the proxy has closed the connection.
+            while proxy.metric("requests_total") == 0 || proxy.metric("connections") > 0 {
+                std::thread::yield_now();
+            }
+            let (got, end) = old(&mut socket);
+            assert_eq!(end, (!whole).then_some(ErrorKind::ConnectionReset), "{kept}{more}: {got}");
+            assert!(!whole || got.ends_with("\r\n\r\npart"), "{got}");
+            proxy.terminate();
+            proxy.ended();
+            let line = std::fs::read_to_string(log.path()).unwrap();
+            assert_eq!(line.ends_with(" cut\n"), !whole, "{line}");
+        }
+    }
+}
+
+#[test]
+fn a_client_of_http_1_0_that_reads_late_gets_all() {
+    // More than the client's socket holds, and less than that of the proxy.
+    const LENGTH: usize = 400_000;
+    let body = "x".repeat(LENGTH);
+    let origin =
+        Origin::raw(format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{LENGTH:x}\r\n{body}\r\n0\r\n\r\n"));
+    let proxy = Proxy::reverse(origin.address, &[]);
+    let mut socket = proxy.connect();
+    socket.write_all(OLD.as_bytes()).unwrap();
+    while proxy.metric("requests_total") == 0 || proxy.metric("connections") > 0 {
+        std::thread::yield_now();
+    }
+    let (got, end) = old(&mut socket);
+    assert!(end.is_none() && got.ends_with(&format!("\r\n\r\n{body}")), "{end:?} after {}", got.len());
+}
+
+#[test]
+fn the_end_of_the_proxy_is_no_end_for_a_client_of_http_1_0() {
+    for killed in [false, true] {
+        let (_never, wait) = std::sync::mpsc::channel::<()>();
+        let wait = std::sync::Mutex::new(wait);
+        let origin = Origin::new(move |_, socket| {
+            let _ = socket.write_all(b"HTTP/1.1 200 OK\r\n\r\npart");
+            wait.lock().unwrap().recv().is_ok()
+        });
+        let mut proxy = Proxy::reverse(origin.address, &["--drain", "0"]);
+        let mut socket = proxy.connect();
+        socket.write_all(OLD.as_bytes()).unwrap();
+        let mut got = String::new();
+        while !got.ends_with("part") {
+            let mut some = [0; 1000];
+            let len = socket.read(&mut some).unwrap();
+            got.push_str(std::str::from_utf8(&some[..len]).unwrap());
+        }
+        if !killed {
+            proxy.terminate();
+            assert_eq!(proxy.ended(), Some(0));
+        }
+        drop(proxy);
+        assert_eq!(old(&mut socket), (String::new(), Some(ErrorKind::ConnectionReset)), "killed: {killed}");
     }
 }
 

@@ -417,6 +417,28 @@ fn large_bodies_are_passed_and_not_kept() {
 }
 
 #[test]
+fn only_what_begins_to_be_kept_is_told_to_be_stored() {
+    let origin = Origin::new(|seen, socket| {
+        let fields = "Cache-Control: max-age=100\r\nCache-Status: other; fwd=miss; stored\r\n";
+        answer(socket, "200 OK", fields, &"x".repeat(seen.path()[1..].parse().unwrap()))
+    });
+    let proxy = Proxy::reverse(origin.address, &["--size", "64K"]);
+    for (path, more, told) in
+        [("/8192", "", "stored"), ("/8193", "", "stored=?0"), ("/7", "X-Forwarded-Host: b\r\n", "bypass")]
+    {
+        let head = ask(&proxy, "GET", path, more).0;
+        let (others, ours): (Vec<&str>, Vec<&str>) =
+            head.lines().filter_map(|line| line.strip_prefix("cache-status: ")).partition(|it| !it.starts_with("thaw"));
+        assert_eq!(others, ["other; fwd=miss; stored"], "{head}");
+        let wanted = match told {
+            "bypass" => "thaw; fwd=bypass; fwd-status=200".to_owned(),
+            told => format!("thaw; fwd=uri-miss; fwd-status=200; {told}"),
+        };
+        assert_eq!(ours, [wanted], "{head}");
+    }
+}
+
+#[test]
 fn the_budget_is_kept_and_what_was_used_last_stays() {
     let origin = sized();
     let proxy = Proxy::reverse(origin.address, &["--size", "64K"]);

@@ -3,9 +3,11 @@
 use crate::cache::{answer, ask, get};
 use crate::origin::Origin;
 use crate::started::{PROGRAM, Proxy};
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use thaw_entrystore::{Options, Phase, Store};
 
 /// An origin whose answers are numbered, with these fields.
 fn numbered(fields: &'static str) -> Origin {
@@ -56,6 +58,47 @@ fn what_was_kept_outlives_the_process_however_it_ends() {
         }
         assert_eq!((origin.seen().len(), proxy.metric("disk_entries")), (5, 5));
         assert_eq!(proxy.metric("disk_hits_total"), 5);
+    }
+}
+
+#[test]
+fn after_an_end_the_index_alone_tells_what_is_there() {
+    const ENTRIES: u64 = 30;
+    let (_never, wait) = std::sync::mpsc::channel::<()>();
+    let wait = std::sync::Mutex::new(wait);
+    let origin = Origin::new(move |seen, socket| match seen.path() {
+        "/never" => wait.lock().unwrap().recv().is_ok(),
+        path => answer(socket, "200 OK", KEPT, path),
+    });
+    for signal in ["TERM", "INT"] {
+        let folder = tempfile::tempdir().unwrap();
+        let arguments = ["--store", folder.path().to_str().unwrap(), "--drain", "0"];
+        let mut proxy = Proxy::reverse(origin.address, &arguments);
+        for number in 0..ENTRIES {
+            ask(&proxy, "GET", &format!("/{number}"), "");
+        }
+        // Also where a client still waits.
+        let mut waits = proxy.connect();
+        waits.write_all(b"GET /never HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        while proxy.metric("requests_total") <= ENTRIES as i64 {
+            std::thread::yield_now();
+        }
+        proxy.signal(signal);
+        assert_eq!(proxy.ended(), Some(0));
+        // What is in the segments cannot be read any more.
+        for entry in folder.path().read_dir().unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some() {
+                let length = path.metadata().unwrap().len() as usize;
+                std::fs::write(path, vec![0; length]).unwrap();
+            }
+        }
+        let store = Store::open(Options::new(folder.path())).unwrap();
+        while store.stats().phase != Phase::Serving {
+            assert_ne!(store.stats().phase, Phase::Dead);
+            std::thread::yield_now();
+        }
+        assert_eq!(store.stats().entries, ENTRIES, "after SIG{signal}");
     }
 }
 

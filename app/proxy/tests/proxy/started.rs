@@ -70,8 +70,14 @@ impl Proxy {
 
     /// Asks it to end, as systemd does.
     pub fn terminate(&self) {
-        let killed = Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
-        assert!(killed.success());
+        self.signal("TERM");
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, name: &str) {
+        let process = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-s", name, &process]).status().unwrap();
+        assert!(sent.success());
     }
 
     /// Waits for its end; its exit code.

@@ -384,3 +384,18 @@ fn what_is_answered_by_its_bytes_arrives_whole_though_the_client_takes_it_late()
     }
     assert!(proxy.metric("cache_again_total") > 1);
 }
+
+#[test]
+fn an_answer_that_breaks_is_no_end_for_a_client_of_http_1_0_either() {
+    let ca = Ca::new();
+    for (end, whole) in [("", false), ("0\r\n\r\n", true)] {
+        let origin = Origin::raw(format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\npart\r\n{end}"));
+        let proxy = tls_proxy(&ca, &["--reverse", &format!("http://{}", origin.address)]);
+        let mut client = ca.over(TcpStream::connect(proxy.tls.unwrap()).unwrap(), "localhost", &[]);
+        client.write_all(b"GET /x HTTP/1.0\r\nHost: a\r\n\r\n").unwrap();
+        let mut got = Vec::new();
+        let ended = client.read_to_end(&mut got);
+        let reset = ended.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionReset);
+        assert!(if whole { ended.is_ok() && got.ends_with(b"\r\n\r\npart") } else { reset }, "{ended:?}");
+    }
+}

@@ -2,6 +2,7 @@
 //! store in memory, an origin that answers what a test says, a clock that a test moves, and bodies that are compared.
 
 mod conditional;
+mod dictionary;
 mod format;
 mod freshness;
 mod invalidation;
