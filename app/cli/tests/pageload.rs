@@ -29,7 +29,7 @@ fn what_makes_no_sense_is_refused_before_anything_starts() {
     scratch.thaw(["pageload", "http://a/", "--site"]).exits(2);
     scratch.thaw(["pageload", "http://a/", "--images", "5"]).exits(2).complains("--images");
     scratch.thaw(["pageload", "ftp://a/"]).exits(2).complains("https://HOST/PATH");
-    scratch.thaw(["pageload", "--site", "--via", "squid"]).exits(2).complains("http://HOST:PORT");
+    scratch.thaw(["pageload", "--site", "--via", "squid"]).exits(2).complains("thaw-h2 or http://HOST:PORT");
     scratch.thaw(["pageload", "--site", "--via", "thaw", "--via", "thaw"]).exits(2).complains("'thaw'");
     scratch.thaw(["pageload", "--site", "--browser", "netscape"]).exits(2).complains("chromium, firefox");
     scratch.thaw(["pageload", "--site", "--restart", "true"]).exits(2).complains("'true'");
@@ -87,6 +87,48 @@ fn a_table_of_two_caches_is_a_recording_too() {
     let query = "select count(*) from milestones where name = 'first paint'";
     scratch.thaw(["query", "a.thaw", query]).exits(0).says("4");
     scratch.thaw(["pageload", "--site", "-o", "a.thaw"]).exits(2).complains("already there");
+}
+
+/// Also after the proxy was started anew.
+fn thaw_h2_is_http2(browser: Kind) {
+    let proxy = Path::new(env!("CARGO_BIN_EXE_thaw")).with_file_name("thaw-proxy");
+    if !proxy.exists() {
+        return testing::skip("thaw-proxy is not built beside thaw: cargo build -p thawlab-proxy");
+    }
+    // A simulated disk is cold alone, without all of the machine's cache.
+    if browser.find().is_err() {
+        return testing::skip(&format!("no {browser} in PATH"));
+    }
+    if !testing::root_or_skip() {
+        return;
+    }
+    if let Some(lacks) = ["/dev/fuse", "/dev/loop-control"].iter().find(|it| !Path::new(it).exists()) {
+        return testing::skip(&format!("no {lacks}"));
+    }
+    let scratch = Scratch::new();
+    let words = "pageload --site --images 20 --latency 1ms -n 1 --via thaw --via thaw-h2 --timeout 600s --json";
+    let browser = browser.to_string();
+    let more = ["--browser", &browser, "--disk", "quick:laptop2010"];
+    let document = scratch.thaw(words.split(' ').chain(more)).exits(0).json();
+    let loads = document["loads"].as_array().unwrap();
+    assert_eq!(loads.len(), 8);
+    for load in loads {
+        let text = |key: &str| load[key].as_str().unwrap();
+        let (is_first, requests) = (text("state") == "first", load["origin"]["requests"].as_u64());
+        assert_eq!(text("protocol"), if text("via") == "thaw" { "http/1.1" } else { "h2" }, "{load}");
+        assert!(text("state") == "reload" || requests == Some(if is_first { 25 } else { 0 }), "{load}");
+    }
+    scratch.nothing_left();
+}
+
+#[test]
+fn chromium_speaks_http2_to_thaw_h2_in_each_state() {
+    thaw_h2_is_http2(Kind::Chromium);
+}
+
+#[test]
+fn firefox_speaks_http2_to_thaw_h2_in_each_state() {
+    thaw_h2_is_http2(Kind::Firefox);
 }
 
 #[test]

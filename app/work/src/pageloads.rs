@@ -82,7 +82,7 @@ pub fn run(asked: &Asked, told: &mut dyn FnMut(&str)) -> Result<PageLoads> {
         Ok((*kind, program))
     };
     let browsers = asked.browsers.iter().map(find).collect::<Result<Vec<_>>>()?;
-    let thaw_proxy = if asked.vias.contains(&Via::Thaw) { Some(proxy_program()?) } else { None };
+    let thaw_proxy = if asked.vias.iter().any(Via::is_thaw) { Some(proxy_program()?) } else { None };
     if let Some((path, replace)) = &asked.output {
         crate::record::check_recording(path, *replace)?;
     }

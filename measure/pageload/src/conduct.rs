@@ -5,6 +5,7 @@
 use crate::drive::{self, Browser, Caching, Kind, Loaded, Setup, Visit};
 use crate::ground::Ground;
 use crate::origin::{Counts, Origin};
+use crate::pin;
 use crate::plan::{Page, Plan, State, Via};
 use crate::program::{Program, Reads, last_line, log_file};
 use crate::site::Site;
@@ -20,7 +21,7 @@ use std::io::Read;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Time for a proxy to start.
@@ -132,14 +133,17 @@ impl Conductor<'_> {
         };
         let turn = Turn { kind, via, round, url: &url };
         let mut proxy = match via {
-            Via::Thaw => Some(Proxy::start(plan, None)?),
+            Via::Thaw | Via::ThawH2 => Some(Proxy::start(plan, via, None)?),
             _ => None,
         };
         let caching = match (via, &proxy) {
             (Via::Direct, _) => Caching::Own,
             (Via::Proxy(address), _) => Caching::Proxy(address.clone()),
+            (_, Some(Proxy { address, pin: Some(pin), .. })) => {
+                Caching::TlsProxy { address: address.to_string(), pin: pin.clone() }
+            }
             (_, Some(proxy)) => Caching::Proxy(proxy.address.to_string()),
-            (Via::Thaw, None) => return Err(Error::bug("thaw proxy was not started")),
+            (Via::Thaw | Via::ThawH2, None) => return Err(Error::bug("thaw proxy was not started")),
         };
         // The owner of the cache has its files on the disk that is meant, everybody else elsewhere.
         let home = if *via == Via::Direct { &plan.cache } else { &plan.other };
@@ -172,7 +176,7 @@ impl Conductor<'_> {
                     self.ground.cool(&plan.cache)?;
                     // Its own code and libraries are no part of what its start reads of the cache.
                     self.warm()?;
-                    proxy = Some(Proxy::start(plan, Some(address))?);
+                    proxy = Some(Proxy::start(plan, via, Some(address))?);
                 }
                 (_, None) => {
                     restart(plan.restart.as_deref().unwrap_or_default(), via)?;
@@ -217,7 +221,7 @@ impl Conductor<'_> {
         };
         let before = match (state, via) {
             // What a proxy reads of its cache when it starts is read for the loads to come.
-            (State::Cold, Via::Thaw) => Some(Reads { bytes: Bytes(0), requests: Some(0) }),
+            (State::Cold, Via::Thaw | Via::ThawH2) => Some(Reads { bytes: Bytes(0), requests: Some(0) }),
             _ => reads(browser),
         };
         let before = (counts(&self.origin), before);
@@ -228,6 +232,7 @@ impl Conductor<'_> {
         self.ground.loading(false)?;
         self.throttle(via, browser, proxy, dev, false)?;
         let loaded = loaded?;
+        is_as_meant(kind, via, &loaded)?;
         let after = (counts(&self.origin), reads(browser));
         if state == State::First && !self.plan.states.contains(&state) {
             return Ok(());
@@ -261,23 +266,46 @@ impl Conductor<'_> {
     }
 }
 
+/// What is told as HTTP/2 was. What comes through a tunnel comes as its server speaks.
+fn is_as_meant(browser: Kind, via: &Via, loaded: &Loaded) -> Result<()> {
+    if *via != Via::ThawH2 || !loaded.url.starts_with("http://") || loaded.protocol == "h2" {
+        return Ok(());
+    }
+    let cause = format!("it says that the page came by '{}'", loaded.protocol);
+    Err(Error::new(Exit::Target, "does not speak HTTP/2 to the proxy:", browser).because(cause))
+}
+
 /// A `thaw proxy` of ours.
 #[derive(Debug)]
 struct Proxy {
     program: Program,
+    /// Where the browser is to come.
     address: SocketAddr,
+    /// Of its authority, if browsers come by TLS.
+    pin: Option<String>,
     /// The other end of what it writes to.
     _said: File,
 }
 
 impl Proxy {
     /// Starts it, at the address of an earlier one or at any that is free.
-    fn start(plan: &Plan, address: Option<SocketAddr>) -> Result<Self> {
+    fn start(plan: &Plan, via: &Via, address: Option<SocketAddr>) -> Result<Self> {
         let path = plan.thaw_proxy.as_ref().ok_or_else(|| Error::bug("nobody said where thaw-proxy is"))?;
         let cannot = |cause: std::io::Error| Error::on(Exit::Machine, "cannot start", path).because(cause);
         let (ours, its) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|it| cannot(it.into()))?;
-        let listen = address.map_or_else(|| "127.0.0.1:0".to_owned(), |address| address.to_string());
-        let mut words: Vec<OsString> = vec![path.clone().into(), "--listen".into(), listen.into()];
+        const ANY: &str = "127.0.0.1:0";
+        let listen = address.map_or_else(|| ANY.to_owned(), |address| address.to_string());
+        let mut words: Vec<OsString> = vec![path.clone().into(), "--listen".into()];
+        let mut pin = None;
+        if *via == Via::ThawH2 {
+            let directory = plan.other.join("authority");
+            pin = Some(authority(path, &directory)?);
+            // It listens for clients without TLS in any case.
+            words.extend([ANY, "--tls-listen", &listen, "--tls-ca"].map(OsString::from));
+            words.push(directory.into());
+        } else {
+            words.push(listen.into());
+        }
         // What it keeps has to outlive it: cold is a new process.
         words.extend(["--store".into(), plan.cache.join("store").into_os_string()]);
         let mut launch = Launch::new(words);
@@ -301,15 +329,32 @@ impl Proxy {
             line.push(byte[0]);
         }
         let text = String::from_utf8_lossy(&line);
-        let address = text.trim().parse();
+        // The last one is that for TLS, where there is any.
+        let address = text.rsplit(' ').next().unwrap_or_default().trim().parse();
         let address = address.map_err(|_| Error::on(Exit::Machine, "says no address:", path).because(text.trim()))?;
-        Ok(Self { program, address, _said: said })
+        Ok(Self { program, address, pin, _said: said })
     }
+}
+
+/// Has the proxy make its authority, if there is none yet; what Chromium knows it by.
+fn authority(program: &Path, directory: &Path) -> Result<String> {
+    let file = directory.join("ca.pem");
+    if !file.exists() {
+        let made = Command::new(program).arg("--make-ca").arg(directory).stdin(Stdio::null()).output();
+        let made = made.map_err(|cause| Error::on(Exit::Machine, "cannot start", program).because(cause))?;
+        if !made.status.success() {
+            let said = String::from_utf8_lossy(&made.stderr).trim().to_owned();
+            return Err(Error::on(Exit::Machine, "makes no authority:", program).because(said));
+        }
+    }
+    let pem = std::fs::read_to_string(&file);
+    let pem = pem.map_err(|cause| Error::on(Exit::Machine, "cannot read", &file).because(cause))?;
+    pin::of_pem(&pem).ok_or_else(|| Error::on(Exit::Machine, "is no certificate:", &file))
 }
 
 fn restart(command: &str, via: &Via) -> Result<()> {
     let mut shell = Command::new("/bin/sh");
-    shell.args(["-c", command]).env("THAW_VIA", via.to_string()).stdin(std::process::Stdio::null());
+    shell.args(["-c", command]).env("THAW_VIA", via.to_string()).stdin(Stdio::null());
     let ended = shell.status();
     let ended = ended.map_err(|cause| Error::new(Exit::Machine, "cannot run", command).because(cause))?;
     if ended.success() { Ok(()) } else { Err(Error::new(Exit::Target, format!("{ended} from"), command)) }
@@ -335,4 +380,26 @@ fn empty(directory: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_that_did_not_come_by_http2_is_no_sample_of_it() {
+        let loaded = |url: &str, protocol: &str| {
+            let text = serde_json::json!({
+                "url": url, "status": 200, "load_ms": 1.0, "first_paint_ms": null, "largest_paint_ms": null,
+                "requests": 1, "from_cache": 0, "untold": 0, "bytes": 1, "protocol": protocol,
+            });
+            Loaded::from_json(&text.to_string(), url).unwrap()
+        };
+        let is_right = |via: &Via, loaded: &Loaded| is_as_meant(Kind::Chromium, via, loaded).is_ok();
+        assert!(is_right(&Via::ThawH2, &loaded("http://a/", "h2")));
+        assert!(!is_right(&Via::ThawH2, &loaded("http://a/", "http/1.1")));
+        assert!(!is_right(&Via::ThawH2, &loaded("http://a/", "")));
+        assert!(is_right(&Via::ThawH2, &loaded("https://a/", "http/1.1")), "a tunnel's end is not the proxy");
+        assert!(is_right(&Via::Thaw, &loaded("http://a/", "http/1.1")));
+    }
 }

@@ -71,6 +71,13 @@ pub enum Caching {
     Own,
     /// The proxy at this `HOST:PORT`; the browser keeps nothing from one load to the next.
     Proxy(String),
+    /// As [`Caching::Proxy`], by TLS and HTTP/2.
+    TlsProxy {
+        /// `HOST:PORT`.
+        address: String,
+        /// The authority of its certificate, as [`pin`](crate::pin) names it.
+        pin: String,
+    },
 }
 
 /// How to start a browser.

@@ -11,6 +11,7 @@ pub mod conduct;
 pub mod drive;
 pub mod ground;
 pub mod origin;
+pub mod pin;
 pub mod plan;
 pub mod program;
 pub mod report;

@@ -1,7 +1,8 @@
 //! The origin of the [`Site`]: a server on the loopback address that takes its time for each answer, and counts.
 //!
-//! HTTP/1.1, connections are kept, `If-None-Match` is answered with 304. Everything may be cached for a day. Not a web
-//! server: it knows GET and HEAD, and the names of one site.
+//! HTTP/1.1, connections are kept, `If-None-Match` is answered with 304. Everything may be cached for a day. Each
+//! answer has its `Date`, as RFC 9110, 6.6.1, wants of an origin: squid takes one without it for stale at once. Not a
+//! web server: it knows GET and HEAD, and the names of one site.
 //!
 //! `/visit-N/NAME` is the same as `/NAME`: a cache that cannot be emptied has never seen a new number.
 
@@ -165,14 +166,16 @@ fn answer(request: &Request, shared: &Shared) -> Vec<u8> {
         Some((_, name)) => name,
         None => request.path.trim_start_matches('/'),
     };
-    let of_error = |status: &str| format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").into_bytes();
+    let date = http_date(os::machine::now_unix_ns() / 1_000_000_000);
+    let of_error =
+        |status: &str| format!("HTTP/1.1 {status}\r\nDate: {date}\r\nContent-Length: 0\r\n\r\n").into_bytes();
     if request.method != "GET" && request.method != "HEAD" {
         return of_error("405 Method Not Allowed");
     }
     let Some(resource) = shared.site.get(name.split('?').next().unwrap_or_default()) else {
         return of_error("404 Not Found");
     };
-    let common = format!("ETag: {}\r\nCache-Control: public, max-age=86400\r\n", resource.etag);
+    let common = format!("Date: {date}\r\nETag: {}\r\nCache-Control: public, max-age=86400\r\n", resource.etag);
     if request.if_none_match.split(',').any(|tag| tag.trim().trim_start_matches("W/") == resource.etag) {
         shared.not_modified.fetch_add(1, Ordering::SeqCst);
         return format!("HTTP/1.1 304 Not Modified\r\n{common}\r\n").into_bytes();
@@ -184,6 +187,28 @@ fn answer(request: &Request, shared: &Shared) -> Vec<u8> {
         all.extend_from_slice(&resource.body);
     }
     all
+}
+
+/// Seconds since 1970 (UTC) as HTTP writes them: `Thu, 26 Nov 2026 13:05:31 GMT`.
+fn http_date(seconds: u64) -> String {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    let (mut year, mut left) = (1970, days);
+    let is_leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    while left >= 365 + u64::from(is_leap(year)) {
+        left -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    let lengths = [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut month = 0;
+    while left >= lengths[month] {
+        left -= lengths[month];
+        month += 1;
+    }
+    let (weekday, month, day) = (DAYS[(days % 7) as usize], MONTHS[month], left + 1);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{weekday}, {day:02} {month} {year} {hour:02}:{minute:02}:{second:02} GMT")
 }
 
 /// What of a request matters here.
@@ -277,9 +302,25 @@ mod tests {
         let statuses: Vec<&str> = said.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect();
         assert_eq!(statuses, ["200", "304", "200", "404", "405"]);
         assert_eq!(said.matches(&etag).count(), 3, "each answer of it has its validator");
+        assert_eq!(said.matches("\r\nDate: ").count(), 5, "without a date caches may take an answer for stale");
         let counts = origin.counts();
         assert_eq!(counts, Counts { requests: 5, not_modified: 1, bytes: said.len() as u64 });
         assert_eq!(counts.since(counts), Counts::default());
+    }
+
+    #[test]
+    fn dates_are_those_of_http() {
+        let dates = [
+            (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
+            (784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT"),
+            (951_782_399, "Mon, 28 Feb 2000 23:59:59 GMT"),
+            (951_868_799, "Tue, 29 Feb 2000 23:59:59 GMT"),
+            (1_798_761_599, "Thu, 31 Dec 2026 23:59:59 GMT"),
+            (4_107_542_400, "Mon, 01 Mar 2100 00:00:00 GMT"),
+        ];
+        for (seconds, text) in dates {
+            assert_eq!(http_date(seconds), text);
+        }
     }
 
     #[test]

@@ -30,8 +30,17 @@ pub enum Via {
     Direct,
     /// That of `thaw proxy`, which is started for it.
     Thaw,
+    /// The same, by TLS, so that the browser speaks HTTP/2 to it: no request waits for a connection.
+    ThawH2,
     /// That of another proxy, which runs: `HOST:PORT`.
     Proxy(String),
+}
+
+impl Via {
+    /// Whether it is a `thaw proxy`, which is started for it.
+    pub fn is_thaw(&self) -> bool {
+        matches!(self, Self::Thaw | Self::ThawH2)
+    }
 }
 
 impl fmt::Display for Via {
@@ -39,6 +48,7 @@ impl fmt::Display for Via {
         match self {
             Self::Direct => out.write_str("direct"),
             Self::Thaw => out.write_str("thaw"),
+            Self::ThawH2 => out.write_str("thaw-h2"),
             Self::Proxy(address) => write!(out, "http://{address}"),
         }
     }
@@ -51,6 +61,7 @@ impl FromStr for Via {
         let address = match text {
             "direct" => return Ok(Self::Direct),
             "thaw" => return Ok(Self::Thaw),
+            "thaw-h2" => return Ok(Self::ThawH2),
             _ => text.strip_prefix("http://").map(|rest| rest.strip_suffix('/').unwrap_or(rest)),
         };
         let is_right = |address: &&str| {
@@ -61,7 +72,9 @@ impl FromStr for Via {
             })
         };
         let address = address.filter(is_right);
-        address.map(|it| Self::Proxy(it.to_owned())).ok_or_else(|| "direct, thaw or http://HOST:PORT".to_owned())
+        address
+            .map(|it| Self::Proxy(it.to_owned()))
+            .ok_or_else(|| "direct, thaw, thaw-h2 or http://HOST:PORT".to_owned())
     }
 }
 
@@ -109,7 +122,7 @@ pub struct Plan {
     pub runs: u32,
     /// How long a load may take.
     pub patience: Duration,
-    /// What `thaw proxy` starts; needed for [`Via::Thaw`].
+    /// What `thaw proxy` starts; needed for [`Via::Thaw`] and [`Via::ThawH2`].
     pub thaw_proxy: Option<PathBuf>,
     /// A command for the shell that starts another proxy anew and returns when it is there; without one, pages are not
     /// loaded cold through [`Via::Proxy`].
@@ -130,7 +143,7 @@ mod tests {
 
     #[test]
     fn caches_are_read_as_they_are_written() {
-        for text in ["direct", "thaw", "http://127.0.0.1:3128", "http://[::1]:80"] {
+        for text in ["direct", "thaw", "thaw-h2", "http://127.0.0.1:3128", "http://[::1]:80"] {
             assert_eq!(text.parse::<Via>().unwrap().to_string(), text);
         }
         assert_eq!("http://a.example:1/".parse::<Via>(), Ok(Via::Proxy("a.example:1".into())));

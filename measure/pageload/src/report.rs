@@ -57,7 +57,7 @@ pub struct PageFacts {
 pub struct Row {
     /// The browser.
     pub browser: Kind,
-    /// The cache: `direct`, `thaw`, or the proxy's address.
+    /// The cache: `direct`, `thaw`, `thaw-h2`, or the proxy's address.
     pub via: String,
     /// How it was.
     pub state: State,
@@ -116,6 +116,9 @@ pub struct Load {
     pub from_cache: u64,
     /// Bytes that came to the browser.
     pub bytes: u64,
+    /// How the page itself came to the browser: `http/1.1`, `h2`. Empty: not told, as in recordings from before.
+    #[serde(default)]
+    pub protocol: String,
     /// What reached our origin.
     pub origin: Option<OriginCounts>,
     /// What the owner of the cache read.
@@ -244,6 +247,7 @@ fn load(sample: &Sample) -> Load {
         requests: sample.loaded.requests,
         from_cache: sample.loaded.from_cache,
         bytes: sample.loaded.bytes,
+        protocol: sample.loaded.protocol.clone(),
         origin: sample.origin.map(OriginCounts::from),
         reads: sample.reads,
     }

@@ -48,8 +48,8 @@ pub struct PageloadArgs {
     #[arg(long, value_name = "TIME", default_value = "40ms", conflicts_with = "url", value_parser = values::duration)]
     pub latency: Duration,
 
-    /// Whose cache: direct (the browser's own), thaw (of `thaw proxy`, which is started), or http://HOST:PORT of
-    /// another proxy; several times for several [default: direct]
+    /// Whose cache: direct (the browser's own), thaw (of `thaw proxy`, which is started), thaw-h2 (the same by TLS and
+    /// HTTP/2), or http://HOST:PORT of another proxy; several times for several [default: direct]
     #[arg(long, value_name = "CACHE", value_parser = via)]
     pub via: Vec<Via>,
     /// chromium or firefox, with =/PATH if it is not in PATH; several times for several [default: chromium]
@@ -124,4 +124,5 @@ const EXAMPLES: &str = "\
 Examples:
   thaw pageload --site --browser chromium --browser firefox
   thaw pageload --site --via direct --via thaw --disk laptop2010 -n 10
+  thaw pageload --site --via thaw --via thaw-h2 --state warm,cold
   thaw pageload https://example.org/ --state first,warm --json";

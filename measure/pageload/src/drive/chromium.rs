@@ -29,6 +29,9 @@ const OPTIONS: [&str; 14] = [
     "--window-size=1280,900",
 ];
 
+/// Pages on this machine through the proxy, too.
+const THROUGH_LOOPBACK: &str = "--proxy-bypass-list=<-loopback>";
+
 /// A running Chromium.
 #[derive(Debug)]
 pub struct Chromium {
@@ -64,8 +67,12 @@ impl Chromium {
             Caching::Own => words.push("--no-proxy-server".into()),
             Caching::Proxy(address) => {
                 words.push(format!("--proxy-server=http://{address}").into());
-                // Pages on this machine through the proxy, too.
-                words.push("--proxy-bypass-list=<-loopback>".into());
+                words.push(THROUGH_LOOPBACK.into());
+            }
+            Caching::TlsProxy { address, pin } => {
+                words.push(format!("--proxy-server=https://{address}").into());
+                words.push(format!("--ignore-certificate-errors-spki-list={pin}").into());
+                words.push(THROUGH_LOOPBACK.into());
             }
         }
         if rustix::process::geteuid().is_root() {
@@ -132,7 +139,7 @@ fn open(talk: &mut Talk, caching: &Caching) -> std::result::Result<Page, Trouble
     };
     let context = match caching {
         Caching::Own => None,
-        Caching::Proxy(_) => {
+        Caching::Proxy(_) | Caching::TlsProxy { .. } => {
             Some(text(talk.ask(None, "Target.createBrowserContext", json!({}), until)?, "browserContextId")?)
         }
     };

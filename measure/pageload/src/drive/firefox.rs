@@ -42,7 +42,6 @@ const KEEPS_NOTHING: &str = r#"user_pref("browser.cache.disk.enable", false);
 user_pref("browser.cache.memory.enable", false);
 user_pref("image.cache.size", 0);
 user_pref("network.proxy.allow_hijacking_localhost", true);
-user_pref("network.proxy.type", 1);
 "#;
 
 /// How often is looked whether it listens.
@@ -107,7 +106,7 @@ impl Firefox {
         let socket = WebSocket::connect(address, "/session").map_err(Trouble::Gone);
         let opened = socket.and_then(|socket| {
             let mut talk = Talk::new(Wire::Socket(socket));
-            let context = open(&mut talk, until)?;
+            let context = open(&mut talk, &setup.caching, until)?;
             Ok((talk, context))
         });
         let (talk, context) = opened.map_err(|trouble| not_answered(trouble, program.name(), "the first question"))?;
@@ -144,10 +143,19 @@ fn preferences(caching: &Caching) -> Result<String> {
             let port: u16 = port.parse().map_err(|_| wrong())?;
             let host = json!(host.trim_matches(['[', ']']));
             text.push_str(KEEPS_NOTHING);
+            text.push_str("user_pref(\"network.proxy.type\", 1);\n");
             for scheme in ["http", "ssl"] {
                 text.push_str(&format!("user_pref(\"network.proxy.{scheme}\", {host});\n"));
                 text.push_str(&format!("user_pref(\"network.proxy.{scheme}_port\", {port});\n"));
             }
+        }
+        Caching::TlsProxy { address, .. } => {
+            // Its settings know no proxy by TLS, a script for them does.
+            let script = format!("function FindProxyForURL() {{ return 'HTTPS {address}' }}");
+            let script = json!(format!("data:application/x-ns-proxy-autoconfig,{}", script.replace(' ', "%20")));
+            text.push_str(KEEPS_NOTHING);
+            text.push_str("user_pref(\"network.proxy.type\", 2);\n");
+            text.push_str(&format!("user_pref(\"network.proxy.autoconfig_url\", {script});\n"));
         }
     }
     Ok(text)
@@ -161,8 +169,11 @@ fn address(file: &Path) -> Option<SocketAddr> {
 }
 
 /// Begins a session; the tab.
-fn open(talk: &mut Talk, until: Instant) -> std::result::Result<String, Trouble> {
-    talk.ask(None, "session.new", json!({ "capabilities": {} }), until)?;
+fn open(talk: &mut Talk, caching: &Caching, until: Instant) -> std::result::Result<String, Trouble> {
+    // It can be told to believe any certificate, and not which one.
+    let any = matches!(caching, Caching::TlsProxy { .. });
+    let capabilities = json!({ "alwaysMatch": { "acceptInsecureCerts": any } });
+    talk.ask(None, "session.new", json!({ "capabilities": capabilities }), until)?;
     let before = json!({ "functionDeclaration": format!("() => {{ {BEFORE} }}") });
     talk.ask(None, "script.addPreloadScript", before, until)?;
     let tree = talk.ask(None, "browsingContext.getTree", json!({}), until)?;

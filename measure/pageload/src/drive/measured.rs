@@ -28,7 +28,7 @@ pub const SCRIPT: &str = "new Promise(done => {
       url: page.name, status: page.responseStatus ?? 0, load_ms: page.loadEventEnd,
       first_paint_ms: first ? first.startTime : null, largest_paint_ms: largest,
       requests: all.length, from_cache: kept.length, untold: untold.length,
-      bytes: all.reduce((sum, it) => sum + it.transferSize, 0),
+      bytes: all.reduce((sum, it) => sum + it.transferSize, 0), protocol: page.nextHopProtocol ?? '',
     }));
   };
   let looks = 0, painted = 0;
@@ -61,6 +61,8 @@ pub struct Loaded {
     pub untold: u64,
     /// Bytes that came over the network, of what is told.
     pub bytes: u64,
+    /// How the page itself came, by its name in ALPN: `http/1.1`, `h2`. Empty: the browser does not tell.
+    pub protocol: String,
 }
 
 impl Loaded {
