@@ -1,10 +1,12 @@
 //! What the store costs: puts and gets of 16 kB beside a file for each entry, in turns in the same run; bytes of memory
-//! an entry; and how long a start takes with many small entries, after an end and after a kill.
+//! an entry; how long a start takes with many small entries, after an end, after SIGKILL, and by the segments alone;
+//! and puts that evict others all the time.
 //!
 //! `cargo run --release --example bench [FOLDER [ENTRIES]]`; by default a new folder beside the current one, and
 //! 1,000,000 entries for the starts. What is timed runs in the page cache; nothing is dropped from it.
 
 use bytes::Bytes;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use thaw_entrystore::{Blocking, Event, Get, Key, Options, Phase, Put, Store};
@@ -130,7 +132,7 @@ fn start(path: &Path) -> Result<(Duration, Blocking), Box<dyn std::error::Error>
     Ok((since.elapsed(), Blocking::new(store)))
 }
 
-fn starts(path: &Path, entries: u64) -> Anything {
+fn fill(path: &Path, entries: u64) -> Result<Store, Box<dyn std::error::Error>> {
     let store = Store::open(options(path))?;
     let (mut waiting, body) = (0, Bytes::from_static(&[7; 64]));
     for number in 0..entries {
@@ -142,18 +144,62 @@ fn starts(path: &Path, entries: u64) -> Anything {
         }
     }
     ends(&store, waiting)?;
-    drop(store);
+    Ok(store)
+}
+
+fn starts(path: &Path, entries: u64) -> Anything {
     // Each in a process of its own.
-    let again = |what: &str| -> Anything {
-        let status = std::process::Command::new(std::env::current_exe()?).arg(what).arg(path).status()?;
-        if status.success() { Ok(()) } else { Err("a start failed".into()) }
+    let again = |what: &str, path: &Path, ended: bool| -> Anything {
+        let number = entries.to_string();
+        let status = std::process::Command::new(std::env::current_exe()?).arg(what).arg(path).arg(number).status()?;
+        let done = if ended { status.success() } else { status.signal() == Some(9) };
+        if done { Ok(()) } else { Err(format!("{what} failed").into()) }
     };
-    (0..3).try_for_each(|_| again("--start-after-an-end"))?;
+    for round in 0..3 {
+        let killed = path.join(format!("killed{round}"));
+        std::fs::create_dir_all(&killed)?;
+        again("--fill", &killed, false)?;
+        again("--start-after-a-kill", &killed, true)?;
+    }
+    let ended = path.join("killed0");
+    (0..3).try_for_each(|_| again("--start-after-an-end", &ended, true))?;
     for _ in 0..3 {
         // As after a kill before the first snapshot: all is told by the footers.
-        std::fs::remove_file(path.join("index"))?;
-        again("--start-without-a-snapshot")?;
+        std::fs::remove_file(ended.join("index"))?;
+        again("--start-without-a-snapshot", &ended, true)?;
     }
+    Ok(())
+}
+
+/// Puts into a store that becomes full, and what is in its files then.
+fn evictions(path: &Path, bodies: &[Bytes]) -> Anything {
+    const BUDGET: u64 = 256 << 20;
+    const ALL: u64 = 4 * BUDGET / LEN as u64;
+    let store = Store::open(Options { budget: BUDGET, ..options(path) })?;
+    let (mut rates, mut most, mut since) = (Vec::new(), 0, Since::now());
+    for number in 0..ALL {
+        store.put(&key(number), Put::default(), bodies[(number % COUNT) as usize].clone());
+        if (number + 1) % DEPTH as u64 == 0 {
+            ends(&store, DEPTH)?;
+            most = most.max(store.stats().counts.disk);
+        }
+        // The last part of the first quarter evicts already.
+        if (number + 1) % (ALL / 8) == 0 {
+            rates.push(since.rate(ALL / 8).0);
+            since = Since::now();
+        }
+    }
+    let evicted = store.stats().counts.evicted;
+    let full = median(rates[2..].to_vec());
+    println!(
+        "put 16 kB into a store of 256 MiB: {:.0} a second before it is full, {:.0} ({:.0}, {:.0}) while it evicts;\n  \
+         {evicted} of {ALL} evicted, none dropped; at most {:.1} % of the budget",
+        rates[0],
+        full.0,
+        full.1,
+        full.2,
+        most as f64 * 100.0 / BUDGET as f64
+    );
     Ok(())
 }
 
@@ -181,6 +227,11 @@ fn main() -> Anything {
     if let Some(what) = first.as_deref().filter(|what| what.starts_with("--start")) {
         return one(what, Path::new(&args.next().ok_or("no folder")?));
     }
+    if first.as_deref() == Some("--fill") {
+        let (path, entries) = (args.next().ok_or("no folder")?, args.next().ok_or("no number")?);
+        let _store = fill(Path::new(&path), entries.parse()?)?;
+        return Ok(rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)?);
+    }
     let folder = first.map_or_else(|| "bench-of-entrystore".into(), std::path::PathBuf::from);
     let entries: u64 = args.next().map_or(Ok(1_000_000), |number| number.parse())?;
     std::fs::create_dir(&folder)?;
@@ -203,6 +254,7 @@ fn main() -> Anything {
         let ((middle, least, most), (used, ..)) = (median(rates), median(used));
         println!("{label:26}{middle:10.0} ({least:.0}, {most:.0})   {used:.1} us of processor time");
     }
+    evictions(&folder.join("full"), &bodies)?;
     starts(&folder.join("many"), entries)?;
     std::fs::remove_dir_all(&folder)?;
     Ok(())

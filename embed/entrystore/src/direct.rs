@@ -1,5 +1,5 @@
-//! Reads that need no disk: where the kernel has a short record in memory, the caller's own thread takes it, without the
-//! store's lock and without waking the I/O thread.
+//! Reads that need no disk: where the kernel has a short record in memory, the caller's own thread takes it, without
+//! the store's lock and without waking the I/O thread.
 
 use crate::format::{self, Kind};
 use crate::index::Slot;

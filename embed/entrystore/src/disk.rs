@@ -99,8 +99,8 @@ impl Folder {
     }
 }
 
-/// Whether these bytes of a file are in memory, or on their way to it: `cachestat(2)`, of Linux 6.5. No where it does not
-/// tell: on older kernels and on overlayfs.
+/// Whether these bytes of a file are in memory, or on their way to it: `cachestat(2)`, of Linux 6.5. No where it does
+/// not tell: on older kernels and on overlayfs.
 fn in_memory(file: &File, at: u64, len: u64) -> bool {
     /// The same on every architecture; newer than the C library's tables.
     const SYS_CACHESTAT: libc::c_long = 451;

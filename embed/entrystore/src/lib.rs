@@ -1,7 +1,8 @@
 //! A store of entries on disk that nobody waits for: a cache of responses, of compiled code, of decoded pictures.
 //!
-//! One thread owns the disk; what the kernel has in memory is read by whoever asks. Every call returns at once with a [`Ticket`], and what comes of it is fetched by any event
-//! loop when [`Store::fd`] is readable. [`Blocking`] waits, for tests and simple programs.
+//! One thread owns the disk; what the kernel has in memory is read by whoever asks. Every call returns at once with a
+//! [`Ticket`], and what comes of it is fetched by any event loop when [`Store::fd`] is readable. [`Blocking`] waits,
+//! for tests and simple programs.
 //!
 //! ```
 //! use thaw_entrystore::{Blocking, Key, Options, Put, Store};

@@ -77,6 +77,9 @@ impl Pool {
     /// Puts an entry in; without a body if that is over a quarter of the limit.
     pub fn put(&mut self, key: &Key, meta: Bytes, body: Option<Bytes>, length: u64) {
         self.remove(key);
+        if self.limit == 0 {
+            return;
+        }
         self.clock += 1;
         let body = body.filter(|body| body.len() <= self.limit / 4);
         self.metas += Pool::meta_cost(key, &meta);

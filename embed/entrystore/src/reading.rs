@@ -11,11 +11,17 @@ use crate::recover;
 use crate::shared::{Event, Op, Phase, State};
 use bytes::Bytes;
 use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 /// Bytes of a record that is read at once, whole.
 const WHOLE: u64 = (CHUNK + (64 << 10)) as u64;
 /// Bytes between two records that both are asked for, which are read rather than asked for twice.
 const GAP: u64 = 64 << 10;
+/// A burst of reads has come to its end when nothing was asked for so long: a part of one read of the fastest disks,
+/// several times what a caller needs for its next call.
+const QUIET: Duration = Duration::from_micros(15);
+/// It is not waited for longer.
+const BURST: Duration = Duration::from_micros(300);
 /// Bytes of a large body that are asked for at once.
 const STRIDE: u64 = 1 << 20;
 
@@ -33,6 +39,8 @@ struct Held {
 pub(crate) struct Readers {
     held: HashMap<u64, Held>,
     ahead: Ahead,
+    /// The last ticket when a burst had come to its end.
+    settled: u64,
 }
 
 /// What an index's slot led to.
@@ -90,7 +98,7 @@ impl Readers {
             state.parked.push((level, id));
             return None;
         } else {
-            find(log, &mut self.ahead, key, hash)
+            self.find(log, key, hash)
         };
         let mut guard = shared.lock();
         let state = &mut *guard;
@@ -165,6 +173,73 @@ impl Readers {
         log.shared.feed(state, id);
         None
     }
+
+    fn find(&mut self, log: &Log, key: &Key, hash: u64) -> Found {
+        let Some(slot) = log.shared.index().get(hash) else { return Found::Other };
+        let (mut place, mut size, mut meta) = ((slot.segment, slot.offset), slot.size(), None);
+        if slot.side() {
+            let Some(side) = recover::head(log, &log.name(place.0), place.1.into()) else { return Found::Broken };
+            let Some(base) = log.bases.get(&hash) else { return Found::Broken };
+            if side.key != *key {
+                return Found::Other;
+            }
+            (place, size, meta) = (base.place, base.bytes(), Some(side.meta));
+        }
+        let name = log.name(place.0);
+        if size <= WHOLE {
+            let mut buffer = log.shared.buffers.take(size as usize);
+            let at = u64::from(place.1);
+            let mut read = None;
+            if !log.disk.read_resident(&name, at, &mut buffer) {
+                self.settled = settle(log, self.settled);
+                let mut bytes = self.ahead.around(place.0, &(at..at + size));
+                bytes.end = bytes.end.max(together(log, &log.shared.lock(), place, at + size));
+                if bytes != (at..at + size) {
+                    log.disk.will_need(&name, bytes.start, bytes.end - bytes.start);
+                }
+                let Ok(filled) = log.disk.read(&name, at, &mut buffer) else { return Found::Broken };
+                buffer.truncate(filled);
+                read = Some(bytes);
+            }
+            let record = format::record(&log.shared.buffers.lend(buffer), log.seed);
+            if let (Some(bytes), Some((head, _))) = (read, &record) {
+                self.ahead.read(place.0, bytes, head.group);
+            }
+            return match record {
+                Some((head, _)) if head.key != *key => Found::Other,
+                Some((head, body)) if head.kind == Kind::Put => Found::Whole(meta.unwrap_or(head.meta), body),
+                _ => Found::Broken,
+            };
+        }
+        let Some(head) = recover::head(log, &name, place.1.into()) else { return Found::Broken };
+        if head.key != *key {
+            return Found::Other;
+        }
+        let body_at = u64::from(place.1) + head.head_len();
+        let table = log.read(&name, body_at + head.body, head.table_len());
+        match table.filter(|table| format::checksum(table) == head.table && head.kind == Kind::Put) {
+            Some(table) => {
+                let held = Held { segment: place.0, body_at, body: head.body, table };
+                Found::Long(meta.unwrap_or(head.meta), held)
+            }
+            None => Found::Broken,
+        }
+    }
+}
+
+/// Lets the burst of calls come to its end that is under way, so that reads which lie side by side are one request.
+/// Returns the last ticket.
+fn settle(log: &Log, settled: u64) -> u64 {
+    let began = Instant::now();
+    let (mut known, mut since) = (log.shared.lock().next, began);
+    while known != settled && since.elapsed() < QUIET && began.elapsed() < BURST {
+        std::thread::yield_now();
+        let now = log.shared.lock().next;
+        if now != known {
+            (known, since) = (now, Instant::now());
+        }
+    }
+    known
 }
 
 /// Up to where the reads of a segment go on that wait behind a record, with it.
@@ -182,55 +257,4 @@ fn together(log: &Log, state: &State, place: Place, mut end: u64) -> u64 {
         }
     }
     end
-}
-
-fn find(log: &Log, ahead: &mut Ahead, key: &Key, hash: u64) -> Found {
-    let Some(slot) = log.shared.index().get(hash) else { return Found::Other };
-    let (mut place, mut size, mut meta) = ((slot.segment, slot.offset), slot.size(), None);
-    if slot.side() {
-        let Some(side) = recover::head(log, &log.name(place.0), place.1.into()) else { return Found::Broken };
-        let Some(base) = log.bases.get(&hash) else { return Found::Broken };
-        if side.key != *key {
-            return Found::Other;
-        }
-        (place, size, meta) = (base.place, base.bytes(), Some(side.meta));
-    }
-    let name = log.name(place.0);
-    if size <= WHOLE {
-        let mut buffer = log.shared.buffers.take(size as usize);
-        let at = u64::from(place.1);
-        let mut read = None;
-        if !log.disk.read_resident(&name, at, &mut buffer) {
-            let mut bytes = ahead.around(place.0, &(at..at + size));
-            bytes.end = bytes.end.max(together(log, &log.shared.lock(), place, at + size));
-            if bytes != (at..at + size) {
-                log.disk.will_need(&name, bytes.start, bytes.end - bytes.start);
-            }
-            let Ok(filled) = log.disk.read(&name, at, &mut buffer) else { return Found::Broken };
-            buffer.truncate(filled);
-            read = Some(bytes);
-        }
-        let record = format::record(&log.shared.buffers.lend(buffer), log.seed);
-        if let (Some(bytes), Some((head, _))) = (read, &record) {
-            ahead.read(place.0, bytes, head.group);
-        }
-        return match record {
-            Some((head, _)) if head.key != *key => Found::Other,
-            Some((head, body)) if head.kind == Kind::Put => Found::Whole(meta.unwrap_or(head.meta), body),
-            _ => Found::Broken,
-        };
-    }
-    let Some(head) = recover::head(log, &name, place.1.into()) else { return Found::Broken };
-    if head.key != *key {
-        return Found::Other;
-    }
-    let body_at = u64::from(place.1) + head.head_len();
-    let table = log.read(&name, body_at + head.body, head.table_len());
-    match table.filter(|table| format::checksum(table) == head.table && head.kind == Kind::Put) {
-        Some(table) => {
-            let held = Held { segment: place.0, body_at, body: head.body, table };
-            Found::Long(meta.unwrap_or(head.meta), held)
-        }
-        None => Found::Broken,
-    }
 }

@@ -245,6 +245,8 @@ pub(crate) struct State {
     pub done: VecDeque<(Ticket, Event)>,
     /// There is an event, and the descriptor is not readable yet.
     pub untold: bool,
+    /// The descriptor is readable.
+    pub told: bool,
     /// Clearings under way: nothing on disk that they want is served.
     pub clears: Vec<(u64, Clear)>,
     pub touched: Vec<u64>,
@@ -312,6 +314,7 @@ impl Shared {
             pool: Pool::new(options.memory),
             done: VecDeque::new(),
             untold: false,
+            told: false,
             clears: Vec::new(),
             touched: Vec::new(),
             parked: Vec::new(),
@@ -351,6 +354,7 @@ impl Shared {
         if std::mem::take(&mut state.untold) {
             // It can fail only when the count is at its end: then the descriptor is readable already.
             let _ = rustix::io::write(&self.fd, &1_u64.to_ne_bytes());
+            state.told = true;
         }
     }
 

@@ -133,7 +133,7 @@ impl Conductor<'_> {
         };
         let turn = Turn { kind, via, round, url: &url };
         let mut proxy = match via {
-            Via::Thaw | Via::ThawH2 => Some(Proxy::start(plan, via, None)?),
+            Via::Thaw | Via::ThawH2 => Some(Proxy::start(plan, via, None, &plan.cache.join("store"))?),
             _ => None,
         };
         let caching = match (via, &proxy) {
@@ -174,9 +174,12 @@ impl Conductor<'_> {
                     let address = before.address;
                     before.program.stop(GRACE)?;
                     self.ground.cool(&plan.cache)?;
-                    // Its own code and libraries are no part of what its start reads of the cache.
+                    // What it is made of, and what else it reads at each start, is no part of what it reads of the
+                    // cache: one with another store has read that.
                     self.warm()?;
-                    proxy = Some(Proxy::start(plan, via, Some(address))?);
+                    Proxy::start(plan, via, None, &plan.other.join("store"))?.program.stop(GRACE)?;
+                    let _ = std::fs::metadata(&plan.cache);
+                    proxy = Some(Proxy::start(plan, via, Some(address), &plan.cache.join("store"))?);
                 }
                 (_, None) => {
                     restart(plan.restart.as_deref().unwrap_or_default(), via)?;
@@ -289,7 +292,7 @@ struct Proxy {
 
 impl Proxy {
     /// Starts it, at the address of an earlier one or at any that is free.
-    fn start(plan: &Plan, via: &Via, address: Option<SocketAddr>) -> Result<Self> {
+    fn start(plan: &Plan, via: &Via, address: Option<SocketAddr>, store: &Path) -> Result<Self> {
         let path = plan.thaw_proxy.as_ref().ok_or_else(|| Error::bug("nobody said where thaw-proxy is"))?;
         let cannot = |cause: std::io::Error| Error::on(Exit::Machine, "cannot start", path).because(cause);
         let (ours, its) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|it| cannot(it.into()))?;
@@ -307,7 +310,7 @@ impl Proxy {
             words.push(listen.into());
         }
         // What it keeps has to outlive it: cold is a new process.
-        words.extend(["--store".into(), plan.cache.join("store").into_os_string()]);
+        words.extend(["--store".into(), store.into()]);
         let mut launch = Launch::new(words);
         launch.cwd = Some(plan.cache.clone());
         let log = plan.other.join("proxy.log");

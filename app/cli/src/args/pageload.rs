@@ -123,6 +123,5 @@ times.";
 const EXAMPLES: &str = "\
 Examples:
   thaw pageload --site --browser chromium --browser firefox
-  thaw pageload --site --via direct --via thaw --disk laptop2010 -n 10
-  thaw pageload --site --via thaw --via thaw-h2 --state warm,cold
+  thaw pageload --site --via direct --via thaw --via thaw-h2 --disk laptop2010 -n 10
   thaw pageload https://example.org/ --state first,warm --json";
