@@ -6,7 +6,6 @@ use crate::evict::{self, Evict};
 use crate::key::Key;
 use crate::log::{Log, Stage};
 use crate::options::Options;
-use crate::queue::Level;
 use crate::reading::Readers;
 use crate::recover::{self, Rebuild};
 use crate::shared::{Clear, Event, Job, Phase, Shared};
@@ -16,6 +15,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
+use thaw_log::queue::Level;
 
 /// The job that does the next step of the commit.
 const CHORE: u64 = 1;

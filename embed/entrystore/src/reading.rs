@@ -6,12 +6,12 @@ use crate::format::{self, CHUNK, Kind};
 use crate::index::Slot;
 use crate::key::Key;
 use crate::log::{Log, Place};
-use crate::queue::Level;
 use crate::recover;
 use crate::shared::{Event, Op, Phase, State};
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
+use thaw_log::queue::Level;
 
 /// Bytes of a record that is read at once, whole.
 const WHOLE: u64 = (CHUNK + (64 << 10)) as u64;

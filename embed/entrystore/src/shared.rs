@@ -8,12 +8,12 @@ use crate::index::Index;
 use crate::key::Key;
 use crate::options::Options;
 use crate::pool::Pool;
-use crate::queue::{Level, Place, Queue};
 use bytes::Bytes;
 use std::collections::{HashMap, VecDeque};
 use std::ops::{Deref, DerefMut};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use thaw_log::queue::{Level, Place, Queue};
 
 /// Names what a call has begun; all that comes of it bears it. No two of a store are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -232,7 +232,7 @@ impl Store {
         }
         state.clears.push((id, what.clone()));
         state.jobs.insert(id, Job::Clear(what));
-        self.shared.line(&mut state, crate::queue::Level::Manage, id);
+        self.shared.line(&mut state, thaw_log::queue::Level::Manage, id);
         Ticket(id)
     }
 
@@ -266,7 +266,7 @@ impl Store {
         let mut state = self.shared.enter();
         let id = state.ticket();
         state.jobs.insert(id, job);
-        self.shared.line(&mut state, crate::queue::Level::Manage, id);
+        self.shared.line(&mut state, thaw_log::queue::Level::Manage, id);
         Ticket(id)
     }
 

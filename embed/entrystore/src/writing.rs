@@ -4,12 +4,12 @@
 use crate::format::{Kind, PINNED};
 use crate::key::Key;
 use crate::log::{self, Big, Draft, Log};
-use crate::queue::Level;
 use crate::recover;
 use crate::shared::{Event, Job, MOST_BUFFERED, Op, State, Stream};
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use thaw_log::queue::Level;
 
 /// Bytes of changes that one call to the disk writes, about.
 const BATCH: usize = 1 << 20;

@@ -1,5 +1,4 @@
-//! What the store does to a disk, behind one small trait: so that tests can record and replay it,
-//! fail it, slow it down.
+//! What stores do to a disk, behind one small trait: so that tests can record and replay it, fail it, slow it down.
 
 use rustix::fs::{self, Advice, AtFlags, Mode, OFlags};
 use rustix::io::ReadWriteFlags;
@@ -11,6 +10,15 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// Which file bears a name, and its length.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct About {
+    /// Its number: another file of this name has another one, while this one is open.
+    pub id: u64,
+    /// Its length in bytes.
+    pub len: u64,
+}
 
 /// A directory of files. Only the I/O thread of a store calls it, but for [`Disk::read_resident`].
 pub trait Disk: Send + Sync {
@@ -38,6 +46,21 @@ pub trait Disk: Send + Sync {
     fn unlink(&self, name: &str) -> io::Result<()>;
     /// Cuts a file.
     fn truncate(&self, name: &str, len: u64) -> io::Result<()>;
+    /// Which file has this name now; `None`: none. Where files have no numbers, all have the same.
+    fn about(&self, name: &str) -> io::Result<Option<About>> {
+        Ok(self.list()?.into_iter().find(|file| file.0 == name).map(|(_, len)| About { id: 0, len }))
+    }
+    /// Looks the name up again at its next use: another process may have put another file there.
+    fn forget(&self, _name: &str) {}
+    /// Waits until no other process has its turn, and takes it, until what is returned is dropped. A process that dies
+    /// has none. On a disk that only this process has, it is always its turn.
+    fn turn(&self) -> io::Result<Box<dyn Send>> {
+        Ok(Box::new(()))
+    }
+    /// A descriptor that is readable when somebody has changed files; whoever reads it learns nothing else.
+    fn watch(&self) -> io::Result<Option<OwnedFd>> {
+        Ok(None)
+    }
 }
 
 /// Bytes that one call asks the kernel to read ahead: it takes no more than the largest request of the device.
@@ -224,6 +247,39 @@ impl Disk for Folder {
 
     fn truncate(&self, name: &str, len: u64) -> io::Result<()> {
         self.file(name, false)?.set_len(len)
+    }
+
+    fn about(&self, name: &str) -> io::Result<Option<About>> {
+        match fs::statat(&*self.folder()?, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(about) => Ok(Some(About { id: about.st_ino, len: about.st_size as u64 })),
+            Err(rustix::io::Errno::NOENT) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn forget(&self, name: &str) {
+        self.inside().files.remove(name);
+    }
+
+    fn turn(&self) -> io::Result<Box<dyn Send>> {
+        std::fs::create_dir_all(&self.path)?;
+        let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let turn = fs::openat(&*self.folder()?, "turn", flags, Mode::RUSR | Mode::WUSR)?;
+        // A lock of an open file: gone with the process, whatever becomes of it.
+        while let Err(error) = fs::flock(&turn, fs::FlockOperation::LockExclusive) {
+            if error != rustix::io::Errno::INTR {
+                return Err(error.into());
+            }
+        }
+        Ok(Box::new(turn))
+    }
+
+    fn watch(&self) -> io::Result<Option<OwnedFd>> {
+        use fs::inotify;
+        let fd = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
+        let what = inotify::WatchFlags::MODIFY | inotify::WatchFlags::MOVED_TO | inotify::WatchFlags::DELETE;
+        inotify::add_watch(&fd, &self.path, what)?;
+        Ok(Some(fd))
     }
 }
 
