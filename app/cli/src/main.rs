@@ -95,6 +95,7 @@ fn run(args: Args) -> Result<Exit> {
         Verb::Resident(typed) => verbs::files::resident(&typed),
         Verb::Archive(typed) => verbs::archive::run(&typed),
         Verb::Cache(typed) => verbs::cache::run(&typed),
+        Verb::Store(typed) => verbs::store::run(&typed),
         Verb::Frag(typed) => verbs::frag::run(&typed, args.quiet),
         Verb::Elf(typed) => verbs::elf::run(&typed, args.quiet),
         Verb::Doctor(typed) => verbs::doctor::run(&typed),

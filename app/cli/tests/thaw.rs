@@ -37,6 +37,7 @@ mod proxy;
 mod record;
 mod scratch;
 mod second_user;
+mod store;
 mod timeline;
 mod timeline_probes;
 mod touch;

@@ -31,6 +31,7 @@ pub mod rundir;
 pub mod scattered;
 pub mod shell;
 pub mod start;
+pub mod stores;
 pub mod target;
 pub mod timelines;
 pub mod typed;

@@ -29,6 +29,7 @@ pub mod proxy;
 pub mod query;
 pub mod record;
 pub mod report;
+pub mod store;
 pub mod timeline;
 pub mod touch;
 pub mod user;
@@ -172,6 +173,9 @@ pub enum Verb {
     /// What does a cache keep on disk, is it whole, and how do I take things out?
     #[command(long_about = cache::LONG_ABOUT)]
     Cache(cache::CacheArgs),
+    /// What do web storage, sessions and cookies keep on disk, and is it whole?
+    #[command(long_about = store::LONG_ABOUT)]
+    Store(store::StoreArgs),
     /// Which programs does thaw know how to start?
     #[command(long_about = presets::LONG_ABOUT)]
     Presets(presets::PresetsArgs),

@@ -24,6 +24,7 @@ pub mod presets;
 pub mod progress;
 pub mod query;
 pub mod report;
+pub mod store;
 pub mod table;
 pub mod timeline;
 pub mod timeline_path;

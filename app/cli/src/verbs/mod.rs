@@ -23,6 +23,7 @@ pub mod proxy;
 pub mod query;
 pub mod record;
 pub mod report;
+pub mod store;
 pub mod timeline;
 pub mod touch;
 pub mod view;

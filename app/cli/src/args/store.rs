@@ -1,0 +1,82 @@
+//! `thaw store`: what was typed.
+
+use clap::{Args, Subcommand, ValueHint};
+use std::path::PathBuf;
+
+/// Arguments of `thaw store`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct StoreArgs {
+    /// What to do
+    #[command(subcommand)]
+    pub verb: StoreVerb,
+}
+
+/// What to do with files of records.
+#[derive(Debug, Subcommand)]
+pub enum StoreVerb {
+    /// Which files are there, and what do they hold?
+    #[command(long_about = LS_ABOUT, after_help = LS_EXAMPLES)]
+    Ls(PathArgs),
+    /// Can all of them be read?
+    #[command(long_about = VERIFY_ABOUT, after_help = VERIFY_EXAMPLES)]
+    Verify(PathArgs),
+    /// How do I put a damaged file in order?
+    #[command(long_about = REPAIR_ABOUT, after_help = REPAIR_EXAMPLES)]
+    Repair(PathArgs),
+}
+
+/// Which files.
+#[derive(Debug, Args)]
+pub struct PathArgs {
+    /// A directory of web storage, of a session or of cookies, or a file of one
+    #[arg(value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    pub path: PathBuf,
+    /// Print one JSON document instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub(super) const LONG_ABOUT: &str = "\
+What do web storage, sessions and cookies keep on disk, and is it whole?
+
+Looks into the files that programs write with thaw_webstorage, thaw_session and thaw_cookies, while those run or not. \
+docs/log.md has the format.";
+
+const EXAMPLES: &str = "\
+Examples:
+  thaw store ls profile/storage
+  thaw store verify profile/storage
+  thaw store repair profile/storage";
+
+const LS_ABOUT: &str = "\
+Which files are there, and what do they hold?
+
+One line for each: its kind, what its store calls it (of web storage the origin), how often it was written anew, \
+records and bytes.";
+
+const LS_EXAMPLES: &str = "\
+Examples:
+  thaw store ls profile/storage
+  thaw store ls profile/storage --json";
+
+const VERIFY_ABOUT: &str = "\
+Can all of them be read?
+
+Reads every record and checks it. Exit code 5 if one cannot be read. A write at the end of a file that did not end is \
+no damage: the power went, or it is under way.";
+
+const VERIFY_EXAMPLES: &str = "\
+Examples:
+  thaw store verify profile/storage";
+
+const REPAIR_ABOUT: &str = "\
+How do I put a damaged file in order?
+
+Cuts off what lies behind the last record that can be read from the first byte on, and keeps those bytes in a file \
+beside (NAME.damaged-1). A store does the same when it opens the file. Only the owner may, and of a session only while \
+no program uses it.";
+
+const REPAIR_EXAMPLES: &str = "\
+Examples:
+  thaw store repair profile/storage";
