@@ -13,8 +13,8 @@ pub struct Loaded {
     pub bytes: Vec<u8>,
     /// The records among them. The first one of a whole file is its head.
     pub found: Found,
-    /// What a whole file begins with; `None`: these bytes were appended to one that was read before, or it is no file of
-    /// ours.
+    /// What a whole file begins with; `None`: these bytes were appended to one that was read before, or it is no file
+    /// of ours.
     pub head: Option<Head>,
     /// Where the bytes behind the readable prefix were put, if records lie among them.
     pub aside: Option<String>,

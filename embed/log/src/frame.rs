@@ -125,7 +125,8 @@ pub struct Found {
 }
 
 impl Found {
-    /// Of so many bytes, those at the end that are no record: what was being written when the power failed, most likely.
+    /// Of so many bytes, those at the end that are no record: what was being written when the power failed, most
+    /// likely.
     pub fn torn(&self, len: usize) -> usize {
         len - self.frames.last().map_or(self.len, |last| last.content.end)
     }
