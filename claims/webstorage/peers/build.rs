@@ -1,0 +1,4 @@
+//! Links Debian's LevelDB.
+fn main() {
+    println!("cargo:rustc-link-lib=leveldb");
+}

@@ -1,0 +1,2 @@
+use super::*;
+pub fn open(_: &Path) -> Anything<Box<dyn Kv>> { Err("not yet".into()) }
