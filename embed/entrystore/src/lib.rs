@@ -21,6 +21,7 @@
 mod ahead;
 mod blocking;
 mod buffers;
+mod burst;
 mod commit;
 mod direct;
 mod engine;

@@ -2,6 +2,7 @@
 //! sees it.
 
 use crate::ahead::Ahead;
+use crate::burst;
 use crate::format::{self, CHUNK, Kind};
 use crate::index::Slot;
 use crate::key::Key;
@@ -10,18 +11,12 @@ use crate::recover;
 use crate::shared::{Event, Op, Phase, State};
 use bytes::Bytes;
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
 use thaw_log::queue::Level;
 
 /// Bytes of a record that is read at once, whole.
 const WHOLE: u64 = (CHUNK + (64 << 10)) as u64;
 /// Bytes between two records that both are asked for, which are read rather than asked for twice.
 const GAP: u64 = 64 << 10;
-/// A burst of reads has come to its end when nothing was asked for so long: a part of one read of the fastest disks,
-/// several times what a caller needs for its next call.
-const QUIET: Duration = Duration::from_micros(15);
-/// It is not waited for longer.
-const BURST: Duration = Duration::from_micros(300);
 /// Bytes of a large body that are asked for at once.
 const STRIDE: u64 = 1 << 20;
 
@@ -191,7 +186,7 @@ impl Readers {
             let at = u64::from(place.1);
             let mut read = None;
             if !log.disk.read_resident(&name, at, &mut buffer) {
-                self.settled = settle(log, self.settled);
+                self.settled = burst::settle(log, self.settled, Level::UrgentRead);
                 let mut bytes = self.ahead.around(place.0, &(at..at + size));
                 bytes.end = bytes.end.max(together(log, &log.shared.lock(), place, at + size));
                 if bytes != (at..at + size) {
@@ -225,21 +220,6 @@ impl Readers {
             None => Found::Broken,
         }
     }
-}
-
-/// Lets the burst of calls come to its end that is under way, so that reads which lie side by side are one request.
-/// Returns the last ticket.
-fn settle(log: &Log, settled: u64) -> u64 {
-    let began = Instant::now();
-    let (mut known, mut since) = (log.shared.lock().next, began);
-    while known != settled && since.elapsed() < QUIET && began.elapsed() < BURST {
-        std::thread::yield_now();
-        let now = log.shared.lock().next;
-        if now != known {
-            (known, since) = (now, Instant::now());
-        }
-    }
-    known
 }
 
 /// Up to where the reads of a segment go on that wait behind a record, with it.

@@ -1,6 +1,7 @@
 //! Writes: many small entries with one call, large ones bit by bit. Whoever waits for an entry is told when the kernel
 //! has it: nothing here waits for the medium.
 
+use crate::burst;
 use crate::format::{Kind, PINNED};
 use crate::key::Key;
 use crate::log::{self, Big, Draft, Log};
@@ -20,6 +21,8 @@ const MOST: usize = 256;
 #[derive(Default)]
 pub(crate) struct Writers {
     bigs: HashMap<u64, Big>,
+    /// The last write was of more than one change: callers do not wait for each.
+    many: bool,
 }
 
 /// A change that is being written.
@@ -44,11 +47,14 @@ impl Writers {
     /// The next step of a change, or of many. `full`: entries are dropped.
     pub fn step(&mut self, log: &mut Log, level: Level, id: u64, full: bool) {
         let shared = log.shared.clone();
-        let mut state = shared.lock();
-        if state.streams.contains_key(&id) {
-            drop(state);
+        if shared.lock().streams.contains_key(&id) {
             return self.stream(log, level, id, full);
         }
+        if self.many {
+            // What is written in one go lies group by group.
+            burst::settle(log, 0, level);
+        }
+        let mut state = shared.lock();
         let clear = state.clears.iter().map(|(clear, _)| *clear).min().unwrap_or(u64::MAX);
         let mut changes: Vec<Change> = take(&mut state, id).into_iter().collect();
         let mut cost = 0;
@@ -63,6 +69,7 @@ impl Writers {
             changes.extend(more);
         }
         drop(state);
+        self.many = changes.len() > 1;
         changes.sort_by_key(|change| match change.op {
             Op::Put { group, .. } => group,
             _ => 0,

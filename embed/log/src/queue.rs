@@ -21,6 +21,12 @@ pub enum Level {
     Evict,
 }
 
+impl Level {
+    /// All of them.
+    pub const ALL: [Level; LEVELS] =
+        [Level::UrgentRead, Level::Manage, Level::Read, Level::UrgentWrite, Level::Write, Level::Index, Level::Evict];
+}
+
 /// How many levels there are.
 pub const LEVELS: usize = 7;
 /// After so many steps of higher levels a level that waits has one.
@@ -94,15 +100,6 @@ impl Queue {
 
     /// The next job, and its level.
     pub fn pop(&mut self) -> Option<(Level, u64)> {
-        const ALL: [Level; LEVELS] = [
-            Level::UrgentRead,
-            Level::Manage,
-            Level::Read,
-            Level::UrgentWrite,
-            Level::Write,
-            Level::Index,
-            Level::Evict,
-        ];
         let first = (0..LEVELS).find(|level| self.waits(*level))?;
         let starved = (first + 1..LEVELS).find(|level| self.waits(*level) && self.passed[*level] >= PATIENCE);
         let chosen = starved.unwrap_or(first);
@@ -111,7 +108,7 @@ impl Queue {
             self.passed[level] = if self.waits(level) { self.passed[level] + 1 } else { 0 };
         }
         if let Some(job) = self.lined[chosen].pop_front() {
-            return Some((ALL[chosen], job));
+            return Some((Level::ALL[chosen], job));
         }
         // On in the direction of the last read; at the end from the start.
         let jobs = &self.placed[chosen];
@@ -119,7 +116,7 @@ impl Queue {
         let (place, job) = (*place, *job);
         self.head = place;
         self.take(job);
-        Some((ALL[chosen], job))
+        Some((Level::ALL[chosen], job))
     }
 }
 
