@@ -14,6 +14,7 @@ use thaw_proxy::caching::Caching;
 use thaw_proxy::disk::Disk;
 use thaw_proxy::guard::Clocks;
 use thaw_proxy::head::Limits;
+use thaw_proxy::listen;
 use thaw_proxy::log::Log;
 use thaw_proxy::metrics::Metrics;
 use thaw_proxy::origins::Origins;
@@ -21,7 +22,6 @@ use thaw_proxy::server::{Proxy, Settings};
 use thaw_proxy::store::Memory;
 use thaw_proxy::tls::{Intercept, Tls};
 use thaw_proxy::upstream::{self, Origin, Upstream};
-use thaw_proxy::{listen, upstream::Failure};
 use tokio::net::TcpListener;
 
 /// How do my HTTP clients reach their origins through one strict place?
@@ -278,10 +278,7 @@ async fn serve(args: &Args, inherited: Vec<std::net::TcpListener>) -> Outcome<()
         authorities: args.ca.clone(),
     });
     // A file of authorities that cannot be read is told now, and not to the first client.
-    upstream.ready().map_err(|failure| match failure {
-        Failure::Unreachable(error) => ("cannot read the authorities".to_owned(), error),
-        other => ("cannot start".to_owned(), io::Error::other(other.to_string())),
-    })?;
+    let upstream = upstream.map_err(|error| ("cannot read the authorities".to_owned(), error))?;
     let all = listeners.iter().map(|(listener, _)| listener).chain(&admin);
     let addresses = all.map(TcpListener::local_addr).collect::<io::Result<Vec<_>>>();
     let addresses = addresses.map_err(cannot(args.listen))?;

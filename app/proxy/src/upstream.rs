@@ -14,11 +14,12 @@ use hyper_util::rt::TokioIo;
 use std::collections::HashMap;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::sync::OnceCell;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
@@ -127,13 +128,19 @@ struct Connection {
 pub struct Upstream {
     settings: Settings,
     idle: Mutex<HashMap<Origin, Vec<Connection>>>,
-    tls: OnceLock<Arc<ClientConfig>>,
+    believed: RootCertStore,
+    tls: OnceCell<Arc<ClientConfig>>,
 }
 
 impl Upstream {
     /// No connection is made yet.
-    pub fn new(settings: Settings) -> Arc<Self> {
-        Arc::new(Self { settings, idle: Mutex::default(), tls: OnceLock::new() })
+    ///
+    /// # Errors
+    /// The file of more authorities cannot be read.
+    pub fn new(settings: Settings) -> io::Result<Arc<Self>> {
+        let believed = settings.authorities.as_deref().map(authorities).transpose()?;
+        let believed = believed.unwrap_or_else(RootCertStore::empty);
+        Ok(Arc::new(Self { settings, idle: Mutex::default(), believed, tls: OnceCell::new() }))
     }
 
     /// Asks an origin. `parts` has a target in origin form, and Host. A request that can be repeated (RFC 9110, 9.2.2)
@@ -225,7 +232,7 @@ impl Upstream {
         let io: Box<dyn Stream> = if origin.tls {
             let name = ServerName::try_from(origin.bare().to_owned())
                 .map_err(|error| Failure::Unreachable(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
-            let config = Arc::clone(self.tls()?);
+            let config = self.tls().await;
             let shaken = tokio::time::timeout(self.settings.connect, TlsConnector::from(config).connect(name, tcp));
             Box::new(shaken.await.map_err(|_| Failure::Late)?.map_err(Failure::Unreachable)?)
         } else {
@@ -241,30 +248,27 @@ impl Upstream {
         Ok(Connection { sender, shared, since: Instant::now() })
     }
 
-    /// Reads the authorities that certificates may be of, if nobody has yet.
-    ///
-    /// # Errors
-    /// The file of more of them cannot be read.
-    pub fn ready(&self) -> Result<(), Failure> {
-        self.tls().map(|_| ())
+    /// By which origins are believed. The system's authorities are many files: they are read for the first origin with
+    /// TLS, and not at the start, which would have to wait for them on a slow disk.
+    async fn tls(&self) -> Arc<ClientConfig> {
+        let read = || async {
+            let mut roots = self.believed.clone();
+            let system = tokio::task::spawn_blocking(rustls_native_certs::load_native_certs).await;
+            roots.add_parsable_certificates(system.map(|system| system.certs).unwrap_or_default());
+            Arc::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth())
+        };
+        Arc::clone(self.tls.get_or_init(read).await)
     }
+}
 
-    fn tls(&self) -> Result<&Arc<ClientConfig>, Failure> {
-        if let Some(config) = self.tls.get() {
-            return Ok(config);
-        }
-        let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        if let Some(file) = &self.settings.authorities {
-            let wrong = |error| Failure::Unreachable(io::Error::new(io::ErrorKind::InvalidData, error));
-            for certificate in CertificateDer::pem_file_iter(file).map_err(wrong)? {
-                let added = roots.add(certificate.map_err(wrong)?);
-                added.map_err(|error| Failure::Unreachable(io::Error::new(io::ErrorKind::InvalidData, error)))?;
-            }
-        }
-        let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
-        Ok(self.tls.get_or_init(|| Arc::new(config)))
+/// The authorities of a PEM file.
+fn authorities(file: &std::path::Path) -> io::Result<RootCertStore> {
+    let wrong = |error: &dyn std::fmt::Display| io::Error::new(io::ErrorKind::InvalidData, error.to_string());
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(file).map_err(|error| wrong(&error))? {
+        roots.add(certificate.map_err(|error| wrong(&error))?).map_err(|error| wrong(&error))?;
     }
+    Ok(roots)
 }
 
 /// The same request without a body.

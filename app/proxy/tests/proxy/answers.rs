@@ -349,9 +349,17 @@ fn origins_with_tls_are_believed_by_their_certificate() {
     let known = ask(&Proxy::start(&["--reverse", &origin, "--ca", &believed]));
     let unknown = ask(&Proxy::start(&["--reverse", &origin]));
     let other = ask(&Proxy::start(&["--reverse", &origin.replace("localhost", "127.0.0.1"), "--ca", &believed]));
+    // The system's are not read before they are needed: its start does not wait for them.
+    let system = folder.path().join("system.pem");
+    let mut command = Command::new(crate::started::PROGRAM);
+    command.args(["--admin", "127.0.0.1:0", "--reverse", &origin]).env("SSL_CERT_FILE", &system);
+    let later = Proxy::run(command);
+    std::fs::copy(&believed, &system).unwrap();
+    let later = ask(&later);
     server.kill().unwrap();
     server.wait().unwrap();
     assert!(status(&known) == 200 && known.contains("over TLS"), "{known}");
+    assert_eq!(status(&later), 200, "{later}");
     assert_eq!((status(&unknown), status(&other)), (502, 502), "{unknown} {other}");
     let _ = rest(&mut said);
 }
