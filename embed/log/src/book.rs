@@ -86,21 +86,26 @@ impl Book {
         self.sound
     }
 
-    /// Reads what other processes have done to it since it was read or appended to last: `None`, nothing.
+    /// Reads what other processes have done to it since it was read or appended to last: `None`, nothing. A file that is
+    /// gone is not sound: it has to be written anew.
     ///
     /// # Errors
     /// The disk.
     pub fn others(&mut self, disk: &dyn Disk) -> io::Result<Option<Loaded>> {
-        let now = disk.about(&self.name)?.unwrap_or_default();
-        if now == self.about {
+        let Some(now) = disk.about(&self.name)? else {
+            disk.forget(&self.name);
+            (self.about, self.sound) = (About::default(), false);
             return Ok(None);
-        }
-        if now.id != self.about.id || now.len < self.about.len {
+        };
+        if now.id != self.about.id || now.len < self.about.len || !self.is_the_same(disk)? {
             let loaded = Book::load(disk, &self.name, false)?;
             return Ok(loaded.map(|(book, loaded)| {
                 *self = book;
                 loaded
             }));
+        }
+        if now == self.about {
+            return Ok(None);
         }
         let mut bytes = vec![0; (now.len - self.about.len) as usize];
         let read = disk.read(&self.name, self.about.len, &mut bytes)?;
@@ -109,6 +114,14 @@ impl Book {
         self.about.len += found.len as u64;
         self.next += found.prefix as u64;
         Ok((found.prefix > 0).then_some(Loaded { bytes, found, head: None, aside: None }))
+    }
+
+    /// The file that bears the name has the salt that is known of it. One that came later may have the number of one
+    /// that is gone.
+    fn is_the_same(&self, disk: &dyn Disk) -> io::Result<bool> {
+        let mut first = [0; frame::HEAD + frame::SALT.end];
+        let read = disk.read(&self.name, 0, &mut first)?;
+        Ok(read < first.len() || first[frame::HEAD..][frame::SALT] == self.salt.to_le_bytes())
     }
 
     /// Appends records, in one write. It fails whole: what of it was written is cut off, or the file is not sound from
@@ -184,8 +197,11 @@ impl Book {
     }
 }
 
-/// Keeps bytes under another name, which is returned.
-fn set_aside(disk: &dyn Disk, name: &str, bytes: &[u8]) -> io::Result<String> {
+/// Keeps bytes of a file under another name, which is returned: `NAME.damaged-N`.
+///
+/// # Errors
+/// The disk.
+pub fn set_aside(disk: &dyn Disk, name: &str, bytes: &[u8]) -> io::Result<String> {
     let taken = disk.list()?;
     let free = (1..).map(|number| format!("{name}.damaged-{number}"));
     let aside =

@@ -100,6 +100,18 @@ impl Folder {
         Ok(inside.folder.insert(Arc::new(folder)).clone())
     }
 
+    /// Makes the directory if it is gone, and lets go of one that its path does not lead to any more.
+    fn come_back(&self) -> io::Result<()> {
+        std::fs::create_dir_all(&self.path)?;
+        let there = fs::stat(&self.path)?;
+        let mut inside = self.inside();
+        let known = inside.folder.as_ref().map(fs::fstat).transpose()?;
+        if known.is_some_and(|known| (known.st_dev, known.st_ino) != (there.st_dev, there.st_ino)) {
+            (inside.folder, inside.files) = (None, HashMap::new());
+        }
+        Ok(())
+    }
+
     fn file(&self, name: &str, make: bool) -> io::Result<Arc<File>> {
         if let Some(file) = self.inside().files.get(name) {
             return Ok(file.clone());
@@ -262,7 +274,7 @@ impl Disk for Folder {
     }
 
     fn turn(&self) -> io::Result<Box<dyn Send>> {
-        std::fs::create_dir_all(&self.path)?;
+        self.come_back()?;
         let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let turn = fs::openat(&*self.folder()?, "turn", flags, Mode::RUSR | Mode::WUSR)?;
         // A lock of an open file: gone with the process, whatever becomes of it.

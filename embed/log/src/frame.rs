@@ -9,6 +9,8 @@ use std::ops::Range;
 pub const MAGIC: u32 = u32::from_le_bytes(*b"TLOG");
 /// Bytes before a record's content.
 pub const HEAD: usize = 24;
+/// Where the salt lies in the content of the first record.
+pub const SALT: Range<usize> = 24..28;
 /// The longest content.
 pub const LONGEST: usize = 256 << 20;
 /// The version of the format, in the first record of each file.

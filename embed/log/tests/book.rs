@@ -183,3 +183,34 @@ fn a_turn_is_one_processes_and_a_change_is_noticed() {
     waits.join().unwrap();
     assert!(rustix::io::read(&watch, &mut [0; 4096]).unwrap() > 0);
 }
+
+#[test]
+fn a_file_that_is_gone_is_written_anew_also_in_a_directory_that_was_taken_away() {
+    let parent = tempfile::tempdir().unwrap();
+    let path = parent.path().join("store");
+    let disk = Folder::new(&path);
+    drop(disk.turn().unwrap());
+    let mut book = made(&disk);
+    std::fs::remove_dir_all(&path).unwrap();
+    drop(disk.turn().unwrap());
+    assert!(book.others(&disk).unwrap().is_none());
+    assert!(!book.is_sound() && book.is_empty() && book.append(&disk, &[b"second"]).is_err());
+    book.replace(&disk, head(2), &[b"first", b"second"]).unwrap();
+    assert!(path.join(NAME).exists());
+    book.append(&disk, &[b"third"]).unwrap();
+    assert_eq!(contents(&read(&disk).unwrap().1), ["first", "second", "third"]);
+}
+
+#[test]
+fn another_file_of_the_same_number_is_told_by_its_salt() {
+    let disk = Memory::new(HashMap::new());
+    let mut mine = made(&*disk);
+    let (mut its, _) = read(&*disk).unwrap();
+    let number = disk.about(NAME).unwrap().unwrap().id;
+    its.replace(&*disk, head(2), &[b"all", b"of another file", b"that is longer"]).unwrap();
+    disk.lock().ids.insert(NAME.into(), number);
+    let seen = mine.others(&*disk).unwrap().unwrap();
+    assert!(seen.head.is_some() && contents(&seen).len() == 3);
+    mine.append(&*disk, &[b"more"]).unwrap();
+    assert_eq!(contents(&read(&*disk).unwrap().1).last().unwrap(), "more");
+}
