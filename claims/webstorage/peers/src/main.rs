@@ -2,6 +2,8 @@
 //! the longest set.
 //!
 //! `webstorage-peers rates FOLDER [SECONDS]`: SECONDS of sets and of gets for each store (default 1), five rounds in turns.
+//! `webstorage-peers first FOLDER`: the first access of 2 MB in thaw, loaded and cold.
+//! `webstorage-peers kill FOLDER ROUNDS`: what thaw has lost when it is killed while it sets a key each 100 ms.
 
 mod leveldb;
 mod thaw;
@@ -221,6 +223,9 @@ fn main() -> Anything {
     match &args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["rates", folder] => rates(Path::new(folder), Duration::from_secs(1)),
         ["rates", folder, seconds] => rates(Path::new(folder), Duration::from_secs_f64(seconds.parse()?)),
-        _ => Err("usage: webstorage-peers rates FOLDER [SECONDS]".into()),
+        ["first", folder] => thaw::first(Path::new(folder)),
+        ["kill", folder, rounds] => thaw::kill(Path::new(folder), rounds.parse()?),
+        ["writes", folder] => thaw::writes(Path::new(folder)),
+        _ => Err("usage: webstorage-peers rates FOLDER [SECONDS] | first FOLDER | kill FOLDER ROUNDS".into()),
     }
 }
