@@ -81,6 +81,11 @@ impl Book {
         self.about.len == 0
     }
 
+    /// From which its sums begin.
+    pub fn salt(&self) -> u32 {
+        self.salt
+    }
+
     /// It can be appended to. If not, a write or a sync failed, and [`Book::replace`] makes it sound.
     pub fn is_sound(&self) -> bool {
         self.sound

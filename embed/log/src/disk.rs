@@ -23,6 +23,7 @@ pub struct About {
 /// A directory of files. Only the I/O thread of a store calls it, but for [`Disk::read_resident`].
 pub trait Disk: Send + Sync {
     /// Takes the lock of the directory, which is made if need be, until it is dropped. `false`: another process has it.
+    /// Called again, it makes and locks a directory that has been removed meanwhile.
     fn lock(&self) -> io::Result<bool>;
     /// Names and lengths of all files.
     fn list(&self) -> io::Result<Vec<(String, u64)>>;
@@ -149,6 +150,8 @@ fn in_memory(file: &File, at: u64, len: u64) -> bool {
 
 impl Disk for Folder {
     fn lock(&self) -> io::Result<bool> {
+        // What was open is of another directory, if this one has been removed and made again.
+        drop(std::mem::take(&mut *self.inside()));
         std::fs::create_dir_all(&self.path)?;
         let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let lock = fs::openat(&*self.folder()?, "lock", flags, Mode::RUSR | Mode::WUSR)?;
