@@ -66,6 +66,12 @@ impl Book {
         Ok(Some((book, Loaded { bytes, found, head, aside })))
     }
 
+    /// A file that the caller has read by itself, in the order that suits it, and found whole to its end: `next` is the
+    /// number of the next record.
+    pub fn resume(name: &str, about: About, head: &Head, next: u64) -> Book {
+        Book { name: name.into(), about, salt: head.salt, next, sound: true }
+    }
+
     /// A file that is not there yet: [`Book::replace`] makes it.
     pub fn new(name: &str) -> Book {
         Book { name: name.into(), about: About::default(), salt: 0, next: 0, sound: false }
