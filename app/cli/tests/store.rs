@@ -90,3 +90,84 @@ fn what_is_in_use_is_not_repaired_and_what_is_no_store_is_left_as_it_is() {
     std::os::unix::fs::symlink(folder.join("current"), scratch.path("link")).unwrap();
     scratch.thaw(["store", "repair", "link"]).exits(2).complains("neither a directory nor a file");
 }
+
+fn units(text: &str) -> Vec<u16> {
+    text.encode_utf16().collect()
+}
+
+#[test]
+fn keys_and_values_of_an_origin_are_shown_as_they_are() {
+    use thaw_webstorage::{Options, Storage, Urgency};
+    let scratch = Scratch::new();
+    let storage = Storage::open(&scratch.path("storage"), Options::default()).unwrap();
+    let area = storage.area("https://top.example", "https://a.example", Urgency::Urgent).unwrap();
+    area.wait().unwrap();
+    area.set(&units("second"), &units("gr\u{fc}n \u{9b}31m")).unwrap();
+    area.set(&units("first"), &[0xD800, 0x61]).unwrap();
+    area.set(&units("gone"), &units("x")).unwrap();
+    area.remove(&units("gone")).unwrap();
+    let table = storage.table("", "settings", Urgency::Urgent).unwrap();
+    table.wait().unwrap();
+    table.set(b"\xff", b"text").unwrap();
+    assert!(storage.flush_and_wait());
+    // While its program runs.
+    let shown = scratch.thaw(["store", "show", "storage"]).exits(0);
+    let shown = shown.says("2 keys of https://a.example in https://top.example").says("gr\u{fc}n").says("0xff");
+    assert!(!shown.out().contains('\u{9b}'), "what a page stored moves no cursor");
+    let json = scratch.thaw(["store", "export", "storage"]).exits(0).json();
+    let of = |origin: &str| {
+        let all = json.as_array().unwrap().iter().map(|file| &file["web_storage"]);
+        all.into_iter().find(|area| area["origin"] == origin).unwrap().clone()
+    };
+    let pairs = serde_json::json!([["second", "gr\u{fc}n \u{9b}31m"], ["first", { "utf16": [0xD800, 0x61] }]]);
+    assert_eq!(of("https://a.example")["pairs"], pairs);
+    assert_eq!(of("settings")["pairs"], serde_json::json!([[{ "hex": "ff" }, "text"]]));
+    storage.close().unwrap();
+}
+
+#[test]
+fn a_session_is_shown_as_a_tree() {
+    use thaw_session::{New, Options, Place, ROOT, Session, flag, kind};
+    let scratch = Scratch::new();
+    let session = Session::open(&scratch.path("session"), &Options::default()).unwrap();
+    let window = loop {
+        let new = New { kind: kind::WINDOW, title: "a window", ..New::default() };
+        match session.insert(ROOT, Place::Last, &new) {
+            Ok(window) => break window,
+            Err(thaw_session::Error::NotReady) => std::thread::yield_now(),
+            Err(error) => panic!("{error}"),
+        }
+    };
+    for number in 0..30 {
+        let title = format!("tab {number}");
+        let flags = if number == 3 { flag::VISIBLE } else { 0 };
+        let new = New { kind: kind::TAB, flags, title: &title, origin: "https://a.example", payload: b"\xfe" };
+        session.insert(window, Place::Last, &new).unwrap();
+    }
+    session.close(true).unwrap();
+    let shown = scratch.thaw(["store", "show", "session"]).exits(0);
+    shown.says("31 items").says("  tab").says("visible").says("tab 3").says("11 more: --all shows them");
+    let json = scratch.thaw(["store", "show", "session", "--json"]).exits(0).json();
+    let items = json["session"].as_array().unwrap();
+    assert_eq!((items.len(), &items[4]["title"]), (31, &"tab 3".into()));
+    assert_eq!((&items[4]["depth"], &items[4]["payload"]), (&1.into(), &serde_json::json!({ "hex": "fe" })));
+}
+
+#[test]
+fn cookies_are_shown_and_exported_for_other_programs() {
+    use thaw_cookies::{Context, Jar, Options};
+    let scratch = Scratch::new();
+    let jar = Jar::open(Options::new(&scratch.path("cookies"))).unwrap();
+    jar.wait_whole();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_micros() as u64;
+    for header in ["a=1; Max-Age=1000; Secure; HttpOnly", "b=\"two\"; Max-Age=1000; Domain=a.example; Path=/sub"] {
+        jar.set(header.as_bytes(), "https://www.a.example/sub/page", now, &Context::default()).unwrap();
+    }
+    jar.wait_for(jar.flush()).unwrap();
+    scratch.thaw(["store", "show", "cookies"]).exits(0).says("2 cookies").says("host only, secure, HTTP only");
+    let text = scratch.thaw(["store", "export", "cookies", "--form", "netscape"]).exits(0);
+    text.says("#HttpOnly_www.a.example\tFALSE\t/sub\tTRUE\t").says(".a.example\tTRUE\t/sub\tFALSE\t");
+    scratch.thaw(["store", "export", "cookies", "-o", "jar.json"]).exits(0);
+    scratch.thaw(["store", "export", "cookies", "-o", "jar.json"]).exits(2).complains("jar.json");
+    drop(jar);
+}

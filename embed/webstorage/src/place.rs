@@ -40,6 +40,15 @@ impl Place {
         [&self.partition, "\0", &self.origin, end].concat().into_bytes()
     }
 
+    /// Read back from that.
+    pub fn of_label(label: &[u8]) -> Option<Place> {
+        let (partition, rest) = std::str::from_utf8(label).ok()?.split_once('\0')?;
+        match rest.strip_suffix(TABLE) {
+            Some(name) => Place::table(partition, name),
+            None => Place::area(partition, rest),
+        }
+    }
+
     /// The name of its file; others, where that is another's.
     pub fn file(&self, number: usize) -> String {
         let hash = twox_hash::XxHash3_64::oneshot(&self.label());
@@ -71,6 +80,7 @@ mod tests {
         let labels: std::collections::HashSet<_> = all.iter().flatten().map(Place::label).collect();
         let files: std::collections::HashSet<_> = all.iter().flatten().map(|place| place.file(0)).collect();
         assert_eq!((labels.len(), files.len()), (6, 6));
+        assert!(all.iter().all(|place| Place::of_label(&place.as_ref().unwrap().label()) == *place));
         assert_ne!(all[0].as_ref().unwrap().file(0), all[0].as_ref().unwrap().file(1));
     }
 

@@ -1,7 +1,7 @@
 //! What is in the records of a file: changes of keys, one batch in one record. Pure. The bytes: `docs/webstorage.md`.
 
 use crate::map::{Bytes, Map};
-use crate::text;
+use crate::text::{self, Text};
 
 /// What a record begins with: the version of this form.
 pub const VERSION: u8 = 1;
@@ -95,6 +95,19 @@ pub fn apply(map: &mut Map<Bytes>, change: Change<'_>) {
         }
         Change::Clear => *map = Map::default(),
     }
+}
+
+/// What records come to, one after the other: keys and values in order, and how many of the records are none of this
+/// version.
+pub fn replayed<'a>(records: impl Iterator<Item = &'a [u8]>, table: bool) -> (Vec<(Text, Text)>, u64) {
+    let (mut map, mut unread) = (Map::default(), 0);
+    for record in records {
+        match parse(record, table) {
+            Some(changes) => changes.into_iter().for_each(|change| apply(&mut map, change)),
+            None => unread += 1,
+        }
+    }
+    (map.iter().map(|(key, value)| (Text(key.clone()), Text(value.clone()))).collect(), unread)
 }
 
 /// All of a map in records of about this many bytes each.

@@ -1,6 +1,7 @@
 //! `thaw store`: what was typed.
 
-use clap::{Args, Subcommand, ValueHint};
+use super::{ForceArg, RowsArgs};
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use std::path::PathBuf;
 
 /// Arguments of `thaw store`.
@@ -18,6 +19,12 @@ pub enum StoreVerb {
     /// Which files are there, and what do they hold?
     #[command(long_about = LS_ABOUT, after_help = LS_EXAMPLES)]
     Ls(PathArgs),
+    /// What exactly is in them?
+    #[command(long_about = SHOW_ABOUT, after_help = SHOW_EXAMPLES)]
+    Show(ShowArgs),
+    /// How do other programs read it?
+    #[command(long_about = EXPORT_ABOUT, after_help = EXPORT_EXAMPLES)]
+    Export(ExportArgs),
     /// Can all of them be read?
     #[command(long_about = VERIFY_ABOUT, after_help = VERIFY_EXAMPLES)]
     Verify(PathArgs),
@@ -37,6 +44,44 @@ pub struct PathArgs {
     pub json: bool,
 }
 
+/// Arguments of `thaw store show`.
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// A directory of web storage, of a session or of cookies, or a file of one
+    #[arg(value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    pub path: PathBuf,
+    #[command(flatten)]
+    pub rows: RowsArgs,
+    /// Print one JSON document for each file instead of text; it has all rows, and values whole
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `thaw store export`.
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// A directory of web storage, of a session or of cookies, or a file of one
+    #[arg(value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    pub path: PathBuf,
+    /// As what
+    #[arg(long, value_name = "FORM", default_value = "json")]
+    pub form: Form,
+    /// Write it to this file instead of stdout
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    #[command(flatten)]
+    pub force: ForceArg,
+}
+
+/// As what it is exported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// One JSON document for each file, in a list
+    Json,
+    /// Cookies as curl, wget and others read them (cookies.txt)
+    Netscape,
+}
+
 pub(super) const LONG_ABOUT: &str = "\
 What do web storage, sessions and cookies keep on disk, and is it whole?
 
@@ -47,7 +92,7 @@ const EXAMPLES: &str = "\
 Examples:
   thaw store ls profile/storage
   thaw store verify profile/storage
-  thaw store repair profile/storage";
+  thaw store export profile/cookies --form netscape -o cookies.txt";
 
 const LS_ABOUT: &str = "\
 Which files are there, and what do they hold?
@@ -59,6 +104,27 @@ const LS_EXAMPLES: &str = "\
 Examples:
   thaw store ls profile/storage
   thaw store ls profile/storage --json";
+
+const SHOW_ABOUT: &str = "\
+What exactly is in them?
+
+Keys and values of web storage, the windows, tabs and entries of a session, cookies. What a damaged file still holds is \
+told too, and how much of it cannot be read.";
+
+const SHOW_EXAMPLES: &str = "\
+Examples:
+  thaw store show profile/storage
+  thaw store show profile/session/current --all";
+
+const EXPORT_ABOUT: &str = "\
+How do other programs read it?
+
+Writes all that is in the files as JSON, or cookies in the format of Netscape, which curl and others read.";
+
+const EXPORT_EXAMPLES: &str = "\
+Examples:
+  thaw store export profile/session -o session.json
+  thaw store export profile/cookies --form netscape -o cookies.txt";
 
 const VERIFY_ABOUT: &str = "\
 Can all of them be read?

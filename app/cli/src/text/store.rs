@@ -2,6 +2,7 @@
 
 use super::table::{Align, Table};
 use super::{Page, RED, harmless, units};
+use work::stores::contents::{Area, Contents, CookieRow, Holds, Item, Said};
 use work::stores::{RepairDocument, StoreDocument, StoreFile};
 
 /// One line for each file.
@@ -39,6 +40,97 @@ fn remark(file: &StoreFile) -> &'static str {
         StoreFile { torn: 1.., .. } => "its last write did not end",
         _ => "",
     }
+}
+
+/// What is in the files.
+pub fn contents(documents: &[Contents], rows: usize, width: usize) -> Page {
+    let mut page = Page::new(width);
+    for document in documents {
+        page.gap();
+        let (heading, mut table, left) = match &document.holds {
+            Holds::WebStorage(area) => (storage(area), pairs(area, rows), area.pairs.len()),
+            Holds::Session(all) => (units::plural(all.len() as u64, "item", "items"), items(all, rows), all.len()),
+            Holds::Cookies(all) => {
+                (units::plural(all.len() as u64, "cookie", "cookies"), cookies(all, rows), all.len())
+            }
+        };
+        page.heading(&format!("{}: {heading}", harmless(&document.name)));
+        if left > 0 {
+            table = table.without_empty_columns();
+            page.table(&table);
+        }
+        if left > rows {
+            page.remark(&format!("{} more: --all shows them.", units::count((left - rows) as u64)));
+        }
+        if document.unread > 0 {
+            page.remark("Not all of it can be read: thaw store verify says what.");
+        }
+    }
+    page
+}
+
+fn storage(area: &Area) -> String {
+    let keys = units::plural(area.pairs.len() as u64, "key", "keys");
+    let of = if area.partition.is_empty() { String::new() } else { format!(" in {}", harmless(&area.partition)) };
+    format!("{keys} of {}{of}", harmless(&area.origin))
+}
+
+/// As much of a value as is read at a glance.
+fn short(said: &Said) -> String {
+    const LONGEST: usize = 200;
+    let text = said.lossy();
+    let cut = text.char_indices().nth(LONGEST).map(|(at, _)| at);
+    cut.map_or_else(|| harmless(&text), |at| format!("{}…", harmless(&text[..at])))
+}
+
+fn pairs(area: &Area, rows: usize) -> Table {
+    let mut table = Table::new([("key", Align::Left), ("value", Align::Elastic)]);
+    area.pairs.iter().take(rows).for_each(|(key, value)| table.row([short(key), short(value)]));
+    table
+}
+
+fn items(all: &[Item], rows: usize) -> Table {
+    let mut table =
+        Table::new([("item", Align::Left), ("", Align::Left), ("title", Align::Elastic), ("of", Align::Left)]);
+    for item in all.iter().take(rows) {
+        // Deep trees are cut, not their titles.
+        let indent = "  ".repeat(item.depth.min(20) as usize);
+        let seen = if item.visible { "visible" } else { "" };
+        table.row([
+            format!("{indent}{}", harmless(&item.kind)),
+            seen.into(),
+            harmless(&item.title),
+            harmless(&item.origin),
+        ]);
+    }
+    table
+}
+
+fn cookies(all: &[CookieRow], rows: usize) -> Table {
+    let mut table = Table::new([
+        ("domain", Align::Left),
+        ("path", Align::Left),
+        ("name", Align::Left),
+        ("value", Align::Elastic),
+        ("", Align::Left),
+    ]);
+    for cookie in all.iter().take(rows) {
+        let words = [
+            (cookie.host_only, "host only"),
+            (cookie.secure, "secure"),
+            (cookie.http_only, "HTTP only"),
+            (cookie.expires_unix_us.is_none(), "of the session"),
+        ];
+        let words: Vec<&str> = words.into_iter().filter(|(is_so, _)| *is_so).map(|(_, word)| word).collect();
+        table.row([
+            harmless(&cookie.domain),
+            short(&cookie.path),
+            short(&cookie.name),
+            short(&cookie.value),
+            words.join(", "),
+        ]);
+    }
+    table
 }
 
 /// What cannot be read.

@@ -1,6 +1,6 @@
 //! `thaw store`: files of web storage, sessions and cookies.
 
-use crate::args::store::{StoreArgs, StoreVerb};
+use crate::args::store::{Form, StoreArgs, StoreVerb};
 use crate::{output, text};
 use model::{Exit, Result};
 use work::stores::{StoreFile, Stores};
@@ -17,6 +17,28 @@ pub fn run(args: &StoreArgs) -> Result<Exit> {
             match args.json {
                 true => output::json(&document)?,
                 false => output::page(&text::store::list(&document, width))?,
+            }
+        }
+        StoreVerb::Show(args) => {
+            let documents = Stores::open(&args.path)?.contents()?;
+            match args.json {
+                true => documents.iter().try_for_each(output::json)?,
+                false => output::page(&text::store::contents(&documents, args.rows.most(), width))?,
+            }
+        }
+        StoreVerb::Export(args) => {
+            let stores = Stores::open(&args.path)?;
+            let (bytes, left) = match args.form {
+                Form::Json => (output::json_text(&stores.contents()?)?, 0),
+                Form::Netscape => stores.netscape()?,
+            };
+            match &args.output {
+                Some(path) => output::file(path, &bytes, args.force.existing())?,
+                None => output::bytes(&bytes)?,
+            }
+            if left > 0 {
+                let cookies = text::units::plural(left as u64, "cookie", "cookies");
+                output::complain(&format!("warning: {cookies} left out: the format has no place for what is in them"));
             }
         }
         StoreVerb::Verify(args) => {

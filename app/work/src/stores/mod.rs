@@ -1,6 +1,8 @@
 //! Files of records (`embed/log`: web storage, sessions, cookies): what they are, whether all of them can be read, and
 //! putting a damaged one in order. Reading disturbs no program that uses them.
 
+pub mod contents;
+
 use model::{Bytes, Error, Exit, Result};
 use serde::Serialize;
 use std::io;
