@@ -97,8 +97,8 @@ impl Book {
         self.sound
     }
 
-    /// Reads what other processes have done to it since it was read or appended to last: `None`, nothing. A file that is
-    /// gone is not sound: it has to be written anew.
+    /// Reads what other processes have done to it since it was read or appended to last: `None`, nothing. A file that
+    /// is gone is not sound: it has to be written anew.
     ///
     /// # Errors
     /// The disk.

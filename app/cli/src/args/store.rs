@@ -108,8 +108,8 @@ Examples:
 const SHOW_ABOUT: &str = "\
 What exactly is in them?
 
-Keys and values of web storage, the windows, tabs and entries of a session, cookies. What a damaged file still holds is \
-told too, and how much of it cannot be read.";
+Keys and values of web storage, the windows, tabs and entries of a session, cookies. What a damaged file still holds \
+is told too, and how much of it cannot be read.";
 
 const SHOW_EXAMPLES: &str = "\
 Examples:
