@@ -49,6 +49,8 @@ pub struct Sheet {
     pub inflight: Pending,
     /// The file has to be written anew.
     pub rewrite: bool,
+    /// The file was taken away, perhaps with its directory.
+    pub gone: bool,
     /// When to append.
     pub write_at: Option<Instant>,
     /// When to sync.
@@ -132,6 +134,7 @@ impl Sheet {
             generation,
             inflight: Pending::default(),
             rewrite,
+            gone: false,
             write_at: None,
             sync_at: None,
             wait: Duration::ZERO,
@@ -186,6 +189,7 @@ impl Sheet {
         let contents: Vec<&[u8]> = records.iter().map(|record| &record[..]).collect();
         let bytes = self.book.append(&*shared.disk, &contents)?;
         shared.count(|counts| &counts.written, bytes);
+        shared.count(|counts| &counts.batches, 1);
         self.inflight = Pending::default();
         Ok(Written::Kernel)
     }
@@ -201,6 +205,7 @@ impl Sheet {
         };
         self.inflight.merge(pending);
         self.replace(shared, record::snapshot(all.iter().map(|(key, value)| (key, value)), SNAPSHOT))?;
+        shared.count(|counts| &counts.batches, 1);
         (self.inflight, self.rewrite) = (Pending::default(), false);
         Ok(())
     }
@@ -249,6 +254,7 @@ impl Sheet {
     /// # Errors
     /// The disk.
     pub fn others(&mut self, shared: &Shared) -> io::Result<()> {
+        let had = !self.book.is_empty();
         while let Some(loaded) = self.book.others(&*shared.disk)? {
             let place = self.cell.place.clone();
             let mut changed = Vec::new();
@@ -277,6 +283,7 @@ impl Sheet {
                 self.rewrite = true;
             }
         }
+        self.gone |= had && self.book.is_empty();
         Ok(())
     }
 
