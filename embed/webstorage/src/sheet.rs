@@ -23,7 +23,7 @@ const MOST_RECORD: usize = 160 << 20;
 const SNAPSHOT: usize = 1 << 20;
 /// Changes that are made to an area at once.
 const AT_ONCE: usize = 128;
-/// A file is never compacted below this length.
+/// A log is never compacted below this length.
 const SMALL: u64 = 64 << 10;
 
 /// What a write has come to.
@@ -155,9 +155,10 @@ impl Sheet {
             && self.cell.lock().pending.is_empty()
     }
 
-    /// The file is more than twice as long as it has to be.
+    /// Its log is more than twice as long as what it comes to, and longer than a little.
     pub fn is_long(&self) -> bool {
-        self.book.len() > SMALL && self.book.len() > 2 * self.cell.lock().live
+        let live = self.cell.lock().live;
+        self.book.len().saturating_sub(live) > SMALL.max(2 * live)
     }
 
     /// Takes the changes of the area.

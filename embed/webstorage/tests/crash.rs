@@ -36,7 +36,7 @@ fn one_step(storage: &Storage, past: &mut [Past; 2], random: &mut Random, number
                 a.remove(&units(&key)).unwrap();
                 content.retain(|(other, _)| *other != key);
             }
-            2 if number % 10 == 0 => {
+            2 if number.is_multiple_of(10) => {
                 a.clear().unwrap();
                 content.clear();
             }
@@ -55,13 +55,7 @@ fn one_step(storage: &Storage, past: &mut [Past; 2], random: &mut Random, number
     }
 }
 
-fn check(
-    files: HashMap<String, Vec<u8>>,
-    past: &[Past; 2],
-    ops: usize,
-    done: bool,
-    whole: bool,
-) -> HashMap<String, Vec<u8>> {
+fn check(files: HashMap<String, Vec<u8>>, past: &[Past; 2], ops: usize, done: bool, whole: bool) {
     let disk = Memory::new(files);
     let storage = Storage::on(disk.clone(), at_once()).unwrap();
     for (origin, past) in ORIGINS.iter().zip(past) {
@@ -86,8 +80,6 @@ fn check(
     for origin in ORIGINS {
         assert!(all(&area(&storage, origin)).contains(&("after".into(), origin.into())));
     }
-    let files = disk.lock().files.clone();
-    files
 }
 
 fn run(options: Options, steps: usize, seed: u64) {
