@@ -225,6 +225,14 @@ impl Table {
         self.0.clear()
     }
 
+    /// Bytes that are used of the quota.
+    ///
+    /// # Errors
+    /// It is not loaded.
+    pub fn used(&self) -> Result<u64, Error> {
+        Ok(self.0.cell.ready()?.used)
+    }
+
     /// All keys and values in order, as they are now.
     ///
     /// # Errors

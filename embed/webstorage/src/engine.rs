@@ -95,6 +95,8 @@ impl Engine {
     fn watch(&mut self) {
         // Without one, changes of others are seen with the next of ours.
         self.watch = self.shared.disk.watch().ok().flatten();
+        // What has changed in between.
+        self.look_at = Some(Instant::now());
     }
 
     fn load(&mut self, cell: Arc<Cell>, wait: Duration) {
@@ -175,6 +177,10 @@ impl Engine {
                     sheet.to_sync.extend(flushing);
                     if written == Written::Medium {
                         sheet.sync_at = None;
+                        if std::mem::take(&mut sheet.gone) {
+                            // The directory may be another.
+                            self.watch();
+                        }
                     } else if written == Written::Kernel {
                         let at = now + self.times.sync.saturating_sub(self.times.write);
                         sheet.sync_at = Some(sheet.sync_at.map_or(at, |before| before.min(at)));
@@ -227,7 +233,6 @@ impl Engine {
         sheet.wait = Duration::ZERO;
         if std::mem::replace(&mut sheet.troubled, false) {
             self.shared.bell.ring([News::Recovered(sheet.cell.place.clone())]);
-            // The directory may be another.
             self.watch();
         }
     }

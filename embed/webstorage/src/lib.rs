@@ -19,6 +19,7 @@
 //! ```
 
 mod area;
+pub mod c;
 mod cell;
 mod engine;
 mod error;

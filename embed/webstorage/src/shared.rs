@@ -42,6 +42,8 @@ pub enum News {
 pub struct Counts {
     /// Syncs of files, with those of files that were written anew.
     pub syncs: AtomicU64,
+    /// How often changes of an area were given to the kernel.
+    pub batches: AtomicU64,
     /// Bytes that were given to the kernel.
     pub written: AtomicU64,
     /// Files that were written anew.

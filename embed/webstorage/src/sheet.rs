@@ -23,7 +23,7 @@ const MOST_RECORD: usize = 160 << 20;
 const SNAPSHOT: usize = 1 << 20;
 /// Changes that are made to an area at once.
 const AT_ONCE: usize = 128;
-/// A file is never compacted below this length.
+/// A log is never compacted below this length.
 const SMALL: u64 = 64 << 10;
 
 /// What a write has come to.
@@ -49,6 +49,8 @@ pub struct Sheet {
     pub inflight: Pending,
     /// The file has to be written anew.
     pub rewrite: bool,
+    /// The file was taken away, perhaps with its directory.
+    pub gone: bool,
     /// When to append.
     pub write_at: Option<Instant>,
     /// When to sync.
@@ -132,6 +134,7 @@ impl Sheet {
             generation,
             inflight: Pending::default(),
             rewrite,
+            gone: false,
             write_at: None,
             sync_at: None,
             wait: Duration::ZERO,
@@ -152,9 +155,10 @@ impl Sheet {
             && self.cell.lock().pending.is_empty()
     }
 
-    /// The file is more than twice as long as it has to be.
+    /// Its log is more than twice as long as what it comes to, and longer than a little.
     pub fn is_long(&self) -> bool {
-        self.book.len() > SMALL && self.book.len() > 2 * self.cell.lock().live
+        let live = self.cell.lock().live;
+        self.book.len().saturating_sub(live) > SMALL.max(2 * live)
     }
 
     /// Takes the changes of the area.
@@ -186,6 +190,7 @@ impl Sheet {
         let contents: Vec<&[u8]> = records.iter().map(|record| &record[..]).collect();
         let bytes = self.book.append(&*shared.disk, &contents)?;
         shared.count(|counts| &counts.written, bytes);
+        shared.count(|counts| &counts.batches, 1);
         self.inflight = Pending::default();
         Ok(Written::Kernel)
     }
@@ -201,6 +206,7 @@ impl Sheet {
         };
         self.inflight.merge(pending);
         self.replace(shared, record::snapshot(all.iter().map(|(key, value)| (key, value)), SNAPSHOT))?;
+        shared.count(|counts| &counts.batches, 1);
         (self.inflight, self.rewrite) = (Pending::default(), false);
         Ok(())
     }
@@ -249,6 +255,7 @@ impl Sheet {
     /// # Errors
     /// The disk.
     pub fn others(&mut self, shared: &Shared) -> io::Result<()> {
+        let had = !self.book.is_empty();
         while let Some(loaded) = self.book.others(&*shared.disk)? {
             let place = self.cell.place.clone();
             let mut changed = Vec::new();
@@ -277,6 +284,7 @@ impl Sheet {
                 self.rewrite = true;
             }
         }
+        self.gone |= had && self.book.is_empty();
         Ok(())
     }
 

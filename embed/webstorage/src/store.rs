@@ -67,7 +67,9 @@ pub struct Stats {
     pub bytes: u64,
     /// Syncs of files.
     pub syncs: u64,
-    /// Bytes that were given to the kernel.
+    /// How often changes of an area were given to the kernel.
+    pub batches: u64,
+    /// Bytes that were given to the kernel, with those of compacted files.
     pub written: u64,
     /// Files that were written anew: new ones, compacted ones, those of which a write or sync failed.
     pub rewritten: u64,
@@ -238,6 +240,7 @@ impl Storage {
                     areas,
                     bytes,
                     syncs: had(|counts| &counts.syncs),
+                    batches: had(|counts| &counts.batches),
                     written: had(|counts| &counts.written),
                     rewritten: had(|counts| &counts.rewritten),
                     loaded: had(|counts| &counts.loaded),
