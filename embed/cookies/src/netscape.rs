@@ -55,7 +55,7 @@ fn cookie(line: &[u8]) -> Result<Cookie, &'static str> {
     if has_controls(line) {
         return Err("it has control characters");
     }
-    let domain = String::from_utf8(domain.strip_prefix(b".").unwrap_or(domain).to_ascii_lowercase());
+    let domain = std::str::from_utf8(domain).map(|domain| domain.trim_start_matches('.').to_ascii_lowercase());
     let domain = domain.ok().filter(|domain| domain.is_ascii() && !domain.is_empty()).ok_or("it has no domain")?;
     if name.is_empty() {
         return Err("it has no name");
@@ -74,13 +74,14 @@ fn cookie(line: &[u8]) -> Result<Cookie, &'static str> {
     })
 }
 
-/// Writes a file. What it cannot hold is not in it, and returned: cookies of a partition, without a name, with a tab in
-/// one of their parts.
+/// Writes a file. What it cannot hold is not in it, and returned: cookies of a partition, without a name, a domain or
+/// a path, and with a tab in one of their parts.
 pub fn write(cookies: &[Cookie]) -> (Vec<u8>, Vec<Key>) {
     let (mut out, mut left_out) = (BEGIN.to_vec(), Vec::new());
     for cookie in cookies {
         let parts = [&cookie.name[..], &cookie.value, &cookie.path, cookie.domain.as_bytes()];
-        let fits = cookie.partition.is_none() && !cookie.name.is_empty() && !cookie.path.is_empty();
+        let named = !cookie.name.is_empty() && !cookie.domain.is_empty() && !cookie.domain.starts_with(['.', '#']);
+        let fits = cookie.partition.is_none() && named && cookie.path.starts_with(b"/");
         if !fits || parts.iter().any(|part| part.contains(&b'\t') || has_controls(part)) {
             left_out.push(cookie.key());
             continue;

@@ -27,8 +27,10 @@ fn beside(path: &Path, end: &str) -> PathBuf {
     name.into()
 }
 
-/// What tells whether a file was written.
-fn state(path: &Path) -> io::Result<Option<(u64, u64, i64, i64)>> {
+/// What tells whether a file was written: its number, length and time.
+type Written = Option<(u64, u64, i64, i64)>;
+
+fn state(path: &Path) -> io::Result<Written> {
     match fs::metadata(path) {
         Ok(about) => Ok(Some((about.ino(), about.len(), about.mtime(), about.mtime_nsec()))),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -36,7 +38,7 @@ fn state(path: &Path) -> io::Result<Option<(u64, u64, i64, i64)>> {
     }
 }
 
-fn states(path: &Path) -> io::Result<Vec<Option<(u64, u64, i64, i64)>>> {
+fn states(path: &Path) -> io::Result<Vec<Written>> {
     let neighbours = NEIGHBOURS.iter().map(|end| state(&beside(path, end)));
     std::iter::once(state(path)).chain(neighbours).collect()
 }
