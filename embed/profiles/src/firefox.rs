@@ -320,9 +320,10 @@ mod tests {
     fn old_tables_say_times_in_seconds() {
         let folder = tempfile::tempdir().unwrap();
         let base = rusqlite::Connection::open(folder.path().join("cookies.sqlite")).unwrap();
-        let table = "CREATE TABLE moz_cookies (id INTEGER PRIMARY KEY, originAttributes TEXT NOT NULL DEFAULT '', name, \
-            value, host, path, expiry INTEGER, lastAccessed INTEGER, creationTime INTEGER, isSecure INTEGER, \
-            isHttpOnly INTEGER, inBrowserElement INTEGER, sameSite INTEGER, rawSameSite INTEGER); PRAGMA user_version=12;
+        let table = "CREATE TABLE moz_cookies (id INTEGER PRIMARY KEY, originAttributes TEXT NOT NULL DEFAULT '', \
+            name, value, host, path, expiry INTEGER, lastAccessed INTEGER, creationTime INTEGER, isSecure INTEGER, \
+            isHttpOnly INTEGER, inBrowserElement INTEGER, sameSite INTEGER, rawSameSite INTEGER);
+            PRAGMA user_version=12;
             INSERT INTO moz_cookies VALUES (1, '', 'a', 'b', '.h', '/', 7, 8, 9, 1, 0, 0, 1, 0);
             INSERT INTO moz_cookies VALUES (2, '', 'c', 5, 'h', '/', 7, 8, 9, 1, 0, 0, 1, 1);";
         base.execute_batch(table).unwrap();

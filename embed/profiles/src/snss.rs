@@ -1,7 +1,7 @@
 //! Chromium's files of commands (SNSS), and the windows that come of them. Pure; fuzzed.
 //!
-//! Eight bytes (`SNSS`, version), then commands: two bytes of length, one of kind, the content. What a session is comes of
-//! doing them all in order. Numbers are little-endian.
+//! Eight bytes (`SNSS`, version), then commands: two bytes of length, one of kind, the content. What a session is comes
+//! of doing them all in order. Numbers are little-endian.
 
 use crate::values::{Entry, Session, Tab, Window};
 use std::collections::{BTreeMap, HashMap};

@@ -85,7 +85,8 @@ pub struct Entry {
 pub struct Row {
     /// The cookie.
     pub cookie: Cookie,
-    /// Firefox's origin attributes, as they are (`^userContextId=2`): cookies of several containers differ in these alone.
+    /// Firefox's origin attributes, as they are (`^userContextId=2`): cookies of several containers differ in these
+    /// alone.
     /// Empty for Chromium.
     pub attributes: String,
 }

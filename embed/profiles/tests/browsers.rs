@@ -1,5 +1,5 @@
-//! Profiles that the real browsers have made, while they run and afterwards: each tab and each cookie is what the browser
-//! itself shows, and nothing in the profile has changed.
+//! Profiles that the real browsers have made, while they run and afterwards: each tab and each cookie is what the
+//! browser itself shows, and nothing in the profile has changed.
 
 mod drive;
 

@@ -1,4 +1,5 @@
-//! The real browsers, on a page of the test's own: just enough of their protocols to open tabs and to ask what they show.
+//! The real browsers, on a page of the test's own: just enough of their protocols to open tabs and to ask what they
+//! show.
 
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
