@@ -95,7 +95,8 @@ pub struct Context {
     pub safe_method: bool,
     /// The connection is trusted, though its scheme does not say so: the loopback address, to browsers.
     pub trusted: bool,
-    /// The top-level site, if cookies are to be kept apart by it: those that say `Partitioned` are then seen there alone.
+    /// The top-level site, if cookies are to be kept apart by it: those that say `Partitioned` are then seen there
+    /// alone.
     pub partition: Option<String>,
 }
 

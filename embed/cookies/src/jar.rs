@@ -60,8 +60,8 @@ impl Jar {
         Ok(Jar { shared, clerk })
     }
 
-    /// Stores what a `Set-Cookie` header says. `now_us`: microseconds since 1970, as everywhere; the jar has no clock of
-    /// its own.
+    /// Stores what a `Set-Cookie` header says. `now_us`: microseconds since 1970, as everywhere; the jar has no clock
+    /// of its own.
     ///
     /// # Errors
     /// The header is to be ignored, or the URL has no cookies.

@@ -1,5 +1,5 @@
-//! A store for large cookie jars that never waits for the disk. What it takes, keeps and sends is decided by RFC 6265bis;
-//! its file is described in `docs/cookies.md`.
+//! A store for large cookie jars that never waits for the disk. What it takes, keeps and sends is decided by RFC
+//! 6265bis; its file is described in `docs/cookies.md`.
 
 pub mod cookie;
 pub mod date;

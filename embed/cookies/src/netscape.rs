@@ -1,8 +1,8 @@
 //! The file cookies.txt of Netscape, as curl reads and writes it. Pure; fuzzed.
 //!
-//! A line for each cookie, seven fields with tabs between them: domain, whether hosts below it have it too, path, whether
-//! it is secure, when it ends (seconds since 1970; 0: with the session), name, value. `#HttpOnly_` before the domain is
-//! the flag of that name. The format knows no SameSite, no partition, no times of making and access.
+//! A line for each cookie, seven fields with tabs between them: domain, whether hosts below it have it too, path,
+//! whether it is secure, when it ends (seconds since 1970; 0: with the session), name, value. `#HttpOnly_` before the
+//! domain is the flag of that name. The format knows no SameSite, no partition, no times of making and access.
 
 use crate::cookie::{Cookie, Key};
 use crate::error::Wrong;
@@ -12,8 +12,8 @@ use crate::parse::has_controls;
 const BEGIN: &[u8] = b"# Netscape HTTP Cookie File\n# https://curl.se/docs/http-cookies.html\n\n";
 const HTTP_ONLY: &[u8] = b"#HttpOnly_";
 
-/// Reads a file. All cookies get `now_us` as the time when they were made and used, one microsecond apart, so that their
-/// order stays. Lines that are none are returned beside them; expired cookies are read like others.
+/// Reads a file. All cookies get `now_us` as the time when they were made and used, one microsecond apart, so that
+/// their order stays. Lines that are none are returned beside them; expired cookies are read like others.
 pub fn read(text: &[u8], now_us: u64) -> (Vec<Cookie>, Vec<Wrong>) {
     let (mut cookies, mut wrong) = (Vec::new(), Vec::new());
     for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
@@ -55,7 +55,7 @@ fn cookie(line: &[u8]) -> Result<Cookie, &'static str> {
     if has_controls(line) {
         return Err("it has control characters");
     }
-    let domain = String::from_utf8(domain.strip_prefix(b".").unwrap_or(domain).to_ascii_lowercase());
+    let domain = std::str::from_utf8(domain).map(|domain| domain.trim_start_matches('.').to_ascii_lowercase());
     let domain = domain.ok().filter(|domain| domain.is_ascii() && !domain.is_empty()).ok_or("it has no domain")?;
     if name.is_empty() {
         return Err("it has no name");
@@ -74,13 +74,14 @@ fn cookie(line: &[u8]) -> Result<Cookie, &'static str> {
     })
 }
 
-/// Writes a file. What it cannot hold is not in it, and returned: cookies of a partition, without a name, with a tab in
-/// one of their parts.
+/// Writes a file. What it cannot hold is not in it, and returned: cookies of a partition, without a name, a domain or
+/// a path, and with a tab in one of their parts.
 pub fn write(cookies: &[Cookie]) -> (Vec<u8>, Vec<Key>) {
     let (mut out, mut left_out) = (BEGIN.to_vec(), Vec::new());
     for cookie in cookies {
         let parts = [&cookie.name[..], &cookie.value, &cookie.path, cookie.domain.as_bytes()];
-        let fits = cookie.partition.is_none() && !cookie.name.is_empty() && !cookie.path.is_empty();
+        let named = !cookie.name.is_empty() && !cookie.domain.is_empty() && !cookie.domain.starts_with(['.', '#']);
+        let fits = cookie.partition.is_none() && named && cookie.path.starts_with(b"/");
         if !fits || parts.iter().any(|part| part.contains(&b'\t') || has_controls(part)) {
             left_out.push(cookie.key());
             continue;
@@ -139,7 +140,8 @@ mod tests {
     #[test]
     fn other_lines_are_passed_over_or_named() {
         let text = b"# a note\n\r\n.Example.com\tTRUE\tFALSE\t0\ta\n#HttpOnly_b.example\tFALSE\t/\tfalse\t9\tn\tv\r\n\
-            nothing\nc.example\tFALSE\t/\tTRUE\tsoon\tn\tv\nd.example\tFALSE\t/\tTRUE\t0\t\tv\n\tFALSE\t/\tTRUE\t0\tn\tv";
+            nothing\nc.example\tFALSE\t/\tTRUE\tsoon\tn\tv\nd.example\tFALSE\t/\tTRUE\t0\t\tv\n\
+            \x09FALSE\t/\tTRUE\t0\tn\tv";
         let (cookies, wrong) = read(text, 1);
         let short: Vec<_> = cookies.iter().map(|it| (it.domain.as_str(), it.http_only, it.host_only)).collect();
         assert_eq!(short, [("example.com", false, false), ("b.example", true, true)]);

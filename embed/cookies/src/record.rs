@@ -250,8 +250,8 @@ impl<'b> Reader<'b> {
     }
 }
 
-/// The contents of a snapshot's records: the index, then the pages. `groups` are the cookies of each site with its hash;
-/// `from`: where the index's record begins in the file; `head`: bytes before each record's content.
+/// The contents of a snapshot's records: the index, then the pages. `groups` are the cookies of each site with its
+/// hash; `from`: where the index's record begins in the file; `head`: bytes before each record's content.
 pub fn snapshot(mut groups: Vec<(u64, Vec<Cookie>)>, from: u64, head: usize) -> Vec<Vec<u8>> {
     // Stable: sites of one hash stay in the order they came, cookies in theirs.
     groups.sort_by_key(|group| group.0);

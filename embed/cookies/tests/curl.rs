@@ -70,8 +70,10 @@ fn curl(options: &[&str], file: &Path, url: &str) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// What the format can hold, by name.
-fn short(cookies: &[Cookie]) -> Vec<(String, String, String, bool, String, bool, bool, u64)> {
+/// Name, value, domain, host only, path, secure, for HTTP only, end in seconds: what the format can hold.
+type Short = (String, String, String, bool, String, bool, bool, u64);
+
+fn short(cookies: &[Cookie]) -> Vec<Short> {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let one = |it: &Cookie| {
         let ends = it.expires_us.map_or(0, |at| at / 1_000_000);

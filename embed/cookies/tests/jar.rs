@@ -99,6 +99,36 @@ fn the_cookies_of_a_host_need_the_index_and_one_page() {
 }
 
 #[test]
+fn an_index_that_is_longer_than_the_first_read_needs_one_more() {
+    let disk = empty();
+    let open = || {
+        let limits = Limits { total: 10_000, ..Limits::default() };
+        Jar::on(disk.clone(), Options { limits, ..options() }).unwrap()
+    };
+    let jar = open();
+    for host in 0..4500 {
+        set(&jar, &format!("n={}; Max-Age=1000", "v".repeat(4000)), &format!("https://h{host}.example/"), NOW);
+    }
+    drop(jar);
+    disk.lock().note_reads = true;
+    let before = disk.len();
+    disk.close_gate();
+    let (jar, url) = (open(), "https://h4321.example/");
+    assert_eq!(jar.cookies(url, NOW, &Context::default()), Ok(Lookup::NotLoadedYet));
+    disk.open_gate();
+    assert!(sent(&jar, url, NOW).starts_with("n=vvv"));
+    assert_eq!(all(&jar).len(), 4500);
+    let ops = disk.lock().ops[before..].to_vec();
+    let [Op::Read { at: 0, len: 16_384, .. }, Op::Read { at: 16_384, len, .. }, Op::Read { len: page, .. }, ..] =
+        ops[..]
+    else {
+        panic!("{:?}", &ops[..4])
+    };
+    assert!(len < 16_384 && page < 40_000, "the rest of the index, and the page: {len} {page}");
+    assert_eq!(jar.news().into_iter().next(), Some(News::Loaded("h4321.example".into())));
+}
+
+#[test]
 fn what_was_changed_since_is_read_with_them() {
     let disk = many(900);
     let url = "https://www.h777.example/";

@@ -1,0 +1,252 @@
+//! Chromium's profiles (the directory `Default`, or another of its kind): the session, in files of commands, and the
+//! cookies, in SQLite, with their values encrypted.
+
+use crate::snss;
+use crate::sqlite::Copy;
+use crate::values::{Cookies, Error, Row, Session, Unread};
+use aes::Aes128;
+use aes::cipher::block_padding::Pkcs7;
+use aes::cipher::{BlockDecryptMut, KeyIvInit};
+use sha1::Sha1;
+use sha2::{Digest, Sha256};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use thaw_cookies::{Cookie, SameSite};
+
+/// What the key is made of where there is no keyring: it hides values from a glance, not from a reader.
+const PASSWORD: &[u8] = b"peanuts";
+const SALT: &[u8] = b"saltysalt";
+/// From this version of the table on, the hash of the host is before the value.
+const WITH_HOST: i64 = 24;
+/// Bytes of that hash.
+const HASH: usize = 32;
+
+/// The files of a kind, the newest first: their names end with the time.
+fn newest(folder: &Path, begin: &str) -> Result<Vec<PathBuf>, Error> {
+    let wrong = |error: std::io::Error| Error::new(folder, error);
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(wrong(error)),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(wrong)?.file_name();
+        let time = name.to_str().and_then(|name| name.strip_prefix(begin)?.parse::<u64>().ok());
+        found.extend(time.map(|time| (time, folder.join(&name))));
+    }
+    found.sort();
+    Ok(found.into_iter().rev().map(|file| file.1).collect())
+}
+
+/// The windows, of the newest session file that is complete and can be read; what was wrong with newer ones is in the
+/// damage. Closed tabs are those of the newest file of them.
+///
+/// # Errors
+/// There is no such file.
+pub fn session(profile: &Path) -> Result<Session, Error> {
+    let folder = profile.join("Sessions");
+    let mut damage = Vec::new();
+    let mut found = None;
+    for file in newest(&folder, "Session_")? {
+        let bytes = std::fs::read(&file).map_err(|error| Error::new(&file, error))?;
+        match snss::session(&bytes) {
+            Ok(_) if !snss::is_complete(&bytes) => {
+                damage.push(Error::new(&file, "its first state is not complete").to_string());
+            }
+            Ok(session) => {
+                let wrong = session.damage.iter().map(|why| Error::new(&file, why).to_string());
+                damage.extend(wrong);
+                found = Some(Session { file, ..session });
+                break;
+            }
+            Err(why) => damage.push(Error::new(&file, why).to_string()),
+        }
+    }
+    let Some(mut session) = found else {
+        let encrypted = !newest(&profile.join("Sessions_Encrypted"), "Session_")?.is_empty();
+        let why = match (damage.is_empty(), encrypted) {
+            (false, _) => damage.join("; "),
+            (true, true) => "there are encrypted session files alone".into(),
+            (true, false) => "there is no session file in it".into(),
+        };
+        return Err(Error::new(profile, why));
+    };
+    if let Some(file) = newest(&folder, "Tabs_")?.first() {
+        let bytes = std::fs::read(file).map_err(|error| Error::new(file, error))?;
+        match snss::closed(&bytes) {
+            Ok((tabs, wrong)) => {
+                session.closed = tabs;
+                damage.extend(wrong.map(|why| Error::new(file, why).to_string()));
+            }
+            Err(why) => damage.push(Error::new(file, why).to_string()),
+        }
+    }
+    session.damage = damage;
+    Ok(session)
+}
+
+/// The value inside an encrypted one.
+fn decrypted(encrypted: &[u8], host: &[u8], with_host: bool) -> Result<Vec<u8>, &'static str> {
+    let block = match encrypted.split_at_checked(3) {
+        Some((b"v10", block)) => block,
+        Some((b"v11", _)) => return Err("unknown: the keyring has its key"),
+        Some((b"v20", _)) => return Err("unknown: it is bound to the program that wrote it"),
+        _ => return Err("its encryption is none that is known"),
+    };
+    let mut key = [0; 16];
+    pbkdf2::pbkdf2_hmac::<Sha1>(PASSWORD, SALT, 1, &mut key);
+    let cipher = cbc::Decryptor::<Aes128>::new(&key.into(), &[b' '; 16].into());
+    let mut bytes = block.to_vec();
+    let plain = cipher.decrypt_padded_mut::<Pkcs7>(&mut bytes).map_err(|_| "it is not encrypted with the usual key")?;
+    if !with_host {
+        return Ok(plain.to_vec());
+    }
+    let (hash, value) = plain.split_at_checked(HASH).ok_or("it is too short for the hash of its host")?;
+    (hash == &Sha256::digest(host)[..]).then(|| value.to_vec()).ok_or("it is the value of another host's cookie")
+}
+
+/// Where the cookies are, in newer profiles and in older ones.
+fn file(profile: &Path) -> PathBuf {
+    let newer = profile.join("Network/Cookies");
+    if newer.exists() { newer } else { profile.join("Cookies") }
+}
+
+/// All cookies, those of the session too.
+///
+/// # Errors
+/// The database cannot be read. Values that cannot be decrypted are named one by one.
+pub fn cookies(profile: &Path) -> Result<Cookies, Error> {
+    let file = file(profile);
+    let wrong = |error: rusqlite::Error| Error::new(&file, error);
+    let copy = Copy::of(&file)?;
+    let base = copy.connection();
+    // It is a text in some.
+    let version = "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'version'";
+    let version: i64 = base.query_row(version, [], |line| line.get(0)).map_err(wrong)?;
+    let mut statement = base.prepare("SELECT * FROM cookies ORDER BY creation_utc, rowid").map_err(wrong)?;
+    let knows_partition = statement.column_names().any(|name| name == "top_frame_site_key");
+    let mut found = Cookies::default();
+    let mut lines = statement.query([]).map_err(wrong)?;
+    while let Some(line) = lines.next().map_err(wrong)? {
+        let bytes = |column: &str| -> rusqlite::Result<Vec<u8>> {
+            let value = line.get_ref(column)?;
+            Ok(value.as_bytes_or_null()?.unwrap_or_default().to_vec())
+        };
+        let number = |column: &str| line.get::<_, i64>(column).map_err(wrong);
+        let (host, name) = (bytes("host_key").map_err(wrong)?, bytes("name").map_err(wrong)?);
+        let (mut value, encrypted) = (bytes("value").map_err(wrong)?, bytes("encrypted_value").map_err(wrong)?);
+        let shown = String::from_utf8_lossy(&host).into_owned();
+        if value.is_empty() && !encrypted.is_empty() {
+            match decrypted(&encrypted, &host, version >= WITH_HOST) {
+                Ok(plain) => value = plain,
+                Err(why) => {
+                    let name = String::from_utf8_lossy(&name).into();
+                    found.unread.push(Unread { host: shown, name, why: why.into() });
+                    continue;
+                }
+            }
+        }
+        let time = |column: &str| number(column).map(|at| snss::time_us(at).unwrap_or(0));
+        let partition = if knows_partition { bytes("top_frame_site_key").map_err(wrong)? } else { Vec::new() };
+        let cookie = Cookie {
+            name,
+            value,
+            domain: shown.strip_prefix('.').unwrap_or(&shown).into(),
+            host_only: !shown.starts_with('.'),
+            path: bytes("path").map_err(wrong)?,
+            secure: number("is_secure")? != 0,
+            http_only: number("is_httponly")? != 0,
+            same_site: match number("samesite")? {
+                0 => SameSite::None,
+                1 => SameSite::Lax,
+                2 => SameSite::Strict,
+                _ => SameSite::Default,
+            },
+            expires_us: if number("has_expires")? != 0 { Some(time("expires_utc")?) } else { None },
+            created_us: time("creation_utc")?,
+            accessed_us: time("last_access_utc")?,
+            partition: (!partition.is_empty()).then(|| String::from_utf8_lossy(&partition).into()),
+        };
+        found.rows.push(Row { cookie, attributes: String::new() });
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aes::cipher::BlockEncryptMut;
+
+    fn encrypted(plain: &[u8]) -> Vec<u8> {
+        let mut key = [0; 16];
+        pbkdf2::pbkdf2_hmac::<Sha1>(PASSWORD, SALT, 1, &mut key);
+        let cipher = cbc::Encryptor::<Aes128>::new(&key.into(), &[b' '; 16].into());
+        let mut out = vec![0; plain.len() + 16];
+        out[..plain.len()].copy_from_slice(plain);
+        let len = cipher.encrypt_padded_mut::<Pkcs7>(&mut out, plain.len()).unwrap().len();
+        [b"v10", &out[..len]].concat()
+    }
+
+    #[test]
+    fn the_key_is_the_one_that_chromium_uses() {
+        // A value that Chromium wrote for the host 127.0.0.1: 1.
+        let hex =
+            "7631302BB01EEBE40CCFF8B9D3B700273158B01EEE6BEDEECAB4DE6DBA0816A56B00389B53C84CAB90099AA36B7AD36FDAD733";
+        let bytes: Vec<u8> =
+            (0..hex.len() / 2).map(|at| u8::from_str_radix(&hex[at * 2..][..2], 16).unwrap()).collect();
+        assert_eq!(decrypted(&bytes, b"127.0.0.1", true), Ok(b"1".to_vec()));
+        assert!(decrypted(&bytes, b"127.0.0.2", true).unwrap_err().contains("another host"));
+        assert!(decrypted(&bytes[..bytes.len() - 1], b"127.0.0.1", true).is_err());
+        assert_eq!(decrypted(&encrypted(b"old"), b"h", false), Ok(b"old".to_vec()));
+        assert!(decrypted(b"v11abc", b"h", true).unwrap_err().contains("keyring"));
+        assert!(decrypted(b"v1", b"h", true).is_err() && decrypted(b"v10", b"h", false).is_err());
+    }
+
+    #[test]
+    fn what_the_keyring_hides_is_named_and_the_rest_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let base = rusqlite::Connection::open(folder.path().join("Cookies")).unwrap();
+        base.execute_batch(
+            "CREATE TABLE meta (key, value); INSERT INTO meta VALUES ('version', '18');
+            CREATE TABLE cookies (creation_utc INTEGER, host_key TEXT, top_frame_site_key TEXT, name TEXT, value TEXT,
+            encrypted_value BLOB, path TEXT, expires_utc INTEGER, is_secure INTEGER, is_httponly INTEGER,
+            last_access_utc INTEGER, has_expires INTEGER, samesite INTEGER)",
+        )
+        .unwrap();
+        let insert =
+            "INSERT INTO cookies VALUES (?1, '.h.example', '', ?2, ?3, ?4, '/', 11644473600000007, 1, 0, 0, 1, -1)";
+        for (at, (value, encrypted)) in
+            [("plain", vec![]), ("", encrypted(b"old")), ("", b"v11xyz".to_vec())].iter().enumerate()
+        {
+            base.execute(insert, rusqlite::params![at as i64, format!("n{at}"), value, encrypted]).unwrap();
+        }
+        let found = cookies(folder.path()).unwrap();
+        let values: Vec<&[u8]> = found.rows.iter().map(|row| &row.cookie.value[..]).collect();
+        assert_eq!(values, [&b"plain"[..], b"old"]);
+        assert_eq!((found.rows[0].cookie.expires_us, found.rows[0].cookie.host_only), (Some(7), false));
+        let [unread] = &found.unread[..] else { panic!("{:?}", found.unread) };
+        assert_eq!((unread.name.as_str(), unread.why.as_str()), ("n2", "unknown: the keyring has its key"));
+    }
+
+    #[test]
+    fn the_newest_complete_session_is_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(session(folder.path()).unwrap_err().to_string().contains("no session file"));
+        let sessions = folder.path().join("Sessions");
+        std::fs::create_dir(&sessions).unwrap();
+        let file = |more: &[u8]| [b"SNSS\x03\0\0\0", more].concat();
+        // By number, not by letters.
+        std::fs::write(sessions.join("Session_9"), file(&[1, 0, 255])).unwrap();
+        std::fs::write(sessions.join("Session_10"), file(&[1, 0, 255, 9])).unwrap();
+        std::fs::write(sessions.join("Session_11"), file(&[])).unwrap();
+        std::fs::write(sessions.join("Session_12"), b"SNSS\x05\0\0\0").unwrap();
+        let found = session(folder.path()).unwrap();
+        assert!(found.file.ends_with("Session_10"), "{found:?}");
+        let told = found.damage.join("\n");
+        for part in ["Session_12: its commands are encrypted", "Session_11: its first state", "Session_10: at byte 11"]
+        {
+            assert!(told.contains(part), "{told}");
+        }
+    }
+}

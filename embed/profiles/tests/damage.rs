@@ -1,0 +1,61 @@
+//! Files that Chromium and Firefox have written, as they were and with damage: what is read is within itself, and damage
+//! is said.
+
+use proptest::prelude::*;
+use std::path::Path;
+use thaw_profiles::{Session, firefox, snss};
+
+/// A small real file, with which a fuzz target begins too.
+fn seed(name: &str) -> Vec<u8> {
+    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(name)).unwrap()
+}
+
+fn paths(session: &Session) -> Vec<String> {
+    let tabs = session.windows.iter().flat_map(|window| &window.tabs);
+    tabs.map(|tab| tab.current().unwrap().url.replace("http://127.0.0.1:8765", "")).collect()
+}
+
+fn is_within_itself(session: &Session) -> bool {
+    let tabs =
+        |tabs: &[thaw_profiles::Tab]| tabs.iter().all(|tab| tab.selected.is_none_or(|at| at < tab.entries.len()));
+    session.selected.is_none_or(|at| at < session.windows.len())
+        && session.windows.iter().all(|window| window.selected.is_none_or(|at| at < window.tabs.len()))
+        && session.windows.iter().all(|window| tabs(&window.tabs))
+        && tabs(&session.closed)
+}
+
+#[test]
+fn files_of_browsers_are_read() {
+    let expected = ["about:blank", "/a/one", "/a/two", "/b/three"];
+    let of_chromium = snss::session(&seed("profiles_snss/session")).unwrap();
+    assert_eq!((paths(&of_chromium), of_chromium.windows[0].selected), (expected.map(str::to_owned).into(), Some(3)));
+    let of_firefox = firefox::session_of(&seed("profiles_mozlz4/session.jsonlz4")).unwrap();
+    assert_eq!((paths(&of_firefox), of_firefox.windows[0].selected), (expected.map(str::to_owned).into(), Some(3)));
+    let (closed, wrong) = snss::closed(&seed("profiles_snss/tabs")).unwrap();
+    let titles: Vec<&str> = closed.iter().map(|tab| tab.current().unwrap().title.as_str()).collect();
+    assert_eq!((titles, wrong), (vec!["T /b/three", "T /a/two", "T /a/one", ""], None));
+}
+
+proptest! {
+    #[test]
+    fn what_is_read_of_damaged_files_is_within_itself(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        for name in ["profiles_snss/session", "profiles_snss/tabs", "profiles_mozlz4/session.jsonlz4"] {
+            let mut bytes = seed(name);
+            for (at, byte) in &changes {
+                let at = at.index(bytes.len());
+                bytes[at] = *byte;
+            }
+            let whole = bytes.len();
+            bytes.truncate(whole - cut.index(whole) / 4);
+            for session in [snss::session(&bytes), firefox::session_of(&bytes)].into_iter().flatten() {
+                prop_assert!(is_within_itself(&session));
+            }
+            if let Ok((closed, _)) = snss::closed(&bytes) {
+                prop_assert!(closed.iter().all(|tab| tab.current().is_some()));
+            }
+        }
+    }
+}
