@@ -157,7 +157,7 @@ fn a_session_is_shown_as_a_tree() {
 fn cookies_are_shown_and_exported_for_other_programs() {
     use thaw_cookies::{Context, Jar, Options};
     let scratch = Scratch::new();
-    let jar = Jar::open(Options::new(&scratch.path("cookies"))).unwrap();
+    let jar = Jar::open(Options::new(scratch.path("cookies"))).unwrap();
     jar.wait_whole();
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_micros() as u64;
     for header in ["a=1; Max-Age=1000; Secure; HttpOnly", "b=\"two\"; Max-Age=1000; Domain=a.example; Path=/sub"] {
@@ -170,4 +170,90 @@ fn cookies_are_shown_and_exported_for_other_programs() {
     scratch.thaw(["store", "export", "cookies", "-o", "jar.json"]).exits(0);
     scratch.thaw(["store", "export", "cookies", "-o", "jar.json"]).exits(2).complains("jar.json");
     drop(jar);
+}
+
+/// As Firefox packs its session: LZ4, here without a match.
+fn packed(json: &str) -> Vec<u8> {
+    let mut out = [b"mozLz40\0", &(json.len() as u32).to_le_bytes()[..], &[0xF0]].concat();
+    let mut left = json.len() - 15;
+    while left >= 255 {
+        out.push(255);
+        left -= 255;
+    }
+    out.push(left as u8);
+    [&out, json.as_bytes()].concat()
+}
+
+/// What is in a profile of Firefox, as far as it is read.
+fn profile(scratch: &Scratch) {
+    let page = |url: &str, title: &str| serde_json::json!({ "url": url, "title": title });
+    let json = serde_json::json!({
+        "version": ["sessionrestore", 1],
+        "selectedWindow": 1,
+        "windows": [{ "selected": 2, "tabs": [
+            { "index": 1, "pinned": true, "entries": [page("https://a.example/", "pinned")] },
+            { "index": 2, "entries": [page("https://b.example/1", "before"), page("https://b.example/2?x", "seen")] },
+        ] }],
+    });
+    scratch.write("profile/sessionstore.jsonlz4", packed(&json.to_string()));
+    let base = rusqlite::Connection::open(scratch.path("profile/cookies.sqlite")).unwrap();
+    base.execute_batch(
+        "PRAGMA user_version = 15;
+         CREATE TABLE moz_cookies (id INTEGER PRIMARY KEY, originAttributes TEXT NOT NULL DEFAULT '', name TEXT,
+           value TEXT, host TEXT, path TEXT, expiry INTEGER, lastAccessed INTEGER, creationTime INTEGER,
+           isSecure INTEGER, isHttpOnly INTEGER, inBrowserElement INTEGER DEFAULT 0, sameSite INTEGER DEFAULT 0);
+         INSERT INTO moz_cookies (name, value, host, path, expiry, lastAccessed, creationTime, isSecure, isHttpOnly)
+           VALUES ('id', 'seven', '.a.example', '/', 4000000000, 5, 5, 1, 0);
+         INSERT INTO moz_cookies (originAttributes, name, value, host, path, expiry, lastAccessed, creationTime,
+           isSecure, isHttpOnly) VALUES ('^userContextId=2', 'id', 'x', '.a.example', '/', 4000000000, 5, 5, 1, 0);",
+    )
+    .unwrap();
+}
+
+#[test]
+fn what_a_browser_has_is_taken_over_and_its_profile_stays_as_it_is() {
+    let scratch = Scratch::new();
+    profile(&scratch);
+    let files = || -> Vec<(std::ffi::OsString, Vec<u8>)> {
+        let all = std::fs::read_dir(scratch.path("profile")).unwrap().map(|file| file.unwrap());
+        let mut all: Vec<_> = all.map(|file| (file.file_name(), std::fs::read(file.path()).unwrap())).collect();
+        all.sort();
+        all
+    };
+    let before = files();
+    let said = scratch.thaw(["store", "import", "profile", "-o", "taken"]).exits(0);
+    said.says("1 window with 2 tabs and 3 pages of history, and 1 cookie").says("it is one container's");
+    assert_eq!(files(), before);
+    let json = scratch.thaw(["store", "show", "taken/session", "--json"]).exits(0).json();
+    let items = json["session"].as_array().unwrap();
+    let told: Vec<String> = items.iter().map(|item| format!("{} {}", item["title"], item["visible"])).collect();
+    let tree =
+        ["\"\" true", "\"pinned\" false", "\"pinned\" true", "\"seen\" true", "\"before\" false", "\"seen\" true"];
+    assert_eq!(told, tree);
+    assert_eq!(
+        (&items[5]["payload"], &items[5]["origin"]),
+        (&"https://b.example/2?x".into(), &"https://b.example".into())
+    );
+    scratch.thaw(["store", "show", "taken/cookies"]).exits(0).says("a.example").says("seven");
+    scratch.thaw(["store", "verify", "taken/session"]).exits(0);
+    // What is there stays.
+    scratch.thaw(["store", "import", "profile", "-o", "taken"]).exits(2).complains("taken").hints("not there yet");
+    scratch.thaw(["store", "show", "taken/cookies"]).exits(0).says("seven");
+}
+
+#[test]
+fn of_a_damaged_profile_what_can_be_read_is_taken_over() {
+    let scratch = Scratch::new();
+    profile(&scratch);
+    scratch.write("profile/sessionstore.jsonlz4", b"mozLz40\0\x10\0\0\0\xF0");
+    let said = scratch.thaw(["store", "import", "profile", "-o", "taken"]).exits(0);
+    said.says("0 windows").says("1 cookie taken over").says("left out: ").says("sessionstore.jsonlz4");
+    scratch.write("profile/cookies.sqlite", "no database");
+    scratch.thaw(["store", "import", "profile", "-o", "other"]).exits(5).complains("cookies.sqlite");
+    assert!(!scratch.path("other").exists());
+    scratch.write("diary/today.txt", "dear diary");
+    scratch.thaw(["store", "import", "diary", "-o", "other"]).exits(2).complains("it is no profile");
+    scratch.write("chromium/Default/Cookies", "");
+    scratch.thaw(["store", "import", "chromium", "-o", "other"]).exits(2).hints("chromium/Default");
+    scratch.thaw(["store", "import", "nowhere", "-o", "other"]).exits(2).complains("nowhere");
 }

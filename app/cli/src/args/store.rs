@@ -25,6 +25,9 @@ pub enum StoreVerb {
     /// How do other programs read it?
     #[command(long_about = EXPORT_ABOUT, after_help = EXPORT_EXAMPLES)]
     Export(ExportArgs),
+    /// How do I take over what a browser has?
+    #[command(long_about = IMPORT_ABOUT, after_help = IMPORT_EXAMPLES)]
+    Import(ImportArgs),
     /// Can all of them be read?
     #[command(long_about = VERIFY_ABOUT, after_help = VERIFY_EXAMPLES)]
     Verify(PathArgs),
@@ -71,6 +74,20 @@ pub struct ExportArgs {
     pub output: Option<PathBuf>,
     #[command(flatten)]
     pub force: ForceArg,
+}
+
+/// Arguments of `thaw store import`.
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    /// The directory of a profile of Firefox or Chromium
+    #[arg(value_name = "PROFILE", value_hint = ValueHint::DirPath)]
+    pub profile: PathBuf,
+    /// The directory to make
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub output: PathBuf,
+    /// Print one JSON document instead of text
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// As what it is exported.
@@ -125,6 +142,18 @@ const EXPORT_EXAMPLES: &str = "\
 Examples:
   thaw store export profile/session -o session.json
   thaw store export profile/cookies --form netscape -o cookies.txt";
+
+const IMPORT_ABOUT: &str = "\
+How do I take over what a browser has?
+
+Reads the session and the cookies of a profile of Firefox or Chromium, and makes a directory with a session \
+(thaw_session) and a cookie jar (thaw_cookies) of them. The profile stays as it is; its browser may run, and then \
+what it has not written yet is missing. A page's address is the payload of its entry.";
+
+const IMPORT_EXAMPLES: &str = "\
+Examples:
+  thaw store import ~/.mozilla/firefox/x.default -o taken
+  thaw store import ~/.config/chromium/Default -o taken";
 
 const VERIFY_ABOUT: &str = "\
 Can all of them be read?

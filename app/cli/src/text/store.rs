@@ -3,6 +3,7 @@
 use super::table::{Align, Table};
 use super::{Page, RED, harmless, units};
 use work::stores::contents::{Area, Contents, CookieRow, Holds, Item, Said};
+use work::stores::import::Imported;
 use work::stores::{RepairDocument, StoreDocument, StoreFile};
 
 /// One line for each file.
@@ -164,6 +165,21 @@ pub fn verify(document: &StoreDocument, width: usize) -> Page {
         let writes = units::plural(unfinished, "file ends with a write", "files end with a write");
         page.remark(&format!("{writes} that did not end; its store cuts that off."));
     }
+    page
+}
+
+/// What was taken over.
+pub fn imported(document: &Imported, width: usize) -> Page {
+    let mut page = Page::new(width);
+    page.paragraph(&format!(
+        "{} with {} and {} of history, and {} taken over from {}.",
+        units::plural(document.windows, "window", "windows"),
+        units::plural(document.tabs, "tab", "tabs"),
+        units::plural(document.entries, "page", "pages"),
+        units::plural(document.cookies, "cookie", "cookies"),
+        if document.browser == "firefox" { "Firefox" } else { "Chromium" }
+    ));
+    document.left_out.iter().for_each(|what| page.labelled(RED, "left out: ", &harmless(what)));
     page
 }
 

@@ -41,6 +41,13 @@ pub fn run(args: &StoreArgs) -> Result<Exit> {
                 output::complain(&format!("warning: {cookies} left out: the format has no place for what is in them"));
             }
         }
+        StoreVerb::Import(args) => {
+            let document = work::stores::import::import(&args.profile, &args.output)?;
+            match args.json {
+                true => output::json(&document)?,
+                false => output::page(&text::store::imported(&document, width))?,
+            }
+        }
         StoreVerb::Verify(args) => {
             let document = Stores::open(&args.path)?.look()?;
             match args.json {

@@ -2,6 +2,7 @@
 //! putting a damaged one in order. Reading disturbs no program that uses them.
 
 pub mod contents;
+pub mod import;
 
 use model::{Bytes, Error, Exit, Result};
 use serde::Serialize;
