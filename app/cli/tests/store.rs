@@ -224,6 +224,7 @@ fn what_a_browser_has_is_taken_over_and_its_profile_stays_as_it_is() {
     let said = scratch.thaw(["store", "import", "profile", "-o", "taken"]).exits(0);
     said.says("1 window with 2 tabs and 3 pages of history, and 1 cookie").says("it is one container's");
     assert_eq!(files(), before);
+    scratch.thaw(["store", "ls", "taken"]).exits(2).hints("such as taken/cookies");
     let json = scratch.thaw(["store", "show", "taken/session", "--json"]).exits(0).json();
     let items = json["session"].as_array().unwrap();
     let told: Vec<String> = items.iter().map(|item| format!("{} {}", item["title"], item["visible"])).collect();

@@ -4,7 +4,7 @@
 pub mod contents;
 pub mod import;
 
-use model::{Bytes, Error, Exit, Result};
+use model::{Bytes, Error, Exit, Result, shown};
 use serde::Serialize;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -98,9 +98,12 @@ impl Stores {
         let unread = |cause: io::Error| Error::on(Exit::of_unreadable(&cause), "cannot look into", path).because(cause);
         let about = path.symlink_metadata().map_err(unread)?;
         let not = |why: &str| {
-            Error::on(Exit::Usage, "cannot look into", path)
-                .because(why)
-                .hint("name a directory of web storage, of a session or of cookies, or a file of one")
+            let error = Error::on(Exit::Usage, "cannot look into", path).because(why);
+            let inside = path.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
+            match inside.filter(|inside| inside.is_dir()).min() {
+                Some(inside) => error.hint(format!("name one of the directories in it, such as {}", shown(&inside))),
+                None => error.hint("name a directory of web storage, of a session or of cookies, or a file of one"),
+            }
         };
         let (folder, mut names) = if about.is_file() {
             let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| not("its name is not UTF-8"))?;
