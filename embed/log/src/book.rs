@@ -48,6 +48,8 @@ impl Book {
     pub fn load(disk: &dyn Disk, name: &str, mend: bool) -> io::Result<Option<(Book, Loaded)>> {
         disk.forget(name);
         let Some(about) = disk.about(name)? else { return Ok(None) };
+        // All of it is read: in as few requests as can be, and at once.
+        disk.will_need(name, 0, about.len);
         let mut bytes = vec![0; usize::try_from(about.len).map_err(|_| io::ErrorKind::FileTooLarge)?];
         let read = disk.read(name, 0, &mut bytes)?;
         bytes.truncate(read);

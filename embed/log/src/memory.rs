@@ -74,10 +74,10 @@ pub struct Inside {
     pub cached: Option<BTreeSet<(String, u64)>>,
     /// Requests that the device had for the others.
     pub requests: usize,
-    /// Numbers of files that were put in the place of others.
+    /// Numbers of files that were made; all others have the number 1.
     pub ids: HashMap<String, u64>,
     /// How many were.
-    pub renames: u64,
+    pub made: u64,
     /// Called once, by the next that reads what is in memory.
     pub meanwhile: Option<Box<dyn FnOnce() + Send>>,
 }
@@ -235,6 +235,11 @@ impl Disk for Memory {
         if inside.space.is_some_and(|space| used + end.saturating_sub(have) as u64 > space) {
             return Err(io::ErrorKind::StorageFull.into());
         }
+        if !inside.files.contains_key(name) {
+            inside.made += 1;
+            let id = inside.made + 1;
+            inside.ids.insert(name.into(), id);
+        }
         let file = inside.files.entry(name.into()).or_default();
         if file.len() < end {
             file.resize(end, 0);
@@ -270,8 +275,7 @@ impl Disk for Memory {
         let mut inside = self.pass();
         let file = inside.files.remove(from).ok_or(io::ErrorKind::NotFound)?;
         inside.files.insert(to.into(), file);
-        inside.renames += 1;
-        let id = inside.renames + 1;
+        let id = inside.ids.remove(from).unwrap_or(1);
         inside.ids.insert(to.into(), id);
         inside.ops.push(Op::Rename(from.into(), to.into()));
         Ok(())

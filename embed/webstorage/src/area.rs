@@ -32,11 +32,9 @@ impl Area {
     pub fn copied(&self) -> Result<Area, Error> {
         let state = self.0.cell.ready()?;
         let cell = Cell::new(self.0.cell.place.clone(), 0, self.0.cell.quota, true);
-        {
-            let mut map = Map::default();
-            state.map.iter().for_each(|(key, value)| drop(map.set(key, value.clone())));
-            cell.lock().fill(map);
-        }
+        let mut map = Map::default();
+        state.map.iter().for_each(|(key, value)| drop(map.set(key, value.clone())));
+        cell.fill(map);
         Ok(Area(Handle { cell: Arc::new(cell), owner: None }))
     }
 

@@ -99,6 +99,16 @@ impl Cell {
         }
     }
 
+    /// It is in memory now, with this content; who waits for it is told.
+    pub fn fill(&self, map: Map<Bytes>) {
+        let sums = map.iter().map(|(key, value)| (cost(key) + cost(value), size(key, value)));
+        let (used, live) = sums.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
+        let mut state = self.lock();
+        (state.map, state.used, state.live, state.stage) = (map, used, live, Stage::Ready);
+        drop(state);
+        self.ready.notify_all();
+    }
+
     /// Another stage; who waits for one is told.
     pub fn enter(&self, stage: Stage) {
         self.lock().stage = stage;
@@ -217,14 +227,6 @@ impl State {
         let (key, old) = self.map.remove(key)?;
         (self.used, self.live) = (self.used - cost(&key) - cost(&old), self.live - size(&key, &old));
         Some((key, old))
-    }
-
-    /// Takes in what was read.
-    pub fn fill(&mut self, map: Map<Bytes>) {
-        for (key, value) in map.iter() {
-            (self.used, self.live) = (self.used + cost(key) + cost(value), self.live + size(key, value));
-        }
-        self.map = map;
     }
 
     /// Takes over a change that somebody else has put into the file, unless the key has changes of ours (here or

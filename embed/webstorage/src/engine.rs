@@ -108,8 +108,7 @@ impl Engine {
         match Sheet::load(&self.shared, cell.clone()) {
             Ok((mut sheet, map)) => {
                 sheet.write_at = sheet.rewrite.then(Instant::now);
-                cell.lock().fill(map);
-                cell.enter(Stage::Ready);
+                cell.fill(map);
                 self.shared.count(|counts| &counts.loaded, 1);
                 self.shared.bell.ring([News::Loaded(cell.place.clone())]);
                 self.timed.extend(sheet.write_at.map(|_| cell.id));

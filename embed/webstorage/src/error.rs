@@ -37,10 +37,9 @@ impl fmt::Display for Error {
         match self {
             Error::NotLoaded(place) => write!(out, "storage of {place} is not loaded yet"),
             Error::Unreadable(place, why) => write!(out, "storage of {place} cannot be read: {why}"),
-            Error::Quota { place, used, limit, wanted } => write!(
-                out,
-                "storage of {place} is full: {used} of {limit} bytes are used, {wanted} would be; remove keys, or allow more"
-            ),
+            Error::Quota { place, used, limit, wanted } => {
+                write!(out, "storage of {place} is full: {used} of {limit} bytes are used, {wanted} would be")
+            }
             Error::TooLong(place) => write!(out, "a key or value for {place} is longer than 64 MiB"),
             Error::Closed(place) => write!(out, "storage of {place} is closed"),
             Error::NoOrigin(what) => write!(out, "{what:?} is no origin, partition or name of a table"),

@@ -155,7 +155,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_without_a_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), table: bool) {
+        fn any_bytes_are_read_without_a_panic(
+            mut bytes in proptest::collection::vec(any::<u8>(), 0..200),
+            table: bool,
+        ) {
             if let Some(first) = bytes.first_mut() {
                 *first = VERSION;
             }

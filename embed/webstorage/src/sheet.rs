@@ -1,5 +1,5 @@
-//! An area and its file: reading, appending, what other processes did, writing anew. Only the I/O thread comes here, and
-//! no lock that a caller takes is held while the disk works.
+//! An area and its file: reading, appending, what other processes did, writing anew. Only the I/O thread comes here,
+//! and no lock that a caller takes is held while the disk works.
 
 use crate::cell::Cell;
 use crate::map::{Bytes, Map};

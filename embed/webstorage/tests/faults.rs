@@ -134,7 +134,8 @@ fn a_directory_that_is_taken_away_is_made_again() {
     storage.flush_and_wait();
     let copy = Storage::open(&path, at_once()).unwrap();
     assert_eq!(all(&area(&copy, A)), all(&a));
-    // Changes of others are seen there.
+    // Changes of others are seen there, also when all has settled that the old one's end has set off.
+    std::thread::sleep(std::time::Duration::from_millis(100));
     set(&area(&copy, A), "its", "x");
     news_until(&storage, |news| matches!(news, News::Changed { .. }));
     assert_eq!(get(&a, "its").unwrap(), "x");

@@ -66,6 +66,66 @@ fn what_another_does_is_seen_and_told_with_key_old_and_new() {
 }
 
 #[test]
+fn own_changes_that_wait_win_over_what_comes_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    let gathered = || Options { write: Duration::from_secs(3600), ..at_once() };
+    let (one, two) =
+        (Storage::open(folder.path(), gathered()).unwrap(), Storage::open(folder.path(), gathered()).unwrap());
+    let (mine, its) = (area(&one, A), area(&two, A));
+    for key in ["a", "b", "c", "d", "e"] {
+        set(&mine, key, "0");
+    }
+    one.flush_and_wait();
+    until_key(&two, "e");
+    // Of each of the same keys both know only their own change.
+    set(&mine, "new", "mine");
+    set(&mine, "a", "mine");
+    mine.remove(&units("b")).unwrap();
+    set(&mine, "c", "mine");
+    mine.remove(&units("d")).unwrap();
+    set(&mine, "d", "mine");
+    set(&its, "its", "its");
+    set(&its, "a", "its");
+    set(&its, "b", "its");
+    its.remove(&units("c")).unwrap();
+    its.remove(&units("d")).unwrap();
+    set(&its, "e", "its");
+    set(&its, "new", "its");
+    two.flush_and_wait();
+    let told = changes(&until_key(&one, "e"));
+    let wanted = [("its".into(), None, Some("its".into())), ("e".into(), Some("0".into()), Some("its".into()))];
+    assert_eq!(told, wanted);
+    let wanted: Vec<(String, String)> =
+        [("a", "mine"), ("e", "its"), ("its", "its"), ("new", "mine"), ("c", "mine"), ("d", "mine")]
+            .map(|(key, value)| (key.into(), value.into()))
+            .into();
+    assert_eq!(all(&mine), wanted);
+    one.flush_and_wait();
+    until_key(&two, "d");
+    assert_eq!(all(&its), wanted);
+    let third = Storage::open(folder.path(), at_once()).unwrap();
+    assert_eq!(all(&area(&third, A)), wanted);
+    // What one clears is gone, whatever came meanwhile; and what another clears is not what waits here.
+    mine.clear().unwrap();
+    set(&mine, "after", "mine");
+    set(&its, "e", "more");
+    set(&its, "last", "its");
+    two.flush_and_wait();
+    one.flush_and_wait();
+    let wanted = [("after".to_owned(), "mine".to_owned())];
+    assert_eq!(all(&mine), wanted);
+    until_key(&two, "after");
+    assert_eq!(all(&its), wanted);
+    set(&mine, "after", "again");
+    its.clear().unwrap();
+    two.flush_and_wait();
+    one.flush_and_wait();
+    until_key(&two, "after");
+    assert_eq!(all(&mine), [("after".into(), "again".into())]);
+    assert_eq!(all(&its), all(&mine));
+}
+
+#[test]
 fn what_another_writes_anew_becomes_changes() {
     let folder = tempfile::tempdir().unwrap();
     let options = || Options { write: Duration::from_secs(9), ..at_once() };
