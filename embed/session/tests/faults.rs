@@ -19,8 +19,8 @@ fn broken_and_mended(break_it: fn(&mut Inside), mend: fn(&mut Inside), words: &s
     let durable = session.last_durable().durable;
     break_it(&mut disk.lock());
     let mut told = Vec::new();
-    for round in 0..5 {
-        titled(&session, all[round], &format!("while it fails {round}"));
+    for tab in all {
+        titled(&session, tab, &format!("while it fails {tab}"));
         let ticket = session.flush();
         let why = wait(&session, |event| match event {
             Event::Done(of, done) if of == ticket => Some(done.unwrap_err()),

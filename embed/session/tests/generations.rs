@@ -174,7 +174,7 @@ fn damage_anywhere_costs_one_record_and_all_else_is_there() {
         let whole = before.keys().all(|id| now.contains_key(id)) && missing.bytes == 0 && missing.orphans == 0;
         let titles = before.iter().all(|(id, item)| now.get(id).is_some_and(|now| now.4 == item.4));
         assert!(whole || missing.bytes > 0 || missing.orphans > 0 || !titles, "at {at}: {missing:?}");
-        // The next save sets the damaged file aside, all of it, unless a payload alone is hit: that shows when it is read.
+        // The next save sets the damaged file aside, all of it.
         let window = session.children(ROOT)[0];
         titled(&session, window, "on");
         flush(&session).unwrap();
