@@ -33,6 +33,16 @@ impl<E> Bell<E> {
         }
     }
 
+    /// Takes the first of the news; the descriptor is readable while there are more.
+    pub fn next(&self) -> Option<E> {
+        let mut all = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = all.pop_front()?;
+        if all.is_empty() {
+            let _ = rustix::io::read(&self.fd, &mut [0; 8]);
+        }
+        Some(first)
+    }
+
     /// Takes all news; the descriptor is not readable then.
     pub fn take(&self) -> VecDeque<E> {
         let mut all = self.news.lock().unwrap_or_else(PoisonError::into_inner);
@@ -68,5 +78,8 @@ mod tests {
         assert!(readable(&bell));
         assert_eq!(bell.take(), [1, 2, 3]);
         assert!(!readable(&bell) && bell.take().is_empty());
+        bell.ring([4, 5]);
+        assert!(bell.next() == Some(4) && readable(&bell));
+        assert!(bell.next() == Some(5) && !readable(&bell) && bell.next().is_none());
     }
 }

@@ -17,7 +17,7 @@ use thaw_log::frame::Head;
 
 /// A log is not made shorter before it has so many bytes.
 const LOG: u64 = 256 << 10;
-/// The visible are written again when the log has grown by so many bytes, or by four times theirs: a start reads no more.
+/// The visible are written again when the log has grown by so many bytes, or by four times theirs.
 const AGAIN: u64 = 32 << 10;
 /// The rest is read in steps of so many bytes, between which something urgent goes.
 const STEP: u64 = 256 << 10;

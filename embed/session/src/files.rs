@@ -15,8 +15,10 @@ pub const KIND: [u8; 4] = *b"SESS";
 const END: u64 = 4096;
 /// The bytes that are read of a file's begin: its head fits.
 const BEGIN: usize = 512;
-/// A record of items, or of payloads, is ended when it is longer.
+/// A record of payloads is ended when it is longer: so much is read for one.
 const PAGE: usize = 16 << 10;
+/// A record of items is ended when it is longer: so much is lost when one is damaged.
+const ITEMS: usize = 4 << 10;
 /// Longer payloads of what is loaded first are not in the record of that.
 const LARGE: usize = 32 << 10;
 
@@ -264,7 +266,7 @@ pub fn state(tree: &Tree, head: &Head, read: &mut dyn FnMut(Spot) -> io::Result<
         item.payload = state.spots.get(id).map_or(Payload::None, |spot| Payload::There(*spot));
         len += 64 + item.title.len() + item.origin.len();
         items.push(Change::of(*id, &item, field::ALL | field::PAYLOAD));
-        if len > PAGE {
+        if len > ITEMS {
             state.add(Record::Items(std::mem::take(&mut items)).write());
             len = 0;
         }

@@ -56,7 +56,8 @@ fn upgrades(disk: &dyn Disk, files: &[(String, u64)]) -> io::Result<Vec<(u64, St
     let mut all = Vec::new();
     let names = files.iter().map(|file| &file.0);
     for name in names.filter(|name| name.starts_with(UPGRADE) && !name.ends_with(NEW) && !name.contains(DAMAGED)) {
-        all.push((files::head(disk, name)?.map_or(0, |head| head.generation), name.clone()));
+        // One that cannot be read is looked at first, and set aside.
+        all.push((files::head(disk, name)?.map_or(u64::MAX, |head| head.generation), name.clone()));
     }
     all.sort();
     all.reverse();

@@ -187,6 +187,11 @@ impl Session {
         self.shared.bell.take()
     }
 
+    /// The first of that.
+    pub fn next_event(&self) -> Option<Event> {
+        self.shared.bell.next()
+    }
+
     /// How saving goes: since when it has not worked, and up to when all is on the medium.
     pub fn last_durable(&self) -> Health {
         self.shared.lock().health.clone()

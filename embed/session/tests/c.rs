@@ -1,0 +1,93 @@
+//! The example in C, as C99 and as C++17, plain and under valgrind; the header declares what the library exports.
+
+use object::{Object, ObjectSymbol};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn room() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Where cargo has put the libraries: beside this test.
+fn libraries() -> PathBuf {
+    let folder = std::env::current_exe().unwrap().parent().unwrap().to_owned();
+    assert!(folder.join("libthaw_session.so").exists(), "no library in {}", folder.display());
+    folder
+}
+
+fn compiled(folder: &Path, compiler: &[&str]) -> Option<PathBuf> {
+    let program = folder.join("program");
+    let mut command = Command::new(compiler[0]);
+    command.args(&compiler[1..]).args(["-Wall", "-Wextra", "-Werror", "-g", "-I"]).arg(room().join("include"));
+    let example = room().join("example/tabs.c");
+    if compiler[0] == "c++" {
+        command.args(["-x", "c++"]);
+    }
+    command.arg(example).args(["-x", "none"]).arg(libraries().join("libthaw_session.a"));
+    command.args(["-lpthread", "-ldl", "-lm", "-o"]).arg(&program);
+    testing::compiled(&mut command).then_some(program)
+}
+
+fn said(mut command: Command) -> String {
+    let output = command.output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{}: {said}{}", output.status, String::from_utf8_lossy(&output.stderr));
+    said
+}
+
+const TABS: &str =
+    "tab changed\npayload scrolled to 7\nselected a tab\npayload scrolled to 7\ntab a tab\npayload scrolled to 7\n";
+
+fn twice(program: &Path, start: &dyn Fn() -> Command) {
+    let folder = program.with_file_name("session");
+    let run = || {
+        let mut command = start();
+        command.arg(&folder);
+        said(command)
+    };
+    assert_eq!(run(), format!("items 0\n{TABS}writes 1\n"));
+    assert_eq!(run(), format!("items 4\n{TABS}writes 0\n"));
+}
+
+#[test]
+fn the_example_runs_as_c99_and_as_cpp17() {
+    for compiler in [&["cc", "-std=c99", "-D_POSIX_C_SOURCE=200809L"][..], &["c++", "-std=c++17"]] {
+        let folder = tempfile::tempdir().unwrap();
+        let Some(program) = compiled(folder.path(), compiler) else { continue };
+        twice(&program, &|| Command::new(&program));
+    }
+}
+
+#[test]
+fn valgrind_finds_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compiled(folder.path(), &["cc", "-std=c99", "-D_POSIX_C_SOURCE=200809L"]) else { return };
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        return testing::skip("needs valgrind");
+    }
+    twice(&program, &|| {
+        let mut valgrind = Command::new("valgrind");
+        valgrind.args(["-q", "--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite,possible"]);
+        valgrind.arg(&program);
+        valgrind
+    });
+}
+
+#[test]
+fn the_header_declares_what_the_library_exports() {
+    let header = std::fs::read_to_string(room().join("include/thaw_session.h")).unwrap();
+    let code: String = header.split("/*").map(|part| part.split_once("*/").map_or(part, |(_, code)| code)).collect();
+    let words = code.split('(').filter_map(|before| before.rsplit([' ', '*', '\n']).next());
+    let declared: BTreeSet<&str> = words.filter(|name| name.starts_with("thaw_session_")).collect();
+    let library = std::fs::read(libraries().join("libthaw_session.so")).unwrap();
+    let library = object::File::parse(&*library).unwrap();
+    let exported: BTreeSet<&str> = library
+        .dynamic_symbols()
+        .filter(|symbol| symbol.is_definition())
+        .filter_map(|symbol| symbol.name().ok())
+        .filter(|name| name.starts_with("thaw_"))
+        .collect();
+    assert_eq!(declared, exported);
+    assert!(declared.len() > 15);
+}
