@@ -18,8 +18,8 @@ const HASH: usize = 32;
 /// Where session files are. Newer versions write both, or the second alone.
 const FOLDERS: [&str; 2] = ["Sessions", "Sessions_Encrypted"];
 
-/// The files of a kind, the newest first: their names end with the time in microseconds. Of two of the same second the one
-/// that is not encrypted is first: then they are of the same session.
+/// The files of a kind, the newest first: their names end with the time in microseconds. Of two of the same second the
+/// one that is not encrypted is first: then they are of the same session.
 fn newest(profile: &Path, begin: &str) -> Result<Vec<PathBuf>, Error> {
     let mut found = Vec::new();
     for (plain, folder) in FOLDERS.iter().enumerate().map(|(at, name)| (at == 0, profile.join(name))) {
