@@ -183,3 +183,15 @@ fn a_turn_is_one_processes_and_a_change_is_noticed() {
     waits.join().unwrap();
     assert!(rustix::io::read(&watch, &mut [0; 4096]).unwrap() > 0);
 }
+
+#[test]
+fn a_file_that_its_reader_has_read_by_itself_is_appended_to() {
+    let disk = Memory::new(HashMap::new());
+    made(&*disk);
+    let (_, loaded) = read(&*disk).unwrap();
+    let (about, head) = (disk.about(NAME).unwrap().unwrap(), loaded.head.unwrap());
+    let mut book = Book::resume(NAME, about, &head, 2);
+    assert!(book.is_sound() && book.len() == about.len);
+    book.append(&*disk, &[b"second"]).unwrap();
+    assert_eq!(contents(&read(&*disk).unwrap().1), ["first", "second"]);
+}
