@@ -226,4 +226,22 @@ mod tests {
             assert!(told.contains(part), "{told}");
         }
     }
+
+    #[test]
+    fn of_two_files_of_one_session_the_one_in_the_clear_is_taken_and_a_newer_encrypted_one_before_an_older() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| folder.path().join(name);
+        FOLDERS.iter().for_each(|name| std::fs::create_dir(file(name)).unwrap());
+        let marker = encrypted(&[255]);
+        let hidden = [b"SNSS\x05\0\0\0", &(marker.len() as u32).to_le_bytes()[..], &marker].concat();
+        std::fs::write(file("Sessions/Session_5000100"), b"SNSS\x03\0\0\0\x01\0\xFF").unwrap();
+        std::fs::write(file("Sessions_Encrypted/Session_5000200"), &hidden).unwrap();
+        let taken = |name: &str| {
+            let found = session(folder.path()).unwrap();
+            assert!(found.file.ends_with(name) && found.damage.is_empty(), "{found:?}");
+        };
+        taken("Sessions/Session_5000100");
+        std::fs::write(file("Sessions_Encrypted/Session_7000000"), &hidden).unwrap();
+        taken("Sessions_Encrypted/Session_7000000");
+    }
 }
