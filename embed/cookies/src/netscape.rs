@@ -56,7 +56,9 @@ fn cookie(line: &[u8]) -> Result<Cookie, &'static str> {
         return Err("it has control characters");
     }
     let domain = std::str::from_utf8(domain).map(|domain| domain.trim_start_matches('.').to_ascii_lowercase());
-    let domain = domain.ok().filter(|domain| domain.is_ascii() && !domain.is_empty()).ok_or("it has no domain")?;
+    // Written without the flag, one that begins so would be a note.
+    let is_one = |domain: &String| domain.is_ascii() && !domain.is_empty() && !domain.starts_with('#');
+    let domain = domain.ok().filter(is_one).ok_or("it has no domain")?;
     if name.is_empty() {
         return Err("it has no name");
     }
@@ -141,13 +143,13 @@ mod tests {
     fn other_lines_are_passed_over_or_named() {
         let text = b"# a note\n\r\n.Example.com\tTRUE\tFALSE\t0\ta\n#HttpOnly_b.example\tFALSE\t/\tfalse\t9\tn\tv\r\n\
             nothing\nc.example\tFALSE\t/\tTRUE\tsoon\tn\tv\nd.example\tFALSE\t/\tTRUE\t0\t\tv\n\
-            \x09FALSE\t/\tTRUE\t0\tn\tv";
+            \x09FALSE\t/\tTRUE\t0\tn\tv\n#HttpOnly_#e.example\tFALSE\t/\tTRUE\t0\tn\tv";
         let (cookies, wrong) = read(text, 1);
         let short: Vec<_> = cookies.iter().map(|it| (it.domain.as_str(), it.http_only, it.host_only)).collect();
         assert_eq!(short, [("example.com", false, false), ("b.example", true, true)]);
         assert_eq!(cookies[0].path, b"/");
         let numbers: Vec<usize> =
             { wrong.iter() }.map(|wrong| if let Wrong::Line { number, .. } = wrong { *number } else { 0 }).collect();
-        assert_eq!(numbers, [5, 6, 7, 8]);
+        assert_eq!(numbers, [5, 6, 7, 8, 9]);
     }
 }

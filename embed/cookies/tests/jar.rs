@@ -238,7 +238,8 @@ fn the_file_is_written_anew_when_changes_are_most_of_it_and_what_expired_goes() 
     let small = Options { compact: 2000, ..options() };
     let jar = Jar::on(disk.clone(), small).unwrap();
     let url = "https://example.com/";
-    set(&jar, "expires=soon; Max-Age=1", url, NOW);
+    // Where nobody looks for it, nor sets another one.
+    set(&jar, "expires=soon; Max-Age=1", "https://other.example/", NOW);
     flush(&jar);
     for number in 0..200_u64 {
         set(&jar, &format!("a={number}; Max-Age=100"), url, NOW + number * 10_000);
@@ -316,15 +317,23 @@ fn another_list_of_suffixes_finds_all_cookies_too() {
     for host in 0..300 {
         let text = format!("a={}; Max-Age=100", "v".repeat(200));
         set(&plain, &text, &format!("https://h{host}.co.uk/"), NOW);
+        // So that there are more pages than that of co.uk.
+        set(&plain, &text, &format!("https://h{host}.example/"), NOW);
     }
     drop(plain);
     let listed = || {
         let suffixes = Arc::new(|domain: &str| ["uk", "co.uk"].contains(&domain));
         Jar::on(disk.clone(), Options { suffixes, suffixes_name: "2".into(), ..options() }).unwrap()
     };
-    let jar = listed();
-    assert!((0..300).all(|host| sent(&jar, &format!("https://h{host}.co.uk/"), NOW).starts_with("a=v")));
     let context = Context::default();
+    disk.close_gate();
+    let jar = listed();
+    for host in 0..300 {
+        // Before all that nobody asks for, where the file has no page of this site.
+        assert_eq!(jar.cookies(&format!("https://h{host}.co.uk/"), NOW, &context), Ok(Lookup::NotLoadedYet));
+    }
+    disk.open_gate();
+    assert!((0..300).all(|host| sent(&jar, &format!("https://h{host}.co.uk/"), NOW).starts_with("a=v")));
     assert!(jar.set(b"a=1; Domain=co.uk", "https://h1.co.uk/", NOW, &context).is_err());
     set(&jar, "b=1; Max-Age=100", "https://h1.co.uk/", NOW);
     drop(jar);

@@ -1,42 +1,42 @@
 //! Chromium's profiles (the directory `Default`, or another of its kind): the session, in files of commands, and the
 //! cookies, in SQLite, with their values encrypted.
 
+use crate::oscrypt::decrypted;
 use crate::snss;
 use crate::sqlite::Copy;
 use crate::values::{Cookies, Error, Row, Session, Unread};
-use aes::Aes128;
-use aes::cipher::block_padding::Pkcs7;
-use aes::cipher::{BlockDecryptMut, KeyIvInit};
-use sha1::Sha1;
 use sha2::{Digest, Sha256};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use thaw_cookies::{Cookie, SameSite};
 
-/// What the key is made of where there is no keyring: it hides values from a glance, not from a reader.
-const PASSWORD: &[u8] = b"peanuts";
-const SALT: &[u8] = b"saltysalt";
 /// From this version of the table on, the hash of the host is before the value.
 const WITH_HOST: i64 = 24;
 /// Bytes of that hash.
 const HASH: usize = 32;
 
-/// The files of a kind, the newest first: their names end with the time.
-fn newest(folder: &Path, begin: &str) -> Result<Vec<PathBuf>, Error> {
-    let wrong = |error: std::io::Error| Error::new(folder, error);
-    let entries = match std::fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(wrong(error)),
-    };
+/// Where session files are. Newer versions write both, or the second alone.
+const FOLDERS: [&str; 2] = ["Sessions", "Sessions_Encrypted"];
+
+/// The files of a kind, the newest first: their names end with the time in microseconds. Of two of the same second the
+/// one that is not encrypted is first: then they are of the same session.
+fn newest(profile: &Path, begin: &str) -> Result<Vec<PathBuf>, Error> {
     let mut found = Vec::new();
-    for entry in entries {
-        let name = entry.map_err(wrong)?.file_name();
-        let time = name.to_str().and_then(|name| name.strip_prefix(begin)?.parse::<u64>().ok());
-        found.extend(time.map(|time| (time, folder.join(&name))));
+    for (plain, folder) in FOLDERS.iter().enumerate().map(|(at, name)| (at == 0, profile.join(name))) {
+        let wrong = |error: std::io::Error| Error::new(&folder, error);
+        let entries = match std::fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            Err(error) => return Err(wrong(error)),
+        };
+        for entry in entries {
+            let name = entry.map_err(wrong)?.file_name();
+            let time = name.to_str().and_then(|name| name.strip_prefix(begin)?.parse::<u64>().ok());
+            found.extend(time.map(|time| (time / 1_000_000, plain, time, folder.join(&name))));
+        }
     }
     found.sort();
-    Ok(found.into_iter().rev().map(|file| file.1).collect())
+    Ok(found.into_iter().rev().map(|file| file.3).collect())
 }
 
 /// The windows, of the newest session file that is complete and can be read; what was wrong with newer ones is in the
@@ -45,10 +45,9 @@ fn newest(folder: &Path, begin: &str) -> Result<Vec<PathBuf>, Error> {
 /// # Errors
 /// There is no such file.
 pub fn session(profile: &Path) -> Result<Session, Error> {
-    let folder = profile.join("Sessions");
     let mut damage = Vec::new();
     let mut found = None;
-    for file in newest(&folder, "Session_")? {
+    for file in newest(profile, "Session_")? {
         let bytes = std::fs::read(&file).map_err(|error| Error::new(&file, error))?;
         match snss::session(&bytes) {
             Ok(_) if !snss::is_complete(&bytes) => {
@@ -64,15 +63,10 @@ pub fn session(profile: &Path) -> Result<Session, Error> {
         }
     }
     let Some(mut session) = found else {
-        let encrypted = !newest(&profile.join("Sessions_Encrypted"), "Session_")?.is_empty();
-        let why = match (damage.is_empty(), encrypted) {
-            (false, _) => damage.join("; "),
-            (true, true) => "there are encrypted session files alone".into(),
-            (true, false) => "there is no session file in it".into(),
-        };
+        let why = if damage.is_empty() { "there is no session file in it".into() } else { damage.join("; ") };
         return Err(Error::new(profile, why));
     };
-    if let Some(file) = newest(&folder, "Tabs_")?.first() {
+    if let Some(file) = newest(profile, "Tabs_")?.first() {
         let bytes = std::fs::read(file).map_err(|error| Error::new(file, error))?;
         match snss::closed(&bytes) {
             Ok((tabs, wrong)) => {
@@ -87,20 +81,10 @@ pub fn session(profile: &Path) -> Result<Session, Error> {
 }
 
 /// The value inside an encrypted one.
-fn decrypted(encrypted: &[u8], host: &[u8], with_host: bool) -> Result<Vec<u8>, &'static str> {
-    let block = match encrypted.split_at_checked(3) {
-        Some((b"v10", block)) => block,
-        Some((b"v11", _)) => return Err("unknown: the keyring has its key"),
-        Some((b"v20", _)) => return Err("unknown: it is bound to the program that wrote it"),
-        _ => return Err("its encryption is none that is known"),
-    };
-    let mut key = [0; 16];
-    pbkdf2::pbkdf2_hmac::<Sha1>(PASSWORD, SALT, 1, &mut key);
-    let cipher = cbc::Decryptor::<Aes128>::new(&key.into(), &[b' '; 16].into());
-    let mut bytes = block.to_vec();
-    let plain = cipher.decrypt_padded_mut::<Pkcs7>(&mut bytes).map_err(|_| "it is not encrypted with the usual key")?;
+fn value_of(encrypted: &[u8], host: &[u8], with_host: bool) -> Result<Vec<u8>, &'static str> {
+    let plain = decrypted(encrypted)?;
     if !with_host {
-        return Ok(plain.to_vec());
+        return Ok(plain);
     }
     let (hash, value) = plain.split_at_checked(HASH).ok_or("it is too short for the hash of its host")?;
     (hash == &Sha256::digest(host)[..]).then(|| value.to_vec()).ok_or("it is the value of another host's cookie")
@@ -138,7 +122,7 @@ pub fn cookies(profile: &Path) -> Result<Cookies, Error> {
         let (mut value, encrypted) = (bytes("value").map_err(wrong)?, bytes("encrypted_value").map_err(wrong)?);
         let shown = String::from_utf8_lossy(&host).into_owned();
         if value.is_empty() && !encrypted.is_empty() {
-            match decrypted(&encrypted, &host, version >= WITH_HOST) {
+            match value_of(&encrypted, &host, version >= WITH_HOST) {
                 Ok(plain) => value = plain,
                 Err(why) => {
                     let name = String::from_utf8_lossy(&name).into();
@@ -176,17 +160,7 @@ pub fn cookies(profile: &Path) -> Result<Cookies, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use aes::cipher::BlockEncryptMut;
-
-    fn encrypted(plain: &[u8]) -> Vec<u8> {
-        let mut key = [0; 16];
-        pbkdf2::pbkdf2_hmac::<Sha1>(PASSWORD, SALT, 1, &mut key);
-        let cipher = cbc::Encryptor::<Aes128>::new(&key.into(), &[b' '; 16].into());
-        let mut out = vec![0; plain.len() + 16];
-        out[..plain.len()].copy_from_slice(plain);
-        let len = cipher.encrypt_padded_mut::<Pkcs7>(&mut out, plain.len()).unwrap().len();
-        [b"v10", &out[..len]].concat()
-    }
+    use crate::oscrypt::tests::encrypted;
 
     #[test]
     fn the_key_is_the_one_that_chromium_uses() {
@@ -195,12 +169,12 @@ mod tests {
             "7631302BB01EEBE40CCFF8B9D3B700273158B01EEE6BEDEECAB4DE6DBA0816A56B00389B53C84CAB90099AA36B7AD36FDAD733";
         let bytes: Vec<u8> =
             (0..hex.len() / 2).map(|at| u8::from_str_radix(&hex[at * 2..][..2], 16).unwrap()).collect();
-        assert_eq!(decrypted(&bytes, b"127.0.0.1", true), Ok(b"1".to_vec()));
-        assert!(decrypted(&bytes, b"127.0.0.2", true).unwrap_err().contains("another host"));
-        assert!(decrypted(&bytes[..bytes.len() - 1], b"127.0.0.1", true).is_err());
-        assert_eq!(decrypted(&encrypted(b"old"), b"h", false), Ok(b"old".to_vec()));
-        assert!(decrypted(b"v11abc", b"h", true).unwrap_err().contains("keyring"));
-        assert!(decrypted(b"v1", b"h", true).is_err() && decrypted(b"v10", b"h", false).is_err());
+        assert_eq!(value_of(&bytes, b"127.0.0.1", true), Ok(b"1".to_vec()));
+        assert!(value_of(&bytes, b"127.0.0.2", true).unwrap_err().contains("another host"));
+        assert!(value_of(&bytes[..bytes.len() - 1], b"127.0.0.1", true).is_err());
+        assert_eq!(value_of(&encrypted(b"old"), b"h", false), Ok(b"old".to_vec()));
+        assert!(value_of(b"v11abc", b"h", true).unwrap_err().contains("keyring"));
+        assert!(value_of(b"v1", b"h", true).is_err() && value_of(b"v10", b"h", false).is_err());
     }
 
     #[test]
@@ -240,13 +214,34 @@ mod tests {
         std::fs::write(sessions.join("Session_9"), file(&[1, 0, 255])).unwrap();
         std::fs::write(sessions.join("Session_10"), file(&[1, 0, 255, 9])).unwrap();
         std::fs::write(sessions.join("Session_11"), file(&[])).unwrap();
-        std::fs::write(sessions.join("Session_12"), b"SNSS\x05\0\0\0").unwrap();
+        std::fs::write(sessions.join("Session_12"), b"SNSS\x05\0\0\0\x04\0\0\0v11x").unwrap();
         let found = session(folder.path()).unwrap();
         assert!(found.file.ends_with("Session_10"), "{found:?}");
         let told = found.damage.join("\n");
-        for part in ["Session_12: its commands are encrypted", "Session_11: its first state", "Session_10: at byte 11"]
-        {
+        for part in [
+            "Session_12: its commands are encrypted: unknown: the keyring has its key",
+            "Session_11: its first state",
+            "Session_10: at byte 11",
+        ] {
             assert!(told.contains(part), "{told}");
         }
+    }
+
+    #[test]
+    fn of_two_files_of_one_session_the_one_in_the_clear_is_taken_and_a_newer_encrypted_one_before_an_older() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| folder.path().join(name);
+        FOLDERS.iter().for_each(|name| std::fs::create_dir(file(name)).unwrap());
+        let marker = encrypted(&[255]);
+        let hidden = [b"SNSS\x05\0\0\0", &(marker.len() as u32).to_le_bytes()[..], &marker].concat();
+        std::fs::write(file("Sessions/Session_5000100"), b"SNSS\x03\0\0\0\x01\0\xFF").unwrap();
+        std::fs::write(file("Sessions_Encrypted/Session_5000200"), &hidden).unwrap();
+        let taken = |name: &str| {
+            let found = session(folder.path()).unwrap();
+            assert!(found.file.ends_with(name) && found.damage.is_empty(), "{found:?}");
+        };
+        taken("Sessions/Session_5000100");
+        std::fs::write(file("Sessions_Encrypted/Session_7000000"), &hidden).unwrap();
+        taken("Sessions_Encrypted/Session_7000000");
     }
 }

@@ -2,9 +2,11 @@
 //! written to a profile, and a browser may be running in it.
 
 pub mod chromium;
+mod commands;
 pub mod export;
 pub mod firefox;
 pub mod mozlz4;
+mod oscrypt;
 pub mod snss;
 mod sqlite;
 mod values;

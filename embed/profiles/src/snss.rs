@@ -3,20 +3,12 @@
 //! Eight bytes (`SNSS`, version), then commands: two bytes of length, one of kind, the content. What a session is comes
 //! of doing them all in order. Numbers are little-endian.
 
+use crate::commands::{Command, Reader, commands, in_the_clear};
 use crate::values::{Entry, Session, Tab, Window};
 use std::collections::{BTreeMap, HashMap};
 
 /// Microseconds from 1601, where Chromium's times begin, to 1970.
 const BEFORE_1970_US: i64 = 11_644_473_600_000_000;
-
-/// A command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Command<'b> {
-    /// Its kind: what it means depends on the file's name.
-    pub kind: u8,
-    /// Its content.
-    pub content: &'b [u8],
-}
 
 /// The kind that stands where the first state is complete.
 const MARKER: u8 = 255;
@@ -24,81 +16,6 @@ const MARKER: u8 = 255;
 /// A time of Chromium's, in microseconds since 1970; `None`: none, or one before that.
 pub(crate) fn time_us(of_chromium: i64) -> Option<u64> {
     u64::try_from(of_chromium.checked_sub(BEFORE_1970_US)?).ok()
-}
-
-/// The commands of a file, and what is wrong behind them.
-///
-/// # Errors
-/// It is no such file, or of a version that cannot be read.
-pub fn commands(bytes: &[u8]) -> Result<(Vec<Command<'_>>, Option<String>), String> {
-    let Some((head, mut rest)) = bytes.split_at_checked(8).filter(|parts| parts.0.starts_with(b"SNSS")) else {
-        return Err("it does not begin with SNSS".into());
-    };
-    match u32::from_le_bytes([head[4], head[5], head[6], head[7]]) {
-        1 | 3 => {}
-        2 | 4 | 5 => return Err("its commands are encrypted: the system's keyring has their key".into()),
-        other => return Err(format!("it is of version {other}; 1 and 3 can be read")),
-    }
-    let mut all = Vec::new();
-    while !rest.is_empty() {
-        let at = bytes.len() - rest.len();
-        let cut = || format!("at byte {at} a command is cut off: {} bytes are not read", bytes.len() - at);
-        let Some((len, behind)) = rest.split_first_chunk() else { return Ok((all, Some(cut()))) };
-        let len = usize::from(u16::from_le_bytes(*len));
-        if len == 0 {
-            return Ok((all, Some(format!("at byte {at} a command has no length: {} bytes are not read", rest.len()))));
-        }
-        let Some((command, behind)) = behind.split_at_checked(len) else { return Ok((all, Some(cut()))) };
-        all.push(Command { kind: command[0], content: &command[1..] });
-        rest = behind;
-    }
-    Ok((all, None))
-}
-
-/// Values one behind the other: those of structs (`align` 1: the caller says where) and of pickles (each begins at a
-/// multiple of four).
-struct Reader<'b>(&'b [u8]);
-
-impl<'b> Reader<'b> {
-    /// A pickle: its length, then its values.
-    fn pickle(content: &'b [u8]) -> Option<Reader<'b>> {
-        let (len, rest) = content.split_first_chunk()?;
-        Some(Reader(rest.get(..u32::from_le_bytes(*len) as usize)?))
-    }
-
-    fn take(&mut self, len: usize) -> Option<&'b [u8]> {
-        let (taken, rest) = self.0.split_at_checked(len)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    fn int(&mut self) -> Option<i32> {
-        Some(i32::from_le_bytes(self.take(4)?.try_into().ok()?))
-    }
-
-    fn long(&mut self) -> Option<i64> {
-        Some(i64::from_le_bytes(self.take(8)?.try_into().ok()?))
-    }
-
-    /// Bytes of a pickle, and what fills them up to a multiple of four.
-    fn filled(&mut self, len: usize) -> Option<&'b [u8]> {
-        let taken = self.take(len)?;
-        // At the very end it may be missing.
-        let fill = len.wrapping_neg() % 4;
-        self.take(fill.min(self.0.len()))?;
-        Some(taken)
-    }
-
-    fn text(&mut self) -> Option<String> {
-        let len = usize::try_from(self.int()?).ok()?;
-        Some(String::from_utf8_lossy(self.filled(len)?).into())
-    }
-
-    fn text16(&mut self) -> Option<String> {
-        let len = usize::try_from(self.int()?).ok()?.checked_mul(2)?;
-        let units = self.filled(len)?.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
-        Some(char::decode_utf16(units).map(|letter| letter.unwrap_or('\u{FFFD}')).collect())
-    }
 }
 
 /// A page: of which tab, at which place of its history.
@@ -274,9 +191,10 @@ impl Replay {
 /// # Errors
 /// It is no such file.
 pub fn session(bytes: &[u8]) -> Result<Session, String> {
-    let (commands, wrong) = commands(bytes)?;
+    let (bytes, encrypted) = in_the_clear(bytes)?;
+    let (commands, wrong) = commands(&bytes)?;
     let mut replay = Replay::default();
-    let mut damage: Vec<String> = wrong.into_iter().collect();
+    let mut damage: Vec<String> = encrypted.into_iter().chain(wrong).collect();
     for (number, command) in (1..).zip(&commands) {
         if replay.step(*command).is_none() {
             let (kind, left) = (command.kind, commands.len() - number + 1);
@@ -289,7 +207,8 @@ pub fn session(bytes: &[u8]) -> Result<Session, String> {
 
 /// Whether a file's first state is complete: Chromium takes an older file if not. Files of version 1 have no marker.
 pub fn is_complete(bytes: &[u8]) -> bool {
-    bytes.get(4) == Some(&1) || commands(bytes).is_ok_and(|(all, _)| all.iter().any(|it| it.kind == MARKER))
+    let Ok((bytes, _)) = in_the_clear(bytes) else { return false };
+    bytes.get(4) == Some(&1) || commands(&bytes).is_ok_and(|(all, _)| all.iter().any(|it| it.kind == MARKER))
 }
 
 /// The closed tabs of a `Tabs_` file, the last ones first, and what is wrong with it.
@@ -297,7 +216,9 @@ pub fn is_complete(bytes: &[u8]) -> bool {
 /// # Errors
 /// It is no such file.
 pub fn closed(bytes: &[u8]) -> Result<(Vec<Tab>, Option<String>), String> {
-    let (commands, mut wrong) = commands(bytes)?;
+    let (bytes, encrypted) = in_the_clear(bytes)?;
+    let (commands, cut) = commands(&bytes)?;
+    let mut wrong = encrypted.or(cut);
     // In the order in which they begin.
     let mut tabs: Vec<(i32, OpenTab)> = Vec::new();
     // The window that was closed last, and how many of its tabs are still to come.
@@ -458,7 +379,8 @@ mod tests {
         let session = session(&file(3, &wrong)).unwrap();
         assert_eq!(urls(&session), [vec!["http://d/", "http://b/x"], vec!["http://e/"]]);
         assert_eq!(session.damage, ["command 13, of kind 6, cannot be read: 6 commands are not done"]);
-        assert!(super::session(&file(5, &[])).unwrap_err().contains("encrypted"));
+        let keyring = [&file(5, &[])[..], &[4, 0, 0, 0], b"v11x"].concat();
+        assert!(super::session(&keyring).unwrap_err().contains("the keyring has its key"));
         assert!(super::session(&file(9, &[])).unwrap_err().contains("version 9"));
         assert!(!is_complete(&file(3, &two_windows()[..9])) && is_complete(&whole));
     }

@@ -150,18 +150,25 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("base");
         let mut base = Connection::open(&path).unwrap();
-        base.execute_batch("CREATE TABLE t (x); INSERT INTO t VALUES (zeroblob(9000));").unwrap();
+        base.execute_batch("CREATE TABLE t (x)").unwrap();
+        for _ in 0..50 {
+            base.execute_batch("INSERT INTO t VALUES (zeroblob(9000))").unwrap();
+        }
+        let old = |path: &Path| -> i64 {
+            let copy = Copy::of(path).unwrap();
+            let sql = "SELECT count(*) FROM t WHERE x = zeroblob(9000)";
+            copy.connection().query_row(sql, [], |line| line.get(0)).unwrap()
+        };
+        let whole = fs::read(&path).unwrap();
         base.execute_batch("PRAGMA cache_size=1; PRAGMA cache_spill=1").unwrap();
         let change = base.transaction().unwrap();
-        for _ in 0..50 {
-            change.execute_batch("INSERT INTO t VALUES (zeroblob(9000))").unwrap();
-        }
-        assert!(fs::metadata(beside(&path, "-journal")).unwrap().len() > 512, "it has begun to write");
+        change.execute_batch("UPDATE t SET x = randomblob(9000)").unwrap();
+        assert!(fs::read(&path).unwrap() != whole, "it has begun to write over the old pages");
         let before = listing(folder.path());
-        assert_eq!(count(&path), 1);
+        assert_eq!(old(&path), 50);
         assert!(before == listing(folder.path()), "something has changed");
         change.commit().unwrap();
-        assert_eq!(count(&path), 51);
+        assert_eq!((old(&path), count(&path)), (0, 50));
     }
 
     #[test]

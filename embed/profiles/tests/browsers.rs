@@ -232,6 +232,13 @@ fn chromium_shows_what_is_read() {
     assert_eq!(without_empty(&session), shown);
     assert_same(&short(&found, "Default"), &cookies);
     assert_eq!(partition(&found), Some("http://127.0.0.1"));
+    // The same from the files that newer versions encrypt.
+    if profile.join("Sessions_Encrypted").exists() {
+        std::fs::remove_dir_all(profile.join("Sessions")).unwrap();
+        let encrypted = chromium::session(&profile).unwrap();
+        assert!(encrypted.file.parent().unwrap().ends_with("Sessions_Encrypted"));
+        assert_eq!(Session { file: session.file.clone(), ..encrypted }, session);
+    }
     let tabs: Vec<_> = session.windows.iter().flat_map(|window| &window.tabs).collect();
     let two = tabs.iter().find(|tab| tab.entries.len() == 2).unwrap();
     assert_eq!((two.selected, two.entries[0].url.as_str()), (Some(1), format!("{origin}/b/first").as_str()));

@@ -1,9 +1,11 @@
-//! Files that Chromium and Firefox have written, as they were and with damage: what is read is within itself, and damage
-//! is said.
+//! Files that Chromium and Firefox have written, as they were and with damage: what is read is within itself, and
+//! damage is said.
 
 use proptest::prelude::*;
 use std::path::Path;
 use thaw_profiles::{Session, firefox, snss};
+
+const FIREFOX: &str = "profiles_mozlz4/session.jsonlz4";
 
 /// A small real file, with which a fuzz target begins too.
 fn seed(name: &str) -> Vec<u8> {
@@ -29,11 +31,31 @@ fn files_of_browsers_are_read() {
     let expected = ["about:blank", "/a/one", "/a/two", "/b/three"];
     let of_chromium = snss::session(&seed("profiles_snss/session")).unwrap();
     assert_eq!((paths(&of_chromium), of_chromium.windows[0].selected), (expected.map(str::to_owned).into(), Some(3)));
-    let of_firefox = firefox::session_of(&seed("profiles_mozlz4/session.jsonlz4")).unwrap();
+    let encrypted = snss::session(&seed("profiles_snss/encrypted")).unwrap();
+    assert_eq!(Session { file: of_chromium.file.clone(), ..encrypted }, of_chromium);
+    let of_firefox = firefox::session_of(&seed(FIREFOX)).unwrap();
     assert_eq!((paths(&of_firefox), of_firefox.windows[0].selected), (expected.map(str::to_owned).into(), Some(3)));
     let (closed, wrong) = snss::closed(&seed("profiles_snss/tabs")).unwrap();
     let titles: Vec<&str> = closed.iter().map(|tab| tab.current().unwrap().title.as_str()).collect();
     assert_eq!((titles, wrong), (vec!["T /b/three", "T /a/two", "T /a/one", ""], None));
+}
+
+#[test]
+fn of_encrypted_commands_those_before_damage_are_kept() {
+    let whole = seed("profiles_snss/encrypted");
+    let all = paths(&snss::session(&whole).unwrap());
+    let mut seen = std::collections::BTreeSet::new();
+    for len in 8..whole.len() {
+        let Ok(session) = snss::session(&whole[..len]) else { panic!("nothing is read of {len} bytes") };
+        let there = paths(&session);
+        assert!(there.iter().all(|path| all.contains(path)));
+        assert!(session.damage.is_empty() || session.damage[0].contains("is cut off"), "{:?}", session.damage);
+        seen.insert((there.len(), session.damage.is_empty()));
+    }
+    assert!((0..=3).all(|count| seen.contains(&(count, false))), "{seen:?}");
+    let mut wrong = whole.clone();
+    *wrong.last_mut().unwrap() ^= 1;
+    assert!(snss::session(&wrong).unwrap().damage[0].contains("not encrypted with the usual key"));
 }
 
 proptest! {
@@ -42,7 +64,7 @@ proptest! {
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
         cut in any::<prop::sample::Index>(),
     ) {
-        for name in ["profiles_snss/session", "profiles_snss/tabs", "profiles_mozlz4/session.jsonlz4"] {
+        for name in ["profiles_snss/session", "profiles_snss/encrypted", "profiles_snss/tabs", FIREFOX] {
             let mut bytes = seed(name);
             for (at, byte) in &changes {
                 let at = at.index(bytes.len());
