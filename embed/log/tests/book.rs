@@ -185,7 +185,6 @@ fn a_turn_is_one_processes_and_a_change_is_noticed() {
 }
 
 #[test]
-<<<<<<< HEAD
 fn a_file_that_is_gone_is_written_anew_also_in_a_directory_that_was_taken_away() {
     let parent = tempfile::tempdir().unwrap();
     let path = parent.path().join("store");
@@ -214,7 +213,9 @@ fn another_file_of_the_same_number_is_told_by_its_salt() {
     assert!(seen.head.is_some() && contents(&seen).len() == 3);
     mine.append(&*disk, &[b"more"]).unwrap();
     assert_eq!(contents(&read(&*disk).unwrap().1).last().unwrap(), "more");
-=======
+}
+
+#[test]
 fn a_file_that_its_reader_has_read_by_itself_is_appended_to() {
     let disk = Memory::new(HashMap::new());
     made(&*disk);
@@ -224,5 +225,4 @@ fn a_file_that_its_reader_has_read_by_itself_is_appended_to() {
     assert!(book.is_sound() && book.len() == about.len);
     book.append(&*disk, &[b"second"]).unwrap();
     assert_eq!(contents(&read(&*disk).unwrap().1), ["first", "second"]);
->>>>>>> 31d802368f2dfadb093b5e2486778d2073693bc6
 }

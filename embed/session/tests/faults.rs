@@ -91,9 +91,9 @@ fn syncs_that_fail() {
     titled(&session, all[0], "one");
     assert!(flush(&session).is_err());
     disk.lock().fail_syncs = false;
-    let renames = disk.lock().renames;
+    let renames = disk.lock().made;
     flush(&session).unwrap();
-    assert_eq!(disk.lock().renames, renames + 1);
+    assert_eq!(disk.lock().made, renames + 1);
     let now = whole(&session);
     session.abandon();
     let session = open(&disk);
