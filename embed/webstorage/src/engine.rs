@@ -261,6 +261,7 @@ impl Engine {
             self.shared.disk.forget(&sheet.name);
             self.shared.count(|counts| &counts.unloaded, 1);
             self.sheets.remove(&id);
+            self.timed.remove(&id);
         }
     }
 

@@ -1,4 +1,5 @@
 /* Calls of thaw_webstorage.h at their edges: NULL, sizes, kinds, lengths, what is closed. Ends with 0 if all is as it says. */
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,8 +139,10 @@ static void changes(const char *directory)
 	while (kind != THAW_WEBSTORAGE_CHANGED) {
 		thaw_webstorage_event_free(event);
 		event = NULL;
-		while (thaw_webstorage_next(two, &event) == THAW_WEBSTORAGE_EMPTY)
-			;
+		while (thaw_webstorage_next(two, &event) == THAW_WEBSTORAGE_EMPTY) {
+			struct pollfd polled = {thaw_webstorage_fd(two), POLLIN, 0};
+			poll(&polled, 1, -1);
+		}
 		kind = thaw_webstorage_event_kind(event, NULL);
 	}
 	const uint16_t *units = NULL;

@@ -275,8 +275,12 @@ fn what_nobody_holds_leaves_the_memory_when_it_is_too_much() {
     set(&last, "k", "last");
     drop(last);
     storage.flush_and_wait();
+    // They go when nothing else is to be done.
+    while storage.stats().bytes > 25_000 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     let stats = storage.stats();
-    assert!(stats.unloaded >= 16 && stats.bytes <= 25_100, "{stats:?}");
+    assert!(stats.unloaded >= 16 && stats.bytes >= 10_000, "no more than need be: {stats:?}");
     assert_eq!(get(&held, "k").unwrap(), "h".repeat(10_000));
     for number in 0..20 {
         let a = area(&storage, &format!("https://{number}.example"));
