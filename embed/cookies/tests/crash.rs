@@ -50,7 +50,7 @@ fn a_power_cut_at_any_moment_leaves_a_state_that_was_with_all_that_was_flushed()
         marks.push(Mark { ops: disk.len(), state: state(&jar), sure: true });
     }
     drop(jar);
-    assert!(disk.lock().renames > 4, "snapshots are among it");
+    assert!(disk.lock().made > 4, "snapshots are among it");
     let ops = disk.lock().ops.clone();
     let mut medium = Medium::default();
     for at in 0..=ops.len() {

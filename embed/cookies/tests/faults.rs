@@ -64,9 +64,9 @@ fn after_a_sync_that_failed_all_is_written_anew() {
     set(&one, "b=2; Max-Age=100", "https://example.com/", NOW);
     assert!(one.wait_for(one.flush()).is_err());
     disk.lock().fail_syncs = false;
-    let renames = disk.lock().renames;
+    let renames = disk.lock().made;
     flush(&one);
-    assert_eq!(disk.lock().renames, renames + 1);
+    assert_eq!(disk.lock().made, renames + 1);
     drop(one);
     assert_eq!(sent(&jar(&disk), "https://example.com/", NOW), "a=1; b=2");
 }

@@ -245,7 +245,7 @@ fn the_file_is_written_anew_when_changes_are_most_of_it_and_what_expired_goes() 
         set(&jar, &format!("a={number}; Max-Age=100"), url, NOW + number * 10_000);
         flush(&jar);
     }
-    let renames = disk.lock().renames;
+    let renames = disk.lock().made;
     assert!((5..30).contains(&renames), "{renames}");
     assert!(disk.used() < 5000 && !holds(&disk, "soon"), "{}", disk.used());
 }
