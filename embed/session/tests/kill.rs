@@ -38,11 +38,18 @@ fn child() {
         if number % 16 == 0 {
             tickets.insert(session.flush(), version);
         }
-        for event in session.events() {
-            if let Event::Done(ticket, done) = event {
-                done.unwrap();
-                writeln!(out, "\nflushed {}", tickets[&ticket]).unwrap();
+        // It never gets far ahead of the disk.
+        loop {
+            for event in session.events() {
+                if let Event::Done(ticket, done) = event {
+                    done.unwrap();
+                    writeln!(out, "\nflushed {}", tickets.remove(&ticket).unwrap()).unwrap();
+                }
             }
+            if tickets.len() < 4 {
+                break;
+            }
+            std::thread::yield_now();
         }
     }
 }
@@ -62,7 +69,7 @@ fn killed_at_any_moment_it_has_what_was_flushed() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let upto = 20 + random.below(3000);
+        let upto = 20 + random.below(300);
         let mut seen = 0;
         for line in BufReader::new(child.stdout.take().unwrap()).lines() {
             let line = line.unwrap();
@@ -102,5 +109,5 @@ fn killed_at_any_moment_it_has_what_was_flushed() {
         }
         session.abandon();
     }
-    assert!(flushes > 100, "{flushes}");
+    assert!(flushes > 50, "{flushes}");
 }
