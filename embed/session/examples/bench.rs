@@ -1,5 +1,5 @@
-//! One change among 10, 1,000 and 10,000 tabs, saved by itself and by writing all anew (text, LZ4, write, fsync, rename,
-//! as browsers do), in the same run; and a start until the first tab is there.
+//! One change among 10, 1,000 and 10,000 tabs, saved by itself and by writing all anew (text, LZ4, write, fsync,
+//! rename, as browsers do), in the same run; and a start until the first tab is there.
 //!
 //! ```sh
 //! cargo run --release -p thawlab-session --example bench [DIRECTORY]
