@@ -17,7 +17,7 @@ const ROUNDS: usize = 31;
 fn wait(session: &Session, found: impl Fn(&Event) -> bool) {
     loop {
         poll(&mut [PollFd::new(session, PollFlags::IN)], None).unwrap();
-        if session.events().iter().any(&found) {
+        if session.next_event().is_some_and(|event| found(&event)) {
             return;
         }
     }

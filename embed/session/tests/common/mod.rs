@@ -17,17 +17,11 @@ pub fn open(disk: &Arc<impl Disk + 'static>) -> Session {
     Session::open_on(disk.clone(), &options()).unwrap()
 }
 
-/// Waits for an event; those before it are dropped.
+/// Waits for an event; those before it are dropped, and those behind it stay.
 pub fn wait<T>(session: &Session, mut found: impl FnMut(Event) -> Option<T>) -> T {
     loop {
         poll(&mut [PollFd::new(session, PollFlags::IN)], None).unwrap();
-        let mut told = None;
-        for event in session.events() {
-            if told.is_none() {
-                told = found(event);
-            }
-        }
-        if let Some(told) = told {
+        if let Some(told) = session.next_event().and_then(&mut found) {
             return told;
         }
     }
