@@ -67,6 +67,20 @@ pub struct VerifyDocument {
     pub broken: Vec<String>,
 }
 
+/// Refuses the directory of another user. `what` cannot be done by `command`.
+///
+/// # Errors
+/// It is one, or cannot be looked at.
+pub(crate) fn is_own(path: &Path, what: &str, command: &str) -> Result<()> {
+    let unread = |cause: std::io::Error| Error::on(Exit::of_unreadable(&cause), what, path).because(cause);
+    let owner = path.metadata().map_err(unread)?.uid();
+    if owner == rustix::process::geteuid().as_raw() {
+        return Ok(());
+    }
+    let hint = format!("ask as its owner: sudo -u '#{owner}' {command} …");
+    Err(Error::on(Exit::Usage, what, path).because("it is another user's").hint(hint))
+}
+
 /// A directory that nobody else uses meanwhile.
 pub struct CacheDirectory {
     store: Blocking,
@@ -87,12 +101,8 @@ impl CacheDirectory {
         if !names.into_iter().any(|name| is_file(&name)) {
             return Err(cannot("it is not the directory of a cache").hint("name that of thaw proxy --store"));
         }
-        let owner = path.metadata().map_err(unread)?.uid();
-        if owner != rustix::process::geteuid().as_raw() {
-            // A file that we leave there would keep its owner's proxy out.
-            let hint = format!("ask as its owner: sudo -u '#{owner}' thaw cache …");
-            return Err(cannot("it is another user's").hint(hint));
-        }
+        // A file that we leave there would keep its owner's proxy out.
+        is_own(path, "cannot look into", "thaw cache")?;
         let options = Options { memory: 0, budget: UNLIMITED, ..Options::new(path) };
         let machine = |cause| Error::on(Exit::Machine, "cannot look into", path).because(cause);
         let mut store = Blocking::new(Store::open(options).map_err(machine)?);

@@ -3,8 +3,13 @@
 //! A test that lacks something (root, tracefs, a browser) is never silently passed: it calls [`skip`],
 //! returns, and `make test` counts the reasons at its end. Only `[dev-dependencies]` name this crate.
 
+mod killed;
+mod linked;
 pub mod power;
 pub mod steps;
+
+pub use killed::killed;
+pub use linked::{declared, library, linked, valgrind};
 
 use std::io::Write;
 use std::path::Path;

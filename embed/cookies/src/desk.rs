@@ -1,29 +1,25 @@
 //! The I/O thread: what is asked for first, then the rest of the file; changes are written behind.
 
-use crate::cookie::{Cookie, site};
+use crate::cookie::{Cookie, Key, site};
 use crate::options::Options;
-use crate::record::{Index, Record, hash, snapshot};
+use crate::record::{self, Index, KIND, Record, hash, snapshot};
 use crate::state::{Batch, News, State};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use thaw_log::bell::Bell;
-use thaw_log::book::Book;
+use thaw_log::book::{self, Book};
 use thaw_log::clerk::Desk;
 use thaw_log::disk::{About, Disk};
 use thaw_log::frame::{self, HEAD, Head};
 
 /// The file.
 pub const NAME: &str = "cookies";
-/// Whose file it is.
-pub const KIND: [u8; 4] = *b"COOK";
 /// Bytes of the first read: the head and the index, of a jar of usual size.
 const FIRST: usize = 16_384;
 /// Pages that are read in one step, when nobody waits for one of them.
 const STEP: usize = 8;
-/// The content of a head without its label.
-const HEAD_CONTENT: usize = 28;
 
 /// What callers and the I/O thread share.
 pub struct Shared {
@@ -126,23 +122,6 @@ pub struct Writer {
     again: Option<Instant>,
 }
 
-/// Does to cookies what a change says.
-fn apply(cookies: &mut Vec<Cookie>, change: Record) {
-    match change {
-        Record::Put(new) => match cookies.iter_mut().find(|old| old.is(&new.key())) {
-            Some(old) => *old = new,
-            None => cookies.push(new),
-        },
-        Record::Gone(key) => cookies.retain(|old| !old.is(&key)),
-        Record::Used(key, at_us) => {
-            if let Some(old) = cookies.iter_mut().find(|old| old.is(&key)) {
-                old.accessed_us = at_us;
-            }
-        }
-        Record::Index(_) | Record::Page(_) => {}
-    }
-}
-
 impl Writer {
     pub fn new(disk: Arc<dyn Disk>, shared: Arc<Shared>, options: Options) -> Writer {
         Writer { disk, shared, options, reading: Reading::Not, snapshot: 0, heals: false, again: None }
@@ -240,13 +219,12 @@ impl Writer {
             return Err(io::ErrorKind::NotFound.into());
         };
         let ours = loaded.head.as_ref().is_some_and(|head| head.kind == KIND);
-        let mut cookies = Vec::new();
+        let mut cookies = BTreeMap::new();
         let mut lost = !ours && !loaded.bytes.is_empty();
         let frames = loaded.found.frames.iter().skip(1).filter(|_| ours);
         for frame in frames {
             match Record::read(&loaded.bytes[frame.content.clone()]) {
-                Some(Record::Page(page)) => page.into_iter().for_each(|it| apply(&mut cookies, Record::Put(it))),
-                Some(change) => apply(&mut cookies, change),
+                Some(change) => record::apply(&mut cookies, change),
                 None => lost = true,
             }
         }
@@ -254,19 +232,14 @@ impl Writer {
             self.heal(aside);
         } else if lost {
             // A file of records, and some are none of ours: it is kept, not written over.
-            let taken = self.disk.list()?;
-            let free = (1..).map(|number| format!("{NAME}.damaged-{number}"));
-            let aside = { free }.find(|aside| taken.iter().all(|(name, _)| name != aside));
-            let aside = aside.ok_or(io::ErrorKind::AlreadyExists)?;
-            self.disk.rename(NAME, &aside)?;
-            self.disk.sync_names()?;
+            let aside = book::move_aside(&*self.disk, NAME)?;
             book = Book::new(NAME);
             self.heal(aside);
         }
         // What was appended may have been cut, or the sites be others: the file is written anew before it is added to.
         self.snapshot = u64::MAX;
         self.reading = Reading::Done(book);
-        self.whole(cookies);
+        self.whole(cookies.into_values());
         Ok(())
     }
 
@@ -279,7 +252,7 @@ impl Writer {
     }
 
     /// These are all that were not there yet.
-    fn whole(&mut self, cookies: Vec<Cookie>) {
+    fn whole(&mut self, cookies: impl IntoIterator<Item = Cookie>) {
         let mut sites: HashMap<String, Vec<Cookie>> = HashMap::new();
         for cookie in cookies {
             sites.entry(self.site_of(&cookie.domain)).or_default().push(cookie);
@@ -294,20 +267,23 @@ impl Writer {
     /// The cookies of some pages, with what has changed since, go into memory. `also`: a site that may have none there.
     fn bring(&mut self, numbers: std::ops::Range<usize>, also: Option<&str>) -> io::Result<bool> {
         let Reading::Pages(pages) = &mut self.reading else { return Ok(true) };
-        let mut sites: HashMap<String, Vec<Cookie>> = also.map(|site| (site.into(), Vec::new())).into_iter().collect();
+        let mut sites: HashMap<String, BTreeMap<Key, Cookie>> =
+            also.map(|site| (site.into(), BTreeMap::new())).into_iter().collect();
         for number in numbers {
             let Some(cookies) = pages.read(&*self.disk, number)? else { return Ok(false) };
             for cookie in cookies {
                 let site = site(&cookie.domain, &*self.options.suffixes);
-                sites.entry(site.into()).or_default().push(cookie);
+                sites.entry(site.into()).or_default().insert(cookie.key(), cookie);
             }
         }
         for (site, cookies) in &mut sites {
             for change in pages.changes.remove(site).unwrap_or_default() {
-                apply(cookies, change);
+                record::apply(cookies, change);
             }
         }
-        self.shared.with(|state| sites.into_iter().for_each(|(site, cookies)| state.arrive(&site, cookies)));
+        self.shared.with(|state| {
+            sites.into_iter().for_each(|(site, cookies)| state.arrive(&site, cookies.into_values().collect()))
+        });
         Ok(true)
     }
 
@@ -334,10 +310,11 @@ impl Writer {
         if next.is_none_or(|next| next < pages.index.pages.len()) {
             return Ok(next.map(Job::Rest));
         }
-        let mut cookies = Vec::new();
-        std::mem::take(&mut pages.changes).into_values().flatten().for_each(|change| apply(&mut cookies, change));
+        let mut cookies = BTreeMap::new();
+        let changes = std::mem::take(&mut pages.changes).into_values().flatten();
+        changes.for_each(|change| record::apply(&mut cookies, change));
         self.reading = Reading::Done(Book::resume(NAME, pages.about, &pages.head, pages.next));
-        self.whole(cookies);
+        self.whole(cookies.into_values());
         Ok(None)
     }
 
@@ -359,7 +336,7 @@ impl Writer {
         let Reading::Done(book) = &mut self.reading else { return Ok(()) };
         let groups = self.shared.lock().groups();
         let label = self.options.suffixes_name.as_bytes().to_vec();
-        let from = (HEAD + HEAD_CONTENT + label.len()) as u64;
+        let from = (HEAD + frame::FIXED + label.len()) as u64;
         let contents = snapshot(groups, from, HEAD);
         let contents: Vec<&[u8]> = contents.iter().map(|content| &content[..]).collect();
         let head = Head { kind: KIND, generation: 0, made_ms: 0, salt: 0, label };
@@ -369,7 +346,7 @@ impl Writer {
             // What was put aside may hold what is to be forgotten.
             let aside: Vec<String> = { self.disk.list()?.into_iter() }
                 .map(|file| file.0)
-                .filter(|name| name.starts_with(&format!("{NAME}.damaged-")))
+                .filter(|name| name.starts_with(&format!("{NAME}{}", book::DAMAGED)))
                 .collect();
             aside.iter().try_for_each(|name| self.disk.unlink(name))?;
             if !aside.is_empty() {

@@ -2,7 +2,10 @@
 //! `docs/cookies.md`.
 
 use crate::cookie::{Cookie, Key, SameSite};
+use std::collections::BTreeMap;
 
+/// Whose files they are.
+pub const KIND: [u8; 4] = *b"COOK";
 /// Bytes after which a page ends, if a site does.
 pub const PAGE: usize = 16_384;
 
@@ -19,6 +22,17 @@ pub enum Record {
     Gone(Key),
     /// When a cookie was asked for last, in microseconds since 1970.
     Used(Key, u64),
+}
+
+/// Does to the cookies of a jar what a record says.
+pub fn apply(jar: &mut BTreeMap<Key, Cookie>, record: Record) {
+    match record {
+        Record::Index(_) => {}
+        Record::Page(cookies) => jar.extend(cookies.into_iter().map(|cookie| (cookie.key(), cookie))),
+        Record::Put(cookie) => drop(jar.insert(cookie.key(), cookie)),
+        Record::Gone(key) => drop(jar.remove(&key)),
+        Record::Used(key, at_us) => jar.get_mut(&key).into_iter().for_each(|cookie| cookie.accessed_us = at_us),
+    }
 }
 
 /// A page, as the index knows it.

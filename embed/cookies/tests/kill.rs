@@ -4,9 +4,8 @@ mod common;
 
 use common::NOW;
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 use thaw_cookies::{Context, Jar, Options};
 use thaw_log::memory::Random;
@@ -49,22 +48,12 @@ fn killed_while_it_sets_cookies_it_loses_nothing_that_was_flushed() {
     let mut sure: HashMap<u64, u64> = HashMap::new();
     let (mut first, mut acknowledged) = (1, 0);
     for round in 0..20 {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["child", "--exact", "--nocapture", "--test-threads=1"])
-            .env(FOLDER, folder.path())
-            .env(FIRST, first.to_string())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
         let upto = 50 + random.below(300);
-        let (mut seen, mut open_now) = (0, Vec::new());
+        let (began, mut open_now) = (first.to_string(), Vec::new());
         // What it says after it was killed counts too.
-        for line in BufReader::new(child.stdout.take().unwrap()).lines() {
-            let line = line.unwrap();
-            let words: Vec<&str> = line.split(' ').collect();
-            let [what @ ("set" | "done"), number, version] = words[..] else { continue };
-            let (Ok(number), Ok(version)) = (number.parse::<u64>(), version.parse::<u64>()) else { continue };
+        testing::killed(&[(FOLDER, folder.path().as_os_str()), (FIRST, began.as_ref())], upto, |words| {
+            let [what @ ("set" | "done"), number, version] = words[..] else { return false };
+            let (Ok(number), Ok(version)) = (number.parse::<u64>(), version.parse::<u64>()) else { return false };
             first = first.max(version + 1);
             if what == "set" {
                 asked.entry(number).or_default().push(version);
@@ -73,12 +62,8 @@ fn killed_while_it_sets_cookies_it_loses_nothing_that_was_flushed() {
                 sure.extend(open_now.drain(..));
                 acknowledged += 1;
             }
-            seen += 1;
-            if seen == upto {
-                child.kill().unwrap();
-            }
-        }
-        child.wait().unwrap();
+            true
+        });
         if round % 3 == 1 {
             // The next one begins after a crash, not after the end of the one that looks.
             continue;

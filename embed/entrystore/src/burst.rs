@@ -15,11 +15,11 @@ const BURST: Duration = Duration::from_micros(300);
 /// is to be done before. Returns the last ticket; nothing is waited for if that is `settled`.
 pub(crate) fn settle(log: &Log, settled: u64, level: Level) -> u64 {
     let began = Instant::now();
+    let before = Level::ALL.into_iter().take_while(|other| *other < level).last();
     let (mut known, mut since) = (log.shared.lock().next, began);
     while known != settled && since.elapsed() < QUIET && began.elapsed() < BURST {
         std::thread::yield_now();
         let state = log.shared.lock();
-        let before = Level::ALL.into_iter().take_while(|other| *other < level).last();
         if before.is_some_and(|before| state.queue.ahead(before) > 0) {
             break;
         }

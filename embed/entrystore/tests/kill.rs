@@ -4,9 +4,8 @@ mod common;
 
 use common::{Random, body, key};
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use thaw_entrystore::{Blocking, Event, Options, Put, Store, Ticket};
 
 const KEYS: u64 = 1000;
@@ -59,22 +58,12 @@ fn killed_while_it_fills_it_loses_nothing_that_was_acknowledged() {
     let mut asked: HashMap<u64, Vec<u64>> = HashMap::new();
     let (mut first, mut acknowledged) = (0, 0);
     for round in 0..20 {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["child", "--exact", "--nocapture", "--test-threads=1"])
-            .env(FOLDER, folder.path())
-            .env(FIRST, first.to_string())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
         let upto = 200 + random.below(2 * KEYS);
-        let mut seen = 0;
+        let began = first.to_string();
         // What it says after it was killed counts too.
-        for line in BufReader::new(child.stdout.take().unwrap()).lines() {
-            let line = line.unwrap();
-            let words: Vec<&str> = line.split(' ').collect();
-            let [what @ ("put" | "done"), number, version] = words[..] else { continue };
-            let (Ok(number), Ok(version)) = (number.parse::<u64>(), version.parse::<u64>()) else { continue };
+        testing::killed(&[(FOLDER, folder.path().as_os_str()), (FIRST, began.as_ref())], upto, |words| {
+            let [what @ ("put" | "done"), number, version] = words[..] else { return false };
+            let (Ok(number), Ok(version)) = (number.parse::<u64>(), version.parse::<u64>()) else { return false };
             first = first.max(version + 1);
             if what == "put" {
                 asked.entry(number).or_default().push(version);
@@ -83,12 +72,8 @@ fn killed_while_it_fills_it_loses_nothing_that_was_acknowledged() {
                 *last = version.max(*last);
                 acknowledged += 1;
             }
-            seen += 1;
-            if seen == upto {
-                child.kill().unwrap();
-            }
-        }
-        child.wait().unwrap();
+            true
+        });
         if round % 3 == 1 {
             // The next one begins after a crash, not after the end of the one that looks.
             continue;

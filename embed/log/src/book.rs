@@ -7,6 +7,11 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// Within the names of files that were set aside: `NAME.damaged-N`.
+pub const DAMAGED: &str = ".damaged-";
+/// Bytes of a file that are read for its head; more if its label is longer.
+const BEGIN: usize = 512;
+
 /// What a file held.
 pub struct Loaded {
     /// Its bytes, from the first that had not been read before.
@@ -210,17 +215,50 @@ impl Book {
     }
 }
 
-/// Keeps bytes of a file under another name, which is returned: `NAME.damaged-N`.
+/// The head of a file. `None`: it has none that can be read, or there is no such file.
+///
+/// # Errors
+/// The disk.
+pub fn head(disk: &dyn Disk, name: &str) -> io::Result<Option<Head>> {
+    let Some(about) = disk.about(name)? else { return Ok(None) };
+    let mut bytes = vec![0; BEGIN.min(about.len as usize)];
+    let mut read = disk.read(name, 0, &mut bytes)?;
+    bytes.truncate(read);
+    let whole = frame::length(&bytes).filter(|whole| *whole > read && *whole as u64 <= about.len);
+    if let Some(whole) = whole {
+        bytes.resize(whole, 0);
+        read += disk.read(name, read as u64, &mut bytes[read..])?;
+        bytes.truncate(read);
+    }
+    Ok(frame::at(&bytes, 0, 0).filter(|first| first.number == 0).and_then(|first| Head::read(&bytes[first.content])))
+}
+
+/// A name for what of a file is set aside.
+fn aside_of(disk: &dyn Disk, name: &str) -> io::Result<String> {
+    let taken = disk.list()?;
+    let free = (1..).map(|number| format!("{name}{DAMAGED}{number}"));
+    { free }.find(|aside| taken.iter().all(|file| file.0 != *aside)).ok_or(io::ErrorKind::AlreadyExists.into())
+}
+
+/// Keeps bytes of a file under another name, which is returned.
 ///
 /// # Errors
 /// The disk.
 pub fn set_aside(disk: &dyn Disk, name: &str, bytes: &[u8]) -> io::Result<String> {
-    let taken = disk.list()?;
-    let free = (1..).map(|number| format!("{name}.damaged-{number}"));
-    let aside =
-        { free }.find(|aside| taken.iter().all(|(name, _)| name != aside)).ok_or(io::ErrorKind::AlreadyExists)?;
+    let aside = aside_of(disk, name)?;
     disk.write(&aside, 0, &[bytes])?;
     disk.sync(&aside)?;
+    disk.sync_names()?;
+    Ok(aside)
+}
+
+/// Gives a whole file another name, which is returned.
+///
+/// # Errors
+/// The disk.
+pub fn move_aside(disk: &dyn Disk, name: &str) -> io::Result<String> {
+    let aside = aside_of(disk, name)?;
+    disk.rename(name, &aside)?;
     disk.sync_names()?;
     Ok(aside)
 }

@@ -9,7 +9,9 @@ use std::ops::Range;
 pub const MAGIC: u32 = u32::from_le_bytes(*b"TLOG");
 /// Bytes before a record's content.
 pub const HEAD: usize = 24;
-/// Where the salt lies in the content of the first record.
+/// Bytes of the first record's content before the label.
+pub const FIXED: usize = 28;
+/// Where the salt lies among them.
 pub const SALT: Range<usize> = 24..28;
 /// The longest content.
 pub const LONGEST: usize = 256 << 20;
@@ -34,7 +36,7 @@ pub struct Head {
 impl Head {
     /// The content of the first record.
     pub fn bytes(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(28 + self.label.len());
+        let mut out = Vec::with_capacity(FIXED + self.label.len());
         out.extend(VERSION.to_le_bytes());
         out.extend([0; 2]);
         out.extend(self.kind);
@@ -47,10 +49,10 @@ impl Head {
 
     /// Reads that. `None`: it is none of this version.
     pub fn read(bytes: &[u8]) -> Option<Head> {
-        let (fixed, label) = bytes.split_at_checked(28)?;
+        let (fixed, label) = bytes.split_at_checked(FIXED)?;
         let number = |at: usize| Some(u64::from_le_bytes(fixed.get(at..at + 8)?.try_into().ok()?));
         (fixed[..2] == VERSION.to_le_bytes()).then_some(())?;
-        let (kind, salt) = (fixed[4..8].try_into().ok()?, u32::from_le_bytes(fixed[24..].try_into().ok()?));
+        let (kind, salt) = (fixed[4..8].try_into().ok()?, u32::from_le_bytes(fixed[SALT].try_into().ok()?));
         Some(Head { kind, generation: number(8)?, made_ms: number(16)?, salt, label: label.to_vec() })
     }
 }
@@ -88,6 +90,12 @@ impl Frame {
     pub fn from(&self) -> usize {
         self.content.start - HEAD
     }
+}
+
+/// The length of the record that these bytes begin with, if they do; nothing of it is checked.
+pub fn length(bytes: &[u8]) -> Option<usize> {
+    let len = bytes.get(..HEAD)?.get(4..8)?.try_into().ok().map(u32::from_le_bytes)? as usize;
+    (bytes.starts_with(&MAGIC.to_le_bytes()) && len <= LONGEST).then_some(HEAD + len)
 }
 
 /// The record that begins at `at`, if it is whole and right.

@@ -10,7 +10,7 @@ use crate::tree::Tree;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
-use thaw_log::book::Book;
+use thaw_log::book::{self, Book};
 use thaw_log::clerk;
 use thaw_log::disk::Disk;
 use thaw_log::frame::Head;
@@ -400,7 +400,7 @@ impl Desk {
             self.begin()?;
         } else if lost {
             // What of it cannot be read stays aside.
-            self.home.0 = generations::set_aside(&*self.disk, CURRENT)?;
+            self.home.0 = book::move_aside(&*self.disk, CURRENT)?;
         }
         self.damaged = false;
         let mut book = Book::new(CURRENT);
@@ -427,7 +427,7 @@ impl Desk {
         }
         if self.home.0 == CURRENT {
             if self.damaged {
-                self.home.0 = generations::set_aside(&*self.disk, CURRENT)?;
+                self.home.0 = book::move_aside(&*self.disk, CURRENT)?;
             } else {
                 self.disk.rename(CURRENT, PREVIOUS)?;
                 self.home.0 = PREVIOUS.into();

@@ -6,6 +6,7 @@ use crate::record::{self, Change, First, Record, field};
 use crate::tree::Tree;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
+use thaw_log::book;
 use thaw_log::disk::Disk;
 use thaw_log::frame::{self, Frame, Head};
 
@@ -13,8 +14,6 @@ use thaw_log::frame::{self, Frame, Head};
 pub const KIND: [u8; 4] = *b"SESS";
 /// The bytes that are read of a file's end first; twice as many each time that is not enough.
 const END: u64 = 4096;
-/// The bytes that are read of a file's begin: its head fits.
-const BEGIN: usize = 512;
 /// A record of payloads is ended when it is longer: so much is read for one.
 const PAGE: usize = 16 << 10;
 /// A record of items is ended when it is longer: so much is lost when one is damaged.
@@ -55,9 +54,7 @@ fn part(disk: &dyn Disk, name: &str, from: u64, len: usize) -> io::Result<Vec<u8
 /// # Errors
 /// The disk.
 pub fn head(disk: &dyn Disk, name: &str) -> io::Result<Option<Head>> {
-    let bytes = part(disk, name, 0, BEGIN)?;
-    let head = frame::at(&bytes, 0, 0).and_then(|first| Head::read(&bytes[first.content]));
-    Ok(head.filter(|head| head.kind == KIND))
+    Ok(book::head(disk, name)?.filter(|head| head.kind == KIND))
 }
 
 /// Reads what is visible: the head, and the end from the last record of the visible on. What is read does not depend on

@@ -5,14 +5,12 @@ use crate::item::Item;
 use crate::shared::now_ms;
 use crate::tree::Tree;
 use std::io;
-use thaw_log::book::Book;
+use thaw_log::book::{self, Book, DAMAGED};
 use thaw_log::disk::Disk;
 use thaw_log::frame::Head;
 
 /// So many files of other versions of the application are kept.
 const UPGRADES: usize = 3;
-/// Within the name of what was set aside.
-const DAMAGED: &str = ".damaged-";
 /// At the end of the name of what is being written.
 const NEW: &str = ".new";
 
@@ -128,26 +126,13 @@ fn try_file(disk: &dyn Disk, name: &str, len: u64, loading: &mut Loading) -> io:
             loading.missing = Missing { files, ..missing };
         }
         Read::Nothing => {
-            loading.missing.files.push(set_aside(disk, name)?);
+            loading.missing.files.push(book::move_aside(disk, name)?);
             return Ok(false);
         }
     }
     loading.generation = loading.generation.max(loading.head.generation);
     loading.name = Some(name.into());
     Ok(true)
-}
-
-/// Gives a file that cannot be read another name, which is returned.
-///
-/// # Errors
-/// The disk.
-pub fn set_aside(disk: &dyn Disk, name: &str) -> io::Result<String> {
-    let taken = disk.list()?;
-    let free = (1..).map(|number| format!("{name}{DAMAGED}{number}"));
-    let aside = { free }.find(|aside| taken.iter().all(|file| file.0 != *aside)).ok_or(io::ErrorKind::AlreadyExists)?;
-    disk.rename(name, &aside)?;
-    disk.sync_names()?;
-    Ok(aside)
 }
 
 /// Keeps a copy of a file that another version of the application has written, and no more than three.

@@ -9,24 +9,9 @@ fn room() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Where cargo has put the libraries: beside this test.
-fn libraries() -> PathBuf {
-    let folder = std::env::current_exe().unwrap().parent().unwrap().to_owned();
-    assert!(folder.join("libthaw_session.so").exists(), "no library in {}", folder.display());
-    folder
-}
-
 fn compiled(folder: &Path, compiler: &[&str]) -> Option<PathBuf> {
     let program = folder.join("program");
-    let mut command = Command::new(compiler[0]);
-    command.args(&compiler[1..]).args(["-Wall", "-Wextra", "-Werror", "-g", "-I"]).arg(room().join("include"));
-    let example = room().join("example/tabs.c");
-    if compiler[0] == "c++" {
-        command.args(["-x", "c++"]);
-    }
-    command.arg(example).args(["-x", "none"]).arg(libraries().join("libthaw_session.a"));
-    command.args(["-lpthread", "-ldl", "-lm", "-o"]).arg(&program);
-    testing::compiled(&mut command).then_some(program)
+    testing::linked(compiler, room(), "example/tabs.c", "libthaw_session.a", &program).then_some(program)
 }
 
 fn said(mut command: Command) -> String {
@@ -63,30 +48,23 @@ fn the_example_runs_as_c99_and_as_cpp17() {
 fn valgrind_finds_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = compiled(folder.path(), &["cc", "-std=c99", "-D_POSIX_C_SOURCE=200809L"]) else { return };
-    if Command::new("valgrind").arg("--version").output().is_err() {
-        return testing::skip("needs valgrind");
+    if testing::valgrind(&program).is_some() {
+        twice(&program, &|| testing::valgrind(&program).unwrap());
     }
-    twice(&program, &|| {
-        let mut valgrind = Command::new("valgrind");
-        valgrind.args(["-q", "--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite,possible"]);
-        valgrind.arg(&program);
-        valgrind
-    });
 }
 
 #[test]
 fn the_header_declares_what_the_library_exports() {
     let header = std::fs::read_to_string(room().join("include/thaw_session.h")).unwrap();
-    let code: String = header.split("/*").map(|part| part.split_once("*/").map_or(part, |(_, code)| code)).collect();
-    let words = code.split('(').filter_map(|before| before.rsplit([' ', '*', '\n']).next());
-    let declared: BTreeSet<&str> = words.filter(|name| name.starts_with("thaw_session_")).collect();
-    let library = std::fs::read(libraries().join("libthaw_session.so")).unwrap();
+    let declared = testing::declared(&header, &["thaw_session_"]);
+    let library = std::fs::read(testing::library("libthaw_session.so")).unwrap();
     let library = object::File::parse(&*library).unwrap();
-    let exported: BTreeSet<&str> = library
+    let exported: BTreeSet<String> = library
         .dynamic_symbols()
         .filter(|symbol| symbol.is_definition())
         .filter_map(|symbol| symbol.name().ok())
         .filter(|name| name.starts_with("thaw_"))
+        .map(str::to_owned)
         .collect();
     assert_eq!(declared, exported);
     assert!(declared.len() > 15);

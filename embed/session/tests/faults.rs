@@ -8,6 +8,15 @@ use std::sync::Arc;
 use thaw_log::memory::{Inside, Memory};
 use thaw_session::{Event, Session};
 
+/// Killed now, it comes back as it is.
+fn is_all_on(disk: &Arc<Memory>, session: Session) {
+    let now = whole(&session);
+    session.abandon();
+    let session = open(disk);
+    loaded(&session);
+    assert_eq!(whole(&session), now);
+}
+
 /// A session that was saved; how the disk is broken and mended again.
 fn broken_and_mended(break_it: fn(&mut Inside), mend: fn(&mut Inside), words: &str) {
     let disk = Memory::new(HashMap::new());
@@ -94,11 +103,7 @@ fn syncs_that_fail() {
     let renames = disk.lock().made;
     flush(&session).unwrap();
     assert_eq!(disk.lock().made, renames + 1);
-    let now = whole(&session);
-    session.abandon();
-    let session = open(&disk);
-    loaded(&session);
-    assert_eq!(whole(&session), now);
+    is_all_on(&disk, session);
 }
 
 /// It is tried again by itself, ever more rarely.
@@ -115,11 +120,7 @@ fn saving_resumes_by_itself_and_says_so() {
     wait(&session, |event| matches!(event, Event::Failing(_)).then_some(()));
     disk.lock().fail_writes = false;
     wait(&session, |event| matches!(event, Event::Resumed).then_some(()));
-    let now = whole(&session);
-    session.abandon();
-    let session = open(&disk);
-    loaded(&session);
-    assert_eq!(whole(&session), now);
+    is_all_on(&disk, session);
 }
 
 #[test]
@@ -172,11 +173,7 @@ fn a_file_that_somebody_removes_is_written_again() {
     disk.lock().files.remove("current");
     titled(&session, all[0], "after it was removed");
     flush(&session).unwrap();
-    let now = whole(&session);
-    session.abandon();
-    let session = open(&disk);
-    loaded(&session);
-    assert_eq!(whole(&session), now);
+    is_all_on(&disk, session);
 }
 
 #[test]

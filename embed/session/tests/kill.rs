@@ -4,9 +4,8 @@ mod common;
 
 use common::{fill, loaded, titled};
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 use thaw_log::memory::Random;
 use thaw_session::{Event, Options, Session};
@@ -61,29 +60,19 @@ fn killed_at_any_moment_it_has_what_was_flushed() {
     let (mut set, mut flushes): (Vec<(u64, u64)>, usize) = (Vec::new(), 0);
     let mut sure: HashMap<u64, u64> = HashMap::new();
     for round in 1..=20 {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["child", "--exact", "--nocapture", "--test-threads=1"])
-            .env(FOLDER, folder.path())
-            .env(ROUND, round.to_string())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let upto = 20 + random.below(300);
-        let mut seen = 0;
-        for line in BufReader::new(child.stdout.take().unwrap()).lines() {
-            let line = line.unwrap();
-            let words: Vec<&str> = line.split(' ').collect();
+        let (upto, number) = (20 + random.below(300), round.to_string());
+        testing::killed(&[(FOLDER, folder.path().as_os_str()), (ROUND, number.as_ref())], upto, |words| {
             match words[..] {
                 ["set", tab, version] => {
-                    let (Ok(tab), Ok(version)) = (tab.parse(), version.parse()) else { continue };
+                    let (Ok(tab), Ok(version)) = (tab.parse(), version.parse()) else { return false };
                     set.push((tab, version));
+                    true
                 }
                 ["flushed", version] => {
                     // A line that the kill has cut is of a smaller number.
-                    let Ok(version) = version.parse::<u64>() else { continue };
+                    let Ok(version) = version.parse::<u64>() else { return false };
                     if !set.iter().any(|set| set.1 == version) {
-                        continue;
+                        return false;
                     }
                     // What an earlier process set and had not flushed went with it.
                     let flushed = |set: &&(u64, u64)| set.1 <= version && set.1 / 1_000_000 == round;
@@ -91,15 +80,11 @@ fn killed_at_any_moment_it_has_what_was_flushed() {
                         sure.insert(*tab, *at);
                     }
                     flushes += 1;
+                    true
                 }
-                _ => continue,
+                _ => false,
             }
-            seen += 1;
-            if seen == upto {
-                child.kill().unwrap();
-            }
-        }
-        child.wait().unwrap();
+        });
         let session = Session::open(folder.path(), &common::options()).unwrap();
         assert_eq!(loaded(&session), Default::default(), "round {round}");
         for (tab, least) in &sure {

@@ -3,6 +3,8 @@
 use crate::map::{Bytes, Map};
 use crate::text::{self, Text};
 
+/// Whose files they are.
+pub const KIND: [u8; 4] = *b"WEBS";
 /// What a record begins with: the version of this form.
 pub const VERSION: u8 = 1;
 /// The longest key and the longest value, in bytes as they are kept: both go into one record with others.

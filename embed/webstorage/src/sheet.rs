@@ -5,7 +5,7 @@ use crate::cell::Cell;
 use crate::map::{Bytes, Map};
 use crate::pending::Pending;
 use crate::place::Place;
-use crate::record::{self, Change};
+use crate::record::{self, Change, KIND};
 use crate::shared::{News, Shared};
 use std::io;
 use std::sync::Arc;
@@ -13,8 +13,6 @@ use std::time::{Duration, Instant};
 use thaw_log::book::{self, Book, Loaded};
 use thaw_log::frame::Head;
 
-/// Whose files they are.
-const KIND: [u8; 4] = *b"WEBS";
 /// Files that one name is looked for in.
 const MOST_FILES: usize = 16;
 /// The longest record; a batch that is longer becomes several.

@@ -1,6 +1,5 @@
 //! Programs in C and C++ that use `thaw_webstorage.h`, plain and under valgrind; the header beside the library.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
@@ -11,26 +10,8 @@ fn room() -> &'static Path {
 
 /// A program with the library in it. `None`: counted as skipped, there is no compiler.
 fn compiled(folder: &TempDir, compiler: &[&str], source: &str) -> Option<PathBuf> {
-    let libraries = std::env::current_exe().unwrap().parent().unwrap().to_owned();
     let program = folder.path().join(format!("program-{}", compiler[0]));
-    let mut command = Command::new(compiler[0]);
-    command.args(&compiler[1..]).args(["-Wall", "-Wextra", "-Werror", "-g", "-I"]).arg(room().join("include"));
-    command.args(["-x", if compiler[0] == "cc" { "c" } else { "c++" }]).arg(room().join(source));
-    command.args(["-x", "none"]).arg(libraries.join("libthaw_webstorage.a"));
-    command.args(["-lpthread", "-ldl", "-lm", "-o"]).arg(&program);
-    testing::compiled(&mut command).then_some(program)
-}
-
-/// Under valgrind an error or a leak is a failure. `None`: counted as skipped, there is none.
-fn valgrind(program: &Path) -> Option<Command> {
-    if Command::new("valgrind").arg("--version").output().is_err() {
-        testing::skip("needs valgrind");
-        return None;
-    }
-    let mut valgrind = Command::new("valgrind");
-    valgrind.args(["-q", "--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite,possible"]);
-    valgrind.arg(program);
-    Some(valgrind)
+    testing::linked(compiler, room(), source, "libthaw_webstorage.a", &program).then_some(program)
 }
 
 const C: [&str; 3] = ["cc", "-std=c99", "-D_POSIX_C_SOURCE=200809L"];
@@ -43,7 +24,7 @@ fn the_example_keeps_its_count_in_c_and_cpp_and_under_valgrind() {
     let mut starts = 0;
     for compiler in [&C[..], &CPP] {
         let Some(program) = compiled(&folder, compiler, "example/storage.c") else { continue };
-        for mut command in [Some(Command::new(&program)), valgrind(&program)].into_iter().flatten() {
+        for mut command in [Some(Command::new(&program)), testing::valgrind(&program)].into_iter().flatten() {
             let said = command.arg(&store).output().unwrap();
             starts += 1;
             assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
@@ -60,7 +41,7 @@ fn whatever_is_called_is_answered_by_a_code() {
     let folder = tempfile::tempdir().unwrap();
     for compiler in [&C[..], &CPP] {
         let Some(program) = compiled(&folder, compiler, "tests/edges.c") else { continue };
-        for mut command in [Some(Command::new(&program)), valgrind(&program)].into_iter().flatten() {
+        for mut command in [Some(Command::new(&program)), testing::valgrind(&program)].into_iter().flatten() {
             let store = tempfile::tempdir().unwrap();
             let said = command.arg(store.path()).output().unwrap();
             assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
@@ -71,17 +52,9 @@ fn whatever_is_called_is_answered_by_a_code() {
 #[test]
 fn the_header_declares_what_the_library_has() {
     let header = std::fs::read_to_string(room().join("include/thaw_webstorage.h")).unwrap();
-    // Comments name functions as well.
-    let code: String = header.split("/*").map(|part| part.split_once("*/").map_or(part, |(_, code)| code)).collect();
-    let names = |text: &str| -> BTreeSet<String> {
-        let before = text.split('(').filter_map(|before| before.rsplit([' ', '*', '\n']).next());
-        before
-            .filter(|name| ["thaw_webstorage_", "thaw_area_", "thaw_table_"].iter().any(|with| name.starts_with(with)))
-            .map(str::to_owned)
-            .collect()
-    };
-    let declared = names(&code);
-    let defined = names(&std::fs::read_to_string(room().join("src/c.rs")).unwrap());
+    let of = |text: &str| testing::declared(text, &["thaw_webstorage_", "thaw_area_", "thaw_table_"]);
+    let declared = of(&header);
+    let defined = of(&std::fs::read_to_string(room().join("src/c.rs")).unwrap());
     assert_eq!(declared, defined);
     assert!(declared.len() > 25, "{declared:?}");
 }

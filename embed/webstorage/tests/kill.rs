@@ -3,9 +3,8 @@
 mod common;
 
 use common::{area, get, set};
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 use thaw_log::memory::Random;
 use thaw_webstorage::{News, Options, Storage};
@@ -53,32 +52,18 @@ fn killed_while_it_sets_a_key_it_loses_nothing_that_the_kernel_was_given() {
     let mut random = Random(std::process::id().into());
     let (mut last_set, mut last_given) = (0, 0);
     for round in 0..20 {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["child", "--exact", "--nocapture", "--test-threads=1"])
-            .envs([(FOLDER, folder.path().as_os_str()), (FIRST, (last_set + 1).to_string().as_ref())])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let upto = 5 + random.below(150);
-        let mut seen = 0;
+        let (upto, began) = (5 + random.below(150), (last_set + 1).to_string());
         // What it says after it was killed counts too.
-        for line in BufReader::new(child.stdout.take().unwrap()).lines() {
-            let line = line.unwrap();
-            let words: Vec<&str> = line.split(' ').collect();
-            let [what @ ("set" | "has" | "flushed"), number] = words[..] else { continue };
-            let Ok(number) = number.parse::<u64>() else { continue };
+        testing::killed(&[(FOLDER, folder.path().as_os_str()), (FIRST, began.as_ref())], upto, |words| {
+            let [what @ ("set" | "has" | "flushed"), number] = words[..] else { return false };
+            let Ok(number) = number.parse::<u64>() else { return false };
             if what == "set" {
                 last_set = number
             } else {
                 last_given = number
             }
-            seen += 1;
-            if seen == upto {
-                child.kill().unwrap();
-            }
-        }
-        child.wait().unwrap();
+            true
+        });
         let storage = Storage::open(folder.path(), options()).unwrap();
         let there = get(&area(&storage, A), "k").unwrap();
         let number: u64 = there.split(' ').next().unwrap().parse().unwrap();

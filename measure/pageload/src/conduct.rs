@@ -178,7 +178,6 @@ impl Conductor<'_> {
                     // cache: one with another store has read that.
                     self.warm()?;
                     Proxy::start(plan, via, None, &plan.other.join("store"))?.program.stop(GRACE)?;
-                    let _ = std::fs::metadata(&plan.cache);
                     proxy = Some(Proxy::start(plan, via, Some(address), &plan.cache.join("store"))?);
                 }
                 (_, None) => {

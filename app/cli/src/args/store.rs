@@ -169,8 +169,9 @@ const REPAIR_ABOUT: &str = "\
 How do I put a damaged file in order?
 
 Cuts off what lies behind the last record that can be read from the first byte on, and keeps those bytes in a file \
-beside (NAME.damaged-1). A store does the same when it opens the file. Only the owner may, and of a session only while \
-no program uses it.";
+beside (NAME.damaged-1). Web storage does the same when it opens the file; a session and a cookie jar take more out of \
+a damaged file when their program opens it than this leaves. Only the owner may, and of those two only while no \
+program uses them.";
 
 const REPAIR_EXAMPLES: &str = "\
 Examples:

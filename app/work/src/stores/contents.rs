@@ -5,7 +5,7 @@ use model::{Error, Exit, Result};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io;
-use thaw_cookies::record::Record;
+use thaw_cookies::record::{Record, apply};
 use thaw_cookies::{Cookie, Key, SameSite};
 use thaw_log::book::{Book, Loaded};
 use thaw_log::disk::Disk;
@@ -165,10 +165,10 @@ impl Stores {
     fn holds(&self, name: &str) -> Result<Option<(Holds, u64)>> {
         let Some((_, loaded)) = self.done(name, Book::load(&self.disk, name, false))? else { return Ok(None) };
         let Some(head) = loaded.head.clone() else { return Ok(None) };
-        Ok(match &head.kind {
-            b"WEBS" => Place::of_label(&head.label).map(|place| area(place, &loaded)),
-            b"SESS" => self.done(name, session(&self.disk, name))?,
-            b"COOK" => Some(cookies(&loaded)),
+        Ok(match head.kind {
+            record::KIND => Place::of_label(&head.label).map(|place| area(place, &loaded)),
+            files::KIND => self.done(name, session(&self.disk, name))?,
+            thaw_cookies::record::KIND => Some(cookies(&loaded)),
             _ => None,
         })
     }
@@ -181,7 +181,7 @@ impl Stores {
         let mut all = Vec::new();
         for name in &self.names {
             let Some((_, loaded)) = self.done(name, Book::load(&self.disk, name, false))? else { continue };
-            if loaded.head.as_ref().is_some_and(|head| &head.kind == b"COOK") {
+            if loaded.head.as_ref().is_some_and(|head| head.kind == thaw_cookies::record::KIND) {
                 all.extend(replayed(&loaded).0.into_values());
             }
         }
@@ -243,13 +243,7 @@ fn replayed(loaded: &Loaded) -> (BTreeMap<Key, Cookie>, u64) {
     let (mut jar, mut unread) = (BTreeMap::new(), 0);
     for content in loaded.contents() {
         match Record::read(content) {
-            Some(Record::Index(_)) => {}
-            Some(Record::Page(cookies)) => jar.extend(cookies.into_iter().map(|cookie| (cookie.key(), cookie))),
-            Some(Record::Put(cookie)) => drop(jar.insert(cookie.key(), cookie)),
-            Some(Record::Gone(key)) => drop(jar.remove(&key)),
-            Some(Record::Used(key, at)) => {
-                jar.get_mut(&key).into_iter().for_each(|cookie| cookie.accessed_us = at);
-            }
+            Some(record) => apply(&mut jar, record),
             None => unread += 1,
         }
     }

@@ -7,9 +7,8 @@ pub mod import;
 use model::{Bytes, Error, Exit, Result, shown};
 use serde::Serialize;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use thaw_log::book::Book;
+use thaw_log::book::{self, Book, DAMAGED};
 use thaw_log::disk::{Disk, Folder};
 
 /// What `thaw store ls` and `verify` tell.
@@ -119,9 +118,9 @@ impl Stores {
         names.sort();
         let disk = Folder::new(&folder);
         let stores = Self { path: path.to_owned(), folder, disk, names };
-        let files = stores.look()?.files;
-        if files.iter().all(|file| file.kind.is_none()) {
-            // The head of one may be damaged; a directory without any is something else.
+        // The head of one may be damaged; a directory without any is something else.
+        let heads = stores.names.iter().map(|name| stores.done(name, book::head(&stores.disk, name)));
+        if heads.collect::<Result<Vec<_>>>()?.iter().all(Option::is_none) {
             let why = if stores.names.is_empty() { "there is no file in it" } else { "no file of records is in it" };
             return Err(not(if about.is_file() { "it is no file of records" } else { why }));
         }
@@ -139,7 +138,6 @@ impl Stores {
             let Some((_, loaded)) = self.done(name, Book::load(&self.disk, name, false))? else { continue };
             let head = loaded.head.as_ref();
             let number = |from: usize| from as u64;
-            let end = loaded.found.frames.last().map_or(0, |last| last.content.end);
             files.push(StoreFile {
                 name: name.clone(),
                 kind: head.map(|head| kind(&head.kind)),
@@ -150,8 +148,8 @@ impl Stores {
                 bytes: Bytes(number(loaded.bytes.len())),
                 records_behind: number(loaded.found.frames.len() - loaded.found.prefix),
                 damage: loaded.found.damage.iter().map(|at| (number(at.start), number(at.end))).collect(),
-                torn: if head.is_some() { number(loaded.bytes.len() - end) } else { 0 },
-                is_aside: name.contains(".damaged-"),
+                torn: if head.is_some() { number(loaded.found.torn(loaded.bytes.len())) } else { 0 },
+                is_aside: name.contains(DAMAGED),
             });
         }
         Ok(StoreDocument { schema: "thaw.store/1", files })
@@ -164,11 +162,7 @@ impl Stores {
     /// The files are another user's, or a program has the directory for itself; the disk.
     pub fn repair(&self) -> Result<RepairDocument> {
         let cannot = |why: &str| Error::on(Exit::Usage, "cannot repair", &self.path).because(why);
-        let owner = self.done("", self.folder.metadata())?.uid();
-        if owner != rustix::process::geteuid().as_raw() {
-            let hint = format!("ask as its owner: sudo -u '#{owner}' thaw store repair …");
-            return Err(cannot("it is another user's").hint(hint));
-        }
+        crate::caches::is_own(&self.folder, "cannot repair", "thaw store")?;
         // A store that is one process's holds the first; processes that share one take turns by the second.
         let is_held = self.folder.join("lock").exists();
         if is_held && !self.done("lock", self.disk.lock())? {
@@ -196,11 +190,11 @@ impl Stores {
 }
 
 fn kind(letters: &[u8; 4]) -> String {
-    match letters {
-        b"WEBS" => "web storage".into(),
-        b"SESS" => "session".into(),
-        b"COOK" => "cookies".into(),
-        other => String::from_utf8_lossy(other).into_owned(),
+    match *letters {
+        thaw_webstorage::record::KIND => "web storage".into(),
+        thaw_session::files::KIND => "session".into(),
+        thaw_cookies::record::KIND => "cookies".into(),
+        other => String::from_utf8_lossy(&other).into_owned(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The C interface of LevelDB (`leveldb/c.h`), as far as it is called here.
 
-use std::ffi::{CString, c_char, c_int, c_uchar, c_void};
+use std::ffi::{CString, c_char, c_uchar, c_void};
 use std::path::Path;
 use std::ptr::null_mut;
 
@@ -30,8 +30,6 @@ unsafe extern "C" {
         error: *mut *mut c_char,
     ) -> *mut u8;
     fn leveldb_free(what: *mut c_void);
-    #[allow(dead_code, reason = "says which version is linked")]
-    pub fn leveldb_major_version() -> c_int;
 }
 
 pub struct LevelDb {

@@ -98,14 +98,19 @@ impl Kv for Lmdb {
     }
 }
 
-struct Fjall(#[allow(dead_code, reason = "keeps it open")] fjall::Keyspace, fjall::PartitionHandle, Vec<String>);
+struct Fjall {
+    partition: fjall::PartitionHandle,
+    /// Kept open.
+    _keyspace: fjall::Keyspace,
+    keys: Vec<String>,
+}
 
 impl Kv for Fjall {
     fn set(&mut self, key: usize, value: &[u8]) -> Anything {
-        Ok(self.1.insert(&self.2[key], value)?)
+        Ok(self.partition.insert(&self.keys[key], value)?)
     }
     fn get(&mut self, key: usize) -> Anything<usize> {
-        Ok(self.1.get(&self.2[key])?.ok_or("a key is gone")?.len())
+        Ok(self.partition.get(&self.keys[key])?.ok_or("a key is gone")?.len())
     }
 }
 
@@ -137,7 +142,7 @@ fn open(which: &str, folder: &Path) -> Anything<Box<dyn Kv>> {
         "fjall" => {
             let keyspace = fjall::Config::new(path).open()?;
             let partition = keyspace.open_partition("data", fjall::PartitionCreateOptions::default())?;
-            Box::new(Fjall(keyspace, partition, keys()))
+            Box::new(Fjall { partition, _keyspace: keyspace, keys: keys() })
         }
         "LevelDB" => Box::new(Level(LevelDb::open(&path, false)?, keys())),
         "LevelDB, synced" => Box::new(Level(LevelDb::open(&path, true)?, keys())),

@@ -1,7 +1,7 @@
 //! `example/client.c`.
 
 use crate::origin::{Origin, Request, response};
-use crate::programs::{Client, compiled, valgrind};
+use crate::programs::{Client, compiled};
 use std::process::Command;
 use tempfile::TempDir;
 
@@ -263,7 +263,7 @@ fn a_directory_that_another_process_has_is_no_error() {
 fn valgrind_finds_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = compiled(&folder, "example/client.c", &[]) else { return };
-    let Some(mut command) = valgrind(&program) else { return };
+    let Some(mut command) = testing::valgrind(&program) else { return };
     command.arg(folder.path().join("cache"));
     let origin = Origin::new(answer);
     for round in 0..2 {

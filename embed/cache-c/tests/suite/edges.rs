@@ -1,6 +1,6 @@
 //! `tests/edges.c`, plain and under valgrind; the header in C++.
 
-use crate::programs::{compiled, room, valgrind};
+use crate::programs::{compiled, room};
 use std::process::Command;
 
 #[test]
@@ -8,7 +8,7 @@ fn whatever_is_called_is_answered_by_a_code() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = compiled(&folder, "tests/edges.c", &[]) else { return };
     assert!(Command::new(&program).status().unwrap().success());
-    let Some(mut command) = valgrind(&program) else { return };
+    let Some(mut command) = testing::valgrind(&program) else { return };
     assert!(command.status().unwrap().success());
 }
 

@@ -1,7 +1,7 @@
 //! The cache from Python and Node: `example/client.py`, `example/addon.c` and `example/client.js`.
 
 use crate::origin::{Origin, Request, response};
-use crate::programs::{libraries, room};
+use crate::programs::room;
 use std::path::Path;
 use std::process::Command;
 
@@ -42,7 +42,7 @@ fn python_calls_it_through_ctypes() {
     }
     holds(|cache| {
         let mut command = Command::new(python);
-        command.arg(room().join("example/client.py")).arg(libraries().join("libthaw_cache.so")).arg(cache);
+        command.arg(room().join("example/client.py")).arg(testing::library("libthaw_cache.so")).arg(cache);
         command
     });
 }
@@ -63,7 +63,7 @@ fn node_calls_it_through_an_addon() {
     // Node's own headers are not C11 without extensions.
     cc.args(["-Wall", "-Wextra", "-Werror", "-std=gnu11", "-shared", "-fPIC", "-I"]).arg(room().join("include"));
     cc.arg("-isystem").arg(include).arg(room().join("example/addon.c"));
-    cc.arg(libraries().join("libthaw_cache.a")).args(["-lpthread", "-ldl", "-lm", "-o"]).arg(&addon);
+    cc.arg(testing::library("libthaw_cache.a")).args(["-lpthread", "-ldl", "-lm", "-o"]).arg(&addon);
     if !testing::compiled(&mut cc) {
         return;
     }

@@ -10,33 +10,11 @@ pub fn room() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Where cargo has put the libraries: beside this test.
-pub fn libraries() -> PathBuf {
-    let folder = std::env::current_exe().unwrap().parent().unwrap().to_owned();
-    assert!(folder.join("libthaw_cache.so").exists(), "no library in {}", folder.display());
-    folder
-}
-
 /// A program of C, with the library in it. `None`: counted as skipped, there is no compiler.
 pub fn compiled(folder: &TempDir, source: &str, more: &[&str]) -> Option<PathBuf> {
     let program = folder.path().join("program");
-    let mut cc = Command::new("cc");
-    cc.args(["-Wall", "-Wextra", "-Werror", "-std=c11", "-g", "-O1", "-I"]).arg(room().join("include")).args(more);
-    cc.arg(room().join(source)).arg(libraries().join("libthaw_cache.a"));
-    cc.args(["-lpthread", "-ldl", "-lm", "-o"]).arg(&program);
-    testing::compiled(&mut cc).then_some(program)
-}
-
-/// A program under valgrind: an error or a leak is its failure. `None`: counted as skipped, there is none.
-pub fn valgrind(program: &Path) -> Option<Command> {
-    if Command::new("valgrind").arg("--version").output().is_err() {
-        testing::skip("needs valgrind");
-        return None;
-    }
-    let mut valgrind = Command::new("valgrind");
-    valgrind.args(["-q", "--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite,possible"]);
-    valgrind.arg(program);
-    Some(valgrind)
+    let compiler = [&["cc", "-std=c11", "-O1"], more].concat();
+    testing::linked(&compiler, room(), source, "libthaw_cache.a", &program).then_some(program)
 }
 
 /// A program that answers each line of its input with one.
