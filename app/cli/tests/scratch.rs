@@ -1,5 +1,6 @@
 //! A scratch folder and a command: `scratch.thaw(["report", "x.thaw"]).exits(0).says("starts in")`.
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -7,12 +8,31 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard};
 
-/// Dropping the machine's caches under another test's hot start would make that test wait for nothing.
+/// Dropping the machine's caches under another test's hot start would make that start read.
 static MACHINE: Mutex<()> = Mutex::new(());
 
-/// Holds the machine's caches for one test at a time.
-pub fn alone() -> MutexGuard<'static, ()> {
-    MACHINE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+/// The verbs that evict files which every program needs, or whose result depends on nobody doing that meanwhile.
+const EVICT: [&str; 5] = ["record", "optimize", "flush", "frag", "pageload"];
+
+thread_local! {
+    /// How many [`Alone`]s this test's thread has.
+    static HELD: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The machine's caches are this test's.
+pub struct Alone(Option<MutexGuard<'static, ()>>);
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        HELD.set(HELD.get() - 1);
+        drop(self.0.take());
+    }
+}
+
+/// Holds the machine's caches for one test at a time; who holds them may take them again.
+pub fn alone() -> Alone {
+    let first = HELD.replace(HELD.get() + 1) == 0;
+    Alone(first.then(|| MACHINE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())))
 }
 
 /// The checkout.
@@ -163,8 +183,10 @@ pub struct Said {
 }
 
 impl Said {
-    /// Runs a command to its end.
+    /// Runs a command to its end; with the machine's caches to itself where the verb evicts.
     pub fn of(mut command: Command) -> Self {
+        let evicts = command.get_args().any(|word| EVICT.iter().any(|verb| word == OsStr::new(verb)));
+        let _machine = evicts.then(alone);
         let words = format!("{command:?}");
         Self { output: command.output().unwrap(), words }
     }
