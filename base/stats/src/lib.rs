@@ -9,6 +9,7 @@
 
 mod bootstrap;
 mod describe;
+mod growth;
 mod limit;
 mod permutation;
 mod random;
@@ -19,6 +20,7 @@ mod test_data;
 
 pub use bootstrap::{RESAMPLES, difference_of_differences, median, ratio_of_medians};
 pub use describe::{mean, mean_of_positive, outliers, quantile, relative_half_width, stddev};
+pub use growth::{Bend, Fit, Growth, LEVELS, Order, Untold, VALUES, growth};
 pub use limit::{Limit, against_limit, holm, smallest_p, spend, t_above_limit, values_needed};
 pub use permutation::{Pairing, permutation_p};
 pub use random::Random;

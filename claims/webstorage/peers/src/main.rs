@@ -51,7 +51,8 @@ impl Kv for Sqlite {
     }
     fn get(&mut self, key: usize) -> Anything<usize> {
         let mut select = self.0.prepare_cached("SELECT value FROM data WHERE key = ?1")?;
-        Ok(select.query_row([&self.1[key]], |row| row.get_ref(0).map(|value| value.as_blob().map_or(0, <[u8]>::len)))?)
+        Ok(select
+            .query_row([&self.1[key]], |row| row.get_ref(0).map(|value| value.as_blob().map_or(0, <[u8]>::len)))?)
     }
 }
 
@@ -131,6 +132,7 @@ fn open(which: &str, folder: &Path) -> Anything<Box<dyn Kv>> {
     let (keys, path) = (|| (0..KEYS).map(key).collect(), folder.join("store"));
     Ok(match which {
         "thaw, written within 50 ms, synced within 1 s" => thaw::open(&path)?,
+        "the same through C" => thaw::open_through_c(&path)?,
         "SQLite, WAL, NORMAL" => Sqlite::open(&path, "NORMAL")?,
         "SQLite, WAL, FULL" => Sqlite::open(&path, "FULL")?,
         "redb, Durability::None" => {
@@ -150,8 +152,9 @@ fn open(which: &str, folder: &Path) -> Anything<Box<dyn Kv>> {
     })
 }
 
-const ALL: [&str; 10] = [
+const ALL: [&str; 11] = [
     "thaw, written within 50 ms, synced within 1 s",
+    "the same through C",
     "SQLite, WAL, NORMAL",
     "SQLite, WAL, FULL",
     "redb, Durability::None",
@@ -188,7 +191,8 @@ fn rates(folder: &Path, seconds: Duration) -> Anything {
                 value[..8].copy_from_slice(&(sets as u64).to_le_bytes());
                 store.set(sets * 7 % KEYS, &value)?;
                 let now = Instant::now();
-                (worst, over) = (worst.max(now - before), over + usize::from(now - before > Duration::from_micros(100)));
+                (worst, over) =
+                    (worst.max(now - before), over + usize::from(now - before > Duration::from_micros(100)));
                 (sets, before) = (sets + 1, now);
             }
             let set = sets as f64 / since.elapsed().as_secs_f64();

@@ -35,6 +35,104 @@ impl Kv for Thaw {
     }
 }
 
+/// What thaw_webstorage.h has, as far as it is called here.
+mod c {
+    use std::ffi::{c_char, c_int, c_void};
+    unsafe extern "C" {
+        pub fn thaw_webstorage_open(options: *const Options, storage: *mut *mut c_void) -> c_int;
+        pub fn thaw_webstorage_close(storage: *mut c_void) -> c_int;
+        pub fn thaw_webstorage_area(
+            storage: *mut c_void,
+            partition: *const c_char,
+            origin: *const c_char,
+            urgent: c_int,
+            area: *mut *mut c_void,
+        ) -> c_int;
+        pub fn thaw_area_wait(area: *const c_void) -> c_int;
+        pub fn thaw_area_free(area: *mut c_void) -> c_int;
+        pub fn thaw_area_set(
+            area: *const c_void,
+            key: *const u16,
+            keys: usize,
+            value: *const u16,
+            values: usize,
+        ) -> c_int;
+        pub fn thaw_area_get(
+            area: *const c_void,
+            key: *const u16,
+            keys: usize,
+            to: *mut u16,
+            room: usize,
+            length: *mut usize,
+        ) -> c_int;
+    }
+
+    #[repr(C)]
+    pub struct Options {
+        pub size: usize,
+        pub directory: *const c_char,
+        pub numbers: [u64; 5],
+    }
+
+    /// Of a call that must work.
+    pub fn ok(code: c_int) -> crate::Anything {
+        if code == 0 { Ok(()) } else { Err(format!("thaw_webstorage.h: code {code}").into()) }
+    }
+}
+
+/// The same by the header's functions: the value is copied into the caller's memory.
+struct ThroughC {
+    storage: *mut std::ffi::c_void,
+    area: *mut std::ffi::c_void,
+    keys: Vec<Vec<u16>>,
+    units: [u16; VALUE],
+}
+
+pub fn open_through_c(path: &Path) -> Anything<Box<dyn Kv>> {
+    let directory = std::ffi::CString::new(path.as_os_str().as_encoded_bytes())?;
+    let options =
+        c::Options { size: std::mem::size_of::<c::Options>(), directory: directory.as_ptr(), numbers: [0; 5] };
+    let (mut storage, mut area) = (std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: what is handed in lives as long as the calls.
+    unsafe {
+        c::ok(c::thaw_webstorage_open(&raw const options, &raw mut storage))?;
+        let origin = c"https://a.example".as_ptr();
+        c::ok(c::thaw_webstorage_area(storage, std::ptr::null(), origin, 1, &raw mut area))?;
+        c::ok(c::thaw_area_wait(area))?;
+    }
+    let keys = (0..KEYS).map(|number| key(number).encode_utf16().collect()).collect();
+    Ok(Box::new(ThroughC { storage, area, keys, units: [0; VALUE] }))
+}
+
+impl Drop for ThroughC {
+    fn drop(&mut self) {
+        // SAFETY: both are this struct's.
+        unsafe {
+            c::thaw_area_free(self.area);
+            c::thaw_webstorage_close(self.storage);
+        }
+    }
+}
+
+impl Kv for ThroughC {
+    fn set(&mut self, key: usize, value: &[u8]) -> Anything {
+        for (unit, byte) in self.units.iter_mut().zip(value) {
+            *unit = u16::from(*byte);
+        }
+        let key = &self.keys[key];
+        // SAFETY: pointers with the lengths of what they point to.
+        c::ok(unsafe { c::thaw_area_set(self.area, key.as_ptr(), key.len(), self.units.as_ptr(), VALUE) })
+    }
+
+    fn get(&mut self, key: usize) -> Anything<usize> {
+        let (key, mut length) = (&self.keys[key], 0);
+        let to = self.units.as_mut_ptr();
+        // SAFETY: as above; `units` is written by this call alone.
+        c::ok(unsafe { c::thaw_area_get(self.area, key.as_ptr(), key.len(), to, VALUE, &raw mut length) })?;
+        Ok(length)
+    }
+}
+
 fn units(text: &str) -> Vec<u16> {
     text.encode_utf16().collect()
 }
@@ -84,7 +182,10 @@ pub fn first(path: &Path) -> Anything {
     }
     for (what, mut times) in [("loaded", loaded), ("cold", cold)] {
         times.sort_by(f64::total_cmp);
-        println!("first access of 2 MB, {what}: {:.4} ms, median of 21 ({:.4} to {:.4})", times[10], times[0], times[20]);
+        println!(
+            "first access of 2 MB, {what}: {:.4} ms, median of 21 ({:.4} to {:.4})",
+            times[10], times[0], times[20]
+        );
     }
     Ok(())
 }
@@ -133,6 +234,9 @@ pub fn kill(folder: &Path, rounds: u32) -> Anything {
         storage.close()?;
         lost.push((written - kept) as f64 / 10.0);
     }
-    println!("{{\"thaw\": {rounds}, \"lost_s_most\": {:?}, \"lost_s\": {lost:?}}}", lost.iter().copied().fold(0.0, f64::max));
+    println!(
+        "{{\"thaw\": {rounds}, \"lost_s_most\": {:?}, \"lost_s\": {lost:?}}}",
+        lost.iter().copied().fold(0.0, f64::max)
+    );
     Ok(())
 }
