@@ -4,7 +4,8 @@
 // already);
 // - pages of real cold starts, recorded here: NAME.html (`thaw report -o`) beside NAME.json (`thaw report --json`).
 //   THAW_REPORTS names a folder that has them already; else those of `make demo` are taken, if there are any.
-// Without a browser, or without what a recording takes, tests are skipped with the reason.
+// THAW_BUILT says that cargo's tests have just built thaw and the example. Without a browser, or without what a
+// recording takes, tests are skipped with the reason.
 
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
@@ -32,7 +33,8 @@ declare module "vitest" {
 /** App presets that are recorded: those of the seed's talk. */
 const APPS = ["firefox-esr", "chromium"];
 const ROOT = join(import.meta.dirname, "../../..");
-const THAW = join(ROOT, "target/debug/thaw");
+const BUILT = join(ROOT, "target/debug");
+const THAW = join(BUILT, "thaw");
 
 export default function setup(project: TestProject): (() => void) | undefined {
   const browser = process.env.CHROMIUM ?? "/usr/bin/chromium";
@@ -64,17 +66,15 @@ export default function setup(project: TestProject): (() => void) | undefined {
 }
 
 function made(folder: string): string {
-  execFileSync("cargo", ["run", "--locked", "--quiet", "-p", "view", "--example", "made", "--", folder], {
-    cwd: ROOT,
-    stdio: ["ignore", "ignore", "inherit"],
-  });
+  build("view", "--example", "made");
+  execFileSync(join(BUILT, "examples/made"), [folder], { stdio: ["ignore", "ignore", "inherit"] });
   return folder;
 }
 
 /** Pages of small programs' heaps, of reports of Firefox, and of watches. Returns why there are no heaps. */
 function heapAndMemory(folder: string): string {
   mkdirSync(folder);
-  build();
+  build("thawlab");
   const thaw = (...words: string[]) => execFileSync(THAW, words, { cwd: folder, stdio: ["ignore", "ignore", "pipe"] });
   const reports = ["start", "later"].map((name) => join(ROOT, `fixtures/memory/firefox/${name}.json.gz`));
   thaw("memory", "show", reports[0], "--html", "report.html");
@@ -124,8 +124,11 @@ function heapAndMemory(folder: string): string {
   return "";
 }
 
-function build(): void {
-  execFileSync("cargo", ["build", "--locked", "--quiet", "-p", "thawlab"], {
+/** THAW_BUILT: cargo's tests have built the whole workspace. For one package alone cargo would build much anew, since the
+ * others' features are missing then. */
+function build(...words: string[]): void {
+  if (process.env.THAW_BUILT !== undefined) return;
+  execFileSync("cargo", ["build", "--locked", "--quiet", "-p", ...words], {
     cwd: ROOT,
     stdio: ["ignore", "ignore", "inherit"],
   });
@@ -142,7 +145,7 @@ function real(folder: string): { reports: string; missing: string[] } {
       reports: "",
       missing: ["a cold start can only be recorded as root (or give THAW_REPORTS, or run make demo)"],
     };
-  build();
+  build("thawlab");
   return { reports: folder, missing: APPS.flatMap((app) => record(folder, app) ?? []) };
 }
 
