@@ -140,7 +140,22 @@ fn a_parameter_makes_a_variant_of_each_value() {
     let json = scratch.thaw(["report", "a.thaw", "--json"]).exits(0).json();
     let names: Vec<&str> = json["variants"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["nap ms=10", "nap ms=20", "nap ms=30"]);
+    assert!(json["growth"].is_null(), "three values are too few to tell an order by");
     scratch.thaw(["record", "--parameter", "x=1", "--", "true"]).exits(2).hints("{x}");
+}
+
+#[test]
+fn how_a_start_grows_with_a_parameter_is_told() {
+    let scratch = Scratch::new();
+    let line = "record -o a.thaw --state hot --runs 3 --needed no --name nap --parameter n=1,2,4,8 -- sleep 0.{n}";
+    scratch.thaw(line.split(' ')).exits(0).says("How it grows: nap hot with n").says("time until ready");
+    let json = scratch.thaw(["report", "a.thaw", "--json"]).exits(0).json();
+    let swept = &json["growth"][0];
+    assert_eq!((&swept["of"], &swept["parameter"], &swept["state"]), (&"nap".into(), &"n".into(), &"hot".into()));
+    assert_eq!(swept["values"], serde_json::json!([1.0, 2.0, 4.0, 8.0]));
+    let wall = &swept["figures"][0];
+    assert_eq!(wall["name"], "wall_s");
+    assert!(wall["growth"]["ratio"]["value"].as_f64().unwrap() > 2.0, "{wall}");
 }
 
 /// dev/install with made-up package tools in front of the real ones; apt-get finds its lock taken `busy` times, and

@@ -136,6 +136,7 @@ pub fn report_within(path: &Path, time: Option<Duration>) -> Result<ReportDocume
         schema: "thaw.report/1",
         next: next::after(&loaded.source.file, &statistics.cells),
         answer,
+        growth: bench::growth::growths(&statistics.cells),
         statistics,
         traces,
         facts,

@@ -4,6 +4,7 @@
 //! given another meaning under the same schema.
 
 use crate::plan::Asked;
+use bench::growth::Swept;
 use model::{CacheState, Milestone, RunId, RunRow, Warning};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -23,6 +24,9 @@ pub struct ReportDocument {
     pub answer: Vec<String>,
     /// Times with their intervals.
     pub statistics: bench::report::Report,
+    /// How the starts grow with each parameter that has enough values.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub growth: Vec<Swept>,
     /// What the traced starts read: one trace of each variant.
     pub traces: Vec<TraceDocument>,
     /// The machine: subject, key, value.

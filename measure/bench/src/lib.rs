@@ -2,7 +2,7 @@
 //!
 //! Two halves that meet only in `model`'s rows: the recording half holds the machine ([`record`], [`states`],
 //! [`restore`], [`ready`]) and decides what to run next ([`schedule`], [`conduct`]); the analysing half
-//! ([`analyze`], [`report`], [`compare`], [`gate`]) is pure.
+//! ([`analyze`], [`report`], [`growth`], [`compare`], [`gate`]) is pure.
 //!
 //! Not for tracing: a traced run gets its tracer from the app ([`conduct::Tracer`]).
 
@@ -14,6 +14,7 @@ pub mod conduct;
 mod drain;
 pub mod gate;
 pub mod ground;
+pub mod growth;
 mod inside;
 mod meters;
 pub mod program;
