@@ -58,7 +58,9 @@ function objectOf(area) {
     get: (target, name, receiver) => (isKey(target, name) ? area.pairs.get(name) : Reflect.get(target, name, receiver)),
     has: (target, name) => isKey(target, name) || Reflect.has(target, name),
     set(target, name, value, receiver) {
-      if (typeof name !== "string" || receiver !== object) return Reflect.set(target, name, value, receiver);
+      // What all of the objects have is not hidden, and `length` not set: browsers do so.
+      if (typeof name !== "string" || receiver !== object || name in target)
+        return Reflect.set(target, name, value, receiver);
       area.set(name, `${value}`);
       return true;
     },
