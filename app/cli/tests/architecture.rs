@@ -179,8 +179,13 @@ fn wrong_imports(package: &Value) -> Vec<String> {
                 proof.imports
             ));
         }
-        if let Some((_, only)) = ONLY_FOR.iter().find(|(it, only)| *it == target && !only.contains(&name) && !only_tests) {
-            wrong.push(format!("{name} imports {target}, which only {} may: programs of their own for that", only.join(", ")));
+        if let Some((_, only)) =
+            ONLY_FOR.iter().find(|(it, only)| *it == target && !only.contains(&name) && !only_tests)
+        {
+            wrong.push(format!(
+                "{name} imports {target}, which only {} may: programs of their own for that",
+                only.join(", ")
+            ));
         }
         let Some(path) = dependency["path"].as_str() else { continue };
         let to = floor(Path::new(path));

@@ -322,8 +322,13 @@ for (const [name, run, want, others] of CASES) {
   if (!right) wrong.push({ name, browser: short(came[0]), adapter: short(came[1]), want: short(wanted) });
   const row = document.createElement("tr");
   row.className = right ? "right" : "wrong";
-  for (const cell of [name, short(came[0]), short(came[1]), right ? (own === wanted ? "the same" : "as the standard says; this browser does not") : "differs"])
-    row.insertCell().textContent = cell;
+  const said = own === wanted ? "the same" : "as the standard says; this browser does not";
+  const cells = [[name, ""], [short(came[0]), "mono"], [short(came[1]), "mono"], [right ? said : "differs", ""]];
+  for (const [text, kind] of cells) {
+    const cell = row.insertCell();
+    cell.textContent = text;
+    cell.className = kind;
+  }
   document.getElementById("cases").append(row);
 }
 for (const side of SIDES) await emptied(side);
