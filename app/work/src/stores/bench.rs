@@ -1,7 +1,7 @@
 //! What the calls of web storage cost on this disk: set, get, flush, and the first access of an origin.
 
 use model::{Bytes, Error, Exit, FileOffset, Result};
-use os::block::mounts::{Backing, Mounts};
+use os::mounts::{Backing, Mounts};
 use os::interrupt;
 use serde::Serialize;
 use std::fs::File;
