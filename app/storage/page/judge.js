@@ -273,6 +273,18 @@ const CASES = [
     s.setItem("done", "1");
     return (await heard).map(([key, old, now]) => [key, old, now]);
   }, [0, 1, 2, 3, 4].map((at) => ["a", at === 0 ? null : String(at - 1), String(at)])],
+  ["both documents write one key, and come to the same", async (s, other) => {
+    const heard = eventsUntil(there, other, "done");
+    const back = eventsUntil(window, s, "back");
+    for (let at = 0; at < 50; at++) {
+      s.setItem("one", `here${at}`);
+      other.setItem("one", `there${at}`);
+    }
+    s.setItem("done", "1");
+    other.setItem("back", "1");
+    await Promise.all([heard, back]);
+    return [s.getItem("one") === other.getItem("one"), s.length, other.length];
+  }, [true, 3, 3]],
   ["both documents come to the same", async (s, other) => {
     const heard = eventsUntil(there, other, "done");
     const back = eventsUntil(window, s, "back");
