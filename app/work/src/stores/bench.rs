@@ -1,8 +1,8 @@
 //! What the calls of web storage cost on this disk: set, get, flush, and the first access of an origin.
 
 use model::{Bytes, Error, Exit, FileOffset, Result};
-use os::mounts::{Backing, Mounts};
 use os::interrupt;
+use os::mounts::{Backing, Mounts};
 use serde::Serialize;
 use std::fs::File;
 use std::path::{Path, PathBuf};
