@@ -1,5 +1,5 @@
-//! The areas that pages use, and who is told of their changes. The changes of one area come one after another, and every
-//! page hears of them in that order; what a page asks for and what it hears next leaves nothing out in between.
+//! The areas that pages use, and who is told of their changes. The changes of one area come one after another, and
+//! every page hears of them in that order; what a page asks for and what it hears next leaves nothing out in between.
 
 use crate::wire::{Change, quoted, quoted_or_null, quoted_str};
 use bytes::Bytes;

@@ -32,7 +32,8 @@ impl Server {
         let mut socket = TcpStream::connect(&self.host).unwrap();
         let (path, host, len) = (&self.path, &self.host, body.len());
         let head = format!(
-            "{method} {path}{rest} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Length: {len}\r\n{fields}\r\n"
+            "{method} {path}{rest} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\
+             Content-Length: {len}\r\n{fields}\r\n"
         );
         socket.write_all(head.as_bytes()).unwrap();
         // It may be refused before its end.
