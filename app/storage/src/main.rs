@@ -20,8 +20,8 @@ use tokio::sync::{Semaphore, watch};
 /// How does a page's storage feel that never waits for the disk?
 ///
 /// Serves a page on 127.0.0.1 whose storage goes through thaw_webstorage into DIR: what DIR holds, changes as they
-/// come, and what set and get cost beside the browser's own localStorage. The first line on stdout is the address. Ctrl-C or
-/// SIGTERM ends it, when all is on the medium.
+/// come, and what set and get cost beside the browser's own localStorage. The first line on stdout is the address.
+/// Ctrl-C or SIGTERM ends it, when all is on the medium.
 #[derive(Debug, Parser)]
 #[command(
     name = "thaw-storage",
@@ -41,7 +41,8 @@ struct Args {
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     port: u16,
     /// Bytes of each area, two for each UTF-16 unit of its keys and values
-    #[arg(long, value_name = "BYTES", default_value_t = QUOTA, value_parser = clap::value_parser!(u64).range(2..=QUOTA))]
+    #[arg(long, value_name = "BYTES", default_value_t = QUOTA)]
+    #[arg(value_parser = clap::value_parser!(u64).range(2..=QUOTA))]
     quota: u64,
 }
 

@@ -209,8 +209,8 @@ const BENCH_ABOUT: &str = "\
 What do set, get and flush cost on this disk?
 
 Measures web storage (thaw_webstorage) in a new directory inside of DIR, which is removed: a set, the longest one, a \
-get, a flush, and the first access of an origin of 2 MB that is in memory, in the page cache, or on the disk alone. Says \
-which file system it is, and what of it outlives a power cut.";
+get, a flush, and the first access of an origin of 2 MB that is in memory, in the page cache, or on the disk alone. \
+Says which file system it is, and what of it outlives a power cut.";
 
 const BENCH_EXAMPLES: &str = "\
 Examples:
