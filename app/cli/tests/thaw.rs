@@ -38,6 +38,7 @@ mod record;
 mod scratch;
 mod second_user;
 mod store;
+mod store_live;
 mod timeline;
 mod timeline_probes;
 mod touch;

@@ -34,6 +34,34 @@ pub enum StoreVerb {
     /// How do I put a damaged file in order?
     #[command(long_about = REPAIR_ABOUT, after_help = REPAIR_EXAMPLES)]
     Repair(PathArgs),
+    /// What do set, get and flush cost on this disk?
+    #[command(long_about = BENCH_ABOUT, after_help = BENCH_EXAMPLES)]
+    Bench(BenchArgs),
+    /// How does a page's storage feel that never waits for the disk?
+    #[command(long_about = SERVE_ABOUT, after_help = SERVE_EXAMPLES)]
+    Serve(ServeArgs),
+}
+
+/// Arguments of `thaw store bench`.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// A directory on the disk that is measured
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath, default_value = ".")]
+    pub directory: PathBuf,
+    /// Print one JSON document instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `thaw store serve`.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// A directory of web storage, which is made when it is missing; without it, all stays in memory
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub directory: Option<PathBuf>,
+    /// The port on 127.0.0.1; 0: any that is free
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    pub port: u16,
 }
 
 /// Which files.
@@ -176,3 +204,27 @@ program uses them.";
 const REPAIR_EXAMPLES: &str = "\
 Examples:
   thaw store repair profile/storage";
+
+const BENCH_ABOUT: &str = "\
+What do set, get and flush cost on this disk?
+
+Measures web storage (thaw_webstorage) in a new directory inside of DIR, which is removed: a set, the longest one, a \
+get, a flush, and the first access of an origin of 2 MB that is in memory, in the page cache, or on the disk alone. \
+Says which file system it is, and what of it outlives a power cut.";
+
+const BENCH_EXAMPLES: &str = "\
+Examples:
+  thaw store bench
+  thaw store bench /mnt/disk --json";
+
+const SERVE_ABOUT: &str = "\
+How does a page's storage feel that never waits for the disk?
+
+Serves a page on 127.0.0.1 whose storage goes through thaw_webstorage into DIR: what DIR holds, changes as they come, \
+and what set and get cost beside the browser's own localStorage. The first line on stdout is the address; only who \
+knows all of it gets in. Ctrl-C or SIGTERM ends it, when all is on the medium. docs/webstorage.md has its protocol.";
+
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  thaw store serve profile/storage
+  thaw store serve --port 8080";

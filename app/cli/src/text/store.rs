@@ -2,6 +2,7 @@
 
 use super::table::{Align, Table};
 use super::{Page, RED, harmless, units};
+use work::stores::bench::BenchDocument;
 use work::stores::contents::{Area, Contents, CookieRow, Holds, Item, Said};
 use work::stores::import::Imported;
 use work::stores::{RepairDocument, StoreDocument, StoreFile};
@@ -195,6 +196,44 @@ pub fn repaired(document: &RepairDocument, width: usize) -> Page {
             Some(aside) => format!("{name}: {cut} cut off and kept in {}", harmless(aside)),
             None => format!("{name}: {cut} cut off, of a write that did not end"),
         });
+    }
+    page
+}
+
+/// What calls cost.
+pub fn bench(document: &BenchDocument, width: usize) -> Page {
+    let mut page = Page::new(width);
+    let directory = harmless(&document.directory.to_string_lossy());
+    let filesystem = harmless(&document.filesystem);
+    page.paragraph(&format!("Web storage in {directory} ({filesystem}, {}).", harmless(&document.options)));
+    page.paragraph(&format!("After a power cut there is {}.", document.durable));
+    let mut table = Table::new([
+        ("call", Align::Left),
+        ("median", Align::Right),
+        ("lowest", Align::Right),
+        ("highest", Align::Right),
+    ]);
+    for row in &document.rows {
+        let call = match row.call {
+            "set" => "set of 100 units",
+            "longest_set" => "the longest set of 20,000",
+            "get" => "get",
+            "flush" => "flush of one change",
+            "first_access_preloaded" => "first access of 2 MB, in memory",
+            "first_access_cached" => "first access of 2 MB, in the page cache",
+            "first_access_cold" => "first access of 2 MB, on the disk alone",
+            other => other,
+        };
+        let time = units::seconds;
+        table.row([call.to_owned(), time(row.median_s), time(row.lowest_s), time(row.highest_s)]);
+    }
+    page.table(&table);
+    page.remark(&format!("Of {} rounds; of set and get, the mean of each round.", units::count(document.rounds)));
+    if let Some(why) = &document.not_cold {
+        page.labelled(RED, "not measured: ", &format!("a first access from the disk alone: {}", harmless(why)));
+    }
+    if document.unoptimized {
+        page.labelled(RED, "slower than it is: ", "this thaw was built without optimization");
     }
     page
 }

@@ -2,7 +2,9 @@
 
 use crate::args::store::{Form, StoreArgs, StoreVerb};
 use crate::{output, text};
-use model::{Exit, Result};
+use model::{Error, Exit, Result};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use work::stores::{StoreFile, Stores};
 
 /// Does what was asked.
@@ -62,6 +64,22 @@ pub fn run(args: &StoreArgs) -> Result<Exit> {
                 true => output::json(&document)?,
                 false => output::page(&text::store::repaired(&document, width))?,
             }
+        }
+        StoreVerb::Bench(args) => {
+            let document = work::stores::bench::bench(&args.directory)?;
+            match args.json {
+                true => output::json(&document)?,
+                false => output::page(&text::store::bench(&document, width))?,
+            }
+        }
+        StoreVerb::Serve(args) => {
+            // A program of its own, so that no other verb brings the code of HTTP along.
+            let program = work::stores::serve_program()?;
+            let mut command = Command::new(&program);
+            command.args(["--port", &args.port.to_string()]);
+            // What begins with a dash is a directory all the same.
+            let cause = command.arg("--").args(&args.directory).exec();
+            return Err(Error::on(Exit::Machine, "cannot start", &program).because(cause));
         }
     }
     Ok(Exit::Done)

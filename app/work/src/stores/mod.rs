@@ -1,6 +1,7 @@
 //! Files of records (`embed/log`: web storage, sessions, cookies): what they are, whether all of them can be read, and
 //! putting a damaged one in order. Reading disturbs no program that uses them.
 
+pub mod bench;
 pub mod contents;
 pub mod import;
 
@@ -10,6 +11,21 @@ use std::io;
 use std::path::{Path, PathBuf};
 use thaw_log::book::{self, Book, DAMAGED};
 use thaw_log::disk::{Disk, Folder};
+
+/// The program that `thaw store serve` starts. It lies beside thaw.
+///
+/// # Errors
+/// It does not.
+pub fn serve_program() -> Result<PathBuf> {
+    let beside = std::env::current_exe().map(|own| own.with_file_name("thaw-storage"));
+    let program = beside.map_err(|cause| Error::new(Exit::Machine, "cannot find", "thaw-storage").because(cause))?;
+    if !program.is_file() {
+        return Err(Error::on(Exit::Machine, "the server of web storage is not beside thaw:", &program).hint(
+            "install both programs in the same directory; in a source tree: cargo build --release -p thawlab-storage",
+        ));
+    }
+    Ok(program)
+}
 
 /// What `thaw store ls` and `verify` tell.
 #[derive(Debug, Serialize)]
