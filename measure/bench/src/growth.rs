@@ -1,5 +1,5 @@
-//! How a start grows with a parameter: variants whose names differ in one `NAME=NUMBER` alone, as a parameter scan names
-//! them, are levels of it. Pure.
+//! How a start grows with a parameter: variants whose names differ in one `NAME=NUMBER` alone, as a parameter scan
+//! names them, are levels of it. Pure.
 
 use crate::report::{Cell, Sample};
 use model::CacheState;
