@@ -108,10 +108,11 @@ impl Engine {
         match Sheet::load(&self.shared, cell.clone()) {
             Ok((mut sheet, map)) => {
                 sheet.write_at = sheet.rewrite.then(Instant::now);
+                self.sync_for_others(&mut sheet);
                 cell.fill(map);
                 self.shared.count(|counts| &counts.loaded, 1);
                 self.shared.bell.ring([News::Loaded(cell.place.clone())]);
-                self.timed.extend(sheet.write_at.map(|_| cell.id));
+                self.timed.extend(sheet.write_at.or(sheet.sync_at).map(|_| cell.id));
                 if cell.handles.load(Ordering::SeqCst) == 0 {
                     self.last_loose += 1;
                     sheet.loose = Some(self.last_loose);
@@ -128,6 +129,13 @@ impl Engine {
                 let wait = longer(wait, self.times.retry);
                 self.again.push((Instant::now() + wait, wait, cell));
             }
+        }
+    }
+
+    /// What others have written is synced as what was written here is: who wrote it may be dead.
+    fn sync_for_others(&self, sheet: &mut Sheet) {
+        if sheet.of_others {
+            sheet.sync_at.get_or_insert_with(|| Instant::now() + self.times.sync);
         }
     }
 
@@ -184,6 +192,7 @@ impl Engine {
                         let at = now + self.times.sync.saturating_sub(self.times.write);
                         sheet.sync_at = Some(sheet.sync_at.map_or(at, |before| before.min(at)));
                     }
+                    self.sync_for_others(sheet);
                     if !sheet.to_sync.is_empty() && sheet.sync_at.is_some() {
                         sheet.sync_at = Some(now);
                     }
@@ -249,7 +258,11 @@ impl Engine {
             if total <= self.times.memory {
                 break;
             }
-            let sheet = &self.sheets[&id];
+            let Some(sheet) = self.sheets.get_mut(&id) else { continue };
+            if sheet.of_others && sheet.write_at.is_none() {
+                // It goes when that is on the medium, which is soon.
+                sheet.sync_at = Some(Instant::now());
+            }
             // Whoever asks for it meanwhile waits here, and gets it or another one.
             let mut cells = self.shared.cells();
             if sheet.cell.handles.load(Ordering::SeqCst) > 0 || !sheet.is_clean() {
@@ -296,14 +309,14 @@ impl Engine {
             self.to_look = self.sheets.keys().copied().collect();
         }
         if let Some(id) = self.to_look.pop_front() {
-            if let Some(sheet) = self.sheets.get_mut(&id)
+            if let Some(mut sheet) = self.sheets.remove(&id) {
                 // What cannot be read now is seen with our next change, which tells.
-                && sheet.others(&self.shared).is_ok()
-                && sheet.rewrite
-                && sheet.write_at.is_none()
-            {
-                sheet.write_at = Some(now);
-                self.timed.insert(id);
+                if sheet.others(&self.shared).is_ok() && sheet.rewrite {
+                    sheet.write_at.get_or_insert(now);
+                }
+                self.sync_for_others(&mut sheet);
+                self.timed.extend(sheet.write_at.or(sheet.sync_at).map(|_| id));
+                self.sheets.insert(id, sheet);
             }
             return true;
         }
@@ -315,7 +328,8 @@ impl Engine {
             } else if sheet.rewrite {
                 sheet.write_at.get_or_insert(now);
             }
-            self.timed.extend(sheet.write_at.map(|_| id));
+            self.sync_for_others(&mut sheet);
+            self.timed.extend(sheet.write_at.or(sheet.sync_at).map(|_| id));
             self.sheets.insert(id, sheet);
             return true;
         }

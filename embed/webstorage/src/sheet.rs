@@ -49,6 +49,10 @@ pub struct Sheet {
     pub rewrite: bool,
     /// The file was taken away, perhaps with its directory.
     pub gone: bool,
+    /// It holds what another process has written and perhaps not synced: that process may be dead.
+    pub of_others: bool,
+    /// It holds what was appended here and not synced.
+    appended: bool,
     /// When to append.
     pub write_at: Option<Instant>,
     /// When to sync.
@@ -71,6 +75,8 @@ struct File {
     generation: u64,
     map: Map<Bytes>,
     rewrite: bool,
+    /// Somebody has written it, and it can be written here.
+    of_others: bool,
 }
 
 /// Finds and reads the file of a place.
@@ -82,7 +88,8 @@ fn find(shared: &Shared, place: &Arc<Place>) -> io::Result<File> {
     for number in 0..MOST_FILES {
         let name = place.file(number);
         let Some((book, loaded)) = Book::load(disk, &name, turn.is_ok())? else {
-            return Ok(File { book: Book::new(&name), name, generation: 0, map: Map::default(), rewrite: false });
+            let (book, map) = (Book::new(&name), Map::default());
+            return Ok(File { name, book, generation: 0, map, rewrite: false, of_others: false });
         };
         if loaded.head.as_ref().is_some_and(|head| head.kind != KIND || head.label != label) {
             disk.forget(&name);
@@ -96,7 +103,7 @@ fn find(shared: &Shared, place: &Arc<Place>) -> io::Result<File> {
             set_aside(shared, place, &name, &loaded)?;
         }
         let generation = loaded.head.as_ref().map_or(0, |head| head.generation);
-        return Ok(File { name, book, generation, map, rewrite: !right });
+        return Ok(File { name, book, generation, map, rewrite: !right, of_others: turn.is_ok() });
     }
     Err(io::Error::other(format!("{MOST_FILES} files of its name are of others")))
 }
@@ -124,7 +131,7 @@ impl Sheet {
     /// # Errors
     /// The disk.
     pub fn load(shared: &Shared, cell: Arc<Cell>) -> io::Result<(Sheet, Map<Bytes>)> {
-        let File { name, book, generation, map, rewrite } = find(shared, &cell.place)?;
+        let File { name, book, generation, map, rewrite, of_others } = find(shared, &cell.place)?;
         let sheet = Sheet {
             cell,
             name,
@@ -133,6 +140,8 @@ impl Sheet {
             inflight: Pending::default(),
             rewrite,
             gone: false,
+            of_others,
+            appended: false,
             write_at: None,
             sync_at: None,
             wait: Duration::ZERO,
@@ -189,7 +198,7 @@ impl Sheet {
         let bytes = self.book.append(&*shared.disk, &contents)?;
         shared.count(|counts| &counts.written, bytes);
         shared.count(|counts| &counts.batches, 1);
-        self.inflight = Pending::default();
+        (self.inflight, self.appended) = (Pending::default(), true);
         Ok(Written::Kernel)
     }
 
@@ -215,19 +224,32 @@ impl Sheet {
         let head = Head { kind: KIND, generation: self.generation + 1, made_ms: 0, salt: 0, label };
         let bytes = self.book.replace(&*shared.disk, head, &contents)?;
         self.generation += 1;
+        (self.of_others, self.appended) = (false, false);
         shared.count(|counts| &counts.written, bytes);
         shared.count(|counts| &counts.syncs, 1);
         shared.count(|counts| &counts.rewritten, 1);
         Ok(())
     }
 
-    /// Returns when all that was appended is on the medium.
+    /// Returns when all that was appended is on the medium, by other processes too: one that was killed may have put
+    /// the file in its place, and not synced its name.
     ///
     /// # Errors
     /// The disk: the file has to be written anew.
     pub fn sync(&mut self, shared: &Shared) -> io::Result<()> {
         shared.count(|counts| &counts.syncs, 1);
-        self.book.sync(&*shared.disk).inspect_err(|_| self.rewrite = true)
+        let names = || if self.of_others { shared.disk.sync_names() } else { Ok(()) };
+        match self.book.sync(&*shared.disk).and_then(|()| names()) {
+            // Somebody has taken the file away, and nothing of it was ours.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !self.appended => {}
+            Err(error) => {
+                self.rewrite = true;
+                return Err(error);
+            }
+            Ok(()) => {}
+        }
+        (self.of_others, self.appended) = (false, false);
+        Ok(())
     }
 
     /// Writes the file anew from what is in it: shorter.
@@ -256,6 +278,7 @@ impl Sheet {
         let had = !self.book.is_empty();
         while let Some(loaded) = self.book.others(&*shared.disk)? {
             let place = self.cell.place.clone();
+            self.of_others = true;
             let mut changed = Vec::new();
             let right = match &loaded.head {
                 Some(head) if head.kind != KIND || head.label != place.label() => {
