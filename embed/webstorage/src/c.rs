@@ -2,17 +2,15 @@
 
 use crate::area::{Area, Table};
 use crate::error::Error;
+use crate::feed::News;
 use crate::place::Place;
-use crate::shared::News;
 use crate::store::{Options, Storage, Urgency};
 use crate::text::Text;
-use std::collections::VecDeque;
 use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 const OK: c_int = 0;
@@ -41,6 +39,8 @@ pub struct COptions {
     quota: u64,
     table_quota: u64,
     memory: u64,
+    changes: u64,
+    change_bytes: u64,
 }
 
 /// `thaw_webstorage_stats`.
@@ -55,13 +55,13 @@ pub struct CStats {
     rewritten: u64,
     loaded: u64,
     unloaded: u64,
+    changes: u64,
+    change_bytes: u64,
 }
 
 /// `thaw_webstorage`.
 pub struct CStorage {
     storage: Storage,
-    /// Events that were taken from the storage and not yet by the program.
-    events: Mutex<VecDeque<News>>,
 }
 
 /// `thaw_area`: a table too.
@@ -186,6 +186,7 @@ impl CEvent {
             News::Flushed(ticket) => return CEvent { ticket, ..CEvent::of(4, None, String::new()) },
             News::Damaged(place, aside) => (5, Some(place), aside, [None, None, None]),
             News::Trouble(place, why) => (6, Some(place), why, [None, None, None]),
+            News::Missed(place) => (8, Some(place), String::new(), [None, None, None]),
             News::Recovered(place) => (7, Some(place), String::new(), [None, None, None]),
         };
         CEvent { parts, ..CEvent::of(kind, place.as_deref(), text) }
@@ -235,6 +236,8 @@ functions! {
         own.quota = or(options.quota, own.quota);
         own.table_quota = or(options.table_quota, own.table_quota);
         own.memory = or(options.memory, own.memory);
+        own.changes = usize::try_from(or(options.changes, own.changes as u64)).map_err(|_| INVALID)?;
+        own.change_bytes = or(options.change_bytes, own.change_bytes);
         let longest = Duration::from_secs(24 * 3600);
         if own.write > longest || own.sync > longest {
             return Err(INVALID);
@@ -245,7 +248,7 @@ functions! {
             let path = Path::new(OsStr::from_bytes(CStr::from_ptr(options.directory).to_bytes()));
             Storage::open(path, own)
         };
-        let opened = CStorage { storage: opened.map_err(code)?, events: Mutex::default() };
+        let opened = CStorage { storage: opened.map_err(code)? };
         put(storage, Box::into_raw(Box::new(opened)))?;
         Ok(OK)
     }
@@ -265,11 +268,7 @@ functions! {
         if event.is_null() {
             return Err(NULL);
         }
-        let mut events = storage.events.lock().unwrap_or_else(PoisonError::into_inner);
-        if events.is_empty() {
-            *events = storage.storage.news();
-        }
-        let Some(next) = events.pop_front() else { return Ok(EMPTY) };
+        let Some(next) = storage.storage.next_news() else { return Ok(EMPTY) };
         put(event, Box::into_raw(Box::new(CEvent::new(next))))?;
         Ok(OK)
     }
@@ -355,10 +354,19 @@ functions! {
             return Err(SIZE);
         }
         let had = storage.storage.stats();
-        let (areas, bytes, syncs, batches) = (had.areas, had.bytes, had.syncs, had.batches);
-        let (written, rewritten, loaded, unloaded) = (had.written, had.rewritten, had.loaded, had.unloaded);
-        let size = size_of::<CStats>();
-        stats.write_unaligned(CStats { size, areas, bytes, syncs, batches, written, rewritten, loaded, unloaded });
+        stats.write_unaligned(CStats {
+            size: size_of::<CStats>(),
+            areas: had.areas,
+            bytes: had.bytes,
+            syncs: had.syncs,
+            batches: had.batches,
+            written: had.written,
+            rewritten: had.rewritten,
+            loaded: had.loaded,
+            unloaded: had.unloaded,
+            changes: had.changes,
+            change_bytes: had.change_bytes,
+        });
         Ok(OK)
     }
 

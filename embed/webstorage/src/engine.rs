@@ -2,9 +2,10 @@
 //! processes do. One step at a time, so that an urgent load waits for the one under way alone.
 
 use crate::cell::{Cell, Stage};
+use crate::feed::News;
 use crate::map::{Bytes, Map};
 use crate::pending::Pending;
-use crate::shared::{News, Shared};
+use crate::shared::Shared;
 use crate::sheet::{Sheet, Written};
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::io;
@@ -111,7 +112,7 @@ impl Engine {
                 self.sync_for_others(&mut sheet);
                 cell.fill(map);
                 self.shared.count(|counts| &counts.loaded, 1);
-                self.shared.bell.ring([News::Loaded(cell.place.clone())]);
+                self.shared.feed.ring([News::Loaded(cell.place.clone())]);
                 self.timed.extend(sheet.write_at.or(sheet.sync_at).map(|_| cell.id));
                 if cell.handles.load(Ordering::SeqCst) == 0 {
                     self.last_loose += 1;
@@ -123,7 +124,7 @@ impl Engine {
             Err(error) => {
                 let what = format!("cannot read storage of {}: {error}", cell.place);
                 if wait.is_zero() {
-                    self.shared.bell.ring([News::Unreadable(cell.place.clone(), what)]);
+                    self.shared.feed.ring([News::Unreadable(cell.place.clone(), what)]);
                 }
                 cell.enter(Stage::Failed(error.to_string()));
                 let wait = longer(wait, self.times.retry);
@@ -163,7 +164,7 @@ impl Engine {
             }
             if left.is_empty() {
                 match self.flushes.remove(&flush) {
-                    Some((Ticket::News(ticket), _)) => self.shared.bell.ring([News::Flushed(ticket)]),
+                    Some((Ticket::News(ticket), _)) => self.shared.feed.ring([News::Flushed(ticket)]),
                     // It may have stopped waiting.
                     Some((Ticket::Thread(who), _)) => drop(who.send(())),
                     None => {}
@@ -233,14 +234,14 @@ impl Engine {
         if !std::mem::replace(&mut sheet.troubled, true) {
             let place = &sheet.cell.place;
             let what = format!("cannot write storage of {place} to {}: {error}", sheet.name);
-            self.shared.bell.ring([News::Trouble(place.clone(), what)]);
+            self.shared.feed.ring([News::Trouble(place.clone(), what)]);
         }
     }
 
     fn works(&mut self, sheet: &mut Sheet) {
         sheet.wait = Duration::ZERO;
         if std::mem::replace(&mut sheet.troubled, false) {
-            self.shared.bell.ring([News::Recovered(sheet.cell.place.clone())]);
+            self.shared.feed.ring([News::Recovered(sheet.cell.place.clone())]);
             self.watch();
         }
     }

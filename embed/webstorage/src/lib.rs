@@ -23,6 +23,7 @@ pub mod c;
 mod cell;
 mod engine;
 mod error;
+mod feed;
 mod handle;
 mod map;
 mod pending;
@@ -35,6 +36,6 @@ mod text;
 
 pub use area::{Area, Pair, Table};
 pub use error::Error;
-pub use shared::News;
+pub use feed::News;
 pub use store::{Options, Stats, Storage, Unsaved, Urgency};
 pub use text::Text;

@@ -2,11 +2,12 @@
 //! and no lock that a caller takes is held while the disk works.
 
 use crate::cell::Cell;
+use crate::feed::News;
 use crate::map::{Bytes, Map};
 use crate::pending::Pending;
 use crate::place::Place;
 use crate::record::{self, Change, KIND};
-use crate::shared::{News, Shared};
+use crate::shared::Shared;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -96,7 +97,7 @@ fn find(shared: &Shared, place: &Arc<Place>) -> io::Result<File> {
             continue;
         }
         if let Some(aside) = &loaded.aside {
-            shared.bell.ring([News::Damaged(place.clone(), aside.clone())]);
+            shared.feed.ring([News::Damaged(place.clone(), aside.clone())]);
         }
         let (map, right) = replay(&loaded, place.table);
         if !right && turn.is_ok() {
@@ -121,7 +122,7 @@ fn replay(loaded: &Loaded, table: bool) -> (Map<Bytes>, bool) {
 /// Keeps bytes in which there is a record that says nothing to this version.
 fn set_aside(shared: &Shared, place: &Arc<Place>, name: &str, loaded: &Loaded) -> io::Result<()> {
     let aside = book::set_aside(&*shared.disk, name, &loaded.bytes)?;
-    shared.bell.ring([News::Damaged(place.clone(), aside)]);
+    shared.feed.ring([News::Damaged(place.clone(), aside)]);
     Ok(())
 }
 
@@ -299,7 +300,7 @@ impl Sheet {
                     None => false,
                 }),
             };
-            shared.tell(&place, changed);
+            shared.feed.tell(&place, changed);
             if !right {
                 set_aside(shared, &place, &self.name, &loaded)?;
                 self.rewrite = true;
