@@ -130,6 +130,18 @@ impl Feed {
         Some(news)
     }
 
+    /// Keys and values that wait to be taken.
+    #[cfg(feature = "memreport")]
+    pub fn texts(&self) -> Vec<Text> {
+        self.bell.look(|news| {
+            let changed = news.iter().filter_map(|news| match news {
+                News::Changed { key, old, new, .. } => Some([Some(key.clone()), old.clone(), new.clone()]),
+                _ => None,
+            });
+            changed.flatten().flatten().collect()
+        })
+    }
+
     /// Changes that wait, and bytes of their keys and values.
     pub fn waits(&self) -> (u64, u64) {
         let waiting = self.waiting();

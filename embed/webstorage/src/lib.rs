@@ -29,6 +29,8 @@ mod map;
 mod pending;
 pub mod place;
 pub mod record;
+#[cfg(feature = "memreport")]
+pub mod report;
 mod shared;
 mod sheet;
 mod store;

@@ -169,6 +169,12 @@ impl Sheet {
         self.book.len().saturating_sub(live) > SMALL.max(2 * live)
     }
 
+    /// Says how much was taken from the area and is not in the file.
+    fn note(&self) {
+        #[cfg(feature = "memreport")]
+        self.cell.taken.store(self.inflight.bytes(), std::sync::atomic::Ordering::Relaxed);
+    }
+
     /// Takes the changes of the area.
     pub fn take(&mut self) {
         let pending = {
@@ -177,6 +183,7 @@ impl Sheet {
             std::mem::take(&mut state.pending)
         };
         self.inflight.merge(pending);
+        self.note();
     }
 
     /// Puts what has changed into the file.
@@ -200,6 +207,7 @@ impl Sheet {
         shared.count(|counts| &counts.written, bytes);
         shared.count(|counts| &counts.batches, 1);
         (self.inflight, self.appended) = (Pending::default(), true);
+        self.note();
         Ok(Written::Kernel)
     }
 
@@ -216,6 +224,7 @@ impl Sheet {
         self.replace(shared, record::snapshot(all.iter().map(|(key, value)| (key, value)), SNAPSHOT))?;
         shared.count(|counts| &counts.batches, 1);
         (self.inflight, self.rewrite) = (Pending::default(), false);
+        self.note();
         Ok(())
     }
 

@@ -113,7 +113,7 @@ impl std::error::Error for Unsaved {}
 /// A storage: a directory of areas. Dropped with the last of its areas, it writes what is to be written.
 #[derive(Clone)]
 pub struct Storage {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
     options: Arc<Options>,
     last: Arc<AtomicU64>,
     last_ticket: Arc<AtomicU64>,
