@@ -19,7 +19,6 @@
 //! ```
 
 mod area;
-pub mod c;
 mod cell;
 mod engine;
 mod error;

@@ -1,17 +1,13 @@
 //! The functions of `include/thaw_webstorage.h`, which says what each does. None unwinds into its caller.
 
-use crate::area::{Area, Table};
-use crate::error::Error;
-use crate::feed::News;
-use crate::place::Place;
-use crate::store::{Options, Storage, Urgency};
-use crate::text::Text;
 use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::Duration;
+use storage::place::Place;
+use storage::{Area, Error, News, Options, Storage, Table, Text, Urgency};
 
 const OK: c_int = 0;
 const EMPTY: c_int = 1;

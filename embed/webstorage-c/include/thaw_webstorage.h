@@ -15,7 +15,7 @@
  * Keys and values of areas are UTF-16 units, any of them: lone surrogates and NUL too. Those of tables are bytes.
  * Names of partitions and origins end with NUL and are UTF-8.
  *
- * C99 and C++17. Link with -lthaw_webstorage, or with libthaw_webstorage.a and -lpthread -ldl -lm.
+ * C99 and C++17. Link with -lthaw_webstorage_c, or with libthaw_webstorage_c.a and -lpthread -ldl -lm.
  */
 #ifndef THAW_WEBSTORAGE_H
 #define THAW_WEBSTORAGE_H
