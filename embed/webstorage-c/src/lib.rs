@@ -3,17 +3,13 @@
 use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::Duration;
 use storage::place::Place;
 use storage::{Area, Error, News, Options, Storage, Table, Text, Urgency};
+use thaw_cglue::{Done, EMPTY, INVALID, NULL, OK, guard, object, put, slice};
 
-const OK: c_int = 0;
-const EMPTY: c_int = 1;
 const SHORT: c_int = 2;
-const NULL: c_int = -1;
-const INVALID: c_int = -2;
 const NOT_LOADED: c_int = -3;
 const UNREADABLE: c_int = -4;
 const QUOTA: c_int = -5;
@@ -80,12 +76,6 @@ pub struct CEvent {
     parts: [Option<(Text, Vec<u16>)>; 3],
 }
 
-type Done = Result<c_int, c_int>;
-
-fn guard(work: impl FnOnce() -> Done) -> c_int {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(PANIC)).unwrap_or_else(|code| code)
-}
-
 fn code(error: Error) -> c_int {
     match error {
         Error::NotLoaded(_) => NOT_LOADED,
@@ -95,35 +85,6 @@ fn code(error: Error) -> c_int {
         Error::Closed(_) => CLOSED,
         Error::NoOrigin(_) => INVALID,
         Error::System(_) => SYSTEM,
-    }
-}
-
-/// # Safety
-/// NULL, or what this library handed out and has not taken back.
-unsafe fn object<'a, T>(pointer: *const T) -> Result<&'a T, c_int> {
-    // SAFETY: as above.
-    unsafe { pointer.as_ref() }.ok_or(NULL)
-}
-
-/// # Safety
-/// NULL, or a place for it.
-unsafe fn put<T>(to: *mut T, value: T) -> Result<(), c_int> {
-    if to.is_null() {
-        return Err(NULL);
-    }
-    // SAFETY: as above.
-    unsafe { to.write(value) };
-    Ok(())
-}
-
-/// # Safety
-/// NULL with a length of 0, or so many of them.
-unsafe fn slice<'a, T>(from: *const T, length: usize) -> Result<&'a [T], c_int> {
-    match (from.is_null(), length) {
-        (_, 0) => Ok(&[]),
-        (true, _) => Err(NULL),
-        // SAFETY: as above.
-        _ => Ok(unsafe { std::slice::from_raw_parts(from, length) }),
     }
 }
 
@@ -210,7 +171,7 @@ macro_rules! functions {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($arg: $type),*) -> c_int {
             // SAFETY: the caller has read the header.
-            guard(|| unsafe { $body })
+            guard(PANIC, || unsafe { $body })
         }
     )*};
 }
