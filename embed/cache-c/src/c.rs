@@ -7,17 +7,13 @@ use std::ffi::{OsStr, c_char, c_int, c_void};
 use std::mem::size_of;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use thaw_cglue::{EMPTY, INVALID, NULL, OK, guard, object, put, slice};
 use thaw_httpcache::Options as Rules;
 
-const OK: c_int = 0;
-const EMPTY: c_int = 1;
-const NULL: c_int = -1;
-const INVALID: c_int = -2;
 const STATE: c_int = -3;
 const CLOSED: c_int = -4;
 const LARGE: c_int = -5;
@@ -115,12 +111,6 @@ struct Told {
 // SAFETY: the pointers of `told` are into what is beside them, and only whoever calls reads them.
 unsafe impl Send for CExchange {}
 
-type Done = Result<c_int, c_int>;
-
-fn guard(work: impl FnOnce() -> Done) -> c_int {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(PANIC)).unwrap_or_else(|code| code)
-}
-
 fn misuse(of: Misuse) -> c_int {
     match of {
         Misuse::State => STATE,
@@ -139,13 +129,6 @@ fn number(action: Action) -> c_int {
         Action::Pass => 5,
         Action::Fail => 6,
     }
-}
-
-/// # Safety
-/// NULL, or what this library handed out and has not taken back.
-unsafe fn object<'a, T>(pointer: *const T) -> Result<&'a T, c_int> {
-    // SAFETY: as above.
-    unsafe { pointer.as_ref() }.ok_or(NULL)
 }
 
 /// The size that a struct says of itself.
@@ -194,35 +177,12 @@ unsafe fn write<T: Versioned>(to: *mut T, value: &T) -> Result<(), c_int> {
     Ok(())
 }
 
-/// # Safety
-/// NULL, or a place for it.
-unsafe fn put<T>(to: *mut T, value: T) -> Result<(), c_int> {
-    if to.is_null() {
-        return Err(NULL);
-    }
-    // SAFETY: as above.
-    unsafe { to.write(value) };
-    Ok(())
-}
-
-/// # Safety
-/// As many bytes as it says.
-unsafe fn bytes<'a>(from: *const u8, length: usize) -> Result<&'a [u8], c_int> {
-    match (from.is_null(), length) {
-        (true, 0) => Ok(&[]),
-        (true, _) => Err(NULL),
-        // SAFETY: as above.
-        (false, _) if isize::try_from(length).is_ok() => Ok(unsafe { std::slice::from_raw_parts(from, length) }),
-        (false, _) => Err(INVALID),
-    }
-}
-
 impl Text {
     /// # Safety
     /// As many bytes as it says.
     unsafe fn get<'a>(self) -> Result<&'a [u8], c_int> {
         // SAFETY: as above.
-        unsafe { bytes(self.bytes.cast(), self.length) }
+        unsafe { slice(self.bytes.cast(), self.length) }
     }
 
     fn of(bytes: &[u8]) -> Text {
@@ -270,7 +230,7 @@ unsafe fn partition<'a>(text: Text) -> Result<&'a str, c_int> {
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thaw_cache_open(options: *const COptions, cache: *mut *mut CCache) -> c_int {
-    guard(|| {
+    guard(PANIC, || {
         if cache.is_null() {
             return Err(NULL);
         }
@@ -309,7 +269,7 @@ pub unsafe extern "C" fn thaw_cache_open(options: *const COptions, cache: *mut *
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thaw_cache_close(cache: *mut CCache) -> c_int {
-    guard(|| {
+    guard(PANIC, || {
         if cache.is_null() {
             return Err(NULL);
         }
@@ -325,14 +285,14 @@ pub unsafe extern "C" fn thaw_cache_close(cache: *mut CCache) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thaw_cache_fd(cache: *const CCache) -> c_int {
     // SAFETY: see the header.
-    guard(|| Ok(unsafe { object(cache) }?.shelf.fd().as_raw_fd()))
+    guard(PANIC, || Ok(unsafe { object(cache) }?.shelf.fd().as_raw_fd()))
 }
 
 /// # Safety
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thaw_cache_next(cache: *mut CCache, event: *mut CEvent) -> c_int {
-    guard(|| {
+    guard(PANIC, || {
         // SAFETY: see the header. No event is taken for which there is no place.
         let cache = unsafe {
             size(event.cast_const())?;
@@ -380,7 +340,7 @@ pub unsafe extern "C" fn thaw_cache_next(cache: *mut CCache, event: *mut CEvent)
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thaw_cache_event_free(event: *mut CEvent) -> c_int {
-    guard(|| {
+    guard(PANIC, || {
         // SAFETY: see the header. The owner is what `thaw_cache_next` wrote, or 0.
         unsafe {
             size(event.cast_const())?;
@@ -408,7 +368,7 @@ pub unsafe extern "C" fn thaw_cache_ask(
     request: *const CRequest,
     asked: *mut *mut CExchange,
 ) -> c_int {
-    guard(|| {
+    guard(PANIC, || {
         if asked.is_null() {
             return Err(NULL);
         }
@@ -430,7 +390,7 @@ pub unsafe extern "C" fn thaw_cache_ask(
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thaw_cache_action(exchange: *const CExchange, action: *mut c_int) -> c_int {
-    guard(|| {
+    guard(PANIC, || {
         // SAFETY: see the header.
         unsafe { put(action, number(object(exchange)?.exchange.action())) }?;
         Ok(OK)
@@ -464,7 +424,7 @@ fn message() -> CMessage {
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thaw_cache_head(exchange: *mut CExchange, head: *mut CMessage) -> c_int {
-    guard(|| {
+    guard(PANIC, || {
         // SAFETY: see the header.
         let of = unsafe {
             size(head.cast_const())?;
@@ -485,7 +445,7 @@ pub unsafe extern "C" fn thaw_cache_head(exchange: *mut CExchange, head: *mut CM
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thaw_cache_forward(exchange: *mut CExchange, request: *mut CMessage) -> c_int {
-    guard(|| {
+    guard(PANIC, || {
         // SAFETY: see the header.
         let of = unsafe {
             size(request.cast_const())?;
@@ -506,7 +466,7 @@ pub unsafe extern "C" fn thaw_cache_forward(exchange: *mut CExchange, request: *
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thaw_cache_refresh(of: *mut CExchange, tag: u64, refresh: *mut *mut CExchange) -> c_int {
-    guard(|| {
+    guard(PANIC, || {
         if refresh.is_null() {
             return Err(NULL);
         }
@@ -526,7 +486,7 @@ pub unsafe extern "C" fn thaw_cache_respond(
     response: *const CResponse,
     action: *mut c_int,
 ) -> c_int {
-    guard(|| {
+    guard(PANIC, || {
         if action.is_null() {
             return Err(NULL);
         }
@@ -557,7 +517,7 @@ pub unsafe extern "C" fn thaw_cache_respond(
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thaw_cache_failed(exchange: *mut CExchange, action: *mut c_int) -> c_int {
-    guard(|| {
+    guard(PANIC, || {
         if action.is_null() {
             return Err(NULL);
         }
@@ -575,16 +535,16 @@ pub unsafe extern "C" fn thaw_cache_failed(exchange: *mut CExchange, action: *mu
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thaw_cache_read(exchange: *mut CExchange, count: u64) -> c_int {
     // SAFETY: see the header.
-    guard(|| unsafe { object(exchange) }?.exchange.read(count).map_err(misuse).map(|()| OK))
+    guard(PANIC, || unsafe { object(exchange) }?.exchange.read(count).map_err(misuse).map(|()| OK))
 }
 
 /// # Safety
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thaw_cache_write(exchange: *mut CExchange, from: *const c_void, length: usize) -> c_int {
-    guard(|| {
+    guard(PANIC, || {
         // SAFETY: see the header.
-        let (exchange, bytes) = unsafe { (object(exchange)?, bytes(from.cast(), length)?) };
+        let (exchange, bytes) = unsafe { (object(exchange)?, slice(from.cast(), length)?) };
         exchange.exchange.write(bytes).map_err(misuse).map(|()| OK)
     })
 }
@@ -593,7 +553,7 @@ pub unsafe extern "C" fn thaw_cache_write(exchange: *mut CExchange, from: *const
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thaw_cache_finish(exchange: *mut CExchange, trailers: *const Field, count: usize) -> c_int {
-    guard(|| {
+    guard(PANIC, || {
         // SAFETY: see the header.
         let (exchange, trailers) = unsafe { (object(exchange)?, fields(trailers, count)?) };
         exchange.exchange.finish(trailers).map_err(misuse).map(|()| OK)
@@ -605,14 +565,14 @@ pub unsafe extern "C" fn thaw_cache_finish(exchange: *mut CExchange, trailers: *
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thaw_cache_abort(exchange: *mut CExchange) -> c_int {
     // SAFETY: see the header.
-    guard(|| unsafe { object(exchange) }?.exchange.abort().map_err(misuse).map(|()| OK))
+    guard(PANIC, || unsafe { object(exchange) }?.exchange.abort().map_err(misuse).map(|()| OK))
 }
 
 /// # Safety
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thaw_cache_free(exchange: *mut CExchange) -> c_int {
-    guard(|| {
+    guard(PANIC, || {
         if !exchange.is_null() {
             // SAFETY: it is ours, and its owner gives it back.
             drop(unsafe { Box::from_raw(exchange) });
@@ -625,7 +585,7 @@ pub unsafe extern "C" fn thaw_cache_free(exchange: *mut CExchange) -> c_int {
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thaw_cache_invalidate(cache: *mut CCache, of: Text, within: Text, tag: u64) -> c_int {
-    guard(|| {
+    guard(PANIC, || {
         // SAFETY: see the header.
         let (cache, uri, partition) = unsafe { (object(cache)?, url(of)?, partition(within)?) };
         cache.shelf.invalidate(&uri, partition, tag).map_err(misuse).map(|()| OK)
@@ -637,14 +597,14 @@ pub unsafe extern "C" fn thaw_cache_invalidate(cache: *mut CCache, of: Text, wit
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thaw_cache_clear(cache: *mut CCache, tag: u64) -> c_int {
     // SAFETY: see the header.
-    guard(|| unsafe { object(cache) }?.shelf.clear(None, tag).map_err(misuse).map(|()| OK))
+    guard(PANIC, || unsafe { object(cache) }?.shelf.clear(None, tag).map_err(misuse).map(|()| OK))
 }
 
 /// # Safety
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thaw_cache_clear_prefix(cache: *mut CCache, within: Text, prefix: Text, tag: u64) -> c_int {
-    guard(|| {
+    guard(PANIC, || {
         // SAFETY: see the header. A prefix has no NUL either.
         let (cache, within, prefix) = unsafe { (object(cache)?, partition(within)?, partition(prefix)?) };
         cache.shelf.clear(Some((within, prefix)), tag).map_err(misuse).map(|()| OK)
@@ -656,14 +616,14 @@ pub unsafe extern "C" fn thaw_cache_clear_prefix(cache: *mut CCache, within: Tex
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thaw_cache_flush(cache: *mut CCache, tag: u64) -> c_int {
     // SAFETY: see the header.
-    guard(|| unsafe { object(cache) }?.shelf.flush(tag).map_err(misuse).map(|()| OK))
+    guard(PANIC, || unsafe { object(cache) }?.shelf.flush(tag).map_err(misuse).map(|()| OK))
 }
 
 /// # Safety
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thaw_cache_get_stats(cache: *const CCache, stats: *mut CStats) -> c_int {
-    guard(|| {
+    guard(PANIC, || {
         // SAFETY: see the header.
         let of = unsafe { object(cache) }?.shelf.stats();
         let told = CStats {
@@ -712,7 +672,7 @@ mod tests {
 
     #[test]
     fn a_panic_is_a_code() {
-        assert_eq!(guard(|| panic!("a defect")), PANIC);
-        assert_eq!((guard(|| Ok(EMPTY)), guard(|| Err(STATE))), (EMPTY, STATE));
+        assert_eq!(guard(PANIC, || panic!("a defect")), PANIC);
+        assert_eq!((guard(PANIC, || Ok(EMPTY)), guard(PANIC, || Err(STATE))), (EMPTY, STATE));
     }
 }

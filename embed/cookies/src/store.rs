@@ -43,6 +43,9 @@ impl std::ops::Deref for Kept {
     }
 }
 
+/// What a name may begin with that promises something of its cookie.
+const PREFIXES: [&str; 3] = ["__Secure-", "__Host-", "__Http-"];
+
 /// Whether this is a prefix of a name, in letters of any case.
 fn begins(name: &[u8], prefix: &str) -> bool {
     name.get(..prefix.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(prefix.as_bytes()))
@@ -94,7 +97,12 @@ pub(crate) fn make(
     if begins(&parsed.name, "__Host-") && !(parsed.secure && host_only && root) {
         return wrong("its name begins with __Host-: it has to be secure, without a domain, of the path /");
     }
-    if parsed.name.is_empty() && (begins(&parsed.value, "__Secure-") || begins(&parsed.value, "__Host-")) {
+    // Of the draft of layered cookies, which goes on from RFC 6265bis. `__Host-` above holds for `__Host-Http-` too.
+    let for_http = begins(&parsed.name, "__Http-") || begins(&parsed.name, "__Host-Http-");
+    if for_http && !(parsed.secure && parsed.http_only) {
+        return wrong("its name begins with __Http- or __Host-Http-: it has to be secure, and for HTTP only");
+    }
+    if parsed.name.is_empty() && PREFIXES.iter().any(|prefix| begins(&parsed.value, prefix)) {
         return wrong("it has no name, and a value that would be taken for one");
     }
     Ok(Cookie {

@@ -33,6 +33,11 @@ impl<E> Bell<E> {
         }
     }
 
+    /// Looks at the news that wait; nobody can add or take any meanwhile.
+    pub fn look<T>(&self, look: impl FnOnce(&VecDeque<E>) -> T) -> T {
+        look(&self.news.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Takes the first of the news; the descriptor is readable while there are more.
     pub fn next(&self) -> Option<E> {
         let mut all = self.news.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,6 +81,7 @@ mod tests {
         bell.ring([1, 2]);
         bell.ring([3]);
         assert!(readable(&bell));
+        assert_eq!(bell.look(VecDeque::len), 3);
         assert_eq!(bell.take(), [1, 2, 3]);
         assert!(!readable(&bell) && bell.take().is_empty());
         bell.ring([4, 5]);

@@ -9,16 +9,12 @@ use crate::tree::{Edit, New, Place};
 use std::ffi::{OsStr, c_char, c_int, c_void};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::ptr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use thaw_cglue::{EMPTY, INVALID, NULL, OK, guard, object, put, slice};
 
-const OK: c_int = 0;
-const EMPTY: c_int = 1;
-const NULL: c_int = -1;
-const INVALID: c_int = -2;
 const PANIC: c_int = -8;
 
 /// `thaw_session_text`.
@@ -75,12 +71,6 @@ pub struct CSession {
 /// What an item's texts point to.
 struct Texts(Arc<str>, Arc<str>, Arc<[u8]>);
 
-type Done = Result<c_int, c_int>;
-
-fn guard(work: impl FnOnce() -> Done) -> c_int {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(PANIC)).unwrap_or_else(|code| code)
-}
-
 fn code(error: Error) -> c_int {
     match error {
         Error::TooLong(..) | Error::Version(_) => INVALID,
@@ -100,14 +90,8 @@ impl Text {
     /// # Safety
     /// It is of the caller's, who keeps it meanwhile.
     unsafe fn bytes<'a>(self) -> Result<&'a [u8], c_int> {
-        if self.bytes.is_null() {
-            return if self.length == 0 { Ok(&[]) } else { Err(NULL) };
-        }
-        if self.length > isize::MAX as usize {
-            return Err(INVALID);
-        }
-        // SAFETY: not NULL, and the caller has so many bytes there.
-        Ok(unsafe { std::slice::from_raw_parts(self.bytes.cast(), self.length) })
+        // SAFETY: the caller has so many bytes there.
+        unsafe { slice(self.bytes.cast(), self.length) }
     }
 
     /// # Safety
@@ -116,24 +100,6 @@ impl Text {
         // SAFETY: as above.
         std::str::from_utf8(unsafe { self.bytes() }?).map_err(|_| INVALID)
     }
-}
-
-/// # Safety
-/// NULL, or what this library handed out and has not taken back.
-unsafe fn object<'a, T>(pointer: *const T) -> Result<&'a T, c_int> {
-    // SAFETY: as above.
-    unsafe { pointer.as_ref() }.ok_or(NULL)
-}
-
-/// # Safety
-/// NULL, or a place for it.
-unsafe fn put<T>(to: *mut T, value: T) -> Result<(), c_int> {
-    if to.is_null() {
-        return Err(NULL);
-    }
-    // SAFETY: not NULL, and the caller has room there; what was there has nothing to drop.
-    unsafe { to.write(value) };
-    Ok(())
 }
 
 fn place(place: u32, after: u64) -> Result<Place, c_int> {
@@ -153,7 +119,7 @@ pub unsafe extern "C" fn thaw_session_open(
     delay_ms: u32,
     session: *mut *mut CSession,
 ) -> c_int {
-    guard(|| {
+    guard(PANIC, || {
         // SAFETY: texts of the caller's; NULL or room for a pointer.
         let (path, version) = unsafe { (directory.bytes()?, version.str()?) };
         if session.is_null() {
@@ -175,7 +141,7 @@ pub unsafe extern "C" fn thaw_session_open(
 #[unsafe(no_mangle)]
 /// `thaw_session_close`.
 pub unsafe extern "C" fn thaw_session_close(session: *mut CSession, clean: c_int) -> c_int {
-    guard(|| {
+    guard(PANIC, || {
         if session.is_null() {
             return Err(NULL);
         }
@@ -190,7 +156,7 @@ pub unsafe extern "C" fn thaw_session_close(session: *mut CSession, clean: c_int
 /// `thaw_session_fd`.
 pub unsafe extern "C" fn thaw_session_fd(session: *const CSession) -> c_int {
     // SAFETY: NULL or a session.
-    guard(|| Ok(unsafe { object(session) }?.session.as_fd().as_raw_fd()))
+    guard(PANIC, || Ok(unsafe { object(session) }?.session.as_fd().as_raw_fd()))
 }
 
 /// What an event says: kind, failed, id, number, text.
@@ -222,7 +188,7 @@ fn told(event: Event) -> Told {
 #[unsafe(no_mangle)]
 /// `thaw_session_next`.
 pub unsafe extern "C" fn thaw_session_next(session: *mut CSession, event: *mut CEvent) -> c_int {
-    guard(|| {
+    guard(PANIC, || {
         // SAFETY: NULL or a session.
         let session = unsafe { object(session) }?;
         if event.is_null() {
@@ -242,7 +208,7 @@ pub unsafe extern "C" fn thaw_session_next(session: *mut CSession, event: *mut C
 #[unsafe(no_mangle)]
 /// `thaw_session_event_free`.
 pub unsafe extern "C" fn thaw_session_event_free(event: *mut CEvent) {
-    guard(|| {
+    guard(PANIC, || {
         // SAFETY: NULL or an event that this library filled, or one of zeros.
         let Some(event) = (unsafe { event.as_mut() }) else { return Ok(OK) };
         let owner = std::mem::replace(&mut event.owner, ptr::null_mut());
@@ -264,7 +230,7 @@ pub unsafe extern "C" fn thaw_session_insert(
     after: u64,
     id: *mut u64,
 ) -> c_int {
-    guard(|| {
+    guard(PANIC, || {
         // SAFETY: NULL, or the caller's.
         let (session, item) = unsafe { (object(session)?, object(item)?) };
         if id.is_null() {
@@ -289,7 +255,7 @@ pub unsafe extern "C" fn thaw_session_change(
     item: *const CItem,
     fields: u32,
 ) -> c_int {
-    guard(|| {
+    guard(PANIC, || {
         // SAFETY: NULL, or the caller's.
         let (session, item) = unsafe { (object(session)?, object(item)?) };
         if fields > 15 {
@@ -313,7 +279,7 @@ pub unsafe extern "C" fn thaw_session_change(
 #[unsafe(no_mangle)]
 /// `thaw_session_move`.
 pub unsafe extern "C" fn thaw_session_move(session: *mut CSession, id: u64, parent: u64, at: u32, after: u64) -> c_int {
-    guard(|| {
+    guard(PANIC, || {
         // SAFETY: NULL or a session.
         let session = unsafe { object(session) }?;
         session.session.move_to(id, parent, place(at, after)?).map_err(code)?;
@@ -325,13 +291,13 @@ pub unsafe extern "C" fn thaw_session_move(session: *mut CSession, id: u64, pare
 /// `thaw_session_remove`.
 pub unsafe extern "C" fn thaw_session_remove(session: *mut CSession, id: u64) -> c_int {
     // SAFETY: NULL or a session.
-    guard(|| unsafe { object(session) }?.session.remove(id).map(|_| OK).map_err(code))
+    guard(PANIC, || unsafe { object(session) }?.session.remove(id).map(|_| OK).map_err(code))
 }
 
 #[unsafe(no_mangle)]
 /// `thaw_session_get`.
 pub unsafe extern "C" fn thaw_session_get(session: *const CSession, id: u64, item: *mut CItem) -> c_int {
-    guard(|| {
+    guard(PANIC, || {
         // SAFETY: NULL or a session.
         let session = unsafe { object(session) }?;
         if item.is_null() {
@@ -362,7 +328,7 @@ pub unsafe extern "C" fn thaw_session_get(session: *const CSession, id: u64, ite
 #[unsafe(no_mangle)]
 /// `thaw_session_item_free`.
 pub unsafe extern "C" fn thaw_session_item_free(item: *mut CItem) {
-    guard(|| {
+    guard(PANIC, || {
         // SAFETY: NULL or an item that this library filled, or one of zeros.
         let Some(item) = (unsafe { item.as_mut() }) else { return Ok(OK) };
         let owner = std::mem::replace(&mut item.owner, ptr::null_mut());
@@ -384,7 +350,7 @@ pub unsafe extern "C" fn thaw_session_children(
     room: usize,
     count: *mut usize,
 ) -> c_int {
-    guard(|| {
+    guard(PANIC, || {
         // SAFETY: NULL or a session.
         let session = unsafe { object(session) }?;
         if ids.is_null() && room > 0 {
@@ -405,13 +371,13 @@ pub unsafe extern "C" fn thaw_session_children(
 /// `thaw_session_want`.
 pub unsafe extern "C" fn thaw_session_want(session: *mut CSession, id: u64, urgent: c_int) -> c_int {
     // SAFETY: NULL or a session.
-    guard(|| unsafe { object(session) }?.session.want(id, urgent != 0).map(|()| OK).map_err(code))
+    guard(PANIC, || unsafe { object(session) }?.session.want(id, urgent != 0).map(|()| OK).map_err(code))
 }
 
 /// # Safety
 /// Both are NULL, or the caller's.
 unsafe fn ticket(session: *mut CSession, ticket: *mut u64, ask: impl FnOnce(&Session) -> Result<u64, c_int>) -> c_int {
-    guard(|| {
+    guard(PANIC, || {
         // SAFETY: as above.
         let session = unsafe { object(session) }?;
         if ticket.is_null() {
@@ -448,7 +414,7 @@ pub unsafe extern "C" fn thaw_session_forget_since(session: *mut CSession, since
 #[unsafe(no_mangle)]
 /// `thaw_session_on_battery`.
 pub unsafe extern "C" fn thaw_session_on_battery(session: *mut CSession, battery: c_int) -> c_int {
-    guard(|| {
+    guard(PANIC, || {
         // SAFETY: NULL or a session.
         unsafe { object(session) }?.session.on_battery(battery != 0);
         Ok(OK)
@@ -458,7 +424,7 @@ pub unsafe extern "C" fn thaw_session_on_battery(session: *mut CSession, battery
 #[unsafe(no_mangle)]
 /// `thaw_session_last_durable`.
 pub unsafe extern "C" fn thaw_session_last_durable(session: *const CSession, to: *mut CHealth) -> c_int {
-    guard(|| {
+    guard(PANIC, || {
         // SAFETY: NULL or a session.
         let session = &unsafe { object(session) }?.session;
         let (health, (all, hour)) = (session.last_durable(), session.counts());

@@ -61,6 +61,9 @@ pub struct Cell {
     pub handles: AtomicUsize,
     /// It is in memory alone.
     pub volatile: bool,
+    /// Bytes of changes that the I/O thread has taken and not written yet.
+    #[cfg(feature = "memreport")]
+    pub taken: std::sync::atomic::AtomicU64,
     state: Mutex<State>,
     ready: Condvar,
 }
@@ -71,7 +74,17 @@ impl Cell {
         let stage = if volatile { Stage::Ready } else { Stage::Waits(0) };
         let (map, pending) = (Map::default(), Pending::default());
         let state = Mutex::new(State { stage, map, pending, used: 0, live: 0, told: volatile });
-        Cell { place, id, quota, handles: AtomicUsize::new(1), volatile, state, ready: Condvar::new() }
+        Cell {
+            place,
+            id,
+            quota,
+            handles: AtomicUsize::new(1),
+            volatile,
+            #[cfg(feature = "memreport")]
+            taken: Default::default(),
+            state,
+            ready: Condvar::new(),
+        }
     }
 
     /// Its content.

@@ -2,9 +2,10 @@
 //! processes do. One step at a time, so that an urgent load waits for the one under way alone.
 
 use crate::cell::{Cell, Stage};
+use crate::feed::News;
 use crate::map::{Bytes, Map};
 use crate::pending::Pending;
-use crate::shared::{News, Shared};
+use crate::shared::Shared;
 use crate::sheet::{Sheet, Written};
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::io;
@@ -108,10 +109,11 @@ impl Engine {
         match Sheet::load(&self.shared, cell.clone()) {
             Ok((mut sheet, map)) => {
                 sheet.write_at = sheet.rewrite.then(Instant::now);
+                self.sync_for_others(&mut sheet);
                 cell.fill(map);
                 self.shared.count(|counts| &counts.loaded, 1);
-                self.shared.bell.ring([News::Loaded(cell.place.clone())]);
-                self.timed.extend(sheet.write_at.map(|_| cell.id));
+                self.shared.feed.ring([News::Loaded(cell.place.clone())]);
+                self.timed.extend(sheet.write_at.or(sheet.sync_at).map(|_| cell.id));
                 if cell.handles.load(Ordering::SeqCst) == 0 {
                     self.last_loose += 1;
                     sheet.loose = Some(self.last_loose);
@@ -122,12 +124,19 @@ impl Engine {
             Err(error) => {
                 let what = format!("cannot read storage of {}: {error}", cell.place);
                 if wait.is_zero() {
-                    self.shared.bell.ring([News::Unreadable(cell.place.clone(), what)]);
+                    self.shared.feed.ring([News::Unreadable(cell.place.clone(), what)]);
                 }
                 cell.enter(Stage::Failed(error.to_string()));
                 let wait = longer(wait, self.times.retry);
                 self.again.push((Instant::now() + wait, wait, cell));
             }
+        }
+    }
+
+    /// What others have written is synced as what was written here is: who wrote it may be dead.
+    fn sync_for_others(&self, sheet: &mut Sheet) {
+        if sheet.of_others {
+            sheet.sync_at.get_or_insert_with(|| Instant::now() + self.times.sync);
         }
     }
 
@@ -155,7 +164,7 @@ impl Engine {
             }
             if left.is_empty() {
                 match self.flushes.remove(&flush) {
-                    Some((Ticket::News(ticket), _)) => self.shared.bell.ring([News::Flushed(ticket)]),
+                    Some((Ticket::News(ticket), _)) => self.shared.feed.ring([News::Flushed(ticket)]),
                     // It may have stopped waiting.
                     Some((Ticket::Thread(who), _)) => drop(who.send(())),
                     None => {}
@@ -184,6 +193,7 @@ impl Engine {
                         let at = now + self.times.sync.saturating_sub(self.times.write);
                         sheet.sync_at = Some(sheet.sync_at.map_or(at, |before| before.min(at)));
                     }
+                    self.sync_for_others(sheet);
                     if !sheet.to_sync.is_empty() && sheet.sync_at.is_some() {
                         sheet.sync_at = Some(now);
                     }
@@ -224,14 +234,14 @@ impl Engine {
         if !std::mem::replace(&mut sheet.troubled, true) {
             let place = &sheet.cell.place;
             let what = format!("cannot write storage of {place} to {}: {error}", sheet.name);
-            self.shared.bell.ring([News::Trouble(place.clone(), what)]);
+            self.shared.feed.ring([News::Trouble(place.clone(), what)]);
         }
     }
 
     fn works(&mut self, sheet: &mut Sheet) {
         sheet.wait = Duration::ZERO;
         if std::mem::replace(&mut sheet.troubled, false) {
-            self.shared.bell.ring([News::Recovered(sheet.cell.place.clone())]);
+            self.shared.feed.ring([News::Recovered(sheet.cell.place.clone())]);
             self.watch();
         }
     }
@@ -249,7 +259,11 @@ impl Engine {
             if total <= self.times.memory {
                 break;
             }
-            let sheet = &self.sheets[&id];
+            let Some(sheet) = self.sheets.get_mut(&id) else { continue };
+            if sheet.of_others && sheet.write_at.is_none() {
+                // It goes when that is on the medium, which is soon.
+                sheet.sync_at = Some(Instant::now());
+            }
             // Whoever asks for it meanwhile waits here, and gets it or another one.
             let mut cells = self.shared.cells();
             if sheet.cell.handles.load(Ordering::SeqCst) > 0 || !sheet.is_clean() {
@@ -296,14 +310,14 @@ impl Engine {
             self.to_look = self.sheets.keys().copied().collect();
         }
         if let Some(id) = self.to_look.pop_front() {
-            if let Some(sheet) = self.sheets.get_mut(&id)
+            if let Some(mut sheet) = self.sheets.remove(&id) {
                 // What cannot be read now is seen with our next change, which tells.
-                && sheet.others(&self.shared).is_ok()
-                && sheet.rewrite
-                && sheet.write_at.is_none()
-            {
-                sheet.write_at = Some(now);
-                self.timed.insert(id);
+                if sheet.others(&self.shared).is_ok() && sheet.rewrite {
+                    sheet.write_at.get_or_insert(now);
+                }
+                self.sync_for_others(&mut sheet);
+                self.timed.extend(sheet.write_at.or(sheet.sync_at).map(|_| id));
+                self.sheets.insert(id, sheet);
             }
             return true;
         }
@@ -315,7 +329,8 @@ impl Engine {
             } else if sheet.rewrite {
                 sheet.write_at.get_or_insert(now);
             }
-            self.timed.extend(sheet.write_at.map(|_| id));
+            self.sync_for_others(&mut sheet);
+            self.timed.extend(sheet.write_at.or(sheet.sync_at).map(|_| id));
             self.sheets.insert(id, sheet);
             return true;
         }

@@ -3,11 +3,11 @@
 use crate::cell::{Cell, Stage};
 use crate::engine::Job;
 use crate::error::Error;
-use crate::shared::{Cells, News, Shared};
+use crate::feed::Feed;
+use crate::shared::{Cells, Shared};
 use crate::text::Text;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
-use thaw_log::bell::Bell;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thaw_log::clerk::Clerk;
 use thaw_log::queue::Level;
 
@@ -18,7 +18,7 @@ pub enum Home {
     /// In memory alone.
     Memory {
         /// The news.
-        bell: Bell<News>,
+        feed: Feed,
         /// The areas.
         cells: Mutex<Cells>,
     },
@@ -33,6 +33,22 @@ pub struct Inner {
 }
 
 impl Inner {
+    /// What the program is told.
+    pub fn feed(&self) -> &Feed {
+        match &self.home {
+            Home::Disk(shared) => &shared.feed,
+            Home::Memory { feed, .. } => feed,
+        }
+    }
+
+    /// The areas in memory, or on their way to it.
+    pub fn cells(&self) -> MutexGuard<'_, Cells> {
+        match &self.home {
+            Home::Disk(shared) => shared.cells(),
+            Home::Memory { cells, .. } => cells.lock().unwrap_or_else(PoisonError::into_inner),
+        }
+    }
+
     /// Gives the thread a job; 0: there is none.
     pub fn give(&self, level: Level, job: Job) -> u64 {
         let clerk = self.clerk.lock().unwrap_or_else(PoisonError::into_inner);

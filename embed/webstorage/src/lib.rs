@@ -19,15 +19,17 @@
 //! ```
 
 mod area;
-pub mod c;
 mod cell;
 mod engine;
 mod error;
+mod feed;
 mod handle;
 mod map;
 mod pending;
 pub mod place;
 pub mod record;
+#[cfg(feature = "memreport")]
+pub mod report;
 mod shared;
 mod sheet;
 mod store;
@@ -35,6 +37,6 @@ mod text;
 
 pub use area::{Area, Pair, Table};
 pub use error::Error;
-pub use shared::News;
+pub use feed::News;
 pub use store::{Options, Stats, Storage, Unsaved, Urgency};
 pub use text::Text;

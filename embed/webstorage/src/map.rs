@@ -124,6 +124,12 @@ impl<V> Map<V> {
         self.slots[slot].as_ref().map(|(key, _)| key)
     }
 
+    /// Where its slots are: a block of the heap, or none.
+    #[cfg(feature = "memreport")]
+    pub fn slots(&self) -> *const std::ffi::c_void {
+        self.slots.as_ptr().cast()
+    }
+
     /// Keys and values in order.
     pub fn iter(&self) -> impl Iterator<Item = (&Bytes, &V)> {
         self.slots.iter().flatten().map(|(key, value)| (key, value))

@@ -28,6 +28,13 @@ impl Pending {
         !self.cleared && self.ops.is_empty()
     }
 
+    /// Bytes that its changes take in a file, about.
+    #[cfg(feature = "memreport")]
+    pub fn bytes(&self) -> u64 {
+        let value = |op: &Op| op.value.as_ref().map_or(0, |value| value.len() as u64);
+        self.ops.iter().map(|(key, op)| record::size(key, &[]) + value(op)).sum()
+    }
+
     /// A key was set. `new`: it had not been there.
     pub fn set(&mut self, key: &Bytes, value: Bytes, new: bool) {
         match self.ops.get_mut(key) {

@@ -2,11 +2,12 @@
 //! and no lock that a caller takes is held while the disk works.
 
 use crate::cell::Cell;
+use crate::feed::News;
 use crate::map::{Bytes, Map};
 use crate::pending::Pending;
 use crate::place::Place;
 use crate::record::{self, Change, KIND};
-use crate::shared::{News, Shared};
+use crate::shared::Shared;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -49,6 +50,10 @@ pub struct Sheet {
     pub rewrite: bool,
     /// The file was taken away, perhaps with its directory.
     pub gone: bool,
+    /// It holds what another process has written and perhaps not synced: that process may be dead.
+    pub of_others: bool,
+    /// It holds what was appended here and not synced.
+    appended: bool,
     /// When to append.
     pub write_at: Option<Instant>,
     /// When to sync.
@@ -71,6 +76,8 @@ struct File {
     generation: u64,
     map: Map<Bytes>,
     rewrite: bool,
+    /// Somebody has written it, and it can be written here.
+    of_others: bool,
 }
 
 /// Finds and reads the file of a place.
@@ -82,21 +89,22 @@ fn find(shared: &Shared, place: &Arc<Place>) -> io::Result<File> {
     for number in 0..MOST_FILES {
         let name = place.file(number);
         let Some((book, loaded)) = Book::load(disk, &name, turn.is_ok())? else {
-            return Ok(File { book: Book::new(&name), name, generation: 0, map: Map::default(), rewrite: false });
+            let (book, map) = (Book::new(&name), Map::default());
+            return Ok(File { name, book, generation: 0, map, rewrite: false, of_others: false });
         };
         if loaded.head.as_ref().is_some_and(|head| head.kind != KIND || head.label != label) {
             disk.forget(&name);
             continue;
         }
         if let Some(aside) = &loaded.aside {
-            shared.bell.ring([News::Damaged(place.clone(), aside.clone())]);
+            shared.feed.ring([News::Damaged(place.clone(), aside.clone())]);
         }
         let (map, right) = replay(&loaded, place.table);
         if !right && turn.is_ok() {
             set_aside(shared, place, &name, &loaded)?;
         }
         let generation = loaded.head.as_ref().map_or(0, |head| head.generation);
-        return Ok(File { name, book, generation, map, rewrite: !right });
+        return Ok(File { name, book, generation, map, rewrite: !right, of_others: turn.is_ok() });
     }
     Err(io::Error::other(format!("{MOST_FILES} files of its name are of others")))
 }
@@ -114,7 +122,7 @@ fn replay(loaded: &Loaded, table: bool) -> (Map<Bytes>, bool) {
 /// Keeps bytes in which there is a record that says nothing to this version.
 fn set_aside(shared: &Shared, place: &Arc<Place>, name: &str, loaded: &Loaded) -> io::Result<()> {
     let aside = book::set_aside(&*shared.disk, name, &loaded.bytes)?;
-    shared.bell.ring([News::Damaged(place.clone(), aside)]);
+    shared.feed.ring([News::Damaged(place.clone(), aside)]);
     Ok(())
 }
 
@@ -124,7 +132,7 @@ impl Sheet {
     /// # Errors
     /// The disk.
     pub fn load(shared: &Shared, cell: Arc<Cell>) -> io::Result<(Sheet, Map<Bytes>)> {
-        let File { name, book, generation, map, rewrite } = find(shared, &cell.place)?;
+        let File { name, book, generation, map, rewrite, of_others } = find(shared, &cell.place)?;
         let sheet = Sheet {
             cell,
             name,
@@ -133,6 +141,8 @@ impl Sheet {
             inflight: Pending::default(),
             rewrite,
             gone: false,
+            of_others,
+            appended: false,
             write_at: None,
             sync_at: None,
             wait: Duration::ZERO,
@@ -159,6 +169,12 @@ impl Sheet {
         self.book.len().saturating_sub(live) > SMALL.max(2 * live)
     }
 
+    /// Says how much was taken from the area and is not in the file.
+    fn note(&self) {
+        #[cfg(feature = "memreport")]
+        self.cell.taken.store(self.inflight.bytes(), std::sync::atomic::Ordering::Relaxed);
+    }
+
     /// Takes the changes of the area.
     pub fn take(&mut self) {
         let pending = {
@@ -167,6 +183,7 @@ impl Sheet {
             std::mem::take(&mut state.pending)
         };
         self.inflight.merge(pending);
+        self.note();
     }
 
     /// Puts what has changed into the file.
@@ -189,7 +206,8 @@ impl Sheet {
         let bytes = self.book.append(&*shared.disk, &contents)?;
         shared.count(|counts| &counts.written, bytes);
         shared.count(|counts| &counts.batches, 1);
-        self.inflight = Pending::default();
+        (self.inflight, self.appended) = (Pending::default(), true);
+        self.note();
         Ok(Written::Kernel)
     }
 
@@ -206,6 +224,7 @@ impl Sheet {
         self.replace(shared, record::snapshot(all.iter().map(|(key, value)| (key, value)), SNAPSHOT))?;
         shared.count(|counts| &counts.batches, 1);
         (self.inflight, self.rewrite) = (Pending::default(), false);
+        self.note();
         Ok(())
     }
 
@@ -215,19 +234,32 @@ impl Sheet {
         let head = Head { kind: KIND, generation: self.generation + 1, made_ms: 0, salt: 0, label };
         let bytes = self.book.replace(&*shared.disk, head, &contents)?;
         self.generation += 1;
+        (self.of_others, self.appended) = (false, false);
         shared.count(|counts| &counts.written, bytes);
         shared.count(|counts| &counts.syncs, 1);
         shared.count(|counts| &counts.rewritten, 1);
         Ok(())
     }
 
-    /// Returns when all that was appended is on the medium.
+    /// Returns when all that was appended is on the medium, by other processes too: one that was killed may have put
+    /// the file in its place, and not synced its name.
     ///
     /// # Errors
     /// The disk: the file has to be written anew.
     pub fn sync(&mut self, shared: &Shared) -> io::Result<()> {
         shared.count(|counts| &counts.syncs, 1);
-        self.book.sync(&*shared.disk).inspect_err(|_| self.rewrite = true)
+        let names = || if self.of_others { shared.disk.sync_names() } else { Ok(()) };
+        match self.book.sync(&*shared.disk).and_then(|()| names()) {
+            // Somebody has taken the file away, and nothing of it was ours.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !self.appended => {}
+            Err(error) => {
+                self.rewrite = true;
+                return Err(error);
+            }
+            Ok(()) => {}
+        }
+        (self.of_others, self.appended) = (false, false);
+        Ok(())
     }
 
     /// Writes the file anew from what is in it: shorter.
@@ -256,6 +288,7 @@ impl Sheet {
         let had = !self.book.is_empty();
         while let Some(loaded) = self.book.others(&*shared.disk)? {
             let place = self.cell.place.clone();
+            self.of_others = true;
             let mut changed = Vec::new();
             let right = match &loaded.head {
                 Some(head) if head.kind != KIND || head.label != place.label() => {
@@ -276,7 +309,7 @@ impl Sheet {
                     None => false,
                 }),
             };
-            shared.tell(&place, changed);
+            shared.feed.tell(&place, changed);
             if !right {
                 set_aside(shared, &place, &self.name, &loaded)?;
                 self.rewrite = true;

@@ -4,9 +4,10 @@ use crate::area::{Area, Table};
 use crate::cell::{Cell, Stage};
 use crate::engine::{Engine, Job, Ticket, Times};
 use crate::error::Error;
+use crate::feed::{Feed, Most, News};
 use crate::handle::{Handle, Home, Inner};
 use crate::place::Place;
-use crate::shared::{Cells, Counts, News, Shared};
+use crate::shared::{Counts, Shared};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -14,7 +15,6 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use thaw_log::bell::Bell;
 use thaw_log::clerk::Clerk;
 use thaw_log::disk::{Disk, Folder};
 use thaw_log::queue::Level;
@@ -32,6 +32,10 @@ pub struct Options {
     pub table_quota: u64,
     /// Bytes of areas that stay in memory though nobody holds them. 20 MB.
     pub memory: u64,
+    /// Changes of other processes that wait to be taken, at most; then [`News::Missed`] comes. 10,000.
+    pub changes: usize,
+    /// Bytes of their keys and values, at most. 8 MB.
+    pub change_bytes: u64,
     /// The first wait after the disk failed; each is twice as long as the one before, and 30 s at most. 100 ms.
     pub retry: Duration,
 }
@@ -44,8 +48,16 @@ impl Default for Options {
             quota: 10 << 20,
             table_quota: 64 << 20,
             memory: 20_000_000,
+            changes: 10_000,
+            change_bytes: 8_000_000,
             retry: Duration::from_millis(100),
         }
+    }
+}
+
+impl Options {
+    fn most(&self) -> Most {
+        Most { changes: self.changes, bytes: self.change_bytes }
     }
 }
 
@@ -79,6 +91,10 @@ pub struct Stats {
     pub unloaded: u64,
     /// How often the files were looked at for changes of other processes.
     pub looks: u64,
+    /// Changes of other processes that were not taken from the news yet.
+    pub changes: u64,
+    /// Bytes of their keys and values.
+    pub change_bytes: u64,
 }
 
 /// Areas that went into a file could not be written at the end.
@@ -97,7 +113,7 @@ impl std::error::Error for Unsaved {}
 /// A storage: a directory of areas. Dropped with the last of its areas, it writes what is to be written.
 #[derive(Clone)]
 pub struct Storage {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
     options: Arc<Options>,
     last: Arc<AtomicU64>,
     last_ticket: Arc<AtomicU64>,
@@ -119,7 +135,7 @@ impl Storage {
     pub fn on(disk: Arc<dyn Disk>, options: Options) -> Result<Storage, Error> {
         let start = || -> io::Result<_> {
             let (cells, counts, unsaved) = Default::default();
-            let shared = Arc::new(Shared { disk, bell: Bell::new()?, cells, counts, unsaved });
+            let shared = Arc::new(Shared { disk, feed: Feed::new(options.most())?, cells, counts, unsaved });
             let Options { write, sync, retry, memory, .. } = options;
             let engine = Engine::new(shared.clone(), Times { write, sync, retry, memory });
             Ok((shared, Clerk::new("webstorage", engine)?))
@@ -133,8 +149,8 @@ impl Storage {
     /// # Errors
     /// The process has too many descriptors.
     pub fn private(options: Options) -> Result<Storage, Error> {
-        let bell = Bell::new().map_err(|error| Error::System(error.to_string()))?;
-        Ok(Storage::of(options, Home::Memory { bell, cells: Mutex::default() }, None))
+        let feed = Feed::new(options.most()).map_err(|error| Error::System(error.to_string()))?;
+        Ok(Storage::of(options, Home::Memory { feed, cells: Mutex::default() }, None))
     }
 
     fn of(options: Options, home: Home, clerk: Option<Clerk<Job>>) -> Storage {
@@ -163,10 +179,7 @@ impl Storage {
 
     fn handle(&self, place: Place, quota: u64, urgency: Urgency) -> Handle {
         let inner = &self.inner;
-        let mut cells = match &inner.home {
-            Home::Disk(shared) => shared.cells(),
-            Home::Memory { cells, .. } => cells.lock().unwrap_or_else(PoisonError::into_inner),
-        };
+        let mut cells = inner.cells();
         let owner = Some(inner.clone());
         if let Some(cell) = cells.get(&place) {
             cell.handles.fetch_add(1, Ordering::SeqCst);
@@ -182,7 +195,7 @@ impl Storage {
         let cell = Arc::new(Cell::new(place.clone(), id, quota, matches!(inner.home, Home::Memory { .. })));
         cells.insert(place.clone(), cell.clone());
         match &inner.home {
-            Home::Memory { bell, .. } => bell.ring([News::Loaded(place)]),
+            Home::Memory { feed, .. } => feed.ring([News::Loaded(place)]),
             // The areas stay locked: nobody asks for it to be faster before its job is known.
             Home::Disk(_) => {
                 let level = if urgency == Urgency::Urgent { Level::UrgentRead } else { Level::Read };
@@ -201,18 +214,20 @@ impl Storage {
 
     /// What has come since this was asked last.
     pub fn news(&self) -> VecDeque<News> {
-        match &self.inner.home {
-            Home::Disk(shared) => shared.news(),
-            Home::Memory { bell, .. } => bell.take(),
-        }
+        self.inner.feed().take()
+    }
+
+    /// The first of that alone; the descriptor stays readable while there is more.
+    pub fn next_news(&self) -> Option<News> {
+        self.inner.feed().next()
     }
 
     /// Asks for all that was changed until now to come to the medium at once; [`News::Flushed`] with this number comes
     /// when it has. While the disk fails it does not come.
     pub fn flush(&self) -> u64 {
         let ticket = self.last_ticket.fetch_add(1, Ordering::Relaxed) + 1;
-        if let Home::Memory { bell, .. } = &self.inner.home {
-            bell.ring([News::Flushed(ticket)]);
+        if let Home::Memory { feed, .. } = &self.inner.home {
+            feed.ring([News::Flushed(ticket)]);
         } else {
             self.inner.give(Level::Manage, Job::Flush(Ticket::News(ticket)));
         }
@@ -231,27 +246,22 @@ impl Storage {
 
     /// What it has and did.
     pub fn stats(&self) -> Stats {
-        let sum = |cells: &Cells| (cells.len() as u64, cells.values().map(|cell| cell.lock().live).sum());
-        match &self.inner.home {
-            Home::Disk(shared) => {
-                let (areas, bytes) = sum(&shared.cells());
-                let had = |which: fn(&Counts) -> &AtomicU64| which(&shared.counts).load(Ordering::Relaxed);
-                Stats {
-                    areas,
-                    bytes,
-                    syncs: had(|counts| &counts.syncs),
-                    batches: had(|counts| &counts.batches),
-                    written: had(|counts| &counts.written),
-                    rewritten: had(|counts| &counts.rewritten),
-                    loaded: had(|counts| &counts.loaded),
-                    unloaded: had(|counts| &counts.unloaded),
-                    looks: had(|counts| &counts.looks),
-                }
-            }
-            Home::Memory { cells, .. } => {
-                let (areas, bytes) = sum(&cells.lock().unwrap_or_else(PoisonError::into_inner));
-                Stats { areas, bytes, ..Stats::default() }
-            }
+        let cells = self.inner.cells();
+        let (areas, bytes) = (cells.len() as u64, cells.values().map(|cell| cell.lock().live).sum());
+        drop(cells);
+        let (changes, change_bytes) = self.inner.feed().waits();
+        let has = Stats { areas, bytes, changes, change_bytes, ..Stats::default() };
+        let Home::Disk(shared) = &self.inner.home else { return has };
+        let had = |which: fn(&Counts) -> &AtomicU64| which(&shared.counts).load(Ordering::Relaxed);
+        Stats {
+            syncs: had(|counts| &counts.syncs),
+            batches: had(|counts| &counts.batches),
+            written: had(|counts| &counts.written),
+            rewritten: had(|counts| &counts.rewritten),
+            loaded: had(|counts| &counts.loaded),
+            unloaded: had(|counts| &counts.unloaded),
+            looks: had(|counts| &counts.looks),
+            ..has
         }
     }
 
@@ -272,9 +282,6 @@ impl Storage {
 impl AsFd for Storage {
     /// Readable while there are news.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match &self.inner.home {
-            Home::Disk(shared) => shared.bell.as_fd(),
-            Home::Memory { bell, .. } => bell.as_fd(),
-        }
+        self.inner.feed().as_fd()
     }
 }

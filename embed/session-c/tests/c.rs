@@ -11,7 +11,7 @@ fn room() -> &'static Path {
 
 fn compiled(folder: &Path, compiler: &[&str]) -> Option<PathBuf> {
     let program = folder.join("program");
-    testing::linked(compiler, room(), "example/tabs.c", "libthaw_session.a", &program).then_some(program)
+    testing::linked(compiler, room(), "example/tabs.c", "libthaw_session_c.a", &program).then_some(program)
 }
 
 fn said(mut command: Command) -> String {
@@ -57,7 +57,7 @@ fn valgrind_finds_nothing() {
 fn the_header_declares_what_the_library_exports() {
     let header = std::fs::read_to_string(room().join("include/thaw_session.h")).unwrap();
     let declared = testing::declared(&header, &["thaw_session_"]);
-    let library = std::fs::read(testing::library("libthaw_session.so")).unwrap();
+    let library = std::fs::read(testing::library("libthaw_session_c.so")).unwrap();
     let library = object::File::parse(&*library).unwrap();
     let exported: BTreeSet<String> = library
         .dynamic_symbols()

@@ -1,6 +1,6 @@
 /* A program with local storage, in C99 or C++17: it opens a storage, waits for its event loop, sets and reads keys, and flushes.
  *
- *     cc -std=c99 storage.c -I ../include -lthaw_webstorage -o storage
+ *     cc -std=c99 storage.c -I ../include -lthaw_webstorage_c -o storage
  *     ./storage DIRECTORY              prints how often it has been started here
  */
 #include <poll.h>

@@ -15,7 +15,7 @@
  * Keys and values of areas are UTF-16 units, any of them: lone surrogates and NUL too. Those of tables are bytes.
  * Names of partitions and origins end with NUL and are UTF-8.
  *
- * C99 and C++17. Link with -lthaw_webstorage, or with libthaw_webstorage.a and -lpthread -ldl -lm.
+ * C99 and C++17. Link with -lthaw_webstorage_c, or with libthaw_webstorage_c.a and -lpthread -ldl -lm.
  */
 #ifndef THAW_WEBSTORAGE_H
 #define THAW_WEBSTORAGE_H
@@ -59,7 +59,8 @@ enum thaw_webstorage_kind {
 	THAW_WEBSTORAGE_FLUSHED = 4,       /* all from before this flush is on the medium: ticket */
 	THAW_WEBSTORAGE_DAMAGED = 5,       /* a part of a file is not readable and was kept: text is its name */
 	THAW_WEBSTORAGE_TROUBLE = 6,       /* changes cannot be written, and are tried again; told once; text says why */
-	THAW_WEBSTORAGE_RECOVERED = 7      /* they are written */
+	THAW_WEBSTORAGE_RECOVERED = 7,     /* they are written */
+	THAW_WEBSTORAGE_MISSED = 8         /* more was changed by others than was taken: look at the whole area again */
 };
 
 /* How a storage works. 0 where nothing else is wanted. */
@@ -71,6 +72,8 @@ typedef struct thaw_webstorage_options {
 	uint64_t quota;        /* bytes of an area, two for each unit: 10 MiB */
 	uint64_t table_quota;  /* bytes of a table: 64 MiB */
 	uint64_t memory;       /* bytes of areas that stay in memory though nobody holds them: 20,000,000 */
+	uint64_t changes;      /* changes of others that wait to be taken; then THAW_WEBSTORAGE_MISSED comes: 10,000 */
+	uint64_t change_bytes; /* bytes of their keys and values: 8,000,000 */
 } thaw_webstorage_options;
 
 /* What a storage has and did. */
@@ -84,6 +87,8 @@ typedef struct thaw_webstorage_stats {
 	uint64_t rewritten; /* files that were written anew */
 	uint64_t loaded;    /* areas that were read */
 	uint64_t unloaded;  /* areas that left the memory */
+	uint64_t changes;   /* changes of others that were not taken yet */
+	uint64_t change_bytes; /* bytes of their keys and values */
 } thaw_webstorage_stats;
 
 /* Opens a storage; nothing is read yet. Closed with thaw_webstorage_close. */
@@ -94,8 +99,7 @@ int thaw_webstorage_open(const thaw_webstorage_options *options, thaw_webstorage
  * be written; it is freed all the same. */
 int thaw_webstorage_close(thaw_webstorage *storage);
 
-/* A descriptor that becomes readable when events come, and is not any more when the first of them is taken: take all of
- * them, until THAW_WEBSTORAGE_EMPTY, before waiting again. It stays the library's. */
+/* A descriptor that is readable while there are events. It stays the library's. */
 int thaw_webstorage_fd(const thaw_webstorage *storage);
 
 /* The next event, or THAW_WEBSTORAGE_EMPTY. Freed with thaw_webstorage_event_free. */

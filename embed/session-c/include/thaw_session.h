@@ -12,7 +12,7 @@
  *
  * Threads: a session may be used by many threads at once. A process that forks goes on with it in the parent alone.
  *
- * C99 and C++17. Link with -lthaw_session, or with libthaw_session.a and -lpthread -ldl -lm.
+ * C99 and C++17. Link with -lthaw_session_c, or with libthaw_session_c.a and -lpthread -ldl -lm.
  */
 #ifndef THAW_SESSION_H
 #define THAW_SESSION_H

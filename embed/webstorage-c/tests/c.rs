@@ -11,7 +11,7 @@ fn room() -> &'static Path {
 /// A program with the library in it. `None`: counted as skipped, there is no compiler.
 fn compiled(folder: &TempDir, compiler: &[&str], source: &str) -> Option<PathBuf> {
     let program = folder.path().join(format!("program-{}", compiler[0]));
-    testing::linked(compiler, room(), source, "libthaw_webstorage.a", &program).then_some(program)
+    testing::linked(compiler, room(), source, "libthaw_webstorage_c.a", &program).then_some(program)
 }
 
 const C: [&str; 3] = ["cc", "-std=c99", "-D_POSIX_C_SOURCE=200809L"];
@@ -54,7 +54,7 @@ fn the_header_declares_what_the_library_has() {
     let header = std::fs::read_to_string(room().join("include/thaw_webstorage.h")).unwrap();
     let of = |text: &str| testing::declared(text, &["thaw_webstorage_", "thaw_area_", "thaw_table_"]);
     let declared = of(&header);
-    let defined = of(&std::fs::read_to_string(room().join("src/c.rs")).unwrap());
+    let defined = of(&std::fs::read_to_string(room().join("src/lib.rs")).unwrap());
     assert_eq!(declared, defined);
     assert!(declared.len() > 25, "{declared:?}");
 }

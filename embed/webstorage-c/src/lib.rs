@@ -1,25 +1,15 @@
 //! The functions of `include/thaw_webstorage.h`, which says what each does. None unwinds into its caller.
 
-use crate::area::{Area, Table};
-use crate::error::Error;
-use crate::place::Place;
-use crate::shared::News;
-use crate::store::{Options, Storage, Urgency};
-use crate::text::Text;
-use std::collections::VecDeque;
 use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use storage::place::Place;
+use storage::{Area, Error, News, Options, Storage, Table, Text, Urgency};
+use thaw_cglue::{Done, EMPTY, INVALID, NULL, OK, guard, object, put, slice};
 
-const OK: c_int = 0;
-const EMPTY: c_int = 1;
 const SHORT: c_int = 2;
-const NULL: c_int = -1;
-const INVALID: c_int = -2;
 const NOT_LOADED: c_int = -3;
 const UNREADABLE: c_int = -4;
 const QUOTA: c_int = -5;
@@ -41,6 +31,8 @@ pub struct COptions {
     quota: u64,
     table_quota: u64,
     memory: u64,
+    changes: u64,
+    change_bytes: u64,
 }
 
 /// `thaw_webstorage_stats`.
@@ -55,13 +47,13 @@ pub struct CStats {
     rewritten: u64,
     loaded: u64,
     unloaded: u64,
+    changes: u64,
+    change_bytes: u64,
 }
 
 /// `thaw_webstorage`.
 pub struct CStorage {
     storage: Storage,
-    /// Events that were taken from the storage and not yet by the program.
-    events: Mutex<VecDeque<News>>,
 }
 
 /// `thaw_area`: a table too.
@@ -84,12 +76,6 @@ pub struct CEvent {
     parts: [Option<(Text, Vec<u16>)>; 3],
 }
 
-type Done = Result<c_int, c_int>;
-
-fn guard(work: impl FnOnce() -> Done) -> c_int {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(PANIC)).unwrap_or_else(|code| code)
-}
-
 fn code(error: Error) -> c_int {
     match error {
         Error::NotLoaded(_) => NOT_LOADED,
@@ -99,35 +85,6 @@ fn code(error: Error) -> c_int {
         Error::Closed(_) => CLOSED,
         Error::NoOrigin(_) => INVALID,
         Error::System(_) => SYSTEM,
-    }
-}
-
-/// # Safety
-/// NULL, or what this library handed out and has not taken back.
-unsafe fn object<'a, T>(pointer: *const T) -> Result<&'a T, c_int> {
-    // SAFETY: as above.
-    unsafe { pointer.as_ref() }.ok_or(NULL)
-}
-
-/// # Safety
-/// NULL, or a place for it.
-unsafe fn put<T>(to: *mut T, value: T) -> Result<(), c_int> {
-    if to.is_null() {
-        return Err(NULL);
-    }
-    // SAFETY: as above.
-    unsafe { to.write(value) };
-    Ok(())
-}
-
-/// # Safety
-/// NULL with a length of 0, or so many of them.
-unsafe fn slice<'a, T>(from: *const T, length: usize) -> Result<&'a [T], c_int> {
-    match (from.is_null(), length) {
-        (_, 0) => Ok(&[]),
-        (true, _) => Err(NULL),
-        // SAFETY: as above.
-        _ => Ok(unsafe { std::slice::from_raw_parts(from, length) }),
     }
 }
 
@@ -186,6 +143,7 @@ impl CEvent {
             News::Flushed(ticket) => return CEvent { ticket, ..CEvent::of(4, None, String::new()) },
             News::Damaged(place, aside) => (5, Some(place), aside, [None, None, None]),
             News::Trouble(place, why) => (6, Some(place), why, [None, None, None]),
+            News::Missed(place) => (8, Some(place), String::new(), [None, None, None]),
             News::Recovered(place) => (7, Some(place), String::new(), [None, None, None]),
         };
         CEvent { parts, ..CEvent::of(kind, place.as_deref(), text) }
@@ -213,7 +171,7 @@ macro_rules! functions {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($arg: $type),*) -> c_int {
             // SAFETY: the caller has read the header.
-            guard(|| unsafe { $body })
+            guard(PANIC, || unsafe { $body })
         }
     )*};
 }
@@ -235,6 +193,8 @@ functions! {
         own.quota = or(options.quota, own.quota);
         own.table_quota = or(options.table_quota, own.table_quota);
         own.memory = or(options.memory, own.memory);
+        own.changes = usize::try_from(or(options.changes, own.changes as u64)).map_err(|_| INVALID)?;
+        own.change_bytes = or(options.change_bytes, own.change_bytes);
         let longest = Duration::from_secs(24 * 3600);
         if own.write > longest || own.sync > longest {
             return Err(INVALID);
@@ -245,7 +205,7 @@ functions! {
             let path = Path::new(OsStr::from_bytes(CStr::from_ptr(options.directory).to_bytes()));
             Storage::open(path, own)
         };
-        let opened = CStorage { storage: opened.map_err(code)?, events: Mutex::default() };
+        let opened = CStorage { storage: opened.map_err(code)? };
         put(storage, Box::into_raw(Box::new(opened)))?;
         Ok(OK)
     }
@@ -265,11 +225,7 @@ functions! {
         if event.is_null() {
             return Err(NULL);
         }
-        let mut events = storage.events.lock().unwrap_or_else(PoisonError::into_inner);
-        if events.is_empty() {
-            *events = storage.storage.news();
-        }
-        let Some(next) = events.pop_front() else { return Ok(EMPTY) };
+        let Some(next) = storage.storage.next_news() else { return Ok(EMPTY) };
         put(event, Box::into_raw(Box::new(CEvent::new(next))))?;
         Ok(OK)
     }
@@ -355,10 +311,19 @@ functions! {
             return Err(SIZE);
         }
         let had = storage.storage.stats();
-        let (areas, bytes, syncs, batches) = (had.areas, had.bytes, had.syncs, had.batches);
-        let (written, rewritten, loaded, unloaded) = (had.written, had.rewritten, had.loaded, had.unloaded);
-        let size = size_of::<CStats>();
-        stats.write_unaligned(CStats { size, areas, bytes, syncs, batches, written, rewritten, loaded, unloaded });
+        stats.write_unaligned(CStats {
+            size: size_of::<CStats>(),
+            areas: had.areas,
+            bytes: had.bytes,
+            syncs: had.syncs,
+            batches: had.batches,
+            written: had.written,
+            rewritten: had.rewritten,
+            loaded: had.loaded,
+            unloaded: had.unloaded,
+            changes: had.changes,
+            change_bytes: had.change_bytes,
+        });
         Ok(OK)
     }
 

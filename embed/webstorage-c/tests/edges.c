@@ -162,6 +162,61 @@ static void changes(const char *directory)
 	IS(thaw_area_free(mine) == THAW_WEBSTORAGE_OK && thaw_webstorage_close(one) == THAW_WEBSTORAGE_OK);
 }
 
+/* Changes that nobody takes: as many as may wait, then one event for all. */
+static void missed(const char *directory)
+{
+	static const uint16_t key[] = {'m'};
+	uint16_t value = 0;
+	thaw_webstorage_options options;
+	thaw_webstorage *one = opened(directory, 0), *two = NULL;
+	thaw_area *mine = NULL, *its = NULL, *other = NULL;
+	memset(&options, 0, sizeof options);
+	options.size = sizeof options;
+	options.directory = directory;
+	options.changes = 2;
+	IS(thaw_webstorage_open(&options, &two) == THAW_WEBSTORAGE_OK);
+	IS(thaw_webstorage_area(one, NULL, "https://m.example", 1, &mine) == THAW_WEBSTORAGE_OK);
+	IS(thaw_webstorage_area(two, NULL, "https://m.example", 1, &its) == THAW_WEBSTORAGE_OK);
+	IS(thaw_area_wait(mine) == THAW_WEBSTORAGE_OK && thaw_area_wait(its) == THAW_WEBSTORAGE_OK);
+	for (value = 1; value <= 5; value++) {
+		uint64_t ticket = 0;
+		uint16_t had = 0;
+		size_t length = 0;
+		IS(thaw_area_set(mine, key, 1, &value, 1) == THAW_WEBSTORAGE_OK);
+		IS(thaw_webstorage_flush(one, &ticket) == THAW_WEBSTORAGE_OK);
+		while (thaw_area_get(its, key, 1, &had, 1, &length) != THAW_WEBSTORAGE_OK || had != value)
+			poll(NULL, 0, 1);
+	}
+	/* When this is there, all before it was told. */
+	IS(thaw_webstorage_area(two, NULL, "https://other.example", 1, &other) == THAW_WEBSTORAGE_OK);
+	IS(thaw_area_wait(other) == THAW_WEBSTORAGE_OK);
+	thaw_webstorage_stats stats;
+	memset(&stats, 0, sizeof stats);
+	stats.size = sizeof stats;
+	IS(thaw_webstorage_get_stats(two, &stats) == THAW_WEBSTORAGE_OK && stats.changes == 2 && stats.change_bytes > 0);
+	thaw_webstorage_event *event = NULL;
+	int changed = 0, all = 0;
+	while (thaw_webstorage_next(two, &event) == THAW_WEBSTORAGE_OK) {
+		const char *origin = NULL;
+		size_t length = 0;
+		int kind = thaw_webstorage_event_kind(event, NULL);
+		changed += kind == THAW_WEBSTORAGE_CHANGED;
+		if (kind == THAW_WEBSTORAGE_MISSED) {
+			all++;
+			IS(changed == 2);
+			IS(thaw_webstorage_event_text(event, &origin, &length, NULL, NULL, NULL, NULL) == THAW_WEBSTORAGE_OK);
+			IS(length == 17 && memcmp(origin, "https://m.example", 17) == 0);
+		}
+		IS(thaw_webstorage_event_free(event) == THAW_WEBSTORAGE_OK);
+		event = NULL;
+	}
+	IS(changed == 2 && all == 1);
+	IS(thaw_webstorage_get_stats(two, &stats) == THAW_WEBSTORAGE_OK && stats.changes == 0 && stats.change_bytes == 0);
+	IS(thaw_area_free(mine) == THAW_WEBSTORAGE_OK && thaw_area_free(its) == THAW_WEBSTORAGE_OK);
+	IS(thaw_area_free(other) == THAW_WEBSTORAGE_OK);
+	IS(thaw_webstorage_close(two) == THAW_WEBSTORAGE_OK && thaw_webstorage_close(one) == THAW_WEBSTORAGE_OK);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 2)
@@ -170,5 +225,6 @@ int main(int argc, char **argv)
 	sizes();
 	values();
 	changes(argv[1]);
+	missed(argv[1]);
 	return 0;
 }
