@@ -1,7 +1,7 @@
 //! An area and its file: reading, appending, what other processes did, writing anew. Only the I/O thread comes here,
 //! and no lock that a caller takes is held while the disk works.
 
-use crate::cell::Cell;
+use crate::cell::{Cell, State};
 use crate::feed::News;
 use crate::map::{Bytes, Map};
 use crate::pending::Pending;
@@ -175,13 +175,17 @@ impl Sheet {
         self.cell.taken.store(self.inflight.bytes(), std::sync::atomic::Ordering::Relaxed);
     }
 
+    /// Takes the changes out of the area that is locked: whoever counts them under that lock finds them here or there.
+    fn pull(&self, state: &mut State) -> Pending {
+        state.told = false;
+        #[cfg(feature = "memreport")]
+        self.cell.taken.fetch_add(state.pending.bytes(), std::sync::atomic::Ordering::Relaxed);
+        std::mem::take(&mut state.pending)
+    }
+
     /// Takes the changes of the area.
     pub fn take(&mut self) {
-        let pending = {
-            let mut state = self.cell.lock();
-            state.told = false;
-            std::mem::take(&mut state.pending)
-        };
+        let pending = self.pull(&mut self.cell.lock());
         self.inflight.merge(pending);
         self.note();
     }
@@ -216,11 +220,11 @@ impl Sheet {
     fn write_anew(&mut self, shared: &Shared) -> io::Result<()> {
         let (pending, all) = {
             let mut state = self.cell.lock();
-            state.told = false;
             let all: Vec<(Bytes, Bytes)> = state.map.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
-            (std::mem::take(&mut state.pending), all)
+            (self.pull(&mut state), all)
         };
         self.inflight.merge(pending);
+        self.note();
         self.replace(shared, record::snapshot(all.iter().map(|(key, value)| (key, value)), SNAPSHOT))?;
         shared.count(|counts| &counts.batches, 1);
         (self.inflight, self.rewrite) = (Pending::default(), false);
