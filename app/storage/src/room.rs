@@ -233,6 +233,7 @@ impl Room {
         let (place, message) = match news {
             News::Loaded(_) | News::Flushed(_) => return,
             News::Changed { place, key, old, new } => return self.pass_change_on(&place, &key, old, new),
+            News::Missed(place) => return self.begin_anew(&place),
             News::Unreadable(place, why) => (place, format!("cannot be read, and is tried again: {why}")),
             News::Damaged(place, aside) => (place, format!("a part could not be read and is kept as {aside}")),
             News::Trouble(place, why) => (place, format!("cannot be written, and is tried again: {why}")),
@@ -252,6 +253,13 @@ impl Room {
         let Ok(now) = shelf.area.get(&key) else { return };
         let message = told("", &key, units(old), units(new), units(now).as_deref());
         state.tell(|_| Some(message.clone()));
+    }
+
+    /// Pages are let go: they ask anew, and get all keys.
+    fn begin_anew(&self, place: &Place) {
+        if let Some(shelf) = self.used(place) {
+            locked(&shelf.state).pages.clear();
+        }
     }
 
     fn used(&self, place: &Place) -> Option<Arc<Shelf>> {
@@ -389,6 +397,17 @@ mod tests {
         assert_eq!((&said[1]["say"], &said[1]["now"], &said[1]["number"]), (&"refused".into(), &"1".into(), &2.into()));
         assert_eq!(said[2]["last"], 3);
         assert_eq!(heard(&mut two).len(), 3, "all keys, and two changes");
+    }
+
+    #[test]
+    fn pages_ask_anew_where_changes_were_missed() {
+        let room = Room::open(None, Options::default()).unwrap();
+        let mut page = room.listen(PLACE.0, PLACE.1, "one").unwrap();
+        let mut elsewhere = room.listen("", "https://b.example", "two").unwrap();
+        let place = Place { table: false, partition: PLACE.0.into(), origin: PLACE.1.into() };
+        room.pass_on(News::Missed(Arc::new(place)));
+        assert_eq!((heard(&mut page).len(), heard(&mut elsewhere).len()), (1, 1));
+        assert!(page.is_closed() && !elsewhere.is_closed());
     }
 
     #[test]

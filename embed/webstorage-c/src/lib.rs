@@ -121,6 +121,21 @@ unsafe fn copy<T: Copy>(from: &[T], to: *mut T, room: usize, length: *mut usize)
     Ok(if some < from.len() { SHORT } else { OK })
 }
 
+/// The units of a text, straight into the caller's memory.
+///
+/// # Safety
+/// As with [`copy`].
+unsafe fn copy_units(from: &Text, to: *mut u16, room: usize, length: *mut usize) -> Done {
+    if to.is_null() && room > 0 {
+        return Err(NULL);
+    }
+    // SAFETY: as above.
+    unsafe { put(length, from.len()) }?;
+    // SAFETY: there is room for each of the first `room`.
+    from.each(room, |at, unit| unsafe { to.add(at).write(unit) });
+    Ok(if room < from.len() { SHORT } else { OK })
+}
+
 impl CArea {
     fn area(&self) -> Result<&Area, c_int> {
         if let CArea::Area(area) = self { Ok(area) } else { Err(KIND) }
@@ -426,12 +441,12 @@ functions! {
         area: *const CArea, key: *const u16, key_length: usize, to: *mut u16, room: usize, length: *mut usize
     ) {
         let value = object(area)?.area()?.get(slice(key, key_length)?).map_err(code)?.ok_or(EMPTY)?;
-        copy(&value.to_units(), to, room, length)
+        copy_units(&value, to, room, length)
     }
 
     thaw_area_key(area: *const CArea, at: usize, to: *mut u16, room: usize, length: *mut usize) {
         let key = object(area)?.area()?.key(at).map_err(code)?.ok_or(EMPTY)?;
-        copy(&key.to_units(), to, room, length)
+        copy_units(&key, to, room, length)
     }
 
     thaw_area_set(

@@ -46,13 +46,17 @@ impl Text {
 
     /// Copies as many units as there is room for.
     pub fn copy_to(&self, out: &mut [u16]) {
+        self.each(out.len(), |at, unit| out[at] = unit);
+    }
+
+    /// Hands over the units with their places, at most so many.
+    pub fn each(&self, most: usize, mut to: impl FnMut(usize, u16)) {
         let Some((form, rest)) = self.0.split_first() else { return };
         if *form == UTF16 {
-            out.iter_mut()
-                .zip(rest.chunks_exact(2))
-                .for_each(|(unit, two)| *unit = u16::from_le_bytes([two[0], two[1]]));
+            let units = rest.chunks_exact(2).map(|two| u16::from_le_bytes([two[0], two[1]]));
+            units.take(most).enumerate().for_each(|(at, unit)| to(at, unit));
         } else {
-            out.iter_mut().zip(rest).for_each(|(unit, byte)| *unit = u16::from(*byte));
+            rest.iter().take(most).enumerate().for_each(|(at, byte)| to(at, u16::from(*byte)));
         }
     }
 

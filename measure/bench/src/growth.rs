@@ -31,6 +31,9 @@ pub struct Figure {
     pub growth: Growth,
 }
 
+/// What variants have in common: their names without the parameter, the parameter, the state.
+type Scan = (String, String, CacheState);
+
 type Read = fn(&Sample) -> Option<f64>;
 
 /// What is looked at of each run.
@@ -45,7 +48,7 @@ const FIGURES: [(&str, Read); 6] = [
 
 /// Every parameter with as many values as it takes to tell orders apart.
 pub fn growths(cells: &[Cell]) -> Vec<Swept> {
-    let mut scans: BTreeMap<(String, String, CacheState), Vec<(f64, &Cell)>> = BTreeMap::new();
+    let mut scans: BTreeMap<Scan, Vec<(f64, &Cell)>> = BTreeMap::new();
     for cell in cells {
         let words: Vec<&str> = cell.variant_name.split(' ').collect();
         for (at, word) in words.iter().enumerate() {

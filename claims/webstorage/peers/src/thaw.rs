@@ -37,6 +37,9 @@ impl Kv for Thaw {
 
 /// What thaw_webstorage.h has, as far as it is called here.
 mod c {
+    // The library that has them.
+    use thaw_webstorage_c as _;
+
     use std::ffi::{c_char, c_int, c_void};
     unsafe extern "C" {
         pub fn thaw_webstorage_open(options: *const Options, storage: *mut *mut c_void) -> c_int;
@@ -71,7 +74,7 @@ mod c {
     pub struct Options {
         pub size: usize,
         pub directory: *const c_char,
-        pub numbers: [u64; 5],
+        pub numbers: [u64; 7],
     }
 
     /// Of a call that must work.
@@ -91,7 +94,7 @@ struct ThroughC {
 pub fn open_through_c(path: &Path) -> Anything<Box<dyn Kv>> {
     let directory = std::ffi::CString::new(path.as_os_str().as_encoded_bytes())?;
     let options =
-        c::Options { size: std::mem::size_of::<c::Options>(), directory: directory.as_ptr(), numbers: [0; 5] };
+        c::Options { size: std::mem::size_of::<c::Options>(), directory: directory.as_ptr(), numbers: [0; 7] };
     let (mut storage, mut area) = (std::ptr::null_mut(), std::ptr::null_mut());
     // SAFETY: what is handed in lives as long as the calls.
     unsafe {
