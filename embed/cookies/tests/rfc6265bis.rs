@@ -1,5 +1,5 @@
-//! Limits and promises of RFC 6265bis (draft 22), each test named by its section; and the two prefixes that the draft of
-//! layered cookies adds.
+//! Limits and promises of RFC 6265bis (draft 22), each test named by its section; and the two prefixes that the draft
+//! of layered cookies adds.
 
 mod common;
 

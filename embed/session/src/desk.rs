@@ -179,6 +179,8 @@ impl Desk {
         (inside.tree, inside.ready) = (tree, true);
         drop(inside);
         self.ring(Event::Ready { from, count });
+        // Whoever waits for that may have been woken on this processor: the rest is not read before it has run.
+        std::thread::yield_now();
     }
 
     fn rest(&mut self, mut rest: Rest) -> Option<Job> {

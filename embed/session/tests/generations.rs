@@ -111,7 +111,7 @@ fn a_second_process_is_told_and_changes_nothing() {
     fill(&first, 3);
     flush(&first).unwrap();
     let second = Session::open_on(Arc::new(Folder::new(folder.path())), &options()).unwrap();
-    let why = wait(&second, |event| if let Event::Refused(why) = event { Some(why) } else { None });
+    let Event::Refused(why) = wait(&second, Some) else { panic!("it was let in") };
     assert!(why.contains("another process"), "{why}");
     fill(&second, 1);
     assert_eq!(flush(&second), Err(why.clone()));

@@ -1,5 +1,5 @@
-//! What a program is told, and what of it waits to be taken: of other processes' changes only so many, then one word for
-//! all of an area's.
+//! What a program is told, and what of it waits to be taken: of other processes' changes only so many, then one word
+//! for all of an area's.
 
 use crate::cell::Changed;
 use crate::place::Place;

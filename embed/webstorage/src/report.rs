@@ -55,10 +55,10 @@ impl Reported {
 }
 
 /// Reports a storage by this name, in reports as `explicit/webstorage/NAME/values` (keys, values and their order) and
-/// `…/events` (what only news that nobody took hold), in bytes of the heap; and as `webstorage/NAME/areas` (in memory, or
-/// on their way to it), `…/keys`, `…/waiting` (bytes of changes that are not in a file yet) and `…/texts` (keys and values of
-/// others' changes that wait to be taken). Not in it: the index of keys and the storage itself. While it is asked, keys are noted under
-/// the lock that a setter takes.
+/// `…/events` (what only news that nobody took hold), in bytes of the heap; and as `webstorage/NAME/areas` (in memory,
+/// or on their way to it), `…/keys`, `…/waiting` (bytes of changes that are not in a file yet) and `…/texts` (keys and
+/// values of others' changes that wait to be taken). Not in it: the index of keys and the storage itself. While it is
+/// asked, keys are noted under the lock that a setter takes.
 pub fn report(storage: &Storage, name: &str) -> Reporter {
     let reported = match &storage.inner.home {
         Home::Disk(shared) => Reported::Disk(Arc::downgrade(shared)),

@@ -1,7 +1,8 @@
 //! Web storage beside the stores that others take for it: sets and gets of 100 bytes under 1,000 keys on one thread, and
 //! the longest set.
 //!
-//! `webstorage-peers rates FOLDER [SECONDS]`: SECONDS of sets and of gets for each store (default 1), five rounds in turns.
+//! `webstorage-peers rates FOLDER SECONDS [KEYS ROUNDS]`: SECONDS of sets and of gets for each store in turns; 1,000 keys
+//! and five rounds unless said.
 //! `webstorage-peers first FOLDER`: the first access of 2 MB in thaw, loaded and cold.
 //! `webstorage-peers kill FOLDER ROUNDS`: what thaw has lost when it is killed while it sets a key each 100 ms.
 
@@ -174,22 +175,22 @@ struct Sums {
     over: Vec<f64>,
 }
 
-fn rates(folder: &Path, seconds: Duration) -> Anything {
+fn rates(folder: &Path, seconds: Duration, keys: usize, rounds: usize) -> Anything {
     let mut all: BTreeMap<usize, Sums> = BTreeMap::new();
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         for (at, which) in ALL.iter().enumerate() {
             let place = folder.join(format!("{round}-{at}"));
             std::fs::create_dir_all(&place)?;
             let mut store = open(which, &place)?;
             let mut value = [b'v'; VALUE];
-            for key in 0..KEYS {
+            for key in 0..keys {
                 store.set(key, &value)?;
             }
             let (mut sets, mut worst, mut over, since) = (0_usize, Duration::ZERO, 0_usize, Instant::now());
             let mut before = since;
             while before - since < seconds {
                 value[..8].copy_from_slice(&(sets as u64).to_le_bytes());
-                store.set(sets * 7 % KEYS, &value)?;
+                store.set(sets * 7 % keys, &value)?;
                 let now = Instant::now();
                 (worst, over) =
                     (worst.max(now - before), over + usize::from(now - before > Duration::from_micros(100)));
@@ -199,7 +200,7 @@ fn rates(folder: &Path, seconds: Duration) -> Anything {
             let (mut gets, since) = (0_usize, Instant::now());
             while since.elapsed() < seconds {
                 for _ in 0..100 {
-                    if store.get(gets * 7 % KEYS)? != VALUE {
+                    if store.get(gets * 7 % keys)? != VALUE {
                         return Err("a value of another length".into());
                     }
                     gets += 1;
@@ -212,7 +213,7 @@ fn rates(folder: &Path, seconds: Duration) -> Anything {
             sums.over.push(over as f64 * 1e6 / sets as f64);
         }
     }
-    println!("one thread, {KEYS} keys, {VALUE} bytes; medians of {ROUNDS} rounds of {seconds:?} (all)");
+    println!("one thread, {keys} keys, {VALUE} bytes; medians of {rounds} rounds of {seconds:?} (all)");
     println!("{:46} sets a second / gets a second / longest set in ms / sets over 0.1 ms in a million", "");
     for (at, sums) in all {
         let text = |values: &[f64], digits: usize| {
@@ -230,11 +231,16 @@ fn rates(folder: &Path, seconds: Duration) -> Anything {
 fn main() -> Anything {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match &args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["rates", folder] => rates(Path::new(folder), Duration::from_secs(1)),
-        ["rates", folder, seconds] => rates(Path::new(folder), Duration::from_secs_f64(seconds.parse()?)),
+        ["rates", folder, seconds] => rates(Path::new(folder), Duration::from_secs_f64(seconds.parse()?), KEYS, ROUNDS),
+        ["rates", folder, seconds, keys, rounds] => {
+            let keys = keys.parse::<usize>()?.clamp(1, KEYS);
+            rates(Path::new(folder), Duration::from_secs_f64(seconds.parse()?), keys, rounds.parse()?)
+        }
         ["first", folder] => thaw::first(Path::new(folder)),
         ["kill", folder, rounds] => thaw::kill(Path::new(folder), rounds.parse()?),
         ["writes", folder] => thaw::writes(Path::new(folder)),
-        _ => Err("usage: webstorage-peers rates FOLDER [SECONDS] | first FOLDER | kill FOLDER ROUNDS".into()),
+        _ => {
+            Err("usage: webstorage-peers rates FOLDER SECONDS [KEYS ROUNDS] | first FOLDER | kill FOLDER ROUNDS".into())
+        }
     }
 }
