@@ -123,14 +123,11 @@ fn start_of_text(path: &Path) {
     println!("{}", took.as_nanos());
 }
 
-/// Median microseconds of starts in new processes.
-fn starts(words: &[&OsStr]) -> f64 {
-    let one = |_| {
-        let output = Command::new(std::env::current_exe().unwrap()).args(words).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Duration::from_nanos(String::from_utf8_lossy(&output.stdout).trim().parse().unwrap())
-    };
-    micros((0..ROUNDS).map(one).collect())
+/// Starts in a new process.
+fn started(words: &[&OsStr]) -> Duration {
+    let output = Command::new(std::env::current_exe().unwrap()).args(words).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Duration::from_nanos(String::from_utf8_lossy(&output.stdout).trim().parse().unwrap())
 }
 
 /// The median, in microseconds.
@@ -150,51 +147,79 @@ fn main() {
 }
 
 fn bench(place: &Path) {
-    println!("tabs,save_us,save_bytes,save_all_us,save_all_bytes,start_us,start_of_all_us");
-    for count in [10, 100, 1000, 10_000] {
-        let folder = tempfile::tempdir_in(place).unwrap();
-        let (path, all) = (folder.path().join("session"), folder.path().join("all"));
-        let session = open(&path);
-        wait(&session, |event| matches!(event, Event::Loaded(_)));
-        let mut numbers = Numbers(7);
-        let mut tabs: Vec<Tab> = (0..count).map(|_| Tab::new(&mut numbers)).collect();
-        let window = New { kind: kind::WINDOW, ..New::default() };
-        let window = session.insert(ROOT, Place::Last, &window).unwrap();
-        let mut ids = Vec::new();
-        for (number, Tab { title, entries }) in tabs.iter().enumerate() {
-            let flags = if number == count / 2 { flag::VISIBLE } else { 0 };
-            let tab =
-                session.insert(window, Place::Last, &New { kind: kind::TAB, title, flags, ..New::default() }).unwrap();
-            for entry in entries {
-                let entry = New { kind: kind::ENTRY, payload: entry.as_bytes(), ..New::default() };
-                session.insert(tab, Place::Last, &entry).unwrap();
-            }
-            ids.push(tab);
+    let all = [10, 100, 1000, 10_000].map(|count| saves(place, count));
+    // In turns: what the machine does meanwhile falls on all sizes alike. Reading a large text leaves nothing in the
+    // processor's caches, so that comes apart.
+    let mut starts = [const { (Vec::new(), Vec::new()) }; 4];
+    for _ in 0..ROUNDS {
+        for (saved, (ours, _)) in all.iter().zip(&mut starts) {
+            let path = saved.folder.path().join("session");
+            ours.push(started(&["start".as_ref(), path.as_ref(), saved.visible.to_string().as_ref()]));
         }
-        flush(&session);
-        let (mut ours, mut anew) = (Vec::new(), Vec::new());
-        let (before, mut bytes) = (session.counts().0, 0);
-        for round in 0..ROUNDS {
-            let title = format!("another title {round:02}");
-            let from = Instant::now();
-            session.change(ids[round % count], &Edit { title: Some(&title), ..Edit::default() }).unwrap();
-            flush(&session);
-            ours.push(from.elapsed());
-            let from = Instant::now();
-            tabs[round % count].title = title;
-            let packed = lz4_flex::compress_prepend_size(text(&tabs).as_bytes());
-            let beside = folder.path().join("all.tmp");
-            let mut file = File::create(&beside).unwrap();
-            file.write_all(&packed).and_then(|()| file.sync_all()).unwrap();
-            std::fs::rename(&beside, &all).unwrap();
-            anew.push(from.elapsed());
-            bytes = packed.len();
-        }
-        let written = (session.counts().0.written - before.written) / ROUNDS as u64;
-        session.close(false).unwrap();
-        let start = starts(&["start".as_ref(), path.as_ref(), ids[count / 2].to_string().as_ref()]);
-        let start_of_text = starts(&["start-of-text".as_ref(), all.as_ref()]);
-        let (ours, anew) = (micros(ours), micros(anew));
-        println!("{count},{ours:.1},{written},{anew:.1},{bytes},{start:.1},{start_of_text:.1}");
     }
+    for _ in 0..ROUNDS {
+        for (saved, (_, text)) in all.iter().zip(&mut starts) {
+            text.push(started(&["start-of-text".as_ref(), saved.folder.path().join("all").as_ref()]));
+        }
+    }
+    println!("tabs,save_us,save_bytes,save_all_us,save_all_bytes,start_us,start_of_all_us");
+    for (saved, (ours, text)) in all.into_iter().zip(starts) {
+        println!("{},{:.1},{:.1}", saved.row, micros(ours), micros(text));
+    }
+}
+
+/// What was saved: where, the tab that is visible, and its part of a line.
+struct Saved {
+    folder: tempfile::TempDir,
+    visible: Id,
+    row: String,
+}
+
+fn saves(place: &Path, count: usize) -> Saved {
+    let folder = tempfile::tempdir_in(place).unwrap();
+    let (path, all) = (folder.path().join("session"), folder.path().join("all"));
+    let session = open(&path);
+    wait(&session, |event| matches!(event, Event::Loaded(_)));
+    let mut numbers = Numbers(7);
+    let mut tabs: Vec<Tab> = (0..count).map(|_| Tab::new(&mut numbers)).collect();
+    let window = New { kind: kind::WINDOW, ..New::default() };
+    let window = session.insert(ROOT, Place::Last, &window).unwrap();
+    let mut ids = Vec::new();
+    for (number, Tab { title, entries }) in tabs.iter().enumerate() {
+        let flags = if number == count / 2 { flag::VISIBLE } else { 0 };
+        let tab =
+            session.insert(window, Place::Last, &New { kind: kind::TAB, title, flags, ..New::default() }).unwrap();
+        for entry in entries {
+            let entry = New { kind: kind::ENTRY, payload: entry.as_bytes(), ..New::default() };
+            session.insert(tab, Place::Last, &entry).unwrap();
+        }
+        ids.push(tab);
+    }
+    flush(&session);
+    let (mut ours, mut anew) = (Vec::new(), Vec::new());
+    let (before, mut bytes) = (session.counts().0, 0);
+    for round in 0..ROUNDS {
+        let title = format!("another title {round:02}");
+        let from = Instant::now();
+        session.change(ids[round % count], &Edit { title: Some(&title), ..Edit::default() }).unwrap();
+        flush(&session);
+        ours.push(from.elapsed());
+    }
+    let written = (session.counts().0.written - before.written) / ROUNDS as u64;
+    for round in 0..ROUNDS {
+        let title = format!("another title {round:02}");
+        let from = Instant::now();
+        tabs[round % count].title = title;
+        let packed = lz4_flex::compress_prepend_size(text(&tabs).as_bytes());
+        let beside = folder.path().join("all.tmp");
+        let mut file = File::create(&beside).unwrap();
+        file.write_all(&packed).and_then(|()| file.sync_all()).unwrap();
+        std::fs::rename(&beside, &all).unwrap();
+        anew.push(from.elapsed());
+        bytes = packed.len();
+    }
+    session.close(false).unwrap();
+    let (ours, anew) = (micros(ours), micros(anew));
+    let row = format!("{count},{ours:.1},{written},{anew:.1},{bytes}");
+    Saved { folder, visible: ids[count / 2], row }
 }
