@@ -404,6 +404,21 @@ mod tests {
     }
 
     #[test]
+    fn a_level_is_foretold_from_the_others_alone() {
+        let medians = [(1.0, 1.0), (2.0, 2.1), (5.0, 4.8), (9.0, 14.0), (20.0, 21.0)];
+        for order in GROWING {
+            let each = (0..medians.len()).map(|out| {
+                let mut others = medians.to_vec();
+                let (n, y) = others.remove(out);
+                let (base, slope) = solved(sums(order, &others));
+                ((base + slope * order.term(n)) / y - 1.0).powi(2)
+            });
+            let mean = each.sum::<f64>() / medians.len() as f64;
+            crate::test_data::close(missed(order, &medians), mean, 1e-9);
+        }
+    }
+
+    #[test]
     fn a_trend_is_seen_by_chance_as_rarely_as_is_said() {
         let seen = (0..200).filter(|seed| told(&LEVELS_OF_A_SWEEP, 0.1, *seed, |_| 1.0).trend_p <= 2.0 * FALSE_TREND);
         assert!(seen.count() <= 3);
