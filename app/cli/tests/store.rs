@@ -151,6 +151,19 @@ fn a_session_is_shown_as_a_tree() {
     let items = json["session"].as_array().unwrap();
     assert_eq!((items.len(), &items[4]["title"]), (31, &"tab 3".into()));
     assert_eq!((&items[4]["depth"], &items[4]["payload"]), (&1.into(), &serde_json::json!({ "hex": "fe" })));
+
+    // Damage in the first record, of payloads: all that lies behind it is read.
+    let file = scratch.path("session/clean");
+    let mut wrong = std::fs::read(&file).unwrap();
+    wrong[110] ^= 1;
+    std::fs::write(&file, &wrong).unwrap();
+    scratch.thaw(["store", "verify", "session"]).exits(5).says("clean");
+    scratch.thaw(["store", "repair", "session"]).exits(0).says("made anew").says("kept as it was in clean.damaged-1");
+    assert_eq!(std::fs::read(scratch.path("session/clean.damaged-1")).unwrap(), wrong, "no byte is lost");
+    scratch.thaw(["store", "verify", "session"]).exits(0);
+    let json = scratch.thaw(["store", "show", "session/current", "--json"]).exits(0).json();
+    assert_eq!(json["session"].as_array().unwrap().len(), 31);
+    scratch.thaw(["store", "repair", "session"]).exits(0).says("Nothing was damaged");
 }
 
 #[test]

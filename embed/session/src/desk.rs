@@ -1,5 +1,9 @@
 //! The I/O thread: what is loaded first, the rest, saves, and generations.
 
+mod repair;
+
+pub use repair::{Repaired, repair};
+
 use crate::counted::{Counted, pace};
 use crate::files::{self, CLEAN, CURRENT, Missing, PREVIOUS};
 use crate::generations::{self, Loading};
@@ -95,6 +99,8 @@ pub struct Desk {
     next_try: Option<Instant>,
     failures: u32,
     missing: Missing,
+    /// The name under which a damaged current file is kept.
+    kept: Option<String>,
 }
 
 impl Desk {
@@ -121,6 +127,7 @@ impl Desk {
             next_try: None,
             failures: 0,
             missing: Missing::default(),
+            kept: None,
         }
     }
 
@@ -430,6 +437,7 @@ impl Desk {
         if self.home.0 == CURRENT {
             if self.damaged {
                 self.home.0 = book::move_aside(&*self.disk, CURRENT)?;
+                self.kept = Some(self.home.0.clone());
             } else {
                 self.disk.rename(CURRENT, PREVIOUS)?;
                 self.home.0 = PREVIOUS.into();

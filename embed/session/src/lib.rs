@@ -35,6 +35,7 @@ mod shared;
 pub mod tree;
 
 pub use counted::Counts;
+pub use desk::{Repaired, repair};
 pub use error::Error;
 pub use files::Missing;
 pub use item::{Id, Item, Payload, ROOT, flag, kind};

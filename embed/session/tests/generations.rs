@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use thaw_log::disk::Folder;
 use thaw_log::memory::Memory;
-use thaw_session::{Event, Id, New, Options, Place, ROOT, Session, flag, kind};
+use thaw_session::{Event, Id, Missing, New, Options, Place, ROOT, Session, flag, kind};
 
 fn from(session: &Session) -> Option<String> {
     wait(session, |event| if let Event::Ready { from, .. } = event { Some(from) } else { None })
@@ -113,6 +113,8 @@ fn a_second_process_is_told_and_changes_nothing() {
     let second = Session::open_on(Arc::new(Folder::new(folder.path())), &options()).unwrap();
     let Event::Refused(why) = wait(&second, Some) else { panic!("it was let in") };
     assert!(why.contains("another process"), "{why}");
+    let repaired = thaw_session::repair(Arc::new(Folder::new(folder.path())));
+    assert_eq!(repaired.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
     fill(&second, 1);
     assert_eq!(flush(&second), Err(why.clone()));
     assert_eq!(second.last_durable().reason.as_deref(), Some(&*why));
@@ -185,6 +187,37 @@ fn damage_anywhere_costs_one_record_and_all_else_is_there() {
         session.abandon();
     }
     assert!(recovered > 0);
+}
+
+#[test]
+fn a_repair_leaves_what_opening_would_and_keeps_the_damaged_file() {
+    let (file, before) = sixty();
+    for name in ["current", "previous", "clean"] {
+        for at in (80..file.len() - 110).step_by(997) {
+            let mut wrong = file.clone();
+            wrong[at] ^= 0x10;
+            let disk = || Memory::new(HashMap::from([(name.to_owned(), wrong.clone())]));
+            let (opened, repaired) = (disk(), disk());
+            let session = open(&opened);
+            let missing = loaded(&session);
+            let told = thaw_session::repair(repaired.clone()).unwrap().unwrap();
+            assert_eq!((&told.name[..], &told.missing), (name, &missing), "at {at}");
+            assert_eq!(repaired.lock().files[&told.aside], wrong, "no byte is lost");
+            let again = open(&repaired);
+            assert_eq!(loaded(&again), Missing::default(), "at {at}");
+            let bare = |session: &Session| -> Vec<_> {
+                known(session).into_iter().map(|(id, item)| (id, item.0, item.2, item.3, item.4, item.5)).collect()
+            };
+            assert_eq!(bare(&again), bare(&session), "at {at}");
+            again.abandon();
+            session.abandon();
+            assert_eq!(thaw_session::repair(repaired).unwrap(), None, "once is enough");
+        }
+    }
+    let disk = Memory::new(HashMap::from([("current".to_owned(), file.clone())]));
+    assert_eq!(thaw_session::repair(disk.clone()).unwrap(), None);
+    assert_eq!(disk.lock().files["current"], file, "what is whole is not touched");
+    assert!(before.len() > 200);
 }
 
 #[test]

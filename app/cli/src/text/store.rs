@@ -193,6 +193,12 @@ pub fn repaired(document: &RepairDocument, width: usize) -> Page {
     for file in &document.repaired {
         let (name, cut) = (harmless(&file.name), units::bytes(file.cut));
         page.line(&match &file.aside {
+            Some(aside) if file.made_anew => {
+                format!(
+                    "{name}: made anew from what could be read, without {cut}; kept as it was in {}",
+                    harmless(aside)
+                )
+            }
             Some(aside) => format!("{name}: {cut} cut off and kept in {}", harmless(aside)),
             None => format!("{name}: {cut} cut off, of a write that did not end"),
         });

@@ -9,6 +9,7 @@ use model::{Bytes, Error, Exit, Result, shown};
 use serde::Serialize;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use thaw_log::book::{self, Book, DAMAGED};
 use thaw_log::disk::{Disk, Folder};
 
@@ -76,10 +77,12 @@ impl StoreFile {
 pub struct Repaired {
     /// Inside its directory.
     pub name: String,
-    /// Bytes that were cut off.
+    /// Bytes that were cut off; of a file that was made anew, those that could not be read.
     pub cut: Bytes,
     /// The file that holds them now. `None`: it was a write that did not end.
     pub aside: Option<String>,
+    /// What could be read was written anew, and the whole file kept aside.
+    pub made_anew: bool,
 }
 
 /// What `thaw store repair` tells.
@@ -99,6 +102,8 @@ pub struct Stores {
     names: Vec<String>,
 }
 
+/// The kind of sessions.
+const SESSION: [u8; 4] = thaw_session::files::KIND;
 /// Names that no store gives to its records.
 const NOT_RECORDS: [&str; 2] = ["lock", "turn"];
 /// The end of a name under which a file is written, before it has its own.
@@ -180,22 +185,42 @@ impl Stores {
         let cannot = |why: &str| Error::on(Exit::Usage, "cannot repair", &self.path).because(why);
         crate::caches::is_own(&self.folder, "cannot repair", "thaw store")?;
         // A store that is one process's holds the first; processes that share one take turns by the second.
+        let mut repaired = self.repair_session()?;
         let is_held = self.folder.join("lock").exists();
         if is_held && !self.done("lock", self.disk.lock())? {
             return Err(cannot("a program uses it").hint("end it first; it repairs its files itself when it starts"));
         }
         let _turn = if is_held { None } else { Some(self.done("turn", self.disk.turn())?) };
-        let mut repaired = Vec::new();
         for file in self.look()?.files.into_iter().filter(|file| !file.is_aside) {
             let Some((book, loaded)) = self.done(&file.name, Book::load(&self.disk, &file.name, true))? else {
                 continue;
             };
             let cut = loaded.bytes.len() as u64 - book.len();
             if cut > 0 {
-                repaired.push(Repaired { name: file.name, cut: Bytes(cut), aside: loaded.aside });
+                repaired.push(Repaired { name: file.name, cut: Bytes(cut), aside: loaded.aside, made_anew: false });
             }
         }
         Ok(RepairDocument { schema: "thaw.store-repair/1", repaired })
+    }
+
+    /// A session reads behind damage too: its own store makes the file anew.
+    fn repair_session(&self) -> Result<Vec<Repaired>> {
+        let is_session = |name: &String| matches!(book::head(&self.disk, name), Ok(Some(head)) if head.kind == SESSION);
+        if self.path != self.folder || !self.names.iter().any(is_session) {
+            return Ok(Vec::new());
+        }
+        match thaw_session::repair(Arc::new(Folder::new(&self.folder))) {
+            Ok(done) => Ok(done
+                .map(|done| {
+                    let cut = Bytes(done.missing.bytes);
+                    Repaired { name: done.name, cut, aside: Some(done.aside), made_anew: true }
+                })
+                .into_iter()
+                .collect()),
+            // Who else has it is told below, as of every store.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Vec::new()),
+            Err(error) => Err(Error::on(Exit::of_unreadable(&error), "cannot repair", &self.path).because(error)),
+        }
     }
 
     fn done<T>(&self, name: &str, done: io::Result<T>) -> Result<T> {
