@@ -182,7 +182,22 @@ fn cookies_are_shown_and_exported_for_other_programs() {
     text.says("#HttpOnly_www.a.example\tFALSE\t/sub\tTRUE\t").says(".a.example\tTRUE\t/sub\tFALSE\t");
     scratch.thaw(["store", "export", "cookies", "-o", "jar.json"]).exits(0);
     scratch.thaw(["store", "export", "cookies", "-o", "jar.json"]).exits(2).complains("jar.json");
+
+    // Damage in one change: the other, behind it, is read.
+    jar.set(b"c=3; Max-Age=1000", "https://c.example/", now, &Context::default()).unwrap();
+    jar.wait_for(jar.flush()).unwrap();
+    let file = scratch.path("cookies/cookies");
+    let mut wrong = std::fs::read(&file).unwrap();
+    let at = wrong.windows(3).position(|at| at == b"two").unwrap();
+    wrong[at] ^= 1;
+    std::fs::write(&file, &wrong).unwrap();
+    scratch.thaw(["store", "repair", "cookies"]).exits(2).complains("a program uses it");
     drop(jar);
+    scratch.thaw(["store", "verify", "cookies"]).exits(5);
+    scratch.thaw(["store", "repair", "cookies"]).exits(0).says("made anew").says(".damaged-1");
+    scratch.thaw(["store", "verify", "cookies"]).exits(0);
+    scratch.thaw(["store", "show", "cookies"]).exits(0).says("c.example");
+    scratch.thaw(["store", "repair", "cookies"]).exits(0).says("Nothing was damaged");
 }
 
 /// As Firefox packs its session: LZ4, here without a match.

@@ -197,9 +197,9 @@ const REPAIR_ABOUT: &str = "\
 How do I put a damaged file in order?
 
 Cuts off what lies behind the last record that can be read from the first byte on, and keeps those bytes in a file \
-beside (NAME.damaged-1), as web storage does when it opens the file. The file that a session loads is made anew from \
-all that can be read of it, behind damage too, as its program does. A cookie jar takes more out of a damaged file when \
-its program opens it than this leaves. Only the owner may, and of a session or a jar only while no program uses it.";
+beside (NAME.damaged-1), as web storage does when it opens the file. The file that a session loads, and that of a \
+cookie jar, are made anew from all that can be read of them, behind damage too, as their programs do. Only the owner \
+may, and of these two only while no program uses them.";
 
 const REPAIR_EXAMPLES: &str = "\
 Examples:

@@ -5,7 +5,7 @@ use serde::Serialize;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::time::Duration;
-use thaw_cookies::{Jar, Limits, Options as JarOptions};
+use thaw_cookies::{Jar, Limits, News, Options as JarOptions};
 use thaw_profiles::{Cookies, Session as Windows, Tab, chromium, firefox};
 use thaw_session::{Event, Id, New, Options, Place, ROOT, Session, flag, kind};
 
@@ -150,12 +150,33 @@ fn origin(url: &str) -> &str {
     &url[..scheme.len() + 3 + host]
 }
 
-fn jar(from: Cookies, path: &Path, imported: &mut Imported) -> std::result::Result<(), String> {
-    // What the browser has kept is kept, however many there are.
+/// A jar that keeps what there is, however many there are.
+fn whole_jar(path: &Path) -> std::result::Result<Jar, String> {
     let limits = Limits { per_domain: usize::MAX, total: usize::MAX };
     let options = JarOptions { limits, keep_session: true, ..JarOptions::new(path) };
     let jar = Jar::open(options).map_err(|error| error.to_string())?;
     jar.wait_whole();
+    Ok(jar)
+}
+
+/// Has a damaged jar made anew, as the program that opens it does: where the damaged part is kept. `None`: nobody may
+/// write it now, or nothing of it was set aside.
+pub(super) fn jar_made_anew(path: &Path) -> std::result::Result<Option<String>, String> {
+    let jar = whole_jar(path)?;
+    let mut aside = None;
+    for news in jar.news() {
+        match news {
+            News::Damaged(name) => aside = Some(name),
+            News::Trouble(_) => return Ok(None),
+            _ => {}
+        }
+    }
+    jar.wait_for(jar.flush())?;
+    Ok(aside)
+}
+
+fn jar(from: Cookies, path: &Path, imported: &mut Imported) -> std::result::Result<(), String> {
+    let jar = whole_jar(path)?;
     for row in from.rows {
         if row.attributes.is_empty() {
             jar.put(row.cookie);

@@ -186,6 +186,7 @@ impl Stores {
         crate::caches::is_own(&self.folder, "cannot repair", "thaw store")?;
         // A store that is one process's holds the first; processes that share one take turns by the second.
         let mut repaired = self.repair_session()?;
+        repaired.extend(self.repair_jar()?);
         let is_held = self.folder.join("lock").exists();
         if is_held && !self.done("lock", self.disk.lock())? {
             return Err(cannot("a program uses it").hint("end it first; it repairs its files itself when it starts"));
@@ -221,6 +222,20 @@ impl Stores {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Vec::new()),
             Err(error) => Err(Error::on(Exit::of_unreadable(&error), "cannot repair", &self.path).because(error)),
         }
+    }
+
+    /// So does a cookie jar. What has expired is not taken over.
+    fn repair_jar(&self) -> Result<Option<Repaired>> {
+        if self.path != self.folder {
+            return Ok(None);
+        }
+        let jar = kind(&thaw_cookies::record::KIND);
+        let is_damaged = |file: &StoreFile| !file.is_whole() && file.kind.as_ref() == Some(&jar);
+        let Some(file) = self.look()?.files.into_iter().find(is_damaged) else { return Ok(None) };
+        let aside = import::jar_made_anew(&self.folder)
+            .map_err(|why| Error::on(Exit::Machine, "cannot repair", &self.path).because(why))?;
+        let cut = Bytes(file.damage.iter().map(|(from, to)| to - from).sum());
+        Ok(aside.map(|aside| Repaired { name: file.name, cut, aside: Some(aside), made_anew: true }))
     }
 
     fn done<T>(&self, name: &str, done: io::Result<T>) -> Result<T> {
