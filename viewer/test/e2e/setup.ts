@@ -124,8 +124,8 @@ function heapAndMemory(folder: string): string {
   return "";
 }
 
-/** THAW_BUILT: cargo's tests have built the whole workspace. For one package alone cargo would build much anew, since the
- * others' features are missing then. */
+/** THAW_BUILT: cargo's tests have built the whole workspace. For one package alone cargo would build much anew, since
+ * the others' features are missing then. */
 function build(...words: string[]): void {
   if (process.env.THAW_BUILT !== undefined) return;
   execFileSync("cargo", ["build", "--locked", "--quiet", "-p", ...words], {
