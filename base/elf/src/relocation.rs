@@ -146,6 +146,22 @@ impl<'data, R: ReadRef<'data>> Image<R> {
         Ok(found)
     }
 
+    /// How many relocations the loader works through, or may have to: the entries of all tables, and the words that a
+    /// packed one stands for.
+    ///
+    /// # Errors
+    /// [`Miss::Damaged`], as for [`Self::relocations`] and [`Self::relr`].
+    pub fn relocation_count(&self) -> Result<u64, Miss> {
+        let entries: u64 = self.relocations()?.iter().map(Relocations::count).sum();
+        let Some((_, words)) = self.relr()? else { return Ok(entries) };
+        let mut packed = 0;
+        for address in crate::relr::addresses(words, self.class.word()) {
+            address?;
+            packed += 1;
+        }
+        Ok(entries + packed)
+    }
+
     /// The words of the RELR table (DT_RELR) and where it is in memory; [`crate::relr::addresses`] says what they stand
     /// for.
     ///

@@ -4,13 +4,16 @@
 //! offset; errors and warnings are values, so that the terminal, JSON and the viewer say the same.
 //! A noun that a single room needs stays in that room.
 
+pub mod cpu;
 mod error;
 mod events;
 mod file_id;
+pub mod loader;
 mod run;
 mod state;
 mod touch;
 mod trace;
+pub mod typed;
 mod units;
 mod warning;
 
@@ -24,8 +27,8 @@ pub use state::CacheState;
 pub use touch::{StartsFrom, TouchEngine, TouchRow, WatchedRow};
 pub use trace::{
     BlockRow, Cause, DirectRow, ExtentRow, FaultRow, FileKind, FileRow, FileSystemRow, FillRow, HeldRow, MmapRow, Need,
-    OpenRow, Owner, OwnerRow, OwnerRule, ProcessRow, ReadRow, SectionRow, Served, SyncRow, TraceInfo, TraceRows,
-    WakeRow,
+    OpenRow, Owner, OwnerRow, OwnerRule, ProcessRow, ReadRow, RelocationRow, SectionRow, Served, SyncRow, TraceInfo,
+    TraceRows, WakeRow,
 };
 pub use units::{Bytes, DiskOffset, FileOffset, Nanos, PAGE};
 pub use warning::{Warning, WarningKind};

@@ -26,7 +26,8 @@ pub enum RunKind {
     Trace,
     /// Made only to fill the caches.
     Warmup,
-    /// Made to see what a start touches: without read-ahead, or with breakpoints. Its times say nothing.
+    /// Made to see what a start touches, or what its loader does: without read-ahead, or with breakpoints. Its times
+    /// say nothing.
     Touch,
 }
 

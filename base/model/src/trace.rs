@@ -283,6 +283,15 @@ pub struct ProcessRow {
     pub end_ns: Option<Nanos>,
 }
 
+/// Dynamic relocations of a file whose code was mapped: what the loader works through, or may have to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RelocationRow {
+    /// Which file.
+    pub file: FileId,
+    /// Entries of all its tables; of packed ones (RELR) the words that they stand for.
+    pub entries: u64,
+}
+
 /// A file mapping.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MmapRow {
@@ -418,6 +427,8 @@ pub struct TraceRows {
     pub file_systems: Vec<FileSystemRow>,
     /// Who woke whom, by time; only where that was asked for.
     pub wakes: Vec<WakeRow>,
+    /// Relocations of the files whose code was mapped, by file.
+    pub relocations: Vec<RelocationRow>,
 }
 
 /// What a start needs of one file: the ranges that the traced cold start brought into the cache.

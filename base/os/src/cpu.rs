@@ -13,6 +13,13 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+/// How many CPUs are online; 1 where the system does not say.
+pub fn online() -> u32 {
+    // SAFETY: takes a number, gives one.
+    let count = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    u32::try_from(count).unwrap_or(1).max(1)
+}
+
 /// Facts for the recording, subject `cpu`. What this machine does not have is left out.
 pub fn facts() -> Vec<Fact> {
     facts_in(Path::new("/"))

@@ -4,6 +4,7 @@
 //! `kill -9` (see [`journal`]), and interprets nothing: what a page-cache fill means is for the rooms
 //! above to say. Linux only.
 
+pub mod aside;
 mod block;
 pub mod cache;
 pub mod covers;
@@ -15,6 +16,7 @@ mod hold;
 pub mod install;
 pub mod interrupt;
 pub mod kind;
+pub mod listeners;
 pub mod machine;
 pub mod mapped;
 pub mod packages;
@@ -25,9 +27,13 @@ mod proc;
 pub mod ptrace;
 pub mod records;
 pub mod replace;
+pub mod secret;
 pub mod spawn;
 pub mod threads;
+pub mod tracee;
 pub mod tracefs;
+#[cfg(target_arch = "x86_64")]
+pub mod tracer;
 pub mod tree;
 pub mod user;
 pub mod walk;
@@ -47,6 +53,6 @@ pub mod journal {
 pub mod process {
     pub use crate::proc::cpu::{MachineCpu, machine_cpu};
     pub use crate::proc::maps::{Mapping, Region, maps, parse_maps, regions};
-    pub use crate::proc::process::{all, comm, descendants, exe, signal_name, status_value};
+    pub use crate::proc::process::{all, comm, descendants, exe, read_bytes, signal_name, status_value};
     pub use crate::proc::stat::{Stat, parse_stat, start_ticks, stat, thread_stat, ticks_to_ns};
 }

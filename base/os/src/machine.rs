@@ -76,9 +76,28 @@ impl Facts {
 
 /// What the distribution calls itself: `PRETTY_NAME` of os-release(5).
 fn distribution(root: &Path) -> Option<String> {
+    release(root, "PRETTY_NAME=")
+}
+
+/// What programs call the distribution: `ID` of os-release(5).
+pub fn distribution_id() -> Option<String> {
+    release(Path::new("/"), "ID=")
+}
+
+fn release(root: &Path, key: &str) -> Option<String> {
     let text = read_value(&root.join("etc/os-release")).or_else(|| read_value(&root.join("usr/lib/os-release")))?;
-    let name = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
-    Some(name.trim().trim_matches(['"', '\'']).to_owned())
+    let value = text.lines().find_map(|line| line.strip_prefix(key))?;
+    Some(value.trim().trim_matches(['"', '\'']).to_owned())
+}
+
+/// Bytes that nobody can guess.
+///
+/// # Errors
+/// The kernel gives none.
+pub fn by_chance<const N: usize>() -> std::io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    std::io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut bytes)?;
+    Ok(bytes)
 }
 
 /// A line of `/proc/meminfo`, in bytes.

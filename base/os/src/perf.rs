@@ -2,107 +2,32 @@
 //!
 //! One ring per CPU; a software event that counts nothing owns it and contributes the records about processes and
 //! mappings; all tracepoints write into the same rings. Children inherit the events. A thread empties the
-//! rings into memory; nothing is interpreted before the end. Not a profiler: there are no stacks in here.
+//! rings into memory; nothing is interpreted before the end.
+//!
+//! Where threads are when a clock ticks, when they leave their CPU or hit a tracepoint ([`StackEvent`]) is in a second
+//! ring per CPU: its samples are large, and look otherwise. They hold registers and a piece of the stack; who called
+//! whom in the program is found out elsewhere.
 
+mod counter;
+mod drain;
 mod record;
 mod ring;
+mod stacks;
 mod sys;
 
+pub use counter::{Count, Counter};
+pub use record::stack::{StackSample, UserRegisters};
 pub use record::{Body, Record, RecordReader, Stamp, parse};
+pub use stacks::{Moment, StackEvent};
 
-use model::{Bytes, Error, Exit, Result};
+use counter::refused;
+use drain::{Drain, Drained};
+use model::{Bytes, Error, Exit, Nanos, Result};
 use ring::Ring;
-use rustix::event::{EventfdFlags, PollFd, PollFlags};
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::thread::JoinHandle;
-
-/// What a [`Counter`] counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Count {
-    /// Instructions retired, user mode and kernel.
-    Instructions,
-    /// CPU cycles, user mode and kernel.
-    Cycles,
-    /// Nanoseconds on a CPU.
-    TaskClock,
-    /// Page faults of both kinds, how many.
-    PageFaults,
-    /// Hits of a tracepoint, by its id.
-    Tracepoint(u64),
-}
-
-/// A number that the kernel counts over a process and all that it starts.
-#[derive(Debug)]
-pub struct Counter {
-    event: OwnedFd,
-}
-
-/// The error of an event that could not be opened.
-fn refused(what: &str, object: impl ToString, cause: io::Error) -> Error {
-    let error = Error::new(Exit::Machine, what, object);
-    let hint = match cause.raw_os_error() {
-        Some(libc::EMFILE) => "too many files are open: `ulimit -n 65536` and try again",
-        Some(libc::ESRCH) => "the process is gone",
-        _ => "run thaw as root, or set `sysctl kernel.perf_event_paranoid=-1` and make tracefs readable",
-    };
-    error.because(cause).hint(hint)
-}
-
-impl Counter {
-    /// Starts to count on a process (all its threads to come, and all that it starts), from its next exec on.
-    /// `Ok(None)`: this machine cannot count that.
-    ///
-    /// # Errors
-    /// Not permitted, or no such process.
-    pub fn open(count: Count, pid: u32) -> Result<Option<Self>> {
-        let (kind, config) = match count {
-            Count::Instructions => (sys::TYPE_HARDWARE, sys::HW_INSTRUCTIONS),
-            Count::Cycles => (sys::TYPE_HARDWARE, sys::HW_CPU_CYCLES),
-            Count::TaskClock => (sys::TYPE_SOFTWARE, sys::SW_TASK_CLOCK),
-            Count::PageFaults => (sys::TYPE_SOFTWARE, sys::SW_PAGE_FAULTS),
-            Count::Tracepoint(id) => (sys::TYPE_TRACEPOINT, id),
-        };
-        // A clock runs in the kernel, too, but only those who say that they do not look there may have it without
-        // rights.
-        let modest = if count == Count::TaskClock { sys::EXCLUDE_KERNEL | sys::EXCLUDE_HV } else { 0 };
-        let attr = sys::Attr {
-            kind,
-            config,
-            read_format: sys::FORMAT_TIME_ENABLED | sys::FORMAT_TIME_RUNNING,
-            flags: sys::DISABLED | sys::INHERIT | sys::ENABLE_ON_EXEC | modest,
-            ..sys::Attr::default()
-        };
-        match sys::open(&attr, pid as i32, -1) {
-            Ok(event) => Ok(Some(Self { event })),
-            Err(cause) => match cause.raw_os_error() {
-                Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::EINVAL | libc::ENOSYS) => Ok(None),
-                _ => Err(refused("cannot count events of process", pid, cause)),
-            },
-        }
-    }
-
-    /// The count so far; includes processes that are gone. Scaled if the kernel had to share the hardware.
-    ///
-    /// # Errors
-    /// The hardware was never free for this count.
-    pub fn read(&self) -> Result<u64> {
-        let failed = |cause: io::Error| Error::new(Exit::Machine, "cannot read an event counter", "").because(cause);
-        let mut numbers = [0; 3];
-        sys::read_numbers(&self.event, &mut numbers).map_err(failed)?;
-        scale(numbers).ok_or_else(|| failed(io::Error::other("the hardware was never free for it")))
-    }
-}
-
-/// Count, time enabled, time running: what it would be had it run all the time.
-fn scale([count, enabled, running]: [u64; 3]) -> Option<u64> {
-    match running {
-        _ if running >= enabled => Some(count),
-        0 => None,
-        _ => Some((u128::from(count) * u128::from(enabled) / u128::from(running)) as u64),
-    }
-}
 
 /// Whose hits of a tracepoint are logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -143,11 +68,21 @@ pub struct SamplerOptions {
     pub ring: Bytes,
     /// Which mappings are logged. Default: all.
     pub mappings: Mappings,
+    /// At what moments registers and stacks of the tree are taken. Default: never.
+    pub stacks: Vec<StackEvent>,
+    /// Data of the ring of each CPU for these, rounded up too. Default 16 MiB: 4000 samples with 4 KiB of stack.
+    pub stack_ring: Bytes,
 }
 
 impl Default for SamplerOptions {
     fn default() -> Self {
-        Self { points: Vec::new(), ring: Bytes(4 << 20), mappings: Mappings::All }
+        Self {
+            points: Vec::new(),
+            ring: Bytes(4 << 20),
+            mappings: Mappings::All,
+            stacks: Vec::new(),
+            stack_ring: Bytes(16 << 20),
+        }
     }
 }
 
@@ -163,10 +98,16 @@ pub struct Sampler {
 pub struct Log {
     /// The records of each CPU as the kernel wrote them.
     pub cpus: Vec<Vec<u8>>,
+    /// The samples with stacks of each CPU as the kernel wrote them; empty: there were no [`SamplerOptions::stacks`].
+    pub stacks: Vec<Vec<u8>>,
+    /// Which of the [`SamplerOptions::stacks`] an identifier in a sample stands for.
+    pub events: HashMap<u64, usize>,
     /// Records that the kernel could not write because a ring was full.
     pub lost: u64,
     /// Sum of the lengths.
     pub bytes: Bytes,
+    /// CPU time of the thread that emptied the rings.
+    pub own: Nanos,
 }
 
 impl Log {
@@ -176,6 +117,18 @@ impl Log {
         // Stable: what a CPU wrote at the same nanosecond stays in its order.
         records.sort_by_key(|record| record.stamp.time_ns);
         records
+    }
+
+    /// All samples with stacks in time order, each with the index of its event in [`SamplerOptions::stacks`].
+    ///
+    /// A tracepoint about another task (`sched_waking`) also says what strangers did to a thread of the tree: the
+    /// sample is then of the stranger. Where both are of the tree the kernel delivers the hit twice; it is told once.
+    pub fn samples(&self) -> Vec<(usize, StackSample<'_>)> {
+        let told_once = self.stacks.iter().flat_map(|cpu| record::stack::once(record::stack::parse(cpu)));
+        let mut samples: Vec<_> =
+            told_once.filter_map(|sample| Some((*self.events.get(&sample.event)?, sample))).collect();
+        samples.sort_by_key(|(_, sample)| sample.stamp.time_ns);
+        samples
     }
 }
 
@@ -200,9 +153,9 @@ impl Sampler {
     /// The kernel refused to stop, or the thread that empties the rings died.
     pub fn stop(mut self) -> Result<Log> {
         self.events.disable()?;
-        let cpus = self.drain.take().and_then(Drain::finish);
-        let cpus = cpus.ok_or_else(|| Error::bug("the thread that empties the perf rings died"))?;
-        Ok(log(cpus, self.events.lost()?))
+        let drained = self.drain.take().and_then(Drain::finish);
+        let drained = drained.ok_or_else(|| Error::bug("the thread that empties the perf rings died"))?;
+        Ok(log(drained, &self.events, self.events.lost()?))
     }
 }
 
@@ -216,24 +169,31 @@ impl Drop for Sampler {
 }
 
 /// `lost`: what the kernel counted, if it counts; the records about losses then say the same in other words.
-fn log(cpus: Vec<Vec<u8>>, lost: Option<u64>) -> Log {
+fn log(drained: Drained, events: &Events, lost: Option<u64>) -> Log {
+    let Drained { logs: mut cpus, own } = drained;
+    let stacks = cpus.split_off(events.plain.min(cpus.len()));
     let told = || -> u64 {
         let count = |record: Record<'_>| if let Body::Lost { count } = record.body { count } else { 0 };
-        cpus.iter().flat_map(|cpu| parse(cpu)).map(count).sum()
+        let plain: u64 = cpus.iter().flat_map(|cpu| parse(cpu)).map(count).sum();
+        plain + stacks.iter().map(|cpu| record::stack::lost(cpu)).sum::<u64>()
     };
     // Bytes that are no records would be a loss, too.
-    let torn = cpus.iter().filter(|cpu| parse(cpu).skip_all() > 0).count() as u64;
+    let torn = cpus.iter().chain(&stacks).filter(|cpu| parse(cpu).skip_all() > 0).count() as u64;
     let lost = lost.unwrap_or_else(told) + torn;
-    let bytes = Bytes(cpus.iter().map(|cpu| cpu.len() as u64).sum());
-    Log { cpus, lost, bytes }
+    let bytes = Bytes(cpus.iter().chain(&stacks).map(|cpu| cpu.len() as u64).sum());
+    Log { cpus, stacks, events: events.stacks.clone(), lost, bytes, own }
 }
 
 /// All events of a sampler.
 #[derive(Debug)]
 struct Events {
-    /// Owners of the rings, one per CPU, in the order of the rings.
+    /// Owners of the rings, in the order of the rings: one per CPU, then those with stacks, one per CPU.
     owners: Vec<OwnedFd>,
+    /// So many rings are without stacks.
+    plain: usize,
     points: Vec<OwnedFd>,
+    /// Which of the events with stacks an identifier stands for.
+    stacks: HashMap<u64, usize>,
     /// `true`: reading an event tells its losses.
     counts_losses: bool,
 }
@@ -244,11 +204,12 @@ impl Events {
         let cpus = sys::online_cpus().map_err(failed)?;
         let size = ring_size(options.ring);
         let counts_losses = counts_losses(pid, size);
-        let read_format = if counts_losses { sys::FORMAT_LOST } else { 0 };
-        let mut events = Self { owners: Vec::new(), points: Vec::new(), counts_losses };
+        let mut events =
+            Self { owners: Vec::new(), plain: 0, points: Vec::new(), stacks: HashMap::new(), counts_losses };
         let mut rings = Vec::new();
-        for cpu in cpus {
-            let owner = match sys::open(&owner_attr(size, options.mappings, read_format), pid as i32, cpu) {
+        for &cpu in &cpus {
+            let attr = owner_attr(size, options.mappings, events.read_format());
+            let owner = match sys::open(&attr, pid as i32, cpu) {
                 Ok(owner) => owner,
                 // Switched off since we asked.
                 Err(cause) if cause.raw_os_error() == Some(libc::ENODEV) => continue,
@@ -256,7 +217,7 @@ impl Events {
             };
             rings.push(map_ring(&owner, size)?);
             for point in &options.points {
-                let event = open_point(point, pid, cpu, size, read_format);
+                let event = open_point(point, pid, cpu, size, events.read_format());
                 let event =
                     event.map_err(|cause| refused("cannot open the perf event of tracepoint", point.id, cause))?;
                 sys::set_output(&event, &owner).map_err(failed)?;
@@ -269,7 +230,46 @@ impl Events {
             }
             events.owners.push(owner);
         }
+        events.plain = rings.len();
+        for &cpu in &cpus {
+            rings.extend(events.open_stacks(pid, cpu, options)?);
+        }
         Ok((events, rings))
+    }
+
+    /// The events with stacks of a CPU. The first one owns the ring of all.
+    fn open_stacks(&mut self, pid: u32, cpu: i32, options: &SamplerOptions) -> Result<Option<Ring>> {
+        let size = ring_size(options.stack_ring);
+        let mut ring = None;
+        for (index, stack) in options.stacks.iter().enumerate() {
+            let attr = stack.attr(base_attr(size, self.read_format()));
+            let event = match sys::open(&attr, pid as i32, cpu) {
+                Ok(event) => event,
+                Err(cause) if cause.raw_os_error() == Some(libc::ENODEV) => return Ok(None),
+                Err(cause) => return Err(stack.refused(cause)),
+            };
+            if let Some(filter) = stack.filter {
+                sys::set_filter(&event, filter).map_err(|cause| {
+                    Error::new(Exit::Machine, "the kernel does not take the filter", filter).because(cause)
+                })?;
+            }
+            self.stacks.insert(sys::id(&event).map_err(|cause| stack.refused(cause))?, index);
+            match self.owners.last().filter(|_| ring.is_some()) {
+                Some(owner) => {
+                    sys::set_output(&event, owner).map_err(|cause| stack.refused(cause))?;
+                    self.points.push(event);
+                }
+                None => {
+                    ring = Some(map_ring(&event, size)?);
+                    self.owners.push(event);
+                }
+            }
+        }
+        Ok(ring)
+    }
+
+    fn read_format(&self) -> u64 {
+        if self.counts_losses { sys::FORMAT_LOST } else { 0 }
     }
 
     fn each(&self, what: &str, act: impl Fn(&OwnedFd) -> io::Result<()>) -> Result<()> {
@@ -320,7 +320,9 @@ fn base_attr(size: usize, read_format: u64) -> sys::Attr {
 /// The event that owns a ring: counts nothing, tells about processes and mappings.
 fn owner_attr(size: usize, mappings: Mappings, read_format: u64) -> sys::Attr {
     let base = base_attr(size, read_format);
-    let tells = sys::INHERIT | sys::MMAP | sys::MMAP2 | sys::COMM | sys::COMM_EXEC | sys::TASK;
+    // It looks nowhere; who has no rights may have it only if it says so.
+    let modest = sys::EXCLUDE_KERNEL | sys::EXCLUDE_HV;
+    let tells = modest | sys::INHERIT | sys::MMAP | sys::MMAP2 | sys::COMM | sys::COMM_EXEC | sys::TASK;
     let data = if mappings == Mappings::All { sys::MMAP_DATA } else { 0 };
     sys::Attr { kind: sys::TYPE_SOFTWARE, config: sys::SW_DUMMY, flags: base.flags | tells | data, ..base }
 }
@@ -356,52 +358,6 @@ fn map_ring(owner: &OwnedFd, size: usize) -> Result<Ring> {
     }
 }
 
-/// The thread that empties the rings.
-#[derive(Debug)]
-struct Drain {
-    stop: Arc<OwnedFd>,
-    thread: JoinHandle<Vec<Vec<u8>>>,
-}
-
-impl Drain {
-    fn start(events: &Arc<Events>, rings: Vec<Ring>) -> io::Result<Self> {
-        let stop = Arc::new(rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?);
-        let (stopped, events) = (Arc::clone(&stop), Arc::clone(events));
-        let thread = std::thread::Builder::new()
-            .name("thaw-perf".to_owned())
-            .spawn(move || drain_until(&stopped, &events.owners, rings))?;
-        Ok(Self { stop, thread })
-    }
-
-    fn finish(self) -> Option<Vec<Vec<u8>>> {
-        let _ = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
-        self.thread.join().ok()
-    }
-}
-
-fn drain_until(stop: &OwnedFd, owners: &[OwnedFd], mut rings: Vec<Ring>) -> Vec<Vec<u8>> {
-    let mut logs = vec![Vec::new(); rings.len()];
-    // An event whose processes are all gone is "hung up" for ever; others may still write into its ring.
-    let mut alive = vec![true; owners.len()];
-    loop {
-        let mut fds = vec![PollFd::new(stop, PollFlags::IN)];
-        let polled: Vec<usize> = (0..owners.len()).filter(|index| alive[*index]).collect();
-        fds.extend(polled.iter().map(|index| PollFd::new(&owners[*index], PollFlags::IN)));
-        let every = rustix::time::Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-        let result = rustix::event::poll(&mut fds, Some(&every));
-        let stopped = !fds[0].revents().is_empty() || result.is_err_and(|cause| cause != rustix::io::Errno::INTR);
-        for (index, fd) in polled.iter().zip(&fds[1..]) {
-            alive[*index] = !fd.revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL);
-        }
-        for (ring, log) in rings.iter_mut().zip(&mut logs) {
-            ring.drain(log);
-        }
-        if stopped {
-            return logs;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -409,15 +365,6 @@ mod tests {
     use crate::tracefs::{Format, Tracefs};
     use std::os::unix::fs::MetadataExt;
     use std::path::{Path, PathBuf};
-
-    #[test]
-    fn counts_are_scaled_to_the_whole_time() {
-        assert_eq!(scale([100, 10, 10]), Some(100));
-        assert_eq!(scale([100, 10, 5]), Some(200));
-        assert_eq!(scale([0, 0, 0]), Some(0));
-        assert_eq!(scale([0, 10, 0]), None);
-        assert_eq!(scale([u64::MAX / 2, 2, 1]), Some(u64::MAX - 1));
-    }
 
     #[test]
     fn rings_are_powers_of_two_of_pages() {
@@ -430,9 +377,22 @@ mod tests {
         // LOST with identifier, 17 records, and the part that follows every body.
         let mut lost = [&2u32.to_ne_bytes()[..], &0u16.to_ne_bytes(), &56u16.to_ne_bytes()].concat();
         lost.extend([0u64, 17, 0, 0, 0, 0].iter().flat_map(|word| word.to_ne_bytes()));
+        let events = |plain| Events {
+            owners: Vec::new(),
+            plain,
+            points: Vec::new(),
+            stacks: HashMap::new(),
+            counts_losses: false,
+        };
+        let log = |logs: Vec<Vec<u8>>, lost| {
+            let plain = logs.len();
+            super::log(Drained { logs, own: Nanos(0) }, &events(plain), lost)
+        };
         assert_eq!(log(vec![lost.clone(), lost.clone()], None).lost, 34);
         assert_eq!(log(vec![lost.clone()], Some(3)).lost, 3);
         assert_eq!(log(vec![lost[..50].to_vec()], Some(0)).lost, 1, "a torn log is not a whole one");
+        let both = Drained { logs: vec![lost.clone(), lost.clone()], own: Nanos(0) };
+        assert_eq!(super::log(both, &events(1), None).lost, 34, "those with stacks are counted, too");
     }
 
     /// A tracepoint, or the reason why this test cannot run.
@@ -579,7 +539,7 @@ mod tests {
                 numbers[1]
             })
             .sum();
-        let log = log(logs, events.lost().unwrap());
+        let log = log(Drained { logs, own: Nanos(0) }, &events, events.lost().unwrap());
         let (_, stamps) = fills(&log, &add, ino);
         assert!(log.lost >= lost_points && lost_points > 0);
         // Large folios make fewer records than pages.

@@ -4,25 +4,20 @@
 //! not to be seen by the program: signals that arrive meanwhile are passed on, and system calls that the kernel would
 //! end with EINTR are begun again. What a tracer of function calls needs (traps, forks, exec) is not here.
 
+pub use crate::tracee::Registers;
+use crate::tracee::{EVENT_STOP, Register, Resume, SystemCall, Tracee, ptrace};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-/// The general registers of a thread, as ptrace(2) reads and sets them.
-pub type Registers = libc::user_regs_struct;
-
-const SEIZE: i64 = 0x4206;
-const INTERRUPT: i64 = 0x4207;
 const GETSIGMASK: i64 = 0x420a;
 const SETSIGMASK: i64 = 0x420b;
-const GET_SYSCALL_INFO: i64 = 0x420e;
 const GET_RSEQ: i64 = 0x420f;
 const GETREGSET: i64 = 0x4204;
 const SETREGSET: i64 = 0x4205;
 const NT_X86_XSTATE: i64 = 0x202;
-const EVENT_STOP: i32 = 128;
 /// The kernel's own: begin the system call again, unless a signal handler is to run first.
 const ERESTARTNOHAND: i64 = 514;
 
@@ -64,20 +59,16 @@ pub struct Thread {
     gone: bool,
 }
 
-fn ptrace(request: i64, tid: i32, address: i64, data: i64) -> io::Result<i64> {
-    // SAFETY: callers pass requests whose `data` is a number, or a pointer to memory of the size that the request uses.
-    match unsafe { libc::syscall(libc::SYS_ptrace, request, i64::from(tid), address, data) } {
-        -1 => Err(io::Error::last_os_error()),
-        value => Ok(value),
-    }
-}
-
 impl Thread {
     /// Attaches; it goes on running until [`Thread::settle`] has seen it stop.
     fn seize(tid: i32) -> io::Result<Self> {
-        ptrace(SEIZE, tid, 0, libc::PTRACE_O_TRACESYSGOOD.into())?;
-        ptrace(INTERRUPT, tid, 0, 0)?;
+        Tracee(tid).seize_alone()?;
+        Tracee(tid).interrupt()?;
         Ok(Self { tid, signal: 0, gone: false })
+    }
+
+    fn tracee(&self) -> Tracee {
+        Tracee(self.tid)
     }
 
     /// Waits for the stop that was asked for; `false`: not in time.
@@ -96,10 +87,9 @@ impl Thread {
     /// Some system calls end with EINTR when a thread is merely stopped (signal(7)). Told so, the kernel begins them
     /// again, unless a handler runs.
     fn hide_interruption(&self) -> io::Result<()> {
-        const RAX: i64 = 10 * 8;
         let registers = self.registers()?;
         if registers.rax.cast_signed() == -i64::from(libc::EINTR) && is_begun_again(registers.orig_rax.cast_signed()) {
-            ptrace(libc::PTRACE_POKEUSER.into(), self.tid, RAX, -ERESTARTNOHAND)?;
+            self.tracee().set_register(Register::Value, (-ERESTARTNOHAND).cast_unsigned())?;
         }
         Ok(())
     }
@@ -138,12 +128,9 @@ impl Thread {
         if signal != libc::SIGTRAP | 0x80 {
             return Stop::Signal(signal);
         }
-        // struct ptrace_syscall_info: operation, architecture, ip, sp, then number and arguments, or the value.
-        let mut info = [0_u64; 11];
-        let told = ptrace(GET_SYSCALL_INFO, self.tid, size_of_val(&info) as i64, info.as_mut_ptr() as i64);
-        match (told, info[0] as u8) {
-            (Ok(_), 1) => Stop::Call(info[3]),
-            (Ok(_), 2) => Stop::Returned(info[3].cast_signed()),
+        match self.tracee().system_call() {
+            Ok(SystemCall::Entry { number, .. }) => Stop::Call(number),
+            Ok(SystemCall::Exit(value)) => Stop::Returned(value),
             _ => Stop::Event,
         }
     }
@@ -153,7 +140,7 @@ impl Thread {
     /// # Errors
     /// It has ended.
     pub fn to_system_call(&self) -> io::Result<()> {
-        ptrace(libc::PTRACE_SYSCALL.into(), self.tid, 0, 0).map(drop)
+        self.tracee().resume(Resume::ToSystemCall, 0)
     }
 
     /// From the beginning of a system call into it, and to a stop there that the program does not notice: let go at its
@@ -162,8 +149,8 @@ impl Thread {
     /// # Errors
     /// It has ended, or does not stop.
     pub fn into_system_call(&mut self, until: Instant) -> io::Result<()> {
-        ptrace(INTERRUPT, self.tid, 0, 0)?;
-        ptrace(libc::PTRACE_CONT.into(), self.tid, 0, 0)?;
+        self.tracee().interrupt()?;
+        self.tracee().resume(Resume::Continue, 0)?;
         if self.settle(until) { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ETIMEDOUT)) }
     }
 
@@ -177,10 +164,7 @@ impl Thread {
     /// # Errors
     /// It has ended.
     pub fn registers(&self) -> io::Result<Registers> {
-        let mut registers = std::mem::MaybeUninit::<Registers>::zeroed();
-        ptrace(libc::PTRACE_GETREGS.into(), self.tid, 0, registers.as_mut_ptr() as i64)?;
-        // SAFETY: the kernel filled it, and it is made of integers.
-        Ok(unsafe { registers.assume_init() })
+        self.tracee().registers()
     }
 
     /// Sets them, all at once.
@@ -188,7 +172,7 @@ impl Thread {
     /// # Errors
     /// It has ended.
     pub fn set_registers(&self, registers: &Registers) -> io::Result<()> {
-        ptrace(libc::PTRACE_SETREGS.into(), self.tid, 0, std::ptr::from_ref(registers) as i64).map(drop)
+        self.tracee().set_registers(registers)
     }
 
     /// Floating point and vector registers, as XSAVE writes them.
@@ -245,14 +229,13 @@ impl Thread {
         let end = address + bytes.len() as u64;
         let mut at = address & !7;
         while at < end {
-            let mut word = [0_u8; 8];
-            ptrace(libc::PTRACE_PEEKDATA.into(), self.tid, at.cast_signed(), word.as_mut_ptr() as i64)?;
+            let mut word = self.tracee().peek(at)?;
             for (place, byte) in (at..).zip(&mut word) {
                 if let Some(new) = place.checked_sub(address).and_then(|index| bytes.get(index as usize)) {
                     *byte = *new;
                 }
             }
-            ptrace(libc::PTRACE_POKEDATA.into(), self.tid, at.cast_signed(), i64::from_ne_bytes(word))?;
+            self.tracee().poke(at, word)?;
             at += 8;
         }
         Ok(())
@@ -263,7 +246,7 @@ impl Drop for Thread {
     fn drop(&mut self) {
         if !self.gone {
             // A thread that was killed meanwhile needs nothing.
-            let _ = ptrace(libc::PTRACE_DETACH.into(), self.tid, 0, self.signal.into());
+            let _ = self.tracee().detach(self.signal);
         }
     }
 }

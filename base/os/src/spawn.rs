@@ -286,10 +286,33 @@ impl Drop for Child {
     }
 }
 
+/// Whether a child has ended; it is not reaped. Asked without taking anything away: the stops of a child that another
+/// thread of ours traces are told to its parent too, and are the tracer's.
+fn has_ended(pid: u32, flags: i32) -> io::Result<bool> {
+    let mut info = std::mem::MaybeUninit::<libc::siginfo_t>::zeroed();
+    let flags = flags | libc::WEXITED | libc::WNOWAIT;
+    // SAFETY: the out-pointer is valid for writes during the call.
+    if unsafe { libc::waitid(libc::P_PID, pid, info.as_mut_ptr(), flags) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: zeroed before, and filled by the kernel if there is something; all zero bytes are valid.
+    let info = unsafe { info.assume_init() };
+    Ok(matches!(info.si_code, libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED))
+}
+
 /// `wait4` on one child; `None`: it still runs.
 fn reap(pid: u32, flags: i32) -> Result<Option<Ended>> {
     let (mut status, mut used) = (0, std::mem::MaybeUninit::<libc::rusage>::zeroed());
     loop {
+        match has_ended(pid, flags) {
+            Ok(true) => {}
+            Ok(false) if flags & libc::WNOHANG != 0 => return Ok(None),
+            Ok(false) => continue,
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => continue,
+            Err(cause) => {
+                return Err(Error::new(Exit::Machine, "cannot wait for the process", pid).because(cause));
+            }
+        }
         // SAFETY: both out-pointers are valid for writes during the call.
         match unsafe { libc::wait4(pid as libc::pid_t, &raw mut status, flags, used.as_mut_ptr()) } {
             0 => return Ok(None),

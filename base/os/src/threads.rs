@@ -1,7 +1,19 @@
-//! Work on several threads, where the system gives them. Not for a thread with a task of its own: that is
-//! `std::thread::Builder`, whose error is an answer, where `std::thread::spawn` ends the program.
+//! Work on several threads, where the system gives them; the time that a thread had. Not for a thread with a task of
+//! its own: that is `std::thread::Builder`, whose error is an answer, where `std::thread::spawn` ends the program.
 
+use model::Nanos;
 use rayon::{ThreadPool, ThreadPoolBuilder};
+
+/// The number of the calling thread.
+pub fn own() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned()
+}
+
+/// CPU time that the calling thread had so far.
+pub fn own_cpu_time() -> Nanos {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
+}
 
 /// Does work whose parallel parts (rayon's) run on as many threads as the machine has CPUs; if no more can be started,
 /// on the calling one. Rayon's own pool panics then.

@@ -3,6 +3,7 @@
 //! SQLite's integers are signed 64-bit. Unsigned 64-bit fields keep their bits: a value of 2^63 and above (an inode
 //! number can be one) is stored as that value minus 2^64.
 
+use model::cpu::{FrameId, StackId};
 use model::{Bytes, DiskOffset, FileId, FileOffset, Nanos, RunId};
 use rusqlite::types::{ToSqlOutput, Type, Value, ValueRef};
 use std::ffi::{OsStr, OsString};
@@ -176,7 +177,7 @@ macro_rules! wrapped_cells {
         }
     )+};
 }
-wrapped_cells!(FileOffset(u64), DiskOffset(u64), FileId(u32), RunId(i64));
+wrapped_cells!(FileOffset(u64), DiskOffset(u64), FileId(u32), RunId(i64), StackId(u32), FrameId(u32));
 
 /// Times and sizes: no machine has 2^63 of them, and a negative one would be shown as 584 years.
 macro_rules! amount_cells {

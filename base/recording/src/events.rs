@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::rows;
-use crate::trace::{insert_all, numbered, of_run};
+use crate::trace::{insert_all, numbered, of_run, runs_in};
 use model::{EventRows, Lost, RunId};
 use rusqlite::{Connection, OptionalExtension};
 use std::collections::HashSet;
@@ -53,12 +53,7 @@ pub(crate) fn insert(connection: &Connection, run: RunId, events: &EventRows) ->
 
 /// Runs that have events, in their order.
 pub(crate) fn runs(connection: &Connection) -> Result<Vec<RunId>, Failure> {
-    if rows::version_of(connection)? < 4 {
-        return Ok(Vec::new());
-    }
-    let mut statement = connection.prepare_cached("SELECT run FROM event_losses ORDER BY run")?;
-    let runs = statement.query_map([], |row| row.get(0).map(RunId))?.collect::<rusqlite::Result<_>>()?;
-    Ok(runs)
+    runs_in(connection, "event_losses", 4)
 }
 
 /// The events of a run; `None` if it has none.

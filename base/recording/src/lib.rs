@@ -29,10 +29,12 @@
 //! ```
 
 mod cell;
+mod cpu;
 #[cfg(test)]
 mod doc;
 mod events;
 mod failure;
+mod loader;
 mod nouns;
 pub mod plan;
 mod query;
@@ -59,7 +61,7 @@ pub const APPLICATION_ID: i32 = 0x7468_6177;
 ///
 /// It grows whenever a table, a column or the meaning of a word changes. A reader refuses later versions and those
 /// before [`OLDEST_VERSION`] rather than misread them; the error names the version that wrote the file.
-pub const SCHEMA_VERSION: i32 = 4;
+pub const SCHEMA_VERSION: i32 = 5;
 
 /// The oldest version that this thaw still reads and adds to: later ones only added tables.
 pub const OLDEST_VERSION: i32 = 2;
@@ -73,9 +75,12 @@ const SINCE_3: &str = include_str!("since_3.sql");
 /// The statements that make version 4 of a recording of version 3.
 const SINCE_4: &str = include_str!("since_4.sql");
 
+/// The statements that make version 5 of a recording of version 4.
+const SINCE_5: &str = include_str!("since_5.sql");
+
 /// What makes the tables of a version, step by step from nothing on; of a later version than `from` only the steps
 /// after that one.
 fn statements(from: i32, to: i32) -> impl Iterator<Item = &'static str> {
-    let steps = [(OLDEST_VERSION, SCHEMA_2), (3, SINCE_3), (4, SINCE_4)];
+    let steps = [(OLDEST_VERSION, SCHEMA_2), (3, SINCE_3), (4, SINCE_4), (5, SINCE_5)];
     steps.into_iter().filter(move |(version, _)| (from + 1..=to).contains(version)).map(|(_, sql)| sql)
 }

@@ -4,7 +4,7 @@ use crate::failure::{self, Failure, Kind, kind_of};
 use crate::nouns::{Binary, Fact, Header, Table, Variant};
 use crate::query::{Deadline, Limits};
 use crate::rows::{self, ArgumentRow, CommandLineRow, EnvironmentRow, HeaderRow, Stored, VariantRow};
-use crate::{APPLICATION_ID, OLDEST_VERSION, SCHEMA_VERSION, events, query, shape, store, trace};
+use crate::{APPLICATION_ID, OLDEST_VERSION, SCHEMA_VERSION, cpu, events, loader, query, shape, store, trace};
 use model::{Error, EventRows, Exit, Milestone, Nanos, ResidencyRow, Result, RunId, RunRow, TraceRows, Warning};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
@@ -171,6 +171,12 @@ impl Reader {
         Ok(trace)
     }
 
+    /// How many dynamic relocations the files have whose code each traced run mapped; `None`: one of them could not be
+    /// read. Of runs that mapped code only; none in recordings before schema version 5.
+    pub fn relocations(&self) -> Result<Vec<(RunId, Option<u64>)>> {
+        trace::relocations(&self.connection).map_err(|failure| self.explain(failure))
+    }
+
     /// The runs that have events, in the order made; none in recordings before schema version 4.
     pub fn event_runs(&self) -> Result<Vec<RunId>> {
         events::runs(&self.connection).map_err(|failure| self.explain(failure))
@@ -181,6 +187,31 @@ impl Reader {
     pub fn events(&self, run: RunId) -> Result<Option<EventRows>> {
         let _span = tracing::info_span!("read events", run = run.0).entered();
         events::select(&self.connection, run).map_err(|failure| self.explain(failure))
+    }
+
+    /// The runs of which it is known where the time went, in the order made; none in recordings before schema version
+    /// 5.
+    pub fn cpu_runs(&self) -> Result<Vec<RunId>> {
+        cpu::runs(&self.connection).map_err(|failure| self.explain(failure))
+    }
+
+    /// Who ran where and when in a run, exactly as it was written; every number in it points to a row that is there.
+    /// `None`: that was not taken down.
+    pub fn cpu(&self, run: RunId) -> Result<Option<model::cpu::Trace>> {
+        let _span = tracing::info_span!("read cpu", run = run.0).entered();
+        cpu::select(&self.connection, run).map_err(|failure| self.explain(failure))
+    }
+
+    /// The runs whose loader was watched, in the order made; none in recordings before schema version 5.
+    pub fn loader_runs(&self) -> Result<Vec<RunId>> {
+        loader::runs(&self.connection).map_err(|failure| self.explain(failure))
+    }
+
+    /// The loader's share of a run, exactly as it was written; `within` of its initialisers points to one before them.
+    /// `None`: it was not watched.
+    pub fn loader(&self, run: RunId) -> Result<Option<model::loader::LoaderRun>> {
+        let _span = tracing::info_span!("read loader", run = run.0).entered();
+        loader::select(&self.connection, run).map_err(|failure| self.explain(failure))
     }
 
     /// All warnings, in the order added.

@@ -4,11 +4,13 @@
 use crate::cell::{Cell, Damage};
 use crate::failure::Failure;
 use crate::{Binary, Fact, OLDEST_VERSION};
+use model::cpu::{Frame, FrameId, Sample, StackId, Switch, Thread, Wake, Waker};
+use model::loader::{Cost, InitialiserRow, LoaderObject, LoaderPhase};
 use model::{
     BlockRow, Bytes, DirectRow, DiskOffset, EventProcessRow, EventRow, EventSourceRow, EventThreadRow, EventTypeRow,
     ExtentRow, FaultRow, FileId, FileOffset, FileRow, FileSystemRow, FillRow, HeldRow, Lost, Milestone, MmapRow, Nanos,
-    OpenRow, OwnerRow, ProcessRow, ReadRow, ResidencyRow, RunRow, SectionRow, Served, SyncRow, TouchRow, WakeRow,
-    Warning, WatchedRow,
+    OpenRow, OwnerRow, ProcessRow, ReadRow, RelocationRow, ResidencyRow, RunRow, SectionRow, Served, SyncRow, TouchRow,
+    WakeRow, Warning, WatchedRow,
 };
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Params, Row, Statement};
@@ -416,3 +418,137 @@ impl FlatBlock {
         })
     }
 }
+
+stored!(RelocationRow in "relocations" since 5 { file => "file", entries => "entries" });
+
+/// What is said once of a run's time.
+pub(crate) struct CpuHead {
+    pub root: u32,
+    pub ready: Nanos,
+    pub ready_by: Option<u32>,
+    pub cpus: u32,
+    pub tick: Nanos,
+    pub lost: u64,
+    pub lost_switches: u64,
+}
+stored!(CpuHead in "cpu_traces" since 5 {
+    root => "root",
+    ready => "ready_ns",
+    ready_by => "ready_by",
+    cpus => "cpus",
+    tick => "tick_ns",
+    lost => "lost",
+    lost_switches => "lost_switches",
+});
+
+/// What cannot be known of it.
+pub(crate) struct CpuLimit {
+    pub cannot: String,
+}
+stored!(CpuLimit in "cpu_limits" since 5 { cannot => "cannot" });
+stored!(Thread in "threads" since 5 {
+    tid => "tid",
+    pid => "pid",
+    name => "name",
+    of_tree => "of_tree",
+    made_by => "made_by",
+    start => "start_ns",
+    end => "end_ns",
+});
+stored!(Switch in "switches" since 5 {
+    at => "at_ns", cpu => "cpu", from => "from_tid", went => "went", to => "to_tid", stack => "stack",
+});
+
+/// A wake-up; no thread: an interrupt did it.
+pub(crate) struct WakeupRow {
+    pub at: Nanos,
+    pub by: Option<u32>,
+    pub woken: u32,
+    pub new: bool,
+    pub stack: Option<StackId>,
+}
+stored!(WakeupRow in "wakeups" since 5 {
+    at => "at_ns", by => "by_tid", woken => "woken_tid", new => "is_new", stack => "stack",
+});
+
+impl WakeupRow {
+    pub(crate) fn of(wake: &Wake) -> Self {
+        let by = match wake.by {
+            Waker::Thread(tid) => Some(tid),
+            Waker::Interrupt => None,
+        };
+        Self { at: wake.at, by, woken: wake.woken, new: wake.new, stack: wake.stack }
+    }
+
+    pub(crate) fn wake(self) -> Wake {
+        let by = self.by.map_or(Waker::Interrupt, Waker::Thread);
+        Wake { at: self.at, by, woken: self.woken, new: self.new, stack: self.stack }
+    }
+}
+stored!(Sample in "samples" since 5 { at => "at_ns", tid => "tid", in_kernel => "in_kernel", stack => "stack" });
+stored!(Frame in "frames" since 5 {
+    function => "function", object => "object", source => "source", inlined => "inlined", address => "address",
+});
+
+/// A stack: its caller's, and its innermost frame.
+pub(crate) struct StackRow {
+    pub caller: Option<StackId>,
+    pub frame: FrameId,
+}
+stored!(StackRow in "stacks" since 5 { caller => "caller", frame => "frame" });
+
+stored!(Cost in "loader_runs" since 5 {
+    stops => "stops",
+    stopped => "stopped_ns",
+    subtracted => "subtracted_ns",
+    waited => "waited_ns",
+    first => "first",
+    breakpoint => "breakpoint_ns",
+    call => "call_ns",
+});
+
+/// What is said once of a program whose loader was watched.
+pub(crate) struct LoaderHead {
+    pub program: std::path::PathBuf,
+    pub because: Option<String>,
+    pub exec: Option<Nanos>,
+    pub before_main: Option<Nanos>,
+}
+stored!(LoaderHead in "loader_starts" since 5 {
+    program => "program", because => "because", exec => "exec_ns", before_main => "before_main_ns",
+});
+
+/// What cannot be known of it.
+pub(crate) struct LoaderLimit {
+    pub cannot: String,
+}
+stored!(LoaderLimit in "loader_limits" since 5 { cannot => "cannot" });
+stored!(LoaderPhase in "loader_phases" since 5 { phase => "phase", from => "from_ns", took => "took_ns" });
+stored!(LoaderObject in "loader_objects" since 5 {
+    path => "path",
+    is_object => "is_object",
+    mapped => "mapped_ns",
+    relocated => "relocated_ns",
+    protected => "protected_ns",
+    relative => "relative",
+    symbolic => "symbolic",
+    calls => "calls",
+    irelative => "irelative",
+    thread_local => "thread_local",
+    copies => "copies",
+    bound_at_once => "bound_at_once",
+});
+stored!(InitialiserRow in "initialisers" since 5 {
+    object => "object",
+    address => "address",
+    table => "in_table",
+    place => "place",
+    function => "function",
+    source => "source",
+    tid => "tid",
+    began => "began_ns",
+    took => "took_ns",
+    cpu => "cpu_ns",
+    within => "within",
+    returned => "returned",
+});

@@ -1,5 +1,6 @@
 //! A whole trace into its tables and back.
 
+use crate::OLDEST_VERSION;
 use crate::failure::Failure;
 use crate::rows::{self, FlatBlock, LimitRow, Stored, TraceHead};
 use model::{FileId, RunId, Served, TraceInfo, TraceRows};
@@ -21,7 +22,7 @@ fn file_numbers(trace: &TraceRows) -> impl Iterator<Item = FileId> + '_ {
     let touches = trace.touches.iter().map(|row| row.file);
     let watched = trace.watched.iter().map(|row| row.file);
     let about_files = trace.owners.iter().map(|row| row.file).chain(trace.held.iter().map(|row| row.file));
-    let direct = trace.direct.iter().map(|row| row.file);
+    let direct = trace.direct.iter().map(|row| row.file).chain(trace.relocations.iter().map(|row| row.file));
     let of_events = fills.chain(reads).chain(faults).chain(mmaps).chain(syncs).chain(touches);
     served.chain(sections).chain(extents).chain(of_events).chain(watched).chain(about_files).chain(direct)
 }
@@ -68,7 +69,8 @@ pub(crate) fn insert(connection: &Connection, run: RunId, trace: &TraceRows) -> 
     insert_all(connection, run, &trace.held)?;
     insert_all(connection, run, &trace.direct)?;
     insert_all(connection, run, &trace.file_systems)?;
-    insert_all(connection, run, &trace.wakes)
+    insert_all(connection, run, &trace.wakes)?;
+    insert_all(connection, run, &trace.relocations)
 }
 
 pub(crate) fn insert_all<T: Stored>(connection: &Connection, run: RunId, rows: &[T]) -> Result<(), Failure> {
@@ -82,7 +84,43 @@ pub(crate) fn of_run<T: Stored>(connection: &Connection, run: RunId) -> Result<V
 
 /// Runs that have a trace, in their order.
 pub(crate) fn runs(connection: &Connection) -> Result<Vec<RunId>, Failure> {
-    let mut statement = connection.prepare_cached("SELECT run FROM traces ORDER BY run")?;
+    runs_in(connection, "traces", OLDEST_VERSION)
+}
+
+/// The relocations of each run that mapped code; what is only in memory is no file that a loader could not read.
+pub(crate) fn relocations(connection: &Connection) -> Result<Vec<(RunId, Option<u64>)>, Failure> {
+    if rows::version_of(connection)? < 5 {
+        return Ok(Vec::new());
+    }
+    let sql = "SELECT run, sum(entries), min(entries IS NOT NULL OR kind = 'memory')
+        FROM (SELECT DISTINCT run, file FROM mmaps WHERE exec)
+        JOIN files USING (run, file) LEFT JOIN relocations USING (run, file) GROUP BY run ORDER BY run";
+    let mut statement = connection.prepare_cached(sql)?;
+    let row = |row: &rusqlite::Row<'_>| {
+        let (run, entries, all): (i64, Option<i64>, bool) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let known = entries.filter(|_| all).and_then(|entries| u64::try_from(entries).ok());
+        Ok((RunId(run), known))
+    };
+    let found = statement.query_map([], row)?.collect::<rusqlite::Result<_>>()?;
+    Ok(found)
+}
+
+/// Whether rows of this kind can be added to a run, once: `table` has one row for each run that has them.
+pub(crate) fn once(connection: &Connection, run: RunId, table: &str, what: &str) -> Result<(), Failure> {
+    let sql = format!("SELECT run IN (SELECT run FROM {table}) FROM runs WHERE run = ?1");
+    match connection.query_row(&sql, [run.0], |row| row.get(0)).optional()? {
+        None => Err(Failure::Misuse(format!("{what} of run {}, which is not in the recording", run.0))),
+        Some(true) => Err(Failure::Misuse(format!("{what} of run {} a second time", run.0))),
+        Some(false) => Ok(()),
+    }
+}
+
+/// The runs of a table that has one row for each, in their order; none in recordings of earlier versions than `since`.
+pub(crate) fn runs_in(connection: &Connection, table: &str, since: i32) -> Result<Vec<RunId>, Failure> {
+    if rows::version_of(connection)? < since {
+        return Ok(Vec::new());
+    }
+    let mut statement = connection.prepare_cached(&format!("SELECT run FROM {table} ORDER BY run"))?;
     let runs = statement.query_map([], |row| row.get(0).map(RunId))?.collect::<rusqlite::Result<_>>()?;
     Ok(runs)
 }
@@ -135,6 +173,7 @@ pub(crate) fn select(connection: &Connection, run: RunId) -> Result<Option<Trace
         direct: of_run(connection, run)?,
         file_systems: of_run(connection, run)?,
         wakes: of_run(connection, run)?,
+        relocations: of_run(connection, run)?,
     };
     match dangling(&trace) {
         Some(file) => {

@@ -4,6 +4,8 @@
 //! use one vocabulary.
 
 use crate::cell::{Cell, Damage};
+use model::cpu::Went;
+use model::loader::{PhaseKind, Table};
 use model::{
     CacheState, Cause, Concluded, FileKind, Form, Owner, OwnerRule, Phase, RunKind, StartsFrom, TouchEngine,
     WarningKind,
@@ -45,6 +47,17 @@ macro_rules! words {
     };
 }
 
+words!(Went { Preempted => "preempted", Asleep => "asleep", Held => "held", Ended => "ended" });
+words!(PhaseKind {
+    Bootstrap => "bootstrap",
+    Map => "map",
+    Prepare => "prepare",
+    Relocate => "relocate",
+    Finish => "finish",
+    Initialise => "initialise",
+    Enter => "enter",
+});
+words!(Table { PreInit => "pre-init", Init => "init", InitArray => "init-array" });
 words!(Phase {
     Name => "name",
     Mark => "mark",
@@ -131,6 +144,8 @@ mod tests {
     fn words_are_the_names_in_json() {
         assert_words_are_those_of_serde::<CacheState>();
         assert_words_are_those_of_serde::<RunKind>();
+        assert_words_are_those_of_serde::<PhaseKind>();
+        assert_words_are_those_of_serde::<Table>();
         assert_words_are_those_of_serde::<Owner>();
         assert_words_are_those_of_serde::<OwnerRule>();
         assert_words_are_those_of_serde::<FileKind>();
@@ -138,6 +153,7 @@ mod tests {
         assert_words_are_those_of_serde::<WarningKind>();
         assert_words_are_those_of_serde::<TouchEngine>();
         assert_words_are_those_of_serde::<StartsFrom>();
+        assert_words_are_those_of_serde::<Went>();
     }
 
     #[test]
@@ -147,10 +163,13 @@ mod tests {
             T::ALL.iter().map(|(_, word)| *word).collect()
         }
         page.assert_names_words("events", "phase", &words::<Phase>());
+        page.assert_names_words("switches", "went", &words::<Went>());
         page.assert_names_words("event_sources", "form", &words::<Form>());
         page.assert_names_words("event_types", "concluded", &words::<Concluded>());
         page.assert_names_words("runs", "state", &words::<CacheState>());
         page.assert_names_words("runs", "kind", &words::<RunKind>());
+        page.assert_names_words("loader_phases", "phase", &words::<PhaseKind>());
+        page.assert_names_words("initialisers", "in_table", &words::<Table>());
         page.assert_names_words("files", "owner", &words::<Owner>());
         page.assert_names_words("owners", "rule", &words::<OwnerRule>());
         page.assert_names_words("files", "kind", &words::<FileKind>());

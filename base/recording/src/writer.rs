@@ -4,7 +4,7 @@ use crate::failure::{self, Failure};
 use crate::nouns::{Binary, Fact, Header, Replace, Variant};
 use crate::rows::{self, ArgumentRow, CommandLineRow, EndingRow, EnvironmentRow, HeaderRow, VariantRow};
 use crate::store::{self, Claim, Place};
-use crate::{APPLICATION_ID, OLDEST_VERSION, SCHEMA_VERSION, events, shape, statements, trace};
+use crate::{APPLICATION_ID, OLDEST_VERSION, SCHEMA_VERSION, cpu, events, loader, shape, statements, trace};
 use model::{Error, EventRows, Exit, Milestone, ResidencyRow, Result, RunId, RunRow, TraceRows, Warning};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use std::path::{Path, PathBuf};
@@ -121,6 +121,22 @@ impl Writer {
     pub fn add_events(&mut self, run: RunId, rows: &EventRows) -> Result<()> {
         let _span = tracing::info_span!("write events", run = run.0).entered();
         self.transact(|transaction| events::insert(transaction, run, rows))
+    }
+
+    /// Adds where the time of a run went, or nothing of it. A run has that once.
+    ///
+    /// Errors: `Bug` where the run does not exist or has it, or a row points to a stack that is not there.
+    pub fn add_cpu(&mut self, run: RunId, trace: &model::cpu::Trace) -> Result<()> {
+        let _span = tracing::info_span!("write cpu", run = run.0).entered();
+        self.transact(|transaction| cpu::insert(transaction, run, trace))
+    }
+
+    /// Adds the loader's share of a run, or nothing of it. A run has that once.
+    ///
+    /// Errors: `Bug` where the run does not exist or has it, or an initialiser ran within one that is not before it.
+    pub fn add_loader(&mut self, run: RunId, rows: &model::loader::LoaderRun) -> Result<()> {
+        let _span = tracing::info_span!("write loader", run = run.0).entered();
+        self.transact(|transaction| loader::insert(transaction, run, rows))
     }
 
     /// Adds a warning.

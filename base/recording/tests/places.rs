@@ -52,7 +52,7 @@ fn what_is_no_recording_of_this_version_is_refused_with_a_way_out() {
     database(&path, 0, 1);
     assert_refused_to_read(&path, &["an SQLite file, but not one that thaw wrote"]);
     database(&path, recording::APPLICATION_ID, recording::SCHEMA_VERSION + 1);
-    assert_refused_to_read(&path, &["it has schema version 5, and this thaw reads up to version 4", "update thaw"]);
+    assert_refused_to_read(&path, &["it has schema version 6, and this thaw reads up to version 5", "update thaw"]);
     database(&path, recording::APPLICATION_ID, 0);
     assert_refused_to_read(&path, &["it has schema version 0", "record again"]);
     assert_eq!(names(folder.path()), ["x.thaw"]);
@@ -60,16 +60,24 @@ fn what_is_no_recording_of_this_version_is_refused_with_a_way_out() {
 
 /// Makes a recording what an earlier version wrote: without the tables that came later.
 fn as_version(version: i32, path: &Path) {
+    let since_5 = "DROP TABLE relocations; DROP TABLE cpu_traces; DROP TABLE cpu_limits; DROP TABLE threads; DROP \
+                   TABLE switches; DROP TABLE wakeups; DROP TABLE samples; DROP TABLE frames; DROP TABLE stacks; DROP \
+                   TABLE loader_runs; DROP TABLE loader_starts; DROP TABLE loader_limits; DROP TABLE loader_phases; \
+                   DROP TABLE loader_objects; DROP TABLE initialisers;";
     let since_4 = "DROP VIEW v_intervals; DROP TABLE wakes; DROP TABLE event_sources; DROP TABLE event_losses; DROP \
                    TABLE event_processes; DROP TABLE event_threads; DROP TABLE event_types; DROP TABLE events;";
     let since_3 = "DROP TABLE owners; DROP TABLE held; DROP TABLE direct; DROP TABLE file_systems;";
-    let gone = if version < 3 { format!("{since_4} {since_3}") } else { since_4.to_owned() };
+    let gone = match version {
+        2 => format!("{since_5} {since_4} {since_3}"),
+        3 => format!("{since_5} {since_4}"),
+        _ => since_5.to_owned(),
+    };
     Connection::open(path).unwrap().execute_batch(&format!("{gone} PRAGMA user_version = {version}")).unwrap();
 }
 
 #[test]
 fn recordings_of_earlier_versions_are_read_and_added_to() {
-    [2, 3].into_iter().for_each(is_read_and_added_to);
+    [2, 3, 4].into_iter().for_each(is_read_and_added_to);
 }
 
 fn is_read_and_added_to(version: i32) {
@@ -84,8 +92,15 @@ fn is_read_and_added_to(version: i32) {
     assert_eq!(old.files, whole.files);
     let since_3 = [old.owners.is_empty(), old.held.is_empty(), old.direct.is_empty(), old.file_systems.is_empty()];
     assert_eq!(since_3, [version < 3; 4]);
-    assert!(old.wakes.is_empty() && Reader::open(&path).unwrap().event_runs().unwrap().is_empty());
-    assert_eq!(Reader::open(&path).unwrap().events(run).unwrap(), None);
+    assert_eq!(old.wakes.is_empty(), version < 4);
+    assert!(old.relocations.is_empty() && Reader::open(&path).unwrap().cpu_runs().unwrap().is_empty());
+    assert_eq!(Reader::open(&path).unwrap().cpu(run).unwrap(), None);
+    assert!(Reader::open(&path).unwrap().loader_runs().unwrap().is_empty());
+    assert_eq!(Reader::open(&path).unwrap().loader(run).unwrap(), None);
+    if version < 4 {
+        assert!(Reader::open(&path).unwrap().event_runs().unwrap().is_empty());
+        assert_eq!(Reader::open(&path).unwrap().events(run).unwrap(), None);
+    }
     // Adding to it makes it one of this version, and keeps what is there.
     let mut writer = Writer::open(&path).unwrap();
     let added = writer.add_run(&run_row(9), &[], &[]).unwrap();
@@ -98,6 +113,29 @@ fn is_read_and_added_to(version: i32) {
     let mut writer = Writer::open(&path).unwrap();
     writer.add_events(added, &common::events()).unwrap();
     assert_eq!(Reader::open(&path).unwrap().events(added).unwrap(), Some(common::events()));
+    writer.add_cpu(added, &common::cpu()).unwrap();
+    assert_eq!(Reader::open(&path).unwrap().cpu(added).unwrap(), Some(common::cpu()));
+    writer.add_loader(added, &common::loader()).unwrap();
+    assert_eq!(Reader::open(&path).unwrap().loader(added).unwrap(), Some(common::loader()));
+    assert_eq!(Reader::open(&path).unwrap().loader_runs().unwrap(), [added]);
+    let mut within = common::loader();
+    within.starts[1].initialisers[1].within = Some(1);
+    for (run, rows, why) in [
+        (added, common::loader(), "second time"),
+        (model::RunId(99), common::loader(), "not in"),
+        (run, within, "not before it"),
+    ] {
+        let (exit, text) = refusal(writer.add_loader(run, &rows));
+        assert!(exit == Exit::Bug && text.contains(why), "{text}");
+    }
+    let mut nowhere = common::cpu();
+    nowhere.samples[0].stack = Some(model::cpu::StackId(3));
+    for (run, trace, why) in
+        [(added, common::cpu(), "second time"), (model::RunId(99), common::cpu(), "not in"), (run, nowhere, "stack 3")]
+    {
+        let (exit, text) = refusal(writer.add_cpu(run, &trace));
+        assert!(exit == Exit::Bug && text.contains(why), "{text}");
+    }
     let mut wrong = common::events();
     wrong.events[2].thread = 2;
     for (run, rows, why) in [

@@ -32,7 +32,7 @@ fn answers_have_types() {
     assert_eq!(json["rows"][0][3]["hex"], "ff00");
     let schema = reader.query("select name from pragma_table_info('milestones')").unwrap();
     assert_eq!(schema.rows.len(), 3);
-    assert_eq!(reader.query("PRAGMA user_version").unwrap().rows, [[Value::Integer(4)]]);
+    assert_eq!(reader.query("PRAGMA user_version").unwrap().rows, [[Value::Integer(5)]]);
     assert_eq!(reader.query("-- counts\nSELECT count(*) FROM runs; -- all").unwrap().rows, [[Value::Integer(4)]]);
     let recursive = "with recursive n(x) as (select 1 union all select x + 1 from n where x < 4) select sum(x) from n";
     assert_eq!(reader.query(recursive).unwrap().rows, [[Value::Integer(10)]]);

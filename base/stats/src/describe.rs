@@ -34,6 +34,25 @@ pub fn mean_of_positive(x: &[f64]) -> Estimate {
     Estimate { interval, ..plain }
 }
 
+/// How much larger the mean of `new` is than that of `old`, whose spreads may differ: Welch's t interval (1947), with
+/// Satterthwaite's degrees of freedom. No interval with fewer than 2 values on a side; NaN for none.
+pub fn difference_of_means(new: &[f64], old: &[f64]) -> Estimate {
+    let value = plain_mean(new) - plain_mean(old);
+    let interval = (new.len() >= 2 && old.len() >= 2).then(|| {
+        let squares = [new, old].map(|x| standard_error(x).powi(2));
+        let whole: f64 = squares.iter().sum();
+        let freedom = |(square, x): (&f64, &[f64])| square.powi(2) / (x.len() - 1) as f64;
+        let degrees = whole.powi(2) / squares.iter().zip([new, old]).map(freedom).sum::<f64>();
+        // Where nothing varies there is no distribution to ask.
+        let half = match StudentsT::new(0.0, 1.0, degrees) {
+            Ok(t) if whole > 0.0 => t.inverse_cdf(0.5 + LEVEL / 2.0) * whole.sqrt(),
+            _ => 0.0,
+        };
+        Interval { low: value - half, high: value + half }
+    });
+    Estimate { value, interval }
+}
+
 /// Sample standard deviation, with n-1 in the denominator. NaN for fewer than 2 values.
 pub fn stddev(x: &[f64]) -> f64 {
     if x.len() < 2 {
@@ -150,6 +169,22 @@ mod tests {
         close(interval.high, 2.029_780_4, 1e-6);
         close(mean(&SLEEP_2).value, 2.33, 1e-12);
         close(stddev(&SLEEP_1), 1.789_010, 1e-5);
+    }
+
+    #[test]
+    fn a_difference_has_the_interval_that_r_prints_for_the_sleep_data() {
+        // t.test(extra ~ group, data = sleep): df = 17.776, -3.3654832 to 0.2054832.
+        let estimate = difference_of_means(&SLEEP_1, &SLEEP_2);
+        close(estimate.value, -1.58, 1e-12);
+        let interval = estimate.interval.unwrap();
+        close(interval.low, -3.365_483_2, 1e-6);
+        close(interval.high, 0.205_483_2, 1e-6);
+        assert_eq!(difference_of_means(&SLEEP_1, &[1.0]).interval, None);
+        let same = Interval { low: 2.0, high: 2.0 };
+        assert_eq!(difference_of_means(&[3.0, 3.0], &[1.0, 1.0]).interval, Some(same));
+        // Only one side varies: as many degrees of freedom as it has.
+        let one = difference_of_means(&SLEEP_1, &[0.0, 0.0]).interval.unwrap();
+        close(one.low, mean(&SLEEP_1).interval.unwrap().low, 1e-9);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! must be quick: 10,000 resamples of twenty runs take about half a millisecond.
 
 mod bootstrap;
+mod change;
 mod describe;
 mod growth;
 mod limit;
@@ -15,17 +16,25 @@ mod permutation;
 mod random;
 mod ratio;
 mod series;
+mod summed;
 #[cfg(test)]
 mod test_data;
 
 pub use bootstrap::{RESAMPLES, difference_of_differences, median, ratio_of_medians};
-pub use describe::{mean, mean_of_positive, outliers, quantile, relative_half_width, stddev};
-pub use growth::{Bend, Fit, Growth, LEVELS, Order, Untold, VALUES, growth};
-pub use limit::{Limit, against_limit, holm, smallest_p, spend, t_above_limit, values_needed};
+pub use change::{Change, Changes, FALSE_STEP, FEWEST_COMMITS, MOST_COMMITS, changes};
+pub use describe::{difference_of_means, mean, mean_of_positive, outliers, quantile, relative_half_width, stddev};
+pub use growth::{Bend, Fit, Growth, LEVELS, Order, Untold, VALUES, foretold, growth};
+pub use limit::{
+    Limit, against_limit, against_value, holm, smallest_p, spend, t_above_limit, values_needed, values_needed_against,
+};
 pub use permutation::{Pairing, permutation_p};
 pub use random::Random;
 pub use ratio::{detectable_change, paired_ratio};
 pub use series::{Drift, detrend, drift, lag1, lag1_limit};
+pub use summed::{
+    Ratio, difference_of_estimates, pooled_ratio, ratio_of_estimates, ratio_of_grouped_means, ratio_of_replicated,
+    share,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -58,4 +67,13 @@ pub struct Estimate {
     pub value: f64,
     /// `None`: too few values for an interval.
     pub interval: Option<Interval>,
+}
+
+impl Estimate {
+    /// The same the other way round: what was more is less.
+    #[must_use]
+    pub fn negated(&self) -> Self {
+        let interval = self.interval.map(|it| Interval { low: -it.high, high: -it.low });
+        Self { value: -self.value, interval }
+    }
 }

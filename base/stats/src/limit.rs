@@ -13,7 +13,7 @@
 
 use crate::Pairing;
 use crate::describe::{plain_median, stddev};
-use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
+use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, Normal, StudentsT};
 
 /// Steps of a score.
 const GRID: f64 = 32.0;
@@ -45,6 +45,34 @@ pub fn against_limit(new: &[f64], old: &[f64], ratio: f64, pairing: Pairing) -> 
         Pairing::Paired => signed(new, &moved),
         Pairing::Independent => two_samples(new, &moved),
     }
+}
+
+/// Tests whether the median of where `values` come from lies above or below `at`: the sign test (Arbuthnot 1710), which
+/// is exact for every distribution. A value that equals `at` lies within it. Without values both p are 1.
+pub fn against_value(values: &[f64], at: f64) -> Limit {
+    let above = values.iter().filter(|value| **value > at).count();
+    // As many heads, or more, of so many coins.
+    let chance = |heads: usize| match heads.checked_sub(1) {
+        Some(fewer) => coins(values.len()).sf(fewer as u64),
+        None => 1.0,
+    };
+    Limit { p_above: chance(above), p_below: chance(values.len() - above) }
+}
+
+fn coins(n: usize) -> Binomial {
+    Binomial::new(0.5, n as u64).expect("a half is a probability")
+}
+
+/// About how many values show by [`against_value`] with a chance of 80 % on which side of `at` the median lies, at
+/// `level`, should the share of values above it stay as it is. `None`: half of them lie on either side.
+pub fn values_needed_against(values: &[f64], at: f64, level: f64) -> Option<u32> {
+    let above = values.iter().filter(|value| **value > at).count() as f64 / values.len() as f64;
+    let share = above.max(1.0 - above);
+    let quantile = |p: f64| Normal::standard().inverse_cdf(p);
+    let scatter = (share * (1.0 - share)).sqrt();
+    let needed = ((quantile(1.0 - level) / 2.0 + quantile(0.8) * scatter) / (share - 0.5)).powi(2).ceil();
+    let fewest = (2..100).find(|&n| smallest_p(n, n, Pairing::Paired) <= level)? as f64;
+    (needed.is_finite() && needed < 1e6).then_some(needed.max(fewest) as u32)
 }
 
 /// The smallest p that [`against_limit`] can give for so many values: a test at a lower level cannot decide.
@@ -243,6 +271,29 @@ mod tests {
     use super::*;
     use crate::Random;
     use crate::test_data::{SLEEP_1, SLEEP_2, close, normal};
+
+    #[test]
+    fn the_median_is_tested_by_signs() {
+        // P(all of n coins the same) = 2^-n; 8 of 10: 56 of 1024.
+        let above = against_value(&[2.0; 10], 1.0);
+        assert!((above.p_above - 0.5_f64.powi(10)).abs() < 1e-12 && above.p_below == 1.0, "{above:?}");
+        let mixed: Vec<f64> = (0..10).map(|at| if at < 8 { 1.5 } else { 0.5 }).collect();
+        let mixed = against_value(&mixed, 1.0);
+        assert!((mixed.p_above - 56.0 / 1024.0).abs() < 1e-12, "{mixed:?}");
+        // What equals the limit lies within it, 0 too.
+        let within = against_value(&[0.0; 6], 0.0);
+        assert!(within.p_above == 1.0 && (within.p_below - 0.5_f64.powi(6)).abs() < 1e-12, "{within:?}");
+        assert_eq!(against_value(&[], 1.0), Limit { p_above: 1.0, p_below: 1.0 });
+        assert_eq!(values_needed_against(&[2.0; 3], 1.0, 0.05), Some(5));
+        assert_eq!(values_needed_against(&[0.5, 1.5], 1.0, 0.05), None);
+        // Three of four above: as n coins of 3/4 against a half (Conover 1999, 3.4).
+        let needed = values_needed_against(&[2.0, 2.0, 2.0, 0.5], 1.0, 0.05).unwrap();
+        let power = 1.0
+            - Binomial::new(0.75, u64::from(needed))
+                .unwrap()
+                .cdf((0..u64::from(needed)).find(|&k| coins(needed as usize).sf(k) <= 0.05).unwrap());
+        assert!((0.7..0.9).contains(&power), "{needed} values have a power of {power}");
+    }
 
     #[test]
     fn three_that_lie_above_three() {

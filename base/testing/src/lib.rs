@@ -5,6 +5,7 @@
 
 mod killed;
 mod linked;
+pub mod openmetrics;
 pub mod power;
 pub mod steps;
 

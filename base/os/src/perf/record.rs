@@ -10,6 +10,8 @@
 //!
 //! This is so because all events are opened with [`SAMPLE_TYPE`] and `sample_id_all`.
 
+pub(super) mod stack;
+
 use super::sys;
 
 /// What each record says beside its body.
@@ -99,6 +101,8 @@ pub enum Body<'a> {
         tid: u32,
         /// The process that made it.
         parent: u32,
+        /// The thread of that which did.
+        parent_tid: u32,
     },
     /// A thread ended; with the last one, its process.
     Exit {
@@ -218,8 +222,8 @@ fn other(kind: u32, misc: u16, mut body: Front<'_>) -> Option<Body<'_>> {
             Body::Comm { pid, tid, comm: body.text(), exec: misc & MISC_COMM_EXEC != 0 }
         }
         FORK | EXIT => {
-            let (pid, parent, tid) = (body.u32()?, body.u32()?, body.u32()?);
-            if kind == FORK { Body::Fork { pid, tid, parent } } else { Body::Exit { pid, tid } }
+            let (pid, parent, tid, parent_tid) = (body.u32()?, body.u32()?, body.u32()?, body.u32()?);
+            if kind == FORK { Body::Fork { pid, tid, parent, parent_tid } } else { Body::Exit { pid, tid } }
         }
         MMAP2 => {
             let (_pid, _tid) = (body.u32()?, body.u32()?);
@@ -302,7 +306,7 @@ mod tests {
                 },
                 Body::Comm { pid: 7, tid: 8, comm: b"firefox", exec: true },
                 Body::Comm { pid: 7, tid: 9, comm: b"Compositor", exec: false },
-                Body::Fork { pid: 20, tid: 21, parent: 7 },
+                Body::Fork { pid: 20, tid: 21, parent: 7, parent_tid: 8 },
                 Body::Exit { pid: 20, tid: 21 },
                 Body::Lost { count: 17 },
                 Body::Lost { count: 3 },

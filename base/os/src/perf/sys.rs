@@ -11,12 +11,17 @@ pub(super) const HW_CPU_CYCLES: u64 = 0;
 pub(super) const HW_INSTRUCTIONS: u64 = 1;
 pub(super) const SW_TASK_CLOCK: u64 = 1;
 pub(super) const SW_PAGE_FAULTS: u64 = 2;
+pub(super) const SW_CONTEXT_SWITCHES: u64 = 3;
 pub(super) const SW_DUMMY: u64 = 9;
 
 pub(super) const SAMPLE_TID: u64 = 1 << 1;
 pub(super) const SAMPLE_TIME: u64 = 1 << 2;
+pub(super) const SAMPLE_CALLCHAIN: u64 = 1 << 5;
 pub(super) const SAMPLE_CPU: u64 = 1 << 7;
+pub(super) const SAMPLE_STREAM_ID: u64 = 1 << 9;
 pub(super) const SAMPLE_RAW: u64 = 1 << 10;
+pub(super) const SAMPLE_REGS_USER: u64 = 1 << 12;
+pub(super) const SAMPLE_STACK_USER: u64 = 1 << 13;
 pub(super) const SAMPLE_IDENTIFIER: u64 = 1 << 16;
 
 pub(super) const FORMAT_TIME_ENABLED: u64 = 1 << 0;
@@ -35,6 +40,7 @@ pub(super) const TASK: u64 = 1 << 13;
 pub(super) const WATERMARK: u64 = 1 << 14;
 pub(super) const MMAP_DATA: u64 = 1 << 17;
 pub(super) const SAMPLE_ID_ALL: u64 = 1 << 18;
+pub(super) const EXCLUDE_CALLCHAIN_USER: u64 = 1 << 22;
 pub(super) const MMAP2: u64 = 1 << 23;
 pub(super) const COMM_EXEC: u64 = 1 << 24;
 pub(super) const USE_CLOCKID: u64 = 1 << 25;
@@ -67,6 +73,13 @@ pub(super) struct Attr {
 const ATTR_SIZE: u32 = 112;
 const _: () = assert!(size_of::<Attr>() == ATTR_SIZE as usize);
 
+/// Registers of the program in a sample, in the order of their bits: frame pointer, stack pointer, where it is
+/// (`asm/perf_regs.h`).
+#[cfg(target_arch = "x86_64")]
+pub(super) const REGS_USER: u64 = 1 << 6 | 1 << 7 | 1 << 8;
+#[cfg(target_arch = "aarch64")]
+pub(super) const REGS_USER: u64 = 1 << 29 | 1 << 31 | 1 << 32;
+
 const FLAG_FD_CLOEXEC: u64 = 1 << 3;
 
 /// Opens an event of a process (-1: everybody) on a CPU (-1: any).
@@ -86,9 +99,11 @@ const IOC_DISABLE: u64 = 0x2401;
 const IOC_SET_OUTPUT: u64 = 0x2405;
 /// `_IOW('$', 6, char *)`
 const IOC_SET_FILTER: u64 = 0x4008_2406;
+/// `_IOR('$', 7, u64 *)`
+const IOC_ID: u64 = 0x8008_2407;
 
 fn control(event: &OwnedFd, request: u64, argument: u64) -> io::Result<()> {
-    // SAFETY: the requests below take no pointer but the filter's, which lives during the call.
+    // SAFETY: the requests below take no pointers but the filter's and that of the number, which live during the call.
     match unsafe { libc::ioctl(event.as_raw_fd(), request as _, argument) } {
         0.. => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -114,6 +129,13 @@ pub(super) fn set_output(event: &OwnedFd, ring: &OwnedFd) -> io::Result<()> {
 pub(super) fn set_filter(event: &OwnedFd, filter: &str) -> io::Result<()> {
     let filter = std::ffi::CString::new(filter)?;
     control(event, IOC_SET_FILTER, filter.as_ptr() as u64)
+}
+
+/// The identifier that an event's samples bear, also those of the events that children inherited.
+pub(super) fn id(event: &OwnedFd) -> io::Result<u64> {
+    let mut id = 0u64;
+    control(event, IOC_ID, (&raw mut id) as u64)?;
+    Ok(id)
 }
 
 /// Reads the numbers that an event's `read_format` asks for; returns how many came.

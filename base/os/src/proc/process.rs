@@ -19,6 +19,12 @@ pub fn status_value(pid: u32, key: &str) -> Option<String> {
     text.lines().find_map(|line| Some(line.strip_prefix(key)?.strip_prefix(':')?.trim().to_owned()))
 }
 
+/// Bytes that it had read from block devices; `None`: it is gone, or not for us to see.
+pub fn read_bytes(pid: u32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("read_bytes: ")?.parse().ok())
+}
+
 /// What it executes, `None`: gone, a kernel thread, or not for us to see.
 pub fn exe(pid: u32) -> Option<PathBuf> {
     std::fs::read_link(format!("/proc/{pid}/exe")).ok()

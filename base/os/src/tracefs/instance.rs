@@ -7,7 +7,7 @@ use super::pages::{self, Layout};
 use super::{Format, Tracefs};
 use crate::hold::journal::{Entry, Journal, Undo};
 use crate::perf::Stamp;
-use model::{Bytes, Error, Exit, Result};
+use model::{Bytes, Error, Exit, Nanos, Result};
 use rustix::event::{EventfdFlags, PollFd, PollFlags};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use std::fs::File;
@@ -32,6 +32,8 @@ pub struct InstanceLog {
     pub lost: u64,
     /// Bytes read from the kernel.
     pub bytes: Bytes,
+    /// CPU time of the threads that read.
+    pub own: Nanos,
 }
 
 /// A tracepoint hit. `stamp.pid` is 0: a trace buffer knows only the thread.
@@ -124,6 +126,7 @@ impl Buffer {
     fn stop(mut self, log: &mut InstanceLog) -> Result<()> {
         self.tracefs.write(&format!("{}/tracing_on", self.directory), "0")?;
         let cpus = self.reader.finish();
+        log.own += self.reader.own;
         let mut gap = pages::Gap::default();
         for cpu in &cpus {
             for page in &cpu.pages {
@@ -210,7 +213,9 @@ impl Cpu {
 #[derive(Debug)]
 struct Reader {
     stop: Arc<OwnedFd>,
-    thread: Option<JoinHandle<Vec<Cpu>>>,
+    thread: Option<JoinHandle<(Vec<Cpu>, Nanos)>>,
+    /// CPU time that the thread had, once it has ended.
+    own: Nanos,
 }
 
 impl Reader {
@@ -226,14 +231,16 @@ impl Reader {
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new()
             .name("thaw-tracefs".to_owned())
-            .spawn(move || read_until(&stopped, cpus, &layout))?;
-        Ok(Self { stop, thread: Some(thread) })
+            .spawn(move || (read_until(&stopped, cpus, &layout), crate::threads::own_cpu_time()))?;
+        Ok(Self { stop, thread: Some(thread), own: Nanos(0) })
     }
 
     /// Reads what is left and ends.
     fn finish(&mut self) -> Vec<Cpu> {
         let _ = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
-        self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
+        let (cpus, own) = self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
+        self.own += own;
+        cpus
     }
 }
 

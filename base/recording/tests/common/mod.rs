@@ -1,12 +1,14 @@
 //! Rows that look like those of a real session, and ways to get into trouble.
 #![allow(dead_code)]
 
+use model::cpu::{Frame, Sample, Stacks, Switch, Thread, Trace, Wake, Waker, Went};
+use model::loader::{Cost, InitialiserRow, LoaderObject, LoaderPhase, LoaderRun, LoaderStart, PhaseKind, Table};
 use model::{
     BlockRow, Bytes, CacheState, Cause, Concluded, DirectRow, DiskOffset, EventProcessRow, EventRow, EventRows,
     EventSourceRow, EventThreadRow, EventTypeRow, ExtentRow, FaultRow, FileId, FileKind, FileOffset, FileRow,
     FileSystemRow, FillRow, Form, HeldRow, Lost, Milestone, MmapRow, Nanos, OpenRow, Owner, OwnerRow, OwnerRule, Phase,
-    ProcessRow, ReadRow, ResidencyRow, RunId, RunKind, RunRow, SectionRow, Served, SyncRow, TraceInfo, TraceRows,
-    WakeRow,
+    ProcessRow, ReadRow, RelocationRow, ResidencyRow, RunId, RunKind, RunRow, SectionRow, Served, SyncRow, TraceInfo,
+    TraceRows, WakeRow,
 };
 use recording::{Header, Reader, Replace, Writer};
 use std::ffi::OsString;
@@ -106,13 +108,109 @@ pub fn example(path: &Path) {
     let id = writer.add_run(&traced, &[], &[]).unwrap();
     writer.add_trace(id, &trace(50)).unwrap();
     writer.add_events(id, &events()).unwrap();
+    writer.add_cpu(id, &cpu()).unwrap();
+    writer.add_loader(id, &loader()).unwrap();
     let warning = model::Warning::new(model::WarningKind::ReadAhead, "read-ahead is 8192 KiB").hint("set it");
     writer.add_warning(&warning).unwrap();
     writer.add_warning(&model::Warning::new(model::WarningKind::Outlier, "far away").run(RunId(2))).unwrap();
     writer.finish().unwrap();
 }
 
+/// A script that executes a program of which something is known.
+pub fn loader() -> LoaderRun {
+    let phase = |phase, from, took| LoaderPhase { phase, from: Nanos(from), took: Nanos(took) };
+    let object = LoaderObject {
+        path: PathBuf::from(odd_name()),
+        is_object: true,
+        mapped: Some(Nanos(7)),
+        relocated: Some(Nanos(5)),
+        protected: Some(Nanos(1)),
+        relative: 1,
+        symbolic: 2,
+        calls: 3,
+        irelative: 4,
+        thread_local: 5,
+        copies: 6,
+        bound_at_once: true,
+    };
+    let initialiser = |place, within| InitialiserRow {
+        object: "/usr/lib/libx.so".into(),
+        address: u64::MAX,
+        table: Table::InitArray,
+        place,
+        function: Some("set_up()".into()).filter(|_| place == 0),
+        source: Some("a.cc:7".into()).filter(|_| place == 0),
+        tid: 100,
+        began: Nanos(12),
+        took: Nanos(3),
+        cpu: Some(Nanos(2)).filter(|_| place == 0),
+        within,
+        returned: place == 0,
+    };
+    let unknown =
+        LoaderStart { program: "/bin/script".into(), because: Some("it is static".into()), ..LoaderStart::default() };
+    let known = LoaderStart {
+        program: "/usr/bin/x".into(),
+        because: None,
+        exec: Some(Nanos(4)),
+        before_main: Some(Nanos(20)),
+        phases: vec![phase(PhaseKind::Map, 4, 7), phase(PhaseKind::Relocate, 11, 5)],
+        objects: vec![LoaderObject { path: "/etc/ld.so.cache".into(), ..LoaderObject::default() }, object],
+        initialisers: vec![initialiser(0, None), initialiser(1, Some(0))],
+        cannot: vec!["what one stop cost".into(), "another".into()],
+    };
+    let cost = Cost {
+        stops: 9,
+        stopped: Nanos(8),
+        subtracted: Nanos(7),
+        waited: Nanos(6),
+        first: true,
+        breakpoint: Nanos(5),
+        call: Nanos(4),
+    };
+    LoaderRun { starts: vec![unknown, known], cost }
+}
+
 /// What a program with two threads told: one waits, the other releases it.
+pub fn cpu() -> Trace {
+    let mut stacks = Stacks::default();
+    let named = |name: &str, object: &str| Frame {
+        function: Some(name.into()),
+        object: object.into(),
+        source: Some("a.c:7".into()),
+        inlined: true,
+        address: 0,
+    };
+    let nameless = Frame { object: "/usr/lib/\u{fffd}.so".into(), address: u64::MAX, ..Frame::default() };
+    let frames = [named("futex_wait", Frame::KERNEL), named("main", "/usr/bin/x"), nameless].map(|it| stacks.frame(it));
+    let stack = stacks.stack(&frames);
+    let thread = |tid, of_tree| Thread {
+        tid,
+        pid: 100,
+        name: "a 'thread'".into(),
+        of_tree,
+        made_by: Some(100).filter(|_| of_tree),
+        start: Nanos(5),
+        end: Some(Nanos(9)),
+    };
+    let wake = |by, new| Wake { at: Nanos(7), by, woken: 101, new, stack };
+    Trace {
+        root: 100,
+        ready: Nanos(9),
+        ready_by: Some(101),
+        cpus: 2,
+        threads: vec![thread(101, true), thread(4, false)],
+        switches: vec![Switch { at: Nanos(6), cpu: 1, from: 101, went: Went::Held, to: 0, stack }],
+        wakes: vec![wake(Waker::Interrupt, false), wake(Waker::Thread(4), true)],
+        samples: vec![Sample { at: Nanos(8), tid: 101, in_kernel: true, stack: None }],
+        stacks,
+        tick: Nanos(1_000_000),
+        lost: 3,
+        lost_switches: 4,
+        cannot: vec!["who holds a lock".into()],
+    }
+}
+
 pub fn events() -> EventRows {
     let thread = |tid, name: &str, writer| EventThreadRow { process: 0, tid, name: name.into(), writer };
     let of = |type_id, name: &str, concluded| EventTypeRow {
@@ -295,6 +393,7 @@ pub fn trace(fills: u32) -> TraceRows {
             WakeRow { at_ns: Nanos(3), pid: 100, tid: 101, by_tid: Some(100) },
             WakeRow { at_ns: Nanos(4), pid: 100, tid: 100, by_tid: None },
         ],
+        relocations: vec![RelocationRow { file: FileId(0), entries: 12_345 }],
         ..TraceRows::default()
     }
 }
@@ -322,6 +421,17 @@ pub fn ask_everything(reader: &Reader) -> Result<(), model::Error> {
             numbers.max().is_none_or(|most| most < rows.threads.len()),
             "numbers of threads can be used as indexes"
         );
+    }
+    for run in reader.cpu_runs()? {
+        let Some(trace) = reader.cpu(run)? else { continue };
+        // Walking every stack ends, and finds every frame.
+        trace.samples.iter().for_each(|sample| assert!(trace.stacks.walk(sample.stack).count() < usize::MAX));
+    }
+    for run in reader.loader_runs()? {
+        let Some(loader) = reader.loader(run)? else { continue };
+        for (place, row) in loader.starts.iter().flat_map(|start| start.initialisers.iter().enumerate()) {
+            assert!(row.within.is_none_or(|within| (within as usize) < place), "numbers can be used as indexes");
+        }
     }
     for view in ["v_runs", "v_files", "v_sections", "v_intervals"] {
         reader.query(&format!("SELECT * FROM {view}"))?;
