@@ -2,7 +2,7 @@
 //! beside a one-sided t test. `cargo run --release -p bench --example gate -- 2000` prints the tables of
 //! docs/statistics.md.
 
-use bench::gate::{Baseline, Identity, LEVEL, Metric, Outcome, Series, Wanted, outcome};
+use bench::gate::{Baseline, Bound, Identity, LEVEL, Metric, Outcome, Rule, Series, Wanted, outcome};
 use model::CacheState;
 use stats::{Pairing, Random};
 use std::collections::BTreeMap;
@@ -76,7 +76,7 @@ impl Shares {
 }
 
 fn wanted(limit: f64, level: f64) -> Wanted {
-    Wanted { metrics: vec![(Metric::Time, limit)], level }
+    Wanted { rules: vec![Rule::of(Metric::Time, Bound::Growth(limit))], level }
 }
 
 /// The same program against itself, at a limit of 0 %: every failure is a false one.

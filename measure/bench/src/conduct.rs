@@ -2,7 +2,7 @@
 //! that its tests take no time.
 
 pub use crate::schedule::Plan;
-use crate::schedule::{Cell, Kind};
+use crate::schedule::{Cell, Kind, Traced};
 use model::{Bytes, CacheState, Error, Exit, Milestone, Nanos, Need, ResidencyRow, Result, RunId, RunKind, RunRow};
 use model::{Warning, WarningKind};
 use stats::Random;
@@ -273,8 +273,7 @@ struct Session<'a, 't> {
     random: Random,
     began: Duration,
     summary: Summary,
-    /// Traced runs that count, by variant.
-    traced: Vec<u32>,
+    traced: Traced,
     /// Wall times in seconds of runs that count, by cell.
     times: BTreeMap<Cell, Vec<f64>>,
     /// Cells whose last block brought no run that counts, and how many blocks in a row.
@@ -309,7 +308,7 @@ impl<'a, 't> Session<'a, 't> {
                 unreached: Vec::new(),
                 elapsed: Duration::ZERO,
             },
-            traced: vec![0; plan.variants as usize],
+            traced: Traced::new(),
             times: BTreeMap::new(),
             empty: HashMap::new(),
             met: HashSet::new(),
@@ -327,9 +326,8 @@ impl<'a, 't> Session<'a, 't> {
                 self.say_over_budget()?;
                 return Ok(End::BudgetOver);
             }
-            // Without a tracer no traced run is wanted.
-            let traced = if self.tracer.is_some() { self.traced.clone() } else { vec![u32::MAX; self.traced.len()] };
-            for cell in self.plan.block(&traced, &mut self.random) {
+            let traced = self.tracer.is_some().then_some(&self.traced);
+            for cell in self.plan.block(traced, &mut self.random) {
                 if !self.is_given_up(cell.variant, cell.state) {
                     self.cell(self.plan.first_block + block, cell)?;
                 }
@@ -375,10 +373,6 @@ impl<'a, 't> Session<'a, 't> {
         let state = self.host.learning_state();
         self.attempts(Place { variant, state, kind: RunKind::Trace, block: 0, attempt: 1 })?
             .map_err(|rejection| self.give_up(variant, state, rejection))?;
-        if self.plan.trace_state() != Some(state) {
-            // Not comparable with the timed runs of the plan: the overhead is measured with runs of its own.
-            self.traced[variant as usize] -= 1;
-        }
         if self.host.knows(variant) { Ok(()) } else { self.say_unproven() }
     }
 
@@ -564,7 +558,7 @@ impl<'a, 't> Session<'a, 't> {
             }
             (RunKind::Trace, _) => {
                 self.summary.traced += 1;
-                self.traced[variant as usize] += 1;
+                *self.traced.entry((variant, state)).or_default() += 1;
                 // Before anything else is started: names and caches are still as the run left them.
                 // Every trace adds to it: in one of them somebody else may have held some files in memory.
                 if let Some(needs) = self.sink.traced(row.id, row)? {

@@ -6,8 +6,10 @@
 //! above, that one alone would have to be judged wrongly, which happens once in twenty at most. Else it is *undecided*.
 //!
 //! Two recordings are independent samples; variants of one recording, taken in the same random blocks, are pairs. A
-//! baseline is what the gate knows of a recording, small enough for a repository.
+//! baseline is what the gate knows of a recording, small enough for a repository. A budget ([`Bound::AtMost`]) needs
+//! nothing to compare with: does the median lie above it, does it lie within ([`stats::against_value`])?
 
+pub mod budgets;
 mod identity;
 
 pub use identity::{Difference, Identity, Kind, differences};
@@ -46,12 +48,14 @@ pub enum Metric {
     Instructions,
     /// The largest resident set.
     Memory,
+    /// Dynamic relocations of the files whose code a traced start mapped: one figure for all runs.
+    Relocations,
     /// Time until a readiness probe fired.
     Milestone(String),
 }
 
 /// Words of the metrics without a name of their own.
-const METRICS: [(Metric, &str); 8] = [
+const METRICS: [(Metric, &str); 9] = [
     (Metric::Time, "time"),
     (Metric::Cpu, "cpu"),
     (Metric::Bytes, "bytes"),
@@ -60,6 +64,7 @@ const METRICS: [(Metric, &str); 8] = [
     (Metric::MajorFaults, "major-faults"),
     (Metric::Instructions, "instructions"),
     (Metric::Memory, "memory"),
+    (Metric::Relocations, "relocations"),
 ];
 
 impl fmt::Display for Metric {
@@ -115,6 +120,7 @@ impl Metric {
             Self::MajorFaults => Some(count(row.major_faults)),
             Self::Instructions => row.instructions.map(count),
             Self::Memory => Some(count(row.max_rss.0)),
+            Self::Relocations => None,
             Self::Milestone(name) => milestones
                 .iter()
                 .filter(|milestone| milestone.name == *name)
@@ -165,6 +171,18 @@ impl Baseline {
     pub fn of(input: &Input, identity: Identity) -> Self {
         let series = groups(input, RunKind::Timed).iter().map(series).collect();
         Self { schema: BASELINE_SCHEMA.to_owned(), identity, series }
+    }
+
+    /// The same, and how many relocations the programs of its variants have, by index; a variant that is not there:
+    /// unknown.
+    #[must_use]
+    pub fn with_relocations(mut self, relocations: &BTreeMap<u32, u64>) -> Self {
+        for series in &mut self.series {
+            let Some(entries) = relocations.get(&series.variant) else { continue };
+            let values = vec![Some(*entries as f64); series.blocks.len()];
+            series.figures.insert(Metric::Relocations, values);
+        }
+        self
     }
 
     /// Reads the file of a baseline.
@@ -226,11 +244,55 @@ fn series(group: &Group) -> Series {
     }
 }
 
+/// What a figure may be.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    /// So much more than before, as a share (0.05: 5 %).
+    Growth(f64),
+    /// So much, in the metric's base unit, whatever was before.
+    AtMost(f64),
+}
+
+/// A figure that is judged.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    /// Which.
+    pub metric: Metric,
+    /// What it may be.
+    pub bound: Bound,
+    /// In this state alone; `None`: in each.
+    pub state: Option<CacheState>,
+    /// Of the variant of this name alone; `None`: of each.
+    pub variant: Option<String>,
+}
+
+impl Rule {
+    /// In every state, of every variant.
+    pub fn of(metric: Metric, bound: Bound) -> Self {
+        Self { metric, bound, state: None, variant: None }
+    }
+
+    /// Whether it is about these runs.
+    pub fn is_about(&self, series: &Series) -> bool {
+        self.holds(series.state, &series.variant_name)
+    }
+
+    /// Whether this is what it asks for.
+    pub fn asks_for(&self, figure: &FigureVerdict) -> bool {
+        (&self.metric, self.bound) == (&figure.metric, figure.limit) && self.holds(figure.state, &figure.variant_name)
+    }
+
+    fn holds(&self, state: CacheState, variant: &str) -> bool {
+        self.state.is_none_or(|own| own == state) && self.variant.as_ref().is_none_or(|own| own == variant)
+    }
+}
+
 /// What is to be judged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wanted {
-    /// The figures, each with how much it may grow (0.05: 5 %).
-    pub metrics: Vec<(Metric, f64)>,
+    /// The figures.
+    pub rules: Vec<Rule>,
     /// Chance of a wrong verdict: [`LEVEL`], less where the gate looks at growing data more than once.
     pub level: f64,
 }
@@ -280,13 +342,13 @@ pub struct FigureVerdict {
     pub state: CacheState,
     /// Which figure.
     pub metric: Metric,
-    /// How much it may grow.
-    pub limit: f64,
-    /// Runs before, or pairs.
+    /// What it may be.
+    pub limit: Bound,
+    /// Runs before, or pairs; 0 where it is judged by itself.
     pub before_runs: u32,
     /// Runs after, or pairs.
     pub after_runs: u32,
-    /// Median before, in base units; `None`: not known.
+    /// Median before, in base units; `None`: not known, or it is judged by itself.
     pub before: Option<f64>,
     /// Median after.
     pub after: Option<f64>,
@@ -306,8 +368,9 @@ pub struct FigureVerdict {
     pub text: String,
 }
 
-/// Judges `after` against `before`. Variants are matched by name where both have the same, else by their order.
-pub fn decide(before: &Baseline, after: &Baseline, wanted: &Wanted, pairing: Pairing) -> Verdict {
+/// Judges `after` against `before`; without `before`, only what is judged by itself. Variants are matched by name where
+/// both have the same, else by their order.
+pub fn decide(before: Option<&Baseline>, after: &Baseline, wanted: &Wanted, pairing: Pairing) -> Verdict {
     let judged = judge(before, after, wanted, pairing);
     let several = judged.iter().any(|(figure, ..)| figure.after.variant != judged[0].0.after.variant);
     let outcome = of_all(judged.iter().map(|(.., outcome)| *outcome));
@@ -319,7 +382,7 @@ pub fn decide(before: &Baseline, after: &Baseline, wanted: &Wanted, pairing: Pai
 
 /// The outcome of [`decide`] alone, for simulations: without intervals and words.
 pub fn outcome(before: &Baseline, after: &Baseline, wanted: &Wanted, pairing: Pairing) -> Outcome {
-    of_all(judge(before, after, wanted, pairing).into_iter().map(|(.., outcome)| outcome))
+    of_all(judge(Some(before), after, wanted, pairing).into_iter().map(|(.., outcome)| outcome))
 }
 
 /// Fail if one fails; pass if all pass, and there is one.
@@ -336,15 +399,24 @@ fn of_all(outcomes: impl Iterator<Item = Outcome>) -> Outcome {
 
 /// All figures with their tests, the p of "above the limit" adjusted for all of them (Holm), and what follows.
 fn judge<'a>(
-    before: &'a Baseline,
+    before: Option<&'a Baseline>,
     after: &'a Baseline,
     wanted: &Wanted,
     pairing: Pairing,
 ) -> Vec<(Judged<'a>, f64, Outcome)> {
     let mut judged: Vec<Judged> = Vec::new();
-    for (old, new) in matching(before, after) {
-        for (metric, limit) in &wanted.metrics {
-            judged.push(Judged::new(old, new, metric, *limit, pairing));
+    for (old, new) in before.map(|before| matching(before, after)).unwrap_or_default() {
+        for rule in wanted.rules.iter().filter(|rule| rule.is_about(new)) {
+            if let Bound::Growth(limit) = rule.bound {
+                judged.push(Judged::against(old, new, &rule.metric, limit, pairing));
+            }
+        }
+    }
+    for new in &after.series {
+        for rule in wanted.rules.iter().filter(|rule| rule.is_about(new)) {
+            if let Bound::AtMost(value) = rule.bound {
+                judged.push(Judged::by_itself(new, &rule.metric, value));
+            }
         }
     }
     let p: Vec<f64> = judged.iter().map(|figure| figure.tests.p_above).collect();
@@ -382,34 +454,73 @@ pub(crate) fn matching<'a>(before: &'a Baseline, after: &'a Baseline) -> Vec<(&'
         .collect()
 }
 
+/// A figure that is counted in files and not measured: chance has no part in it.
+fn counted_once(value: f64, limit: f64) -> Limit {
+    let (above, below) = if value > limit { (0.0, 1.0) } else { (1.0, 0.0) };
+    Limit { p_above: above, p_below: below }
+}
+
 /// A figure with its tests, before it is known what the others say.
 struct Judged<'a> {
     after: &'a Series,
     metric: Metric,
-    limit: f64,
+    limit: Bound,
     pairing: Pairing,
+    /// Empty where it is judged by itself.
     old: Vec<f64>,
     new: Vec<f64>,
     tests: Limit,
 }
 
 impl<'a> Judged<'a> {
-    fn new(before: &Series, after: &'a Series, metric: &Metric, limit: f64, pairing: Pairing) -> Self {
+    fn against(before: &Series, after: &'a Series, metric: &Metric, limit: f64, pairing: Pairing) -> Self {
         let (old, new) = match pairing {
             Pairing::Independent => (known(before, metric), known(after, metric)),
             Pairing::Paired => in_pairs(before, after, metric),
         };
-        let tests = stats::against_limit(&new, &old, 1.0 + limit, pairing);
-        Self { after, metric: metric.clone(), limit, pairing, old, new, tests }
+        let tests = match (metric, old.first(), new.first()) {
+            (Metric::Relocations, Some(old), Some(new)) => counted_once(*new, old * (1.0 + limit)),
+            _ => stats::against_limit(&new, &old, 1.0 + limit, pairing),
+        };
+        Self { after, metric: metric.clone(), limit: Bound::Growth(limit), pairing, old, new, tests }
     }
 
-    /// No run differs from another, and the figure did not grow beyond the limit: nothing is left to chance.
+    fn by_itself(after: &'a Series, metric: &Metric, at_most: f64) -> Self {
+        let new = known(after, metric);
+        let tests = match (metric, new.first()) {
+            (Metric::Relocations, Some(new)) => counted_once(*new, at_most),
+            _ => stats::against_value(&new, at_most),
+        };
+        let limit = Bound::AtMost(at_most);
+        // As exact as the test of pairs: what holds for those on few values and levels holds for it.
+        Self { after, metric: metric.clone(), limit, pairing: Pairing::Paired, old: Vec::new(), new, tests }
+    }
+
+    /// No run differs from another, and the figure is not beyond the limit: nothing is left to chance.
     fn is_steady(&self) -> bool {
         let same = |x: &[f64]| x.len() >= 2 && x.iter().all(|value| *value == x[0]);
-        same(&self.old) && same(&self.new) && self.new[0] <= self.old[0] * (1.0 + self.limit)
+        match self.limit {
+            Bound::Growth(limit) => same(&self.old) && same(&self.new) && self.new[0] <= self.old[0] * (1.0 + limit),
+            Bound::AtMost(value) => same(&self.new) && self.new[0] <= value,
+        }
+    }
+
+    /// About how many runs of each would decide.
+    fn runs_needed(&self, strictest: f64) -> Option<u32> {
+        let (needed, runs) = match self.limit {
+            Bound::Growth(limit) => (
+                stats::values_needed(&self.new, &self.old, 1.0 + limit, self.pairing, strictest),
+                self.old.len().min(self.new.len()),
+            ),
+            Bound::AtMost(value) => (stats::values_needed_against(&self.new, value, strictest), self.new.len()),
+        };
+        needed.map(|needed| needed.max(runs as u32 + 1))
     }
 
     fn ratio(&self) -> Option<Estimate> {
+        if self.old.is_empty() {
+            return None;
+        }
         let random = &mut stats::Random::of_values(&[&self.new, &self.old]);
         let ratio = stats::ratio_of_medians(&self.new, &self.old, random);
         ratio.value.is_finite().then_some(ratio)
@@ -419,10 +530,7 @@ impl<'a> Judged<'a> {
     fn verdict(self, p_of_all: f64, outcome: Outcome, strictest: f64, several: bool) -> FigureVerdict {
         let median = |x: &[f64]| (!x.is_empty()).then(|| stats::quantile(x, 0.5));
         let ratio = self.ratio();
-        let needed = (outcome == Outcome::Undecided)
-            .then(|| stats::values_needed(&self.new, &self.old, 1.0 + self.limit, self.pairing, strictest))
-            .flatten()
-            .map(|needed| needed.max(self.old.len().min(self.new.len()) as u32 + 1));
+        let needed = (outcome == Outcome::Undecided).then(|| self.runs_needed(strictest)).flatten();
         let whose = if several { format!("{}, ", self.after.variant_name) } else { String::new() };
         let said = self.sentence(ratio.as_ref(), outcome, needed, strictest);
         FigureVerdict {
@@ -444,36 +552,50 @@ impl<'a> Judged<'a> {
         }
     }
 
-    /// `20.0 % more [+19.1 %, +21.0 %], which is above the 5 % that is allowed`
+    /// `20.0 % more [+19.1 %, +21.0 %], more than the 5 % that is allowed`,
+    /// `1.20 s [1.19 s, 1.22 s], more than the 1 s that is allowed`
     fn sentence(&self, ratio: Option<&Estimate>, outcome: Outcome, needed: Option<u32>, strictest: f64) -> String {
-        let allowed = typed_percent(self.limit);
-        if self.old.is_empty() || self.new.is_empty() {
-            let side = if self.old.is_empty() { "before" } else { "after" };
-            return format!("unknown, for no run {side} has this figure");
+        let (allowed, by_itself) = match self.limit {
+            Bound::Growth(limit) => (typed_percent(limit), false),
+            Bound::AtMost(value) => (self.metric.shown(value), true),
+        };
+        let missing = match (self.old.is_empty() && !by_itself, self.new.is_empty()) {
+            (true, _) => Some(" before"),
+            (_, true) if by_itself => Some(""),
+            (_, true) => Some(" after"),
+            _ => None,
+        };
+        if let Some(side) = missing {
+            return format!("unknown, for no run{side} has this figure");
         }
+        let median = |x: &[f64]| self.metric.shown(stats::quantile(x, 0.5));
         let figures = match ratio {
             Some(ratio) => {
                 let interval = ratio.interval.map(|interval| format!(" {}", changes(interval))).unwrap_or_default();
                 format!("{}{interval}", self.changed(ratio.value))
             }
-            None => {
-                let [old, new] = [&self.old, &self.new].map(|x| self.metric.shown(stats::quantile(x, 0.5)));
-                format!("{old} before, {new} after")
+            None if by_itself => {
+                let whole = stats::median(&self.new, &mut stats::Random::of_values(&[&self.new]));
+                let ends = whole.interval.map(|it| [it.low, it.high].map(|end| self.metric.shown(end)).join(", "));
+                format!("{}{}", median(&self.new), ends.map(|ends| format!(" [{ends}]")).unwrap_or_default())
             }
+            None => format!("{} before, {} after", median(&self.old), median(&self.new)),
         };
         match outcome {
             Outcome::Fail => format!("{figures}, more than the {allowed} that is allowed"),
             Outcome::Pass => format!("{figures}, within the {allowed} that is allowed"),
             Outcome::Undecided => {
-                let (old, new) = (self.old.len(), self.new.len());
+                let new = self.new.len();
+                let old = if by_itself { new } else { self.old.len() };
+                let each = if by_itself { "" } else { " of each" };
                 let few = stats::smallest_p(new, old, self.pairing);
                 if few > strictest {
                     let least = (2..100).find(|&n| stats::smallest_p(n, n, self.pairing) <= strictest);
-                    let least = least.map(|least| format!("; it takes {least} of each")).unwrap_or_default();
+                    let least = least.map(|least| format!("; it takes {least}{each}")).unwrap_or_default();
                     return format!("{figures}: too few runs for a verdict ({}{least})", runs(old.min(new)));
                 }
                 let advice = match needed {
-                    Some(needed) => format!("about {needed} runs of each would decide"),
+                    Some(needed) => format!("about {needed} runs{each} would decide"),
                     None => "it is too close to the limit for any number of runs to decide".to_owned(),
                 };
                 format!("{figures}: these runs cannot tell whether it is more than {allowed}; {advice}")

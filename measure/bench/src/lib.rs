@@ -17,6 +17,7 @@ pub mod ground;
 pub mod growth;
 mod inside;
 mod meters;
+pub mod natural;
 pub mod program;
 pub mod ready;
 pub mod record;

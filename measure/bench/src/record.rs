@@ -109,6 +109,8 @@ enum Wanted {
 #[derive(Debug)]
 struct Variant {
     program: Program,
+    /// Real paths of the directories that are put back before its starts.
+    restore: Vec<PathBuf>,
     needs: Option<Vec<Need>>,
 }
 
@@ -164,17 +166,23 @@ impl Lab {
                 Some(guard)
             }
         };
-        let mut snapshots = Vec::new();
-        for directory in directories {
-            os::interrupt::check()?;
-            snapshots.push(Snapshot::take(&directory, options.snapshot_dir.as_deref())?);
+        let mut snapshots: Vec<Snapshot> = Vec::new();
+        for directory in directories.iter().flatten() {
+            if snapshots.iter().all(|taken| taken.live() != directory) {
+                os::interrupt::check()?;
+                snapshots.push(Snapshot::take(directory, options.snapshot_dir.as_deref())?);
+            }
         }
         // Others may change the disks of hot starts: these read nothing.
         let watches_disks = options.keep_read_ahead || options.read_ahead_kib.is_some();
         let watched_disks = if watches_disks { disks.as_slice() } else { &[] };
         let watched = Watched::new(watched_disks, cpu.as_ref().map_or(&[], SteadyGuard::governors));
         let mut lab = Self {
-            programs: programs.into_iter().map(|program| Variant { program, needs: None }).collect(),
+            programs: programs
+                .into_iter()
+                .zip(directories)
+                .map(|(program, restore)| Variant { program, restore, needs: None })
+                .collect(),
             set_up: 0,
             between: None,
             snapshots,
@@ -334,7 +342,7 @@ impl Lab {
     /// What comes before a start, after what follows one that was not made.
     fn before_start(&mut self, variant: u32, wanted: Wanted, beat: &mut Beat<'_>) -> Result<()> {
         self.after_start(beat)?;
-        self.put_back(wanted, beat)?;
+        self.put_back(variant, wanted, beat)?;
         self.run_around(variant, Command::Prepare, beat)?;
         self.between = Some(variant);
         Ok(())
@@ -364,8 +372,9 @@ impl Lab {
         self.programs.get(variant as usize).ok_or_else(|| Error::bug(format!("there is no variant {variant}")))
     }
 
-    /// Puts directories back, on the run's account. A ground is put back as a whole, which makes everything on it cold.
-    fn put_back(&mut self, wanted: Wanted, beat: &mut Beat<'_>) -> Result<()> {
+    /// Puts a program's directories back, on the run's account: those of others wait for their own starts. A ground is
+    /// put back as a whole, which makes everything on it cold.
+    fn put_back(&mut self, variant: u32, wanted: Wanted, beat: &mut Beat<'_>) -> Result<()> {
         let _inside = self.door.as_ref().and_then(Door::enter);
         if let Some(ground) = self.ground.as_mut().filter(|_| wanted == Wanted::AsAtFirst) {
             self.warmed = None;
@@ -374,7 +383,8 @@ impl Lab {
             // The directories on it are what they were first, down to the inodes.
             return self.snapshots.iter_mut().try_for_each(Snapshot::is_as_at_first);
         }
-        for snapshot in &mut self.snapshots {
+        let own = self.variant(variant)?.restore.clone();
+        for snapshot in self.snapshots.iter_mut().filter(|snapshot| own.iter().any(|path| path == snapshot.live())) {
             beat.beat()?;
             if snapshot.put_back()? != os::tree::Copied::default() {
                 // Dirty pages cannot be evicted, and writing them must not fall into the run.
@@ -431,7 +441,7 @@ impl Host for Lab {
             self.warmed = None;
         }
         let _many = ManyFiles::allow();
-        let Variant { program, needs } = self.variant(variant)?;
+        let Variant { program, needs, .. } = self.variant(variant)?;
         let scene = Scene {
             cgroup: self.cgroup.as_deref(),
             needs: needs.as_deref(),
@@ -547,20 +557,21 @@ fn check_program(program: &Program) -> Result<()> {
     Ok(())
 }
 
-/// The directories to put back, each once, with their real paths.
-fn directories(programs: &[Program], options: &LabOptions) -> Result<Vec<PathBuf>> {
-    let mut directories = Vec::new();
-    let wanted = programs.iter().flat_map(|program| program.restore.iter().map(move |path| (path, &program.user)));
-    for (directory, user) in wanted {
+/// The real paths of the directories to put back, of each program.
+fn directories(programs: &[Program], options: &LabOptions) -> Result<Vec<Vec<PathBuf>>> {
+    let real = |program: &Program, directory: &PathBuf| {
         let real = restore::check(directory, options.recording.as_deref(), options.snapshot_dir.as_deref())?;
-        if let Some(user) = user {
+        if let Some(user) = &program.user {
             restore::is_theirs(&real, user.uid)?;
         }
-        if !directories.contains(&real) {
-            directories.push(real);
-        }
-    }
-    restore::refuse_nested(&directories)?;
+        Ok(real)
+    };
+    let of = |program: &Program| program.restore.iter().map(|directory| real(program, directory)).collect();
+    let directories = programs.iter().map(of).collect::<Result<Vec<Vec<PathBuf>>>>()?;
+    let mut all: Vec<PathBuf> = directories.iter().flatten().cloned().collect();
+    all.sort();
+    all.dedup();
+    restore::refuse_nested(&all)?;
     Ok(directories)
 }
 

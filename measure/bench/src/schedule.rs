@@ -6,7 +6,20 @@
 
 use model::{CacheState, RunKind};
 use stats::Random;
+use std::collections::BTreeMap;
 use std::time::Duration;
+
+/// In which states starts are traced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TracedIn {
+    /// The coldest of the plan, which reads most.
+    Coldest,
+    /// Each.
+    Each,
+}
+
+/// Traced runs that count, by variant and state.
+pub type Traced = BTreeMap<(u32, CacheState), u32>;
 
 /// What is to be run.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +42,8 @@ pub struct Plan {
     /// Traced runs per variant, each an extra cell of one of the first blocks. A run that learns the needs (see
     /// [`crate::conduct::conduct`]) is one of them if it is in the same state.
     pub trace_runs: u32,
+    /// In which states.
+    pub traced_in: TracedIn,
     /// How often a program is started before its first run that counts, and before a hot one whose files were thrown
     /// out; at least once.
     pub warm_ups: u32,
@@ -56,6 +71,7 @@ impl Default for Plan {
             precision: None,
             budget: None,
             trace_runs: 1,
+            traced_in: TracedIn::Coldest,
             warm_ups: 1,
             max_attempts: 3,
             patience: Duration::ZERO,
@@ -94,20 +110,24 @@ impl From<Kind> for RunKind {
 }
 
 impl Plan {
-    /// The state that traced runs are made in: the coldest of the plan, which reads most.
-    pub fn trace_state(&self) -> Option<CacheState> {
-        self.states.iter().copied().max()
+    /// The states that traced runs are made in.
+    fn trace_states(&self) -> Vec<CacheState> {
+        match self.traced_in {
+            TracedIn::Coldest => self.states.iter().copied().max().into_iter().collect(),
+            TracedIn::Each => self.states.clone(),
+        }
     }
 
-    /// The cells of a block in the order to run them. `traced` is how many traced runs each variant already has.
-    pub fn block(&self, traced: &[u32], random: &mut Random) -> Vec<Cell> {
+    /// The cells of a block in the order to run them. `traced`: the traced runs that there are; `None`: there is no
+    /// tracer.
+    pub fn block(&self, traced: Option<&Traced>, random: &mut Random) -> Vec<Cell> {
         let mut cells = Vec::new();
         for variant in 0..self.variants {
             cells.extend(self.states.iter().map(|&state| Cell { variant, state, kind: Kind::Timed }));
-            let has = traced.get(variant as usize).copied().unwrap_or(0);
-            if let Some(state) = self.trace_state().filter(|_| has < self.trace_runs) {
-                cells.push(Cell { variant, state, kind: Kind::Trace });
-            }
+            let Some(traced) = traced else { continue };
+            let has = |state: CacheState| traced.get(&(variant, state)).copied().unwrap_or(0);
+            let wanted = self.trace_states().into_iter().filter(|state| has(*state) < self.trace_runs);
+            cells.extend(wanted.map(|state| Cell { variant, state, kind: Kind::Trace }));
         }
         random.shuffle(&mut cells);
         cells
@@ -148,7 +168,9 @@ mod tests {
     #[test]
     fn a_block_holds_every_cell_once_and_the_traced_runs_that_are_still_missing() {
         let plan = plan(2, &[CacheState::Hot, CacheState::App], 2);
-        let mut cells = plan.block(&[2, 1], &mut Random::from_seed(5));
+        // A start that was traced in a state of its own is none of these.
+        let traced = [((0, CacheState::App), 2), ((1, CacheState::App), 1), ((1, CacheState::Cold), 3)];
+        let mut cells = plan.block(Some(&traced.into()), &mut Random::from_seed(5));
         cells.sort();
         let timed = |variant, state| Cell { variant, state, kind: Kind::Timed };
         assert_eq!(
@@ -164,11 +186,21 @@ mod tests {
     }
 
     #[test]
+    fn starts_are_traced_in_each_state_where_that_is_wanted() {
+        let plan = Plan { traced_in: TracedIn::Each, ..plan(1, &[CacheState::Hot, CacheState::Cold], 2) };
+        let traced = [((0, CacheState::Cold), 2)];
+        let cells = plan.block(Some(&traced.into()), &mut Random::from_seed(5));
+        let traced: Vec<CacheState> =
+            cells.iter().filter(|cell| cell.kind == Kind::Trace).map(|cell| cell.state).collect();
+        assert_eq!(traced, [CacheState::Hot]);
+    }
+
+    #[test]
     fn blocks_differ_in_their_order_and_a_seed_repeats_it() {
         let plan = plan(2, &CacheState::ALL, 0);
         let orders = |seed| {
             let mut random = Random::from_seed(seed);
-            (0..20).map(|_| plan.block(&[], &mut random)).collect::<Vec<_>>()
+            (0..20).map(|_| plan.block(None, &mut random)).collect::<Vec<_>>()
         };
         assert_eq!(orders(1), orders(1));
         assert_ne!(orders(1), orders(2));
@@ -182,7 +214,7 @@ mod tests {
         let mut random = Random::from_seed(3);
         let mut first = std::collections::HashMap::<CacheState, u32>::new();
         for _ in 0..4000 {
-            *first.entry(plan.block(&[], &mut random)[0].state).or_default() += 1;
+            *first.entry(plan.block(None, &mut random)[0].state).or_default() += 1;
         }
         // Binomial(4000, 1/4): standard deviation 27; five of them.
         assert!(first.len() == 4 && first.values().all(|&n| n.abs_diff(1000) < 137), "{first:?}");
@@ -200,7 +232,7 @@ mod tests {
         #[test]
         fn no_cell_is_lost_or_doubled(variants in 1u32..5, states in 1usize..5, seed: u64, trace_runs in 0u32..3) {
             let plan = plan(variants, &CacheState::ALL[..states], trace_runs);
-            let cells = plan.block(&vec![0; variants as usize], &mut Random::from_seed(seed));
+            let cells = plan.block(Some(&Traced::new()), &mut Random::from_seed(seed));
             let set: BTreeSet<_> = cells.iter().copied().collect();
             prop_assert_eq!(set.len(), cells.len());
             prop_assert_eq!(cells.len() as u32, variants * states as u32 + if trace_runs > 0 { variants } else { 0 });

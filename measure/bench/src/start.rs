@@ -263,7 +263,7 @@ impl<'a> Watch<'a> {
 }
 
 /// Sleeps until a descriptor is ready or it is time.
-fn poll(fds: &mut [PollFd<'_>], wake: Instant) -> Result<()> {
+pub(crate) fn poll(fds: &mut [PollFd<'_>], wake: Instant) -> Result<()> {
     let left = wake.saturating_duration_since(Instant::now());
     let timeout = rustix::time::Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
     match rustix::event::poll(fds, Some(&timeout)) {

@@ -72,6 +72,34 @@ fn a_directory_is_put_back_and_the_copy_goes_in_the_end() {
 }
 
 #[test]
+fn a_start_has_its_own_directories_put_back_and_the_end_all_of_them() {
+    let _alone = alone();
+    let place = scratch("own");
+    let lives = ["one", "two"].map(|name| {
+        let live = place.path().join(name);
+        std::fs::create_dir(&live).unwrap();
+        std::fs::write(live.join("prefs"), name).unwrap();
+        live
+    });
+    let programs = lives.iter().map(|live| {
+        let mut program = acts(&[], &["exit"]);
+        program.restore = vec![live.clone()];
+        program
+    });
+    let (mut lab, _) = Lab::open(programs.collect(), LabOptions::default()).unwrap();
+    let change = || lives.iter().for_each(|live| std::fs::write(live.join("prefs"), "changed by a start").unwrap());
+    let prefs = || lives.each_ref().map(|live| std::fs::read_to_string(live.join("prefs")).unwrap());
+    change();
+    lab.prepare(0, CacheState::Hot, &mut |_| {}).unwrap();
+    assert_eq!(prefs(), ["one", "changed by a start"]);
+    lab.prepare(1, CacheState::Hot, &mut |_| {}).unwrap();
+    assert_eq!(prefs(), ["one", "two"]);
+    change();
+    lab.close();
+    assert_eq!(prefs(), ["one", "two"]);
+}
+
+#[test]
 fn a_change_that_is_hidden_behind_its_old_time_is_seen() {
     let _alone = alone();
     let place = scratch("hidden");

@@ -219,8 +219,13 @@ pub fn processes(whose: Whose) -> Vec<u32> {
 
 /// Looks at all processes.
 pub fn sample(whose: Whose, at_ns: u64) -> Sample {
+    sample_of(processes(whose), at_ns)
+}
+
+/// Looks at these processes.
+pub fn sample_of(processes: Vec<u32>, at_ns: u64) -> Sample {
     let mut sample = Sample { at_ns, ..Sample::default() };
-    for pid in processes(whose) {
+    for pid in processes {
         match std::fs::read(format!("/proc/{pid}/smaps_rollup")) {
             Ok(text) => sample.processes.extend(rollup(&text).map(|resident| Resident {
                 pid,

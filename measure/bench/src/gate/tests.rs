@@ -15,19 +15,28 @@ fn recording(cold: f64, spread: f64, seed: u64) -> Baseline {
     side(&book.cell(0, Cold, &times(20, cold, spread, seed + 1)))
 }
 
+fn grown(metrics: &[(Metric, f64)]) -> Wanted {
+    let rule = |(metric, limit): &(Metric, f64)| Rule::of(metric.clone(), Bound::Growth(*limit));
+    Wanted { rules: metrics.iter().map(rule).collect(), level: LEVEL }
+}
+
 fn time(limit: f64) -> Wanted {
-    Wanted { metrics: vec![(Metric::Time, limit)], level: LEVEL }
+    grown(&[(Metric::Time, limit)])
 }
 
 fn outcomes(before: &Baseline, after: &Baseline, limit: f64) -> Vec<Outcome> {
-    decide(before, after, &time(limit), Pairing::Independent).figures.iter().map(|figure| figure.outcome).collect()
+    decide(Some(before), after, &time(limit), Pairing::Independent)
+        .figures
+        .iter()
+        .map(|figure| figure.outcome)
+        .collect()
 }
 
 #[test]
 fn a_planted_change_fails_and_none_passes() {
     let before = recording(4.0, 0.01, 1);
     assert_eq!(outcomes(&before, &recording(4.0, 0.01, 3), 0.05), [Outcome::Pass, Outcome::Pass]);
-    let verdict = decide(&before, &recording(4.4, 0.01, 3), &time(0.05), Pairing::Independent);
+    let verdict = decide(Some(&before), &recording(4.4, 0.01, 3), &time(0.05), Pairing::Independent);
     assert_eq!(verdict.outcome, Outcome::Fail);
     let text = &verdict.figures[1].text;
     assert!(
@@ -37,18 +46,40 @@ fn a_planted_change_fails_and_none_passes() {
 }
 
 #[test]
+fn relocations_are_counted_and_not_tested() {
+    let with = |entries: u64| {
+        let few = side(&Book::of(&["app"]).cell(0, Cold, &times(2, 1.0, 0.01, 1)));
+        few.with_relocations(&BTreeMap::from([(0, entries)]))
+    };
+    let of = |after: &Baseline, bound| {
+        let wanted = Wanted { rules: vec![Rule::of(Metric::Relocations, bound)], level: LEVEL };
+        let verdict = decide(Some(&with(1000)), after, &wanted, Pairing::Independent);
+        (verdict.outcome, verdict.figures[0].text.clone())
+    };
+    // Two runs would be too few for a figure that is measured.
+    assert_eq!(of(&with(1050), Bound::Growth(0.05)).0, Outcome::Pass);
+    let (outcome, text) = of(&with(1051), Bound::Growth(0.05));
+    assert!(outcome == Outcome::Fail && text.contains("5.1 % more"), "{text}");
+    assert_eq!(of(&with(1051), Bound::AtMost(1050.0)).0, Outcome::Fail);
+    assert_eq!(of(&with(1050), Bound::AtMost(1050.0)).0, Outcome::Pass);
+    let unknown = side(&Book::of(&["app"]).cell(0, Cold, &times(2, 1.0, 0.01, 1)));
+    let (outcome, text) = of(&unknown, Bound::Growth(0.05));
+    assert!(outcome == Outcome::Undecided && text.contains("no run after has this figure"), "{text}");
+}
+
+#[test]
 fn what_the_runs_cannot_tell_is_undecided_and_never_passed() {
-    let verdict = decide(&recording(4.0, 0.2, 1), &recording(4.4, 0.2, 3), &time(0.05), Pairing::Independent);
+    let verdict = decide(Some(&recording(4.0, 0.2, 1)), &recording(4.4, 0.2, 3), &time(0.05), Pairing::Independent);
     assert_eq!(verdict.outcome, Outcome::Undecided);
     assert!(verdict.figures[1].runs_needed.is_some_and(|needed| needed > 20), "{verdict:?}");
-    let nothing = decide(&recording(4.0, 0.01, 1), &side(&Book::of(&["app"])), &time(0.05), Pairing::Independent);
+    let nothing = decide(Some(&recording(4.0, 0.01, 1)), &side(&Book::of(&["app"])), &time(0.05), Pairing::Independent);
     assert_eq!(nothing.outcome, Outcome::Undecided, "without any state there is no reason to pass");
 }
 
 #[test]
 fn too_few_runs_say_how_many_it_takes() {
     let few = |seed, center| side(&Book::of(&["app"]).cell(0, Cold, &times(2, center, 0.01, seed)));
-    let verdict = decide(&few(1, 1.0), &few(2, 2.0), &time(0.05), Pairing::Independent);
+    let verdict = decide(Some(&few(1, 1.0)), &few(2, 2.0), &time(0.05), Pairing::Independent);
     assert_eq!(verdict.outcome, Outcome::Undecided);
     assert!(verdict.figures[0].text.contains("too few runs for a verdict (2 runs; it takes 3 of each)"), "{verdict:?}");
 }
@@ -66,8 +97,7 @@ fn each_metric_has_its_own_limit() {
     let before = side(&more);
     more.runs.iter_mut().for_each(|(row, _)| row.read_bytes = Some(Bytes(row.read_bytes.unwrap().0 * 12 / 10)));
     let after = side(&more);
-    let wanted = |metrics: &[(Metric, f64)]| Wanted { metrics: metrics.to_vec(), level: LEVEL };
-    let of = |metrics: &[(Metric, f64)]| decide(&before, &after, &wanted(metrics), Pairing::Independent);
+    let of = |metrics: &[(Metric, f64)]| decide(Some(&before), &after, &grown(metrics), Pairing::Independent);
     assert_eq!(of(&[(Metric::Requests, 0.0), (Metric::Memory, 0.0)]).outcome, Outcome::Pass, "nothing changed");
     let bytes = of(&[(Metric::Requests, 0.0), (Metric::Bytes, 0.05)]);
     assert_eq!(bytes.outcome, Outcome::Fail);
@@ -101,8 +131,8 @@ fn variants_of_one_recording_are_pairs() {
     }
     let both = side(&book);
     let (old, new) = (both.only("old").unwrap(), both.only("new").unwrap());
-    assert_eq!(decide(&old, &new, &time(0.05), Pairing::Paired).outcome, Outcome::Fail);
-    assert_eq!(decide(&old, &new, &time(0.05), Pairing::Independent).outcome, Outcome::Undecided);
+    assert_eq!(decide(Some(&old), &new, &time(0.05), Pairing::Paired).outcome, Outcome::Fail);
+    assert_eq!(decide(Some(&old), &new, &time(0.05), Pairing::Independent).outcome, Outcome::Undecided);
     assert_eq!(both.only("other").unwrap_err(), "its variants are new, old");
 }
 
@@ -152,7 +182,7 @@ fn start(random: &mut Random, center: f64) -> f64 {
 fn all_states_and_metrics_together_fail_by_chance_once_in_twenty() {
     let mut random = Random::from_seed(77);
     let trials = 400;
-    let wanted = Wanted { metrics: vec![(Metric::Time, 0.0), (Metric::Cpu, 0.0)], level: LEVEL };
+    let wanted = grown(&[(Metric::Time, 0.0), (Metric::Cpu, 0.0)]);
     let mut recorded = || {
         let mut book = Book::of(&["app"]);
         for block in 0..8 {
@@ -166,8 +196,50 @@ fn all_states_and_metrics_together_fail_by_chance_once_in_twenty() {
         side(&book)
     };
     let fails = (0..trials)
-        .filter(|_| decide(&recorded(), &recorded(), &wanted, Pairing::Independent).outcome == Outcome::Fail)
+        .filter(|_| decide(Some(&recorded()), &recorded(), &wanted, Pairing::Independent).outcome == Outcome::Fail)
         .count();
     // 5 % of 400 are 20; 29 or more come once in thirty such tests.
     assert!((5..29).contains(&fails), "{fails} of {trials}");
+}
+
+#[test]
+fn a_budget_is_judged_by_the_runs_alone() {
+    let after = recording(4.0, 0.01, 1);
+    let of = |rule: Rule| {
+        let wanted = Wanted { rules: vec![rule], level: LEVEL };
+        let verdict = decide(None, &after, &wanted, Pairing::Independent);
+        (verdict.outcome, verdict.figures)
+    };
+    let time = |state, seconds| Rule { state, ..Rule::of(Metric::Time, Bound::AtMost(seconds)) };
+    let (outcome, figures) = of(time(Some(Cold), 3.5));
+    assert_eq!((outcome, figures.len(), figures[0].before, figures[0].before_runs), (Outcome::Fail, 1, None, 0));
+    let text = &figures[0].text;
+    assert!(text.starts_with("cold time: 4.0") && text.ends_with("], more than the 3.500 s that is allowed"), "{text}");
+    assert_eq!(of(time(Some(Cold), 4.5)).0, Outcome::Pass);
+    assert_eq!(of(time(Some(Hot), 1.5)).0, Outcome::Pass);
+    // The hot start lies within, the cold one does not.
+    let (outcome, figures) = of(time(None, 2.0));
+    let each: Vec<Outcome> = figures.iter().map(|figure| figure.outcome).collect();
+    assert!(outcome == Outcome::Fail && each.contains(&Outcome::Pass) && each.contains(&Outcome::Fail), "{figures:?}");
+    // In the middle of the runs.
+    let (outcome, figures) = of(time(Some(Cold), 4.0));
+    assert_eq!(outcome, Outcome::Undecided);
+    assert!(figures[0].text.contains("cannot tell whether it is more than 4.000 s"), "{figures:?}");
+    let (outcome, figures) = of(Rule::of(Metric::Instructions, Bound::AtMost(1.0)));
+    assert_eq!(outcome, Outcome::Undecided);
+    assert!(figures[0].text.ends_with("unknown, for no run has this figure"), "{figures:?}");
+    assert_eq!(of(Rule { variant: Some("other".to_owned()), ..time(None, 9.0) }).0, Outcome::Undecided);
+}
+
+#[test]
+fn few_runs_keep_no_budget_unless_none_differs() {
+    let few = |times: &[f64]| side(&Book::of(&["app"]).cell(0, Hot, times));
+    let wanted = Wanted { rules: vec![Rule::of(Metric::Time, Bound::AtMost(2.0))], level: LEVEL };
+    let of = |times: &[f64]| decide(None, &few(times), &wanted, Pairing::Independent).figures.remove(0);
+    let undecided = of(&[1.0, 1.1, 1.2]);
+    assert_eq!(undecided.outcome, Outcome::Undecided);
+    assert!(undecided.text.contains("too few runs for a verdict (3 runs; it takes 5)"), "{undecided:?}");
+    assert_eq!(of(&[1.0, 1.0, 1.0]).outcome, Outcome::Pass);
+    assert_eq!(of(&[1.0, 1.1, 1.2, 1.1, 1.3]).outcome, Outcome::Pass);
+    assert_eq!(of(&[3.0, 3.1, 3.2, 3.1, 3.3]).outcome, Outcome::Fail);
 }

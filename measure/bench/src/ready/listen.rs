@@ -1,10 +1,12 @@
 //! `listen:PORT`: a process of the run listens on a TCP port, on whatever address.
 //!
-//! Looked for in `/proc/net/tcp` and `tcp6` every [`INTERVAL`], so the time is late by up to that; the socket found
-//! there must be open in a process of the run. A program in a network namespace of its own is looked up in that.
+//! Looked for every [`INTERVAL`], so the time is late by up to that; the socket found must be open in a process of the
+//! run. The kernel is asked for those that listen ([`os::listeners`]); where it does not tell, and of a program in a
+//! network namespace of its own, `/proc/PID/net/tcp` and `tcp6` are read, which takes milliseconds.
 
 use super::{Fired, Probe, Tree, View};
 use model::{Error, Exit, Result};
+use os::listeners::Asked;
 use os::spawn::{Launch, monotonic_ns};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,11 +18,13 @@ const INTERVAL: Duration = Duration::from_millis(2);
 pub(super) struct Listen {
     port: u16,
     fired: bool,
+    /// `None`: the kernel does not tell.
+    kernel: Option<Asked>,
 }
 
 impl Listen {
     pub(super) fn new(port: u16) -> Self {
-        Self { port, fired: false }
+        Self { port, fired: false, kernel: Asked::open().ok() }
     }
 }
 
@@ -37,8 +41,8 @@ impl Probe for Listen {
         if self.fired {
             return Ok(());
         }
-        let mut sockets = listening(Path::new("/proc/self/net"), self.port);
-        if sockets.is_empty() {
+        let mut sockets = listening_here(self.kernel.as_mut(), self.port);
+        if sockets.is_empty() && is_elsewhere(view.tree.main) {
             sockets = listening(&PathBuf::from(format!("/proc/{}/net", view.tree.main)), self.port);
         }
         let at_ns = monotonic_ns();
@@ -52,14 +56,28 @@ impl Probe for Listen {
 
 /// A port that somebody listens on already would be taken for the program's.
 pub(super) fn refuse_taken(port: u16) -> Result<()> {
-    if listening(Path::new("/proc/self/net"), port).is_empty() {
+    if listening_here(Asked::open().ok().as_mut(), port).is_empty() {
         return Ok(());
     }
     Err(Error::new(Exit::Usage, "somebody listens already, before the program is started, on port", port)
         .hint(format!("see who with `ss -ltnp 'sport = :{port}'` and end it, or let the program use another port")))
 }
 
-/// Inodes of the sockets that listen on `port`.
+/// Inodes of the sockets that listen on `port` in thaw's network namespace.
+fn listening_here(kernel: Option<&mut Asked>, port: u16) -> Vec<u64> {
+    match kernel.and_then(|kernel| kernel.tcp().ok()) {
+        Some(all) => all.into_iter().filter(|it| it.port == port).map(|it| it.inode).collect(),
+        None => listening(Path::new("/proc/self/net"), port),
+    }
+}
+
+/// Whether a process is known to have a network namespace of its own.
+fn is_elsewhere(pid: u32) -> bool {
+    let of = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/net"));
+    matches!((of(&pid.to_string()), of("self")), (Ok(its), Ok(ours)) if its != ours)
+}
+
+/// The same of a process's namespace, from its tables in `/proc`.
 fn listening(net: &Path, port: u16) -> Vec<u64> {
     let tables = ["tcp", "tcp6"].map(|table| std::fs::read_to_string(net.join(table)).unwrap_or_default());
     tables.iter().flat_map(|table| parse(table, port)).collect()
@@ -110,6 +128,15 @@ mod tests {
         assert_eq!(parse(TABLE, 80), Vec::<u64>::new());
         assert_eq!(parse("", 80), Vec::<u64>::new());
         assert_eq!(parse("head\n garbage :x\n", 80), Vec::<u64>::new());
+    }
+
+    #[test]
+    fn the_kernel_and_its_tables_say_the_same() {
+        let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = socket.local_addr().unwrap().port();
+        let here = listening_here(Asked::open().ok().as_mut(), port);
+        assert_eq!(listening_here(None, port), here);
+        assert_eq!((here.len(), &here), (1, &listening(Path::new("/proc/self/net"), port)));
     }
 
     #[test]

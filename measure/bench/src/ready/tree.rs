@@ -13,6 +13,8 @@ pub(crate) struct Tree {
     pub main: u32,
     /// The group that they are in.
     pub cgroup: Option<Rc<RunCgroup>>,
+    /// Below whom its processes are, where there is no group.
+    root: u32,
     /// Thaw's own children before the run: not of it. Only filled where there is no group.
     before: BTreeSet<u32>,
 }
@@ -28,7 +30,12 @@ impl Tree {
 
     /// The tree that grows from `main`.
     pub fn new(main: u32, cgroup: Option<Rc<RunCgroup>>, before: BTreeSet<u32>) -> Self {
-        Self { main, cgroup, before }
+        Self { main, cgroup, root: std::process::id(), before }
+    }
+
+    /// A program that is not thaw's: `main` and all below it. Orphans of it are lost from sight.
+    pub fn below(main: u32) -> Self {
+        Self { main, cgroup: None, root: main, before: BTreeSet::new() }
     }
 
     /// Its living processes.
@@ -39,7 +46,8 @@ impl Tree {
             return pids;
         }
         let alive = |pid: &u32| os::process::stat(*pid).is_some_and(|stat| stat.state != 'Z' && stat.state != 'X');
-        let all = os::process::descendants(std::process::id()).into_iter();
+        let own = (self.root == self.main).then_some(self.main).into_iter();
+        let all = own.chain(os::process::descendants(self.root));
         all.filter(|pid| !self.before.contains(pid)).filter(alive).collect()
     }
 
